@@ -28,9 +28,9 @@ const DocumentKey = leader.DocumentKey
 
 // The kinds of raft log for Config.RaftLog.
 const (
-	RaftLogBolt   = "bolt"   // raft-boltdb: fsynced, the default
-	RaftLogWAL    = "wal"    // raft-wal: fsynced, lower latency, stalls at truncation
-	RaftLogMemory = "memory" // nothing survives the process; for tests
+	RaftLogSegments = "segments" // segments of a fixed size: one fsync for each append, the default
+	RaftLogBolt     = "bolt"     // raft-boltdb, which releases without segments can read
+	RaftLogMemory   = "memory"   // nothing survives the process; for tests
 )
 
 // The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
@@ -157,7 +157,7 @@ type Config struct {
 // DefaultConfig returns a configuration with the default of every setting that has one.
 func DefaultConfig() Config {
 	return Config{
-		RaftLog:           RaftLogBolt,
+		RaftLog:           RaftLogSegments,
 		RaftAddr:          "127.0.0.1:7080",
 		HTTPAdvertise:     "127.0.0.1:8080",
 		HeartbeatTimeout:  500 * time.Millisecond,
@@ -271,9 +271,9 @@ func (c *Config) validateNames() error {
 func (c *Config) validateRaft() error {
 	var errs []error
 	switch c.RaftLog {
-	case RaftLogBolt, RaftLogWAL, RaftLogMemory:
+	case RaftLogSegments, RaftLogBolt, RaftLogMemory:
 	default:
-		errs = append(errs, fmt.Errorf("raft log %q: use bolt, wal or memory", c.RaftLog))
+		errs = append(errs, fmt.Errorf("raft log %q: use segments, bolt or memory", c.RaftLog))
 	}
 	host, _, err := net.SplitHostPort(c.RaftAddr)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		"no bucket":               {func(c *Config) { c.Bucket = nil }, "no bucket"},
 		"not a peer":              {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
 		"peer twice":              {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
-		"kind of log":             {func(c *Config) { c.RaftLog = "paper" }, "bolt, wal or memory"},
+		"kind of log":             {func(c *Config) { c.RaftLog = "paper" }, "segments, bolt or memory"},
 		"raft address":            {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
 		"open raft port":          {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "--insecure-raft"},
 		"allowed":                 {func(c *Config) { c.RaftAddr, c.InsecureRaft = "10.0.0.1:7080", true }, ""},

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,8 +14,12 @@ import (
 // A node must not apply a committed entry in which a bit has flipped: its state would
 // differ from that of the other nodes from then on.
 func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
+	eachLog(t, damagedLog)
+}
+
+func damagedLog(t *testing.T, use func(*Config)) {
 	l := newLab(t)
-	nodes := l.start("n", 3, nil)
+	nodes := l.start("n", 3, use)
 	leader := l.leader(nodes...)
 	l.enqueue(leader, "job-with-a-name-to-look-for")
 	var n *member
@@ -26,17 +31,8 @@ func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
 	l.eventually("the follower to have it", func() bool { return n.Job("job-with-a-name-to-look-for") != nil })
 	n.stop()
 
-	path := filepath.Join(n.cfg.DataDir, "raft.db")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	flipped := bytes.ReplaceAll(data, []byte("job-with-a-name-to-look-for"), []byte("job-with-a-name-to-look-Gor"))
-	if bytes.Equal(flipped, data) {
+	if !replaceInLog(t, n.cfg.DataDir, "job-with-a-name-to-look-for", "job-with-a-name-to-look-Gor") {
 		t.Fatal("there is nothing to damage")
-	}
-	if err := os.WriteFile(path, flipped, 0o600); err != nil {
-		t.Fatal(err)
 	}
 	if m, err := Open(n.cfg); !errors.Is(err, raftlog.ErrDamaged) {
 		if err == nil {
@@ -46,6 +42,29 @@ func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
 	}
 
 	// The advice in the error message works.
-	back := l.again(n, t.TempDir(), nil)
+	back := l.again(n, t.TempDir(), use)
 	l.eventually("the new member to have it", func() bool { return back.Job("job-with-a-name-to-look-for") != nil })
+}
+
+// replaceInLog replaces a text in the files of a raft log. It reports whether there was any.
+func replaceInLog(t *testing.T, dir, before, after string) (replaced bool) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "raft", "log", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(segments, filepath.Join(dir, "raft.db")) {
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(data, []byte(before)) {
+			continue
+		}
+		replaced = true
+		if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(before), []byte(after)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return replaced
 }

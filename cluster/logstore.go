@@ -77,10 +77,11 @@ func prepare(s *snapshot.Store, logs raft.LogStore) error {
 }
 
 func openLog(cfg *Config) (*raftlog.Log, error) {
-	if cfg.RaftLog == RaftLogWAL {
-		return raftlog.OpenWAL(cfg.DataDir, cfg.Logger.Named("wal"))
+	if cfg.RaftLog == RaftLogBolt {
+		return raftlog.OpenBolt(cfg.DataDir)
 	}
-	return raftlog.OpenBolt(cfg.DataDir)
+	log := cfg.Logger.Named("raft-log")
+	return raftlog.OpenSegments(cfg.DataDir, func(err error) { log.Warn(err.Error()) })
 }
 
 // guardedLog reports writes that fail or hang to the watchdog. Raft itself would continue

@@ -37,7 +37,7 @@ func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 }
 
 func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
-	for _, kind := range []string{RaftLogBolt, RaftLogWAL} {
+	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t)
 			use := func(c *Config) { c.RaftLog = kind }

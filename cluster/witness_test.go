@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +13,45 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stoppedFollower returns a stopped follower of three nodes that has confirmed a job, its
-// leader, and the path of its log.
-func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *member, path string) {
+// eachLog runs a test with each kind of log on the disk.
+func eachLog(t *testing.T, test func(t *testing.T, use func(*Config))) {
+	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
+		t.Run(kind, func(t *testing.T) { test(t, func(c *Config) { c.RaftLog = kind }) })
+	}
+}
+
+// raftLogNames are the names of raft logs in a data directory.
+var raftLogNames = []string{"raft.db", "raft"}
+
+// removeLog removes the raft log of a data directory.
+func removeLog(dir string) error {
+	var errs []error
+	for _, name := range raftLogNames {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// emptyLog truncates the files of the raft log of a data directory.
+func emptyLog(dir string) error {
+	var errs []error
+	for _, name := range raftLogNames {
+		errs = append(errs, filepath.WalkDir(filepath.Join(dir, name), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() {
+				return os.Truncate(path, 0)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// stoppedFollower returns a follower of three nodes that has confirmed a job, its leader,
+// and its data directory. The test stops it.
+func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *member, dir string) {
 	t.Helper()
 	l = newLab(t)
 	nodes := l.start("n", 3, adjust)
@@ -26,7 +63,7 @@ func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *mem
 		}
 	}
 	l.eventually("the follower to have the job", func() bool { return n.Job("a") != nil })
-	return l, leader, n, filepath.Join(n.cfg.DataDir, "raft.db")
+	return l, leader, n, n.cfg.DataDir
 }
 
 func (l *lab) witnessOf(m *member) *witnessed {
@@ -54,42 +91,50 @@ func (l *lab) refused(m *member) {
 // A node that has voted and confirmed entries, and whose log is gone, must not vote with
 // an empty log.
 func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"deleted": os.Remove,
-		"emptied": func(path string) error { return os.Truncate(path, 0) },
-	} {
+	for name, spoil := range map[string]func(dir string) error{"deleted": removeLog, "emptied": emptyLog} {
 		t.Run(name, func(t *testing.T) {
-			l, leader, n, path := stoppedFollower(t, nil)
-			l.eventually("the witness", func() bool { return l.witnessOf(n).Term > 0 })
-			n.stop()
-			if err := spoil(path); err != nil {
-				t.Fatal(err)
-			}
-			l.refused(n)
+			eachLog(t, func(t *testing.T, use func(*Config)) {
+				l, leader, n, dir := stoppedFollower(t, use)
+				l.eventually("the witness", func() bool { return l.witnessOf(n).Term > 0 })
+				n.stop()
+				if err := spoil(dir); err != nil {
+					t.Fatal(err)
+				}
+				l.refused(n)
 
-			// The advice in the error message works.
-			back := l.again(n, t.TempDir(), nil)
-			l.eventually("the new member to have the job and a vote", func() bool {
-				return back.Job("a") != nil && membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
+				// The advice in the error message works.
+				back := l.again(n, t.TempDir(), use)
+				l.eventually("the new member to have the job and a vote", func() bool {
+					return back.Job("a") != nil && membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
+				})
 			})
 		})
 	}
 }
 
 func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
-	l, leader, n, path := stoppedFollower(t, nil)
+	eachLog(t, olderLog)
+}
+
+func olderLog(t *testing.T, use func(*Config)) {
+	l, leader, n, dir := stoppedFollower(t, use)
 	n.stop()
-	old, err := os.ReadFile(path)
-	if err != nil {
+	old := t.TempDir()
+	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	n = l.again(n, n.cfg.DataDir, nil)
+	n = l.again(n, n.cfg.DataDir, use)
 	before := l.witnessOf(n).Index
 	l.enqueue(leader, "b")
 	l.eventually("the witness of the entry", func() bool { return l.witnessOf(n).Index > before && n.Job("b") != nil })
 	n.stop()
-	if err := os.WriteFile(path, old, 0o600); err != nil {
+	if err := removeLog(dir); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range raftLogNames {
+		if err := os.Rename(filepath.Join(old, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
 	}
 	l.refused(n)
 }
@@ -112,18 +157,22 @@ func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
 // A data directory of a version without witnesses has its log, or the node starts as a
 // new member.
 func TestADataDirectoryWithoutAWitness(t *testing.T) {
-	l, leader, n, path := stoppedFollower(t, nil)
+	eachLog(t, withoutWitness)
+}
+
+func withoutWitness(t *testing.T, use func(*Config)) {
+	l, leader, n, dir := stoppedFollower(t, use)
 	was := n.id
 	for _, lost := range []bool{false, true} {
 		n.stop()
 		err := os.Remove(filepath.Join(n.cfg.DataDir, witnessFile))
 		if lost {
-			err = errors.Join(err, os.Remove(path))
+			err = errors.Join(err, removeLog(dir))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		n = l.again(n, n.cfg.DataDir, nil)
+		n = l.again(n, n.cfg.DataDir, use)
 		if (n.id != was) != lost {
 			t.Fatalf("its log is lost: %v; it was %s and is %s", lost, was, n.id)
 		}

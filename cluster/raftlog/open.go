@@ -5,26 +5,22 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 	"go.etcd.io/bbolt"
+
+	"osqueue/cluster/raftlog/segment"
 )
 
 // ErrDamaged is wrapped by every error about data on the disk that differs from the written
 // data.
-var ErrDamaged = errors.New("the raft log is damaged: " +
-	"stop this node, delete its data directory and start it again; it gets everything from the others")
+var ErrDamaged = segment.ErrDamaged
 
-// store is the common interface of raft-boltdb and raft-wal.
+// store is the common interface of raft-boltdb and segmentStore.
 type store interface {
 	raft.LogStore
 	raft.StableStore
@@ -35,29 +31,20 @@ type store interface {
 // raft.StableStore and raft.MonotonicLogStore, and is safe for concurrent use.
 type Log struct {
 	store
-	votes sync.Mutex // a value and its checksum change together
+	sealed bool       // each entry has a checksum (seal.go); segments have checksums of their own
+	votes  sync.Mutex // a value and its checksum change together
 }
 
-// OpenBolt opens the raft-boltdb of a data directory, and creates it if there is none. The
-// error wraps ErrDamaged if the file is damaged.
-func OpenBolt(dir string) (*Log, error) {
-	path := filepath.Join(dir, "raft.db")
-	return inspected(path, func() (store, error) { return openBolt(path) })
-}
+// OpenBolt opens the log of a data directory as a raft-boltdb. It creates the log if there
+// is none, and converts one in segments. The error wraps ErrDamaged if a file is damaged.
+func OpenBolt(dir string) (*Log, error) { return newLayout(dir).openBolt() }
 
-// OpenWAL opens the raft-wal of a data directory, and creates it if there is none. The
-// error wraps ErrDamaged if a file is damaged.
-func OpenWAL(dir string, log hclog.Logger) (*Log, error) {
-	path := filepath.Join(dir, "wal")
-	return inspected(path, func() (store, error) {
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			return nil, err
-		}
-		if err := checkBolt(filepath.Join(path, metadb.FileName)); err != nil {
-			return nil, boltError(err)
-		}
-		return wal.Open(path, wal.WithLogger(log))
-	})
+// OpenSegments opens the log of a data directory in segments, with votes and terms in a
+// raft-boltdb. It creates the log if there is none, and converts a raft-boltdb. The error
+// wraps ErrDamaged if a file is damaged. warn is called when the log cannot prepare a segment;
+// see segment.Options.
+func OpenSegments(dir string, warn func(error)) (*Log, error) {
+	return newLayout(dir).openSegments(segment.Options{Warn: warn, Free: freeBytes(dir)})
 }
 
 const boltLockTimeout = 2 * time.Second
@@ -91,19 +78,23 @@ func boltError(err error) error {
 	return fmt.Errorf("%w: %w", err, ErrDamaged)
 }
 
-// inspected opens a store and reads all of it once.
-func inspected(path string, open func() (store, error)) (*Log, error) {
+// inspected opens a store and reads all of it once. A segment log reads its entries by
+// itself.
+func inspected(path string, sealed bool, open func() (store, error)) (*Log, error) {
 	var db store
 	err := shielded(func() (err error) {
 		db, err = open()
 		if err != nil {
 			return err
 		}
-		l := &Log{store: db}
-		return errors.Join(l.readEntries(), l.readVotes())
+		l := &Log{store: db, sealed: sealed}
+		if sealed {
+			err = l.readEntries()
+		}
+		return errors.Join(err, l.readVotes())
 	})
 	if err == nil {
-		return &Log{store: db}, nil
+		return &Log{store: db, sealed: sealed}, nil
 	}
 	err = fmt.Errorf("open the raft log %s: %w", path, err)
 	if db != nil {

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.uber.org/goleak"
@@ -19,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(reopen); dir != "" {
-		os.Exit(reopened(dir))
+		os.Exit(reopened(dir, os.Getenv(reopenKind)))
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -31,7 +32,7 @@ type kind struct {
 
 var kinds = []kind{
 	{"bolt", OpenBolt},
-	{"wal", func(dir string) (*Log, error) { return OpenWAL(dir, hclog.NewNullLogger()) }},
+	{"segments", func(dir string) (*Log, error) { return OpenSegments(dir, nil) }},
 }
 
 func each(t *testing.T, test func(t *testing.T, k kind, dir string)) {
@@ -79,19 +80,26 @@ func holds(t *testing.T, l *Log, n uint64) {
 
 func asFilled(l *Log, n uint64) error {
 	for i := uint64(1); i <= n; i++ {
-		var got raft.Log
-		if err := l.GetLog(i, &got); err != nil {
+		if err := sameEntry(l, i); err != nil {
 			return err
-		}
-		want := entry(i)
-		if got.Index != want.Index || got.Term != want.Term || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) || got.Extensions != nil {
-			return fmt.Errorf("entry %d: %+v", i, got)
 		}
 	}
 	term, err := l.GetUint64([]byte("CurrentTerm"))
 	vote, errVote := l.Get([]byte("LastVoteCand"))
 	if term != 7 || string(vote) != "n2" {
 		return errors.Join(fmt.Errorf("term %d, vote %q", term, vote), err, errVote)
+	}
+	return nil
+}
+
+func sameEntry(l *Log, i uint64) error {
+	var got raft.Log
+	if err := l.GetLog(i, &got); err != nil {
+		return err
+	}
+	want := entry(i)
+	if got.Index != want.Index || got.Term != want.Term || got.Type != want.Type || !bytes.Equal(got.Data, want.Data) || len(got.Extensions) > 0 {
+		return fmt.Errorf("entry %d: %+v", i, got)
 	}
 	return nil
 }
@@ -248,7 +256,10 @@ func TestAWrongEntryIsNoticed(t *testing.T) {
 
 // reopen is the environment variable of a process that only opens a log: on some damage a
 // goroutine of bolt panics and ends the process.
-const reopen = "OSQUEUE_TEST_REOPEN"
+const (
+	reopen     = "OSQUEUE_TEST_REOPEN"
+	reopenKind = "OSQUEUE_TEST_REOPEN_KIND"
+)
 
 // Exit codes of that process.
 const (
@@ -262,8 +273,9 @@ const (
 const written = 40
 
 // reopened opens the log of a directory and returns the exit code for its content.
-func reopened(dir string) int {
-	l, err := OpenBolt(dir)
+func reopened(dir, name string) int {
+	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
+	l, err := k.open(dir)
 	if errors.Is(err, ErrDamaged) {
 		return refused
 	}
@@ -283,44 +295,73 @@ func reopened(dir string) int {
 	return allThere
 }
 
-// TestDamagedFiles damages the file of a closed log, one place at a time. The log must be
+// TestDamagedFiles damages one file of a closed log, one place at a time. The log must be
 // refused, or have all written data, or lack only the newest entries. It must never have an
 // entry, a vote or a term that was not written.
 func TestDamagedFiles(t *testing.T) {
-	dir := t.TempDir()
-	l := mustOpen(t, kinds[0], dir)
-	fill(t, l, written)
-	must(t, l.Close())
-	whole, err := os.ReadFile(filepath.Join(dir, "raft.db"))
-	must(t, err)
-	rng, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
-	for range 60 {
-		data := bytes.Clone(whole)
-		if rng.IntN(4) == 0 {
-			data = data[:1+rng.IntN(len(data)-1)]
-		} else {
-			data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
-		}
-		damaged := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(damaged, "raft.db"), data, 0o600))
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), reopen+"="+damaged)
-		out, _ := cmd.CombinedOutput()
-		end := cmd.ProcessState.ExitCode()
-		ends[end]++
-		switch end {
-		case allThere, refused, shortened:
-		case panicked:
-			if !bytes.Contains(out, []byte("bbolt")) {
-				t.Errorf("%s", out)
+	each(t, func(t *testing.T, k kind, dir string) {
+		l := mustOpen(t, k, dir)
+		fill(t, l, written)
+		must(t, l.Close())
+		rng, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
+		for range 60 {
+			damaged := filepath.Join(t.TempDir(), "data")
+			must(t, os.CopyFS(damaged, os.DirFS(dir)))
+			damage(t, rng, damaged)
+			end, out := reopenedElsewhere(damaged, k)
+			ends[end]++
+			switch end {
+			case allThere, refused:
+			case shortened:
+				if k.name != "bolt" {
+					t.Errorf("entries are missing")
+				}
+			case panicked:
+				if !bytes.Contains(out, []byte("bbolt")) {
+					t.Errorf("%s", out)
+				}
+			default:
+				t.Errorf("exit status %d: %s", end, out)
 			}
-		default:
-			t.Errorf("exit status %d: %s", end, out)
+			must(t, os.RemoveAll(damaged))
 		}
+		t.Logf("of 60 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
+			ends[refused], ends[panicked], ends[shortened], ends[allThere])
+		if ends[refused] == 0 {
+			t.Error("no damage was noticed")
+		}
+	})
+}
+
+func reopenedElsewhere(dir string, k kind) (exit int, out []byte) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), reopen+"="+dir, reopenKind+"="+k.name)
+	out, _ = cmd.CombinedOutput()
+	return cmd.ProcessState.ExitCode(), out
+}
+
+// damage cuts off the end of a file below dir, or flips a bit in it. In a segment, which is
+// mostly zeros, it flips bits among the entries.
+func damage(t *testing.T, rng *rand.Rand, dir string) {
+	t.Helper()
+	var files []string
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	}))
+	path := files[rng.IntN(len(files))]
+	data, err := os.ReadFile(path)
+	must(t, err)
+	if rng.IntN(4) == 0 {
+		must(t, os.Truncate(path, int64(rng.IntN(len(data)-1))))
+		return
 	}
-	t.Logf("of 60 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
-		ends[refused], ends[panicked], ends[shortened], ends[allThere])
-	if ends[refused] == 0 {
-		t.Error("no damage was noticed")
+	n := len(data)
+	if filepath.Ext(path) == ".seg" {
+		n = len(bytes.TrimRight(data, "\x00"))
 	}
+	data[rng.IntN(n)] ^= 1 << rng.IntN(8)
+	must(t, os.WriteFile(path, data, 0o600))
 }

@@ -32,6 +32,9 @@ func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 // StoreLogs implements raft.LogStore. It adds the checksums to copies of the entries,
 // because raft continues to use its own.
 func (s *Log) StoreLogs(logs []*raft.Log) error {
+	if !s.sealed {
+		return s.store.StoreLogs(logs)
+	}
 	copies := make([]raft.Log, len(logs))
 	sealed := make([]*raft.Log, len(logs))
 	for i, l := range logs {
@@ -45,7 +48,7 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 // GetLog implements raft.LogStore. The error wraps ErrDamaged if the entry differs from the
 // one that was stored at that index.
 func (s *Log) GetLog(index uint64, l *raft.Log) error {
-	if err := s.store.GetLog(index, l); err != nil {
+	if err := s.store.GetLog(index, l); err != nil || !s.sealed {
 		return err
 	}
 	seal := l.Extensions

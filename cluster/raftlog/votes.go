@@ -7,6 +7,13 @@ import (
 	"hash/crc32"
 )
 
+// Raft's keys in its stable store.
+const (
+	keyTerm     = "CurrentTerm"
+	keyVoteTerm = "LastVoteTerm"
+	keyVote     = "LastVoteCand"
+)
+
 // sealKey returns the key of the checksums of a value. The checksums cover the value to be
 // written and the current one: if a node dies between the two writes, one of them matches.
 func sealKey(key []byte) []byte { return append([]byte("seal/"), key...) }
@@ -108,9 +115,9 @@ func (s *Log) check(key, val []byte) error {
 
 // readVotes reads the votes and terms once.
 func (s *Log) readVotes() error {
-	_, term := s.GetUint64([]byte("CurrentTerm"))
-	_, voteTerm := s.GetUint64([]byte("LastVoteTerm"))
-	_, vote := s.Get([]byte("LastVoteCand"))
+	_, term := s.GetUint64([]byte(keyTerm))
+	_, voteTerm := s.GetUint64([]byte(keyVoteTerm))
+	_, vote := s.Get([]byte(keyVote))
 	for _, err := range []error{term, voteTerm, vote} {
 		if err != nil && !notFound(err) {
 			return err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,8 +16,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	wal "github.com/hashicorp/raft-wal"
 
+	"osqueue/cluster/raftlog"
 	"osqueue/storage"
 )
 
@@ -120,12 +119,9 @@ func openBolt(t *testing.T, dir string) raftLog {
 	return logs
 }
 
-func openWAL(t *testing.T, dir string) raftLog {
+func openSegments(t *testing.T, dir string) raftLog {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(dir, "wal"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	logs, err := wal.Open(filepath.Join(dir, "wal"))
+	logs, err := raftlog.OpenSegments(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +309,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 // TestNewNodeStartsFromTheBucket joins a node whose id is not in any snapshot. The leader
 // has the log after the snapshot, and sends only that.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, string) raftLog{"bolt": openBolt, "wal": openWAL} {
+	for name, open := range map[string]func(*testing.T, string) raftLog{"bolt": openBolt, "segments": openSegments} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, 10_000)
 			g.open = open

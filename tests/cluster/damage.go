@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"go.etcd.io/bbolt"
+
+	"osqueue/cluster/raftlog/segment"
 )
 
 // Damage describes a change of a file, with the proof.
@@ -129,13 +131,34 @@ func (n *Node) snapshots() ([]snapshot, error) {
 	return all, nil
 }
 
-// LastEntry returns the position of the newest entry of raft's log in RaftDB of a stopped node.
-// Other parts of the file may be unused.
-func (n *Node) LastEntry() (offset, length int64, err error) {
-	if n.Running() {
-		return 0, 0, fmt.Errorf("%s is running", n.Name)
+// LastEntry returns the position of the newest entry of a stopped node's raft log.
+func (n *Node) LastEntry() (path string, offset, length int64, err error) {
+	switch {
+	case n.Running():
+		return "", 0, 0, fmt.Errorf("%s is running", n.Name)
+	case n.inSegments():
+		return n.lastInSegments()
 	}
-	db, err := bbolt.Open(n.RaftDB(), 0o600, &bbolt.Options{ReadOnly: true})
+	offset, length, err = n.lastInBolt()
+	return n.raftDB(), offset, length, err
+}
+
+func (n *Node) lastInSegments() (path string, offset, length int64, err error) {
+	dir := filepath.Join(n.data(), "raft", "log")
+	log, err := segment.Open(segment.Dir(dir), segment.Options{Spares: -1})
+	if err != nil {
+		return "", 0, 0, err
+	}
+	last, err := log.LastIndex()
+	if err == nil {
+		path, offset, length, err = log.Place(last)
+	}
+	return filepath.Join(dir, path), offset, length, errors.Join(err, log.Close())
+}
+
+// lastInBolt finds the entry in a raft-boltdb. Other parts of the file may be unused.
+func (n *Node) lastInBolt() (offset, length int64, err error) {
+	db, err := bbolt.Open(n.raftDB(), 0o600, &bbolt.Options{ReadOnly: true})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -22,15 +22,15 @@ func TestFlippedBitInTheRaftLog(t *testing.T) {
 	enqueue(t, c, client.NewJob{Type: "t", Payload: []byte(mark)})
 	inStep(t, c)
 	n := c.Follower()
-	if _, err := n.FlipBit(n.RaftDB(), 0, 0); err == nil {
+	if _, err := n.FlipBit(filepath.Join(n.DataDir(), "identity.json"), 0, 0); err == nil {
 		t.Fatal("a running node's file was damaged")
 	}
 	n.Kill()
-	offset, length, err := n.LastEntry()
+	path, offset, length, err := n.LastEntry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.ReadFile(n.RaftDB())
+	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +38,12 @@ func TestFlippedBitInTheRaftLog(t *testing.T) {
 	if at < 0 {
 		t.Fatalf("bytes %d to %d are not the last entry", offset, offset+length)
 	}
-	d, err := n.FlipBit(n.RaftDB(), offset+int64(at), 3)
+	d, err := n.FlipBit(path, offset+int64(at), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Log(d)
-	after, err := os.ReadFile(n.RaftDB())
+	after, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,11 @@ func TestTornFiles(t *testing.T) {
 	if err != nil || len(snapshots) != 1 {
 		t.Fatalf("the snapshots are %v: %v", snapshots, err)
 	}
-	for _, path := range []string{snapshots[0], n.RaftDB()} {
+	log, _, _, err := n.LastEntry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{snapshots[0], log} {
 		before, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)

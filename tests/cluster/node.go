@@ -120,5 +120,9 @@ func (n *Node) getJSON(ctx context.Context, addr, path string, into any) error {
 // plain keeps no connections, because a connection to a killed node must not be reused.
 var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// RaftDB returns the file of the node's raft log, for reading after its end.
-func (n *Node) RaftDB() string { return filepath.Join(n.data(), "raft.db") }
+// DataDir returns the node's data directory.
+func (n *Node) DataDir() string { return n.data() }
+
+// raftDB returns the file of a raft log of kind bolt. If the log is in segments, it is a
+// symbolic link.
+func (n *Node) raftDB() string { return filepath.Join(n.data(), "raft.db") }

@@ -3,12 +3,15 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
+	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/tests/model"
@@ -19,7 +22,7 @@ import (
 // continues without a gap. The log of a node that joined late, or adopted a document, is
 // shorter.
 func (n *Node) RaftLog() (log model.Log, err error) {
-	db, err := raftboltdb.NewBoltStore(n.RaftDB())
+	db, err := n.openLog()
 	if err != nil {
 		return log, fmt.Errorf("open the raft log of %s: %w", n.Name, err)
 	}
@@ -64,6 +67,92 @@ func (n *Node) base(log *model.Log, first uint64) error {
 	return err
 }
 
+// inSegments reports whether the raft log is in segments.
+func (n *Node) inSegments() bool {
+	info, err := os.Lstat(n.raftDB())
+	return err == nil && !info.Mode().IsRegular()
+}
+
+// openLog opens the raft log of a stopped node, and leaves it as the kind that it is.
+func (n *Node) openLog() (*raftlog.Log, error) {
+	if n.Running() {
+		return nil, fmt.Errorf("%s is running", n.Name)
+	}
+	if n.inSegments() {
+		return raftlog.OpenSegments(n.data(), nil)
+	}
+	return raftlog.OpenBolt(n.data())
+}
+
+// logNames returns the paths of the raft log in the data directory.
+func (n *Node) logNames() []string {
+	return []string{n.raftDB(), filepath.Join(n.data(), "raft")}
+}
+
+// RemoveLog removes the raft log of a stopped node. Its identity stays.
+func (n *Node) RemoveLog() error {
+	if n.Running() {
+		return fmt.Errorf("%s is running", n.Name)
+	}
+	var errs []error
+	for _, path := range n.logNames() {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(errs...)
+}
+
+// EmptyLog truncates the files of the raft log of a stopped node.
+func (n *Node) EmptyLog() error {
+	if n.Running() {
+		return fmt.Errorf("%s is running", n.Name)
+	}
+	if !n.inSegments() {
+		return os.Truncate(n.raftDB(), 0)
+	}
+	return filepath.WalkDir(filepath.Join(n.data(), "raft"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			err = os.Truncate(path, 0)
+		}
+		return err
+	})
+}
+
+// RestoreLog replaces the raft log of a stopped node by the one of a copy of its disk.
+func (n *Node) RestoreLog(c DiskCopy) error {
+	if err := n.RemoveLog(); err != nil {
+		return err
+	}
+	for _, path := range n.logNames() {
+		saved := filepath.Join(c.dir, filepath.Base(path))
+		switch info, err := os.Lstat(saved); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case info.IsDir():
+			if err := os.CopyFS(path, os.DirFS(saved)); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(saved)
+			if err == nil {
+				err = os.WriteFile(path, data, 0o600)
+			}
+			if err != nil {
+				return err
+			}
+		default:
+			to, err := os.Readlink(saved)
+			if err == nil {
+				err = os.Symlink(to, path)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // ChangeJob gives a job another payload in the raft log of a stopped node, in the entry
 // that enqueued it: replayed, the log leads to another state than the other nodes have.
 func (n *Node) ChangeJob(id string, payload []byte) error {
@@ -74,7 +163,15 @@ func (n *Node) ChangeJob(id string, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	db, err := raftboltdb.NewBoltStore(n.RaftDB())
+	// A node converts the log when it starts.
+	converted, err := raftlog.OpenBolt(n.data())
+	if err == nil {
+		err = converted.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("convert the raft log of %s: %w", n.Name, err)
+	}
+	db, err := raftboltdb.NewBoltStore(n.raftDB())
 	if err != nil {
 		return fmt.Errorf("open the raft log of %s: %w", n.Name, err)
 	}

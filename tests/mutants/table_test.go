@@ -21,6 +21,8 @@ var (
 	model      = check{pkg: "fsm", test: "TestMachineAgreesWithModel"}
 	replicas   = check{pkg: "fsm", test: "TestReplicasStayEqual"}
 	damage     = check{pkg: "cluster", test: "TestNodeWithADamagedLogDoesNotStart"}
+	power      = check{pkg: "cluster/raftlog/segment", test: "TestPowerCuts"}
+	conversion = check{pkg: "cluster/raftlog", test: "TestCrashesOfAConversion"}
 	gate       = check{pkg: "cluster", test: "TestNoLeaseRunsOutWhenTheBucketFailsLate"}
 	simulation = check{pkg: "cluster", test: "TestSimulation"}
 )
@@ -174,6 +176,31 @@ var defects = []defect{
 		Old: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) {",
 		Bug: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) && false {",
 	}, damage},
+	{"disk", mutants.Mutant{
+		Name: "an append is not made durable", File: "cluster/raftlog/segment/log.go",
+		Old: "err := writeSync(s.file, b, int64(s.end)*sectorSize)",
+		Bug: "_, err := s.file.WriteAt(b, int64(s.end)*sectorSize)",
+	}, power},
+	{"disk", mutants.Mutant{
+		Name: "the last frame is not made durable", File: "cluster/raftlog/segment/recover.go",
+		Old: "return writeSync(c.file, b, int64(c.end-n)*sectorSize)",
+		Bug: "_, err := c.file.WriteAt(b, int64(c.end-n)*sectorSize)\n\treturn err",
+	}, power},
+	{"disk", mutants.Mutant{
+		Name: "a damaged sector is read", File: "cluster/raftlog/segment/sector.go",
+		Old: "case has > gen || binary.LittleEndian.Uint32(sector[sectorSize-4:]) != s.sum(sector, number):",
+		Bug: "case has > gen || binary.LittleEndian.Uint32(sector[sectorSize-4:]) != s.sum(sector, number) && false:",
+	}, damage},
+	{"disk", mutants.Mutant{
+		Name: "a conversion of the log loses the votes", File: "cluster/raftlog/convert.go",
+		Old: "if err := copyVotes(to, from); err != nil {",
+		Bug: "if err := copyVotes(from, from); err != nil {",
+	}, conversion},
+	{"disk", mutants.Mutant{
+		Name: "a conversion replaces the log before it is complete", File: "cluster/raftlog/convert.go",
+		Old: "\tto, err := openSegmentStore(d.path(tmp),",
+		Bug: "\tif err := d.mark(); err != nil {\n\t\treturn err\n\t}\n\tto, err := openSegmentStore(d.path(tmp),",
+	}, conversion},
 	{"votes", mutants.Mutant{
 		Name: "a node that lost its disk votes at once", File: "cluster/transport/inbound.go",
 		Old: "if asksForVote(rpc) && !mayVote() {",

@@ -102,12 +102,12 @@ func lastLineOf(log, text string) string {
 func flipLog(w *World, s *history.FaultSpan) func() {
 	n := w.follower()
 	n.Kill()
-	at, length, err := n.LastEntry()
+	path, at, length, err := n.LastEntry()
 	if err != nil {
 		s.Missed(err.Error())
 		return func() { w.start(n) }
 	}
-	d, err := n.FlipBit(n.RaftDB(), at+length/2, uint(w.Rand.IntN(8)))
+	d, err := n.FlipBit(path, at+length/2, uint(w.Rand.IntN(8)))
 	if err != nil {
 		s.Missed(err.Error())
 		return func() { w.start(n) }
@@ -120,13 +120,13 @@ func flipLog(w *World, s *history.FaultSpan) func() {
 func tearLog(w *World, s *history.FaultSpan) func() {
 	n := w.follower()
 	n.Kill()
-	at, length, err := n.LastEntry()
+	path, at, length, err := n.LastEntry()
 	if err != nil {
 		s.Missed(err.Error())
 		return func() { w.start(n) }
 	}
-	size := w.size(n.RaftDB())
-	d, err := n.TearEnd(n.RaftDB(), size-at-length/2)
+	size := w.size(path)
+	d, err := n.TearEnd(path, size-at-length/2)
 	if err != nil {
 		s.Missed(err.Error())
 		return func() { w.start(n) }

@@ -64,9 +64,9 @@
 //	bucket-hung               requests hang; the leader is isolated      requests struck; it does not lead; its end
 //	                          or gets SIGTERM
 //	bucket-disk-hung          both hang                                  as for disk-hung
-//	log-flipped, log-torn     a stopped node's raft.db is damaged        checksum of the file
+//	log-flipped, log-torn     a stopped node's log is damaged            checksum of the file
 //	snapshot-flipped          a stopped node's snapshot is damaged       checksum of the file
-//	log-lost, log-older       raft.db is removed, emptied, or an older   the node refuses to start
+//	log-lost, log-older       the log is removed, emptied, or an older   the node refuses to start
 //	                          copy, beside the identity
 //	log-lost-another-lags     the same, and the third node lags          the same; no node leads meanwhile
 //	disks-restored            all disks are older than queue.json        a leader adopts the document

@@ -3,7 +3,6 @@ package nemesis
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -33,15 +32,14 @@ const witnessTime = 1500 * time.Millisecond
 
 // withoutLog takes the raft log of a node that has ended, and keeps its identity.
 func (w *World) withoutLog(s *history.FaultSpan, n *cluster.Node) {
-	before := w.size(n.RaftDB())
-	how, err := "removed", os.Remove(n.RaftDB())
-	if err == nil && w.Rand.IntN(2) == 0 {
-		how, err = "emptied", os.WriteFile(n.RaftDB(), nil, 0o600)
+	how, damage := "removed", n.RemoveLog
+	if w.Rand.IntN(2) == 0 {
+		how, damage = "emptied", n.EmptyLog
 	}
-	if err != nil {
+	if err := damage(); err != nil {
 		w.T.Fatal(err)
 	}
-	s.Hit(fmt.Sprintf("the raft log of %s (%d bytes) was %s", n.Name, before, how))
+	s.Hit(fmt.Sprintf("the raft log of %s was %s", n.Name, how))
 }
 
 // refusesLog demands that a node does not start with a log that has less than it has
@@ -71,15 +69,12 @@ func loseLog(w *World, s *history.FaultSpan) func() {
 func olderLog(w *World, s *history.FaultSpan) func() {
 	n := w.follower()
 	n.Kill()
-	old, err := os.ReadFile(n.RaftDB())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	old := n.CopyDisk()
 	w.start(n)
 	w.goesOn(60)
 	w.sleep(witnessTime)
 	n.Kill()
-	if err := os.WriteFile(n.RaftDB(), old, 0o600); err != nil {
+	if err := n.RestoreLog(old); err != nil {
 		w.T.Fatal(err)
 	}
 	s.Hit("the raft log of " + n.Name + " is an older copy")

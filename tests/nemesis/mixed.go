@@ -23,7 +23,8 @@ var mixedPool = []string{
 // setRelease has a node run this release, or the one before, from its next start on.
 // The feature level is held, so that both can lead.
 func (w *World) setRelease(n *cluster.Node, old bool) {
-	n.Binary, n.Flags = "", append(w.own(), "--feature-level", "6")
+	// The release before takes the same data directory over, and cannot read segments.
+	n.Binary, n.Flags = "", append(w.own(), "--feature-level", "6", "--raft-log", "bolt")
 	if old {
 		n.Binary, n.Flags = w.release6, nil
 	}

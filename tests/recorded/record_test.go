@@ -42,7 +42,7 @@ func recordLevel(t *testing.T, level int) {
 	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})
 	s := &script{T: t, c: c, document: filepath.Join(strings.TrimPrefix(c.Bucket(), "file://"), "queue.json")}
 	n := c.Nodes[0]
-	data := filepath.Dir(n.RaftDB())
+	data := n.DataDir()
 	s.first()
 	s.snapshot(data)
 	if err := n.Stop(); err != nil {

@@ -2,7 +2,6 @@ package regression
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
@@ -41,7 +40,7 @@ func TestADiskThatLostItsLogHasNoVote(t *testing.T) {
 	}
 	leader.Kill()
 	lost.Kill()
-	if err := os.Remove(lost.RaftDB()); err != nil {
+	if err := lost.RemoveLog(); err != nil {
 		t.Fatal(err)
 	}
 	lagging.Start()

@@ -81,6 +81,13 @@ func rollingUpgrade(t *testing.T, from uint32) {
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	refusesSegments(t, c, n, old)
+	n.Binary = ""
+	n.Start("--raft-log", "bolt")
+	follows(c, n)
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
 	n.Binary = old
 	n.Start()
 	c.Eventually(patience, n.Name+" to end", ended(n))
@@ -89,8 +96,20 @@ func rollingUpgrade(t *testing.T, from uint32) {
 	}
 }
 
-// While --feature-level holds the level, the release before can take over the data
-// directory and the bucket; without it the level is raised.
+// refusesSegments starts an earlier release on a raft log in segments. It must end, and not
+// vote with an empty log.
+func refusesSegments(t *testing.T, c *cluster.Cluster, n *cluster.Node, old string) {
+	t.Helper()
+	n.Binary = old
+	n.Start()
+	c.Eventually(patience, n.Name+" to end", ended(n))
+	if log := n.LogTail(5); !strings.Contains(log, "raft.db: no such file or directory") {
+		t.Fatalf("%s does not say that it has no log:\n%s", n.Name, log)
+	}
+}
+
+// While --feature-level holds the level, the release before can take over the bucket, and the
+// data directory after a start with --raft-log bolt. Without the flag the level is raised.
 func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
 	for to := uint32(fsm.BaseLevel); to < fsm.MaxLevel; to++ {
 		t.Run(fmt.Sprintf("level %d", to), func(t *testing.T) { downgrade(t, to) })
@@ -99,6 +118,7 @@ func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
 
 func downgrade(t *testing.T, to uint32) {
 	old, hold := release(t, to), []string{"--feature-level", fmt.Sprint(to)}
+	bolt := slices.Concat(hold, []string{"--raft-log", "bolt"})
 	oldLevel := to
 	if to == fsm.BaseLevel {
 		oldLevel = 0 // its status has no level
@@ -112,6 +132,7 @@ func downgrade(t *testing.T, to uint32) {
 		level  uint32
 	}{
 		{"", hold, to},
+		{"", bolt, to},
 		{old, nil, oldLevel},
 		{"", hold, to},
 		{"", nil, fsm.MaxLevel},

@@ -41,6 +41,7 @@ func (l *Log) run() {
 
 // work does one piece of work. It reports whether there was any.
 func (l *Log) work() bool {
+	scarce := l.scarce()
 	l.mu.Lock()
 	d := &l.duty
 	if l.err != nil || d.closing {
@@ -59,7 +60,11 @@ func (l *Log) work() bool {
 	case len(d.released) > 0:
 		s := d.released[0]
 		d.released = slices.Delete(d.released, 0, 1)
-		keep := int64(s.sectors)*sectorSize == l.opts.Size && len(d.spares) < l.opts.Keep
+		limit := l.opts.Keep
+		if scarce {
+			limit = 1
+		}
+		keep := int64(s.sectors)*sectorSize == l.opts.Size && len(d.spares) < limit
 		l.gen++
 		gen := l.gen
 		l.mu.Unlock()
@@ -68,12 +73,10 @@ func (l *Log) work() bool {
 		} else {
 			l.remove(s)
 		}
-	case d.failed == nil && (len(d.spares) < l.opts.Spares || d.wanted && len(d.spares) == 0):
-		l.gen++
-		l.number++
-		gen, number := l.gen, l.number
+	case d.failed == nil && (d.wanted && len(d.spares) == 0 || !scarce && l.inUse() && len(d.spares) < l.opts.Spares):
+		wanted := d.wanted && len(d.spares) == 0
 		l.mu.Unlock()
-		l.prepare(gen, number)
+		l.prepare(l.sizes(wanted, scarce))
 	default:
 		l.mu.Unlock()
 		return false
@@ -122,16 +125,67 @@ func (l *Log) remove(s *segment) {
 	l.duty.failed = nil // there is more space
 }
 
+// Sizes of segments on a disk with little space, as parts of Options.Size.
+const (
+	scarceBelow = 16 // times Size: below that the free space is little
+	smallPart   = 8
+	leastPart   = 64
+)
+
+// scarce reports whether the disk has little free space, which snapshots need more than
+// spares do.
+func (l *Log) scarce() bool {
+	free, known := l.opts.Free()
+	return known && free < scarceBelow*l.opts.Size
+}
+
+// inUse reports whether the last segment has so many entries that the next one is to be
+// prepared. A node that writes next to nothing keeps one segment. The caller holds mu.
+func (l *Log) inUse() bool {
+	if len(l.live) == 0 {
+		return false
+	}
+	s := l.live[len(l.live)-1]
+	return int64(s.end)*sectorSize >= l.opts.Size/smallPart
+}
+
+// sizes returns the sizes of the next segment, the first one to be tried first. An append
+// that waits for the segment takes a smaller one, too.
+func (l *Log) sizes(wanted, scarce bool) []int64 {
+	sizes := []int64{l.opts.Size, l.opts.Size / smallPart, l.opts.Size / leastPart}
+	for i := range sizes {
+		sizes[i] = max(sizes[i]/blockSize, 2) * blockSize
+	}
+	switch {
+	case !wanted:
+		return sizes[:1]
+	case scarce:
+		return sizes[1:]
+	}
+	return sizes
+}
+
 // prepare creates an empty segment. If that fails, it is tried again when an append needs
 // the segment.
-func (l *Log) prepare(gen uint32, number uint64) {
-	s, err := l.create(gen, number)
-	if err == nil {
-		l.addSpare(s)
-		return
+func (l *Log) prepare(sizes []int64) {
+	var err error
+	for _, size := range sizes {
+		l.mu.Lock()
+		l.gen++
+		l.number++
+		gen, number := l.gen, l.number
+		l.mu.Unlock()
+		var s *segment
+		if s, err = l.create(gen, number, size); err == nil {
+			l.addSpare(s)
+			return
+		}
+		if errors.Is(err, errClosed) {
+			break
+		}
 	}
 	if !errors.Is(err, errClosed) {
-		l.opts.Warn(fmt.Errorf("prepare a segment of the raft log: %w; without it this node ends when the present one is full", err))
+		l.opts.Warn(fmt.Errorf("prepare a segment of the raft log: %w; free space on the disk: without a segment this node ends when the present one is full", err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,22 +199,22 @@ var zeroes [1 << 20]byte
 
 // create returns a new segment. Its blocks are allocated and contain zeros, so that the
 // fsync of an append has no metadata to write.
-func (l *Log) create(gen uint32, number uint64) (*segment, error) {
-	s := &segment{name: segmentName(number), gen: gen, sectors: uint32(l.opts.Size / sectorSize), end: 1}
+func (l *Log) create(gen uint32, number uint64, size int64) (*segment, error) {
+	s := &segment{name: segmentName(number), gen: gen, sectors: uint32(size / sectorSize), end: 1}
 	f, err := l.fs.Create(s.name + unfinished)
 	if err != nil {
 		return nil, err
 	}
 	s.file = f
-	for at := int64(0); at < l.opts.Size && err == nil; at += int64(len(zeroes)) {
+	for at := int64(0); at < size && err == nil; at += int64(len(zeroes)) {
 		if l.isClosing() {
 			err = errClosed
 			break
 		}
-		err = writeSync(f, zeroes[:min(int64(len(zeroes)), l.opts.Size-at)], at)
+		err = writeSync(f, zeroes[:min(int64(len(zeroes)), size-at)], at)
 	}
 	if err == nil {
-		err = writeSync(f, header{log: l.id, size: l.opts.Size, gen: gen}.sector(), 0)
+		err = writeSync(f, header{log: l.id, size: size, gen: gen}.sector(), 0)
 	}
 	if err == nil {
 		err = l.rename(s.name)

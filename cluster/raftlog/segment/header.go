@@ -11,7 +11,9 @@ const (
 	segmentMagic = 0x31677371_6f617266 // "fraoqsg1"
 	metaMagic    = 0x31746d71_6f617266 // "fraoqmt1"
 
-	metaName    = "meta"
+	// MetaName is the name of the file that every log has.
+	MetaName = "meta"
+
 	segmentExt  = ".seg"
 	unfinished  = ".tmp"
 	metaSize    = 2 * blockSize // two slots, each at the start of a block

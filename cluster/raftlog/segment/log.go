@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -25,8 +26,11 @@ const (
 // Options are the settings of a Log. The zero value has the defaults.
 type Options struct {
 	Size   int64 // of a new segment in bytes, a multiple of 4096
-	Spares int   // number of empty segments that are prepared
+	Spares int   // number of empty segments that are prepared; below 0: none before they are needed
 	Keep   int   // most empty segments that are kept after a truncation
+	// Free returns the free bytes on the disk; ok is false if they are unknown. If they are
+	// few, the log prepares no segment before it needs it, and makes it smaller.
+	Free func() (bytes int64, ok bool)
 	// Warn is called from the log's own goroutine when it cannot prepare a segment, for
 	// example because the disk is full. The log works until it needs that segment.
 	Warn func(error)
@@ -43,6 +47,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Keep == 0 {
 		o.Keep = DefaultKeep
+	}
+	if o.Free == nil {
+		o.Free = func() (int64, bool) { return 0, false }
 	}
 	if o.Warn == nil {
 		o.Warn = func(error) {}
@@ -221,6 +228,16 @@ func (l *Log) read(s *segment, p place, index uint64, e *raft.Log) error {
 	return nil
 }
 
+// Place returns the file of an entry, and the bytes in it that have the entry, whole sectors.
+func (l *Log) Place(index uint64) (file string, offset, length int64, err error) {
+	s, p, ok := l.find(index)
+	if !ok {
+		return "", 0, 0, raft.ErrLogNotFound
+	}
+	at, end := p.pos/payloadSize, (p.pos+p.length-1)/payloadSize
+	return s.name, int64(at) * sectorSize, int64(end-at+1) * sectorSize, nil
+}
+
 // StoreLog implements raft.LogStore.
 func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 
@@ -304,8 +321,12 @@ func (l *Log) write(s *segment, f frame, logs []*raft.Log) error {
 		}
 		return err
 	}
+	before := l.inUse()
 	l.apply(s, f, places)
 	l.release()
+	if l.inUse() && (!before || f.seq == s.firstSeq) {
+		l.changed.Broadcast() // a spare is due
+	}
 	return nil
 }
 
@@ -449,5 +470,12 @@ func (l *Log) tail(sectors int) (*segment, error) {
 	case sectors >= int(l.opts.Size/sectorSize):
 		return l.large(sectors)
 	}
-	return l.spare()
+	s, err := l.spare()
+	if err != nil || sectors <= int(s.sectors-s.end) {
+		return s, err
+	}
+	l.mu.Lock()
+	l.duty.spares = slices.Insert(l.duty.spares, 0, s)
+	l.mu.Unlock()
+	return l.large(sectors)
 }

@@ -262,7 +262,7 @@ func TestMissingFiles(t *testing.T) {
 	for i := uint64(1); i <= 30; i++ {
 		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: make([]byte, 1000)}))
 	}
-	names := []string{metaName}
+	names := []string{MetaName}
 	for _, s := range l.live[:len(l.live)-1] {
 		names = append(names, s.name)
 	}
@@ -386,6 +386,59 @@ func TestFullDisk(t *testing.T) {
 	must(t, l.GetLog(1, new(raft.Log)), l.Close())
 }
 
+// crowdedDisk has no space for a file of more than limit bytes.
+type crowdedDisk struct {
+	FS
+	limit int64
+}
+
+func (c crowdedDisk) Create(name string) (File, error) {
+	f, err := c.FS.Create(name)
+	return crowdedFile{f, c.limit}, err
+}
+
+type crowdedFile struct {
+	File
+	limit int64
+}
+
+func (f crowdedFile) WriteAt(p []byte, at int64) (int, error) {
+	if at+int64(len(p)) > f.limit {
+		return 0, syscall.ENOSPC
+	}
+	return f.File.WriteAt(p, at)
+}
+
+// TestLittleSpace has a log use smaller segments when there is no space for others, and
+// prepare none that it does not need.
+func TestLittleSpace(t *testing.T) {
+	for _, free := range []int64{-1, 1 << 20} {
+		fs := newDisk(1)
+		o := Options{Size: 1 << 20, inline: true, Free: func() (int64, bool) { return free, free > 0 }}
+		l := open(t, crowdedDisk{fs, 1 << 18}, o)
+		for i := uint64(1); i < 1000; i++ {
+			must(t, l.StoreLog(entry(i)))
+			l.work()
+		}
+		if len(l.live) < 3 {
+			t.Errorf("%d bytes free: there are %d segments", free, len(l.live))
+		}
+		if len(l.duty.spares) > 0 {
+			t.Errorf("%d bytes free: %d segments are prepared", free, len(l.duty.spares))
+		}
+		must(t, l.StoreLog(&raft.Log{Index: 1000, Term: 200, Data: make([]byte, 1<<17)}))
+		must(t, l.DeleteRange(1, 900))
+		for l.work() {
+		}
+		must(t, l.Close())
+		l = open(t, fs, o)
+		if last, err := l.LastIndex(); err != nil || last != 1000 {
+			t.Errorf("%d bytes free: the last entry is %d (%v)", free, last, err)
+		}
+		must(t, l.Close())
+	}
+}
+
 // counter counts the operations of a disk.
 type counter struct {
 	FS
@@ -442,10 +495,10 @@ func TestOperationsOfAWrite(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
-	expect("the first append", "write sync", func() error { return l.StoreLogs(entries(1, 20)) })
-	for l.work() {
-	}
-	for i := uint64(21); i < 80; i++ { // into the second segment, too
+	must(t, l.StoreLogs(entries(1, 20))) // creates the first segment
+	for i := uint64(21); i < 80; i++ {   // into the second segment, too
+		for l.work() {
+		}
 		expect("an append", "write sync", func() error { return l.StoreLog(entry(i)) })
 	}
 	if len(l.live) < 2 {

@@ -30,13 +30,13 @@ func (l *Log) recover() error {
 			}
 		case strings.HasSuffix(name, segmentExt):
 			segments = append(segments, name)
-		case name == metaName:
+		case name == MetaName:
 			hasMeta = true
 		}
 	}
 	if !hasMeta {
 		if len(segments) > 0 {
-			return fmt.Errorf("there are segments and no file %q: %w", metaName, ErrDamaged)
+			return fmt.Errorf("there are segments and no file %q: %w", MetaName, ErrDamaged)
 		}
 		if err := l.createMeta(); err != nil {
 			return fmt.Errorf("create the raft log: %w", err)
@@ -46,11 +46,11 @@ func (l *Log) recover() error {
 	if err := l.fs.SyncDir(); err != nil {
 		return err
 	}
-	if l.meta, err = l.fs.Open(metaName); err != nil {
+	if l.meta, err = l.fs.Open(MetaName); err != nil {
 		return err
 	}
 	if l.duty.record, err = readMeta(l.meta); err != nil {
-		return damage(metaName, err)
+		return damage(MetaName, err)
 	}
 	// The record may be in the page cache only: its fsync may have failed.
 	if err := writeSync(l.meta, l.duty.record.sector(), l.duty.record.slot()); err != nil {
@@ -69,7 +69,7 @@ func damage(name string, err error) error {
 }
 
 func (l *Log) createMeta() error {
-	f, err := l.fs.Create(metaName + unfinished)
+	f, err := l.fs.Create(MetaName + unfinished)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (l *Log) createMeta() error {
 	if err := errors.Join(writeSync(f, b, 0), f.Close()); err != nil {
 		return err
 	}
-	return l.rename(metaName)
+	return l.rename(MetaName)
 }
 
 // scan is the content of one segment.
