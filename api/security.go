@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/client/api/v1/frame"
-	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
@@ -38,18 +35,6 @@ type SecurityConfig struct {
 
 // DefaultPrograms are the types that `osqueue run` and the examples use for programs.
 func DefaultPrograms() []string { return []string{"command", "python"} }
-
-// AuditEntry is one line of the audit log.
-type AuditEntry struct {
-	Time      time.Time `json:"time"`
-	Principal string    `json:"principal,omitzero"`
-	Address   string    `json:"address"`
-	Action    string    `json:"action"` // method and route
-	Object    string    `json:"object,omitzero"`
-	LSN       string    `json:"lsn,omitzero"`
-	Status    int       `json:"status"`
-	Outcome   string    `json:"outcome"` // "ok", or the tag of the refusal
-}
 
 var (
 	unauthorized = kind{status: http.StatusUnauthorized, tag: v1.TagUnauthorized, title: "A valid token is needed"}
@@ -290,123 +275,4 @@ func (s *Server) wouldRefuse(c *call, err error) {
 	if s.gate.warned.Allow() {
 		s.log.Warn("--security=on would refuse a request", "method", c.r.Method, "route", c.route.path, "client", c.r.RemoteAddr, "reason", err)
 	}
-}
-
-// checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
-// owner of a claim or report.
-func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
-	p := c.principal
-	if p == nil {
-		return nil
-	}
-	err := p.CheckWrite(m, auth.Rules{
-		Programs: s.gate.Programs, Job: s.b.Job,
-		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(name) },
-	})
-	if err = s.denied(c, err); err != nil {
-		return err
-	}
-	if s.b.Status().Level >= fsm.Level10 { // below, the log has no owners
-		p.Own(m)
-	}
-	return nil
-}
-
-// denied turns a denial into an answer, or into a warning.
-func (s *Server) denied(c *call, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case s.gate.Mode == SecurityLog:
-		s.wouldRefuse(c, err)
-		return nil
-	case errors.Is(err, auth.ErrDenied):
-		return fail(forbidden, "%v", err)
-	}
-	return err
-}
-
-// checkRead refuses a read outside of the scope of the caller. A list is refused unless it
-// names a type in the scope: it is never shortened without a word.
-func (s *Server) checkRead(c *call) error {
-	p := c.principal
-	switch {
-	case p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly:
-		return nil
-	case c.route.path == pathLSNWait || c.route.path == frame.Path: // shows no job; each request in a stream is checked
-		return nil
-	}
-	return s.denied(c, s.readable(c, p))
-}
-
-func (s *Server) readable(c *call, p *auth.Principal) error {
-	switch c.route.path {
-	case byID(v1.PathJobs):
-		id, err := c.variable()
-		if j := s.b.Job(id); err == nil && j != nil {
-			return p.CheckJob(j)
-		}
-		return err
-	case typeOf():
-		name, err := c.variable()
-		if err == nil {
-			err = p.CheckType(name)
-		}
-		return err
-	case v1.PathJobs, v1.PathEvents:
-		return s.listable(c, p)
-	}
-	return fail(forbidden, "token %s is limited to some types or groups, and %s shows others as well", p.ID, c.route.path)
-}
-
-// listable checks the types that a list or a stream of events names.
-func (s *Server) listable(c *call, p *auth.Principal) error {
-	values, err := c.query()
-	if err != nil {
-		return err
-	}
-	var types []string
-	for _, text := range values[v1.ParamType] {
-		types = append(types, strings.Split(text, ",")...)
-	}
-	if len(p.Types) > 0 && (len(types) == 0 || slices.Contains(types, "")) {
-		return fail(forbidden, "token %s is limited to some types: give %s", p.ID, v1.ParamType)
-	}
-	if len(p.Groups) > 0 {
-		return fail(forbidden, "token %s is limited to some groups, and %s shows others as well", p.ID, c.route.path)
-	}
-	for _, t := range types {
-		if err := p.CheckType(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// audit reports the end of a write, a refusal or an administrative act.
-func (s *Server) audit(c *call, err error) {
-	if s.gate.Audit == nil {
-		return
-	}
-	refused := c.status == http.StatusUnauthorized || c.status == http.StatusForbidden
-	if c.route.at != leaderOnly && !refused && c.route.right&auth.Admin == 0 {
-		return
-	}
-	if _, self := s.b.Leader(); !self && !refused && c.route.at == leaderOnly {
-		return // the leader's log has it
-	}
-	e := AuditEntry{
-		Time: time.Now().UTC(), Address: c.r.RemoteAddr, Action: c.r.Method + " " + c.route.path,
-		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
-	}
-	if c.principal != nil {
-		e.Principal = c.principal.ID
-	}
-	if c.route.pattern.variable {
-		e.Object, _ = c.variable()
-	}
-	if err != nil {
-		e.Outcome = failureOf(err).tag
-	}
-	s.gate.Audit(e)
 }
