@@ -24,8 +24,9 @@ func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger)
 	other, err := c.Worker(short, name)
 	switch {
 	case ctx.Err() != nil || client.HasTag(err, v1.TagNotFound):
+	case client.HasTag(err, v1.TagForbidden): // a token of the role worker does not show workers
 	case err != nil:
-		log.Warn("no node has answered yet; the worker goes on trying", "error", view.Explain(err, greetWait))
+		log.Warn("no node has answered yet; the worker keeps trying", "error", view.Explain(err, greetWait))
 	default:
 		log.Warn("a worker of this name was heard of a moment ago; if it still runs, give each its own --name: when one of them stops, the jobs of the other go back",
 			"name", name, "heard", units.AgoText(other.LastSeen, time.Now())+" ago")

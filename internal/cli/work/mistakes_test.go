@@ -46,11 +46,14 @@ func TestWorkerGreets(t *testing.T) {
 	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker of this name was heard of") {
 		t.Error(got)
 	}
-	q.Refuse = func(*http.Request) *v1.Problem {
-		return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such worker"}
-	}
-	if got := greeted(q.Server.URL, "w1"); got != "" {
-		t.Error(got)
+	for _, quiet := range []v1.Problem{
+		{Status: 404, Tag: v1.TagNotFound, Detail: "no such worker"},
+		{Status: 403, Tag: v1.TagForbidden, Detail: "the token has the role worker"},
+	} {
+		q.Refuse = func(*http.Request) *v1.Problem { return &quiet }
+		if got := greeted(q.Server.URL, "w1"); got != "" {
+			t.Errorf("%s: %s", quiet.Tag, got)
+		}
 	}
 	q.Server.Close()
 	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
