@@ -23,7 +23,7 @@ import (
 // repeated call changes nothing more, because the machine recognises the ids of the jobs.
 func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if edit.Doc == nil {
-		t.log.Warn("the document was removed by somebody else; it is written anew")
+		t.log.Warn("another program removed the document; the leader writes it again")
 		t.fence.Rebase(edit.Observed)
 		return nil
 	}

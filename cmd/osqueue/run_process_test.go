@@ -133,7 +133,7 @@ func (d *devProcess) walkMapUnread(t *testing.T) {
 	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != view.ExitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job goes on; ") ||
+	if code := cmd.ProcessState.ExitCode(); code != view.ExitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job continues; ") ||
 		!strings.Contains(errOut.String(), "--name unread") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}

@@ -72,7 +72,7 @@ func listens(address string) error {
 }
 
 // program returns the path of the first of several programs that exists, or an error that names
-// what to install.
+// the package to install.
 func program(install string, candidates ...string) (string, error) {
 	for _, c := range candidates {
 		if path, err := exec.LookPath(c); err == nil {

@@ -1,11 +1,14 @@
 package regression
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"osqueue/client"
 	"osqueue/tests/cluster"
@@ -30,7 +33,12 @@ func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
 			got[i] = jobs[0]
 		})
 	}
-	time.Sleep(time.Second) // for the claims to arrive; those that are late get their job by an entry of their own
+	c.Eventually(patience, "all claims to wait", func() error {
+		if n := waitingClaims(t, ctx, c); n != claims {
+			return fmt.Errorf("%d wait", n)
+		}
+		return nil
+	})
 	before := appliedIndex(t, c)
 	for i := range claims {
 		if _, err := c.Client.Enqueue(ctx, client.NewJob{ID: fmt.Sprint("j", i), Type: "t"}); err != nil {
@@ -50,6 +58,29 @@ func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
 		}
 		held[j.ID] = true
 	}
+}
+
+// waitingClaims returns the number of claims that wait at the leader.
+func waitingClaims(t *testing.T, ctx context.Context, c *cluster.Cluster) (n int) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.WaitLeader().HTTP+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if value, found := strings.CutPrefix(lines.Text(), "osqueue_claims_waiting "); found {
+			n, err = strconv.Atoi(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return n
 }
 
 // appliedIndex returns the index of the newest entry that the leader has applied.

@@ -136,7 +136,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	case ctx.Err() != nil:
 		return r.cancel(ctx)
 	case errors.Is(err, client.ErrNotFinished), errors.As(err, new(*client.Error)):
-		return fmt.Errorf("%w\nthe job goes on; wait for it again with: osqueue job wait %s", err, units.ShellWord(r.id))
+		return fmt.Errorf("%w\nthe job continues; wait for it again with: osqueue job wait %s", err, units.ShellWord(r.id))
 	}
 	return err
 }
@@ -171,7 +171,7 @@ const cancelWait = 30 * time.Second
 
 // cancel handles Ctrl-C.
 func (r *commandRun) cancel(ctx context.Context) error {
-	leave := interrupted(fmt.Sprintf("job %s goes on; cancel it with: osqueue job cancel %s", r.id, units.ShellWord(r.id)))
+	leave := interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", r.id, units.ShellWord(r.id)))
 	if !r.ours {
 		return leave
 	}

@@ -62,7 +62,7 @@ func closedPipe() (restore func()) {
 // goOn describes the jobs that continue.
 func goOn(jobs int) string {
 	if jobs == 1 {
-		return "1 job goes on"
+		return "1 job continues"
 	}
 	return fmt.Sprintf("%d jobs go on", jobs)
 }

@@ -38,7 +38,7 @@ exit status 130.
 
 With --after ID the job waits until that job has completed; --after-failure says
 what happens if it dies or is cancelled: block (wait on: a retry may save it),
-cancel (this job too) or run (it all the same).
+cancel (this job too) or run (this job in any case).
 
 The same command with the same --idempotency-key, or --id, adds its jobs once.
 
@@ -121,7 +121,7 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, id string) error {
 	err := waitFinished(ctx, g, c, f.waitFor, id)
 	if err != nil && ctx.Err() != nil {
-		return interrupted(fmt.Sprintf("job %s goes on; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
+		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
 	}
 	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)

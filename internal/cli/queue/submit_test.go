@@ -363,7 +363,7 @@ func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFun
 
 func TestSubmitWaitInterrupted(t *testing.T) {
 	got := interruptedAt(t, clitest.NewFake(t), 1, "", "submit", "wait", "1", "--id", "j", "--wait")
-	if got.Code != view.ExitInterrupted || got.Err != "osqueue: job j goes on; wait for it again with: osqueue job wait j\n" {
+	if got.Code != view.ExitInterrupted || got.Err != "osqueue: job j continues; wait for it again with: osqueue job wait j\n" {
 		t.Errorf("%+v", got)
 	}
 }
