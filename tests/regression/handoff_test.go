@@ -34,7 +34,7 @@ func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
 		})
 	}
 	c.Eventually(patience, "all claims to wait", func() error {
-		if n := waitingClaims(t, ctx, c); n != claims {
+		if n := waitingClaims(ctx, t, c); n != claims {
 			return fmt.Errorf("%d wait", n)
 		}
 		return nil
@@ -61,7 +61,7 @@ func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
 }
 
 // waitingClaims returns the number of claims that wait at the leader.
-func waitingClaims(t *testing.T, ctx context.Context, c *cluster.Cluster) (n int) {
+func waitingClaims(ctx context.Context, t *testing.T, c *cluster.Cluster) (n int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.WaitLeader().HTTP+"/metrics", nil)
 	if err != nil {
