@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 )
 
@@ -57,8 +56,19 @@ func Release(level int) (path string, err error) {
 	return path, nil
 }
 
-// Root returns the top of the source tree.
+// Root returns the top of the source tree: the closest directory above the working directory that
+// has cmd/osqueue. The path of a source file would not do, since -trimpath removes it.
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(fmt.Sprintf("the working directory: %v", err))
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "cmd", "osqueue", "main.go")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			panic(fmt.Sprintf("%s is not inside the source tree", dir))
+		}
+	}
 }

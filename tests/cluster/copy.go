@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // DiskCopy is a copy of the data directory of a node.
@@ -12,7 +14,7 @@ type DiskCopy struct{ dir string }
 func (n *Node) CopyDisk() DiskCopy {
 	n.cluster.tb.Helper()
 	c := DiskCopy{dir: filepath.Join(n.cluster.tb.TempDir(), "data")}
-	if err := os.CopyFS(c.dir, os.DirFS(n.data())); err != nil {
+	if err := os.CopyFS(c.dir, withoutSockets{os.DirFS(n.data())}); err != nil {
 		n.cluster.tb.Fatal(err)
 	}
 	return c
@@ -25,4 +27,14 @@ func (n *Node) RestoreDisk(c DiskCopy) {
 	if err := os.CopyFS(n.data(), os.DirFS(c.dir)); err != nil {
 		n.cluster.tb.Fatal(err)
 	}
+}
+
+// withoutSockets hides the sockets of a directory, which cannot be copied: the admin socket
+// stays in the data directory of a node that was killed.
+type withoutSockets struct{ fs.FS }
+
+// ReadDir implements fs.ReadDirFS.
+func (w withoutSockets) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(w.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Type()&fs.ModeSocket != 0 }), err
 }
