@@ -7,21 +7,19 @@ import (
 	"net/url"
 	"strings"
 
-	gcs "cloud.google.com/go/storage"
-	"google.golang.org/api/option"
+	"cloud.google.com/go/auth/credentials"
 
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
 )
 
-// readAttempts bounds the client's retries of reads, listings and deletes.
-const readAttempts = 4
+// scope is the right that the driver asks for.
+const scope = "https://www.googleapis.com/auth/devstorage.read_write"
 
 // Bucket is a prefix of a GCS bucket.
 type Bucket struct {
 	location remote.Location
-	client   *gcs.Client
-	handle   *gcs.BucketHandle
+	client   *client
 }
 
 var _ storage.Bucket = (*Bucket)(nil)
@@ -33,27 +31,50 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []option.ClientOption{gcs.WithJSONReads(), gcs.WithDisabledClientMetrics()}
-	if endpoint := location.Params["endpoint"]; endpoint != "" {
-		options = append(options,
-			option.WithEndpoint(strings.TrimRight(endpoint, "/")+"/storage/v1/"),
-			// Otherwise it looks for credentials, in files and at the metadata server
-			// of a cloud, which takes seconds where there is none, and uses none.
-			option.WithoutAuthentication(),
-			option.WithHTTPClient(&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}))
+	c := &client{
+		bucket: location.Bucket,
+		base:   strings.TrimRight(location.Params["endpoint"], "/"),
+		http: &http.Client{
+			Transport:     newTransport(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}
-	// The client keeps its context for renewing credentials, as long as it lives.
-	client, err := gcs.NewClient(context.WithoutCancel(ctx), options...)
-	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", location, err)
+	if c.base == "" {
+		// An emulator needs no credentials. To look for them takes seconds where there is no
+		// metadata server.
+		if err := c.findCredentials(ctx); err != nil {
+			return nil, fmt.Errorf("bucket %s: %w", location, err)
+		}
 	}
-	client.SetRetry(gcs.WithPolicy(gcs.RetryAlways), gcs.WithMaxAttempts(readAttempts))
-	return &Bucket{location: location, client: client, handle: client.Bucket(location.Bucket)}, nil
+	return &Bucket{location: location, client: c}, nil
 }
 
-// Close implements storage.Bucket.
-func (b *Bucket) Close() error { return b.client.Close() }
+// findCredentials sets the credentials and the address of the store that they are for.
+func (c *client) findCredentials(ctx context.Context) (err error) {
+	if c.credentials, err = credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{scope}}); err != nil {
+		return fmt.Errorf("find credentials: %w", err)
+	}
+	universe, err := c.credentials.UniverseDomain(ctx)
+	if err != nil {
+		return fmt.Errorf("find the domain of the credentials: %w", err)
+	}
+	c.base = "https://storage." + universe
+	return nil
+}
 
-func (b *Bucket) object(key string) *gcs.ObjectHandle {
-	return b.handle.Object(b.location.Name(key))
+// newTransport returns a transport of the Bucket's own, so that Close can end its connections.
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = idleConnections
+	t.DisableCompression = true // the CRC of an object is that of the bytes that are sent
+	return t
+}
+
+// idleConnections is the number of connections that stay open between requests.
+const idleConnections = 16
+
+// Close implements storage.Bucket.
+func (b *Bucket) Close() error {
+	b.client.http.CloseIdleConnections()
+	return nil
 }

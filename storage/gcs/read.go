@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	gcs "cloud.google.com/go/storage"
-	"google.golang.org/api/iterator"
+	"net/http"
+	"net/url"
 
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
@@ -17,66 +16,76 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return storage.Object{}, err
 	}
-	idle := remote.NewIdle(ctx, remote.IdleLimit)
-	defer idle.Stop()
-	o, err := b.read(idle, key)
+	o, err := repeated(ctx, func() (storage.Object, error) {
+		idle := remote.NewIdle(ctx, remote.IdleLimit)
+		defer idle.Stop()
+		data, generation, err := b.client.download(idle, b.location.Name(key))
+		if err != nil {
+			return storage.Object{}, idle.Explain(err)
+		}
+		return storage.Object{Data: data, Version: formatVersion(generation)}, nil
+	})
 	switch {
 	case err == nil:
 		return o, nil
 	case absent(err):
 		return o, fmt.Errorf("get %q from %s: %w", key, b.location, storage.ErrNotFound)
 	}
-	return o, b.explain("get", key, idle.Explain(err))
+	return o, b.explain("get", key, err)
 }
 
-// read reads one generation: the client resumes a body that breaks off where
-// it broke off, and checks the CRC of the whole.
-func (b *Bucket) read(idle *remote.Idle, key string) (storage.Object, error) {
-	r, err := b.object(key).NewReader(idle)
-	if err != nil {
-		return storage.Object{}, err
-	}
-	defer r.Close()
-	if r.Attrs.Generation <= 0 {
-		return storage.Object{}, errors.New("the answer has no generation: is this a GCS endpoint?")
-	}
-	data, err := remote.ReadBody(idle, r, r.Attrs.Size)
-	if err != nil {
-		return storage.Object{}, err
-	}
-	return storage.Object{Data: data, Version: formatVersion(r.Attrs.Generation)}, nil
+// page is the part of a listing that the driver reads.
+type page struct {
+	Kind  string `json:"kind"`
+	Items []struct {
+		Name string `json:"name"`
+		Size int64  `json:"size,string"`
+	} `json:"items"`
+	Next string `json:"nextPageToken"`
 }
+
+// listing is the kind of a page.
+const listing = "storage#objects"
 
 // List implements storage.Bucket.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	idle := remote.NewIdle(ctx, remote.IdleLimit)
-	defer idle.Stop()
-	query := &gcs.Query{Prefix: b.location.Name(prefix), Projection: gcs.ProjectionNoACL}
-	if err := query.SetAttrSelection([]string{"Name", "Size"}); err != nil {
-		return b.explain("list", prefix, err)
+	query := url.Values{
+		"prefix": {b.location.Name(prefix)}, "projection": {"noAcl"},
+		"fields": {"kind,nextPageToken,items(name,size)"},
 	}
-	if err := ctx.Err(); err != nil {
-		return b.explain("list", prefix, err)
-	}
-	objects := b.handle.Objects(idle, query)
 	last := ""
 	for {
-		attrs, err := objects.Next()
-		if errors.Is(err, iterator.Done) {
-			return nil
-		}
-		if err == nil && attrs.Name <= last {
-			err = fmt.Errorf("the store lists %q after %q: it does not sort", attrs.Name, last)
-		}
+		p, err := b.page(ctx, query)
 		if err != nil {
-			return b.explain("list", prefix, idle.Explain(err))
+			return b.explain("list", prefix, err)
 		}
-		last = attrs.Name
-		idle.Pause()
-		key, ok := b.location.Key(attrs.Name)
-		if ok && !fn(storage.Info{Key: key, Size: attrs.Size}) {
+		for i := range p.Items {
+			name := p.Items[i].Name
+			if name <= last {
+				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: it does not sort", name, last))
+			}
+			last = name
+			key, ok := b.location.Key(name)
+			if ok && !fn(storage.Info{Key: key, Size: p.Items[i].Size}) {
+				return nil
+			}
+		}
+		if p.Next == "" {
 			return nil
 		}
-		idle.Moved()
+		query.Set("pageToken", p.Next)
 	}
+}
+
+// page reads one page of a listing.
+func (b *Bucket) page(ctx context.Context, query url.Values) (page, error) {
+	return repeated(ctx, func() (p page, err error) {
+		idle := remote.NewIdle(ctx, remote.IdleLimit)
+		defer idle.Stop()
+		err = b.client.sendForJSON(idle, http.MethodGet, b.client.object("")+"?"+query.Encode(), "", nil, &p)
+		if err == nil && p.Kind != listing {
+			err = errors.New("the answer is not a listing: is this a GCS endpoint?")
+		}
+		return p, idle.Explain(err)
+	})
 }
