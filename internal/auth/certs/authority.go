@@ -93,6 +93,9 @@ func LoadAuthority(dir string) (*Authority, error) {
 // Certificates returns the CA's certificates, the newest first.
 func (a *Authority) Certificates() List { return a.bundle }
 
+// Cluster returns the id that was made with the CA.
+func (a *Authority) Cluster() string { return a.cluster }
+
 // Rotate makes a new key and certificate of the CA. Both the new and the previous
 // certificate are trusted until Retire. A second call before it is refused, because
 // certificates that a dropped key has signed would become invalid.

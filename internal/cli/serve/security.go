@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/api"
+	"osqueue/internal/auth"
 )
 
 // securityOptions are the flags about who may use the API.
@@ -24,18 +25,30 @@ type securityOptions struct {
 	mode     string
 	programs []string
 	auditLog string
+
+	bootstrapFile string
+	bootstrap     *auth.Bootstrap // nil: none
 }
 
 func (o *securityOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.mode, "security", api.SecurityOff, "whether requests need an access token: off, log (warn about requests that would be refused) or on")
 	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
 	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
+	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
 }
 
 func (o *securityOptions) check() error {
 	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
 		return fmt.Errorf("--security %q: use off, log or on", o.mode)
 	}
+	if o.bootstrapFile == "" {
+		return nil
+	}
+	b, err := auth.ReadBootstrap(o.bootstrapFile)
+	if err != nil {
+		return fmt.Errorf("--bootstrap-token: %w", err)
+	}
+	o.bootstrap = &b
 	return nil
 }
 

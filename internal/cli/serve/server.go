@@ -10,6 +10,7 @@ import (
 	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/compat/osqueue"
+	"osqueue/internal/auth"
 	"osqueue/internal/inflight"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
@@ -28,6 +29,7 @@ type server struct {
 	audit  *auditLog    // nil: none
 
 	dataDir string
+	first   *auth.Bootstrap // token for a cluster that has none; nil: none
 
 	throttle *throttle.Bucket // bucket
 	inflight *inflight.Budget

@@ -64,7 +64,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.audit != nil {
 		security.Audit = s.audit.write
 	}
-	s.dataDir = o.node.DataDir
+	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
 	s.api = api.New(api.Config{
 		Security:       security,
 		Backend:        s.node,
@@ -95,6 +95,8 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())
 	defer stopAdmin()
 	unsafe := s.keepProving(ctx)
+	bootstrapped := s.startBootstrap(ctx)
+	defer bootstrapped()
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
 	patience := httpStopTimeout

@@ -1,0 +1,225 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/internal/auth"
+	"osqueue/internal/auth/certs"
+	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
+)
+
+// The files of osqueue init besides those of the CA.
+const (
+	adminTokenFile = "admin.token"
+	bootstrapName  = "bootstrap.json"
+)
+
+func newInitCommand(g *view.Globals) *cobra.Command {
+	in := initialization{g: g}
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the CA, the first admin token and the certificates of a new cluster",
+		Long: `Makes what a cluster with --security=on needs, in one directory that only you can read:
+
+  ca.crt          certificates of the CA, for every node and client
+  ca.key          the CA's key: it makes nodes, so keep it here
+  admin.token     the first access token, of the role admin, for you
+  bootstrap.json  the hash of that token, for the nodes (serve --bootstrap-token)
+  NAME.crt, .key  certificate of each node that --node names
+
+Give --node once for each node, with every host name and IP address by which nodes and
+clients dial it. The command can be repeated: it keeps what is there, and makes what is
+missing, such as the certificate of a further node.
+
+` + view.ExitHelp,
+		Example: `  osqueue init --node n1=127.0.0.1
+  osqueue init --dir certs --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error { return in.run() },
+	}
+	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
+	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
+	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key", "token-file")
+	return cmd
+}
+
+// initialization is one run of osqueue init.
+type initialization struct {
+	g     *view.Globals
+	dir   string
+	nodes []string // flags
+
+	made  []initFile
+	names []string // of the nodes
+}
+
+// initFile is a file in the report of a run.
+type initFile struct {
+	File  string `json:"file"`
+	Made  bool   `json:"made"` // false: it was there
+	About string `json:"about"`
+}
+
+func (in *initialization) run() error {
+	requests, err := nodeRequests(in.nodes)
+	if err != nil {
+		return err
+	}
+	a, err := in.authority()
+	if err != nil {
+		return err
+	}
+	if err := in.token(); err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if err := in.node(a, r); err != nil {
+			return fmt.Errorf("certificate of node %s: %w", r.Name, err)
+		}
+	}
+	return in.report()
+}
+
+// nodeRequests reads the flags --node.
+func nodeRequests(flags []string) ([]certs.Request, error) {
+	var out []certs.Request
+	for _, text := range flags {
+		name, hosts, ok := strings.Cut(text, "=")
+		if !ok || name == "" || hosts == "" {
+			return nil, view.Usagef("--node %q: write name=host or name=host,host", text)
+		}
+		out = append(out, certs.Request{Kind: certs.Node, Name: name, Hosts: strings.Split(hosts, ","), Lifetime: certs.NodeLifetime})
+	}
+	return out, nil
+}
+
+func (in *initialization) add(made bool, about string, names ...string) {
+	for i, name := range names {
+		names[i] = filepath.Join(in.dir, name)
+	}
+	in.made = append(in.made, initFile{File: strings.Join(names, " "), Made: made, About: about})
+}
+
+// authority makes the CA, or loads the one in the directory.
+func (in *initialization) authority() (*certs.Authority, error) {
+	_, err := os.Stat(filepath.Join(in.dir, certs.CAFile))
+	fresh := errors.Is(err, fs.ErrNotExist)
+	var a *certs.Authority
+	if fresh {
+		a, err = certs.CreateAuthority(in.dir, certs.CALifetime, time.Now())
+	} else {
+		a, err = certs.LoadAuthority(in.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.add(fresh, "the CA of cluster "+a.Cluster()+"; ca.key makes nodes: keep it here", certs.CAFile, "ca.key")
+	return a, nil
+}
+
+// token makes the first admin token and the file for the nodes. The token is written first:
+// the other file follows from it, also in a later run.
+func (in *initialization) token() error {
+	path, hashed := filepath.Join(in.dir, adminTokenFile), filepath.Join(in.dir, bootstrapName)
+	_, err := os.Stat(hashed)
+	before := err == nil
+	secret, err := auth.ReadSecret(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && before:
+		in.add(false, "the hash of the first admin token, for the nodes; the token itself is no longer here", bootstrapName)
+		return nil
+	case missing:
+		secret = auth.New()
+		err = secret.WriteSecret(path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := secret.Bootstrap().Write(hashed); err != nil {
+		return err
+	}
+	in.add(missing, "the first access token, of the role admin: keep it secret", adminTokenFile)
+	in.add(!before, "the hash of that token, for the nodes", bootstrapName)
+	return nil
+}
+
+// node issues the certificate of a node, unless it is there with the same hosts.
+func (in *initialization) node(a *certs.Authority, r certs.Request) error {
+	in.names = append(in.names, r.Name)
+	path := filepath.Join(in.dir, r.Name+".crt")
+	list, err := certs.ReadList(path)
+	if err == nil {
+		if s, err := certs.SubjectOf(list[0]); err != nil || s.Kind != certs.Node {
+			return fmt.Errorf("%s is not the certificate of a node: choose another name", path)
+		}
+		have, want := certs.HostsOf(list[0]), slices.Clone(r.Hosts)
+		slices.Sort(have)
+		slices.Sort(want)
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("%s is for the hosts %s: to replace it, run osqueue cert node %s --dir %s --host %s",
+				path, strings.Join(have, ", "), r.Name, units.ShellWord(in.dir), strings.Join(r.Hosts, " --host "))
+		}
+		in.add(false, "node "+r.Name, r.Name+".crt", r.Name+".key")
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := a.Issue(r, time.Now()); err != nil {
+		return err
+	}
+	in.add(true, "node "+r.Name+" at "+strings.Join(r.Hosts, ", "), r.Name+".crt", r.Name+".key")
+	return nil
+}
+
+func (in *initialization) report() error {
+	if in.g.JSON {
+		return in.g.WriteJSON(in.made)
+	}
+	rows := [][]string{{"", "FILES", ""}}
+	for _, f := range in.made {
+		state := "kept"
+		if f.Made {
+			state = "made"
+		}
+		rows = append(rows, []string{state, f.File, f.About})
+	}
+	if err := in.g.Table(rows); err != nil {
+		return err
+	}
+	return in.next()
+}
+
+// next prints the next commands.
+func (in *initialization) next() error {
+	name := "n1"
+	if len(in.names) > 0 {
+		name = in.names[0]
+	} else if err := in.g.Printf("\nMake a certificate for each node: osqueue init --dir %s --node n1=HOST\n", units.ShellWord(in.dir)); err != nil {
+		return err
+	}
+	at := func(file string) string { return units.ShellWord(filepath.Join(in.dir, file)) }
+	return in.g.Printf(`
+Start each node with its own certificate (on another machine, copy these four files, never ca.key):
+
+  osqueue serve --security=on --name %[1]s --data DIR --bucket URL \
+    --tls-ca %[2]s --tls-cert %[3]s --tls-key %[4]s --bootstrap-token %[5]s
+
+Call the cluster:
+
+  export OSQUEUE_CA=%[2]s
+  osqueue --token-file %[6]s status
+  osqueue --token-file %[6]s token create --role worker --name w1
+`, name, at(certs.CAFile), at(name+".crt"), at(name+".key"), at(bootstrapName), at(adminTokenFile))
+}

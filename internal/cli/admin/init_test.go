@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"osqueue/internal/auth"
+	"osqueue/internal/auth/certs"
+)
+
+// The command can be repeated: a second run keeps every file and makes what is missing.
+func TestInitCanBeRepeated(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	out := mustRun(t, "init", "--dir", dir, "--node", "n1=127.0.0.1,localhost")
+	if !strings.Contains(out, "--bootstrap-token "+filepath.Join(dir, "bootstrap.json")) {
+		t.Errorf("no next command:\n%s", out)
+	}
+	before := contents(t, dir)
+	for name, mode := range map[string]os.FileMode{".": 0o700, "ca.key": 0o600, "n1.key": 0o600, adminTokenFile: 0o600, bootstrapName: 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, want mode %v (%v)", name, info.Mode(), mode, err)
+		}
+	}
+	mustRun(t, "init", "--dir", dir, "--node", "n1=localhost,127.0.0.1", "--node", "n2=127.0.0.2")
+	after := contents(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("the second run changed %s", name)
+		}
+	}
+	if after["n2.crt"] == "" || after["n2.key"] == "" {
+		t.Error("the second run did not make the certificate of the new node")
+	}
+	secret, err := auth.ReadSecret(filepath.Join(dir, adminTokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := auth.ReadBootstrap(filepath.Join(dir, bootstrapName))
+	if err != nil || b != secret.Bootstrap() {
+		t.Errorf("bootstrap.json has %v, not the token's %v (%v)", b, secret.Bootstrap(), err)
+	}
+	if strings.Contains(after[bootstrapName], strings.Split(secret.Text, "_")[2]) {
+		t.Error("bootstrap.json has the secret")
+	}
+}
+
+// What a run that was cut has left is completed, and a token that was moved away stays the
+// first one.
+func TestInitCompletesARun(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, "init", "--dir", dir)
+	first := contents(t, dir)
+	if err := os.Remove(filepath.Join(dir, bootstrapName)); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, "init", "--dir", dir)
+	if got := contents(t, dir)[bootstrapName]; got != first[bootstrapName] {
+		t.Errorf("bootstrap.json is %s, not %s", got, first[bootstrapName])
+	}
+	if err := os.Remove(filepath.Join(dir, adminTokenFile)); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, "init", "--dir", dir)
+	if got := contents(t, dir); got[adminTokenFile] != "" || got[bootstrapName] != first[bootstrapName] {
+		t.Error("a second token was made")
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	dir := t.TempDir()
+	mustRun(t, "init", "--dir", dir, "--node", "n1=10.0.0.1")
+	for want, args := range map[string][]string{
+		"osqueue cert node n1": {"--node", "n1=10.0.0.2"},
+		"name=host":            {"--node", "n1"},
+		"another name":         {"--node", "ca=10.0.0.1"},
+	} {
+		r := newTestCommand(t).Run(append([]string{"init", "--dir", dir}, args...)...)
+		if r.Code == 0 || !strings.Contains(r.Err, want) {
+			t.Errorf("init %v: status %d, %q; want %q", args, r.Code, r.Err, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, certs.CAFile), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := newTestCommand(t).Run("init", "--dir", dir); r.Code == 0 || !strings.Contains(r.Err, certs.CAFile) {
+		t.Errorf("with a damaged CA: status %d, %q", r.Code, r.Err)
+	}
+}
+
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	r := newTestCommand(t).Run(args...)
+	if r.Code != 0 {
+		t.Fatalf("%v: status %d\n%s", args, r.Code, r.Err)
+	}
+	return r.Out
+}
+
+// contents returns the files of a directory by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string)
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name()] = string(data)
+	}
+	return out
+}
