@@ -13,8 +13,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 	"osqueue/storage/recording"
 )
 
@@ -145,7 +145,7 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 	slow := fault.New(recording.New(l.bucket, func(e recording.Entry) {
 		mu.Lock()
 		defer mu.Unlock()
-		switch doc, err := queuefile.Decode(e.Data); {
+		switch doc, err := document.Decode(e.Data); {
 		case strings.HasSuffix(e.Key, "/manifest.json") && beat == 0: // the test does not wait for later ones
 			based = time.Now().UnixMilli()
 		case e.Key == DocumentKey && e.How == recording.Replaced && err == nil && beat == 0:

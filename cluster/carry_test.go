@@ -10,8 +10,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // keptJobs returns the ids of the jobs in all copies in the bucket.
@@ -26,7 +26,7 @@ func (l *lab) keptJobs() (ids []string) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		doc, err := queuefile.Decode(obj.Data)
+		doc, err := document.Decode(obj.Data)
 		if err != nil {
 			l.t.Fatalf("the copy %s: %v", key, err)
 		}
@@ -209,7 +209,7 @@ func TestUnknownForkKeepsACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.put(string(queuefile.Encode(queuefile.Inline(m.View()), *doc.Header, doc.Header.Address, 1)))
+	l.put(string(document.Encode(document.Inline(m.View()), *doc.Header, doc.Header.Address, 1)))
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
 	a = l.leader(a)

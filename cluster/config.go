@@ -20,7 +20,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/cost"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // DocumentKey is the key of the document in the bucket.
@@ -291,9 +291,9 @@ func (c *Config) validateTimes() error {
 		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
 			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
 	}
-	if idle := c.Flush.IdleHeartbeat; idle != 0 && (idle < c.Flush.Heartbeat || idle > queuefile.NextMax) {
+	if idle := c.Flush.IdleHeartbeat; idle != 0 && (idle < c.Flush.Heartbeat || idle > document.NextMax) {
 		return fmt.Errorf("the idle heartbeat interval %v must be at least the broker heartbeat interval %v and at most %v (0: the broker heartbeat interval)",
-			idle, c.Flush.Heartbeat, queuefile.NextMax)
+			idle, c.Flush.Heartbeat, document.NextMax)
 	}
 	if most, idle := c.MaxFlushLag, c.Flush.IdleHeartbeat; most > 0 && idle > 0 && most < idle+c.BrokerTimeout {
 		return fmt.Errorf("the limit of the flush lag %v must be at least the idle heartbeat interval %v and the broker timeout %v together: "+

@@ -16,8 +16,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -161,13 +161,13 @@ func (l *lab) claim(m *member, worker string) *fsm.Job {
 	return r.Jobs[0]
 }
 
-func (l *lab) document() *queuefile.Document {
+func (l *lab) document() *document.File {
 	l.t.Helper()
 	obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	d, err := queuefile.Decode(obj.Data)
+	d, err := document.Decode(obj.Data)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // A document with an empty state, which a repair that found no other could write, does
@@ -20,8 +20,8 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	n.stop()
 
 	old := l.document().Header
-	empty := queuefile.Inline(fsm.New().View())
-	l.put(string(queuefile.Encode(empty, queuefile.Header{
+	empty := document.Inline(fsm.New().View())
+	l.put(string(document.Encode(empty, document.Header{
 		Lineage: old.Lineage, Epoch: 1 << 10, Node: "repair", Write: "w", Writes: []string{"w"},
 	}, "", time.Now().UnixMilli())))
 	back := l.leader(l.again(n, n.cfg.DataDir, nil))

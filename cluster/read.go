@@ -7,7 +7,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Linearize returns nil once the local state contains every write that was answered
@@ -82,7 +82,7 @@ func (n *Node) Document(ctx context.Context) ([]byte, error) {
 	}
 	v := n.replica.freeze()
 	m := v.Meta()
-	return queuefile.Encode(queuefile.Inline(v), queuefile.Header{
+	return document.Encode(document.Inline(v), document.Header{
 		Lineage: m.Lineage,
 		Cluster: m.Cluster,
 		Epoch:   m.Broker.Epoch,

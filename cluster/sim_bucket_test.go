@@ -9,7 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // simGate is the connection of one process of a node to the bucket. It adds latency, can
@@ -133,7 +133,7 @@ func (g *simGate) Get(ctx context.Context, key string) (o storage.Object, err er
 }
 
 func (g *simGate) note(data []byte) {
-	d, err := queuefile.Decode(data)
+	d, err := document.Decode(data)
 	if err != nil || d.Header == nil {
 		return // the answer is garbled
 	}

@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // mustFind fails the test if no violation contains one of the words.
@@ -141,7 +141,7 @@ func TestSimFindsAStaleRead(t *testing.T) {
 
 // simDocument returns a document of a state.
 func simDocument(v *fsm.View, node string, epoch uint64) []byte {
-	return queuefile.Encode(queuefile.Inline(v), queuefile.Header{Lineage: "l", Cluster: "a", Epoch: epoch, Node: node}, "x:1", 1)
+	return document.Encode(document.Inline(v), document.Header{Lineage: "l", Cluster: "a", Epoch: epoch, Node: node}, "x:1", 1)
 }
 
 func TestSimFindsAWrongDocument(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // hungFaults returns the faults in which a component hangs and does not fail, and those
@@ -251,12 +251,12 @@ func (s *simRun) archiveLacks() string {
 	return ""
 }
 
-func (s *simRun) document() *queuefile.Document {
+func (s *simRun) document() *document.File {
 	o, err := s.store.Get(context.Background(), DocumentKey)
 	if err != nil {
 		return nil
 	}
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 	"osqueue/storage/recording"
 )
 
@@ -35,7 +35,7 @@ type simWorld struct {
 	asked    map[string]bool       // ids of jobs that producers have requested
 	edited   string                // id of the job that was put into the document last
 	accepted [][]byte              // versions of the document that are to be checked
-	header   *queuefile.Header     // header of the last version that was checked
+	header   *document.Header      // header of the last version that was checked
 	told     map[string]fsm.LSN    // by cluster, the newest LSN in an answer
 	versions int
 	// mayAdopt says that a cluster may take its state from the bucket.
@@ -226,7 +226,7 @@ func (w *simWorld) checkDocuments() {
 }
 
 func (w *simWorld) checkDocumentLocked(data []byte) {
-	doc, err := queuefile.Decode(data)
+	doc, err := document.Decode(data)
 	if err != nil || doc.Header == nil {
 		w.failLocked("a version of the document cannot be read: %v", err)
 		return
@@ -258,7 +258,7 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 
 // openDocumentLocked reads the state of a document and compares it with the state of the
 // nodes.
-func (w *simWorld) openDocumentLocked(doc *queuefile.Document, s *simState) {
+func (w *simWorld) openDocumentLocked(doc *document.File, s *simState) {
 	sum, ok := s.sumLocked()
 	if !ok {
 		w.counts.one("document too old to compare")

@@ -15,8 +15,8 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // ensemble replaces raft: it has one log for its nodes, with one leader at a time that
@@ -146,7 +146,7 @@ func (c *ensemble) campaign(ctx context.Context, i int) (*election.Fence, *fsm.V
 		case election.Create, election.TakeOver:
 			content := inline(v)
 			if seen.Doc != nil && seen.Doc.Large { // carried over as it is, to catch up later
-				content = &queuefile.Content{Meta: seen.Doc.Meta, Counts: seen.Doc.Counts, Archive: seen.Doc.Archive}
+				content = &document.Content{Meta: seen.Doc.Meta, Counts: seen.Doc.Counts, Archive: seen.Doc.Archive}
 				c.world.locked(func() { c.world.carried++ })
 			}
 			f, err := election.Acquire(ctx, c.world, key, seen, me, content, time.Now().UnixMilli())

@@ -5,7 +5,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Candidate is a raft leader that wants to become the active one.
@@ -86,7 +86,7 @@ func Decide(o Observed, me Candidate, s Silence) Decision {
 // heartbeat since. A legacy broker that is restarted repeatedly registers once per broker
 // timeout, so the document never stays unchanged for that long. Both clocks must agree:
 // the heartbeat is stale, and this node saw no other version for half of the timeout.
-func onlyRegistered(d *queuefile.Document, me Candidate, s Silence) bool {
+func onlyRegistered(d *document.File, me Candidate, s Silence) bool {
 	return sameCluster(d, me) && d.Large && s.For >= s.Timeout/2 && s.stale(d.BrokerHeartbeat)
 }
 
@@ -141,7 +141,7 @@ func CopyWarning(node, address string) string {
 // registers; such a document is adopted again, because that cluster may have continued.
 // Only for a repair, which belongs to no cluster, and for an empty state the LSN alone
 // decides.
-func behind(d *queuefile.Document, me Candidate) bool {
+func behind(d *document.File, me Candidate) bool {
 	h := d.Header
 	if h == nil || d.Overtaken || !me.Populated || h.Lineage == "" || me.Lineage != h.Lineage {
 		return false
@@ -156,7 +156,7 @@ func (me *Candidate) has(o Observed) bool { return me.Adopted != "" && me.Adopte
 // to write. If a legacy broker wrote since, the rule for other brokers applies, unless
 // the document is large: the legacy broker cannot read that state, so it is still this
 // cluster's, and adopting it would lose mutations that were answered and not flushed.
-func sameCluster(d *queuefile.Document, me Candidate) bool {
+func sameCluster(d *document.File, me Candidate) bool {
 	return d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 }
 
@@ -164,14 +164,14 @@ func sameCluster(d *queuefile.Document, me Candidate) bool {
 // history. A state without a lineage has never answered a write. It was adopted from a
 // document; if that was since the candidate became leader, the state of a later version
 // of the document may replace it.
-func foreignLineage(d *queuefile.Document, me Candidate) bool {
+func foreignLineage(d *document.File, me Candidate) bool {
 	if !me.Populated || me.Lineage == d.Lineage() {
 		return false
 	}
 	return me.Lineage != "" || me.Adopted == ""
 }
 
-func refuse(d *queuefile.Document, me Candidate) Decision {
+func refuse(d *document.File, me Candidate) Decision {
 	return Decision{Action: Refuse, Reason: fmt.Sprintf(
 		"this cluster holds a state of %s, the document is of %s: "+
 			"decide with `osqueue restore` which of the two it shall be, give one of them another bucket or prefix, "+

@@ -11,7 +11,7 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // A raft leader decides by Decide where an original broker calls tryElect. What the
@@ -153,7 +153,7 @@ func acquireGolden(t *testing.T, e *env, c *recorded, o election.Observed, d ele
 		me.Populated = m.Counts() != fsm.Counts{}
 		wantDecision(t, election.Decide(o, me, goldenSilence(c, o)), election.TakeOver, "")
 	}
-	_, err := election.Acquire(short(t), e, key, o, me, queuefile.Inline(m.View()), c.Request.Now)
+	_, err := election.Acquire(short(t), e, key, o, me, document.Inline(m.View()), c.Request.Now)
 	switch want := outcome(t, c); {
 	case want == "elected" && err != nil:
 		t.Fatalf("acquire: %v", err)

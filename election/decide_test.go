@@ -11,12 +11,12 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // docOf is a document as broker left it, at heartbeat.
-func docOf(broker string, heartbeat int64, h *queuefile.Header) *queuefile.Document {
-	d := &queuefile.Document{BrokerHeartbeat: heartbeat, Header: h}
+func docOf(broker string, heartbeat int64, h *document.Header) *document.File {
+	d := &document.File{BrokerHeartbeat: heartbeat, Header: h}
 	if broker != "" {
 		d.Broker = &broker
 	}
@@ -26,18 +26,18 @@ func docOf(broker string, heartbeat int64, h *queuefile.Header) *queuefile.Docum
 // TestDecide goes through the rows of the fence.
 func TestDecide(t *testing.T) {
 	const fresh, stale, future = start - timeout, start - timeout - 1, start + 1_000_000
-	header := func(cluster, lineage string, term, index uint64) *queuefile.Header {
-		return &queuefile.Header{Cluster: cluster, Lineage: lineage, Term: term, Index: index, Node: "n9", Epoch: 4}
+	header := func(cluster, lineage string, term, index uint64) *document.Header {
+		return &document.Header{Cluster: cluster, Lineage: lineage, Term: term, Index: index, Node: "n9", Epoch: 4}
 	}
-	overtaken := func(d *queuefile.Document) *queuefile.Document {
+	overtaken := func(d *document.File) *document.File {
 		d.Overtaken = true
 		return d
 	}
-	registered := func(d *queuefile.Document, epoch uint64) *queuefile.Document {
+	registered := func(d *document.File, epoch uint64) *document.File {
 		d.Meta.Broker.Epoch = epoch
 		return d
 	}
-	large := func(d *queuefile.Document) *queuefile.Document {
+	large := func(d *document.File) *document.File {
 		d.Large = true
 		return d
 	}
@@ -61,7 +61,7 @@ func TestDecide(t *testing.T) {
 
 	cases := []struct {
 		name   string
-		doc    *queuefile.Document
+		doc    *document.File
 		me     election.Candidate
 		want   election.Action
 		leader string
@@ -156,7 +156,7 @@ func TestDecideSafety(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := docOf(name.Draw(t, "broker"), start+rapid.Int64Range(-2, 2).Draw(t, "beat")*timeout, nil)
 		if rapid.Bool().Draw(t, "headed") {
-			d.Header = &queuefile.Header{
+			d.Header = &document.Header{
 				Cluster: name.Draw(t, "cluster"), Lineage: name.Draw(t, "lineage"),
 				Term: number.Draw(t, "term"), Index: number.Draw(t, "index"), Epoch: number.Draw(t, "epoch"),
 			}

@@ -28,7 +28,7 @@
 // Acquire writes the next epoch. From then on the Fence writes every version, each on the
 // condition that its previous version is still in the bucket.
 //
-// A write has a Content (package queuefile): a state, or the archive that has the state. A
+// A write has a Content (package document): a state, or the archive that has the state. A
 // candidate may overwrite a large document with the archive that it has already, and bring
 // the state up to date with the first write of its leader term.
 //
@@ -53,7 +53,7 @@
 // A leader that knows of no standby may write its heartbeat rarely. Each such version of
 // the document promises the next one: the header's next is the time until then. A broker
 // that promised is dead one broker timeout after that (Silence.Promised, by the
-// candidate's monotonic clock), and a promise counts for at most queuefile.NextMax.
+// candidate's monotonic clock), and a promise counts for at most document.NextMax.
 //
 //	       the last look found no standby
 //	    ┌───────────────────────────────────┐

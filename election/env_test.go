@@ -16,9 +16,9 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 	"osqueue/storage/recording"
 )
 
@@ -87,9 +87,9 @@ func (e *env) read() election.Observed {
 	return o
 }
 
-func (e *env) doc() *queuefile.Document {
+func (e *env) doc() *document.File {
 	e.Helper()
-	doc, err := queuefile.Decode(e.stored().Data)
+	doc, err := document.Decode(e.stored().Data)
 	if err != nil {
 		e.Fatalf("decode: %v", err)
 	}
@@ -98,13 +98,13 @@ func (e *env) doc() *queuefile.Document {
 
 // checkHistory holds every accepted version against the invariant: LSN and
 // epoch never go back, and an epoch has one writer. It returns them as documents.
-func (e *env) checkHistory() (docs []*queuefile.Document) {
+func (e *env) checkHistory() (docs []*document.File) {
 	e.Helper()
-	var last *queuefile.Header
+	var last *document.Header
 	writers := map[uint64]string{}
 	ids := map[string]bool{}
 	for _, entry := range e.record.History(key) {
-		doc, err := queuefile.Decode(entry.Data)
+		doc, err := document.Decode(entry.Data)
 		if err != nil || doc.Header == nil {
 			e.Fatalf("version %s: %v, header %v", entry.Version, err, doc)
 		}
@@ -167,10 +167,10 @@ func (n *node) candidate() election.Candidate {
 	return me
 }
 
-func inline(v *fsm.View) *queuefile.Content { return queuefile.Inline(v) }
+func inline(v *fsm.View) *document.Content { return document.Inline(v) }
 
 // content returns the content that a leader with state v writes.
-func (e *env) content(v *fsm.View) *queuefile.Content {
+func (e *env) content(v *fsm.View) *document.Content {
 	if !e.large {
 		return inline(v)
 	}
@@ -178,18 +178,18 @@ func (e *env) content(v *fsm.View) *queuefile.Content {
 }
 
 // archive puts v into an archive that reaches it by an entry of its tail.
-func (e *env) archive(v *fsm.View) *queuefile.Content {
+func (e *env) archive(v *fsm.View) *document.Content {
 	end := v.LSN()
 	e.archived.Store(end, v)
-	a := &queuefile.Archive{Base: queuefile.Base{Key: "base/b/manifest.json"}}
+	a := &document.Archive{Base: document.Base{Key: "base/b/manifest.json"}}
 	if !end.IsZero() {
-		a.Tail = queuefile.Tail{Run: queuefile.Run{Last: end, Entries: 1}, Data: []byte(end.String())}
+		a.Tail = document.Tail{Run: document.Run{Last: end, Entries: 1}, Data: []byte(end.String())}
 	}
-	return &queuefile.Content{Meta: v.Meta(), Counts: v.Counts(), Archive: a}
+	return &document.Content{Meta: v.Meta(), Counts: v.Counts(), Archive: a}
 }
 
 // whole is the document as it would be if its state was inline.
-func (e *env) whole(doc *queuefile.Document) *queuefile.Document {
+func (e *env) whole(doc *document.File) *document.File {
 	e.Helper()
 	if !doc.Large {
 		return doc
@@ -198,7 +198,7 @@ func (e *env) whole(doc *queuefile.Document) *queuefile.Document {
 	if !ok {
 		e.Fatalf("nobody has archived a state at %s", doc.Archive.LSN())
 	}
-	inlined, err := queuefile.Decode(queuefile.Encode(inline(v.(*fsm.View)), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat))
+	inlined, err := document.Decode(document.Encode(inline(v.(*fsm.View)), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat))
 	if err != nil {
 		e.Fatalf("decode: %v", err)
 	}
@@ -317,7 +317,7 @@ func (e *env) jobs() string {
 
 // heard returns the silence that a candidate measures at nowMs if it has seen the
 // document since its last heartbeat.
-func heard(d *queuefile.Document, nowMs int64) election.Silence {
+func heard(d *document.File, nowMs int64) election.Silence {
 	s := election.Silence{Timeout: timeout * time.Millisecond, Now: time.UnixMilli(nowMs)}
 	if d != nil && nowMs-d.BrokerHeartbeat > timeout {
 		s.For = s.Timeout

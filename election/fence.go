@@ -10,7 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Fence is the right of an active leader to write the document. It is not safe for
@@ -22,12 +22,12 @@ type Fence struct {
 	epoch   uint64
 	lineage string
 
-	version storage.Version      // the version that the next write replaces; "" creates the document
-	sent    []sent               // the present version, if this fence wrote it, and the versions sent since
-	writes  []string             // ids of the last writes, oldest first
-	passed  []queuefile.Handover // the ends of the parts of other clusters
-	newest  fsm.LSN              // of all versions sent
-	flushed fsm.LSN              // of all versions that certainly were in the document
+	version storage.Version     // the version that the next write replaces; "" creates the document
+	sent    []sent              // the present version, if this fence wrote it, and the versions sent since
+	writes  []string            // ids of the last writes, oldest first
+	passed  []document.Handover // the ends of the parts of other clusters
+	newest  fsm.LSN             // of all versions sent
+	flushed fsm.LSN             // of all versions that certainly were in the document
 	size    int
 	large   bool
 	next    time.Duration // promised with the next write
@@ -49,7 +49,7 @@ type Fence struct {
 // than the document, storage.ErrThrottled if the store refused the request, and ErrUnknown
 // if ctx ended before the outcome was certain: then read the document again.
 func Acquire(
-	ctx context.Context, bucket storage.Bucket, key string, o Observed, me Candidate, c *queuefile.Content, nowMs int64,
+	ctx context.Context, bucket storage.Bucket, key string, o Observed, me Candidate, c *document.Content, nowMs int64,
 ) (*Fence, error) {
 	f := &Fence{bucket: bucket, key: key, me: me, version: o.Version}
 	if err := f.succeed(o.Doc, c); err != nil {
@@ -63,7 +63,7 @@ func Acquire(
 }
 
 // succeed takes the epoch, the lineage and the history over from the document.
-func (f *Fence) succeed(doc *queuefile.Document, c *queuefile.Content) error {
+func (f *Fence) succeed(doc *document.File, c *document.Content) error {
 	if f.me.Address == "" || f.me.Node == "" {
 		return errors.New("the candidate has no name or no address")
 	}
@@ -127,7 +127,7 @@ func (f *Fence) Promise(next time.Duration) { f.next = next }
 //
 // Flushed can advance even with an error, if an earlier write turns out to have been
 // applied.
-func (f *Fence) Write(ctx context.Context, c *queuefile.Content, nowMs int64) error {
+func (f *Fence) Write(ctx context.Context, c *document.Content, nowMs int64) error {
 	if err := f.mayWrite(c); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *Fence) Write(ctx context.Context, c *queuefile.Content, nowMs int64) er
 }
 
 // mayWrite refuses content that must not reach the document, before anything is sent.
-func (f *Fence) mayWrite(c *queuefile.Content) error {
+func (f *Fence) mayWrite(c *document.Content) error {
 	m := &c.Meta
 	switch {
 	case f.fenced != nil:

@@ -11,8 +11,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // TestLeaderTerm checks one leader term from the first document on: the content of the
@@ -75,7 +75,7 @@ func TestHandovers(t *testing.T) {
 	takeOver("n3", "B")
 	want("A")
 	o, ok := e.doc().Header.Handover("A")
-	wanted := queuefile.Handover{
+	wanted := document.Handover{
 		Cluster: "A", Epoch: before.Header.Epoch, Term: before.Header.Term, Index: before.Header.Index,
 		LastSeq: before.Meta.LastSeq, Token: before.Meta.Token, Now: start,
 	}
@@ -88,10 +88,10 @@ func TestHandovers(t *testing.T) {
 	want("A", "B")
 	takeOver("n6", "A")
 	want("B", "C")
-	for i := range 2 * queuefile.HandoversMax {
+	for i := range 2 * document.HandoversMax {
 		takeOver("n7", fmt.Sprint(i))
 	}
-	if got := len(e.doc().Header.Handovers); got != queuefile.HandoversMax {
+	if got := len(e.doc().Header.Handovers); got != document.HandoversMax {
 		t.Errorf("%d handovers", got)
 	}
 }
@@ -268,7 +268,7 @@ func TestFencedByOriginal(t *testing.T) {
 
 // adopt adopts a document as a cluster does: LSNs keep growing, above those of the
 // document and of the documents adopted before.
-func adopt(t testing.TB, n *node, doc *queuefile.Document) *fsm.Machine {
+func adopt(t testing.TB, n *node, doc *document.File) *fsm.Machine {
 	t.Helper()
 	if last := max(doc.Meta.LSN.Term, n.Meta().LSN.Term); last >= n.term {
 		doc.Meta.TermBase = last - n.term + 1

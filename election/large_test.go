@@ -6,12 +6,12 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // carried returns the content of the document, to be written again unchanged.
-func carried(doc *queuefile.Document) *queuefile.Content {
-	return &queuefile.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
+func carried(doc *document.File) *document.Content {
+	return &document.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
 }
 
 // TestCarriedOver takes a large document over with the archive that is in it
@@ -100,12 +100,12 @@ func TestChangeOfForm(t *testing.T) {
 func TestFaultyContent(t *testing.T) {
 	e := newEnv(t)
 	n := newNode("n1", "A")
-	faulty := map[string]func(c *queuefile.Content){
-		"nothing":          func(c *queuefile.Content) { c.Archive = nil },
-		"a hole":           func(c *queuefile.Content) { c.Archive.Tail.After = fsm.LSN{Term: 1} },
-		"another LSN":      func(c *queuefile.Content) { c.Archive.Tail.Last.Index++ },
-		"no key":           func(c *queuefile.Content) { c.Archive.Base.Key = "" },
-		"a tail with none": func(c *queuefile.Content) { c.Archive.Tail.Data = nil },
+	faulty := map[string]func(c *document.Content){
+		"nothing":          func(c *document.Content) { c.Archive = nil },
+		"a hole":           func(c *document.Content) { c.Archive.Tail.After = fsm.LSN{Term: 1} },
+		"another LSN":      func(c *document.Content) { c.Archive.Tail.Last.Index++ },
+		"no key":           func(c *document.Content) { c.Archive.Base.Key = "" },
+		"a tail with none": func(c *document.Content) { c.Archive.Tail.Data = nil },
 	}
 	for name, spoil := range faulty {
 		c := e.archive(n.enqueue("job of " + name))

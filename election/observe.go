@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Observed is a document that was read. The zero value means that there is no document.
 type Observed struct {
-	Doc     *queuefile.Document
+	Doc     *document.File
 	Raw     []byte
 	Version storage.Version
 }
@@ -26,7 +26,7 @@ func Read(ctx context.Context, bucket storage.Bucket, key string) (Observed, err
 }
 
 func observe(key string, o storage.Object) (Observed, error) {
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		return Observed{}, fmt.Errorf(
 			"%q: %w: %w: nothing is written until it is repaired, replaced by a backup, or moved away",

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // writesMax is the number of ids of past writes in a document.
@@ -37,13 +37,13 @@ type pending struct {
 var seed = maphash.MakeSeed()
 
 // prepare encodes c as the next version, with a new id, and remembers it.
-func (f *Fence) prepare(c *queuefile.Content, nowMs int64) *pending {
+func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 	id := rand.Text()
 	f.writes = lastWrites(append(slices.Clone(f.writes), id))
 	// Allocate some spare capacity at once: growing the buffer repeatedly would copy a
 	// large document each time and delay the flush.
 	room := slices.Grow(f.spare[:0], f.size+f.size/8)
-	data, large := queuefile.AppendTo(room, c, queuefile.Header{
+	data, large := document.AppendTo(room, c, document.Header{
 		Lineage:   f.lineage,
 		Cluster:   f.me.Cluster,
 		Epoch:     f.epoch,
@@ -88,7 +88,7 @@ func (f *Fence) landed(s sent) {
 
 // noteHistory finds, from the ids in a document of another writer, the remembered writes
 // that had been applied before it.
-func (f *Fence) noteHistory(h *queuefile.Header) {
+func (f *Fence) noteHistory(h *document.Header) {
 	if h == nil {
 		return
 	}

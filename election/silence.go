@@ -14,7 +14,7 @@ type Silence struct {
 	// Timeout is the broker timeout: the time for which a broker may be silent.
 	Timeout time.Duration
 	// Promised is the time in which the document promises the next heartbeat
-	// (queuefile.Document.Promise). The broker may be silent for so much longer.
+	// (document.File.Promise). The broker may be silent for so much longer.
 	Promised time.Duration
 	// Now is the candidate's wall clock. It never decides alone.
 	Now time.Time

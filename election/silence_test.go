@@ -8,7 +8,7 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // TestWatch: only reads of the same version, close to each other, count.
@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 func TestClockDoesNotDecide(t *testing.T) {
 	me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A"}
 	for _, off := range []time.Duration{-8760 * time.Hour, 8760 * time.Hour} {
-		d := docOf("b:1", start+off.Milliseconds(), &queuefile.Header{Cluster: "B", Lineage: "L"})
+		d := docOf("b:1", start+off.Milliseconds(), &document.Header{Cluster: "B", Lineage: "L"})
 		for silent, want := range map[time.Duration]election.Action{
 			0: election.Wait, timeout*time.Millisecond - 1: election.Wait, timeout * time.Millisecond: election.Adopt,
 		} {
@@ -70,20 +70,20 @@ func TestClockDoesNotDecide(t *testing.T) {
 func TestPromisedHeartbeat(t *testing.T) {
 	const limit = timeout * time.Millisecond
 	me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}}
-	at := func(cluster string, next time.Duration, overtaken bool) *queuefile.Document {
-		h := &queuefile.Header{Cluster: cluster, Lineage: "L", Term: 8, Next: next.Milliseconds()}
+	at := func(cluster string, next time.Duration, overtaken bool) *document.File {
+		h := &document.Header{Cluster: cluster, Lineage: "L", Term: 8, Next: next.Milliseconds()}
 		d := docOf("b:1", start, h)
 		d.Overtaken = overtaken
 		return d
 	}
 	for name, c := range map[string]struct {
-		doc  *queuefile.Document
+		doc  *document.File
 		dead time.Duration
 		wait election.Action
 	}{
 		"none":             {at("B", 0, false), limit, election.Wait},
 		"a minute":         {at("B", time.Minute, false), time.Minute + limit, election.Wait},
-		"a year":           {at("B", 8760*time.Hour, false), queuefile.NextMax + limit, election.Wait},
+		"a year":           {at("B", 8760*time.Hour, false), document.NextMax + limit, election.Wait},
 		"less than none":   {at("B", -time.Minute, false), limit, election.Wait},
 		"of one overtaken": {at("B", time.Minute, true), limit, election.Wait},
 		"of a copy":        {at("A", time.Minute, false), time.Minute + limit, election.StepDown},

@@ -19,7 +19,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // drain is a bucket that accepts every write, keeps only the document, and counts.
@@ -200,7 +200,7 @@ func (q *busy) mutate() {
 // flush writes the changes, as the flusher does.
 func (q *busy) flush() {
 	for behind := true; behind; {
-		var c *queuefile.Content
+		var c *document.Content
 		var err error
 		if c, behind, err = q.builder.Draft(q.b.Context(), q.fence.Large()); err != nil {
 			q.b.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // DocumentBuilder builds the contents of the document, one after the other, and writes the objects
@@ -31,13 +31,13 @@ type DocumentBuilder struct {
 	renew     atomic.Bool            // a new checkpoint is due whatever the size of the log
 	log       hclog.Logger
 
-	last   *queuefile.Content // the newest draft
-	origin *fsm.View          // state of the first checkpoint, until it is written
-	line   *line              // nil: none started
-	from   fsm.LSN            // end of the previous line
-	step   int                // bytes of entries in the next step of a backlog
-	base   *pendingBase       // being written, or nil
-	rest   time.Time          // after a failed checkpoint: no new one before this time
+	last   *document.Content // the newest draft
+	origin *fsm.View         // state of the first checkpoint, until it is written
+	line   *line             // nil: none started
+	from   fsm.LSN           // end of the previous line
+	step   int               // bytes of entries in the next step of a backlog
+	base   *pendingBase      // being written, or nil
+	rest   time.Time         // after a failed checkpoint: no new one before this time
 
 	ctx    context.Context // of the goroutine
 	cancel context.CancelFunc
@@ -49,14 +49,14 @@ type DocumentBuilder struct {
 type pendingBase struct {
 	at   fsm.LSN
 	done chan struct{} // closed when base and err are set
-	base queuefile.Base
+	base document.Base
 	err  error
 }
 
 // NewDocumentBuilder returns a builder that continues from first, the content with which the
 // document was acquired, once first.Added is in the queue. The caller must call Close.
 func NewDocumentBuilder(
-	cfg Config, bucket storage.Bucket, lineage string, first *queuefile.Content,
+	cfg Config, bucket storage.Bucket, lineage string, first *document.Content,
 	unflushed *UnflushedLog, view func() *fsm.View, log hclog.Logger,
 ) *DocumentBuilder {
 	d := &DocumentBuilder{
@@ -79,7 +79,7 @@ func NewDocumentBuilder(
 
 // renewal returns the first content without the jobs that were added to the document by
 // hand: they are in the queue now.
-func renewal(first *queuefile.Content) *queuefile.Content {
+func renewal(first *document.Content) *document.Content {
 	c := *first
 	c.Added = nil
 	return &c
@@ -114,12 +114,12 @@ func (d *DocumentBuilder) Notify(wake func()) { d.wake.Store(&wake) }
 func (d *DocumentBuilder) Renew() { d.renew.Store(true) }
 
 // Last returns the newest drafted content. To write it again renews the heartbeat.
-func (d *DocumentBuilder) Last() *queuefile.Content { return d.last }
+func (d *DocumentBuilder) Last() *document.Content { return d.last }
 
 // Draft builds the next content. large reports whether the last written document has no
 // state inline. behind is true if Draft must be called again before the content is up to
 // date. After an error Last is unchanged, and the bucket may have garbage.
-func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
+func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error) {
 	d.takeBase()
 	v := d.view()
 	if d.line != nil {
@@ -141,8 +141,8 @@ func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *queuefile.C
 
 // content returns a content with state v if the state fits inline or the archive reaches
 // it; otherwise the last draft.
-func (d *DocumentBuilder) content(v *fsm.View, large bool) *queuefile.Content {
-	c := &queuefile.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
+func (d *DocumentBuilder) content(v *fsm.View, large bool) *document.Content {
+	c := &document.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
 	if large {
 		// The bound is halved so that a state near it does not change its form at each
 		// flush; 0 would be no bound.
@@ -151,13 +151,13 @@ func (d *DocumentBuilder) content(v *fsm.View, large bool) *queuefile.Content {
 	if a := d.archive(); a != nil {
 		c.Archive = a
 	}
-	if c.Archive != nil && c.Archive.LSN() == v.LSN() || queuefile.Fits(v, c.InlineMax) {
+	if c.Archive != nil && c.Archive.LSN() == v.LSN() || document.Fits(v, c.InlineMax) {
 		return c
 	}
 	return d.last
 }
 
-func (d *DocumentBuilder) archive() *queuefile.Archive {
+func (d *DocumentBuilder) archive() *document.Archive {
 	if d.line == nil {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (d *DocumentBuilder) archive() *queuefile.Archive {
 }
 
 // Wrote implements Draft.
-func (d *DocumentBuilder) Wrote(c *queuefile.Content) (kept fsm.LSN) {
+func (d *DocumentBuilder) Wrote(c *document.Content) (kept fsm.LSN) {
 	kept = c.LSN()
 	if a := c.Archive; a != nil {
 		kept = earlier(kept, a.LSN())
@@ -236,7 +236,7 @@ func (d *DocumentBuilder) resize(err error) {
 
 // extendBy writes a step of a backlog as separate segments.
 func (d *DocumentBuilder) extendBy(ctx context.Context, entries []archive.Entry) error {
-	tails := []queuefile.Tail{}
+	tails := []document.Tail{}
 	if d.line.tail.Len() > 0 {
 		tails = append(tails, d.line.tail.Frame())
 	}
@@ -266,7 +266,7 @@ func (d *DocumentBuilder) cutTail(ctx context.Context) error {
 	if d.line.tail.Len() == 0 {
 		return nil
 	}
-	return d.cut(ctx, []queuefile.Tail{d.line.tail.Frame()})
+	return d.cut(ctx, []document.Tail{d.line.tail.Frame()})
 }
 
 // putParallel is the number of segments that are written at a time.
@@ -274,8 +274,8 @@ const putParallel = 4
 
 // cut seals tails as segments. It changes the line only when all segments are in the
 // bucket.
-func (d *DocumentBuilder) cut(ctx context.Context, tails []queuefile.Tail) error {
-	refs := make([]queuefile.Ref, len(tails))
+func (d *DocumentBuilder) cut(ctx context.Context, tails []document.Tail) error {
+	refs := make([]document.Ref, len(tails))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(putParallel)
 	for i, t := range tails {
@@ -307,5 +307,5 @@ func (d *DocumentBuilder) fold(ctx context.Context) {
 		d.log.Debug("the log is not folded yet", "error", err)
 		return
 	}
-	d.line.refs = append(append(append([]queuefile.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)
+	d.line.refs = append(append(append([]document.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)
 }

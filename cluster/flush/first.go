@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // First returns the content with which a leader acquires a document. doc is the existing
@@ -17,9 +17,9 @@ import (
 // state without an archive: it then writes a checkpoint first.
 func First(
 	ctx context.Context, cfg Config, bucket storage.Bucket, lineage string,
-	doc *queuefile.Document, v *fsm.View, adopted bool,
-) (*queuefile.Content, error) {
-	c := &queuefile.Content{State: v, InlineMax: cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts()}
+	doc *document.File, v *fsm.View, adopted bool,
+) (*document.Content, error) {
+	c := &document.Content{State: v, InlineMax: cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
 	if doc != nil && !adopted {
 		c.Archive = doc.Archive // the unflushed log continues this archive
@@ -28,7 +28,7 @@ func First(
 	case c.Archive != nil && doc.Large:
 		c.State, c.Meta, c.Counts, c.Added = nil, doc.Meta, doc.Counts, Added(doc)
 		return c, nil
-	case !adopted && queuefile.Fits(v, cfg.InlineMax):
+	case !adopted && document.Fits(v, cfg.InlineMax):
 		return c, nil
 	}
 	prev, err := bridge(ctx, bucket, lineage, doc)
@@ -39,7 +39,7 @@ func First(
 	if err != nil {
 		return nil, fmt.Errorf("write the first base: %w", err)
 	}
-	c.Archive = &queuefile.Archive{Base: base, Tail: archive.NewTail(base.LSN).Frame()}
+	c.Archive = &document.Archive{Base: base, Tail: archive.NewTail(base.LSN).Frame()}
 	if c.Added = Added(doc); len(c.Added) > 0 {
 		c.State = nil // a content cannot have both
 	}
@@ -49,7 +49,7 @@ func First(
 // Added returns the available jobs that a person has added to a large document, or nil; doc
 // may be nil. The leader carries them over until the next flush, so that they are not lost
 // if it fails before it has enqueued them.
-func Added(doc *queuefile.Document) []*fsm.Job {
+func Added(doc *document.File) []*fsm.Job {
 	if doc == nil || !doc.Large {
 		return nil
 	}
@@ -58,7 +58,7 @@ func Added(doc *queuefile.Document) []*fsm.Job {
 
 // bridge returns the LSN at which the archive of an adopted document ended. It writes the
 // document's tail as a segment, so that the past survives the document.
-func bridge(ctx context.Context, bucket storage.Bucket, lineage string, doc *queuefile.Document) (fsm.LSN, error) {
+func bridge(ctx context.Context, bucket storage.Bucket, lineage string, doc *document.File) (fsm.LSN, error) {
 	switch {
 	case doc == nil || doc.Header == nil:
 		return fsm.LSN{}, nil

@@ -8,7 +8,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // TestAddedJobsOutliveATakeover checks that jobs that were added to a large document by
@@ -57,7 +57,7 @@ func testAddedJobs(t *testing.T, another bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := queuefile.Decode(o.record.History(docKey)[before].Data)
+	first, err := document.Decode(o.record.History(docKey)[before].Data)
 	if err != nil {
 		t.Fatal(err)
 	}

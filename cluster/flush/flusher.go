@@ -12,7 +12,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Document is the fenced document that the flusher writes; *election.Fence implements it.
@@ -20,7 +20,7 @@ import (
 type Document interface {
 	// Write makes c the content of the document, by compare-and-swap. See election.Fence
 	// for its errors.
-	Write(ctx context.Context, c *queuefile.Content, nowMs int64) error
+	Write(ctx context.Context, c *document.Content, nowMs int64) error
 	// Promise makes the following writes promise the next heartbeat within next; 0: no
 	// promise.
 	Promise(next time.Duration)
@@ -34,11 +34,11 @@ type Document interface {
 
 // Draft builds contents; *DocumentBuilder implements it. One goroutine uses it at a time.
 type Draft interface {
-	Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error)
-	Last() *queuefile.Content
+	Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error)
+	Last() *document.Content
 	// Wrote records that c is in the document. kept is the LSN up to which the archive does
 	// not need the entries of the unflushed log any more.
-	Wrote(c *queuefile.Content) (kept fsm.LSN)
+	Wrote(c *document.Content) (kept fsm.LSN)
 	// Objects returns the number of objects written since its last call.
 	Objects() int
 	// Notify sets a function that the draft calls, from any goroutine, when an event that
@@ -65,7 +65,7 @@ type Effects struct {
 
 // Written is one written version of the document.
 type Written struct {
-	Content *queuefile.Content
+	Content *document.Content
 	Large   bool // no state inline
 	Bytes   int
 	Kept    fsm.LSN // the archive does not need the entries of the unflushed log up to it
@@ -343,7 +343,7 @@ func (f *Flusher) write(ctx context.Context) error {
 	}
 }
 
-func (f *Flusher) next(ctx context.Context) (c *queuefile.Content, behind bool, err error) {
+func (f *Flusher) next(ctx context.Context) (c *document.Content, behind bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
 	return f.draft.Draft(ctx, f.doc.Large())
@@ -362,7 +362,7 @@ func (f *Flusher) renew(ctx context.Context) error {
 func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.heartbeat() }
 
 // put writes one content and adopts edits by other writers.
-func (f *Flusher) put(ctx context.Context, c *queuefile.Content) error {
+func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
 	defer f.noteFlushed() // an earlier write may turn out to have succeeded

@@ -15,7 +15,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,7 +79,7 @@ func (d *desk) adopt(context.Context, *election.ExternalEditError) error {
 }
 
 // Draft implements Draft.
-func (d *desk) Draft(context.Context, bool) (c *queuefile.Content, behind bool, err error) {
+func (d *desk) Draft(context.Context, bool) (c *document.Content, behind bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.broken != nil {
@@ -92,22 +92,22 @@ func (d *desk) Draft(context.Context, bool) (c *queuefile.Content, behind bool, 
 		d.steps--
 		return d.lastLocked(), true, nil
 	}
-	return &queuefile.Content{Meta: fsm.Meta{LSN: d.lsn}}, false, nil
+	return &document.Content{Meta: fsm.Meta{LSN: d.lsn}}, false, nil
 }
 
 // Last implements Draft.
-func (d *desk) Last() *queuefile.Content {
+func (d *desk) Last() *document.Content {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.lastLocked()
 }
 
-func (d *desk) lastLocked() *queuefile.Content {
-	return &queuefile.Content{Meta: fsm.Meta{LSN: d.flushed}}
+func (d *desk) lastLocked() *document.Content {
+	return &document.Content{Meta: fsm.Meta{LSN: d.flushed}}
 }
 
 // Wrote implements Draft.
-func (d *desk) Wrote(c *queuefile.Content) fsm.LSN { return c.LSN() }
+func (d *desk) Wrote(c *document.Content) fsm.LSN { return c.LSN() }
 
 // Objects implements Draft.
 func (d *desk) Objects() int { return d.pieces }
@@ -132,7 +132,7 @@ func (d *desk) promised(want time.Duration) {
 }
 
 // Write implements Document.
-func (d *desk) Write(ctx context.Context, c *queuefile.Content, _ int64) error {
+func (d *desk) Write(ctx context.Context, c *document.Content, _ int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes = append(d.writes, time.Since(d.start))

@@ -5,20 +5,20 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // line is the archive under construction: the log after a checkpoint, which may itself not
 // be in the bucket yet.
 type line struct {
-	base     *queuefile.Base // nil until it is in the bucket
-	refs     []queuefile.Ref
+	base     *document.Base // nil until it is in the bucket
+	refs     []document.Ref
 	tail     *archive.Tail
 	repeated int64 // bytes of the tail in all documents since the last seal
 }
 
 // resume continues a document's archive.
-func resume(a *queuefile.Archive) (*line, error) {
+func resume(a *document.Archive) (*line, error) {
 	tail, err := archive.ResumeTail(&a.Tail)
 	if err != nil {
 		return nil, err
@@ -42,24 +42,24 @@ func (l *line) stored() (bytes int64) {
 }
 
 // archive returns the archive for a document; nil without a checkpoint.
-func (l *line) archive() *queuefile.Archive {
+func (l *line) archive() *document.Archive {
 	if l.base == nil {
 		return nil
 	}
-	return &queuefile.Archive{Base: *l.base, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
+	return &document.Archive{Base: *l.base, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
 }
 
 // cut replaces the tail by the objects that contain it and the entries after it.
-func (l *line) cut(refs ...queuefile.Ref) {
+func (l *line) cut(refs ...document.Ref) {
 	l.refs = append(l.refs, refs...)
 	l.tail, l.repeated = archive.NewTail(refs[len(refs)-1].Last), 0
 }
 
 // rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
 // there.
-func (l *line) rebase(b *queuefile.Base) {
+func (l *line) rebase(b *document.Base) {
 	l.base = b
-	l.refs = slices.DeleteFunc(l.refs, func(r queuefile.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
+	l.refs = slices.DeleteFunc(l.refs, func(r document.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
 }
 
 // foldable returns a range of refs that a segment index may replace: n consecutive segments

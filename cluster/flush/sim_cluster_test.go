@@ -16,8 +16,8 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // ensemble simulates a raft cluster: one log, in which one leader at a time commits
@@ -175,7 +175,7 @@ func (c *ensemble) candidate(mb *member, adopted storage.Version) election.Candi
 }
 
 // adopt replaces the state by that of the document.
-func (c *ensemble) adopt(ctx context.Context, mb *member, doc *queuefile.Document) error {
+func (c *ensemble) adopt(ctx context.Context, mb *member, doc *document.File) error {
 	m, err := archive.Machine(ctx, mb.gate, doc)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 	return c.beginTerm(mb, fence, first), nil
 }
 
-func (c *ensemble) beginTerm(mb *member, fence *election.Fence, first *queuefile.Content) *leaderTerm {
+func (c *ensemble) beginTerm(mb *member, fence *election.Fence, first *document.Content) *leaderTerm {
 	c.one("leaderTerm")
 	r := &leaderTerm{c: c, mb: mb, fence: fence, ended: make(chan struct{})}
 	view := func() *fsm.View { return c.frozen(mb) }
@@ -361,7 +361,7 @@ type spied struct {
 }
 
 // Draft implements Draft.
-func (s spied) Draft(ctx context.Context, large bool) (c *queuefile.Content, behind bool, err error) {
+func (s spied) Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error) {
 	c, behind, err = s.DocumentBuilder.Draft(ctx, large)
 	if behind {
 		s.one("step of a backlog")

@@ -14,8 +14,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 	"osqueue/storage/recording"
 )
 
@@ -73,9 +73,9 @@ type world struct {
 	mu        sync.Mutex
 	known     map[fsm.LSN]known
 	confirmed map[fsm.LSN]bool // LSNs for which WaitFlushed returned nil
-	header    *queuefile.Header
+	header    *document.Header
 	large     bool
-	root      *queuefile.Archive
+	root      *document.Archive
 	versions  int
 }
 
@@ -140,7 +140,7 @@ func (w *world) accepted(e recording.Entry) {
 // rooted checks a new version of the document: it is readable, it is the state at its LSN,
 // and neither LSN nor epoch went back.
 func (w *world) rooted(data []byte) {
-	doc, err := queuefile.Decode(data)
+	doc, err := document.Decode(data)
 	if err != nil || doc.Header == nil {
 		w.Errorf("a version of the document cannot be read: %v", err)
 		return
@@ -156,7 +156,7 @@ func (w *world) rooted(data []byte) {
 	w.header, w.large, w.root = h, doc.Large, doc.Archive
 }
 
-func (w *world) noteForm(doc *queuefile.Document) {
+func (w *world) noteForm(doc *document.File) {
 	if doc.Large {
 		w.one("large")
 	} else {
@@ -175,7 +175,7 @@ func (w *world) noteForm(doc *queuefile.Document) {
 }
 
 // look checks a version of the document, and reads the state of a sample.
-func (w *world) look(doc *queuefile.Document) {
+func (w *world) look(doc *document.File) {
 	if w.versions++; w.versions%w.sample == 0 {
 		w.open(doc)
 		return
@@ -202,7 +202,7 @@ func (w *world) look(doc *queuefile.Document) {
 }
 
 // open reads the state of a document, bypassing the faults.
-func (w *world) open(doc *queuefile.Document) {
+func (w *world) open(doc *document.File) {
 	m, err := archive.Machine(context.Background(), w.store, doc)
 	if err != nil {
 		w.Errorf("the document at %s cannot be read: %v", doc.Meta.LSN, err)
@@ -225,7 +225,7 @@ func (w *world) deleted(key string) {
 }
 
 // needs reports whether an archive contains an object.
-func (w *world) needs(a *queuefile.Archive, key string) bool {
+func (w *world) needs(a *document.Archive, key string) bool {
 	if strings.HasPrefix(key, strings.TrimSuffix(a.Base.Key, "manifest.json")) {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // A large document is useless without the objects that it names. If an object is removed,
@@ -56,7 +56,7 @@ func (t *Term) audit(ctx context.Context) {
 
 // look makes one check of an archive: it lists the objects, and reads the share of them
 // that is due.
-func (t *Term) look(ctx context.Context, a *archive.Audit, root *queuefile.Archive) (*archive.Finding, error) {
+func (t *Term) look(ctx context.Context, a *archive.Audit, root *document.Archive) (*archive.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
 	found, err := a.Missing(ctx, root)

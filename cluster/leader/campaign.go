@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // bucketTimeout bounds one read or one write of the document in a campaign, including the
@@ -148,7 +148,7 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 
 // firstContent returns the content with which this node acquires the document. If the
 // state is large and the bucket does not have it, writing the checkpoint takes a while.
-func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*queuefile.Content, error) {
+func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*document.Content, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
 		lineage = seen.Doc.Lineage()
@@ -184,7 +184,7 @@ func (l *Leader) standbyWait(seen election.Observed, heard election.Silence) tim
 // document's cluster had committed, and that no node has any more, must not share an LSN
 // with later entries. Jobs that this cluster has acknowledged and the document lacks are
 // carried over (carry.go).
-func (l *Leader) Adopt(ctx context.Context, term uint64, doc *queuefile.Document) error {
+func (l *Leader) Adopt(ctx context.Context, term uint64, doc *document.File) error {
 	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := archive.Machine(ctx, l.cfg.Bucket, doc)
 	if err != nil {

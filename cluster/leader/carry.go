@@ -9,7 +9,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // A document that this cluster adopts lacks the changes that the cluster acknowledged and
@@ -36,7 +36,7 @@ type fork struct {
 
 // forkOf returns the point where the history of a document left that of v. known is false
 // if the document does not say it.
-func forkOf(doc *queuefile.Document, v *fsm.View, cluster string) (f fork, known bool) {
+func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool) {
 	m, h := v.Meta(), doc.Header
 	if h.Cluster == cluster {
 		// Another broker with this cluster's id wrote the document: a legacy broker, or one
@@ -71,7 +71,7 @@ type carried struct {
 }
 
 // carry brings the jobs of v that the document lacks into m, the state of the document.
-func carry(m *fsm.Machine, doc *queuefile.Document, v *fsm.View, cluster string) *carried {
+func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *carried {
 	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{})}
 	meta := v.Meta()
 	if doc.Header == nil || meta.Lineage == "" || doc.Header.Lineage != meta.Lineage ||
@@ -212,7 +212,7 @@ const keptFile = 1000
 func (l *Leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
 	at := l.meta()
 	for part := range slices.Chunk(jobs, keptFile) {
-		data := queuefile.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
+		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
 			"the document that it adopted does not have them, and they could not be carried over", l.do.ClusterID(), at.LSN))
 		key := fmt.Sprintf("conflicts/%s-jobs-%.8x.json", at.LSN, sha256.Sum256(data))
 		if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {

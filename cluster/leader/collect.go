@@ -7,8 +7,8 @@ import (
 	"osqueue/cluster/snapshot"
 	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/probe"
-	"osqueue/storage/queuefile"
 )
 
 // collectMost is the largest number of objects of each kind that one round removes. A
@@ -75,7 +75,7 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 
 // alive reports whether a document belongs to this leader term and its heartbeat is so
 // recent that no other broker can have taken it over.
-func (t *Term) alive(doc *queuefile.Document) bool {
+func (t *Term) alive(doc *document.File) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == t.fence.Epoch() && !doc.Overtaken &&
 		t.clock.now()-doc.BrokerHeartbeat < (t.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
 }

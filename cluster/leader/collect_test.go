@@ -8,8 +8,8 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // A leader whose document is not fresh, by its own clock, must not remove anything: a
@@ -31,11 +31,11 @@ func TestCollectionByASleeper(t *testing.T) {
 	if ok, err := r.stillAlive(ctx); !ok || err != nil {
 		t.Fatalf("a leader in its prime: %v, %v", ok, err)
 	}
-	for what, change := range map[string]func(*queuefile.Document){
-		"stale":       func(d *queuefile.Document) { d.BrokerHeartbeat -= n.cfg.BrokerTimeout.Milliseconds() },
-		"a repair's":  func(d *queuefile.Document) { d.Header.Epoch++ },
-		"overtaken":   func(d *queuefile.Document) { d.Overtaken = true },
-		"an original": func(d *queuefile.Document) { d.Header = nil },
+	for what, change := range map[string]func(*document.File){
+		"stale":       func(d *document.File) { d.BrokerHeartbeat -= n.cfg.BrokerTimeout.Milliseconds() },
+		"a repair's":  func(d *document.File) { d.Header.Epoch++ },
+		"overtaken":   func(d *document.File) { d.Overtaken = true },
+		"an original": func(d *document.File) { d.Header = nil },
 	} {
 		seen, err := n.readDocument(ctx)
 		if err != nil {

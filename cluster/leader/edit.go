@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // adoptEdit takes over a change that another program or a person has made in the
@@ -49,7 +49,7 @@ const (
 // unknown fields than this cluster has, or another state at the same LSN. keepAdded also
 // stores a copy of a document whose fields cannot be kept, and of one that is older than
 // the last leader of this cluster.
-func (b *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byte) error {
+func (b *base) keepAdded(ctx context.Context, doc *document.File, raw []byte) error {
 	switch {
 	case doc != nil && doc.Lost > 0:
 		return b.keepCopy(ctx, raw, hasForeign)
@@ -66,7 +66,7 @@ func (b *base) keepAdded(ctx context.Context, doc *queuefile.Document, raw []byt
 
 // takeIn brings the changes of an edited document into the queue, through the log: new
 // jobs, and fields that osqueue does not know. A repeated call changes nothing more.
-func (b *base) takeIn(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEdit) error {
 	if err := b.takeInJobs(ctx, doc, propose); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (b *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, erro
 }
 
 // addedJobs returns the available jobs that a document contains and this cluster lacks.
-func (b *base) addedJobs(doc *queuefile.Document) []*fsm.Job {
+func (b *base) addedJobs(doc *document.File) []*fsm.Job {
 	if doc == nil || doc.Header == nil {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (b *base) unknown(jobs []*fsm.Job) []*fsm.Job {
 // differs reports whether an inline document has another state than this cluster at the
 // same LSN. If the document is behind, its expected state is not known, and differs
 // returns false.
-func (b *base) differs(doc *queuefile.Document) bool {
+func (b *base) differs(doc *document.File) bool {
 	v := b.do.Freeze()
 	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
 		return false
@@ -143,7 +143,7 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 
 // takeInJobs enqueues the jobs of an edited document that this cluster does not know.
 // Jobs that it knew in the past have ended and do not run again.
-func (b *base) takeInJobs(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (b *base) takeInJobs(ctx context.Context, doc *document.File, propose proposeEdit) error {
 	if doc == nil {
 		return nil
 	}

@@ -6,17 +6,17 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
-// Fields of the document that osqueue does not know (storage/queuefile) are edited in
+// Fields of the document that osqueue does not know (storage/document) are edited in
 // place, by people and their tools. For these fields the document is always right, not
 // the state of this cluster.
 
 // editedExtra returns the mutations that set the unknown fields of this cluster's state
 // to those of a document: at its top level, and in the jobs that both contain. A large
 // document contains only new jobs.
-func (b *base) editedExtra(doc *queuefile.Document) (changes proposal) {
+func (b *base) editedExtra(doc *document.File) (changes proposal) {
 	if doc == nil {
 		return nil
 	}
@@ -46,7 +46,7 @@ func setExtra(job, extra string) *fsmpb.Mutation {
 const extraBatch = 8
 
 // takeInExtra brings the unknown fields of an edited document into the state.
-func (b *base) takeInExtra(ctx context.Context, doc *queuefile.Document, propose proposeEdit) error {
+func (b *base) takeInExtra(ctx context.Context, doc *document.File, propose proposeEdit) error {
 	changes := b.editedExtra(doc)
 	for batch := range slices.Chunk(changes, extraBatch) {
 		results, err := propose(ctx, batch)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // gate refuses writes while the bucket is too far behind. An outage of the bucket does
@@ -58,7 +58,7 @@ type written struct {
 	form          string
 	base, archive fsm.LSN
 	log           int64
-	root          *queuefile.Archive // objects that the document names; nil: none
+	root          *document.Archive // objects that the document names; nil: none
 }
 
 // names reports whether a version of the document names an object.
@@ -67,5 +67,5 @@ func (w *written) names(key string) bool {
 		return false
 	}
 	return w.root.Base.Key == key ||
-		slices.ContainsFunc(w.root.Log, func(ref queuefile.Ref) bool { return ref.Key == key })
+		slices.ContainsFunc(w.root.Log, func(ref document.Ref) bool { return ref.Key == key })
 }

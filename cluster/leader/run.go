@@ -10,13 +10,13 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/sleep"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // beginTerm begins a leader term: it registers the broker through the log, which extends
 // all leases, and opens the write path. run has to be called next.
 func (l *Leader) beginTerm(
-	ctx context.Context, term uint64, fence *election.Fence, first *queuefile.Content, clock *leaderClock,
+	ctx context.Context, term uint64, fence *election.Fence, first *document.Content, clock *leaderClock,
 ) (*Term, error) {
 	r := &Term{
 		base:    l.base,

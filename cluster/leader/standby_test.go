@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"osqueue/election"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // A standby waits a while between two reads of the document, even if the broker timeout
@@ -25,7 +25,7 @@ func TestAStandbyWaitsBetweenTwoLooks(t *testing.T) {
 		}
 	}
 	now := time.UnixMilli(1_000_000)
-	doc := &queuefile.Document{Overtaken: true}
+	doc := &document.File{Overtaken: true}
 	doc.BrokerHeartbeat = now.Add(-timeout - 9*time.Millisecond).UnixMilli()
 	if got := n.standbyWait(election.Observed{Doc: doc}, election.Silence{Timeout: timeout, Now: now}); got != standbyWaitFloor {
 		t.Errorf("%v until an older broker is dead in 1 ms, want %v", got, standbyWaitFloor)

@@ -15,7 +15,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Term is a node's time as active leader. It begins when the node has acquired the
@@ -127,7 +127,7 @@ func (t *Term) rival() *RivalError {
 	began, promised := t.flusher.Promised()
 	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-t.cfg.Flush.Heartbeat)/2)
 	if s.Waits {
-		allowed += min(promised, queuefile.NextMax)
+		allowed += min(promised, document.NextMax)
 	}
 	if silent <= allowed {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"osqueue/election"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
+	"osqueue/storage/document"
 	"osqueue/storage/file"
-	"osqueue/storage/queuefile"
 )
 
 // bucket is the URL of the cluster's bucket.
@@ -97,7 +97,7 @@ func TestRestoreIsAdoptedAndRefused(t *testing.T) {
 }
 
 // document returns the document in the cluster's bucket, or nil.
-func (d *devProcess) document() *queuefile.Document {
+func (d *devProcess) document() *document.File {
 	d.t.Helper()
 	bucket, err := file.OpenDir(d.t.Context(), filepath.Join(d.dir, "dev", "bucket"))
 	if err != nil {

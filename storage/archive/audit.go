@@ -9,7 +9,7 @@ import (
 
 	"osqueue/storage"
 	"osqueue/storage/blob"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Audit looks for missing or damaged objects that a document needs, while a leader continues to
@@ -18,13 +18,13 @@ import (
 type Audit struct {
 	bucket         storage.Bucket
 	base           *blob.Manifest // of the checkpoint that was looked at last
-	segmentIndexes map[string][]queuefile.Ref
+	segmentIndexes map[string][]document.Ref
 	last           string // key of the object that was read last
 }
 
 // NewAudit makes an audit of a bucket.
 func NewAudit(bucket storage.Bucket) *Audit {
-	return &Audit{bucket: bucket, segmentIndexes: make(map[string][]queuefile.Ref)}
+	return &Audit{bucket: bucket, segmentIndexes: make(map[string][]document.Ref)}
 }
 
 // Finding is an object that a document needs and that is missing or damaged.
@@ -45,7 +45,7 @@ const listMost = 5000
 
 // Missing looks by listings for objects that root needs and that are gone. It returns nil
 // if none is, as far as it has looked. An error is the store's.
-func (a *Audit) Missing(ctx context.Context, root *queuefile.Archive) (*Finding, error) {
+func (a *Audit) Missing(ctx context.Context, root *document.Archive) (*Finding, error) {
 	all, found, err := a.needs(ctx, root)
 	if found != nil || err != nil {
 		return found, err
@@ -68,7 +68,7 @@ func (a *Audit) Missing(ctx context.Context, root *queuefile.Archive) (*Finding,
 
 // Read reads up to n of the objects that root needs, behind those that the last call has
 // read, and compares their checksums. It returns the first one that is damaged or missing.
-func (a *Audit) Read(ctx context.Context, root *queuefile.Archive, n int) (*Finding, error) {
+func (a *Audit) Read(ctx context.Context, root *document.Archive, n int) (*Finding, error) {
 	all, found, err := a.needs(ctx, root)
 	if found != nil || err != nil {
 		return found, err
@@ -89,7 +89,7 @@ func (a *Audit) Read(ctx context.Context, root *queuefile.Archive, n int) (*Find
 
 // Objects returns the number of objects that root needs, as of the last call of Missing or
 // Read.
-func (a *Audit) Objects(root *queuefile.Archive) int {
+func (a *Audit) Objects(root *document.Archive) int {
 	n := 1 + len(root.Log)
 	if a.base != nil {
 		n += len(a.base.Parts)
@@ -111,7 +111,7 @@ func (n *needed) read(ctx context.Context) (*Finding, error) {
 
 // needs returns all objects that root needs, by key. It reads the manifest of a checkpoint, and
 // segment indexes, the first time that it finds them.
-func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []needed, found *Finding, err error) {
+func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed, found *Finding, err error) {
 	if found, err = a.readBase(ctx, &root.Base); found != nil || err != nil {
 		return nil, found, err
 	}
@@ -140,12 +140,12 @@ func (a *Audit) needs(ctx context.Context, root *queuefile.Archive) (all []neede
 			all = append(all, needed{ref.Key, refs[j].Key, func(ctx context.Context) error { return a.checkLog(ctx, &refs[j]) }})
 		}
 	}
-	maps.DeleteFunc(a.segmentIndexes, func(key string, _ []queuefile.Ref) bool { return !named[key] })
+	maps.DeleteFunc(a.segmentIndexes, func(key string, _ []document.Ref) bool { return !named[key] })
 	slices.SortFunc(all, func(x, y needed) int { return strings.Compare(x.key, y.key) })
 	return all, nil, nil
 }
 
-func (a *Audit) readBase(ctx context.Context, b *queuefile.Base) (*Finding, error) {
+func (a *Audit) readBase(ctx context.Context, b *document.Base) (*Finding, error) {
 	if a.base != nil && a.base.Key == b.Key {
 		return nil, nil
 	}
@@ -163,12 +163,12 @@ func (a *Audit) readBase(ctx context.Context, b *queuefile.Base) (*Finding, erro
 }
 
 // segmentIndex returns the segments of a segment index.
-func (a *Audit) segmentIndex(ctx context.Context, ref *queuefile.Ref) (refs []queuefile.Ref, found *Finding, err error) {
+func (a *Audit) segmentIndex(ctx context.Context, ref *document.Ref) (refs []document.Ref, found *Finding, err error) {
 	if refs, ok := a.segmentIndexes[ref.Key]; ok {
 		return refs, nil, nil
 	}
 	n := needed{ref.Key, ref.Key, func(ctx context.Context) (err error) {
-		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]queuefile.Ref, error) { return openSegmentIndex(object, ref.Key, ref) })
+		refs, err = fetch(ctx, a.bucket, ref.Key, func(object []byte) ([]document.Ref, error) { return openSegmentIndex(object, ref.Key, ref) })
 		return err
 	}}
 	found, err = n.read(ctx)
@@ -176,7 +176,7 @@ func (a *Audit) segmentIndex(ctx context.Context, ref *queuefile.Ref) (refs []qu
 }
 
 // checkLog reads a segment or a segment index.
-func (a *Audit) checkLog(ctx context.Context, ref *queuefile.Ref) error {
+func (a *Audit) checkLog(ctx context.Context, ref *document.Ref) error {
 	_, err := fetch(ctx, a.bucket, ref.Key, func(object []byte) (struct{}, error) { return struct{}{}, checkObject(object, ref) })
 	return err
 }

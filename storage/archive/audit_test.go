@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
-	"osqueue/storage/queuefile"
 )
 
 // TestAuditGoesOn checks that a pass after one that ended early does not read the same objects
@@ -18,7 +18,7 @@ func TestAuditGoesOn(t *testing.T) {
 	o, err := other.bucket.Get(w.ctx, second.Key)
 	must(err)
 	must(Put(w.ctx, w.bucket, second.Key, o.Data))
-	root.Log = []queuefile.Ref{first, second}
+	root.Log = []document.Ref{first, second}
 
 	bucket := fault.New(w.bucket, 1)
 	a := NewAudit(bucket)

@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/blob"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // baseMeta is the part of a checkpoint's manifest that other blobs do not have.
@@ -32,14 +32,14 @@ func metaOf(n name) baseMeta {
 }
 
 // WriteBase writes state v as a checkpoint, which is complete and certain to be in the bucket
-// when WriteBase returns nil. prev is the origin of the line (see queuefile.Base): an LSN at
+// when WriteBase returns nil. prev is the origin of the line (see document.Base): an LSN at
 // which a segment or a checkpoint ends, or zero. WriteBase keeps a few parts in memory, and
 // tries until ctx ends. After a failure it removes the parts that it wrote, if it can;
 // otherwise they are garbage.
-func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (queuefile.Base, error) {
+func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (document.Base, error) {
 	m := v.Meta()
 	if prev.Compare(m.LSN) > 0 {
-		return queuefile.Base{}, fmt.Errorf("write the base of %s: it does not come after %s", m.LSN, prev)
+		return document.Base{}, fmt.Errorf("write the base of %s: it does not come after %s", m.LSN, prev)
 	}
 	n := newName(manifestKind, lineage, prev, m.LSN, m.Now)
 	meta := metaOf(n)
@@ -50,15 +50,15 @@ func WriteBase(ctx context.Context, bucket storage.Bucket, lineage string, prev 
 	defer w.Abort()
 	sum, err := v.EncodeSum(w)
 	if err != nil {
-		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
+		return document.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
 	}
 	meta.State = hex.EncodeToString(sum.Sum[:])
 	w.SetMeta(toJSON(meta))
 	done, err := w.Close()
 	if err != nil {
-		return queuefile.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
+		return document.Base{}, fmt.Errorf("write the base of %s: %w", m.LSN, err)
 	}
-	return queuefile.Base{
+	return document.Base{
 		Key: done.Key, LSN: m.LSN, Prev: prev, At: m.Now, Raw: done.Raw, Stored: done.Stored, Sum: done.Sum,
 	}, nil
 }

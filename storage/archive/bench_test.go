@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // BenchmarkReadSmall reads runs of few entries, as a small document's tail is.
@@ -68,11 +68,11 @@ func benchLog(jobs, each int) (*fsm.Machine, []Entry) {
 }
 
 // benchArchive stores the entries in segments of 128 KiB each.
-func benchArchive(b *testing.B, bucket storage.Bucket, entries []Entry) *queuefile.Archive {
+func benchArchive(b *testing.B, bucket storage.Bucket, entries []Entry) *document.Archive {
 	b.Helper()
 	base, err := WriteBase(b.Context(), bucket, lineage, fsm.LSN{}, fsm.New().View())
 	must(err)
-	a := &queuefile.Archive{Base: base}
+	a := &document.Archive{Base: base}
 	tail := NewTail(fsm.LSN{})
 	for _, e := range entries {
 		must(tail.Append(e))
@@ -118,7 +118,7 @@ func BenchmarkReplay(b *testing.B) {
 func BenchmarkBase(b *testing.B) {
 	bucket := mem.New()
 	m, _ := benchLog(jobsOfBench(), 100)
-	var base queuefile.Base
+	var base document.Base
 	b.Run("write", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -130,7 +130,7 @@ func BenchmarkBase(b *testing.B) {
 		b.ReportMetric(float64(base.Stored), "stored-B")
 	})
 	b.Run("load", func(b *testing.B) {
-		a := &queuefile.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
+		a := &document.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
 		b.SetBytes(base.Raw)
 		b.ReportAllocs()
 		for b.Loop() {

@@ -8,7 +8,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // CopyPrefix begins the keys of copies of documents that were replaced.
@@ -82,7 +82,7 @@ func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, er
 	if err != nil {
 		return nil, fmt.Errorf("read the copy %q: %w", key, err)
 	}
-	doc, err := queuefile.Decode(obj.Data)
+	doc, err := document.Decode(obj.Data)
 	if err != nil || !doc.Large || doc.Archive == nil {
 		return nil, nil //nolint:nilerr // what cannot be read needs nothing
 	}

@@ -13,8 +13,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // work applies n entries, always the same.
@@ -226,7 +226,7 @@ func testEveryByteOfTheRoot(t *testing.T) {
 	for i := range o.Data {
 		bad := bytes.Clone(o.Data)
 		bad[i] ^= 1
-		doc, err := queuefile.Decode(bad)
+		doc, err := document.Decode(bad)
 		if err != nil || doc.Archive == nil || !doc.Large {
 			refused++
 			continue
@@ -275,7 +275,7 @@ func TestVerifyBase(t *testing.T) {
 	doctored.m.Apply(lsn.Index, lsn.Term, batch)
 	b, err := WriteBase(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
 	must(err)
-	w.leader.arc = &queuefile.Archive{Base: b}
+	w.leader.arc = &document.Archive{Base: b}
 	w.flush(false)
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
 	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != b.Key {

@@ -13,7 +13,7 @@
 //
 // # Objects
 //
-//	queue.json                                               the root; see package queuefile
+//	queue.json                                               the root; see package document
 //	base/<lineage>/<prev>~<lsn>~<ms>~<id>/manifest.json      a checkpoint (package storage/blob):
 //	base/<lineage>/<prev>~<lsn>~<ms>~<id>/000000.part …      a snapshot of the machine, zstd
 //	log/<lineage>/<after>~<last>~<ms>~<id>.seg               a segment: a run of entries

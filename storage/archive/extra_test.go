@@ -5,8 +5,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // TestExtra takes unknown fields through checkpoint, segment and tail. An edit of such a field
@@ -30,14 +30,14 @@ func TestExtra(t *testing.T) {
 	tail = NewTail(ref.Last)
 	r.apply(set("c", `{"note":"tail"}`))
 	must(tail.Append(r.after(ref.Last)...))
-	c := &queuefile.Content{
+	c := &document.Content{
 		Meta: r.m.Meta(), Counts: r.m.Counts(),
-		Archive: &queuefile.Archive{Base: base, Log: []queuefile.Ref{ref}, Tail: tail.Frame()},
+		Archive: &document.Archive{Base: base, Log: []document.Ref{ref}, Tail: tail.Frame()},
 	}
 	for _, edited := range []string{`{"schema":2}`, `{"schema":3,"owner":null}`, ""} {
 		c.Meta.Extra = edited
-		data := queuefile.Encode(c, queuefile.Header{Lineage: lineage, Cluster: "c1", Node: "n1", Epoch: 1}, "h:8080", 5)
-		doc, err := queuefile.Decode(data)
+		data := document.Encode(c, document.Header{Lineage: lineage, Cluster: "c1", Node: "n1", Epoch: 1}, "h:8080", 5)
+		doc, err := document.Decode(data)
 		if err != nil || doc.Meta.Extra != edited {
 			t.Fatalf("%v, or the document has %s, want %s", err, doc.Meta.Extra, edited)
 		}

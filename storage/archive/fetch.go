@@ -9,7 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // The number of reads after which an object counts as unreadable or damaged: the store may be
@@ -68,23 +68,23 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 // source is a readable part of the log: an object, or the tail of a document.
 type source struct {
 	after, last fsm.LSN
-	until       int64           // clock at last, ms
-	key         string          // "": the tail
-	ref         *queuefile.Ref  // the reference that names the object with its checksum; nil: a listing
-	tail        *queuefile.Tail // of the document
+	until       int64          // clock at last, ms
+	key         string         // "": the tail
+	ref         *document.Ref  // the reference that names the object with its checksum; nil: a listing
+	tail        *document.Tail // of the document
 }
 
-func refSource(r *queuefile.Ref) source {
+func refSource(r *document.Ref) source {
 	return source{after: r.After, last: r.Last, until: r.Until, key: r.Key, ref: r}
 }
 
-func tailSource(t *queuefile.Tail) source {
+func tailSource(t *document.Tail) source {
 	return source{after: t.After, last: t.Last, until: t.Until, tail: t}
 }
 
 // readSegmentIndex fetches a segment index and returns its segments as sources.
 func readSegmentIndex(ctx context.Context, bucket storage.Bucket, s source) ([]source, error) {
-	refs, err := fetch(ctx, bucket, s.key, func(object []byte) ([]queuefile.Ref, error) {
+	refs, err := fetch(ctx, bucket, s.key, func(object []byte) ([]document.Ref, error) {
 		return openSegmentIndex(object, s.key, s.ref)
 	})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // FuzzEntries checks that bytes which are read as entries are written again identically.
@@ -106,9 +106,9 @@ func FuzzSegmentIndex(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a := queuefile.Archive{
-			Base: queuefile.Base{Key: "k", LSN: ref.After}, Log: refs,
-			Tail: queuefile.Tail{Run: queuefile.Run{After: ref.Last, Last: ref.Last}},
+		a := document.Archive{
+			Base: document.Base{Key: "k", LSN: ref.After}, Log: refs,
+			Tail: document.Tail{Run: document.Run{After: ref.Last, Last: ref.Last}},
 		}
 		if err := a.Check(); err != nil {
 			t.Fatal(err)

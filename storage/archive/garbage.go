@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // needless reports whether n is before a checkpoint. Another checkpoint of the same LSN is not.
@@ -76,14 +76,14 @@ const stillEvery = storage.MaxBatch
 // The memory of Collect does not grow with the number of objects. If there are more names than
 // it keeps in memory, it lists them again.
 func Collect(
-	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
+	ctx context.Context, bucket storage.Bucket, root *document.File, before time.Time, most int,
 	still func(context.Context) (bool, error), copies ...Copy,
 ) (deleted int, err error) {
 	return collect(ctx, bucket, root, before, most, still, copies, bounds{edges: 1 << 20, victims: 1 << 16, bases: 1 << 14})
 }
 
 func collect(
-	ctx context.Context, bucket storage.Bucket, root *queuefile.Document, before time.Time, most int,
+	ctx context.Context, bucket storage.Bucket, root *document.File, before time.Time, most int,
 	still func(context.Context) (bool, error), copies []Copy, size bounds,
 ) (deleted int, err error) {
 	if root == nil || root.Archive == nil {
@@ -113,7 +113,7 @@ type bounds struct {
 // collector is one call of Collect.
 type collector struct {
 	bucket storage.Bucket
-	root   *queuefile.Document
+	root   *document.File
 	before int64 // the beginning of the window by the machine's clock, ms
 	still  func(context.Context) (bool, error)
 	copies []Copy
@@ -186,7 +186,7 @@ func (c *collector) survey(ctx context.Context, old *victims) (*sweep, error) {
 }
 
 // namedBy returns the keys of the objects that a names.
-func namedBy(a *queuefile.Archive) map[string]bool {
+func namedBy(a *document.Archive) map[string]bool {
 	keys := map[string]bool{a.Base.Key: true}
 	for i := range a.Log {
 		keys[a.Log[i].Key] = true

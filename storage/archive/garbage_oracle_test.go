@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // garbageOfAll returns the names that are not needed, in the order of their removal. It decides as the
 // collector does, with all names and the whole line in memory.
-func garbageOfAll(lineage string, names []string, root *queuefile.Document, before time.Time, copies ...Copy) []string {
+func garbageOfAll(lineage string, names []string, root *document.File, before time.Time, copies ...Copy) []string {
 	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool 
 }
 
 // allNamed reports whether all objects are listed that a names.
-func allNamed(names []string, a *queuefile.Archive) bool {
+func allNamed(names []string, a *document.Archive) bool {
 	missing := map[string]bool{a.Base.Key: true}
 	for i := range a.Log {
 		missing[a.Log[i].Key] = true

@@ -10,9 +10,9 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 var farAway = time.UnixMilli(1 << 50)
@@ -251,7 +251,7 @@ func TestCollectDuringARepair(t *testing.T) {
 	n, err := Collect(w.ctx, bucket, w.root, farAway, 100, func(ctx context.Context) (bool, error) {
 		o, err := w.bucket.Get(ctx, rootKey)
 		must(err)
-		doc, err := queuefile.Decode(o.Data)
+		doc, err := document.Decode(o.Data)
 		must(err)
 		return doc.Header.Epoch == w.root.Header.Epoch, nil
 	})
@@ -266,17 +266,17 @@ func TestCollectDuringARepair(t *testing.T) {
 
 // hourly returns the names of a line with a checkpoint every ten minutes and a segment between
 // two: bases[i] has the LSN 1-(i+1) at i·10 min, and logs[i] leads from it to the next.
-func hourly(n int) (bases, logs []string, root *queuefile.Document) {
+func hourly(n int) (bases, logs []string, root *document.File) {
 	const every = int64(10 * time.Minute / time.Millisecond)
 	lsn := func(i int) fsm.LSN { return fsm.LSN{Term: 1, Index: uint64(i + 1)} }
 	for i := range n {
 		bases = append(bases, newName(manifestKind, lineage, lsn(i), lsn(i), int64(i)*every).key())
 		logs = append(logs, newName(segmentKind, lineage, lsn(i), lsn(i+1), int64(i+1)*every).key())
 	}
-	root = &queuefile.Document{Header: &queuefile.Header{Lineage: lineage}}
+	root = &document.File{Header: &document.Header{Lineage: lineage}}
 	root.Meta.Now, root.Meta.LSN = int64(n-1)*every, lsn(n-1)
-	last := queuefile.Base{Key: bases[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Meta.Now}
-	root.Archive = &queuefile.Archive{Base: last}
+	last := document.Base{Key: bases[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Meta.Now}
+	root.Archive = &document.Archive{Base: last}
 	root.Archive.Tail.After, root.Archive.Tail.Last = last.LSN, last.LSN
 	return bases, logs[:n-1], root
 }

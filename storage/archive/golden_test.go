@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"osqueue/fsm"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -116,12 +116,12 @@ func TestGoldenWritten(t *testing.T) {
 		}
 		o, err := w.bucket.Get(w.ctx, key)
 		must(err)
-		var ref queuefile.Ref
+		var ref document.Ref
 		var again []byte
 		if n.kind == segmentKind {
 			s, err := openSegment(o.Data, key, nil)
 			must(err)
-			ref, again = Segment(n.lineage, queuefile.Tail{Run: s.run, Data: s.frame})
+			ref, again = Segment(n.lineage, document.Tail{Run: s.run, Data: s.frame})
 		} else {
 			refs, err := openSegmentIndex(o.Data, key, nil)
 			must(err)

@@ -9,7 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // ErrNotKept is wrapped by History.At for a state that cannot be restored: it is before the
@@ -21,7 +21,7 @@ var ErrNotKept = errors.New("that state is not kept")
 // that it refers to may be collected later. It is safe for concurrent use.
 type History struct {
 	bucket storage.Bucket
-	doc    *queuefile.Document
+	doc    *document.File
 	line   *line
 }
 
@@ -32,7 +32,7 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 	if err != nil {
 		return nil, fmt.Errorf("open the history of %q: %w", key, err)
 	}
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		return nil, fmt.Errorf("open the history of %q: %w: %w", key, ErrDamaged, err)
 	}
@@ -48,7 +48,7 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 }
 
 // Document returns the document as it was read. The caller must not change it.
-func (h *History) Document() *queuefile.Document { return h.doc }
+func (h *History) Document() *document.File { return h.doc }
 
 // Target selects a state: the newest one that is not past it. The zero Target selects the state
 // of the document.

@@ -10,7 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // TestHole checks that states in a hole of the log cannot be restored, and that this is
@@ -160,7 +160,7 @@ func TestLargeDocumentThatLies(t *testing.T) {
 		t.Errorf("another LSN: %v", err)
 	}
 	doc = *w.root
-	doc.Archive = &queuefile.Archive{Base: w.root.Archive.Base, Tail: w.root.Archive.Tail}
+	doc.Archive = &document.Archive{Base: w.root.Archive.Base, Tail: w.root.Archive.Tail}
 	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a gap in the archive: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestOverlap(t *testing.T) {
 	}
 	segment(1, 8)  // of one leader
 	segment(5, 12) // of another, whose segment from 1 to 5 is lost
-	past, err := (&History{bucket: w.bucket, doc: &queuefile.Document{}, line: &line{
+	past, err := (&History{bucket: w.bucket, doc: &document.File{}, line: &line{
 		bases:   []point{{lsn: l.arc.Base.LSN, at: l.arc.Base.At, key: l.arc.Base.Key}},
 		sources: sourcesOf(w.names()),
 	}}).At(w.ctx, Target{LSN: fsm.LSN{Term: 1, Index: 10}})
@@ -216,7 +216,7 @@ func TestBeforeTheFirstEntry(t *testing.T) {
 		w := newWorld(t.Context(), 1_700_000_000_000)
 		b, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View()) // as a new cluster begins
 		must(err)
-		w.leader.arc, w.leader.tail = &queuefile.Archive{Base: b}, NewTail(b.LSN)
+		w.leader.arc, w.leader.tail = &document.Archive{Base: b}, NewTail(b.LSN)
 		must(w.leader.tail.Append(w.leader.r.entries...))
 		w.record(5)
 		w.cut(w.leader)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // line is the history that ends in a root, in order, as far as it follows from names. No object
@@ -21,15 +21,15 @@ type line struct {
 // point is a checkpoint on the line.
 type point struct {
 	lsn, prev fsm.LSN
-	at        int64           // the machine's clock, ms
-	key       string          // of the manifest
-	named     *queuefile.Base // by the root; nil: by a listing
+	at        int64          // the machine's clock, ms
+	key       string         // of the manifest
+	named     *document.Base // by the root; nil: by a listing
 }
 
 // newLine walks back from the root. An LSN identifies an entry and all entries before it. So a
 // segment or checkpoint that ends at an LSN of the line is on the line, whichever node wrote it
 // and whether or not a root ever named it.
-func newLine(lineage string, names []string, root *queuefile.Document) *line {
+func newLine(lineage string, names []string, root *document.File) *line {
 	w := walker{line: &line{lineage: lineage}, at: make(map[fsm.LSN][]name), seen: make(map[fsm.LSN]bool), on: make(map[string]bool)}
 	var all []name
 	for _, key := range names {
@@ -87,7 +87,7 @@ type walker struct {
 }
 
 // root adds the objects and the LSNs that the root names to the line.
-func (w *walker) root(doc *queuefile.Document) {
+func (w *walker) root(doc *document.File) {
 	w.visit(doc.Meta.LSN)
 	a := doc.Archive
 	if a == nil {

@@ -6,7 +6,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Machine returns the state of a document in any format. Jobs that were added to a large
@@ -14,7 +14,7 @@ import (
 // that the document names differs from the one that was written, fsm.ErrDiverged if the log
 // leads to another state than its checksums say, and fsm.ErrState if the document's own state
 // contradicts itself. Any other error is the store's.
-func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document) (*fsm.Machine, error) {
+func Machine(ctx context.Context, bucket storage.Bucket, doc *document.File) (*fsm.Machine, error) {
 	if !doc.Large {
 		return doc.Machine()
 	}
@@ -31,7 +31,7 @@ func Machine(ctx context.Context, bucket storage.Bucket, doc *queuefile.Document
 // Load returns the state that an archive leads to: its checkpoint, and all entries of its log
 // and its tail applied to it. Errors are those of Machine. It keeps the state and a few
 // segments in memory.
-func Load(ctx context.Context, bucket storage.Bucket, a *queuefile.Archive) (*fsm.Machine, error) {
+func Load(ctx context.Context, bucket storage.Bucket, a *document.Archive) (*fsm.Machine, error) {
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
 	}

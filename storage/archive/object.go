@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // An object of the log is self-contained, whether a root names it or not:
@@ -55,12 +55,12 @@ type runJSON struct {
 	Raw     int64  `json:"raw"`
 }
 
-func runToJSON(r *queuefile.Run) runJSON {
+func runToJSON(r *document.Run) runJSON {
 	return runJSON{r.After.String(), r.Last.String(), r.From, r.Until, r.Entries, r.Raw}
 }
 
-func (j *runJSON) run() (queuefile.Run, error) {
-	r := queuefile.Run{From: j.From, Until: j.Until, Entries: j.Entries, Raw: j.Raw}
+func (j *runJSON) run() (document.Run, error) {
+	r := document.Run{From: j.From, Until: j.Until, Entries: j.Entries, Raw: j.Raw}
 	var err error
 	if r.After, err = fsm.ParseLSN(j.After); err != nil {
 		return r, err
@@ -96,7 +96,7 @@ func fromJSON(data []byte, v any) error {
 
 // agree compares the run in an object with its key and, if a root or a segment index names the
 // object, with that reference.
-func agree(k kind, key, lineage string, run *queuefile.Run, ref *queuefile.Ref) error {
+func agree(k kind, key, lineage string, run *document.Run, ref *document.Ref) error {
 	n, ok := parseName(key)
 	switch {
 	case !ok || n.kind != k:

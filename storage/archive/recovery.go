@@ -13,17 +13,17 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // recovered is the readable part of a document that cannot be read as a whole.
 type recovered struct {
-	header *queuefile.Header // nil: nothing of it
+	header *document.Header // nil: nothing of it
 	broker string
 	beat   int64 // ms; 0: not known
 	// doc is the document without its damaged part, if that part is trailing data or in the
 	// archive; nil otherwise.
-	doc *queuefile.Document
+	doc *document.File
 }
 
 // errNewer is returned for documents that this version must not change.
@@ -38,10 +38,10 @@ func recoverDocument(data []byte) (recovered, error) {
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
 	if json.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
-		if h.Format > queuefile.FormatMax || h.State.Level > fsm.MaxLevel {
+		if h.Format > document.FormatMax || h.State.Level > fsm.MaxLevel {
 			return w, errNewer
 		}
-		w.header = &queuefile.Header{
+		w.header = &document.Header{
 			Format: h.Format, Lineage: h.Lineage, Cluster: h.Cluster, Epoch: uint64(h.Epoch), Node: h.Node,
 			Term: uint64(h.Term), Index: uint64(h.Index), Write: h.Write, Writes: h.Writes,
 		}
@@ -104,8 +104,8 @@ func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 // mended returns a document of the fields: all of them, as there may be trailing data; or, if
 // the state is inline, without the tail of the archive, or without the archive. It returns nil
 // if none of these is a valid document.
-func mended(members map[string]jsontext.Value, format int) *queuefile.Document {
-	if doc := assembled(members); doc != nil || queuefile.IsLarge(format) {
+func mended(members map[string]jsontext.Value, format int) *document.File {
+	if doc := assembled(members); doc != nil || document.IsLarge(format) {
 		return doc
 	}
 	delete(members, "tail")
@@ -140,7 +140,7 @@ func logEnd(members map[string]jsontext.Value) string {
 }
 
 // assembled returns the document of the fields, byte for byte, because they contain payloads.
-func assembled(members map[string]jsontext.Value) *queuefile.Document {
+func assembled(members map[string]jsontext.Value) *document.File {
 	var buf bytes.Buffer
 	sep := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -151,7 +151,7 @@ func assembled(members map[string]jsontext.Value) *queuefile.Document {
 		sep = ","
 	}
 	buf.WriteByte('}')
-	doc, err := queuefile.Decode(buf.Bytes())
+	doc, err := document.Decode(buf.Bytes())
 	if err != nil || doc.Header == nil {
 		return nil
 	}
@@ -160,8 +160,8 @@ func assembled(members map[string]jsontext.Value) *queuefile.Document {
 
 // document returns a replacement for the unreadable document that says only where the line
 // ends.
-func (w *recovered) document(end fsm.LSN) *queuefile.Document {
-	doc := &queuefile.Document{Header: w.header, BrokerHeartbeat: w.beat, Large: true, Meta: fsm.Meta{LSN: end}}
+func (w *recovered) document(end fsm.LSN) *document.File {
+	doc := &document.File{Header: w.header, BrokerHeartbeat: w.beat, Large: true, Meta: fsm.Meta{LSN: end}}
 	if w.broker != "" {
 		doc.Broker = &w.broker
 	}

@@ -10,7 +10,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Errors of Repair, in addition to those of Verify and ErrMoved.
@@ -106,11 +106,11 @@ type repair struct {
 	missing bool // there is no document
 
 	v     *verifier
-	doc   *queuefile.Document // the old one, or its replacement
-	sure  bool                // the header is the old one's
-	m     *fsm.Machine        // the state that is kept
-	prev  fsm.LSN             // the prev of its checkpoint
-	cut   *queuefile.Tail     // is to become a segment; nil: none
+	doc   *document.File // the old one, or its replacement
+	sure  bool           // the header is the old one's
+	m     *fsm.Machine   // the state that is kept
+	prev  fsm.LSN        // the prev of its checkpoint
+	cut   *document.Tail // is to become a segment; nil: none
 	copy  string
 	wrote bool
 }
@@ -254,13 +254,13 @@ func (r *repair) write(ctx context.Context) error {
 			return err
 		}
 	}
-	c := queuefile.Inline(r.m.View())
+	c := document.Inline(r.m.View())
 	c.InlineMax = r.opts.InlineMax
 	b, err := WriteBase(ctx, r.bucket, lineage, r.prev, c.State)
 	if err != nil {
 		return err
 	}
-	c.Archive = &queuefile.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
+	c.Archive = &document.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
 	if !r.missing {
 		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.Meta.LSN, rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
@@ -269,7 +269,7 @@ func (r *repair) write(ctx context.Context) error {
 		r.copy = copied
 	}
 	id := rand.Text()
-	data := queuefile.Encode(c, r.header(id), "", r.opts.Now.UnixMilli())
+	data := document.Encode(c, r.header(id), "", r.opts.Now.UnixMilli())
 	if err := putRoot(ctx, r.bucket, r.key, r.old.Version, data, id); err != nil {
 		return err
 	}
@@ -284,9 +284,9 @@ const unknownEpochs = 1 << 10
 // header returns a header that continues from the old one, as after a takeover by no broker.
 // The write ids of the old document end here: a writer that does not know whether its write
 // succeeded must not find its id in a document that may lack the entries of that write.
-func (r *repair) header(id string) queuefile.Header {
+func (r *repair) header(id string) document.Header {
 	m := r.m.Meta()
-	h := queuefile.Header{
+	h := document.Header{
 		Lineage: r.doc.Lineage(), Cluster: m.Cluster, Epoch: m.Broker.Epoch + unknownEpochs, Node: RepairNode,
 		Write: id, Writes: []string{id},
 	}

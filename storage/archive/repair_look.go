@@ -9,7 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // look verifies the document, or the part that can be recovered.
@@ -22,7 +22,7 @@ func (r *repair) look(ctx context.Context) error {
 		}
 		return err
 	}
-	doc, err := queuefile.Decode(r.old.Data)
+	doc, err := document.Decode(r.old.Data)
 	if err == nil {
 		r.doc, r.sure, r.v = doc, true, newVerifier(r.bucket, r.key)
 		_, err := r.v.document(ctx, doc, VerifyOptions{})
@@ -58,7 +58,7 @@ func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
 		if err != nil {
 			return err
 		}
-		w.header = &queuefile.Header{Lineage: lineage}
+		w.header = &document.Header{Lineage: lineage}
 	}
 	names, err := List(ctx, r.bucket, w.header.Lineage)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // TestRepair does everything to each object, and has the bucket repaired.
@@ -207,7 +207,7 @@ func TestRepairRefuses(t *testing.T) {
 		}, "adopt"},
 		{"a newer version", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"format":2`), fmt.Appendf(nil, `"format":%d`, queuefile.FormatMax+1), 1)
+				return bytes.Replace(data, []byte(`"format":2`), fmt.Appendf(nil, `"format":%d`, document.FormatMax+1), 1)
 			})
 			return RepairOptions{Force: true}
 		}, "newer"},
@@ -265,7 +265,7 @@ func FuzzRecovery(f *testing.F) {
 		if err != nil {
 			return
 		}
-		doc, err := queuefile.Decode(data)
+		doc, err := document.Decode(data)
 		if err != nil || doc.Header == nil {
 			return
 		}
@@ -286,7 +286,7 @@ func TestRepairNeverWritesAnEmptyQueue(t *testing.T) {
 		w := newWorld(t.Context(), 1_700_000_000_000)
 		base, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View())
 		must(err)
-		w.leader.arc = &queuefile.Archive{Base: base}
+		w.leader.arc = &document.Archive{Base: base}
 		w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: []byte("1")}))
 		must(Put(w.ctx, w.bucket, rootKey, []byte(`{"broker":"a:1","jobs":[{"id":"x"`)))
 		w.damage(rootKey, damage)
@@ -338,9 +338,9 @@ func TestRepairOfAMissingDocument(t *testing.T) {
 // later formats.
 func TestRecoveryReadsEachFormat(t *testing.T) {
 	const cut = `{"broker":null,"brokerHeartbeat":1,"osqueue":{"format":%d,"lineage":"L","cluster":"c","epoch":1,"node":"n","term":1,"index":1},"jobs":[{"id`
-	for format := queuefile.Format; format <= queuefile.FormatMax+1; format++ {
+	for format := document.Format; format <= document.FormatMax+1; format++ {
 		w, err := recoverDocument(fmt.Appendf(nil, cut, format))
-		newer := format > queuefile.FormatMax
+		newer := format > document.FormatMax
 		if newer != errors.Is(err, errNewer) || !newer && (w.header == nil || w.header.Lineage != "L") {
 			t.Errorf("format %d: %+v, %v", format, w.header, err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // ErrMoved is wrapped when another writer has created, changed or removed the document since it
@@ -31,13 +31,13 @@ type Beginning struct {
 // returns nil the document is certain to be in the bucket. Otherwise the error wraps ErrMoved,
 // or ctx ended, or the store refused the write; then the document is unchanged, unless an
 // answer was lost, and other written objects are garbage.
-func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, b Beginning) (*queuefile.Content, error) {
+func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, b Beginning) (*document.Content, error) {
 	c, err := b.content(ctx, bucket)
 	if err != nil {
 		return nil, fmt.Errorf("write %q: %w", key, err)
 	}
 	m, id := &c.Meta, rand.Text()
-	data := queuefile.Encode(c, queuefile.Header{
+	data := document.Encode(c, document.Header{
 		Lineage: m.Lineage, Cluster: m.Cluster, Epoch: m.Broker.Epoch, Node: m.Broker.Node, Write: id, Writes: []string{id},
 	}, "", b.NowMs)
 	if err := putRoot(ctx, bucket, key, over, data, id); err != nil {
@@ -47,8 +47,8 @@ func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over
 }
 
 // content returns the state inline, or writes a checkpoint of it.
-func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*queuefile.Content, error) {
-	c := queuefile.Inline(b.State)
+func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*document.Content, error) {
+	c := document.Inline(b.State)
 	if b.fits(*c) {
 		return c, nil
 	}
@@ -56,17 +56,17 @@ func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*queuef
 	if err != nil {
 		return nil, err
 	}
-	c.State, c.Archive = nil, &queuefile.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
+	c.State, c.Archive = nil, &document.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
 	return c, nil
 }
 
 // fits reports whether the state is short enough to be inline. It tries to encode the document
 // with a placeholder archive, because only then the work is bounded.
-func (b *Beginning) fits(c queuefile.Content) bool {
+func (b *Beginning) fits(c document.Content) bool {
 	lsn := b.State.LSN()
 	c.InlineMax = b.InlineMax
-	c.Archive = &queuefile.Archive{Base: queuefile.Base{LSN: lsn}, Tail: NewTail(lsn).Frame()}
-	_, large := queuefile.AppendTo(nil, &c, queuefile.Header{}, "", 0)
+	c.Archive = &document.Archive{Base: document.Base{LSN: lsn}, Tail: NewTail(lsn).Frame()}
+	_, large := document.AppendTo(nil, &c, document.Header{}, "", 0)
 	return !large
 }
 
@@ -111,6 +111,6 @@ func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over st
 
 // succeeds reports whether a document is the result of the write with that id.
 func succeeds(data []byte, id string) bool {
-	doc, err := queuefile.Decode(data)
+	doc, err := document.Decode(data)
 	return err == nil && doc.Header != nil && slices.Contains(doc.Header.Writes, id)
 }

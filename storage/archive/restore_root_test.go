@@ -10,9 +10,9 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 // beginning returns a state with the given number of jobs, to be written.
@@ -35,7 +35,7 @@ func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning, large bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +109,13 @@ func TestWriteBeginningThatWasAdoptedAtOnce(t *testing.T) {
 	must(read.WaitHits(ctx, 1))
 	o, err := inner.Get(ctx, rootKey)
 	must(err)
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	must(err)
 	h := *doc.Header
 	h.Node, h.Cluster, h.Epoch, h.Write, h.Writes = "n1", "c", h.Epoch+1, "theirs", append(h.Writes, "theirs")
 	m, err := doc.Machine()
 	must(err)
-	if w := inner.PutIfMatch(ctx, rootKey, queuefile.Encode(queuefile.Inline(m.View()), h, "h:1", 5), o.Version); w.Outcome != storage.Committed {
+	if w := inner.PutIfMatch(ctx, rootKey, document.Encode(document.Inline(m.View()), h, "h:1", 5), o.Version); w.Outcome != storage.Committed {
 		t.Fatalf("%+v", w)
 	}
 	read.Release(ctx)

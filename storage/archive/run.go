@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // ErrDamaged is wrapped by the error for an object, or a part of a document, that is missing or
@@ -57,7 +57,7 @@ var errStop = errors.New("stop")
 // before read has returned nil, the entries that fn got are ordered but not verified. The
 // entry's Data, and all slices that share its memory, are valid until fn returns. If fn returns
 // errStop, read stops.
-func (r *runReader) read(frame []byte, run *queuefile.Run, sum *queuefile.Sum, fn func(Entry) error) error {
+func (r *runReader) read(frame []byte, run *document.Run, sum *document.Sum, fn func(Entry) error) error {
 	if len(frame) == 0 {
 		return checkEmpty(run)
 	}
@@ -93,7 +93,7 @@ func (r *runReader) read(frame []byte, run *queuefile.Run, sum *queuefile.Sum, f
 	}
 }
 
-func checkEmpty(run *queuefile.Run) error {
+func checkEmpty(run *document.Run) error {
 	if run.Entries != 0 || run.Raw != 0 || run.Last != run.After {
 		return fmt.Errorf("it should have %d entries and has none", run.Entries)
 	}
@@ -102,7 +102,7 @@ func checkEmpty(run *queuefile.Run) error {
 
 // runCheck compares the entries of a run with its fields.
 type runCheck struct {
-	run     *queuefile.Run
+	run     *document.Run
 	sum     hash.Hash // of the read entries; nil: not requested
 	last    fsm.LSN
 	at      int64
@@ -121,14 +121,14 @@ func (c *runCheck) next(e *Entry) error {
 	return nil
 }
 
-func (c *runCheck) end(raw int64, sum *queuefile.Sum) error {
+func (c *runCheck) end(raw int64, sum *document.Sum) error {
 	switch {
 	case raw != c.run.Raw:
 		return fmt.Errorf("it has at least %d bytes of entries and should have %d", raw, c.run.Raw)
 	case c.entries != c.run.Entries || c.last != c.run.Last || c.at != c.run.Until:
 		return fmt.Errorf("it has %d entries up to %s at %d ms and should have %d up to %s at %d ms",
 			c.entries, c.last, c.at, c.run.Entries, c.run.Last, c.run.Until)
-	case sum != nil && *sum != queuefile.Sum(c.sum.Sum(nil)):
+	case sum != nil && *sum != document.Sum(c.sum.Sum(nil)):
 		return errors.New("the checksum of its entries does not match")
 	}
 	return nil

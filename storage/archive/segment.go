@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // segmentHeader is the header of a segment.
@@ -17,11 +17,11 @@ type segmentHeader struct {
 
 // Segment makes a segment of the entries of a tail, which must not be empty. The key has an id
 // of its own, so that each call makes another object. Segment writes nothing to the bucket.
-func Segment(lineage string, t queuefile.Tail) (queuefile.Ref, []byte) {
+func Segment(lineage string, t document.Tail) (document.Ref, []byte) {
 	object := append([]byte(segmentMagic), toJSON(segmentHeader{lineage, runToJSON(&t.Run)})...)
 	object = append(object, '\n')
 	object = seal(append(object, t.Data...))
-	return queuefile.Ref{
+	return document.Ref{
 		Key:    newName(segmentKind, lineage, t.After, t.Last, t.Until).key(),
 		Run:    t.Run,
 		Stored: int64(len(object)),
@@ -32,13 +32,13 @@ func Segment(lineage string, t queuefile.Tail) (queuefile.Ref, []byte) {
 // segment is a segment whose checksum is correct and that matches its key and the reference to
 // it. The entries are not decoded yet.
 type segment struct {
-	run   queuefile.Run
+	run   document.Run
 	frame []byte
 }
 
 // openSegment checks the segment with the given key. ref is the reference of a root or segment
 // index to it, or nil.
-func openSegment(object []byte, key string, ref *queuefile.Ref) (*segment, error) {
+func openSegment(object []byte, key string, ref *document.Ref) (*segment, error) {
 	if err := checkObject(object, ref); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func openSegment(object []byte, key string, ref *queuefile.Ref) (*segment, error
 }
 
 // checkObject compares the bytes of an object with the reference to it.
-func checkObject(object []byte, ref *queuefile.Ref) error {
+func checkObject(object []byte, ref *document.Ref) error {
 	switch {
 	case ref == nil:
 		return nil

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // segmentIndexHeader is the header, and the whole content, of a segment index.
@@ -26,9 +26,9 @@ type refJSON struct {
 // SegmentIndex makes a segment index of refs, which must not be empty; each segment must begin where
 // the one before it ends. An index keeps the root short. Its key has an id of its own. SegmentIndex
 // writes nothing to the bucket.
-func SegmentIndex(lineage string, refs []queuefile.Ref) (queuefile.Ref, []byte) {
+func SegmentIndex(lineage string, refs []document.Ref) (document.Ref, []byte) {
 	h := segmentIndexHeader{Lineage: lineage}
-	whole := queuefile.Ref{Run: queuefile.Run{
+	whole := document.Ref{Run: document.Run{
 		After: refs[0].After, Last: refs[len(refs)-1].Last, From: refs[0].From, Until: refs[len(refs)-1].Until,
 	}}
 	for i := range refs {
@@ -51,7 +51,7 @@ func IsSegmentIndex(key string) bool { return strings.HasSuffix(key, segmentInde
 
 // openSegmentIndex checks the segment index with the given key, and returns its segments. ref is the
 // root's reference to it, or nil.
-func openSegmentIndex(object []byte, key string, ref *queuefile.Ref) ([]queuefile.Ref, error) {
+func openSegmentIndex(object []byte, key string, ref *document.Ref) ([]document.Ref, error) {
 	if err := checkObject(object, ref); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func openSegmentIndex(object []byte, key string, ref *queuefile.Ref) ([]queuefil
 }
 
 // read checks the refs of a segment index, and sums them up.
-func (h *segmentIndexHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, err error) {
+func (h *segmentIndexHeader) read() (refs []document.Ref, whole document.Ref, err error) {
 	for i := range h.Refs {
 		r, err := h.Refs[i].ref(h.Lineage)
 		if err != nil {
@@ -99,7 +99,7 @@ func (h *segmentIndexHeader) read() (refs []queuefile.Ref, whole queuefile.Ref, 
 	return refs, whole, nil
 }
 
-func (j *refJSON) ref(lineage string) (r queuefile.Ref, err error) {
+func (j *refJSON) ref(lineage string) (r document.Ref, err error) {
 	if r.Run, err = j.run(); err != nil {
 		return r, err
 	}

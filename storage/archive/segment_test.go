@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // segmentOf returns a segment of n plain entries.
-func segmentOf(after fsm.LSN, n int) (queuefile.Ref, []byte) {
+func segmentOf(after fsm.LSN, n int) (document.Ref, []byte) {
 	tail := NewTail(after)
 	must(tail.Append(plainEntries(after, n)...))
 	return Segment(lineage, tail.Frame())
@@ -38,7 +38,7 @@ func TestSegment(t *testing.T) {
 	if again, _ := segmentOf(after, 100); again.Key == ref.Key {
 		t.Errorf("two attempts have the same key %q", ref.Key)
 	}
-	for _, named := range []*queuefile.Ref{&ref, nil} {
+	for _, named := range []*document.Ref{&ref, nil} {
 		s, err := openSegment(object, ref.Key, named)
 		if err != nil {
 			t.Fatal(err)
@@ -81,14 +81,14 @@ func TestDamagedSegment(t *testing.T) {
 	}
 }
 
-func openOnly(object []byte, key string, ref *queuefile.Ref) error {
+func openOnly(object []byte, key string, ref *document.Ref) error {
 	_, err := openSegment(object, key, ref)
 	return err
 }
 
 // segmentIndexOf returns an index of len(counts) segments. counts are their numbers of entries.
-func segmentIndexOf(after fsm.LSN, counts ...int) (queuefile.Ref, []byte, []queuefile.Ref) {
-	var refs []queuefile.Ref
+func segmentIndexOf(after fsm.LSN, counts ...int) (document.Ref, []byte, []document.Ref) {
+	var refs []document.Ref
 	tail := NewTail(after)
 	at := int64(1_700_000_000_000)
 	for _, n := range counts {
@@ -118,7 +118,7 @@ func TestSegmentIndex(t *testing.T) {
 		whole.From != refs[0].From || whole.Until != refs[2].Until || !IsSegmentIndex(whole.Key) {
 		t.Errorf("%+v", whole)
 	}
-	for _, named := range []*queuefile.Ref{&whole, nil} {
+	for _, named := range []*document.Ref{&whole, nil} {
 		got, err := openSegmentIndex(object, whole.Key, named)
 		if err != nil || !slices.Equal(got, refs) {
 			t.Errorf("%+v: %v", got, err)
@@ -140,12 +140,12 @@ func TestDamagedSegmentIndex(t *testing.T) {
 			t.Errorf("the first %d bytes are taken for all", i)
 		}
 	}
-	for what, change := range map[string]func(r *queuefile.Ref){
-		"entries": func(r *queuefile.Ref) { r.Entries++ },
-		"stored":  func(r *queuefile.Ref) { r.Stored++ },
-		"raw":     func(r *queuefile.Ref) { r.Raw++ },
-		"from":    func(r *queuefile.Ref) { r.From++ },
-		"sum":     func(r *queuefile.Ref) { r.Sum[5]++ },
+	for what, change := range map[string]func(r *document.Ref){
+		"entries": func(r *document.Ref) { r.Entries++ },
+		"stored":  func(r *document.Ref) { r.Stored++ },
+		"raw":     func(r *document.Ref) { r.Raw++ },
+		"from":    func(r *document.Ref) { r.From++ },
+		"sum":     func(r *document.Ref) { r.Sum[5]++ },
 	} {
 		named := whole
 		change(&named)
@@ -153,7 +153,7 @@ func TestDamagedSegmentIndex(t *testing.T) {
 			t.Errorf("another %s is not noticed", what)
 		}
 	}
-	for what, bad := range map[string][]queuefile.Ref{
+	for what, bad := range map[string][]document.Ref{
 		"a gap":                 {refs[0], refs[2]},
 		"another order":         {refs[1], refs[0]},
 		"a segment index in it": {whole},
@@ -167,7 +167,7 @@ func TestDamagedSegmentIndex(t *testing.T) {
 	}
 }
 
-func withKey(r queuefile.Ref, key string) queuefile.Ref {
+func withKey(r document.Ref, key string) document.Ref {
 	r.Key = key
 	return r
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // sweep walks the line back from a root as newLine does, to the newest checkpoint that is
@@ -23,7 +23,7 @@ import (
 //		s.run()
 //	}
 type sweep struct {
-	root   *queuefile.Document
+	root   *document.File
 	before int64
 	size   bounds
 
@@ -52,7 +52,7 @@ type edge struct {
 	base        int // its place in sweep.bases; -1: a segment
 }
 
-func newSweep(root *queuefile.Document, before int64, size bounds) *sweep {
+func newSweep(root *document.File, before int64, size bounds) *sweep {
 	s := &sweep{root: root, before: before, size: size, reached: make(map[fsm.LSN]bool)}
 	a := root.Archive
 	for _, lsn := range []fsm.LSN{root.Meta.LSN, a.Base.LSN, a.Base.Prev, a.Tail.Last} {

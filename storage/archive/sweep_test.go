@@ -11,7 +11,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // plenty is enough memory for the objects of a test.
@@ -60,7 +60,7 @@ func (b *listed) DeleteBatch(_ context.Context, keys []string) map[string]error 
 
 // garbage returns the names that the collector would remove, in its order, and checks that a
 // small memory makes no difference.
-func garbage(t *testing.T, of string, names []string, root *queuefile.Document, before time.Time, copies ...Copy) (keys []string) {
+func garbage(t *testing.T, of string, names []string, root *document.File, before time.Time, copies ...Copy) (keys []string) {
 	t.Helper()
 	if root != nil && root.Lineage() != of {
 		header := *root.Header
@@ -128,7 +128,7 @@ func TestCollectHoldsLittle(t *testing.T) {
 // first are removed.
 type long struct {
 	storage.Bucket
-	root           *queuefile.Document
+	root           *document.File
 	n, base, first int
 	lists          int
 	peak           uint64
@@ -136,9 +136,9 @@ type long struct {
 
 func newLong(n, base int) *long {
 	b := &long{n: n, base: base}
-	b.root = &queuefile.Document{Header: &queuefile.Header{Lineage: lineage}}
+	b.root = &document.File{Header: &document.Header{Lineage: lineage}}
 	b.root.Meta.Now, b.root.Meta.LSN = b.at(n), b.lsn(n)
-	b.root.Archive = &queuefile.Archive{Base: queuefile.Base{Key: b.manifest(n), LSN: b.lsn(n), Prev: b.lsn(n), At: b.at(n)}}
+	b.root.Archive = &document.Archive{Base: document.Base{Key: b.manifest(n), LSN: b.lsn(n), Prev: b.lsn(n), At: b.at(n)}}
 	b.root.Archive.Tail.After, b.root.Archive.Tail.Last = b.lsn(n), b.lsn(n)
 	return b
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // windowBytes is the zstd window, the distance over which repetitions are found. Encoders and
@@ -27,7 +27,7 @@ const lastBlock = "\x01\x00\x00"
 // closed, and Frame appends a last block to each copy that it returns. A Tail must be used by
 // one goroutine at a time.
 type Tail struct {
-	run    queuefile.Run
+	run    document.Run
 	sum    hash.Hash // of the entries as framed
 	enc    *zstd.Encoder
 	frame  buffer // the encoder's output
@@ -45,12 +45,12 @@ func (b *buffer) Write(p []byte) (int, error) {
 
 // NewTail returns an empty tail. The next entry to append is the first one after the LSN.
 func NewTail(after fsm.LSN) *Tail {
-	return &Tail{run: queuefile.Run{After: after, Last: after}, sum: sha256.New()}
+	return &Tail{run: document.Run{After: after, Last: after}, sum: sha256.New()}
 }
 
 // ResumeTail returns a tail that begins with the entries of t, the tail of a document. It
 // checks all of them; the error wraps ErrDamaged.
-func ResumeTail(t *queuefile.Tail) (*Tail, error) {
+func ResumeTail(t *document.Tail) (*Tail, error) {
 	own := NewTail(t.After)
 	err := new(runReader).tail(t, func(e Entry) error { return own.Append(e) })
 	if err != nil {
@@ -60,7 +60,7 @@ func ResumeTail(t *queuefile.Tail) (*Tail, error) {
 }
 
 // tail calls fn for the entries in the tail of a document.
-func (r *runReader) tail(t *queuefile.Tail, fn func(Entry) error) error {
+func (r *runReader) tail(t *document.Tail, fn func(Entry) error) error {
 	sum := &t.Sum
 	if t.Entries == 0 {
 		sum = nil
@@ -120,8 +120,8 @@ func (t *Tail) begin() (err error) {
 }
 
 // Frame returns the entries so far. A later Append does not change the returned value.
-func (t *Tail) Frame() queuefile.Tail {
-	out := queuefile.Tail{Run: t.run}
+func (t *Tail) Frame() document.Tail {
+	out := document.Tail{Run: t.run}
 	if t.run.Entries == 0 {
 		return out
 	}
@@ -142,7 +142,7 @@ func (t *Tail) Len() uint64 { return t.run.Entries }
 func (t *Tail) Raw() int64 { return t.run.Raw }
 
 // Run returns the run of the entries so far.
-func (t *Tail) Run() queuefile.Run { return t.run }
+func (t *Tail) Run() document.Run { return t.run }
 
 // Stored returns the number of bytes of the Data that Frame last returned, and adds the entries
 // since then at their uncompressed size.

@@ -12,11 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // readBack returns the entries of a tail.
-func readBack(t *queuefile.Tail) ([]Entry, error) {
+func readBack(t *document.Tail) ([]Entry, error) {
 	var got []Entry
 	err := new(runReader).tail(t, func(e Entry) error {
 		e.Data = bytes.Clone(e.Data)
@@ -34,7 +34,7 @@ func TestTail(t *testing.T) {
 		after := fsm.LSN{Term: rapid.Uint64Range(0, 3).Draw(t, "term"), Index: rapid.Uint64().Draw(t, "index")}
 		tail := NewTail(after)
 		var all []Entry
-		var frames []queuefile.Tail
+		var frames []document.Tail
 		var counts []int
 		lsn, at := after, rapid.Int64Range(0, 1<<60).Draw(t, "start")
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
@@ -86,7 +86,7 @@ func randomData(t *rapid.T) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data")
 }
 
-func checkFrame(t *rapid.T, frame *queuefile.Tail, after fsm.LSN, want []Entry) {
+func checkFrame(t *rapid.T, frame *document.Tail, after fsm.LSN, want []Entry) {
 	t.Helper()
 	got, err := readBack(frame)
 	if err != nil {
@@ -98,7 +98,7 @@ func checkFrame(t *rapid.T, frame *queuefile.Tail, after fsm.LSN, want []Entry) 
 	if frame.After != after || frame.Entries != uint64(len(want)) {
 		t.Fatalf("the run is %+v", frame.Run)
 	}
-	base := &queuefile.Archive{Base: queuefile.Base{Key: "k", LSN: after}, Tail: *frame}
+	base := &document.Archive{Base: document.Base{Key: "k", LSN: after}, Tail: *frame}
 	if err := base.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestDamagedTail(t *testing.T) {
 	if _, err := readBack(&whole); err != nil {
 		t.Fatal(err)
 	}
-	check := func(what string, damaged queuefile.Tail) {
+	check := func(what string, damaged document.Tail) {
 		t.Helper()
 		_, err := ResumeTail(&damaged)
 		if !errors.Is(err, ErrDamaged) {
@@ -161,17 +161,17 @@ func TestDamagedTail(t *testing.T) {
 		d.Data = whole.Data[:i]
 		check(fmt.Sprint("cut at ", i), d)
 	}
-	for what, change := range map[string]func(*queuefile.Tail){
-		"sum":     func(t *queuefile.Tail) { t.Sum[0]++ },
-		"after":   func(t *queuefile.Tail) { t.After.Index = t.Last.Index },
-		"last":    func(t *queuefile.Tail) { t.Last.Index++ },
-		"from":    func(t *queuefile.Tail) { t.From++ },
-		"until":   func(t *queuefile.Tail) { t.Until++ },
-		"entries": func(t *queuefile.Tail) { t.Entries-- },
-		"more":    func(t *queuefile.Tail) { t.Entries++ },
-		"raw":     func(t *queuefile.Tail) { t.Raw-- },
-		"longer":  func(t *queuefile.Tail) { t.Raw++ },
-		"empty":   func(t *queuefile.Tail) { t.Data = nil },
+	for what, change := range map[string]func(*document.Tail){
+		"sum":     func(t *document.Tail) { t.Sum[0]++ },
+		"after":   func(t *document.Tail) { t.After.Index = t.Last.Index },
+		"last":    func(t *document.Tail) { t.Last.Index++ },
+		"from":    func(t *document.Tail) { t.From++ },
+		"until":   func(t *document.Tail) { t.Until++ },
+		"entries": func(t *document.Tail) { t.Entries-- },
+		"more":    func(t *document.Tail) { t.Entries++ },
+		"raw":     func(t *document.Tail) { t.Raw-- },
+		"longer":  func(t *document.Tail) { t.Raw++ },
+		"empty":   func(t *document.Tail) { t.Data = nil },
 	} {
 		d := whole
 		change(&d)

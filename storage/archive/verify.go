@@ -7,7 +7,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // Verify checks the document at key, every object that it names, and every object of its line:
@@ -22,7 +22,7 @@ func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyO
 		return nil, fmt.Errorf("verify %q: %w", key, err)
 	}
 	v := newVerifier(bucket, key)
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		v.note(key, fmt.Errorf("%w: %w", ErrDamaged, err))
 		return v.report, nil
@@ -79,7 +79,7 @@ func (v *verifier) object(err error) error {
 
 // document checks everything. It returns the state at the end of the log, or nil if that state
 // cannot be rebuilt.
-func (v *verifier) document(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
+func (v *verifier) document(ctx context.Context, doc *document.File, opts VerifyOptions) (*fsm.Machine, error) {
 	m, err := v.behind(ctx, doc, opts)
 	if err == nil {
 		v.root(doc, m)
@@ -88,7 +88,7 @@ func (v *verifier) document(ctx context.Context, doc *queuefile.Document, opts V
 }
 
 // behind checks everything except the document.
-func (v *verifier) behind(ctx context.Context, doc *queuefile.Document, opts VerifyOptions) (*fsm.Machine, error) {
+func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOptions) (*fsm.Machine, error) {
 	v.report.LSN, v.report.Large = doc.Meta.LSN, doc.Large
 	var names []string
 	if lineage := doc.Lineage(); lineage != "" {
@@ -261,7 +261,7 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 
 // root compares the document with the state at the end of the log, if both are of the same
 // entry.
-func (v *verifier) root(doc *queuefile.Document, m *fsm.Machine) {
+func (v *verifier) root(doc *document.File, m *fsm.Machine) {
 	reached := m != nil && m.Meta().LSN == doc.Meta.LSN
 	if doc.Large {
 		var meta fsm.Meta

@@ -14,8 +14,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 )
 
 const rootKey = "queue.json"
@@ -28,7 +28,7 @@ type counts map[string]int
 type world struct {
 	ctx     context.Context
 	bucket  *mem.Bucket
-	root    *queuefile.Document
+	root    *document.File
 	leader  *leader
 	stalled []*leader
 	epoch   uint64
@@ -48,11 +48,11 @@ type place struct {
 // leader is a node that considers itself the active leader.
 type leader struct {
 	r       *recorder
-	arc     *queuefile.Archive  // archive of its next root, without the tail; nil: none yet
-	tail    *Tail               // continues from the archive's log
-	gap     bool                // the tail lacks entries: a base has to come next
-	root    *queuefile.Document // as it was the last time that it saw it
-	written []place             // recorded since then
+	arc     *document.Archive // archive of its next root, without the tail; nil: none yet
+	tail    *Tail             // continues from the archive's log
+	gap     bool              // the tail lacks entries: a base has to come next
+	root    *document.File    // as it was the last time that it saw it
+	written []place           // recorded since then
 }
 
 func newWorld(ctx context.Context, now int64) *world {
@@ -100,14 +100,14 @@ func (w *world) fold(l *leader) {
 		return
 	}
 	refs := l.arc.Log[:len(l.arc.Log)-1]
-	if slices.ContainsFunc(refs, func(r queuefile.Ref) bool { return IsSegmentIndex(r.Key) }) {
+	if slices.ContainsFunc(refs, func(r document.Ref) bool { return IsSegmentIndex(r.Key) }) {
 		return
 	}
 	w.counts["segment index"]++
 	ref, object := SegmentIndex(lineage, refs)
 	must(Put(w.ctx, w.bucket, ref.Key, object))
 	next := *l.arc
-	next.Log = []queuefile.Ref{ref, l.arc.Log[len(l.arc.Log)-1]}
+	next.Log = []document.Ref{ref, l.arc.Log[len(l.arc.Log)-1]}
 	l.arc = &next
 }
 
@@ -123,12 +123,12 @@ func (w *world) base(l *leader) {
 	}
 	b, err := WriteBase(w.ctx, w.bucket, lineage, prev, l.r.m.View())
 	must(err)
-	l.arc = &queuefile.Archive{Base: b}
+	l.arc = &document.Archive{Base: b}
 	l.tail, l.gap = NewTail(b.LSN), false
 	l.written = append(l.written, l.here())
 }
 
-func (l *leader) archive() *queuefile.Archive {
+func (l *leader) archive() *document.Archive {
 	if l.arc == nil {
 		return nil
 	}
@@ -140,13 +140,13 @@ func (l *leader) archive() *queuefile.Archive {
 // flush makes the state of the leader the root, in one of the forms.
 func (w *world) flush(large bool) {
 	l := w.leader
-	c := queuefile.Inline(l.r.m.View())
+	c := document.Inline(l.r.m.View())
 	if c.Archive = l.archive(); large && c.Archive != nil && !l.gap {
 		c.State = nil
 	}
 	must(c.Check())
 	w.epoch++
-	data := queuefile.Encode(c, queuefile.Header{
+	data := document.Encode(c, document.Header{
 		Lineage: lineage, Cluster: "c1", Epoch: w.epoch, Node: "n1", Write: rand.Text(),
 	}, "h:8080", l.r.now)
 	w.put(data)
@@ -165,7 +165,7 @@ func (w *world) flush(large bool) {
 func (w *world) put(data []byte) {
 	must(w.bucket.Delete(w.ctx, rootKey))
 	must(Put(w.ctx, w.bucket, rootKey, data))
-	doc, err := queuefile.Decode(data)
+	doc, err := document.Decode(data)
 	must(err)
 	w.root = doc
 }
@@ -198,11 +198,11 @@ func (w *world) succeed(t *rapid.T) {
 }
 
 // carry continues from the archive of a document.
-func (l *leader) carry(a *queuefile.Archive) {
+func (l *leader) carry(a *document.Archive) {
 	tail, err := ResumeTail(&a.Tail)
 	must(err)
 	own := *a
-	own.Tail = queuefile.Tail{}
+	own.Tail = document.Tail{}
 	l.arc, l.tail = &own, tail
 }
 
@@ -214,7 +214,7 @@ func (w *world) adopt(t *rapid.T) {
 	}
 	m, err := Machine(w.ctx, w.bucket, w.root)
 	must(err)
-	doc, err := queuefile.Decode(queuefile.Encode(queuefile.Inline(m.View()), queuefile.Header{Lineage: lineage}, "", 0))
+	doc, err := document.Decode(document.Encode(document.Inline(m.View()), document.Header{Lineage: lineage}, "", 0))
 	must(err)
 	w.counts["adoption"]++
 	terms := w.leader.r.terms

@@ -10,7 +10,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/store"
 	"osqueue/tests/model"
@@ -159,7 +159,7 @@ func (d *disasters) document(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (b *broker) run(ctx context.Context, serving func()) error {
 }
 
 // register returns the operation of a heartbeat.
-func (b *broker) register(d *document, now float64) error {
+func (b *broker) register(d *parsed, now float64) error {
 	if registered, _ := d.get("broker"); !b.cfg.TakesBack && !same(registered, b.cfg.Address) {
 		return errDeposed
 	}

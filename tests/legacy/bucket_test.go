@@ -12,7 +12,7 @@ import (
 
 	osqueue "osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/store"
 )
@@ -122,9 +122,9 @@ func (b *together) text() []byte {
 }
 
 // document returns the decoded document.
-func (b *together) document() *queuefile.Document {
+func (b *together) document() *document.File {
 	b.Helper()
-	d, err := queuefile.Decode(b.text())
+	d, err := document.Decode(b.text())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (c *Config) TryElect(ctx context.Context, b storage.Bucket, now int64) (Res
 }
 
 func firstDocument(address string, now int64) []byte {
-	d := document{object: newObject()}
+	d := parsed{object: newObject()}
 	d.register(address, float64(now))
 	d.set("jobs", []any{})
 	d.set("completedTotal", 0.0)
@@ -92,7 +92,7 @@ func load(ctx context.Context, b storage.Bucket) (text []byte, v storage.Version
 
 // parse decodes a document. A value that is not an object has no fields; null has no value
 // at all.
-func (c *Config) parse(text []byte) (*document, error) {
+func (c *Config) parse(text []byte) (*parsed, error) {
 	v, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("SyntaxError: %w", err)
@@ -104,5 +104,5 @@ func (c *Config) parse(text []byte) (*document, error) {
 	if _, there := o.get("jobs"); !there && c.Missing == Unreadable {
 		return nil, errors.New("the document has no jobs")
 	}
-	return &document{object: o, missing: c.Missing}, nil
+	return &parsed{object: o, missing: c.Missing}, nil
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // operation changes a document. Its caller gets the answer after the document is stored.
-type operation func(d *document, now float64) error
+type operation func(d *parsed, now float64) error
 
 // waiting is an operation whose caller waits for the answer.
 type waiting struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/cluster"
 )
 
@@ -126,7 +126,7 @@ func (b *together) replace(pairs ...string) (edited []byte) {
 // the edit.
 func (b *together) edit(c *cluster.Cluster, pairs ...string) {
 	b.Helper()
-	edited, err := queuefile.Decode(b.replace(pairs...))
+	edited, err := document.Decode(b.replace(pairs...))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,15 +149,15 @@ func (b *together) has(last, top string, ended []string, jobs map[string]string)
 // lacks returns an error that names every field of want that the document lacks.
 func (b *together) lacks(last, top string, ended []string, jobs map[string]string) error {
 	b.Helper()
-	var document map[string]json.RawMessage
-	if err := json.Unmarshal(b.text(), &document); err != nil {
+	var doc map[string]json.RawMessage
+	if err := json.Unmarshal(b.text(), &doc); err != nil {
 		b.Fatal(err)
 	}
-	wrong := b.subset("the document", document, top+","+last)
+	wrong := b.subset("the document", doc, top+","+last)
 	there := make(map[string]map[string]json.RawMessage)
 	for _, list := range []string{"jobs", "finished", "dead"} {
 		var in []map[string]json.RawMessage
-		if text := document[list]; text != nil && json.Unmarshal(text, &in) != nil {
+		if text := doc[list]; text != nil && json.Unmarshal(text, &in) != nil {
 			b.Fatalf("the list %s is %s", list, text)
 		}
 		for _, j := range in {

@@ -20,11 +20,11 @@ func (b *broker) routes() http.Handler {
 	mux.HandleFunc("POST /v1/jobs/claim", b.write(b.claim))
 	mux.HandleFunc("POST /v1/jobs/{id}/heartbeat", b.write(b.keepAlive))
 	mux.HandleFunc("POST /v1/jobs/{id}/complete", b.write(b.complete))
-	mux.HandleFunc("GET /v1/stats", b.read(func(d *document) (any, error) { return stats(d) }))
+	mux.HandleFunc("GET /v1/stats", b.read(func(d *parsed) (any, error) { return stats(d) }))
 	mux.HandleFunc("GET /v1/jobs", b.read(list))
-	mux.HandleFunc("GET /state", b.read(func(d *document) (any, error) { return d.object, nil }))
-	mux.HandleFunc("GET /healthz", b.read(func(*document) (any, error) { return members("status", "ok"), nil }))
-	mux.HandleFunc("GET /v1/throttle-stats", b.read(func(*document) (any, error) { return members("throttling", false), nil }))
+	mux.HandleFunc("GET /state", b.read(func(d *parsed) (any, error) { return d.object, nil }))
+	mux.HandleFunc("GET /healthz", b.read(func(*parsed) (any, error) { return members("status", "ok"), nil }))
+	mux.HandleFunc("GET /v1/throttle-stats", b.read(func(*parsed) (any, error) { return members("throttling", false), nil }))
 	mux.HandleFunc("GET /v1/ws", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Origin")
@@ -61,7 +61,7 @@ func refuse(w http.ResponseWriter, tag string, err error) {
 }
 
 // read answers from the last committed document.
-func (b *broker) read(view func(*document) (any, error)) http.HandlerFunc {
+func (b *broker) read(view func(*parsed) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		text, _ := b.engine.state()
 		d, err := b.cfg.parse(text)
@@ -127,7 +127,7 @@ func body(r *http.Request) (*object, error) {
 func (b *broker) submit(_ *http.Request, in *object) (operation, func() any) {
 	s := submission{id: uuid.NewString(), jobType: in.values["type"], maxAttempts: in.values["maxAttempts"]}
 	s.payload, s.hasPayload = in.get("payload")
-	return func(d *document, now float64) error { return d.submit(s, now) },
+	return func(d *parsed, now float64) error { return d.submit(s, now) },
 		func() any { return members("jobId", s.id) }
 }
 
@@ -142,7 +142,7 @@ func worker(in *object) any {
 func (b *broker) claim(_ *http.Request, in *object) (operation, func() any) {
 	types, _ := in.values["types"].([]any)
 	answer := newObject()
-	op := func(d *document, now float64) error {
+	op := func(d *parsed, now float64) error {
 		j, err := d.claim(worker(in), types, now)
 		answer = newObject() // only the last attempt counts
 		if err != nil || j == nil {
@@ -161,15 +161,15 @@ func (b *broker) claim(_ *http.Request, in *object) (operation, func() any) {
 
 func (b *broker) keepAlive(r *http.Request, in *object) (operation, func() any) {
 	id := r.PathValue("id")
-	return func(d *document, now float64) error { return d.heartbeat(id, worker(in), now) }, nil
+	return func(d *parsed, now float64) error { return d.heartbeat(id, worker(in), now) }, nil
 }
 
 func (b *broker) complete(r *http.Request, in *object) (operation, func() any) {
 	id := r.PathValue("id")
-	return func(d *document, _ float64) error { return d.complete(id, worker(in)) }, nil
+	return func(d *parsed, _ float64) error { return d.complete(id, worker(in)) }, nil
 }
 
-func stats(d *document) (*object, error) {
+func stats(d *parsed) (*object, error) {
 	all, err := d.jobs()
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func stats(d *document) (*object, error) {
 // listed returns the fields of a job in a listing. Two of them are 0 if unset.
 var listed = []string{"id", "status", "payload", "type", "workerId", "createdAt", "attempts", "maxAttempts", "heartbeat"}
 
-func list(d *document) (any, error) {
+func list(d *parsed) (any, error) {
 	answer, err := stats(d)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 	osqueue "osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/cluster"
 )
 
@@ -101,7 +101,7 @@ func (b *together) tookOver(last time.Time, broker string) {
 		b.Fatalf("the broker is %s, not %s", d.Broker, broker)
 	}
 	for _, text := range b.store.Versions() {
-		v, err := queuefile.Decode(text)
+		v, err := document.Decode(text)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -120,10 +120,10 @@ func (b *together) tookOver(last time.Time, broker string) {
 // epoch nor LSN ever decreases, even if a legacy broker wrote in between.
 func (b *together) checkVersions() {
 	b.Helper()
-	var last *queuefile.Header
+	var last *document.Header
 	ours, theirs := 0, 0
 	for i, text := range b.store.Versions() {
-		d, err := queuefile.Decode(text)
+		d, err := document.Decode(text)
 		if err != nil {
 			b.Fatalf("version %d: %v", i, err)
 		}

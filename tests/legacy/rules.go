@@ -17,15 +17,15 @@ const (
 // defaultMaxAttempts applies to jobs without maxAttempts.
 const defaultMaxAttempts = 3
 
-// document is a parsed queue.json.
-type document struct {
+// parsed is a decoded queue.json.
+type parsed struct {
 	*object
 	missing Missing
 }
 
 // jobs returns the list of jobs. Without one the next step fails or starts a list, as
 // Missing says.
-func (d *document) jobs() ([]any, error) {
+func (d *parsed) jobs() ([]any, error) {
 	v, there := d.get("jobs")
 	if list, ok := v.([]any); ok {
 		return list, nil
@@ -46,7 +46,7 @@ func job(element any) *object {
 
 // expire returns jobs of silent workers to the queue, and removes those without attempts
 // left.
-func (d *document) expire(now, timeout float64) error {
+func (d *parsed) expire(now, timeout float64) error {
 	all, err := d.jobs()
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ type submission struct {
 	maxAttempts any // nil: none
 }
 
-func (d *document) submit(s submission, now float64) error {
+func (d *parsed) submit(s submission, now float64) error {
 	all, err := d.jobs()
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (d *document) submit(s submission, now float64) error {
 type absent struct{}
 
 // claim returns the first available job that matches, or nil.
-func (d *document) claim(worker any, types []any, now float64) (*object, error) {
+func (d *parsed) claim(worker any, types []any, now float64) (*object, error) {
 	all, err := d.jobs()
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (d *document) claim(worker any, types []any, now float64) (*object, error) 
 }
 
 // held returns the index of the job if the worker has claimed it, else -1.
-func (d *document) held(id string, worker any) (all []any, at int, err error) {
+func (d *parsed) held(id string, worker any) (all []any, at int, err error) {
 	all, err = d.jobs()
 	if err != nil {
 		return nil, -1, err
@@ -148,7 +148,7 @@ func (d *document) held(id string, worker any) (all []any, at int, err error) {
 	}), nil
 }
 
-func (d *document) heartbeat(id string, worker any, now float64) error {
+func (d *parsed) heartbeat(id string, worker any, now float64) error {
 	all, at, err := d.held(id, worker)
 	if err == nil && at >= 0 {
 		job(all[at]).set("heartbeat", now)
@@ -156,7 +156,7 @@ func (d *document) heartbeat(id string, worker any, now float64) error {
 	return err
 }
 
-func (d *document) complete(id string, worker any) error {
+func (d *parsed) complete(id string, worker any) error {
 	all, at, err := d.held(id, worker)
 	if err != nil || at < 0 {
 		return err
@@ -168,7 +168,7 @@ func (d *document) complete(id string, worker any) error {
 }
 
 // register is the operation of a heartbeat.
-func (d *document) register(address string, now float64) {
+func (d *parsed) register(address string, now float64) {
 	d.set("broker", address)
 	d.set("brokerHeartbeat", now)
 }

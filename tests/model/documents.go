@@ -10,12 +10,12 @@ import (
 	"osqueue/fsm"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // State is the state of the queue in one version of queue.json.
 type State struct {
-	Header queuefile.Header
+	Header document.Header
 	Hash   [sha256.Size]byte // of the machine's state
 }
 
@@ -25,7 +25,7 @@ func Read(ctx context.Context, bucket storage.Bucket, versions [][]byte) ([]Stat
 	states := make([]State, 0, len(versions))
 	kept := &keptObjects{Bucket: bucket, objects: make(map[string]storage.Object)}
 	for i, data := range versions {
-		doc, err := queuefile.Decode(data)
+		doc, err := document.Decode(data)
 		if err == nil && doc.Header == nil {
 			err = errors.New("it has no header")
 		}

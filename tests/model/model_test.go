@@ -7,8 +7,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/queuefile"
 	"osqueue/tests/model"
 )
 
@@ -17,12 +17,12 @@ type docHistory struct {
 	t       *testing.T
 	machine *fsm.Machine
 	log     []model.Entry
-	header  queuefile.Header
+	header  document.Header
 }
 
 func newDocHistory(t *testing.T) *docHistory {
-	return &docHistory{t: t, machine: fsm.New(), header: queuefile.Header{
-		Format: queuefile.Format, Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1", Address: "192.0.2.1:80", Write: "w",
+	return &docHistory{t: t, machine: fsm.New(), header: document.Header{
+		Format: document.Format, Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1", Address: "192.0.2.1:80", Write: "w",
 	}}
 }
 
@@ -49,7 +49,7 @@ func (h *docHistory) document() []byte {
 	h.t.Helper()
 	lsn := h.machine.Meta().LSN
 	h.header.Term, h.header.Index = lsn.Term, lsn.Index
-	return queuefile.Encode(queuefile.Inline(h.machine.View()), h.header, h.header.Address, 1000)
+	return document.Encode(document.Inline(h.machine.View()), h.header, h.header.Address, 1000)
 }
 
 // Small documents hold their state themselves: these name nothing in the bucket.

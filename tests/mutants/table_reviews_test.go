@@ -227,10 +227,10 @@ var reviewed = []defect{
 		Bug: "if r.sure {\n\t\tout.From",
 	}, check{pkg: "storage/archive", test: "TestRepairOfALegacyDocument"}},
 	{"X10 documents", mutants.Mutant{
-		Name: "any JSON is an empty queue", File: "storage/queuefile/decode.go",
+		Name: "any JSON is an empty queue", File: "storage/document/decode.go",
 		Old: "\tif d.isForeign() {\n",
 		Bug: "\tif d.isForeign() && false {\n",
-	}, check{pkg: "storage/queuefile", test: "TestForeignJSONIsRefused"}},
+	}, check{pkg: "storage/document", test: "TestForeignJSONIsRefused"}},
 	{"B5 audit", mutants.Mutant{
 		Name: "an object that is gone from the archive is not shown", File: "cluster/leader/audit.go",
 		Old: "case found != nil && t.written",
@@ -247,7 +247,7 @@ var reviewed = []defect{
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestEditsBetweenLeadersAreTakenIn"}},
 	{"B12 edits", mutants.Mutant{
-		Name: "an old copy of the document runs ended jobs again", File: "storage/queuefile/newjobs.go",
+		Name: "an old copy of the document runs ended jobs again", File: "storage/document/newjobs.go",
 		Old: "if waits && !old {",
 		Bug: "if waits && (!old || known > 0) {",
 	}, check{pkg: "cluster", test: "TestAnOldCopyDoesNotRunEndedJobs"}},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"osqueue/storage"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/store"
 	"osqueue/tests/history"
@@ -34,7 +34,7 @@ func (w *World) needed() (key string, o storage.Object) {
 		if err != nil {
 			return err
 		}
-		doc, err := queuefile.Decode(data.Data)
+		doc, err := document.Decode(data.Data)
 		if err != nil || !doc.Large {
 			key = ""
 			return err

@@ -17,7 +17,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 	"osqueue/tests/model"
 )
 
@@ -89,7 +89,7 @@ func compare(t *testing.T, m *fsm.Machine, s state) {
 // compareDocument compares the last state with the document that has it.
 func compareDocument(t *testing.T, m *fsm.Machine, data []byte) {
 	t.Helper()
-	doc, err := queuefile.Decode(data)
+	doc, err := document.Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func compareDocument(t *testing.T, m *fsm.Machine, data []byte) {
 	}
 	if stored.View().Hash() != m.View().Hash() {
 		text := func(m *fsm.Machine) []byte {
-			return queuefile.Encode(queuefile.Inline(m.View()), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat)
+			return document.Encode(document.Inline(m.View()), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat)
 		}
 		t.Errorf("the log leads to\n%s\nand the document has\n%s", text(m), text(stored))
 	}
@@ -164,7 +164,7 @@ func entries(t *testing.T, dir string) []model.Entry {
 }
 
 // write stores what a node recorded.
-func write(t *testing.T, dir string, log []model.Entry, states []state, document []byte) {
+func write(t *testing.T, dir string, log []model.Entry, states []state, doc []byte) {
 	t.Helper()
 	var lines bytes.Buffer
 	for _, e := range log {
@@ -182,7 +182,7 @@ func write(t *testing.T, dir string, log []model.Entry, states []state, document
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"log.jsonl": lines.Bytes(), "states.json": append(sums, '\n'), "queue.json": document} {
+	for name, data := range map[string][]byte{"log.jsonl": lines.Bytes(), "states.json": append(sums, '\n'), "queue.json": doc} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}

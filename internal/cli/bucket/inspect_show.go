@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // stateSummary is the report of inspect about a state.
@@ -40,7 +40,7 @@ type storedArchive struct {
 	Bytes   int64  `json:"bytes"`   // in the bucket, without the document
 }
 
-func describeArchive(a *queuefile.Archive) *storedArchive {
+func describeArchive(a *document.Archive) *storedArchive {
 	if a == nil {
 		return nil
 	}

@@ -11,13 +11,13 @@ import (
 	"osqueue/internal/cli/units"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // storedState is a state that was read from a bucket, and the document by which
 // it was found.
 type storedState struct {
-	doc     *queuefile.Document
+	doc     *document.File
 	machine *fsm.Machine
 	view    *fsm.View
 	past    bool // it is an earlier one than the document's
@@ -49,12 +49,12 @@ func readState(ctx context.Context, bucket storage.Bucket, url string, at *atFla
 	return s, nil
 }
 
-func readDocument(ctx context.Context, bucket storage.Bucket, url string) (*queuefile.Document, error) {
+func readDocument(ctx context.Context, bucket storage.Bucket, url string) (*document.File, error) {
 	o, err := bucket.Get(ctx, cluster.DocumentKey)
 	if err != nil {
 		return nil, readError(url, err)
 	}
-	doc, err := queuefile.Decode(o.Data)
+	doc, err := document.Decode(o.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s in %s: %w\n%s", cluster.DocumentKey, url, err, verifyHint(url))
 	}

@@ -13,8 +13,8 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/file"
-	"osqueue/storage/queuefile"
 )
 
 const recordedLineage = "5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11"
@@ -27,7 +27,7 @@ type recorded struct {
 	bucket storage.Bucket
 	m      *fsm.Machine
 	now    int64
-	arc    queuefile.Archive
+	arc    document.Archive
 	tail   *archive.Tail
 	next   time.Duration // promised with the next flush
 }
@@ -132,14 +132,14 @@ func (r *recorded) base(prev fsm.LSN) {
 	r.t.Helper()
 	base, err := archive.WriteBase(r.ctx(), r.bucket, recordedLineage, prev, r.m.View())
 	r.check(err)
-	r.arc = queuefile.Archive{Base: base}
+	r.arc = document.Archive{Base: base}
 	r.tail = archive.NewTail(base.LSN)
 }
 
 // flush writes the document, as of that heartbeat.
 func (r *recorded) flush(large bool, heartbeat time.Time) {
 	r.t.Helper()
-	c := queuefile.Inline(r.m.View())
+	c := document.Inline(r.m.View())
 	c.Archive = new(r.arc)
 	c.Archive.Tail = r.tail.Frame()
 	if large {
@@ -147,7 +147,7 @@ func (r *recorded) flush(large bool, heartbeat time.Time) {
 	}
 	r.check(c.Check())
 	id := rand.Text()
-	r.put(queuefile.Encode(c, queuefile.Header{
+	r.put(document.Encode(c, document.Header{
 		Lineage: recordedLineage, Cluster: "c1", Epoch: 1, Node: "n1", Write: id, Writes: []string{id},
 		Next: r.next.Milliseconds(),
 	}, "127.0.0.1:1", heartbeat.UnixMilli()))

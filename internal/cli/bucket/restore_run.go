@@ -16,14 +16,14 @@ import (
 	"osqueue/internal/cli/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/probe"
-	"osqueue/storage/queuefile"
 )
 
 // occupant is the document at the place where a restored queue is to be written.
 type occupant struct {
 	object storage.Object // no data: the place is empty
-	doc    *queuefile.Document
+	doc    *document.File
 	err    error // why doc is nil although there is an object
 }
 
@@ -39,7 +39,7 @@ func look(ctx context.Context, bucket storage.Bucket) (occupant, error) {
 		return occupant{}, err
 	}
 	o := occupant{object: obj}
-	o.doc, o.err = queuefile.Decode(obj.Data)
+	o.doc, o.err = document.Decode(obj.Data)
 	return o, nil
 }
 
@@ -106,9 +106,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // silenceOf is the silence after which the document's broker counts as dead.
-func (r *restoration) silenceOf(d *queuefile.Document) time.Duration { return r.silence + d.Promise() }
+func (r *restoration) silenceOf(d *document.File) time.Duration { return r.silence + d.Promise() }
 
-func (r *restoration) silentFor(d *queuefile.Document) time.Duration {
+func (r *restoration) silentFor(d *document.File) time.Duration {
 	return r.now.Sub(time.UnixMilli(d.BrokerHeartbeat))
 }
 
@@ -217,7 +217,7 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 // origin returns numbers that are higher than those of both queues.
 func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 	o := archive.Origin{Lineage: uuid.NewString(), Pause: !r.resume}
-	for _, d := range []*queuefile.Document{src.Document(), seen.doc} {
+	for _, d := range []*document.File{src.Document(), seen.doc} {
 		if d == nil || d.Header == nil {
 			continue
 		}
@@ -312,7 +312,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 }
 
 // copyKey returns the key for the copy of a replaced document.
-func copyKey(d *queuefile.Document) string {
+func copyKey(d *document.File) string {
 	name := "unreadable"
 	if d != nil {
 		name = d.Meta.LSN.String()

@@ -17,8 +17,8 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/cli/view"
 	"osqueue/storage/archive"
+	"osqueue/storage/document"
 	"osqueue/storage/file"
-	"osqueue/storage/queuefile"
 )
 
 // empty is the URL of a directory that is not there yet.
@@ -29,7 +29,7 @@ func empty(t *testing.T) (url, dir string) {
 }
 
 // stored is the document in a directory, and its state.
-func stored(t *testing.T, dir string) (*queuefile.Document, *fsm.Machine) {
+func stored(t *testing.T, dir string) (*document.File, *fsm.Machine) {
 	t.Helper()
 	bucket, err := file.OpenDir(t.Context(), dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestRestoreAnEarlierState(t *testing.T) {
 	adoptable(t, doc)
 }
 
-func adoptable(t *testing.T, doc *queuefile.Document) {
+func adoptable(t *testing.T, doc *document.File) {
 	t.Helper()
 	silent := election.Silence{For: 10 * time.Second, Timeout: 10 * time.Second, Now: time.Now()}
 	seen := election.Observed{Doc: doc, Version: "v"}

@@ -10,7 +10,7 @@ import (
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 	"osqueue/storage/archive"
-	"osqueue/storage/queuefile"
+	"osqueue/storage/document"
 )
 
 // verifyReport is the report of verify.
@@ -64,7 +64,7 @@ func reportOf(r *archive.Report) *verifyReport {
 		out.Spans = append(out.Spans, spanOf(s))
 	}
 	for _, p := range r.Problems {
-		out.Unreadable = out.Unreadable || p.Key == r.Key && r.LSN.IsZero() && errors.Is(p.Err, queuefile.ErrFormat)
+		out.Unreadable = out.Unreadable || p.Key == r.Key && r.LSN.IsZero() && errors.Is(p.Err, document.ErrFormat)
 		out.Defects = append(out.Defects, defect{
 			Key: p.Key, Object: archive.Describe(p.Key), Problem: p.Err.Error(), Consequence: consequence(r, &p),
 		})
