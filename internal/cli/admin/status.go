@@ -153,17 +153,17 @@ func writeNodes(g *view.Globals, nodes []client.NodeStatus) error {
 }
 
 func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
-	rows := [][]string{{"SERVER", "NODE", "STATE", "TERM", "LEADER", "LSN", "FLUSHED", "LAG", "FENCE", "PENDING", "BLOCKED", "RUNNING", "COMPLETED", "DEAD", "WORKERS"}}
+	var rows [][]string
 	var notes []string
 	for _, n := range nodes {
 		rows = append(rows, nodeRow(n))
 		notes = append(notes, nodeNotes(n)...)
 	}
-	if err := g.Table(rows); err != nil {
+	if err := g.TableOf(nodeColumns, rows); err != nil {
 		return err
 	}
 	if rows := memberRows(nodes); len(rows) > 0 {
-		if err := errors.Join(g.Printf("\n"), g.Table(rows)); err != nil {
+		if err := errors.Join(g.Printf("\n"), g.TableOf(memberColumns, rows)); err != nil {
 			return err
 		}
 	}
@@ -182,6 +182,9 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 	}
 	return nil
 }
+
+// nodeColumns is the header above the rows of nodeRow.
+var nodeColumns = view.Columns("SERVER", "NODE", "STATE", "+TERM", "+LEADER", "LSN", "+FLUSHED", "LAG", "+FENCE", "PENDING", "+BLOCKED", "RUNNING", "+COMPLETED", "DEAD", "+WORKERS")
 
 func nodeRow(n client.NodeStatus) []string {
 	if n.Err != nil {

@@ -13,6 +13,9 @@ import (
 	"osqueue/internal/cli/view"
 )
 
+// memberColumns is the header above memberRows.
+var memberColumns = view.Columns("MEMBER", "+INSTANCE", "VOTE", "RAFT ADDRESS", "+HTTP ADDRESS", "CONTACT", "LOG", "CLOCK")
+
 // memberRows returns the members of the cluster as the leader sees them. Without a
 // leader, it uses the first node that answers.
 func memberRows(nodes []client.NodeStatus) [][]string {
@@ -23,7 +26,7 @@ func memberRows(nodes []client.NodeStatus) [][]string {
 	if i < 0 || len(nodes[i].Status.Peers) == 0 {
 		return nil
 	}
-	rows := [][]string{{"MEMBER", "INSTANCE", "VOTE", "RAFT ADDRESS", "HTTP ADDRESS", "CONTACT", "LOG", "CLOCK"}}
+	var rows [][]string
 	for _, p := range nodes[i].Status.Peers {
 		_, instance, _ := strings.Cut(p.ServerID, "~")
 		vote := "no"

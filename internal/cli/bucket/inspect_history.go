@@ -10,7 +10,7 @@ import (
 	"osqueue/storage/archive"
 )
 
-var spanColumns = []string{"FROM", "TO", "SINCE", "UNTIL", "LENGTH"}
+var spanColumns = view.Columns("FROM", "TO", "SINCE", "UNTIL", "LENGTH")
 
 // showHistory prints the states that can be restored.
 func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) error {

@@ -25,8 +25,8 @@ var inspectLists = map[string]func(in *inspection, s *storedState) error{
 var inspectListNames = []string{"queues", "crons", "batches", "workers", "jobs", "blocked", "history"}
 
 // listOf writes what each yields, as a long table of at most --limit rows.
-func listOf[T, V any](in *inspection, columns []string, each func(fn func(T) bool), wire func(T) V, row func(V) []string) error {
-	t := &view.LongTable{G: in.g, Rows: [][]string{columns}}
+func listOf[T, V any](in *inspection, columns []view.Column, each func(fn func(T) bool), wire func(T) V, row func(V) []string) error {
+	t := &view.LongTable{G: in.g, Columns: columns}
 	n, more := 0, false
 	var err error
 	each(func(item T) bool {
@@ -54,7 +54,7 @@ type storedQueue struct {
 }
 
 func (in *inspection) listQueues(s *storedState) error {
-	return listOf(in, []string{"TYPE", "SETTINGS"}, s.view.Queues,
+	return listOf(in, view.Columns("TYPE", "SETTINGS"), s.view.Queues,
 		func(q *fsm.QueueSettings) storedQueue { return storedQueue{Type: q.Name, Settings: storedSettings(q)} },
 		func(q storedQueue) []string {
 			var parts []string
@@ -151,7 +151,7 @@ func (in *inspection) listJobs(s *storedState) error {
 }
 
 func (in *inspection) listBlocked(s *storedState) error {
-	columns := []string{"ID", "TYPE", "AGE", "WAITS FOR"}
+	columns := view.Columns("ID", "TYPE", "AGE", "WAITS FOR")
 	return listOf(in, columns, in.jobs(s, []fsm.Status{fsm.Blocked}), jobOfState, func(j v1.Job) []string {
 		return []string{j.ID, view.OrDash(j.Type), units.AgoText(j.CreatedAt, in.now), waitsText(j.WaitsFor)}
 	})

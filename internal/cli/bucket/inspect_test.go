@@ -117,10 +117,10 @@ func TestInspectAtAnEarlierPoint(t *testing.T) {
 	utc(t)
 	r := story(t, true)
 	says(t, `
-ID  TYPE  STATUS     ATTEMPTS  AGE  WORKER
-m2  mail  available  0         1d   -
-m3  mail  available  0         1d   -
-w1  wc    available  0         1d   -`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
+ID  TYPE  STATUS     ATTEMPTS  AGE
+m2  mail  available  0         1d
+m3  mail  available  0         1d
+w1  wc    available  0         1d`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
 	for at, want := range map[string]string{
 		"2-7":                  "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
 		"2026-03-01T12:00:07Z": "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",

@@ -20,7 +20,7 @@ func newBatchCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("batch", "Watch jobs that belong together",
 		`A batch counts the jobs that belong to it, until all of them have ended; then it
 enqueues its callback, if it has one.`)
-	cmd.AddCommand(newBatchCreateCommand(g), newBatchListCommand(g), newBatchShowCommand(g), newBatchCancelCommand(g))
+	cmd.AddCommand(newBatchCreateCommand(g), g.Watch(newBatchListCommand(g)), g.Watch(newBatchShowCommand(g)), newBatchCancelCommand(g))
 	return cmd
 }
 
@@ -159,7 +159,7 @@ not longer ago than completed jobs are kept. With --json each line is one batch.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Rows: [][]string{view.BatchColumns}}
+			t := &view.LongTable{G: g, Columns: view.BatchColumns}
 			for b, err := range c.Batches(cmd.Context()) {
 				if err != nil {
 					return err

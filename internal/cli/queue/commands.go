@@ -19,6 +19,6 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newCronCommand(g),
 		newBatchCommand(g),
 		newEventsCommand(g),
-		newStatsCommand(g),
+		g.Watch(newStatsCommand(g)),
 	}
 }

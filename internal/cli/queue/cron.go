@@ -18,7 +18,7 @@ func newCronCommand(g *view.Globals) *cobra.Command {
 		`A schedule enqueues a job at its times. They are reckoned in the schedule's time
 zone, and shown in yours.`)
 	cmd.AddCommand(
-		newCronListCommand(g), newCronShowCommand(g), newCronPutCommand(g),
+		g.Watch(newCronListCommand(g)), g.Watch(newCronShowCommand(g)), newCronPutCommand(g),
 		newCronNamesCommand(g, "pause", "paused", "Let schedules fire no more", (*client.Client).PauseCron),
 		newCronResumeCommand(g), newCronTriggerCommand(g),
 		newCronNamesCommand(g, "rm", "removed", "Remove schedules; their jobs stay", (*client.Client).DeleteCron),
@@ -43,7 +43,7 @@ With --json each line is one schedule.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Rows: [][]string{view.CronColumns}}
+			t := &view.LongTable{G: g, Columns: view.CronColumns}
 			for cron, err := range c.Crons(cmd.Context()) {
 				if err != nil {
 					return err

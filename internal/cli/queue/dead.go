@@ -16,8 +16,8 @@ func newDeadCommand(g *view.Globals) *cobra.Command {
 		`Dead jobs have used up their attempts, or failed for good. They are kept until
 somebody retries or removes them.`)
 	cmd.AddCommand(
-		newDeadListCommand(g),
-		newJobShowCommand(g),
+		g.Watch(newDeadListCommand(g)),
+		g.Watch(newJobShowCommand(g)),
 		newDeadChangeCommand(g, retryJobs, "retry", "Give dead jobs all their attempts again"),
 		newDeadChangeCommand(g, deleteJobs, "rm", "Remove dead jobs"),
 	)
@@ -45,7 +45,7 @@ func newDeadListCommand(g *view.Globals) *cobra.Command {
 	return cmd
 }
 
-var deadColumns = []string{"ID", "TYPE", "ATTEMPTS", "DIED", "WORKER", "ERROR"}
+var deadColumns = view.Columns("ID", "TYPE", "ATTEMPTS", "DIED", "+WORKER", "ERROR")
 
 func deadRow(j v1.Job, now time.Time) []string {
 	died := units.AgoText(j.FinishedAt, now)

@@ -16,7 +16,7 @@ func newJobCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("job", "Look at jobs, wait for them, cancel, retry or delete them",
 		"Looks at jobs, waits for them, and changes what becomes of them.")
 	cmd.AddCommand(
-		newJobShowCommand(g), newJobListCommand(g), newJobWaitCommand(g),
+		g.Watch(newJobShowCommand(g)), g.Watch(newJobListCommand(g)), newJobWaitCommand(g),
 		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd
@@ -72,7 +72,7 @@ type jobLister struct {
 	g       *view.Globals
 	filter  view.Filter
 	cron    string
-	columns []string
+	columns []view.Column
 	row     func(j v1.Job, now time.Time) []string
 }
 
@@ -107,7 +107,7 @@ func (l *jobLister) run(ctx context.Context) error {
 }
 
 func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {
-	t := &view.LongTable{G: l.g, Rows: [][]string{l.columns}}
+	t := &view.LongTable{G: l.g, Columns: l.columns}
 	n := 0
 	for job, err := range c.Jobs(ctx, list) {
 		if err != nil {

@@ -30,11 +30,11 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 			"log " + clitest.EvilShown + "\n            second line\n", "7% progress " + clitest.EvilShown, "error " + clitest.EvilShown + `\x00(×4096)end` + "\n            stack " + clitest.EvilShown,
 			`on w\n` + clitest.EvilShown + ": attempt " + clitest.EvilShown, `"\u009b1m"`, `"\u009b2m"`,
 		},
-		"dead ls":             {`w\n` + clitest.EvilShown, "error " + clitest.EvilShown + `\x00(×4096)end`, `t\t` + clitest.EvilShown},
-		"job ls --status all": {"running 7%", `w\n` + clitest.EvilShown, `t\t` + clitest.EvilShown},
-		"job wait d c":        {"d\tdead\terror " + clitest.EvilShown + `\x00(×4096)end` + "\n"},
-		"job wait d":          {"job d is dead: error " + clitest.EvilShown},
-		"job cancel d c":      {"c  not cancelled"},
+		"dead ls -o wide":             {`w\n` + clitest.EvilShown, "error " + clitest.EvilShown + `\x00(×4096)end`, `t\t` + clitest.EvilShown},
+		"job ls --status all -o wide": {"running 7%", `w\n` + clitest.EvilShown, `t\t` + clitest.EvilShown},
+		"job wait d c":                {"d\tdead\terror " + clitest.EvilShown + `\x00(×4096)end` + "\n"},
+		"job wait d":                  {"job d is dead: error " + clitest.EvilShown},
+		"job cancel d c":              {"c  not cancelled"},
 	} {
 		got := osqTest(t, q, "", strings.Fields(line)...)
 		passedOn := "\"\u009b2m\"" // the result, to programs

@@ -20,7 +20,7 @@ func newQueueCommand(g *view.Globals) *cobra.Command {
 		`Every type of jobs is a queue, with figures and settings of its own. The jobs
 without type are one, too; its name is ''.`)
 	cmd.AddCommand(
-		newQueueListCommand(g), newQueueShowCommand(g), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		g.Watch(newQueueListCommand(g)), g.Watch(newQueueShowCommand(g)), newQueuePauseCommand(g), newQueueResumeCommand(g),
 		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
 	)
 	return cmd
@@ -43,7 +43,7 @@ worker takes the type. With --json each line is one type.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Rows: [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "OLDEST", "BYTES", "LIMITS"}}}
+			t := &view.LongTable{G: g, Columns: view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")}
 			idle := &workerless{c: c}
 			for q, err := range c.Queues(cmd.Context()) {
 				if err != nil {

@@ -40,12 +40,13 @@ func showStats(g *view.Globals, s v1.Stats) error {
 		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
 		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
 	}
-	rows := [][]string{{"TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "CANCELLED", "BYTES"}}
+	columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+BYTES")
+	var rows [][]string
 	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
 		rows = append(rows, statsRow(view.OrDash(view.PlainLine(kind)), s.Types[kind]))
 	}
 	rows = append(rows, statsRow("(all)", all))
-	if err := g.Table(rows); err != nil {
+	if err := g.TableOf(columns, rows); err != nil {
 		return err
 	}
 	return g.Printf("ever: %d completed, %d dead, %d cancelled; %s\n",

@@ -112,17 +112,17 @@ func TestListsAndShows(t *testing.T) {
 	q := clitest.NewFake(t)
 	next := time.UnixMilli(1_700_000_000_000).Format("2006-01-02 15:04:05 MST")
 	for line, want := range map[string][]string{
-		"queue ls":                   {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
+		"queue ls -o wide":           {"TYPE", "mail  3 ", "2KiB", "paused, 5 running, 10/s"},
 		"queue show mail":            {"paused        yes", "max-attempts  2", "retain        2ms", "backoff       fixed:1s"},
 		"queue pause mail":           {"mail  paused; 3 available"},
 		"queue reset mail":           {"mail  reset"},
-		"cron ls":                    {"nightly  0 3 * * *  Europe/Berlin  report  " + next, "idle     @daily     UTC", "paused"},
+		"cron ls -o wide":            {"nightly  0 3 * * *  Europe/Berlin  report  " + next, "idle     @daily     UTC", "paused"},
 		"cron show nightly":          {"zone          Europe/Berlin", "next          " + next, "last error    job j has not ended", "unique        n", "overlap       allow"},
 		"cron put n @daily --type a": {"n  replaced; next: " + next},
 		"cron trigger n":             {"fired\n"},
-		"batch ls":                   {"b1  open   3     1        1          1     0          waits", "b2  ended"},
+		"batch ls -o wide":           {"b1  open   3     1        1          1     0          waits", "b2  ended"},
 		"batch show b1":              {"callback   cb, when all are ended (waits)"},
-		"stats":                      {"-      0          0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
+		"stats -o wide":              {"-      0          0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
 		got := osqTest(t, q, "", strings.Fields(line)...)
 		for _, text := range want {

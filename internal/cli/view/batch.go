@@ -17,7 +17,7 @@ func BatchState(b v1.BatchInfo) string {
 }
 
 // BatchColumns is the header of a table of batches.
-var BatchColumns = []string{"ID", "STATE", "JOBS", "PENDING", "COMPLETED", "DEAD", "CANCELLED", "CALLBACK", "AGE"}
+var BatchColumns = Columns("ID", "STATE", "JOBS", "PENDING", "+COMPLETED", "DEAD", "+CANCELLED", "+CALLBACK", "AGE")
 
 // BatchRow returns the cells of b under BatchColumns.
 func BatchRow(b v1.BatchInfo, now time.Time) []string {

@@ -8,7 +8,7 @@ import (
 )
 
 // CronColumns is the header of a table of schedules.
-var CronColumns = []string{"NAME", "SPEC", "ZONE", "TYPE", "NEXT", "LAST", "FIRED", "SKIPPED"}
+var CronColumns = Columns("NAME", "SPEC", "+ZONE", "TYPE", "NEXT", "+LAST", "FIRED", "+SKIPPED")
 
 // CronRow returns the cells of c under CronColumns.
 func CronRow(c v1.Cron) []string {

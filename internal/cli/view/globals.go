@@ -23,7 +23,8 @@ const timeoutHelp = "how long to try to get an answer from the cluster"
 // tests run commands without a process.
 type Globals struct {
 	Servers  []string
-	JSON     bool
+	JSON     bool // output for programs: --json, or --output yaml
+	format   string
 	Timeout  time.Duration
 	Patience bool // --timeout was given before the command
 	ack      client.Ack
@@ -39,6 +40,9 @@ type Globals struct {
 	Getenv func(string) string
 	// Terminal reports whether stdin is a terminal; nil examines stdin.
 	Terminal func() bool
+	// Screen returns the width of the terminal that stdout is, and whether it is one; nil
+	// examines stdout.
+	Screen func() (columns int, ok bool)
 }
 
 // NewGlobals returns globals on the process's own streams and environment.
@@ -58,7 +62,9 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	g.Token = g.Getenv("OSQUEUE_TOKEN")
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN)")
-	flags.BoolVar(&g.JSON, "json", false, "write JSON, for programs")
+	flags.VarP(format{g}, "output", "o", "how to write: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
+	flags.Var(jsonFormat{g}, "json", "the same as --output json")
+	flags.Lookup("json").NoOptDefVal = "true"
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
 	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
 }

@@ -98,7 +98,7 @@ func attemptText(a v1.Attempt) string {
 }
 
 // JobColumns is the header of a table of jobs.
-var JobColumns = []string{"ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "WORKER"}
+var JobColumns = Columns("ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "+WORKER", "+PRIORITY", "+GROUP", "+TAGS")
 
 // JobRow returns the cells of j under JobColumns.
 func JobRow(j v1.Job, now time.Time) []string {
@@ -106,7 +106,10 @@ func JobRow(j v1.Job, now time.Time) []string {
 	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
 		status += fmt.Sprintf(" %d%%", p.Percent)
 	}
-	return []string{j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j)}
+	return []string{
+		j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j),
+		strconv.Itoa(int(j.Priority)), OrDash(j.Group), OrDash(strings.Join(j.Tags, ",")),
+	}
 }
 
 // Attempts formats the attempts of j, and their limit if there is one.

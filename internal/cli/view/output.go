@@ -3,16 +3,81 @@ package view
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// WriteJSON writes v as one line.
+// The formats of output.
+const (
+	formatTable = "table" // for people, within 80 columns
+	formatWide  = "wide"  // for people, with all columns
+	formatJSON  = "json"  // for programs: one line for each item
+	formatYAML  = "yaml"  // for programs: one document for each item
+)
+
+var formats = []string{formatTable, formatWide, formatJSON, formatYAML}
+
+// format is the flag --output. It sets Globals.JSON for the formats of programs.
+type format struct{ g *Globals }
+
+func (f format) String() string {
+	if f.g == nil || f.g.format == "" {
+		return formatTable
+	}
+	return f.g.format
+}
+
+func (f format) Set(text string) error {
+	if !slices.Contains(formats, text) {
+		return fmt.Errorf("%q is not a format; write %s", text, strings.Join(formats, ", "))
+	}
+	f.g.format, f.g.JSON = text, text == formatJSON || text == formatYAML
+	return nil
+}
+
+func (format) Type() string { return "format" }
+
+// jsonFormat is the flag --json, a shorter name of --output json.
+type jsonFormat struct{ g *Globals }
+
+func (f jsonFormat) String() string {
+	if f.g != nil && f.g.JSON {
+		return "true"
+	}
+	return "false"
+}
+
+func (f jsonFormat) Set(text string) error {
+	switch text {
+	case "true":
+		return format(f).Set(formatJSON)
+	case "false":
+		return format(f).Set(formatTable)
+	}
+	return fmt.Errorf("%q: write true or false", text)
+}
+
+func (jsonFormat) Type() string { return "bool" }
+
+// Wide reports whether tables have all columns.
+func (g *Globals) Wide() bool { return g.format == formatWide }
+
+// WriteJSON writes v for programs: as one line of JSON, or as a document of YAML with
+// --output yaml.
 func (g *Globals) WriteJSON(v any) error {
 	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write as JSON: %w", err)
+	}
+	if g.format == formatYAML {
+		text, err := yamlOf(line)
+		if err != nil {
+			return fmt.Errorf("write as YAML: %w", err)
+		}
+		return Write(g.Out, "---\n"+text)
 	}
 	return Write(g.Out, string(line)+"\n")
 }

@@ -24,6 +24,8 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	g.Bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
 	root.AddCommand(commands...)
+	Complete(g, root)
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return root
 }
 

@@ -4,8 +4,26 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/charmbracelet/x/ansi"
 )
+
+// Column is the header of a column of a table.
+type Column struct {
+	Name string
+	Wide bool // shown with -o wide only, so that the table fits 80 columns without it
+}
+
+// Columns returns the columns with these names. A name behind a "+" is shown with -o wide
+// only.
+func Columns(names ...string) []Column {
+	columns := make([]Column, len(names))
+	for i, name := range names {
+		rest, wide := strings.CutPrefix(name, "+")
+		columns[i] = Column{Name: rest, Wide: wide}
+	}
+	return columns
+}
 
 // NonEmptyRows are the rows that have a value.
 func NonEmptyRows(rows ...[]string) [][]string {
@@ -18,23 +36,24 @@ const pageRows = 500
 
 // LongTable is a table of any length, or with --json a line for each item.
 type LongTable struct {
-	G    *Globals
-	Rows [][]string // not yet written
+	G       *Globals
+	Columns []Column
+
+	rows   [][]string // not yet written
+	headed bool       // the header is written
 }
 
-// Add prints item as a line of JSON, or collects the cells that row returns until a page is
+// Add prints item for programs, or collects the cells that row returns until a page is
 // full.
 func (t *LongTable) Add(item any, row func() []string) error {
 	if t.G.JSON {
 		return t.G.WriteJSON(item)
 	}
-	t.Rows = append(t.Rows, plainCells(row()))
-	if len(t.Rows) < pageRows {
+	t.rows = append(t.rows, plainCells(row()))
+	if len(t.rows) < pageRows {
 		return nil
 	}
-	err := t.G.Table(t.Rows)
-	t.Rows = t.Rows[:0]
-	return err
+	return t.page()
 }
 
 // End prints the last page.
@@ -42,24 +61,104 @@ func (t *LongTable) End() error {
 	if t.G.JSON {
 		return nil
 	}
-	return t.G.Table(t.Rows)
+	return t.page()
 }
 
-// Table writes rows of aligned cells to stdout. The last cell of a row may have several
-// lines; each stays in its column, so that a line never looks like a row.
-func (g *Globals) Table(rows [][]string) error {
-	w := tabwriter.NewWriter(g.Out, 0, 0, 2, ' ', 0)
-	for _, cells := range rows {
-		end := len(cells) - 1
-		last := strings.ReplaceAll(cells[end], "\t", "    ") // no cells of its own
-		last = strings.ReplaceAll(last, "\n", "\n"+strings.Repeat("\t", end))
-		row := append(slices.Clone(cells[:end]), last)
-		if err := WritePlain(w, strings.Join(row, "\t")+"\n"); err != nil {
-			return err
+func (t *LongTable) page() error {
+	err := t.G.grid(t.Columns, t.rows, !t.headed)
+	t.rows, t.headed = t.rows[:0], true
+	return err
+}
+
+// TableOf writes a header, and rows of aligned cells below it, to stdout.
+func (g *Globals) TableOf(columns []Column, rows [][]string) error {
+	return g.grid(columns, rows, true)
+}
+
+// grid writes the cells of the columns that the format shows.
+func (g *Globals) grid(columns []Column, rows [][]string, header bool) error {
+	shown := make([]Column, 0, len(columns))
+	for _, c := range columns {
+		if !c.Wide || g.Wide() {
+			shown = append(shown, c)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write the output: %w", err)
+	var out [][]string
+	if header {
+		names := make([]string, len(shown))
+		for i, c := range shown {
+			names[i] = g.paint(styleHeader, c.Name)
+		}
+		out = append(out, names)
 	}
-	return nil
+	for _, row := range rows {
+		cells := make([]string, 0, len(shown))
+		for i, c := range columns {
+			if !c.Wide || g.Wide() {
+				cells = append(cells, g.paintCell(c.Name, plain(row[i])))
+			}
+		}
+		out = append(out, cells)
+	}
+	return g.align(out)
+}
+
+// Table writes rows of aligned cells without a header to stdout.
+func (g *Globals) Table(rows [][]string) error {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = make([]string, len(row))
+		for j, cell := range row {
+			out[i][j] = plain(cell)
+		}
+	}
+	return g.align(out)
+}
+
+// gap separates two columns.
+const gap = "  "
+
+// align writes rows with cells of the same width. The last cell of a row may have several
+// lines; each stays in its column, so that a line never looks like a row. On a terminal
+// and without -o wide, a line that is too long is cut.
+func (g *Globals) align(rows [][]string) error {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		}
+	}
+	most := 0
+	if columns, ok := g.screen(); ok && !g.Wide() {
+		most = columns
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		writeRow(&b, row, widths, most)
+	}
+	return Write(g.Out, b.String())
+}
+
+// writeRow writes one row, in lines of at most most columns; 0 is no limit.
+func writeRow(b *strings.Builder, row []string, widths []int, most int) {
+	end := len(row) - 1
+	last := strings.Split(strings.ReplaceAll(row[end], "\t", "    "), "\n")
+	for n, text := range last {
+		var line strings.Builder
+		for i, cell := range row[:end] {
+			if n > 0 {
+				cell = ""
+			}
+			fmt.Fprintf(&line, "%s%s%s", cell, strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)), gap)
+		}
+		line.WriteString(text)
+		whole := strings.TrimRight(line.String(), " ")
+		if most > 0 {
+			whole = ansi.Truncate(whole, most, "…")
+		}
+		b.WriteString(whole + "\n")
+	}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // WorkerColumns is the header of a table of workers.
-var WorkerColumns = []string{"NAME", "RUNNING", "SEEN", "SINCE", "VERSION", "TYPES"}
+var WorkerColumns = Columns("NAME", "RUNNING", "SEEN", "SINCE", "+VERSION", "+ADDRESS", "TYPES")
 
 // WorkerRow returns the cells of w under WorkerColumns.
 func WorkerRow(w v1.Worker, now time.Time) []string {
 	return []string{
 		w.Name, strconv.Itoa(w.Running), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
-		OrDash(w.Version), typesText(w.Types),
+		OrDash(w.Version), OrDash(w.Address), typesText(w.Types),
 	}
 }
 

@@ -70,7 +70,7 @@ once. osqueue worker ls shows which workers there are.
 		},
 	}
 	f.bind(cmd.Flags())
-	cmd.AddCommand(newWorkerListCommand(g), newWorkerShowCommand(g))
+	cmd.AddCommand(g.Watch(newWorkerListCommand(g)), g.Watch(newWorkerShowCommand(g)))
 	return cmd
 }
 

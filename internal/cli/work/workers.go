@@ -27,7 +27,7 @@ func newWorkerListCommand(g *view.Globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				t := &view.LongTable{G: g, Rows: [][]string{view.WorkerColumns}}
+				t := &view.LongTable{G: g, Columns: view.WorkerColumns}
 				for _, w := range workers {
 					if err := t.Add(w, func() []string { return view.WorkerRow(w, time.Now()) }); err != nil {
 						return err

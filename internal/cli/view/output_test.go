@@ -1,0 +1,140 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+)
+
+// screenOf returns globals that write to a buffer, which counts as a terminal of that
+// width; 0 is no terminal.
+func screenOf(width int, env map[string]string) (*Globals, *strings.Builder) {
+	out := &strings.Builder{}
+	return &Globals{
+		Out: out, Err: out, Getenv: func(name string) string { return env[name] },
+		Screen: func() (int, bool) { return width, width > 0 },
+	}, out
+}
+
+// listing is a command that prints two items.
+func listing(g *Globals) *cobra.Command {
+	type item struct {
+		Name string  `json:"name"`
+		Size float64 `json:"size"`
+		Note *string `json:"note"`
+		More []any   `json:"more"`
+	}
+	return &cobra.Command{Use: "ls", RunE: func(*cobra.Command, []string) error {
+		t := &LongTable{G: g, Columns: Columns("NAME", "+SIZE", "STATUS")}
+		for _, i := range []item{{Name: "漢字", Size: 12345678901234567}, {Name: "yes", More: []any{1, "a: b"}}} {
+			if err := t.Add(i, func() []string { return []string{i.Name, "1", "dead \x1b[1m"} }); err != nil {
+				return err
+			}
+		}
+		return t.End()
+	}}
+}
+
+func TestFormats(t *testing.T) {
+	for line, want := range map[string]string{
+		"ls":                "NAME  STATUS\n漢字  dead \\x1b[1m\nyes   dead \\x1b[1m\n",
+		"ls -o wide":        "NAME  SIZE  STATUS\n漢字  1     dead \\x1b[1m\nyes   1     dead \\x1b[1m\n",
+		"ls --output table": "NAME  STATUS\n漢字  dead \\x1b[1m\nyes   dead \\x1b[1m\n",
+		"ls --json":         `{"name":"漢字","size":12345678901234568,"note":null,"more":[]}` + "\n" + `{"name":"yes","size":0,"note":null,"more":[1,"a: b"]}` + "\n",
+		"-o json ls":        `{"name":"漢字","size":12345678901234568,"note":null,"more":[]}` + "\n" + `{"name":"yes","size":0,"note":null,"more":[1,"a: b"]}` + "\n",
+		"ls -o yaml":        "---\nname: 漢字\nsize: 12345678901234568\nnote: null\nmore: []\n---\nname: \"yes\"\nsize: 0\nnote: null\nmore:\n  - 1\n  - 'a: b'\n",
+	} {
+		g, out := screenOf(0, nil)
+		if code := Execute(t.Context(), strings.Fields(line), g, NewRoot(g, listing(g))); code != ExitOK || out.String() != want {
+			t.Errorf("%s: %d\n%s\nwant:\n%s", line, code, out, want)
+		}
+	}
+	g, out := screenOf(0, nil)
+	code := Execute(t.Context(), strings.Fields("ls -o xml"), g, NewRoot(g, listing(g)))
+	if code != ExitUsage || !strings.Contains(out.String(), "table, wide, json, yaml") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+// A line is cut at the edge of the terminal. With -o wide it is not.
+func TestLinesFitTheTerminal(t *testing.T) {
+	row := [][]string{{"a", "1", strings.Repeat("long ", 30)}}
+	for format, fits := range map[string]bool{formatTable: true, formatWide: false} {
+		g, out := screenOf(40, map[string]string{"NO_COLOR": "1"})
+		g.format = format
+		if err := g.TableOf(Columns("NAME", "+SIZE", "NOTE"), row); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if width := ansi.StringWidth(strings.TrimSuffix(line, "\n")); fits && width > 40 || !fits && strings.HasPrefix(line, "a") && width < 100 {
+				t.Errorf("%s: %d columns: %s", format, width, line)
+			}
+		}
+	}
+}
+
+func TestColours(t *testing.T) {
+	for _, c := range []struct {
+		width int
+		env   map[string]string
+		want  bool
+	}{
+		{80, nil, true},
+		{0, nil, false},
+		{80, map[string]string{"NO_COLOR": "1"}, false},
+		{80, map[string]string{"TERM": "dumb"}, false},
+	} {
+		g, out := screenOf(c.width, c.env)
+		if err := g.TableOf(Columns("TYPE", "DEAD", "STATUS"), [][]string{{"mail", "3", "dead"}, {"wc", "0", "available"}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), styleBad+"dead"+styleEnd); got != c.want || ansi.Strip(out.String()) != "TYPE  DEAD  STATUS\nmail  3     dead\nwc    0     available\n" {
+			t.Errorf("%d %v: %q", c.width, c.env, out)
+		}
+	}
+}
+
+// The cluster's errors are shown and do not end the command. A terminal shows the newest
+// output in the place of the one before.
+func TestWatch(t *testing.T) {
+	for _, width := range []int{0, 80} {
+		g, out := screenOf(width, map[string]string{"NO_COLOR": "1"})
+		ctx, stop := context.WithCancel(t.Context())
+		n := 0
+		cmd := g.Watch(&cobra.Command{Use: "ls", RunE: func(*cobra.Command, []string) error {
+			switch n++; n {
+			case 2:
+				return errors.New("no leader")
+			case 4:
+				stop()
+			}
+			return g.Printf("%d\n", n)
+		}})
+		if code := Execute(ctx, []string{"ls", "--watch=100ms"}, g, NewRoot(g, cmd)); code != ExitOK {
+			t.Errorf("exit status %d", code)
+		}
+		if width == 0 {
+			if out.String() != "1\nosqueue: no leader\n\n3\n" {
+				t.Errorf("%q", out)
+			}
+			continue
+		}
+		screens := strings.Split(strings.TrimPrefix(out.String(), screenEmpty), screenHome)
+		if len(screens) != 3 || !strings.HasPrefix(out.String(), screenEmpty) {
+			t.Fatalf("%d screens: %q", len(screens), out)
+		}
+		for i, text := range []string{"1", "no leader", "3"} {
+			if !strings.HasSuffix(screens[i], text+lineRest+"\n"+screenRest) {
+				t.Errorf("screen %d: %q", i, screens[i])
+			}
+		}
+	}
+	g, out := screenOf(0, nil)
+	if code := Execute(t.Context(), []string{"ls", "--watch=1ms"}, g, NewRoot(g, g.Watch(listing(g)))); code != ExitUsage || !strings.Contains(out.String(), "at least 100ms") {
+		t.Errorf("%d %s", code, out)
+	}
+}

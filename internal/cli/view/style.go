@@ -1,0 +1,66 @@
+package view
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// The styles of texts on a terminal, as control sequences of ECMA-48.
+const (
+	styleHeader = "\x1b[1m"
+	styleGood   = "\x1b[32m"
+	styleWarn   = "\x1b[33m"
+	styleBad    = "\x1b[31m"
+	styleEnd    = "\x1b[0m"
+)
+
+// wordStyles are the styles of words in the columns of stateColumns.
+var wordStyles = map[string]string{
+	"running": styleGood, "leader": styleGood, "active": styleGood,
+	"cancelled": styleWarn, "blocked": styleWarn, "paused": styleWarn, "standby": styleWarn, "candidate": styleWarn,
+	"dead": styleBad, "unreachable": styleBad, "fenced": styleBad, "refused": styleBad, "revoked": styleBad, "expired": styleBad,
+}
+
+// stateColumns are the columns whose words have a style.
+var stateColumns = map[string]bool{"STATUS": true, "STATE": true, "FENCE": true, "LIMITS": true, "NEXT": true}
+
+// screen returns the width of the terminal that stdout is; ok is false if it is none.
+func (g *Globals) screen() (columns int, ok bool) {
+	if g.Screen != nil {
+		return g.Screen()
+	}
+	file, isFile := g.Out.(*os.File)
+	if !isFile || !term.IsTerminal(int(file.Fd())) {
+		return 0, false
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	return columns, err == nil && columns > 0
+}
+
+// Colour reports whether texts on stdout have styles: if it is a terminal, TERM is not
+// dumb, and NO_COLOR is not set (https://no-color.org).
+func (g *Globals) Colour() bool {
+	_, ok := g.screen()
+	return ok && g.Getenv("NO_COLOR") == "" && g.Getenv("TERM") != "dumb"
+}
+
+func (g *Globals) paint(style, text string) string {
+	if style == "" || text == "" || !g.Colour() {
+		return text
+	}
+	return style + text + styleEnd
+}
+
+// paintCell gives the cell of a column its style.
+func (g *Globals) paintCell(column, cell string) string {
+	switch {
+	case stateColumns[column]:
+		word, _, _ := strings.Cut(cell, " ")
+		return g.paint(wordStyles[strings.TrimSuffix(word, ",")], cell)
+	case column == "DEAD" && cell != "0" && cell != "-":
+		return g.paint(styleBad, cell)
+	}
+	return cell
+}

@@ -1,0 +1,114 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/internal/cli/units"
+)
+
+const (
+	watchDefault = 2 * time.Second
+	watchLeast   = 100 * time.Millisecond
+)
+
+// Control sequences of a screen that is redrawn: they go to its first cell, erase the rest
+// of a line, and erase what stands below.
+const (
+	screenHome  = "\x1b[H"
+	screenEmpty = "\x1b[2J" + screenHome
+	lineRest    = "\x1b[K"
+	screenRest  = "\x1b[J"
+)
+
+// Watch adds --watch to a command that only reads. With it the command runs again and
+// again until ctx ends; a terminal shows the newest output only. Errors of the cluster are
+// shown and do not end it, because a cluster without a leader has one again soon.
+func (g *Globals) Watch(cmd *cobra.Command) *cobra.Command {
+	every := watchDefault
+	flags := cmd.Flags()
+	flags.VarP((*units.Span)(&every), "watch", "w", "show the output again at this interval, until Ctrl-C")
+	flag := flags.Lookup("watch")
+	flag.NoOptDefVal, flag.DefValue = watchDefault.String(), ""
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !flags.Changed("watch") {
+			return once(cmd, args)
+		}
+		if every < watchLeast {
+			return Usagef("--watch %v: must be at least %v", every, watchLeast)
+		}
+		w := &watcher{g: g, command: cmd.CommandPath(), every: every}
+		return w.run(cmd.Context(), func() error { return once(cmd, args) })
+	}
+	return cmd
+}
+
+// watcher repeats a command.
+type watcher struct {
+	g       *Globals
+	command string
+	every   time.Duration
+	drawn   bool
+}
+
+func (w *watcher) run(ctx context.Context, once func() error) error {
+	ticks := time.NewTicker(w.every)
+	defer ticks.Stop()
+	for {
+		output, err := w.g.capture(once)
+		if ctx.Err() != nil {
+			return nil // Ctrl-C is the orderly end
+		}
+		if errors.As(err, new(*UsageError)) {
+			return err
+		}
+		if err := w.show(output, err); err != nil {
+			return err
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// capture runs a command and returns what it writes to stdout.
+func (g *Globals) capture(once func() error) (string, error) {
+	var b bytes.Buffer
+	out, screen := g.Out, g.Screen
+	columns, ok := g.screen()
+	g.Out, g.Screen = &b, func() (int, bool) { return columns, ok }
+	err := once()
+	g.Out, g.Screen = out, screen
+	return b.String(), err
+}
+
+// show writes an output and the error that ended the command.
+func (w *watcher) show(output string, failed error) error {
+	if _, ok := w.g.screen(); !ok || w.g.JSON {
+		if w.drawn && !w.g.JSON && output != "" {
+			output = "\n" + output
+		}
+		w.drawn = true
+		w.g.PrintError(failed)
+		return Write(w.g.Out, output)
+	}
+	head := fmt.Sprintf("%s  every %s  %s\n\n", w.command, units.SpanText(w.every), time.Now().Format(time.TimeOnly))
+	if failed != nil {
+		output += "\n" + plain(Explain(failed, w.g.Timeout)) + "\n"
+	}
+	start := screenHome
+	if !w.drawn {
+		start = screenEmpty
+	}
+	w.drawn = true
+	return Write(w.g.Out, start+strings.ReplaceAll(head+output, "\n", lineRest+"\n")+screenRest)
+}
