@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 
 	v1 "osqueue/client/api/v1"
@@ -18,6 +19,16 @@ func (c *Client) Stats(ctx context.Context) (v1.Stats, error) {
 // StatsByType returns the counters of the queue, in total and by type.
 func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
 	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
+}
+
+// History returns the figures of the last minutes, the present one last, of the jobs of a
+// type or, if jobType is "", of all. v1.QueueName("") names the jobs without type.
+func (c *Client) History(ctx context.Context, jobType string, minutes int) (v1.History, error) {
+	q := url.Values{v1.ParamMinutes: {strconv.Itoa(minutes)}}
+	if jobType != "" {
+		q.Set(v1.ParamType, jobType)
+	}
+	return send[v1.History](ctx, c, c.read("history", v1.PathHistory, q))
 }
 
 // State returns the queue's document as JSON. Its size grows with the queue; see

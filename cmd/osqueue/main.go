@@ -21,6 +21,7 @@ import (
 	"osqueue/internal/cli/dev"
 	"osqueue/internal/cli/queue"
 	"osqueue/internal/cli/serve"
+	"osqueue/internal/cli/top"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/cli/work"
 	"osqueue/internal/timerslack"
@@ -63,7 +64,8 @@ func commands(g *view.Globals) []*cobra.Command {
 		work.Commands(g),
 		queue.Commands(g),
 		admin.Commands(g),
+		top.Commands(g),
 		bucket.Commands(g),
-		[]*cobra.Command{newVersionCommand(g)},
+		[]*cobra.Command{newManCommand(g), newVersionCommand(g)},
 	)
 }

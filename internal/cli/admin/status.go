@@ -184,7 +184,7 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 }
 
 // nodeColumns is the header above the rows of nodeRow.
-var nodeColumns = view.Columns("SERVER", "NODE", "STATE", "+TERM", "+LEADER", "LSN", "+FLUSHED", "LAG", "+FENCE", "PENDING", "+BLOCKED", "RUNNING", "+COMPLETED", "DEAD", "+WORKERS")
+var nodeColumns = view.Columns("SERVER", "NODE", "STATE", "+TERM", "+LEADER", "LSN", "+FLUSHED", "LAG", "FENCE", "PENDING", "+BLOCKED", "+RUNNING", "+COMPLETED", "DEAD", "+WORKERS")
 
 func nodeRow(n client.NodeStatus) []string {
 	if n.Err != nil {

@@ -62,7 +62,8 @@ func (w *watcher) run(ctx context.Context, once func() error) error {
 	ticks := time.NewTicker(w.every)
 	defer ticks.Stop()
 	for {
-		output, err := w.g.capture(once)
+		columns, _ := w.g.screen()
+		output, err := w.g.Capture(columns, once)
 		if ctx.Err() != nil {
 			return nil // Ctrl-C is the orderly end
 		}
@@ -80,12 +81,18 @@ func (w *watcher) run(ctx context.Context, once func() error) error {
 	}
 }
 
-// capture runs a command and returns what it writes to stdout.
-func (g *Globals) capture(once func() error) (string, error) {
+// OnScreen reports whether stdout is a terminal.
+func (g *Globals) OnScreen() bool {
+	_, ok := g.screen()
+	return ok
+}
+
+// Capture runs a function and returns what it writes to stdout, in the form for a terminal
+// of that width if stdout is one.
+func (g *Globals) Capture(width int, once func() error) (string, error) {
 	var b bytes.Buffer
-	out, screen := g.Out, g.Screen
-	columns, ok := g.screen()
-	g.Out, g.Screen = &b, func() (int, bool) { return columns, ok }
+	out, screen, ok := g.Out, g.Screen, g.OnScreen()
+	g.Out, g.Screen = &b, func() (int, bool) { return width, ok }
 	err := once()
 	g.Out, g.Screen = out, screen
 	return b.String(), err

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"osqueue/internal/cli/view"
+)
+
+// newManCommand returns the command that writes the manual pages of all commands.
+func newManCommand(g *view.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the manual pages of all commands",
+		Long: `Writes a manual page of section 1 for each command into DIR, for packages and for
+man. SOURCE_DATE_EPOCH sets their date.
+
+` + view.ExitHelp,
+		Example: `  osqueue man man1 && man -l man1/osqueue-submit.1`,
+		Args:    view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
+				return fmt.Errorf("create the directory of the pages: %w", err)
+			}
+			root := cmd.Root()
+			root.DisableAutoGenTag = true
+			head := &doc.GenManHeader{Section: "1", Source: "osqueue " + g.Version, Manual: "osqueue"}
+			if err := doc.GenManTree(root, head, args[0]); err != nil {
+				return fmt.Errorf("write the pages: %w", err)
+			}
+			pages, err := filepath.Glob(filepath.Join(args[0], "osqueue*.1"))
+			if err != nil {
+				return err
+			}
+			return g.Printf("%s in %s\n", view.Plural(uint64(len(pages)), "page"), args[0])
+		},
+	}
+	view.HideGlobals(cmd, "servers", "timeout", "ca", "cert", "key", "json", "output", "token-file")
+	return cmd
+}
