@@ -22,7 +22,7 @@ func addMembers(q *clitest.Fake) {
 func TestStatusShowsTheMembers(t *testing.T) {
 	q := clitest.NewFake(t)
 	addMembers(q)
-	got := osqTest(t, q, "", "status")
+	got := osqTest(t, q, "", "status", "-o", "wide")
 	for _, want := range []string{
 		"MEMBER INSTANCE VOTE RAFT ADDRESS HTTP ADDRESS CONTACT LOG CLOCK",
 		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",

@@ -18,7 +18,7 @@ func TestStatusTable(t *testing.T) {
 	q.Status.Fence.Reason = "a reason"
 	q.Status.FlushError = "bucket away"
 	c := newTestCommand(t, q.Server.URL, "127.0.0.1:1")
-	got := c.Run("status")
+	got := c.Run("status", "-o", "wide")
 	if got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
@@ -105,7 +105,7 @@ func TestStatusOfAStandby(t *testing.T) {
 	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
 	for _, state := range []string{"standby", "refused", "fenced"} {
 		q.Status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
-		got := osqTest(t, q, "", "status")
+		got := osqTest(t, q, "", "status", "-o", "wide")
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the bucket is not theirs ("+state+")") || strings.Contains(got.Err, "majority") ||
 			!strings.Contains(got.Out, "belongs to another broker") {
 			t.Errorf("%+v", got)
@@ -118,12 +118,12 @@ func TestStatusOfAFollower(t *testing.T) {
 	q := clitest.NewFake(t)
 	leader, address := "n2", "127.0.0.1:2"
 	q.Status.State, q.Status.Leader, q.Status.LeaderAddress = v1.StateFollower, &leader, &address
-	got := osqTest(t, q, "", "status")
+	got := osqTest(t, q, "", "status", "-o", "wide")
 	if got.Code != view.ExitOK || !strings.Contains(got.Out, " n2 ") || !strings.Contains(got.Out, "3-17  3-12     -  ") || strings.Contains(got.Out, "behind") {
 		t.Errorf("%+v", got)
 	}
 	q.Status.FlushedLSN = "0-0"
-	if got := osqTest(t, q, "", "status"); !strings.Contains(got.Out, "3-17  -        -  ") {
+	if got := osqTest(t, q, "", "status", "-o", "wide"); !strings.Contains(got.Out, "3-17  -        -  ") {
 		t.Errorf("%+v", got)
 	}
 	c := newTestCommand(t, q.Server.URL, address) // the leader was asked, and is dead
