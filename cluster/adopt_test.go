@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
-	"osqueue/storage/recording"
 )
 
 // put writes the document without the cluster, as another broker would.

@@ -10,9 +10,9 @@ import (
 
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/fault"
 )
 
 // The leader detects an object that the document needs and that was removed or damaged,

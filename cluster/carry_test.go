@@ -9,9 +9,9 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // keptJobs returns the ids of the jobs in all copies in the bucket.

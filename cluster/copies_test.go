@@ -3,8 +3,8 @@ package cluster
 import (
 	"testing"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // One copy of a document is stored, however often the write after it fails.

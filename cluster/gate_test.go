@@ -10,8 +10,8 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // The bucket is unavailable. The quorum continues until the lag is too long; then writes

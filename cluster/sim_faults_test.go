@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"osqueue/cluster/membership"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // simFault is a fault that lasts for a while.

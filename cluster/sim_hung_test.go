@@ -9,10 +9,10 @@ import (
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // hungFaults returns the faults in which a component hangs and does not fail, and those

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"osqueue/storage/fault"
+	"osqueue/internal/storagetest/fault"
 )
 
 // withRival has a second cluster of n nodes stand by on the bucket while act runs.

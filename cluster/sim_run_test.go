@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/fault"
 )
 
 // simRun is one run: a cluster, its users, and the faults, all derived from a seed.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/recording"
 )
 
 // simWorld is a bucket, the known states of all nodes that ever used it, and the

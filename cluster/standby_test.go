@@ -8,7 +8,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/storage/fault"
+	"osqueue/internal/storagetest/fault"
 )
 
 // standby starts an active cluster a, which reaches the bucket by path, and a standby

@@ -15,8 +15,8 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // ensemble replaces raft: it has one log for its nodes, with one leader at a time that

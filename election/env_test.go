@@ -15,11 +15,11 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/recording"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

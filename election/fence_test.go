@@ -10,9 +10,9 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // TestLeaderTerm checks one leader term from the first document on: the content of the

@@ -11,8 +11,8 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

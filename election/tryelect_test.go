@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 
 	"osqueue/election"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // recorded is one case of the original's election.

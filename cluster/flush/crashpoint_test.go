@@ -13,9 +13,9 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/fault"
 )
 
 // everyPointEnv enables all crash points, which takes minutes; the default is a sample.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // lossesEnv is the number of total losses; the default takes some seconds. seedEnv repeats

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/fault"
 )
 
 // scale measures every write, including failed ones.

@@ -14,10 +14,10 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // ensemble simulates a raft cluster: one log, in which one leader at a time commits

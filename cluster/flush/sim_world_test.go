@@ -12,11 +12,11 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
-	"osqueue/storage/recording"
 )
 
 const docKey = "queue.json"

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // narrow is a connection to the bucket that transfers at most rate bytes of the log per

@@ -9,8 +9,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 func TestFilesBecomeJobs(t *testing.T) {

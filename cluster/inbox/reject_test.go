@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // wantRejected checks that a file was moved, under that name.

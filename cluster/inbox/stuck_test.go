@@ -9,8 +9,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // TestAFileThatCannotBeRemovedIsTakenOnce checks that a file that cannot be removed is

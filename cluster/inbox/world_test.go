@@ -19,8 +19,8 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

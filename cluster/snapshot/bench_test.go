@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"osqueue/storage/fault"
+	"osqueue/internal/storagetest/fault"
 )
 
 // BenchmarkTake writes snapshots of 8 MiB. A stalled upload must make no difference.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // filled returns a bucket with uploads of two nodes: 1-10, 1-20 and 2-35.

@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // span is a run of log entries of one term.

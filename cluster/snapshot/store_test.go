@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // TestRestartWithoutTheBucket uses a store whose bucket does not answer.

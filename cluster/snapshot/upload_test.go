@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // inBubble runs a test with the clock of synctest.

@@ -12,7 +12,7 @@ cd "$copy"
 git init -q && git add -A
 internal/tools/rename-module.sh "$new"
 go build -o /dev/null ./cmd/osqueue
-if go list -deps -test ./... ./client/... | grep -E '^osqueue(/|$)'; then
+if go list -deps -test ./... ./client/... ./tests/... | grep -E '^osqueue(/|$)'; then
 	echo 'the packages above still have the old path'
 	exit 1
 fi

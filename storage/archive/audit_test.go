@@ -3,9 +3,9 @@ package archive
 import (
 	"testing"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 )
 
 // TestAuditGoesOn checks that a pass after one that ended early does not read the same objects

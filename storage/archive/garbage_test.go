@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

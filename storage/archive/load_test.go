@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 )
 
 // TestLoadWithFaults injects each kind of fault into each read.

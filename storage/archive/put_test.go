@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 )
 

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/blob"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/recording"
 )
 
 // small makes ten parts of a thousand bytes.

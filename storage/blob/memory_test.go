@@ -6,10 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/blob"
-	"osqueue/storage/fault"
-	"osqueue/storage/recording"
 )
 
 // TestWriterHolds: while the store does not answer, a writer takes in no more than

@@ -2,20 +2,16 @@ package bucketurl_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/fsouza/fake-gcs-server/fakestorage"
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
-	"osqueue/storage/storagetest"
 )
 
 func TestMain(m *testing.M) {
@@ -43,6 +39,7 @@ func roundTrip(t *testing.T, raw string) {
 	}
 }
 
+// TestOpen opens the stores that need no server; tests/drivers opens the others.
 func TestOpen(t *testing.T) {
 	t.Run("mem", func(t *testing.T) { roundTrip(t, "mem://"+t.Name()[:8]) })
 	t.Run("file", func(t *testing.T) {
@@ -51,27 +48,6 @@ func TestOpen(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "queue.json")); err != nil {
 			t.Error(err)
 		}
-	})
-	t.Run("s3", func(t *testing.T) {
-		storagetest.S3Credentials(t)
-		backend := s3mem.New()
-		if err := backend.CreateBucket("b"); err != nil {
-			t.Fatal(err)
-		}
-		server := httptest.NewServer(gofakes3.New(backend).Server())
-		defer server.Close()
-		roundTrip(t, "s3://b?endpoint="+server.URL)
-		roundTrip(t, "s3://b/some/prefix?region=eu-central-1&endpoint="+server.URL)
-	})
-	t.Run("gs", func(t *testing.T) {
-		server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", Port: 0})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Stop()
-		server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "b"})
-		roundTrip(t, "gs://b?endpoint="+server.URL())
-		roundTrip(t, "gs://b/some/prefix/?endpoint="+server.URL()+"/")
 	})
 }
 

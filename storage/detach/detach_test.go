@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/detach"
 	"osqueue/storage/mem"
-	"osqueue/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,46 +1,19 @@
 package gcs
 
 import (
-	"errors"
-	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
-	"osqueue/storage/probe"
-	"osqueue/storage/storagetest"
 )
 
 // TestMain knows of a goroutine that a library of the client starts on import.
 func TestMain(m *testing.M) {
 	storagetest.MostlyWaits()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
-}
-
-// fake starts a GCS server in this process, with one bucket named "bucket".
-func fake(t *testing.T) (endpoint string) {
-	t.Helper()
-	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", Port: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
-	return server.URL()
-}
-
-var prefixes atomic.Int64
-
-// open opens a new prefix of "bucket".
-func open(t *testing.T, endpoint string) storage.Bucket {
-	t.Helper()
-	return openURL(t, fmt.Sprintf("gs://bucket/p%d?endpoint=%s", prefixes.Add(1), endpoint))
 }
 
 func openURL(t *testing.T, raw string) *Bucket {
@@ -54,81 +27,6 @@ func openURL(t *testing.T, raw string) *Bucket {
 		t.Fatal(err)
 	}
 	return b
-}
-
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	endpoint := fake(t)
-	storagetest.Run(t,
-		func(t *testing.T) storage.Bucket { return open(t, endpoint) },
-		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket {
-			prefix := strings.Trim(b.(*Bucket).location.Prefix, "/")
-			second := openURL(t, "gs://bucket/"+prefix+"?endpoint="+endpoint)
-			t.Cleanup(func() { second.Close() })
-			return second
-		}),
-	)
-}
-
-func TestHTTPFaults(t *testing.T) {
-	t.Parallel()
-	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
-		Store: fake(t), Open: open, WriteMethod: http.MethodPost,
-		Answers: []storagetest.Answer{
-			{Name: "conditionNotMet", Status: 412, Body: jsonError(412, "conditionNotMet"), Outcome: storage.Conflict},
-			{Name: "rateLimitExceeded", Status: 429, Body: jsonError(429, "rateLimitExceeded"), Outcome: storage.Unknown, Err: storage.ErrThrottled},
-			{Name: "backendError", Status: 503, Body: jsonError(503, "backendError"), Outcome: storage.Unknown},
-			{Name: "no bucket", Status: 404, Body: jsonError(404, "notFound"), Outcome: storage.Unknown},
-		},
-	})
-}
-
-func jsonError(code int, reason string) string {
-	return fmt.Sprintf(`{"error":{"code":%d,"message":"x","errors":[{"reason":%q,"message":"x"}]}}`, code, reason)
-}
-
-func TestProbe(t *testing.T) {
-	b := open(t, fake(t))
-	defer b.Close()
-	if err := probe.Run(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestMissingBucket(t *testing.T) {
-	b := openURL(t, "gs://no-such-bucket?endpoint="+fake(t))
-	defer b.Close()
-	if w := b.PutIfMatch(t.Context(), "k", nil, "1"); w.Outcome != storage.Unknown || w.Err == nil {
-		t.Errorf("write into no bucket = %+v", w)
-	}
-	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Outcome != storage.Unknown || w.Err == nil {
-		t.Errorf("write into no bucket = %+v", w)
-	}
-}
-
-// TestWordsOfGCS feeds the driver the answers that GCS is documented to give
-// and the emulator does not.
-func TestWordsOfGCS(t *testing.T) {
-	p := storagetest.NewProxy(t, fake(t))
-	b := open(t, p.URL())
-	defer b.Close()
-	for body, absent := range map[string]bool{
-		"No such object: bucket/p/k":           true,
-		jsonError(404, "notFound"):             true,
-		"":                                     true,
-		"<html>not here</html>":                false,
-		"The specified bucket does not exist.": false,
-		`{"error":{"code":404,"message":"The specified bucket does not exist.","errors":[]}}`: false,
-	} {
-		p.Inject(storagetest.Fault{Mode: storagetest.AnswerUnapplied, Status: 404, Body: body})
-		if _, err := b.Get(t.Context(), "k"); err == nil || errors.Is(err, storage.ErrNotFound) != absent {
-			t.Errorf("404 with %q: %v; absent object: %v", body, err, absent)
-		}
-	}
-	p.Inject(storagetest.Fault{Mode: storagetest.AnswerUnapplied, Status: 403, Body: jsonError(403, "forbidden")})
-	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Err == nil || !strings.Contains(w.Err.Error(), "credentials were refused") {
-		t.Errorf("403: %+v", w)
-	}
 }
 
 func TestVersions(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/mem"
-	"osqueue/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 	"osqueue/storage/metered"
 	"osqueue/storage/probe"

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
-	"osqueue/storage/storagetest"
 )
 
 // TestBatchesAreOneRequest removes a batch with one request, and reports which keys of it may

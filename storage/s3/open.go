@@ -39,6 +39,10 @@ var (
 	_ storage.BatchDeleter = (*Bucket)(nil)
 )
 
+// SetPageSize sets the number of keys in an answer to a listing, so that tests can list in
+// several requests. Call it before the bucket is used.
+func (b *Bucket) SetPageSize(keys int32) { b.pageSize = keys }
+
 // Open opens the bucket that an s3:// URL stands for; doc.go describes the URL.
 // It reads the SDK's configuration and sends nothing to the store.
 func Open(ctx context.Context, u *url.URL) (*Bucket, error) {

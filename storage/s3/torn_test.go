@@ -6,8 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
-	"osqueue/storage/storagetest"
 )
 
 // md5A and md5B are the ETags of plain objects "a" and "b".

@@ -13,9 +13,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/mem"
-	"osqueue/storage/storagetest"
 	"osqueue/storage/throttle"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"go.uber.org/goleak"
 
-	"osqueue/storage/storagetest"
+	"osqueue/internal/storagetest"
 	"osqueue/tests/cluster"
 )
 

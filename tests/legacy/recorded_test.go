@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
 	"osqueue/tests/cluster"
 	"osqueue/tests/replay/player"

@@ -7,7 +7,7 @@ import (
 )
 
 // allDefects are the defects that TestMutants seeds.
-var allDefects = slices.Concat(defects, reviewed)
+var allDefects = slices.Concat(defects, reviewed, machine)
 
 // reviewed re-open findings of the reviews, at least one of each class ("What reviews
 // have found" in docs/testing.md). The promise begins with the number of the finding.

@@ -1,13 +1,28 @@
 package mutants_test
 
-import "osqueue/tests/mutants"
+import (
+	"time"
 
-// check is a test that must detect a defect.
+	"osqueue/tests/mutants"
+)
+
+// check is what must detect a defect: at least one of its tests fails.
 type check struct {
-	pkg  string   // from the top of the tree
-	test string   // its name
-	env  []string // further environment
-	real bool     // it runs the program itself, which is built with the defect, too
+	pkg    string        // from the top of the tree
+	test   string        // its name
+	tests  []string      // several tests, instead of test
+	flags  []string      // further flags of the test program
+	env    []string      // further environment
+	real   bool          // it runs the program itself, which is built with the defect, too
+	within time.Duration // bounds one run; 0: caughtWithin
+}
+
+// names returns the names of the tests.
+func (c check) names() []string {
+	if c.tests != nil {
+		return c.tests
+	}
+	return []string{c.test}
 }
 
 var (

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"osqueue/storage/storagetest"
+	"osqueue/internal/storagetest"
 )
 
 // TestMain knows of a goroutine that a library of the GCS client starts on import.

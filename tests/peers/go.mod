@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	osqueue => ../..
 	osqueue/client => ../../client
+	osqueue/tests => ..
 )
 
 tool github.com/nats-io/nats-server/v2
@@ -16,8 +17,8 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
-	osqueue v0.0.0-00010101000000-000000000000
 	osqueue/client v0.0.0
+	osqueue/tests v0.0.0-00010101000000-000000000000
 )
 
 require (
@@ -65,8 +66,9 @@ require (
 	go.etcd.io/bbolt v1.3.11 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	osqueue v0.0.0 // indirect
 )

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"osqueue/storage/storagetest"
+	"osqueue/internal/storagetest"
 	"osqueue/tests/replay/player"
 	"osqueue/tests/replay/transcript"
 )

@@ -13,9 +13,9 @@ import (
 
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/fault"
 	"osqueue/storage/file"
 	"osqueue/storage/mem"
 )

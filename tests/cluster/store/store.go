@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
-	"osqueue/storage/storagetest"
 )
 
 const (

@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
+	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/recording"
-	"osqueue/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"osqueue/internal/storagetest"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/fault"
 	"osqueue/storage/mem"
-	"osqueue/storage/storagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
