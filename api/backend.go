@@ -5,7 +5,6 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
-	"osqueue/cluster/typestats"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -71,8 +70,6 @@ type Reader interface {
 	TypeStats(name string) fsm.TypeStats
 	// AllTypeStats returns the figures of every type that has jobs.
 	AllTypeStats() map[string]fsm.TypeStats
-	// TypeFigures returns the counters of each type.
-	TypeFigures() *typestats.Recorder
 	// Events returns the history of the entries that this node has applied.
 	Events() *notify.History
 	// Document returns the state in the form of queue.json.

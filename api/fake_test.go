@@ -18,7 +18,6 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
-	"osqueue/cluster/typestats"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -34,7 +33,6 @@ type fakeNode struct {
 	entries int
 	changed chan struct{} // closed and replaced at each write
 	history *notify.History
-	figures *typestats.Recorder
 
 	leader     string // "" and lead false: none known
 	lead       bool
@@ -62,10 +60,9 @@ const startMs = 1_700_000_000_000
 func newFake() *fakeNode {
 	f := &fakeNode{m: fsm.New(), now: startMs, lead: true, leader: "10.0.0.1:8080", changed: make(chan struct{})}
 	f.history = notify.NewHistory(historyKept)
-	f.figures = typestats.New()
 	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
-	}}})
+	}}}, &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	f.writes, f.entries = 0, 0
 	return f
 }
@@ -87,7 +84,6 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.entries++
 	res := f.m.Apply(f.index, 3, batch)
 	f.history.Applied(f.m)
-	f.figures.Applied(f.m)
 	close(f.changed)
 	f.changed = make(chan struct{})
 	return res, f.m.Meta().LSN, nil
@@ -291,8 +287,6 @@ func (f *fakeNode) View() *fsm.View {
 	defer f.mu.Unlock()
 	return f.m.View()
 }
-
-func (f *fakeNode) TypeFigures() *typestats.Recorder { return f.figures }
 
 func (f *fakeNode) TypeStats(name string) fsm.TypeStats {
 	f.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster/typestats"
+	"osqueue/fsm"
 )
 
 func (s *Server) historyRoutes() []route {
@@ -26,17 +26,18 @@ func (s *Server) showHistory(c *call) error {
 	}
 	n := historyMinutes
 	if given := values.Get(v1.ParamMinutes); given != "" {
-		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > typestats.MinutesKept {
-			return fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamMinutes, clip(given), typestats.MinutesKept)
+		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > fsm.HistoryMinutes {
+			return fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamMinutes, clip(given), fsm.HistoryMinutes)
 		}
 	}
 	name := values.Get(v1.ParamType)
 	jobType, known := v1.QueueType(name)
 	if name != "" && !known {
-		return fail(badRequest, "%s is %q; %s stands for the jobs without type", v1.ParamType, clip(name), typestats.NoType)
+		return fail(badRequest, "%s is %q; %s stands for the jobs without type", v1.ParamType, clip(name), v1.QueueName(""))
 	}
-	minutes, from, _ := s.b.TypeFigures().Minutes(jobType, name == "", n)
-	c.lsn = s.b.View().LSN()
+	v := s.b.View()
+	minutes, from := v.Minutes(jobType, name == "", n)
+	c.lsn = v.LSN()
 	out := v1.History{Type: name, From: from, Minutes: make([]v1.HistoryMinute, len(minutes)), LSN: c.lsn.String()}
 	for i, m := range minutes {
 		out.Minutes[i] = v1.HistoryMinute{

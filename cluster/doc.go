@@ -18,7 +18,6 @@
 //	cluster/leader      one term as active leader, and the campaign for the document
 //	cluster/membership  forming the cluster, identities, joins and removals
 //	cluster/notify      events, waits and wake-ups
-//	cluster/typestats   counters per type, for metrics and charts
 //	cluster/transport   raft's connections, and checks of its requests
 //	cluster/flush       the flusher and the document builder
 //	cluster/raftlog     raft's log on the disk

@@ -19,7 +19,6 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/transport"
-	"osqueue/cluster/typestats"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
 	"osqueue/internal/machine"
@@ -42,7 +41,6 @@ type Node struct {
 	ready     *notify.Ready
 	ends      *notify.Ended
 	events    *notify.History
-	figures   *typestats.Recorder
 	unflushed *flush.UnflushedLog
 	inbox     *inbox.Box    // nil: there is none
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
@@ -99,7 +97,6 @@ func Open(cfg Config) (*Node, error) {
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
-	n.figures = typestats.New()
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.leader = n.newLeader()
@@ -235,7 +232,6 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.Applied(m)
 	n.ends.Applied(m)
 	n.events.Applied(m)
-	n.figures.Applied(m)
 	n.leader.Applied(m, idle)
 }
 
@@ -243,7 +239,6 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.Restored(m)
 	n.events.Restored(m)
-	n.figures.Restored(m)
 	n.leader.Applied(m, false)
 }
 
@@ -339,9 +334,6 @@ func (n *Node) TypeStats(name string) (s fsm.TypeStats) {
 	n.replica.read(func(m *fsm.Machine) { s = m.TypeStats(name) })
 	return s
 }
-
-// TypeFigures returns the counters of the entries that this node has applied.
-func (n *Node) TypeFigures() *typestats.Recorder { return n.figures }
 
 // ClaimsWaiting returns the number of claims that wait for a job on this node.
 func (n *Node) ClaimsWaiting() int { return n.ready.Sleeping() }

@@ -131,6 +131,34 @@ func BenchmarkLifecycle(b *testing.B) {
 	}
 }
 
+// BenchmarkFigures is BenchmarkLifecycle with figures and without, in turns, and one with a
+// View after each entry, after which the figures are copied.
+func BenchmarkFigures(b *testing.B) {
+	for _, level := range []uint32{fsm.Level10, fsm.MaxLevel} {
+		for _, viewed := range []bool{false, true} {
+			b.Run(fmt.Sprintf("level=%d/viewed=%v", level, viewed), func(b *testing.B) { countedLifecycle(b, level, viewed) })
+		}
+	}
+}
+
+func countedLifecycle(b *testing.B, level uint32, viewed bool) {
+	const depth = 1000
+	m := filled(b, depth)
+	m.Apply(depth, 1, one(raiseLevel(level)))
+	next, index := depth, uint64(depth)
+	b.ReportAllocs()
+	for b.Loop() {
+		index += 3
+		j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
+		m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token)))
+		m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
+		next++
+		if viewed {
+			m.View()
+		}
+	}
+}
+
 func one(mut *fsmpb.Mutation) *fsmpb.Batch {
 	return &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{mut}}
 }

@@ -55,7 +55,7 @@ func (w *Worker) Bare() Worker {
 
 // SetBudgets bounds the work of each entry from now on.
 func (m *Machine) SetBudgets(settle, fire, retire int) {
-	m.max = budgets{settle: settle, fire: fire, retire: retire}
+	m.max = budgets{settle: settle, fire: fire, retire: retire, types: 2}
 }
 
 // CheckIndexes compares everything that m derives with the derived fields of a machine
@@ -92,6 +92,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.holds, b.AddHold),
 		addAll(m.requests, b.AddRequest),
 		addAll(m.tokens, b.AddToken),
+		addAll(m.figures, b.AddFigures),
 	)
 	return b.Machine(), err
 }

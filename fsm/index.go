@@ -119,6 +119,9 @@ func (m *Machine) put(old, j *Job) {
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
+	if m.meta.Level >= Level11 {
+		m.count(from, j)
+	}
 	if j.Status == Cancelled {
 		m.meta.CancelledTotal++
 	}

@@ -27,8 +27,10 @@ const (
 	Level9 = 9
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
+	// Level11 adds the figures of types (figures.go).
+	Level11 = 11
 
-	MaxLevel = Level10 // the newest level that this version knows
+	MaxLevel = Level11 // the newest level that this version knows
 )
 
 // ErrLevel is wrapped by Meta.Check for a state of a level that this version does not

@@ -92,7 +92,7 @@ type Result struct {
 type Machine struct {
 	meta Meta
 
-	// Copy-on-write, shared with views. The first three and the last seven are
+	// Copy-on-write, shared with views. The first three and the last eight are
 	// the state.
 	jobs     *btree.BTreeG[*Job] // by status, then seq
 	workers  *btree.BTreeG[*Worker]
@@ -107,6 +107,7 @@ type Machine struct {
 	holds    *btree.BTreeG[*Hold]
 	requests *btree.BTreeG[*RequestRecord] // by time, then key
 	tokens   *btree.BTreeG[*Token]         // by id
+	figures  *btree.BTreeG[*Figures]       // by type; written in place, see figures.go
 
 	// Derived from the above and never encoded.
 	ids             map[string]*Job
@@ -127,7 +128,8 @@ type Machine struct {
 	counts          Counts
 	bytes           int64
 
-	requestWeight int64 // of all requests
+	requestWeight int64  // of all requests
+	figureGen     uint64 // of the figures that no View has
 
 	max budgets // of each entry
 
@@ -144,9 +146,12 @@ type Machine struct {
 	building bool // the state is being restored: only derived fields change
 }
 
-// budgets limit the work of one entry. They are constant except in tests, which exhaust
+// budgets limit the work of one entry, and the number of figures. They are constant except in tests, which exhaust
 // them with short logs.
-type budgets struct{ settle, fire, retire int }
+type budgets struct {
+	settle, fire, retire int
+	types                int // with figures of their own, in the state
+}
 
 // New returns an empty machine.
 func New() *Machine {
@@ -165,6 +170,8 @@ func New() *Machine {
 		holds:           newTree(byHold),
 		requests:        newTree(byRequest),
 		tokens:          newTree(byTokenID),
+		figures:         newTree(byFigures),
+		figureGen:       1,
 		tokenIDs:        make(map[string]*Token),
 		tokenEnds:       newTree(byExpiry),
 		ids:             make(map[string]*Job),
@@ -180,7 +187,7 @@ func New() *Machine {
 		unsettled:       newTree(func(a, b string) bool { return a < b }),
 		cronsDue:        newTree(byNext),
 		idle:            newTree(byIdle),
-		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax},
+		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax, types: FiguresMax},
 	}
 }
 

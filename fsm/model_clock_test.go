@@ -31,7 +31,7 @@ func (m *model) setClock(op *fsmpb.SetClock) fsm.Result {
 			m.holds[i] = &c
 		}
 	}
-	m.recordsAt(to)
+	m.recordsAt(was, to)
 	for i, s := range m.crons {
 		c := *s
 		c.CreatedAt, c.UpdatedAt, c.LastAt = min(c.CreatedAt, to), min(c.UpdatedAt, to), min(c.LastAt, to)
@@ -72,7 +72,7 @@ func (m *model) jobAt(old *fsm.Job, to int64) *fsm.Job {
 
 // recordsAt takes the times of workers, claims, types, batches and requests back. Requests
 // stand by (time, key).
-func (m *model) recordsAt(to int64) {
+func (m *model) recordsAt(was, to int64) {
 	for i, w := range m.workers {
 		c := *w
 		c.RegisteredAt, c.LastSeen = min(c.RegisteredAt, to), min(c.LastSeen, to)
@@ -99,6 +99,11 @@ func (m *model) recordsAt(to int64) {
 		m.requests[i] = &c
 	}
 	slices.SortFunc(m.requests, byTimeAndKey)
+	for i := range m.counted {
+		c := &m.counted[i]
+		c.gone = c.gone || c.at/60_000 <= was/60_000-fsm.HistoryMinutes
+		c.at = min(c.at, to)
+	}
 	for i, k := range m.tokens {
 		c := *k
 		c.CreatedAt, c.UsedAt = min(c.CreatedAt, to), min(c.UsedAt, to)

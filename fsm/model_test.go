@@ -28,6 +28,7 @@ type model struct {
 	holds    []*fsm.Hold          // by type, then key
 	requests []*fsm.RequestRecord // oldest first
 	tokens   []*fsm.Token         // by id
+	counted  []counted            // every change that a figure counts
 	events   []event
 
 	random   uint64 // the random number of the entry
@@ -58,7 +59,7 @@ func (m *model) copied() *model {
 	c.jobs, c.workers, c.claims = slices.Clone(m.jobs), slices.Clone(m.workers), slices.Clone(m.claims)
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
-	c.tokens = slices.Clone(m.tokens)
+	c.tokens, c.counted = slices.Clone(m.tokens), slices.Clone(m.counted)
 	c.events = slices.Clone(m.events)
 	return &c
 }
@@ -344,6 +345,7 @@ func (m *model) changed(old, j *fsm.Job) {
 		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, from: old.Status, to: j.Status})
 		m.count(j.Status)
 	}
+	m.noteChange(old, j)
 	m.retakeTurn(old, j)
 	m.recountBatch(old, j)
 }

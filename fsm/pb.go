@@ -71,6 +71,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Requests:       uint64(v.requests.Len()),
 		Extra:          m.Extra,
 		Tokens:         uint64(v.tokens.Len()),
+		Figures:        uint64(v.figures.Len()),
 	}
 	if m.Level > BaseLevel { // older versions refuse fields that they do not know
 		p.Level = m.Level

@@ -17,6 +17,7 @@ type queue struct {
 	counts   Counts
 	bytes    int64
 	settings *QueueSettings // nil: the defaults
+	figures  *Figures       // the record under which its jobs were counted last; see figuresOf
 
 	groups  map[string]*group     // groups with unclaimed or running jobs
 	waiting *btree.BTreeG[*group] // groups with unclaimed jobs, by name

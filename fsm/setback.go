@@ -40,6 +40,7 @@ func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
 	rebuild(&err, v.holds.Scan, s.hold, b.AddHold)
 	rebuild(&err, v.requests.Scan, s.request, b.AddRequest)
 	rebuild(&err, v.tokens.Scan, s.token, b.AddToken)
+	rebuild(&err, v.figures.Scan, s.figures, b.AddFigures)
 	if err != nil {
 		return nil, err
 	}
@@ -198,4 +199,11 @@ func (s *setBack) token(old *Token) *Token {
 	t := *old
 	s.past(&t.CreatedAt, &t.UsedAt)
 	return &t
+}
+
+// figures counts what happened later in the minute of the new time.
+func (s *setBack) figures(old *Figures) *Figures {
+	f := *old
+	f.History = old.History.setBack(s.now+s.by, s.now)
+	return &f
 }

@@ -29,6 +29,7 @@ import (
 //	length + fsmpb.Hold, by type, then key
 //	length + fsmpb.RequestRecord, by time, then key
 //	length + fsmpb.Token, by id; since Level10
+//	length + fsmpb.Figures, by type, the shared ones last; since Level11
 //	sha-256 of everything before
 //
 // The encoding of a state is unique, so equal states have equal hashes.
@@ -79,6 +80,7 @@ func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
 	v.holds.Scan(func(h *Hold) bool { return e.record(holdToPB(h)) })
 	v.requests.Scan(func(r *RequestRecord) bool { return e.record(requestToPB(r)) })
 	v.tokens.Scan(func(t *Token) bool { return e.record(tokenToPB(t)) })
+	v.figures.Scan(func(f *Figures) bool { return e.record(figuresToPB(f)) })
 	e.sum.Sum(sum[:0])
 	e.raw(sum[:])
 	if e.err == nil {
@@ -184,6 +186,7 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Holds, holdFromPB, b.AddHold) },
 		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
 		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
+		func() error { return records(d, meta.Figures, samePB, b.addFiguresPB) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -37,6 +37,7 @@ const fireMax = 10_000
 // advance moves the clock to now, unless that is in the past, and fires the timers that
 // have fallen due.
 func (m *Machine) advance(now int64) {
+	was := m.meta.Now
 	m.meta.Now = max(m.meta.Now, now, 1) // 0 means "not yet" in every field of a time
 	for m.firings > 0 {
 		t, ok := m.timers.Min()
@@ -56,6 +57,7 @@ func (m *Machine) advance(now int64) {
 	m.retireBatches()
 	m.forgetClaims()
 	m.forgetRequests()
+	m.reviewFigures(was)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are

@@ -26,11 +26,13 @@ type View struct {
 	holds    *btree.BTreeG[*Hold]
 	requests *btree.BTreeG[*RequestRecord]
 	tokens   *btree.BTreeG[*Token]
+	figures  *btree.BTreeG[*Figures]
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
 // copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
+	m.figureGen++ // the view has the present ones
 	return &View{
 		meta:    m.meta,
 		counts:  m.counts,
@@ -49,6 +51,7 @@ func (m *Machine) View() *View {
 		holds:    m.holds.Copy(),
 		requests: m.requests.Copy(),
 		tokens:   m.tokens.Copy(),
+		figures:  m.figures.Copy(),
 	}
 }
 

@@ -58,6 +58,7 @@ type Meta struct {
 	Level uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
 	// Since level 10.
 	Tokens        uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"` // since level 11
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,6 +292,13 @@ func (x *Meta) GetLevel() uint32 {
 func (x *Meta) GetTokens() uint64 {
 	if x != nil {
 		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Meta) GetFigures() uint64 {
+	if x != nil {
+		return x.Figures
 	}
 	return 0
 }
@@ -1574,11 +1582,161 @@ func (x *RequestItem) GetCode() uint32 {
 	return 0
 }
 
+// Figures has the figures of one type. The texts are those of fsm.Histogram.Pack and
+// fsm.History.Pack.
+type Figures struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Shared        bool                   `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
+	Enqueued      uint64                 `protobuf:"varint,3,opt,name=enqueued,proto3" json:"enqueued,omitempty"`
+	Claimed       uint64                 `protobuf:"varint,4,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	Completed     uint64                 `protobuf:"varint,5,opt,name=completed,proto3" json:"completed,omitempty"`
+	Failed        uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Retried       uint64                 `protobuf:"varint,7,opt,name=retried,proto3" json:"retried,omitempty"`
+	Dead          uint64                 `protobuf:"varint,8,opt,name=dead,proto3" json:"dead,omitempty"`
+	Cancelled     uint64                 `protobuf:"varint,9,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	LeasesLost    uint64                 `protobuf:"varint,10,opt,name=leases_lost,json=leasesLost,proto3" json:"leases_lost,omitempty"`
+	Wait          []byte                 `protobuf:"bytes,11,opt,name=wait,proto3" json:"wait,omitempty"`
+	Run           []byte                 `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
+	Attempts      []byte                 `protobuf:"bytes,13,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	History       []byte                 `protobuf:"bytes,14,opt,name=history,proto3" json:"history,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Figures) Reset() {
+	*x = Figures{}
+	mi := &file_snapshot_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Figures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Figures) ProtoMessage() {}
+
+func (x *Figures) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Figures.ProtoReflect.Descriptor instead.
+func (*Figures) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Figures) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Figures) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *Figures) GetEnqueued() uint64 {
+	if x != nil {
+		return x.Enqueued
+	}
+	return 0
+}
+
+func (x *Figures) GetClaimed() uint64 {
+	if x != nil {
+		return x.Claimed
+	}
+	return 0
+}
+
+func (x *Figures) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *Figures) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Figures) GetRetried() uint64 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *Figures) GetDead() uint64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *Figures) GetCancelled() uint64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *Figures) GetLeasesLost() uint64 {
+	if x != nil {
+		return x.LeasesLost
+	}
+	return 0
+}
+
+func (x *Figures) GetWait() []byte {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *Figures) GetRun() []byte {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *Figures) GetAttempts() []byte {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *Figures) GetHistory() []byte {
+	if x != nil {
+		return x.History
+	}
+	return nil
+}
+
 var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xb4\x06\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xce\x06\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -1612,7 +1770,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
 	"\x05extra\x18\x1b \x01(\tR\x05extra\x12\x14\n" +
 	"\x05level\x18\x1c \x01(\rR\x05level\x12\x16\n" +
-	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\"\xcc\x05\n" +
+	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\x12\x18\n" +
+	"\afigures\x18\x1e \x01(\x04R\afigures\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1743,7 +1902,24 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +
 	"\x06status\x18\x03 \x01(\rR\x06status\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\rR\x04codeb\x06proto3"
+	"\x04code\x18\x04 \x01(\rR\x04code\"\xea\x02\n" +
+	"\aFigures\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06shared\x18\x02 \x01(\bR\x06shared\x12\x1a\n" +
+	"\benqueued\x18\x03 \x01(\x04R\benqueued\x12\x18\n" +
+	"\aclaimed\x18\x04 \x01(\x04R\aclaimed\x12\x1c\n" +
+	"\tcompleted\x18\x05 \x01(\x04R\tcompleted\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed\x12\x18\n" +
+	"\aretried\x18\a \x01(\x04R\aretried\x12\x12\n" +
+	"\x04dead\x18\b \x01(\x04R\x04dead\x12\x1c\n" +
+	"\tcancelled\x18\t \x01(\x04R\tcancelled\x12\x1f\n" +
+	"\vleases_lost\x18\n" +
+	" \x01(\x04R\n" +
+	"leasesLost\x12\x12\n" +
+	"\x04wait\x18\v \x01(\fR\x04wait\x12\x10\n" +
+	"\x03run\x18\f \x01(\fR\x03run\x12\x1a\n" +
+	"\battempts\x18\r \x01(\fR\battempts\x12\x18\n" +
+	"\ahistory\x18\x0e \x01(\fR\ahistoryb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once
@@ -1757,7 +1933,7 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
@@ -1773,27 +1949,28 @@ var file_snapshot_proto_goTypes = []any{
 	(*Hold)(nil),          // 11: osqueue.fsm.v1.Hold
 	(*RequestRecord)(nil), // 12: osqueue.fsm.v1.RequestRecord
 	(*RequestItem)(nil),   // 13: osqueue.fsm.v1.RequestItem
-	(*Settings)(nil),      // 14: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 15: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 16: osqueue.fsm.v1.Unique
-	(*Progress)(nil),      // 17: osqueue.fsm.v1.Progress
-	(*Lease)(nil),         // 18: osqueue.fsm.v1.Lease
-	(*SetQueue)(nil),      // 19: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),       // 20: osqueue.fsm.v1.PutCron
-	(*NewJob)(nil),        // 21: osqueue.fsm.v1.NewJob
+	(*Figures)(nil),       // 14: osqueue.fsm.v1.Figures
+	(*Settings)(nil),      // 15: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 16: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 17: osqueue.fsm.v1.Unique
+	(*Progress)(nil),      // 18: osqueue.fsm.v1.Progress
+	(*Lease)(nil),         // 19: osqueue.fsm.v1.Lease
+	(*SetQueue)(nil),      // 20: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),       // 21: osqueue.fsm.v1.PutCron
+	(*NewJob)(nil),        // 22: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	14, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	15, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
 	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	15, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	16, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	16, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	17, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
 	4,  // 5: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	17, // 6: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	18, // 7: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
-	19, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	20, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
-	21, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	18, // 6: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	19, // 7: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
+	20, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
+	21, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
+	22, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
 	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
 	12, // [12:12] is the sub-list for method output_type
 	12, // [12:12] is the sub-list for method input_type
@@ -1815,7 +1992,7 @@ func file_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -166,3 +166,6 @@ func (r *RequestRecord) HasUnknown() bool {
 
 // HasUnknown is Batch.HasUnknown for a record of a snapshot.
 func (t *Token) HasUnknown() bool { return len(t.unknownFields) > 0 }
+
+// HasUnknown is Batch.HasUnknown for a record of a snapshot.
+func (f *Figures) HasUnknown() bool { return len(f.unknownFields) > 0 }

@@ -174,7 +174,7 @@ func (d *decoder) large() {
 	doc := &d.doc
 	doc.Workers, doc.Claims = nil, nil
 	doc.Queues, doc.Turns, doc.Crons = nil, nil, nil
-	doc.Batches, doc.Holds, doc.Requests, doc.Tokens = nil, nil, nil, nil
+	doc.Batches, doc.Holds, doc.Requests, doc.Tokens, doc.Figures = nil, nil, nil, nil, nil
 	if doc.Overtaken {
 		d.giveIDs()
 	}

@@ -23,6 +23,8 @@ func (d *decoder) beside(name string) func() error {
 		return record(d, &d.doc.Requests, fsm.RequestRecord{}, d.requestMember)
 	case "tokens":
 		return record(d, &d.doc.Tokens, fsm.Token{}, tokenMember)
+	case "figures":
+		return record(d, &d.doc.Figures, Figures{}, figuresMember)
 	case "workers":
 		return d.worker
 	case "claims":

@@ -151,6 +151,7 @@ type File struct {
 	Holds    []*fsm.Hold
 	Requests []*fsm.RequestRecord
 	Tokens   []*fsm.Token
+	Figures  []*Figures
 }
 
 // writer is the kind of writer of a document, or of the part of it that counts; doc.go
@@ -215,6 +216,7 @@ func (d *File) Machine() (*fsm.Machine, error) {
 		func() error { return add(d.Holds, b.AddHold) },
 		func() error { return add(d.Requests, b.AddRequest) },
 		func() error { return add(d.Tokens, b.AddToken) },
+		func() error { return add(d.Figures, func(f *Figures) error { return f.addTo(b) }) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

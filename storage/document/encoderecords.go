@@ -15,6 +15,9 @@ func (a *appender) beside(v *fsm.View) {
 	if v.TokenCount() > 0 { // older versions do not know the list
 		records(a, "tokens", func(fn func(*fsm.Token) bool) { v.Tokens("", fn) }, a.token)
 	}
+	if v.Meta().Level >= fsm.Level11 {
+		records(a, "figures", v.Figures, a.figures)
+	}
 }
 
 func records[T any](a *appender, name string, scan func(func(T) bool), members func(T)) {

@@ -189,15 +189,22 @@ func (a *appender) vocabulary() *vocabulary {
 // laterMembers are the names, at the top and in jobs, of fields of this package that were
 // added after version 5 of log entries, the first version that keeps unknown fields. A
 // document names them in its header. Add each new name here.
-var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens"}
+var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens", "figures"}
 
-// membersBelow10 is the number of laterMembers that documents below fsm.Level10 can have.
-const membersBelow10 = 2
+// membersBelow10 and membersBelow11 are the numbers of laterMembers that documents below
+// fsm.Level10 and below fsm.Level11 can have.
+const (
+	membersBelow10 = 2
+	membersBelow11 = 4
+)
 
 // membersAt returns the laterMembers that a document of a feature level can have.
 func membersAt(level uint32) []string {
-	if level < fsm.Level10 {
+	switch {
+	case level < fsm.Level10:
 		return laterMembers[:membersBelow10]
+	case level < fsm.Level11:
+		return laterMembers[:membersBelow11]
 	}
 	return laterMembers
 }

@@ -14,7 +14,7 @@ import (
 func (d *decoder) adoptOriginal() {
 	d.doc.Workers, d.doc.Claims = nil, nil
 	d.doc.Queues, d.doc.Turns, d.doc.Crons = nil, nil, nil
-	d.doc.Batches, d.doc.Holds, d.doc.Requests, d.doc.Tokens = nil, nil, nil, nil
+	d.doc.Batches, d.doc.Holds, d.doc.Requests, d.doc.Tokens, d.doc.Figures = nil, nil, nil, nil, nil
 	for name := range d.seen {
 		if d.isBeside(name) {
 			d.doc.Lost++

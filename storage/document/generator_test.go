@@ -334,8 +334,9 @@ func (g *generator) changeOp() *fsmpb.Mutation {
 
 // token raises the level, or makes a token.
 func (g *generator) token() *fsmpb.Mutation {
-	if g.m.Level() < fsm.Level10 {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level10}}}
+	if g.m.Level() < fsm.Level10 || rapid.IntRange(0, 3).Draw(g.T, "raise") == 0 {
+		level := rapid.Uint32Range(fsm.Level10, fsm.MaxLevel).Draw(g.T, "level")
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
 	}
 	text := rapid.SampledFrom([]string{"", "a", "é\"", "mail.*"})
 	t := &fsmpb.Token{

@@ -22,7 +22,8 @@ node is needed: this works while the whole cluster is down. What it shows is as
 old as the last flush; the first lines, or a line on stderr, say how old.
 
 With a job id it prints that job, with --list a part of the state: queues (the
-types with settings), crons, batches, workers, jobs, or blocked (the jobs that
+types with settings), crons, batches, workers, types (what happened to the jobs
+of each: totals, mean times, and the last hour), jobs, or blocked (the jobs that
 wait for others). Jobs are chosen as by osqueue job ls: without --status those
 that have not ended. With --json each line is one of them.
 

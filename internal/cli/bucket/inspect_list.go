@@ -17,12 +17,13 @@ var inspectLists = map[string]func(in *inspection, s *storedState) error{
 	"crons":   (*inspection).listCrons,
 	"batches": (*inspection).listBatches,
 	"workers": (*inspection).listWorkers,
+	"types":   (*inspection).listTypes,
 	"jobs":    (*inspection).listJobs,
 	"blocked": (*inspection).listBlocked,
 	"history": func(*inspection, *storedState) error { return nil }, // of no state: see showHistory
 }
 
-var inspectListNames = []string{"queues", "crons", "batches", "workers", "jobs", "blocked", "history"}
+var inspectListNames = []string{"queues", "crons", "batches", "workers", "types", "jobs", "blocked", "history"}
 
 // listOf writes what each yields, as a long table of at most --limit rows.
 func listOf[T, V any](in *inspection, columns []view.Column, each func(fn func(T) bool), wire func(T) V, row func(V) []string) error {

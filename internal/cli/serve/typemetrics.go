@@ -1,11 +1,12 @@
 package serve
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/cluster/typestats"
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 
@@ -13,13 +14,12 @@ import (
 type typeSource interface {
 	View() *fsm.View
 	AllTypeStats() map[string]fsm.TypeStats
-	TypeFigures() *typestats.Recorder
 	ClaimsWaiting() int
 }
 
 // typeCollector sends the figures of each type at each scrape. The number of its series is
-// bounded: the types above typestats.TypesMax share the label "other". A scrape takes time in
-// proportion to the number of types, not of jobs.
+// bounded: types without figures of their own share the label fsm.FigureOther. A scrape takes
+// time in proportion to the number of types, not of jobs.
 type typeCollector struct {
 	node typeSource
 
@@ -65,30 +65,71 @@ func (c *typeCollector) Collect(ch chan<- prometheus.Metric) {
 	out.gauge(c.waiting, float64(c.node.ClaimsWaiting()))
 	out.gauge(c.all, float64(len(stats)))
 	now := max(time.Now().UnixMilli(), v.Meta().Now)
-	for _, f := range c.node.TypeFigures().Figures(v, stats, now) {
-		c.send(out, &f)
+	for _, f := range typeFigures(v, stats, now) {
+		c.send(out, f)
 	}
+}
+
+// figuresOfType has the figures of one type, or of all that share theirs, at one time.
+type figuresOfType struct {
+	name     string // as a label
+	jobs     fsm.Counts
+	oldestMs int64 // how long the oldest available job has waited; 0 without one
+	*fsm.Figures
+}
+
+// typeFigures returns the figures of all types by name, with the shared ones last. Below
+// fsm.Level11 only the counts of jobs exist, and all types share them.
+func typeFigures(v *fsm.View, stats map[string]fsm.TypeStats, now int64) (out []*figuresOfType) {
+	other := &figuresOfType{name: fsm.FigureOther, Figures: &fsm.Figures{Shared: true}}
+	own := make(map[string]*figuresOfType)
+	v.Figures(func(f *fsm.Figures) bool {
+		if f.Shared {
+			other.Figures = f
+			return true
+		}
+		of := &figuresOfType{name: v1.QueueName(f.Type), Figures: f}
+		own[f.Type] = of
+		out = append(out, of)
+		return true
+	})
+	for name, s := range stats {
+		of := cmp.Or(own[name], other)
+		for i, n := range s.Counts {
+			of.jobs[i] += n
+		}
+		if since, ok := v.OldestAvailable(name); ok {
+			of.oldestMs = max(of.oldestMs, now-since)
+		}
+	}
+	return append(out, other)
 }
 
 // send sends the figures of one type.
-func (c *typeCollector) send(out sender, f *typestats.Figures) {
+func (c *typeCollector) send(out sender, f *figuresOfType) {
 	for st := fsm.Scheduled; st.String() != ""; st++ {
-		out.gauge(c.jobs, float64(f.Jobs.Of(st)), f.Name, st.String())
+		out.gauge(c.jobs, float64(f.jobs.Of(st)), f.name, st.String())
 	}
-	out.gauge(c.oldest, float64(f.OldestMs)/1000, f.Name)
-	out.counter(c.enqueued, float64(f.Enqueued), f.Name)
-	out.counter(c.claimed, float64(f.Claimed), f.Name)
-	out.counter(c.completed, float64(f.Completed), f.Name)
-	out.counter(c.failed, float64(f.Failed), f.Name)
-	out.counter(c.retried, float64(f.Retried), f.Name)
-	out.counter(c.dead, float64(f.Dead), f.Name)
-	out.counter(c.cancelled, float64(f.Cancelled), f.Name)
-	out.counter(c.leasesLost, float64(f.LeasesLost), f.Name)
-	out.histogram(c.wait, &f.Wait, f.Name)
-	out.histogram(c.run, &f.Run, f.Name)
-	out.histogram(c.tries, &f.Attempts, f.Name)
+	out.gauge(c.oldest, float64(f.oldestMs)/1000, f.name)
+	out.counter(c.enqueued, float64(f.Enqueued), f.name)
+	out.counter(c.claimed, float64(f.Claimed), f.name)
+	out.counter(c.completed, float64(f.Completed), f.name)
+	out.counter(c.failed, float64(f.Failed), f.name)
+	out.counter(c.retried, float64(f.Retried), f.name)
+	out.counter(c.dead, float64(f.Dead), f.name)
+	out.counter(c.cancelled, float64(f.Cancelled), f.name)
+	out.counter(c.leasesLost, float64(f.LeasesLost), f.name)
+	out.histogram(c.wait, &f.Wait, fsm.WaitBounds(), 1000, f.name)
+	out.histogram(c.run, &f.Run, fsm.WaitBounds(), 1000, f.name)
+	out.histogram(c.tries, &f.Attempts, fsm.AttemptBounds(), 1, f.name)
 }
 
-func (s sender) histogram(d *prometheus.Desc, h *typestats.Histogram, labels ...string) {
-	s.ch <- prometheus.MustNewConstHistogram(d, h.Count(), h.Sum, h.Cumulative(), labels...)
+// histogram sends a histogram, in units that have that many of its own.
+func (s sender) histogram(d *prometheus.Desc, h *fsm.Histogram, bounds []int64, unit float64, labels ...string) {
+	cumulative, n := make(map[float64]uint64, len(bounds)), uint64(0)
+	for i, bound := range bounds {
+		n += h.Counts[i]
+		cumulative[float64(bound)/unit] = n
+	}
+	s.ch <- prometheus.MustNewConstHistogram(d, h.Count(), float64(h.Sum)/unit, cumulative, labels...)
 }

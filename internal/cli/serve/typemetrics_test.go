@@ -8,25 +8,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"osqueue/cluster/typestats"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
 // machineSource is a node without a cluster.
 type machineSource struct {
-	m        *fsm.Machine
-	recorder *typestats.Recorder
-	index    uint64
+	m     *fsm.Machine
+	index uint64
 }
 
 func newMachineSource() *machineSource {
-	return &machineSource{m: fsm.New(), recorder: typestats.New()}
+	s := &machineSource{m: fsm.New()}
+	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
+	return s
 }
 
-func (s *machineSource) View() *fsm.View                  { return s.m.View() }
-func (s *machineSource) TypeFigures() *typestats.Recorder { return s.recorder }
-func (s *machineSource) ClaimsWaiting() int               { return 7 }
+func (s *machineSource) View() *fsm.View    { return s.m.View() }
+func (s *machineSource) ClaimsWaiting() int { return 7 }
+
+func (s *machineSource) apply(mut *fsmpb.Mutation) {
+	s.index++
+	s.m.Apply(s.index, 1, &fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{mut}})
+}
 
 func (s *machineSource) AllTypeStats() map[string]fsm.TypeStats {
 	out := make(map[string]fsm.TypeStats)
@@ -39,9 +43,7 @@ func (s *machineSource) enqueue(types ...string) {
 	for i, name := range types {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("%d-%d", s.index, i), Type: name})
 	}
-	s.index++
-	s.m.Apply(s.index, 1, &fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}}})
-	s.recorder.Applied(s.m)
+	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
 }
 
 // The metrics of types follow the conventions of Prometheus.
@@ -73,14 +75,14 @@ func TestTypeMetricsAreBounded(t *testing.T) {
 		s.enqueue(types...)
 	}
 	const metrics = 7 + 1 + 8 + 3 // of one type
-	if n, most := testutil.CollectAndCount(newTypeCollector(s)), (typestats.TypesMax+1)*metrics+2; n > most {
+	if n, most := testutil.CollectAndCount(newTypeCollector(s)), (fsm.FiguresMax+1)*metrics+2; n > most {
 		t.Errorf("10000 types have %d series, more than %d", n, most)
 	}
 	var jobs int
-	for _, f := range s.recorder.Figures(s.View(), s.AllTypeStats(), 5000) {
-		jobs += f.Jobs.Of(fsm.Unclaimed)
-		if f.Name == typestats.Other && (f.Enqueued != 9900 || f.OldestMs != 4000) {
-			t.Errorf("other has %+v", f)
+	for _, f := range typeFigures(s.View(), s.AllTypeStats(), 5000) {
+		jobs += f.jobs.Of(fsm.Unclaimed)
+		if f.name == fsm.FigureOther && (f.Enqueued != 9900 || f.oldestMs != 4000) {
+			t.Errorf("other has %+v", *f)
 		}
 	}
 	if jobs != 10_000 {

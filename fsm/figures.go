@@ -1,0 +1,248 @@
+package fsm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// The figures of the state count what happened to the jobs of each type, for metrics and
+// charts. DESIGN.md, section 20, has the rules. They are part of the state, so that they
+// survive every failover, and they decide nothing.
+//
+// A change of a job costs one lookup in its type and a few additions. A View shares the
+// records with the machine: after a View, the machine copies a record before it writes to it
+// again (ownFigures).
+
+const (
+	// FiguresMax is the largest number of types with figures of their own. All other types
+	// share one more record.
+	FiguresMax = 100
+	// FigureNameMax is the length, in bytes, above which a type has no figures of its own.
+	FigureNameMax = 200
+	// FigureOther is the name of the shared record in metrics. A type of that name uses it.
+	FigureOther = "other"
+)
+
+// Counters count the changes of the jobs of one type.
+type Counters struct {
+	Enqueued   uint64
+	Claimed    uint64 // attempts begun
+	Completed  uint64
+	Failed     uint64 // attempts that failed, lost their lease or timed out
+	Retried    uint64 // jobs that became available or scheduled again after a failure or by a request
+	Dead       uint64
+	Cancelled  uint64
+	LeasesLost uint64 // attempts whose lease expired or whose worker was declared dead
+}
+
+// Figures has the figures of one type. A *Figures from a View is immutable.
+type Figures struct {
+	Type   string
+	Shared bool // it is the record of all types without one of their own; Type is ""
+	Counters
+	Wait     Histogram // ms that jobs were available before they were claimed, by WaitBounds
+	Run      Histogram // ms that attempts took, however they ended, by WaitBounds
+	Attempts Histogram // of jobs that ended, by AttemptBounds
+	History  History
+
+	gen uint64 // the machine may write to it while this is the machine's; derived
+}
+
+func byFigures(a, b *Figures) bool {
+	if a.Shared != b.Shared {
+		return b.Shared
+	}
+	return a.Type < b.Type
+}
+
+// figuresOf returns the record under which the jobs of q are counted, ready to be written.
+func (m *Machine) figuresOf(q *queue) *Figures {
+	if q.figures == nil || q.figures.gen != m.figureGen {
+		q.figures = m.ownFigures(q.name)
+	}
+	return q.figures
+}
+
+// ownFigures returns the record of a type as one that no View has.
+func (m *Machine) ownFigures(jobType string) *Figures {
+	key := &Figures{Type: jobType}
+	f, found := m.figures.Get(key)
+	if !found && m.shareFigures(jobType) {
+		key = &Figures{Shared: true}
+		f, found = m.figures.Get(key)
+	}
+	switch {
+	case !found:
+		f = &Figures{Type: strings.Clone(key.Type), Shared: key.Shared}
+	case f.gen == m.figureGen:
+		return f
+	default:
+		f = new(*f)
+	}
+	f.gen = m.figureGen
+	m.figures.Set(f)
+	return f
+}
+
+// shareFigures reports whether a type without figures gets none of its own: there are too
+// many, or its name is not a valid label.
+func (m *Machine) shareFigures(jobType string) bool {
+	own := m.figures.Len()
+	if last, ok := m.figures.Max(); ok && last.Shared {
+		own--
+	}
+	return own >= m.max.types || jobType == FigureOther || len(jobType) > FigureNameMax || !utf8.ValidString(jobType)
+}
+
+// count counts the change of a job's status from from, 0 for a new job. A job that has not
+// begun an attempt and becomes available or scheduled changes no figure.
+func (m *Machine) count(from Status, j *Job) {
+	if from != 0 && from != InProgress && !from.ended() && j.Status != InProgress && !j.Status.ended() {
+		return
+	}
+	f, now := m.figuresOf(m.queues[j.Type]), m.meta.Now
+	minute := f.History.at(now)
+	switch {
+	case from == 0:
+		f.Enqueued++
+		minute.Enqueued++
+	case from == InProgress:
+		f.endAttempt(j, minute, now)
+	case from.ended() && !j.Status.ended():
+		f.Retried++
+		minute.Retried++
+	}
+	switch j.Status {
+	case InProgress:
+		f.Claimed++
+		minute.Claimed++
+		f.Wait.observe(waitBounds, elapsed(AvailableSince(j), now))
+	case Completed:
+		f.Completed++
+		minute.Completed++
+	case Dead:
+		f.Dead++
+		minute.Dead++
+	case Cancelled:
+		f.Cancelled++
+	}
+	if j.Status.ended() {
+		f.Attempts.observe(attemptBounds, int64(j.Attempts))
+	}
+}
+
+// endAttempt counts the end of an attempt.
+func (f *Figures) endAttempt(j *Job, minute *Minute, now int64) {
+	f.Run.observe(waitBounds, elapsed(j.Execution().ClaimedAt, now))
+	switch j.AttemptEnd {
+	case EndLease:
+		f.LeasesLost++
+	case EndFail, EndTimeout:
+	case NoEnd, EndOK, EndReleased:
+		return
+	}
+	f.Failed++
+	minute.Failed++
+	if !j.Status.ended() {
+		f.Retried++
+		minute.Retried++
+	}
+}
+
+// AvailableSince returns the time, in ms, from which an available job, or one just claimed,
+// has waited: its creation, the time at which it fell due, or the end of its last failed
+// attempt. For a job that waited for other jobs, was released by its worker or was retried
+// by a request, the wait includes the time before.
+func AvailableSince(j *Job) int64 {
+	since := max(j.CreatedAt, j.RunAt)
+	if past := j.Details().History; len(past) > 0 {
+		since = max(since, past[len(past)-1].EndedAt)
+	}
+	return since
+}
+
+// hourMs is the time between two reviews of the figures.
+const hourMs = 3_600_000
+
+// reviewFigures drops minutes that are too old, once an hour of the machine's clock. If all
+// places are taken, it also drops the types without jobs to which nothing happened for a day:
+// newer types get their places.
+func (m *Machine) reviewFigures(was int64) {
+	if m.figures.Len() == 0 || was/hourMs == m.meta.Now/hourMs {
+		return
+	}
+	var stale []*Figures
+	m.figures.Scan(func(f *Figures) bool {
+		if f.History.stale(m.meta.Now) {
+			stale = append(stale, f)
+		}
+		return true
+	})
+	full := m.figures.Len() >= m.max.types
+	m.figureGen++ // no type keeps a record that is dropped
+	for _, f := range stale {
+		own := new(*f)
+		own.gen = m.figureGen
+		own.History.trim(m.meta.Now)
+		if q := m.queues[f.Type]; full && !f.Shared && own.History.empty() && (q == nil || q.counts.empty()) {
+			m.figures.Delete(f)
+			continue
+		}
+		m.figures.Set(own)
+	}
+}
+
+// AddFigures adds the figures of a type. The machine keeps a copy.
+func (b *Builder) AddFigures(f *Figures) error {
+	if _, found := b.m.figures.Get(f); found {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errTwice)
+	}
+	if f.Shared && f.Type != "" || b.m.figures.Len() > FiguresMax {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errRange)
+	}
+	own := new(*f)
+	own.Type, own.History.past = strings.Clone(f.Type), strings.Clone(f.History.past)
+	own.gen = b.m.figureGen
+	b.m.figures.Set(own)
+	return nil
+}
+
+func figuresToPB(f *Figures) *fsmpb.Figures {
+	return &fsmpb.Figures{
+		Type: f.Type, Shared: f.Shared,
+		Enqueued: f.Enqueued, Claimed: f.Claimed, Completed: f.Completed, Failed: f.Failed, Retried: f.Retried, Dead: f.Dead,
+		Cancelled: f.Cancelled, LeasesLost: f.LeasesLost,
+		Wait: []byte(f.Wait.Pack()), Run: []byte(f.Run.Pack()), Attempts: []byte(f.Attempts.Pack()), History: []byte(f.History.Pack()),
+	}
+}
+
+// samePB leaves a record to the function that adds it, which can refuse it.
+func samePB(p *fsmpb.Figures) *fsmpb.Figures { return p }
+
+func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
+	f := Figures{Type: p.Type, Shared: p.Shared, Counters: Counters{
+		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
+		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
+	}}
+	if err := f.Unpack(string(p.Wait), string(p.Run), string(p.Attempts), string(p.History)); err != nil {
+		return err
+	}
+	return b.AddFigures(&f)
+}
+
+// Unpack reads the packed histograms and the packed history of a type.
+func (f *Figures) Unpack(wait, run, attempts, history string) error {
+	var errs [4]error
+	f.Wait, errs[0] = UnpackHistogram(wait)
+	f.Run, errs[1] = UnpackHistogram(run)
+	f.Attempts, errs[2] = UnpackHistogram(attempts)
+	f.History, errs[3] = UnpackHistory(history)
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, err)
+	}
+	return nil
+}
