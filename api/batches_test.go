@@ -180,7 +180,7 @@ func TestBatchList(t *testing.T) {
 	if fmt.Sprint(seen) != "[a b c d e]" || pages != 2 {
 		t.Fatalf("%d pages: %v", pages+1, seen)
 	}
-	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=x", "?cursor=" + cursorOf(5)} {
+	for _, query := range []string{"?limit=0", "?limit=x", "?cursor=x", "?cursor=" + cursorOf(false, 5)} {
 		p := refused(t, g.do("GET", "/v1/batches"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 		if !strings.HasPrefix(p.Detail, query[1:6]) {
 			t.Errorf("%s: %q", query, p.Detail)

@@ -123,6 +123,7 @@ type Timeouts struct {
 	Header  time.Duration // to read the head of a request
 	Body    time.Duration // to read all of it
 	Answer  time.Duration // to write the answer, in addition to the wait of the request
+	List    time.Duration // to look for the jobs of one page; the next page continues
 	Idle    time.Duration // of a connection between requests
 	// KeepAlive is the silence after which a stream of events sends a keepalive.
 	KeepAlive time.Duration
@@ -139,6 +140,7 @@ func DefaultTimeouts() Timeouts {
 		Header:    5 * time.Second,
 		Body:      30 * time.Second,
 		Answer:    30 * time.Second,
+		List:      100 * time.Millisecond,
 		Idle:      2 * time.Minute,
 		KeepAlive: 15 * time.Second,
 	}
@@ -207,6 +209,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		Header:    or(t.Header, d.Header),
 		Body:      or(t.Body, d.Body),
 		Answer:    or(t.Answer, d.Answer),
+		List:      or(t.List, d.List),
 		Idle:      or(t.Idle, d.Idle),
 		KeepAlive: or(t.KeepAlive, d.KeepAlive),
 	}

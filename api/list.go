@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -16,7 +17,8 @@ import (
 // listParams are the query parameters of the list of jobs.
 var listParams = []string{
 	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
-	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
+	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamFinishedFrom, v1.ParamFinishedBefore, v1.ParamSearch,
+	v1.ParamSort, v1.ParamLimit, v1.ParamCursor,
 }
 
 // page is the requested part of a list. Empty fields and 0 do not restrict it.
@@ -28,10 +30,19 @@ type page struct {
 	worker   string
 	batch    string
 	cron     string
-	from     int64 // ms
-	before   int64 // ms
+	created  span
+	finished span
+	search   string
+	newest   bool // newest job first
 	limit    int
-	after    uint64 // Seq
+	after    uint64 // Seq of the last job before the page
+}
+
+// span is a range of times in ms. The end does not belong to it; 0 is no bound.
+type span struct{ from, before int64 }
+
+func (s span) has(ms int64) bool {
+	return (s.from == 0 || ms >= s.from) && (s.before == 0 || ms < s.before)
 }
 
 // matches checks the conditions that the index does not cover.
@@ -44,17 +55,21 @@ func (p *page) matches(j *fsm.Job) bool {
 		p.worker != "" && j.Execution().Worker != p.worker,
 		p.batch != "" && o.Batch != p.batch,
 		p.cron != "" && o.Cron != p.cron,
-		p.from != 0 && j.CreatedAt < p.from,
-		p.before != 0 && j.CreatedAt >= p.before:
+		!p.created.has(j.CreatedAt),
+		p.finished != span{} && (j.Execution().FinishedAt == 0 || !p.finished.has(j.Execution().FinishedAt)):
 		return false
 	}
-	return true
+	return p.search == "" || found(j, p.search)
 }
 
-// scan calls fn for the jobs that may be on the page, in FIFO order, using the narrowest index.
+// scan calls fn for the jobs that may be on the page, in its order, using the narrowest index.
 // The jobs have the requested statuses; the caller must check the other conditions of the page.
 // Whichever index is used, a position in the list is a Seq, so that a cursor stays valid.
 func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
+	if p.newest {
+		v.Newest(p.index(), p.statuses, p.after, fn)
+		return
+	}
 	switch {
 	case len(p.tags) > 0:
 		v.MergedTagged(p.tags[0], p.statuses, p.after, fn)
@@ -67,6 +82,17 @@ func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 	default:
 		v.Merged(p.statuses, p.after, fn)
 	}
+}
+
+// index is the narrowest index of the page.
+func (p *page) index() fsm.Index {
+	switch {
+	case len(p.tags) > 0:
+		return fsm.Index{Tag: p.tags[0]}
+	case p.batch != "":
+		return fsm.Index{Batch: p.batch}
+	}
+	return fsm.Index{Type: p.jobType}
 }
 
 func onlyRunning(statuses []fsm.Status) bool {
@@ -96,7 +122,7 @@ func (s *Server) listJobs(c *call) error {
 	c.out, next = s.appendPage(c.out, v, &p)
 	c.out = append(c.out, ']')
 	if next != 0 {
-		c.out = text(c.out, "nextCursor", cursorOf(next))
+		c.out = text(c.out, "nextCursor", cursorOf(p.newest, next))
 	}
 	c.out = append(c.out, '}')
 	return c.send()
@@ -105,27 +131,38 @@ func (s *Server) listJobs(c *call) error {
 // appendPage appends the jobs of a page. If there may be more, next is the position after which
 // they come.
 func (s *Server) appendPage(b []byte, v *fsm.View, p *page) (_ []byte, next uint64) {
-	l := &s.cfg.Limits
-	start, shown, seen, last := len(b), 0, 0, p.after
-	p.scan(v, func(j *fsm.Job) bool {
-		if shown >= p.limit || seen >= l.ListScan || len(b)-start >= l.ListBytes {
-			next = last
-			return false
-		}
-		seen++
-		last = j.Seq
-		if !p.matches(j) {
-			return true
-		}
+	start, shown := len(b), 0
+	next = s.walk(v, p, func(j *fsm.Job) bool {
 		if shown > 0 {
 			b = append(b, ',')
 		}
 		shown++
 		b = appendJob(b, j)
-		return true
+		return shown < p.limit && len(b)-start < s.cfg.Limits.ListBytes
 	})
 	return b, next
 }
+
+// walk calls fn for the jobs of a page until fn returns false, or the bounds of one request
+// are reached. If there may be more, next is the position after which they come.
+func (s *Server) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) {
+	seen, last, full := 0, p.after, false
+	late := time.Now().Add(s.cfg.Timeouts.List)
+	p.scan(v, func(j *fsm.Job) bool {
+		if full || seen >= s.cfg.Limits.ListScan || seen%listStride == listStride-1 && time.Now().After(late) {
+			next = last
+			return false
+		}
+		seen++
+		last = j.Seq
+		full = p.matches(j) && !fn(j)
+		return true
+	})
+	return next
+}
+
+// listStride is the number of jobs between two looks at the time.
+const listStride = 16
 
 // defaultStatuses are the statuses of jobs that have not ended: older clients know
 // these as the whole list.
@@ -156,21 +193,38 @@ func (s *Server) readPage(q url.Values) (page, error) {
 			return p, err
 		}
 	}
-	if p.from, err = readTime(q, v1.ParamCreatedFrom); err != nil {
-		return p, err
-	}
-	if p.before, err = readTime(q, v1.ParamCreatedBefore); err != nil {
-		return p, err
-	}
-	if p.limit, err = s.readLimit(q); err != nil {
-		return p, err
-	}
-	if given := q.Get(v1.ParamCursor); given != "" {
-		if p.after, err = readCursor(given); err != nil {
-			return p, badCursor(given)
+	for name, to := range map[string]*int64{
+		v1.ParamCreatedFrom: &p.created.from, v1.ParamCreatedBefore: &p.created.before,
+		v1.ParamFinishedFrom: &p.finished.from, v1.ParamFinishedBefore: &p.finished.before,
+	} {
+		if *to, err = readTime(q, name); err != nil {
+			return p, err
 		}
 	}
-	return p, nil
+	if p.search = q.Get(v1.ParamSearch); len(p.search) > searchMax {
+		return p, fail(badRequest, "%s is longer than %d bytes", v1.ParamSearch, searchMax)
+	}
+	return p, s.readPlace(q, &p)
+}
+
+// readPlace reads order, size and beginning of a page.
+func (s *Server) readPlace(q url.Values, p *page) (err error) {
+	switch given := q.Get(v1.ParamSort); given {
+	case "", v1.SortOldest:
+	case v1.SortNewest:
+		p.newest = true
+	default:
+		return fail(badRequest, "%s is %q; %s (oldest first) or %s (newest first) is wanted", v1.ParamSort, clip(given), v1.SortOldest, v1.SortNewest)
+	}
+	if p.limit, err = s.readLimit(q); err != nil {
+		return err
+	}
+	if given := q.Get(v1.ParamCursor); given != "" {
+		if p.after, err = readCursor(p.newest, given); err != nil {
+			return badCursor(given)
+		}
+	}
+	return nil
 }
 
 // tagsMax bounds the number of tags to compare with each job of a list.
@@ -257,21 +311,32 @@ func statusNames() []string {
 	return names
 }
 
-// cursorForm is the first byte of a cursor; the position of the last job follows.
-const cursorForm = 1
+// The first byte of a cursor into a list of jobs; the position of the last job follows.
+const (
+	cursorForm       = 1
+	cursorFormNewest = 3 // newest first
+)
 
 var errCursor = errors.New("not a cursor")
 
-func cursorOf(after uint64) string {
-	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{cursorForm}, after))
+func formOf(newest bool) byte {
+	if newest {
+		return cursorFormNewest
+	}
+	return cursorForm
 }
 
-func readCursor(given string) (uint64, error) {
+func cursorOf(newest bool, after uint64) string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{formOf(newest)}, after))
+}
+
+// readCursor reads a cursor of a list in the same order.
+func readCursor(newest bool, given string) (uint64, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(given)
 	if err != nil {
 		return 0, err
 	}
-	if len(raw) < 2 || raw[0] != cursorForm {
+	if len(raw) < 2 || raw[0] != formOf(newest) {
 		return 0, errCursor
 	}
 	after, n := binary.Uvarint(raw[1:])

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +26,11 @@ func TestListsAreCutsOfTheWholeList(t *testing.T) {
 		drawJobs(rt, g)
 		all := ok[v1.JobList](t, g.do("GET", "/v1/jobs?status=all", "")).Jobs
 		q := drawQuery(rt)
+		newest := rapid.Bool().Draw(rt, "newest")
+		if newest {
+			q.Set(v1.ParamSort, v1.SortNewest)
+			slices.Reverse(all)
+		}
 		var want []string
 		for i := range all {
 			if wanted := q; matchesQuery(&all[i], wanted) {
@@ -43,6 +49,9 @@ func TestListsAreCutsOfTheWholeList(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			rt.Fatalf("%s: got %v, want %v", q.Encode(), got, want)
+		}
+		if n := g.counted(q); n != len(want) {
+			rt.Fatalf("%s: counted %d, want %d", q.Encode(), n, len(want))
 		}
 	})
 }
@@ -90,6 +99,8 @@ func drawQuery(rt *rapid.T) url.Values {
 		v1.ParamWorker: {"w", "wa"}, v1.ParamCron: {"nope"},
 		v1.ParamCreatedFrom:   {strconv.Itoa(startMs + 1000), strconv.Itoa(startMs + 3000)},
 		v1.ParamCreatedBefore: {strconv.Itoa(startMs + 1), strconv.Itoa(startMs + 3000)},
+		v1.ParamFinishedFrom:  {strconv.Itoa(startMs + 2000)}, v1.ParamFinishedBefore: {strconv.Itoa(startMs + 4000)},
+		v1.ParamSearch: {"EVER", "j1", "null", "no such text"},
 	} {
 		if rapid.IntRange(0, 3).Draw(rt, "by "+name) == 0 {
 			q.Set(name, rapid.SampledFrom(values).Draw(rt, name))
@@ -118,7 +129,27 @@ func matchesQuery(j *v1.Job, q url.Values) bool {
 	return slices.Contains(strings.Split(q.Get(v1.ParamStatus), ","), j.Status) && is(v1.ParamType, j.Type) &&
 		is(v1.ParamGroup, j.Group) && is(v1.ParamBatch, j.BatchID) && is(v1.ParamWorker, worker) && is(v1.ParamCron, j.Cron) &&
 		!slices.ContainsFunc(q[v1.ParamTag], lacks) &&
-		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2)
+		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2) &&
+		(!q.Has(v1.ParamFinishedFrom) && !q.Has(v1.ParamFinishedBefore) || j.FinishedAt != 0) &&
+		j.FinishedAt >= at(v1.ParamFinishedFrom, 0) && j.FinishedAt < at(v1.ParamFinishedBefore, startMs*2) &&
+		strings.Contains(strings.ToLower(strings.Join(append(j.Tags, j.ID, j.Type, j.LastError, string(j.Payload)), "\n")), strings.ToLower(q.Get(v1.ParamSearch)))
+}
+
+// counted adds up the counts of the jobs that a query selects.
+func (g *rig) counted(q url.Values) (n int) {
+	g.t.Helper()
+	q = maps.Clone(q)
+	q.Del(v1.ParamCursor)
+	for range 500 {
+		part := ok[v1.JobCount](g.t, g.do("GET", v1.PathCount+"?"+q.Encode(), ""))
+		n += int(part.Count)
+		if part.NextCursor == "" {
+			return n
+		}
+		q.Set(v1.ParamCursor, part.NextCursor)
+	}
+	g.t.Fatal("the count does not end")
+	return 0
 }
 
 // A cursor is a position in the single order of all jobs.
@@ -135,7 +166,7 @@ func TestCursorsGoOnInOtherLists(t *testing.T) {
 	}
 	// A cursor after all jobs.
 	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
-		if ids, next := g.listed(query + "&cursor=" + cursorOf(1<<64-1)); len(ids) != 0 || next != "" {
+		if ids, next := g.listed(query + "&cursor=" + cursorOf(false, 1<<64-1)); len(ids) != 0 || next != "" {
 			t.Errorf("%s: %v, next %q", query, ids, next)
 		}
 	}

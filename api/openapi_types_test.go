@@ -20,7 +20,7 @@ import (
 var wireTypes = map[string]reflect.Type{
 	"NewJob": reflect.TypeFor[v1.NewJob](), "Enqueued": reflect.TypeFor[v1.Enqueued](),
 	"Batch": reflect.TypeFor[v1.Batch](), "BatchEnqueued": reflect.TypeFor[v1.BatchEnqueued](),
-	"Job": reflect.TypeFor[v1.Job](), "JobList": reflect.TypeFor[v1.JobList](),
+	"Job": reflect.TypeFor[v1.Job](), "JobList": reflect.TypeFor[v1.JobList](), "JobCount": reflect.TypeFor[v1.JobCount](),
 	"Claim": reflect.TypeFor[v1.Claim](), "Claimed": reflect.TypeFor[v1.Claimed](),
 	"ClaimedJob": reflect.TypeFor[v1.ClaimedJob](),
 	"Heartbeat":  reflect.TypeFor[v1.Heartbeat](), "Complete": reflect.TypeFor[v1.Complete](),

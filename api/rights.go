@@ -24,6 +24,7 @@ var rights = map[string]auth.Right{
 	onGet(pathLSNWait):            auth.Follow | auth.Read,
 	onGet(v1.PathEvents):          auth.Read,
 	onGet(v1.PathJobs):            auth.Read,
+	onGet(v1.PathCount):           auth.Read,
 	onGet(byID(v1.PathJobs)):      auth.Follow | auth.Read,
 	onGet(v1.PathBatches):         auth.Read,
 	onGet(byID(v1.PathBatches)):   auth.Follow | auth.Read,

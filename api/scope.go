@@ -73,7 +73,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 			err = p.CheckType(name)
 		}
 		return err
-	case v1.PathJobs, v1.PathEvents:
+	case v1.PathJobs, v1.PathCount, v1.PathEvents:
 		return s.listable(c, p)
 	}
 	return fail(forbidden, "token %s is limited to some types or groups, and %s shows others as well", p.ID, c.route.path)

@@ -57,7 +57,7 @@ func TestWorkerPages(t *testing.T) {
 	if fmt.Sprint(names) != "[w0 w1 w2 w3 w4]" {
 		t.Fatalf("got %v", names)
 	}
-	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + cursorOf(3)} {
+	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + cursorOf(false, 3)} {
 		refused(t, g.do("GET", "/v1/workers"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
 }

@@ -37,8 +37,13 @@ type ListOptions struct {
 	// CreatedFrom is inclusive, CreatedBefore is exclusive. Zero means no bound.
 	CreatedFrom   time.Time
 	CreatedBefore time.Time
-	PageSize      int // jobs per request; 0: the server's default
-	Limit         int // the most jobs to list; 0: all
+	// FinishedFrom and FinishedBefore select jobs that have ended, by when.
+	FinishedFrom   time.Time
+	FinishedBefore time.Time
+	Search         string // a text in the id, type, tags, last error or payload; "": any job
+	Newest         bool   // the newest job first; false: the oldest
+	PageSize       int    // jobs per request; 0: the server's default
+	Limit          int    // the most jobs to list; 0: all
 }
 
 func (o ListOptions) query() url.Values {
@@ -50,6 +55,8 @@ func (o ListOptions) query() url.Values {
 		v1.ParamType: o.Type, v1.ParamGroup: o.Group, v1.ParamWorker: o.Worker,
 		v1.ParamBatch: o.BatchID, v1.ParamCron: o.Cron,
 		v1.ParamCreatedFrom: unixText(o.CreatedFrom), v1.ParamCreatedBefore: unixText(o.CreatedBefore),
+		v1.ParamFinishedFrom: unixText(o.FinishedFrom), v1.ParamFinishedBefore: unixText(o.FinishedBefore),
+		v1.ParamSearch: o.Search,
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -59,6 +66,9 @@ func (o ListOptions) query() url.Values {
 		if tag != "" {
 			q.Add(v1.ParamTag, tag)
 		}
+	}
+	if o.Newest {
+		q.Set(v1.ParamSort, v1.SortNewest)
 	}
 	size := o.PageSize
 	if o.Limit > 0 && (size == 0 || o.Limit < size) {
@@ -94,6 +104,21 @@ const maxPage = 1000
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
 	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
 	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) { return p.Jobs, p.NextCursor })
+}
+
+// CountJobs returns the number of jobs that o selects; Limit and Newest have no effect. The
+// servers look at a bounded number of jobs for one request, so that a count by more than
+// statuses takes several and is not of one moment.
+func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err error) {
+	o.Newest = false
+	list := listing{op: "count jobs", path: v1.PathCount, query: o.query()}
+	for part, err := range pages(ctx, c, list, func(p v1.JobCount) ([]uint64, string) { return []uint64{p.Count}, p.NextCursor }) {
+		if err != nil {
+			return 0, err
+		}
+		n += part
+	}
+	return n, nil
 }
 
 // JobPage returns one page of jobs with the counters of the whole queue. Pass the

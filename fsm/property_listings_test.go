@@ -84,6 +84,20 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 		same(s.String()+" of batch "+batch, func(fn func(*fsm.Job) bool) { v.JobsOfBatch(batch, s, after, fn) },
 			func(j *fsm.Job) bool { return j.Status == s && j.Options().Batch == batch })
 	}
+	newest := func(what string, of fsm.Index, is func(*fsm.Job) bool) {
+		got := listed(func(fn func(*fsm.Job) bool) { v.Newest(of, statuses, after, fn) })
+		want := naive.list(0, func(j *fsm.Job) bool {
+			return (after == 0 || j.Seq < after) && slices.Contains(statuses, j.Status) && is(j)
+		})
+		slices.Reverse(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("newest %s before %d: %v, want %v", what, after, got, want)
+		}
+	}
+	newest("jobs", fsm.Index{}, func(*fsm.Job) bool { return true })
+	newest("of type "+typ, fsm.Index{Type: typ}, func(j *fsm.Job) bool { return typ == "" || j.Type == typ })
+	newest("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
+	newest("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
 	worker := pick(t, workers, "held by")
 	same("held by "+worker, func(fn func(*fsm.Job) bool) { v.HeldBy(worker, after, fn) },
 		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Execution().Worker == worker })

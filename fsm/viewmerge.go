@@ -7,41 +7,81 @@ import (
 	"github.com/tidwall/btree"
 )
 
+// Index is what a listing reads: all jobs, or those of a type, a tag or a batch. At most one
+// field is set.
+type Index struct{ Type, Tag, Batch string }
+
 // Merged is Jobs over several statuses, in one FIFO order. A repeated status counts once.
 func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
-	merge(v.jobs, lanesOf(statuses, after, func(s Status, seq uint64) lane[*Job] {
-		return lane[*Job]{
-			from:  &Job{Status: s, Seq: seq},
-			holds: func(j *Job) bool { return j.Status == s },
-		}
-	}), func(j *Job) *Job { return j }, fn)
+	v.list(Index{}, statuses, behind(after), fn)
 }
 
 // MergedOfType is JobsOfType over several statuses, in one FIFO order. A repeated status
 // counts once.
 func (v *View) MergedOfType(name string, statuses []Status, after uint64, fn func(*Job) bool) {
-	merge(v.typed, lanesOf(statuses, after, func(s Status, seq uint64) lane[*Job] {
+	v.mergeType(name, statuses, behind(after), fn)
+}
+
+// MergedTagged is JobsTagged over several statuses, like MergedOfType.
+func (v *View) MergedTagged(tag string, statuses []Status, after uint64, fn func(*Job) bool) {
+	v.mergeLabel(tagLabel(tag), statuses, behind(after), fn)
+}
+
+// MergedOfBatch is JobsOfBatch over several statuses, like MergedOfType.
+func (v *View) MergedOfBatch(id string, statuses []Status, after uint64, fn func(*Job) bool) {
+	v.mergeLabel(batchLabel(id), statuses, behind(after), fn)
+}
+
+// Newest calls fn for the jobs of an index in one of the statuses whose Seq is less than
+// before, newest first, until fn returns false. If before is 0, it begins with the newest job.
+func (v *View) Newest(of Index, statuses []Status, before uint64, fn func(*Job) bool) {
+	if before == 0 {
+		before = math.MaxUint64
+	}
+	v.list(of, statuses, start{seq: before, newest: true, some: true}, fn)
+}
+
+// start is where a listing begins, and its direction.
+type start struct {
+	seq    uint64 // FIFO order: the first that counts; newest first: all that are less count
+	newest bool
+	some   bool // there may be jobs
+}
+
+// behind is the start of a listing in FIFO order of the jobs after a Seq.
+func behind(after uint64) start { return start{seq: after + 1, some: after < math.MaxUint64} }
+
+func (v *View) list(of Index, statuses []Status, from start, fn func(*Job) bool) {
+	switch {
+	case of.Type != "":
+		v.mergeType(of.Type, statuses, from, fn)
+	case of.Tag != "":
+		v.mergeLabel(tagLabel(of.Tag), statuses, from, fn)
+	case of.Batch != "":
+		v.mergeLabel(batchLabel(of.Batch), statuses, from, fn)
+	default:
+		merge(v.jobs, from, lanesOf(statuses, from, func(s Status) lane[*Job] {
+			return lane[*Job]{
+				from:  &Job{Status: s, Seq: from.seq},
+				holds: func(j *Job) bool { return j.Status == s },
+			}
+		}), func(j *Job) *Job { return j }, fn)
+	}
+}
+
+func (v *View) mergeType(name string, statuses []Status, from start, fn func(*Job) bool) {
+	merge(v.typed, from, lanesOf(statuses, from, func(s Status) lane[*Job] {
 		return lane[*Job]{
-			from:  &Job{Type: name, Status: s, Seq: seq},
+			from:  &Job{Type: name, Status: s, Seq: from.seq},
 			holds: func(j *Job) bool { return j.Type == name && j.Status == s },
 		}
 	}), func(j *Job) *Job { return j }, fn)
 }
 
-// MergedTagged is JobsTagged over several statuses, like MergedOfType.
-func (v *View) MergedTagged(tag string, statuses []Status, after uint64, fn func(*Job) bool) {
-	v.mergeLabel(tagLabel(tag), statuses, after, fn)
-}
-
-// MergedOfBatch is JobsOfBatch over several statuses, like MergedOfType.
-func (v *View) MergedOfBatch(id string, statuses []Status, after uint64, fn func(*Job) bool) {
-	v.mergeLabel(batchLabel(id), statuses, after, fn)
-}
-
-func (v *View) mergeLabel(l label, statuses []Status, after uint64, fn func(*Job) bool) {
-	merge(v.tagged, lanesOf(statuses, after, func(s Status, seq uint64) lane[tagged] {
+func (v *View) mergeLabel(l label, statuses []Status, from start, fn func(*Job) bool) {
+	merge(v.tagged, from, lanesOf(statuses, from, func(s Status) lane[tagged] {
 		return lane[tagged]{
-			from:  tagged{label: l, job: &Job{Status: s, Seq: seq}},
+			from:  tagged{label: l, job: &Job{Status: s, Seq: from.seq}},
 			holds: func(t tagged) bool { return t.label == l && t.job.Status == s },
 		}
 	}), func(t tagged) *Job { return t.job }, fn)
@@ -59,35 +99,44 @@ type lane[T any] struct {
 	holds func(T) bool
 }
 
-// lanesOf returns one lane for each status, with the jobs whose Seq is greater than
-// after.
-func lanesOf[T any](statuses []Status, after uint64, open func(s Status, seq uint64) lane[T]) []lane[T] {
+// lanesOf returns one lane for each status.
+func lanesOf[T any](statuses []Status, from start, open func(s Status) lane[T]) []lane[T] {
 	var lanes []lane[T]
 	for i, s := range statuses {
-		if after < math.MaxUint64 && !slices.Contains(statuses[:i], s) {
-			lanes = append(lanes, open(s, after+1))
+		if from.some && !slices.Contains(statuses[:i], s) {
+			lanes = append(lanes, open(s))
 		}
 	}
 	return lanes
 }
 
-// merge calls fn for the jobs of all lanes in FIFO order until fn returns false.
-func merge[T any](tree *btree.BTreeG[T], lanes []lane[T], job func(T) *Job, fn func(*Job) bool) {
-	type head struct {
-		it   btree.IterG[T]
-		lane lane[T]
-		job  *Job // nil at the end
-	}
-	heads := make([]head, 0, len(lanes))
-	read := func(h *head, ok bool) {
+// head is the next job of a lane.
+type head[T any] struct {
+	it   btree.IterG[T]
+	lane lane[T]
+	job  *Job // nil at the end
+}
+
+// merge calls fn for the jobs of all lanes, in the direction of from, until fn returns
+// false.
+func merge[T any](tree *btree.BTreeG[T], from start, lanes []lane[T], job func(T) *Job, fn func(*Job) bool) {
+	heads := make([]head[T], 0, len(lanes))
+	read := func(h *head[T], ok bool) {
 		h.job = nil
 		if ok && h.lane.holds(h.it.Item()) {
 			h.job = job(h.it.Item())
 		}
 	}
 	for _, l := range lanes {
-		h := head{it: tree.Iter(), lane: l}
-		read(&h, h.it.Seek(l.from))
+		h := head[T]{it: tree.Iter(), lane: l}
+		ok := h.it.Seek(l.from)
+		switch {
+		case from.newest && ok:
+			ok = h.it.Prev()
+		case from.newest:
+			ok = h.it.Last()
+		}
+		read(&h, ok)
 		heads = append(heads, h)
 	}
 	defer func() {
@@ -96,15 +145,20 @@ func merge[T any](tree *btree.BTreeG[T], lanes []lane[T], job func(T) *Job, fn f
 		}
 	}()
 	for {
-		var first *head
+		var first *head[T]
 		for i := range heads {
-			if h := &heads[i]; h.job != nil && (first == nil || h.job.Seq < first.job.Seq) {
+			h := &heads[i]
+			if h.job != nil && (first == nil || from.newest == (h.job.Seq > first.job.Seq)) {
 				first = h
 			}
 		}
 		if first == nil || !fn(first.job) {
 			return
 		}
-		read(first, first.it.Next())
+		if from.newest {
+			read(first, first.it.Prev())
+		} else {
+			read(first, first.it.Next())
+		}
 	}
 }

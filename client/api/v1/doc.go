@@ -39,6 +39,7 @@ const (
 	PathOpenAPI   = "/openapi.yaml"
 	PathStats     = "/v1/stats"
 	PathHistory   = "/v1/stats/history"  // GET a History
+	PathCount     = "/v1/stats/jobs"     // GET a JobCount
 	PathThrottle  = "/v1/throttle-stats" // GET ThrottleStats or NoThrottle
 	PathState     = "/state"
 	PathStatus    = "/status"
@@ -150,6 +151,17 @@ const (
 	ParamCron          = "cron"
 	ParamCreatedFrom   = "createdFrom"
 	ParamCreatedBefore = "createdBefore"
+	// ParamFinishedFrom and ParamFinishedBefore select jobs that have ended, by when.
+	ParamFinishedFrom   = "finishedFrom"
+	ParamFinishedBefore = "finishedBefore"
+	// ParamSearch is a text that the id, the type, a tag, the last error or the payload
+	// of a job contains; letters of ASCII match in either case.
+	ParamSearch = "search"
+	// ParamSort is the order of a list of jobs: SortOldest (default) or SortNewest. A
+	// cursor is valid in lists of the same order.
+	ParamSort  = "sort"
+	SortOldest = "created"
+	SortNewest = "-created"
 	// ParamJob, ParamKind narrow the stream of events, with ParamType.
 	ParamJob  = "job"
 	ParamKind = "kind"

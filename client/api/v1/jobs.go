@@ -249,3 +249,12 @@ type JobList struct {
 	// have a next one; the list ends where NextCursor is absent.
 	NextCursor string `json:"nextCursor,omitzero"`
 }
+
+// JobCount is the number of jobs that a list has: GET /v1/stats/jobs, with the parameters
+// of the list. If NextCursor is present, Count has the jobs up to there only; add the
+// counts that follow.
+type JobCount struct {
+	Count      uint64 `json:"count"`
+	NextCursor string `json:"nextCursor,omitzero"`
+	LSN        string `json:"lsn"`
+}

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
 
@@ -52,13 +53,16 @@ func newJobListCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List jobs, first in first out",
-		Long: `Lists jobs, first in first out; without --status those that have not ended. With
---json each line is one job.
+		Short:   "List, search or count jobs",
+		Long: `Lists jobs, the oldest first; without --status those that have not ended. With
+--json each line is one job. --search looks at the id, the type, the tags, the last
+error and the payload, in either case of letters.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job ls --status dead,cancelled --type wc
   osqueue job ls --tag newsletter --created-after 2h
+  osqueue job ls --status dead --newest --finished-after 1h --search 'gateway timeout'
+  osqueue job ls --status all --group customer-7 --count
   osqueue job ls --status all --all --json | jq -r 'select(.attempts > 1).id'`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
@@ -69,19 +73,29 @@ func newJobListCommand(g *view.Globals) *cobra.Command {
 
 // jobLister is a command that lists jobs.
 type jobLister struct {
-	g       *view.Globals
-	filter  view.Filter
-	cron    string
-	columns []view.Column
-	row     func(j v1.Job, now time.Time) []string
+	g        *view.Globals
+	filter   view.Filter
+	cron     string
+	newest   bool
+	count    bool
+	search   string
+	finished struct{ after, before units.Time }
+	columns  []view.Column
+	row      func(j v1.Job, now time.Time) []string
 }
 
 func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
 	l.filter.Bind(cmd, withStatus)
+	l.finished.after.Past, l.finished.before.Past = true, true
 	flags := cmd.Flags()
 	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
 	flags.IntVar(&l.filter.Limit, "limit", 100, "how many to list")
 	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
+	flags.BoolVar(&l.newest, "newest", false, "the newest jobs first")
+	flags.BoolVar(&l.count, "count", false, "print only how many jobs there are")
+	flags.StringVar(&l.search, "search", "", "only jobs with this text in id, type, tags, last error or payload")
+	flags.Var(&l.finished.after, "finished-after", "only jobs that ended at that time or later, as --created-after")
+	flags.Var(&l.finished.before, "finished-before", "only jobs that ended before that time")
 }
 
 func (l *jobLister) run(ctx context.Context) error {
@@ -100,10 +114,25 @@ func (l *jobLister) run(ctx context.Context) error {
 	}
 	list := f.List()
 	list.Cron, list.Limit, list.PageSize = l.cron, limit, min(500, max(limit, 1))
+	list.Newest, list.Search, list.FinishedFrom, list.FinishedBefore = l.newest, l.search, l.finished.after.At, l.finished.before.At
 	if f.All {
 		list.PageSize = 500
 	}
+	if l.count {
+		return l.writeCount(ctx, c, list)
+	}
 	return l.write(ctx, c, list)
+}
+
+func (l *jobLister) writeCount(ctx context.Context, c *client.Client, list client.ListOptions) error {
+	n, err := c.CountJobs(ctx, list)
+	switch {
+	case err != nil:
+		return err
+	case l.g.JSON:
+		return l.g.WriteJSON(map[string]uint64{"count": n})
+	}
+	return l.g.Printf("%d\n", n)
 }
 
 func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"net/http"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+)
+
+func (s *Server) countRoutes() []route {
+	return []route{{
+		method: http.MethodGet, path: v1.PathCount, at: upToDate, handle: s.countJobs, params: listParams,
+	}}
+}
+
+// countJobs is GET /v1/stats/jobs. A count by statuses and type alone is read from the
+// counters; any other looks at the jobs, like a page of their list.
+func (s *Server) countJobs(c *call) error {
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	p, err := s.readPage(values)
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	out := v1.JobCount{LSN: c.lsn.String()}
+	if p.counted() {
+		out.Count = uint64(sumOf(v.Counts(), p.statuses))
+		return c.sendJSON(out)
+	}
+	next := s.walk(v, &p, func(*fsm.Job) bool {
+		out.Count++
+		return true
+	})
+	if next != 0 {
+		out.NextCursor = cursorOf(p.newest, next)
+	}
+	return c.sendJSON(out)
+}
+
+// counted reports whether the counters by status have the number of jobs.
+func (p *page) counted() bool {
+	return len(p.tags) == 0 && p.jobType+p.batch+p.group+p.worker+p.cron+p.search == "" &&
+		p.created == span{} && p.finished == span{} && p.after == 0
+}
+
+func sumOf(counts fsm.Counts, statuses []fsm.Status) (n int) {
+	seen := map[fsm.Status]bool{}
+	for _, status := range statuses {
+		if !seen[status] {
+			n += counts.Of(status)
+		}
+		seen[status] = true
+	}
+	return n
+}
