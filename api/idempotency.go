@@ -84,8 +84,8 @@ func (s *Server) committed(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.L
 }
 
 // request names the write for the machine; it returns nil if the caller gave it no name. The
-// fingerprint covers the body and the route, so that a key that is used for another request is
-// detected. The requested durability does not count: a caller whose wait was too long may
+// fingerprint covers the body, without ciphertexts, and the route, so that a key that is used
+// for another request is detected. The requested durability does not count: a caller whose wait was too long may
 // repeat the request with another level.
 func (c *call) request() (*fsmpb.Request, error) {
 	if c.key == "" {
@@ -98,7 +98,7 @@ func (c *call) request() (*fsmpb.Request, error) {
 	part(h, []byte(c.r.Method))
 	part(h, []byte(c.r.URL.EscapedPath()))
 	part(h, []byte(withoutAck(c.r.URL.RawQuery)))
-	part(h, c.in)
+	partUnsealed(h, c.in)
 	if c.principal != nil { // another owner's key is another request
 		part(h, strconv.AppendUint(nil, c.principal.Owner, 10))
 	}

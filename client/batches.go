@@ -69,11 +69,27 @@ func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (v1.BatchCreated, 
 		callback := withIDs([]NewJob{*b.Callback}, ids)[0]
 		b.Callback = &callback
 	}
+	if err := c.sealBatch(ctx, &b); err != nil {
+		return v1.BatchCreated{}, local(op, err)
+	}
 	body, err := b.encode()
 	if err != nil {
 		return v1.BatchCreated{}, local(op, err)
 	}
 	return send[v1.BatchCreated](ctx, c, c.write(ctx, op, http.MethodPost, v1.PathBatches, body))
+}
+
+// sealBatch encrypts the payloads of a batch whose jobs have ids.
+func (c *Client) sealBatch(ctx context.Context, b *NewBatch) (err error) {
+	if b.Callback != nil {
+		callback, err := c.sealJob(ctx, *b.Callback)
+		if err != nil {
+			return err
+		}
+		b.Callback = &callback
+	}
+	b.Jobs, err = c.sealJobs(ctx, b.Jobs)
+	return err
 }
 
 // Batch returns the current state of a batch.

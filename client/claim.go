@@ -34,11 +34,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	if err != nil {
 		return nil, err
 	}
-	jobs := make([]ClaimedJob, len(out.Jobs))
-	for i, j := range out.Jobs {
-		jobs[i] = claimedJob(j, o.Worker)
-	}
-	return jobs, nil
+	return c.claimed(ctx, out.Jobs, o.Worker), nil
 }
 
 // cronTime converts the time of a schedule from milliseconds; 0 is the zero time.

@@ -68,6 +68,14 @@ type Config struct {
 	// Token is an access token, osq_…, which the client sends with every request. Empty: the
 	// environment variable OSQUEUE_TOKEN, if it is set.
 	Token string
+	// Cipher, if given, encrypts the payloads of new jobs, and the results, errors, logs and
+	// messages of progress in reports; and decrypts them in claims, jobs and events. Type,
+	// tags, group, unique key and schedule stay readable. Package seal makes one.
+	Cipher Cipher
+	// SealedOnly refuses payloads and results that are not encrypted: a claimed job has
+	// OpenErr, and Job and WaitJob return a *SealError. Set it when all producers and
+	// workers encrypt.
+	SealedOnly bool
 	// UserAgent is the value of the User-Agent header.
 	UserAgent string
 	// TLS, if given, is used for connections to the nodes, and servers without a scheme
@@ -110,6 +118,9 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("protocol %q: want %q, %q or nothing", c.Protocol, ProtocolHTTP, ProtocolStream)
 	}
+	if c.SealedOnly && c.Cipher == nil {
+		return c, errSealedOnly
+	}
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
 	if c.Token == "" {
@@ -123,6 +134,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, nil
 }
+
+var errSealedOnly = errors.New("SealedOnly needs a Cipher")
 
 func positiveOr[T ~int64](v, otherwise T) T {
 	if v > 0 {

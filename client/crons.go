@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/envelope"
 )
 
 // NewCron describes a cron schedule to create or to replace.
@@ -56,6 +57,11 @@ func (n NewCron) encode() ([]byte, error) {
 // PutCron creates the schedule name, or replaces it.
 func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.CronPut, error) {
 	const op = "put cron"
+	job, err := sealPayload(ctx, c.cfg.Cipher, cron.Job, envelope.ToCron, name)
+	if err != nil {
+		return v1.CronPut{}, local(op, err)
+	}
+	cron.Job = job
 	body, err := cron.encode()
 	if err != nil {
 		return v1.CronPut{}, local(op, err)

@@ -26,7 +26,11 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	if job.ID == "" {
 		job.ID = newMaker(ctx).id()
 	}
-	body, err := encodeJob(job)
+	sealed, err := c.sealJob(ctx, job)
+	if err != nil {
+		return Enqueued{}, local(op, err)
+	}
+	body, err := encodeJob(sealed)
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
@@ -63,7 +67,11 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	if len(jobs) == 0 {
 		return BatchEnqueued{}, nil
 	}
-	body, err := encodeBatch(withIDs(jobs, newMaker(ctx)))
+	sealed, err := c.sealJobs(ctx, withIDs(jobs, newMaker(ctx)))
+	if err != nil {
+		return BatchEnqueued{}, local(op, err)
+	}
+	body, err := encodeBatch(sealed)
 	if err != nil {
 		return BatchEnqueued{}, local(op, err)
 	}

@@ -64,7 +64,10 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[v1.Event,
 		s := &stream{c: c, call: call{
 			op: "events", method: http.MethodGet, path: v1.PathEvents, query: o.query(),
 			anywhere: true, stream: true, after: o.After,
-		}, yield: yield}
+		}, yield: func(ev v1.Event, err error) bool {
+			c.openEvent(ctx, &ev)
+			return yield(ev, err)
+		}}
 		if err := s.run(ctx); err != nil && !errors.Is(err, errEnough) {
 			yield(v1.Event{}, err)
 		}

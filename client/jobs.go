@@ -12,14 +12,20 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// Job returns the current state of a job.
+// Job returns the current state of a job. If Config.Cipher cannot decrypt a part of it, the
+// error is a *SealError, and the job has that part encrypted.
 func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	const op = "get job"
 	path, err := jobPath(id, "")
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	return send[v1.Job](ctx, c, c.read(op, path, nil).about(id))
+	job, err := send[v1.Job](ctx, c, c.read(op, path, nil).about(id))
+	if err != nil {
+		return job, err
+	}
+	err = c.openRead(ctx, &job)
+	return job, err
 }
 
 // ListOptions select jobs. The zero value selects all jobs that have not ended.
@@ -100,10 +106,14 @@ func unixMs(t time.Time) int64 {
 const maxPage = 1000
 
 // Jobs iterates over jobs in the order in which they were enqueued. It requests a
-// page when the loop needs it. An error is the last item of the sequence.
+// page when the loop needs it. An error is the last item of the sequence. What
+// Config.Cipher cannot decrypt stays encrypted: see IsSealed.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
 	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
-	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) { return p.Jobs, p.NextCursor })
+	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) {
+		c.openJobs(ctx, p.Jobs)
+		return p.Jobs, p.NextCursor
+	})
 }
 
 // CountJobs returns the number of jobs that o selects; Limit and Newest have no effect. The
@@ -128,7 +138,9 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 	if cursor != "" {
 		query.Set(v1.ParamCursor, cursor)
 	}
-	return send[v1.JobList](ctx, c, c.read("list jobs", v1.PathJobs, query))
+	page, err := send[v1.JobList](ctx, c, c.read("list jobs", v1.PathJobs, query))
+	c.openJobs(ctx, page.Jobs)
+	return page, err
 }
 
 // Finished reports whether a job with this status is completed, dead or cancelled.

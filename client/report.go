@@ -13,6 +13,10 @@ import (
 // Complete ends a claim with success and stores the result; nil means no result.
 // Repeated, it succeeds again. If the lease is lost, IsLeaseLost(err) is true.
 func (c *Client) Complete(ctx context.Context, l Lease, result json.RawMessage) error {
+	result, err := c.sealResult(ctx, l.JobID, result)
+	if err != nil {
+		return unsent(v1.ActionComplete, err)
+	}
 	body, err := encodeWith(v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, "result", result)
 	return c.report(ctx, v1.ActionComplete, l, body, err)
 }
@@ -21,6 +25,10 @@ func (c *Client) Complete(ctx context.Context, l Lease, result json.RawMessage) 
 // for repairs by hand. A worker uses Complete, which reports a lost lease. If the
 // job is completed already, its result is replaced.
 func (c *Client) ForceComplete(ctx context.Context, jobID string, result json.RawMessage) error {
+	result, err := c.sealResult(ctx, jobID, result)
+	if err != nil {
+		return unsent(v1.ActionForceComplete, err)
+	}
 	body, err := encodeWith(v1.ForceComplete{}, "result", result)
 	return c.report(ctx, v1.ActionForceComplete, Lease{JobID: jobID}, body, err)
 }
@@ -28,8 +36,12 @@ func (c *Client) ForceComplete(ctx context.Context, jobID string, result json.Ra
 // Fail ends a claim with a failure. The cluster retries the job or marks it dead.
 // Repeated, Fail succeeds again.
 func (c *Client) Fail(ctx context.Context, l Lease, f Failure) error {
+	text, err := c.sealError(ctx, l.JobID, f)
+	if err != nil {
+		return unsent(v1.ActionFail, err)
+	}
 	body, err := encode(v1.Fail{
-		WorkerID: optional(l.Worker), Token: l.Token, Error: f.Error, Retryable: f.retryable(), DelayMs: f.delayMs(),
+		WorkerID: optional(l.Worker), Token: l.Token, Error: text, Retryable: f.retryable(), DelayMs: f.delayMs(),
 	})
 	return c.report(ctx, v1.ActionFail, l, body, err)
 }
@@ -44,7 +56,7 @@ func (c *Client) Release(ctx context.Context, l Lease) error {
 // Renew extends one lease. For several leases use Heartbeat: it needs one request,
 // and also reports requested cancellations.
 func (c *Client) Renew(ctx context.Context, l Lease) error {
-	body, err := encode(v1.Heartbeat{WorkerID: optional(l.Worker), Token: l.Token, Progress: l.Progress.wire()})
+	body, err := encode(v1.Heartbeat{WorkerID: optional(l.Worker), Token: l.Token, Progress: c.sealProgress(ctx, l)})
 	return c.report(ctx, v1.ActionHeartbeat, l, body, err)
 }
 
@@ -55,7 +67,8 @@ func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error
 	if p.Percent < 0 || p.Percent > 100 {
 		return Beat{}, local(op, fmt.Errorf("progress of %d percent: %w", p.Percent, errPercent))
 	}
-	body, err := encode(v1.Heartbeat{WorkerID: optional(l.Worker), Token: l.Token, Progress: p.wire()})
+	l.Progress = &p
+	body, err := encode(v1.Heartbeat{WorkerID: optional(l.Worker), Token: l.Token, Progress: c.sealProgress(ctx, l)})
 	if err != nil {
 		return Beat{}, local(op, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/envelope"
 )
 
 // Heartbeat extends the leases of one worker and sends the progress in them. The
@@ -20,9 +21,11 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 		return nil, nil
 	}
 	in := v1.HeartbeatBatch{WorkerID: optional(worker), Jobs: make([]v1.Lease, len(leases))}
-	for i, l := range leases {
-		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token, Progress: l.Progress.wire()}
-	}
+	_ = inParallel(len(leases), func(i int) error { // a progress never fails a heartbeat
+		l := leases[i]
+		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token, Progress: c.sealProgress(ctx, l)}
+		return nil
+	})
 	k := call{op: op, method: http.MethodPost, path: v1.PathHeartbeat, write: true, passing: true}
 	return c.reportMany(ctx, k, in, len(leases))
 }
@@ -64,11 +67,7 @@ func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next C
 	if err != nil {
 		return nil, nil, err
 	}
-	claimed := make([]ClaimedJob, len(out.Claimed))
-	for i, j := range out.Claimed {
-		claimed[i] = claimedJob(j, next.Worker)
-	}
-	return beatsOf(out), claimed, nil
+	return beatsOf(out), c.claimed(ctx, out.Claimed, next.Worker), nil
 }
 
 var errNoWorker = errors.New("needs jobs, and the name of the worker in the claim")
@@ -76,13 +75,28 @@ var errNoWorker = errors.New("needs jobs, and the name of the worker in the clai
 func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (v1.ReportedBatch, error) {
 	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs)), Claim: next}
 	k := call{op: "complete batch", method: http.MethodPost, path: v1.PathComplete, write: true, leases: next != nil}
-	for i, j := range jobs {
-		in.Jobs[i] = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token, Result: j.Result, Log: j.Log}
+	err := inParallel(len(jobs), func(i int) (err error) {
+		in.Jobs[i], err = c.completion(ctx, jobs[i])
+		return err
+	})
+	if err != nil {
+		return v1.ReportedBatch{}, unsent(k.op, err)
 	}
 	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
 	return c.reportAll(ctx, k, in, len(jobs))
+}
+
+// completion returns the wire form of a completion, encrypted.
+func (c *Client) completion(ctx context.Context, j Completion) (v1.CompleteLease, error) {
+	out := v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token}
+	var err error
+	if out.Result, err = c.sealResult(ctx, out.JobID, j.Result); err != nil {
+		return out, err
+	}
+	out.Log, err = c.sealText(ctx, envelope.KindLog, out.JobID, j.Log, maxLogText)
+	return out, err
 }
 
 // FailedJob is one job of FailBatch.
@@ -101,11 +115,17 @@ func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob)
 	}
 	in := v1.FailBatch{WorkerID: optional(worker), Jobs: make([]v1.FailLease, len(jobs))}
 	k := call{op: op, method: http.MethodPost, path: v1.PathFail, write: true}
-	for i, j := range jobs {
+	err := inParallel(len(jobs), func(i int) error {
+		j := jobs[i]
+		text, err := c.sealError(ctx, j.Lease.JobID, j.Failure)
 		in.Jobs[i] = v1.FailLease{
 			JobID: j.Lease.JobID, Token: j.Lease.Token,
-			Error: j.Failure.Error, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
+			Error: text, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
 		}
+		return err
+	})
+	if err != nil {
+		return nil, unsent(op, err)
 	}
 	if slices.ContainsFunc(jobs, func(j FailedJob) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)

@@ -157,6 +157,9 @@ type ClaimedJob struct {
 	// if TriggerCron enqueued it.
 	CronAt    time.Time
 	LastError string // the error of the attempt before
+	// OpenErr is a *SealError if the payload could not be decrypted, and is encrypted
+	// therefore. Package worker then fails the attempt.
+	OpenErr error
 }
 
 // Lease returns the lease of the claim, for heartbeats and reports.
@@ -165,6 +168,9 @@ func (j ClaimedJob) Lease() Lease { return Lease{JobID: j.ID, Worker: j.Worker, 
 // Failure describes a failed attempt.
 type Failure struct {
 	Error string
+	// Public says that Error has nothing of the job's content: Config.Cipher does not
+	// encrypt it, so that everybody can read why the job failed.
+	Public bool
 	// Permanent marks the job dead, whatever attempts are left.
 	Permanent bool
 	// Delay is the wait before the next attempt. 0 means the backoff of the job.

@@ -36,7 +36,8 @@ func (e *JobError) Error() string {
 
 // WaitJob waits until the job has ended, at most for atMost (0: until ctx ends),
 // and returns its last known state. If the job is dead or cancelled, the error is a
-// *JobError. If the time is over, the error wraps ErrNotFinished.
+// *JobError. If the time is over, the error wraps ErrNotFinished. If the job is completed
+// and Config.Cipher cannot decrypt it, the error is a *SealError.
 //
 // The server holds every request until the job ends. After a failover the client
 // sends the request to the new leader.
@@ -59,8 +60,10 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 		}
 		switch job.Status {
 		case v1.StatusCompleted:
-			return job, nil
+			err := c.openRead(ctx, &job)
+			return job, err
 		case v1.StatusDead, v1.StatusCancelled:
+			_ = c.openRead(ctx, &job) // a text that cannot be read stays encrypted; the end is the error that counts
 			return job, &JobError{Job: job}
 		}
 		if !sleep(ctx, pauses.NextBackOff()-time.Since(began)) {

@@ -112,8 +112,8 @@ func (w *Watch) Add(ids ...string) {
 // Next returns the next job that has ended, roughly in the order of their ends.
 // Every job is returned once each time it was added. If a job was removed before
 // the Watch could read it, only the id is set, with the status and error of its
-// last event; Status is "" if there was no event. Next returns an error when ctx or
-// the watch ends.
+// last event; Status is "" if there was no event. What Config.Cipher cannot decrypt stays
+// encrypted: see IsSealed. Next returns an error when ctx or the watch ends.
 func (w *Watch) Next(ctx context.Context) (v1.Job, error) {
 	select {
 	case job := <-w.ended:
@@ -360,5 +360,9 @@ func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	return send[v1.Job](ctx, c, call{op: op, method: http.MethodGet, path: path, lasting: true})
+	job, err := send[v1.Job](ctx, c, call{op: op, method: http.MethodGet, path: path, lasting: true})
+	if err == nil {
+		_ = c.openRead(ctx, &job) // what cannot be read stays encrypted, as Next says
+	}
+	return job, err
 }

@@ -45,6 +45,9 @@ func (s *shift) execute(h *hold) {
 	var result json.RawMessage
 	err := context.Cause(h.ctx)
 	if err == nil {
+		err = unreadable(h.job)
+	}
+	if err == nil {
 		began := time.Now()
 		result, err = call(h.ctx, s.worker.handler(h.job.Type), h.job)
 		h.took = time.Since(began)
@@ -52,6 +55,29 @@ func (s *shift) execute(h *hold) {
 	s.startAll(s.room.ended(h))
 	s.settle(h, result, err)
 }
+
+// retrySealed is the wait before another attempt of a job whose payload this worker could
+// not decrypt. A release would bring the job back at once, without end.
+const retrySealed = 30 * time.Second
+
+// unreadable returns the error for a job whose payload could not be decrypted, or nil. The
+// job dies at once if no worker can decrypt it; else another worker may.
+func unreadable(job Job) error {
+	if job.OpenErr == nil {
+		return nil
+	}
+	err := &unreadableError{job.OpenErr}
+	if sealed := new(client.SealError); errors.As(err, &sealed) && sealed.Lasting() {
+		return Permanent(err)
+	}
+	return RetryAfter(retrySealed, err)
+}
+
+// unreadableError is the error of a job whose handler did not run, so that it has nothing
+// of the payload.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
 
 // letGo removes a job from the worker, once.
 func (s *shift) letGo(h *hold) {
@@ -173,6 +199,7 @@ var errNotJSON = errors.New("the handler's result is not valid JSON")
 
 func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
+	f.Public = errors.As(err, new(*unreadableError))
 	var v *verdictError
 	if errors.As(err, &v) {
 		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce

@@ -32,6 +32,8 @@ export class JobError extends QueueError {
   }
 }
 
+const SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go or osqueue worker --keys";
+
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
 
@@ -242,7 +244,10 @@ export class Worker {
     this.#held.add(job);
     if (this.#stopping) return this.#report(job, "release", {});
     let action = "complete", body;
-    try { JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) }); } catch (e) {
+    try {
+      if (job.payload?.["osqueue.sealed"] !== undefined) throw new Failure(SEALED, { delayMs: 30_000 });
+      JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
+    } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
       body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };

@@ -30,6 +30,9 @@ class Failure(Exception):
         self.how = dict({} if delayMs is None else {"delayMs": max(0, round(delayMs))}, retryable=bool(retryable))
 
 
+SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go or osqueue worker --keys"
+
+
 class JobError(Error):
     """Raised by `wait`: `job`, a dict, is dead or cancelled."""
     def __init__(self, job):
@@ -250,6 +253,7 @@ class Worker:
     def _run(self, job):
         action, body = "release", {}  # of a job that came while the worker stopped
         try:
+            if isinstance(job.payload, dict) and "osqueue.sealed" in job.payload: raise Failure(SEALED, delayMs=30000)
             if not self._stopping.is_set(): action, body = "complete", {"result": self._handlers[job.type](job)}
             json.dumps(body, allow_nan=False)
         except BaseException as e:  # SystemExit, too

@@ -94,7 +94,7 @@ func waitFinished(ctx context.Context, g *view.Globals, c *client.Client, atMost
 // outcomeOf is a job's result, as it is, or why there is none, in a line.
 func outcomeOf(job v1.Job) string {
 	if job.Status != v1.StatusCompleted {
-		return view.PlainLine(view.FirstLine(job.LastError))
+		return view.PlainLine(view.FirstLine(view.PlainOrSealed(job.LastError)))
 	}
 	return string(job.Result)
 }

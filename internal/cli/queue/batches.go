@@ -128,7 +128,7 @@ func batchJobs(g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
 		return nil, err
 	}
 	defer in.Close()
-	lines := newLineReader(in, &f.submitFlags)
+	lines := newLineReader(in, &f.submitFlags, g.MaxBatchBytes())
 	all, err := lines.next()
 	if errors.Is(err, io.EOF) {
 		return nil, nil

@@ -52,7 +52,7 @@ func deadRow(j v1.Job, now time.Time) []string {
 	if died != "-" {
 		died += " ago"
 	}
-	return []string{j.ID, view.OrDash(j.Type), view.Attempts(j), died, view.WorkerName(j), view.OrDash(view.Clip(view.PlainLine(view.FirstLine(j.LastError))))}
+	return []string{j.ID, view.OrDash(j.Type), view.Attempts(j), died, view.WorkerName(j), view.OrDash(view.Clip(view.PlainLine(view.FirstLine(view.PlainOrSealed(j.LastError)))))}
 }
 
 func newDeadChangeCommand(g *view.Globals, ch *change, name, short string) *cobra.Command {

@@ -140,6 +140,13 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 			return nil, view.Usagef("the payload %w", err)
 		}
 	}
+	keys, err := g.Cipher()
+	if err != nil {
+		return nil, err
+	}
+	if job, err = client.Seal(ctx, keys, job); err != nil {
+		return nil, err
+	}
 	body, err := encodeDropped(job)
 	if err != nil {
 		return nil, err

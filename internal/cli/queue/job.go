@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,8 +38,11 @@ that completed it, and the attempts that failed.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				job, err := c.Job(ctx, args[0])
-				if err != nil {
+				if err != nil && !errors.As(err, new(*client.SealError)) {
 					return err
+				}
+				if err != nil {
+					_ = view.WritePlain(g.Err, err.Error()+"\n")
 				}
 				return view.ShowJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
 					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},

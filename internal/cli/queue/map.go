@@ -131,7 +131,7 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) er
 	}
 	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
 	return g.Acked(ctx, func(ctx context.Context) error {
-		return m.run(ctx, c, newLineReader(in, nil))
+		return m.run(ctx, c, newLineReader(in, nil, g.MaxBatchBytes()))
 	})
 }
 
@@ -156,7 +156,7 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	})
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	err = pl.run(ctx, availableBatches(reading, m.items(lines)))
+	err = pl.run(ctx, availableBatches(reading, m.items(lines), lines.most))
 	m.progress.Close()
 	if err := m.summary(pl.known()); err != nil {
 		return err

@@ -23,7 +23,7 @@ const itemsAhead = 256
 
 // availableBatches makes batches of the available lines: if the source is slow, its first
 // lines do not wait for the others. The sequence ends with ctx.
-func availableBatches(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[batch, error] {
+func availableBatches(ctx context.Context, items iter.Seq[mapItem], most int) iter.Seq2[batch, error] {
 	ahead := make(chan mapItem, itemsAhead)
 	go func() {
 		defer close(ahead)
@@ -36,7 +36,7 @@ func availableBatches(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[ba
 		}
 	}()
 	return func(yield func(batch, error) bool) {
-		g := gatherer{ahead: ahead}
+		g := gatherer{ahead: ahead, most: most}
 		for {
 			b, err := g.next(ctx)
 			if len(b.jobs) > 0 && !yield(b, nil) {
@@ -55,6 +55,7 @@ func availableBatches(ctx context.Context, items iter.Seq[mapItem]) iter.Seq2[ba
 // gatherer collects lines into batches.
 type gatherer struct {
 	ahead <-chan mapItem
+	most  int      // bytes of a batch
 	left  *mapItem // did not fit into the batch before
 }
 
@@ -71,7 +72,7 @@ func (g *gatherer) next(ctx context.Context) (b batch, err error) {
 			return b, err
 		}
 		size += client.EncodedSize(item.job)
-		if size > maxBatchBytes && len(b.jobs) > 0 {
+		if size > g.most && len(b.jobs) > 0 {
 			g.left = &item
 			return b, nil
 		}

@@ -122,7 +122,7 @@ type commandOutcome struct {
 
 func outcomeOfCommand(job v1.Job) commandOutcome {
 	if job.Status != v1.StatusCompleted {
-		return commandOutcome{status: view.ExitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, view.TextOr(job.Status, "gone"), view.TextOr(job.LastError, "no reason is known"))}
+		return commandOutcome{status: view.ExitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, view.TextOr(job.Status, "gone"), view.TextOr(view.PlainOrSealed(job.LastError), "no reason is known"))}
 	}
 	var o commandOutcome
 	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))

@@ -317,7 +317,7 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 func TestWhatIsThereEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
-	for b, err := range availableBatches(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil))) {
+	for b, err := range availableBatches(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil, maxBatchBytes)), maxBatchBytes) {
 		if err != nil || len(b.jobs) == 0 || b.first != 1 {
 			t.Fatalf("%+v, %v", b, err)
 		}

@@ -59,7 +59,7 @@ func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submi
 
 // enqueue sends the file, and passes the ids of each batch to done, in order.
 func (s *fileSubmit) enqueue(ctx context.Context, in io.Reader, done func(ids []string) error) error {
-	batches := readBatches(newLineReader(in, s.flags))
+	batches := readBatches(newLineReader(in, s.flags, s.g.MaxBatchBytes()))
 	send := func(ctx context.Context, b batch) sent {
 		got, err := s.c.EnqueueBatch(withKey(ctx, s.flags.keyOf(b)), b.jobs)
 		return sent{batch: b, got: got, err: err}
@@ -133,7 +133,7 @@ func (s *fileSubmit) withResults(ctx context.Context, in io.Reader) error {
 		cfg.keyOf = s.flags.keyOf
 	}
 	f := newPipeline(cfg)
-	err = f.run(ctx, readBatches(newLineReader(in, s.flags)))
+	err = f.run(ctx, readBatches(newLineReader(in, s.flags, s.g.MaxBatchBytes())))
 	s.progress.Close()
 	figures := s.progress.Figures()
 	s.submitted, s.ended, s.failed = figures.Sent, figures.Ended, figures.Failed

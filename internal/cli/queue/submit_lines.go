@@ -60,15 +60,13 @@ type lineReader struct {
 	in     *bufio.Reader
 	flags  *submitFlags
 	number int            // of the line read last
+	most   int            // bytes of a batch
 	ahead  *client.NewJob // read, but too large for its batch
 }
 
-func newLineReader(in io.Reader, f *submitFlags) *lineReader {
-	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), flags: f}
+func newLineReader(in io.Reader, f *submitFlags, most int) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), flags: f, most: most}
 }
-
-// maxBatchBytes leaves space for the request around the jobs.
-const maxBatchBytes = client.MaxBatchBytes - 4096
 
 // next returns the next batch, or io.EOF at the end.
 func (r *lineReader) next() (batch, error) {
@@ -86,7 +84,7 @@ func (r *lineReader) next() (batch, error) {
 			return batch{}, err
 		}
 		size += client.EncodedSize(*job)
-		if size > maxBatchBytes && len(b.jobs) > 0 {
+		if size > r.most && len(b.jobs) > 0 {
 			r.ahead = job
 			b.last = r.number - 1
 			return b, nil

@@ -321,7 +321,7 @@ func (f *pipeline) nextEnd(ctx context.Context) (v1.Job, error) {
 		}
 		// If the reader of the output is slow, the job may have ended in time, but its
 		// end was not delivered.
-		if job, fault := f.c.Job(ctx, late); fault != nil || !client.Finished(job.Status) {
+		if job, fault := f.c.Job(ctx, late); fault != nil && !errors.As(fault, new(*client.SealError)) || !client.Finished(job.Status) {
 			return job, fmt.Errorf("job %s is enqueued, but: %w", late, err)
 		}
 		break

@@ -376,7 +376,7 @@ func TestLinesBecomeBatchesThatFit(t *testing.T) {
 		for _, n := range sizes {
 			want = append(want, strings.Repeat("1", n))
 		}
-		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a", typed: true})
+		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a", typed: true}, maxBatchBytes)
 		var got []string
 		end := 0
 		for {
@@ -412,7 +412,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		reader := newLineReader(strings.NewReader(line), &submitFlags{})
+		reader := newLineReader(strings.NewReader(line), &submitFlags{}, maxBatchBytes)
 		for {
 			if _, err := reader.next(); err != nil {
 				return
@@ -420,3 +420,5 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+const maxBatchBytes = client.MaxBatchBytes - 4096

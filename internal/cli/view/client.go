@@ -36,6 +36,10 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		return nil, err
 	}
 	cfg.Token = token
+	if cfg.Cipher, err = g.keys.cipher(); err != nil {
+		return nil, err
+	}
+	cfg.SealedOnly = g.keys.only
 	if change != nil {
 		change(&cfg)
 	}

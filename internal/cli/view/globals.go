@@ -33,6 +33,7 @@ type Globals struct {
 	tls      tlsFlags
 	Token    string // of the environment; "": none
 	tokenIn  string // file with the token
+	keys     keyFlags
 
 	In     io.Reader
 	Out    io.Writer
@@ -62,6 +63,7 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	g.Token = g.Getenv("OSQUEUE_TOKEN")
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN)")
+	g.keys.bind(flags, g.Getenv)
 	flags.VarP(format{g}, "output", "o", "how to write: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")
 	flags.Lookup("json").NoOptDefVal = "true"

@@ -1,11 +1,13 @@
 package view
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
 )
@@ -44,10 +46,10 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 		[]string{"cron time", units.ClockTime(j.CronAt)},
 		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
 		[]string{"backoff", units.BackoffText(j.Backoff)},
-		[]string{"payload", string(j.Payload)},
-		[]string{"result", string(j.Result)},
-		[]string{"log", strings.TrimSpace(j.Log)},
-		[]string{"last error", strings.TrimSpace(j.LastError)},
+		[]string{"payload", jsonText(j.Payload)},
+		[]string{"result", jsonText(j.Result)},
+		[]string{"log", PlainOrSealed(j.Log)},
+		[]string{"last error", PlainOrSealed(j.LastError)},
 	)...)
 	for _, a := range j.History {
 		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
@@ -71,11 +73,31 @@ func statusText(j v1.Job) string {
 	return v1.StatusWord(j.Status)
 }
 
+// jsonText returns a payload or a result for people.
+func jsonText(raw json.RawMessage) string {
+	if client.IsSealed(raw) {
+		return sealedNote(len(raw))
+	}
+	return string(raw)
+}
+
+// PlainOrSealed returns a text of a worker for people, without space around it.
+func PlainOrSealed(text string) string {
+	if client.IsSealedText(text) {
+		return sealedNote(len(text))
+	}
+	return strings.TrimSpace(text)
+}
+
+func sealedNote(size int) string {
+	return fmt.Sprintf("(encrypted, %d bytes; --keys decrypts it)", size)
+}
+
 func progressText(p *v1.Progress) string {
 	if p == nil {
 		return ""
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d%% %s", p.Percent, p.Message))
+	return strings.TrimSpace(fmt.Sprintf("%d%% %s", p.Percent, PlainOrSealed(p.Message)))
 }
 
 func afterText(j v1.Job) string {
@@ -92,7 +114,7 @@ func attemptText(a v1.Attempt) string {
 		text += " on " + OrDash(PlainLine(*a.WorkerID))
 	}
 	if a.Error != "" {
-		text += ": " + strings.TrimSpace(a.Error)
+		text += ": " + PlainOrSealed(a.Error)
 	}
 	return text
 }

@@ -1,0 +1,215 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/envelope"
+)
+
+// opener decrypts the parts of one job, and keeps the first error.
+type opener struct {
+	c   *Client
+	ctx context.Context //nolint:containedctx // it lives as long as one call
+	id  string
+	err error
+}
+
+// fail records that a part cannot be read.
+func (o *opener) fail(what string, err error) {
+	if o.err == nil {
+		o.err = &SealError{JobID: o.id, What: what, Err: err}
+	}
+}
+
+// decrypt returns the plaintext, or ok == false.
+func (o *opener) decrypt(what string, sealed, binding []byte) (plain []byte, ok bool) {
+	if o.c.cfg.Cipher == nil {
+		o.fail(what, ErrNoCipher)
+		return nil, false
+	}
+	plain, err := o.c.cfg.Cipher.DecryptWithContext(o.ctx, sealed, binding)
+	if err != nil {
+		o.fail(what, err)
+		return nil, false
+	}
+	return plain, true
+}
+
+// payload returns the plaintext of a payload, or the payload itself if it cannot be read.
+func (o *opener) payload(raw json.RawMessage, jobType, cron string) json.RawMessage {
+	if raw == nil || !envelope.IsJSON(raw) {
+		o.plain(envelope.KindPayload, raw)
+		return raw
+	}
+	in, err := envelope.ParseJSON(raw)
+	if err != nil {
+		o.fail(envelope.KindPayload, err)
+		return raw
+	}
+	id := o.id
+	if in.To == envelope.ToCron {
+		id = cron
+	}
+	if plain, ok := o.decrypt(envelope.KindPayload, in.Ciphertext, payloadBinding(in.To, jobType, id)); ok {
+		return plain
+	}
+	return raw
+}
+
+// plain records a part that is not encrypted, if only encrypted ones are accepted.
+func (o *opener) plain(what string, raw json.RawMessage) {
+	if raw != nil && o.c.cfg.SealedOnly {
+		o.fail(what, ErrNotSealed)
+	}
+}
+
+// result is like payload, for a result.
+func (o *opener) result(raw json.RawMessage) json.RawMessage {
+	if raw == nil || !envelope.IsJSON(raw) {
+		o.plain(envelope.KindResult, raw)
+		return raw
+	}
+	in, err := envelope.ParseJSON(raw)
+	if err != nil {
+		o.fail(envelope.KindResult, err)
+		return raw
+	}
+	if plain, ok := o.decrypt(envelope.KindResult, in.Ciphertext, envelope.Bind(envelope.KindResult, o.id)); ok {
+		return plain
+	}
+	return raw
+}
+
+// text returns the plaintext of a text, or the text itself if it is plain or cannot be
+// read. Nodes write errors of their own, so plain texts are always accepted.
+func (o *opener) text(kind, text string) string {
+	if !envelope.IsText(text) {
+		return text
+	}
+	sealed, err := envelope.ParseText(text)
+	if err != nil {
+		o.fail(kind, err)
+		return text
+	}
+	if plain, ok := o.decrypt(kind, sealed, envelope.Bind(kind, o.id)); ok {
+		return string(plain)
+	}
+	return text
+}
+
+// openJob decrypts a job in place. Parts that cannot be read stay as they are, and the
+// error, a *SealError, is about the first of them. Without a Cipher it does nothing.
+func (c *Client) openJob(ctx context.Context, j *v1.Job) error {
+	if c.cfg.Cipher == nil {
+		return nil
+	}
+	o := &opener{c: c, ctx: ctx, id: j.ID}
+	j.Payload = o.payload(j.Payload, j.Type, j.Cron)
+	j.Result = o.result(j.Result)
+	j.LastError = o.text(envelope.KindError, j.LastError)
+	j.Log = o.text(envelope.KindLog, j.Log)
+	if j.Progress != nil {
+		j.Progress.Message = o.text(envelope.KindProgress, j.Progress.Message)
+	}
+	for i := range j.History {
+		j.History[i].Error = o.text(envelope.KindError, j.History[i].Error)
+	}
+	return o.err
+}
+
+// openRead is openJob with a bound on the time, for the end of a call that has its answer.
+func (c *Client) openRead(ctx context.Context, j *v1.Job) error {
+	if c.cfg.Cipher == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	return c.openJob(ctx, j)
+}
+
+// openJobs decrypts the jobs of a list as far as possible.
+func (c *Client) openJobs(ctx context.Context, jobs []v1.Job) {
+	if c.cfg.Cipher == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	_ = inParallel(len(jobs), func(i int) error { return c.openJob(ctx, &jobs[i]) }) // what cannot be read stays encrypted
+}
+
+// claimed converts claimed jobs, and decrypts them. The jobs are leased, so decryption
+// may take as long as one attempt of a call.
+func (c *Client) claimed(ctx context.Context, in []v1.ClaimedJob, worker string) []ClaimedJob {
+	jobs := make([]ClaimedJob, len(in))
+	for i, j := range in {
+		jobs[i] = claimedJob(j, worker)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	_ = inParallel(len(jobs), func(i int) error { // every job has its own error
+		j := &jobs[i]
+		o := &opener{c: c, ctx: ctx, id: j.ID}
+		j.Payload = o.payload(j.Payload, j.Type, j.Cron)
+		j.OpenErr = o.err
+		if c.cfg.Cipher != nil {
+			j.LastError = o.text(envelope.KindError, j.LastError)
+		}
+		return nil
+	})
+	return jobs
+}
+
+// openEvent decrypts the texts of an event about a job as far as possible.
+func (c *Client) openEvent(ctx context.Context, ev *v1.Event) {
+	if c.cfg.Cipher == nil || ev.JobID == "" || !envelope.IsText(ev.Error) && !envelope.IsText(ev.Message) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+	defer cancel()
+	o := &opener{c: c, ctx: ctx, id: ev.JobID}
+	ev.Error = o.text(envelope.KindError, ev.Error)
+	ev.Message = o.text(envelope.KindProgress, ev.Message)
+}
+
+// sealers is how many texts of one call are encrypted or decrypted at once: a key
+// management service takes milliseconds for each.
+const sealers = 16
+
+// inParallel calls f for 0 to n-1 and returns the error of the lowest number.
+func inParallel(n int, f func(i int) error) error {
+	if n <= 1 {
+		if n == 1 {
+			return f(0)
+		}
+		return nil
+	}
+	errs := make([]error, n)
+	var tasks sync.WaitGroup
+	for first := range min(n, sealers) {
+		tasks.Go(func() {
+			for i := first; i < n; i += sealers {
+				errs[i] = f(i)
+			}
+		})
+	}
+	tasks.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutText removes n bytes, and the rest of a rune, from a text: from the beginning of a
+// log, else from the end.
+func cutText(kind, text string, n int) string {
+	if kind == envelope.KindLog {
+		return "…" + strings.ToValidUTF8(text[n:], "")
+	}
+	return strings.ToValidUTF8(text[:len(text)-n], "") + "…"
+}

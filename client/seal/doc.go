@@ -1,0 +1,43 @@
+// Package seal makes the Cipher of a client: it encrypts payloads, results, errors, logs
+// and messages of progress before they leave a producer or a worker. Programs that do not
+// import it do not contain its dependencies.
+//
+// # Problem
+//
+// The nodes, the bucket, its backups, and everybody who may read them see all payloads.
+// With a Cipher they see sizes, types, tags, groups, ids and times only.
+//
+// # Envelope encryption
+//
+// Every text gets a data key of its own (AES-256-GCM), which a key-encryption key wraps;
+// the wrapped key travels with the text. The key-encryption key is one of a Ring, which is
+// a file, or one of a key management service (New). The format of a ciphertext is Tink's:
+// the length of the wrapped key in four bytes, big-endian, the wrapped key, the text.
+//
+// The keys of a Ring are XAES-256-GCM, whose random nonces have 192 bits, so that one key
+// may wrap any number of data keys.
+//
+// # Scope
+//
+// The text is bound to a scope, in addition to the job (see package client). A client does
+// not know the id of its cluster before it connects, and the id changes when a cluster is
+// restored from its bucket. So the scope is a name that the key ring has: random, or given
+// to Create. Programs that share a ring share the scope, and need no setting.
+//
+// # Rotation
+//
+//	osqueue key create        one key, the primary
+//	        key rotate --stage  a second key, which only decrypts: distribute the file
+//	        key use ID        the second key becomes the primary: distribute the file
+//	        key rm ID         the first key goes, when no text of it is left
+//
+// A Ring looks at its file at most every 10 s, and at once (at most every second) when it
+// meets an unknown key, so that programs need no restart.
+//
+// # Failure stance
+//
+// A ring that cannot be read is an error at the start. Later the Ring goes on with the keys
+// that it has, and names the error if a key is missing. A wrong ciphertext is ErrTampered,
+// a missing key ErrNoKey; neither yields plaintext. Writers of a ring exclude each other,
+// and replace the file as a whole.
+package seal
