@@ -122,7 +122,7 @@ func (c *Client) sealResult(ctx context.Context, id string, result json.RawMessa
 	}
 	sealed, err := c.cfg.Cipher.EncryptWithContext(ctx, result, envelope.Bind(envelope.KindResult, id))
 	if err != nil {
-		return nil, &sealFailure{what: envelope.KindResult, err: err}
+		return nil, &sealingError{what: envelope.KindResult, err: err}
 	}
 	return envelope.JSON(envelope.ToJob, sealed), nil
 }
@@ -144,7 +144,7 @@ func (c *Client) sealText(ctx context.Context, kind, id, text string, limit int)
 	for {
 		sealed, err := c.cfg.Cipher.EncryptWithContext(ctx, []byte(text), envelope.Bind(kind, id))
 		if err != nil {
-			return "", &sealFailure{what: kind, err: err}
+			return "", &sealingError{what: kind, err: err}
 		}
 		out := envelope.Text(sealed)
 		over := len(out) - limit
@@ -152,7 +152,7 @@ func (c *Client) sealText(ctx context.Context, kind, id, text string, limit int)
 			return out, nil
 		}
 		if over = over*3/4 + len("…") + 3; over >= len(text) {
-			return "", &sealFailure{what: kind, err: errNoSpace}
+			return "", &sealingError{what: kind, err: errNoSpace}
 		}
 		text = cutText(kind, text, over)
 	}
@@ -185,19 +185,19 @@ func (c *Client) sealProgress(ctx context.Context, l Lease) *v1.Progress {
 
 var errNoSpace = errors.New("the ciphertext of an empty text exceeds the limit")
 
-// sealFailure is the error of a report that was not sent because its encryption failed. A
+// sealingError is the error of a report that was not sent because its encryption failed. A
 // repetition may succeed.
-type sealFailure struct {
+type sealingError struct {
 	what string
 	err  error
 }
 
-func (e *sealFailure) Error() string { return "encrypt the " + e.what + ": " + e.err.Error() }
-func (e *sealFailure) Unwrap() error { return e.err }
+func (e *sealingError) Error() string { return "encrypt the " + e.what + ": " + e.err.Error() }
+func (e *sealingError) Unwrap() error { return e.err }
 
 // unsent returns the error of a call that failed before it was sent.
 func unsent(op string, err error) error {
-	var f *sealFailure
+	var f *sealingError
 	if errors.As(err, &f) {
 		return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err, again: true}
 	}

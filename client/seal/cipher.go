@@ -41,7 +41,7 @@ func newEnvelope(kek KEK, scope string) (*envelope, error) {
 
 // bind returns the associated data with the scope before it.
 func (e *envelope) bind(associatedData []byte) []byte {
-	out := binary.BigEndian.AppendUint32(nil, uint32(len(e.scope))) //nolint:gosec // a name
+	out := binary.BigEndian.AppendUint32(nil, uint32(len(e.scope)))
 	out = append(out, e.scope...)
 	return append(out, associatedData...)
 }
@@ -73,7 +73,7 @@ func (e *envelope) DecryptWithContext(ctx context.Context, ciphertext, associate
 	return nil, fmt.Errorf("%w (%w)", client.ErrTampered, err)
 }
 
-// witness keeps the error of a KEK, so that it can be told from a wrong text.
+// witness keeps the error of a KEK, to distinguish it from a wrong text.
 type witness struct {
 	KEK
 	err error

@@ -36,7 +36,7 @@
 //
 // # Failure stance
 //
-// A ring that cannot be read is an error at the start. Later the Ring goes on with the keys
+// A ring that cannot be read is an error at the start. Later the Ring continues with the keys
 // that it has, and names the error if a key is missing. A wrong ciphertext is ErrTampered,
 // a missing key ErrNoKey; neither yields plaintext. Writers of a ring exclude each other,
 // and replace the file as a whole.

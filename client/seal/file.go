@@ -171,8 +171,7 @@ func Use(path string, id uint32) (Content, error) {
 	})
 }
 
-// Remove removes a key that is not the primary one. What is encrypted with it can no
-// longer be read.
+// Remove removes a key that is not the primary one. Its texts can no longer be read.
 func Remove(path string, id uint32) (Content, error) {
 	return edit(path, func(f *file, m *keyset.Manager) error {
 		switch {

@@ -130,7 +130,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// A ring that cannot be read again goes on, and says so when a key is missing.
+// A ring that cannot be read again continues, and says so when a key is missing.
 func TestTheFileIsLostLater(t *testing.T) {
 	path := create(t, "")
 	ring := open(t, path)

@@ -14,12 +14,12 @@
 //
 // The number is the version of the format. The field "to" says to which id the
 // ciphertext is bound: that of the job, or the name of the schedule that enqueued
-// the job, because nobody knows the id of such a job beforehand.
+// the job, because its id is not known beforehand.
 //
 // # Associated data
 //
 // The ciphertext is authenticated together with its kind, the type and the id of the
-// job, so that whoever can write to the bucket cannot move it to another job. Results
+// job, so that a writer of the bucket cannot move it to another job. Results
 // and texts have no type, because reports do not carry one, and ids are unique.
 // docs/encryption.md describes the bytes for other implementations.
 //

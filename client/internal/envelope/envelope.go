@@ -153,7 +153,7 @@ func ParseText(text string) ([]byte, error) {
 func Bind(parts ...string) []byte {
 	out := []byte(Mark + "/1")
 	for _, part := range parts {
-		out = binary.BigEndian.AppendUint32(out, uint32(len(part))) //nolint:gosec // types and ids are far below 4 GiB
+		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
 		out = append(out, part...)
 	}
 	return out
