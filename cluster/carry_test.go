@@ -58,9 +58,16 @@ func completed(id, result string) *fsmpb.Mutation {
 // heal reconnects a.
 func (l *lab) split(flushed ...string) (a, b *member, heal func()) {
 	l.t.Helper()
+	return l.splitAfter(func(*member) {}, flushed...)
+}
+
+// splitAfter is split for a state that prepare makes in a.
+func (l *lab) splitAfter(prepare func(a *member), flushed ...string) (a, b *member, heal func()) {
+	l.t.Helper()
 	path := fault.New(l.bucket, 1)
 	l.t.Cleanup(func() { _ = path.Close() })
 	a = l.leader(l.start("a", 1, func(c *Config) { c.Bucket, c.StandbyRetry = path, 200*time.Millisecond })...)
+	prepare(a)
 	lsn := l.enqueue(a, flushed...)
 	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
 	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})

@@ -191,7 +191,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, doc *document.File) err
 		return err
 	}
 	c := carry(m, doc, l.do.Freeze(), l.do.ClusterID())
-	copied, err := l.keepJobs(ctx, c.kept)
+	copied, err := l.keep(ctx, c)
 	if err != nil {
 		return err
 	}

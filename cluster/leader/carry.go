@@ -1,14 +1,10 @@
 package leader
 
 import (
-	"context"
-	"crypto/sha256"
-	"fmt"
 	"slices"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/storage"
 	"osqueue/storage/document"
 )
 
@@ -22,16 +18,24 @@ import (
 //     same end in the adopted state, unless it has ended or was claimed there.
 //   - A job that the document had and no longer has, has ended there. It does not run again.
 //   - A job of a schedule is left out if the schedule exists there: its times count there.
+//   - Schedules, request keys, access tokens and settings follow the rules in
+//     carry_records.go.
 //
-// The other jobs are only stored as a copy (keepJobs): dead jobs, jobs that the adopted
-// state refuses, jobs that ended here while they ran there, and all jobs that have not
-// ended if the document does not say up to which point it has this cluster's history.
+// The other jobs are only stored as a copy (keep in carry_copy.go): dead jobs, jobs that the adopted
+// state refuses, jobs that ended here while they ran there, jobs of a request that the other
+// cluster has answered, too, and all jobs that have not ended if the document does not say up to
+// which point it has this cluster's history.
 
 // fork is the last point of this cluster's history that a document contains.
 type fork struct {
 	seq   uint64 // sequence number of the youngest job
 	token uint64 // last fencing token
 	now   int64  // queue's time, ms
+	lsn   fsm.LSN
+
+	// ours says that no other cluster has changed records of the document since, such as
+	// schedules and request keys: a legacy broker does not know them, or no broker has led.
+	ours bool
 }
 
 // forkOf returns the point where the history of a document left that of v. known is false
@@ -41,15 +45,16 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 	if h.Cluster == cluster {
 		// Another broker with this cluster's id wrote the document: a legacy broker, or one
 		// whose history is lost.
-		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline}, doc.Overtaken
+		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline, lsn: h.LSN(), ours: true}, doc.Overtaken
 	}
 	o, ok := h.Handover(cluster)
 	if ok && m.Broker.Epoch <= o.Epoch && o.LSN().Compare(m.LSN) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
-		return fork{seq: o.LastSeq, token: o.Token, now: o.Now}, true
+		return fork{seq: o.LastSeq, token: o.Token, now: o.Now, lsn: o.LSN()}, true
 	}
 	// If v was adopted from this document, and no broker of this cluster has registered
 	// since, all younger jobs were carried over at that time.
-	return fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now}, m.Broker == doc.Meta.Broker && m.Now == doc.Meta.Now
+	f = fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now, lsn: doc.Meta.LSN, ours: true}
+	return f, m.Broker == doc.Meta.Broker && m.Now == doc.Meta.Now
 }
 
 var (
@@ -66,13 +71,17 @@ type carried struct {
 	ended int        // number of the document's jobs that got the end that they had here
 	kept  []*fsm.Job // jobs that are only in the copy
 
+	counts   recordCounts
+	records  keptRecords
+	repeated map[string]struct{} // ids of jobs of requests that both clusters have answered
+
 	batch []*fsm.Job          // jobs to enqueue next
 	ids   map[string]struct{} // ids of all jobs that were in a batch
 }
 
 // carry brings the jobs of v that the document lacks into m, the state of the document.
 func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *carried {
-	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{})}
+	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{}), repeated: make(map[string]struct{})}
 	meta := v.Meta()
 	if doc.Header == nil || meta.Lineage == "" || doc.Header.Lineage != meta.Lineage ||
 		doc.Overtaken && doc.Header.Cluster == cluster && doc.Header.LSN().Compare(meta.LSN) >= 0 {
@@ -90,8 +99,10 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 			}
 			return true
 		})
+		c.keepAll(v)
 		return c
 	}
+	c.findRepeated(v, f)
 	v.Merged(allStatuses, f.seq, func(j *fsm.Job) bool {
 		c.add(j, f)
 		return true
@@ -103,6 +114,11 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		}
 		return j.Seq <= f.seq
 	})
+	c.endRemoved(v, f)
+	c.schedules(v, f)
+	c.settingsOf(v, f)
+	c.tokens(v, f)
+	c.requests(v, f)
 	return c
 }
 
@@ -111,11 +127,12 @@ const carryBatch = 1000
 
 // add carries over or keeps a job that is younger than the fork.
 func (c *carried) add(j *fsm.Job, f fork) {
+	_, repeated := c.repeated[j.ID]
 	switch cron := j.Options().Cron; {
 	case c.m.Job(j.ID) != nil:
 		c.end(j, f)
 	case cron != "" && c.doc.Cron(cron) != nil:
-	case j.Status == fsm.Dead:
+	case repeated, j.Status == fsm.Dead:
 		c.kept = append(c.kept, j)
 	default:
 		c.batch = append(c.batch, j)
@@ -201,56 +218,4 @@ func (c *carried) try(jobs []*fsm.Job, ask func(*fsm.Job) *fsmpb.NewJob) (refuse
 func (c *carried) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	at := c.m.Meta()
 	return c.m.Apply(at.LSN.Index+1, at.LSN.Term-at.TermBase, &fsmpb.Batch{NowMs: at.Now, Mutations: ms})
-}
-
-// keptFile is the number of jobs in one object of a copy.
-const keptFile = 1000
-
-// keepJobs stores jobs that cannot be carried over under conflicts/, with payloads and
-// results. It returns the key of the first object. The keys are derived from the content,
-// so a repeated adoption stores nothing twice.
-func (l *Leader) keepJobs(ctx context.Context, jobs []*fsm.Job) (first string, err error) {
-	at := l.meta()
-	for part := range slices.Chunk(jobs, keptFile) {
-		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
-			"the document that it adopted does not have them, and they could not be carried over", l.do.ClusterID(), at.LSN))
-		key := fmt.Sprintf("conflicts/%s-jobs-%.8x.json", at.LSN, sha256.Sum256(data))
-		if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
-			return "", fmt.Errorf("keep jobs as %s: %s: %w", key, w.Outcome, w.Err)
-		}
-		if first == "" {
-			first = key
-		}
-	}
-	return first, nil
-}
-
-// Carried counts the jobs that this cluster had acknowledged and that a document that
-// this node adopted lacked, since this process started.
-type Carried struct {
-	Jobs  int    // carried over
-	Ended int    // jobs of the document that got the end that they had here
-	Kept  int    // not carried over, only stored as a copy
-	Copy  string // key of the newest copy; "" for none
-}
-
-// noteCarried adds the result of an adoption to Carried, and logs it.
-func (l *Leader) noteCarried(c *carried, copied string) {
-	if c.jobs+c.ended+len(c.kept) == 0 {
-		return
-	}
-	sum := Carried{Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept), Copy: copied}
-	if before := l.carried.Load(); before != nil {
-		sum.Jobs, sum.Ended, sum.Kept = sum.Jobs+before.Jobs, sum.Ended+before.Ended, sum.Kept+before.Kept
-		if copied == "" {
-			sum.Copy = before.Copy
-		}
-	}
-	l.carried.Store(&sum)
-	log := l.log.Warn
-	if len(c.kept) > 0 {
-		log = l.log.Error
-	}
-	log("this cluster had acknowledged jobs that the adopted document did not have",
-		"carried_over", c.jobs, "ended_as_here", c.ended, "only_in_the_copy", len(c.kept), "copy", copied)
 }

@@ -1,6 +1,11 @@
 package document
 
-import "osqueue/fsm"
+import (
+	"math"
+	"slices"
+
+	"osqueue/fsm"
+)
 
 // beside appends the lists other than the lists of jobs.
 func (a *appender) beside(v *fsm.View) {
@@ -18,6 +23,21 @@ func (a *appender) beside(v *fsm.View) {
 	if v.Meta().Level >= fsm.Level11 {
 		records(a, "figures", v.Figures, a.figures)
 	}
+}
+
+// EncodeRecords returns a document that only has settings of types, schedules, and a text for
+// people. Decode reads it as a legacy document without jobs.
+func EncodeRecords(settings []*fsm.QueueSettings, schedules []*fsm.Cron, reason string) []byte {
+	a := appender{limit: math.MaxInt}
+	a.open('{')
+	a.text("reason", reason)
+	a.key("jobs")
+	a.open('[')
+	a.close(']')
+	records(&a, "queues", slices.Values(settings), a.queue)
+	records(&a, "crons", slices.Values(schedules), a.cron)
+	a.close('}')
+	return a.buf
 }
 
 func records[T any](a *appender, name string, scan func(func(T) bool), members func(T)) {

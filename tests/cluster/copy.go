@@ -14,7 +14,7 @@ type DiskCopy struct{ dir string }
 func (n *Node) CopyDisk() DiskCopy {
 	n.cluster.tb.Helper()
 	c := DiskCopy{dir: filepath.Join(n.cluster.tb.TempDir(), "data")}
-	if err := os.CopyFS(c.dir, withoutSockets{os.DirFS(n.data())}); err != nil {
+	if err := os.CopyFS(c.dir, withoutSockets{os.DirFS(n.data()).(fs.ReadLinkFS)}); err != nil {
 		n.cluster.tb.Fatal(err)
 	}
 	return c
@@ -31,10 +31,10 @@ func (n *Node) RestoreDisk(c DiskCopy) {
 
 // withoutSockets hides the sockets of a directory, which cannot be copied: the admin socket
 // stays in the data directory of a node that was killed.
-type withoutSockets struct{ fs.FS }
+type withoutSockets struct{ fs.ReadLinkFS }
 
 // ReadDir implements fs.ReadDirFS.
 func (w withoutSockets) ReadDir(name string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(w.FS, name)
+	entries, err := fs.ReadDir(w.ReadLinkFS, name)
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Type()&fs.ModeSocket != 0 }), err
 }

@@ -55,11 +55,11 @@ func editBetween(w *World, s *history.FaultSpan) func() {
 }
 
 // conflicts returns the keys of the copies of documents that a leader has taken for
-// edited. The jobs that a fenced cluster could not carry over have copies too, which are
-// not counted.
+// edited. The jobs and records that a fenced cluster could not carry over have copies too,
+// which are not counted.
 func (w *World) conflicts() (keys []string) {
 	err := w.Store.Bucket().List(w.Cluster.Context(time.Minute), "conflicts/", func(i storage.Info) bool {
-		if !strings.Contains(i.Key, "-jobs-") {
+		if !strings.Contains(i.Key, "-jobs-") && !strings.Contains(i.Key, "-records-") {
 			keys = append(keys, i.Key)
 		}
 		return true

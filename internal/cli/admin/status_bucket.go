@@ -75,8 +75,11 @@ func bucketNotes(s v1.Status) (notes []string) {
 	if c := s.Carried; c != nil {
 		text := fmt.Sprintf("the document that was adopted did not have all that this cluster had acknowledged: %s carried over, %d ended as here",
 			view.Plural(uint64(c.Jobs), "job"), c.Ended)
-		if c.Kept > 0 {
-			text += fmt.Sprintf(", %d only in the copy %s", c.Kept, c.Copy)
+		if n := c.Requests + c.Schedules + c.Settings + c.Tokens; n > 0 {
+			text += fmt.Sprintf(", with %d request keys, schedules, settings and tokens", n)
+		}
+		if c.Kept > 0 || c.Records > 0 {
+			text += fmt.Sprintf(", %s and %d settings and schedules only in the copy %s", view.Plural(uint64(c.Kept), "job"), c.Records, c.Copy)
 		}
 		notes = append(notes, text)
 	}

@@ -61,6 +61,7 @@ type nodeCollector struct {
 
 	lagBytes, refusing, interval         *prometheus.Desc
 	archiveDamaged, carried, standby     *prometheus.Desc
+	carriedRecords                       *prometheus.Desc
 	stateDiverged                        *prometheus.Desc
 	documentBytes, form, logBytes        *prometheus.Desc
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
@@ -95,6 +96,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		archiveDamaged: desc("archive_damaged", "1 while an object that the document needs is known to be missing or damaged (active leader only)."),
 		standby:        desc("standby_known", "1 while a standby cluster announces itself in the bucket (active leader only)."),
 		carried:        desc("carried_jobs_total", "Jobs that the cluster had acknowledged and that a document which this node adopted did not have, by outcome: carried over, ended in the adopted state as in the cluster, or kept only as a copy.", "outcome"),
+		carriedRecords: desc("carried_records_total", "Request keys, schedules, settings and tokens that the cluster had and that a document which this node adopted did not have, by outcome: carried over, or kept only as a copy.", "outcome"),
 		stateDiverged:  desc("state_diverged", "1 if the last comparison found nodes with different states."),
 
 		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
@@ -184,6 +186,8 @@ func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
 	out.counter(c.carried, float64(s.Carried.Jobs), "carried_over")
 	out.counter(c.carried, float64(s.Carried.Ended), "ended")
 	out.counter(c.carried, float64(s.Carried.Kept), "kept")
+	out.counter(c.carriedRecords, float64(s.Carried.Requests+s.Carried.Schedules+s.Carried.Settings+s.Carried.Tokens), "carried_over")
+	out.counter(c.carriedRecords, float64(s.Carried.Records), "kept")
 	out.counter(c.files, float64(s.Inbox.Taken), "taken")
 	out.counter(c.files, float64(s.Inbox.Repeated), "repeated")
 	out.counter(c.files, float64(s.Inbox.Rejected), "rejected")

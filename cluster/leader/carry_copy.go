@@ -1,0 +1,109 @@
+package leader
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"osqueue/fsm"
+	"osqueue/storage"
+	"osqueue/storage/document"
+)
+
+// keptFile is the number of jobs in one object of a copy.
+const keptFile = 1000
+
+// keep stores under conflicts/ what cannot be carried over: jobs with payloads and results,
+// settings of types, and schedules. It returns the key of the first object. The keys are derived
+// from the content, so a repeated adoption stores nothing twice.
+func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error) {
+	at := l.meta().LSN
+	for part := range slices.Chunk(c.kept, keptFile) {
+		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
+			"the document that it adopted does not have them, and they could not be carried over", l.do.ClusterID(), at))
+		key, err := l.keepObject(ctx, at, "jobs", data)
+		if err != nil {
+			return "", err
+		}
+		if first == "" {
+			first = key
+		}
+	}
+	if c.records.len() == 0 {
+		return first, nil
+	}
+	data := document.EncodeRecords(c.records.settings, c.records.schedules, fmt.Sprintf("cluster %s had these settings and schedules "+
+		"at %s; the document that it adopted has others, which count now", l.do.ClusterID(), at))
+	key, err := l.keepObject(ctx, at, "records", data)
+	if first == "" {
+		first = key
+	}
+	return first, err
+}
+
+func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data []byte) (key string, err error) {
+	key = fmt.Sprintf("conflicts/%s-%s-%.8x.json", at, kind, sha256.Sum256(data))
+	if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
+		return "", fmt.Errorf("keep %s as %s: %s: %w", kind, key, w.Outcome, w.Err)
+	}
+	return key, nil
+}
+
+// Carried counts the jobs and records that this cluster had acknowledged and that a document
+// that this node adopted lacked, since this process started.
+type Carried struct {
+	Jobs      int    // carried over
+	Ended     int    // jobs of the document that got the end that they had here
+	Kept      int    // jobs that were not carried over, only stored as a copy
+	Requests  int    // request keys carried over
+	Schedules int    // added, changed or deleted as here
+	Settings  int    // types that got their settings of here
+	Tokens    int    // access tokens added, expired or revoked as here
+	Records   int    // settings and schedules that differ, only stored as a copy
+	Copy      string // key of the newest copy; "" for none
+}
+
+func (c *carried) sum(copied string) Carried {
+	return Carried{
+		Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept),
+		Requests: c.counts.keys, Schedules: c.counts.schedules, Settings: c.counts.settings, Tokens: c.counts.tokens,
+		Records: c.records.len(), Copy: copied,
+	}
+}
+
+// plus adds the counts of an earlier adoption.
+func (c Carried) plus(before *Carried) Carried {
+	c.Jobs += before.Jobs
+	c.Ended += before.Ended
+	c.Kept += before.Kept
+	c.Requests += before.Requests
+	c.Schedules += before.Schedules
+	c.Settings += before.Settings
+	c.Tokens += before.Tokens
+	c.Records += before.Records
+	if c.Copy == "" {
+		c.Copy = before.Copy
+	}
+	return c
+}
+
+// noteCarried adds the result of an adoption to Carried, and logs it.
+func (l *Leader) noteCarried(c *carried, copied string) {
+	sum := c.sum(copied)
+	if sum == (Carried{}) {
+		return
+	}
+	log := l.log.Warn
+	if sum.Kept+sum.Records > 0 {
+		log = l.log.Error
+	}
+	log("this cluster had acknowledged changes that the adopted document did not have",
+		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
+		"request_keys", sum.Requests, "schedules", sum.Schedules, "settings", sum.Settings, "tokens", sum.Tokens,
+		"records_only_in_the_copy", sum.Records, "copy", copied)
+	if before := l.carried.Load(); before != nil {
+		sum = sum.plus(before)
+	}
+	l.carried.Store(&sum)
+}
