@@ -19,8 +19,10 @@ func (w *World) noteStores() {
 	w.Cluster.StopAll()
 	w.Store.Settle()
 	w.restoreObjects()
-	ctx := w.Cluster.Context(2 * time.Minute)
-	versions, err := model.Read(ctx, w.Store.Bucket(), w.Store.Versions())
+	// Each version is replayed from its checkpoint, and a long round has thousands of them.
+	written := w.Store.Versions()
+	ctx := w.Cluster.Context(2*time.Minute + time.Duration(len(written))*500*time.Millisecond)
+	versions, err := model.Read(ctx, w.Store.Bucket(), written)
 	if err != nil {
 		w.T.Error(err)
 		return
