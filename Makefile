@@ -11,8 +11,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 PKGS ?= ./... ./client/... ./tests/...
 GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
 
-# The client of GCS is used over HTTP. This tag leaves out its packages for gRPC,
-# 13 MB of the binary. Tests run with the same tag, so that they test what is built.
+# Tests start an emulator of GCS, which brings Google's client. This tag leaves out the
+# packages of the client for gRPC, so that tests build faster. The program does not contain the client.
 TAGS := disable_grpc_modules
 export GOFLAGS := $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS)
 

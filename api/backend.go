@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
@@ -27,8 +28,9 @@ var _ Backend = (*cluster.Node)(nil)
 type Writer interface {
 	// Propose commits one mutation.
 	Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error)
-	// ProposeAll commits mutations in one entry, in order.
-	ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
+	// ProposeWithin commits mutations in one entry, in order. After limit it ends as if ctx had
+	// ended. The mutations may still be read after the call.
+	ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit time.Duration) ([]fsm.Result, fsm.LSN, error)
 	// Refusal returns the error that any write would get now. It returns nil if the node
 	// accepts writes or does not lead.
 	Refusal() error

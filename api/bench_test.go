@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -28,12 +29,12 @@ func (n *instant) Leader() (string, bool) { return "10.0.0.1:8080", true }
 
 func (n *instant) Linearize(context.Context) error { return nil }
 
-func (n *instant) Propose(_ context.Context, m *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	switch m.Op.(type) {
+func (n *instant) ProposeWithin(_ context.Context, ms []*fsmpb.Mutation, _ time.Duration) ([]fsm.Result, fsm.LSN, error) {
+	switch ms[0].Op.(type) {
 	case *fsmpb.Mutation_Claim, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Heartbeat:
-		return fsm.Result{Jobs: []*fsm.Job{n.job}}, n.lsn, nil
+		return []fsm.Result{{Jobs: []*fsm.Job{n.job}}}, n.lsn, nil
 	}
-	return fsm.Result{}, n.lsn, nil
+	return []fsm.Result{{}}, n.lsn, nil
 }
 
 func newInstant() *instant {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/inflight"
@@ -28,6 +29,8 @@ type call struct {
 	params url.Values // of the query, once parsed
 	lsn    fsm.LSN    // of the answer; zero: none
 	in     []byte     // the body of the request
+	shared bool       // others refer to the memory of in, and may after the call
+	newJob v1.NewJob  // of an enqueue
 	out    []byte     // the body of the answer
 	held   inflight.Hold
 
@@ -54,7 +57,7 @@ func newCall(s *Server, rt *route, w http.ResponseWriter, r *http.Request) *call
 // recycle returns c to the pool. After that c and its buffers must not be used.
 func (c *call) recycle() {
 	in, out := c.in[:0], c.out[:0]
-	if cap(in) > keptBytes {
+	if cap(in) > keptBytes || c.shared {
 		in = nil
 	}
 	if cap(out) > keptBytes {

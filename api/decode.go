@@ -56,7 +56,7 @@ func (c *call) parse(v any) error {
 		return named(memberAt(body, at), "has more than %d objects and lists within each other (at %s)",
 			c.s.cfg.Limits.Depth, place(body, at))
 	}
-	if scanned(body, v) {
+	if c.shared = scanned(body, v); c.shared {
 		return nil
 	}
 	reflect.ValueOf(v).Elem().SetZero()
@@ -151,20 +151,27 @@ func (c *call) readBody() error {
 	if c.r.ContentLength > limit {
 		return bodyTooLarge(limit)
 	}
-	buf := bytes.NewBuffer(c.in[:0])
-	if n := c.r.ContentLength; n > 0 { // the announced bytes may never arrive
-		buf.Grow(int(min(n, firstBytes)) + bytes.MinRead)
+	c.in = c.in[:0]
+	// The announced bytes may never arrive. One byte more shows the end without another step.
+	c.in = slices.Grow(c.in, int(min(max(c.r.ContentLength, 0), firstBytes))+1)
+	for {
+		n, err := c.r.Body.Read(c.in[len(c.in):cap(c.in)])
+		if over := c.held.Take(n); over != nil {
+			return brokenBody(over, limit)
+		}
+		c.in = c.in[:len(c.in)+n]
+		switch {
+		case int64(len(c.in)) > limit:
+			return bodyTooLarge(limit)
+		case errors.Is(err, io.EOF):
+			c.isRead = true
+			return nil
+		case err != nil:
+			return brokenBody(err, limit)
+		case len(c.in) == cap(c.in):
+			c.in = slices.Grow(c.in, len(c.in))
+		}
 	}
-	n, err := buf.ReadFrom(io.LimitReader(c.held.Reader(c.r.Body), limit+1))
-	c.in = buf.Bytes()
-	switch {
-	case err != nil:
-		return brokenBody(err, limit)
-	case n > limit:
-		return bodyTooLarge(limit)
-	}
-	c.isRead = true
-	return nil
 }
 
 // firstBytes is the memory for a body before its first byte has arrived.

@@ -20,15 +20,16 @@ func (s *Server) enqueueRoutes() []route {
 
 // enqueue is POST /v1/jobs.
 func (s *Server) enqueue(c *call) error {
-	var in v1.NewJob
-	if err := c.decode(&in); err != nil {
+	in := &c.newJob
+	if err := c.decode(in); err != nil {
 		return err
 	}
-	job, err := s.newJob(&in)
-	if err != nil {
+	op := newEnqueueOne()
+	job := &op.job
+	if err := s.fillJob(in, job); err != nil {
 		return err
 	}
-	res, err := s.propose(c, enqueueOf([]*fsmpb.NewJob{job}))
+	res, err := s.proposeOnly(c, op.list[:])
 	if err != nil {
 		return err
 	}
@@ -134,6 +135,24 @@ func appendEnqueued(b []byte, jobs []*fsmpb.NewJob, res fsm.Result, lsn fsm.LSN)
 		b = append(b, ']')
 	}
 	return b
+}
+
+// enqueueOne is the mutation that enqueues one job, with all its parts in one allocation.
+type enqueueOne struct {
+	mutation fsmpb.Mutation
+	op       fsmpb.Mutation_Enqueue
+	enqueue  fsmpb.Enqueue
+	job      fsmpb.NewJob
+	jobs     [1]*fsmpb.NewJob
+	list     [1]*fsmpb.Mutation
+}
+
+func newEnqueueOne() *enqueueOne {
+	e := new(enqueueOne)
+	e.jobs[0], e.list[0] = &e.job, &e.mutation
+	e.enqueue.Jobs = e.jobs[:]
+	e.op.Enqueue, e.mutation.Op = &e.enqueue, &e.op
+	return e
 }
 
 func enqueueOf(jobs []*fsmpb.NewJob) *fsmpb.Mutation {

@@ -97,6 +97,12 @@ func (f *fakeNode) Propose(ctx context.Context, m *fsmpb.Mutation) (fsm.Result, 
 	return res[0], lsn, nil
 }
 
+func (f *fakeNode) ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit time.Duration) ([]fsm.Result, fsm.LSN, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return f.ProposeAll(ctx, ms)
+}
+
 func (f *fakeNode) ProposeAll(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.mu.Lock()
 	err, stall, overtake := f.proposeErr, f.stall, f.overtake

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,12 +28,20 @@ type framed struct {
 // ResponseWriter. Both are reused.
 type frameCall struct {
 	req    http.Request
-	body   bytes.Reader
+	body   frameBody
+	target url.URL
 	in     http.Header // of the request
 	out    http.Header // of the answer
 	status int
 	answer []byte
+	reply  frame.Answer
 }
+
+// frameBody is the body of a request in a frame.
+type frameBody struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*frameBody) Close() error { return nil }
 
 var frameCalls = sync.Pool{New: func() any {
 	return &frameCall{in: make(http.Header), out: make(http.Header)}
@@ -58,7 +65,7 @@ func (f *frameCall) Write(b []byte) (int, error) {
 }
 
 // Answer implements stream.Handler.
-func (h *framed) Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer)) {
+func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
 	if strings.HasPrefix(req.Target, v1.PathClaim) { // it may wait
 		cred, _ := ctx.Value(credentialKey{}).(*credential)
 		var stop context.CancelFunc
@@ -69,18 +76,19 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, send func(*fram
 	handler, err := h.prepare(ctx, f, req)
 	switch {
 	case err != nil:
-		send(refusal(err))
+		to.Send(refusal(err))
 	case !h.run(f, handler):
-		send(refusal(errPanic))
+		to.Send(refusal(errPanic))
 		return // f may be in use
 	default:
-		send(&frame.Answer{
+		f.reply = frame.Answer{
 			Status:    uint32(f.status),
 			Body:      f.answer,
 			LSN:       first(f.out[headerLSN]),
 			Committed: first(f.out[headerCommitted]),
 			Replayed:  len(f.out[headerReplayed]) > 0,
-		})
+		}
+		to.Send(&f.reply)
 	}
 	f.recycle()
 }
@@ -101,9 +109,14 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 	if h.s.closing.Err() != nil {
 		return nil, fail(closing, "this node is shutting down; ask another one")
 	}
-	target, err := url.ParseRequestURI(req.Target)
-	if err != nil {
-		return nil, fail(badRequest, "the target %q of the request is not a path: %s", clip(req.Target), clip(err.Error()))
+	if h.s.exact[req.Target] != nil {
+		f.target = url.URL{Path: req.Target}
+	} else {
+		target, err := url.ParseRequestURI(req.Target)
+		if err != nil {
+			return nil, fail(badRequest, "the target %q of the request is not a path: %s", clip(req.Target), clip(err.Error()))
+		}
+		f.target = *target
 	}
 	method := req.Method
 	if method == "" {
@@ -111,8 +124,8 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 	}
 	f.body.Reset(req.Body)
 	f.req = *(&http.Request{
-		Method: method, URL: target, RequestURI: req.Target, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: f.in, Body: io.NopCloser(&f.body), ContentLength: int64(len(req.Body)), RemoteAddr: h.remote,
+		Method: method, URL: &f.target, RequestURI: req.Target, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: f.in, Body: &f.body, ContentLength: int64(len(req.Body)), RemoteAddr: h.remote,
 	}).WithContext(ctx)
 	f.in["Content-Type"] = plainJSON
 	if req.Key != "" {
@@ -204,7 +217,7 @@ func first(values []string) string {
 func (f *frameCall) recycle() {
 	clear(f.in)
 	clear(f.out)
-	f.req, f.status = http.Request{}, 0
+	f.req, f.status, f.reply, f.target = http.Request{}, 0, frame.Answer{}, url.URL{}
 	f.body.Reset(nil)
 	if f.answer = f.answer[:0]; cap(f.answer) > keptBytes {
 		f.answer = nil

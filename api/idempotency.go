@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -53,6 +52,12 @@ func (c *call) readKey() error {
 // propose commits the mutation of a request. A request has exactly one, apart from the next
 // claim of a report. It sets the LSN in the answer, whatever the machine decides.
 func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
+	return s.proposeOnly(c, []*fsmpb.Mutation{m})
+}
+
+// proposeOnly is propose for the only mutation of a list.
+func (s *Server) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error) {
+	m := only[0]
 	err := s.checkWrite(c, m)
 	if err != nil {
 		return fsm.Result{}, err
@@ -60,13 +65,11 @@ func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	if m.Request, err = c.request(); err != nil {
 		return fsm.Result{}, err
 	}
-	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
-	defer cancel()
-	res, lsn, err := s.b.Propose(ctx, m)
+	res, lsn, err := s.b.ProposeWithin(c.context(), only, s.cfg.Timeouts.Commit)
 	if err != nil {
 		return fsm.Result{}, err
 	}
-	return s.committed(c, m, res, lsn)
+	return s.committed(c, m, res[0], lsn)
 }
 
 // committed prepares the answer to a mutation that was committed.

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
@@ -27,7 +29,7 @@ func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
 	if int64(len(data)) > s.cfg.MaxBody {
 		return nil, bodyTooLarge(s.cfg.MaxBody)
 	}
-	c := &call{s: s, in: data}
+	c := &call{s: s, in: bytes.Clone(data)}
 	var in v1.NewJob
 	if err := c.parse(&in); err != nil {
 		return nil, err

@@ -15,40 +15,39 @@ import (
 
 // newJob checks a job and adds the values that the log must contain.
 func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
-	job := &fsmpb.NewJob{
-		Id:          in.ID,
-		Type:        in.Type,
-		Payload:     in.Payload,
-		Priority:    in.Priority,
-		RunAtMs:     in.RunAt,
-		MaxAttempts: in.MaxAttempts,
-		LeaseMs:     in.LeaseMs,
-		TimeoutMs:   in.TimeoutMs,
-		Group:       in.Group,
-		Tags:        in.Tags,
-		Batch:       in.BatchID,
-	}
-	if err := s.checkNewJob(in); err != nil {
+	job := new(fsmpb.NewJob)
+	if err := s.fillJob(in, job); err != nil {
 		return nil, err
+	}
+	return job, nil
+}
+
+// fillJob is newJob into a job that is zero.
+func (s *Server) fillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
+	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
+	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
+	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
+	if err := s.checkNewJob(in); err != nil {
+		return err
 	}
 	if err := s.readTimes(in, job); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.readOptions(in, job); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.readUnique(in, job); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.readAfter(in, job); err != nil {
-		return nil, err
+		return err
 	}
 	if job.Id != "" {
-		return job, nil
+		return nil
 	}
 	id, err := newID()
 	job.Id = id
-	return job, err
+	return err
 }
 
 // newJobs is newJob for several jobs.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 
 	v1 "osqueue/client/api/v1"
@@ -54,9 +53,7 @@ func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Re
 	if m.Request, err = c.request(); err != nil {
 		return fsm.Result{}, err
 	}
-	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
-	defer cancel()
-	res, lsn, err := s.b.ProposeAll(ctx, []*fsmpb.Mutation{m, claim})
+	res, lsn, err := s.b.ProposeWithin(c.context(), []*fsmpb.Mutation{m, claim}, s.cfg.Timeouts.Commit)
 	if errors.Is(err, cluster.ErrFlushLag) || errors.Is(err, cluster.ErrOverloaded) {
 		return s.propose(c, m)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gorilla/mux"
 
@@ -41,10 +42,15 @@ const (
 // ServeHTTP answers one request. It only matches with the router: to serve through it would
 // copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var match mux.RouteMatch
-	s.router.Match(r, &match) // if nothing matches, match has one of the handlers for that
-	match.Handler.ServeHTTP(w, r)
+	match := matches.Get().(*mux.RouteMatch)
+	s.router.Match(r, match) // if nothing matches, match has one of the handlers for that
+	h := match.Handler
+	*match = mux.RouteMatch{}
+	matches.Put(match)
+	h.ServeHTTP(w, r)
 }
+
+var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
 
 // buildRouter registers the routes. The router tries them in order: routes without a variable
 // first, because one comparison decides, then the busy ones.

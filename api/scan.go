@@ -1,9 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
+	"unsafe"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/jsonscan"
@@ -13,7 +13,7 @@ import (
 // the general decoder accepts, with the same values (FuzzScan), and leaves the rest to it.
 
 // scanned reads a body, which is UTF-8, into v without the general decoder, if it can. Otherwise
-// v may be filled in part.
+// v may be filled in part. The values in v share the memory of body.
 func scanned(body []byte, v any) bool {
 	s := jsonscan.New(body)
 	var ok bool
@@ -134,7 +134,7 @@ func (f *fields) first(i uint) bool {
 
 func scanText(s *jsonscan.Scanner, into *string) bool {
 	text, ok := s.Text()
-	*into = string(text)
+	*into = shared(text)
 	return ok
 }
 
@@ -142,15 +142,16 @@ func scanTexts(s *jsonscan.Scanner, into *[]string) bool {
 	*into = []string{}
 	return s.Array(func() bool {
 		text, ok := s.Text()
-		*into = append(*into, string(text))
+		*into = append(*into, shared(text))
 		return ok
 	})
 }
 
-// scanRaw copies a value: the body's memory is used again while the entry may still be encoded.
-func scanRaw(s *jsonscan.Scanner, into *json.RawMessage) bool {
-	raw, ok := s.Raw()
-	*into = bytes.Clone(raw)
+// shared returns a text of the body without a copy: nobody changes the body any more.
+func shared(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
+
+func scanRaw(s *jsonscan.Scanner, into *json.RawMessage) (ok bool) {
+	*into, ok = s.Raw()
 	return ok
 }
 

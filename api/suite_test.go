@@ -126,7 +126,7 @@ func (g *rig) sendFramed(r *http.Request) answer {
 	a := answer{header: http.Header{}}
 	sent := 0
 	h := &framed{s: g.s, remote: r.RemoteAddr}
-	h.Answer(r.Context(), &read, func(out *frame.Answer) {
+	h.Answer(r.Context(), &read, senderFunc(func(out *frame.Answer) {
 		sent++
 		var in frame.Answer
 		if err := in.Parse(out.Append(nil)); err != nil {
@@ -141,7 +141,7 @@ func (g *rig) sendFramed(r *http.Request) answer {
 		if in.Replayed {
 			a.header.Set(v1.HeaderReplayed, "true")
 		}
-	})
+	}))
 	if sent != 1 {
 		g.t.Errorf("%s %s was answered %d times", r.Method, r.RequestURI, sent)
 	}
@@ -167,3 +167,9 @@ func (a *answer) addImplied() {
 		a.header.Set("Content-Type", jsonType[0])
 	}
 }
+
+// senderFunc is a stream.Sender.
+type senderFunc func(*frame.Answer)
+
+// Send implements stream.Sender.
+func (f senderFunc) Send(a *frame.Answer) { f(a) }

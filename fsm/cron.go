@@ -183,7 +183,7 @@ func (m *Machine) enqueueFrom(c *Cron, id string) Result {
 
 func (m *Machine) fired(old, c *Cron, j *Job) {
 	c.Fired++
-	c.LastJobID, c.LastError = j.ID, ""
+	c.LastJobID, c.LastError = strings.Clone(j.ID), ""
 	m.storeCron(old, c)
 	m.events = append(m.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
 }

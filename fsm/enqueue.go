@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -24,7 +25,7 @@ func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 // enqueueJobs adds jobs and their new batch (nil: none). cron is the name of the schedule
 // that they come from, or "".
 func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string) Result {
-	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, outcomes: make([]outcome, len(jobs))}
+	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, outcomes: m.newOutcomes(len(jobs))}
 	if code, i := p.check(); code != OK {
 		return refused(code, i, len(jobs))
 	}
@@ -33,6 +34,20 @@ func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string
 	}
 	return p.carryOut()
 }
+
+// newOutcomes returns n zero outcomes, which are valid until the next call.
+func (m *Machine) newOutcomes(n int) []outcome {
+	clear(m.outcomes)
+	if m.outcomes = slices.Grow(m.outcomes[:0], n)[:n]; n <= outcomesKept {
+		return m.outcomes
+	}
+	large := m.outcomes
+	m.outcomes = nil
+	return large
+}
+
+// outcomesKept is the largest number of outcomes whose memory is used again.
+const outcomesKept = 1024
 
 // refused returns the answer to n new jobs that are refused because of job i (-1: none of
 // them is at fault). Only Codes[i] is not OK.
@@ -291,7 +306,7 @@ func (p *plan) overWaiters(on []string, waiting map[string]int) bool {
 
 // carryOut adds the jobs of a plan that was checked.
 func (p *plan) carryOut() Result {
-	res := Result{Jobs: make([]*Job, len(p.jobs)), Codes: make([]Code, len(p.jobs))}
+	res := newResult(len(p.jobs))
 	for i, n := range p.jobs {
 		switch f := p.outcomes[i]; {
 		case f.job != nil:
@@ -303,6 +318,18 @@ func (p *plan) carryOut() Result {
 		}
 	}
 	return res
+}
+
+// newResult returns an answer about n jobs.
+func newResult(n int) Result {
+	if n != 1 {
+		return Result{Jobs: make([]*Job, n), Codes: make([]Code, n)}
+	}
+	one := new(struct {
+		jobs  [1]*Job
+		codes [1]Code
+	})
+	return Result{Jobs: one.jobs[:], Codes: one.codes[:]}
 }
 
 // add adds one job.
@@ -321,15 +348,14 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	m.meta.LastSeq++
 	j := &Job{
 		Seq:         m.meta.LastSeq,
-		ID:          strings.Clone(n.Id),
 		Type:        m.queue(n.Type).name,
-		Payload:     cloneBytes(n.Payload),
 		Priority:    n.Priority,
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
 		Opt:         newOptions(n, cron),
 	}
+	j.ID, j.Payload = together(n.Id, n.Payload)
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
@@ -435,6 +461,21 @@ func sameRequest(a, b *fsmpb.NewJob) bool {
 	return a.Type == b.Type && a.Priority == b.Priority && limit(a) == limit(b) && a.LeaseMs == b.LeaseMs &&
 		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
 }
+
+// together copies an id and a payload into one allocation. A nil payload stays nil. The id
+// keeps the payload in memory: whatever outlives the job copies it.
+func together(id string, payload []byte) (string, []byte) {
+	if len(payload) == 0 || len(id)+len(payload) > togetherMax {
+		return strings.Clone(id), cloneBytes(payload)
+	}
+	both := make([]byte, len(id)+len(payload))
+	copy(both, id)
+	copy(both[len(id):], payload)
+	return unsafe.String(unsafe.SliceData(both), len(id)), both[len(id):len(both):len(both)]
+}
+
+// togetherMax bounds the memory that an id can keep alive.
+const togetherMax = 4 << 10
 
 // cloneBytes copies b. A nil slice stays nil, an empty one stays empty.
 func cloneBytes(b []byte) []byte {

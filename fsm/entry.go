@@ -35,7 +35,7 @@ func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
 // node would have acted on them.
 func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 	b := new(fsmpb.Batch)
-	err := b.UnmarshalVTUnsafe(data)
+	err := decodeBatch(data, b)
 	if b.Version > MaxLevel { // checked first: it explains the errors below
 		return nil, fmt.Errorf("%w: version %d is unknown (newest known: %d); upgrade this node",
 			ErrEntry, b.Version, MaxLevel)

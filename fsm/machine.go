@@ -142,6 +142,8 @@ type Machine struct {
 	touched  []*queue // types with jobs that became claimable
 	dirty    []*queue // types whose retention must be checked
 	wanted   Worker   // the key of a search
+	lookup   []byte   // the key of a search
+	outcomes []outcome
 
 	building bool // the state is being restored: only derived fields change
 }

@@ -26,13 +26,14 @@ func (m *Machine) rememberRemoved(j *Job) {
 	if m.Level() < Level8 || later(j.Execution().FinishedAt, repeatMs) < m.meta.Now {
 		return
 	}
+	key := removedPrefix + j.ID
 	r := &RequestRecord{
-		Key:         removedPrefix + j.ID,
+		Key:         key,
 		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload, j.Options()),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
 		At:    min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
 		LSN:   m.meta.LSN,
-		Items: []RequestItem{{JobID: j.ID, Token: j.Execution().Token, Status: j.Status}},
+		Items: []RequestItem{{JobID: key[len(removedPrefix):], Token: j.Execution().Token, Status: j.Status}},
 		Count: uint64(j.AttemptEnd),
 	}
 	if old := m.byKey[r.Key]; old != nil {
@@ -47,7 +48,8 @@ func (m *Machine) removedJob(id string) *RequestRecord {
 	if m.Level() < Level8 {
 		return nil
 	}
-	return m.byKey[removedPrefix+id]
+	m.lookup = append(append(m.lookup[:0], removedPrefix...), id...)
+	return m.byKey[string(m.lookup)]
 }
 
 // jobOfRecord returns a job with the remembered fields of a removed job: its id, token,

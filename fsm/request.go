@@ -81,7 +81,7 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 	for i := range max(len(res.Jobs), len(res.Codes)) {
 		item := RequestItem{Code: res.Code} // of a mutation of one job
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
-			item.JobID, item.Token, item.Status = res.Jobs[i].ID, res.Jobs[i].Execution().Token, res.Jobs[i].Status
+			item.JobID, item.Token, item.Status = strings.Clone(res.Jobs[i].ID), res.Jobs[i].Execution().Token, res.Jobs[i].Status
 		}
 		if i < len(res.Codes) {
 			item.Code = res.Codes[i]

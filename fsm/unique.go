@@ -78,7 +78,7 @@ func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 // reserveKey begins the reservation of a new job's key for its period.
 func (m *Machine) reserveKey(j *Job) {
 	m.addHold(&Hold{
-		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobID: j.ID,
+		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobID: strings.Clone(j.ID), // it outlives the job
 		Until: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
 	})
 }

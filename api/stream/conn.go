@@ -25,12 +25,18 @@ var (
 // Handler answers requests. It is safe for concurrent use.
 type Handler interface {
 	// Answer answers one request. ctx ends when the client cancels the request or the
-	// connection breaks. The request and its memory are valid during the call; so is the
-	// answer during the call of send, which must happen at most once.
-	Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer))
+	// connection breaks. The memory of the request is valid during the call.
+	Answer(ctx context.Context, req *frame.Request, s Sender)
 	// Refuse returns the answer to a request that the connection refused because of err,
 	// which is ErrTooLarge, ErrInFlight or inflight.ErrOver.
 	Refuse(err error) *frame.Answer
+}
+
+// Sender sends the answer to one request.
+type Sender interface {
+	// Send sends the answer. It must be called at most once, during Handler.Answer, and does not
+	// keep the answer.
+	Send(a *frame.Answer)
 }
 
 // Limits bound one connection.
@@ -77,14 +83,14 @@ type Conn struct {
 
 	mu       sync.Mutex
 	out      output
-	bodies   int                           // bytes of the requests in progress
-	pending  map[uint32]context.CancelFunc // requests in progress
+	bodies   int              // bytes of the requests in progress
+	pending  map[uint32]*task // requests in progress
 	draining bool
 	err      error // why the connection ends; nil: it is open
 
 	room  *sync.Cond    // of mu: bodies or out have shrunk, or err is set
 	wake  chan struct{} // capacity 1: out is not empty, or the connection ends
-	tasks chan task     // to idle handlers
+	tasks chan *task    // to idle handlers
 	idle  int           // handlers that wait for a task
 	wg    sync.WaitGroup
 }
@@ -93,9 +99,9 @@ type Conn struct {
 func New(conn net.Conn, in io.Reader, node string, limits Limits, budget *inflight.Budget, h Handler) *Conn {
 	c := &Conn{
 		conn: conn, in: bufio.NewReaderSize(in, readBuffer), node: node, limits: limits, budget: budget, h: h,
-		pending: make(map[uint32]context.CancelFunc),
+		pending: make(map[uint32]*task),
 		wake:    make(chan struct{}, 1),
-		tasks:   make(chan task),
+		tasks:   make(chan *task),
 	}
 	c.room = sync.NewCond(&c.mu)
 	c.out.hold = budget.Hold()
@@ -149,8 +155,8 @@ func (c *Conn) end(err error) {
 	if c.err == nil {
 		c.err = err
 	}
-	for _, cancel := range c.pending {
-		cancel()
+	for _, t := range c.pending {
+		t.ctx.cancel()
 	}
 	c.room.Broadcast()
 	c.mu.Unlock()
@@ -208,8 +214,8 @@ func (c *Conn) control(head frame.Head) error {
 		c.push(frame.KindPong, head.ID, nil)
 	case frame.KindCancel:
 		c.mu.Lock()
-		if cancel := c.pending[head.ID]; cancel != nil {
-			cancel()
+		if t := c.pending[head.ID]; t != nil {
+			t.ctx.cancel()
 		}
 		c.mu.Unlock()
 	default:
@@ -222,7 +228,8 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 	if int64(head.Length) > c.limits.BodyBytes+envelopeBytes {
 		return c.discard(head, ErrTooLarge)
 	}
-	t := task{id: head.ID, hold: c.budget.Hold()}
+	t := &task{conn: c, id: head.ID, hold: c.budget.Hold()}
+	t.ctx.parent = ctx
 	if err := t.hold.Take(int(head.Length)); err != nil {
 		return c.discard(head, err)
 	}
@@ -231,7 +238,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 		t.free()
 		return fmt.Errorf("read the body of a request: %w", err)
 	}
-	if err := c.admit(ctx, &t); err != nil {
+	if err := c.admit(t); err != nil {
 		t.free()
 		if !errors.Is(err, ErrInFlight) {
 			return err
@@ -256,7 +263,7 @@ func (c *Conn) discard(head frame.Head, why error) error {
 }
 
 // admit registers a request. It waits while the connection has too many bytes under way.
-func (c *Conn) admit(ctx context.Context, t *task) error {
+func (c *Conn) admit(t *task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(*t.body)
@@ -271,8 +278,7 @@ func (c *Conn) admit(ctx context.Context, t *task) error {
 	case c.pending[t.id] != nil:
 		return fmt.Errorf("the id %d names two requests at the same time; use every id once", t.id)
 	}
-	t.ctx, t.cancel = context.WithCancel(ctx)
-	c.pending[t.id] = t.cancel
+	c.pending[t.id] = t
 	c.bodies += n
 	return nil
 }

@@ -95,13 +95,13 @@ type gate struct {
 
 func newGate() *gate { return &gate{entered: make(chan struct{}, 100), open: make(chan struct{})} }
 
-func (g *gate) Answer(ctx context.Context, req *frame.Request, send func(*frame.Answer)) {
+func (g *gate) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
 	g.entered <- struct{}{}
 	select {
 	case <-g.open:
 	case <-ctx.Done():
 	}
-	send(&frame.Answer{Status: 200, Body: bytes.Repeat([]byte("x"), 1000*len(req.Target))})
+	to.Send(&frame.Answer{Status: 200, Body: bytes.Repeat([]byte("x"), 1000*len(req.Target))})
 }
 
 func limits() stream.Limits {

@@ -16,8 +16,8 @@ import (
 // echo answers every request with its body.
 type echo struct{}
 
-func (echo) Answer(_ context.Context, req *frame.Request, send func(*frame.Answer)) {
-	send(&frame.Answer{Status: 200, Body: req.Body})
+func (echo) Answer(_ context.Context, req *frame.Request, to stream.Sender) {
+	to.Send(&frame.Answer{Status: 200, Body: req.Body})
 }
 
 func (echo) Refuse(err error) *frame.Answer {

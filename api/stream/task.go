@@ -1,21 +1,24 @@
 package stream
 
 import (
-	"context"
 	"sync"
 
 	"osqueue/client/api/v1/frame"
 	"osqueue/internal/inflight"
 )
 
-// task is one request in progress.
+// task is one request in progress, and the Sender of its answer.
 type task struct {
-	id     uint32
-	body   *[]byte
-	hold   inflight.Hold
-	ctx    context.Context
-	cancel context.CancelFunc
+	conn *Conn
+	id   uint32
+	body *[]byte
+	hold inflight.Hold
+	ctx  requestContext
+	req  frame.Request
 }
+
+// Send implements Sender.
+func (t *task) Send(a *frame.Answer) { t.conn.push(frame.KindAnswer, t.id, a) }
 
 // keptBytes is the largest body buffer that is used again.
 const keptBytes = 64 << 10
@@ -44,7 +47,7 @@ func (t *task) free() {
 const idleMax = 64
 
 // start gives t to an idle handler, or to a new one.
-func (c *Conn) start(t task) {
+func (c *Conn) start(t *task) {
 	select {
 	case c.tasks <- t:
 	default:
@@ -53,9 +56,9 @@ func (c *Conn) start(t task) {
 }
 
 // handle answers t and the requests that follow, until enough other handlers are idle.
-func (c *Conn) handle(t task) {
+func (c *Conn) handle(t *task) {
 	for {
-		c.answer(&t)
+		c.answer(t)
 		c.mu.Lock()
 		if c.idle >= idleMax || c.err != nil {
 			c.mu.Unlock()
@@ -76,13 +79,12 @@ func (c *Conn) handle(t task) {
 
 // answer answers one request.
 func (c *Conn) answer(t *task) {
-	var req frame.Request
-	if err := req.Parse(*t.body); err != nil {
+	if err := t.req.Parse(*t.body); err != nil {
 		c.end(err)
 	} else {
-		c.h.Answer(t.ctx, &req, func(a *frame.Answer) { c.push(frame.KindAnswer, t.id, a) })
+		c.h.Answer(&t.ctx, &t.req, t)
 	}
-	t.cancel()
+	t.ctx.cancel()
 	c.mu.Lock()
 	c.bodies -= len(*t.body)
 	delete(c.pending, t.id)

@@ -158,13 +158,18 @@ type committed struct {
 
 // Propose commits mutations in one entry. It returns one result for each.
 func (t *Term) Propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
+	return t.ProposeWithin(ctx, ms, 0)
+}
+
+// ProposeWithin is Propose with a limit on the wait; 0 is no limit.
+func (t *Term) ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit time.Duration) ([]fsm.Result, fsm.LSN, error) {
 	if err := t.refuses(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
 	if err := t.CheckLevel(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
-	c, err := t.proposals.Do(ctx, ms)
+	c, err := t.proposals.DoWithin(ctx, ms, limit)
 	if err != nil {
 		return nil, fsm.LSN{}, proposalError(err)
 	}

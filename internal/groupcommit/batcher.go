@@ -72,7 +72,12 @@ func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 // Do commits one item and returns its result. It waits until the item's batch is decided
 // or ctx ends. The package comment defines its errors; errors that come from ctx also
 // match ctx.Err().
-func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
+func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) { return b.DoWithin(ctx, item, 0) }
+
+// DoWithin is Do with a limit on the wait, after which the call ends as if ctx had ended with
+// context.DeadlineExceeded; 0 is no limit. It allocates nothing, which a context with a
+// deadline of its own does.
+func (b *Batcher[T, R]) DoWithin(ctx context.Context, item T, limit time.Duration) (R, error) {
 	var none R
 	if err := ctx.Err(); err != nil {
 		return none, withdrawn(err)
@@ -88,6 +93,8 @@ func (b *Batcher[T, R]) Do(ctx context.Context, item T) (R, error) {
 		return b.collect(w)
 	case <-ctx.Done():
 		return b.giveUp(w, ctx.Err())
+	case <-w.limited(limit):
+		return b.giveUp(w, context.DeadlineExceeded)
 	}
 }
 

@@ -1,6 +1,9 @@
 package groupcommit
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // waiter is one call of Do: its item, its place in the buffer, and later its
 // answer. Waiters are pooled, and their channel lives as long as they do.
@@ -22,6 +25,21 @@ type waiter[T, R any] struct {
 	result R
 	err    error
 	done   chan struct{} // capacity 1: the answering side never blocks
+
+	limit *time.Timer // of the wait; nil: no call has had a limit yet
+}
+
+// limited returns a channel that gets a value after limit, or nil if limit is 0.
+func (w *waiter[T, R]) limited(limit time.Duration) <-chan time.Time {
+	switch {
+	case limit <= 0:
+		return nil
+	case w.limit == nil:
+		w.limit = time.NewTimer(limit)
+	default:
+		w.limit.Reset(limit)
+	}
+	return w.limit.C
 }
 
 // settle delivers the answer, unless the caller has stopped waiting. It reports whether
@@ -41,6 +59,9 @@ func (w *waiter[T, R]) reset() {
 		noItem   T
 		noResult R
 	)
+	if w.limit != nil {
+		w.limit.Stop()
+	}
 	w.item, w.size, w.urgent = noItem, 0, false
 	w.result, w.err = noResult, nil
 	w.settled.Store(false)

@@ -118,7 +118,7 @@ func (s *Scanner) Raw() ([]byte, bool) {
 	s.space()
 	start := s.at
 	ok := s.value(maxDepth)
-	return s.in[start:s.at], ok
+	return s.in[start:s.at:s.at], ok
 }
 
 func (s *Scanner) value(depth int) bool {

@@ -27,8 +27,8 @@
 // The driver sends the four requests that it needs of the JSON API itself; the
 // credentials come from Google's library. Rejected: Google's client of Cloud
 // Storage. It brings gRPC and a metrics pipeline, 9 MB of the program, which
-// nothing here uses, and it repeats a conditional write after a 5xx unless it
-// is told not to in three places: it would then meet its own first attempt as a 412.
+// nothing here uses. By default it repeats a conditional write after a 5xx, and then
+// meets its own first attempt as a 412.
 //
 // A write is one request, bounded by a deadline, that is never repeated. It
 // announces the CRC-32C of the whole object, so that a part of it cannot be taken

@@ -54,8 +54,23 @@ func (f field) toBool(to *bool) {
 
 func (f field) toText(to *string) {
 	if f.kind == protowire.BytesType {
-		*to = string(f.bytes)
+		*to = textOf(f.bytes)
 	}
+}
+
+// textOf returns b as text. The texts of the busiest requests need no memory of their own.
+func textOf(b []byte) string {
+	switch string(b) {
+	case "/v1/jobs":
+		return "/v1/jobs"
+	case "/v1/jobs/batch":
+		return "/v1/jobs/batch"
+	case "/v1/jobs/claim":
+		return "/v1/jobs/claim"
+	case "handling=strict":
+		return "handling=strict"
+	}
+	return string(b)
 }
 
 func (f field) toBytes(to *[]byte) {
