@@ -148,7 +148,9 @@ func scanTexts(s *jsonscan.Scanner, into *[]string) bool {
 }
 
 // shared returns a text of the body without a copy: nobody changes the body any more.
-func shared(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
+func shared(text []byte) string {
+	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // text does not change
+}
 
 func scanRaw(s *jsonscan.Scanner, into *json.RawMessage) (ok bool) {
 	*into, ok = s.Raw()

@@ -29,8 +29,12 @@ func decodeBatch(data []byte, b *fsmpb.Batch) error {
 	if enqueues == 0 {
 		return b.UnmarshalVTUnsafe(data)
 	}
-	s := slabs{mutations: make([]fsmpb.Mutation, mutations), enqueues: make([]enqueued, enqueues),
-		jobs: make([]fsmpb.NewJob, jobs), lists: make([]*fsmpb.NewJob, jobs)}
+	s := slabs{
+		mutations: make([]fsmpb.Mutation, mutations),
+		enqueues:  make([]enqueued, enqueues),
+		jobs:      make([]fsmpb.NewJob, jobs),
+		lists:     make([]*fsmpb.NewJob, jobs),
+	}
 	b.Mutations = make([]*fsmpb.Mutation, 0, mutations)
 	var rest [64]byte // the fields of the entry itself
 	head := rest[:0]

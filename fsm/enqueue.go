@@ -471,6 +471,7 @@ func together(id string, payload []byte) (string, []byte) {
 	both := make([]byte, len(id)+len(payload))
 	copy(both, id)
 	copy(both[len(id):], payload)
+	//nolint:gosec // both does not change
 	return unsafe.String(unsafe.SliceData(both), len(id)), both[len(id):len(both):len(both)]
 }
 

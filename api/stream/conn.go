@@ -228,8 +228,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 	if int64(head.Length) > c.limits.BodyBytes+envelopeBytes {
 		return c.discard(head, ErrTooLarge)
 	}
-	t := &task{conn: c, id: head.ID, hold: c.budget.Hold()}
-	t.ctx.parent = ctx
+	t := &task{conn: c, id: head.ID, hold: c.budget.Hold(), ctx: requestContext{parent: ctx}}
 	if err := t.hold.Take(int(head.Length)); err != nil {
 		return c.discard(head, err)
 	}
