@@ -8,6 +8,9 @@ var (
 	ErrTimeZone = crontab.ErrZone
 )
 
+// CheckNewZone returns an error that wraps ErrTimeZone for a zone that no new schedule may have.
+func CheckNewZone(timeZone string) error { return crontab.CheckNew(timeZone) }
+
 // NextTime returns the first time of a schedule after a time, both in ms, or 0 if there
 // is none. Package crontab describes specs. The error says what is wrong with the spec or
 // the time zone.

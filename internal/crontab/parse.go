@@ -169,6 +169,22 @@ func zone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
+// leapZones are the directories and the file of the IANA database whose zones other machines
+// may lack. The zones of "right" count leap seconds: their times are 27 s away from all others.
+var leapZones = []string{"right/", "posix/", "posixrules"}
+
+// CheckNew returns an error that wraps ErrZone for a zone that a new schedule must not have.
+// Schedules that have it already keep it.
+func CheckNew(timeZone string) error {
+	for _, prefix := range leapZones {
+		if strings.HasPrefix(timeZone, prefix) {
+			return fmt.Errorf("%w: %q: not every machine has it, or it counts leap seconds; write the name without %s, for example Europe/Berlin",
+				ErrZone, timeZone, prefix)
+		}
+	}
+	return nil
+}
+
 func zoneLetters(name string) bool {
 	for _, r := range name {
 		switch {

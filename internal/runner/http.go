@@ -49,6 +49,9 @@ type HTTPConfig struct {
 	// Allow lists networks that may be called although they are not public. Loopback is
 	// always allowed.
 	Allow []netip.Prefix
+	// Header is added to each request. The headers that the handler sets itself replace those
+	// of the same name.
+	Header http.Header
 }
 
 // HTTP returns a handler that posts each job's payload to a service, with headers for
@@ -171,6 +174,12 @@ func (s *service) request(ctx context.Context, job worker.Job) (*http.Request, e
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(job.Payload))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if s.cfg.Header != nil {
+		req.Header = s.cfg.Header.Clone()
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
 	}
 	if len(job.Payload) > 0 {
 		req.Header.Set("Content-Type", "application/json")

@@ -75,7 +75,7 @@ func parse(raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("the bucket URL is empty: write %s", Forms)
 	}
 	if !strings.Contains(raw, ":") {
-		return nil, fmt.Errorf("bucket URL %q has no scheme: %s", raw, withoutScheme(raw))
+		return nil, fmt.Errorf("bucket URL %q has no scheme: %s", withoutQuery(raw), withoutScheme(raw))
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -86,9 +86,15 @@ func parse(raw string) (*url.URL, error) {
 		return u, nil
 	}
 	if meant, ok := aliases[u.Scheme]; ok {
-		return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; did you mean %s://…? Write %s", u.Redacted(), u.Scheme, meant, Forms)
+		return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; did you mean %s://…? Write %s", storage.RedactURL(u), u.Scheme, meant, Forms)
 	}
-	return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; write %s", u.Redacted(), u.Scheme, Forms)
+	return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; write %s", storage.RedactURL(u), u.Scheme, Forms)
+}
+
+// withoutQuery cuts off what may have a secret in it.
+func withoutQuery(raw string) string {
+	path, _, _ := strings.Cut(raw, "?")
+	return path
 }
 
 // withoutScheme returns the URL to write instead of a path or a bare name.
@@ -96,7 +102,7 @@ func withoutScheme(raw string) string {
 	if !slices.ContainsFunc([]string{"/", ".", "~"}, func(p string) bool { return strings.HasPrefix(raw, p) }) {
 		return "write " + Forms
 	}
-	path, err := filepath.Abs(raw)
+	path, err := filepath.Abs(withoutQuery(raw))
 	if err != nil || strings.HasPrefix(raw, "~") {
 		path = "/absolute/path"
 	}

@@ -44,10 +44,10 @@ var _ storage.Bucket = (*Bucket)(nil)
 // Open opens the bucket that file:///DIR stands for. See OpenDir.
 func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if u.Host != "" && u.Host != "localhost" || u.Opaque != "" || u.Path == "" {
-		return nil, fmt.Errorf("bucket URL %q: a directory is named by its absolute path after three slashes: write file:///DIR", u.Redacted())
+		return nil, fmt.Errorf("bucket URL %q: a directory is named by its absolute path after three slashes: write file:///DIR", storage.RedactURL(u))
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("bucket URL %q: a directory bucket has no parameters (a ? or # in the path is written %%3F or %%23)", u.Redacted())
+		return nil, fmt.Errorf("bucket URL %q: a directory bucket has no parameters (a ? or # in the path is written %%3F or %%23)", storage.RedactURL(u))
 	}
 	return OpenDir(ctx, filepath.FromSlash(u.Path))
 }

@@ -58,7 +58,7 @@ func Named(name string) *Bucket {
 // Open returns the bucket that mem://NAME stands for.
 func Open(_ context.Context, u *url.URL) (*Bucket, error) {
 	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("bucket URL %q: a memory bucket has a name and nothing else: write mem://NAME", u.Redacted())
+		return nil, fmt.Errorf("bucket URL %q: a memory bucket has a name and nothing else: write mem://NAME", storage.RedactURL(u))
 	}
 	return Named(u.Host), nil
 }

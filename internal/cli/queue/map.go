@@ -41,7 +41,8 @@ func newMapCommand(g *view.Globals) *cobra.Command {
 		Long: `Runs a command for each line of FILE that is not blank, as a job; FILE may be -
 for stdin. {} in an argument stands for the line; without any the line is the last
 argument. Arguments are passed as they are: for pipes and variables write sh -c
-'… "$1" …' sh {}.
+'… "$1" …' sh {}. A line that begins with - is an option for most programs: write --
+or ./ before {} if you do not trust the lines, as in rm -- {}.
 
 What the commands write comes as they end, each in one piece, or in the order of
 the lines with --keep-order. With --json each is a line: line, input, id, status,

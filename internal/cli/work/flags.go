@@ -23,6 +23,7 @@ type workerFlags struct {
 	exec, http, python, commands []string // TYPE=… or TYPE
 	onExit                       []string
 	httpAllow                    []string
+	httpHeaders                  []string // TYPE=FILE
 	httpTimeout                  time.Duration
 	configFile                   string
 
@@ -47,6 +48,7 @@ type workerFlags struct {
 func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
 	flags.StringArrayVar(&f.http, "http", nil, "TYPE=URL of a service; may be given several times")
+	flags.StringArrayVar(&f.httpHeaders, "http-header-file", nil, "TYPE=FILE with lines NAME: VALUE, headers for the service of --http, such as Authorization: every user of the machine can read the command line; may be given several times")
 	flags.StringArrayVar(&f.python, "python", nil, "TYPE of jobs that are Python functions; may be given several times")
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs that say themselves what to run; may be given several times")
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: what follows on an exit status of --exec; * is all others")
@@ -128,6 +130,9 @@ func (f *workerFlags) gather() error {
 			f.jobs = append(f.jobs, job)
 		}
 	}
+	if err := f.gatherHeaders(); err != nil {
+		return err
+	}
 	for i := range f.jobs {
 		f.jobs[i].inherit(f)
 	}
@@ -138,6 +143,19 @@ func (f *workerFlags) gather() error {
 		return err
 	}
 	return f.check()
+}
+
+// gatherHeaders assigns the files of --http-header-file to their jobs.
+func (f *workerFlags) gatherHeaders() error {
+	for _, spec := range f.httpHeaders {
+		jobType, file, _ := strings.Cut(spec, "=")
+		i := slices.IndexFunc(f.jobs, func(j workerJob) bool { return j.Type == jobType && j.HTTP != "" })
+		if i < 0 || file == "" {
+			return fmt.Errorf("--http-header-file %q: write TYPE=FILE, with a TYPE that --http has too", spec)
+		}
+		f.jobs[i].HeaderFile = file
+	}
+	return nil
 }
 
 // gatherBounds assigns the bounds of --per-type to their jobs.

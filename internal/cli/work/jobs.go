@@ -30,6 +30,9 @@ type workerJob struct {
 	OnExit  []string   `yaml:"on-exit"` // of Exec
 	Allow   []string   `yaml:"allow"`   // of HTTP: networks
 	Timeout units.Span `yaml:"timeout"` // of HTTP
+	// HeaderFile has headers of HTTP.
+	HeaderFile string `yaml:"header-file"`
+
 	Sandbox string     `yaml:"sandbox"`
 	Limits  limitFlags `yaml:"limits"`
 }
@@ -40,7 +43,7 @@ func (j workerJob) String() string {
 	case j.Exec != "":
 		return "exec " + j.Type + "=" + j.Exec
 	case j.HTTP != "":
-		return "http " + j.Type + "=" + j.HTTP
+		return "http " + j.Type + "=" + redacted(j.HTTP)
 	case j.Python:
 		return "python " + j.Type
 	}
@@ -70,8 +73,8 @@ func (j workerJob) check() error {
 	if j.Concurrency < 0 || j.Concurrency > 0 && j.Type == "*" {
 		return fmt.Errorf("%s: concurrency must be at least 1, and * can have none of its own", j)
 	}
-	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0) {
-		return fmt.Errorf("%s: on-exit belongs to exec, allow and timeout to http", j)
+	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0 || j.HeaderFile != "") {
+		return fmt.Errorf("%s: on-exit belongs to exec; allow, timeout and header-file to http", j)
 	}
 	return nil
 }
@@ -83,7 +86,11 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 		if err != nil {
 			return nil, err
 		}
-		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow})
+		header, err := readHeaderFile(j.HeaderFile)
+		if err != nil {
+			return nil, err
+		}
+		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow, Header: header})
 	}
 	box, err := boxes.get(ctx, sandbox.Level(j.Sandbox), j.Limits.limits())
 	if err != nil {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -29,7 +30,7 @@ type Location struct {
 func ParseLocation(u *url.URL, allowed ...string) (Location, error) {
 	l := Location{Scheme: u.Scheme, Bucket: u.Host, Params: map[string]string{}}
 	fail := func(format string, args ...any) (Location, error) {
-		return Location{}, fmt.Errorf("bucket URL %q: %s", u.Redacted(), fmt.Sprintf(format, args...))
+		return Location{}, fmt.Errorf("bucket URL %q: %s", storage.RedactURL(u), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case u.User != nil:
@@ -59,7 +60,7 @@ func ParseLocation(u *url.URL, allowed ...string) (Location, error) {
 func (l *Location) parseParams(query string, allowed []string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return fmt.Errorf("its parameters cannot be read: %w", err)
+		return errors.New("its parameters cannot be read: write NAME=VALUE&NAME=VALUE, and % as %25")
 	}
 	for name, v := range values {
 		switch {
@@ -78,11 +79,14 @@ func (l *Location) parseParams(query string, allowed []string) error {
 
 func checkEndpoint(raw string) error {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("endpoint %q is not a web address: write endpoint=http://HOST:PORT or https://HOST", raw)
+	if err != nil { // its text may have a password
+		return errors.New("the endpoint is not a web address: write endpoint=http://HOST:PORT or https://HOST")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("endpoint %q is not a web address: write endpoint=http://HOST:PORT or https://HOST", storage.RedactURL(u))
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("endpoint %q has more than scheme, host and path", u.Redacted())
+		return fmt.Errorf("endpoint %q has more than scheme, host and path", storage.RedactURL(u))
 	}
 	return nil
 }
