@@ -1,0 +1,52 @@
+package share_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"osqueue/internal/share"
+)
+
+func TestOneClientCannotTakeAll(t *testing.T) {
+	l := share.New(4, 0)
+	for i, c := range []struct {
+		client string
+		want   error
+	}{{"a", nil}, {"a", nil}, {"a", share.ErrClient}, {"b", nil}, {"c", nil}, {"d", share.ErrTotal}, {"a", share.ErrTotal}} {
+		if err := l.Enter(c.client); !errors.Is(err, c.want) {
+			t.Errorf("step %d: %s gets %v, want %v", i, c.client, err, c.want)
+		}
+	}
+	l.Leave("a")
+	if err := l.Enter("d"); err != nil {
+		t.Error(err)
+	}
+	if err := l.Enter("d"); !errors.Is(err, share.ErrTotal) || l.Taken() != 4 {
+		t.Errorf("%v, %d are taken", err, l.Taken())
+	}
+}
+
+func TestSharesUnderConcurrency(t *testing.T) {
+	l := share.New(8, 3)
+	var wg sync.WaitGroup
+	for _, client := range []string{"a", "b", "c", "d"} {
+		for range 8 {
+			wg.Go(func() {
+				for range 1000 {
+					if l.Enter(client) != nil {
+						continue
+					}
+					if n := l.Taken(); n < 1 || n > 8 {
+						t.Errorf("%d places are taken", n)
+					}
+					l.Leave(client)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if l.Taken() != 0 {
+		t.Errorf("%d places are lost", l.Taken())
+	}
+}
