@@ -1,6 +1,7 @@
 package osqueue
 
 import (
+	"net"
 	"net/http"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"osqueue/internal/inflight"
+	"osqueue/internal/share"
 )
 
 // Config configures a Handler. Native and Calls are required; the zero values of all
@@ -26,6 +28,8 @@ type Config struct {
 	Origins Origins
 	// Logger receives the errors of connections at level debug.
 	Logger hclog.Logger
+	// Client names the client of a request, for its share of the WebSockets. Nil: its address.
+	Client func(*http.Request) string
 	// Metrics registers the metrics of WebSockets unless it is nil. It must not have those
 	// of another Handler.
 	Metrics prometheus.Registerer
@@ -36,6 +40,7 @@ type Config struct {
 // Limits bound the memory that clients can occupy and the time that they may take.
 type Limits struct {
 	Connections  int   // open WebSockets
+	Each         int   // of one client; 0: half of Connections
 	MessageBytes int64 // of one message, also of Connect and gRPC
 
 	// ConnectionCalls is the number of calls in flight on one connection. The next
@@ -98,15 +103,27 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
+	if c.Client == nil {
+		c.Client = addressOf
+	}
 	c.MaxBody = or(c.MaxBody, defaultMaxBody)
 	c.Limits = c.Limits.withDefaults()
 	return c
+}
+
+// addressOf returns the address of a client, without its port.
+func addressOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
 }
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
 		Connections:     or(l.Connections, d.Connections),
+		Each:            or(l.Each, share.Half(or(l.Connections, d.Connections))),
 		MessageBytes:    or(l.MessageBytes, d.MessageBytes),
 		ConnectionCalls: or(l.ConnectionCalls, d.ConnectionCalls),
 		Calls:           or(l.Calls, d.Calls),

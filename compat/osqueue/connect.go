@@ -38,7 +38,7 @@ func newRPC(n *native, messageBytes int64) map[string]http.Handler {
 			if method.Procedure != queuev1.QueueServiceSubmitJobProcedure {
 				limit = min(limit, shortBytes)
 			}
-			return []connect.HandlerOption{connect.WithReadMaxBytes(int(limit))}
+			return []connect.HandlerOption{connect.WithReadMaxBytes(int(limit)), withBoundedGzip(limit)}
 		}),
 		connect.WithCompressMinBytes(compressFrom),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(settled)),

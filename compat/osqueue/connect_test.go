@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -274,5 +276,26 @@ func TestConnectOverHTTP(t *testing.T) {
 	}
 	if got := request(t, "POST", at, rpc+"ListJobs", `{}`, "Accept-Encoding", "identity"); !strings.Contains(got.body, `"type":"packed"`) {
 		t.Errorf("the list is %s", got.body)
+	}
+}
+
+// TestBoundedGzip: a message that unpacks to more than its limit is not unpacked further.
+func TestBoundedGzip(t *testing.T) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := &boundedGzip{limit: 101}
+	for range 2 {
+		if err := b.Reset(bytes.NewReader(packed.Bytes())); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, b); n != 101 || !errors.Is(err, errUnpacked) {
+			t.Errorf("%d bytes, %v", n, err)
+		}
 	}
 }

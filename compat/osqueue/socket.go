@@ -25,6 +25,7 @@ type socket struct {
 	sockets *sockets
 	limits  *Limits
 	remote  string
+	client  string   // to whose share it belongs
 	tcp     net.Conn // below conn
 
 	own     slots          // of the calls of this socket

@@ -3,6 +3,7 @@ package osqueue
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/share"
 )
 
 // sockets is the set of open WebSockets. It is safe for concurrent use.
@@ -28,6 +30,7 @@ type sockets struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
+	shares *share.Limit
 	open   map[*socket]struct{}
 	closed bool
 	served sync.WaitGroup
@@ -36,8 +39,9 @@ type sockets struct {
 func newSockets(cfg *Config, n *native, c *capacity) *sockets {
 	s := &sockets{
 		cfg: cfg, native: n, capacity: c, metrics: newMetrics(cfg.Metrics),
-		calls: make(slots, cfg.Limits.Calls),
-		open:  make(map[*socket]struct{}),
+		calls:  make(slots, cfg.Limits.Calls),
+		shares: share.New(cfg.Limits.Connections, cfg.Limits.Each),
+		open:   make(map[*socket]struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
@@ -58,6 +62,7 @@ func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := newSocket(h.sockets, r.RemoteAddr)
+	s.client = h.cfg.Client(r)
 	if why := h.sockets.admit(s); why != nil {
 		sendFault(w, why)
 		return
@@ -109,10 +114,14 @@ func has(h http.Header, name, element string) bool {
 func (s *sockets) admit(one *socket) *fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		return &fault{v1.TagClosing, "this node is shutting down; use another one"}
-	case len(s.open) >= s.cfg.Limits.Connections:
+	}
+	switch err := s.shares.Enter(one.client); {
+	case errors.Is(err, share.ErrClient):
+		s.metrics.refused.Inc()
+		return &fault{v1.TagOverloaded, "this client has too many WebSockets open on this node; close some, or use another node"}
+	case err != nil:
 		s.metrics.refused.Inc()
 		return &fault{v1.TagOverloaded, "too many WebSockets are open on this node; use another one"}
 	}
@@ -125,6 +134,7 @@ func (s *sockets) admit(one *socket) *fault {
 func (s *sockets) leave(one *socket) {
 	s.mu.Lock()
 	delete(s.open, one)
+	s.shares.Leave(one.client)
 	s.metrics.open.Dec()
 	s.mu.Unlock()
 	s.served.Done()

@@ -611,7 +611,7 @@ func TestLargeWebSocketMessages(t *testing.T) {
 }
 
 func TestTooManyWebSockets(t *testing.T) {
-	h := serveAPI(t, Limits{Connections: 2}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	h := serveAPI(t, Limits{Connections: 2, Each: 2}, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
 	first, second := dial(t, h.address), dial(t, h.address)
 	defer second.close()
 	handshake := func() (status int) {
