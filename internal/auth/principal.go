@@ -16,15 +16,30 @@ var ErrDenied = errors.New("not allowed")
 
 // Principal is the identity behind a request. It is immutable.
 type Principal struct {
-	ID         string // of the token, for logs
+	Kind       Kind
+	ID         string // for logs: of the token, or the kind and the name
 	Role       fsm.Role
 	Rights     Right
 	Types      []string // globs; none: all
 	Groups     []string
 	Programs   bool
 	MaxPayload int64
+	RateMilli  int64  // requests per second to one node, in thousandths; 0: no limit
+	Burst      int64  // requests that may come at once; less than 1 counts as 1
+	ExpiresAt  int64  // ms, the first moment at which it is invalid; 0: never
 	Owner      uint64 // of its claims; never 0
 }
+
+// Kind is the way in which a principal has proved its identity.
+type Kind string
+
+// The kinds of principals.
+const (
+	KindToken       Kind = "token"
+	KindLocal       Kind = "local" // the admin socket
+	KindJWT         Kind = "oidc"
+	KindCertificate Kind = "cert"
+)
 
 // OfToken returns the principal of a token.
 func OfToken(t *fsm.Token) *Principal {
@@ -33,14 +48,15 @@ func OfToken(t *fsm.Token) *Principal {
 		family = t.ID
 	}
 	return &Principal{
-		ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
+		Kind: KindToken, ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
+		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresAt,
 	}
 }
 
 // LocalAdmin is the principal of the admin socket of a node.
 func LocalAdmin() *Principal {
-	return &Principal{ID: "local-admin", Role: fsm.RoleAdmin, Rights: RightsOf(fsm.RoleAdmin), Programs: true, Owner: ownerOf("local-admin")}
+	return &Principal{Kind: KindLocal, ID: "local-admin", Role: fsm.RoleAdmin, Rights: RightsOf(fsm.RoleAdmin), Programs: true, Owner: ownerOf("local-admin")}
 }
 
 // ownerOf returns the number by which the state knows an identity.
@@ -71,7 +87,15 @@ func (p *Principal) checkGroup(name string) error {
 }
 
 func (p *Principal) deny(format string, args ...any) error {
-	return fmt.Errorf("%w: %s is not in the scope of token %s", ErrDenied, fmt.Sprintf(format, args...), p.ID)
+	return fmt.Errorf("%w: %s is not in the scope of %s", ErrDenied, fmt.Sprintf(format, args...), p)
+}
+
+// String names the principal for messages.
+func (p *Principal) String() string {
+	if p.Kind == KindToken {
+		return "token " + p.ID
+	}
+	return p.ID
 }
 
 func within(globs []string, name string) bool {
@@ -149,10 +173,10 @@ func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
 		return err
 	}
 	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
-		return fmt.Errorf("%w: the payload has %d bytes; token %s may send %d", ErrDenied, len(j.GetPayload()), p.ID, p.MaxPayload)
+		return fmt.Errorf("%w: the payload has %d bytes; %s may send %d", ErrDenied, len(j.GetPayload()), p, p.MaxPayload)
 	}
 	if !p.Programs && len(r.Programs) > 0 && within(r.Programs, j.GetType()) {
-		return fmt.Errorf("%w: jobs of type %q run programs; token %s was made without --programs", ErrDenied, j.GetType(), p.ID)
+		return fmt.Errorf("%w: jobs of type %q run programs, for which %s lacks the right (programs)", ErrDenied, j.GetType(), p)
 	}
 	return nil
 }

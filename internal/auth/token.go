@@ -73,6 +73,9 @@ func Parse(text string) (Secret, error) {
 	return s, nil
 }
 
+// IsToken reports whether a text has the form of a token; it may be damaged.
+func IsToken(text string) bool { return strings.HasPrefix(text, prefix+"_") }
+
 // noHash is compared with the secrets of tokens that do not exist.
 var noHash = New().Hash
 

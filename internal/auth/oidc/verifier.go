@@ -1,0 +1,270 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/auth"
+)
+
+// Algorithms are the signature algorithms that a Config may allow.
+var Algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+// DefaultAlgorithms are the algorithms of a Config without any.
+var DefaultAlgorithms = []string{"RS256", "ES256"}
+
+const (
+	// DefaultLeeway is the Leeway of a Config that names none.
+	DefaultLeeway = time.Minute
+	// LeewayMax is the largest Leeway.
+	LeewayMax = 5 * time.Minute
+
+	jwtMax      = 16 << 10 // bytes
+	subjectMax  = 256      // bytes
+	remembered  = 4096     // JWTs
+	rememberFor = time.Minute
+)
+
+// Config configures a Verifier. Issuer, Audience and Roles are required.
+type Config struct {
+	Issuer     string // its URL, as it stands in the claim iss
+	Audience   string // one of the values of the claim aud
+	Algorithms []string
+	Roles      *auth.Roles
+	Leeway     time.Duration // tolerance between the clocks of the issuer and of this machine
+	CacheFile  string        // for the keys; "": none
+	Transport  http.RoundTripper
+	Logger     hclog.Logger
+	Now        func() time.Time
+}
+
+func (c *Config) algorithms() []jose.SignatureAlgorithm {
+	list := make([]jose.SignatureAlgorithm, len(c.Algorithms))
+	for i, name := range c.Algorithms {
+		list[i] = jose.SignatureAlgorithm(name)
+	}
+	return list
+}
+
+// Verifier verifies JWTs. It is safe for concurrent use.
+type Verifier struct {
+	cfg    Config
+	keys   *keys
+	verify *oidc.IDTokenVerifier
+
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]verdict
+}
+
+// verdict is the result for one JWT.
+type verdict struct {
+	p     *auth.Principal
+	until time.Time
+}
+
+// New returns a Verifier, which fetches the keys of the issuer in the background. Close ends it.
+func New(cfg Config) (*Verifier, error) {
+	if err := checkURL(cfg.Issuer); err != nil {
+		return nil, fmt.Errorf("issuer %w", err)
+	}
+	if cfg.Audience == "" {
+		return nil, errors.New("the audience is missing: without it JWTs for other programs would count")
+	}
+	if !cfg.Roles.Uses(auth.KindJWT) {
+		return nil, fmt.Errorf("no rule of roles is about JWTs: write one with from: %s", auth.KindJWT)
+	}
+	if cfg.Leeway == 0 {
+		cfg.Leeway = DefaultLeeway
+	}
+	if cfg.Leeway < 0 || cfg.Leeway > LeewayMax {
+		return nil, fmt.Errorf("leeway %s: must lie between 0s and %s", cfg.Leeway, LeewayMax)
+	}
+	if len(cfg.Algorithms) == 0 {
+		cfg.Algorithms = DefaultAlgorithms
+	}
+	for _, name := range cfg.Algorithms {
+		if !slices.Contains(Algorithms, name) {
+			return nil, fmt.Errorf("algorithm %q: use some of %s", name, strings.Join(Algorithms, ", "))
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	if cfg.Transport == nil {
+		cfg.Transport = http.DefaultTransport
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	v := &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
+	v.keys = newKeys(&v.cfg)
+	v.verify = oidc.NewVerifier(cfg.Issuer, v.keys, &oidc.Config{
+		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // Principal checks the times
+	})
+	v.keys.refresh()
+	return v, nil
+}
+
+// Close ends the fetch that runs, if any.
+func (v *Verifier) Close() { v.keys.close() }
+
+// IsJWT reports whether a text has the form of a JWT.
+func IsJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
+
+// Principal verifies a JWT. Its errors wrap auth.ErrToken, and auth.ErrDenied if the JWT is valid
+// and no rule gives it a role.
+func (v *Verifier) Principal(ctx context.Context, jwt string) (*auth.Principal, error) {
+	if len(jwt) > jwtMax {
+		return nil, fmt.Errorf("%w: it has %d bytes; a JWT has at most %d here", auth.ErrToken, len(jwt), jwtMax)
+	}
+	v.keys.refreshIfOld()
+	sum, now := sha256.Sum256([]byte(jwt)), v.cfg.Now()
+	if p := v.recall(sum, now); p != nil {
+		return p, nil
+	}
+	token, err := v.verify.Verify(ctx, jwt)
+	if err != nil {
+		return nil, fmt.Errorf("%w: JWT: %s", auth.ErrToken, reason(err))
+	}
+	p, err := v.principal(token, now)
+	if err != nil {
+		return nil, err
+	}
+	v.remember(sum, verdict{p, now.Add(rememberFor)}, now)
+	return p, nil
+}
+
+// reason shortens an error of the library, which quotes parts of the JWT.
+func reason(err error) string {
+	text := strings.TrimPrefix(err.Error(), "oidc: ")
+	text = strings.TrimPrefix(text, "failed to verify signature: ")
+	switch {
+	case strings.HasPrefix(text, "malformed jwt"):
+		return "it is malformed, or its algorithm is not allowed"
+	case strings.HasPrefix(text, "failed to unmarshal claims"):
+		return "its claims are malformed"
+	}
+	return text[:min(len(text), 200)]
+}
+
+// principal checks the times of a JWT whose signature, issuer and audience are right, and
+// gives it a role.
+func (v *Verifier) principal(token *oidc.IDToken, now time.Time) (*auth.Principal, error) {
+	claims := make(map[string]any)
+	if err := token.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("%w: JWT: its claims are malformed", auth.ErrToken)
+	}
+	var times struct {
+		NotBefore *json.Number `json:"nbf"`
+	}
+	if err := token.Claims(&times); err != nil {
+		return nil, fmt.Errorf("%w: JWT: nbf is no number", auth.ErrToken)
+	}
+	leeway := v.cfg.Leeway
+	switch {
+	case token.Subject == "" || len(token.Subject) > subjectMax:
+		return nil, fmt.Errorf("%w: JWT: sub must have 1 to %d bytes", auth.ErrToken, subjectMax)
+	case token.Expiry.Unix() <= 0:
+		return nil, fmt.Errorf("%w: JWT: exp is missing", auth.ErrToken)
+	case !now.Before(token.Expiry.Add(leeway)):
+		return nil, fmt.Errorf("%w: JWT: it has expired at %s", auth.ErrToken, token.Expiry.UTC().Format(time.RFC3339))
+	case token.IssuedAt.After(now.Add(leeway)):
+		return nil, fmt.Errorf("%w: JWT: it was issued in the future; compare the clocks", auth.ErrToken)
+	}
+	if times.NotBefore != nil {
+		seconds, err := times.NotBefore.Float64()
+		if err != nil || float64(now.Add(leeway).Unix()) < seconds {
+			return nil, fmt.Errorf("%w: JWT: it is not valid yet (nbf)", auth.ErrToken)
+		}
+	}
+	p := v.cfg.Roles.Principal(auth.KindJWT, v.cfg.Issuer, token.Subject, func(name string) []string { return valuesOf(claims, name) })
+	if p == nil {
+		return nil, fmt.Errorf("%w: no rule of --roles-file gives a role to the JWT of %q", auth.ErrDenied, token.Subject)
+	}
+	p.ExpiresAt = token.Expiry.Add(leeway).UnixMilli()
+	return p, nil
+}
+
+// valuesOf returns the values of a claim as texts. Dots lead into objects, if no claim has the
+// whole name.
+func valuesOf(claims map[string]any, name string) []string {
+	value, found := claims[name]
+	for rest := name; !found; {
+		head, tail, more := strings.Cut(rest, ".")
+		inner, isObject := claims[head].(map[string]any)
+		if !more || !isObject {
+			return nil
+		}
+		claims, rest = inner, tail
+		value, found = claims[rest]
+	}
+	switch v := value.(type) {
+	case []any:
+		var all []string
+		for _, one := range v {
+			if text, ok := textOf(one); ok {
+				all = append(all, text)
+			}
+		}
+		return all
+	default:
+		if text, ok := textOf(v); ok {
+			return []string{text}
+		}
+		return nil
+	}
+}
+
+func textOf(value any) (string, bool) {
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), true
+	}
+	return "", false
+}
+
+// recall returns the remembered principal of a JWT, or nil.
+func (v *Verifier) recall(sum [sha256.Size]byte, now time.Time) *auth.Principal {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known, ok := v.seen[sum]
+	if !ok || !now.Before(known.until) || now.UnixMilli() >= known.p.ExpiresAt {
+		delete(v.seen, sum)
+		return nil
+	}
+	return known.p
+}
+
+// remember keeps a result. If there are too many it forgets those that have ended, or all.
+func (v *Verifier) remember(sum [sha256.Size]byte, known verdict, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.seen) >= remembered {
+		for other, old := range v.seen {
+			if !now.Before(old.until) {
+				delete(v.seen, other)
+			}
+		}
+		if len(v.seen) >= remembered {
+			clear(v.seen)
+		}
+	}
+	v.seen[sum] = known
+}
