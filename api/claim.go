@@ -160,9 +160,11 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 		return nil, err // also if there is no job to claim
 	}
 	until := time.Now().Add(w.wait)
-	if w.wait > 0 {
-		c.holdOff(w.wait)
+	leave, err := s.beginWait(c, w)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	// The machine answers a repeated claim, even if there is no job to claim now.
 	repeated := c.key != "" || s.b.Remembers(w.op.Worker, w.op.RequestId)
 	try := !w.nothing && (repeated || s.b.Ready(w.op.Types))
@@ -187,6 +189,16 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 			s.signOfLife(c, w)
 		}
 	}
+}
+
+// beginWait takes a place among the claims that wait, if this one may wait. The caller frees
+// it by leave.
+func (s *Server) beginWait(c *call, w *claimRequest) (leave func(), err error) {
+	if w.wait <= 0 {
+		return func() {}, nil
+	}
+	c.holdOff(w.wait)
+	return c.enter(s.shares.waits, tooManyStreams, "claims that wait")
 }
 
 // silence returns how long a registered worker can wait without a keepalive.

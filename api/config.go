@@ -28,6 +28,8 @@ type Config struct {
 	// MaxConnections bounds the open connections of a listener that Serve is given; 0:
 	// DefaultConnections.
 	MaxConnections int
+	// ConnectionsEach bounds the open connections from one address; 0: half of MaxConnections.
+	ConnectionsEach int
 	// Ack is the default ack level of writes: v1.AckQuorum (also "") or v1.AckObject.
 	Ack string
 	// Throttle returns the effects of the limits on requests to the bucket; nil means that
@@ -86,7 +88,9 @@ type Limits struct {
 	ListBytes  int // a page ends when it is larger
 	WorkerJobs int // jobs that are named of one worker
 
+	// Of each of these, one client gets at most half.
 	Streams int // of events at once
+	Waits   int // claims that wait for a job at once
 }
 
 // DefaultLimits returns the limits that apply if a Config has none.
@@ -110,6 +114,7 @@ func DefaultLimits() Limits {
 		ListBytes:    8 << 20,
 		WorkerJobs:   100,
 		Streams:      256,
+		Waits:        16_384,
 	}
 }
 
@@ -195,6 +200,7 @@ func (l Limits) withDefaults() Limits {
 		ListBytes:    or(l.ListBytes, d.ListBytes),
 		WorkerJobs:   or(l.WorkerJobs, d.WorkerJobs),
 		Streams:      or(l.Streams, d.Streams),
+		Waits:        or(l.Waits, d.Waits),
 	}
 }
 

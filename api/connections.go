@@ -3,30 +3,40 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/share"
 )
 
-// The connections of a server are bounded, because each takes some 30 KiB. A connection
-// over the bound is accepted nevertheless, so that its client learns why it is refused:
-// /healthz, /readyz and /metrics answer on it, any other request gets 503, which closes
-// the connection. A connection over both bounds is closed at once.
+// The connections of a server are bounded, in total and for one address, because each takes
+// some 30 KiB. A connection over a bound is accepted nevertheless, so that its client learns
+// why it is refused: /healthz, /readyz and /metrics answer on it, any other request gets 503,
+// which closes the connection. Further connections are closed at once.
 
 // DefaultConnections is the default of Config.MaxConnections.
 const DefaultConnections = 4096
 
-// spareConnections is the number of connections over the bound that are accepted.
+// spareConnections is the number of connections over the bounds that are accepted.
 const spareConnections = 64
 
 // boundedListener counts its open connections.
 type boundedListener struct {
 	net.Listener
-	max  int64
-	open atomic.Int64
+	conns *share.Limit
+	spare *share.Limit
+}
+
+func (s *Server) bounded(ln net.Listener) *boundedListener {
+	return &boundedListener{
+		Listener: ln,
+		conns:    share.New(s.cfg.MaxConnections, s.cfg.ConnectionsEach),
+		spare:    share.New(spareConnections, spareConnections),
+	}
 }
 
 // Accept implements net.Listener.
@@ -36,60 +46,115 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := l.open.Add(1)
-		if n <= l.max+spareConnections {
-			return &boundedConn{Conn: c, listener: l, spare: n > l.max}, nil
+		b := &boundedConn{Conn: c, of: l.conns, client: hostOf(c.RemoteAddr().String()), over: l.conns.Enter(hostOf(c.RemoteAddr().String()))}
+		if b.over != nil {
+			b.of = l.spare
+			if l.spare.Enter(b.client) != nil {
+				_ = c.Close() // the client sees that the connection broke, and tries again
+				continue
+			}
 		}
-		l.open.Add(-1)
-		_ = c.Close() // the client sees that the connection broke, and tries again
+		b.pace.start()
+		return b, nil
 	}
 }
 
 // boundedConn is a connection that counts until it is closed.
 type boundedConn struct {
 	net.Conn
-	listener *boundedListener
-	spare    bool
-	once     sync.Once
+	of     *share.Limit
+	client string
+	over   error // the bound that it exceeds; nil: none
+	once   sync.Once
+	pace   pacer
 }
 
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
-	c.once.Do(func() { c.listener.open.Add(-1) })
+	c.once.Do(func() { c.of.Leave(c.client) })
 	return c.Conn.Close()
 }
 
-// spareKey marks the requests of connections over the bound.
-type spareKey struct{}
+// Read implements net.Conn.
+func (c *boundedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.pace.read(n)
+	return n, err
+}
 
-func markSpare(ctx context.Context, c net.Conn) context.Context {
+// Write implements net.Conn.
+func (c *boundedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.pace.wrote(n)
+	return n, err
+}
+
+// hostOf returns the address without the port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// connKey is the key of the *boundedConn of a request.
+type connKey struct{}
+
+func withConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if b, ok := c.(*boundedConn); ok && b.spare {
-		return context.WithValue(ctx, spareKey{}, true)
+	if b, ok := c.(*boundedConn); ok {
+		return context.WithValue(ctx, connKey{}, b)
 	}
 	return ctx
 }
 
-// withinBound refuses the requests of connections over the bound, except those for the
+// withinBound refuses the requests of connections over the bounds, except those for the
 // health and the metrics of the node.
 func (s *Server) withinBound(next http.Handler) http.Handler {
-	refuse := s.handler(&route{path: "over the connections", at: anyNode, handle: func(c *call) error {
-		c.Header().Set("Connection", "close")
-		return fail(overConnections, "this node has %d connections, which is its limit; retry after a moment, or at another node",
-			s.cfg.MaxConnections)
-	}})
+	refuse := s.handler(&route{path: "over the connections", at: anyNode, handle: s.overConnections})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			// net/http hides whether the head had a Content-Length too, by which a proxy may
+			// have taken other bytes for the next request (RFC 9112, 6.1).
+			w.Header().Set("Connection", "close")
+		}
+		conn, _ := r.Context().Value(connKey{}).(*boundedConn)
+		if conn != nil {
+			conn.pace.request(r)
+		}
 		switch r.URL.Path {
 		case v1.PathHealthz, v1.PathReadyz, v1.PathMetrics:
-			next.ServeHTTP(w, r)
 		default:
-			if r.Context().Value(spareKey{}) != nil {
+			if conn != nil && conn.over != nil {
 				refuse.ServeHTTP(w, r)
 				return
 			}
-			next.ServeHTTP(w, r)
 		}
+		next.ServeHTTP(w, r)
 	})
+}
+
+func (s *Server) overConnections(c *call) error {
+	c.Header().Set("Connection", "close")
+	conn := c.context().Value(connKey{}).(*boundedConn)
+	if errors.Is(conn.over, share.ErrClient) {
+		return fail(overConnections, "this node has %d connections of the address %s, which is the limit of one address; close some, or use another node",
+			or(s.cfg.ConnectionsEach, share.Half(s.cfg.MaxConnections)), conn.client)
+	}
+	return fail(overConnections, "this node has %d connections, which is its limit; retry after a moment, or at another node", s.cfg.MaxConnections)
+}
+
+// countedBody counts the bytes of a body for the pace of its connection.
+type countedBody struct {
+	io.ReadCloser
+	pace *pacer
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	b.pace.earn(n)
+	return n, err
 }

@@ -120,6 +120,9 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 
 // firstTime returns the next time of the schedule in op.
 func (s *Server) firstTime(op *fsmpb.PutCron) (int64, error) {
+	if err := cluster.CheckNewZone(op.TimeZone); err != nil {
+		return 0, bad("timeZone", "is not possible: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
+	}
 	next, err := nextTime(op.Spec, op.TimeZone, s.b.Now())
 	if err == nil && next == 0 {
 		err = bad("spec", "never comes about: there is no such time within five years")

@@ -119,7 +119,7 @@ func tooDeep(body []byte, limit int) int {
 // mergePatch is the media type of PATCH bodies by RFC 7396.
 const mergePatch = "application/merge-patch+json"
 
-// checkMedia requires JSON. It accepts any charset.
+// checkMedia requires JSON in UTF-8.
 func (c *call) checkMedia() error {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return fail(mediaType, "the body is encoded as %q; send it plain", clip(coding))
@@ -131,14 +131,25 @@ func (c *call) checkMedia() error {
 	if given == "" {
 		return fail(mediaType, "the request has no content type; send Content-Type: application/json")
 	}
-	media, _, err := mime.ParseMediaType(given)
-	if media == mergePatch && c.r.Method == http.MethodPatch {
-		return nil
-	}
-	if err != nil || media != "application/json" {
+	media, params, err := mime.ParseMediaType(given)
+	patch := media == mergePatch && c.r.Method == http.MethodPatch
+	if err != nil || media != "application/json" && !patch {
 		return fail(mediaType, "the content type is %q; send Content-Type: application/json", clip(given))
 	}
+	if charset, named := params["charset"]; named && !isUTF8(charset) {
+		return fail(mediaType, "the charset is %q; send JSON in UTF-8", clip(charset))
+	}
 	return nil
+}
+
+// isUTF8 reports whether text in a charset is UTF-8.
+func isUTF8(charset string) bool {
+	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii"} {
+		if strings.EqualFold(charset, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // readBody reads the body into c.in up to its end: net/http detects a disconnected client only

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -46,7 +45,7 @@ const (
 )
 
 var (
-	tooManyStreams = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many streams", retry: 5 * time.Second}
+	tooManyStreams = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The node is busy", retry: 5 * time.Second}
 	historyGone    = kind{status: http.StatusGone, tag: v1.TagHistoryGone, title: "The events are not held any more"}
 )
 
@@ -65,10 +64,11 @@ func (s *Server) events(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !enter(&s.streams, int64(s.cfg.Limits.Streams)) {
-		return fail(tooManyStreams, "this node serves %d streams of events already; ask another one", s.cfg.Limits.Streams)
+	leave, err := c.enter(s.shares.events, tooManyStreams, "streams of events")
+	if err != nil {
+		return err
 	}
-	defer s.streams.Add(-1)
+	defer leave()
 	ctx, cancel := context.WithCancel(c.context())
 	defer cancel()
 	stop := context.AfterFunc(s.closing, cancel)
@@ -76,15 +76,6 @@ func (s *Server) events(c *call) error {
 	st := &eventStream{c: c, ctx: ctx, history: history, filter: filter, at: from, told: from}
 	st.run()
 	return nil
-}
-
-// enter takes one of the given number of slots, if one is free.
-func enter(taken *atomic.Int64, places int64) bool {
-	if taken.Add(1) > places {
-		taken.Add(-1)
-		return false
-	}
-	return true
 }
 
 // resumePoint returns the event after which the stream begins. A browser that reconnects sends

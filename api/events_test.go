@@ -18,6 +18,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/share"
 )
 
 // reader reads a stream of events as HTML describes it.
@@ -339,12 +340,13 @@ func TestEventsEndWithTheServer(t *testing.T) {
 }
 
 func TestEventStreamsAreBounded(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Limits.Streams = 2 })
+	s := newServed(t)
+	s.s.shares.events = share.New(2, 2)
 	first := s.follow("")
 	s.follow("")
 	refused(t, s.do("GET", "/v1/events", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 	first.end()
-	eventually(t, "the place is free", func() bool { return s.s.streams.Load() == 1 })
+	eventually(t, "the place is free", func() bool { return s.s.shares.events.Taken() == 1 })
 	s.follow("")
 	if got := s.do("HEAD", "/v1/jobs", "").status; got != http.StatusOK {
 		t.Fatal(got)
@@ -369,9 +371,9 @@ func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
 		_ = tcp.SetReadBuffer(1)
 	}
 	_, _ = fmt.Fprintf(conn, "GET /v1/events?lastEventId=0-0.0 HTTP/1.1\r\nHost: x\r\n\r\n")
-	eventually(t, "the stream is open", func() bool { return s.s.streams.Load() == 1 })
+	eventually(t, "the stream is open", func() bool { return s.s.shares.events.Taken() == 1 })
 	long := strings.Repeat("t", 250)
-	for i := 0; s.s.streams.Load() == 1; i++ {
+	for i := 0; s.s.shares.events.Taken() == 1; i++ {
 		if i == 2000 {
 			t.Fatal("the stream is open still")
 		}

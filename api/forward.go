@@ -89,8 +89,14 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	p.SetXForwarded()
 	p.Out.Header.Set(v1.HeaderForwarded, f.s.node)
-	if cred, ok := p.In.Context().Value(credentialKey{}).(*credential); ok && cred.text != "" {
-		p.Out.Header["Authorization"] = []string{"Bearer " + cred.text} // the leader checks it again
+	p.Out.Header.Del(v1.HeaderCertificate)
+	if cred, ok := p.In.Context().Value(credentialKey{}).(*credential); ok {
+		if cred.text != "" {
+			p.Out.Header["Authorization"] = []string{"Bearer " + cred.text} // the leader checks it again
+		}
+		if cred.cert != "" {
+			p.Out.Header[v1.HeaderCertificate] = []string{cred.cert}
+		}
 	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules
 	hideKey(p.Out.Header)

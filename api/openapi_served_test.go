@@ -18,6 +18,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/share"
 )
 
 // sample is a request as the document describes it.
@@ -276,7 +277,7 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 		return []answer{unknown.try(g), s.try(g)}
 	case "503":
 		g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
-		g.s.streams.Store(1 << 40)
+		g.s.shares.events = share.New(0, 0)
 		far := *s
 		far.target = strings.Replace(far.target, exampleLSN, "99-99", 1) + "?level=object"
 		return []answer{s.try(g), far.try(g)}

@@ -11,7 +11,7 @@ import (
 // uses them. Any other field is a mistake that readers of the document would ignore without a warning.
 var shapes = map[string][]string{
 	"document":  {"openapi", "info", "servers", "tags", "paths", "components"},
-	"operation": {"tags", "operationId", "summary", "description", "parameters", "requestBody", "responses"},
+	"operation": {"tags", "operationId", "x-osqueue-right", "summary", "description", "parameters", "requestBody", "responses"},
 	"parameter": {"name", "in", "required", "description", "schema", "examples"},
 	"header":    {"description", "schema"},
 	"body":      {"required", "content"},

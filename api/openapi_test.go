@@ -28,6 +28,7 @@ type document struct {
 type operation struct {
 	OperationID string `yaml:"operationId"`
 	Summary     string
+	Right       kinds `yaml:"x-osqueue-right"`
 	Parameters  []parameter
 }
 
@@ -134,6 +135,9 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 		if !described {
 			t.Errorf("%s %s is not described", rt.method, rt.path)
 			continue
+		}
+		if got := strings.Join(op.Right, ","); got != rt.right.String() {
+			t.Errorf("%s %s: x-osqueue-right is %q, and rights.go has %q", rt.method, rt.path, got, rt.right)
 		}
 		d.checkParameters(t, &rt, op)
 	}

@@ -76,7 +76,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 	case v1.PathJobs, v1.PathCount, v1.PathEvents:
 		return s.listable(c, p)
 	}
-	return fail(forbidden, "token %s is limited to some types or groups, and %s shows others as well", p.ID, c.route.path)
+	return fail(forbidden, "%s is limited to some types or groups, and %s shows others as well", p, c.route.path)
 }
 
 // listable checks the types that a list or a stream of events names.
@@ -90,10 +90,10 @@ func (s *Server) listable(c *call, p *auth.Principal) error {
 		types = append(types, strings.Split(text, ",")...)
 	}
 	if len(p.Types) > 0 && (len(types) == 0 || slices.Contains(types, "")) {
-		return fail(forbidden, "token %s is limited to some types: give %s", p.ID, v1.ParamType)
+		return fail(forbidden, "%s is limited to some types: give %s", p, v1.ParamType)
 	}
 	if len(p.Groups) > 0 {
-		return fail(forbidden, "token %s is limited to some groups, and %s shows others as well", p.ID, c.route.path)
+		return fail(forbidden, "%s is limited to some groups, and %s shows others as well", p, c.route.path)
 	}
 	for _, t := range types {
 		if err := p.CheckType(t); err != nil {

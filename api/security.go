@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
@@ -29,6 +30,12 @@ type SecurityConfig struct {
 	// Programs are patterns of the types whose workers run programs from the payload; only
 	// tokens with that right may enqueue them. Nil: DefaultPrograms.
 	Programs []string
+	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
+	// a JWT. Its errors wrap auth.ErrToken or auth.ErrDenied. Nil: there are none.
+	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
+	// Certificate returns the principal of the client certificate of a request, and the text by
+	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
+	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
 	// Audit, unless nil, receives writes and refusals. It must not block.
 	Audit func(AuditEntry)
 }
@@ -38,8 +45,8 @@ func DefaultPrograms() []string { return []string{"command", "python"} }
 
 var (
 	unauthorized = kind{status: http.StatusUnauthorized, tag: v1.TagUnauthorized, title: "A valid token is needed"}
-	forbidden    = kind{status: http.StatusForbidden, tag: v1.TagForbidden, title: "The token does not allow this"}
-	rateLimited  = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLimited, title: "The token makes too many requests", retry: time.Second}
+	forbidden    = kind{status: http.StatusForbidden, tag: v1.TagForbidden, title: "The identity of the caller does not allow this"}
+	rateLimited  = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLimited, title: "The caller makes too many requests", retry: time.Second}
 )
 
 var (
@@ -47,10 +54,11 @@ var (
 	errRevoked = fail(unauthorized, "the token was revoked, or has expired, while the request waited")
 )
 
-// credential is the token of a request, and its principal.
+// credential is the token or the certificate of a request, and its principal.
 type credential struct {
 	p    *auth.Principal // nil: none
 	text string          // of the token, for the leader
+	cert string          // the certificate, for the leader
 	err  error           // why a given token does not count
 }
 
@@ -59,15 +67,21 @@ type credentialKey struct{}
 // gate is the state of the checks of one server.
 type gate struct {
 	SecurityConfig
-	limiters sync.Map // *rate.Limiter by the id of the token
-	warned   *rate.Limiter
+	warned *rate.Limiter
+
+	mu       sync.Mutex
+	limiters map[string]*rate.Limiter // by the id of the principal
 }
+
+// limitersMax bounds the remembered rates. Beyond it all are forgotten: each principal may then send
+// its burst once more.
+const limitersMax = 16_384
 
 func newGate(cfg SecurityConfig) *gate {
 	if cfg.Programs == nil {
 		cfg.Programs = DefaultPrograms()
 	}
-	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10)}
+	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter)}
 }
 
 func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
@@ -105,14 +119,46 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 	}
 	headers := r.Header["Authorization"]
 	if len(headers) == 0 {
-		return &credential{}
+		return s.certificateOf(r)
 	}
 	text := auth.Bearer(headers[0])
-	p, err := auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+	p, err := s.principalOf(r.Context(), text)
 	if errors.Is(err, auth.ErrUnknown) {
 		p, err = s.awaitToken(r.Context(), text)
 	}
 	return &credential{p: p, text: text, err: err}
+}
+
+// certificateOf returns the credential of a request without a token.
+func (s *Server) certificateOf(r *http.Request) *credential {
+	if s.gate.Certificate == nil {
+		return &credential{}
+	}
+	p, cert, err := s.gate.Certificate(r)
+	return &credential{p: p, cert: cert, err: err}
+}
+
+// principalOf returns the principal of a bearer credential.
+func (s *Server) principalOf(ctx context.Context, text string) (*auth.Principal, error) {
+	if s.gate.Bearer != nil && !auth.IsToken(text) {
+		return s.gate.Bearer(ctx, text)
+	}
+	return auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+}
+
+// stillValid returns an error if a principal that was valid has ended.
+func (s *Server) stillValid(p *auth.Principal) error {
+	now := time.Now().UnixMilli()
+	if p.ExpiresAt != 0 && p.ExpiresAt <= now {
+		return errRevoked
+	}
+	if p.Kind != auth.KindToken {
+		return nil
+	}
+	if t := s.b.Token(p.ID); t == nil || t.ExpiresAt != 0 && t.ExpiresAt <= now {
+		return errRevoked
+	}
+	return nil
 }
 
 // The time for which a node that does not lead waits for a token that it does not know: the
@@ -137,11 +183,14 @@ func (s *Server) awaitToken(ctx context.Context, text string) (p *auth.Principal
 	}
 }
 
+// pathSockets is the path of the WebSockets of package compat/osqueue.
+const pathSockets = "/v1/ws"
+
 // mayWait reports whether a request may take longer than a moment: requests of other contracts,
 // streams, and those that ask to wait.
 func mayWait(r *http.Request) bool {
 	path := r.URL.Path
-	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim ||
+	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == frame.Path || path == pathSockets ||
 		strings.HasPrefix(path, v1.PathLSN) || strings.Contains(r.URL.RawQuery, v1.ParamWaitMs)
 }
 
@@ -151,7 +200,7 @@ const lookForToken = 250 * time.Millisecond
 // whileValid returns a context that ends, with the cause errRevoked, when the token does, if the
 // server enforces tokens and cred has a valid one.
 func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
-	if s.gate.Mode != SecurityOn || cred == nil || cred.text == "" || cred.p == nil {
+	if s.gate.Mode != SecurityOn || cred == nil || cred.p == nil || cred.p.Kind == auth.KindLocal {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -163,7 +212,7 @@ func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Cont
 		if ctx.Err() != nil {
 			return
 		}
-		if _, err := auth.Authorize(cred.text, time.Now().UnixMilli(), s.b.Token); err != nil {
+		if s.stillValid(cred.p) != nil {
 			cancel(errRevoked)
 			return
 		}
@@ -206,23 +255,27 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 		return nil
 	}
 	switch {
+	case errors.Is(cred.err, auth.ErrDenied):
+		return fail(forbidden, "%v", cred.err)
 	case cred.err != nil:
 		return fail(unauthorized, "%v", cred.err)
 	case cred.p == nil:
 		return errNoToken
 	case !cred.p.Has(c.route.right):
-		return fail(forbidden, "%s %s needs the right %s; token %s has the role %s", c.route.method, c.route.path, c.route.right, cred.p.ID, cred.p.Role)
-	case cred.text == "":
+		return fail(forbidden, "%s %s needs the right %s; %s has the role %s", c.route.method, c.route.path, c.route.right, cred.p, cred.p.Role)
+	case cred.p.Kind == auth.KindLocal:
 		return s.localOnly(c)
 	}
 	// A stream keeps the credential that it was opened with.
-	if t := s.b.Token(cred.p.ID); t == nil || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixMilli() {
-		return errRevoked
+	if err := s.stillValid(cred.p); err != nil {
+		return err
 	}
-	if !s.withinRate(cred.p.ID) {
-		return fail(rateLimited, "token %s has used up its rate; slow down", cred.p.ID)
+	if !s.gate.withinRate(cred.p) {
+		return fail(rateLimited, "%s has used up its rate; slow down", cred.p)
 	}
-	s.touch(c, cred.p.ID)
+	if cred.p.Kind == auth.KindToken {
+		s.touch(c, cred.p.ID)
+	}
 	return nil
 }
 
@@ -235,18 +288,22 @@ func (s *Server) localOnly(c *call) error {
 	return fail(notLeader, "this node does not lead: use the admin socket of the leader, %s", leader)
 }
 
-// withinRate takes a permit of the token's rate.
-func (s *Server) withinRate(id string) bool {
-	t := s.b.Token(id)
-	if t == nil || t.RateMilli == 0 {
+// withinRate takes a permit of the principal's rate.
+func (g *gate) withinRate(p *auth.Principal) bool {
+	if p.RateMilli == 0 {
 		return true
 	}
-	limit := rate.Limit(float64(t.RateMilli) / 1000)
-	held, ok := s.gate.limiters.Load(id)
-	if !ok {
-		held, _ = s.gate.limiters.LoadOrStore(id, rate.NewLimiter(limit, int(min(max(t.Burst, 1), 1<<30))))
+	g.mu.Lock()
+	held := g.limiters[p.ID]
+	if held == nil {
+		if len(g.limiters) >= limitersMax {
+			clear(g.limiters)
+		}
+		held = rate.NewLimiter(rate.Limit(float64(p.RateMilli)/1000), int(min(max(p.Burst, 1), 1<<30)))
+		g.limiters[p.ID] = held
 	}
-	return held.(*rate.Limiter).Allow()
+	g.mu.Unlock()
+	return held.Allow()
 }
 
 // touchEvery is the least time between two recorded uses of a token.

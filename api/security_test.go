@@ -65,7 +65,14 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 			target := strings.NewReplacer("{id}", "none", "{type}", "none", "{name}", "none", "{lsn}", "0-0").Replace(path)
 			for _, role := range roles {
 				isOpen := slices.Contains(strings.Fields(open), op.OperationID)
+				declared := isOpen
+				for _, right := range op.Right {
+					declared = declared || strings.Contains(","+auth.RightsOf(role).String()+",", ","+right+",")
+				}
 				want := isOpen || role == fsm.RoleAdmin || slices.Contains(strings.Fields(mayCall[role]), op.OperationID)
+				if declared != want || len(op.Right) == 0 {
+					t.Errorf("%s as %q: the document declares %v, which gives %v; want %v", op.OperationID, role, op.Right, declared, want)
+				}
 				if target == v1.PathEvents && want {
 					continue // it would not end
 				}

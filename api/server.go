@@ -35,8 +35,8 @@ type Server struct {
 	forward *forwarder
 	http    *http.Server
 	fresh   freshConns
-	signs   sync.Map        // names of workers, while a keepalive is written
-	streams atomic.Int64    // of events that are open
+	signs   sync.Map // names of workers, while a keepalive is written
+	shares  shares
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc
 	served  atomic.Uint64 // names requests in the debug log
@@ -60,7 +60,7 @@ func New(cfg Config) *Server {
 		panic("api: there is no ack level " + strconv.Quote(cfg.Ack))
 	}
 	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security)}
-	s.metrics = newMetrics(cfg.Metrics)
+	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
 	s.buildRouter()
@@ -76,7 +76,7 @@ func New(cfg Config) *Server {
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    headerBytesMax,
 		ConnState:         s.fresh.track,
-		ConnContext:       markSpare,
+		ConnContext:       withConn,
 		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
 	return s
@@ -108,12 +108,11 @@ type withinKey struct{}
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
 // Shutdown begins, or an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	bounded := &boundedListener{Listener: ln, max: int64(s.cfg.MaxConnections)}
 	serve := s.http.Serve
 	if s.http.TLSConfig != nil {
 		serve = func(ln net.Listener) error { return s.http.ServeTLS(ln, "", "") }
 	}
-	err := serve(bounded)
+	err := serve(s.bounded(ln))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -41,8 +42,13 @@ func (s *Server) openStream(c *call) error {
 	if err := s.interrupted(c); err != nil {
 		return err
 	}
+	leave, err := c.enter(s.shares.streams, overConnections, "streams")
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if !s.frames.reserve() {
-		return fail(overConnections, "this node serves %d streams, which is its limit; use HTTP, or retry at another node", streamsMax)
+		return fail(closing, "this node is shutting down; ask another one")
 	}
 	defer s.frames.serving.Done()
 	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
@@ -64,10 +70,37 @@ func (s *Server) openStream(c *call) error {
 	if leader, self := s.b.Leader(); !self && leader != "" && h.passedOn == nil {
 		one.Move(leader)
 	}
+	stop := endWithToken(c.context(), one)
+	defer stop()
 	err = one.Serve(context.WithoutCancel(c.context()))
 	s.frames.remove(one)
 	s.log.Debug("a stream has ended", "client", h.remote, "reason", err)
 	return nil
+}
+
+// revokedGrace is the time in which a stream may still answer requests after the end of its token.
+const revokedGrace = 500 * time.Millisecond
+
+// endWithToken ends a stream soon after its token, if ctx ends for that reason. The client
+// learns why from the answers, or when it opens the next stream. The caller calls stop.
+func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
+	var cut *time.Timer
+	ended := make(chan struct{})
+	unused := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		if errors.Is(context.Cause(ctx), errRevoked) {
+			one.Drain()
+			cut = time.AfterFunc(revokedGrace, one.Close)
+		}
+	})
+	return func() {
+		if unused() {
+			return
+		}
+		if <-ended; cut != nil {
+			cut.Stop()
+		}
+	}
 }
 
 // asksForStream reports whether r is an upgrade to the stream protocol.
@@ -87,11 +120,11 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// reserve counts a stream that is about to open. The caller calls serving.Done at its end.
+// reserve counts a stream that is about to open, unless the server shuts down. The caller calls serving.Done at its end.
 func (o *openStreams) reserve() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closing || len(o.conns) >= streamsMax {
+	if o.closing {
 		return false
 	}
 	o.serving.Add(1)

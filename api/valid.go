@@ -78,13 +78,21 @@ func (l *Limits) checkNewNames(member string, values []string) error {
 }
 
 // checkID checks the id of a new job or batch, which people will read and type. It must fit
-// into a path, where the segments . and .. have another meaning. The empty id means none.
+// into a path, where the segments . and .. have another meaning, also for programs that use ids as
+// the names of files. The empty id means none.
 func (l *Limits) checkID(member, id string) error {
 	if len(id) > l.IDChars {
 		return bad(member, "is longer than %d characters", l.IDChars)
 	}
-	if id == "." || id == ".." {
-		return bad(member, "is %q, which a path cannot hold", id)
+	if strings.HasPrefix(id, "/") {
+		return bad(member, "begins with /: a program that uses it as the name of a file would leave its directory")
+	}
+	if strings.Contains(id, ".") {
+		for segment := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if segment == "." || segment == ".." {
+				return bad(member, "has the segment %q, which a path cannot hold", segment)
+			}
+		}
 	}
 	for _, r := range id {
 		if r <= ' ' || r >= 0x7f {

@@ -211,6 +211,9 @@ func (c *Conn) control(head frame.Head) error {
 			return fmt.Errorf("the client speaks version %d of the protocol; at least 1 is wanted", hello.Version)
 		}
 	case frame.KindPing:
+		if err := c.awaitRoom(); err != nil {
+			return err
+		}
 		c.push(frame.KindPong, head.ID, nil)
 	case frame.KindCancel:
 		c.mu.Lock()
@@ -257,8 +260,22 @@ func (c *Conn) discard(head frame.Head, why error) error {
 	if _, err := io.CopyN(io.Discard, c.in, int64(head.Length)); err != nil {
 		return fmt.Errorf("read the body of a request: %w", err)
 	}
+	if err := c.awaitRoom(); err != nil {
+		return err
+	}
 	c.push(frame.KindAnswer, head.ID, c.h.Refuse(why))
 	return nil
+}
+
+// awaitRoom waits while the client does not read its answers: frames that cost the client
+// little must not grow the output without a bound.
+func (c *Conn) awaitRoom() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && len(c.out.bytes) > c.limits.QueuedBytes {
+		c.room.Wait()
+	}
+	return c.err
 }
 
 // admit registers a request. It waits while the connection has too many bytes under way.

@@ -196,3 +196,38 @@ func TestConnEndsASlowReader(t *testing.T) {
 		}
 	}
 }
+
+// A client that sends pings and does not read makes the output no larger than its bound.
+func TestPingsOfAClientThatDoesNotRead(t *testing.T) {
+	const bound = 64 << 10
+	budget := inflight.New(1 << 30)
+	near, far := net.Pipe() // has no buffer of its own
+	limits := stream.DefaultLimits(1 << 20)
+	limits.QueuedBytes, limits.WriteTimeout = bound, time.Minute
+	conn := stream.New(far, far, "n", limits, budget, nil)
+	ended := make(chan error, 1)
+	go func() { ended <- conn.Serve(context.Background()) }()
+	hello, err := frame.Append(nil, frame.KindHello, 0, &frame.Hello{Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping, err := frame.Append(nil, frame.KindPing, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = near.SetWriteDeadline(time.Now().Add(3 * time.Second))
+	sent := 0
+	for data := append(hello, bytes.Repeat(ping, 1000)...); sent < 100*bound; data = data[len(data)-1000*len(ping):] {
+		n, err := near.Write(data)
+		if sent += n; err != nil {
+			break
+		}
+	}
+	if sent > 10*bound {
+		t.Errorf("the server has read %d bytes of pings", sent)
+	}
+	_ = near.Close()
+	if err := <-ended; err == nil {
+		t.Error("the connection ended without a reason")
+	}
+}

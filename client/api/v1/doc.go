@@ -103,6 +103,9 @@ const (
 	// HeaderForwarded is on requests that one node passed on to another: the
 	// name of the first. They are not passed on again.
 	HeaderForwarded = "Osqueue-Forwarded"
+	// HeaderCertificate is on requests that one node passed on to another: the client
+	// certificate that the first has verified. It counts on connections of nodes only.
+	HeaderCertificate = "Osqueue-Client-Certificate"
 	// HeaderIdempotencyKey makes a write take effect once: for 24 h the same
 	// request with the same key gets the same answer, another one with the key
 	// a problem. 1 to 256 visible characters.

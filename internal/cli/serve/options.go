@@ -14,6 +14,7 @@ import (
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
+	"osqueue/internal/machine"
 	"osqueue/internal/webguard"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
@@ -31,6 +32,8 @@ type serveOptions struct {
 	inflightBytes  units.Size
 	memoryTarget   units.Size
 	maxConnections int
+	maxPerAddress  int
+	quotas         quotaOptions
 	pprofAddr      string
 	dashboard      string
 	logLevel       string
@@ -71,8 +74,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	units.SpanVar(f, &o.workerTimeout, "worker-timeout", time.Minute, "silence after which a registered worker is dead")
 	units.SpanVar(f, &o.retainCompleted, "retain-completed", units.FromMs(c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise")
 	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed and cancelled jobs of a type are kept, unless the type says otherwise")
-	f.Int64Var(&c.Settings.MaxJobs, "max-jobs", c.Settings.MaxJobs, "how many jobs that have not ended there may be; 0 is no limit")
-	f.Var((*units.Size)(&c.Settings.MaxBytes), "max-bytes", "how much all payloads, results and logs may take, as in 256MiB; 0 is no limit")
+	o.quotas.bind(f)
 	f.Var((*units.Size)(&c.Settings.MaxPayload), "max-payload", "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit")
 	units.SpanVar(f, &o.requestWindow, "idempotency-window", units.FromMs(c.Settings.RequestMs), "how long idempotency keys are remembered")
 	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them")
@@ -107,6 +109,7 @@ func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 	o.memoryTarget = defaultMemoryTarget
 	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 128MiB; a heap with more in use may double before; 0 collects as often as possible")
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
+	f.IntVar(&o.maxPerAddress, "max-connections-per-address", 0, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.dashboard, "ui", uiOn, "dashboard for browsers at /ui: on, read-only (no actions) or off")
 }
@@ -209,6 +212,9 @@ func (o *serveOptions) checkHTTP() error {
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
 	}
+	if o.maxPerAddress < 0 || o.maxPerAddress > o.maxConnections {
+		return fmt.Errorf("--max-connections-per-address %d: must lie between 1 and --max-connections, or be 0 for half of that", o.maxPerAddress)
+	}
 	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
 	}
@@ -263,6 +269,7 @@ func (o *serveOptions) checkBucket() error {
 // completeSettings checks the times and counts of the state machine.
 func (o *serveOptions) completeSettings() error {
 	s := &o.node.Settings
+	s.MaxJobs, s.MaxBytes = o.quotas.of(machine.Memory())
 	for _, f := range []struct {
 		flag string
 		d    time.Duration
@@ -287,7 +294,6 @@ func (o *serveOptions) completeSettings() error {
 	}{
 		{"--retain-completed-count", s.RetainCompletedCount},
 		{"--idempotency-keys", s.RequestCount},
-		{"--max-jobs", s.MaxJobs},
 	} {
 		if f.n < 0 {
 			return fmt.Errorf("%s %d: must not be negative", f.flag, f.n)

@@ -18,6 +18,8 @@ import (
 
 	"osqueue/api"
 	"osqueue/internal/auth"
+	"osqueue/internal/auth/oidc"
+	"osqueue/internal/cli/units"
 )
 
 // securityOptions are the flags about who may use the API.
@@ -28,11 +30,22 @@ type securityOptions struct {
 
 	bootstrapFile string
 	bootstrap     *auth.Bootstrap // nil: none
+	rolesFile     string
+	issuer        string
+	audience      string
+	algorithms    []string
+	leeway        time.Duration
+	roles         *auth.Roles // of rolesFile; nil: none
 }
 
 func (o *securityOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.mode, "security", api.SecurityOff, "whether requests need an access token: off, log (warn about requests that would be refused) or on")
 	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
+	f.StringVar(&o.rolesFile, "roles-file", "", "file (YAML) with rules that give roles to client certificates and to JWTs")
+	f.StringVar(&o.issuer, "oidc-issuer", "", "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file")
+	f.StringVar(&o.audience, "oidc-audience", "", "audience (claim aud) that JWTs must have")
+	f.StringSliceVar(&o.algorithms, "oidc-algorithms", oidc.DefaultAlgorithms, "signature algorithms of JWTs that count")
+	units.SpanVar(f, &o.leeway, "oidc-leeway", oidc.DefaultLeeway, "largest difference between the clocks of the provider and of this machine, at most 5m")
 	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
 	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
 }
@@ -41,8 +54,8 @@ func (o *securityOptions) check() error {
 	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
 		return fmt.Errorf("--security %q: use off, log or on", o.mode)
 	}
-	if o.bootstrapFile == "" {
-		return nil
+	if err := o.checkIdentities(); err != nil || o.bootstrapFile == "" {
+		return err
 	}
 	b, err := auth.ReadBootstrap(o.bootstrapFile)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
+	"osqueue/internal/auth/oidc"
 	"osqueue/internal/inflight"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
@@ -24,9 +25,10 @@ type server struct {
 	node   *cluster.Node
 	api    *api.Server
 	listen net.Listener
-	pprof  net.Listener // nil: no profiles are served
-	scheme string       // of the URLs of the nodes
-	audit  *auditLog    // nil: none
+	pprof  net.Listener   // nil: no profiles are served
+	scheme string         // of the URLs of the nodes
+	audit  *auditLog      // nil: none
+	oidc   *oidc.Verifier // nil: JWTs do not count
 
 	dataDir string
 	first   *auth.Bootstrap // token for a cluster that has none; nil: none

@@ -10,6 +10,7 @@ import (
 	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
 )
@@ -60,25 +61,35 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
 	}
+	if s.oidc, err = o.security.openOIDC(s.log, o.node.DataDir); err != nil {
+		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(), s.node.Close(), s.close())
+	}
 	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs}
+	if s.oidc != nil {
+		security.Bearer = s.oidc.Principal
+	}
+	if o.security.roles.Uses(auth.KindCertificate) {
+		security.Certificate = o.security.certificateOf
+	}
 	if s.audit != nil {
 		security.Audit = s.audit.write
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
 	s.api = api.New(api.Config{
-		Security:       security,
-		Backend:        s.node,
-		Metrics:        metrics,
-		MaxBody:        o.bodyLimit,
-		Inflight:       s.inflight,
-		MaxConnections: o.maxConnections,
-		Ack:            o.pace.ack,
-		Logger:         s.log.Named("http"),
-		Internal:       s.internal(o),
-		TLS:            o.tls.clientTLS(),
-		DialNode:       o.tls.dial(),
-		Throttle:       s.throttleStats(o),
-		Wrap:           s.wrap(o, metrics),
+		Security:        security,
+		Backend:         s.node,
+		Metrics:         metrics,
+		MaxBody:         o.bodyLimit,
+		Inflight:        s.inflight,
+		MaxConnections:  o.maxConnections,
+		ConnectionsEach: o.maxPerAddress,
+		Ack:             o.pace.ack,
+		Logger:          s.log.Named("http"),
+		Internal:        s.internal(o),
+		TLS:             o.tls.clientTLS(),
+		DialNode:        o.tls.dial(),
+		Throttle:        s.throttleStats(o),
+		Wrap:            s.wrap(o, metrics),
 	})
 	return s, nil
 }
@@ -126,6 +137,9 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stop, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.original.Close()
+	if s.oidc != nil {
+		defer s.oidc.Close()
+	}
 	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close(), s.audit.close())
 }
 
