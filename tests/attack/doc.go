@@ -8,6 +8,9 @@
 //	raft_test.go      the raft port: forged requests, floods of bytes, slow requests
 //	join_test.go      forged requests to join the cluster
 //	browser_test.go   web pages: foreign origins, DNS rebinding
+//	http_test.go      malformed requests: every route of openapi.yaml in every class
+//	flood_test.go     floods of connections, frames, bytes and answers that are not read
+//	token_test.go     forged, expired and revoked tokens, scopes, stolen claims
 //
 // docs/security.md says which finding each test belongs to.
 package attack

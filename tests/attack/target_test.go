@@ -28,6 +28,7 @@ type target struct {
 	t      *testing.T
 	before map[*cluster.Node]int64 // resident memory, in bytes
 	terms  map[*cluster.Node]uint64
+	token  string // of the bystander; "": it needs none
 }
 
 // newTarget starts a cluster that is to be attacked.
@@ -58,7 +59,11 @@ func (g *target) bystand() {
 	for _, n := range g.Nodes {
 		began := time.Now()
 		body := `{"type":"bystander","payload":{}}`
-		a, err := request(n.HTTP, "POST "+v1.PathJobs+" HTTP/1.1\r\nHost: "+n.HTTP+"\r\nContent-Type: application/json\r\nContent-Length: "+
+		head := ""
+		if g.token != "" {
+			head = bearer(g.token)
+		}
+		a, err := request(n.HTTP, "POST "+v1.PathJobs+" HTTP/1.1\r\nHost: "+n.HTTP+"\r\n"+head+"Content-Type: application/json\r\nContent-Length: "+
 			strconv.Itoa(len(body))+"\r\nConnection: close\r\n\r\n"+body, answerMax)
 		if err != nil || a.StatusCode/100 != 2 {
 			g.t.Fatalf("%s does not serve others: %v %v after %v", n.Name, a, err, time.Since(began))

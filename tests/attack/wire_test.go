@@ -22,6 +22,11 @@ func request(address, text string, within time.Duration) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return exchange(c, text, within)
+}
+
+// exchange writes bytes to a connection, which it closes, and reads one HTTP answer.
+func exchange(c net.Conn, text string, within time.Duration) (*answer, error) {
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return nil, err

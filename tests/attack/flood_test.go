@@ -1,0 +1,224 @@
+package attack
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/tests/cluster"
+)
+
+// floodTime is how long a flood lasts.
+const floodTime = time.Second
+
+// h2 is an HTTP/2 connection of a client that keeps no rule.
+type h2 struct {
+	conn   net.Conn
+	framer *http2.Framer
+	out    bytes.Buffer
+	next   uint32
+}
+
+// dialH2 opens an HTTP/2 connection with the given settings. Its answers are read and dropped if
+// reads is true.
+func dialH2(t *testing.T, n *cluster.Node, reads bool, settings ...http2.Setting) *h2 {
+	t.Helper()
+	c := &h2{conn: dial(t, n.HTTP), next: 1}
+	c.framer = http2.NewFramer(&c.out, nil)
+	c.framer.AllowIllegalWrites = true
+	c.out.WriteString(http2.ClientPreface)
+	if err := c.framer.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	c.flush()
+	if reads {
+		go func() { _, _ = io.Copy(io.Discard, c.conn) }() // ends with the connection
+	}
+	return c
+}
+
+// flush writes what is there. It returns false if the node has closed the connection, or reads no more.
+func (c *h2) flush() bool {
+	_ = c.conn.SetWriteDeadline(time.Now().Add(floodTime))
+	_, err := c.conn.Write(c.out.Bytes())
+	c.out.Reset()
+	return err == nil
+}
+
+// headers begins a request.
+func (c *h2) headers(method, path, host string, end bool) {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, f := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", host}, {":path", path}, {"content-type", "application/json"}} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: end, EndHeaders: true})
+	c.next += 2
+}
+
+// flood repeats frames until floodTime is over or the node does not take them.
+func (c *h2) flood(frames func()) {
+	for until := time.Now().Add(floodTime); time.Now().Before(until); {
+		for c.out.Len() < 16<<10 {
+			frames()
+		}
+		if !c.flush() {
+			return
+		}
+	}
+}
+
+// openMany opens connections that each send the same bytes and then nothing.
+func openMany(t *testing.T, n *cluster.Node, count int, text string) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range count / 8 {
+				c, err := net.DialTimeout("tcp", n.HTTP, answerMax)
+				if err != nil {
+					return // the node has enough
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				_, _ = io.WriteString(c, text)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Floods of connections, frames and bytes cost bounded memory, and others are served meanwhile.
+func TestFloodsOfTheHTTPPort(t *testing.T) {
+	// The bystander shares the address with the attacker, so the address gets all connections.
+	g := newTarget(t, 1, "--max-connections", "4096", "--max-connections-per-address", "4096")
+	n := g.Nodes[0]
+	fill(t, n)
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: " + n.HTTP + "\r\n\r\n" }
+	post := func(length int, body string) string {
+		return fmt.Sprintf("POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n.HTTP, length, body)
+	}
+	upgrade := func(path, protocol string) string {
+		return "GET " + path + " HTTP/1.1\r\nHost: " + n.HTTP + "\r\nConnection: Upgrade\r\nUpgrade: " + protocol +
+			"\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	}
+	zero := http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}
+	for _, row := range []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"slow heads", func(t *testing.T) { openMany(t, n, 800, "GET /v1/stats HTTP/1.1\r\nHost: ") }},
+		{"silent connections", func(t *testing.T) { openMany(t, n, 800, "") }},
+		{"slow bodies", func(t *testing.T) { openMany(t, n, 800, post(900, "{")) }},
+		{"announced bodies", func(t *testing.T) { openMany(t, n, 800, post(1<<20, "{")) }},
+		{"announced bodies over the limit", func(t *testing.T) { openMany(t, n, 800, post(1<<40, "{")) }},
+		{"chunks without an end", func(t *testing.T) {
+			openMany(t, n, 64, "POST /v1/jobs HTTP/1.1\r\nHost: "+n.HTTP+"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+
+				strings.Repeat("1\r\n{\r\n", 20_000))
+		}},
+		{"answers that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/v1/jobs?status=all&limit=1000"), 50)) }},
+		{"streams of events", func(t *testing.T) { openMany(t, n, 400, get("/v1/events?lastEventId=0-0.0")) }},
+		{"WebSockets", func(t *testing.T) { openMany(t, n, 400, upgrade("/v1/ws", "websocket")) }},
+		{"WebSockets that send half a frame", func(t *testing.T) {
+			openMany(t, n, 200, upgrade("/v1/ws", "websocket")+"\x81\xff\x00\x00\x00\x00\x00\x7f")
+		}},
+		{"streams without a hello", func(t *testing.T) { openMany(t, n, 200, upgrade("/v1/stream", "osqueue/1")) }},
+		{"streams of garbage", func(t *testing.T) {
+			openMany(t, n, 200, upgrade("/v1/stream", "osqueue/1")+strings.Repeat("\xff", 4096))
+		}},
+		{"claims that wait", func(t *testing.T) {
+			body := `{"workerId":"w","types":["none"],"waitMs":60000}`
+			openMany(t, n, 400, fmt.Sprintf("POST /v1/jobs/claim HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n.HTTP, len(body), body))
+		}},
+		{"PING", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			c.flood(func() { _ = c.framer.WritePing(false, [8]byte{}) })
+		}},
+		{"PING without reading", func(t *testing.T) {
+			c := dialH2(t, n, false)
+			c.flood(func() { _ = c.framer.WritePing(false, [8]byte{}) })
+		}},
+		{"SETTINGS", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			c.flood(func() { _ = c.framer.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 4096}) })
+		}},
+		{"empty DATA", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			c.headers("POST", "/v1/jobs", n.HTTP, false)
+			c.flood(func() { _ = c.framer.WriteData(1, false, nil) })
+		}},
+		{"CONTINUATION", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}})
+			c.flood(func() { _ = c.framer.WriteContinuation(1, false, bytes.Repeat([]byte{0x82}, 100)) })
+		}},
+		{"rapid reset", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			c.flood(func() {
+				stream := c.next
+				c.headers("GET", v1.PathStats, n.HTTP, true)
+				_ = c.framer.WriteRSTStream(stream, http2.ErrCodeCancel)
+			})
+		}},
+		{"many streams", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			for range 2000 {
+				c.headers("POST", "/v1/jobs", n.HTTP, false)
+			}
+			c.flush()
+		}},
+		{"zero windows", func(t *testing.T) {
+			for range 16 {
+				c := dialH2(t, n, true, zero)
+				for range 32 {
+					c.headers("GET", "/v1/jobs?status=all&limit=1000", n.HTTP, true)
+				}
+				c.flush()
+			}
+		}},
+		{"windows that overflow", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			c.flood(func() { _ = c.framer.WriteWindowUpdate(0, 1<<31-1) })
+		}},
+		{"a bomb of headers", func(t *testing.T) {
+			c := dialH2(t, n, true)
+			var block bytes.Buffer
+			e := hpack.NewEncoder(&block)
+			_ = e.WriteField(hpack.HeaderField{Name: "x", Value: strings.Repeat("a", 3000)})
+			block.Write(bytes.Repeat([]byte{0xbe}, 12_000)) // the same field again, by its index
+			_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+			c.flush()
+		}},
+		{"a preface and garbage", func(t *testing.T) { openMany(t, n, 64, http2.ClientPreface+strings.Repeat("\xff", 64<<10)) }},
+		{"TLS on the plain port", func(t *testing.T) {
+			openMany(t, n, 64, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"+strings.Repeat("\x00", 600))
+		}},
+		{"the language of mail", func(t *testing.T) { openMany(t, n, 64, "EHLO evil.example\r\nMAIL FROM:<a@b>\r\n") }},
+		{"the language of Redis", func(t *testing.T) { openMany(t, n, 64, "*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$1\r\ny\r\n") }},
+	} {
+		g.attack(row.name, row.run)
+	}
+	g.settled()
+}
+
+// fill adds a few jobs with large payloads, so that lists are long.
+func fill(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	body := `{"type":"big","payload":"` + strings.Repeat("x", 500<<10) + `"}`
+	for range 20 {
+		a, err := request(n.HTTP, fmt.Sprintf("POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+			n.HTTP, len(body), body), patience)
+		if err != nil || a.StatusCode != http.StatusOK {
+			t.Fatalf("%v %v", a, err)
+		}
+	}
+}
