@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Index is what a listing reads: all jobs, or those of a type, a tag or a batch. At most one
-// field is set.
+// Index selects the jobs that a listing reads: all, or the jobs of a type, a tag or a batch.
+// At most one field is set.
 type Index struct{ Type, Tag, Batch string }
 
 // Merged is Jobs over several statuses, in one FIFO order. A repeated status counts once.
@@ -121,6 +121,11 @@ type head[T any] struct {
 // false.
 func merge[T any](tree *btree.BTreeG[T], from start, lanes []lane[T], job func(T) *Job, fn func(*Job) bool) {
 	heads := make([]head[T], 0, len(lanes))
+	defer func() {
+		for i := range heads {
+			heads[i].it.Release()
+		}
+	}()
 	read := func(h *head[T], ok bool) {
 		h.job = nil
 		if ok && h.lane.holds(h.it.Item()) {
@@ -129,36 +134,41 @@ func merge[T any](tree *btree.BTreeG[T], from start, lanes []lane[T], job func(T
 	}
 	for _, l := range lanes {
 		h := head[T]{it: tree.Iter(), lane: l}
-		ok := h.it.Seek(l.from)
-		switch {
-		case from.newest && ok:
-			ok = h.it.Prev()
-		case from.newest:
-			ok = h.it.Last()
-		}
-		read(&h, ok)
+		read(&h, seek(&h.it, l.from, from.newest))
 		heads = append(heads, h)
 	}
-	defer func() {
-		for i := range heads {
-			heads[i].it.Release()
-		}
-	}()
 	for {
-		var first *head[T]
-		for i := range heads {
-			h := &heads[i]
-			if h.job != nil && (first == nil || from.newest == (h.job.Seq > first.job.Seq)) {
-				first = h
-			}
-		}
-		if first == nil || !fn(first.job) {
+		first := firstOf(heads, from.newest)
+		switch {
+		case first == nil || !fn(first.job):
 			return
-		}
-		if from.newest {
+		case from.newest:
 			read(first, first.it.Prev())
-		} else {
+		default:
 			read(first, first.it.Next())
 		}
 	}
+}
+
+// seek moves an iterator to the first item that is not less than from or, newest first, to
+// the last one that is less.
+func seek[T any](it *btree.IterG[T], from T, newest bool) bool {
+	switch found := it.Seek(from); {
+	case !newest:
+		return found
+	case found:
+		return it.Prev()
+	}
+	return it.Last()
+}
+
+// firstOf returns the head whose job is next, or nil at the end of all lanes.
+func firstOf[T any](heads []head[T], newest bool) (first *head[T]) {
+	for i := range heads {
+		h := &heads[i]
+		if h.job != nil && (first == nil || newest == (h.job.Seq > first.job.Seq)) {
+			first = h
+		}
+	}
+	return first
 }

@@ -31,7 +31,11 @@ func bulk(q *request) error {
 	if !slices.Contains(actionsFor(f.Status), action) {
 		return badAction(action)
 	}
-	n, rest, err := q.changeAll(action, f.change())
+	change := q.changeAll
+	if f.byID() {
+		change = func(action string, _ *v1.Filter) (uint64, bool, error) { return q.changeListed(action, f) }
+	}
+	n, rest, err := change(action, f.change())
 	if err != nil {
 		return err
 	}
@@ -58,6 +62,34 @@ func (q *request) changeAll(action string, f *v1.Filter) (n uint64, rest bool, e
 		if in.Cursor = out.NextCursor; in.Cursor == "" {
 			return n, false, nil
 		}
+	}
+	return n, true, nil
+}
+
+// changeListed changes the jobs of a list by their ids, page by page. A changed job may leave
+// the list; the cursor is a position, so that no other job is skipped.
+func (q *request) changeListed(action string, f filter) (n uint64, rest bool, err error) {
+	values := f.list(time.Now())
+	for end := time.Now().Add(bulkTime); time.Now().Before(end); {
+		var page v1.JobList
+		if err := q.get(v1.PathJobs, values, &page); err != nil {
+			return n, true, err
+		}
+		var in v1.ChangeJobs
+		for i := range page.Jobs {
+			in.IDs = append(in.IDs, page.Jobs[i].ID)
+		}
+		if len(in.IDs) > 0 {
+			var out v1.Changed
+			if err := q.post(changePaths[action], in, &out); err != nil {
+				return n, true, err
+			}
+			n += out.Count
+		}
+		if page.NextCursor == "" {
+			return n, false, nil
+		}
+		values.Set(v1.ParamCursor, page.NextCursor)
 	}
 	return n, true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -21,26 +22,67 @@ var statuses = []string{
 // filter has the conditions of a list of jobs, as in the query of the page.
 type filter struct {
 	Status, Type, Tag, Group, Worker, Batch string
+	Search                                  string
+	Time                                    string // one of times
+}
+
+// paramTime is the field for filter.Time.
+const paramTime = "time"
+
+// times are the choices of filter.Time: the start of a range that ends now.
+var times = []timeChoice{
+	{"created-1h", "created in the last hour", v1.ParamCreatedFrom, time.Hour},
+	{"created-24h", "created in the last 24 h", v1.ParamCreatedFrom, 24 * time.Hour},
+	{"created-7d", "created in the last 7 days", v1.ParamCreatedFrom, 7 * 24 * time.Hour},
+	{"ended-1h", "ended in the last hour", v1.ParamFinishedFrom, time.Hour},
+	{"ended-24h", "ended in the last 24 h", v1.ParamFinishedFrom, 24 * time.Hour},
+	{"ended-7d", "ended in the last 7 days", v1.ParamFinishedFrom, 7 * 24 * time.Hour},
+}
+
+type timeChoice struct {
+	Name, Text string
+	param      string // of the API
+	length     time.Duration
 }
 
 func filterOf(values url.Values) filter {
 	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	return filter{
+	f := filter{
 		Status: v1.StatusOf(text("status")), Type: text("type"), Tag: text("tag"), Group: text("group"),
-		Worker: text("worker"), Batch: text("batch"),
+		Worker: text("worker"), Batch: text("batch"), Search: text(v1.ParamSearch), Time: text(paramTime),
 	}
+	if !slices.ContainsFunc(times, func(c timeChoice) bool { return c.Name == f.Time }) {
+		f.Time = ""
+	}
+	return f
 }
 
-// query returns the conditions as a query of the API and of the page.
+// query returns the conditions as the query of the page.
 func (f filter) query() url.Values {
 	values := url.Values{}
 	for name, value := range map[string]string{
 		v1.ParamStatus: f.Status, v1.ParamType: f.Type, v1.ParamTag: f.Tag, v1.ParamGroup: f.Group,
-		v1.ParamWorker: f.Worker, v1.ParamBatch: f.Batch,
+		v1.ParamWorker: f.Worker, v1.ParamBatch: f.Batch, v1.ParamSearch: f.Search, paramTime: f.Time,
 	} {
 		if value != "" {
 			values.Set(name, value)
 		}
+	}
+	return values
+}
+
+// list returns the conditions as a query of the API. All statuses are listed unless the
+// filter has one.
+func (f filter) list(now time.Time) url.Values {
+	values := f.query()
+	values.Del(paramTime)
+	for _, c := range times {
+		if c.Name == f.Time {
+			values.Set(c.param, strconv.FormatInt(now.Add(-c.length).UnixMilli(), 10))
+		}
+	}
+	if f.Status == "" {
+		values.Set(v1.ParamStatus, v1.StatusAll)
 	}
 	return values
 }
@@ -54,6 +96,10 @@ func (f filter) Query() template.URL { return link(f.query()) }
 // link returns the query of a link. The type keeps the template from escaping it again; the
 // encoding of values leaves no character with a meaning in HTML but &.
 func link(values url.Values) template.URL { return template.URL(values.Encode()) } //nolint:gosec // see above
+
+// byID reports whether a change cannot have the conditions of the filter, so that it names
+// the jobs.
+func (f filter) byID() bool { return f.Search+f.Time != "" }
 
 // change returns the conditions as those of a change.
 func (f filter) change() *v1.Filter {
@@ -78,6 +124,8 @@ type jobsData struct {
 	Filter   filter
 	Statuses []string
 	Jobs     []v1.Job
+	Times    []timeChoice
+	Oldest   bool         // the oldest job first; otherwise the newest
 	Next     template.URL // the query of the next page
 	First    bool
 	Actions  []string // that apply to the matching jobs
@@ -89,11 +137,16 @@ func jobs(q *request) error {
 	if id := strings.TrimSpace(given.Get("id")); id != "" {
 		return q.find(id)
 	}
-	d := jobsData{Filter: filterOf(given), Statuses: statuses, First: given.Get(v1.ParamCursor) == ""}
-	values := d.Filter.query()
-	if d.Filter.Status == "" {
-		values.Set(v1.ParamStatus, v1.StatusAll)
+	d := jobsData{
+		Filter: filterOf(given), Statuses: statuses, Times: times, First: given.Get(v1.ParamCursor) == "",
+		Oldest: given.Get(v1.ParamSort) == v1.SortOldest,
 	}
+	order := v1.SortNewest
+	if d.Oldest {
+		order = v1.SortOldest
+	}
+	values := d.Filter.list(time.Now())
+	values.Set(v1.ParamSort, order)
 	values.Set(v1.ParamLimit, strconv.Itoa(jobsShown))
 	if c := given.Get(v1.ParamCursor); c != "" {
 		values.Set(v1.ParamCursor, c)
@@ -105,6 +158,7 @@ func jobs(q *request) error {
 	d.Jobs, d.Actions = list.Jobs, actionsFor(d.Filter.Status)
 	if list.NextCursor != "" {
 		next := d.Filter.query()
+		next.Set(v1.ParamSort, order)
 		next.Set(v1.ParamCursor, list.NextCursor)
 		d.Next = link(next)
 	}
@@ -135,8 +189,8 @@ func actionsFor(status string) []string {
 	return nil
 }
 
-// countMax is the number of matching jobs up to which a confirmation counts exactly.
-const countMax = 1000
+// countTime bounds the time in which a confirmation counts the jobs.
+const countTime = time.Second
 
 type bulkData struct {
 	Filter filter
@@ -167,27 +221,26 @@ func confirmBulk(q *request) error {
 	return q.render("bulk", "Change jobs", "jobs", &d)
 }
 
-// count returns the number of jobs that match, exactly if status and type are the only
-// conditions, and otherwise up to countMax.
+// count returns the number of jobs that match. more reports that the time was over before the
+// last one.
 func (q *request) count(f filter) (n int, more bool, err error) {
 	if (f == filter{Status: f.Status, Type: f.Type}) && f.Type != "" {
 		var t v1.Queue
 		err = q.get(segment(v1.PathQueues, v1.QueueName(f.Type)), nil, &t)
 		return countOf(&t.TypeStats, f.Status), false, err
 	}
-	if f == (filter{Status: f.Status}) {
-		var s v1.Stats
-		err = q.get(v1.PathStats, nil, &s)
-		return countOf(&v1.TypeStats{
-			Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
-			Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked,
-		}, f.Status), false, err
+	values := f.list(time.Now())
+	for end := time.Now().Add(countTime); ; {
+		var part v1.JobCount
+		if err := q.get(v1.PathCount, values, &part); err != nil {
+			return 0, false, err
+		}
+		n += int(part.Count)
+		if part.NextCursor == "" || time.Now().After(end) {
+			return n, part.NextCursor != "", nil
+		}
+		values.Set(v1.ParamCursor, part.NextCursor)
 	}
-	values := f.query()
-	values.Set(v1.ParamLimit, strconv.Itoa(countMax))
-	var list v1.JobList
-	err = q.get(v1.PathJobs, values, &list)
-	return len(list.Jobs), list.NextCursor != "", err
 }
 
 func countOf(s *v1.TypeStats, status string) int {

@@ -11,7 +11,7 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-// leastInterval bounds the load of a screen that somebody leaves open.
+// leastInterval bounds the load of a screen that stays open.
 const leastInterval = 200 * time.Millisecond
 
 // Commands returns the commands of this package.

@@ -1,4 +1,5 @@
-// Package top is "osqueue top": one screen of a terminal that shows the queue as it is now.
+// Package top implements "osqueue top": one screen of a terminal with the present state of
+// the queue.
 //
 // A poll asks the cluster for its nodes, types, workers and the figures of the last half
 // hour. The next poll starts when the interval after the last one is over, so that a slow

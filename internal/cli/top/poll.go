@@ -15,7 +15,7 @@ const (
 	typesMost    = 1000 // types that one poll reads
 )
 
-// figures are what one poll found.
+// figures are the result of one poll.
 type figures struct {
 	at      time.Time
 	nodes   []client.NodeStatus
@@ -40,7 +40,7 @@ type poller struct {
 	timeout time.Duration
 }
 
-// poll returns the present figures. Those of last stand where the cluster did not answer.
+// poll returns the present figures. If the cluster does not answer, it keeps those of last.
 func (p *poller) poll(last figures) figures {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()

@@ -30,6 +30,7 @@ func (f format) String() string {
 	return f.g.format
 }
 
+// Set takes the name of a format.
 func (f format) Set(text string) error {
 	if !slices.Contains(formats, text) {
 		return fmt.Errorf("%q is not a format; write %s", text, strings.Join(formats, ", "))
@@ -38,6 +39,7 @@ func (f format) Set(text string) error {
 	return nil
 }
 
+// Type names the value in the help.
 func (format) Type() string { return "format" }
 
 // jsonFormat is the flag --json, a shorter name of --output json.
@@ -50,6 +52,7 @@ func (f jsonFormat) String() string {
 	return "false"
 }
 
+// Set takes true or false.
 func (f jsonFormat) Set(text string) error {
 	switch text {
 	case "true":
@@ -60,6 +63,7 @@ func (f jsonFormat) Set(text string) error {
 	return fmt.Errorf("%q: write true or false", text)
 }
 
+// Type lets the flag stand without a value.
 func (jsonFormat) Type() string { return "bool" }
 
 // Wide reports whether tables have all columns.
