@@ -52,7 +52,7 @@ var wireTypes = map[string]reflect.Type{
 	"Document": reflect.TypeFor[v1.Document](), "Bucket": reflect.TypeFor[v1.Bucket](),
 	"Snapshots": reflect.TypeFor[v1.Snapshots](), "SnapshotPoint": reflect.TypeFor[v1.SnapshotPoint](),
 	"NewToken": reflect.TypeFor[v1.NewToken](), "RotateToken": reflect.TypeFor[v1.RotateToken](),
-	"TokenCreated": reflect.TypeFor[v1.TokenCreated](), "AccessToken": reflect.TypeFor[v1.AccessToken](), "TokenList": reflect.TypeFor[v1.TokenList](),
+	"Self": reflect.TypeFor[v1.Self](), "TokenCreated": reflect.TypeFor[v1.TokenCreated](), "AccessToken": reflect.TypeFor[v1.AccessToken](), "TokenList": reflect.TypeFor[v1.TokenList](),
 	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
 	"History": reflect.TypeFor[v1.History](), "HistoryMinute": reflect.TypeFor[v1.HistoryMinute](),
 }

@@ -71,6 +71,8 @@ var rights = map[string]auth.Right{
 	onPost(byName(v1.PathCrons) + "/" + v1.ActionResume):  auth.Manage,
 	onPost(byName(v1.PathCrons) + "/" + v1.ActionTrigger): auth.Manage,
 
+	onGet(v1.PathSelf): anyRight,
+
 	onGet(v1.PathTokens):                                auth.Admin,
 	onPost(v1.PathTokens):                               auth.Admin,
 	onDelete(byID(v1.PathTokens)):                       auth.Admin,

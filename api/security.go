@@ -93,7 +93,7 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cred := s.credentialOf(r)
+		cred := s.authenticate(r)
 		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
 		if mayWait(r) {
 			var stop context.CancelFunc
@@ -103,6 +103,10 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
+
+// Identified returns the handler for calls that this process makes for a caller: it
+// authenticates each by its own headers.
+func (s *Server) Identified() http.Handler { return s.identified(s) }
 
 // AsAdmin returns the handler for the admin socket of the node: its requests need no token.
 func (s *Server) AsAdmin() http.Handler {
@@ -117,6 +121,11 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 	if cred, ok := r.Context().Value(credentialKey{}).(*credential); ok {
 		return cred
 	}
+	return s.authenticate(r)
+}
+
+// authenticate returns the credential in the headers of a request.
+func (s *Server) authenticate(r *http.Request) *credential {
 	headers := r.Header["Authorization"]
 	if len(headers) == 0 {
 		return s.certificateOf(r)

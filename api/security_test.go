@@ -35,15 +35,15 @@ func (g *rig) give(t *fsmpb.Token) []string {
 // mayCall says, without the code of the server, which operations of openapi.yaml each role may
 // call. Everything that is not here is for admins.
 var mayCall = map[fsm.Role]string{
-	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn openStream",
+	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleWorker: "claim complete completeBatch heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
-		"getJob getBatch waitForLsn openStream",
+		"getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
 	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
 		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " + reads,
 }
 
-const reads = "openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
+const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
 	"listWorkers getWorker history countJobs"
 
 // open are the operations that need no token.

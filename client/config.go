@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"osqueue/client/contexts"
 )
 
 // The defaults of the fields of Config.
@@ -79,7 +81,9 @@ type Config struct {
 	// UserAgent is the value of the User-Agent header.
 	UserAgent string
 	// TLS, if given, is used for connections to the nodes, and servers without a scheme
-	// are called by https. LoadTLS makes one from files.
+	// are called by https. LoadTLS makes one from files. Nil: the CA of the file that the
+	// environment variable OSQUEUE_CA names, unless Transport is given; without the variable
+	// no TLS for servers without a scheme.
 	TLS *tls.Config
 	// Transport replaces the connection pool of this package; TLS then only chooses the
 	// scheme.
@@ -101,6 +105,13 @@ const (
 // withDefaults sets the defaults of unset fields and returns an error for invalid
 // ones.
 func (c Config) withDefaults() (Config, error) {
+	if file := os.Getenv(contexts.EnvCA); file != "" && c.TLS == nil && c.Transport == nil {
+		secure, err := LoadTLS(file, "", "")
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", contexts.EnvCA, err)
+		}
+		c.TLS = secure
+	}
 	servers, err := baseURLs(c.Servers, c.TLS != nil)
 	if err != nil {
 		return c, err
@@ -124,7 +135,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
 	if c.Token == "" {
-		c.Token = os.Getenv("OSQUEUE_TOKEN")
+		c.Token = os.Getenv(contexts.EnvToken)
 	}
 	if c.UserAgent == "" {
 		c.UserAgent = "osqueue-go"

@@ -21,6 +21,11 @@ func (c *Client) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreate
 	return send[v1.TokenCreated](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathTokens, body: body, write: true})
 }
 
+// Self returns the identity and the rights that the token of this client has.
+func (c *Client) Self(ctx context.Context) (v1.Self, error) {
+	return send[v1.Self](ctx, c, c.read("show rights", v1.PathSelf, nil))
+}
+
 // Tokens returns all access tokens, by id, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
 	list, err := send[v1.TokenList](ctx, c, c.read("list tokens", v1.PathTokens, nil))

@@ -44,15 +44,28 @@ func newHTTPClient(rt http.RoundTripper) *http.Client {
 // cluster's CA; "" means the CAs of the system. certFile and keyFile have a client
 // certificate and its key; both are "" for a client without one.
 func LoadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
+	if caFile == "" {
+		return TLSOf(nil, certFile, keyFile)
+	}
+	pem, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := TLSOf(pem, certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", caFile, err)
+	}
+	return cfg, nil
+}
+
+// TLSOf is like LoadTLS with the certificates of the CA in PEM form; nil means the CAs of the
+// system.
+func TLSOf(ca []byte, certFile, keyFile string) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS13}
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, err
-		}
+	if ca != nil {
 		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: contains no certificate in PEM form", caFile)
+		if !cfg.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, errors.New("the CA contains no certificate in PEM form")
 		}
 	}
 	if (certFile == "") != (keyFile == "") {

@@ -44,9 +44,6 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// passed are the headers of the caller that carry rights.
-var passed = []string{"Authorization", "Cookie"}
-
 // get reads from the API, by default the state of this node.
 func (q *request) get(path string, values url.Values, out any) error {
 	if values == nil {
@@ -90,10 +87,8 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 		return err
 	}
 	r.RequestURI, r.Host, r.RemoteAddr, r.TLS = target, q.r.Host, q.r.RemoteAddr, q.r.TLS
-	for _, name := range passed {
-		if value := q.r.Header.Values(name); len(value) > 0 {
-			r.Header[name] = value
-		}
+	if value := q.authorization(); value != "" {
+		r.Header.Set("Authorization", value)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -8,8 +8,8 @@
 //
 // # No power of its own
 //
-// The dashboard calls the public API of its own node, in the same process, with the headers of
-// the caller that carry rights. It knows the wire types only. Whatever the API refuses to a
+// The dashboard calls the public API of its own node, in the same process, with the token of
+// the caller: that of the Authorization header, or of the session. It knows the wire types only. Whatever the API refuses to a
 // caller, the dashboard cannot do for that caller either.
 //
 // Pages show the state that the node has applied (consistency=local), so they work on every
@@ -29,9 +29,22 @@
 // forms that POST and redirect; http.CrossOriginProtection refuses those that another site
 // sends. Pages cannot be framed, and are not cached.
 //
+// # Sessions
+//
+// If the node asks for tokens, a page without one leads to /ui/login. A session is a cookie with
+// the token in it, encrypted with a key that this process made, bound to host and port, and
+// limited to sessionLife. So it ends with the process, no other node and no other program on
+// the same host can read the token, and the node keeps nothing. The cookie is HttpOnly,
+// SameSite=Strict and, with TLS, Secure with the prefix __Host-. Only the dashboard reads it:
+// the API takes tokens from headers alone, which no page of another site can send.
+//
+// POST /ui/link makes a link for a caller with a token: its code opens one session, once and
+// within linkLife. The page behind the link shows a button first, because programs that look
+// at links ahead must not use the code up.
+//
 // # Without JavaScript
 //
-// All pages and actions work. The script adds live values (it follows GET /v1/events and loads
+// All pages and actions work. The script adds live values (it follows GET /ui/stream, the events of the API, and loads
 // the page again in the background), the list of live events, the switch between light and
 // dark, keys and copying.
 package ui

@@ -33,13 +33,14 @@ type Config struct {
 
 // handler serves the dashboard.
 type handler struct {
-	cfg   Config
-	pages map[string]*template.Template
+	cfg      Config
+	pages    map[string]*template.Template
+	sessions *sessions
 }
 
 // New returns the handler of Root and of all paths below it.
 func New(cfg Config) http.Handler {
-	h := &handler{cfg: cfg, pages: parsePages()}
+	h := &handler{cfg: cfg, pages: parsePages(), sessions: newSessions()}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Root+"/{$}", http.RedirectHandler(Root, http.StatusMovedPermanently))
 	for pattern, show := range h.views() {
@@ -48,6 +49,11 @@ func New(cfg Config) http.Handler {
 	for pattern, act := range h.actions() {
 		mux.HandleFunc("POST "+Root+pattern, h.handle(h.guard(act)))
 	}
+	mux.HandleFunc("GET "+Root+loginPath, h.handle(showLogin))
+	mux.HandleFunc("POST "+Root+loginPath, h.handle(h.formed(login)))
+	mux.HandleFunc("POST "+Root+"/logout", h.handle(logout))
+	mux.HandleFunc("POST "+Root+"/link", h.handle(makeLink))
+	mux.HandleFunc("GET "+Root+"/stream", h.handle(stream))
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {
 		panic(err) // the directory is embedded
@@ -147,7 +153,7 @@ type request struct {
 func (h *handler) handle(fn func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn")}
-		if err := fn(q); err != nil {
+		if err := fn(q); err != nil && !q.askLogin(err) {
 			q.fail(err)
 		}
 	}
@@ -168,6 +174,13 @@ func (h *handler) guard(act func(*request) error) func(*request) error {
 		if h.cfg.ReadOnly {
 			return errReadOnly
 		}
+		return h.formed(act)(q)
+	}
+}
+
+// formed reads the form of an action.
+func (h *handler) formed(act func(*request) error) func(*request) error {
+	return func(q *request) error {
 		q.r.Body = http.MaxBytesReader(q.w, q.r.Body, formMax)
 		if err := q.r.ParseForm(); err != nil {
 			return &apiError{Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: err.Error()}
@@ -183,8 +196,10 @@ func notFound(q *request) error {
 // page is the data of the layout.
 type page struct {
 	Title    string
-	Nav      string // of the menu entry that is current
-	ReadOnly bool
+	Nav      string  // of the menu entry that is current
+	ReadOnly bool    // no actions: for all, or for this caller
+	Self     v1.Self // the caller
+	Session  bool    // the caller has signed in
 	Status   v1.Status
 	Now      int64 // the queue's time, ms
 	Notice   string
@@ -194,7 +209,11 @@ type page struct {
 
 // render sends a page.
 func (q *request) render(name, title, nav string, data any) error {
-	p := page{Title: title, Nav: nav, ReadOnly: q.cfg.ReadOnly, Notice: noticeOf(q.r.URL.Query()), Data: data}
+	p := page{Title: title, Nav: nav, Notice: noticeOf(q.r.URL.Query()), Data: data, Session: q.signedIn() != ""}
+	if err := q.call(http.MethodGet, v1.PathSelf, nil, nil, &p.Self); err != nil {
+		return err
+	}
+	p.ReadOnly = q.cfg.ReadOnly || !p.Self.Has("manage")
 	if err := q.get(v1.PathStatus, nil, &p.Status); err != nil {
 		return err
 	}
@@ -219,7 +238,7 @@ func (q *request) fail(err error) {
 	if !errors.As(err, &e) {
 		e = &apiError{Status: http.StatusInternalServerError, Title: "The page could not be made", Detail: err.Error()}
 	}
-	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Now: time.Now().UnixMilli()}
+	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "", Now: time.Now().UnixMilli()}
 	_ = q.get(v1.PathStatus, nil, &p.Status)
 	if err := q.send(e.Status, "error", &p); err != nil {
 		http.Error(q.w, err.Error(), http.StatusInternalServerError)

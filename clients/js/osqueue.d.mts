@@ -78,8 +78,10 @@ export class Failure extends Error {
 
 /** The nodes of one cluster. Make one and share it. */
 export class Client {
-  /** @param servers all nodes, as host:port, host (port 8080) or URL; without it those that OSQUEUE_SERVERS names */
-  constructor(servers?: string[], options?: { attemptTimeoutMs?: number; retryForMs?: number });
+  /** @param servers all nodes, as host:port, host (port 8080) or URL; without it those of OSQUEUE_SERVERS or context.
+   *  Without ca (PEM), token and context: OSQUEUE_CA, OSQUEUE_TOKEN, OSQUEUE_CONTEXT, else the current context. */
+  constructor(servers?: string[], options?: {
+    attemptTimeoutMs?: number; retryForMs?: number; ca?: string; token?: string; context?: string });
   /** Enqueues a job and returns its id; under a uniqueKey that another job holds, that job's. */
   submit(type: string, payload?: unknown, options?: JobMembers & Keyed): Promise<string>;
   /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */

@@ -2,17 +2,22 @@
 /**
  * A client and a worker for osqueue, in one file that needs nothing but Node 18 or newer. As a program:
  *     osqueue.mjs submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=FILE...
- * where FILE exports the handler as default. OSQUEUE_SERVERS names the nodes. Times are in milliseconds. Jobs have
- * the members that the HTTP API gives them. The types, with more to say about each, are in osqueue.d.mts. */
+ * where FILE exports the handler as default. OSQUEUE_SERVERS, OSQUEUE_CA (a file) and OSQUEUE_TOKEN name the nodes,
+ * their CA and the access token; without them they are those of a context of "osqueue context" (OSQUEUE_CONTEXT, else
+ * the current one). Times are in milliseconds. Jobs have the members that the HTTP API gives them. The types, with
+ * more to say about each, are in osqueue.d.mts. */
 import { randomUUID } from "node:crypto";
-import { realpathSync } from "node:fs";
-import { hostname } from "node:os";
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import http from "node:http";
+import https from "node:https";
+import { homedir, hostname } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { inspect } from "node:util";
 
 const SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"; // without OSQUEUE_SERVERS
 const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out"];
-const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
+const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"];
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
 
 /** A call that failed; `committed` tells "no", the write certainly did not take place, from "unknown". */
@@ -37,15 +42,45 @@ const SEALED = "the payload is encrypted, and this client has no keys: run the t
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
 
+/** The servers, CA (PEM) and token: as given, else of the environment, else of a context. One that is not named counts
+ *  only if the servers are its own: its token must not reach another cluster. */
+function resolve({ servers, ca, token, context }) {
+  const { OSQUEUE_SERVERS, OSQUEUE_CA, OSQUEUE_TOKEN, OSQUEUE_CONTEXT, XDG_CONFIG_HOME } = process.env;
+  const list = servers ?? (OSQUEUE_SERVERS ?? "").split(/[\s,]+/).filter(Boolean), name = context || OSQUEUE_CONTEXT;
+  const home = join(XDG_CONFIG_HOME || join(homedir(), ".config"), "osqueue");
+  const chosen = name || read(join(home, "current")).trim(), path = join(home, "contexts", `${chosen || "dev"}.json`);
+  const text = read(path, chosen && (name || list.length === 0) ? null : "");
+  if (text && process.platform !== "win32" && statSync(path).mode & 0o77) throw new Error(`others may open ${path}`);
+  const bare = (server) => server.trim().toLowerCase().replace(/^.*:\/\//, "").replace(/\/+$/, "");
+  let found = text ? JSON.parse(text) : {};
+  const own = new Set((found.servers ?? []).map(bare));
+  if (!name && !list.every((server) => own.has(bare(server)))) found = {};
+  return {
+    servers: list.length > 0 ? list : found.servers ?? SERVERS.split(","), token: token || OSQUEUE_TOKEN || found.token,
+    ca: ca || (OSQUEUE_CA && readFileSync(OSQUEUE_CA, "utf8")) || found.ca,
+  };
+}
+
+/** The text of a file; `otherwise`, unless that is null, if there is no such file. */
+function read(path, otherwise = "") {
+  try { return readFileSync(path, "utf8"); } catch (e) {
+    if (e.code !== "ENOENT" || otherwise === null) throw e;
+    return otherwise;
+  }
+}
+
 /** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
  *  goes along: an id, a request id, a token or an idempotency key. */
 export class Client {
-  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null;
-  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000 } = {}) {
-    servers ??= (process.env.OSQUEUE_SERVERS || SERVERS).split(/[\s,]+/).filter(Boolean);
-    const named = servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
-    this.#servers = named.map((s) => (s.includes("://") ? s : `http://${s}`).replace(/\/+$/, ""));
-    [this.#attemptTimeoutMs, this.#retryForMs] = [attemptTimeoutMs, retryForMs];
+  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null; #token; #agents;
+  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000, ...how } = {}) {
+    const found = resolve({ ...how, servers });
+    const named = found.servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
+    const scheme = found.ca ? "https" : "http";
+    this.#servers = named.map((s) => (s.includes("://") ? s : `${scheme}://${s}`).replace(/\/+$/, ""));
+    const pool = { keepAlive: true, timeout: 60000, ca: found.ca };
+    this.#agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
+    [this.#attemptTimeoutMs, this.#retryForMs, this.#token] = [attemptTimeoutMs, retryForMs, found.token];
   }
 
   /** Enqueues a job and returns its id. The same call with the same `key` within 24 h is one call. */
@@ -115,22 +150,22 @@ export class Client {
     const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
     const headers = { Accept: "application/json, application/problem+json", Prefer: "handling=strict" };
     Object.assign(headers, key && { "Idempotency-Key": key }, body && { "Content-Type": "application/json" });
-    const request = { method, headers, body: JSON.stringify(body), redirect: "manual" };
+    Object.assign(headers, this.#token && { Authorization: `Bearer ${this.#token}` });
+    const request = { method, headers, body: JSON.stringify(body) };
     const end = now() + Math.min(withinMs, waitMs + this.#retryForMs);
     for (let pause = 50, unknown = false; ; pause = Math.min(pause * 2, 1000)) {
       const server = await this.#pick();
       let status = 0, answer = {}, message;
       try {
         const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - now())));
-        const response = await fetch(server + path, { ...request, signal: AbortSignal.timeout(limit) });
-        status = response.status;
-        const text = await response.text();
+        let text;
+        [status, text] = await this.#send(server + path, { ...request, limit, head: (n) => { status = n; } });
         answer = text || status >= 300 ? JSON.parse(text) : {};
         if (status < 300) return answer;
         message = answer.detail ?? answer.message ?? `answered ${status}`;
       } catch (e) { // no answer, or not a node's
-        [answer, message] = [{}, `${server}: ${status || ""} ${e.cause?.message || e.message}`];
-        unknown ||= status < 300 && !UNSENT.includes(e.cause?.code);
+        [answer, message] = [{}, `${server}: ${status || ""} ${e.message || e.code}`];
+        unknown ||= status < 300 && !UNSENT.includes(e.code);
       }
       const tag = answer._tag ?? "";
       unknown ||= answer.committed === "unknown" || (answer.committed !== "no" && status >= 500);
@@ -145,11 +180,29 @@ export class Client {
     }
   }
 
+  /** Sends one request and returns status and text. `head` is called with the status before the text has come. */
+  #send(url, { method = "GET", headers = {}, body, limit, head }) {
+    const { protocol } = new URL(url), kind = protocol === "https:" ? https : http;
+    return new Promise((done, fail) => {
+      const options = { method, headers, agent: this.#agents[protocol], signal: AbortSignal.timeout(limit) };
+      const request = kind.request(url, options, (answer) => {
+        const parts = [];
+        head?.(answer.statusCode);
+        answer.on("error", fail).on("data", (part) => parts.push(part));
+        answer.on("close", () => answer.complete || fail(new Error("the answer is cut off")));
+        answer.on("end", () => done([answer.statusCode, Buffer.concat(parts).toString()]));
+      });
+      const late = (e) => (e.name === "AbortError" ? new Error(`no answer within ${limit} ms`) : e);
+      const one = (e) => (e.errors ? Object.assign(e, { message: e.errors.map((x) => x.message).join(", ") }) : e);
+      request.on("error", (e) => fail(one(late(e)))).end(body);
+    });
+  }
+
   /** The leader; while there is none, any node: they forward. All are asked at once, one may hang. */
   async #pick() {
-    const view = (server) => fetch(`${server}/status`, { signal: AbortSignal.timeout(1000) })
-      .then((answer) => answer.json()).then(({ state, term }) => [state === "leader" ? term : -1, server])
-      .catch((e) => [e.cause?.code === "ECONNREFUSED" ? -2 : -1, server]);
+    const view = (server) => this.#send(`${server}/status`, { limit: 1000 })
+      .then(([, text]) => JSON.parse(text)).then(({ state, term }) => [state === "leader" ? term : -1, server])
+      .catch((e) => [e.code === "ECONNREFUSED" ? -2 : -1, server]);
     if (!this.#leader) {
       this.#search ??= Promise.all(this.#servers.map(view)).finally(() => { this.#search = null; });
       const [term, server] = (await this.#search).reduce((a, b) => (b[0] > a[0] ? b : a)); // lower: deposed, maybe

@@ -2,8 +2,10 @@
 """A client and a worker for osqueue, in one file that needs nothing but Python 3.8 or newer. As a program:
 
     osqueue.py submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=MODULE:FUNCTION...
-OSQUEUE_SERVERS names the nodes. Times are in seconds. Members of jobs may be in snake case: delay_ms is delayMs."""
-import contextlib, importlib, json, logging, os, random, re, signal, socket, sys, threading, time, traceback, uuid
+OSQUEUE_SERVERS, OSQUEUE_CA (a file) and OSQUEUE_TOKEN name the nodes, their CA and the access token; without them
+they are those of a context of "osqueue context" (OSQUEUE_CONTEXT, else the current one). Times are in seconds.
+Members of jobs may be in snake case: delay_ms is delayMs."""
+import contextlib, importlib, json, logging, os, random, re, signal, socket, ssl, sys, threading, time, traceback, uuid
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import quote, urlsplit
@@ -41,13 +43,40 @@ class JobError(Error):
         self.job = job
 
 
+def resolve(servers=None, ca=None, token=None, context=None):
+    """The servers, CA (PEM) and token: as given, else of the environment, else of a context. One that is not named
+    counts only if the servers are its own: its token must not reach another cluster."""
+    env, servers = os.environ, servers or os.environ.get("OSQUEUE_SERVERS", "").replace(",", " ").split()
+    token, file, name = token or env.get("OSQUEUE_TOKEN"), env.get("OSQUEUE_CA"), context or env.get("OSQUEUE_CONTEXT")
+    ca = ca or file and _read(file, None)
+    home = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "osqueue")
+    chosen = name or _read(os.path.join(home, "current")).strip()
+    path = os.path.join(home, "contexts", (chosen or "dev") + ".json")
+    found = json.loads(_read(path, None if chosen and (name or not servers) else "{}"))
+    if found and os.name != "nt" and os.stat(path).st_mode & 0o077: raise ValueError("others may open " + path)
+    bare = lambda server: server.strip().lower().rpartition("://")[2].rstrip("/")
+    if not name and not set(map(bare, servers)) <= set(map(bare, found.get("servers", []))): found = {}
+    servers = servers or found.get("servers") or SERVERS.split(",")
+    return servers, ca or found.get("ca"), token or found.get("token")
+
+
+def _read(path, otherwise=""):
+    """The text of a file; `otherwise`, unless that is None, if there is no such file."""
+    try:
+        with open(path) as file: return file.read()
+    except FileNotFoundError:
+        if otherwise is None: raise
+        return otherwise
+
+
 class Client:
     """The nodes of a cluster. It finds the leader, and repeats calls for up to `retry_for`; what makes that
     harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it."""
-    def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0):
-        servers = servers or (os.environ.get("OSQUEUE_SERVERS") or SERVERS).split(",")
+    def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0, ca=None, token=None, context=None):
+        servers, ca, self._token = resolve(servers, ca, token, context)
+        self._tls = ssl.create_default_context(cadata=ca or None)
         named = [re.sub(r"^([^/:]+|\[[^]/]+\])(?=/|$)", r"\1:8080", s.strip()) for s in servers if s.strip()]
-        self._servers = [(s if "://" in s else "http://" + s).rstrip("/") for s in named]
+        self._servers = [(s if "://" in s else "http%s://%s" % ("s" if ca else "", s)).rstrip("/") for s in named]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
         self._lock, self._leader, self._term = threading.Lock(), None, 0
 
@@ -118,12 +147,13 @@ class Client:
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         headers = {"Accept": "application/json, application/problem+json", "Content-Type": "application/json"}
         headers.update({"Idempotency-Key": key} if key else {}, Prefer="handling=strict")  # unknown fields are refused
+        headers.update({"Authorization": "Bearer " + self._token} if self._token else {})
         pause, end, unknown = 0.05, now() + min(within, wait + self._retry_for), False
         while True:
             status, answer, server = 0, {}, self._pick()
             try:
                 limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
-                status, text = _exchange(server, path, data, headers, limit, method)
+                status, text = _exchange(server, path, data, headers, limit, self._tls, method)
                 answer = json.loads(text) if text or status >= 300 else {}
                 if status < 300: return answer[want] if want else answer
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
@@ -144,7 +174,7 @@ class Client:
         """The leader; while there is none, any node: they forward. All are asked at once, one may hang."""
         def view(server):
             try:
-                status = json.loads(_exchange(server, "/status", None, {}, 1.0)[1])
+                status = json.loads(_exchange(server, "/status", None, {}, 1.0, self._tls)[1])
                 return (status["term"], server) if status["state"] == "leader" else (-1, "")
             except Exception as e: return -2 if isinstance(e, ConnectionRefusedError) else -1, ""
         with self._lock:
@@ -154,9 +184,10 @@ class Client:
             return self._leader or random.choice(self._servers)
 
 
-def _exchange(server, path, data, headers, limit, method="POST"):
-    url, kind = urlsplit(server), HTTPSConnection if server.startswith("https:") else HTTPConnection
-    with contextlib.closing(kind(url.netloc, timeout=limit)) as conn:
+def _exchange(server, path, data, headers, limit, tls, method="POST"):
+    url = urlsplit(server)
+    conn = HTTPSConnection(url.netloc, timeout=limit, context=tls) if url.scheme == "https" else None
+    with contextlib.closing(conn or HTTPConnection(url.netloc, timeout=limit)) as conn:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # an answer may have come before: too large
             conn.request("GET" if data is None else method, url.path + path, data, headers)
         answer = conn.getresponse()

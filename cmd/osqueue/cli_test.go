@@ -95,8 +95,8 @@ func TestServersFromFlagBeatTheEnvironment(t *testing.T) {
 	g := &view.Globals{Getenv: func(string) string { return "" }}
 	root := &cobra.Command{}
 	g.Bind(root.PersistentFlags())
-	if got := strings.Join(g.Servers, ","); got != view.DefaultServers {
-		t.Errorf("default: %s", got)
+	if got, err := g.Resolve(); err != nil || strings.Join(got.Servers, ",") != view.DefaultServers {
+		t.Errorf("default: %+v, %v", got, err)
 	}
 }
 

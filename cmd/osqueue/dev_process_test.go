@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,7 @@ import (
 type devProcess struct {
 	t      *testing.T
 	dir    string // its temporary directory, with the socket
+	secure bool   // without --insecure
 	http   int    // port of the first node; the others follow
 	raft   int    // the same for raft
 	cmd    *exec.Cmd
@@ -85,7 +87,12 @@ func portsFree(first, n int) bool {
 // command is a command line of this program. Its cluster is d.
 func (d *devProcess) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "OSQUEUE_SERVERS="+strings.Join(d.servers(), ","))
+	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
+	if d.secure {
+		cmd.Env = append(cmd.Env, "OSQUEUE_CONTEXT="+fmt.Sprintf("dev-%d", d.http))
+	} else {
+		cmd.Env = append(cmd.Env, "OSQUEUE_SERVERS="+strings.Join(d.servers(), ","))
+	}
 	return cmd
 }
 
@@ -99,7 +106,11 @@ func (d *devProcess) start(serveFlags ...string) {
 // launch runs dev until the test ends.
 func (d *devProcess) launch(serveFlags ...string) {
 	d.t.Helper()
-	args := []string{"dev", "--http-port", strconv.Itoa(d.http), "--raft-port", strconv.Itoa(d.raft), "--dir", filepath.Join(d.dir, "dev"), "--"}
+	args := []string{"dev", "--http-port", strconv.Itoa(d.http), "--raft-port", strconv.Itoa(d.raft), "--dir", filepath.Join(d.dir, "dev")}
+	if !d.secure {
+		args = append(args, "--insecure")
+	}
+	args = append(args, "--")
 	d.cmd = d.command(append(args, serveFlags...)...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.out
 	if err := d.cmd.Start(); err != nil {
@@ -240,6 +251,46 @@ func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(d.dir, "dev", "bucket", "queue.json")); err != nil {
 		t.Errorf("--dir was not kept: %v", err)
+	}
+}
+
+// The commands that dev prints work with security on, without a token they do not, and the
+// context ends with the cluster.
+func TestDevIsSecure(t *testing.T) {
+	d := newDevProcess(t)
+	d.secure = true
+	d.start()
+	d.run("submit", "hello", "1")
+	if got := d.run("context", "ls"); !strings.Contains(got, fmt.Sprintf("dev-%d", d.http)) || strings.Contains(got, "osq_") {
+		t.Errorf("contexts: %s", got)
+	}
+	if link := d.run("ui"); !strings.HasPrefix(link, fmt.Sprintf("https://127.0.0.1:%d/ui/login?code=", d.http)) {
+		t.Errorf("link: %s", link)
+	}
+	ca := filepath.Join(d.dir, "dev", "certs", "ca.crt")
+	stranger := d.command("submit", "hello", "2", "--servers", d.servers()[0], "--ca", ca)
+	stranger.Env = append(stranger.Env, "OSQUEUE_CONTEXT=")
+	if out, err := stranger.CombinedOutput(); err == nil || !strings.Contains(string(out), "token") {
+		t.Errorf("without a token: %v %s", err, out)
+	}
+	if _, err := exec.LookPath("curl"); err == nil {
+		curl := regexp.MustCompile(`(?m)^  curl (.*)$`).FindStringSubmatch(d.out.String())
+		if curl == nil {
+			t.Fatalf("no line for curl:\n%s", d.out.String())
+		}
+		out, err := exec.Command("sh", "-c", "curl -sS "+curl[1]).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), `"total":1`) {
+			t.Errorf("curl: %v %s", err, out)
+		}
+	}
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		t.Errorf("dev: %v", err)
+	}
+	if files, err := filepath.Glob(filepath.Join(d.dir, "config", "osqueue", "contexts", "*")); err != nil || len(files) > 0 {
+		t.Errorf("left: %v, %v", files, err)
 	}
 }
 

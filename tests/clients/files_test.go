@@ -26,8 +26,8 @@ func lines(t *testing.T, path string) []string {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
-		"clients/python/osqueue.py": 330, "clients/python/README.md": 30,
-		"clients/js/osqueue.mjs": 330, "clients/js/README.md": 30, "clients/js/osqueue.d.mts": 150,
+		"clients/python/osqueue.py": 360, "clients/python/README.md": 32,
+		"clients/js/osqueue.mjs": 380, "clients/js/README.md": 32, "clients/js/osqueue.d.mts": 150,
 	} {
 		all := lines(t, path)
 		if len(all) > most {

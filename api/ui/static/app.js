@@ -77,7 +77,7 @@
   }
   function follow() {
     const list = $("events");
-    const source = new EventSource("/v1/events");
+    const source = new EventSource("/ui/stream");
     source.onopen = () => show(true);
     source.onerror = () => {
       show(false);

@@ -33,6 +33,7 @@ const (
 	PathQueues    = "/v1/queues"         // GET a QueueList
 	PathCrons     = "/v1/crons"          // GET a CronList
 	PathEvents    = "/v1/events"         // GET server-sent events
+	PathSelf      = "/v1/self"           // GET a Self
 	PathTokens    = "/v1/tokens"         // POST a NewToken, GET a TokenList
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
 	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached

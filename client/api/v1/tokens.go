@@ -1,5 +1,7 @@
 package v1
 
+import "slices"
+
 // NewToken is the body of POST /v1/tokens. Only an admin can make tokens.
 type NewToken struct {
 	// Role is producer, worker, reader, operator or admin.
@@ -46,6 +48,20 @@ type AccessToken struct {
 	// UsedAt is the time of a use, at most an hour before the last one that the leader saw.
 	UsedAt int64 `json:"usedAt,omitzero"`
 }
+
+// Self is the answer to GET /v1/self: the caller, as the node sees it.
+type Self struct {
+	Security string   `json:"security"`    // off, log or on
+	ID       string   `json:"id,omitzero"` // of the token; empty: none is needed
+	Role     string   `json:"role,omitzero"`
+	Rights   []string `json:"rights"` // enqueue, work, follow, read, manage, admin
+	Types    []string `json:"types,omitzero"`
+	Groups   []string `json:"groups,omitzero"`
+	Programs bool     `json:"programs,omitzero"`
+}
+
+// Has reports whether the caller has a right.
+func (s *Self) Has(right string) bool { return slices.Contains(s.Rights, right) }
 
 // TokenCreated answers POST /v1/tokens and POST /v1/tokens/{id}/rotate. It is the only answer
 // that has the secret.

@@ -27,7 +27,7 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 		help += " (default: as long as before)"
 	}
 	units.SpanVar(cmd.Flags(), &f.lifetime, "lifetime", lifetime, help)
-	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key")
+	view.HideGlobals(cmd, "servers", "timeout")
 }
 
 func newCertCommand(g *view.Globals) *cobra.Command {
@@ -223,7 +223,7 @@ func newCertShowCommand(g *view.Globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory to show if no file is given")
-	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key")
+	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }
 

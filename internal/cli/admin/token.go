@@ -3,8 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -47,12 +45,7 @@ func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Clie
 	if t.socket == "" {
 		return t.g.WithClient(ctx, fn)
 	}
-	c, err := t.g.ClientWith(func(cfg *client.Config) {
-		cfg.Servers = []string{"http://admin.invalid:80"}
-		cfg.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", t.socket)
-		}}
-	})
+	c, err := view.SocketClient(t.socket)
 	if err != nil {
 		return err
 	}

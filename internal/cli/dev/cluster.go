@@ -22,6 +22,9 @@ type devCluster struct {
 	g *view.Globals
 	o devOptions
 
+	token      string // of the context; "": not made yet
+	complained bool   // that there is none
+
 	mu    sync.Mutex
 	nodes []*devNode // nil where none runs
 	quiet bool       // the cluster is being stopped: exits are no news
@@ -133,7 +136,7 @@ func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 	defer tick.Stop()
 	leader := ""
 	for {
-		if now := d.leader(ctx, c); now != "" && now != leader {
+		if now := d.leader(ctx, c); now != "" && now != leader && d.admitted(ctx, now) {
 			if leader == "" {
 				d.welcome(now)
 			} else {
@@ -190,7 +193,7 @@ func (d *devCluster) welcome(leader string) {
 		if d.o.name(i) == leader {
 			mark, pid = "  leader", n.cmd.Process.Pid
 		}
-		rows += fmt.Sprintf("  %s  http://%s/ui  pid %d%s\n", d.o.name(i), d.o.http(i), n.cmd.Process.Pid, mark)
+		rows += fmt.Sprintf("  %s  %s://%s/ui  pid %d%s\n", d.o.name(i), d.o.scheme(), d.o.http(i), n.cmd.Process.Pid, mark)
 	}
 	d.mu.Unlock()
 	self := programName()
@@ -205,11 +208,11 @@ Try, in another terminal:
   %[6]s worker --exec 'hello=cat'
   %[6]s status
   %[6]s inspect %[7]s
-  kill -9 %[8]d              # the leader dies; %[9]s
+%[12]s  kill -9 %[8]d              # the leader dies; %[9]s
   %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.serversHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag())
+`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.accessHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
 }
 
 // afterDeath describes the effect of one node's death on the cluster.
@@ -245,7 +248,7 @@ func (d *devCluster) serversHint() string {
 }
 
 func (d *devCluster) portFlag() string {
-	if d.o.httpPort == 8080 {
+	if d.o.httpPort == defaultPort {
 		return ""
 	}
 	return fmt.Sprintf(" --http-port %d", d.o.httpPort)

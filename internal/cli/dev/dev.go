@@ -5,12 +5,15 @@ import (
 	"errors"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"osqueue/client"
 	"osqueue/internal/cli/view"
 )
+
+// defaultPort is the HTTP port of the first node.
+const defaultPort = 8080
 
 // newDevCommand returns the command dev. checkServe checks flags for the nodes as serve
 // does.
@@ -22,6 +25,12 @@ func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []str
 		Long: `Run a cluster of three node processes on loopback, with a directory as its
 bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
 "osqueue dev restart n1" brings it back.
+
+The nodes have certificates of a CA of their own and ask for access tokens. dev keeps
+servers, CA and a token of the role admin in the context dev (dev-PORT with another
+--http-port), which commands take by themselves unless another context is the current
+one. --insecure leaves all of it out: every user and program of this machine then
+controls the queue.
 
 Flags after -- are those of serve and given to every node.
 
@@ -50,7 +59,8 @@ Flags after -- are those of serve and given to every node.
 	f.StringVar(&o.dir, "dir", "", "directory for everything, kept afterwards (default: a temporary one, removed at the end)")
 	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory under --dir)")
 	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
-	cmd.PersistentFlags().IntVar(&o.httpPort, "http-port", 8080, "HTTP port of the first node; the others follow")
+	f.BoolVar(&o.insecure, "insecure", false, "no certificates and no access tokens, only plain HTTP on loopback")
+	cmd.PersistentFlags().IntVar(&o.httpPort, "http-port", defaultPort, "HTTP port of the first node; the others follow")
 	f.IntVar(&o.raftPort, "raft-port", 7080, "raft port of the first node; the others follow")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "restart NODE",
@@ -84,7 +94,11 @@ func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
 			cleanUp()
 		}
 	}()
+	if err := o.makeCerts(time.Now()); err != nil {
+		return errors.Join(err, control.Close())
+	}
 	d := newDevCluster(g, o)
+	defer d.forget()
 	defer d.stopAll()
 	for i := range o.nodes {
 		if err := d.start(i); err != nil {
@@ -93,7 +107,7 @@ func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
 	}
 	stopControl := d.serveControl(control)
 	defer stopControl()
-	c, err := client.New(client.Config{Servers: o.servers(), UserAgent: "osqueue-dev"})
+	c, err := o.client()
 	if err != nil {
 		return err
 	}

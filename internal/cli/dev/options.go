@@ -18,6 +18,7 @@ type devOptions struct {
 	nodes    int
 	httpPort int
 	raftPort int
+	insecure bool     // no certificates and no tokens
 	serve    []string // further flags for the nodes
 }
 
@@ -61,7 +62,7 @@ func (o *devOptions) serveArgs(i int) []string {
 	for p := range peers {
 		peers[p] = o.name(p) + "=" + o.http(p)
 	}
-	return append([]string{
+	args := append([]string{
 		"serve", "--stop-with-stdin",
 		"--name", o.name(i),
 		"--data", filepath.Join(o.dir, o.name(i)),
@@ -71,7 +72,8 @@ func (o *devOptions) serveArgs(i int) []string {
 		"--peers", strings.Join(peers, ","),
 		// Other programs keep a laptop busy; long timeouts avoid needless elections.
 		"--raft-heartbeat", "1s", "--raft-election", "1s", "--raft-lease", "500ms",
-	}, o.serve...)
+	}, o.secureArgs(i)...)
+	return append(args, o.serve...)
 }
 
 // makeDir makes the directory and, unless --bucket is given, the bucket in it.

@@ -27,7 +27,7 @@ func checkUI(mode string) error {
 func (s *server) internal(o *serveOptions) map[string]http.Handler {
 	handlers := map[string]http.Handler{cluster.PeerPath: o.tls.onlyNodes(s.node.PeerHandler())}
 	if o.dashboard != uiOff {
-		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.ServeHTTP(w, r) })
+		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Identified().ServeHTTP(w, r) })
 		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})
 	}
 	return handlers

@@ -3,11 +3,14 @@ package view
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"osqueue/client"
+	"osqueue/client/contexts"
 )
 
 // Client returns a client of the cluster that the flags name.
@@ -18,12 +21,17 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 	if g.Timeout <= 0 {
 		return nil, Usagef("--timeout %v: must be positive", g.Timeout)
 	}
-	secure, err := g.tls.config()
+	r, err := g.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	secure, err := g.tls.config(r.CA)
 	if err != nil {
 		return nil, err
 	}
 	cfg := client.Config{
-		Servers:        g.Servers,
+		Servers:        r.Servers,
+		Token:          r.Token,
 		TLS:            secure,
 		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
 		RetryFor:       g.Timeout,
@@ -31,11 +39,6 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		AckWait:        g.Timeout,
 		UserAgent:      "osqueue-cli",
 	}
-	token, err := g.token()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Token = token
 	if cfg.Cipher, err = g.keys.cipher(); err != nil {
 		return nil, err
 	}
@@ -53,17 +56,61 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 // HTTPClient returns a client for calls that the SDK does not make. The caller closes its
 // idle connections.
 func (g *Globals) HTTPClient() (*http.Client, error) {
-	secure, err := g.tls.config()
+	r, err := g.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	secure, err := g.tls.config(r.CA)
 	if err != nil {
 		return nil, err
 	}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}}, nil
 }
 
-// token returns the access token of --token-file, or of the environment.
-func (g *Globals) token() (string, error) {
+// Resolve returns the servers, CA and token that flags, environment and context give. Without
+// any servers they are those of "osqueue dev".
+func (g *Globals) Resolve() (contexts.Resolved, error) {
+	token, err := g.tokenOfFile()
+	if err != nil {
+		return contexts.Resolved{}, err
+	}
+	given := contexts.Given{Context: g.Context, Servers: g.Servers, CA: g.tls.ca, Token: token}
+	r, err := g.Contexts().Resolve(given, g.Getenv)
+	if err != nil {
+		return r, &UsageError{Err: err}
+	}
+	if len(r.Servers) == 0 {
+		r.Servers = strings.Split(DefaultServers, ",")
+	}
+	return r, nil
+}
+
+// GivenContext returns a context of what flags and environment give.
+func (g *Globals) GivenContext() (contexts.Context, error) {
+	token, err := g.tokenOfFile()
+	if err != nil {
+		return contexts.Context{}, err
+	}
+	parts := func(name string) string {
+		if name == contexts.EnvContext {
+			return ""
+		}
+		return g.Getenv(name)
+	}
+	r, err := contexts.Store{}.Resolve(contexts.Given{Servers: g.Servers, CA: g.tls.ca, Token: token}, parts)
+	if err != nil {
+		return contexts.Context{}, &UsageError{Err: err}
+	}
+	return r.Context, nil
+}
+
+// Contexts returns the contexts of the user.
+func (g *Globals) Contexts() contexts.Store { return contexts.Of(g.Getenv) }
+
+// tokenOfFile returns the access token of --token-file, or "".
+func (g *Globals) tokenOfFile() (string, error) {
 	if g.tokenIn == "" {
-		return g.Token, nil
+		return "", nil
 	}
 	data, err := os.ReadFile(g.tokenIn)
 	if err != nil {
@@ -83,3 +130,18 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	defer cancel()
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
+
+// SocketClient returns a client of the admin socket of a node. Its requests need no token.
+func SocketClient(path string) (*client.Client, error) {
+	return client.New(client.Config{
+		Servers: []string{"http://admin.invalid:80"},
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}},
+		RetryFor:  socketRetry,
+		UserAgent: "osqueue-cli",
+	})
+}
+
+// socketRetry is how long calls of the admin socket are repeated.
+const socketRetry = 2 * time.Second

@@ -3,7 +3,6 @@ package view
 import (
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,8 +21,9 @@ const timeoutHelp = "how long to try to get an answer from the cluster"
 // Globals are the flags that all commands share, and the streams that they use, so that
 // tests run commands without a process.
 type Globals struct {
-	Servers  []string
-	JSON     bool // output for programs: --json, or --output yaml
+	Servers  []string // of --servers; none: of the environment or the context
+	Context  string   // of --context; "": of the environment, or the current one
+	JSON     bool     // output for programs: --json, or --output yaml
 	format   string
 	Timeout  time.Duration
 	Patience bool // --timeout was given before the command
@@ -31,7 +31,6 @@ type Globals struct {
 	receipt  client.Receipt // of the writes of this process
 	Version  string         // of this program
 	tls      tlsFlags
-	Token    string // of the environment; "": none
 	tokenIn  string // file with the token
 	keys     keyFlags
 
@@ -51,18 +50,14 @@ func NewGlobals(version string) *Globals {
 	return &Globals{Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 }
 
-// Bind adds the flags to a root command's persistent ones. The environment is
-// read here: a flag beats it.
+// Bind adds the flags to a root command's persistent ones. A flag beats the environment,
+// which beats the context.
 func (g *Globals) Bind(flags *pflag.FlagSet) {
-	servers := g.Getenv("OSQUEUE_SERVERS")
-	if servers == "" {
-		servers = DefaultServers
-	}
-	flags.StringSliceVar(&g.Servers, "servers", strings.Split(servers, ","),
-		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS)")
+	flags.StringSliceVar(&g.Servers, "servers", nil,
+		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS; default: those of the context, else "+DefaultServers+")")
+	flags.StringVar(&g.Context, "context", "", "context with servers, CA and token, see osqueue context (environment: OSQUEUE_CONTEXT; default: the current one)")
 	g.tls.bind(flags, g.Getenv)
-	g.Token = g.Getenv("OSQUEUE_TOKEN")
-	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN)")
+	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
 	flags.VarP(format{g}, "output", "o", "how to write: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")

@@ -12,17 +12,22 @@ import (
 type tlsFlags struct{ ca, cert, key string }
 
 func (f *tlsFlags) bind(flags *pflag.FlagSet, getenv func(string) string) {
-	flags.StringVar(&f.ca, "ca", getenv("OSQUEUE_CA"), "file with the certificates of the cluster's CA; servers are then called by https (environment: OSQUEUE_CA)")
+	flags.StringVar(&f.ca, "ca", "", "file with the certificates of the cluster's CA; servers are then called by https (environment: OSQUEUE_CA)")
 	flags.StringVar(&f.cert, "cert", getenv("OSQUEUE_CERT"), "file with a client certificate (environment: OSQUEUE_CERT)")
 	flags.StringVar(&f.key, "key", getenv("OSQUEUE_KEY"), "file with the private key of --cert (environment: OSQUEUE_KEY)")
 }
 
-// config returns the TLS configuration of the flags, or nil if none is given.
-func (f *tlsFlags) config() (*tls.Config, error) {
-	if *f == (tlsFlags{}) {
+// config returns the TLS configuration for a CA in PEM form and the client certificate of the
+// flags, or nil if there is neither.
+func (f *tlsFlags) config(ca string) (*tls.Config, error) {
+	if ca == "" && f.cert == "" && f.key == "" {
 		return nil, nil
 	}
-	cfg, err := client.LoadTLS(f.ca, f.cert, f.key)
+	var pem []byte
+	if ca != "" {
+		pem = []byte(ca)
+	}
+	cfg, err := client.TLSOf(pem, f.cert, f.key)
 	if err != nil {
 		return nil, Usagef("--ca, --cert and --key: %v", err)
 	}

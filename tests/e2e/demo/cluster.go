@@ -45,7 +45,7 @@ func startCluster(ctx context.Context, binary, dir string, fail func(error)) (*d
 		return nil, err
 	}
 	defer log.Close() // the process has its own descriptor
-	cmd := exec.Command(binary, "dev", "--nodes", strconv.Itoa(nodes), "--dir", filepath.Join(dir, "cluster"),
+	cmd := exec.Command(binary, "dev", "--insecure", "--nodes", strconv.Itoa(nodes), "--dir", filepath.Join(dir, "cluster"),
 		"--http-port", c.httpPort, "--raft-port", strconv.Itoa(ports+nodes), "--",
 		"--retain-completed-count", keepCompleted)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -1,0 +1,36 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+)
+
+// anyRight are the rights of which each role has at least one.
+const anyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin
+
+func (s *Server) selfRoutes() []route {
+	return []route{{method: http.MethodGet, path: v1.PathSelf, at: anyNode, handle: s.showSelf}}
+}
+
+// showSelf is GET /v1/self: the rights of the caller.
+func (s *Server) showSelf(c *call) error {
+	p := c.principal
+	if p == nil { // no token is needed
+		return c.sendJSON(v1.Self{Security: s.gate.mode(), Rights: strings.Split(anyRight.String(), ","), Programs: true})
+	}
+	return c.sendJSON(v1.Self{
+		Security: s.gate.mode(), ID: p.ID, Role: p.Role.String(), Rights: strings.Split((p.Rights &^ auth.Public).String(), ","),
+		Types: p.Types, Groups: p.Groups, Programs: p.Programs,
+	})
+}
+
+// mode returns the mode of the checks.
+func (g *gate) mode() string {
+	if g.off() {
+		return SecurityOff
+	}
+	return g.Mode
+}

@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// guarded is an API that knows the tokens admin and reader.
+func guarded(w http.ResponseWriter, r *http.Request) {
+	var out any = v1.Status{NodeID: "n1"}
+	if r.URL.Path != v1.PathStatus {
+		switch r.Header.Get("Authorization") {
+		case "Bearer admin":
+			out = v1.Self{Security: "on", ID: "a", Role: "admin", Rights: []string{"read", "manage"}}
+		case "Bearer reader":
+			out = v1.Self{Security: "on", ID: "r", Role: "reader", Rights: []string{"read"}}
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			out = v1.Problem{Title: "A valid token is needed", Detail: "no"}
+		}
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// browser sends one request with the cookies of jar to a dashboard.
+func browser(t *testing.T, h http.Handler, jar map[string]string, method, target string, form url.Values, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(form.Encode()))
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	for name, value := range jar {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Domain != "" {
+			t.Errorf("cookie %s", c)
+		}
+		jar[c.Name] = c.Value
+		if c.MaxAge < 0 {
+			delete(jar, c.Name)
+		}
+	}
+	return w.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSession(t *testing.T) {
+	h, jar := New(Config{API: http.HandlerFunc(guarded)}), map[string]string{}
+	if r := browser(t, h, jar, "GET", "/ui/cluster", nil); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/ui/login" {
+		t.Fatalf("without a token: %d %s", r.StatusCode, r.Header.Get("Location"))
+	}
+	if r := browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {"wrong"}}); r.StatusCode != http.StatusForbidden || len(jar) != 0 {
+		t.Fatalf("a wrong token: %d %v", r.StatusCode, jar)
+	}
+	evil := browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {"admin"}}, "Origin", "https://evil.test", "Sec-Fetch-Site", "cross-site")
+	if evil.StatusCode != http.StatusForbidden || len(jar) != 0 {
+		t.Fatalf("a form of another site: %d %v", evil.StatusCode, jar)
+	}
+	if r := browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {" reader "}}); r.StatusCode != http.StatusSeeOther || jar["osqueue-8080"] == "" {
+		t.Fatalf("sign in: %d %v", r.StatusCode, jar)
+	}
+	if strings.Contains(jar["osqueue-8080"], "reader") {
+		t.Error("the cookie shows the token")
+	}
+	page := text(t, browser(t, h, jar, "GET", "/ui/cluster", nil))
+	if !strings.Contains(page, "read-only") || !strings.Contains(page, "reader") || !strings.Contains(page, "Sign out") {
+		t.Errorf("the page of a reader:\n%s", page)
+	}
+	if r := browser(t, h, jar, "GET", "/ui/cluster", nil, "Host", "127.0.0.1:8081"); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("the cookie counts on another port: %d", r.StatusCode)
+	}
+	if r := browser(t, h, jar, "POST", "/ui/logout", nil); r.StatusCode != http.StatusSeeOther || len(jar) != 0 {
+		t.Errorf("sign out: %d %v", r.StatusCode, jar)
+	}
+}
+
+func TestLink(t *testing.T) {
+	h, jar := New(Config{API: http.HandlerFunc(guarded)}), map[string]string{}
+	if r := browser(t, h, jar, "POST", "/ui/link", nil); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a link for nobody: %d", r.StatusCode)
+	}
+	var out struct{ Path string }
+	made := text(t, browser(t, h, jar, "POST", "/ui/link", nil, "Authorization", "Bearer admin"))
+	if err := json.Unmarshal([]byte(made), &out); err != nil || !strings.HasPrefix(out.Path, "/ui/login?code=") {
+		t.Fatalf("%s: %v", made, err)
+	}
+	code := strings.TrimPrefix(out.Path, "/ui/login?code=")
+	for range 2 { // to look at the page does not use the code up
+		if page := text(t, browser(t, h, jar, "GET", out.Path, nil)); !strings.Contains(page, code) || len(jar) != 0 {
+			t.Fatalf("%s %v", page, jar)
+		}
+	}
+	for i, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if r := browser(t, h, jar, "POST", "/ui/login", url.Values{"code": {code}}); r.StatusCode != want {
+			t.Errorf("use %d: %d", i+1, r.StatusCode)
+		}
+	}
+	if page := text(t, browser(t, h, jar, "GET", "/ui/cluster", nil)); strings.Contains(page, "read-only") {
+		t.Errorf("an admin cannot act:\n%s", page)
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	s := newSessions()
+	at := time.Unix(1_000_000, 0)
+	s.now = func() time.Time { return at }
+	value, code := s.seal("token", "host:1"), s.add("token")
+	if s.open(value, "host:1") != "token" || s.open(value, "host:2") != "" || s.open(value[1:], "host:1") != "" {
+		t.Error("the cookie opens wrongly")
+	}
+	if newSessions().open(value, "host:1") != "" {
+		t.Error("another process opens it")
+	}
+	at = at.Add(sessionLife + time.Second)
+	if s.open(value, "host:1") != "" || s.take(code) != "" {
+		t.Error("it does not end")
+	}
+	for range 3 * linksMax {
+		s.add("token")
+	}
+	if len(s.links) != linksMax {
+		t.Errorf("%d codes", len(s.links))
+	}
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"osqueue/internal/cli/view"
+)
+
+// newUICommand returns the command that links to the dashboard.
+func newUICommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ui",
+		Short: "Print a link to the dashboard, which signs your browser in",
+		Long: `Prints a link to the dashboard of a node. If the cluster asks for tokens, the link signs your
+browser in with the token of this command: it works once, within ten minutes, on that node.
+If the cluster has a CA of its own, the browser warns until you import the CA.
+
+` + view.ExitHelp,
+		Example: `  osqueue ui
+  osqueue ui --servers 10.0.0.2:8080`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), g.Timeout)
+			defer cancel()
+			link, err := linkToUI(ctx, g)
+			if err != nil {
+				return err
+			}
+			if g.JSON {
+				return g.WriteJSON(struct {
+					URL string `json:"url"`
+				}{link})
+			}
+			_, err = fmt.Fprintln(g.Out, link)
+			return err
+		},
+	}
+}
+
+// linkToUI returns the link of the first node that makes one.
+func linkToUI(ctx context.Context, g *view.Globals) (string, error) {
+	c, err := g.Client()
+	if err != nil {
+		return "", err
+	}
+	servers := c.Servers()
+	c.Close()
+	hc, err := g.HTTPClient()
+	if err != nil {
+		return "", err
+	}
+	defer hc.CloseIdleConnections()
+	r, err := g.Resolve()
+	if err != nil {
+		return "", err
+	}
+	var errs []error
+	for _, server := range servers {
+		path, err := askForLink(ctx, hc, server, r.Token)
+		if err == nil {
+			return server + path, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", server, err))
+	}
+	return "", errors.Join(errs...)
+}
+
+// linkAnswerMax bounds the answer of a node, in bytes.
+const linkAnswerMax = 4096
+
+func askForLink(ctx context.Context, hc *http.Client, server, token string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ui/link", nil)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, linkAnswerMax))
+	if err != nil {
+		return "", err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return "", errors.New("the node has no dashboard (serve --ui)")
+	default:
+		return "", fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+	}
+	var out struct {
+		Path string `json:"path"`
+	}
+	if err := json.Unmarshal(body, &out); err != nil || !strings.HasPrefix(out.Path, "/ui") {
+		return "", errors.New("the answer is not that of a node")
+	}
+	return out.Path, nil
+}
