@@ -106,4 +106,7 @@ require (
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/api v0.307.0 // indirect
+	osqueue/client/telemetry v0.0.0
 )
+
+replace osqueue/client/telemetry => ./client/telemetry

@@ -37,6 +37,7 @@ type workerFlags struct {
 	stopTimeout time.Duration
 	quiet       bool
 	verbose     bool
+	metricsAddr string
 
 	level   string // of all jobs; "": what suits each kind
 	uids    string
@@ -64,6 +65,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	units.SpanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "how long running jobs may go on after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log also what is repeated")
+	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port that serves metrics for Prometheus under /metrics, without TLS or tokens; port 0 takes a free one (default: none)")
 	f.bindSandbox(flags)
 }
 

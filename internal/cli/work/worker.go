@@ -83,11 +83,17 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 	defer c.Close()
 	boxes := &workerBoxes{base: f.sandbox, log: log}
 	defer func() { err = errors.Join(err, boxes.close()) }()
-	lines := newJobLines(g, f.quiet)
-	w, err := newJobWorker(ctx, c, f, boxes, log, lines)
+	m, err := newWorkerMetrics(ctx, f.metricsAddr, f.concurrency)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	lines := newJobLines(g, f.quiet)
+	w, err := newJobWorker(ctx, c, f, boxes, log, lines, m)
+	if err != nil {
+		return err
+	}
+	m.start(log)
 	awaitSignal := context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
 		log.Info("stopping; the running jobs are finished first")
@@ -106,13 +112,16 @@ func logLevel(verbose bool) hclog.Level {
 }
 
 // newJobWorker returns a worker with the handlers of the flags.
-func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines) (*worker.Worker, error) {
+func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
 	if len(f.jobs) == 0 {
 		return nil, view.Usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
-	w, err := worker.New(q, f.config(lines.g.Version, lines.finished, log))
+	w, err := worker.New(m.queue(q), f.config(lines.g.Version, m.finished(lines.finished), log))
 	if err != nil {
 		return nil, &view.UsageError{Err: err}
+	}
+	if m != nil {
+		w.Use(m.Middleware)
 	}
 	taken := make(map[string]bool)
 	for _, job := range f.jobs {

@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/client/worker"
+)
+
+// TypesMax is the number of types with labels of their own.
+const TypesMax = 100
+
+const (
+	otherTypes = "other"
+	labelMax   = 200 // bytes
+)
+
+// Config describes the worker.
+type Config struct {
+	Capacity int // jobs that it runs at once, Concurrency of the worker
+}
+
+// Worker counts what a worker does. It is a prometheus.Collector. Its methods are safe for
+// concurrent use.
+type Worker struct {
+	all []prometheus.Collector
+
+	running    *prometheus.GaugeVec
+	ended      *prometheus.CounterVec
+	run        *prometheus.HistogramVec
+	claiming   prometheus.Gauge
+	claims     *prometheus.CounterVec
+	heartbeats *prometheus.CounterVec
+
+	mu    sync.Mutex // guards the field below
+	types map[string]bool
+}
+
+// runSeconds range from a short handler to one of an hour.
+var runSeconds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+
+// New returns the figures of a worker.
+func New(cfg Config) *Worker {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "osqueue", Subsystem: "worker", Name: name, Help: help}
+	}
+	w := &Worker{types: make(map[string]bool)}
+	w.running = prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("jobs_running", "Jobs whose handlers run.")), []string{"type"})
+	w.ended = prometheus.NewCounterVec(prometheus.CounterOpts(opts("jobs_finished_total", "Jobs that the worker no longer holds, by outcome.")), []string{"type", "outcome"})
+	w.run = prometheus.NewHistogramVec(histogram("run_seconds", "Run time of handlers.", runSeconds), []string{"type"})
+	w.claiming = prometheus.NewGauge(prometheus.GaugeOpts(opts("claims_waiting", "Claims that wait for a job.")))
+	w.claims = prometheus.NewCounterVec(prometheus.CounterOpts(opts("claims_total", "Claims by result: jobs, none or error.")), []string{"result"})
+	w.heartbeats = prometheus.NewCounterVec(prometheus.CounterOpts(opts("heartbeats_total", "Heartbeats by result: ok or error.")), []string{"result"})
+	capacity := prometheus.NewGauge(prometheus.GaugeOpts(opts("capacity_jobs", "Jobs that the worker runs at once at most.")))
+	capacity.Set(float64(cfg.Capacity))
+	w.all = []prometheus.Collector{w.running, w.ended, w.run, w.claiming, w.claims, w.heartbeats, capacity}
+	return w
+}
+
+func histogram(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Namespace: "osqueue", Subsystem: "worker", Name: name, Help: help, Buckets: buckets}
+}
+
+// Describe implements prometheus.Collector.
+func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range w.all {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *Worker) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range w.all {
+		c.Collect(ch)
+	}
+}
+
+// Middleware counts the handlers that run.
+func (w *Worker) Middleware(next worker.HandlerFunc) worker.HandlerFunc {
+	return func(ctx context.Context, job worker.Job) (json.RawMessage, error) {
+		running := w.running.WithLabelValues(w.label(job.Type))
+		running.Inc()
+		defer running.Dec()
+		return next(ctx, job)
+	}
+}
+
+// Finished counts the outcome of a job. It is a worker.Config.Finished.
+func (w *Worker) Finished(f worker.Finished) {
+	label := w.label(f.Job.Type)
+	w.ended.WithLabelValues(label, string(f.Outcome)).Inc()
+	w.run.WithLabelValues(label).Observe(f.Took.Seconds())
+}
+
+// label returns the label of a type.
+func (w *Worker) label(jobType string) string {
+	if jobType == otherTypes || len(jobType) > labelMax || !utf8.ValidString(jobType) {
+		return otherTypes
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.types[jobType] {
+		if len(w.types) >= TypesMax {
+			return otherTypes
+		}
+		w.types[strings.Clone(jobType)] = true
+	}
+	if jobType == "" || jobType[0] == '~' {
+		return "~" + jobType
+	}
+	return jobType
+}
