@@ -46,6 +46,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
 		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `2147483648`}, badIntegers...),
 		"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
+		"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
 		"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
 		"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
 		"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),

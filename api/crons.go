@@ -359,6 +359,7 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 	b = numberIf(b, "timeoutMs", j.GetTimeoutMs())
 	b = textIf(b, "group", j.GetGroup())
 	b = textsIf(b, "tags", j.GetTags())
+	b = appendNewHeaders(b, j.GetHeaders())
 	if u := j.GetUnique(); u.GetKey() != "" {
 		b = text(b, "uniqueKey", u.Key)
 		b = textIf(b, "uniqueScope", fsm.UniqueScope(u.Scope).String())

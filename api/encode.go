@@ -82,6 +82,7 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	if j.Opt != nil {
 		b = textIf(b, "group", j.Opt.Group)
 		b = textsIf(b, "tags", j.Opt.Tags)
+		b = appendHeaders(b, j.Opt.Headers)
 		b = textIf(b, "batchId", j.Opt.Batch)
 		b = appendCronOf(b, j)
 	}
@@ -132,6 +133,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	}
 	b = textIf(b, "group", o.Group)
 	b = textsIf(b, "tags", o.Tags)
+	b = appendHeaders(b, o.Headers)
 	if o.Unique.Key != "" {
 		b = text(b, "uniqueKey", o.Unique.Key)
 		b = textIf(b, "uniqueScope", o.Unique.Scope.String())

@@ -195,7 +195,8 @@ func TestNoMemberIsForgotten(t *testing.T) {
 
 		Opt: &fsm.Options{
 			Backoff: fsm.Backoff{Kind: fsm.BackoffFixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
-			Unique: fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
+			Headers: []fsm.Header{{Name: "h", Value: "v"}},
+			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
 		},
 		Det: &fsm.Details{
 			History: []fsm.Attempt{{Worker: "w", Error: "e", End: fsm.EndFail}}, Progress: fsm.Progress{Percent: 1, Message: "m"}, ProgressAt: 1,

@@ -101,7 +101,7 @@ func (c *call) request() (*fsmpb.Request, error) {
 	part(h, []byte(c.r.Method))
 	part(h, []byte(c.r.URL.EscapedPath()))
 	part(h, []byte(withoutAck(c.r.URL.RawQuery)))
-	partUnsealed(h, c.in)
+	partUnsealed(h, withoutHeaders(c.in))
 	if c.principal != nil { // another owner's key is another request
 		part(h, strconv.AppendUint(nil, c.principal.Owner, 10))
 	}

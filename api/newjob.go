@@ -42,11 +42,14 @@ func (s *Server) fillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	if err := s.readAfter(in, job); err != nil {
 		return err
 	}
+	var err error
+	if job.Headers, err = readHeaders(in.Headers); err != nil {
+		return err
+	}
 	if job.Id != "" {
 		return nil
 	}
-	id, err := newID()
-	job.Id = id
+	job.Id, err = newID()
 	return err
 }
 

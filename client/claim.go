@@ -61,6 +61,7 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Timeout:   milliseconds(j.TimeoutMs),
 		Group:     j.Group,
 		Tags:      j.Tags,
+		Headers:   j.Headers,
 		BatchID:   j.BatchID,
 		Cron:      j.Cron,
 		CronAt:    cronTime(j.CronAt),

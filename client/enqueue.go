@@ -148,6 +148,9 @@ func EncodedSize(job NewJob) int {
 			size += len(t) + len(`"",`)
 		}
 	}
+	for name, value := range job.Headers {
+		size += len(name) + len(value) + len(`"":"",`)
+	}
 	return size
 }
 
@@ -169,6 +172,7 @@ func encodeJob(job NewJob) ([]byte, error) {
 		TimeoutMs:    inMilliseconds(job.Timeout),
 		Group:        job.Group,
 		Tags:         job.Tags,
+		Headers:      job.Headers,
 		UniqueKey:    job.Unique.Key,
 		UniqueScope:  job.Unique.Scope,
 		UniqueMs:     inMilliseconds(job.Unique.Period),

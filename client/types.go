@@ -47,6 +47,9 @@ type NewJob struct {
 	AfterFailure string
 	// BatchID adds the job to an open workflow batch.
 	BatchID string
+	// Headers go to the worker with the job, in every attempt. Names have the characters a
+	// to z, 0 to 9, "-", "_" and ".".
+	Headers map[string]string
 }
 
 // Backoff is the wait of a job after its n-th failed attempt. It is v1.Backoff with
@@ -151,6 +154,7 @@ type ClaimedJob struct {
 	Timeout     time.Duration // how long the attempt may run; 0: no limit
 	Group       string
 	Tags        []string
+	Headers     map[string]string // of the producer
 	BatchID     string
 	Cron        string // the schedule that enqueued the job
 	// CronAt is the time of the schedule for which the job was enqueued. It is zero

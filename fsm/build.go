@@ -195,7 +195,7 @@ func checkOptions(o *Options) error {
 	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
 		return errRange
 	}
-	return nil
+	return checkHeaders(headersToPB(o.Headers))
 }
 
 // AddWorker adds a registered worker.

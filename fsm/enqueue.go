@@ -404,13 +404,14 @@ func distinct(ids []string) []string {
 // newOptions returns the options of a new job, or nil if all are zero.
 func newOptions(n *fsmpb.NewJob, cron string) *Options {
 	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" {
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 {
 		return nil
 	}
 	o := &Options{
 		Backoff: backoffFromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
 		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
+		Headers: headersFromPB(n.Headers),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.zero() {
@@ -421,7 +422,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 
 func (o *Options) zero() bool {
 	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == ""
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0
 }
 
 // sameContent reports whether n is the request that made j. RunAt does not count, because

@@ -201,6 +201,9 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	if !known {
 		return errNewValue
 	}
+	if err := checkHeaders(n.GetHeaders()); err != nil {
+		return err
+	}
 	return checkExtra(n.GetExtra())
 }
 

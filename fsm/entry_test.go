@@ -56,7 +56,8 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		Id: id, Type: "t", Payload: []byte("{}"), Priority: 1, RunAtMs: 5, MaxAttempts: &attempts, LeaseMs: 6,
 		Backoff:   &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
-		Unique: &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
+		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
+		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}},
 	}
 	if batch != "" {
 		n.After = []string{"a"}
@@ -128,7 +129,7 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 		func() record { return &fsmpb.Meta{Settings: &fsmpb.Settings{}} },
 		func() record {
 			return &fsmpb.Job{
-				Options: &fsmpb.Options{Backoff: &fsmpb.Backoff{}, Unique: &fsmpb.Unique{}},
+				Options: &fsmpb.Options{Backoff: &fsmpb.Backoff{}, Unique: &fsmpb.Unique{}, Headers: []*fsmpb.Header{{}}},
 				Details: &fsmpb.Details{History: []*fsmpb.Attempt{{}, {}}, Progress: &fsmpb.Progress{}},
 			}
 		},
@@ -141,6 +142,8 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 		func() record { return &fsmpb.Hold{} },
 		func() record { return &fsmpb.RequestRecord{Items: []*fsmpb.RequestItem{{}, {}}} },
 		func() record { return &fsmpb.Worker{} },
+		func() record { return &fsmpb.Token{} },
+		func() record { return &fsmpb.Figures{} },
 		func() record { return &fsmpb.ClaimRecord{Leases: []*fsmpb.Lease{{}, {}}} },
 	} {
 		total := 0
@@ -158,8 +161,8 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 			}
 		}
 	}
-	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 14 {
-		t.Errorf("snapshots have %d kinds of messages, the test knows 14", n)
+	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 15 {
+		t.Errorf("snapshots have %d kinds of messages, the test knows 15", n)
 	}
 }
 

@@ -151,6 +151,7 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 		n.Unique = &fsmpb.Unique{Key: pick(t, []string{"", "k0"}, "key"), Scope: uint32(roll(t, 4, "scope")), PeriodMs: odd(t, rapid.Int64Range(-5, 50), "period")}
 	case 193:
 		n.Tags = []string{"t1", "t2", "t1"}
+		n.Headers = []*fsmpb.Header{{Name: "traceparent", Value: pick(t, []string{"1", "2"}, "trace")}, {Name: "x"}}
 	case 192:
 		n.Batch = pick(t, batchIDs, "batch")
 	case 191:

@@ -27,7 +27,7 @@ const (
 	Level9 = 9
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
-	// Level11 adds the figures of types (figures.go).
+	// Level11 adds the figures of types (figures.go), and headers of jobs (header.go).
 	Level11 = 11
 
 	MaxLevel = Level11 // the newest level that this version knows
@@ -61,6 +61,10 @@ func levelOfEntry(b *fsmpb.Batch) uint32 {
 // has. It has a case for each of these; everything else is as old as BaseLevel.
 func LevelOf(m *fsmpb.Mutation) uint32 {
 	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return max(levelOfJobs(op.Enqueue.GetJobs()...), levelOfJobs(op.Enqueue.GetNewBatch().GetCallback()))
+	case *fsmpb.Mutation_PutCron:
+		return levelOfJobs(op.PutCron.GetJob())
 	case *fsmpb.Mutation_Claim:
 		return levelOfOwner(op.Claim.GetOwner())
 	case *fsmpb.Mutation_Heartbeat:

@@ -107,7 +107,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			LeaseMs: n.LeaseMs,
 		},
 		Opt: &fsm.Options{
-			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags),
+			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
 			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron,
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
@@ -321,4 +321,11 @@ func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
 		ID: n.Id, CreatedAt: m.meta.Now, Callback: n.Callback, CallbackOn: fsm.CallbackOn(n.CallbackOn),
 	}, byBatchID)
 	return fsm.OK
+}
+
+func headersOf(n *fsmpb.NewJob) (out []fsm.Header) {
+	for _, h := range n.Headers {
+		out = append(out, fsm.Header{Name: h.Name, Value: h.Value})
+	}
+	return out
 }

@@ -10,8 +10,9 @@ type Options struct {
 	Unique       Unique
 	After        []string // ids of the jobs that it waits for
 	AfterFailure AfterFailure
-	Batch        string // id of the batch that it belongs to
-	Cron         string // name of the schedule that enqueued it
+	Batch        string   // id of the batch that it belongs to
+	Cron         string   // name of the schedule that enqueued it
+	Headers      []Header // sorted by name
 }
 
 // Backoff is the rule for the wait of a failed job before its next attempt. After n

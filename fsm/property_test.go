@@ -49,6 +49,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	bare := j.Bare()
 	o, full := *j.Options(), j.Details()
 	o.Tags, o.After = someOrNil(o.Tags), someOrNil(withoutRepetitions(o.After))
+	o.Headers = someOrNil(o.Headers)
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
 		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Extra: full.Extra, Log: full.Log,

@@ -14,6 +14,8 @@ export interface JobMembers {
   backoff?: { kind: "none" | "fixed" | "linear" | "exponential"; baseMs?: number; capMs?: number; jitter?: number };
   group?: string;
   tags?: string[];
+  /** The worker gets them with the job in every attempt. */
+  headers?: { [name: string]: string };
   uniqueKey?: string;
   uniqueScope?: "waiting" | "active" | "period";
   uniqueMs?: number;
@@ -120,6 +122,8 @@ export class Job {
   type: string;
   payload: any;
   attempts: number;
+  /** Of the producer, such as traceparent. */
+  headers: { [name: string]: string };
   leaseMs: number;
   /** It grows with each claim: hand it on where the job changes something, and refuse lower ones there. */
   token: number;

@@ -220,8 +220,8 @@ export class Job {
   #stop = new AbortController();
   constructor(worker, raw) {
     if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
-    const { jobId: id, type = "", payload, attempts, leaseMs, leaseAgeMs: age = 0, token } = raw;
-    Object.assign(this, { worker, raw, id, type, payload, attempts, leaseMs, token, signal: this.#stop.signal });
+    const { jobId: id, type = "", payload, attempts, headers = {}, leaseMs, leaseAgeMs: age = 0, token } = raw;
+    Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal: this.#stop.signal });
     Object.assign(this, { why: "", settled: false, renewed: now() - age, due: now() - age + leaseMs / 3 });
   }
 

@@ -206,11 +206,12 @@ def _job(members, key):
 
 
 class Job:
-    """A claimed job: id, type, payload, attempts, lease, token (let others refuse lower ones), and `raw`, all that was
+    """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all that was
     said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may run it."""
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
+        self.headers = raw.get("headers", {})  # of the producer, such as traceparent
         self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
         self.due = self.renewed + self.lease / 3

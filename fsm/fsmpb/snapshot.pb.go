@@ -527,6 +527,7 @@ type Options struct {
 	AfterFailure  uint32                 `protobuf:"varint,7,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
 	Batch         string                 `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
 	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
+	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"` // since level 11
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +623,13 @@ func (x *Options) GetCron() string {
 		return x.Cron
 	}
 	return ""
+}
+
+func (x *Options) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
 }
 
 // Details are what few jobs have.
@@ -1801,7 +1809,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\x9a\x02\n" +
+	"\a_result\"\xcc\x02\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -1812,7 +1820,9 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05after\x18\x06 \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\a \x01(\rR\fafterFailure\x12\x14\n" +
 	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
-	"\x04cron\x18\t \x01(\tR\x04cron\"\xad\x02\n" +
+	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
+	"\aheaders\x18\n" +
+	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\"\xad\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -1953,11 +1963,12 @@ var file_snapshot_proto_goTypes = []any{
 	(*Settings)(nil),      // 15: osqueue.fsm.v1.Settings
 	(*Backoff)(nil),       // 16: osqueue.fsm.v1.Backoff
 	(*Unique)(nil),        // 17: osqueue.fsm.v1.Unique
-	(*Progress)(nil),      // 18: osqueue.fsm.v1.Progress
-	(*Lease)(nil),         // 19: osqueue.fsm.v1.Lease
-	(*SetQueue)(nil),      // 20: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),       // 21: osqueue.fsm.v1.PutCron
-	(*NewJob)(nil),        // 22: osqueue.fsm.v1.NewJob
+	(*Header)(nil),        // 18: osqueue.fsm.v1.Header
+	(*Progress)(nil),      // 19: osqueue.fsm.v1.Progress
+	(*Lease)(nil),         // 20: osqueue.fsm.v1.Lease
+	(*SetQueue)(nil),      // 21: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),       // 22: osqueue.fsm.v1.PutCron
+	(*NewJob)(nil),        // 23: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
 	15, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
@@ -1965,18 +1976,19 @@ var file_snapshot_proto_depIdxs = []int32{
 	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
 	16, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
 	17, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	4,  // 5: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	18, // 6: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	19, // 7: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
-	20, // 8: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	21, // 9: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
-	22, // 10: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 11: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
+	19, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	20, // 8: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
+	21, // 9: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
+	22, // 10: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
+	23, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 12: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_snapshot_proto_init() }

@@ -95,10 +95,13 @@ func (b *NewBatch) hasUnknown() bool {
 }
 
 func (j *NewJob) hasUnknown() bool {
-	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown())
+	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() ||
+		slices.ContainsFunc(j.Headers, (*Header).hasUnknown))
 }
 
 func (b *Backoff) hasUnknown() bool { return b != nil && len(b.unknownFields) > 0 }
+
+func (h *Header) hasUnknown() bool { return h != nil && len(h.unknownFields) > 0 }
 
 func (u *Unique) hasUnknown() bool { return u != nil && len(u.unknownFields) > 0 }
 
@@ -127,7 +130,8 @@ func (j *Job) HasUnknown() bool {
 }
 
 func (o *Options) hasUnknown() bool {
-	return o != nil && (len(o.unknownFields) > 0 || o.Backoff.hasUnknown() || o.Unique.hasUnknown())
+	return o != nil && (len(o.unknownFields) > 0 || o.Backoff.hasUnknown() || o.Unique.hasUnknown() ||
+		slices.ContainsFunc(o.Headers, (*Header).hasUnknown))
 }
 
 func (d *Details) hasUnknown() bool {

@@ -30,6 +30,18 @@ func (r *reader) optionMember(o *fsm.Options, name string) any {
 		return &o.Batch
 	case "cron":
 		return &o.Cron
+	case "headers":
+		return listPart(r, &o.Headers, headerMember)
+	}
+	return nil
+}
+
+func headerMember(h *fsm.Header, name string) any {
+	switch name {
+	case "name":
+		return &h.Name
+	case "value":
+		return &h.Value
 	}
 	return nil
 }
@@ -155,7 +167,7 @@ func (r *reader) template(dst **fsmpb.NewJob) part {
 // optionsOrNil returns a copy of o, or nil if all of it is zero.
 func optionsOrNil(o *fsm.Options) *fsm.Options {
 	rest := o.Backoff == (fsm.Backoff{}) && o.Unique == (fsm.Unique{}) && o.TimeoutMs == 0 && o.AfterFailure == 0
-	if rest && o.Group == "" && o.Batch == "" && o.Cron == "" && len(o.Tags) == 0 && len(o.After) == 0 {
+	if rest && o.Group == "" && o.Batch == "" && o.Cron == "" && len(o.Tags) == 0 && len(o.After) == 0 && len(o.Headers) == 0 {
 		return nil
 	}
 	c := *o

@@ -18,6 +18,7 @@ func (a *appender) options(o *fsm.Options) {
 	a.word("afterFailure", o.AfterFailure.String(), uint8(o.AfterFailure))
 	a.optional("batchId", o.Batch)
 	a.optional("cron", o.Cron)
+	a.headers(o.Headers)
 }
 
 func (a *appender) backoff(b fsm.Backoff) {
@@ -111,6 +112,7 @@ func optionsOf(n *fsmpb.NewJob) fsm.Options {
 		After:        n.After,
 		AfterFailure: fsm.AfterFailure(n.AfterFailure),
 		Batch:        n.Batch,
+		Headers:      headersOf(n),
 	}
 }
 
@@ -120,6 +122,9 @@ func templateOf(o *fsm.Options) *fsmpb.NewJob {
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After,
 		AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
 	}
+	for _, h := range o.Headers {
+		n.Headers = append(n.Headers, &fsmpb.Header{Name: h.Name, Value: h.Value})
+	}
 	if b := o.Backoff; b != (fsm.Backoff{}) {
 		n.Backoff = &fsmpb.Backoff{Kind: uint32(b.Kind), BaseMs: b.BaseMs, CapMs: b.CapMs, JitterPercent: uint32(b.Jitter)}
 	}
@@ -127,4 +132,28 @@ func templateOf(o *fsm.Options) *fsmpb.NewJob {
 		n.Unique = &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
 	}
 	return n
+}
+
+func headersOf(n *fsmpb.NewJob) (out []fsm.Header) {
+	for _, h := range n.Headers {
+		out = append(out, fsm.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return out
+}
+
+// headers appends the headers of a job; nothing if there are none.
+func (a *appender) headers(headers []fsm.Header) {
+	if len(headers) == 0 {
+		return
+	}
+	a.key("headers")
+	a.open('[')
+	for _, h := range headers {
+		a.next()
+		a.open('{')
+		a.text("name", h.Name)
+		a.optional("value", h.Value)
+		a.close('}')
+	}
+	a.close(']')
 }

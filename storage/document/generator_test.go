@@ -88,7 +88,9 @@ var (
 // options sets one or two rare options.
 func (g *generator) options(j *fsmpb.NewJob) {
 	for range 2 {
-		switch rapid.IntRange(0, 8).Draw(g.T, "option") {
+		switch rapid.IntRange(0, 9).Draw(g.T, "option") {
+		case 9:
+			j.Headers = []*fsmpb.Header{{Name: "a", Value: "é\"\n"}, {Name: "traceparent"}}
 		case 0:
 			j.Backoff = g.backoff()
 		case 1:

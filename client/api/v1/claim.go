@@ -45,13 +45,14 @@ type ClaimedJob struct {
 	LeaseAgeMs int64 `json:"leaseAgeMs,omitzero"`
 	CreatedAt  int64 `json:"createdAt"`
 	// TimeoutMs is how long the attempt may run, whatever its heartbeats.
-	TimeoutMs int64    `json:"timeoutMs,omitzero"`
-	Group     string   `json:"group,omitzero"`
-	Tags      []string `json:"tags,omitzero"`
-	BatchID   string   `json:"batchId,omitzero"`
-	Cron      string   `json:"cron,omitzero"`
-	CronAt    int64    `json:"cronAt,omitzero"`    // as in Job
-	LastError string   `json:"lastError,omitzero"` // of the attempt before
+	TimeoutMs int64             `json:"timeoutMs,omitzero"`
+	Group     string            `json:"group,omitzero"`
+	Tags      []string          `json:"tags,omitzero"`
+	Headers   map[string]string `json:"headers,omitzero"` // as in NewJob
+	BatchID   string            `json:"batchId,omitzero"`
+	Cron      string            `json:"cron,omitzero"`
+	CronAt    int64             `json:"cronAt,omitzero"`    // as in Job
+	LastError string            `json:"lastError,omitzero"` // of the attempt before
 	// LSN is there in the answer to a Claim without Max.
 	LSN string `json:"lsn,omitzero"`
 }

@@ -47,6 +47,9 @@ type NewJob struct {
 	AfterFailure string `json:"afterFailure,omitzero"`
 	// BatchID adds the job to an open batch.
 	BatchID string `json:"batchId,omitzero"`
+	// Headers go to the worker with the job, in every attempt: names of a-z, 0-9, "-", "_"
+	// and "." with values, such as traceparent.
+	Headers map[string]string `json:"headers,omitzero"`
 }
 
 // Backoff says how long a job waits after its n-th attempt failed: kind "none"
@@ -195,18 +198,19 @@ type Job struct {
 	// Log is what the attempt that completed the job had to say beside its result.
 	Log string `json:"log,omitzero"`
 
-	Backoff      *Backoff `json:"backoff,omitzero"`
-	TimeoutMs    int64    `json:"timeoutMs,omitzero"` // of the attempt that runs, or else the producer's wish
-	Group        string   `json:"group,omitzero"`
-	Tags         []string `json:"tags,omitzero"`
-	UniqueKey    string   `json:"uniqueKey,omitzero"`
-	UniqueScope  string   `json:"uniqueScope,omitzero"`
-	UniqueMs     int64    `json:"uniqueMs,omitzero"`
-	After        []string `json:"after,omitzero"`
-	AfterFailure string   `json:"afterFailure,omitzero"`
-	WaitsFor     []string `json:"waitsFor,omitzero"` // what is left of After
-	BatchID      string   `json:"batchId,omitzero"`
-	Cron         string   `json:"cron,omitzero"` // the schedule that enqueued it
+	Backoff      *Backoff          `json:"backoff,omitzero"`
+	TimeoutMs    int64             `json:"timeoutMs,omitzero"` // of the attempt that runs, or else the producer's wish
+	Group        string            `json:"group,omitzero"`
+	Tags         []string          `json:"tags,omitzero"`
+	Headers      map[string]string `json:"headers,omitzero"`
+	UniqueKey    string            `json:"uniqueKey,omitzero"`
+	UniqueScope  string            `json:"uniqueScope,omitzero"`
+	UniqueMs     int64             `json:"uniqueMs,omitzero"`
+	After        []string          `json:"after,omitzero"`
+	AfterFailure string            `json:"afterFailure,omitzero"`
+	WaitsFor     []string          `json:"waitsFor,omitzero"` // what is left of After
+	BatchID      string            `json:"batchId,omitzero"`
+	Cron         string            `json:"cron,omitzero"` // the schedule that enqueued it
 	// CronAt is the time of the schedule for which it was enqueued, which may have
 	// passed by then. It is absent if the schedule was triggered by hand.
 	CronAt int64 `json:"cronAt,omitzero"`

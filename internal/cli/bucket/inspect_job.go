@@ -22,7 +22,7 @@ func jobOfState(j *fsm.Job) v1.Job {
 		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Execution().Heartbeat,
 		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.Execution().ClaimedAt, FinishedAt: j.Execution().FinishedAt,
 		LeaseMs: j.Execution().LeaseMs, Token: j.Execution().Token, LastError: j.Execution().LastError,
-		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
+		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Headers: headersOfState(o.Headers),
 		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt, Log: d.Log,
 	}
 	if at, ok := cronid.Time(j.ID); ok && o.Cron != "" {
@@ -110,4 +110,15 @@ func storedBackoff(b fsm.Backoff) *v1.Backoff {
 		return nil
 	}
 	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
+}
+
+func headersOfState(headers []fsm.Header) map[string]string {
+	if len(headers) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(headers))
+	for _, h := range headers {
+		out[h.Name] = h.Value
+	}
+	return out
 }

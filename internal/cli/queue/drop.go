@@ -179,7 +179,7 @@ func encodeDropped(job client.NewJob) ([]byte, error) {
 func wireOf(job client.NewJob) v1.NewJob {
 	out := v1.NewJob{
 		ID: job.ID, Type: job.Type, Priority: job.Priority, DelayMs: wholeMs(job.Delay), MaxAttempts: job.MaxAttempts,
-		LeaseMs: wholeMs(job.Lease), TimeoutMs: wholeMs(job.Timeout), Group: job.Group, Tags: job.Tags,
+		LeaseMs: wholeMs(job.Lease), TimeoutMs: wholeMs(job.Timeout), Group: job.Group, Tags: job.Tags, Headers: job.Headers,
 		UniqueKey: job.Unique.Key, UniqueScope: job.Unique.Scope, UniqueMs: wholeMs(job.Unique.Period),
 		After: job.After, AfterFailure: job.AfterFailure,
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +23,7 @@ type jobFlags struct {
 	backoff     units.Backoff
 	group       string
 	tags        []string
+	headers     []string // NAME=VALUE
 	unique      units.Unique
 }
 
@@ -34,6 +36,7 @@ func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
 	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
 	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
+	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, which the worker gets with the job; may be given several times")
 	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
 	f.renamed = g.RenameTimeout(flags, "job-timeout")
 }
@@ -41,6 +44,11 @@ func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 func (f *jobFlags) check() error {
 	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
 		return view.Usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
+	}
+	for _, h := range f.headers {
+		if name, _, ok := strings.Cut(h, "="); !ok || name == "" {
+			return view.Usagef("--header %q: want NAME=VALUE", h)
+		}
 	}
 	return f.renamed.Settle()
 }
@@ -50,6 +58,13 @@ func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
 		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.Value,
 		Group: f.group, Tags: f.tags, Unique: f.unique.Value,
+	}
+	for _, h := range f.headers {
+		if job.Headers == nil {
+			job.Headers = make(map[string]string)
+		}
+		name, value, _ := strings.Cut(h, "=")
+		job.Headers[name] = value
 	}
 	if f.maxAttempts > 0 {
 		job.MaxAttempts = &f.maxAttempts
@@ -78,6 +93,9 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 	overrideText(&job.BatchID, in.BatchID)
 	if in.Tags != nil {
 		job.Tags = in.Tags
+	}
+	if in.Headers != nil {
+		job.Headers = in.Headers
 	}
 	if in.After != nil {
 		job.After = in.After

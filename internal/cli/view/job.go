@@ -3,6 +3,8 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +40,7 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 		[]string{"progress", progressText(j.Progress)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
+		[]string{"headers", headersText(j.Headers)},
 		[]string{"unique", units.UniqueText(j)},
 		[]string{"after", afterText(j)},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
@@ -148,4 +151,13 @@ func WorkerName(j v1.Job) string {
 		return "-"
 	}
 	return OrDash(PlainLine(*j.WorkerID))
+}
+
+// headersText formats headers in the order of their names.
+func headersText(headers map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		parts = append(parts, name+"="+headers[name])
+	}
+	return strings.Join(parts, " ")
 }
