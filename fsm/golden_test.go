@@ -75,15 +75,15 @@ func TestEntryFormat(t *testing.T) {
 // TestOldEntries applies entries of older versions, which had fewer fields.
 func TestOldEntries(t *testing.T) {
 	for path, want := range map[string]string{
-		"testdata/entry-1.hex": "ok ok ok stale_token stale_token stale_token ok ok ok",
-		"testdata/entry-2.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok",
-		"testdata/entry-3.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok",
-		"testdata/entry-4.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found",
-		"testdata/entry-5.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found",
-		"testdata/entry-6.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found not_found",
-		"testdata/entry-7.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok not_found",
-		"testdata/entry-8.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok not_found",
-		"testdata/entry-9.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok not_found",
+		"testdata/entry-1.hex":  "ok ok ok stale_token stale_token stale_token ok ok ok",
+		"testdata/entry-2.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok",
+		"testdata/entry-3.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok",
+		"testdata/entry-4.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found",
+		"testdata/entry-5.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found",
+		"testdata/entry-6.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found not_found",
+		"testdata/entry-7.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok not_found",
+		"testdata/entry-8.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok not_found",
+		"testdata/entry-9.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok not_found",
 		"testdata/entry-10.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok not_found",
 	} {
 		dump, err := os.ReadFile(path)

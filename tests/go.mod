@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	osqueue => ..
 	osqueue/client => ../client
+	osqueue/client/telemetry => ../client/telemetry
 )
 
 require (
@@ -129,4 +130,5 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
 	google.golang.org/grpc v1.84.0 // indirect
 	mvdan.cc/sh/v3 v3.14.1 // indirect
+	osqueue/client/telemetry v0.0.0 // indirect
 )
