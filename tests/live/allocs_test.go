@@ -221,7 +221,7 @@ func readFrame(c *caller) error {
 		if err != nil {
 			return err
 		}
-		refused := kind == frame.KindAnswer && !(body[0] == 8 && body[1] == 0xc8 && body[2] == 1) // status 200
+		refused := kind == frame.KindAnswer && string(body) != "\x08\xc8\x01" // the field status with the value 200
 		if _, err := c.in.Discard(length); err != nil {
 			return err
 		}
