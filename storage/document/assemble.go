@@ -45,6 +45,9 @@ func (d *decoder) document() (*File, error) {
 	if doc.writer() != ours {
 		d.mend()
 	}
+	if err := d.boundCounters(); err != nil {
+		return nil, err
+	}
 	if err := d.givePlaces(); err != nil {
 		return nil, err
 	}
@@ -154,6 +157,31 @@ func (d *decoder) besideTimes(see func(times ...int64)) {
 	for _, t := range d.doc.Tokens {
 		see(t.CreatedAt, t.UsedAt)
 	}
+}
+
+// counterLimit is the largest counter that an edit may bring into a document. A machine counts
+// on from it, and fsm.Meta.Check refuses counters above the double of it: without a limit one
+// number could make all later documents unreadable.
+const counterLimit = 1 << 62
+
+// boundCounters drops positions that no queue reaches, and refuses such tokens and batches.
+func (d *decoder) boundCounters() error {
+	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
+		for _, j := range list {
+			if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) {
+				j.Seq = 0
+			}
+			if t := j.Execution().Token; t > max(counterLimit, d.doc.Meta.Token) {
+				return fmt.Errorf("%w: job %q: token %d is out of range", ErrFormat, j.ID, t)
+			}
+		}
+	}
+	for _, b := range d.doc.Batches {
+		if b.Total > counterLimit {
+			return fmt.Errorf("%w: batch %q: total %d is out of range", ErrFormat, b.ID, b.Total)
+		}
+	}
+	return nil
 }
 
 // givePlaces makes the positions unique, and those of the available and running jobs
