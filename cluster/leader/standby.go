@@ -21,7 +21,12 @@ import (
 //
 // All standbys write the same object; it does not matter which of them wrote last. A
 // leader that is cut off before it has read the first announcement does not know of the
-// standby.
+// standby, and acknowledges until MaxFlushLag is reached. That needs a standby that started
+// at most StandbyInterval before the outage, and an outage that only the leader sees. To
+// close it, the leader would have to read the object before each acknowledgement, or the
+// standby would have to wait for an answer of a leader that may be dead. The loss is bounded
+// instead: the deposed cluster carries its acknowledged writes over when it takes the
+// document back (carry.go), and a shorter StandbyInterval shortens the window.
 
 const standbyKey = "standby.json"
 
