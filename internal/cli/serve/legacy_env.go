@@ -79,6 +79,7 @@ func (e *originalEnv) take() {
 	e.millis(envGroupCommit, "flush-interval")
 	e.millis(envHeartbeat, "broker-heartbeat")
 	e.millis(envTimeout, "broker-timeout")
+	e.heartbeat()
 	e.count(envMaxReads, "bucket-reads-per-minute")
 	e.count(envMaxWrites, "bucket-writes-per-minute")
 	e.count(envDayWrites, "bucket-writes-per-day")
@@ -90,6 +91,19 @@ func (e *originalEnv) take() {
 	}
 	if backend == backendS3 && !paced && e.getenv(envGroupCommit) == "" {
 		e.set(envBackend, "flush-interval", originalGroupCommit.String())
+	}
+}
+
+// heartbeat shortens the default heartbeat to a third of a shorter timeout: serve refuses a
+// timeout that one missed heartbeat exceeds.
+func (e *originalEnv) heartbeat() {
+	if e.getenv(envTimeout) == "" || e.flags.Changed("broker-heartbeat") {
+		return
+	}
+	every, err := time.ParseDuration(e.flags.Lookup("broker-heartbeat").Value.String())
+	timeout, wrong := time.ParseDuration(e.flags.Lookup("broker-timeout").Value.String())
+	if err == nil && wrong == nil && 0 < timeout && timeout < 3*every {
+		e.set(envTimeout, "broker-heartbeat", (timeout / 3).Truncate(time.Millisecond).String())
 	}
 }
 

@@ -56,6 +56,10 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 				"ack": "object", "standby-retry": "10s", "peers": "",
 			},
 		},
+		"short timeout": {env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "666ms"}},
+		"short timeout and a heartbeat": {
+			args: "--broker-heartbeat 500ms", env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "500ms"},
+		},
 		"S3 without more":  {env: env{"STORAGE_BACKEND": "S3", "S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "flush-interval": "50ms", "ack": "object"}},
 		"S3 by its bucket": {env: env{"S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs"}},
 		"GCS":              {env: env{"STORAGE_BACKEND": "gcs", "GCS_BUCKET": "jobs", "GCS_PREFIX": "/a b/"}, want: env{"bucket": "gs://jobs/a%20b", "flush-interval": "", "ack": "object"}},
