@@ -160,7 +160,7 @@ func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	if in.Cursor != "" {
 		place, err := readPlaceCursor(in.Cursor)
 		if err != nil {
-			return nil, bad("cursor", "is %q; only a nextCursor of an earlier answer is possible", clip(in.Cursor))
+			return nil, bad("cursor", "is %q; only a nextCursor of an earlier answer is possible", shown(in.Cursor))
 		}
 		f.AfterStatus, f.AfterSeq = uint32(place.Status), place.Seq
 	}

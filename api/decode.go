@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/clip"
 	"osqueue/internal/inflight"
 )
 
@@ -122,7 +123,7 @@ const mergePatch = "application/merge-patch+json"
 // checkMedia requires JSON in UTF-8.
 func (c *call) checkMedia() error {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fail(mediaType, "the body is encoded as %q; send it plain", clip(coding))
+		return fail(mediaType, "the body is encoded as %q; send it plain", shown(coding))
 	}
 	given := c.r.Header.Get("Content-Type")
 	if given == "application/json" {
@@ -134,10 +135,10 @@ func (c *call) checkMedia() error {
 	media, params, err := mime.ParseMediaType(given)
 	patch := media == mergePatch && c.r.Method == http.MethodPatch
 	if err != nil || media != "application/json" && !patch {
-		return fail(mediaType, "the content type is %q; send Content-Type: application/json", clip(given))
+		return fail(mediaType, "the content type is %q; send Content-Type: application/json", shown(given))
 	}
 	if charset, named := params["charset"]; named && !isUTF8(charset) {
-		return fail(mediaType, "the charset is %q; send JSON in UTF-8", clip(charset))
+		return fail(mediaType, "the charset is %q; send JSON in UTF-8", shown(charset))
 	}
 	return nil
 }
@@ -253,7 +254,7 @@ func badJSON(body []byte, v any, err error) error {
 	case errors.As(err, &meaning):
 		f := fail(badRequest, "%s: want %s, got %s (at %s)", memberName(meaning.JSONPointer),
 			wanted(meaning.GoType), gotten(meaning), place(body, int(meaning.ByteOffset)))
-		f.members = []string{clip(string(meaning.JSONPointer))}
+		f.members = []string{shown(string(meaning.JSONPointer))}
 		return f
 	}
 	return &failure{kind: badRequest, detail: "the body cannot be read", cause: err}
@@ -272,7 +273,7 @@ func named(p jsontext.Pointer, format string, args ...any) error {
 	}
 	f := fail(badRequest, "%s "+format, append([]any{memberName(p)}, args...)...)
 	if p != "" {
-		f.members = []string{clip(string(p))}
+		f.members = []string{shown(string(p))}
 	}
 	return f
 }
@@ -292,7 +293,7 @@ func reason(err error) string {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "it ends in the middle"
 	}
-	return clip(strings.TrimPrefix(err.Error(), "jsontext: "))
+	return shown(strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
 // place returns a position in the body as line and column for people.
@@ -320,7 +321,7 @@ func memberName(p jsontext.Pointer) string {
 	if p == "" {
 		return "the body"
 	}
-	return clip(strings.TrimPrefix(string(p), "/"))
+	return shown(strings.TrimPrefix(string(p), "/"))
 }
 
 // wanted describes a type in terms of JSON.
@@ -360,7 +361,7 @@ func gotten(e *json.SemanticError) string {
 		if len(e.JSONValue) == 0 { // the decoder reports it only if a number was valid
 			return "a number"
 		}
-		return "the number " + clip(string(e.JSONValue))
+		return "the number " + shown(string(e.JSONValue))
 	case jsontext.KindTrue, jsontext.KindFalse:
 		return "true or false"
 	case jsontext.KindBeginArray:
@@ -373,15 +374,11 @@ func gotten(e *json.SemanticError) string {
 	return "something else"
 }
 
-// clipBytes bounds the part of a request that an error repeats.
-const clipBytes = 120
+// shownMax is the number of bytes of a part of a request that an error repeats.
+const shownMax = 120
 
-func clip(s string) string {
-	if len(s) <= clipBytes {
-		return s
-	}
-	return strings.ToValidUTF8(s[:clipBytes], "") + "…"
-}
+// shown returns a part of a request as an error repeats it.
+func shown(s string) string { return clip.Marked(s, shownMax) }
 
 // prefers reports whether the request asks for strict handling (RFC 7240).
 func prefers(h http.Header) bool {

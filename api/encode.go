@@ -89,10 +89,11 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	return textIf(b, "lastError", j.Execution().LastError)
 }
 
-// appendJob appends a v1.Job.
-func appendJob(b []byte, j *fsm.Job) []byte { return append(appendJobMembers(b, j), '}') }
+// AppendJob appends a job as a v1.Job. It is the only conversion of a job of the machine to
+// the JSON of the API; package document has the format of queue.json.
+func AppendJob(b []byte, j *fsm.Job) []byte { return append(appendJobMembers(b, j), '}') }
 
-// appendJobMembers is appendJob without the end of the object.
+// appendJobMembers is AppendJob without the end of the object.
 func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = append(b, '{')
 	b = text(b, "id", j.ID)

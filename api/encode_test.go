@@ -122,7 +122,7 @@ func wireDetails(out *v1.Job, d *fsm.Details) {
 	}
 }
 
-// wireJob is appendJob said in terms of the wire type.
+// wireJob is AppendJob said in terms of the wire type.
 func wireJob(j *fsm.Job) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type,
@@ -145,7 +145,7 @@ func wireJob(j *fsm.Job) v1.Job {
 func TestJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j := drawJob(rt)
-		body := appendJob(nil, j)
+		body := AppendJob(nil, j)
 		got, want := strictly[v1.Job](t, body), wireJob(j)
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
@@ -208,7 +208,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		of   any
 		body []byte
 	}{
-		{v1.Job{}, appendJob(nil, j)},
+		{v1.Job{}, AppendJob(nil, j)},
 		{v1.ClaimedJob{}, appendOne(nil, []*fsm.Job{j}, at, lsn)},
 		{v1.Claimed{}, appendMany(nil, []*fsm.Job{j}, at, lsn)},
 	} {

@@ -89,7 +89,7 @@ func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob
 	for _, id := range job.GetAfter() {
 		inBatch := slices.ContainsFunc(batch, func(j *fsmpb.NewJob) bool { return j.GetId() == id })
 		if !inBatch && s.b.Job(id) == nil && len(missing) < unknownMax {
-			missing = append(missing, strconv.Quote(clip(id)))
+			missing = append(missing, strconv.Quote(shown(id)))
 		}
 	}
 	if len(missing) == 0 {

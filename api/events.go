@@ -91,10 +91,10 @@ func (c *call) resumePoint(history *notify.History) (notify.EventID, error) {
 	}
 	id, err := notify.ParseEventID(given)
 	if err != nil {
-		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, clip(given), notify.EventID{})
+		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, shown(given), notify.EventID{})
 	}
 	if _, lost := history.Since(id, 0); c.strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
-		return id, fail(historyGone, "this node does not hold the events from %s to %s any more; another one may", clip(given), lost)
+		return id, fail(historyGone, "this node does not hold the events from %s to %s any more; another one may", shown(given), lost)
 	}
 	return id, nil
 }
@@ -250,7 +250,7 @@ func readEventFilter(q map[string][]string) (*eventFilter, error) {
 	for _, k := range f.kinds {
 		if !slices.ContainsFunc(eventKinds, func(known string) bool { return kindMatches(k, known) }) {
 			return nil, fail(badRequest, "%s: %q is not known; possible are %s, or all that begin so with a dot at the end",
-				v1.ParamKind, clip(k), strings.Join(eventKinds, ", "))
+				v1.ParamKind, shown(k), strings.Join(eventKinds, ", "))
 		}
 	}
 	return f, nil

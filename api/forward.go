@@ -127,7 +127,7 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 		return true, noLeaderKnown(c)
 	case len(c.r.Header[v1.HeaderForwarded]) > 0:
 		f := fail(notLeader, "this node does not lead any more; the request was passed on by %s",
-			clip(c.r.Header.Get(v1.HeaderForwarded)))
+			shown(c.r.Header.Get(v1.HeaderForwarded)))
 		f.leader = leader
 		return true, f
 	}

@@ -114,7 +114,7 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 	} else {
 		target, err := url.ParseRequestURI(req.Target)
 		if err != nil {
-			return nil, fail(badRequest, "the target %q of the request is not a path: %s", clip(req.Target), clip(err.Error()))
+			return nil, fail(badRequest, "the target %q of the request is not a path: %s", shown(req.Target), shown(err.Error()))
 		}
 		f.target = *target
 	}
@@ -159,7 +159,7 @@ func (s *Server) writeHandler(r *http.Request) (http.Handler, error) {
 			return rt.handler, nil
 		}
 	}
-	return nil, fail(noRoute, "%s %s is no write of the HTTP API; a stream carries writes only", clip(r.Method), clip(path))
+	return nil, fail(noRoute, "%s %s is no write of the HTTP API; a stream carries writes only", shown(r.Method), shown(path))
 }
 
 // writeRoute is a route that a stream can use.

@@ -24,7 +24,7 @@ func readHeaders(in map[string]string) ([]*fsmpb.Header, error) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		value := in[name]
 		if !fsm.HeaderName(name) {
-			return nil, bad("headers", "has the name %q; 1 to %d of the characters a-z, 0-9, \"-\", \"_\" and \".\" are wanted", clip(name), fsm.HeaderNameMax)
+			return nil, bad("headers", "has the name %q; 1 to %d of the characters a-z, 0-9, \"-\", \"_\" and \".\" are wanted", shown(name), fsm.HeaderNameMax)
 		}
 		if !utf8.ValidString(value) {
 			return nil, bad("headers."+name, "is not UTF-8")

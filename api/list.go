@@ -137,7 +137,7 @@ func (s *Server) appendPage(b []byte, v *fsm.View, p *page) (_ []byte, next uint
 			b = append(b, ',')
 		}
 		shown++
-		b = appendJob(b, j)
+		b = AppendJob(b, j)
 		return shown < p.limit && len(b)-start < s.cfg.Limits.ListBytes
 	})
 	return b, next
@@ -214,7 +214,7 @@ func (s *Server) readPlace(q url.Values, p *page) (err error) {
 	case v1.SortNewest:
 		p.newest = true
 	default:
-		return fail(badRequest, "%s is %q; %s (oldest first) or %s (newest first) is wanted", v1.ParamSort, clip(given), v1.SortOldest, v1.SortNewest)
+		return fail(badRequest, "%s is %q; %s (oldest first) or %s (newest first) is wanted", v1.ParamSort, shown(given), v1.SortOldest, v1.SortNewest)
 	}
 	if p.limit, err = s.readLimit(q); err != nil {
 		return err
@@ -233,7 +233,7 @@ const tagsMax = 20
 func isEmpty(text string) bool { return text == "" }
 
 func badCursor(given string) error {
-	return fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, clip(given))
+	return fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, shown(given))
 }
 
 // checkParam checks a name in the query. Names in legacy documents may be longer than those of
@@ -256,7 +256,7 @@ func readTime(q url.Values, name string) (int64, error) {
 	}
 	ms, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || ms < secondsBelow {
-		return 0, fail(badRequest, "%s is %q; milliseconds since 1970 are wanted", name, clip(given))
+		return 0, fail(badRequest, "%s is %q; milliseconds since 1970 are wanted", name, shown(given))
 	}
 	return ms, nil
 }
@@ -270,7 +270,7 @@ func (s *Server) readLimit(q url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil || n < 1 {
-		return 0, fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamLimit, clip(given), most)
+		return 0, fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamLimit, shown(given), most)
 	}
 	return min(n, most), nil
 }
@@ -292,7 +292,7 @@ func readStatuses(names string) ([]fsm.Status, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		st, ok := fsm.ParseStatus(v1.StatusOf(strings.TrimSpace(name)))
 		if !ok {
-			return nil, fail(badRequest, "status %q is not known; %s and %s are, with commas between", clip(name),
+			return nil, fail(badRequest, "status %q is not known; %s and %s are, with commas between", shown(name),
 				v1.StatusAll, strings.Join(statusNames(), ", "))
 		}
 		statuses = append(statuses, st)

@@ -91,7 +91,7 @@ func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 		return w, err
 	}
 	if w.lsn, err = fsm.ParseLSN(text); err != nil {
-		return w, fail(badRequest, "the path: %s", clip(err.Error()))
+		return w, fail(badRequest, "the path: %s", shown(err.Error()))
 	}
 	values, err := c.query()
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 	w.level, w.wait = v1.AckQuorum, s.cfg.Timeouts.Object
 	if given := values.Get(v1.ParamLevel); given != "" {
 		if w.level = given; !isAck(given) {
-			return w, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamLevel, clip(given), v1.AckQuorum, v1.AckObject)
+			return w, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamLevel, shown(given), v1.AckQuorum, v1.AckObject)
 		}
 	}
 	w.object = w.level == v1.AckObject

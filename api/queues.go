@@ -42,7 +42,7 @@ func (c *call) jobType() (string, error) {
 	jobType, known := v1.QueueType(name)
 	if !known {
 		return "", fail(badRequest, "no type is written %q in a path; ~ stands for the jobs without type, "+
-			"and a type that begins with ~ is written with one more", clip(name))
+			"and a type that begins with ~ is written with one more", shown(name))
 	}
 	return jobType, nil
 }
@@ -125,7 +125,7 @@ func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 		LeaseMs:            q.LeaseMs,
 		TimeoutMs:          q.TimeoutMs,
 		MaxAttempts:        unlessUnset(q.MaxAttempts),
-		Backoff:            typeBackoff(q.Backoff),
+		Backoff:            BackoffOf(q.Backoff),
 		RetainMs:           unlessUnset(q.RetainMs),
 		RetainCount:        unlessUnset(q.RetainCount),
 		MaxJobs:            q.MaxJobs,
@@ -141,7 +141,8 @@ func unlessUnset(n int64) *int64 {
 	return &n
 }
 
-func typeBackoff(b fsm.Backoff) *v1.Backoff {
+// BackoffOf returns a backoff of the machine as the API has it; nil if none is set.
+func BackoffOf(b fsm.Backoff) *v1.Backoff {
 	if b.Kind == fsm.BackoffUnset {
 		return nil
 	}

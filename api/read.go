@@ -28,7 +28,7 @@ func (c *call) query() (url.Values, error) {
 	}
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		return nil, fail(badRequest, "the query is not valid: %s", clip(err.Error()))
+		return nil, fail(badRequest, "the query is not valid: %s", shown(err.Error()))
 	}
 	c.params = values
 	if err := c.checkOnce(values); err != nil {
@@ -49,7 +49,7 @@ func (c *call) checkOnce(values url.Values) error {
 		}
 		// Writes have always ignored unknown parameters.
 		if len(all) > 1 && (c.route.at != leaderOnly || c.strict || c.route.knows(name)) {
-			return bad(clip(name), "is there %d times in the query; give one value", len(all))
+			return bad(shown(name), "is there %d times in the query; give one value", len(all))
 		}
 	}
 	return nil
@@ -64,7 +64,7 @@ func (c *call) readQuery() (readQuery, error) {
 	if text := values.Get(v1.ParamMinLSN); text != "" {
 		q.leader = false
 		if q.min, err = fsm.ParseLSN(text); err != nil {
-			return q, fail(badRequest, "%s: %s", v1.ParamMinLSN, clip(err.Error()))
+			return q, fail(badRequest, "%s: %s", v1.ParamMinLSN, shown(err.Error()))
 		}
 	}
 	if text := values.Get(v1.ParamWaitMs); text != "" {
@@ -86,7 +86,7 @@ func (c *call) readQuery() (readQuery, error) {
 	case v1.ConsistencyLocal:
 		q.leader = false
 	default:
-		return q, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamConsistency, clip(text),
+		return q, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamConsistency, shown(text),
 			v1.ConsistencyLeader, v1.ConsistencyLocal)
 	}
 	return q, nil
@@ -95,7 +95,7 @@ func (c *call) readQuery() (readQuery, error) {
 func (s *Server) waitParam(name, text string) (time.Duration, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 {
-		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", name, clip(text))
+		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", name, shown(text))
 	}
 	return s.boundedWait(ms), nil
 }

@@ -2,11 +2,11 @@ package api
 
 import (
 	"net/http"
-	"strings"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/clip"
 )
 
 func (s *Server) reportRoutes() []route {
@@ -99,7 +99,7 @@ func (s *Server) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 	if in.Percent > percentMax {
 		return nil, bad("progress.percent", "is %d; a number from 0 to %d is wanted", in.Percent, percentMax)
 	}
-	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: cut(in.Message, s.cfg.Limits.MessageBytes)}, nil
+	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: clip.To(in.Message, s.cfg.Limits.MessageBytes)}, nil
 }
 
 const percentMax = 100
@@ -133,19 +133,10 @@ func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retrya
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
 		Worker:       worker,
 		Lease:        lease,
-		Error:        cut(reason, s.cfg.Limits.ErrorBytes),
+		Error:        clip.To(reason, s.cfg.Limits.ErrorBytes),
 		Permanent:    retryable != nil && !*retryable,
 		RetryDelayMs: delay,
 	}}}, nil
-}
-
-// cut shortens the text of an error. A failure with a long text is still a failure,
-// so it is not refused.
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "")
 }
 
 // release is POST /v1/jobs/{id}/release.

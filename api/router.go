@@ -109,7 +109,7 @@ func noSuchRoute(c *call) error {
 func (s *Server) noSuchMethod(c *call) error {
 	allowed := s.allowed(c.r)
 	c.Header().Set("Allow", strings.Join(allowed, ", "))
-	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, clip(c.r.URL.Path), strings.Join(allowed, ", "))
+	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
 }
 
 // knownMethods are the methods that a route can have, in the order of the Allow
@@ -140,7 +140,7 @@ func (c *call) checkParams(given map[string][]string) error {
 	var unknown []string
 	for name := range given {
 		if !c.route.knows(name) {
-			unknown = append(unknown, clip(name))
+			unknown = append(unknown, shown(name))
 		}
 	}
 	if len(unknown) == 0 {

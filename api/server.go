@@ -236,6 +236,6 @@ func (s *Server) logCall(c *call, start time.Time, err error) {
 	if id == "" {
 		id = fmt.Sprintf("%s-%d", s.node, s.served.Add(1))
 	}
-	s.log.Debug("answered", "request", clip(id), "method", c.r.Method, "path", clip(c.r.URL.Path), "status", c.status,
+	s.log.Debug("answered", "request", shown(id), "method", c.r.Method, "path", shown(c.r.URL.Path), "status", c.status,
 		"lsn", c.Header().Get(headerLSN), "took", time.Since(start), "client", c.r.RemoteAddr, "error", err)
 }

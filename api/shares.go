@@ -50,7 +50,7 @@ func (c *call) enter(l *share.Limit, k kind, what string) (leave func(), err err
 	}
 	switch err := l.Enter(client); {
 	case errors.Is(err, share.ErrClient):
-		return nil, fail(k, "this node serves %d %s of client %s, which is the limit of one client; close some, or use another node", l.Each(), what, clip(client))
+		return nil, fail(k, "this node serves %d %s of client %s, which is the limit of one client; close some, or use another node", l.Each(), what, shown(client))
 	case err != nil:
 		return nil, fail(k, "this node serves %d %s, which is its limit; retry after a moment, or at another node", l.Total(), what)
 	}

@@ -33,7 +33,7 @@ func (s *Server) showStats(c *call) error {
 	case "true":
 		out.Types = typeStats(s.b.AllTypeStats())
 	default:
-		return fail(badRequest, "types is %q; true or false is wanted", clip(given))
+		return fail(badRequest, "types is %q; true or false is wanted", shown(given))
 	}
 	return c.sendJSON(out)
 }

@@ -37,7 +37,7 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	role, ok := fsm.ParseRole(in.Role)
 	switch {
 	case !ok:
-		return nil, bad("role", "is %q; producer, worker, reader, operator or admin is wanted", clip(in.Role))
+		return nil, bad("role", "is %q; producer, worker, reader, operator or admin is wanted", shown(in.Role))
 	case math.IsNaN(in.RatePerSecond) || in.RatePerSecond < 0 || in.RatePerSecond > rateMax:
 		return nil, bad("ratePerSecond", "is %v; a number up to %d is wanted", in.RatePerSecond, int(rateMax))
 	case in.Burst < 0 || in.Burst > burstMax:
@@ -148,7 +148,7 @@ func (s *Server) revokeToken(c *call) error {
 	overlap := int64(0)
 	if text := values.Get(v1.ParamOverlapMs); text != "" {
 		if overlap, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return bad(v1.ParamOverlapMs, "is %q; a number of milliseconds is wanted", clip(text))
+			return bad(v1.ParamOverlapMs, "is %q; a number of milliseconds is wanted", shown(text))
 		}
 	}
 	if err := checkMs(v1.ParamOverlapMs, overlap, s.cfg.Limits.Delay); err != nil {

@@ -100,7 +100,7 @@ func (w *walker) note(list []string) []string {
 	if len(list) == unknownMax {
 		return list
 	}
-	return append(list, clip(string(w.dec.StackPointer())))
+	return append(list, shown(string(w.dec.StackPointer())))
 }
 
 func (w *walker) list(t reflect.Type) bool {

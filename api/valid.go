@@ -124,7 +124,7 @@ func checkRange(member string, n, low, high int64) error {
 // unknownValue returns the refusal of a value that is not one of the possible ones.
 func unknownValue(member, given string, possible ...string) error {
 	last := len(possible) - 1
-	return bad(member, "is %q; %s or %s is possible", clip(given), strings.Join(possible[:last], ", "), possible[last])
+	return bad(member, "is %q; %s or %s is possible", shown(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
 // worker checks and returns the name of a worker.

@@ -1,11 +1,13 @@
 package dtq
 
-import "net/http"
+import (
+	"net/http"
+
+	"osqueue/internal/clip"
+)
 
 // clipMax is the largest number of bytes of a name in the log.
 const clipMax = 64
-
-func clip(v []byte) string { return string(v[:min(len(v), clipMax)]) }
 
 // raftMessage serves POST /raft_message, which dtq's brokers send to each other. The
 // message has no effect. The answer carries no information in dtq either: a broker
@@ -21,7 +23,7 @@ func (h *Handler) raftMessage(c *call) *reply {
 	}
 	h.deaf.Do(func() {
 		h.cfg.Logger.Warn("a broker of dtq takes this node for one of its peers; its messages have no effect here, take this node off its list",
-			"from", c.r.RemoteAddr, "candidate", clip(in.Candidate), "leader", clip(in.Leader))
+			"from", c.r.RemoteAddr, "candidate", clip.To(string(in.Candidate), clipMax), "leader", clip.To(string(in.Leader), clipMax))
 	})
 	return &reply{status: http.StatusNoContent}
 }

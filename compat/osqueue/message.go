@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/internal/clip"
 )
 
 // A message is a parsed request on a WebSocket.
@@ -60,7 +62,7 @@ func parseMessage(raw []byte) (message, error) {
 		m.id = e.ID
 	}
 	if e.Method != nil {
-		m.method, m.named = clip(textOf(e.Method, methodMax)), e.Method.Kind() == jsontext.KindString
+		m.method, m.named = clip.To(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
 	}
 	if e.Params.Kind() == jsontext.KindBeginObject {
 		if err := json.Unmarshal(e.Params, &m.params, lenient); err != nil {
@@ -75,13 +77,6 @@ const undefined = "undefined"
 
 // methodMax is the largest number of bytes of a method's name in an answer.
 const methodMax = 1024
-
-func clip(s string) string {
-	if len(s) <= methodMax {
-		return s
-	}
-	return strings.ToValidUTF8(s[:methodMax], "")
-}
 
 // submission returns the job of submitJob. A field of the wrong type is left out.
 func (p *params) submission() submission {

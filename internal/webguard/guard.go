@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"osqueue/internal/clip"
 )
 
 // Config configures a guard.
@@ -35,12 +37,12 @@ func New(cfg Config, next http.Handler) http.Handler {
 		h["X-Content-Type-Options"], h["Cache-Control"] = nosniff, noStore
 		if !cfg.Hosts.allows(r.Host) && !open[r.URL.Path] {
 			refuse(w, http.StatusMisdirectedRequest, "host_not_allowed",
-				fmt.Sprintf("this node is not known as %q: use its address, or name the host with --allowed-hosts", clip(r.Host)))
+				fmt.Sprintf("this node is not known as %q: use its address, or name the host with --allowed-hosts", clip.To(r.Host, clipMax)))
 			return
 		}
 		if !cfg.AnyOrigin && origins.Check(r) != nil {
 			refuse(w, http.StatusForbidden, "cross_origin",
-				fmt.Sprintf("pages of the origin %q may not change anything here: name it with --cors-origins", clip(r.Header.Get("Origin"))))
+				fmt.Sprintf("pages of the origin %q may not change anything here: name it with --cors-origins", clip.To(r.Header.Get("Origin"), clipMax)))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -55,8 +57,6 @@ var (
 
 // clipMax bounds the part of a header that an answer repeats.
 const clipMax = 200
-
-func clip(s string) string { return s[:min(len(s), clipMax)] }
 
 // problem is the body of a refusal, in the form of the problems of the API.
 type problem struct {

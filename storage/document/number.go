@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"osqueue/fsm"
+	"osqueue/internal/clip"
 )
 
 var (
@@ -26,12 +27,10 @@ func (r *reader) number(dst any) error {
 		raw = raw[1 : len(raw)-1]
 	}
 	if err := parseInto(dst, raw); err != nil {
-		return r.fail("of "+strconv.Quote(clip(raw)), err)
+		return r.fail("of "+strconv.Quote(clip.To(string(raw), 40)), err)
 	}
 	return nil
 }
-
-func clip(raw []byte) string { return string(raw[:min(len(raw), 40)]) }
 
 func parseInto(dst any, raw []byte) (err error) {
 	switch p := dst.(type) {

@@ -5,54 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
-	"osqueue/internal/cronid"
 )
 
-// jobOfState is a job as the API would show it.
+// jobOfState returns a job as the API would show it.
 func jobOfState(j *fsm.Job) v1.Job {
-	o, d := j.Options(), j.Details()
-	out := v1.Job{
-		ID: j.ID, Status: j.Status.String(), Type: j.Type, Payload: opaque(j.Payload), Result: opaque(j.Execution().Result),
-		CreatedAt: j.CreatedAt, Attempts: j.Attempts, MaxAttempts: max(j.MaxAttempts, 0), Heartbeat: j.Execution().Heartbeat,
-		Priority: j.Priority, RunAt: j.RunAt, ClaimedAt: j.Execution().ClaimedAt, FinishedAt: j.Execution().FinishedAt,
-		LeaseMs: j.Execution().LeaseMs, Token: j.Execution().Token, LastError: j.Execution().LastError,
-		Backoff: storedBackoff(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Headers: headersOfState(o.Headers),
-		After: o.After, WaitsFor: d.Waits, BatchID: o.Batch, Cron: o.Cron, CancelAt: d.CancelAt, Log: d.Log,
-	}
-	if at, ok := cronid.Time(j.ID); ok && o.Cron != "" {
-		out.CronAt = at
-	}
-	if j.Status == fsm.InProgress {
-		out.LeaseMs, out.TimeoutMs = j.Execution().HeldMs, d.TimeoutMs
-	}
-	if j.Execution().Worker != fsm.Anonymous && (j.Execution().Worker != "" || j.Status == fsm.InProgress) {
-		out.WorkerID = new(j.Execution().Worker)
-	}
-	if o.Unique.Key != "" {
-		out.UniqueKey, out.UniqueScope, out.UniqueMs = o.Unique.Key, o.Unique.Scope.String(), o.Unique.PeriodMs
-	}
-	if len(o.After) > 0 {
-		out.AfterFailure = o.AfterFailure.String()
-	}
-	if d.ProgressAt != 0 {
-		out.Progress = &v1.Progress{Percent: d.Progress.Percent, Message: d.Progress.Message, At: d.ProgressAt}
-	}
-	for i := range d.History {
-		out.History = append(out.History, attemptOfState(&d.History[i]))
-	}
-	return out
-}
-
-func attemptOfState(a *fsm.Attempt) v1.Attempt {
-	out := v1.Attempt{Number: a.Number, StartedAt: a.StartedAt, EndedAt: a.EndedAt, Error: a.Error, End: a.End.String()}
-	if a.Worker != fsm.Anonymous {
-		out.WorkerID = &a.Worker
+	shown := j.Change()
+	shown.Payload, shown.Exec.Result = opaque(j.Payload), opaque(j.Execution().Result)
+	var out v1.Job
+	lenient := json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(api.AppendJob(nil, shown), &out, lenient); err != nil {
+		panic(fmt.Sprintf("job %q: %v", j.ID, err)) // AppendJob writes valid JSON
 	}
 	return out
 }
@@ -103,22 +73,4 @@ func waitsText(ids []string) string {
 		return view.OrDash(strings.Join(ids, " "))
 	}
 	return fmt.Sprintf("%s and %d others", strings.Join(ids[:most], " "), len(ids)-most)
-}
-
-func storedBackoff(b fsm.Backoff) *v1.Backoff {
-	if b.Kind == fsm.BackoffUnset {
-		return nil
-	}
-	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}
-}
-
-func headersOfState(headers []fsm.Header) map[string]string {
-	if len(headers) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(headers))
-	for _, h := range headers {
-		out[h.Name] = h.Value
-	}
-	return out
 }

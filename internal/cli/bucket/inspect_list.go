@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
@@ -70,7 +71,7 @@ func storedSettings(q *fsm.QueueSettings) v1.QueueSettings {
 	return v1.QueueSettings{
 		Paused: q.Paused, MaxRunning: q.MaxRunning, MaxRunningPerGroup: q.MaxRunningPerGroup,
 		RatePerSecond: float64(q.RateMilli) / 1000, Burst: q.Burst, LeaseMs: q.LeaseMs, TimeoutMs: q.TimeoutMs,
-		MaxAttempts: unlessUnset(q.MaxAttempts), Backoff: storedBackoff(q.Backoff),
+		MaxAttempts: unlessUnset(q.MaxAttempts), Backoff: api.BackoffOf(q.Backoff),
 		RetainMs: unlessUnset(q.RetainMs), RetainCount: unlessUnset(q.RetainCount),
 		MaxJobs: q.MaxJobs, MaxBytes: q.MaxBytes, MaxPayload: q.MaxPayload,
 	}
