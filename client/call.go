@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // call is one request to the cluster, with all its attempts.
@@ -123,7 +124,7 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 	if v.moved {
 		return c.tracker.await(ctx, pause, tgt)
 	}
-	return sleep(ctx, pause)
+	return sleep.For(ctx, pause)
 }
 
 // down reports whether a read found that no server accepts connections. The cluster
@@ -141,20 +142,6 @@ func (c *Client) down(t *trial) bool {
 func endsWithin(ctx context.Context, pause time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return ok && time.Until(end) <= pause
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func newPauses() *backoff.ExponentialBackOff {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"osqueue/client/internal/sleep"
 )
 
 const (
@@ -241,7 +243,7 @@ func (t *tracker) await(ctx context.Context, d time.Duration, not *target) bool 
 		if left <= 0 {
 			return ctx.Err() == nil
 		}
-		if !sleep(ctx, min(left, looks.NextBackOff())) {
+		if !sleep.For(ctx, min(left, looks.NextBackOff())) {
 			return false
 		}
 	}

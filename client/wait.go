@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // ErrNotFinished is wrapped by the error of WaitJob when the time is over.
@@ -66,7 +67,7 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 			_ = c.openRead(ctx, &job) // a text that cannot be read stays encrypted; the end is the error that counts
 			return job, &JobError{Job: job}
 		}
-		if !sleep(ctx, pauses.NextBackOff()-time.Since(began)) {
+		if !sleep.For(ctx, pauses.NextBackOff()-time.Since(began)) {
 			return job, fmt.Errorf("wait for job %s%s: %w", id, seenAs(job), context.Cause(ctx))
 		}
 	}
@@ -98,7 +99,7 @@ func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReac
 		if err == nil || !errors.As(err, &late) || late.Tag != v1.TagTimeout {
 			return out, err
 		}
-		if !sleep(ctx, pauses.NextBackOff()-time.Since(began)) {
+		if !sleep.For(ctx, pauses.NextBackOff()-time.Since(began)) {
 			late.Err = context.Cause(ctx)
 			return out, late
 		}

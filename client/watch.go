@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // Watch waits for the ends of many jobs at once. It uses one stream of events and
@@ -302,7 +303,7 @@ func (w *Watch) follow(at string) {
 		if time.Since(began) > eventStable {
 			pauses.Reset()
 		}
-		if !sleep(w.ctx, pauses.NextBackOff()) {
+		if !sleep.For(w.ctx, pauses.NextBackOff()) {
 			return
 		}
 		var err error

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -17,14 +18,7 @@ const (
 
 // pause waits before the next attempt. It reports whether ctx is still valid.
 func pause(ctx context.Context, attempt int) bool {
-	t := time.NewTimer(min(firstPause<<min(attempt, 10), longPause))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return sleep.For(ctx, min(firstPause<<min(attempt, 10), longPause))
 }
 
 // put replaces version, or creates the object if there is none.

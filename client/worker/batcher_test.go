@@ -15,6 +15,7 @@ import (
 	"weak"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 // slowQueue answers completions and releases after a round trip.
@@ -24,12 +25,12 @@ type slowQueue struct {
 }
 
 func (q slowQueue) CompleteBatch(ctx context.Context, worker string, jobs []client.Completion) ([]client.Beat, error) {
-	pause(ctx, q.roundTrip)
+	sleep.For(ctx, q.roundTrip)
 	return q.fakeQueue.CompleteBatch(ctx, worker, jobs)
 }
 
 func (q slowQueue) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	pause(ctx, q.roundTrip)
+	sleep.For(ctx, q.roundTrip)
 	return q.fakeQueue.ReleaseBatch(ctx, worker, leases)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 // giveBackTimeout bounds the time to find and release the jobs of a claim with an
@@ -78,7 +79,7 @@ func (s *shift) claimAs(ctx context.Context, a *ask, opts client.ClaimOptions, l
 			s.giveBack(opts, got, lost)
 			return nil
 		case err == nil && len(got) == 0:
-			pause(ctx, min(a.wait, earlyPause)-time.Since(asked))
+			sleep.For(ctx, min(a.wait, earlyPause)-time.Since(asked))
 			return nil
 		case err == nil:
 			jobs = got
@@ -87,7 +88,7 @@ func (s *shift) claimAs(ctx context.Context, a *ask, opts client.ClaimOptions, l
 			return fmt.Errorf("%w: %w", errClaimsRefused, err)
 		}
 		s.log.Warn("claim failed", "error", err)
-		pause(ctx, pauses.NextBackOff())
+		sleep.For(ctx, pauses.NextBackOff())
 	}
 }
 
@@ -190,13 +191,4 @@ func refused(err error) bool {
 func unknown(err error) bool {
 	var e *client.Error
 	return !errors.As(err, &e) || e.Committed == client.CommittedUnknown
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"osqueue/client/internal/sleep"
 )
 
 // If calls fail, before or after they took effect, each job is completed exactly
@@ -55,7 +57,7 @@ func faultyRun(t *testing.T, seed uint64, faults, workers int, cfg Config) error
 		return nil, nil
 	})
 	handler := func(ctx context.Context, job Job) (json.RawMessage, error) {
-		pause(ctx, time.Duration(roll(60_000))*time.Millisecond)
+		sleep.For(ctx, time.Duration(roll(60_000))*time.Millisecond)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

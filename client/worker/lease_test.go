@@ -16,6 +16,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 func TestHeartbeatKeepsAllLeasesWithOneCall(t *testing.T) {
@@ -263,7 +264,7 @@ func (q farQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.Cl
 }
 
 func (q farQueue) Heartbeat(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	if pause(ctx, farTrip); ctx.Err() != nil {
+	if sleep.For(ctx, farTrip); ctx.Err() != nil {
 		return nil, unreachable()
 	}
 	return q.fakeQueue.Heartbeat(ctx, worker, leases)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 const (
@@ -25,11 +26,11 @@ func (s *shift) keepRegistered(ctx context.Context) {
 		due := registerDue(registered, s.heard(), s.cfg.KeepAlive)
 		switch {
 		case due.After(now):
-			pause(ctx, due.Sub(now))
+			sleep.For(ctx, due.Sub(now))
 		case s.register(ctx):
 			registered = now
 		default:
-			pause(ctx, registerPause)
+			sleep.For(ctx, registerPause)
 		}
 	}
 }

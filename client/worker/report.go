@@ -8,6 +8,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // Outcome is the outcome of this worker's attempt of a job.
@@ -66,7 +67,7 @@ func (s *shift) report(rep report, f *Finished) {
 			f.Outcome, f.Err = Unreported, err
 			return
 		}
-		pause(s.reports, pauses.NextBackOff())
+		sleep.For(s.reports, pauses.NextBackOff())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 func TestStopFinishesWhatRuns(t *testing.T) {
@@ -227,7 +228,7 @@ func TestStopTimeoutBeginsWithTheStop(t *testing.T) {
 type slowRelease struct{ *fakeQueue }
 
 func (q slowRelease) ReleaseBatch(ctx context.Context, worker string, leases []client.Lease) ([]client.Beat, error) {
-	pause(ctx, time.Second)
+	sleep.For(ctx, time.Second)
 	if ctx.Err() != nil {
 		return nil, &client.Error{Op: "release", Committed: client.CommittedNo, Err: ctx.Err()}
 	}

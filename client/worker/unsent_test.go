@@ -16,6 +16,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // clientQueue makes completions the way a real client does, and then those of the
@@ -73,7 +74,7 @@ func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
 		return json.RawMessage(strings.Repeat("[", 9_999) + strings.Repeat("]", 9_999)), nil
 	})
 	b.start()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); sleep.For(t.Context(), time.Millisecond) {
 		if q.count("completed")+q.count("dead") == 21 {
 			break
 		}
@@ -124,7 +125,7 @@ func TestAStrayAnswerCostsNoResult(t *testing.T) {
 		return json.RawMessage("1"), nil
 	})
 	b.start()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); pause(t.Context(), time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); sleep.For(t.Context(), time.Millisecond) {
 		if q.count("completed")+q.count("dead") == 1 {
 			break
 		}

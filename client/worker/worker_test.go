@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 // bench is a worker on a fake queue, inside a bubble of synthetic time.
@@ -70,7 +71,7 @@ func (b *bench) mustFinish() []Finished {
 
 func takes(d time.Duration) HandlerFunc {
 	return func(ctx context.Context, job Job) (json.RawMessage, error) {
-		pause(ctx, d)
+		sleep.For(ctx, d)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/sleep"
 	"osqueue/storage/document"
 )
 
@@ -246,7 +247,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			if !f.dirty() && !f.forced.Load() {
 				continue
 			}
-			if !sleep(ctx, f.cfg.spread(f.pause(), f.objects)-time.Since(last)) {
+			if !sleep.For(ctx, f.cfg.spread(f.pause(), f.objects)-time.Since(last)) {
 				return nil
 			}
 		}
@@ -387,23 +388,8 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 		if err := f.fx.Adopt(ctx, edit); err != nil {
 			return fmt.Errorf("adopt an edit of the document: %w", err)
 		}
-		if !sleep(ctx, time.Duration(attempt)*f.cfg.ConflictBackoff) {
+		if !sleep.For(ctx, time.Duration(attempt)*f.cfg.ConflictBackoff) {
 			return ctx.Err()
 		}
-	}
-}
-
-// sleep waits for d, if it is positive, and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

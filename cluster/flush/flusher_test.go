@@ -15,6 +15,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/sleep"
 	"osqueue/storage/document"
 )
 
@@ -139,7 +140,7 @@ func (d *desk) Write(ctx context.Context, c *document.Content, _ int64) error {
 	lsn := c.LSN()
 	if d.takes > 0 {
 		d.mu.Unlock()
-		sleep(ctx, d.takes)
+		sleep.For(ctx, d.takes)
 		d.mu.Lock()
 	}
 	if len(d.answers) > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/sleep"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 )
@@ -25,7 +26,7 @@ type narrow struct {
 
 // PutIfAbsent implements storage.Bucket.
 func (n *narrow) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	if !sleep(ctx, n.wait(key, len(data))) {
+	if !sleep.For(ctx, n.wait(key, len(data))) {
 		return storage.Write{Outcome: storage.Unknown, Err: errors.New("the connection was given up")}
 	}
 	return n.Bucket.PutIfAbsent(ctx, key, data)

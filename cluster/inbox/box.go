@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -138,7 +139,7 @@ func (b *Box) Run(ctx context.Context) {
 			failures = min(failures+1, 20)
 			rest = max(min(b.cfg.Interval<<(failures-1), b.bounds.pauseMax), b.cfg.Interval)
 		}
-		if !sleep(ctx, rest) {
+		if !sleep.For(ctx, rest) {
 			return
 		}
 	}
@@ -156,20 +157,5 @@ func (b *Box) note(err error) {
 		b.cfg.Log.Warn("the drop box cannot be emptied; trying again", "error", err)
 	case before != "" && err == nil:
 		b.cfg.Log.Info("the drop box is emptied again")
-	}
-}
-
-// sleep waits for d and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

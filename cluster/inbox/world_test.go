@@ -19,6 +19,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/sleep"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/mem"
@@ -158,7 +159,7 @@ func (l *leader) isFlushed(ctx context.Context, lsn fsm.LSN) error {
 		if done {
 			return ctx.Err()
 		}
-		if !sleep(ctx, 10*time.Millisecond) {
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return ctx.Err()
 		}
 	}

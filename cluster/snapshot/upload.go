@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"osqueue/internal/sleep"
 )
 
 // Pauses between attempts to upload while the bucket is unavailable.
@@ -42,12 +44,12 @@ func (s *Store) Run(ctx context.Context) {
 		}
 		s.outcome(err)
 		if err != nil {
-			pause(ctx, pauses.NextBackOff())
+			sleep.For(ctx, pauses.NextBackOff())
 			continue
 		}
 		settled = next.id
 		pauses.Reset()
-		pause(ctx, s.opts.UploadInterval)
+		sleep.For(ctx, s.opts.UploadInterval)
 	}
 }
 
@@ -75,15 +77,6 @@ func (s *Store) failing(err error) {
 func (s *Store) awaitDue(ctx context.Context) {
 	select {
 	case <-s.due:
-	case <-ctx.Done():
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
 	case <-ctx.Done():
 	}
 }

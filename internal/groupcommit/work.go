@@ -1,8 +1,9 @@
 package groupcommit
 
 import (
-	"context"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // work takes one batch after the other through its commit until the batcher is
@@ -57,16 +58,7 @@ func (b *Batcher[T, R]) awaitInterval() {
 		return
 	}
 	if rest := b.cfg.Interval - time.Since(b.lastStart); rest > 0 {
-		sleep(b.ctx, rest)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		sleep.For(b.ctx, rest)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"osqueue/internal/sleep"
 )
 
 // lockDir contains a file for each user id in use, so that two workers never take the
@@ -67,11 +69,7 @@ func (p *uidPool) take(ctx context.Context) (*uidLoan, error) {
 		if !errors.Is(err, errNoUID) {
 			return loan, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, pause) {
 			return nil, fmt.Errorf("%w: %w", errNoUID, context.Cause(ctx))
 		}
 	}

@@ -6,14 +6,17 @@ import (
 	"time"
 )
 
-// For waits for d. It returns false if ctx ended first.
+// For waits for d, if it is positive, and reports whether ctx is still active.
 func For(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-t.C:
-		return true
+		return ctx.Err() == nil
 	}
 }

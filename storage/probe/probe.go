@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -139,11 +140,7 @@ func (p *prober) create(ctx context.Context) error {
 // insist repeats what is refused, after pauses that double.
 func insist(ctx context.Context, try func() (refused bool)) error {
 	for attempt := 1; try() && attempt < attempts; attempt++ {
-		t := time.NewTimer(firstPause << attempt)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !sleep.For(ctx, firstPause<<attempt) {
 			return fmt.Errorf("it could not be finished: %w", ctx.Err())
 		}
 	}

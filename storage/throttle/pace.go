@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -53,15 +54,11 @@ func (p *pace) wait(ctx context.Context) error {
 }
 
 func (p *pace) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !sleep.For(ctx, d) {
 		p.refused()
 		return ctx.Err()
 	}
+	return nil
 }
 
 func (p *pace) passed(d time.Duration) {

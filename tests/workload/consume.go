@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/internal/sleep"
 	"osqueue/tests/history"
 )
 
@@ -40,7 +41,7 @@ func (l *Load) consume(ctx context.Context, a *actor) {
 		return err
 	})
 	if op.Outcome != history.OK {
-		pause(ctx, 20*time.Millisecond)
+		sleep.For(ctx, 20*time.Millisecond)
 		return
 	}
 	for i, j := range jobs {
@@ -63,7 +64,7 @@ func (l *Load) die(a *actor, holding []client.ClaimedJob) {
 
 // work runs one job, correctly or with a deliberate fault.
 func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
-	pause(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
+	sleep.For(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	if l.calm.Load() {
 		l.complete(ctx, a, lease)
 		return
@@ -73,7 +74,7 @@ func (l *Load) work(ctx context.Context, a *actor, lease client.Lease) {
 			l.fail(ctx, a, lease)
 			return
 		}
-		pause(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
+		sleep.For(ctx, time.Duration(a.rng.IntN(20))*time.Millisecond)
 	}
 	switch n := a.rng.IntN(100); {
 	case n < 1:

@@ -13,6 +13,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/sleep"
 	"osqueue/tests/history"
 )
 
@@ -129,7 +130,7 @@ func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error
 		for ctx.Err() == nil {
 			k.turn(ctx, a)
 			if k.every > 0 {
-				pause(ctx, k.every/2+time.Duration(a.rng.Int64N(int64(k.every))))
+				sleep.For(ctx, k.every/2+time.Duration(a.rng.Int64N(int64(k.every))))
 			}
 		}
 	})
@@ -191,7 +192,7 @@ func (l *Load) empty(ctx context.Context) error {
 		if last = err; err == nil {
 			last = fmt.Errorf("%d jobs wait, %d run, %d are scheduled, %d blocked", s.Unclaimed, s.InProgress, s.Scheduled, s.Blocked)
 		}
-		pause(ctx, 100*time.Millisecond)
+		sleep.For(ctx, 100*time.Millisecond)
 	}
 	return fmt.Errorf("workload: not everything has ended: %w", last)
 }
@@ -227,13 +228,4 @@ func (l *Load) Close() {
 	}
 	l.control.Close()
 	l.http.CloseIdleConnections()
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/sleep"
 )
 
 func newClusterCommand(g *view.Globals) *cobra.Command {
@@ -117,10 +118,7 @@ func setClock(ctx context.Context, g *view.Globals, c *client.Client, req cluste
 		case time.Since(start) > setClockPatience || ctx.Err() != nil:
 			return fmt.Errorf("set the time back: %w; repeat the command with --idempotency-key %s: it is done once", err, units.ShellWord(req.Key))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		sleep.For(ctx, time.Second)
 	}
 }
 

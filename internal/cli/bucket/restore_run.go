@@ -14,6 +14,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -81,7 +82,7 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 		watch = r.silence*2/5 + seen.doc.Promise()
 	}
 	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
-		if !pause(ctx, min(watch, time.Second)) {
+		if !sleep.For(ctx, min(watch, time.Second)) {
 			return ctx.Err()
 		}
 		again, err := look(ctx, seen.bucket)
@@ -91,18 +92,6 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 		r.changed = !bytes.Equal(again.object.Data, seen.object.Data)
 	}
 	return nil
-}
-
-// pause waits for d, and reports whether ctx is still active.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // silenceOf is the silence after which the document's broker counts as dead.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/cost"
 	"osqueue/storage/detach"
@@ -95,10 +96,7 @@ func (s *server) keepProving(ctx context.Context) (unsafe <-chan error) {
 				found <- err
 				return
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(probeRetry):
-			}
+			sleep.For(ctx, probeRetry)
 		}
 	}()
 	return found

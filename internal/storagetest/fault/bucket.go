@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"time"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -148,7 +148,8 @@ func (i *Injection) before(ctx context.Context, op storage.Op, key string) error
 	case Throttle:
 		return fmt.Errorf("%w: %w", storage.ErrThrottled, i.err(op, key))
 	case Slow:
-		return sleep(ctx, i.rule.Delay)
+		sleep.For(ctx, i.rule.Delay)
+		return ctx.Err()
 	case Stall:
 		select {
 		case <-i.released:
@@ -162,8 +163,8 @@ func (i *Injection) before(ctx context.Context, op storage.Op, key string) error
 
 // lost keeps the caller waiting for an answer and then says that there is none.
 func (i *Injection) lost(ctx context.Context, op storage.Op, key string) error {
-	if err := sleep(ctx, i.rule.Delay); err != nil {
-		return fmt.Errorf("%w: %w", i.err(op, key), err)
+	if sleep.For(ctx, i.rule.Delay); ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", i.err(op, key), ctx.Err())
 	}
 	return i.err(op, key)
 }
@@ -183,19 +184,5 @@ func (i *Injection) spoil(data []byte) []byte {
 		return data[:len(data)/2]
 	default:
 		return data
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

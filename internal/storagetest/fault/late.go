@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -34,7 +35,7 @@ func (b *Bucket) hold(i *Injection, data []byte, put func(context.Context, []byt
 		return
 	}
 	b.deliveries.Go(func() {
-		if sleep(b.closing, i.rule.Delay) == nil {
+		if sleep.For(b.closing, i.rule.Delay) {
 			l.deliver(b.closing)
 		}
 	})

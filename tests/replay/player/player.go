@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"osqueue/internal/sleep"
 	"osqueue/tests/replay/transcript"
 )
 
@@ -179,7 +180,7 @@ func (p *Player) cannot(cases []*transcript.Case) string {
 
 // play plays one case, repeatedly if the case allows it.
 func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Result {
-	sleep(ctx, time.Duration(c.WaitMs)*time.Millisecond)
+	sleep.For(ctx, time.Duration(c.WaitMs)*time.Millisecond)
 	patience := time.Duration(c.EventuallyMs) * time.Millisecond
 	if p.o.Patience != nil {
 		patience = min(patience, p.o.Patience(file, c))
@@ -191,7 +192,7 @@ func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Resu
 		if d == nil || ctx.Err() != nil || !time.Now().Before(deadline) {
 			return r
 		}
-		sleep(ctx, retryEvery)
+		sleep.For(ctx, retryEvery)
 	}
 }
 
@@ -250,18 +251,6 @@ func (p *Player) start(ctx context.Context, c *transcript.Case) (*transcript.Dif
 	}
 	p.at = at
 	return c.CheckStart(started), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // leaderOnly are the routes of dtq that a node which does not lead refuses, or answers from its

@@ -1,0 +1,23 @@
+// Package sleep waits for a while, or until a context ends. The SDK has its own, because its module
+// does not require the one of the program.
+package sleep
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for d, if it is positive, and reports whether ctx is still active.
+func For(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
+}
