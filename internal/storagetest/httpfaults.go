@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,12 +59,15 @@ var commonAnswers = []Answer{
 }
 
 // faultsAtOnce is how many tests of a package with HTTP faults run at a time.
-const faultsAtOnce = "16"
+const faultsAtOnce = 16
 
 // MostlyWaits lets more tests of this package run at a time than there are
 // processors, unless -parallel says how many. Call it first in TestMain.
-func MostlyWaits() {
-	if err := flag.Set("test.parallel", faultsAtOnce); err != nil {
+func MostlyWaits() { AtOnce(faultsAtOnce) }
+
+// AtOnce is MostlyWaits for n tests at a time.
+func AtOnce(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err) // the flag exists in every test binary
 	}
 }

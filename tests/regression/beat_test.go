@@ -12,6 +12,7 @@ import (
 // makes the heartbeat fast, and does not take over although the document has not changed for
 // longer than its broker timeout.
 func TestIdleHeartbeat(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 50 s")
 	}

@@ -34,6 +34,7 @@ func aheadBy(t *testing.T, c *cluster.Cluster, least, most time.Duration) {
 // All clocks were an hour fast at a change of leader, and are correct again: the queue's time
 // stays ahead until an operator sets it back. No job and no lease is lost then.
 func TestAnOperatorSetsTheTimeBack(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{FaultClock: true})
 	clocks := func(offset time.Duration) {
 		for _, n := range c.Nodes {

@@ -36,6 +36,7 @@ const (
 // minute each, and cause no write to the bucket. Both bounds hold for the time that has
 // passed between the two readings, so a slow machine cannot break them.
 func TestIdleWorkersOfAllClients(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes 40 s")
 	}
