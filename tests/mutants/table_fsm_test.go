@@ -14,7 +14,7 @@ var (
 		flags:  []string{"-rapid.checks=4000", "-rapid.nofailfile", "-rapid.shrinktime=0s"},
 		within: 30 * time.Minute,
 	}
-	// Short logs do not exhaust the budgets in the other tests.
+	// budgets is the test with budgets so small that short logs exhaust them.
 	budgets = check{
 		pkg:   "fsm",
 		tests: []string{"TestReplicasWithTinyBudgetsStayEqual"},
