@@ -6,7 +6,7 @@ import (
 	"osqueue/tests/mutants"
 )
 
-// check is what must detect a defect: at least one of its tests fails.
+// check names the tests of which at least one must fail when a defect is present.
 type check struct {
 	pkg    string        // from the top of the tree
 	test   string        // its name
