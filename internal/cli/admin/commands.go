@@ -10,6 +10,6 @@ import (
 func Commands(g *view.Globals) []*cobra.Command {
 	return []*cobra.Command{
 		newInitCommand(g), g.Watch(newStatusCommand(g)), newClusterCommand(g), newCertCommand(g), newTokenCommand(g), newKeyCommand(g),
-		newContextCommand(g), newUICommand(g),
+		newContextCommand(g), newUICommand(g), newAuditCommand(g),
 	}
 }
