@@ -37,7 +37,8 @@ export class JobError extends QueueError {
   }
 }
 
-const SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go or osqueue worker --keys";
+const SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with " +
+  "osqueue worker --keys";
 
 /** Thrown by a handler to say how the attempt fails: { retryable: false } is for good, { delayMs } before the next. */
 export class Failure extends Error { constructor(text, how = {}) { super(text); this.how = how; } }
@@ -221,7 +222,8 @@ export class Job {
   constructor(worker, raw) {
     if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
     const { jobId: id, type = "", payload, attempts, headers = {}, leaseMs, leaseAgeMs: age = 0, token } = raw;
-    Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal: this.#stop.signal });
+    const signal = this.#stop.signal;
+    Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
     Object.assign(this, { why: "", settled: false, renewed: now() - age, due: now() - age + leaseMs / 3 });
   }
 

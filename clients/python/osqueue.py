@@ -32,7 +32,8 @@ class Failure(Exception):
         self.how = dict({} if delayMs is None else {"delayMs": max(0, round(delayMs))}, retryable=bool(retryable))
 
 
-SEALED = "the payload is encrypted, and this client has no keys: run the type with a worker in Go or osqueue worker --keys"
+SEALED = ("the payload is encrypted, and this client has no keys: run the type with a worker in Go, or with "
+          "osqueue worker --keys")
 
 
 class JobError(Error):
@@ -206,8 +207,8 @@ def _job(members, key):
 
 
 class Job:
-    """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all that was
-    said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may run it."""
+    """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all that
+    was said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may run it."""
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
