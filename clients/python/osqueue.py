@@ -207,8 +207,9 @@ def _job(members, key):
 
 
 class Job:
-    """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all that
-    was said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may run it."""
+    """A claimed job: id, type, payload, attempts, headers, lease, token (let others refuse lower ones), and `raw`, all
+    that was said. When the Event `stop` is set it is to end; `why` is "cancelled", "stopping", or "lost": another may
+    run it."""
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]

@@ -27,7 +27,7 @@ func TestSize(t *testing.T) {
 	t.Parallel()
 	for path, most := range map[string]int{
 		"clients/python/osqueue.py": 360, "clients/python/README.md": 32,
-		"clients/js/osqueue.mjs": 380, "clients/js/README.md": 32, "clients/js/osqueue.d.mts": 155,
+		"clients/js/osqueue.mjs": 390, "clients/js/README.md": 32, "clients/js/osqueue.d.mts": 155,
 	} {
 		all := lines(t, path)
 		if len(all) > most {
