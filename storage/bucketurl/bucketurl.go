@@ -6,12 +6,16 @@
 //	s3://BUCKET/PREFIX?endpoint=URL&region=NAME   S3 and its like
 //	gs://BUCKET/PREFIX?endpoint=URL               Google Cloud Storage
 //
+// s3 takes sse=s3|kms|kms-dsse and sse-key=NAME, gs takes kms-key=NAME: every write then
+// asks the store to encrypt the object.
+//
 // Opening checks the URL and finds credentials, but does not talk to the store;
 // package probe does.
 package bucketurl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -61,6 +65,35 @@ func Open(ctx context.Context, raw string) (storage.Bucket, error) {
 		return nil, err
 	}
 	return openers[u.Scheme](ctx, u)
+}
+
+// WithEncryption returns the URL with the parameters for encryption at rest. kind is s3,
+// kms or kms-dsse, and key the name of a key of the store's key management service; both
+// may be empty. Google's store takes kms with a key only.
+func WithEncryption(raw, kind, key string) (string, error) {
+	if kind == "" && key == "" {
+		return raw, nil
+	}
+	u, err := parse(raw)
+	if err != nil {
+		return "", err
+	}
+	query := u.Query()
+	switch {
+	case u.Scheme == "s3":
+		query.Set("sse", kind)
+		if key != "" {
+			query.Set("sse-key", key)
+		}
+	case u.Scheme == "gs" && kind == "kms" && key != "":
+		query.Set("kms-key", key)
+	case u.Scheme == "gs":
+		return "", errors.New("a gs:// bucket takes kms, with the name of a key (projects/…/cryptoKeys/…)")
+	default:
+		return "", fmt.Errorf("a %s:// bucket does not encrypt: encrypt the disk, or the payloads (osqueue key)", u.Scheme)
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
 }
 
 // Check reports what is wrong with raw as far as that shows without opening

@@ -121,3 +121,21 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+func TestWithEncryption(t *testing.T) {
+	for _, c := range []struct{ raw, kind, key, want string }{
+		{"s3://b/p?region=x", "", "", "s3://b/p?region=x"},
+		{"s3://b/p?region=x", "kms", "", "s3://b/p?region=x&sse=kms"},
+		{"s3://b/p", "kms", "arn:aws:kms:x", "s3://b/p?sse=kms&sse-key=arn%3Aaws%3Akms%3Ax"},
+		{"gs://b", "kms", "projects/a", "gs://b?kms-key=projects%2Fa"},
+	} {
+		if got, err := bucketurl.WithEncryption(c.raw, c.kind, c.key); err != nil || got != c.want {
+			t.Errorf("%s, %s, %s: %s, %v", c.raw, c.kind, c.key, got, err)
+		}
+	}
+	for _, c := range [][3]string{{"gs://b", "kms", ""}, {"gs://b", "s3", "k"}, {"file:///x", "kms", ""}, {"mem://x", "", "k"}, {"nothing", "kms", ""}} {
+		if got, err := bucketurl.WithEncryption(c[0], c[1], c[2]); err == nil {
+			t.Errorf("%v: %s", c, got)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type client struct {
 	credentials *auth.Credentials // nil: an emulator
 	base        string            // scheme and host of the store
 	bucket      string
+	key         string // of the encryption at rest; "": the bucket's own setting
 }
 
 const (

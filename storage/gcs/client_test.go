@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,5 +119,32 @@ func TestBytesThatDoNotMatchTheirSum(t *testing.T) {
 	defer b.Close()
 	if o, err := b.Get(t.Context(), "k"); err != nil || string(o.Data) != "hello world" || reads != 2 {
 		t.Errorf("%q after %d reads, %v", o.Data, reads, err)
+	}
+}
+
+func TestWritesNameTheKey(t *testing.T) {
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got = append(got, r.URL.Query().Get("ifGenerationMatch")+" "+r.URL.Query().Get("kmsKeyName"))
+		_, _ = io.WriteString(w, `{"generation":"7"}`)
+	}))
+	defer server.Close()
+	u, err := url.Parse("gs://bucket?endpoint=" + server.URL + "&kms-key=projects/a/cryptoKeys/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	first := b.PutIfAbsent(t.Context(), "k", []byte("1"))
+	second := b.PutIfMatch(t.Context(), "k", []byte("2"), first.Version)
+	if first.Err != nil || second.Err != nil {
+		t.Fatalf("%+v, %+v", first, second)
+	}
+	if want := []string{"0 projects/a/cryptoKeys/b", "7 projects/a/cryptoKeys/b"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -2,7 +2,7 @@
 //
 // # URL
 //
-//	gs://BUCKET/PREFIX?endpoint=URL
+//	gs://BUCKET/PREFIX?endpoint=URL&kms-key=KEY
 //
 // The prefix is optional. Credentials come from Google's default chain
 // (GOOGLE_APPLICATION_CREDENTIALS, gcloud, the metadata server). An endpoint

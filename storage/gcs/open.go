@@ -27,12 +27,13 @@ var _ storage.Bucket = (*Bucket)(nil)
 // Open opens the bucket that a gs:// URL stands for; doc.go describes the URL.
 // It looks for credentials, and sends nothing to the store.
 func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
-	location, err := remote.ParseLocation(u, "endpoint")
+	location, err := remote.ParseLocation(u, "endpoint", "kms-key")
 	if err != nil {
 		return nil, err
 	}
 	c := &client{
 		bucket: location.Bucket,
+		key:    location.Params["kms-key"],
 		base:   strings.TrimRight(location.Params["endpoint"], "/"),
 		http: &http.Client{
 			Transport:     newTransport(),

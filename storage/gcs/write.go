@@ -72,6 +72,9 @@ func (c *client) upload(ctx context.Context, name, mediaType string, data []byte
 	}
 	target := "/upload/storage/v1/b/" + url.PathEscape(c.bucket) + "/o?uploadType=multipart&ifGenerationMatch=" +
 		strconv.FormatInt(over, 10)
+	if c.key != "" {
+		target += "&kmsKeyName=" + url.QueryEscape(c.key)
+	}
 	body := &sized{io.MultiReader(bytes.NewReader(head), bytes.NewReader(data), bytes.NewReader(tail)), len(head) + len(data) + len(tail)}
 	var answer struct {
 		Generation int64 `json:"generation,string"`

@@ -3,7 +3,7 @@
 //
 // # URL
 //
-//	s3://BUCKET/PREFIX?endpoint=URL&region=NAME
+//	s3://BUCKET/PREFIX?endpoint=URL&region=NAME&sse=kms&sse-key=KEY
 //
 // The prefix is optional. The region comes from the URL or the SDK's usual
 // sources, and with an endpoint defaults to us-east-1. An endpoint names another

@@ -31,6 +31,8 @@ type Bucket struct {
 	http     *http.Client
 	pageSize int32
 
+	encryption encryption // what every write asks for
+
 	noBatches atomic.Bool // the store does not know DeleteObjects
 }
 
@@ -46,9 +48,13 @@ func (b *Bucket) SetPageSize(keys int32) { b.pageSize = keys }
 // Open opens the bucket that an s3:// URL stands for; doc.go describes the URL.
 // It reads the SDK's configuration and sends nothing to the store.
 func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
-	location, err := remote.ParseLocation(u, "endpoint", "region")
+	location, err := remote.ParseLocation(u, "endpoint", "region", "sse", "sse-key")
 	if err != nil {
 		return nil, err
+	}
+	sse, err := encryptionOf(location)
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", location, err)
 	}
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -58,7 +64,7 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if cfg.Region, err = region(location, cfg.Region); err != nil {
 		return nil, err
 	}
-	b := &Bucket{location: location, http: httpClient(cfg), pageSize: defaultPageSize}
+	b := &Bucket{location: location, encryption: sse, http: httpClient(cfg), pageSize: defaultPageSize}
 	b.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.HTTPClient = b.http
 		if endpoint != "" {

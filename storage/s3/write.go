@@ -55,6 +55,7 @@ func (b *Bucket) put(
 		ContentLength: aws.Int64(int64(len(data))),
 		ContentType:   aws.String(remote.ContentType(key)),
 	}
+	b.encryption.apply(in)
 	condition(in)
 	out, err := b.client.PutObject(ctx, in, func(o *s3.Options) { o.Retryer = aws.NopRetryer{} })
 	if err == nil && aws.ToString(out.ETag) == "" {

@@ -24,6 +24,8 @@ import (
 type serveOptions struct {
 	node           cluster.Config
 	bucket         string
+	bucketSSE      string // encryption at rest; "": the bucket's own setting
+	bucketKey      string
 	budget         throttle.Config
 	httpAddr       string
 	allowedHosts   string
@@ -57,6 +59,8 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.Name, "name", "n1", "name of this node, unique in the cluster")
 	f.StringVar(&c.DataDir, "data", "osqueue-data", "directory for the raft log, snapshots and identity")
 	f.StringVar(&o.bucket, "bucket", "", "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://")
+	f.StringVar(&o.bucketSSE, "bucket-sse", "", "encryption at rest that every write to the bucket asks for: s3, kms or kms-dsse on S3, kms on Google's store (default: the bucket's own setting)")
+	f.StringVar(&o.bucketKey, "bucket-sse-key", "", "key of the store's key management service for --bucket-sse kms: an id, an ARN or projects/…/cryptoKeys/… (default on S3: the account's key)")
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:8080", "host:port of the HTTP API")
 	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
 	f.StringVar(&o.allowedHosts, "allowed-hosts", "", "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421")
@@ -181,6 +185,11 @@ func (o *serveOptions) checkBucketURL() error {
 	if err := bucketurl.Check(o.bucket); err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
+	encrypted, err := bucketurl.WithEncryption(o.bucket, o.bucketSSE, o.bucketKey)
+	if err != nil {
+		return fmt.Errorf("--bucket-sse: %w", err)
+	}
+	o.bucket = encrypted
 	return nil
 }
 
