@@ -19,6 +19,9 @@ type confined struct {
 	dir string // "": the command has no directory on the machine
 	family
 	group *cgroup // nil: the command has no control group
+	guard *guard  // nil: the command is not restricted
+
+	ruleset *os.File // of the guard; nil: none
 }
 
 // ourProcesses is the number of bwrap's processes, which the command's limit does not
@@ -65,7 +68,26 @@ func (c *confined) prepare(program string, cmd Command) (*exec.Cmd, error) {
 	out.Dir = c.dir
 	out.Env = c.box.cleanEnv(c.dir, append(cmd.Env, markVariable+"="+c.mark))
 	out.SysProcAttr = c.attributes()
+	if c.box.cfg.Level == Process && canRestrict {
+		return out, c.restrictTo(program, out)
+	}
 	return out, nil
+}
+
+// restrictTo prepares the guard of a command. The ruleset is a descriptor of the command
+// until it is in force.
+func (c *confined) restrictTo(program string, out *exec.Cmd) error {
+	c.guard = &guard{filter: c.box.guard}
+	if c.box.abi == 0 {
+		return nil
+	}
+	set, err := openRuleset(c.box.abi, c.dir, program, c.box.cfg.ReadOnly)
+	if err != nil {
+		return err
+	}
+	c.guard.landlock, c.ruleset = true, set
+	out.ExtraFiles = []*os.File{set}
+	return nil
 }
 
 func (c *confined) attributes() *syscall.SysProcAttr {
@@ -87,6 +109,7 @@ func (c *confined) start(cmd *exec.Cmd) error {
 		limits: c.limits(),
 		before: c.begin,
 		hold:   c.box.cfg.Level == Namespace,
+		guard:  c.guard,
 	})
 }
 
@@ -203,6 +226,9 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 
 func (c *confined) close() error {
 	var errs []error
+	if c.ruleset != nil {
+		errs = append(errs, c.ruleset.Close())
+	}
 	if c.group != nil {
 		errs = append(errs, c.group.close())
 	}

@@ -42,11 +42,17 @@
 //     limit on processes counts all processes of the user: during a fork bomb other
 //     commands may be unable to fork, in Namespace too.
 //
-// At this level a hostile command can still: use the network; read every file
-// that all users may read; fill directories that all users may write to while it
-// runs; without a control group use memory limit × process limit in sum; slow the
-// machine down; use System V memory and leave it behind; attack the kernel by any
-// system call.
+// On amd64 the worker also installs a filter of system calls (seccomp), which is the one of
+// Namespace; it refuses System V objects and message queues too, because they would outlive
+// the command, and every socket unless Config.Net is NetHost. Where the kernel has
+// Landlock, the command reaches only its directory, the system's programs and libraries, a
+// few files of /etc, /proc, and Config.ReadOnly; it cannot write to /tmp or /dev/shm.
+// From version 6 of Landlock on, it can signal only its own processes.
+//
+// At this level a hostile command can still: without Landlock, read every file that all
+// users may read, and fill directories that all users may write to while it runs; without
+// a control group use memory limit × process limit in sum; slow the machine down; attack
+// the kernel by the remaining system calls, on other architectures by any.
 //
 // Namespace (Linux, bubblewrap) adds to Process: namespaces for users, mounts,
 // processes, network, IPC and host name. The network is an unconnected loopback.
@@ -75,6 +81,12 @@
 // commands start from one thread that has no_new_privs set and lives as long
 // as the box, so that a command's parent-death signal fires only when the worker
 // has ended.
+//
+// The filter and the Landlock domain can only be set by the program's own thread. So the
+// worker makes the stopped program run the calls (it inherits no_new_privs): it writes
+// the instruction of a system call and a breakpoint over the program's first bytes, runs
+// it once for each call, and restores bytes and registers. Package go-landlock restricts
+// all threads of the calling process, which would restrict the worker.
 //
 // # How all processes are ended
 //

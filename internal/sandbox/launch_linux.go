@@ -22,6 +22,7 @@ type launch struct {
 	limits []limit
 	before func(pid int) error // called before the program's first instruction
 	hold   bool                // stop the program at its exit; see awaitEnd
+	guard  *guard              // nil: the program is not restricted
 }
 
 // limit is one argument of setrlimit(2).
@@ -108,16 +109,9 @@ func startTraced(req launch) error {
 
 func confine(req launch) error {
 	pid := req.cmd.Process.Pid
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("wait for the program's start: %w", err)
-		}
-		break
+	status, err := waitStop(pid)
+	if err != nil {
+		return fmt.Errorf("wait for the program's start: %w", err)
 	}
 	if !status.Stopped() {
 		return errNotStopped
@@ -128,10 +122,25 @@ func confine(req launch) error {
 	if err := req.before(pid); err != nil {
 		return err
 	}
+	if req.guard != nil {
+		if err := restrict(pid, req.guard); err != nil {
+			return fmt.Errorf("restrict the program: %w", err)
+		}
+	}
 	if err := letGo(pid, req.hold); err != nil {
 		return fmt.Errorf("let the program go: %w", err)
 	}
 	return nil
+}
+
+// waitStop waits until a traced program stops or ends.
+func waitStop(pid int) (status unix.WaitStatus, err error) {
+	for {
+		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return status, err
+		}
+	}
 }
 
 func letGo(pid int, hold bool) error {

@@ -54,7 +54,7 @@ func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
 // openFiles makes the files that bwrap reads: the filter of system calls and the
 // arguments.
 func (n *namespace) openFiles(env []string) error {
-	program, err := filter()
+	program, err := filter(nil, families)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,12 @@ func (b *Box) bwrapArgs() []string {
 	for _, name := range etc {
 		path := "/etc/" + name
 		args = append(args, "--ro-bind-try", path, path)
+	}
+	if b.cfg.Net == NetHost {
+		args = append(args, "--share-net")
+		for _, path := range []string{"/etc/resolv.conf", "/etc/hosts"} {
+			args = append(args, "--ro-bind-try", path, path)
+		}
 	}
 	args = append(args,
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",

@@ -18,6 +18,8 @@ type platform struct {
 	uids     *uidPool // nil: the worker is not root, and commands run as its user
 	running  *runningSet
 	bwrap    string   // the program
+	guard    []byte   // the filter of Process; empty: none
+	abi      int      // the version of Landlock; 0: not used
 	place    *place   // nil: commands have no directory on the machine
 	groups   *cgroups // nil: commands have no control groups
 }
@@ -47,11 +49,18 @@ func (b *Box) setUp() error {
 		if b.place, err = openPlace(b.cfg.Dir); err != nil {
 			return err
 		}
+		if err := b.setUpGuard(); err != nil {
+			return err
+		}
 	}
+	b.facts = append(b.facts, b.netFact())
 	if !b.cfg.NoCgroup {
 		var fact string
 		b.groups, fact = findCgroups()
 		b.facts = append(b.facts, fact)
+		if b.cfg.RequireCgroup && (b.groups == nil || !b.groups.memory || !b.groups.pids) {
+			return fmt.Errorf("control groups are required: %s", fact)
+		}
 	}
 	return nil
 }
@@ -60,7 +69,7 @@ func (b *Box) setUp() error {
 // called if no command can run in them: a kernel before 5.7, or a filter of the
 // container, cannot start a process in a group.
 func (b *Box) leaveGroups(why error) bool {
-	if b.groups == nil {
+	if b.groups == nil || b.cfg.RequireCgroup {
 		return false
 	}
 	err := b.groups.close()
@@ -104,11 +113,56 @@ func (b *Box) setUpNamespace() error {
 	if b.bwrap, err = exec.LookPath("bwrap"); err != nil {
 		return errors.New("bubblewrap (the program bwrap) is not installed; install it (Debian: apt-get install bubblewrap)")
 	}
-	if _, err := filter(); err != nil {
+	if _, err := filter(nil, families); err != nil {
 		return fmt.Errorf("make the filter of system calls: %w", err)
 	}
 	b.facts = append(b.facts, "system calls filtered")
 	return nil
+}
+
+// setUpGuard prepares what restricts the commands of Process. The filter and Landlock are
+// used if the machine has them, because the level does not promise them.
+func (b *Box) setUpGuard() error {
+	if !canRestrict {
+		b.facts = append(b.facts, "no filter of system calls, no Landlock (not on this architecture)")
+		return b.requireLandlock(errors.New("it is not used on this architecture"))
+	}
+	allowed := families
+	if b.cfg.Net == NetNone {
+		allowed = nil
+	}
+	var err error
+	if b.guard, err = filter(lasting, allowed); err != nil {
+		return fmt.Errorf("make the filter of system calls: %w", err)
+	}
+	b.facts = append(b.facts, "system calls filtered")
+	if b.cfg.NoLandlock {
+		b.facts = append(b.facts, "no Landlock (switched off)")
+		return nil
+	}
+	if b.abi, err = landlockABI(); err != nil {
+		b.facts = append(b.facts, fmt.Sprintf("no Landlock (%v): commands read what all users may read", err))
+		return b.requireLandlock(err)
+	}
+	b.facts = append(b.facts, fmt.Sprintf("Landlock %d", b.abi))
+	return nil
+}
+
+func (b *Box) requireLandlock(why error) error {
+	if b.cfg.RequireLandlock {
+		return fmt.Errorf("Landlock is required, and is missing: %w", why)
+	}
+	return nil
+}
+
+func (b *Box) netFact() string {
+	switch {
+	case b.cfg.Net == NetHost:
+		return "the machine's network"
+	case b.cfg.Level == Process && len(b.guard) == 0:
+		return "the machine's network (it cannot be refused without the filter)"
+	}
+	return "no network"
 }
 
 // advice describes the settings of the system that may prevent a level, as far as the

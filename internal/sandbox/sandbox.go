@@ -28,6 +28,23 @@ func ParseLevel(text string) (Level, error) {
 	return "", fmt.Errorf("sandbox %q: must be none, process or namespace", text)
 }
 
+// Net is the network that a command has.
+type Net string
+
+// The networks.
+const (
+	NetNone Net = "none"
+	NetHost Net = "host" // that of the machine, with the ports of nodes on it
+)
+
+// ParseNet reads a network as flags and files write it.
+func ParseNet(text string) (Net, error) {
+	if n := Net(text); n == NetNone || n == NetHost {
+		return n, nil
+	}
+	return "", fmt.Errorf("network %q: must be none or host", text)
+}
+
 // Limits bound one command. A field that is 0 takes its default. The level None applies
 // only Timeout, Output and Log.
 type Limits struct {
@@ -111,9 +128,17 @@ type Config struct {
 	// Env names the variables of the worker that commands get in addition. The level
 	// None passes all variables. PATH has a standard value unless it is named.
 	Env []string
-	// ReadOnly lists directories and files that the level Namespace shows in addition,
-	// read-only.
+	// ReadOnly lists directories and files that commands may read in addition to the
+	// system's: Namespace shows them, Landlock lets commands of Process reach them.
 	ReadOnly []string
+	// Net is the network of commands; the level None always has the machine's. Default:
+	// NetNone.
+	Net Net
+	// NoLandlock lets commands of Process reach all files that their user may reach;
+	// RequireLandlock makes New fail where Landlock is missing.
+	NoLandlock, RequireLandlock bool
+	// RequireCgroup makes New fail if control groups cannot bound memory and processes.
+	RequireCgroup bool
 	// NoCgroup disables control groups.
 	NoCgroup bool
 }
@@ -131,6 +156,15 @@ func (c Config) withDefaults() (Config, error) {
 	// 65534 is the overflow user, 4294967295 means unchanged, and ids below 1000 are services.
 	if c.UIDs.First < 1000 || c.UIDs.Count < 1 || c.UIDs.First+c.UIDs.Count > 1<<31-1 {
 		return c, fmt.Errorf("user ids from %d, %d of them: must be from 1000 to 2147483646", c.UIDs.First, c.UIDs.Count)
+	}
+	if c.Net == "" {
+		c.Net = NetNone
+	}
+	if _, err := ParseNet(string(c.Net)); err != nil {
+		return c, err
+	}
+	if c.RequireCgroup && c.NoCgroup {
+		return c, errors.New("control groups are required and disabled")
 	}
 	if c.Dir == "" {
 		c.Dir = os.TempDir()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -47,6 +48,9 @@ var refused = []uint32{
 	unix.SYS_MBIND, unix.SYS_SET_MEMPOLICY, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 }
 
+// lasting lists calls that make objects which outlive a command outside of namespaces.
+var lasting = []uint32{unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN}
+
 // families lists the socket families that a program without a network may have.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 
@@ -60,8 +64,9 @@ func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: answerErrno | uint32(errno)}
 }
 
-// filter returns the program that bwrap installs: an array of struct sock_filter.
-func filter() ([]byte, error) {
+// filter returns the filter of system calls: an array of struct sock_filter. It refuses the
+// calls in more, and all sockets outside of families.
+func filter(more, families []uint32) ([]byte, error) {
 	arch, ok := arches[runtime.GOARCH]
 	if !ok {
 		return nil, fmt.Errorf("there is no filter of system calls for %s", runtime.GOARCH)
@@ -74,7 +79,7 @@ func filter() ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: x32Bit, SkipTrue: 1},
 		bpf.RetConstant{Val: answerKill},
 	}
-	for _, number := range refused {
+	for _, number := range slices.Concat(refused, more) {
 		prog = append(prog, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: 1}, answer(unix.EPERM))
 	}
 	// The flags of clone3 are behind a pointer, where a filter cannot read them. If

@@ -40,6 +40,7 @@ type workerFlags struct {
 	metricsAddr string
 
 	level   string // of all jobs; "": what suits each kind
+	net     string // of all jobs; "": what suits each kind
 	uids    string
 	limits  limitFlags
 	sandbox sandbox.Config // without level
@@ -72,11 +73,15 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	d := sandbox.DefaultLimits()
 	size := func(n int64) string { return " (default: " + units.SizeText(n) + ")" }
-	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec, process for --python and --commands)")
+	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec; for --python and --commands namespace where the machine can, else process)")
+	flags.StringVar(&f.net, "sandbox-net", "", "none or host, the network of commands in a sandbox (default: host for --exec in process, else none)")
+	flags.BoolVar(&f.sandbox.RequireCgroup, "require-cgroup", false, "do not start unless control groups bound the memory and processes of every command in a sandbox")
+	flags.BoolVar(&f.sandbox.RequireLandlock, "require-landlock", false, "do not start unless Landlock keeps commands in process away from files")
+	flags.BoolVar(&f.sandbox.NoLandlock, "no-landlock", false, "let commands in process reach all files that their user may reach")
 	flags.StringVar(&f.uids, "sandbox-uids", "", "FIRST-LAST, user ids that nobody has, for commands of a worker that is root (default: 1900000000-1900001023)")
 	flags.StringVar(&f.sandbox.Dir, "sandbox-dir", "", "where the directories of commands are made (default: that for temporary files)")
 	flags.StringArrayVar(&f.sandbox.Env, "sandbox-env", nil, "variable that commands in a sandbox get too; may be given several times")
-	flags.StringArrayVar(&f.sandbox.ReadOnly, "sandbox-ro", nil, "file or directory that commands in namespaces see too, read-only; may be given several times")
+	flags.StringArrayVar(&f.sandbox.ReadOnly, "sandbox-ro", nil, "file or directory that commands in a sandbox may read too; may be given several times")
 	flags.BoolVar(&f.sandbox.NoCgroup, "no-cgroup", false, "make no control groups")
 	flags.Var(&f.limits.Time, "limit-time", "how long a command may run (default: as long as its job)")
 	flags.Var(&f.limits.CPU, "limit-cpu", "CPU time of a process (default: "+d.CPU.String()+")")
@@ -194,6 +199,11 @@ func (f *workerFlags) gatherSandbox() error {
 			return err
 		}
 	}
+	for _, j := range f.jobs {
+		if _, err := sandbox.ParseNet(j.Net); err != nil {
+			return fmt.Errorf("%s: %w", j, err)
+		}
+	}
 	if f.uids == "" {
 		return nil
 	}
@@ -215,7 +225,16 @@ func (j *workerJob) inherit(f *workerFlags) {
 	if j.Sandbox == "" {
 		j.Sandbox = string(sandbox.None)
 		if j.Python || j.Commands {
-			j.Sandbox = string(sandbox.Process) // the operator has not written the program
+			j.Sandbox = safest // the operator has not written the program
+		}
+	}
+	if j.Net == "" {
+		j.Net = f.net
+	}
+	if j.Net == "" {
+		j.Net = string(sandbox.NetNone)
+		if j.Exec != "" && j.Sandbox == string(sandbox.Process) {
+			j.Net = string(sandbox.NetHost) // the operator has written the command
 		}
 	}
 	if j.Timeout == 0 {

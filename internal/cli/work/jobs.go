@@ -34,6 +34,7 @@ type workerJob struct {
 	HeaderFile string `yaml:"header-file"`
 
 	Sandbox string     `yaml:"sandbox"`
+	Net     string     `yaml:"net"` // of commands in a sandbox
 	Limits  limitFlags `yaml:"limits"`
 }
 
@@ -92,7 +93,7 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 		}
 		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow, Header: header})
 	}
-	box, err := boxes.get(ctx, sandbox.Level(j.Sandbox), j.Limits.limits())
+	box, err := boxes.get(ctx, boxKey{sandbox.Level(j.Sandbox), sandbox.Net(j.Net), j.Limits.limits()})
 	if err != nil {
 		return nil, err
 	}
@@ -117,18 +118,19 @@ type workerBoxes struct {
 }
 
 type boxKey struct {
-	level  sandbox.Level
+	level  sandbox.Level // or safest
+	net    sandbox.Net
 	limits sandbox.Limits
 }
 
-func (b *workerBoxes) get(ctx context.Context, level sandbox.Level, limits sandbox.Limits) (*sandbox.Box, error) {
-	key := boxKey{level, limits}
+// safest stands for the level namespace where the machine can provide it, else process.
+const safest = "safest"
+
+func (b *workerBoxes) get(ctx context.Context, key boxKey) (*sandbox.Box, error) {
 	if box := b.boxes[key]; box != nil {
 		return box, nil
 	}
-	cfg := b.base
-	cfg.Level, cfg.Limits = level, limits
-	box, err := sandbox.New(ctx, cfg)
+	box, err := b.open(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +138,27 @@ func (b *workerBoxes) get(ctx context.Context, level sandbox.Level, limits sandb
 		b.boxes = make(map[boxKey]*sandbox.Box)
 	}
 	b.boxes[key] = box
-	if level != sandbox.None {
+	if box.Level() != sandbox.None {
 		b.log.Info("sandbox", "level", box.Describe())
 	}
 	return box, nil
+}
+
+// open makes a box.
+func (b *workerBoxes) open(ctx context.Context, key boxKey) (*sandbox.Box, error) {
+	cfg := b.base
+	cfg.Level, cfg.Net, cfg.Limits = key.level, key.net, key.limits
+	if key.level != safest {
+		return sandbox.New(ctx, cfg)
+	}
+	cfg.Level = sandbox.Namespace
+	box, err := sandbox.New(ctx, cfg)
+	if err == nil || ctx.Err() != nil {
+		return box, err
+	}
+	b.log.Warn("commands run at the level process, because namespace is not possible here", "error", err)
+	cfg.Level = sandbox.Process
+	return sandbox.New(ctx, cfg)
 }
 
 func (b *workerBoxes) close() error {

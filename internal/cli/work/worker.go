@@ -44,9 +44,12 @@ runs the program of a payload {"argv","stdin","env"}, with the result
 does, runs programs here.
 
 --sandbox keeps commands in: none (a process group), process (limits, a user and
-a directory of its own, a clean environment) or namespace (also no network, and
-no files but the system's; needs bubblewrap). Without it --exec runs in none,
---python and --commands in process. A level that this machine cannot give is an
+a directory of its own, a clean environment, a filter of system calls, and no
+files but the system's where the kernel has Landlock) or namespace (also
+namespaces of its own; needs bubblewrap). Without it --exec runs in none,
+--python and --commands in namespace where the machine can, else in process, in
+both cases without network; --sandbox-net changes that. The worker logs in one
+line what is in force. A level that this machine cannot give is an
 error at the start. docs/worker.md says what each level prevents.
 
 A command whose job is cancelled, runs out of its time, or is taken back, is
