@@ -59,6 +59,9 @@ func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(pref
 // wholeBody reads the body of a request. If the body breaks off or exceeds the limit, it
 // puts the bytes back in front of the request's body and returns false.
 func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, whole bool) {
+	if r.ContentLength > limit { // the announced bytes may never arrive
+		return nil, false
+	}
 	var in bytes.Buffer // grows with what arrives
 	_, err := in.ReadFrom(io.LimitReader(held.Reader(r.Body), limit+1))
 	body = in.Bytes()

@@ -209,7 +209,6 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 		{"a worker reads the events", worker, "GET", v1.PathEvents, ""},
 		{"a reader lists all", reader, "GET", v1.PathJobs, ""},
 		{"a reader lists another type", reader, "GET", v1.PathJobs + "?type=secret", ""},
-		{"a reader lists two types", reader, "GET", v1.PathJobs + "?type=mail&type=secret", ""},
 		{"a reader lists a list", reader, "GET", v1.PathJobs + "?type=mail,secret", ""},
 		{"a reader lists an empty type", reader, "GET", v1.PathJobs + "?type=", ""},
 		{"a reader reads a job", reader, "GET", v1.PathJobs + "/secret-1", ""},
