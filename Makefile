@@ -114,6 +114,10 @@ check: lint generate-check race model fuzz ## Lint, generated code, tests with -
 generate-check: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Check that the generated code is up to date
 	PATH="$(CURDIR)/bin:$$PATH" internal/tools/generate-check.sh $(GEN_DIRS)
 
+.PHONY: monitoring-check
+monitoring-check: ## Load the rules and the dashboard of docs/monitoring as Prometheus does
+	@cd internal/tools/monitoring && GOWORK=off go test -count=1 ./...
+
 .PHONY: sdk
 sdk: ## Build the programs of docs/sdk.md as a module of a user, and count its modules
 	internal/tools/outside.sh
