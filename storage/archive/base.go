@@ -141,7 +141,7 @@ func asDamage(err error) error {
 func (p *point) check(m *blob.Manifest) (state string, err error) {
 	n, ok := parseName(p.key)
 	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
-		return "", errors.New("its key is none that this base has")
+		return "", errors.New("invalid key for this base")
 	}
 	var meta baseMeta
 	if err := json.Unmarshal(m.Meta, &meta); err != nil {

@@ -100,7 +100,7 @@ func agree(k kind, key, lineage string, run *document.Run, ref *document.Ref) er
 	n, ok := parseName(key)
 	switch {
 	case !ok || n.kind != k:
-		return errors.New("its key is none that an object of its kind has")
+		return errors.New("invalid key for an object of its kind")
 	case n.lineage != lineage || n.after != run.After || n.last != run.Last || n.at != run.Until:
 		return fmt.Errorf("it is of lineage %s, after %s up to %s at %d ms, and its key says otherwise",
 			lineage, run.After, run.Last, run.Until)

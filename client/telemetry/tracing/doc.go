@@ -11,7 +11,7 @@
 //	enqueue TYPE                    the producer's call; its context is in the job's headers
 //	├── claim TYPE                  attempt 1: the worker's call, which may wait for the job
 //	│   └── run TYPE                the handler
-//	│       └── report TYPE         the call that told the cluster about the outcome
+//	│       └── report TYPE         the call that reports the outcome to the cluster
 //	└── claim TYPE                  attempt 2
 //	    └── run TYPE                linked to the run before, if this process did that, too
 //	        └── report TYPE
