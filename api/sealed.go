@@ -9,7 +9,7 @@ import (
 // a JSON string the quote would be escaped, so no plaintext contains it.
 var sealedMark = []byte(`"osqueue.sealed`)
 
-// sealedHeads are what follows the mark, up to the ciphertext, which ends with a quote.
+// sealedHeads follow the mark, up to the ciphertext, which ends with a quote.
 var sealedHeads = [][]byte{
 	[]byte(`":1,"to":"job","data":"`),
 	[]byte(`":1,"to":"cron","data":"`),

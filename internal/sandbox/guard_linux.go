@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard is what the level Process sets for a program before its first instruction.
+// guard restricts a program of the level Process before its first instruction.
 type guard struct {
 	filter   []byte // of system calls: an array of struct sock_filter; empty: none
 	landlock bool   // whether descriptor rulesetFD of the program is a Landlock ruleset
