@@ -46,7 +46,12 @@ type Config struct {
 	Wrap func(native, calls http.Handler) http.Handler
 	// TLS is the configuration of the connections of Serve. Nil means plain HTTP.
 	TLS *tls.Config
-	// DialNode connects to another node. Nil means plain TCP.
+	// PlainToo allows connections without TLS in addition, while a cluster gets certificates.
+	PlainToo bool
+	// NodesTrusted says that the connections between nodes have certificates.
+	NodesTrusted bool
+	// DialNode connects to the port for nodes of the node with an HTTP address. Nil means plain
+	// TCP to that address.
 	DialNode func(ctx context.Context, network, address string) (net.Conn, error)
 	// Transport sends requests to the leader. It must not repeat a request that may have
 	// reached the leader.

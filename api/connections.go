@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -101,8 +100,8 @@ func hostOf(address string) string {
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
+	for inner, ok := c.(interface{ NetConn() net.Conn }); ok; inner, ok = c.(interface{ NetConn() net.Conn }) {
+		c = inner.NetConn()
 	}
 	if b, ok := c.(*boundedConn); ok {
 		return context.WithValue(ctx, connKey{}, b)

@@ -97,6 +97,9 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 		if cred.cert != "" {
 			p.Out.Header[v1.HeaderCertificate] = []string{cred.cert}
 		}
+		if cred.text == "" && cred.cert == "" && cred.p != nil {
+			p.Out.Header.Set(v1.HeaderPrincipal, cred.p.ID)
+		}
 	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules
 	hideKey(p.Out.Header)

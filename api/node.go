@@ -77,6 +77,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 	s := v1.Status{
 		NodeID:          st.Node,
 		ServerID:        st.ServerID,
+		NodeAddress:     st.NodeAddress,
 		State:           st.State,
 		RaftState:       st.RaftState,
 		Term:            st.Term,
@@ -241,6 +242,7 @@ func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
 func discovery(s *v1.Status) v1.Status {
 	return v1.Status{
 		NodeID: s.NodeID, State: s.State, RaftState: s.RaftState, Term: s.Term, Leader: s.Leader, LeaderAddress: s.LeaderAddress,
-		LSN: s.LSN, FlushedLSN: s.FlushedLSN, Ack: s.Ack, Fence: v1.Fence{State: s.Fence.State}, Peers: s.Peers[:0:0], Tasks: v1.TaskCounts{},
+		NodeAddress: s.NodeAddress,
+		LSN:         s.LSN, FlushedLSN: s.FlushedLSN, Ack: s.Ack, Fence: v1.Fence{State: s.Fence.State}, Peers: s.Peers[:0:0], Tasks: v1.TaskCounts{},
 	}
 }

@@ -36,6 +36,9 @@ type SecurityConfig struct {
 	// Certificate returns the principal of the client certificate of a request, and the text by
 	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
 	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
+	// Principals are those without a token, by their id, that other nodes may give to the
+	// requests that they forward, in addition to that of the admin socket.
+	Principals map[string]*auth.Principal
 	// Audit, unless nil, receives writes and refusals. It must not block.
 	Audit func(AuditEntry)
 }
@@ -111,6 +114,7 @@ func (s *Server) Identified() http.Handler { return s.identified(s) }
 // AsAdmin returns the handler for the admin socket of the node: its requests need no token.
 func (s *Server) AsAdmin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dropNodeHeaders(r)
 		cred := &credential{p: auth.LocalAdmin()}
 		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), credentialKey{}, cred)))
 	})
@@ -126,6 +130,9 @@ func (s *Server) credentialOf(r *http.Request) *credential {
 
 // authenticate returns the credential in the headers of a request.
 func (s *Server) authenticate(r *http.Request) *credential {
+	if p := s.principalOfNode(r); p != nil {
+		return &credential{p: p}
+	}
 	headers := r.Header["Authorization"]
 	if len(headers) == 0 {
 		return s.certificateOf(r)
@@ -288,10 +295,11 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 	return nil
 }
 
-// localOnly refuses requests of the admin socket that another node would have to answer.
+// localOnly refuses requests of the admin socket that another node would have to answer, unless
+// the nodes trust each other.
 func (s *Server) localOnly(c *call) error {
 	leader, self := s.b.Leader()
-	if c.route.at == anyNode || self || leader == "" {
+	if c.route.at == anyNode || self || leader == "" || s.cfg.NodesTrusted {
 		return nil
 	}
 	return fail(notLeader, "this node does not lead: use the admin socket of the leader, %s", leader)

@@ -34,6 +34,7 @@ type Server struct {
 	metrics *metrics
 	forward *forwarder
 	http    *http.Server
+	nodes   *http.Server // for requests of other nodes
 	fresh   freshConns
 	signs   sync.Map // names of workers, while a keepalive is written
 	shares  shares
@@ -66,7 +67,7 @@ func New(cfg Config) *Server {
 	s.buildRouter()
 	t := &cfg.Timeouts
 	s.http = &http.Server{
-		Handler:           s.withinBound(s.identified(s.wrapped())),
+		Handler:           s.withinBound(outside(s.identified(s.wrapped()))),
 		TLSConfig:         cfg.TLS,
 		Protocols:         protocols(),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: http2Streams},
@@ -79,6 +80,7 @@ func New(cfg Config) *Server {
 		ConnContext:       withConn,
 		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
+	s.nodes = s.newNodeServer()
 	return s
 }
 
@@ -108,11 +110,7 @@ type withinKey struct{}
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
 // Shutdown begins, or an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	serve := s.http.Serve
-	if s.http.TLSConfig != nil {
-		serve = func(ln net.Listener) error { return s.http.ServeTLS(ln, "", "") }
-	}
-	err := serve(s.bounded(ln))
+	err := s.serveOn(s.bounded(ln))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -127,8 +125,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.forward.close()
 	defer time.AfterFunc(freshGrace, s.fresh.close).Stop()
 	defer s.frames.close(ctx)
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close())
+	err := s.http.Shutdown(ctx)
+	if err == nil {
+		err = s.nodes.Shutdown(ctx)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close(), s.nodes.Close())
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
+	"osqueue/cluster/plane"
 	"osqueue/cluster/snapshot"
-	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
@@ -60,11 +60,9 @@ type Config struct {
 	// the same on every node. An empty list makes a cluster of this node alone.
 	Peers []PeerAddr
 
-	// Security protects raft's connections between the nodes. InsecureRaft allows a raft
-	// address that is not on loopback without it: the raft port then executes commands of
-	// every program that can reach it.
-	Security     transport.Security
-	InsecureRaft bool
+	// Security protects the connections between the nodes. Without certificates the raft
+	// address must be on loopback.
+	Security plane.Security
 
 	Bucket storage.Bucket
 
@@ -279,9 +277,9 @@ func (c *Config) validateRaft() error {
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
 	}
-	if c.Security.Accept == nil && !c.InsecureRaft && !isLoopback(host) {
-		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines and the raft port has no protection of its own: "+
-			"bind it to loopback, give the node certificates (--tls-cert), or give --insecure-raft if the network is private", c.RaftAddr))
+	if c.Security.Accept == nil && c.ground == nil && !isLoopback(host) {
+		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines, and this node has no certificate: "+
+			"make certificates (osqueue init) and give them with --tls-ca, --tls-cert and --tls-key, or bind to loopback", c.RaftAddr))
 	}
 	return errors.Join(errs...)
 }
@@ -336,13 +334,6 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 		return membership.RandomID(cfg.Name), nil
 	}
 	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)
-}
-
-func (c *Config) raftAdvertise() string {
-	if c.RaftAdvertise != "" {
-		return c.RaftAdvertise
-	}
-	return c.RaftAddr
 }
 
 // peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.

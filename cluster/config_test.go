@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,8 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		"peer twice":              {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
 		"kind of log":             {func(c *Config) { c.RaftLog = "paper" }, "segments, bolt or memory"},
 		"raft address":            {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
-		"open raft port":          {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "--insecure-raft"},
-		"allowed":                 {func(c *Config) { c.RaftAddr, c.InsecureRaft = "10.0.0.1:7080", true }, ""},
+		"open raft port":          {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "osqueue init"},
+		"allowed":                 {func(c *Config) { c.RaftAddr, c.Security.Accept = "10.0.0.1:7080", new(tls.Config) }, ""},
 		"idle heartbeat is short": {func(c *Config) { c.Flush.IdleHeartbeat = c.Flush.Heartbeat - 1 }, "must be at least"},
 		"idle heartbeat is long":  {func(c *Config) { c.Flush.IdleHeartbeat = 5*time.Minute + 1 }, "at most 5m0s"},
 		"idle heartbeat and lag": {func(c *Config) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
+	"osqueue/cluster/plane"
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
@@ -32,6 +34,7 @@ type Node struct {
 	peers     *membership.Peers
 	members   *membership.Members // set before raft receives requests
 	raft      *raft.Raft
+	port      *plane.Port // nil in simulations
 	net       transport.Transport
 	out       *transport.Outbound
 	stores    *stores
@@ -182,6 +185,9 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	}
 	n.members = n.newMembers()
 	in.Serve(n.raft)
+	if n.port != nil {
+		n.port.Allow(n.allowNode)
+	}
 	n.wg.Go(func() { in.Relay(n.members.MayVote) })
 	if seen != nil {
 		n.wg.Go(func() { seen.run(n.down) })
@@ -198,8 +204,17 @@ func (n *Node) listen() (transport.Transport, error) {
 	if g := n.cfg.ground; g != nil {
 		return g.net, nil
 	}
-	return transport.Listen(n.cfg.RaftAddr, n.cfg.raftAdvertise(), n.cfg.Security, n.log.Named("raft-net"))
+	port, err := plane.Listen(n.cfg.RaftAddr, n.cfg.Security, n.log.Named("node-port"))
+	if err != nil {
+		return nil, err
+	}
+	n.port = port
+	return transport.New(port, n.cfg.RaftAdvertise, n.log.Named("raft-net")), nil
 }
+
+// PeerListener returns the listener for the calls of other nodes, which PeerHandler and the
+// requests that they forward share. It ends with the node.
+func (n *Node) PeerListener() net.Listener { return n.port.Peers() }
 
 // inboundConfig bounds a snapshot of another node by the memory of this one, which the state
 // must fit into.

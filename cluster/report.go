@@ -42,6 +42,9 @@ func (n *Node) Status() Status {
 		s.Workers, s.Level = m.WorkerCount(), meta.Level
 	})
 	s.Node, s.ServerID = n.cfg.Name, string(n.id)
+	if n.port != nil {
+		s.NodeAddress = string(n.net.LocalAddr())
+	}
 	s.Term, s.CommitIndex, s.Applied = n.raft.CurrentTerm(), n.raft.CommitIndex(), n.raft.AppliedIndex()
 	s.Now, s.WallClock = n.Now(), n.cfg.Clock().UnixMilli()
 	s.Pid, s.Version, s.StartedAt = os.Getpid(), n.cfg.Version, n.started.UnixMilli()

@@ -168,7 +168,7 @@ func (n *simNode) tryStart() error {
 	l.gate = newSimGate(c.bucket, l.end.dead, c.r)
 	cfg := simConfig()
 	cfg.Name, cfg.Peers = n.name, c.peers
-	cfg.RaftAddr, cfg.HTTPAdvertise, cfg.InsecureRaft = simRaftAddr(n.name), simHTTPAddr(n.name), true
+	cfg.RaftAddr, cfg.HTTPAdvertise = simRaftAddr(n.name), simHTTPAddr(n.name)
 	cfg.Bucket = l.gate
 	cfg.Clock = n.clock.now
 	cfg.Client = &http.Client{Timeout: 2 * time.Second, Transport: l.end}

@@ -28,6 +28,7 @@ const (
 type Status struct {
 	Node          string // name given by the operator
 	ServerID      string // raft's id: name~instance
+	NodeAddress   string // host:port for the other nodes
 	State         string // "leader" on the active leader; else "follower" or "candidate"
 	RaftState     string // state in raft's own words
 	Term          uint64

@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Raft decodes whatever arrives on its port: one byte of input can become a log entry of
@@ -25,14 +26,26 @@ const (
 )
 
 // message is the state of the request that arrives on a connection. Its zero value expects
-// a request. It is for one goroutine.
+// a request of any sender. It is for one goroutine.
+//
+// With from, the id of the request must be that of the node from: raft believes the id, and
+// the certificate of the connection proves the name only. Ids are at the top of a request; no
+// other map in it has the key.
 type message struct {
+	from string // name of the node that may send requests; "": any
+	ids  int    // ids that have come, all of them of from
+	key  bool   // the value that came last is the key of the id
+	keep bool   // the current value is short, and is collected in text
+	text [idBytes]byte
+	kept int // bytes of text
+
 	begun bool // the kind has arrived
 	raw   bool // the bytes of a snapshot follow until the answer
 	kind  byte
 
 	values  uint64 // that are still to come
-	seen    uint64 // that have come
+	seen    uint64 // that have begun
+	ended   uint64 // that have been looked at
 	skip    uint64 // bytes of the current value that are still to come
 	length  int    // bytes of a length that are still to come
 	counted uint64 // the length, as far as it has come
@@ -44,13 +57,14 @@ var (
 	errTooLarge  = fmt.Errorf("the request has more than %d bytes", messageMax)
 	errTooMany   = fmt.Errorf("the request has more than %d values", valuesMax)
 	errNoRequest = errors.New("not a request of a node")
+	errNoID      = errors.New("a request without the id of its sender")
 )
 
 // under reports whether a request has begun and has not been answered.
 func (m *message) under() bool { return m.begun || m.raw }
 
 // answered begins the next request.
-func (m *message) answered() { *m = message{} }
+func (m *message) answered() { *m = message{from: m.from} }
 
 // read follows bytes that have arrived.
 func (m *message) read(p []byte) error {
@@ -59,6 +73,9 @@ func (m *message) read(p []byte) error {
 		if m.skip > 0 {
 			n = int(min(m.skip, uint64(len(p))))
 			m.skip -= uint64(n)
+			if m.keep {
+				m.kept += copy(m.text[m.kept:], p[:n])
+			}
 		} else if err := m.next(p[0]); err != nil {
 			return err
 		}
@@ -66,10 +83,40 @@ func (m *message) read(p []byte) error {
 			return errTooLarge
 		}
 		p = p[n:]
+		if err := m.endValue(); err != nil {
+			return err
+		}
 		if m.values == 0 && m.skip == 0 && m.length == 0 {
+			if m.from != "" && m.ids == 0 {
+				return errNoID
+			}
 			m.complete()
 		}
 	}
+	return nil
+}
+
+// The key of the id in a request, and the longest id.
+const (
+	idKey   = "ID"
+	idBytes = 128
+)
+
+// endValue checks a value that has come as a whole, if it is an id.
+func (m *message) endValue() error {
+	if m.from == "" || m.skip > 0 || m.length > 0 || m.seen == m.ended {
+		return nil
+	}
+	m.ended = m.seen
+	text, was := string(m.text[:m.kept]), m.key
+	m.kept, m.keep, m.key = 0, false, !was && text == idKey
+	if !was {
+		return nil
+	}
+	if name, _, _ := strings.Cut(text, "~"); name != m.from {
+		return fmt.Errorf("a request in the name of %.64q on a connection of node %s", text, m.from)
+	}
+	m.ids++
 	return nil
 }
 
@@ -102,6 +149,9 @@ func (m *message) next(b byte) error {
 	if m.seen++; m.seen > valuesMax {
 		return errTooMany
 	}
+	if m.seen == 1 && m.from != "" && b&0xf0 != 0x80 && b&0xfe != 0xde {
+		return errNoID // a list has no keys
+	}
 	return m.value(b)
 }
 
@@ -116,6 +166,7 @@ func (m *message) value(b byte) error {
 		return m.contains(uint64(b & 0x0f))
 	case b <= 0xbf:
 		m.skip = uint64(b & 0x1f)
+		m.keep = m.from != ""
 		return nil
 	case b >= 0xca && b <= 0xd3: // numbers
 		m.skip = [...]uint64{4, 8, 1, 2, 4, 8, 1, 2, 4, 8}[b-0xca]
@@ -147,6 +198,7 @@ func (m *message) sized(tag byte, n uint64) error {
 		n++
 	}
 	m.skip = n
+	m.keep = m.from != "" && n <= idBytes
 	return nil
 }
 

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/plane"
 	"osqueue/internal/inflight"
 )
 
@@ -21,10 +21,10 @@ const inboundMax = 128
 // operator gave it: the IP address of a container changes when it restarts, its name does
 // not. It also bounds the connections that it accepts, and closes them when it is closed.
 type stream struct {
-	net.Listener
-	advertise streamAddr
-	budget    *inflight.Budget // of the requests of all connections
-	security  Security
+	net.Listener // of raft's connections of port
+	port         *plane.Port
+	advertise    streamAddr
+	budget       *inflight.Budget // of the requests of all connections
 
 	mu      sync.Mutex
 	inbound map[*inboundConn]struct{} // nil once closed
@@ -38,23 +38,18 @@ func (streamAddr) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a streamAddr) String() string { return string(a) }
 
-// Listen opens raft's port on bind and returns the transport. The other nodes dial
-// advertise; if it is equal to bind, they dial the address that the system chose.
-func Listen(bind, advertise string, security Security, log hclog.Logger) (Transport, error) {
-	s, err := listenStream(bind, advertise)
-	if err != nil {
-		return nil, err
-	}
-	s.security = security
+// New returns the transport over the port of a node, which it owns. The other nodes dial
+// advertise; "" is the address on which the port listens.
+func New(port *plane.Port, advertise string, log hclog.Logger) Transport {
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: s,
+		Stream: newStream(port, advertise),
 		// With more than one, replication hangs after a failed append on a follower. Group
 		// commit makes up for the lost throughput.
 		MaxRPCsInFlight: 1,
 		MaxPool:         connPool,
 		Timeout:         ConnTimeout,
 		Logger:          NewLogger(log),
-	}), nil
+	})
 }
 
 // ConnTimeout is the deadline of a request of ordinary size.
@@ -63,17 +58,14 @@ const ConnTimeout = 5 * time.Second
 // connPool is the number of idle connections that are kept to each node.
 const connPool = 3
 
-func listenStream(bind, advertise string) (*stream, error) {
-	l, err := net.Listen("tcp", bind)
-	if err != nil {
-		return nil, fmt.Errorf("listen for raft on %s: %w", bind, err)
-	}
-	if advertise == bind {
-		advertise = l.Addr().String() // with the port that the system chose, if it was 0
+func newStream(port *plane.Port, advertise string) *stream {
+	if advertise == "" {
+		advertise = port.Addr().String()
 	}
 	return &stream{
-		Listener: l, advertise: streamAddr(advertise), budget: inflight.New(inboundBytes), inbound: make(map[*inboundConn]struct{}),
-	}, nil
+		Listener: port.Raft(), port: port, advertise: streamAddr(advertise),
+		budget: inflight.New(inboundBytes), inbound: make(map[*inboundConn]struct{}),
+	}
 }
 
 // Accept implements net.Listener.
@@ -83,7 +75,7 @@ func (s *stream) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if in := s.admit(s.security.accept(c)); in != nil {
+		if in := s.admit(c); in != nil {
 			return in, nil
 		}
 		_ = c.Close() // too many connections; the peer dials again
@@ -96,14 +88,14 @@ func (s *stream) admit(c net.Conn) *inboundConn {
 	if s.inbound == nil || len(s.inbound) >= inboundMax {
 		return nil
 	}
-	in := &inboundConn{Conn: c, stream: s, held: s.budget.Hold()}
+	in := &inboundConn{Conn: c, stream: s, held: s.budget.Hold(), in: message{from: plane.NodeOf(c)}}
 	s.inbound[in] = struct{}{}
 	return in
 }
 
-// Close implements net.Listener; it ends the accepted connections too.
+// Close implements net.Listener; it closes the port and ends the accepted connections too.
 func (s *stream) Close() error {
-	err := s.Listener.Close()
+	err := s.port.Close()
 	s.mu.Lock()
 	inbound := s.inbound
 	s.inbound = nil
@@ -121,14 +113,9 @@ func (s *stream) Addr() net.Addr { return s.advertise }
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", string(address))
+	c, err := s.port.Security().OpenRaft(ctx, string(address))
 	if err != nil {
 		return nil, err
-	}
-	if s.security.Dial != nil {
-		if c, err = s.security.Dial(ctx, c, string(address)); err != nil {
-			return nil, err
-		}
 	}
 	return &pacedConn{Conn: c}, nil
 }

@@ -37,7 +37,8 @@ type Options struct {
 	// Links puts a proxy on every link: between the nodes, from clients and workers to the
 	// nodes, and from all of them to a bucket over HTTP.
 	Links bool
-	// TLS gives every node a certificate.
+	// TLS gives every node a certificate, and the clients of the test a token of the role
+	// admin. The nodes enforce both, unless Flags have another --security.
 	TLS bool
 	// FaultClock runs a program whose nodes' wall clocks can be set (SetClock).
 	FaultClock bool
@@ -173,7 +174,7 @@ func (c *Cluster) cleanUp() {
 func (c *Cluster) NewClient() *client.Client {
 	cfg := client.Config{Servers: c.Servers(), RetryFor: 20 * time.Second}
 	if c.secure != nil {
-		cfg.TLS = c.secure.config
+		cfg.TLS, cfg.Token = c.secure.config, c.secure.token.Text
 	}
 	cl, err := client.New(cfg)
 	if err != nil {

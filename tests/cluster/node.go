@@ -102,6 +102,9 @@ func (n *Node) getJSON(ctx context.Context, addr, path string, into any) error {
 	if err != nil {
 		return err
 	}
+	if s := n.cluster.secure; s != nil {
+		req.Header.Set("Authorization", "Bearer "+s.token.Text)
+	}
 	resp, err := hc.Do(req)
 	if err != nil {
 		return err

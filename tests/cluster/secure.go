@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
 )
 
@@ -15,6 +16,7 @@ import (
 type secure struct {
 	dir    string
 	config *tls.Config  // of clients
+	token  auth.Secret  // of the role admin
 	http   *http.Client // keeps no connections
 }
 
@@ -36,9 +38,16 @@ func newSecure(tb TB, c *Cluster) *secure {
 			tb.Fatal(err)
 		}
 	}
+	s.token = auth.New()
+	if err := s.token.Bootstrap().Write(s.file(bootstrapFile)); err != nil {
+		tb.Fatal(err)
+	}
 	s.trust(tb)
 	return s
 }
+
+// bootstrapFile is the file with the hash of the token.
+const bootstrapFile = "bootstrap.json"
 
 // trust reads the CA's certificates.
 func (s *secure) trust(tb TB) {
@@ -57,7 +66,10 @@ func (s *secure) flags(name string) []string {
 	if s == nil {
 		return nil
 	}
-	return []string{"--tls-ca", s.file(certs.CAFile), "--tls-cert", s.file(name + ".crt"), "--tls-key", s.file(name + ".key")}
+	return []string{
+		"--security", "on", "--bootstrap-token", s.file(bootstrapFile),
+		"--tls-ca", s.file(certs.CAFile), "--tls-cert", s.file(name + ".crt"), "--tls-key", s.file(name + ".key"),
+	}
 }
 
 // TrustCA reads the CA's certificates again, for Node.Status and new clients.
@@ -65,6 +77,9 @@ func (c *Cluster) TrustCA() {
 	c.tb.Helper()
 	c.secure.trust(c.tb)
 }
+
+// Token returns the admin token of a cluster with Options.TLS.
+func (c *Cluster) Token() string { return c.secure.token.Text }
 
 // CertDir returns the directory of the cluster's CA, see Options.TLS.
 func (c *Cluster) CertDir() string { return c.secure.dir }

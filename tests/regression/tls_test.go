@@ -103,7 +103,7 @@ func TestStrangersAreRefusedByTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer peer.Body.Close()
-	if peer.StatusCode != http.StatusForbidden {
+	if peer.StatusCode != http.StatusNotFound {
 		t.Errorf("a call of nodes: %s", peer.Status)
 	}
 	stranger, err := client.New(client.Config{Servers: []string{n.HTTP}, RetryFor: -1})

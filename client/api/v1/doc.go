@@ -101,12 +101,16 @@ const (
 	// HeaderCommitted is on every answer to a write that took place: the ack
 	// level that it has reached for certain.
 	HeaderCommitted = "Osqueue-Committed"
-	// HeaderForwarded is on requests that one node passed on to another: the
-	// name of the first. They are not passed on again.
+	// HeaderForwarded is on requests that one node forwarded to another: the name of the
+	// forwarding node. It counts on the port for nodes only.
 	HeaderForwarded = "Osqueue-Forwarded"
-	// HeaderCertificate is on requests that one node passed on to another: the client
-	// certificate that the first has verified. It counts on connections of nodes only.
+	// HeaderCertificate is on requests that one node forwarded to another: the client
+	// certificate that the first has verified. It counts on connections with a
+	// node's certificate only.
 	HeaderCertificate = "Osqueue-Client-Certificate"
+	// HeaderPrincipal is on forwarded requests without a token: the principal that the
+	// forwarding node has given them. It counts on connections with a node's certificate only.
+	HeaderPrincipal = "Osqueue-Principal"
 	// HeaderIdempotencyKey makes a write take effect once: for 24 h the same
 	// request with the same key gets the same answer, another one with the key
 	// a problem. 1 to 256 visible characters.

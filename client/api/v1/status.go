@@ -12,6 +12,7 @@ const (
 type Status struct {
 	NodeID        string  `json:"node_id"`
 	ServerID      string  `json:"server_id"`
+	NodeAddress   string  `json:"node_address,omitzero"` // host:port for the other nodes
 	State         string  `json:"state"`
 	RaftState     string  `json:"raft_state"`
 	Term          uint64  `json:"term"`

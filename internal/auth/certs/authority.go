@@ -277,6 +277,9 @@ func HostsOf(c *x509.Certificate) []string {
 	return hosts
 }
 
+// IssuedAt returns the time at which a certificate was issued.
+func IssuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(clockTolerance) }
+
 // template returns what all certificates have in common.
 func template(name string, lifetime time.Duration, now time.Time) *x509.Certificate {
 	return &x509.Certificate{

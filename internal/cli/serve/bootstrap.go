@@ -25,7 +25,8 @@ func (s *server) startBootstrap(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for !s.bootstrap(ctx) && sleep.For(ctx, bootstrapLook) {
+		for again := true; again; {
+			again = !s.bootstrap(ctx) && sleep.For(ctx, bootstrapLook)
 		}
 	}()
 	return func() {

@@ -3,7 +3,9 @@ package serve
 import (
 	"fmt"
 	"net/http"
+	"sync"
 
+	"osqueue/api"
 	"osqueue/api/ui"
 	"osqueue/cluster"
 )
@@ -25,10 +27,29 @@ func checkUI(mode string) error {
 
 // internal returns the handlers that are not part of the API, by the prefix of their paths.
 func (s *server) internal(o *serveOptions) map[string]http.Handler {
-	handlers := map[string]http.Handler{cluster.PeerPath: o.tls.onlyNodes(s.node.PeerHandler())}
+	handlers := map[string]http.Handler{cluster.PeerPath: s.clientPeerPath(o)}
 	if o.dashboard != uiOff {
 		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Identified().ServeHTTP(w, r) })
 		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})
 	}
 	return handlers
+}
+
+// clientPeerPath returns the handler of cluster.PeerPath at the HTTP port: the request of an
+// operator to set the clock and, unless --security=on, the calls of nodes whose release does
+// not know the port for nodes.
+func (s *server) clientPeerPath(o *serveOptions) http.Handler {
+	peers := s.node.PeerHandler()
+	clock := sync.OnceValue(func() http.Handler { return s.api.AdminOnly(cluster.ClockPath, peers) })
+	on := o.security.mode == api.SecurityOn
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == cluster.ClockPath:
+			clock().ServeHTTP(w, r)
+		case on:
+			http.Error(w, "nodes call each other at the raft port", http.StatusNotFound)
+		default:
+			peers.ServeHTTP(w, r)
+		}
+	})
 }

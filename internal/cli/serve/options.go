@@ -44,6 +44,7 @@ type serveOptions struct {
 	compat         compatOptions
 	tls            tlsOptions
 	security       securityOptions
+	insecureRaft   bool // has no effect; earlier releases had it
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
@@ -94,7 +95,8 @@ func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
 	c := &o.node
 	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	f.BoolVar(&c.InsecureRaft, "insecure-raft", false, "allow a raft port without certificates on addresses other than loopback; only for private networks")
+	f.BoolVar(&o.insecureRaft, "insecure-raft", false, "has no effect any more: addresses other than loopback need certificates")
+	_ = f.MarkHidden("insecure-raft") // it exists
 	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: segments, bolt or memory; a log on the disk is converted at the start; start once with bolt before an older release")
 	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
 	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
@@ -148,14 +150,15 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	c.BeforeLogWrite = diskFault(g.Getenv)
 	for _, step := range []func() error{
 		o.checkBucketURL,
-		o.security.check,
+		func() error { return o.security.check(o.tls.given()) },
 		o.completeAddresses,
 		o.checkHTTP,
 		o.completeHosts,
 		o.checkBucket,
 		func() error { return o.pace.complete(o.bucket, c) },
 		o.compat.complete,
-		func() error { return o.tls.complete(c) },
+		func() error { return o.tls.complete(c, o.security.mode) },
+		o.checkExposure,
 		o.completeSettings,
 	} {
 		if err := step(); err != nil {
@@ -240,6 +243,12 @@ const standbyReads = 10
 // warnings returns what may be a mistake in settings that are possible.
 func (o *serveOptions) warnings() []string {
 	w := o.node.Warnings()
+	switch {
+	case o.tls.plain:
+		w = append(w, "--security=log: all ports accept connections without TLS and requests without a token; start all nodes with --security=on soon")
+	case !o.tls.given() && o.security.mode == api.SecurityOn:
+		w = append(w, "--security=on without certificates: tokens travel in clear text, and whoever reaches the raft port acts as a node")
+	}
 	if n := o.budget.ReadsPerMinute; n > 0 && n <= standbyReads {
 		w = append(w, fmt.Sprintf("--bucket-reads-per-minute %d: while another cluster owns the bucket, this one stands by and may never take over; "+
 			"it needs more than %d", n, standbyReads))
@@ -310,6 +319,26 @@ func (o *serveOptions) completeSettings() error {
 	}
 	if o.node.EventsKept < 1 {
 		return fmt.Errorf("--events-kept %d: must be at least 1", o.node.EventsKept)
+	}
+	return nil
+}
+
+// checkExposure refuses addresses that other machines reach, unless the node has a certificate
+// and checks tokens.
+func (o *serveOptions) checkExposure() error {
+	if o.insecureRaft {
+		o.node.Logger.Warn("--insecure-raft has no effect any more: addresses other than loopback need certificates")
+	}
+	for _, a := range []struct{ flag, address string }{{"--http-addr", o.httpAddr}, {"--raft-addr", o.node.RaftAddr}} {
+		switch {
+		case loopbackOnly(a.address) == nil:
+		case !o.tls.given():
+			return fmt.Errorf("%s %s is reachable from other machines, and this node has no certificate: make one with osqueue init "+
+				"and give it with --tls-ca, --tls-cert and --tls-key, or use an address on loopback", a.flag, a.address)
+		case o.security.mode == api.SecurityOff:
+			return fmt.Errorf("%s %s is reachable from other machines: --security=off is for loopback only; use on, "+
+				"or log while clients and nodes get their tokens and certificates", a.flag, a.address)
+		}
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ type securityOptions struct {
 }
 
 func (o *securityOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.mode, "security", api.SecurityOff, "whether requests need an access token: off, log (warn about requests that would be refused) or on")
+	f.StringVar(&o.mode, "security", "", "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)")
 	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
 	f.StringVar(&o.rolesFile, "roles-file", "", "file (YAML) with rules that give roles to client certificates and to JWTs")
 	f.StringVar(&o.issuer, "oidc-issuer", "", "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file")
@@ -50,7 +50,14 @@ func (o *securityOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
 }
 
-func (o *securityOptions) check() error {
+// check completes the mode; certificates says whether the node has one.
+func (o *securityOptions) check(certificates bool) error {
+	switch {
+	case o.mode == "" && certificates:
+		o.mode = api.SecurityOn
+	case o.mode == "":
+		o.mode = api.SecurityOff
+	}
 	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
 		return fmt.Errorf("--security %q: use off, log or on", o.mode)
 	}

@@ -34,9 +34,10 @@ SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
-  # node n1 of three
+  # node n1 of three, with the files of osqueue init
   osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
-    --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 --insecure-raft \
+    --tls-ca ca.crt --tls-cert n1.crt --tls-key n1.key --bootstrap-token bootstrap.json \
+    --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -13,103 +13,110 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"osqueue/api"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
-	"osqueue/cluster/transport"
+	"osqueue/cluster/plane"
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/repeats"
 )
 
 // tlsOptions are the flags of the node's certificate.
 type tlsOptions struct {
 	files    certs.Files
 	identity *certs.Identity // nil: no TLS
+	plain    bool            // connections without TLS are accepted as well
+	dialer   *plane.Dialer   // to the calls of other nodes
 }
 
 func (o *tlsOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.files.CA, "tls-ca", "", "file with the certificates of the cluster's CA (see osqueue cert)")
+	f.StringVar(&o.files.CA, "tls-ca", "", "file with the certificates of the cluster's CA (see osqueue init)")
 	f.StringVar(&o.files.Cert, "tls-cert", "", "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port")
 	f.StringVar(&o.files.Key, "tls-key", "", "file with the private key of --tls-cert")
 }
 
+// given reports whether the flags name a certificate.
+func (o *tlsOptions) given() bool { return o.files != certs.Files{} }
+
 // complete loads the certificate that the flags name, and protects the node's connections
-// with it.
-func (o *tlsOptions) complete(c *cluster.Config) error {
-	switch f := o.files; {
-	case f == certs.Files{}:
+// with it as the mode of --security says.
+func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
+	if err := o.load(c); err != nil {
+		return err
+	}
+	o.plain = o.identity != nil && mode == api.SecurityLog
+	if id := o.identity; id != nil {
+		log := c.Logger.Named("tls")
+		var told repeats.Filter
+		c.Security = plane.Security{
+			Accept: id.Server(tls.RequireAndVerifyClientCert, certs.VerifyNode, plane.RaftProtocol, plane.PeerProtocol),
+			Dial: func(ctx context.Context, conn net.Conn, address, protocol string) (net.Conn, error) {
+				return id.ToNode(ctx, conn, address, protocol)
+			},
+			Peer:  peerOf,
+			Plain: o.plain,
+			Fallback: func(address string, err error) {
+				if _, due := told.Due(address); due {
+					log.Warn("a node is called without TLS, which --security=on would not do", "address", address, "reason", err)
+				}
+			},
+		}
+	}
+	o.dialer = plane.NewDialer(plane.DialerConfig{Security: c.Security, StatusPath: v1.PathStatus, Legacy: mode != api.SecurityOn})
+	c.Client = &http.Client{Timeout: peerTimeout, Transport: &http.Transport{DialContext: o.dialer.DialContext, IdleConnTimeout: peerIdle}}
+	return nil
+}
+
+// load reads the files of the certificate.
+func (o *tlsOptions) load(c *cluster.Config) error {
+	f := o.files
+	if !o.given() {
 		return nil
-	case f.CA == "" || f.Cert == "" || f.Key == "":
+	}
+	if f.CA == "" || f.Cert == "" || f.Key == "" {
 		return errors.New("--tls-ca, --tls-cert and --tls-key: give all three or none")
 	}
 	log := c.Logger.Named("tls")
-	id, err := certs.Load(o.files, func(err error) { log.Error("certificates not reloaded", "error", err) })
+	id, err := certs.Load(f, func(err error) { log.Error("certificates not reloaded", "error", err) })
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	if s := id.Subject(); s.Kind != certs.Node || s.Name != c.Name {
-		return fmt.Errorf("--tls-cert %s is the certificate of %s, but this is node %s (--name)", o.files.Cert, s, c.Name)
+		return fmt.Errorf("--tls-cert %s is the certificate of %s, but this is node %s (--name)", f.Cert, s, c.Name)
 	}
 	o.identity = id
-	accept := id.Server(tls.RequireAndVerifyClientCert, certs.VerifyNode, transport.Protocol)
-	c.Security = transport.Security{
-		Accept: accept,
-		Dial: func(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
-			return id.ToNode(ctx, conn, address, transport.Protocol)
-		},
-	}
-	c.Client = &http.Client{Timeout: peerTimeout, Transport: &http.Transport{DialContext: o.dialNode}}
 	return nil
 }
 
-// peerTimeout bounds a call of another node's HTTP API.
-const peerTimeout = 2 * time.Second
-
-// dialNode connects to the HTTP port of another node and proves that both are nodes.
-func (o *tlsOptions) dialNode(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: peerTimeout, KeepAlive: 15 * time.Second}
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+// peerOf returns the node that has opened a connection.
+func peerOf(state tls.ConnectionState) (plane.Peer, bool) {
+	s, ok := certs.PeerOf(&state)
+	if !ok || s.Kind != certs.Node {
+		return plane.Peer{}, false
 	}
-	return o.identity.ToNode(ctx, conn, address, "http/1.1")
+	return plane.Peer{Name: s.Name, Issued: certs.IssuedAt(state.VerifiedChains[0][0])}, true
 }
 
-// dial returns dialNode, or nil without TLS.
-func (o *tlsOptions) dial() func(ctx context.Context, network, address string) (net.Conn, error) {
-	if o.identity == nil {
-		return nil
-	}
-	return o.dialNode
-}
+// Bounds of the calls of other nodes. Idle connections are closed before the other node does.
+const (
+	peerTimeout = 2 * time.Second
+	peerIdle    = time.Minute
+)
 
-// scheme returns the scheme of the URLs of this cluster's nodes.
+// scheme returns the scheme of the URLs of this cluster's nodes that all clients can use.
 func (o *tlsOptions) scheme() string {
-	if o.identity == nil {
+	if o.identity == nil || o.plain {
 		return "http"
 	}
 	return "https"
 }
 
-// clientTLS returns the configuration of the client port: clients may show a certificate,
-// nodes must.
+// clientTLS returns the configuration of the client port. Clients may show a certificate.
 func (o *tlsOptions) clientTLS() *tls.Config {
 	if o.identity == nil {
 		return nil
 	}
 	return o.identity.Server(tls.VerifyClientCertIfGiven, nil, "h2", "http/1.1")
-}
-
-// onlyNodes refuses requests that do not come from a node, if the cluster has
-// certificates. A client with a certificate may set the clock.
-func (o *tlsOptions) onlyNodes(next http.Handler) http.Handler {
-	if o.identity == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s, ok := certs.PeerOf(r.TLS); !ok || s.Kind != certs.Node && r.URL.Path != cluster.ClockPath {
-			http.Error(w, "this path needs the certificate of a node; osqueue cluster clock needs one of a client (--cert)", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // expiryWarning is the remaining lifetime of a certificate below which the log warns.

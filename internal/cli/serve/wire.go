@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"osqueue/api"
@@ -87,7 +88,9 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Logger:          s.log.Named("http"),
 		Internal:        s.internal(o),
 		TLS:             o.tls.clientTLS(),
-		DialNode:        o.tls.dial(),
+		PlainToo:        o.tls.plain,
+		NodesTrusted:    o.tls.identity != nil && !o.tls.plain,
+		DialNode:        o.tls.dialer.DialContext,
 		Throttle:        s.throttleStats(o),
 		Wrap:            s.wrap(o, metrics),
 	})
@@ -99,8 +102,13 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 // leader, lets them end, and stops raft. The guard bounds the stop. After a fatal error it ends within a second:
 // the process exits if a part hangs.
 func (s *server) run(ctx context.Context, guard *exitGuard) error {
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	go func() { served <- s.api.Serve(s.listen) }()
+	go func() {
+		if err := s.api.ServeNodes(s.node.PeerListener(), cluster.PeerPath, s.node.PeerHandler()); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			served <- fmt.Errorf("serve the calls of other nodes: %w", err)
+		}
+	}()
 	stopPprof := s.servePprof()
 	defer stopPprof()
 	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())

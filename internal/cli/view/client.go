@@ -64,7 +64,27 @@ func (g *Globals) HTTPClient() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}}, nil
+	token, err := g.token()
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}
+	return &http.Client{Transport: &bearer{Transport: t, token: token}}, nil
+}
+
+// bearer sends an access token with each request, if there is one.
+type bearer struct {
+	*http.Transport
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.Transport.RoundTrip(r)
 }
 
 // Resolve returns the servers, CA and token that flags, environment and context give. Without

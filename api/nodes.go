@@ -1,0 +1,137 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster/plane"
+	"osqueue/internal/auth"
+	"osqueue/internal/connmux"
+)
+
+// Clients and nodes have ports of their own. Requests of clients lose the headers by which
+// nodes mark what they forward. On the port for nodes a forwarded request keeps them: another
+// node has already checked its Host, its origin and its size, and translated it.
+
+// dropNodeHeaders removes the headers that only nodes may send.
+func dropNodeHeaders(r *http.Request) {
+	delete(r.Header, v1.HeaderForwarded)
+	delete(r.Header, v1.HeaderPrincipal)
+	delete(r.Header, v1.HeaderCertificate)
+}
+
+// outside returns the handler of the requests of clients.
+func outside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dropNodeHeaders(r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// nodeKey is the key of the *tls.ConnectionState of requests on a connection with the
+// certificate of a node.
+type nodeKey struct{}
+
+func (s *Server) newNodeServer() *http.Server {
+	t := &s.cfg.Timeouts
+	return &http.Server{
+		ReadHeaderTimeout: t.Header,
+		ReadTimeout:       t.Body,
+		WriteTimeout:      t.Answer,
+		IdleTimeout:       t.Idle,
+		MaxHeaderBytes:    headerBytesMax,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
+		},
+		ErrorLog: s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+	}
+}
+
+// ServeNodes answers the requests of other nodes on ln, which it closes, until Shutdown. calls
+// answers those that are not forwarded, under the prefix of their paths.
+func (s *Server) ServeNodes(ln net.Listener, prefix string, calls http.Handler) error {
+	mux := http.NewServeMux()
+	mux.Handle(prefix, calls)
+	mux.Handle("/", s.fromNodes())
+	s.nodes.Handler = mux
+	return s.nodes.Serve(ln)
+}
+
+// fromNodes returns the handler of forwarded requests.
+func (s *Server) fromNodes() http.Handler {
+	next := s.identified(s)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header[v1.HeaderForwarded]) == 0 {
+			http.Error(w, "this port is for other nodes; clients use the HTTP port", http.StatusMisdirectedRequest)
+			return
+		}
+		r.TLS = stateOfNode(r) // net/http does not see it through the port
+		next.ServeHTTP(w, r)
+	})
+}
+
+// stateOfNode returns the state of a connection with the certificate of a node, or nil.
+func stateOfNode(r *http.Request) *tls.ConnectionState {
+	state, _ := r.Context().Value(nodeKey{}).(*tls.ConnectionState)
+	return state
+}
+
+// principalOfNode returns the principal that another node has given to a request, or nil.
+func (s *Server) principalOfNode(r *http.Request) *auth.Principal {
+	id := r.Header.Get(v1.HeaderPrincipal)
+	if stateOfNode(r) == nil || id == "" {
+		return nil
+	}
+	if admin := auth.LocalAdmin(); id == admin.ID {
+		return admin
+	}
+	return s.gate.Principals[id]
+}
+
+// AdminOnly returns a handler of the path that lets only admins reach next, if the server
+// enforces tokens. It is for Config.Internal.
+func (s *Server) AdminOnly(path string, next http.Handler) http.Handler {
+	return s.handler(&route{path: path, at: anyNode, right: auth.Admin, handle: func(c *call) error {
+		next.ServeHTTP(c, c.r)
+		return nil
+	}})
+}
+
+// The branches of a port that takes connections with and without TLS.
+const (
+	plainBranch = iota
+	tlsBranch
+	numBranches
+)
+
+// serveOn answers requests on ln until Shutdown.
+func (s *Server) serveOn(ln net.Listener) error {
+	switch {
+	case s.http.TLSConfig == nil:
+		return s.http.Serve(ln)
+	case !s.cfg.PlainToo:
+		return s.http.ServeTLS(ln, "", "")
+	}
+	m := connmux.New(ln, connmux.Config{Sort: byTLS, Branches: numBranches, Patience: s.cfg.Timeouts.Header, Max: s.cfg.MaxConnections})
+	errs := make(chan error, numBranches)
+	go func() { errs <- s.http.Serve(m.Branch(plainBranch)) }()
+	go func() { errs <- s.http.ServeTLS(m.Branch(tlsBranch), "", "") }()
+	err := <-errs
+	_ = m.Close() // the listener may have failed already
+	<-errs
+	return err
+}
+
+// byTLS sorts connections into those with TLS and those without.
+func byTLS(_ context.Context, c *connmux.Conn) (int, net.Conn, error) {
+	first, err := c.First()
+	if first == connmux.TLS {
+		return tlsBranch, c, err
+	}
+	return plainBranch, c, err
+}

@@ -1,0 +1,160 @@
+package plane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Dialer connects to the calls of peers of nodes that are known by their HTTP address. It asks
+// each node once where its port for nodes is. It is safe for concurrent use.
+type Dialer struct {
+	cfg    DialerConfig
+	client *http.Client
+
+	mu    sync.Mutex
+	known map[string]place // by HTTP address
+}
+
+// DialerConfig configures a Dialer.
+type DialerConfig struct {
+	Security Security
+	// StatusPath is the path at the HTTP port that answers with the field node_address.
+	StatusPath string
+	// Legacy allows calls at the HTTP port of nodes that have no port for nodes.
+	Legacy bool
+}
+
+// place is where a node answers the calls of peers.
+type place struct {
+	address string // "": at its HTTP port
+	until   time.Time
+}
+
+// How long a place is believed. A node that is upgraded still answers at its HTTP port while
+// others may call it there.
+const (
+	believeNew    = time.Hour // a dial to another node fails
+	believeLegacy = 2 * time.Second
+	knownMax      = 256
+)
+
+// NewDialer returns a dialer.
+func NewDialer(cfg DialerConfig) *Dialer {
+	d := &Dialer{cfg: cfg, known: make(map[string]place)}
+	d.client = &http.Client{
+		Timeout:   dialTimeout,
+		Transport: &http.Transport{DialContext: d.openHTTP, DisableKeepAlives: true},
+		// A node answers by itself.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return d
+}
+
+// DialContext connects to the peer calls of the node with an HTTP address.
+func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	p, err := d.locate(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if p.address == "" {
+		return d.openHTTP(ctx, "tcp", address)
+	}
+	c, err := d.cfg.Security.open(ctx, p.address, PeerProtocol, begin)
+	if err != nil {
+		d.forget(address)
+		return nil, fmt.Errorf("the node port %s of %s: %w", p.address, address, err)
+	}
+	return c, nil
+}
+
+// begin greets a node without TLS. A node of an older release closes the connection.
+func begin(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, peerGreeting); err != nil {
+		return err
+	}
+	if err := hear(c); err != nil {
+		return err
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+// openHTTP connects to the HTTP port of a node.
+func (d *Dialer) openHTTP(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.cfg.Security.open(ctx, address, "http/1.1", func(net.Conn) error { return nil })
+}
+
+func (d *Dialer) forget(address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, address)
+}
+
+// locate returns where a node answers the calls of peers.
+func (d *Dialer) locate(ctx context.Context, address string) (place, error) {
+	d.mu.Lock()
+	p, ok := d.known[address]
+	d.mu.Unlock()
+	if ok && time.Now().Before(p.until) {
+		return p, nil
+	}
+	at, err := d.ask(ctx, address)
+	if err != nil {
+		return place{}, err
+	}
+	p = place{address: at, until: time.Now().Add(believeNew)}
+	if at == "" {
+		if !d.cfg.Legacy {
+			return place{}, fmt.Errorf("the node at %s runs a release without a port for nodes: upgrade it with --security=log on all nodes first", address)
+		}
+		p.until = time.Now().Add(believeLegacy)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.known) >= knownMax {
+		clear(d.known)
+	}
+	d.known[address] = p
+	return p, nil
+}
+
+// statusMax bounds the answer of a node, in bytes.
+const statusMax = 1 << 20
+
+// ask asks the node at an HTTP address for the address of its port for nodes.
+func (d *Dialer) ask(ctx context.Context, address string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+d.cfg.StatusPath, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask for the port for nodes: %w", err)
+	}
+	defer resp.Body.Close()
+	var status struct {
+		NodeAddress string `json:"node_address"`
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, statusMax))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &status)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the status of the node at %s: %w", address, err)
+	}
+	return status.NodeAddress, nil
+}

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"fmt"
+
+	"osqueue/cluster/membership"
+	"osqueue/cluster/plane"
+)
+
+// allowNode returns an error if a node may not have connections to this one: its certificate
+// was revoked, or it is neither a member nor named in --peers. A node that has no state yet
+// allows every node of its CA, because it does not know the members.
+func (n *Node) allowNode(p plane.Peer) error {
+	if at := n.revokedAt(p.Name); at != 0 && p.Issued.UnixMilli() <= at {
+		return fmt.Errorf("the certificates of node %s that were issued until then are revoked", p.Name)
+	}
+	config := n.raft.GetConfiguration().Configuration()
+	if len(config.Servers) == 0 || n.cfg.peerHTTP(p.Name) != "" {
+		return nil
+	}
+	for _, s := range config.Servers {
+		if membership.NodeName(s.ID) == p.Name {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s is neither a member of the cluster nor in the --peers of this node", p.Name)
+}
+
+// revokedMark begins the id of the record that revokes the certificates of a node.
+const revokedMark = "node/"
+
+// revokedAt returns the time in ms up to which the issued certificates of a node are revoked;
+// 0: none is.
+func (n *Node) revokedAt(name string) int64 {
+	if t := n.Token(revokedMark + name); t != nil {
+		return t.CreatedAt
+	}
+	return 0
+}
