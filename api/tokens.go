@@ -36,7 +36,7 @@ func (s *Server) createToken(c *call) error {
 func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	role, ok := fsm.ParseRole(in.Role)
 	switch {
-	case !ok:
+	case !ok || role == fsm.RoleMark:
 		return nil, bad("role", "is %q; producer, worker, reader, operator or admin is wanted", shown(in.Role))
 	case math.IsNaN(in.RatePerSecond) || in.RatePerSecond < 0 || in.RatePerSecond > rateMax:
 		return nil, bad("ratePerSecond", "is %v; a number up to %d is wanted", in.RatePerSecond, int(rateMax))
@@ -125,6 +125,9 @@ func (s *Server) listTokens(c *call) error {
 	c.lsn = v.LSN()
 	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.lsn.String()}
 	v.Tokens("", func(t *fsm.Token) bool {
+		if t.Role == fsm.RoleMark {
+			return true
+		}
 		out.Tokens = append(out.Tokens, v1.AccessToken{
 			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
 			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresAt,
@@ -154,6 +157,9 @@ func (s *Server) revokeToken(c *call) error {
 	if err := checkMs(v1.ParamOverlapMs, overlap, s.cfg.Limits.Delay); err != nil {
 		return err
 	}
+	if t := s.b.Token(id); t != nil && t.Role == fsm.RoleMark {
+		return noSuchToken()
+	}
 	op := &fsmpb.RevokeToken{Id: id, OverlapMs: overlap}
 	if err := s.proposeToken(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: op}}); err != nil {
 		return err
@@ -176,7 +182,7 @@ func (s *Server) rotateToken(c *call) error {
 		return err
 	}
 	old := s.b.Token(id)
-	if old == nil {
+	if old == nil || old.Role == fsm.RoleMark {
 		return noSuchToken()
 	}
 	t := &fsmpb.Token{

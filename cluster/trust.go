@@ -5,6 +5,7 @@ import (
 
 	"osqueue/cluster/membership"
 	"osqueue/cluster/plane"
+	"osqueue/fsm"
 )
 
 // allowNode returns an error if a node may not have connections to this one: its certificate
@@ -26,13 +27,10 @@ func (n *Node) allowNode(p plane.Peer) error {
 	return fmt.Errorf("node %s is neither a member of the cluster nor in the --peers of this node", p.Name)
 }
 
-// revokedMark begins the id of the record that revokes the certificates of a node.
-const revokedMark = "node/"
-
 // revokedAt returns the time in ms up to which the issued certificates of a node are revoked;
 // 0: none is.
 func (n *Node) revokedAt(name string) int64 {
-	if t := n.Token(revokedMark + name); t != nil {
+	if t := n.Token(fsm.RevokedMark(name)); t != nil {
 		return t.CreatedAt
 	}
 	return 0

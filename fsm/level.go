@@ -27,7 +27,8 @@ const (
 	Level9 = 9
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
-	// Level11 adds the figures of types (figures.go), and headers of jobs (header.go).
+	// Level11 adds the figures of types (figures.go), headers of jobs (header.go), and marks
+	// (RoleMark).
 	Level11 = 11
 
 	MaxLevel = Level11 // the newest level that this version knows
@@ -75,7 +76,12 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 		return levelOfOwner(op.Fail.GetOwner())
 	case *fsmpb.Mutation_Release:
 		return levelOfOwner(op.Release.GetOwner())
-	case *fsmpb.Mutation_CreateToken, *fsmpb.Mutation_RevokeToken, *fsmpb.Mutation_TouchTokens:
+	case *fsmpb.Mutation_CreateToken:
+		if Role(min(op.CreateToken.GetToken().GetRole(), numRoles)) == RoleMark {
+			return Level11
+		}
+		return Level10
+	case *fsmpb.Mutation_RevokeToken, *fsmpb.Mutation_TouchTokens:
 		return Level10
 	case *fsmpb.Mutation_RaiseLevel:
 		return op.RaiseLevel.GetLevel()

@@ -51,6 +51,7 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 	} {
 		checkVersion(t, m, fsm.Level10)
 	}
+	checkVersion(t, createToken("m", fsm.RoleMark), fsm.Level11)
 	if got := decode(t, entry(t, &fsmpb.Batch{})).Version; got != fsm.BaseLevel {
 		t.Errorf("an empty entry: version %d", got)
 	}

@@ -83,7 +83,7 @@ func (w *workload) token(t *rapid.T) *fsmpb.Mutation {
 	case 1:
 		return touchTokens(id, pick(t, tokenNames, "other token"))
 	}
-	m := createToken(id, fsm.Role(1+roll(t, 5, "role")))
+	m := createToken(id, fsm.Role(1+roll(t, 6, "role")))
 	k := m.GetCreateToken().Token
 	if once(t, 2, "expires") {
 		k.ExpiresMs = max(sum(w.now, pick(t, []int64{20, 200, 100_000, -5}, "lives")), 1)

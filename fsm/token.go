@@ -22,11 +22,12 @@ const (
 	RoleReader                   // reads everything in its scope
 	RoleOperator                 // changes jobs, queues and schedules, in addition
 	RoleAdmin                    // everything, including tokens
+	RoleMark                     // none: the record is a mark, not a token
 
 	numRoles = iota + 1
 )
 
-var roleNames = [numRoles]string{"", "producer", "worker", "reader", "operator", "admin"}
+var roleNames = [numRoles]string{"", "producer", "worker", "reader", "operator", "admin", "mark"}
 
 // String returns the role's name as used on the wire.
 func (r Role) String() string { return nameOf(roleNames[:], r) }
@@ -39,6 +40,11 @@ func ParseRole(name string) (r Role, ok bool) {
 
 // Token is an access token as the state has it: with the hash of its secret, never with
 // the secret. It is immutable.
+//
+// A record of RoleMark is no token and has no rights. It records that something has happened
+// that must happen once on all nodes together, at CreatedAt: the first admin token was added
+// (BootstrapMark), or the certificates of a node were revoked (RevokedMark). Marks exist since
+// Level11, and share the bound and the expiry of tokens.
 type Token struct {
 	ID         string
 	Hash       string // SHA-256 of the secret, 32 bytes
@@ -64,6 +70,13 @@ const (
 	tokenTextMax = 256
 	tokenListMax = 64
 )
+
+// BootstrapMark is the id of the mark that the first admin token was added.
+const BootstrapMark = "bootstrap"
+
+// RevokedMark returns the id of the mark that revokes the certificates of a node: those that
+// were issued until the mark was made.
+func RevokedMark(node string) string { return "node/" + node }
 
 // touchMs is the shortest time between two recorded uses of a token.
 const touchMs = 3_600_000

@@ -79,11 +79,22 @@ func (b Bootstrap) Write(path string) error {
 // secretMode is the mode of files that only their owner may read.
 const secretMode = 0o600
 
-// Mutation returns the mutation that adds the token to the state.
-func (b Bootstrap) Mutation() *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
-		Id: b.ID, Hash: []byte(b.Hash), Role: uint32(fsm.RoleAdmin), Name: "first admin", MadeBy: "init",
-	}}}}
+// Mutations add the token to the state, and record that this has happened: once all tokens are
+// revoked, the first one does not come back.
+func (b Bootstrap) Mutations() []*fsmpb.Mutation {
+	return []*fsmpb.Mutation{
+		create(&fsmpb.Token{Id: b.ID, Hash: []byte(b.Hash), Role: uint32(fsm.RoleAdmin), Name: "first admin", MadeBy: "init"}),
+		Mark(fsm.BootstrapMark, "init"),
+	}
+}
+
+// Mark returns the mutation that makes a mark.
+func Mark(id, madeBy string) *fsmpb.Mutation {
+	return create(&fsmpb.Token{Id: id, Hash: make([]byte, sha256.Size), Role: uint32(fsm.RoleMark), MadeBy: madeBy})
+}
+
+func create(t *fsmpb.Token) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}}
 }
 
 // WriteSecret writes the text of a token to a file that only its owner can read.

@@ -38,21 +38,21 @@ func (s *server) startBootstrap(ctx context.Context) (stop func()) {
 // bootstrap returns true once the cluster has a token. It proposes the first one on the active
 // leader only, whose state is complete.
 func (s *server) bootstrap(ctx context.Context) bool {
-	if s.node.View().TokenCount() > 0 {
+	if v := s.node.View(); v.TokenCount() > 0 || v.Token(fsm.BootstrapMark) != nil {
 		return true
 	}
 	if _, self := s.node.Leader(); !self {
 		return false
 	}
-	res, _, err := s.node.Propose(ctx, s.first.Mutation())
+	results, _, err := s.node.ProposeAll(ctx, s.first.Mutations())
 	if err != nil {
 		if !errors.Is(err, cluster.ErrNotLeader) && !errors.Is(err, cluster.ErrLevel) && ctx.Err() == nil {
 			s.log.Warn("the first token is not added yet", "token", s.first.ID, "error", err)
 		}
 		return false
 	}
-	if res.Code != fsm.OK && res.Code != fsm.Duplicate {
-		s.log.Error("the first token was refused", "token", s.first.ID, "code", res.Code)
+	if code := results[0].Code; code != fsm.OK && code != fsm.Duplicate {
+		s.log.Error("the first token was refused", "token", s.first.ID, "code", code)
 		return true
 	}
 	s.log.Info("the first admin token of this cluster is valid", "token", s.first.ID)

@@ -64,12 +64,8 @@ func (g *Globals) HTTPClient() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := g.token()
-	if err != nil {
-		return nil, err
-	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}
-	return &http.Client{Transport: &bearer{Transport: t, token: token}}, nil
+	return &http.Client{Transport: &bearer{Transport: t, token: r.Token}}, nil
 }
 
 // bearer sends an access token with each request, if there is one.
