@@ -10,14 +10,25 @@ import (
 // PeerPath is the path under which PeerHandler is to be mounted.
 const PeerPath = membership.Path
 
-// ClockPath is the path below it that operators call, see AskToSetClock.
-const ClockPath = PeerPath + "clock/set"
+// The paths below it that operators call, see AskToSetClock and AskToRevoke.
+const (
+	ClockPath  = PeerPath + "clock/set"
+	RevokePath = PeerPath + "node/revoke"
+)
 
 // PeerHandler serves the requests of other nodes, under PeerPath.
 func (n *Node) PeerHandler() http.Handler {
 	mux := http.NewServeMux()
 	n.members.Serve(mux)
+	return mux
+}
+
+// OperatorHandler serves the requests of operators under PeerPath. Its caller checks that they
+// are admins.
+func (n *Node) OperatorHandler() http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+ClockPath, n.serveSetClock)
+	mux.HandleFunc("POST "+RevokePath, n.serveRevoke)
 	return mux
 }
 

@@ -226,9 +226,14 @@ func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), setClockPatience)
 	defer cancel()
 	set, err := n.SetClock(ctx, req)
+	n.answerOperator(w, set, err)
+}
+
+// answerOperator answers the request of an operator.
+func (n *Node) answerOperator(w http.ResponseWriter, answer any, err error) {
 	switch {
 	case err == nil:
-		membership.WriteJSON(w, http.StatusOK, set)
+		membership.WriteJSON(w, http.StatusOK, answer)
 	case errors.Is(err, ErrNotLeader):
 		membership.WriteJSON(w, http.StatusMisdirectedRequest, membership.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
 	case errors.Is(err, ErrUnknown):
@@ -242,26 +247,33 @@ func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 // the queue's time back. again reports whether the request may be repeated, at the leader,
 // because it was not answered or is not decided.
 func AskToSetClock(ctx context.Context, client *http.Client, server string, c ClockRequest) (set ClockSet, again bool, err error) {
-	body, err := json.Marshal(c)
+	again, err = askOperation(ctx, client, server+ClockPath, c, &set)
+	return set, again, err
+}
+
+// askOperation sends the request of an operator to a node, and decodes its answer. again reports
+// whether the request may be repeated.
+func askOperation(ctx context.Context, client *http.Client, url string, in, out any) (again bool, err error) {
+	body, err := json.Marshal(in)
 	if err != nil {
-		return set, false, err
+		return false, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+ClockPath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return set, false, err
+		return false, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return set, true, err
+		return true, err
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, membership.BodyMax))
 	switch {
 	case err != nil:
-		return set, true, err
+		return true, err
 	case resp.StatusCode != http.StatusOK:
 		again = resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusServiceUnavailable
-		return set, again, membership.Refused(server, resp.Status, body)
+		return again, membership.Refused(url, resp.Status, body)
 	}
-	return set, false, json.Unmarshal(body, &set)
+	return false, json.Unmarshal(body, out)
 }

@@ -3,6 +3,7 @@ package membership
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"osqueue/internal/sleep"
@@ -22,6 +23,22 @@ const (
 // ErrRemoved means that the node was removed from the cluster.
 var ErrRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
 	"to have it join again, delete its data directory and start it again")
+
+// Remove removes all servers with the name of a node from the configuration, and returns their
+// ids. This node must lead.
+func (n *Members) Remove(ctx context.Context, name string) ([]string, error) {
+	removed := []string{}
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if NodeName(s.ID) != name {
+			continue
+		}
+		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
+			return removed, fmt.Errorf("remove %s: %w", s.ID, err)
+		}
+		removed = append(removed, string(s.ID))
+	}
+	return removed, nil
+}
 
 // watch ends the node once it is no longer a member. It starts when the node
 // has a vote.

@@ -35,17 +35,21 @@ func (s *server) internal(o *serveOptions) map[string]http.Handler {
 	return handlers
 }
 
-// clientPeerPath returns the handler of cluster.PeerPath at the HTTP port: the request of an
-// operator to set the clock and, unless --security=on, the calls of nodes whose release does
+// clientPeerPath returns the handler of cluster.PeerPath at the HTTP port: the requests of
+// operators and, unless --security=on, the calls of nodes whose release does
 // not know the port for nodes.
 func (s *server) clientPeerPath(o *serveOptions) http.Handler {
 	peers := s.node.PeerHandler()
-	clock := sync.OnceValue(func() http.Handler { return s.api.AdminOnly(cluster.ClockPath, peers) })
+	operations := make(map[string]func() http.Handler)
+	for _, path := range []string{cluster.ClockPath, cluster.RevokePath} {
+		operations[path] = sync.OnceValue(func() http.Handler { return s.api.AdminOnly(path, s.node.OperatorHandler()) })
+	}
 	on := o.security.mode == api.SecurityOn
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		operation := operations[r.URL.Path]
 		switch {
-		case r.URL.Path == cluster.ClockPath:
-			clock().ServeHTTP(w, r)
+		case operation != nil:
+			operation().ServeHTTP(w, r)
 		case on:
 			http.Error(w, "nodes call each other at the raft port", http.StatusNotFound)
 		default:
