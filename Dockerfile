@@ -8,10 +8,12 @@
 FROM scratch AS folders
 WORKDIR /data
 WORKDIR /bucket
+WORKDIR /certs
 
 FROM scratch
 COPY --from=folders --chown=65532:65532 /data /data
 COPY --from=folders --chown=65532:65532 /bucket /bucket
+COPY --from=folders --chown=65532:65532 /certs /certs
 COPY bin/osqueue /osqueue
 
 LABEL org.opencontainers.image.title="osqueue" \

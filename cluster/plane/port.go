@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/internal/connmux"
+	"osqueue/internal/repeats"
 )
 
 // Bounds of the port.
@@ -37,6 +38,7 @@ type Port struct {
 	mux      *connmux.Mux
 	done     chan struct{}
 	wg       sync.WaitGroup
+	refused  repeats.Filter // of the log
 
 	mu    sync.Mutex
 	allow func(Peer) error        // nil: every node
@@ -170,7 +172,9 @@ func (p *Port) sortTLS(ctx context.Context, c net.Conn) (int, net.Conn, error) {
 	}
 	named := &namedConn{Conn: secured, port: p, peer: peer}
 	if err := p.admit(named); err != nil {
-		p.log.Warn("refused a connection of a node", "node", peer.Name, "client", c.RemoteAddr(), "reason", err)
+		if _, due := p.refused.Due(peer.Name); due { // it dials again and again
+			p.log.Warn("refused a connection of a node", "node", peer.Name, "client", c.RemoteAddr(), "reason", err)
+		}
 		return 0, nil, err
 	}
 	return branch, named, nil

@@ -78,6 +78,9 @@ func Start(tb TB, opt Options) *Cluster {
 		n.Start()
 	}
 	c.WaitLeader()
+	if c.secure != nil {
+		c.Eventually(LeaderTimeout, "the first token", c.tokenWorks)
+	}
 	return c
 }
 

@@ -83,3 +83,9 @@ func (c *Cluster) Token() string { return c.secure.token.Text }
 
 // CertDir returns the directory of the cluster's CA, see Options.TLS.
 func (c *Cluster) CertDir() string { return c.secure.dir }
+
+// tokenWorks returns an error while the nodes do not know the token yet.
+func (c *Cluster) tokenWorks() error {
+	_, err := c.Client.Stats(c.Context(time.Second))
+	return err
+}

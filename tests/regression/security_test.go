@@ -1,0 +1,262 @@
+package regression
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/client"
+	"osqueue/internal/auth/certs"
+	"osqueue/tests/cluster"
+)
+
+// A cluster moves from --security=off to log to on, and back, by rolling restarts under load.
+// No request fails: those of a client without TLS while off and log, and those of a client with
+// TLS and a token while log and on.
+func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
+	c := cluster.New(t, cluster.Options{TLS: true})
+	mode := func(n *cluster.Node, to string) {
+		n.Flags = []string{"--security=" + to}
+		if to == "off" { // the last flag counts
+			n.Flags = append(n.Flags, "--tls-ca=", "--tls-cert=", "--tls-key=")
+		}
+	}
+	for _, n := range c.Nodes {
+		mode(n, "off")
+		n.Start()
+	}
+	plain, err := client.New(client.Config{Servers: c.Servers(), RetryFor: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	roll := func(to string, load ...*load) {
+		t.Helper()
+		for _, n := range c.Nodes {
+			if err := n.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			mode(n, to)
+			n.Start()
+			for _, l := range load {
+				l.more(c, n.Name+" with --security="+to)
+			}
+		}
+	}
+	old := enqueueing(t, plain)
+	old.more(c, "off")
+	roll("log", old)
+	secure := enqueueing(t, c.Client)
+	secure.more(c, "TLS and a token in log")
+	old.stop(t)
+	roll("on", secure)
+	refused, err := client.New(client.Config{Servers: c.Servers(), RetryFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer refused.Close()
+	if _, err := refused.Stats(c.Context(patience)); err == nil {
+		t.Error("a client without TLS is served with --security=on")
+	}
+	roll("log", secure)
+	again := enqueueing(t, plain)
+	again.more(c, "without TLS in log")
+	secure.stop(t)
+	roll("off", again)
+	again.stop(t)
+}
+
+// load enqueues jobs until it is stopped. Its first error ends it.
+type load struct {
+	cancel context.CancelFunc
+	jobs   chan struct{} // one for each job that was acknowledged
+	failed chan error
+}
+
+func enqueueing(t *testing.T, cl *client.Client) *load {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel, jobs: make(chan struct{}), failed: make(chan error, 1)}
+	go func() {
+		defer close(l.failed)
+		for {
+			if _, err := cl.Enqueue(ctx, client.NewJob{Type: "t"}); err != nil {
+				if ctx.Err() == nil {
+					l.failed <- err
+				}
+				return
+			}
+			select {
+			case l.jobs <- struct{}{}:
+			case <-ctx.Done():
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	return l
+}
+
+// more waits for more jobs.
+func (l *load) more(c *cluster.Cluster, what string) {
+	late := time.After(patience)
+	for range 20 {
+		select {
+		case <-l.jobs:
+		case err := <-l.failed:
+			panic(fmt.Sprintf("%s: %v", what, err)) // the test's log has the rest
+		case <-late:
+			panic(what + ": no more jobs")
+		}
+	}
+}
+
+func (l *load) stop(t *testing.T) {
+	t.Helper()
+	l.cancel()
+	if err := <-l.failed; err != nil {
+		t.Error(err)
+	}
+}
+
+// A revoked node is out within 1 s: nodes close its connections and accept no new ones, and it
+// is no longer a member. With a certificate that was issued afterwards it comes back.
+func TestARevokedNodeIsOut(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{TLS: true})
+	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	n := c.Follower()
+	stolen := nodeConn(t, c, n.Name, c.WaitLeader())
+	defer stolen.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(c.Token()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := os.Getenv("OSQUEUE_BIN")
+	if binary == "" {
+		binary = filepath.Join(cluster.Root(), "bin", "osqueue")
+	}
+	out, err := exec.Command(binary, "cert", "revoke", n.Name, "--yes", "--servers", strings.Join(c.Servers(), ","),
+		"--ca", filepath.Join(c.CertDir(), certs.CAFile), "--token-file", token).CombinedOutput()
+	revoked := time.Now()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_ = stolen.SetReadDeadline(revoked.Add(time.Second))
+	if _, err := stolen.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("the connection of the revoked node is open after 1s: %v", err)
+	}
+	for _, other := range c.Nodes {
+		if other == n {
+			continue
+		}
+		conn := nodeConn(t, c, n.Name, other)
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := fmt.Fprintf(conn, "GET /cluster/v1/identity HTTP/1.1\r\nHost: x\r\n\r\n"); err == nil {
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%s answers the revoked node", other.Name)
+			}
+		}
+		_ = conn.Close()
+	}
+	s, err := c.WaitOtherLeader(n).Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Peers {
+		if p.Name == n.Name {
+			t.Errorf("%s is a member", n.Name)
+		}
+	}
+	n.Kill()
+	a, err := certs.LoadAuthority(c.CertDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Certificates have whole seconds.
+	if _, err := a.Renew(n.Name, 0, time.Now().Add(2*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	n.Wipe()
+	n.Start()
+	follows(c, n)
+}
+
+// nodeConn makes a connection for calls of peers with the certificate of a node.
+func nodeConn(t *testing.T, c *cluster.Cluster, name string, to *cluster.Node) net.Conn {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(c.CertDir(), name+".crt"), filepath.Join(c.CertDir(), name+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure.Certificates, secure.NextProtos = []tls.Certificate{pair}, []string{"osqueue-peer/1"}
+	conn, err := tls.Dial("tcp", to.Raft, secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// The node port answers nobody but nodes of its CA: no plain connection, no other CA, no client
+// certificate, no expired certificate.
+func TestTheNodePortIsForNodes(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
+	n := c.Nodes[0]
+	a, err := certs.LoadAuthority(c.CertDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreignDir := t.TempDir()
+	foreign, err := certs.CreateAuthority(foreignDir, certs.CALifetime, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(a *certs.Authority, dir, name string, kind certs.Kind, at time.Time) *http.Client {
+		t.Helper()
+		r := certs.Request{Kind: kind, Name: name, Hosts: []string{"127.0.0.1"}, Lifetime: time.Hour}
+		if _, err := a.Issue(r, at); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure.Certificates, secure.NextProtos = []tls.Certificate{pair}, []string{"osqueue-peer/1"}
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			return (&tls.Dialer{Config: secure}).DialContext(ctx, network, address)
+		}
+		return &http.Client{Transport: &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}, Timeout: patience}
+	}
+	for name, stranger := range map[string]*http.Client{
+		"another CA":       issue(foreign, foreignDir, "n1", certs.Node, time.Now()),
+		"a client":         issue(a, c.CertDir(), "ci", certs.Client, time.Now()),
+		"an expired node":  issue(a, c.CertDir(), "n8", certs.Node, time.Now().Add(-2*time.Hour)),
+		"not in the peers": issue(a, c.CertDir(), "n7", certs.Node, time.Now()),
+		"without TLS":      {Timeout: patience},
+	} {
+		url := "https://" + n.Raft
+		if stranger.Transport == nil {
+			url = "http://" + n.Raft
+		}
+		if resp, err := stranger.Get(url + "/cluster/v1/identity"); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("%s gets %s", name, resp.Status)
+		}
+	}
+}
