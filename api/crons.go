@@ -293,6 +293,10 @@ func (s *Server) listCrons(c *call) error {
 	if err != nil {
 		return err
 	}
+	built, err := s.page(c)
+	if err != nil {
+		return err
+	}
 	v := s.b.View()
 	c.lsn = v.LSN()
 	c.out = append(c.out[:0], `{"crons":[`...)
@@ -313,6 +317,7 @@ func (s *Server) listCrons(c *call) error {
 		c.out = text(c.out, "nextCursor", nameCursorOf(last))
 	}
 	c.out = append(lsnText(c.out, c.lsn), '}')
+	built()
 	return c.send()
 }
 

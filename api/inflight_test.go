@@ -2,10 +2,12 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -128,4 +130,36 @@ func TestAnswersShareTheBudget(t *testing.T) {
 		eventually(t, "the answer to be counted", func() bool { return budget.Used() > before })
 	}
 	refused(t, g.do(http.MethodGet, v1.PathJobs+"?status=all&limit=1000", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
+}
+
+// At most pagesAtOnce pages are built at one time. A request that waits for its turn takes no
+// memory, and ends with its client. A reader that does not read holds no turn.
+func TestPagesAreBuiltInTurn(t *testing.T) {
+	g := newRig(t)
+	for _, path := range []string{v1.PathJobs, v1.PathCrons} {
+		for range pagesAtOnce {
+			g.s.pages <- struct{}{}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			g.s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
+		}()
+		select {
+		case <-ended:
+			t.Errorf("%s was answered while all turns were taken", path)
+		case <-time.After(50 * time.Millisecond):
+		}
+		cancel()
+		<-ended
+		for range pagesAtOnce {
+			<-g.s.pages
+		}
+		for range 2 * pagesAtOnce {
+			if a := g.do(http.MethodGet, path, ""); a.status != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	}
 }

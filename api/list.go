@@ -114,6 +114,10 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
+	built, err := s.page(c)
+	if err != nil {
+		return err
+	}
 	c.lsn = v.LSN()
 	// The figures and the jobs are fields of one object.
 	c.out = append(c.out[:0], head[:len(head)-1]...)
@@ -125,7 +129,19 @@ func (s *Server) listJobs(c *call) error {
 		c.out = text(c.out, "nextCursor", cursorOf(p.newest, next))
 	}
 	c.out = append(c.out, '}')
+	built()
 	return c.send()
+}
+
+// page waits until c may build a page. The caller calls built before it sends the page,
+// because a reader may take as long as it likes.
+func (s *Server) page(c *call) (built func(), err error) {
+	select {
+	case s.pages <- struct{}{}:
+		return func() { <-s.pages }, nil
+	case <-c.r.Context().Done():
+		return nil, c.r.Context().Err()
+	}
 }
 
 // appendPage appends the jobs of a page. If there may be more, next is the position after which

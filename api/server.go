@@ -38,6 +38,7 @@ type Server struct {
 	fresh   freshConns
 	signs   sync.Map // names of workers, while a keepalive is written
 	shares  shares
+	pages   chan struct{}   // has an item for each page that is built at present
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc
 	served  atomic.Uint64 // names requests in the debug log
@@ -49,6 +50,10 @@ const headerBytesMax = 64 << 10
 // http2Streams bounds the requests that an HTTP/2 connection may have at one time: each may
 // hold an answer in memory.
 const http2Streams = 32
+
+// pagesAtOnce bounds the pages of lists that are built at one time: a page counts in the
+// budget of bytes only when it is built.
+const pagesAtOnce = 8
 
 // New makes a server. It panics without a backend, with an ack level that does
 // not exist, and if the registry has the metrics of a server already.
@@ -62,6 +67,7 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security)}
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
+	s.pages = make(chan struct{}, pagesAtOnce)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
 	s.buildRouter()
