@@ -22,7 +22,7 @@
 // OSQUEUE_TOKEN), and the context. The context is the one of the flag or of OSQUEUE_CONTEXT,
 // else the current one, else the one that is called dev, which "osqueue dev" makes.
 //
-// A token must not reach the servers of another cluster. So a context that nobody named
+// A token must not reach the servers of another cluster. So a context that is not named
 // explicitly counts only if the servers come from it too, or are all servers of it.
 //
 // # Failure stance

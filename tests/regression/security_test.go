@@ -209,7 +209,7 @@ func nodeConn(t *testing.T, c *cluster.Cluster, name string, to *cluster.Node) n
 	return conn
 }
 
-// The node port answers nobody but nodes of its CA: no plain connection, no other CA, no client
+// The node port answers only nodes of its CA: no plain connection, no other CA, no client
 // certificate, no expired certificate.
 func TestTheNodePortIsForNodes(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
