@@ -66,7 +66,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --pprof-addr 6060":                                          "write host:port",
 		"--bucket mem:// --pprof-addr :6060":                                         "must be on loopback",
 		"--bucket mem:// --pprof-addr 10.0.0.1:6060":                                 "must be on loopback",
-		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "--insecure-raft",
+		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "osqueue init",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
 		got := clitest.NewCommand(t, Commands).Run(append([]string{"serve"}, strings.Fields(line)...)...)
