@@ -18,6 +18,7 @@ import (
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/plane"
 	"osqueue/storage/mem"
 )
 
@@ -84,6 +85,7 @@ func (c *nodes) open(i int, limits Limits) {
 	n.api = api.New(api.Config{
 		Backend:  n.node,
 		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
+		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus, Legacy: true}).DialContext,
 		Limits:   api.Limits{ListJobs: pageJobs},
 		Wrap: func(native, calls http.Handler) http.Handler {
 			n.handler = New(Config{Native: native, Calls: calls, Limits: limits})
@@ -91,7 +93,15 @@ func (c *nodes) open(i int, limits Limits) {
 		},
 	})
 	n.served = make(chan error, 1)
-	go func() { n.served <- n.api.Serve(n.listen) }()
+	go func() {
+		others := make(chan error, 1)
+		go func() { others <- n.api.ServeNodes(n.node.PeerListener(), cluster.PeerPath, n.node.PeerHandler()) }()
+		err := n.api.Serve(n.listen)
+		if nodes := <-others; !errors.Is(nodes, http.ErrServerClosed) && !errors.Is(nodes, net.ErrClosed) {
+			err = errors.Join(err, nodes)
+		}
+		n.served <- err
+	}()
 }
 
 // leader returns the node that leads.
