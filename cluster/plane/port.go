@@ -19,8 +19,8 @@ import (
 // Bounds of the port.
 const (
 	handshakeTimeout = 3 * time.Second
-	sortMax          = 256 // connections whose protocol is not known yet
-	raftKinds        = 5   // kinds of raft requests, which are the first byte
+	sortMax          = 4096 // connections whose protocol is not known yet: a follower forwards each waiting request on one
+	raftKinds        = 5    // kinds of raft requests, which are the first byte
 	allowEvery       = 250 * time.Millisecond
 )
 
