@@ -164,12 +164,12 @@ func (d *decoder) besideTimes(see func(times ...int64)) {
 // number could make all later documents unreadable.
 const counterLimit = 1 << 62
 
-// boundCounters drops positions that no queue reaches, and refuses such tokens and batches.
+// boundCounters refuses positions, tokens and batches that no queue reaches.
 func (d *decoder) boundCounters() error {
 	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
 		for _, j := range list {
 			if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) {
-				j.Seq = 0
+				return fmt.Errorf("%w: job %q: seq %d is out of range; leave seq out of a job that you add", ErrFormat, j.ID, j.Seq)
 			}
 			if t := j.Execution().Token; t > max(counterLimit, d.doc.Meta.Token) {
 				return fmt.Errorf("%w: job %q: token %d is out of range", ErrFormat, j.ID, t)

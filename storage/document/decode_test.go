@@ -83,6 +83,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"osqueue":{"format":1}}`, "no jobs"},
 		{`{"jobs":[{"id":"a","status":"unclaimed","seq":"18446744073709551615"},{"id":"b","status":"unclaimed"}],
 			"osqueue":{"format":1}}`, "out of range"},
+		{`{"jobs":[{"id":"a","status":"unclaimed","seq":"9223372036854775808"}],"osqueue":{"format":1}}`, "out of range"},
 	}
 	for _, c := range cases {
 		_, err := document.Decode([]byte(c.text))
@@ -96,7 +97,6 @@ func TestMachineErrors(t *testing.T) {
 	for _, text := range []string{
 		`"jobs":[{"id":"a","status":"unclaimed"},{"id":"a","status":"unclaimed"}]`,
 		`"jobs":[{"id":"a","status":"unclaimed","attempts":-1}]`,
-		`"jobs":[{"id":"a","status":"unclaimed","seq":"9223372036854775808"}]`,
 		`"jobs":[],"workers":[{"name":"w"},{"name":"w"}]`,
 		`"jobs":[],"claims":[{"worker":"w","requestId":"r"}]`,
 		`"jobs":[],"blocked":[{"id":"a","status":"blocked"}]`,
