@@ -70,7 +70,7 @@ func (c *client) upload(ctx context.Context, name, mediaType string, data []byte
 	if err != nil {
 		return 0, err
 	}
-	target := "/upload/storage/v1/b/" + url.PathEscape(c.bucket) + "/o?uploadType=multipart&ifGenerationMatch=" +
+	target := "/upload/storage/v1/b/" + url.PathEscape(c.bucket) + "/o?uploadType=multipart&name=" + url.QueryEscape(name) + "&ifGenerationMatch=" +
 		strconv.FormatInt(over, 10)
 	if c.key != "" {
 		target += "&kmsKeyName=" + url.QueryEscape(c.key)
