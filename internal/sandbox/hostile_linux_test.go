@@ -19,7 +19,7 @@ var small = Limits{
 
 // bench is a box of a level with a directory of its own, and checks at the end
 // of the test that nothing of its commands remains.
-func bench(t *testing.T, level Level, limits Limits) *Box {
+func bench(t *testing.T, level Level, limits Limits, change ...func(*Config)) *Box {
 	t.Helper()
 	if level == Namespace {
 		needBwrap(t)
@@ -28,7 +28,11 @@ func bench(t *testing.T, level Level, limits Limits) *Box {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(t.Context(), Config{Level: level, Limits: limits, Dir: dir, UIDs: UIDRange{First: 1_910_000_000, Count: 64}})
+	cfg := Config{Level: level, Limits: limits, Dir: dir, UIDs: UIDRange{First: 1_910_000_000, Count: 64}}
+	for _, fn := range change {
+		fn(&cfg)
+	}
+	b, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
