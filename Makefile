@@ -51,7 +51,8 @@ RELEASE_6 := d4a3524
 RELEASE_7 := fb62b8a
 RELEASE_8 := b0b85a7
 RELEASE_9 := d5edd9e
-RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9
+RELEASE_10 := 6f771c7
+RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9 bin/osqueue-10
 
 $(RELEASES): bin/osqueue-%: | bin
 	@rm -rf bin/release-$* && mkdir bin/release-$*

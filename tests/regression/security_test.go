@@ -140,9 +140,9 @@ func TestARevokedNodeIsOut(t *testing.T) {
 	if err := os.WriteFile(token, []byte(c.Token()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := os.Getenv("OSQUEUE_BIN")
-	if binary == "" {
-		binary = filepath.Join(cluster.Root(), "bin", "osqueue")
+	binary, err := cluster.Binary()
+	if err != nil {
+		t.Fatal(err)
 	}
 	out, err := exec.Command(binary, "cert", "revoke", n.Name, "--yes", "--servers", strings.Join(c.Servers(), ","),
 		"--ca", filepath.Join(c.CertDir(), certs.CAFile), "--token-file", token).CombinedOutput()

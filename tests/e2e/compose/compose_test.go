@@ -2,9 +2,12 @@ package compose
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,6 +18,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth/certs"
 	"osqueue/tests/cluster"
 )
 
@@ -42,12 +46,33 @@ func start(e *engine, bucket string, env ...string) *boxed {
 		e.env = append(e.env, fmt.Sprintf("OSQUEUE_PORT_%d=%d", i+1, port))
 		servers = append(servers, fmt.Sprintf("127.0.0.1:%d", port))
 	}
-	if b.client, err = client.New(client.Config{Servers: servers, RetryFor: 30 * time.Second}); err != nil {
+	e.up()
+	cfg := client.Config{Servers: servers, RetryFor: 30 * time.Second}
+	cfg.TLS, cfg.Token = b.credentials()
+	if b.client, err = client.New(cfg); err != nil {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(b.client.Close)
-	e.up()
 	return b
+}
+
+// credentials returns the CA and the first access token that the container init has made.
+func (b *boxed) credentials() (*tls.Config, string) {
+	b.t.Helper()
+	dir, n1 := b.t.TempDir(), b.container("n1")
+	var read [2][]byte
+	for i, name := range []string{certs.CAFile, "admin.token"} {
+		b.must("docker", "cp", n1+":/certs/"+name, dir)
+		var err error
+		if read[i], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(read[0]) {
+		b.t.Fatal("the CA has no certificate")
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}, strings.TrimSpace(string(read[1]))
 }
 
 // eventually waits for a condition.
