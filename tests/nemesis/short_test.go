@@ -25,7 +25,7 @@ func TestFaults(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	for _, r := range []Round{
-		{Name: "processes", Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
+		{Name: "processes", Inline: largeInline, Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
 		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset"}},
 		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
@@ -47,6 +47,10 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
+
+// largeInline keeps the list of jobs in the document, which an edit needs, however many jobs a
+// round makes.
+const largeInline = 8 << 20
 
 // smallInline makes a document large, with a base and a log, within a round.
 const smallInline = 4 << 10
