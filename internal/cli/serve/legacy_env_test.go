@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
+	"osqueue/api"
 	"osqueue/internal/cli/view"
 )
 
@@ -215,5 +217,21 @@ func TestServeAsTheOriginalDoes(t *testing.T) {
 	stop()
 	if got := <-code; got != view.ExitOK {
 		t.Errorf("it ended with %d: %s", got, errOut.String())
+	}
+}
+
+// A single node in the place of the legacy broker starts with its address, whatever that is.
+// The port for nodes, and an address from a flag, still need certificates.
+func TestAddressOfTheLegacyBroker(t *testing.T) {
+	for _, c := range []struct {
+		env      bool
+		raft     string
+		accepted bool
+	}{{true, "127.0.0.1:7080", true}, {false, "127.0.0.1:7080", false}, {true, "10.0.0.7:7080", false}} {
+		o := serveOptions{httpAddr: "10.0.0.7:9000", legacyAddress: c.env}
+		o.node.RaftAddr, o.node.Logger, o.security.mode = c.raft, hclog.NewNullLogger(), api.SecurityOff
+		if err := o.checkExposure(); (err == nil) != c.accepted {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }

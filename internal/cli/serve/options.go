@@ -45,6 +45,7 @@ type serveOptions struct {
 	tls            tlsOptions
 	security       securityOptions
 	insecureRaft   bool // has no effect; earlier releases had it
+	legacyAddress  bool // httpAddr is that of the legacy environment
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
@@ -324,7 +325,8 @@ func (o *serveOptions) completeSettings() error {
 }
 
 // checkExposure refuses addresses that other machines reach, unless the node has a certificate
-// and checks tokens.
+// and checks tokens. The HTTP address of the legacy environment is accepted with a warning: the
+// legacy broker had neither, and its clients know neither.
 func (o *serveOptions) checkExposure() error {
 	if o.insecureRaft {
 		o.node.Logger.Warn("--insecure-raft has no effect any more: addresses other than loopback need certificates")
@@ -332,6 +334,9 @@ func (o *serveOptions) checkExposure() error {
 	for _, a := range []struct{ flag, address string }{{"--http-addr", o.httpAddr}, {"--raft-addr", o.node.RaftAddr}} {
 		switch {
 		case loopbackOnly(a.address) == nil:
+		case a.flag == "--http-addr" && o.legacyAddress && o.security.mode == api.SecurityOff:
+			o.node.Logger.Warn("whoever reaches this address may use the queue: it comes from BROKER_HOST, and legacy clients know neither TLS nor tokens",
+				"http", a.address, "see", "docs/migrating.md")
 		case !o.tls.given():
 			return fmt.Errorf("%s %s is reachable from other machines, and this node has no certificate: make one with osqueue init "+
 				"and give it with --tls-ca, --tls-cert and --tls-key, or use an address on loopback", a.flag, a.address)
