@@ -147,7 +147,7 @@ func scanTexts(s *jsonscan.Scanner, into *[]string) bool {
 	})
 }
 
-// shared returns a text of the body without a copy: nobody changes the body any more.
+// shared returns a text of the body without a copy: the body does not change any more.
 func shared(text []byte) string {
 	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // text does not change
 }

@@ -14,7 +14,7 @@ type requestContext struct {
 
 	mu    sync.Mutex
 	err   error
-	done  chan struct{} // nil: nobody has asked for it
+	done  chan struct{} // nil: not asked for yet
 	after map[int]func()
 	last  int
 }
