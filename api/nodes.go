@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -55,10 +56,15 @@ func (s *Server) newNodeServer() *http.Server {
 // ServeNodes answers the requests of other nodes on ln, which it closes, until Shutdown. calls
 // answers those that are not forwarded, under the prefix of their paths.
 func (s *Server) ServeNodes(ln net.Listener, prefix string, calls http.Handler) error {
-	mux := http.NewServeMux()
-	mux.Handle(prefix, calls)
-	mux.Handle("/", s.fromNodes())
-	s.nodes.Handler = mux
+	forwarded := s.fromNodes()
+	// http.ServeMux would redirect a path with the id ".." of a legacy client.
+	s.nodes.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, prefix) {
+			calls.ServeHTTP(w, r)
+			return
+		}
+		forwarded.ServeHTTP(w, r)
+	})
 	return s.nodes.Serve(ln)
 }
 
@@ -123,7 +129,7 @@ func (s *Server) serveOn(ln net.Listener) error {
 	go func() { errs <- s.http.ServeTLS(m.Branch(tlsBranch), "", "") }()
 	err := <-errs
 	_ = m.Close() // the listener may have failed already
-	<-errs
+	_ = <-errs    // of the other branch, which Close has ended
 	return err
 }
 

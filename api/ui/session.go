@@ -57,7 +57,7 @@ func newSessions() *sessions {
 // seal returns the value of a cookie for host.
 func (s *sessions) seal(token, host string) string {
 	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(sessionLife).UnixMilli()))
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, token...), []byte(host)))
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, token...), []byte(host))) //nolint:gosec // the AEAD adds a random nonce itself
 }
 
 // open returns the token in the value of a cookie, or "".
@@ -125,7 +125,7 @@ func cookieName(r *http.Request) string {
 
 // setCookie stores a value in the browser until it is closed; "" removes it.
 func (q *request) setCookie(value string) {
-	c := http.Cookie{
+	c := http.Cookie{ //nolint:gosec // without TLS, which is for loopback, a browser would not send a secure one
 		Name: cookieName(q.r), Value: value, Path: "/",
 		HttpOnly: true, Secure: q.r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	}

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,8 +29,27 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
+// reply is an answer to a browser.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+	Body       string
+}
+
+func setCookies(t *testing.T, h http.Header) (out []*http.Cookie) {
+	t.Helper()
+	for _, line := range h["Set-Cookie"] {
+		c, err := http.ParseSetCookie(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // browser sends one request with the cookies of jar to a dashboard.
-func browser(t *testing.T, h http.Handler, jar map[string]string, method, target string, form url.Values, header ...string) *http.Response {
+func browser(t *testing.T, h http.Handler, jar map[string]string, method, target string, form url.Values, header ...string) reply {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+target, strings.NewReader(form.Encode()))
 	if form != nil {
@@ -48,7 +66,7 @@ func browser(t *testing.T, h http.Handler, jar map[string]string, method, target
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	for _, c := range w.Result().Cookies() {
+	for _, c := range setCookies(t, w.Header()) {
 		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Domain != "" {
 			t.Errorf("cookie %s", c)
 		}
@@ -57,16 +75,7 @@ func browser(t *testing.T, h http.Handler, jar map[string]string, method, target
 			delete(jar, c.Name)
 		}
 	}
-	return w.Result()
-}
-
-func text(t *testing.T, r *http.Response) string {
-	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return reply{StatusCode: w.Code, Header: w.Header(), Body: w.Body.String()}
 }
 
 func TestSession(t *testing.T) {
@@ -87,7 +96,7 @@ func TestSession(t *testing.T) {
 	if strings.Contains(jar["osqueue-8080"], "reader") {
 		t.Error("the cookie shows the token")
 	}
-	page := text(t, browser(t, h, jar, "GET", "/ui/cluster", nil))
+	page := browser(t, h, jar, "GET", "/ui/cluster", nil).Body
 	if !strings.Contains(page, "read-only") || !strings.Contains(page, "reader") || !strings.Contains(page, "Sign out") {
 		t.Errorf("the page of a reader:\n%s", page)
 	}
@@ -105,13 +114,13 @@ func TestLink(t *testing.T) {
 		t.Errorf("a link for nobody: %d", r.StatusCode)
 	}
 	var out struct{ Path string }
-	made := text(t, browser(t, h, jar, "POST", "/ui/link", nil, "Authorization", "Bearer admin"))
+	made := browser(t, h, jar, "POST", "/ui/link", nil, "Authorization", "Bearer admin").Body
 	if err := json.Unmarshal([]byte(made), &out); err != nil || !strings.HasPrefix(out.Path, "/ui/login?code=") {
 		t.Fatalf("%s: %v", made, err)
 	}
 	code := strings.TrimPrefix(out.Path, "/ui/login?code=")
 	for range 2 { // to look at the page does not use the code up
-		if page := text(t, browser(t, h, jar, "GET", out.Path, nil)); !strings.Contains(page, code) || len(jar) != 0 {
+		if page := browser(t, h, jar, "GET", out.Path, nil).Body; !strings.Contains(page, code) || len(jar) != 0 {
 			t.Fatalf("%s %v", page, jar)
 		}
 	}
@@ -120,7 +129,7 @@ func TestLink(t *testing.T) {
 			t.Errorf("use %d: %d", i+1, r.StatusCode)
 		}
 	}
-	if page := text(t, browser(t, h, jar, "GET", "/ui/cluster", nil)); strings.Contains(page, "read-only") {
+	if page := browser(t, h, jar, "GET", "/ui/cluster", nil).Body; strings.Contains(page, "read-only") {
 		t.Errorf("an admin cannot act:\n%s", page)
 	}
 }

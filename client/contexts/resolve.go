@@ -12,8 +12,8 @@ import (
 const (
 	EnvContext = "OSQUEUE_CONTEXT"
 	EnvServers = "OSQUEUE_SERVERS"
-	EnvCA      = "OSQUEUE_CA" // a file
-	EnvToken   = "OSQUEUE_TOKEN"
+	EnvCA      = "OSQUEUE_CA"    // a file
+	EnvToken   = "OSQUEUE_TOKEN" //nolint:gosec // the name of a variable
 )
 
 // Given are the values that a caller gives by flags; empty ones are not given.
@@ -70,7 +70,7 @@ func (s Store) choose(named string, servers []string) (string, Context, error) {
 	c, err := s.Get(name)
 	switch {
 	case len(servers) > 0 && (err != nil || !c.has(servers)):
-		return "", Context{}, nil // of another cluster: the token stays here
+		return "", Context{}, nil //nolint:nilerr // of another cluster, or unreadable: the token stays here
 	case errors.Is(err, ErrNone): // removed since
 		return "", Context{}, fmt.Errorf("%w; choose another one with osqueue context use", err)
 	}

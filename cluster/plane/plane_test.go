@@ -62,16 +62,17 @@ func secured(t *testing.T, a *certs.Authority, dir, name, host string, plain boo
 // HTTP address tells where the port is, unless old.
 func serving(t *testing.T, s Security, old bool) (port *Port, address string) {
 	t.Helper()
-	port, err := Listen("127.0.0.1:0", s, hclog.NewNullLogger())
+	opened, err := Listen("127.0.0.1:0", s, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
+	port = opened
 	peers := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "peer") })}
 	done := make(chan struct{}, 2)
-	go func() { _ = peers.Serve(port.Peers()); done <- struct{}{} }()
+	go func() { _ = peers.Serve(opened.Peers()); done <- struct{}{} }()
 	go func() {
 		for {
-			c, err := port.Raft().Accept()
+			c, err := opened.Raft().Accept()
 			if err != nil {
 				done <- struct{}{}
 				return

@@ -23,7 +23,7 @@ man. SOURCE_DATE_EPOCH sets their date.
 		Example: `  osqueue man man1 && man -l man1/osqueue-submit.1`,
 		Args:    view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the directory of the pages: %w", err)
 			}
 			root := cmd.Root()

@@ -62,7 +62,6 @@ func (m *Mux) accept() {
 	for {
 		c, err := m.ln.Accept()
 		if err != nil {
-			//nolint:staticcheck // net/http decides by the same method
 			if t, ok := err.(interface{ Temporary() bool }); ok && t.Temporary() && m.pause() {
 				continue
 			}

@@ -81,10 +81,10 @@ func TestFilesOutsideOfProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	document := filepath.Join(bucket, "queue.json")
-	if err := os.WriteFile(document, []byte("jobs"), 0o666); err != nil { //nolint:gosec // as open as an operator may leave it
+	if err := os.WriteFile(document, []byte("jobs"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(bucket, 0o777); err != nil { //nolint:gosec // the same
+	if err := os.Chmod(bucket, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	b := bench(t, Process, small)
@@ -108,7 +108,7 @@ func TestReadOnlyPathsOfProcess(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(shared), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(shared, "f"), []byte("shared"), 0o644); err != nil { //nolint:gosec // all may read it
+	if err := os.WriteFile(filepath.Join(shared, "f"), []byte("shared"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

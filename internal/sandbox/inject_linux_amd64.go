@@ -94,7 +94,7 @@ func (in *injection) call(name string, number, a, b, c uint64) error {
 	if err := unix.PtraceGetRegs(in.pid, &regs); err != nil {
 		return fmt.Errorf("%s: read the answer: %w", name, err)
 	}
-	if errno := -int64(regs.Rax); errno > 0 && errno < 4096 { //nolint:gosec // the kernel returns a negative number
+	if errno := -int64(regs.Rax); errno > 0 && errno < 4096 {
 		return fmt.Errorf("%s: %w", name, unix.Errno(errno))
 	}
 	return nil

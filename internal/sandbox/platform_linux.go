@@ -150,7 +150,7 @@ func (b *Box) setUpGuard() error {
 
 func (b *Box) requireLandlock(why error) error {
 	if b.cfg.RequireLandlock {
-		return fmt.Errorf("Landlock is required, and is missing: %w", why)
+		return fmt.Errorf("required, but missing: Landlock: %w", why)
 	}
 	return nil
 }

@@ -223,8 +223,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestSchedulesAreCarriedOver"}},
 	{"X10 numbers", mutants.Mutant{
 		Name: "an edit may use up the positions", File: "storage/document/assemble.go",
-		Old: "\t\t\t\tj.Seq = 0\n",
-		Bug: "",
+		Old: "if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) {",
+		Bug: "if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) && false {",
 	}, check{pkg: "storage/document", test: "TestAnEditCannotUseUpThePositions"}},
 	{"B2 adoption", mutants.Mutant{
 		Name: "no copy is kept of jobs that cannot be carried over", File: "cluster/leader/carry.go",

@@ -68,7 +68,7 @@ func echo(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 }
 
 // raw returns all that a client without keys sees of a job.
-func raw(t *testing.T, ctx context.Context, c *client.Client, id string) string {
+func raw(ctx context.Context, t *testing.T, c *client.Client, id string) string {
 	t.Helper()
 	job, err := c.Job(ctx, id)
 	if err != nil {
@@ -121,14 +121,14 @@ func TestSealedJobs(t *testing.T) {
 	ids = append(append(ids, one.JobID, "first", "callback", fired.JobID), many.JobIDs...)
 	for _, id := range ids {
 		if id == "callback" {
-			waitFor(t, ctx, func() bool { _, err := plain.Job(ctx, id); return err == nil })
+			waitFor(ctx, t, func() bool { _, err := plain.Job(ctx, id); return err == nil })
 		}
 		got, err := c.WaitJob(ctx, id, 0)
 		if err != nil || string(got.Result) != string(payload) || string(got.Payload) != string(payload) || got.Log != "log "+secret ||
 			got.Progress == nil || got.Progress.Message != "progress "+secret {
 			t.Errorf("%s: %+v, %v", id, got, err)
 		}
-		if seen := raw(t, ctx, plain, id); strings.Contains(seen, secret) || !strings.Contains(seen, `"echo"`) {
+		if seen := raw(ctx, t, plain, id); strings.Contains(seen, secret) || !strings.Contains(seen, `"echo"`) {
 			t.Errorf("%s: without keys one sees %s", id, seen)
 		}
 	}
@@ -146,7 +146,7 @@ func TestSealedJobs(t *testing.T) {
 	if !errors.As(err, &dead) || !strings.HasPrefix(dead.Job.LastError, "failed with "+secret+"é") || !strings.HasSuffix(dead.Job.LastError, "é…") {
 		t.Errorf("%.100v", err)
 	}
-	if seen := raw(t, ctx, plain, bad.JobID); strings.Contains(seen, secret) {
+	if seen := raw(ctx, t, plain, bad.JobID); strings.Contains(seen, secret) {
 		t.Errorf("without keys one sees %s", seen)
 	}
 	n := 0
@@ -171,7 +171,7 @@ func TestSealedJobs(t *testing.T) {
 	}
 }
 
-func waitFor(t *testing.T, ctx context.Context, ok func() bool) {
+func waitFor(ctx context.Context, t *testing.T, ok func() bool) {
 	t.Helper()
 	for !ok() {
 		select {
@@ -246,7 +246,7 @@ func TestSealedJobsThatCannotBeRead(t *testing.T) {
 	}
 	for name, id := range map[string]string{"another key": foreign.JobID, "a later version": enqueue("echo", `{"osqueue.sealed":2}`)} {
 		var job v1.Job
-		waitFor(t, ctx, func() bool {
+		waitFor(ctx, t, func() bool {
 			job, err = plain.Job(ctx, id)
 			return err != nil || job.Status == v1.StatusScheduled
 		})
@@ -272,7 +272,7 @@ func TestSealedJobsNeedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen v1.Job
-	waitFor(t, ctx, func() bool {
+	waitFor(ctx, t, func() bool {
 		seen, err = plain.Job(ctx, job.JobID)
 		return err != nil || seen.Status == v1.StatusScheduled
 	})

@@ -25,7 +25,7 @@ const (
 
 // tokenName is the name of the token that dev makes. A later dev cluster with the same
 // directory revokes it.
-const tokenName = "osqueue dev"
+const tokenName = "osqueue dev" //nolint:gosec // a name, no secret
 
 func (o *devOptions) cert(name string) string { return filepath.Join(o.dir, certDir, name) }
 
