@@ -129,7 +129,9 @@ func (s *Server) serveOn(ln net.Listener) error {
 	go func() { errs <- s.http.ServeTLS(m.Branch(tlsBranch), "", "") }()
 	err := <-errs
 	_ = m.Close() // the listener may have failed already
-	_ = <-errs    // of the other branch, which Close has ended
+	if late := <-errs; err == nil {
+		err = late
+	}
 	return err
 }
 
