@@ -199,6 +199,13 @@ func (s *Server) awaitToken(ctx context.Context, text string) (p *auth.Principal
 	}
 }
 
+// knowsLeader reports whether the node follows an active leader, or is it. A node that has just
+// started does not, and has not applied the end of its log.
+func (s *Server) knowsLeader() bool {
+	leader, self := s.b.Leader()
+	return self || leader != ""
+}
+
 // pathSockets is the path of the WebSockets of package compat/osqueue.
 const pathSockets = "/v1/ws"
 
@@ -273,6 +280,8 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 	switch {
 	case errors.Is(cred.err, auth.ErrDenied):
 		return fail(forbidden, "%v", cred.err)
+	case errors.Is(cred.err, auth.ErrUnknown) && !s.knowsLeader():
+		return fail(noLeader, "whether the token is valid cannot be told: this node knows no active leader, and may lack the newest entries of the log")
 	case cred.err != nil:
 		return fail(unauthorized, "%v", cred.err)
 	case cred.p == nil:

@@ -192,3 +192,13 @@ func BenchmarkEnqueueSecurity(b *testing.B) {
 		})
 	}
 }
+
+// A node that knows no leader may lack the newest tokens: it does not call one invalid, so that
+// clients ask again instead of giving up.
+func TestUnknownTokenWithoutALeader(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	other := secured(t, SecurityOn, nil).give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	refused(t, g.do("GET", "/v1/stats", "", other...), http.StatusUnauthorized, v1.TagUnauthorized)
+	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
+	refused(t, g.do("GET", "/v1/stats", "", other...), http.StatusServiceUnavailable, v1.TagNoLeader)
+}
