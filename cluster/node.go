@@ -179,7 +179,8 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	}
 	n.out = transport.NewOutbound(n.net, n.cut)
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.stores.log, n.stores.stable, indexedSnapshots{n.stores.snapshots}, in)
+	logs, snapshots := withBase(n.stores.log, indexedSnapshots{n.stores.snapshots})
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), logs, n.stores.stable, snapshots, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
