@@ -8,11 +8,16 @@
 FROM scratch AS folders
 WORKDIR /data
 WORKDIR /bucket
-WORKDIR /certs
+WORKDIR /ca
+WORKDIR /certs/n1
+WORKDIR /certs/n2
+WORKDIR /certs/n3
+WORKDIR /certs/worker
 
 FROM scratch
 COPY --from=folders --chown=65532:65532 /data /data
 COPY --from=folders --chown=65532:65532 /bucket /bucket
+COPY --from=folders --chown=65532:65532 /ca /ca
 COPY --from=folders --chown=65532:65532 /certs /certs
 COPY bin/osqueue /osqueue
 

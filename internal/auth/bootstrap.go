@@ -14,24 +14,50 @@ import (
 	"osqueue/internal/durable"
 )
 
-// Bootstrap is the first token of a cluster, of the role admin, as the nodes have it: without
-// the secret. The active leader adds it to a state that has no tokens.
+// Bootstrap is the first tokens of a cluster as the nodes have them: without the secrets. The
+// active leader adds them to a state that has no tokens.
 type Bootstrap struct {
+	ID     string // of the first admin token
+	Hash   string // SHA-256 of its secret
+	Others []FirstToken
+}
+
+// FirstToken is a further token of a Bootstrap.
+type FirstToken struct {
 	ID   string
 	Hash string // SHA-256 of the secret
+	Role fsm.Role
+	Name string // for people
 }
 
 // bootstrapFile is the form of a Bootstrap in a file.
 type bootstrapFile struct {
-	ID     string `json:"id"`
-	SHA256 string `json:"sha256"` // in hex
+	ID     string       `json:"id"`
+	SHA256 string       `json:"sha256"` // in hex
+	Tokens []firstToken `json:"tokens,omitempty"`
 }
 
-// Bootstrap returns what the nodes need of a token.
+type firstToken struct {
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256"` // in hex
+	Role   string `json:"role"`
+	Name   string `json:"name"`
+}
+
+// Bootstrap returns what the nodes need of an admin token.
 func (s Secret) Bootstrap() Bootstrap { return Bootstrap{ID: s.ID, Hash: s.Hash} }
 
-// bootstrapBytes bounds the size of the file.
-const bootstrapBytes = 4 << 10
+// First returns what the nodes need of a further token.
+func (s Secret) First(role fsm.Role, name string) FirstToken {
+	return FirstToken{ID: s.ID, Hash: s.Hash, Role: role, Name: name}
+}
+
+// The bounds of the file.
+const (
+	bootstrapBytes = 16 << 10
+	firstTokensMax = 32
+	firstNameMax   = 64
+)
 
 // ReadBootstrap reads the file that Write has written.
 func ReadBootstrap(path string) (Bootstrap, error) {
@@ -53,15 +79,52 @@ func ReadBootstrap(path string) (Bootstrap, error) {
 	if err != nil {
 		return Bootstrap{}, fmt.Errorf("%s is not the bootstrap.json of osqueue init: %w", path, err)
 	}
-	hash, _ := hex.DecodeString(f.SHA256) // checked
-	return Bootstrap{ID: f.ID, Hash: string(hash)}, nil
+	return f.bootstrap(), nil
+}
+
+func (f *bootstrapFile) bootstrap() Bootstrap {
+	b := Bootstrap{ID: f.ID, Hash: unhex(f.SHA256)}
+	for _, t := range f.Tokens {
+		role, _ := fsm.ParseRole(t.Role) // checked
+		b.Others = append(b.Others, FirstToken{ID: t.ID, Hash: unhex(t.SHA256), Role: role, Name: t.Name})
+	}
+	return b
+}
+
+// unhex decodes text that was checked.
+func unhex(text string) string {
+	data, _ := hex.DecodeString(text)
+	return string(data)
 }
 
 func (f *bootstrapFile) check() error {
-	if id, err := encoding.DecodeString(f.ID); err != nil || len(id) != idBytes {
+	if err := checkFirst(f.ID, f.SHA256); err != nil {
+		return err
+	}
+	if len(f.Tokens) > firstTokensMax {
+		return fmt.Errorf("it has %d further tokens; at most %d are allowed", len(f.Tokens), firstTokensMax)
+	}
+	seen := map[string]bool{f.ID: true}
+	for _, t := range f.Tokens {
+		if err := checkFirst(t.ID, t.SHA256); err != nil {
+			return err
+		}
+		if role, ok := fsm.ParseRole(t.Role); !ok || role == fsm.RoleMark {
+			return fmt.Errorf("role %q: use producer, worker, reader, operator or admin", t.Role)
+		}
+		if len(t.Name) > firstNameMax || seen[t.ID] {
+			return fmt.Errorf("token %s: it is there twice, or its name has more than %d bytes", t.ID, firstNameMax)
+		}
+		seen[t.ID] = true
+	}
+	return nil
+}
+
+func checkFirst(id, sum string) error {
+	if id, err := encoding.DecodeString(id); err != nil || len(id) != idBytes {
 		return errors.New("its id is not the id of a token")
 	}
-	if hash, err := hex.DecodeString(f.SHA256); err != nil || len(hash) != sha256.Size {
+	if hash, err := hex.DecodeString(sum); err != nil || len(hash) != sha256.Size {
 		return errors.New("its sha256 is not the hash of a token")
 	}
 	return nil
@@ -69,7 +132,11 @@ func (f *bootstrapFile) check() error {
 
 // Write writes the file for the nodes. Only its owner can read it, although it has no secret.
 func (b Bootstrap) Write(path string) error {
-	data, err := json.Marshal(bootstrapFile{ID: b.ID, SHA256: hex.EncodeToString([]byte(b.Hash))})
+	f := bootstrapFile{ID: b.ID, SHA256: hex.EncodeToString([]byte(b.Hash))}
+	for _, t := range b.Others {
+		f.Tokens = append(f.Tokens, firstToken{ID: t.ID, SHA256: hex.EncodeToString([]byte(t.Hash)), Role: t.Role.String(), Name: t.Name})
+	}
+	data, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
@@ -79,13 +146,17 @@ func (b Bootstrap) Write(path string) error {
 // secretMode is the mode of files that only their owner may read.
 const secretMode = 0o600
 
-// Mutations add the token to the state, and record that this has happened: once all tokens are
-// revoked, the first one does not come back.
+// Mutations add the tokens to the state, and record that this has happened: once all tokens are
+// revoked, the first ones do not come back.
 func (b Bootstrap) Mutations() []*fsmpb.Mutation {
-	return []*fsmpb.Mutation{
+	ops := []*fsmpb.Mutation{
 		create(&fsmpb.Token{Id: b.ID, Hash: []byte(b.Hash), Role: uint32(fsm.RoleAdmin), Name: "first admin", MadeBy: "init"}),
 		Mark(fsm.BootstrapMark, "init"),
 	}
+	for _, t := range b.Others {
+		ops = append(ops, create(&fsmpb.Token{Id: t.ID, Hash: []byte(t.Hash), Role: uint32(t.Role), Name: t.Name, MadeBy: "init"}))
+	}
+	return ops
 }
 
 // Mark returns the mutation that makes a mark.

@@ -194,7 +194,7 @@ func (a *Authority) Issue(r Request, now time.Time) (*x509.Certificate, error) {
 
 // check returns an error for a request that cannot be fulfilled.
 func (a *Authority) check(r Request) error {
-	if err := checkName(r.Name); err != nil {
+	if err := CheckName(r.Name); err != nil {
 		return err
 	}
 	path := a.certPath(r.Name)
@@ -279,6 +279,18 @@ func HostsOf(c *x509.Certificate) []string {
 
 // IssuedAt returns the time at which a certificate was issued.
 func IssuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(clockTolerance) }
+
+// RenewalDue reports whether a certificate is in the last third of its life, in which it is to
+// be renewed.
+func RenewalDue(c *x509.Certificate, now time.Time) bool {
+	return !now.Before(RenewalAt(c))
+}
+
+// RenewalAt returns the time at which the last third of a certificate's life begins.
+func RenewalAt(c *x509.Certificate) time.Time {
+	issued := IssuedAt(c)
+	return issued.Add(c.NotAfter.Sub(issued) / 3 * 2)
+}
 
 // template returns what all certificates have in common.
 func template(name string, lifetime time.Duration, now time.Time) *x509.Certificate {

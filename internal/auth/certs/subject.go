@@ -28,8 +28,8 @@ type Subject struct {
 // nameMax bounds the length of a name in bytes.
 const nameMax = 63
 
-// checkName returns an error for a name that cannot stand in a URI or a file name as it is.
-func checkName(name string) error {
+// CheckName returns an error for a name that cannot stand in a URI or a file name as it is.
+func CheckName(name string) error {
 	valid := name != "" && len(name) <= nameMax && name[0] != '.'
 	for i := range len(name) {
 		valid = valid && (isNameByte(name[i]) || name[i] == '.')
@@ -60,7 +60,7 @@ func SubjectOf(c *x509.Certificate) (Subject, error) {
 	u := c.URIs[0]
 	kind, name, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	s := Subject{Cluster: u.Host, Kind: Kind(kind), Name: name}
-	if s.Kind != Node && s.Kind != Client || checkName(name) != nil {
+	if s.Kind != Node && s.Kind != Client || CheckName(name) != nil {
 		return Subject{}, errNoSubject
 	}
 	return s, nil

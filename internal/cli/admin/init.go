@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/cli/units"
@@ -38,8 +39,16 @@ func newInitCommand(g *view.Globals) *cobra.Command {
   NAME.crt, .key  certificate of each node that --node names
 
 Give --node once for each node, with every host name and IP address by which nodes and
-clients dial it. The command can be repeated: it keeps what is there, and makes what is
-missing, such as the certificate of a further node.
+clients dial it. The command can be repeated: it keeps what is there, makes what is
+missing, such as the certificate of a further node, and renews the certificates of the
+--node flags that are in the last third of their life.
+
+--token worker=worker makes worker.token, an access token of the role worker, and adds
+its hash to bootstrap.json. A cluster that has tokens already does not take it: use
+osqueue token create.
+
+--copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
+with the files that it needs and no other. It never contains ca.key or admin.token.
 
 ` + view.ExitHelp,
 		Example: `  osqueue init --node n1=127.0.0.1
@@ -49,25 +58,31 @@ missing, such as the certificate of a further node.
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
 	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
+	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make besides the first one, as name=role; may be repeated")
+	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
 	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key", "token-file")
 	return cmd
 }
 
 // initialization is one run of osqueue init.
 type initialization struct {
-	g     *view.Globals
-	dir   string
-	nodes []string // flags
+	g      *view.Globals
+	dir    string
+	nodes  []string // flags
+	tokens []string // flags
+	copyTo string
 
-	made  []initFile
-	names []string // of the nodes
+	made   []initFile
+	names  []string // of the nodes
+	others []string // names of the tokens besides the first
 }
 
 // initFile is a file in the report of a run.
 type initFile struct {
-	File  string `json:"file"`
-	Made  bool   `json:"made"` // false: it was there
-	About string `json:"about"`
+	File    string `json:"file"`
+	Made    bool   `json:"made"` // false: it was there
+	Renewed bool   `json:"renewed,omitempty"`
+	About   string `json:"about"`
 }
 
 func (in *initialization) run() error {
@@ -75,17 +90,24 @@ func (in *initialization) run() error {
 	if err != nil {
 		return err
 	}
+	roles, err := tokenRoles(in.tokens)
+	if err != nil {
+		return err
+	}
 	a, err := in.authority()
 	if err != nil {
 		return err
 	}
-	if err := in.token(); err != nil {
+	if err := in.token(roles); err != nil {
 		return err
 	}
 	for _, r := range requests {
 		if err := in.node(a, r); err != nil {
 			return fmt.Errorf("certificate of node %s: %w", r.Name, err)
 		}
+	}
+	if err := in.copies(); err != nil {
+		return fmt.Errorf("--copy-to: %w", err)
 	}
 	return in.report()
 }
@@ -127,31 +149,93 @@ func (in *initialization) authority() (*certs.Authority, error) {
 	return a, nil
 }
 
-// token makes the first admin token and the file for the nodes. The token is written first:
-// the other file follows from it, also in a later run.
-func (in *initialization) token() error {
+// token makes the first access tokens and the file for the nodes. The tokens are written first:
+// the other file follows from them, also in a later run.
+func (in *initialization) token(roles []namedRole) error {
 	path, hashed := filepath.Join(in.dir, adminTokenFile), filepath.Join(in.dir, bootstrapName)
-	_, err := os.Stat(hashed)
+	b, err := auth.ReadBootstrap(hashed)
 	before := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	secret, err := auth.ReadSecret(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case missing && before:
-		in.add(false, "the hash of the first admin token, for the nodes; the token itself is no longer here", bootstrapName)
-		return nil
 	case missing:
+		secret = auth.New()
+		err = secret.WriteSecret(path)
+		fallthrough
+	default:
+		if err != nil {
+			return err
+		}
+		first := secret.Bootstrap()
+		b.ID, b.Hash = first.ID, first.Hash
+		in.add(missing, "the first access token, of the role admin: keep it secret", adminTokenFile)
+	}
+	for _, r := range roles {
+		if err := in.other(&b, r); err != nil {
+			return err
+		}
+	}
+	if err := b.Write(hashed); err != nil {
+		return err
+	}
+	in.add(!before, "the hashes of the tokens, for the nodes", bootstrapName)
+	return nil
+}
+
+// other makes a token besides the first, unless it is there.
+func (in *initialization) other(b *auth.Bootstrap, r namedRole) error {
+	in.others = append(in.others, r.name)
+	path := filepath.Join(in.dir, r.name+tokenSuffix)
+	secret, err := auth.ReadSecret(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
 		secret = auth.New()
 		err = secret.WriteSecret(path)
 	}
 	if err != nil {
 		return err
 	}
-	if err := secret.Bootstrap().Write(hashed); err != nil {
-		return err
+	i := slices.IndexFunc(b.Others, func(t auth.FirstToken) bool { return t.Name == r.name })
+	switch {
+	case i < 0:
+		b.Others = append(b.Others, secret.First(r.role, r.name))
+	case b.Others[i].Role != r.role:
+		return fmt.Errorf("token %s has the role %s in %s: choose another name", r.name, b.Others[i].Role, bootstrapName)
+	default:
+		b.Others[i] = secret.First(r.role, r.name)
 	}
-	in.add(missing, "the first access token, of the role admin: keep it secret", adminTokenFile)
-	in.add(!before, "the hash of that token, for the nodes", bootstrapName)
+	in.add(missing, "access token of the role "+r.role.String(), r.name+tokenSuffix)
 	return nil
+}
+
+// tokenSuffix ends the names of files with an access token.
+const tokenSuffix = ".token"
+
+// namedRole is a flag --token.
+type namedRole struct {
+	name string
+	role fsm.Role
+}
+
+// tokenRoles reads the flags --token.
+func tokenRoles(flags []string) ([]namedRole, error) {
+	var out []namedRole
+	for _, text := range flags {
+		name, role, ok := strings.Cut(text, "=")
+		r, known := fsm.ParseRole(role)
+		switch {
+		case !ok || !known || r == fsm.RoleMark:
+			return nil, view.Usagef("--token %q: write name=role, with the role producer, worker, reader, operator or admin", text)
+		case name+tokenSuffix == adminTokenFile || certs.CheckName(name) != nil:
+			return nil, view.Usagef("--token %q: the name must be letters, digits, '.', '_' or '-', and not admin", text)
+		}
+		out = append(out, namedRole{name: name, role: r})
+	}
+	return out, nil
 }
 
 // node issues the certificate of a node, unless it is there with the same hosts.
@@ -170,7 +254,15 @@ func (in *initialization) node(a *certs.Authority, r certs.Request) error {
 			return fmt.Errorf("%s is for the hosts %s: to replace it, run osqueue cert node %s --dir %s --host %s",
 				path, strings.Join(have, ", "), r.Name, units.ShellWord(in.dir), strings.Join(r.Hosts, " --host "))
 		}
-		in.add(false, "node "+r.Name, r.Name+".crt", r.Name+".key")
+		if !certs.RenewalDue(list[0], time.Now()) {
+			in.add(false, "node "+r.Name, r.Name+".crt", r.Name+".key")
+			return nil
+		}
+		if _, err := a.Renew(r.Name, 0, time.Now()); err != nil {
+			return err
+		}
+		in.add(false, "node "+r.Name+", with a new end", r.Name+".crt", r.Name+".key")
+		in.made[len(in.made)-1].Renewed = true
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -190,8 +282,11 @@ func (in *initialization) report() error {
 	rows := [][]string{{"", "FILES", ""}}
 	for _, f := range in.made {
 		state := "kept"
-		if f.Made {
+		switch {
+		case f.Made:
 			state = "made"
+		case f.Renewed:
+			state = "renewed"
 		}
 		rows = append(rows, []string{state, f.File, f.About})
 	}

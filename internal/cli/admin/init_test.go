@@ -1,11 +1,16 @@
 package admin
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
 )
@@ -39,7 +44,7 @@ func TestInitCanBeRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := auth.ReadBootstrap(filepath.Join(dir, bootstrapName))
-	if err != nil || b != secret.Bootstrap() {
+	if err != nil || !reflect.DeepEqual(b, secret.Bootstrap()) {
 		t.Errorf("bootstrap.json has %v, not the token's %v (%v)", b, secret.Bootstrap(), err)
 	}
 	if strings.Contains(after[bootstrapName], strings.Split(secret.Text, "_")[2]) {
@@ -76,6 +81,8 @@ func TestInitRefuses(t *testing.T) {
 		"osqueue cert node n1": {"--node", "n1=10.0.0.2"},
 		"name=host":            {"--node", "n1"},
 		"another name":         {"--node", "ca=10.0.0.1"},
+		"name=role":            {"--token", "w"},
+		"not admin":            {"--token", "admin=worker"},
 	} {
 		r := newTestCommand(t).Run(append([]string{"init", "--dir", dir}, args...)...)
 		if r.Code == 0 || !strings.Contains(r.Err, want) {
@@ -115,4 +122,56 @@ func contents(t *testing.T, dir string) map[string]string {
 		out[f.Name()] = string(data)
 	}
 	return out
+}
+
+// A further token is in bootstrap.json as a hash, and each directory of --copy-to has what one
+// program needs: no key of the CA, no admin token.
+func TestInitCopies(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	args := []string{"init", "--dir", dir, "--copy-to", out, "--node", "n1=10.0.0.1", "--token", "w=worker"}
+	mustRun(t, args...)
+	want := map[string][]string{
+		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key"},
+		"w":  {"ca.crt", "w.token"},
+	}
+	for name, files := range want {
+		have := slices.Sorted(maps.Keys(contents(t, filepath.Join(out, name))))
+		if !slices.Equal(have, files) {
+			t.Errorf("%s has the files %v, want %v", name, have, files)
+		}
+	}
+	secret, err := auth.ReadSecret(filepath.Join(out, "w", "w.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := auth.ReadBootstrap(filepath.Join(out, "n1", bootstrapName))
+	if err != nil || !reflect.DeepEqual(b.Others, []auth.FirstToken{secret.First(fsm.RoleWorker, "w")}) {
+		t.Errorf("bootstrap.json has the further tokens %v (%v)", b.Others, err)
+	}
+
+	// A node that has renewed its certificate keeps it, and a renewed one here is copied.
+	mustRun(t, "cert", "renew", "n1", "--dir", dir, "--lifetime", "100d")
+	mustRun(t, args...)
+	if contents(t, filepath.Join(out, "n1"))["n1.key"] != contents(t, dir)["n1.key"] {
+		t.Error("the renewed certificate was not copied")
+	}
+	renewed := contents(t, filepath.Join(out, "n1"))
+	mustRun(t, "cert", "renew", "n1", "--dir", dir, "--lifetime", "50d")
+	mustRun(t, args...)
+	if !reflect.DeepEqual(contents(t, filepath.Join(out, "n1")), renewed) {
+		t.Error("a certificate that ends later was replaced")
+	}
+
+	// A certificate in the last third of its life is renewed.
+	a, err := certs.LoadAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Renew("n1", certs.NodeLifetime, time.Now().Add(-61*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)["n1.crt"]
+	if text := mustRun(t, args...); !strings.Contains(text, "renewed") || contents(t, dir)["n1.crt"] == before {
+		t.Errorf("the certificate was not renewed:\n%s", text)
+	}
 }

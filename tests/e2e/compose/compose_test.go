@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,10 +60,10 @@ func start(e *engine, bucket string, env ...string) *boxed {
 // credentials returns the CA and the first access token that the container init has made.
 func (b *boxed) credentials() (*tls.Config, string) {
 	b.t.Helper()
-	dir, n1 := b.t.TempDir(), b.container("n1")
+	dir, init := b.t.TempDir(), b.container("init")
 	var read [2][]byte
 	for i, name := range []string{certs.CAFile, "admin.token"} {
-		b.must("docker", "cp", n1+":/certs/"+name, dir)
+		b.must("docker", "cp", init+":/ca/"+name, dir)
 		var err error
 		if read[i], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			b.t.Fatal(err)
@@ -214,7 +215,37 @@ func (b *boxed) survive() {
 
 func TestSharedVolume(t *testing.T) {
 	e := newEngine(t, "docker-compose.yml")
-	start(e, "file:///bucket").survive()
+	b := start(e, "file:///bucket")
+	b.separated()
+	b.survive()
+}
+
+// separated checks that each container has its own files only: the key of the CA and the admin
+// token stay in the container init, and the worker's token can do no more than a worker.
+func (b *boxed) separated() {
+	b.t.Helper()
+	for service, files := range map[string][]string{
+		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key"}, "worker": {"ca.crt", "worker.token"},
+	} {
+		dir := b.t.TempDir()
+		container, _, _ := strings.Cut(b.container(service), "\n")
+		b.must("docker", "cp", container+":/certs/.", dir)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		var have []string
+		for _, e := range entries {
+			have = append(have, e.Name())
+		}
+		if !slices.Equal(have, files) {
+			b.t.Errorf("%s has the files %v in /certs, want %v", service, have, files)
+		}
+	}
+	b.eventually("the status of the cluster, from the container init", func(context.Context) error {
+		_, err := b.try(commandTimeout, b.composed("run", "--rm", "init", "--ca", "/ca/ca.crt", "--token-file", "/ca/admin.token", "token", "ls")...)
+		return err
+	})
 }
 
 func TestS3Endpoint(t *testing.T) {

@@ -143,10 +143,10 @@ func (e *engine) down() {
 	}
 }
 
-// container returns the id of a service's container.
+// container returns the id of a service's container, which may have ended.
 func (e *engine) container(service string) string {
 	e.t.Helper()
-	return e.must(e.composed("ps", "--quiet", service)...)
+	return e.must(e.composed("ps", "--all", "--quiet", service)...)
 }
 
 // freePorts finds ports on loopback without a listener. They are below the range from which the
