@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -286,6 +287,24 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 	}
 	f.s.log.Debug("a request was not answered by the leader", "leader", h.leader, "sent", sent, "error", h.err)
 	return out
+}
+
+// upgrade opens a stream to the leader for the client of c.
+func (f *forwarder) upgrade(c *call, leader string) (io.ReadWriteCloser, error) {
+	ctx, cancel := context.WithTimeout(context.WithValue(c.context(), hopKey{}, &hop{leader: leader}), dialTimeout)
+	defer cancel()
+	p := &httputil.ProxyRequest{In: c.r.WithContext(ctx), Out: c.r.Clone(ctx)}
+	f.rewrite(p)
+	resp, err := f.s.cfg.Transport.RoundTrip(p.Out)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("the leader answered %s", resp.Status)
+	}
+	return conn, nil
 }
 
 // copyBuffers are the buffers for copying answers.

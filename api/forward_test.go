@@ -19,6 +19,7 @@ import (
 // pair is a follower before a leader that listens on the loopback.
 type pair struct {
 	follower, leader *rig
+	address          string           // of the leader
 	seen             chan http.Header // of the requests that the leader gets
 }
 
@@ -30,7 +31,8 @@ func newPair(t *testing.T, change ...func(*Config)) *pair {
 		p.leader.s.ServeHTTP(w, r)
 	}))
 	t.Cleanup(srv.Close)
-	p.follower = newFollower(t, srv.Listener.Addr().String(), change...)
+	p.address = srv.Listener.Addr().String()
+	p.follower = newFollower(t, p.address, change...)
 	return p
 }
 

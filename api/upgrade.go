@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -23,10 +25,18 @@ func (s *Server) streamRoutes() []route {
 // streamsMax bounds the streams of one node. Each takes about 100 KiB.
 const streamsMax = 2048
 
+// openStream is a stream that this node serves, or relays to the leader.
+type openStream interface {
+	Serve(ctx context.Context) error
+	Move(leader string)
+	Drain()
+	Close()
+}
+
 // openStreams are the streams that a server serves. The zero value is ready.
 type openStreams struct {
 	mu      sync.Mutex
-	conns   map[*stream.Conn]struct{}
+	conns   map[openStream]struct{}
 	serving sync.WaitGroup
 	closing bool
 	stop    context.CancelFunc // of the watch; nil: no stream is open
@@ -51,8 +61,18 @@ func (s *Server) openStream(c *call) error {
 		return fail(closing, "this node is shutting down; ask another one")
 	}
 	defer s.frames.serving.Done()
+	leader, self := s.b.Leader()
+	var relayed io.ReadWriteCloser
+	if !self && leader != "" && len(c.r.Header[v1.HeaderForwarded]) == 0 {
+		if relayed, err = s.forward.upgrade(c, leader); err != nil {
+			s.log.Debug("a stream cannot be relayed; its requests are forwarded one by one", "leader", leader, "error", err)
+		}
+	}
 	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil {
+		if relayed != nil {
+			_ = relayed.Close()
+		}
 		return fail(upgradeRequired, "this connection cannot become a stream; use HTTP/1.1")
 	}
 	c.status = http.StatusSwitchingProtocols
@@ -60,22 +80,37 @@ func (s *Server) openStream(c *call) error {
 	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		_ = conn.Close()
+		if relayed != nil {
+			_ = relayed.Close()
+		}
 		return nil // the client has gone, and nothing else is lost
 	}
-	h := &framed{s: s, remote: c.r.RemoteAddr, passedOn: c.r.Header[v1.HeaderForwarded]}
 	limits := stream.DefaultLimits(s.cfg.MaxBody)
 	limits.Ping = s.cfg.Timeouts.KeepAlive
-	one := stream.New(conn, buf, s.node, limits, s.cfg.Inflight, h)
+	one := s.newStream(c, conn, buf, relayed, leader, limits)
 	s.frames.add(s, one)
-	if leader, self := s.b.Leader(); !self && leader != "" && h.passedOn == nil {
-		one.Move(leader)
+	if now, _ := s.b.Leader(); now != leader { // the watch may have seen that before
+		one.Move(now)
 	}
 	stop := endWithToken(c.context(), one)
 	defer stop()
 	err = one.Serve(context.WithoutCancel(c.context()))
 	s.frames.remove(one)
-	s.log.Debug("a stream has ended", "client", h.remote, "reason", err)
+	s.log.Debug("a stream has ended", "client", c.r.RemoteAddr, "reason", err)
 	return nil
+}
+
+// newStream returns the stream on conn: a relay if a connection to the leader is open.
+func (s *Server) newStream(c *call, conn net.Conn, in io.Reader, relayed io.ReadWriteCloser, leader string, limits stream.Limits) openStream {
+	if relayed != nil {
+		return stream.NewRelay(conn, in, relayed, leader, limits)
+	}
+	h := &framed{s: s, remote: c.r.RemoteAddr, passedOn: c.r.Header[v1.HeaderForwarded]}
+	one := stream.New(conn, in, s.node, limits, s.cfg.Inflight, h)
+	if _, self := s.b.Leader(); !self && leader != "" && h.passedOn == nil {
+		one.Move(leader)
+	}
+	return one
 }
 
 // revokedGrace is the time in which a stream may still answer requests after the end of its token.
@@ -83,7 +118,7 @@ const revokedGrace = 500 * time.Millisecond
 
 // endWithToken ends a stream soon after its token, if ctx ends for that reason. The client
 // learns why from the answers, or when it opens the next stream. The caller calls stop.
-func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
+func endWithToken(ctx context.Context, one openStream) (stop func()) {
 	var cut *time.Timer
 	ended := make(chan struct{})
 	unused := context.AfterFunc(ctx, func() {
@@ -132,11 +167,11 @@ func (o *openStreams) reserve() bool {
 }
 
 // add registers a stream. The first one starts the watch of the leader.
-func (o *openStreams) add(s *Server, c *stream.Conn) {
+func (o *openStreams) add(s *Server, c openStream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.conns == nil {
-		o.conns = make(map[*stream.Conn]struct{})
+		o.conns = make(map[openStream]struct{})
 	}
 	o.conns[c] = struct{}{}
 	if o.closing {
@@ -152,7 +187,7 @@ func (o *openStreams) add(s *Server, c *stream.Conn) {
 }
 
 // remove forgets a stream. The last one ends the watch.
-func (o *openStreams) remove(c *stream.Conn) {
+func (o *openStreams) remove(c openStream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.conns, c)
@@ -163,7 +198,7 @@ func (o *openStreams) remove(c *stream.Conn) {
 }
 
 // each calls f for every open stream.
-func (o *openStreams) each(f func(*stream.Conn)) {
+func (o *openStreams) each(f func(openStream)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.conns {
@@ -176,7 +211,7 @@ func (o *openStreams) drain() {
 	o.mu.Lock()
 	o.closing = true
 	o.mu.Unlock()
-	o.each((*stream.Conn).Drain)
+	o.each(openStream.Drain)
 }
 
 // close waits for the end of the streams. When ctx ends, it closes those that are still open.
@@ -186,7 +221,7 @@ func (o *openStreams) close(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		o.each((*stream.Conn).Close)
+		o.each(openStream.Close)
 		<-done
 	}
 }
@@ -209,6 +244,6 @@ func (s *Server) watchLeader(ctx context.Context, before string) {
 			continue
 		}
 		before = leader
-		s.frames.each(func(c *stream.Conn) { c.Move(leader) })
+		s.frames.each(func(c openStream) { c.Move(leader) })
 	}
 }

@@ -18,6 +18,9 @@
 // A draining connection still answers its requests, and new ones too: the Moved frame is advice,
 // which may cross with requests. The Handler refuses them if it must.
 //
+// A node that does not lead has a Relay instead of a Conn: it opens a stream to the leader, and
+// passes frames on without decoding their bodies. The limits are those of the leader.
+//
 // # Goroutines
 //
 // Conn.Serve reads frames in the goroutine of its caller. It starts one goroutine that writes,
