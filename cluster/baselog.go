@@ -36,10 +36,12 @@ func (b baseLog) IsMonotonic() bool {
 	return ok && m.IsMonotonic()
 }
 
-// GetLog implements raft.LogStore. If the log does not have the base, GetLog returns an
-// entry that has only its index and term. A leader never sends it: it reads the entry
-// before the first one that it sends, and the log does not have that one. The first entry of
-// a log has none before it, so it is not a base.
+// GetLog implements raft.LogStore. If the log begins behind the base, GetLog returns an entry
+// that has only the index and term of the base. Followers compare the term. A leader must not
+// send that entry: raft leaves the index of a restored state without an entry, so that its
+// leader sends the snapshot. Therefore a log with entries before the base does not have it,
+// and its type is one that no node accepts, in case raft removes those entries while it
+// collects a request. The first entry of a log has none before it, so it is not a base.
 func (b baseLog) GetLog(index uint64, l *raft.Log) error {
 	err := b.LogStore.GetLog(index, l)
 	if !errors.Is(err, raft.ErrLogNotFound) || index == 1 {
@@ -49,9 +51,15 @@ func (b baseLog) GetLog(index uint64, l *raft.Log) error {
 	if at == nil || at.index != index {
 		return err
 	}
-	*l = raft.Log{Index: index, Term: at.term, Type: raft.LogNoop}
+	if first, firstErr := b.FirstIndex(); firstErr != nil || first != 0 && first < index {
+		return err
+	}
+	*l = raft.Log{Index: index, Term: at.term, Type: baseType}
 	return nil
 }
+
+// baseType is the type of a base. No entry of a log has it.
+const baseType raft.LogType = 0xff
 
 // baseSnapshots records the entries of the snapshots that raft opens. Raft opens a snapshot
 // before it restores it.
