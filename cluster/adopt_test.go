@@ -36,6 +36,7 @@ func (l *lab) put(data string) {
 // A node adopts a document of a legacy broker. Jobs of that broker's dead workers return
 // to the queue at once, at their old position; jobs of its live workers stay leased.
 func TestOriginalDocumentIsAdopted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	now := time.Now().UnixMilli()
 	const job = `{"id":"%s","status":"%s","payload":{"n":1},"createdAt":1,"attempts":1,"maxAttempts":3%s}`
@@ -61,6 +62,7 @@ func TestOriginalDocumentIsAdopted(t *testing.T) {
 // entries that this cluster writes after the legacy broker's time must not share an LSN
 // with those from before.
 func TestTenureOfAnOriginalBroker(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	first := l.leader(l.start("a", 1, nil)...)
 	lsn := l.enqueue(first, "kept", "taken")
@@ -112,6 +114,7 @@ func originalTenure(t *testing.T, data []byte) string {
 // A leader is deposed while it adopts a document, and elected again. It must not replace
 // the writes that its successor has answered in between.
 func TestAdoptionOfALostTerm(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "first")
@@ -138,6 +141,7 @@ func TestAdoptionOfALostTerm(t *testing.T) {
 // and not a time from before its checkpoint was written. Otherwise another broker could
 // take this one for dead at once.
 func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var based, beat int64 // ms
 	l := newLab(t)
@@ -166,6 +170,7 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 // A document that cannot be adopted, because no broker can continue from it or because
 // the bucket has lost objects that it names, leaves the node a standby with the reason.
 func TestDocumentThatCannotBeAdopted(t *testing.T) {
+	t.Parallel()
 	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
 		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
 	const base = "base/L/3-8~3-8~0~A/manifest.json"
@@ -187,6 +192,7 @@ func TestDocumentThatCannotBeAdopted(t *testing.T) {
 // Jobs that are added to a large document by hand while no leader is active are in the
 // queue as soon as one is active, and no longer in the document.
 func TestJobsAddedToALargeDocument(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	large := func(c *Config) { c.Flush.InlineMax = 2 }
 	first := l.leader(l.start("a", 1, large)...)
@@ -214,6 +220,7 @@ func TestJobsAddedToALargeDocument(t *testing.T) {
 // A heartbeat in the future, from a dead broker whose clock was ahead, delays a takeover
 // by at most the broker timeout, also when its time has become the machine's time.
 func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	ahead := time.Now().Add(time.Hour).UnixMilli()
 	l.put(fmt.Sprintf(`{"broker":"192.0.2.7:80","brokerHeartbeat":%d,"completedTotal":5,"jobs":[]}`, ahead))

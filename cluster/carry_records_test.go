@@ -91,6 +91,7 @@ func (l *lab) takesBack(a, b *member, heal func()) *member {
 // A cluster that takes the document back has the changes of schedules that it acknowledged, and
 // those of the other cluster. The copy has what both changed, and settings.
 func TestSchedulesAreCarriedOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.splitWithRecords()
 	a = l.takesBack(a, b, heal)
@@ -123,6 +124,7 @@ func TestSchedulesAreCarriedOver(t *testing.T) {
 
 // A second adoption of the same document keeps what the first one has carried over.
 func TestSchedulesAreCarriedOverAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.splitWithRecords()
 	l.proposed(a, keyed("k", newJobs("answered")))
@@ -146,6 +148,7 @@ func TestSchedulesAreCarriedOverAgain(t *testing.T) {
 // A request that was answered by the cluster that lost the document gets its first answer when
 // it is repeated after the adoption. One that was repeated at the other cluster runs once.
 func TestRequestKeysAreCarriedOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.split("ends here", "fails here")
 	l.proposed(a, keyed("enqueue", newJobs("answered", "answered, too")))

@@ -84,6 +84,7 @@ func (l *lab) idle(m *member) {
 // A cluster loses the document to another one while it cannot reach the bucket, and
 // adopts the document later. It still has all the jobs that it has acknowledged.
 func TestAnsweredJobsAreCarriedOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.split("ran on both sides", "ends here", "cancelled here", "ends there", "gone there", "waits")
 
@@ -151,6 +152,7 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 // A leader has adopted a document and ends before it could take the document over. The
 // next leader adopts it again, with the jobs that were carried over.
 func TestAdoptionAgainCarriesOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.split("flushed")
 	l.enqueue(a, "answered")
@@ -174,6 +176,7 @@ func TestAdoptionAgainCarriesOver(t *testing.T) {
 // over its later state, does not run again the jobs that have ended there since, and
 // stores the others as a copy.
 func TestAdoptionAgainOfALaterState(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.split("flushed")
 	l.enqueue(a, "answered")
@@ -203,6 +206,7 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 // A document that does not say where it left this cluster's history, such as one of an
 // earlier release, is adopted, and a copy of all jobs that it lacks is stored.
 func TestUnknownForkKeepsACopy(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, heal := l.split("flushed", "gone there")
 	l.enqueue(a, "answered")

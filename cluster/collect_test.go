@@ -11,6 +11,7 @@ import (
 // The active leader removes the objects that are past the window, and the rest can still
 // be restored.
 func TestCollection(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Flush.InlineMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.BaseMin = 2, 1, 1, 0

@@ -21,6 +21,7 @@ func (l *lab) copyOf(dir string) string {
 // Disks that were restored from an old copy are behind the document by more terms than
 // elections make up for. When the document is silent, the node adopts it.
 func TestOlderDisksAdoptTheDocument(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "before")
@@ -45,6 +46,7 @@ func TestOlderDisksAdoptTheDocument(t *testing.T) {
 // cluster that loses the document to the copy names it in the error, does not take the
 // document back while the copy is alive, and continues when the copy has stopped.
 func TestCopiedDisksAreNamed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	first := l.leader(l.start("n", 1, nil)...)
 	before := l.enqueue(first, "before")

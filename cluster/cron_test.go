@@ -17,6 +17,7 @@ func putCron(name, spec string, next int64) *fsmpb.Mutation {
 // Whichever node leads, each second counts once: the schedule fired, or the second was
 // counted as missed while no node led and one fire stood for it.
 func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -69,6 +70,7 @@ func eachSecondCounts(t *testing.T, m *member, first int64) *fsm.Cron {
 // The times that passed while no node ran are counted as missed, and one fire stands for
 // them.
 func TestScheduleAfterAStandstill(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	first, err := NextTime("* * * * * *", "", n.Now())
@@ -99,6 +101,7 @@ func without(all []*member, gone *member) (rest []*member) {
 }
 
 func TestIdleClusterProposesNothing(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	next := n.Now() + time.Hour.Milliseconds()

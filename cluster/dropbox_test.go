@@ -12,6 +12,7 @@ import (
 // A file that a producer puts into the inbox becomes a job of the cluster, and is removed
 // when the document contains the job.
 func TestDropBox(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 3, func(c *Config) {
 		c.InboxInterval = 10 * time.Millisecond

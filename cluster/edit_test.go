@@ -29,6 +29,7 @@ func byHand(data, id string) string {
 // Changes that are made in the document while no leader is active are taken over, and a
 // copy of the document is stored.
 func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	lsn := l.enqueue(n, "a", "b")
@@ -65,6 +66,7 @@ func TestEditsBetweenLeadersAreTakenIn(t *testing.T) {
 // A job in an old copy of the document that has ended since does not run again, whether a
 // leader is active or not.
 func TestAnOldCopyDoesNotRunEndedJobs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	forget := func(c *Config) { c.Settings.RetainCompletedCount = 0 }
 	n := l.leader(l.start("n", 1, forget)...)
@@ -124,6 +126,7 @@ func (b *versions) PutIfMatch(ctx context.Context, key string, data []byte, v st
 // A job that is added to the document while no leader is active is in the first version
 // that a new leader writes, because the leader can die after any write.
 func TestNoVersionIsWithoutAnEditBetweenLeaders(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	b := &versions{Bucket: l.bucket}
 	l.bucket = b

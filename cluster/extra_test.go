@@ -174,6 +174,7 @@ func TestExtraSurvives(t *testing.T) {
 // A change of an unknown field in the document takes effect: new, changed and removed
 // fields, in the document and in jobs.
 func TestExtraIsEdited(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.put(odd(time.Minute))
 	n := l.leader(l.start("n", 1, nil)...)
@@ -229,6 +230,7 @@ func TestExtraIsEditedBetweenLeaders(t *testing.T) {
 
 // A copy of a legacy document is stored if a part of it cannot be kept.
 func TestExtraThatCannotBeKept(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	text := strings.Replace(odd(time.Minute), `"size":1.50`, `"tags":["somebody else's"],"long":"`+strings.Repeat("x", fsm.ExtraMax)+`"`, 1)
 	l.put(text)

@@ -19,6 +19,7 @@ import (
 // catches up, extends all leases and accepts writes again. Events report each of these
 // steps.
 func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
@@ -100,6 +101,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 // The bucket is slow at first, and fails only when writes are refused already. An event
 // about that would let time pass, and leases would expire.
 func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	slow := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
@@ -147,6 +149,7 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 // A job that was added to the document by hand is enqueued while writes are still
 // refused, and no worker loses its lease.
 func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
@@ -196,6 +199,7 @@ func waitFor(t *testing.T, d time.Duration, fn func(context.Context) error) erro
 
 // Workers report while writes are refused: their jobs continue and end as usual.
 func TestReportsPassTheGate(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {

@@ -46,6 +46,7 @@ func (l *lab) await(ctx context.Context, n *member, claim *fsmpb.Mutation) *wait
 // An enqueue and the claims that wait for its jobs are one entry, in the order of the
 // claims' calls.
 func TestWaitingClaimsShareTheEntryOfTheEnqueue(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	var all []*waiting
@@ -77,6 +78,7 @@ func TestWaitingClaimsShareTheEntryOfTheEnqueue(t *testing.T) {
 
 // Another caller of the same batch gets its own result, whatever claims are between.
 func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	limit := int64(1)
@@ -107,6 +109,7 @@ func TestAWaitingClaimGoesBackToSleep(t *testing.T) {
 // If the caller leaves while its claim is in an entry, the outcome is unknown, and a
 // repeated request gets the same job.
 func TestACallerThatLeavesDuringTheCommit(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	claim := claimOf("w", 1, "t")
@@ -135,6 +138,7 @@ func TestACallerThatLeavesDuringTheCommit(t *testing.T) {
 
 // A wait that ends while the claim is in an entry ends with the outcome.
 func TestAWaitThatEndsDuringTheCommit(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	w := l.await(t.Context(), n, claimOf("w", 1, "t"))
@@ -149,6 +153,7 @@ func TestAWaitThatEndsDuringTheCommit(t *testing.T) {
 
 // The end of a leader term ends the waits, and claims in an entry get its outcome.
 func TestWaitingClaimsEndWithTheTerm(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	free := l.await(t.Context(), n, claimOf("w", 1, "t"))

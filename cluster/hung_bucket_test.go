@@ -69,6 +69,7 @@ func (h *hungBucket) PutIfMatch(ctx context.Context, key string, data []byte, v 
 // raft's term ends, even if calls still hang. If raft elects it again, it is not active
 // before it has acquired the document.
 func TestALeaderOfATermThatIsOverAnswersNothing(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	buckets := make(map[string]*hungBucket)
 	all := l.start("n", 3, func(c *Config) {

@@ -12,6 +12,7 @@ import (
 // TestNewClusterHasTheHighestLevel: a new cluster begins with all features, because the
 // entry that registers its first broker raises the level.
 func TestNewClusterHasTheHighestLevel(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.start("n", 3, nil)
 	if s := l.leader(nodes...).Status(); s.Level != fsm.MaxLevel {
@@ -22,6 +23,7 @@ func TestNewClusterHasTheHighestLevel(t *testing.T) {
 // TestAnyNodeHoldsTheLevel: one node that holds the level back is enough, whichever node
 // leads. When that node runs without the setting, the leader raises the level.
 func TestAnyNodeHoldsTheLevel(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.start("n", 3, func(c *Config) {
 		if c.Name == "n2" {

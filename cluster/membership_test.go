@@ -77,6 +77,7 @@ func serverIDs(c raft.Configuration) (ids []raft.ServerID) {
 // on another host, must not replace the running node, neither a follower nor the leader
 // itself.
 func TestSecondNodeOfALivingNameIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -102,6 +103,7 @@ func serverOf(ids []raft.ServerID, name string) raft.ServerID {
 
 // A name that the leader's --peers lack is a mistake: the node would remain a voter.
 func TestUnknownNameIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -118,6 +120,7 @@ func TestUnknownNameIsRefused(t *testing.T) {
 // A node that is gone is replaced at another address only after the operator has named that
 // address in the leader's --peers: anybody could ask in its name.
 func TestReplacementAtAnotherAddress(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -136,6 +139,7 @@ func TestReplacementAtAnotherAddress(t *testing.T) {
 
 // A join request for an identity that does not answer removes no voter and adds none.
 func TestJoinOfNobody(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)

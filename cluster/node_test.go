@@ -15,12 +15,16 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	storagetest.AtOnce(8) // tests of nodes in real time compute for 5 % of their time
+	goleak.VerifyTestMain(m)
+}
 
 // lab runs nodes of one or more clusters in this process.
 type lab struct {
@@ -119,7 +123,7 @@ func (l *lab) leader(members ...*member) *member {
 
 func (l *lab) eventually(what string, cond func() bool) {
 	l.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for !cond() {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("waited in vain for %s", what)
@@ -175,6 +179,7 @@ func (l *lab) document() *document.File {
 }
 
 func TestThreeNodesReplicateAndFlush(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -199,6 +204,7 @@ func TestThreeNodesReplicateAndFlush(t *testing.T) {
 }
 
 func TestLeaderStopsAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	old := l.leader(all...)
@@ -224,6 +230,7 @@ func TestLeaderStopsAndAnotherTakesOver(t *testing.T) {
 }
 
 func TestGracefulHandOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	old := l.leader(all...)
@@ -247,6 +254,7 @@ func TestGracefulHandOver(t *testing.T) {
 }
 
 func TestSecondClusterWaitsThenAdopts(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	first := l.start("a", 1, nil)
 	lead := l.leader(first...)
@@ -270,6 +278,7 @@ func TestSecondClusterWaitsThenAdopts(t *testing.T) {
 // A job whose lease has expired can be claimed at once: no claim is refused because the
 // entry that lets time pass is not applied yet.
 func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) { c.Settings.LeaseMs = 50; c.Settings.MaxAttempts = 1000 })...)
 	l.enqueue(n, "a")
@@ -305,6 +314,7 @@ func (l *lab) edit(id string) {
 }
 
 func TestEditByHandIsAdopted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "a")

@@ -13,6 +13,7 @@ import (
 // A document with an empty state, which a repair that found no other could write, does
 // not remove the jobs of nodes that have their disks.
 func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	lsn := l.enqueue(n, "a", "b")
@@ -37,6 +38,7 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 // An empty cluster does not begin a new queue next to the archive of a cluster that has
 // lost its document. The error names the command that restores the document.
 func TestAnEmptyClusterIsRefusedBesideAnArchive(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) { c.Flush.TailMax, c.Flush.TailMin = 64, 16 })...)
 	l.enqueue(n, "a")

@@ -31,6 +31,7 @@ func TestWhatMayHaveHappenedIsUnknown(t *testing.T) {
 // A leader that is cut off from the others still believes that it leads until its lease
 // expires. Another node may lead by then.
 func TestLinearizeAsksTheOthers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	// The lease is long, so that nothing else ends the leadership before the read.
 	nodes := l.start("n", 3, func(c *Config) {

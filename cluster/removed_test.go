@@ -22,6 +22,7 @@ func endsAsRemoved(t *testing.T, m *member) {
 }
 
 func TestARemovedNodeEnds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)

@@ -37,6 +37,7 @@ func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 }
 
 func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
 		t.Run(kind, func(t *testing.T) {
 			l := newLab(t)
@@ -59,6 +60,7 @@ func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
 // With the log in memory only the bucket keeps the state. The next cluster is another
 // one, and waits until the heartbeat of the first one is stale.
 func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	use := func(c *Config) { c.RaftLog = RaftLogMemory }
 	n := l.leader(l.start("n", 1, use)...)
@@ -77,6 +79,7 @@ func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
 // A node that lost its disk is another server under the same name. It replaces its
 // predecessor, which could otherwise vote twice.
 func TestWipedNodeRejoins(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -105,6 +108,7 @@ func TestWipedNodeRejoins(t *testing.T) {
 // two had committed are still on one disk: n3 must not win with the vote of a node
 // without a log, whatever its name.
 func TestWipedNodeDoesNotVote(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -137,6 +141,7 @@ func TestWipedNodeDoesNotVote(t *testing.T) {
 }
 
 func TestAllDisksLostComesBackFromTheBucket(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	lsn := l.enqueue(l.leader(all...), "a", "b")
@@ -163,6 +168,7 @@ func TestAllDisksLostComesBackFromTheBucket(t *testing.T) {
 }
 
 func TestDataDirectoryOfAnotherNodeIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	n.stop()
@@ -175,6 +181,7 @@ func TestDataDirectoryOfAnotherNodeIsRefused(t *testing.T) {
 }
 
 func TestLinearizeIsTheLeadersOnly(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
@@ -192,6 +199,7 @@ func TestLinearizeIsTheLeadersOnly(t *testing.T) {
 
 // Leases that expired while no node led are extended.
 func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	short := func(c *Config) { c.Settings.LeaseMs = 1500 }
 	n := l.leader(l.start("n", 1, short)...)
@@ -210,6 +218,7 @@ func TestLeasesSurviveATimeWithoutLeader(t *testing.T) {
 
 // A disk that hangs during the start ends the start, as it ends a running node.
 func TestTheStartEndsWhenTheDiskHangs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	n.stop()

@@ -10,6 +10,7 @@ import (
 // A leader may be closed while raft gives all nodes a new state. Raft would panic if it
 // was shut down before its own machine has that state.
 func TestCloseWhileTheStateIsRestored(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	v, term := n.replica.freeze(), n.raft.CurrentTerm()

@@ -11,6 +11,7 @@ import (
 
 // A new node starts from the snapshot in the bucket; the leader sends the log behind it.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	at := time.Now()
 	all := l.start("n", 3, func(c *Config) { c.UploadInterval = time.Millisecond })
@@ -48,6 +49,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 // Without a snapshot in the bucket a new node gets everything from the leader. The leader
 // vouches only for entries that it has.
 func TestNewNodeWithoutASnapshotInTheBucket(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)

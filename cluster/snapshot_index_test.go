@@ -15,6 +15,7 @@ import (
 // A node that reads an entry that it does not understand makes no snapshot: its state
 // lacks the entry, but raft counts it as applied.
 func TestANodeThatCouldNotApplyAnEntryMakesNoSnapshot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "a")

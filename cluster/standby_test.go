@@ -46,6 +46,7 @@ func enqueueOf(id string) *fsmpb.Mutation {
 // A leader that is cut off from the bucket, and knows of a standby, has stopped answering
 // when the standby takes over. It answers heartbeats, but no reports.
 func TestCutOffLeaderStopsForAStandby(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	path := fault.New(l.bucket, 1)
 	t.Cleanup(func() { _ = path.Close() })
@@ -87,6 +88,7 @@ func TestCutOffLeaderStopsForAStandby(t *testing.T) {
 // If the bucket is back before a standby could take over, the leader answers writes
 // again, and no lease has expired.
 func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	path := fault.New(l.bucket, 1)
 	t.Cleanup(func() { _ = path.Close() })
@@ -108,6 +110,7 @@ func TestLeaderAnswersAgainWithoutATakeover(t *testing.T) {
 
 // With the policy "continue", and without a standby, a leader continues to answer.
 func TestCutOffLeaderContinues(t *testing.T) {
+	t.Parallel()
 	for name, known := range map[string]bool{"policy": true, "no standby": false} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)

@@ -113,6 +113,7 @@ func TestWaitEnded(t *testing.T) {
 
 // If a thousand claims wait and ten jobs arrive, ten claims are tried and get them.
 func TestNoThunderingHerd(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	const sleepers, jobs = 1000, 10
@@ -155,6 +156,7 @@ func TestNoThunderingHerd(t *testing.T) {
 }
 
 func TestAllNodesHaveTheSameEvents(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)

@@ -13,6 +13,7 @@ func ahead(d time.Duration) func(*Config) {
 // A leader uses the clock of its configuration for the machine's time and for the
 // heartbeat in the document.
 func TestLeaderFollowsTheConfiguredClock(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, ahead(24*time.Hour))...)
 	l.enqueue(n, "a")
