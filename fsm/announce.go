@@ -1,11 +1,5 @@
 package fsm
 
-import (
-	"strings"
-
-	"osqueue/fsm/fsmpb"
-)
-
 // AnnounceKind is the condition that the leader announces.
 type AnnounceKind uint8
 
@@ -33,12 +27,3 @@ var announced = [numAnnounces]EventKind{
 
 // announceMax is the length, in bytes, at which the text of an announcement is cut.
 const announceMax = 256
-
-// announce makes an event about the active broker, so that all nodes have it at the same
-// place among the other events. It changes no state.
-func (m *Machine) announce(op *fsmpb.Announce) Result {
-	m.events = append(m.events, Event{
-		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
-	})
-	return Result{}
-}

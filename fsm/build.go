@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -243,4 +244,42 @@ func (b *Builder) Machine() *Machine {
 	m.begin(&fsmpb.Batch{})
 	m.building = false
 	return m
+}
+
+// AddFigures adds the figures of a type. The machine keeps a copy.
+func (b *Builder) AddFigures(f *Figures) error {
+	if _, found := b.m.figures.Get(f); found {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errTwice)
+	}
+	if f.Shared && f.Type != "" || b.m.figures.Len() > FiguresMax {
+		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errRange)
+	}
+	own := new(*f)
+	own.Type, own.History.past = strings.Clone(f.Type), strings.Clone(f.History.past)
+	own.gen = b.m.figureGen
+	b.m.figures.Set(own)
+	return nil
+}
+
+func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
+	f := Figures{Type: p.Type, Shared: p.Shared, Counters: Counters{
+		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
+		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
+	}}
+	if err := f.Unpack(string(p.Wait), string(p.Run), string(p.Attempts), string(p.History)); err != nil {
+		return err
+	}
+	return b.AddFigures(&f)
+}
+
+// AddToken adds a token.
+func (b *Builder) AddToken(t *Token) error {
+	if b.m.tokenIDs[t.ID] != nil {
+		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, errTwice)
+	}
+	if err := checkToken(tokenToPB(t)); err != nil {
+		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
+	}
+	b.m.putToken(nil, t)
+	return nil
 }

@@ -38,11 +38,13 @@
 // restored machine rebuilds the indexes and must get the same ones, so a decision may
 // depend on the state only, never on its history.
 //
-//	enqueue.go  unique.go  after.go  batch.go    new jobs and their dependencies
+//	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
+//	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies
 //	report.go   backoff.go worker.go             the ends of attempts
 //	change.go   cron.go    request.go retain.go  changes by requests and by time
-//	index.go    timer.go   build.go              indexes, timers, restored states
+//	advance.go  apply.go                         what falls due, and the mutations of an entry
+//	build.go    snapshot.go                      restored states
 //
 // # Time
 //

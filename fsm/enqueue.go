@@ -478,11 +478,3 @@ func together(id string, payload []byte) (string, []byte) {
 
 // togetherMax bounds the memory that an id can keep alive.
 const togetherMax = 4 << 10
-
-// cloneBytes copies b. A nil slice stays nil, an empty one stays empty.
-func cloneBytes(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append(make([]byte, 0, len(b)), b...)
-}

@@ -196,21 +196,6 @@ func (m *Machine) reviewFigures(was int64) {
 	}
 }
 
-// AddFigures adds the figures of a type. The machine keeps a copy.
-func (b *Builder) AddFigures(f *Figures) error {
-	if _, found := b.m.figures.Get(f); found {
-		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errTwice)
-	}
-	if f.Shared && f.Type != "" || b.m.figures.Len() > FiguresMax {
-		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errRange)
-	}
-	own := new(*f)
-	own.Type, own.History.past = strings.Clone(f.Type), strings.Clone(f.History.past)
-	own.gen = b.m.figureGen
-	b.m.figures.Set(own)
-	return nil
-}
-
 func figuresToPB(f *Figures) *fsmpb.Figures {
 	return &fsmpb.Figures{
 		Type: f.Type, Shared: f.Shared,
@@ -222,17 +207,6 @@ func figuresToPB(f *Figures) *fsmpb.Figures {
 
 // samePB leaves a record to the function that adds it, which can refuse it.
 func samePB(p *fsmpb.Figures) *fsmpb.Figures { return p }
-
-func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
-	f := Figures{Type: p.Type, Shared: p.Shared, Counters: Counters{
-		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
-		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
-	}}
-	if err := f.Unpack(string(p.Wait), string(p.Run), string(p.Attempts), string(p.History)); err != nil {
-		return err
-	}
-	return b.AddFigures(&f)
-}
 
 // Unpack reads the packed histograms and the packed history of a type.
 func (f *Figures) Unpack(wait, run, attempts, history string) error {

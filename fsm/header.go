@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -73,12 +72,4 @@ func headersFromPB(headers []*fsmpb.Header) []Header {
 		out = append(out, Header{Name: strings.Clone(h.GetName()), Value: strings.Clone(h.GetValue())})
 	}
 	return out
-}
-
-// levelOfJobs returns the level of an operation with new jobs.
-func levelOfJobs(jobs ...*fsmpb.NewJob) uint32 {
-	if slices.ContainsFunc(jobs, func(n *fsmpb.NewJob) bool { return len(n.GetHeaders()) > 0 }) {
-		return Level11
-	}
-	return BaseLevel
 }

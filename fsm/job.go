@@ -161,3 +161,19 @@ type Lease struct {
 	JobID string
 	Token uint64
 }
+
+// ended reports whether a job in status s changes only by a request.
+func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancelled }
+
+// size returns the bytes of a job that count in quotas.
+func (j *Job) size() int64 {
+	d := j.Details()
+	return int64(len(j.Payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))
+}
+
+func (j *Job) group() string {
+	if j.Opt == nil {
+		return ""
+	}
+	return j.Opt.Group
+}

@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -103,13 +104,10 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 	return BaseLevel
 }
 
-// raiseLevel raises the feature level. A level at or below the present one changes
-// nothing.
-func (m *Machine) raiseLevel(op *fsmpb.RaiseLevel) Result {
-	if op.Level <= m.meta.Level {
-		return Result{Code: Duplicate}
+// levelOfJobs returns the level of an operation with new jobs.
+func levelOfJobs(jobs ...*fsmpb.NewJob) uint32 {
+	if slices.ContainsFunc(jobs, func(n *fsmpb.NewJob) bool { return len(n.GetHeaders()) > 0 }) {
+		return Level11
 	}
-	m.meta.Level = op.Level
-	m.boundRequests() // a request may weigh more at the new level
-	return Result{}
+	return BaseLevel
 }

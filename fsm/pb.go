@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"math"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -144,10 +143,6 @@ func executionFromPB(p *fsmpb.Job) *Execution {
 	e.Worker, e.LastError = strings.Clone(e.Worker), strings.Clone(e.LastError)
 	return &e
 }
-
-// narrow converts v to T. A value that does not fit becomes the largest one, which the
-// builder refuses as unknown.
-func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }
 
 func workerToPB(w *Worker) *fsmpb.Worker {
 	return &fsmpb.Worker{

@@ -229,14 +229,6 @@ func (m *Machine) exhausted(j *Job) bool {
 	return int64(j.Attempts) >= limit
 }
 
-// settingsOf returns the settings of the job's type, or nil if it has none.
-func (m *Machine) settingsOf(j *Job) *QueueSettings {
-	if q := m.queues[j.Type]; q != nil {
-		return q.settings
-	}
-	return nil
-}
-
 // requeue makes j, a changed copy of old, available again at its old place, after the
 // delay.
 func (m *Machine) requeue(old, j *Job, delayMs int64) {

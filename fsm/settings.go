@@ -95,3 +95,11 @@ func (m *Machine) useSettings(q *queue, s *QueueSettings) {
 	m.markDirty(q)
 	m.dropIdle(q)
 }
+
+// settingsOf returns the settings of the job's type, or nil if it has none.
+func (m *Machine) settingsOf(j *Job) *QueueSettings {
+	if q := m.queues[j.Type]; q != nil {
+		return q.settings
+	}
+	return nil
+}

@@ -3,7 +3,6 @@ package fsm
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -237,18 +236,6 @@ func (v *View) TokenCount() int { return v.tokens.Len() }
 func (v *View) Token(id string) *Token {
 	t, _ := v.tokens.Get(&Token{ID: id})
 	return t
-}
-
-// AddToken adds a token.
-func (b *Builder) AddToken(t *Token) error {
-	if b.m.tokenIDs[t.ID] != nil {
-		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, errTwice)
-	}
-	if err := checkToken(tokenToPB(t)); err != nil {
-		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
-	}
-	b.m.putToken(nil, t)
-	return nil
 }
 
 // owned reports whether a caller may report on a job: the caller or the claim has no owner,

@@ -78,16 +78,6 @@ func (m *Machine) workerEnd(w *Worker) int64 {
 	return later(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1)
 }
 
-func (m *Machine) checkWorker(t timer) {
-	old := m.worker(t.key)
-	if m.workerEnd(old) > t.at {
-		w := *old
-		m.addWorker(&w)
-		return
-	}
-	m.markWorkerDead(old)
-}
-
 func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 	w := m.worker(op.Name)
 	if w == nil {

@@ -1,0 +1,206 @@
+package fsm
+
+import (
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// New returns an empty machine.
+func New() *Machine {
+	return &Machine{
+		meta:            Meta{Settings: DefaultSettings(), Level: BaseLevel},
+		jobs:            newTree(byStatusSeq),
+		workers:         newTree(byName),
+		claims:          newTree(byToken),
+		running:         newTree(byHolder),
+		typed:           newTree(byType),
+		tagged:          newTree(byLabel),
+		settings:        newTree(bySettings),
+		turns:           newTree(byTurn),
+		crons:           newTree(byCron),
+		batches:         newTree(byBatch),
+		holds:           newTree(byHold),
+		requests:        newTree(byRequest),
+		tokens:          newTree(byTokenID),
+		figures:         newTree(byFigures),
+		figureGen:       1,
+		tokenIDs:        make(map[string]*Token),
+		tokenEnds:       newTree(byExpiry),
+		ids:             make(map[string]*Job),
+		queues:          make(map[string]*queue),
+		heads:           newTree(byBest),
+		byWorker:        make(map[string][]*ClaimRecord),
+		byKey:           make(map[string]*RequestRecord),
+		timers:          newTree(byTime),
+		holders:         newTree(byKeySeq),
+		reservationEnds: newTree(byUntil),
+		waiters:         newTree(byWaited),
+		waited:          make(map[string]waiting),
+		unsettled:       newTree(func(a, b string) bool { return a < b }),
+		cronsDue:        newTree(byNext),
+		idle:            newTree(byIdle),
+		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax, types: FiguresMax},
+	}
+}
+
+// Apply applies the log entry at (index, term): it first advances the time to the batch's
+// clock, then applies the mutations in order and returns one result for each. A takeover
+// extends all leases before the time advances (see the package documentation). b must
+// come from DecodeEntry, which refuses entries that Apply does not know. The machine
+// keeps no reference to b.
+func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
+	m.begin(b)
+	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
+	m.extendLeases(b)
+	m.advance(b.NowMs)
+	results := make([]Result, len(b.Mutations))
+	for i, mut := range b.Mutations {
+		results[i] = m.once(mut)
+	}
+	return results
+}
+
+// begin resets the fields of the previous entry.
+func (m *Machine) begin(b *fsmpb.Batch) {
+	m.forgetEvents()
+	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
+	for _, q := range m.touched {
+		q.arrived, q.touched = 0, false
+	}
+	m.touched = m.touched[:0]
+}
+
+// apply applies one mutation and its consequences.
+func (m *Machine) apply(mut *fsmpb.Mutation) Result {
+	res := m.decide(mut)
+	m.settle()
+	m.retire()
+	return res
+}
+
+// decide applies one mutation.
+func (m *Machine) decide(mut *fsmpb.Mutation) Result {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_Enqueue:
+		return m.enqueue(op.Enqueue)
+	case *fsmpb.Mutation_Claim:
+		return m.claim(op.Claim)
+	case *fsmpb.Mutation_Heartbeat:
+		return m.heartbeat(op.Heartbeat)
+	case *fsmpb.Mutation_Complete:
+		return m.complete(op.Complete)
+	case *fsmpb.Mutation_Fail:
+		return m.fail(op.Fail)
+	case *fsmpb.Mutation_Release:
+		return m.release(op.Release)
+	case *fsmpb.Mutation_ForceComplete:
+		return m.forceComplete(op.ForceComplete)
+	case *fsmpb.Mutation_RegisterWorker:
+		return m.registerWorker(op.RegisterWorker)
+	case *fsmpb.Mutation_WorkerDead:
+		return m.workerDead(op.WorkerDead)
+	case *fsmpb.Mutation_RegisterBroker:
+		return m.registerBroker(op.RegisterBroker)
+	case *fsmpb.Mutation_Change:
+		return m.change(op.Change)
+	case *fsmpb.Mutation_SetQueue:
+		return m.setQueue(op.SetQueue)
+	case *fsmpb.Mutation_Group:
+		return m.group(op.Group)
+	case *fsmpb.Mutation_Announce:
+		return m.announce(op.Announce)
+	case *fsmpb.Mutation_SetExtra:
+		return m.setExtra(op.SetExtra)
+	case *fsmpb.Mutation_RaiseLevel:
+		return m.raiseLevel(op.RaiseLevel)
+	case *fsmpb.Mutation_SetClock:
+		return m.setClock(op.SetClock)
+	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
+		return Result{} // they concern the nodes; the state is unchanged
+	}
+	return m.decideRare(mut)
+}
+
+// decideRare applies a mutation about a schedule or a token.
+func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
+	switch op := mut.Op.(type) {
+	case *fsmpb.Mutation_PutCron:
+		return m.putCron(op.PutCron)
+	case *fsmpb.Mutation_PauseCron:
+		return m.pauseCron(op.PauseCron)
+	case *fsmpb.Mutation_DeleteCron:
+		return m.deleteCron(op.DeleteCron)
+	case *fsmpb.Mutation_FireCron:
+		return m.fireCron(op.FireCron)
+	case *fsmpb.Mutation_TriggerCron:
+		return m.triggerCron(op.TriggerCron)
+	case *fsmpb.Mutation_CreateToken:
+		return m.createToken(op.CreateToken)
+	case *fsmpb.Mutation_RevokeToken:
+		return m.revokeToken(op.RevokeToken)
+	case *fsmpb.Mutation_TouchTokens:
+		return m.touchTokens(op.TouchTokens)
+	}
+	panic("fsm: Apply of a batch that DecodeEntry has not checked")
+}
+
+// registerBroker makes a node the active broker. Leases and workers count from now again
+// (see LeasesFrom), and tokens continue above the floor of the new epoch.
+func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
+	if !m.mayRegister(op) {
+		return Result{Code: OldEpoch}
+	}
+	m.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
+	m.meta.Cluster, m.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
+	m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)
+	m.meta.Token = max(m.meta.Token, tokenFloor(op.Epoch))
+	if op.Settings != nil {
+		m.meta.Settings = settingsFromPB(op.Settings)
+	}
+	m.retimeWorkers()
+	m.reviewRetention()
+	m.boundRequests()
+	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
+	return Result{}
+}
+
+// mayRegister reports whether a broker may register: its epoch is not old, and no other
+// node has the same epoch.
+func (m *Machine) mayRegister(op *fsmpb.RegisterBroker) bool {
+	b := &m.meta.Broker
+	return op.Epoch > b.Epoch || (op.Epoch == b.Epoch && op.Node == b.Node)
+}
+
+// extendLeases sets LeasesFrom if b begins with a takeover, before the time without a
+// leader can end a lease or a worker. It changes no lease and no worker: their timers
+// move when they come up.
+func (m *Machine) extendLeases(b *fsmpb.Batch) {
+	if len(b.Mutations) == 0 {
+		return
+	}
+	op := b.Mutations[0].GetRegisterBroker()
+	if op != nil && m.mayRegister(op) {
+		m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)
+	}
+}
+
+// announce makes an event about the active broker, so that all nodes have it at the same
+// place among the other events. It changes no state.
+func (m *Machine) announce(op *fsmpb.Announce) Result {
+	m.events = append(m.events, Event{
+		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
+	})
+	return Result{}
+}
+
+// raiseLevel raises the feature level. A level at or below the present one changes
+// nothing.
+func (m *Machine) raiseLevel(op *fsmpb.RaiseLevel) Result {
+	if op.Level <= m.meta.Level {
+		return Result{Code: Duplicate}
+	}
+	m.meta.Level = op.Level
+	m.boundRequests() // a request may weigh more at the new level
+	return Result{}
+}

@@ -1,0 +1,91 @@
+package fsm
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// newTree returns a tree without locks: the machine's owner serialises writes, and copies
+// are never written.
+func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+}
+
+func byStatusSeq(a, b *Job) bool {
+	if a.Status != b.Status {
+		return a.Status < b.Status
+	}
+	return a.Seq < b.Seq
+}
+
+// byClaimOrder orders jobs by priority, highest first, then first in, first out.
+func byClaimOrder(a, b *Job) bool {
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
+	}
+	return a.Seq < b.Seq
+}
+
+// byHolder orders running jobs, which all have an execution.
+func byHolder(a, b *Job) bool {
+	if c := strings.Compare(a.Exec.Worker, b.Exec.Worker); c != 0 {
+		return c < 0
+	}
+	return a.Seq < b.Seq
+}
+
+func byType(a, b *Job) bool {
+	if c := strings.Compare(a.Type, b.Type); c != 0 {
+		return c < 0
+	}
+	return byStatusSeq(a, b)
+}
+
+func byEnd(a, b *Job) bool {
+	if x, y := a.Execution().FinishedAt, b.Execution().FinishedAt; x != y {
+		return x < y
+	}
+	return a.Seq < b.Seq
+}
+
+func byName(a, b *Worker) bool { return a.Name < b.Name }
+
+func byToken(a, b *ClaimRecord) bool { return a.firstToken() < b.firstToken() }
+
+func byTime(a, b timer) bool {
+	if c := cmp.Compare(a.at, b.at); c != 0 {
+		return c < 0
+	}
+	if a.kind != b.kind {
+		return a.kind < b.kind
+	}
+	return a.key < b.key
+}
+
+// label is a tag or a batch, under which jobs can be listed.
+type label struct {
+	batch bool
+	name  string
+}
+
+func tagLabel(tag string) label { return label{name: tag} }
+
+func batchLabel(id string) label { return label{batch: true, name: id} }
+
+// tagged is the place of a job under one of its labels.
+type tagged struct {
+	label label
+	job   *Job
+}
+
+func byLabel(a, b tagged) bool {
+	if a.label.batch != b.label.batch {
+		return b.label.batch
+	}
+	if c := strings.Compare(a.label.name, b.label.name); c != 0 {
+		return c < 0
+	}
+	return byStatusSeq(a.job, b.job)
+}
