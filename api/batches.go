@@ -16,10 +16,10 @@ func (s *Server) batchRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathBatches, at: leaderOnly, handle: s.createBatch},
 		{
-			method: http.MethodGet, path: v1.PathBatches, at: upToDate, handle: s.listBatches,
+			method: http.MethodGet, path: v1.PathBatches, at: upToDate, past: true, handle: s.listBatches,
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
-		{method: http.MethodGet, path: v1.PathBatches + "/{id}", at: upToDate, handle: s.showBatch},
+		{method: http.MethodGet, path: v1.PathBatches + "/{id}", at: upToDate, past: true, handle: s.showBatch},
 	}
 }
 
@@ -202,7 +202,7 @@ func (s *Server) showBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	b := v.Batch(id)
 	if b == nil {
@@ -246,7 +246,7 @@ func (s *Server) listBatches(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	list := v1.BatchList{Batches: []v1.BatchInfo{}, LSN: c.lsn.String()}
 	v.Batches(after.from(), func(b *fsm.JobBatch) bool {

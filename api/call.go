@@ -27,6 +27,7 @@ type call struct {
 	status int // 0 until the head of the answer is written
 	strict bool
 	params url.Values // of the query, once parsed
+	past   state      // that the call reads; nil: what the node has applied
 	lsn    fsm.LSN    // of the answer; zero: none
 	in     []byte     // the body of the request
 	shared bool       // others refer to the memory of in, and may after the call

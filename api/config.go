@@ -35,6 +35,8 @@ type Config struct {
 	// Throttle returns the effects of the limits on requests to the bucket; nil means that
 	// there are no limits.
 	Throttle func() v1.ThrottleStats
+	// Past rebuilds earlier states; nil: there are none.
+	Past Past
 	// Logger receives panics and internal errors, and each request at level debug.
 	Logger hclog.Logger
 	// Internal has handlers of other packages, by the prefix of their paths; a prefix ends with
@@ -133,6 +135,7 @@ type Timeouts struct {
 	Header  time.Duration // to read the head of a request
 	Body    time.Duration // to read all of it
 	Answer  time.Duration // to write the answer, in addition to the wait of the request
+	Past    time.Duration // for an earlier state to be rebuilt; the next request continues to wait
 	List    time.Duration // to look for the jobs of one page; the next page continues
 	Idle    time.Duration // of a connection between requests
 	// KeepAlive is the silence after which a stream of events sends a keepalive.
@@ -150,6 +153,7 @@ func DefaultTimeouts() Timeouts {
 		Header:    5 * time.Second,
 		Body:      30 * time.Second,
 		Answer:    30 * time.Second,
+		Past:      10 * time.Second,
 		List:      100 * time.Millisecond,
 		Idle:      2 * time.Minute,
 		KeepAlive: 15 * time.Second,
@@ -220,6 +224,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		Header:    or(t.Header, d.Header),
 		Body:      or(t.Body, d.Body),
 		Answer:    or(t.Answer, d.Answer),
+		Past:      or(t.Past, d.Past),
 		List:      or(t.List, d.List),
 		Idle:      or(t.Idle, d.Idle),
 		KeepAlive: or(t.KeepAlive, d.KeepAlive),

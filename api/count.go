@@ -9,7 +9,7 @@ import (
 
 func (s *Server) countRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: v1.PathCount, at: upToDate, handle: s.countJobs, params: listParams,
+		method: http.MethodGet, path: v1.PathCount, at: upToDate, past: true, handle: s.countJobs, params: listParams,
 	}}
 }
 
@@ -24,7 +24,7 @@ func (s *Server) countJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	out := v1.JobCount{LSN: c.lsn.String()}
 	if p.counted() {

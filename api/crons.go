@@ -19,10 +19,10 @@ func (s *Server) cronRoutes() []route {
 	const one = v1.PathCrons + "/{name}"
 	return []route{
 		{
-			method: http.MethodGet, path: v1.PathCrons, at: upToDate, handle: s.listCrons,
+			method: http.MethodGet, path: v1.PathCrons, at: upToDate, past: true, handle: s.listCrons,
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
-		{method: http.MethodGet, path: one, at: upToDate, handle: s.showCron},
+		{method: http.MethodGet, path: one, at: upToDate, past: true, handle: s.showCron},
 		{method: http.MethodPut, path: one, at: leaderOnly, handle: s.putCron},
 		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.deleteCron},
 		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseCron},
@@ -273,7 +273,7 @@ func (s *Server) showCron(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	cron := v.Cron(name)
 	if cron == nil {
@@ -297,7 +297,7 @@ func (s *Server) listCrons(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	c.out = append(c.out[:0], `{"crons":[`...)
 	shown, last, more := 0, "", false

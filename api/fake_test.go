@@ -18,8 +18,12 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
+	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	queuejson "osqueue/storage/document"
+	"osqueue/storage/mem"
 )
 
 // fakeNode is a backend of one node: a real machine, without log and quorum.
@@ -365,19 +369,40 @@ type rig struct {
 	t    testing.TB
 	node *fakeNode
 	s    *Server
+
+	bucket storage.Bucket // of earlier states; flush writes it
 }
 
 func newRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	node := newFake()
-	cfg := Config{Backend: node, Logger: hclog.NewNullLogger()}
+	bucket := mem.New()
+	states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: 1 << 30})
+	t.Cleanup(states.Close)
+	cfg := Config{Backend: node, Logger: hclog.NewNullLogger(), Past: states}
 	for _, f := range change {
 		f(&cfg)
 	}
 	s := New(cfg)
-	g := &rig{t: t, node: node, s: s}
+	g := &rig{t: t, node: node, s: s, bucket: bucket}
+	g.flush()
 	t.Cleanup(g.end)
 	return g
+}
+
+// flush puts the document of the state into the bucket.
+func (g *rig) flush() {
+	g.t.Helper()
+	doc := queuejson.Encode(queuejson.Inline(g.node.View()), queuejson.Header{Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1"}, "10.0.0.1:8080", startMs)
+	o, err := g.bucket.Get(context.Background(), cluster.DocumentKey)
+	if err != nil {
+		err = g.bucket.PutIfAbsent(context.Background(), cluster.DocumentKey, doc).Err
+	} else {
+		err = g.bucket.PutIfMatch(context.Background(), cluster.DocumentKey, doc, o.Version).Err
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // end ends the server as the end of the process does.

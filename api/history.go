@@ -10,7 +10,7 @@ import (
 
 func (s *Server) historyRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: v1.PathHistory, at: anyNode, handle: s.showHistory,
+		method: http.MethodGet, path: v1.PathHistory, at: anyNode, past: true, handle: s.showHistory,
 		params: []string{v1.ParamType, v1.ParamMinutes},
 	}}
 }
@@ -35,7 +35,7 @@ func (s *Server) showHistory(c *call) error {
 	if name != "" && !known {
 		return fail(badRequest, "%s is %q; %s stands for the jobs without type", v1.ParamType, shown(name), v1.QueueName(""))
 	}
-	v := s.b.View()
+	v := c.state().View()
 	minutes, from := v.Minutes(jobType, name == "", n)
 	c.lsn = v.LSN()
 	out := v1.History{Type: name, From: from, Minutes: make([]v1.HistoryMinute, len(minutes)), LSN: c.lsn.String()}

@@ -10,8 +10,8 @@ import (
 
 func (s *Server) jobRoutes() []route {
 	return []route{
-		{method: http.MethodGet, path: v1.PathJobs + "/{id}", at: upToDate, awaitsEnd: true, handle: s.job},
-		{method: http.MethodGet, path: v1.PathJobs, at: upToDate, handle: s.listJobs, params: listParams},
+		{method: http.MethodGet, path: v1.PathJobs + "/{id}", at: upToDate, past: true, awaitsEnd: true, handle: s.job},
+		{method: http.MethodGet, path: v1.PathJobs, at: upToDate, past: true, handle: s.listJobs, params: listParams},
 	}
 }
 
@@ -25,7 +25,7 @@ func (s *Server) job(c *call) error {
 	if err != nil {
 		return err
 	}
-	j := s.b.Job(id)
+	j := c.state().Job(id)
 	if j != nil && q.waitsEnd && !ended(j) {
 		if j, err = s.awaitEnd(c, id, q.end); err != nil {
 			return err

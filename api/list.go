@@ -109,7 +109,7 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	head, err := marshal(s.stats(v))
 	if err != nil {
 		return err

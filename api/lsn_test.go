@@ -178,6 +178,7 @@ func TestEveryReadKnowsMinLSN(t *testing.T) {
 		if s.method != http.MethodGet || !strings.HasPrefix(s.template, "/v1/") && s.template != v1.PathState ||
 			s.template == v1.PathEvents || s.template == pathLSNWait || s.template == frame.Path ||
 			s.template == v1.PathHistory || // counts of the node itself
+			s.template == v1.PathPast || // of the bucket
 			s.template == v1.PathSelf { // the rights of the caller
 			continue
 		}

@@ -206,7 +206,7 @@ func TestDocumentStatusesHappen(t *testing.T) {
 			if seen[name] || status == "default" {
 				continue
 			}
-			for _, a := range s.provoke(t, status) {
+			for _, a := range append(s.provokePast(t, status), s.provoke(t, status)...) {
 				seen[name] = seen[name] || fmt.Sprint(a.status) == status
 			}
 		}
@@ -248,6 +248,19 @@ func (s *sample) provoke(t *testing.T, status string) []answer {
 		return []answer{s.try(g, "Content-Type", "text/plain")}
 	}
 	return s.provokeLimits(g, status)
+}
+
+// provokePast is for the answers of reads of earlier states.
+func (s *sample) provokePast(t *testing.T, status string) []answer {
+	t.Helper()
+	for _, c := range pastErrors {
+		if s.method == http.MethodGet && fmt.Sprint(c.status) == status {
+			past := *s
+			past.target += "?at=3-1"
+			return []answer{past.try(newExampleRig(t, func(cfg *Config) { cfg.Past = fakePast{c.err} }))}
+		}
+	}
+	return nil
 }
 
 // provokeLimits is for answers that a full, slow or lost node gives.

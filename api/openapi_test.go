@@ -167,6 +167,9 @@ func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 	case upToDate:
 		want["query"] = append(want["query"], readParams...)
 	}
+	if rt.past {
+		want["query"] = append(want["query"], v1.ParamAt)
+	}
 	for part := range strings.SplitSeq(rt.path, "/") {
 		if name, isVariable := strings.CutPrefix(part, "{"); isVariable {
 			want["path"] = append(want["path"], strings.TrimSuffix(name, "}"))

@@ -54,6 +54,7 @@ var wireTypes = map[string]reflect.Type{
 	"NewToken": reflect.TypeFor[v1.NewToken](), "RotateToken": reflect.TypeFor[v1.RotateToken](),
 	"Self": reflect.TypeFor[v1.Self](), "TokenCreated": reflect.TypeFor[v1.TokenCreated](), "AccessToken": reflect.TypeFor[v1.AccessToken](), "TokenList": reflect.TypeFor[v1.TokenList](),
 	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
+	"Past": reflect.TypeFor[v1.Past](), "PastSpan": reflect.TypeFor[v1.PastSpan](),
 	"History": reflect.TypeFor[v1.History](), "HistoryMinute": reflect.TypeFor[v1.HistoryMinute](),
 }
 

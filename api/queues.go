@@ -22,10 +22,10 @@ func (s *Server) queueRoutes() []route {
 	const one = v1.PathQueues + "/{type}"
 	return []route{
 		{
-			method: http.MethodGet, path: v1.PathQueues, at: upToDate, handle: s.listQueues,
+			method: http.MethodGet, path: v1.PathQueues, at: upToDate, past: true, handle: s.listQueues,
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
-		{method: http.MethodGet, path: one, at: upToDate, handle: s.showQueue},
+		{method: http.MethodGet, path: one, at: upToDate, past: true, handle: s.showQueue},
 		{method: http.MethodPatch, path: one, at: leaderOnly, handle: s.changeQueue},
 		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.resetQueue},
 		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseQueue(true)},
@@ -53,9 +53,9 @@ func (s *Server) showQueue(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
-	return c.sendJSON(queueOf(v, jobType, s.b.TypeStats(jobType)))
+	return c.sendJSON(queueOf(v, jobType, c.state().TypeStats(jobType)))
 }
 
 // listQueues is GET /v1/queues.
@@ -68,7 +68,7 @@ func (s *Server) listQueues(c *call) error {
 	if err != nil {
 		return err
 	}
-	stats, v := s.b.AllTypeStats(), s.b.View()
+	stats, v := c.state().AllTypeStats(), c.state().View()
 	c.lsn = v.LSN()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.lsn.String()}
 	names := queueNames(v, stats)

@@ -20,6 +20,7 @@ var rights = map[string]auth.Right{
 	onGet(v1.PathHistory):         auth.Read,
 	onGet(frame.Path):             auth.Enqueue | auth.Work | auth.Read, // each request in it needs its own
 	onGet(v1.PathThrottle):        auth.Read,
+	onGet(v1.PathPast):            auth.Read,
 	onGet(v1.PathStats):           auth.Read,
 	onGet(pathLSNWait):            auth.Follow | auth.Read,
 	onGet(v1.PathEvents):          auth.Read,

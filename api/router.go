@@ -24,6 +24,7 @@ type route struct {
 	// lenient: older clients of a legacy contract call it, whose unknown fields are
 	// ignored unless they ask for strict handling. Elsewhere they are refused.
 	lenient bool
+	past    bool     // v1.ParamAt selects an earlier state
 	params  []string // of the query, in addition to those of every read or write
 	handle  func(*call) error
 	pattern pattern    // of path
@@ -57,7 +58,7 @@ var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
 func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
-		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.countRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
+		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.countRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
 		s.streamRoutes(), s.tokenRoutes(), s.selfRoutes())
 	for i := range s.routes {
 		s.routes[i].pattern = compile(s.routes[i].path)
@@ -164,5 +165,5 @@ func (rt *route) knows(name string) bool {
 	if rt.at == leaderOnly {
 		common = writeParams
 	}
-	return slices.Contains(common, name) || slices.Contains(rt.params, name)
+	return slices.Contains(common, name) || rt.past && name == v1.ParamAt || slices.Contains(rt.params, name)
 }

@@ -63,7 +63,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 	switch c.route.path {
 	case byID(v1.PathJobs):
 		id, err := c.variable()
-		if j := s.b.Job(id); err == nil && j != nil {
+		if j := c.state().Job(id); err == nil && j != nil {
 			return p.CheckJob(j)
 		}
 		return err

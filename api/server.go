@@ -192,8 +192,16 @@ func (s *Server) answer(c *call) error {
 		return err
 	}
 	c.strict = prefers(c.r.Header)
-	var done bool
-	var err error
+	done, err := s.readPast(c)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		if err := s.checkRead(c); err != nil {
+			return err
+		}
+		return c.route.handle(c)
+	}
 	switch c.route.at {
 	case anyNode:
 	case leaderOnly:

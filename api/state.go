@@ -11,7 +11,7 @@ import (
 func (s *Server) stateRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, path: v1.PathStats, at: upToDate, handle: s.showStats,
+			method: http.MethodGet, path: v1.PathStats, at: upToDate, past: true, handle: s.showStats,
 			params: []string{v1.ParamTypes},
 		},
 		{method: http.MethodGet, path: v1.PathState, at: upToDate, handle: s.showState},
@@ -25,13 +25,13 @@ func (s *Server) showStats(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	out := s.stats(v)
 	switch given := values.Get(v1.ParamTypes); given {
 	case "", "false":
 	case "true":
-		out.Types = typeStats(s.b.AllTypeStats())
+		out.Types = typeStats(c.state().AllTypeStats())
 	default:
 		return fail(badRequest, "types is %q; true or false is wanted", shown(given))
 	}

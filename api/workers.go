@@ -14,10 +14,10 @@ func (s *Server) workerRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathWorkers, at: leaderOnly, handle: s.registerWorker},
 		{
-			method: http.MethodGet, path: v1.PathWorkers, at: upToDate, handle: s.listWorkers,
+			method: http.MethodGet, path: v1.PathWorkers, at: upToDate, past: true, handle: s.listWorkers,
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
-		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, handle: s.showWorker},
+		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, past: true, handle: s.showWorker},
 		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.markWorkerDead},
 	}
 }
@@ -108,7 +108,7 @@ func (s *Server) listWorkers(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.lsn.String()}
 	v.WorkersFrom(after.from(), func(w *fsm.Worker) bool {
@@ -128,7 +128,7 @@ func (s *Server) showWorker(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
 	w := v.Worker(name)
 	if w == nil {

@@ -21,6 +21,12 @@ func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
 	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
 }
 
+// Past returns the pieces of the history that the bucket has. Over HTTP, the parameter at of
+// reads selects a state in them.
+func (c *Client) Past(ctx context.Context) (v1.Past, error) {
+	return send[v1.Past](ctx, c, c.read("list earlier states", v1.PathPast, nil))
+}
+
 // History returns the figures of the last minutes, the present one last, of the jobs of a
 // type or, if jobType is "", of all. v1.QueueName("") names the jobs without type.
 func (c *Client) History(ctx context.Context, jobType string, minutes int) (v1.History, error) {

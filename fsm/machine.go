@@ -174,6 +174,9 @@ func (m *Machine) Job(id string) *Job { return m.ids[id] }
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }
 
+// Bytes returns the size of all payloads, results and logs.
+func (m *Machine) Bytes() int64 { return m.bytes }
+
 // WorkerCount returns the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }
 
@@ -209,6 +212,14 @@ func (c Counts) empty() bool { return c == Counts{} }
 // notEnded returns the number of jobs that have not ended.
 func (c Counts) notEnded() int {
 	return c[Blocked] + c[Scheduled] + c[Unclaimed] + c[InProgress]
+}
+
+// Sum returns the number of all jobs.
+func (c Counts) Sum() (n int) {
+	for _, jobs := range c {
+		n += jobs
+	}
+	return n
 }
 
 // Of returns the number of jobs in status s.

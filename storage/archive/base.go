@@ -76,14 +76,20 @@ func partBytes(v *fsm.View, jobs int) int {
 // readBase returns the state of a checkpoint. It checks the state against the manifest, and the
 // manifest against its key and the reference to it.
 func readBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
-	m, err := decodeBase(ctx, bucket, p)
+	return readBaseWithin(ctx, bucket, p, 0)
+}
+
+// readBaseWithin is readBase for a state that takes at most that many bytes of memory, or
+// ErrTooLarge; 0 is no bound.
+func readBaseWithin(ctx context.Context, bucket storage.Bucket, p point, most int64) (*fsm.Machine, error) {
+	m, err := decodeBase(ctx, bucket, p, most)
 	if err != nil {
 		return nil, &ObjectError{p.key, err}
 	}
 	return m, nil
 }
 
-func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
+func decodeBase(ctx context.Context, bucket storage.Bucket, p point, most int64) (*fsm.Machine, error) {
 	var want *blob.Sum
 	if p.named != nil {
 		want = &p.named.Sum
@@ -93,9 +99,12 @@ func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machi
 		return nil, asDamage(err)
 	}
 	defer func() { _ = r.Close() }() // ends what is under way, and cannot fail
-	written, err := p.check(r.Manifest())
+	meta, err := p.check(r.Manifest())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err := checkSize(r.Manifest().Raw, meta.Jobs, most); err != nil {
+		return nil, err
 	}
 	in := &noting{r: r}
 	m, err := fsm.Decode(in)
@@ -108,7 +117,7 @@ func decodeBase(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machi
 	if meta := m.Meta(); meta.LSN != p.lsn || meta.Now != p.at {
 		return nil, fmt.Errorf("%w: its state is of %s at %d ms and should be of %s at %d ms", ErrDamaged, meta.LSN, meta.Now, p.lsn, p.at)
 	}
-	if err := compareSum(m, written); err != nil {
+	if err := compareSum(m, meta.State); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -136,26 +145,24 @@ func asDamage(err error) error {
 	return err
 }
 
-// check compares a manifest with the known facts of its checkpoint. It returns the checksum of
-// the state in hex, or "" if the manifest has none.
-func (p *point) check(m *blob.Manifest) (state string, err error) {
+// check compares a manifest with the known facts of its checkpoint.
+func (p *point) check(m *blob.Manifest) (meta baseMeta, err error) {
 	n, ok := parseName(p.key)
 	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
-		return "", errors.New("invalid key for this base")
+		return meta, errors.New("invalid key for this base")
 	}
-	var meta baseMeta
 	if err := json.Unmarshal(m.Meta, &meta); err != nil {
-		return "", fmt.Errorf("its manifest has no meta of a base: %w", err)
+		return meta, fmt.Errorf("its manifest has no meta of a base: %w", err)
 	}
 	want := metaOf(n)
 	want.Jobs, want.State = meta.Jobs, meta.State
 	if meta != want {
-		return "", fmt.Errorf("its manifest is of %+v and should be of %+v", meta, want)
+		return meta, fmt.Errorf("its manifest is of %+v and should be of %+v", meta, want)
 	}
 	if b := p.named; b != nil && (b.Raw != m.Raw || b.Stored != m.Stored) {
-		return "", fmt.Errorf("it has %d bytes in %d and should have %d in %d", m.Raw, m.Stored, b.Raw, b.Stored)
+		return meta, fmt.Errorf("it has %d bytes in %d and should have %d in %d", m.Raw, m.Stored, b.Raw, b.Stored)
 	}
-	return meta.State, nil
+	return meta, nil
 }
 
 // noting remembers the error of its reader, unless it is io.EOF.

@@ -16,7 +16,7 @@ func garbageOfAll(lineage string, names []string, root *document.File, before ti
 	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
 		return nil
 	}
-	to := limit{root.Archive.Base.LSN, before.UnixMilli()}
+	to := limit{lsn: root.Archive.Base.LSN, at: before.UnixMilli()}
 	l := newLine(lineage, names, root)
 	oldest, ok := l.baseUpTo(to)
 	if !ok {

@@ -23,6 +23,7 @@ type History struct {
 	bucket storage.Bucket
 	doc    *document.File
 	line   *line
+	most   int64 // as limit.most
 }
 
 // Open reads the document at key and lists the objects of its history. The error wraps
@@ -45,6 +46,35 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 	}
 	h.line = newLine(doc.Lineage(), names, doc)
 	return h, nil
+}
+
+// Within returns the history with a bound for the memory that a state takes, in bytes: At
+// returns ErrTooLarge for a larger one. The size is an estimate.
+func (h *History) Within(most int64) *History {
+	bounded := *h
+	bounded.most = most
+	return &bounded
+}
+
+// ErrTooLarge is wrapped by History.At for a state that takes more memory than Within allows.
+var ErrTooLarge = errors.New("the state is too large")
+
+// jobBytes is about the memory of a job without its payload, result and log.
+const jobBytes = 1 << 10
+
+// checkSize returns an error if a state of that many bytes and jobs is larger than most.
+func checkSize(bytes int64, jobs int, most int64) error {
+	if size := bytes + int64(jobs)*jobBytes; most > 0 && size > most {
+		return fmt.Errorf("%w: %d jobs take about %d bytes of memory, and at most %d are allowed", ErrTooLarge, jobs, size, most)
+	}
+	return nil
+}
+
+func checkState(m *fsm.Machine, most int64) error {
+	if most == 0 {
+		return nil
+	}
+	return checkSize(m.Bytes(), m.Counts().Sum(), most)
 }
 
 // Document returns the document as it was read. The caller must not change it.
@@ -77,13 +107,14 @@ func (t Target) limit() limit {
 func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	to := t.limit()
 	if h.isNewest(to) {
-		return Machine(ctx, h.bucket, h.doc)
+		return machineWithin(ctx, h.bucket, h.doc, h.most)
 	}
+	to.most = h.most
 	p, path, err := h.plan(to)
 	if err != nil {
 		return nil, err
 	}
-	m, err := readBase(ctx, h.bucket, p)
+	m, err := readBaseWithin(ctx, h.bucket, p, h.most)
 	if p.named == nil && errors.Is(err, storage.ErrNotFound) { // Verify counts it as gone
 		return nil, fmt.Errorf("%w: the base that leads to it is being collected, or was never finished: %s", ErrNotKept, p.key)
 	}

@@ -67,6 +67,14 @@ func TestHole(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	for _, to := range []Target{{}, {LSN: lsn(1)}, {LSN: lsn(5)}, {Time: at(29)}} {
+		if _, err := h.Within(1).At(w.ctx, to); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%v within 1 byte: %v", to, err)
+		}
+		if _, err := h.Within(1<<20).At(w.ctx, to); err != nil {
+			t.Errorf("%v within 1 MiB: %v", to, err)
+		}
+	}
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
 	if err != nil || !report.OK() || !slices.Equal(report.Spans, want) {
 		t.Errorf("%+v, %v", report, err)

@@ -15,10 +15,15 @@ import (
 // leads to another state than its checksums say, and fsm.ErrState if the document's own state
 // contradicts itself. Any other error is the store's.
 func Machine(ctx context.Context, bucket storage.Bucket, doc *document.File) (*fsm.Machine, error) {
-	if !doc.Large {
+	return machineWithin(ctx, bucket, doc, 0)
+}
+
+// machineWithin is Machine with the bound of a limit.
+func machineWithin(ctx context.Context, bucket storage.Bucket, doc *document.File, most int64) (*fsm.Machine, error) {
+	if !doc.Large { // small enough for a document
 		return doc.Machine()
 	}
-	m, err := Load(ctx, bucket, doc.Archive)
+	m, err := loadWithin(ctx, bucket, doc.Archive, most)
 	if err != nil {
 		return nil, err
 	}
@@ -32,10 +37,15 @@ func Machine(ctx context.Context, bucket storage.Bucket, doc *document.File) (*f
 // and its tail applied to it. Errors are those of Machine. It keeps the state and a few
 // segments in memory.
 func Load(ctx context.Context, bucket storage.Bucket, a *document.Archive) (*fsm.Machine, error) {
+	return loadWithin(ctx, bucket, a, 0)
+}
+
+// loadWithin is Load with the bound of a limit.
+func loadWithin(ctx context.Context, bucket storage.Bucket, a *document.Archive, most int64) (*fsm.Machine, error) {
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
 	}
-	m, err := readBase(ctx, bucket, point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base})
+	m, err := readBaseWithin(ctx, bucket, point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base}, most)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +56,9 @@ func Load(ctx context.Context, bucket storage.Bucket, a *document.Archive) (*fsm
 	if a.Tail.Entries > 0 {
 		sources = append(sources, tailSource(&a.Tail))
 	}
-	if err := replay(ctx, bucket, m, sources, everything); err != nil {
+	to := everything
+	to.most = most
+	if err := replay(ctx, bucket, m, sources, to); err != nil {
 		return nil, err
 	}
 	if lsn := m.Meta().LSN; lsn != a.LSN() {

@@ -12,12 +12,13 @@ import (
 )
 
 // everything is a limit after all entries.
-var everything = limit{fsm.LSN{Term: math.MaxUint64, Index: math.MaxUint64}, math.MaxInt64}
+var everything = limit{lsn: fsm.LSN{Term: math.MaxUint64, Index: math.MaxUint64}, at: math.MaxInt64}
 
 // limit is where a replay stops: before the first entry that is past it.
 type limit struct {
-	lsn fsm.LSN
-	at  int64 // the machine's clock, ms
+	lsn  fsm.LSN
+	at   int64 // the machine's clock, ms
+	most int64 // bytes of memory that the state may take; 0: no bound
 }
 
 func (l limit) passed(e *Entry) bool { return e.LSN.Compare(l.lsn) > 0 || e.At > l.at }
@@ -31,7 +32,7 @@ func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources 
 		return err
 	}
 	read := func(ctx context.Context, s source) (opened, error) { return readSource(ctx, bucket, s) }
-	var r replayer
+	r := replayer{most: to.most}
 	for o, err := range ahead(ctx, sources, read) {
 		if err != nil {
 			return err
@@ -48,6 +49,7 @@ func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources 
 type replayer struct {
 	runReader
 	sums fsm.SumCheck
+	most int64 // as limit.most
 }
 
 // apply applies the entries of a source after the state of m. done reports whether the limit
@@ -66,7 +68,9 @@ func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err er
 			done = true
 			return errStop
 		}
-		refused = r.entry(m, &e)
+		if refused = r.entry(m, &e); refused == nil {
+			refused = checkState(m, r.most)
+		}
 		return refused
 	})
 	if refused != nil { // the checksum of the object is correct: the object is not damaged

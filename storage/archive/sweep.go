@@ -169,7 +169,7 @@ func (s *sweep) walk(edges []edge) {
 		}
 	}
 	slices.SortFunc(bases, comparePoints)
-	to := limit{s.root.Archive.Base.LSN, s.before}
+	to := limit{lsn: s.root.Archive.Base.LSN, at: s.before}
 	for _, p := range slices.Backward(bases) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
 			s.oldest, s.found = p, true

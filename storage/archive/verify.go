@@ -106,7 +106,7 @@ func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOp
 		}
 	}
 	if !opts.Since.IsZero() {
-		v.line.since(limit{everything.lsn, opts.Since.UnixMilli()})
+		v.line.since(limit{lsn: everything.lsn, at: opts.Since.UnixMilli()})
 	}
 	if err := v.segmentIndexes(ctx); err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 		return nil, nil
 	}
 	path, _ := v.line.cover(m.Meta().LSN, to)
-	err := replay(ctx, v.bucket, m, path, limit{to, everything.at})
+	err := replay(ctx, v.bucket, m, path, limit{lsn: to, at: everything.at})
 	if err == nil {
 		return m, nil
 	}

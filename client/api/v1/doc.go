@@ -41,6 +41,7 @@ const (
 	PathStats     = "/v1/stats"
 	PathHistory   = "/v1/stats/history"  // GET a History
 	PathCount     = "/v1/stats/jobs"     // GET a JobCount
+	PathPast      = "/v1/past"           // GET a Past
 	PathThrottle  = "/v1/throttle-stats" // GET ThrottleStats or NoThrottle
 	PathState     = "/state"
 	PathStatus    = "/status"
@@ -178,6 +179,9 @@ const (
 	ParamLastEventID = "lastEventId"
 	// ParamTypes set to true adds the counts by type to /v1/stats.
 	ParamTypes = "types"
+	// ParamAt selects an earlier state, which the asked node rebuilds from the bucket: the
+	// newest one whose clock is not past that time, in ms, or the one of an LSN.
+	ParamAt = "at"
 	// ParamMinutes is the number of minutes of a History, up to 1440; the default
 	// is 60. ParamType is there the name of a queue in paths.
 	ParamMinutes = "minutes"

@@ -87,6 +87,11 @@ const (
 	TagUnknownMember  = "unknown_member"     // 400: a field or parameter that is not known
 	TagTooLarge       = "too_large"          // 413
 	TagMediaType      = "unsupported_media"  // 415
+	TagNotKept        = "not_kept"           // 404: the bucket does not have that earlier state
+	TagStateTooLarge  = "state_too_large"    // 507: an earlier state needs more memory than the node may use
+	TagRebuilding     = "rebuilding"         // 503: the earlier state is being read from the bucket; ask again
+	TagPastOff        = "past_off"           // 501: the node does not rebuild earlier states
+	TagBucket         = "bucket"             // 502: the bucket did not answer, or its archive is damaged
 	TagNoRoute        = "route_not_found"    // 404
 	TagMethod         = "method_not_allowed" // 405
 	TagUpgrade        = "upgrade_required"   // 426: the route opens a stream

@@ -36,6 +36,7 @@ type serveOptions struct {
 	maxConnections int
 	maxPerAddress  int
 	quotas         quotaOptions
+	pastMemory     autoSize
 	pprofAddr      string
 	dashboard      string
 	logLevel       string
@@ -113,6 +114,8 @@ func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	o.inflightBytes = inflight.DefaultBytes
 	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 256MiB; more is refused with 503")
+	o.pastMemory = auto
+	f.Var(&o.pastMemory, "past-memory", "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none")
 	o.memoryTarget = defaultMemoryTarget
 	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 128MiB; a heap with more in use may double before; 0 collects as often as possible")
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")

@@ -30,6 +30,20 @@ func (o *quotaOptions) bind(f *pflag.FlagSet) {
 	f.Var(&o.bytes, "max-bytes", "how much all payloads, results and logs may take, as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit")
 }
 
+// pastShare is the part of the memory for earlier states (--past-memory=auto).
+const pastShare = 8
+
+// of returns the size, or a part of memory bytes for auto; 0 is unknown memory.
+func (s autoSize) of(memory int64, share int64) int64 {
+	if s != auto {
+		return int64(s)
+	}
+	if memory == 0 {
+		memory = unknownBytes
+	}
+	return max(memory, leastMemory) / share
+}
+
 // of returns the quotas on a machine with memory bytes; 0 is unknown.
 func (o *quotaOptions) of(memory int64) (jobs, bytes int64) {
 	if memory == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/api"
 	"osqueue/cluster"
+	"osqueue/cluster/past"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/oidc"
@@ -23,6 +24,7 @@ type server struct {
 	bucket storage.Bucket
 	prove  func(context.Context) error // nil: the bucket has been probed
 	node   *cluster.Node
+	past   *past.States
 	api    *api.Server
 	listen net.Listener
 	pprof  net.Listener   // nil: no profiles are served

@@ -10,10 +10,12 @@ import (
 
 	"osqueue/api"
 	"osqueue/cluster"
+	"osqueue/cluster/past"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
+	"osqueue/internal/machine"
 )
 
 // Time limits of start and stop.
@@ -76,7 +78,9 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		security.Audit = s.audit.write
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
+	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(machine.Memory(), pastShare)})
 	s.api = api.New(api.Config{
+		Past:            s.past,
 		Security:        security,
 		Backend:         s.node,
 		Metrics:         metrics,
@@ -148,7 +152,9 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	if s.oidc != nil {
 		defer s.oidc.Close()
 	}
-	return errors.Join(failure, s.api.Shutdown(stop), s.node.Close(), s.bucket.Close(), s.audit.close())
+	shutdown := s.api.Shutdown(stop)
+	s.past.Close()
+	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.audit.close())
 }
 
 // stepDown hands leadership over. It returns early, with the error, if a fatal error
