@@ -26,7 +26,7 @@ var (
 var machine = []defect{
 	// 1. Time.
 	{"takeover", mutants.Mutant{
-		Name: "takeover forgets the time of the entry", File: "fsm/machine.go",
+		Name: "takeover forgets the time of the entry", File: "fsm/apply.go",
 		Old: `m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)`,
 		Bug: `m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)`,
 	}, behaviour},
@@ -41,23 +41,23 @@ var machine = []defect{
 		Bug: `return later(max(j.Exec.Heartbeat, m.meta.LeasesFrom), j.Exec.HeldMs)`,
 	}, behaviour},
 	{"time", mutants.Mutant{
-		Name: "next deadline without unique periods", File: "fsm/timer.go",
+		Name: "next deadline without unique periods", File: "fsm/advance.go",
 		Old: `consider(h.Until)`,
 		Bug: `consider(h.Until + 1000)`,
 	}, behaviour},
 	{"time", mutants.Mutant{
-		Name: "nothing settles when time passes", File: "fsm/timer.go",
+		Name: "nothing settles when time passes", File: "fsm/advance.go",
 		Old: "m.endReservations()\n\tm.settle()\n",
 		Bug: "m.endReservations()\n",
 	}, behaviour},
 
 	{"budgets", mutants.Mutant{
-		Name: "permits wait for the budget", File: "fsm/timer.go",
+		Name: "permits wait for the budget", File: "fsm/advance.go",
 		Old: `if m.firings <= 0 && m.Level() >= Level7 {`,
 		Bug: `if m.firings <= 0 && m.Level() < Level7 {`,
 	}, budgets},
 	{"budgets", mutants.Mutant{
-		Name: "a timer that is moved uses the budget", File: "fsm/timer.go",
+		Name: "a timer that is moved uses the budget", File: "fsm/advance.go",
 		Old: "if end := m.leaseEnd(j); end > t.at {\n",
 		Bug: "if end := m.leaseEnd(j); end > t.at {\n\t\tm.firings--\n",
 	}, budgets},
@@ -251,7 +251,7 @@ var machine = []defect{
 	}, behaviour},
 
 	{"log", mutants.Mutant{
-		Name: "logs are not counted", File: "fsm/index.go",
+		Name: "logs are not counted", File: "fsm/job.go",
 		Old: `int64(len(d.Extra)+len(d.Log))`,
 		Bug: `int64(len(d.Extra))`,
 	}, behaviour},
@@ -396,7 +396,7 @@ var machine = []defect{
 		Bug: `if s := q.settings; s != nil && s.RetainCount > 2 {`,
 	}, behaviour},
 	{"retention", mutants.Mutant{
-		Name: "new settings keep old jobs", File: "fsm/machine.go",
+		Name: "new settings keep old jobs", File: "fsm/apply.go",
 		Old: "m.reviewRetention()\n",
 		Bug: "",
 	}, behaviour},
@@ -435,7 +435,7 @@ var machine = []defect{
 
 	// 12. Quotas.
 	{"quota", mutants.Mutant{
-		Name: "results are not counted", File: "fsm/index.go",
+		Name: "results are not counted", File: "fsm/job.go",
 		Old: `return int64(len(j.Payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))`,
 		Bug: `return int64(len(j.Payload)) + int64(len(d.Extra)+len(d.Log))`,
 	}, behaviour},
@@ -500,7 +500,7 @@ var machine = []defect{
 
 	// 14. Announcements.
 	{"announce", mutants.Mutant{
-		Name: "announcements of any length", File: "fsm/announce.go",
+		Name: "announcements of any length", File: "fsm/apply.go",
 		Old: `cut(op.Text, announceMax)`,
 		Bug: `cut(op.Text, 1<<20)`,
 	}, behaviour},
@@ -510,14 +510,14 @@ var machine = []defect{
 		Bug: "AnnounceWritesRefused:  BucketBack,",
 	}, behaviour},
 	{"announce", mutants.Mutant{
-		Name: "an announcement without a node", File: "fsm/announce.go",
+		Name: "an announcement without a node", File: "fsm/apply.go",
 		Old: `Name: m.meta.Broker.Node, Text:`,
 		Bug: `Text:`,
 	}, behaviour},
 
 	// 15. Unknown fields.
 	{"extra", mutants.Mutant{
-		Name: "unknown fields are not counted", File: "fsm/index.go",
+		Name: "unknown fields are not counted", File: "fsm/job.go",
 		Old: `int64(len(d.Extra)+len(d.Log))`,
 		Bug: `int64(len(d.Log))`,
 	}, behaviour},

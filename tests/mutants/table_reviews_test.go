@@ -79,7 +79,7 @@ var reviewed = []defect{
 		Bug: "if latestMs < start/int64(time.Millisecond) && false {",
 	}, check{pkg: "cluster", test: "TestSimTimeWaitsForAMajorityOfTheClocks"}},
 	{"R6 determinism", mutants.Mutant{
-		Name: "a permit waits for the budget of an entry", File: "fsm/timer.go",
+		Name: "a permit waits for the budget of an entry", File: "fsm/advance.go",
 		Old: "if m.firings <= 0 && m.Level() >= Level7 {",
 		Bug: "if m.firings <= 0 && m.Level() >= Level7 && false {",
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},

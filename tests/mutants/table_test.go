@@ -54,7 +54,7 @@ type defect struct {
 var defects = []defect{
 	// The machine.
 	{"determinism", mutants.Mutant{
-		Name: "the machine reads a clock", File: "fsm/machine.go",
+		Name: "the machine reads a clock", File: "fsm/apply.go",
 		Old: "\tm.advance(b.NowMs)\n",
 		Bug: "\tm.advance(max(b.NowMs, time.Now().UnixMilli()))\n", Import: `"time"`,
 	}, replicas},
@@ -74,7 +74,7 @@ var defects = []defect{
 		Bug: "if r.RequestID == requestID && false {",
 	}, model},
 	{"lease", mutants.Mutant{
-		Name: "a takeover does not extend the leases", File: "fsm/machine.go",
+		Name: "a takeover does not extend the leases", File: "fsm/apply.go",
 		Old: "m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now, b.NowMs)",
 		Bug: "m.meta.LeasesFrom += 0 * b.NowMs",
 	}, model},
