@@ -45,6 +45,11 @@ build: bin/osqueue ## Build the static binary bin/osqueue
 bin/osqueue: | bin
 	$(GO_BUILD) -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/osqueue
 
+# For tests: a program whose wall clock they can set.
+.PHONY: bin/osqueue-faultclock
+bin/osqueue-faultclock: | bin
+	$(GO_BUILD) -tags $(TAGS),faultclock -ldflags '-s -w' -o $@ ./cmd/osqueue
+
 # The last release of each earlier feature level, for tests of mixed clusters. Each is built
 # once; level 6 is the release before feature levels.
 RELEASE_6 := d4a3524
@@ -74,8 +79,8 @@ clean: ## Remove what was built, the tools too
 ##@ Test
 
 .PHONY: test
-test: build versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) $(PKGS)
+test: build bin/osqueue-faultclock versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) $(PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector

@@ -10,6 +10,7 @@ import (
 // address (foreign origin) or by a name of its own (DNS rebinding), and whether it needs a
 // preflight or not (S5).
 func TestPagesOfStrangers(t *testing.T) {
+	t.Parallel()
 	g := newTarget(t, 1)
 	n := g.Nodes[0]
 	const job = `{"type":"pwned","payload":{}}`

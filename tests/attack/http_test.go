@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,33 +244,40 @@ var serverFaults = []int{http.StatusInternalServerError, http.StatusBadGateway, 
 // Malformed requests to every route are refused, or mean nothing; none of them ends a node, costs much
 // memory, or keeps others waiting.
 func TestMalformedHTTP(t *testing.T) {
+	t.Parallel()
 	g := newTarget(t, 1)
 	n := g.Nodes[0]
 	routes := routesOf(t, n.HTTP)
-	rows := 0
-	for _, m := range malformations {
-		g.attack(m.name, func(t *testing.T) {
-			for _, r := range routes {
-				text := m.request(r, n.HTTP)
-				if text == "" {
-					continue
+	var rows atomic.Int64
+	g.attack("malformed", func(t *testing.T) {
+		for _, m := range malformations {
+			t.Run(m.name, func(t *testing.T) {
+				t.Parallel() // some routes wait for 5 s
+				for _, r := range routes {
+					text := m.request(r, n.HTTP)
+					if text == "" {
+						continue
+					}
+					rows.Add(1)
+					status, err := probe(n.HTTP, text, answerMax)
+					switch {
+					case err != nil:
+						t.Errorf("%s %s: %v", r.method, r.path, err)
+					case slices.Contains(serverFaults, status):
+						t.Errorf("%s %s is answered %d", r.method, r.path, status)
+					case m.refused != nil && !slices.Contains(m.refused, status):
+						t.Errorf("%s %s is answered %d, want one of %v", r.method, r.path, status, m.refused)
+					}
 				}
-				rows++
-				status, err := probe(n.HTTP, text, answerMax)
-				switch {
-				case err != nil:
-					t.Errorf("%s %s: %v", r.method, r.path, err)
-				case slices.Contains(serverFaults, status):
-					t.Errorf("%s %s is answered %d", r.method, r.path, status)
-				case m.refused != nil && !slices.Contains(m.refused, status):
-					t.Errorf("%s %s is answered %d, want one of %v", r.method, r.path, status, m.refused)
+				if !n.Running() {
+					t.Errorf("the process of %s has ended", n.Name)
 				}
-			}
-		})
-	}
-	t.Logf("%d malformed requests in %d classes over %d routes", rows, len(malformations), len(routes))
-	if rows < 250 {
-		t.Errorf("there are %d malformed requests, fewer than 250", rows)
+			})
+		}
+	})
+	t.Logf("%d malformed requests in %d classes over %d routes", rows.Load(), len(malformations), len(routes))
+	if rows.Load() < 250 {
+		t.Errorf("there are %d malformed requests, fewer than 250", rows.Load())
 	}
 	g.settled()
 }

@@ -72,6 +72,7 @@ func join(t *testing.T, to *cluster.Node, identity map[string]any, head string) 
 // A stranger's request to join removes no running node, makes the stranger no member, and
 // makes the leader send nothing to an address of the request (S1).
 func TestForgedJoins(t *testing.T) {
+	t.Parallel()
 	g := newTarget(t, 3)
 	leader := g.WaitLeader()
 	before := peersOf(g, leader)

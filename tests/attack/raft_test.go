@@ -76,6 +76,7 @@ func (zeros) Read(p []byte) (int, error) {
 // configuration would end the process (S2), the last term would end all elections (S3), and
 // anybody could call an election (S11).
 func TestForgedRaftRequests(t *testing.T) {
+	t.Parallel()
 	g := newTarget(t, 3)
 	leader, follower := g.WaitLeader(), g.Follower()
 	config := raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{{ID: "n1~x", Address: "127.0.0.1:1"}}})
@@ -177,6 +178,7 @@ func TestFloodsOfTheRaftPort(t *testing.T) {
 // A snapshot that does not come to its end leaves no file behind, and does not stop the node
 // (S11): neither while its sender is silent, nor after a crash.
 func TestSnapshotsThatBreakOff(t *testing.T) {
+	t.Parallel()
 	g := newTarget(t, 1)
 	n := g.Nodes[0]
 	s := newStranger(t, g, n)

@@ -89,6 +89,7 @@ const mailJob = `{"type":"mail"}`
 
 // Credentials that are none are answered 401, whatever they look like.
 func TestForgedTokens(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, 1)
 	good := s.give(`{"role":"admin"}`)
 	parts := strings.Split(good.Token, "_")
@@ -168,6 +169,7 @@ func TestForgedTokens(t *testing.T) {
 
 // Tokens do only what their role and their scope allow: nothing is done, and 403 says why.
 func TestTokensBeyondTheirScope(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, 1)
 	admin := bearer(s.token)
 	give := func(body string) string { return bearer(s.give(body).Token) }
@@ -250,6 +252,7 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 
 // A claim belongs to its token: another worker with the right claim number cannot report on it.
 func TestStolenClaims(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, 1)
 	admin := bearer(s.token)
 	owner, thief := bearer(s.give(`{"role":"worker"}`).Token), bearer(s.give(`{"role":"worker"}`).Token)
@@ -291,6 +294,7 @@ func TestStolenClaims(t *testing.T) {
 
 // A revoked token ends what is open with it, on every node, within a second.
 func TestTokensThatAreRevokedMidStream(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, 3)
 	const waits = `{"workerId":"w","types":["none"],"waitMs":60000}`
 	kinds := map[string]func(n *cluster.Node, head string) string{

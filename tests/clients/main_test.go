@@ -4,6 +4,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"osqueue/internal/storagetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	storagetest.AtOnce(4) // the tests wait for leases and elections
+	goleak.VerifyTestMain(m)
+}

@@ -12,21 +12,28 @@ import (
 // Binary returns the program under test: the one that OSQUEUE_BIN names, relative to the root
 // of the tree, or else one built from this tree, once per test process. The flags are those of
 // `make build`, so that both use the same build cache.
-var Binary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("OSQUEUE_BIN"); filepath.IsAbs(path) {
-		return path, nil
-	} else if path != "" {
-		return filepath.Join(Root(), path), nil
-	}
-	return buildProgram("osqueue", buildTag)
-})
+var Binary = sync.OnceValues(func() (string, error) { return program("OSQUEUE_BIN", "osqueue", buildTag) })
 
 // buildTag is the tag that the Makefile builds with: it leaves out the packages for gRPC of the
 // client of GCS.
 const buildTag = "disable_grpc_modules"
 
-// FaultBinary returns the program with a wall clock that tests can set, built from this tree.
-var FaultBinary = sync.OnceValues(func() (string, error) { return buildProgram("osqueue-faultclock", buildTag+",faultclock") })
+// FaultBinary returns the program with a wall clock that tests can set: the one that
+// OSQUEUE_FAULT_BIN names, or else one built from this tree.
+var FaultBinary = sync.OnceValues(func() (string, error) {
+	return program("OSQUEUE_FAULT_BIN", "osqueue-faultclock", buildTag+",faultclock")
+})
+
+// program returns the program that an environment variable names, relative to the root of the
+// tree, or builds it.
+func program(env, name, tags string) (string, error) {
+	if path := os.Getenv(env); filepath.IsAbs(path) {
+		return path, nil
+	} else if path != "" {
+		return filepath.Join(Root(), path), nil
+	}
+	return buildProgram(name, tags)
+}
 
 // buildProgram builds the program with the tags under that name.
 func buildProgram(name, tags string) (string, error) {

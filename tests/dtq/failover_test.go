@@ -106,6 +106,7 @@ func (w *worker) step(done <-chan struct{}) {
 // acknowledged task is lost, and all are completed in the end although workers do not
 // repeat a report: no task stays leased by a worker that does not run it.
 func TestFailoverUnderWork(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	c.WaitLeader()
 	done := make(chan struct{})
@@ -182,6 +183,7 @@ func submitSomewhere(t testing.TB, c *cluster.Cluster, payload int) (id string, 
 // The leader is killed between a worker's claim and its report. The worker finds the new
 // leader, which knows the claim.
 func TestLeaderIsKilledBetweenGetAndComplete(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader := c.WaitLeader()
 	name := object{"worker_id": "w"}
@@ -219,6 +221,7 @@ func TestLeaderIsKilledBetweenGetAndComplete(t *testing.T) {
 // The leader dies before a worker reads the answer to its claim. The worker sends
 // heartbeats to the new leader all the time, and gets the task again.
 func TestAnswerIsLostWithTheLeader(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader := c.WaitLeader()
 	name := object{"worker_id": "w"}

@@ -128,6 +128,7 @@ const patience = 20 * time.Second
 // A task goes to one of several workers that claim at the same moment. Every node shows
 // it, and only the leader assigns it.
 func TestOneTaskForOneWorker(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader, follower := c.WaitLeader(), c.Follower()
 	id := submit(t, leader, 1)
@@ -162,6 +163,7 @@ func TestOneTaskForOneWorker(t *testing.T) {
 
 // A silent worker loses its task to another one; its late result is accepted.
 func TestSilentWorker(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader := c.WaitLeader()
 	id := submit(t, leader, 1)
@@ -185,6 +187,7 @@ func TestSilentWorker(t *testing.T) {
 // Heartbeats through any node keep the tasks that a worker runs, until it registers
 // again.
 func TestHeartbeats(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader, follower := c.WaitLeader(), c.Follower()
 	name := object{"worker_id": "w"}
@@ -222,6 +225,7 @@ func TestHeartbeats(t *testing.T) {
 // Without a majority no write is acknowledged, a task can still be read, and heartbeats
 // are accepted.
 func TestNoMajority(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	leader := c.WaitLeader()
 	id := submit(t, leader, 1)

@@ -22,7 +22,7 @@ import (
 // had committed. OSQUEUE_SEED repeats the random moments.
 func TestLossOfEverything(t *testing.T) { //nolint:tparallel // rounds follow each other
 	t.Parallel()
-	rounds := 10
+	rounds := 6 // each trouble with an inline and with a large document
 	if testing.Short() {
 		rounds = 1
 	}

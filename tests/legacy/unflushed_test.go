@@ -11,6 +11,7 @@ import (
 // were not flushed. A legacy broker serves in between. The jobs are there after the nodes
 // restart on their disks.
 func TestUnflushedJobsOutliveAnLegacy(t *testing.T) {
+	t.Parallel()
 	b := begin(t)
 	c := b.ours(1)
 	start(c)

@@ -13,6 +13,7 @@ import (
 // start with that state again. The other nodes accept jobs all the time, and with an empty data
 // directory the node joins them again.
 func TestANodeWithAnotherStateEnds(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Flags: []string{"--state-check-interval", "0"}})
 	c.WaitLeader()
 	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: "job", Type: "t", Payload: []byte(`"right"`)}); err != nil {

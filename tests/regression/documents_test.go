@@ -78,6 +78,7 @@ func mustHave(t *testing.T, c *cluster.Cluster, ids []string) {
 // X1: a repair of the damaged document of a small queue does not leave an empty one, and nodes
 // with intact disks keep their jobs; the steps that the command prints restore them.
 func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1})
 	ids := fill(t, c, 20, 10)
 	c.StopAll()
@@ -109,6 +110,7 @@ func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 // B11: a missing document is rebuilt from the archive of a large queue, and an empty cluster
 // does not begin another queue there before.
 func TestAMissingDocumentIsRepaired(t *testing.T) {
+	t.Parallel()
 	flags := []string{"--inline-max", "4096", "--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms"}
 	first := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})
 	fill(t, first, 20, 20_000)

@@ -17,6 +17,7 @@ import (
 // A leader that is frozen in the middle of a write to a directory does not keep the next leader
 // from becoming active, and overwrites nothing when it continues.
 func TestFrozenLeaderOnAFileBucket(t *testing.T) {
+	t.Parallel()
 	const rounds = 4
 	c := cluster.Start(t, cluster.Options{Flags: []string{"--flush-interval", "20ms"}})
 	ctx, stop := context.WithCancel(t.Context())

@@ -17,6 +17,7 @@ import (
 // On three real nodes, a job and the claim that waited for it are one log entry, and each
 // of many waiting claims gets one job.
 func TestWaitingClaimsShareAnEntryWithTheirJobs(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 3})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -98,6 +99,7 @@ func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
 // A worker of one slot needs about one entry for each job of a queue: the report carries the
 // next claim.
 func TestReportsCarryClaimsOnRealNodes(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 // One of two disks that have the acknowledged jobs loses its raft log, and nothing
 // else. It must not vote for the node that lacks the jobs.
 func TestADiskThatLostItsLogHasNoVote(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{})
 	leader := c.WaitLeader()
 	var others []*cluster.Node

@@ -10,7 +10,7 @@ import (
 
 // TestMain ignores a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(3) // the parallel tests wait for minutes and compute for seconds
+	storagetest.AtOnce(4) // the parallel tests wait for minutes and compute for seconds
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

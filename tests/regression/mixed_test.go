@@ -34,6 +34,7 @@ func sharedBucket(t *testing.T) string { return store.StartKind(t, store.GoFakeS
 // continue to run. The level is raised when the last node is upgraded. From then on a node of
 // the release before ends and says why.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	for _, from := range []uint32{fsm.BaseLevel, fsm.MaxLevel - 1} {
 		t.Run(fmt.Sprintf("level %d", from), func(t *testing.T) { rollingUpgrade(t, from) })
 	}
@@ -113,6 +114,7 @@ func refusesSegments(t *testing.T, c *cluster.Cluster, n *cluster.Node, old stri
 // While --feature-level holds the level, the release before can take over the bucket, and the
 // data directory after a start with --raft-log bolt. Without the flag the level is raised.
 func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
+	t.Parallel()
 	for to := uint32(fsm.BaseLevel); to < fsm.MaxLevel; to++ {
 		t.Run(fmt.Sprintf("level %d", to), func(t *testing.T) { downgrade(t, to) })
 	}

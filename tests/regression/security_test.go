@@ -22,6 +22,7 @@ import (
 // No request fails: those of a client without TLS while off and log, and those of a client with
 // TLS and a token while log and on.
 func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := cluster.New(t, cluster.Options{TLS: true})
 	mode := func(n *cluster.Node, to string) {
 		n.Flags = []string{"--security=" + to}
@@ -212,6 +213,7 @@ func nodeConn(t *testing.T, c *cluster.Cluster, name string, to *cluster.Node) n
 // The node port answers only nodes of its CA: no plain connection, no other CA, no client
 // certificate, no expired certificate.
 func TestTheNodePortIsForNodes(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
 	n := c.Nodes[0]
 	a, err := certs.LoadAuthority(c.CertDir())

@@ -47,6 +47,7 @@ func fenceOf(c *cluster.Cluster, want string) func() error {
 // B2: a cluster is cut off from the bucket, continues to answer, and loses the document to
 // another one. When it adopts the document, it still has all writes that it has answered.
 func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, cut, heal := pathTo(t, dir)
 	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: standbyTimes})
@@ -83,6 +84,7 @@ func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 // B4: a leader that is cut off from the bucket, and knows of a standby, has stopped answering
 // when the standby takes over: no client gets an answer from both.
 func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, cut, _ := pathTo(t, dir)
 	flags := append([]string{"--standby-interval", "500ms"}, standbyTimes...)

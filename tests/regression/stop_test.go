@@ -24,6 +24,7 @@ func ended(n *cluster.Node) func() error {
 // A leader whose disk hangs, without an error, loses its leadership to another node, and its
 // process ends while the write still hangs.
 func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{FaultClock: true, Flags: []string{"--disk-stall-limit", "1s"}})
 	old := c.WaitLeader()
 	if err := old.HangDisk(); err != nil {
@@ -56,6 +57,7 @@ func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 
 // SIGTERM ends a node whose disk hangs, too.
 func TestANodeWhoseDiskHangsObeysSIGTERM(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{Nodes: 1, FaultClock: true, Flags: []string{"--disk-stall-limit", "2s"}})
 	n := c.WaitLeader()
 	if err := n.HangDisk(); err != nil {

@@ -19,6 +19,7 @@ import (
 // The CA of a cluster is replaced while clients submit jobs: no request fails, and a node
 // that starts afterwards is admitted.
 func TestTheCAIsReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{TLS: true})
 	ctx, end := context.WithCancel(c.Context(patience))
 	defer end()
@@ -83,6 +84,7 @@ func TestTheCAIsReplacedUnderLoad(t *testing.T) {
 
 // A cluster with certificates refuses plain HTTP, and the calls of nodes from others.
 func TestStrangersAreRefusedByTLS(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1})
 	n := c.Nodes[0]
 	plain, err := http.Get("http://" + n.HTTP + "/status")

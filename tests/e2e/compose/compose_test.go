@@ -214,6 +214,7 @@ func (b *boxed) survive() {
 }
 
 func TestSharedVolume(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, "docker-compose.yml")
 	b := start(e, "file:///bucket")
 	b.separated()
@@ -249,6 +250,7 @@ func (b *boxed) separated() {
 }
 
 func TestS3Endpoint(t *testing.T) {
+	t.Parallel()
 	e := newEngine(t, "docker-compose.yml", filepath.Join("tests", "e2e", "compose", "s3.yml"))
 	server := filepath.Join(t.TempDir(), "s3")
 	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", server, "./tests/e2e/compose/s3")
