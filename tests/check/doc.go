@@ -1,8 +1,8 @@
 // Program check (osqueue-check) checks histories in files against all guarantees of the queue,
-// and draws them.
+// and draws the calls on a job.
 //
 //	go run ./tests/check FILE…
-//	go run ./tests/check FILE --timeline out.html [--around OP] [--window 5s]
+//	go run ./tests/check FILE --timeline out.html [--job ID]
 //
 // It prints a table of the checkers for each file, and describes each violation. The exit
 // status is 1 if a guarantee is violated, and 2 if a file cannot be read. It is 3 if no

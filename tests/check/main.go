@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"osqueue/tests/check/timeline"
 	"osqueue/tests/history"
 	"osqueue/tests/model"
 )
@@ -32,8 +32,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 type options struct {
 	files    []string
 	timeline string
-	around   int
-	window   time.Duration
+	job      string
 	patience time.Duration
 	most     int
 }
@@ -42,9 +41,8 @@ func parse(args []string, errs io.Writer) (options, error) {
 	var o options
 	flags := pflag.NewFlagSet("osqueue-check", pflag.ContinueOnError)
 	flags.SetOutput(errs)
-	flags.StringVar(&o.timeline, "timeline", "", "draw the history into this HTML file")
-	flags.IntVar(&o.around, "around", 0, "draw the time around this operation only")
-	flags.DurationVar(&o.window, "window", 5*time.Second, "how much to draw before and after --around")
+	flags.StringVar(&o.timeline, "timeline", "", "draw the calls on a job into this HTML file")
+	flags.StringVar(&o.job, "job", "", "the job that --timeline draws (default: the one of the first violation)")
 	flags.DurationVar(&o.patience, "patience", time.Minute, "how long the search for a linear order may take, for each file")
 	flags.IntVar(&o.most, "most", 10, "how many violations of a checker to print")
 	if err := flags.Parse(args); err != nil {
@@ -56,8 +54,8 @@ func parse(args []string, errs io.Writer) (options, error) {
 		return o, errors.New("name the history files to check")
 	case o.timeline != "" && len(o.files) != 1:
 		return o, errors.New("--timeline takes one file")
-	case o.around != 0 && o.timeline == "":
-		return o, errors.New("--around is for --timeline")
+	case o.job != "" && o.timeline == "":
+		return o, errors.New("--job is for --timeline")
 	}
 	return o, nil
 }
@@ -130,12 +128,37 @@ func exitOf(h *history.History, verdicts []model.Verdict) int {
 }
 
 func draw(o options, h *history.History, verdicts []model.Verdict) (err error) {
+	job := cmp.Or(o.job, jobOfViolation(h, verdicts))
+	if job == "" {
+		return errors.New("no violation names a job to draw: name one with --job")
+	}
 	file, err := os.Create(o.timeline)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return timeline.Write(file, h, timeline.Options{Around: o.around, Window: o.window, Verdicts: verdicts})
+	return model.Draw(file, h, job, model.Options{Patience: o.patience})
+}
+
+// jobOfViolation returns the job of the first operation that a violation names, or "".
+func jobOfViolation(h *history.History, verdicts []model.Verdict) string {
+	for _, v := range verdicts {
+		for _, x := range v.Violations {
+			for i := range h.Ops {
+				op := &h.Ops[i]
+				if !slices.Contains(x.Ops, op.ID) {
+					continue
+				}
+				if op.Job != "" {
+					return op.Job
+				}
+				if len(op.Jobs) > 0 {
+					return op.Jobs[0].Job
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // report prints one file's table.

@@ -67,8 +67,9 @@ func TestExitsAndTables(t *testing.T) {
 		"no file":     {nil, 2, nil, "name the history files"},
 		"bad flag":    {[]string{fine, "--nothing"}, 2, nil, "unknown flag"},
 		"two to draw": {[]string{fine, broken, "--timeline", "x"}, 2, nil, "takes one file"},
-		"around":      {[]string{fine, "--around", "1"}, 2, nil, "is for --timeline"},
-		"no such op":  {[]string{fine, "--timeline", filepath.Join(t.TempDir(), "x"), "--around", "9"}, 2, nil, "no operation 9"},
+		"job":         {[]string{fine, "--job", "a"}, 2, nil, "is for --timeline"},
+		"no job":      {[]string{fine, "--timeline", filepath.Join(t.TempDir(), "x")}, 2, nil, "name one with --job"},
+		"no such job": {[]string{fine, "--timeline", filepath.Join(t.TempDir(), "x"), "--job", "z"}, 2, nil, "no calls on job \"z\""},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(c.args, &out, &errs); code != c.code {
@@ -88,13 +89,14 @@ func TestExitsAndTables(t *testing.T) {
 func TestTimelineIsDrawn(t *testing.T) {
 	bad := good()
 	bad.Ops[2].Token = 4 // no client has this token
+	bad.Faults = []history.Fault{{Name: "partition", Target: "n1", Begin: ms, End: 2 * ms, Hit: true}}
 	name := filepath.Join(t.TempDir(), "out.html")
 	var out, errs bytes.Buffer
-	if code := run([]string{save(t, bad), "--timeline", name, "--around", "2"}, &out, &errs); code != 1 {
+	if code := run([]string{save(t, bad), "--timeline", name}, &out, &errs); code != 1 {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	page, err := os.ReadFile(name)
-	if err != nil || !strings.Contains(string(page), `id="op3" class="ok marked same"`) {
+	if err != nil || !strings.Contains(string(page), "3 w1: complete (ok)") || !strings.Contains(string(page), "partition n1") {
 		t.Errorf("%v\n%s", err, page)
 	}
 }
