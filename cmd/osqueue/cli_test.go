@@ -14,6 +14,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/storagetest"
 )
 
 // runMain is the environment variable that makes the test binary the program
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
 		main()
 	}
+	storagetest.AtOnce(4) // the tests of processes wait for elections
 	goleak.VerifyTestMain(m)
 }
 

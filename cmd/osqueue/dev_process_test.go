@@ -206,6 +206,7 @@ func (d *devProcess) socketExists() bool {
 // A leader is killed and comes back, no job is lost, and Ctrl-C leaves nothing
 // behind.
 func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
+	t.Parallel()
 	d := newDevProcess(t)
 	d.start()
 	id := d.run("submit", "hello", `{"name":"you"}`)
@@ -257,6 +258,7 @@ func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
 // The commands that dev prints work with security on, without a token they do not, and the
 // context ends with the cluster.
 func TestDevIsSecure(t *testing.T) {
+	t.Parallel()
 	d := newDevProcess(t)
 	d.secure = true
 	d.start()
@@ -297,6 +299,7 @@ func TestDevIsSecure(t *testing.T) {
 // When dev itself is killed its nodes stop, and what it leaves does not keep
 // the next one from starting, with the same jobs.
 func TestDevAfterItsOwnKill(t *testing.T) {
+	t.Parallel()
 	d := newDevProcess(t)
 	d.start()
 	id := d.run("submit", "hello", "1")

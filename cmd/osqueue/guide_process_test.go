@@ -33,6 +33,7 @@ func guideScript(t *testing.T, port int) string {
 
 // Every command of docs/guide.md works, in their order.
 func TestGuide(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("the guide needs %s: %v", tool, err)

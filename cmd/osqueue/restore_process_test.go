@@ -32,6 +32,7 @@ func (d *devProcess) stop() {
 // nothing before it is resumed. Then the old queue is rewound in place: the nodes
 // of the old cluster refuse it, and say why and what to do.
 func TestRestoreIsAdoptedAndRefused(t *testing.T) {
+	t.Parallel()
 	old := newDevProcess(t)
 	old.start()
 	letter := old.run("submit", "mail", `"first"`, "--id", "letter")

@@ -42,6 +42,7 @@ func (d *devProcess) result(stdin string, args ...string) clitest.Result {
 // Commands on three nodes: their output and exit status, Ctrl-C, many of them
 // with the leader killed meanwhile, and a bar on a terminal.
 func TestCommandsOnACluster(t *testing.T) {
+	t.Parallel()
 	d := newDevProcess(t)
 	d.start()
 	d.worker("--commands", "command", "--sandbox", "none")

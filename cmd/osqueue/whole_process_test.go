@@ -99,6 +99,7 @@ func (l *eventLog) has(kind, about string) bool {
 // A walk through the whole queue by its command line, on three nodes and with a
 // worker that runs commands.
 func TestWholeQueue(t *testing.T) {
+	t.Parallel()
 	d := newDevProcess(t)
 	d.start()
 	file := func(name string) string { return filepath.Join(d.dir, name) }

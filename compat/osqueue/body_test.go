@@ -184,6 +184,7 @@ var namesOnce = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.
 
 // Names that nothing can have are no error and match nothing, on each transport.
 func TestNamesThatNothingHas(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	long := strings.Repeat("x", longName)
 	far := strings.Repeat("j", idMax+1)
@@ -234,6 +235,7 @@ func TestNamesThatNothingHas(t *testing.T) {
 
 // A claim may name as many types as fit into a body.
 func TestClaimOfManyTypes(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	var names []string
 	for i := range 100_000 {
@@ -289,6 +291,7 @@ func TestClaimOfManyTypes(t *testing.T) {
 
 // A client that uses the API's features gets its errors.
 func TestMistakesAreReported(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	var many []string
 	for i := range claimTypes + 1 {
@@ -359,6 +362,7 @@ func TestNarrow(t *testing.T) {
 
 // A body of Connect may begin with a byte order mark, which TextDecoder skips.
 func TestMarkBeforeConnect(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{})
 	at := c.leader().address
 	payload := base64.StdEncoding.EncodeToString([]byte(`{"a":1}`))

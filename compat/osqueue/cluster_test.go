@@ -19,10 +19,14 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/plane"
+	"osqueue/internal/storagetest"
 	"osqueue/storage/mem"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	storagetest.AtOnce(4) // the tests wait for elections
+	goleak.VerifyTestMain(m)
+}
 
 // nodes is a cluster in this process: real nodes with raft, each with a handler around
 // its HTTP API.

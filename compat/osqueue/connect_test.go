@@ -41,6 +41,7 @@ var protocols = map[string]struct {
 }
 
 func TestFlowOfRealClients(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, Limits{})
 	for who, n := range c.asked() {
 		for name, p := range protocols {
@@ -172,6 +173,7 @@ func (f *flow) errors() {
 
 // A message may be larger than a body of REST, up to its own limit.
 func TestLargeMessages(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{MessageBytes: 3 << 20, LargeMessages: 1})
 	for who, n := range c.asked() {
 		for name, p := range protocols {
@@ -200,6 +202,7 @@ const rpc = rpcPrefix
 
 // Requests that a client without a library may send, and their answers.
 func TestConnectOverHTTP(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{})
 	at := c.leader().address
 	if got := request(t, "POST", at, rpc+"GetStats", `{}`); !regexp.MustCompile(`^{"brokerAddress":\s?"[^"]*"}$`).MatchString(got.body) {

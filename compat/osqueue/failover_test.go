@@ -211,6 +211,7 @@ func (u *user) run() (submitted, completed string) {
 // node: no acknowledged job is lost, and no job is completed without an answer to a
 // client.
 func TestFailoverInTheMiddle(t *testing.T) {
+	t.Parallel()
 	const runs = 40
 	c := start(t, 3, Limits{})
 	var addresses []string

@@ -96,6 +96,7 @@ func TestPackedMessagesTakeSlots(t *testing.T) {
 
 // Decompression stops at the limit of a message and releases its slots.
 func TestBombs(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{MessageBytes: 1 << 20, LargeMessages: 1})
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
@@ -115,6 +116,7 @@ func TestBombs(t *testing.T) {
 
 // Only submissions may be large.
 func TestMessagesWithoutPayloadAreShort(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{})
 	list := `{"types":["` + strings.Repeat(`t","`, shortBytes/4) + `"]}`
 	for _, coding := range []string{"", "gzip"} {

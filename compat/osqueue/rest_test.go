@@ -108,6 +108,7 @@ var errorCases = map[string]struct {
 }
 
 func TestErrorsOfREST(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
 		for name, test := range errorCases {
@@ -131,6 +132,7 @@ func TestErrorsOfREST(t *testing.T) {
 
 // A client that accepts the API's problems, or uses its features, gets its answers.
 func TestNativeAnswersStay(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
 		for name, test := range map[string]struct {
@@ -158,6 +160,7 @@ func TestNativeAnswersStay(t *testing.T) {
 }
 
 func TestIDsOfSubmissions(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
 		var out v1.Enqueued
@@ -190,6 +193,7 @@ func TestIDsOfSubmissions(t *testing.T) {
 
 // Legacy clients get a list in one answer.
 func TestListIsWhole(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	const jobs = 2*pageJobs + 7
 	var batch v1.Batch
@@ -239,6 +243,7 @@ func TestListIsWhole(t *testing.T) {
 
 // A list that exceeds the limit ends and is marked as incomplete.
 func TestListIsBounded(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{ListBytes: 1})
 	at := c.leader().address
 	for range pageJobs + 1 {

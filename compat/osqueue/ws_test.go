@@ -103,6 +103,7 @@ func (p *peer) call(method, params string, out any) {
 }
 
 func TestFlowOfWebSocket(t *testing.T) {
+	t.Parallel()
 	c := start(t, 3, Limits{})
 	for who, n := range c.asked() {
 		t.Run(who, func(t *testing.T) {
@@ -160,6 +161,7 @@ func (p *peer) play() {
 }
 
 func TestErrorsOfWebSocket(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
 		p := dial(t, n.address)
@@ -195,6 +197,7 @@ func TestErrorsOfWebSocket(t *testing.T) {
 
 // Handshakes that fail, and requests that are none.
 func TestHandshake(t *testing.T) {
+	t.Parallel()
 	c := start(t, 1, Limits{})
 	at := c.leader().address
 	upgrade := []string{"Connection", "keep-alive, Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13"}
@@ -589,6 +592,7 @@ func TestMessageThatStops(t *testing.T) {
 }
 
 func TestLargeWebSocketMessages(t *testing.T) {
+	t.Parallel()
 	c := start(t, 2, Limits{MessageBytes: 3 << 20, LargeMessages: 1})
 	for who, n := range c.asked() {
 		p := dial(t, n.address)
