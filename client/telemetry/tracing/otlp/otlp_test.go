@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -34,7 +33,7 @@ type receiver struct {
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
-	var in collector.ExportTraceServiceRequest
+	var in tracepb.TracesData
 	if err = errors.Join(err, proto.Unmarshal(body, &in)); err != nil || req.URL.Path != "/v1/traces" {
 		http.Error(w, "no traces", http.StatusBadRequest)
 		return
