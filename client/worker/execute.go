@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // Limits of the texts in reports, in bytes.
@@ -107,8 +109,17 @@ func (s *shift) tellLost(h *hold, took time.Duration) {
 	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: took}
 	f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
-	s.log.Warn("a job was lost", "job", h.job.ID, "type", h.job.Type, "why", f.Err)
+	s.about(h.job).Warn("a job was lost", "type", h.job.Type, "why", f.Err)
 	s.finished(f)
+}
+
+// about returns the log for lines about a job.
+func (s *shift) about(job Job) *slog.Logger {
+	log := s.log.With("job", job.ID)
+	if id := v1.TraceID(job.Headers[v1.HeaderTraceparent]); id != "" {
+		log = log.With("trace_id", id)
+	}
+	return log
 }
 
 // lostAs returns the outcome of a job that was lost while its handler ran.

@@ -64,7 +64,7 @@ func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, p
 		first := s.renewAll(ctx, list[:half], patience)
 		return s.renewAll(ctx, list[half:], patience) && first
 	case refused(err):
-		s.log.Warn("a lease cannot be renewed", "job", list[0].job.ID, "error", err)
+		s.about(list[0].job).Warn("a lease cannot be renewed", "error", err)
 		list[0].answered(sent, false) // the next heartbeat goes without the progress, which may be at fault
 		return true
 	case err != nil:
@@ -91,12 +91,12 @@ func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
 	case b.Tag == "":
 	case b.Tag == v1.TagTimedOut:
 		h.lose(ErrTimeout)
-		s.log.Debug("the attempt has run for too long", "job", h.job.ID)
+		s.about(h.job).Debug("the attempt has run for too long")
 	case client.LostLease(b.Tag):
 		h.lose(ErrLeaseLost)
-		s.log.Debug("the lease is over", "job", h.job.ID, "why", b.Tag)
+		s.about(h.job).Debug("the lease is over", "why", b.Tag)
 	default:
-		s.log.Warn("a lease was not renewed", "job", h.job.ID, "why", b.Tag)
+		s.about(h.job).Warn("a lease was not renewed", "why", b.Tag)
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *shift) report(rep report, f *Finished) {
 			f.Outcome, f.Result, f.Err = Unreported, nil, err
 			return
 		case refused(err) && rep.log != "":
-			s.log.Warn("a completion is refused; it is sent without its log", "job", f.Job.ID, "error", err)
+			s.about(f.Job).Warn("a completion is refused; it is sent without its log", "error", err)
 			rep.log = "" // which must not cost the job its result
 			continue
 		case refused(err) && rep.outcome == Completed:

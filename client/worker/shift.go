@@ -136,7 +136,7 @@ func (s *shift) abandon() {
 			s.running.Go(func() { s.tellLost(h, time.Since(h.began)) })
 			continue
 		}
-		s.log.Warn("a handler goes on although its context has ended", "job", h.job.ID, "type", h.job.Type)
+		s.about(h.job).Warn("a handler goes on although its context has ended", "type", h.job.Type)
 		s.running.Go(func() { s.seize(h) })
 	}
 	if !s.drained(reportGrace) {

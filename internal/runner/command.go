@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
 )
@@ -63,8 +64,8 @@ func Command(line string) (worker.HandlerFunc, error) { return CommandWith(Comma
 // before an argument that must not become an option.
 //
 // The environment consists of the box's variables (in the level None: the worker's) and
-// of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN (the fencing
-// token of the claim). Variables in the line expand to the worker's values.
+// of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT, OSQUEUE_TOKEN (the fencing
+// token of the claim) and, if the job has a valid header traceparent, TRACEPARENT. Variables in the line expand to the worker's values.
 func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -89,12 +90,16 @@ func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 }
 
 func jobEnv(job worker.Job) []string {
-	return []string{
+	env := []string{
 		"OSQUEUE_JOB_ID=" + job.ID,
 		"OSQUEUE_JOB_TYPE=" + job.Type,
 		"OSQUEUE_ATTEMPT=" + strconv.Itoa(job.Attempt),
 		"OSQUEUE_TOKEN=" + strconv.FormatUint(job.Token, 10),
 	}
+	if parent := job.Headers[v1.HeaderTraceparent]; v1.TraceID(parent) != "" {
+		env = append(env, "TRACEPARENT="+parent)
+	}
+	return env
 }
 
 // commandResult converts the stdout of a program to JSON.

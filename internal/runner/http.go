@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 )
 
@@ -189,6 +190,9 @@ func (s *service) request(ctx context.Context, job worker.Job) (*http.Request, e
 	req.Header.Set(HeaderJobType, url.PathEscape(job.Type))
 	req.Header.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
 	req.Header.Set(HeaderFence, strconv.FormatUint(job.Token, 10))
+	if parent := job.Headers[v1.HeaderTraceparent]; v1.TraceID(parent) != "" {
+		req.Header.Set(v1.HeaderTraceparent, parent)
+	}
 	return req, nil
 }
 

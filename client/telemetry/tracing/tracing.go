@@ -80,7 +80,8 @@ func (t *Tracer) inject(ctx context.Context, headers map[string]string) map[stri
 	return out
 }
 
-// Middleware runs each handler in a span, which is in the context of the handler.
+// Middleware runs each handler in a span, which is in the context of the handler and in the
+// headers of its job.
 func (t *Tracer) Middleware(next worker.HandlerFunc) worker.HandlerFunc {
 	if t == nil {
 		return next
@@ -101,6 +102,7 @@ func (t *Tracer) Middleware(next worker.HandlerFunc) worker.HandlerFunc {
 		ctx, span := t.tracer.Start(ctx, "run "+job.Type, opts...)
 		t.runs.put(job.Lease(), span.SpanContext())
 		t.before.put(job.ID, span.SpanContext())
+		job.Headers = t.inject(ctx, job.Headers)
 		var err error
 		defer func() { end(span, err) }() // also if the handler panics
 		result, err := next(ctx, job)

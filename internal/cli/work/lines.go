@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
@@ -39,6 +40,7 @@ type jobLine struct {
 	EndedAt   int64           `json:"endedAt"`            // when the cluster had answered the report
 	Result    json.RawMessage `json:"result,omitzero"`
 	Error     string          `json:"error,omitzero"`
+	TraceID   string          `json:"traceId,omitzero"` // of the job's traceparent
 }
 
 // fault returns the write error because of which lines are missing.
@@ -77,10 +79,11 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 	if f.Err != nil {
 		reason = f.Err.Error()
 	}
+	trace := v1.TraceID(f.Job.Headers[v1.HeaderTraceparent])
 	if l.g.JSON {
 		line := jobLine{
 			JobID: f.Job.ID, Type: f.Job.Type, Attempt: f.Job.Attempt, Outcome: f.Outcome, TookMs: f.Took.Milliseconds(),
-			Worker: f.Job.Worker, Token: f.Job.Token, EndedAt: ended.UnixMilli(), Result: f.Result, Error: reason,
+			Worker: f.Job.Worker, Token: f.Job.Token, EndedAt: ended.UnixMilli(), Result: f.Result, Error: reason, TraceID: trace,
 		}
 		if !started.IsZero() {
 			line.StartedAt = started.UnixMilli()
@@ -88,6 +91,9 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 		return l.g.WriteJSON(line)
 	}
 	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, view.OrDash(f.Job.Type), f.Job.Attempt, units.Short(f.Took))
+	if trace != "" {
+		line += "  trace_id=" + trace
+	}
 	if reason != "" {
 		line += "  " + view.FirstLine(reason)
 	}

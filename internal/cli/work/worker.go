@@ -91,11 +91,17 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	lines := newJobLines(g, f.quiet)
-	w, err := newJobWorker(ctx, c, f, boxes, log, lines, m)
+	traces, err := openTraces(ctx, g.Version, log)
 	if err != nil {
 		return err
 	}
+	defer traces.close()
+	lines := newJobLines(g, f.quiet)
+	w, err := newJobWorker(ctx, traces.Queue(c), f, boxes, log, lines, m)
+	if err != nil {
+		return err
+	}
+	w.Use(traces.Middleware)
 	m.start(log)
 	awaitSignal := context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
