@@ -24,7 +24,9 @@ type call struct {
 	s      *Server
 	r      *http.Request
 	route  *route
-	status int // 0 until the head of the answer is written
+	began  time.Time
+	trace  string // id of the trace of the job that the call is about, for the debug log; "": none
+	status int    // 0 until the head of the answer is written
 	strict bool
 	params url.Values // of the query, once parsed
 	past   state      // that the call reads; nil: what the node has applied

@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/inflight"
 )
 
@@ -39,6 +41,8 @@ type Config struct {
 	Past Past
 	// Logger receives panics and internal errors, and each request at level debug.
 	Logger hclog.Logger
+	// Tracer gets every write that was committed; nil means none.
+	Tracer Tracer
 	// Internal has handlers of other packages, by the prefix of their paths; a prefix ends with
 	// a slash. Their requests are passed on unchanged.
 	Internal map[string]http.Handler
@@ -62,6 +66,13 @@ type Config struct {
 	Security SecurityConfig
 	Limits   Limits
 	Timeouts Timeouts
+}
+
+// Tracer makes spans of writes. It must be safe for concurrent use.
+type Tracer interface {
+	// Committed is called before the answer to a write that was committed at lsn. The request
+	// began at began. The mutation and the result must not be changed.
+	Committed(began time.Time, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN)
 }
 
 // DefaultBodyBytes and MaxBodyBytes are the default and the maximum of Config.MaxBody: a body

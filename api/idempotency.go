@@ -75,6 +75,7 @@ func (s *Server) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error
 // committed prepares the answer to a mutation that was committed.
 func (s *Server) committed(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) (fsm.Result, error) {
 	c.lsn = lsn
+	s.trace(c, m, res, lsn)
 	switch {
 	case res.Code == fsm.RequestConflict:
 		return fsm.Result{}, res.Code.Err()

@@ -60,6 +60,7 @@ func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Re
 	if err != nil {
 		return fsm.Result{}, err
 	}
+	s.trace(c, claim, res[1], lsn)
 	n.jobs, n.again = res[1].Jobs, res[1].Code == fsm.Duplicate
 	return s.committed(c, m, res[0], lsn)
 }

@@ -146,12 +146,13 @@ func (s *Server) handler(rt *route) http.Handler {
 	seen := s.metrics.route(rt)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := newCall(s, rt, w, r)
-		start, sound := time.Now(), false
+		sound := false
+		c.began = time.Now()
 		s.metrics.inFlight.Inc()
 		defer func() {
 			c.held.Release()
 			s.metrics.inFlight.Dec()
-			seen(r.Method, c.status, time.Since(start))
+			seen(r.Method, c.status, time.Since(c.began))
 			if sound { // a handler that panicked may have left c anywhere
 				c.recycle()
 			}
@@ -162,7 +163,7 @@ func (s *Server) handler(rt *route) http.Handler {
 		}
 		s.audit(c, err)
 		if s.log.IsDebug() {
-			s.logCall(c, start, err)
+			s.logCall(c, err)
 		}
 		sound = !errors.Is(err, errPanic)
 	})
@@ -180,7 +181,7 @@ func (s *Server) guarded(c *call) (err error) {
 		if p == http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
 			panic(p)
 		}
-		s.log.Error("a handler panicked", "route", c.route.path, "method", c.r.Method, "panic", p, "stack", string(debug.Stack()))
+		c.logger().Error("a handler panicked", "route", c.route.path, "method", c.r.Method, "panic", p, "stack", string(debug.Stack()))
 		err = errPanic
 	}()
 	return s.answer(c)
@@ -236,7 +237,7 @@ func (s *Server) refuse(c *call, err error) {
 		f = &failure{kind: clientGone, detail: "the client has gone", cause: err}
 	}
 	if f.status == http.StatusInternalServerError {
-		s.log.Error("a request failed", "route", c.route.path, "method", c.r.Method, "error", err)
+		c.logger().Error("a request failed", "route", c.route.path, "method", c.r.Method, "error", err)
 	}
 	if c.status != 0 {
 		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
@@ -247,11 +248,11 @@ func (s *Server) refuse(c *call, err error) {
 }
 
 // logCall logs a request at level debug only, because it costs more than some requests.
-func (s *Server) logCall(c *call, start time.Time, err error) {
+func (s *Server) logCall(c *call, err error) {
 	id := c.r.Header.Get("X-Request-Id")
 	if id == "" {
 		id = fmt.Sprintf("%s-%d", s.node, s.served.Add(1))
 	}
-	s.log.Debug("answered", "request", shown(id), "method", c.r.Method, "path", shown(c.r.URL.Path), "status", c.status,
-		"lsn", c.Header().Get(headerLSN), "took", time.Since(start), "client", c.r.RemoteAddr, "error", err)
+	c.logger().Debug("answered", "request", shown(id), "method", c.r.Method, "path", shown(c.r.URL.Path), "status", c.status,
+		"lsn", c.Header().Get(headerLSN), "took", time.Since(c.began), "client", c.r.RemoteAddr, "error", err)
 }

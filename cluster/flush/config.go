@@ -16,6 +16,9 @@ type Config struct {
 	Bandwidth       int           // average bytes per second of writes; 0: no limit
 	CountObjects    bool          // each object counts as a write and delays the next one by an interval
 
+	// Flushed, if given, is called after each write of the document, with its start.
+	Flushed func(began time.Time, w Written)
+
 	InlineMax   int   // bytes of a document with the state inline
 	TailMax     int   // bytes of a tail, compressed
 	TailRaw     int   // bytes of entries that the tail accepts at once; more become segments

@@ -375,7 +375,11 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 			f.renewed.Store(&heartbeat{began: began, next: next})
 			f.wroteAt = time.Now()
 			kept := f.draft.Wrote(c)
-			f.fx.Wrote(Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept})
+			w := Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept}
+			f.fx.Wrote(w)
+			if f.cfg.Flushed != nil {
+				f.cfg.Flushed(began, w)
+			}
 			return nil
 		}
 		var edit *election.ExternalEditError

@@ -14,6 +14,7 @@ import (
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/inflight"
+	"osqueue/internal/telemetry"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
 )
@@ -27,10 +28,11 @@ type server struct {
 	past   *past.States
 	api    *api.Server
 	listen net.Listener
-	pprof  net.Listener   // nil: no profiles are served
-	scheme string         // of the URLs of the nodes
-	audit  *auditLog      // nil: none
-	oidc   *oidc.Verifier // nil: JWTs do not count
+	pprof  net.Listener      // nil: no profiles are served
+	scheme string            // of the URLs of the nodes
+	audit  *auditLog         // nil: none
+	oidc   *oidc.Verifier    // nil: JWTs do not count
+	tracer *telemetry.Tracer // nil: none
 
 	dataDir string
 	first   *auth.Bootstrap // token for a cluster that has none; nil: none
@@ -49,5 +51,8 @@ func (s *server) close() error {
 	if s.bucket != nil {
 		errs = append(errs, s.bucket.Close())
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), fatalLimit/2)
+	defer cancel()
+	errs = append(errs, s.tracer.Close(ctx))
 	return errors.Join(errs...)
 }

@@ -51,6 +51,9 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	o.node.Bucket = s.bucket
+	if err := s.openTracer(ctx, o); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	o.node.ReadJob = func(nowMs func() int64) func(string, []byte) (*fsmpb.Mutation, error) {
 		return api.JobReader(api.Limits{}, o.bodyLimit, nowMs)
 	}
@@ -96,6 +99,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		NodesTrusted:    o.tls.identity != nil && !o.tls.plain,
 		DialNode:        o.tls.dialer.DialContext,
 		Throttle:        s.throttleStats(o),
+		Tracer:          s.apiTracer(),
 		Wrap:            s.wrap(o, metrics),
 	})
 	return s, nil
@@ -154,7 +158,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	}
 	shutdown := s.api.Shutdown(stop)
 	s.past.Close()
-	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.audit.close())
+	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.audit.close(), s.tracer.Close(stop))
 }
 
 // stepDown hands leadership over. It returns early, with the error, if a fatal error

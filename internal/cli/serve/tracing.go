@@ -1,0 +1,30 @@
+package serve
+
+import (
+	"context"
+	"time"
+
+	"osqueue/api"
+	"osqueue/cluster/flush"
+	"osqueue/internal/telemetry"
+)
+
+// openTracer makes the tracer of the node, if the environment asks for one. The flusher of the
+// node uses it.
+func (s *server) openTracer(ctx context.Context, o *serveOptions) (err error) {
+	node := telemetry.Node{Name: o.node.Name, Version: o.node.Version}
+	if s.tracer, err = telemetry.FromEnv(ctx, node, s.log.Named("traces")); s.tracer == nil || err != nil {
+		return err
+	}
+	s.log.Info("traces are exported")
+	o.node.Flush.Flushed = func(began time.Time, w flush.Written) { s.tracer.Flushed(began, w.Content.LSN(), w.Bytes) }
+	return nil
+}
+
+// apiTracer returns the tracer for the API, or nil.
+func (s *server) apiTracer() api.Tracer {
+	if s.tracer == nil {
+		return nil
+	}
+	return s.tracer
+}
