@@ -78,9 +78,10 @@ clean: ## Remove what was built, the tools too
 
 ##@ Test
 
+# Without symbols, the linker needs half of the time for each of 80 test programs.
 .PHONY: test
 test: build bin/osqueue-faultclock versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) $(PKGS)
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) '-ldflags=-s -w' $(PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
