@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 )
 
@@ -144,17 +145,17 @@ func (h *httpTest) holds(t *testing.T, key, want string) {
 }
 
 func (d HTTPDriver) writes(t *testing.T) {
-	for _, mode := range []Mode{ApplyThenDrop, ApplyThenAnswer, DropUnapplied, TruncateAnswer} {
+	for _, kind := range []fault.Kind{fault.LoseAnswer, AnswerApplied, fault.LoseRequest, fault.Truncate} {
 		for _, c := range puts {
-			t.Run(string(mode)+"/"+c.name, func(t *testing.T) {
+			t.Run(string(kind)+"/"+c.name, func(t *testing.T) {
 				h := d.start(t)
-				h.proxy.Inject(Fault{Mode: mode, Method: d.WriteMethod, Status: 500})
+				h.proxy.Inject(Fault{Kind: kind, Method: d.WriteMethod, Status: 500})
 				w := c.put(bounded(t), h)
-				if mode == TruncateAnswer && w.Outcome == storage.Committed {
+				if kind == fault.Truncate && w.Outcome == storage.Committed {
 					return // the answer's header alone was enough
 				}
 				h.check(t, w, Answer{Outcome: storage.Unknown})
-				if mode == DropUnapplied {
+				if kind == fault.LoseRequest {
 					h.holds(t, c.key, c.before)
 				} else {
 					h.holds(t, c.key, "new")
@@ -170,7 +171,7 @@ func (d HTTPDriver) answers(t *testing.T) {
 			t.Run(a.Name+"/"+c.name, func(t *testing.T) {
 				h := d.start(t)
 				h.proxy.Inject(Fault{
-					Mode: AnswerUnapplied, Method: d.WriteMethod, Status: a.Status, Header: a.Header, Body: a.Body,
+					Kind: AnswerInstead, Method: d.WriteMethod, Status: a.Status, Header: a.Header, Body: a.Body,
 				})
 				h.check(t, c.put(bounded(t), h), a)
 				h.holds(t, c.key, c.before)
@@ -185,7 +186,7 @@ func (d HTTPDriver) lateDelivery(t *testing.T) {
 	for _, c := range puts {
 		t.Run(c.name, func(t *testing.T) {
 			h := d.start(t)
-			h.proxy.Inject(Fault{Mode: HoldThenDeliver, Method: d.WriteMethod})
+			h.proxy.Inject(Fault{Kind: fault.DeliverLate, Method: d.WriteMethod})
 			h.check(t, c.put(bounded(t), h), Answer{Outcome: storage.Unknown})
 			h.holds(t, c.key, c.before)
 			v := mustCommit(t, c.put(bounded(t), h))
@@ -197,7 +198,7 @@ func (d HTTPDriver) lateDelivery(t *testing.T) {
 		})
 		t.Run(c.name+"Lands", func(t *testing.T) {
 			h := d.start(t)
-			h.proxy.Inject(Fault{Mode: HoldThenDeliver, Method: d.WriteMethod})
+			h.proxy.Inject(Fault{Kind: fault.DeliverLate, Method: d.WriteMethod})
 			h.check(t, c.put(bounded(t), h), Answer{Outcome: storage.Unknown})
 			if got := h.proxy.Deliver(); len(got) != 1 || got[0] != http.StatusOK {
 				t.Errorf("the late write was answered %v, want 200", got)
@@ -212,7 +213,7 @@ func (d HTTPDriver) stall(t *testing.T) {
 	for _, c := range puts {
 		t.Run(c.name, func(t *testing.T) {
 			h := d.start(t)
-			h.proxy.Inject(Fault{Mode: StallRequest, Method: d.WriteMethod})
+			h.proxy.Inject(Fault{Kind: fault.Stall, Method: d.WriteMethod})
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			start := time.Now()
@@ -226,7 +227,7 @@ func (d HTTPDriver) stall(t *testing.T) {
 	}
 	t.Run("Get", func(t *testing.T) {
 		h := d.start(t)
-		h.proxy.Inject(Fault{Mode: StallRequest})
+		h.proxy.Inject(Fault{Kind: fault.Stall})
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := h.bucket.Get(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
@@ -257,15 +258,15 @@ func (d HTTPDriver) reads(t *testing.T) {
 		fault Fault
 		works bool
 	}{
-		{"one 503", Fault{Mode: AnswerUnapplied, Status: 503, Times: 1}, true},
-		{"one lost answer", Fault{Mode: DropUnapplied, Times: 1}, true},
-		{"one truncated body", Fault{Mode: TruncateAnswer, Times: 1}, true},
-		{"always truncated", Fault{Mode: TruncateAnswer}, false},
-		{"a page", Fault{Mode: AnswerUnapplied, Status: 200, Body: html}, false},
-		{"a 404 page", Fault{Mode: AnswerUnapplied, Status: 404, Body: html}, false},
-		{"nothing", Fault{Mode: AnswerUnapplied, Status: 200}, false},
-		{"a redirect", Fault{Mode: AnswerUnapplied, Status: 301, Header: map[string]string{"Location": "/login"}, Body: html}, false},
-		{"always 429", Fault{Mode: AnswerUnapplied, Status: 429}, false},
+		{"one 503", Fault{Kind: AnswerInstead, Status: 503, Times: 1}, true},
+		{"one lost answer", Fault{Kind: fault.LoseRequest, Times: 1}, true},
+		{"one truncated body", Fault{Kind: fault.Truncate, Times: 1}, true},
+		{"always truncated", Fault{Kind: fault.Truncate}, false},
+		{"a page", Fault{Kind: AnswerInstead, Status: 200, Body: html}, false},
+		{"a 404 page", Fault{Kind: AnswerInstead, Status: 404, Body: html}, false},
+		{"nothing", Fault{Kind: AnswerInstead, Status: 200}, false},
+		{"a redirect", Fault{Kind: AnswerInstead, Status: 301, Header: map[string]string{"Location": "/login"}, Body: html}, false},
+		{"always 429", Fault{Kind: AnswerInstead, Status: 429}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -290,19 +291,19 @@ func (d HTTPDriver) reads(t *testing.T) {
 func (d HTTPDriver) listing(t *testing.T) {
 	h := d.start(t)
 	for _, f := range []Fault{
-		{Mode: AnswerUnapplied, Status: 200, Header: map[string]string{"Content-Type": "text/html"}, Body: html},
-		{Mode: AnswerUnapplied, Status: 403, Body: html},
-		{Mode: TruncateAnswer},
+		{Kind: AnswerInstead, Status: 200, Header: map[string]string{"Content-Type": "text/html"}, Body: html},
+		{Kind: AnswerInstead, Status: 403, Body: html},
+		{Kind: fault.Truncate},
 	} {
 		h.proxy.Inject(f)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		err := h.bucket.List(ctx, "", func(storage.Info) bool { return true })
 		cancel()
 		if err == nil || h.proxy.Hits() == 0 {
-			t.Errorf("%s %d: list = %v after %d hits, want an error", f.Mode, f.Status, err, h.proxy.Hits())
+			t.Errorf("%s %d: list = %v after %d hits, want an error", f.Kind, f.Status, err, h.proxy.Hits())
 		}
 	}
-	h.proxy.Inject(Fault{Mode: AnswerUnapplied, Status: 503, Times: 1})
+	h.proxy.Inject(Fault{Kind: AnswerInstead, Status: 503, Times: 1})
 	if keys := mustKeys(bounded(t), t, h.bucket, ""); len(keys) != 1 || h.proxy.Hits() != 1 {
 		t.Errorf("list after one 503 = %q", keys)
 	}

@@ -12,25 +12,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"osqueue/internal/storagetest/fault"
 )
 
-// Mode selects the proxy's treatment of a request.
-type Mode string
-
-// The faults of a request on its way to the store and back.
+// The proxy knows these kinds of package fault: LoseRequest, LoseAnswer, DeliverLate (by
+// Deliver), Stall (until the client gives up) and Truncate (half of the answer's body arrives),
+// and the kinds below.
 const (
-	ApplyThenDrop   Mode = "apply-then-drop"   // forwarded; the connection breaks instead of an answer
-	ApplyThenAnswer Mode = "apply-then-answer" // forwarded; answered with Status and Body
-	DropUnapplied   Mode = "drop-unapplied"    // the connection breaks, nothing is forwarded
-	AnswerUnapplied Mode = "answer-unapplied"  // answered with Status and Body, nothing is forwarded
-	HoldThenDeliver Mode = "hold-then-deliver" // the connection breaks; forwarded by Deliver
-	StallRequest    Mode = "stall"             // no answer for as long as the client waits
-	TruncateAnswer  Mode = "truncate-answer"   // forwarded; half of the answer's body arrives
+	AnswerApplied fault.Kind = "answer-applied" // forwarded; answered with Status and Body
+	AnswerInstead fault.Kind = "answer-instead" // answered with Status and Body, nothing is forwarded
 )
 
 // Fault is a rule of the proxy.
 type Fault struct {
-	Mode Mode
+	Kind fault.Kind
 	// Method limits the fault to requests with this method, and Path to those
 	// whose path contains it. Empty means any.
 	Method, Path string
@@ -157,27 +153,27 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	switch f.Mode {
-	case ApplyThenDrop:
+	switch f.Kind {
+	case fault.LoseAnswer:
 		p.reverse.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler)
-	case ApplyThenAnswer:
+	case AnswerApplied:
 		p.reverse.ServeHTTP(httptest.NewRecorder(), r)
 		f.answer(w)
-	case DropUnapplied:
+	case fault.LoseRequest:
 		panic(http.ErrAbortHandler)
-	case AnswerUnapplied:
+	case AnswerInstead:
 		f.answer(w)
-	case HoldThenDeliver:
+	case fault.DeliverLate:
 		p.hold(r, body)
 		panic(http.ErrAbortHandler)
-	case StallRequest:
+	case fault.Stall:
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
-	case TruncateAnswer:
+	case fault.Truncate:
 		p.truncate(w, r)
 	default:
-		panic(fmt.Sprintf("storagetest: unknown proxy mode %q", f.Mode))
+		panic(fmt.Sprintf("storagetest: unknown fault %q", f.Kind))
 	}
 }
 

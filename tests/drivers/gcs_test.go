@@ -111,12 +111,12 @@ func TestWordsOfGCS(t *testing.T) {
 		"The specified bucket does not exist.": false,
 		`{"error":{"code":404,"message":"The specified bucket does not exist.","errors":[]}}`: false,
 	} {
-		p.Inject(storagetest.Fault{Mode: storagetest.AnswerUnapplied, Status: 404, Body: body})
+		p.Inject(storagetest.Fault{Kind: storagetest.AnswerInstead, Status: 404, Body: body})
 		if _, err := b.Get(t.Context(), "k"); err == nil || errors.Is(err, storage.ErrNotFound) != absent {
 			t.Errorf("404 with %q: %v; absent object: %v", body, err, absent)
 		}
 	}
-	p.Inject(storagetest.Fault{Mode: storagetest.AnswerUnapplied, Status: 403, Body: jsonError(403, "forbidden")})
+	p.Inject(storagetest.Fault{Kind: storagetest.AnswerInstead, Status: 403, Body: jsonError(403, "forbidden")})
 	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Err == nil || !strings.Contains(w.Err.Error(), "credentials were refused") {
 		t.Errorf("403: %+v", w)
 	}

@@ -267,7 +267,7 @@ func TestFlushAnswersLost(t *testing.T) {
 	ids := submit(t, c, 20)
 	c.Eventually(20*time.Second, "the answers to be lost", func() error {
 		ids = append(ids, submit(t, c, 1)...)
-		if n := p.Hits()[store.LostAnswer]; n < 5 {
+		if n := p.Hits()[store.LoseAnswer]; n < 5 {
 			return fmt.Errorf("%d of 5", n)
 		}
 		return nil

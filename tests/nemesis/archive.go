@@ -18,7 +18,7 @@ var archiveFaults = []Fault{
 	{Name: "object-removed", Begin: removeObject, Alone: true},
 	{Name: "object-damaged", Begin: damageObject, Alone: true},
 	{Name: "lists-failing", Needs: NeedProxy, Hold: 4 * time.Second, Begin: failLists(store.Error)},
-	{Name: "lists-hung", Needs: NeedProxy, Hold: 4 * time.Second, Begin: failLists(store.Hung)},
+	{Name: "lists-hung", Needs: NeedProxy, Hold: 4 * time.Second, Begin: failLists(store.Stall)},
 	{Name: "edited-between-leaders", Begin: editBetween, Alone: true},
 }
 

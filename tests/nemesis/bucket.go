@@ -19,7 +19,7 @@ var bucketFaults = []Fault{
 		w.Proxy.SetSlow(time.Duration(100+w.Rand.IntN(900)) * time.Millisecond)
 	})},
 	{Name: "bucket-misbehaving", Needs: NeedProxy, Hold: 4 * time.Second, Begin: misbehave},
-	{Name: "bucket-losing-answers", Needs: NeedProxy, Hold: 2 * time.Second, Begin: struck(store.LostAnswer, func(w *World) {
+	{Name: "bucket-losing-answers", Needs: NeedProxy, Hold: 2 * time.Second, Begin: struck(store.LoseAnswer, func(w *World) {
 		w.Proxy.LoseAnswers(1 + w.Rand.IntN(5))
 	})},
 	{Name: "late-put", Needs: NeedProxy, Begin: latePut, Alone: true},

@@ -23,7 +23,7 @@ func (d *chance) draw(q request) (blow, bool) {
 	faults := possible(q)
 	b := blow{fault: faults[d.rand.IntN(len(faults))], turn: d.rand.IntN(2)}
 	switch b.fault {
-	case LateWrite:
+	case DeliverLate:
 		b.wait = time.Duration(d.rand.Int64N(int64(longestLate)))
 	case Slow:
 		b.wait = time.Duration(d.rand.Int64N(int64(longestSlow)))

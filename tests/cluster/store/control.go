@@ -91,7 +91,7 @@ func (c *control) Inject(f Fault, target Target, n int) {
 
 // LoseAnswers applies the next n writes of the document and breaks their
 // connections instead of answering.
-func (c *control) LoseAnswers(n int) { c.Inject(LostAnswer, Document, n) }
+func (c *control) LoseAnswers(n int) { c.Inject(LoseAnswer, Document, n) }
 
 // HoldNext makes the next write of the document a late one.
 func (c *control) HoldNext() *Held {

@@ -3,26 +3,29 @@ package store
 import (
 	"slices"
 	"time"
+
+	"osqueue/internal/storagetest/fault"
 )
 
 // Fault is a fault of a request on its way to the store and back.
 type Fault string
 
-// The faults. Only LostAnswer, LateWrite, GarbageApplied and ErrorApplied leave
-// something in the store.
+// The faults. Those of package fault have its names. Only LoseAnswer, DeliverLate,
+// GarbleApplied and ErrorApplied leave something in the store.
 const (
-	LostAnswer     Fault = "lost answer"     // applied; the connection breaks
-	GarbageApplied Fault = "garbage applied" // applied; 200 with rubbish
-	ErrorApplied   Fault = "error applied"   // applied; 500 with a page of HTML
-	LateWrite      Fault = "late write"      // the connection breaks; applied some time later
-	Cut            Fault = "cut"             // the connection breaks; nothing is applied
-	Throttled      Fault = "throttled"       // 429 or 503 SlowDown
-	Conflicted     Fault = "conflicted"      // 409 to a conditional write
-	Garbage        Fault = "garbage"         // 200 with rubbish
-	Error          Fault = "error"           // 500 with a page of HTML
-	Truncated      Fault = "truncated"       // the answer breaks off in the middle
-	Slow           Fault = "slow"            // a while passes first
-	Hung           Fault = "hung"            // no answer until the client gives up
+	LoseRequest = Fault(fault.LoseRequest) // the connection breaks; nothing is applied
+	LoseAnswer  = Fault(fault.LoseAnswer)  // applied; the connection breaks
+	DeliverLate = Fault(fault.DeliverLate) // the connection breaks; applied some time later
+	Reject      = Fault(fault.Reject)      // 409 to a conditional write
+	Throttle    = Fault(fault.Throttle)    // 429 or 503 SlowDown
+	Stall       = Fault(fault.Stall)       // no answer until the client gives up
+	Slow        = Fault(fault.Slow)        // a while passes first
+	Garble      = Fault(fault.Garble)      // 200 with rubbish
+	Truncate    = Fault(fault.Truncate)    // the answer breaks off in the middle
+
+	GarbleApplied Fault = "garble-applied" // applied; 200 with rubbish
+	Error         Fault = "error"          // 500 with a page of HTML
+	ErrorApplied  Fault = "error-applied"  // applied; 500 with a page of HTML
 )
 
 // The faults of a store that is away as a whole, for Hits.
@@ -46,11 +49,11 @@ var (
 // hits says whether the fault can happen to such a request.
 func (f Fault) hits(q request) bool {
 	switch f {
-	case LateWrite, LostAnswer, GarbageApplied, ErrorApplied:
+	case DeliverLate, LoseAnswer, GarbleApplied, ErrorApplied:
 		return q.write
-	case Conflicted:
+	case Reject:
 		return q.write && q.conditional
-	case Truncated:
+	case Truncate:
 		return !q.write
 	default:
 		return true
@@ -59,7 +62,7 @@ func (f Fault) hits(q request) bool {
 
 // random are the faults that chance draws from.
 var random = []Fault{
-	LostAnswer, GarbageApplied, ErrorApplied, LateWrite, Cut, Throttled, Conflicted, Garbage, Error, Truncated, Slow,
+	LoseAnswer, GarbleApplied, ErrorApplied, DeliverLate, LoseRequest, Throttle, Reject, Garble, Error, Truncate, Slow,
 }
 
 // possible returns the faults of random that apply to such a request.
@@ -76,7 +79,7 @@ const (
 // blow is a fault that befalls one request.
 type blow struct {
 	fault Fault
-	wait  time.Duration // of Slow and LateWrite
+	wait  time.Duration // of Slow and DeliverLate
 	turn  int           // which of several refusals
 }
 

@@ -127,31 +127,31 @@ func (p *Proxy) mishap(w http.ResponseWriter, l letter, d decision) {
 // strike makes a request meet a fault.
 func (p *Proxy) strike(w http.ResponseWriter, l letter, b blow) {
 	switch b.fault {
-	case LostAnswer:
+	case LoseAnswer:
 		p.apply(l)
 		cut()
-	case GarbageApplied:
+	case GarbleApplied:
 		p.apply(l)
 		rubbish(w)
 	case ErrorApplied:
 		p.apply(l)
 		errorPage(w)
-	case LateWrite:
+	case DeliverLate:
 		p.later(l, b.wait)
 		cut()
-	case Cut:
+	case LoseRequest:
 		cut()
-	case Throttled:
+	case Throttle:
 		p.refuse(w, p.words.throttle[b.turn%len(p.words.throttle)])
-	case Conflicted:
+	case Reject:
 		p.refuse(w, p.words.conflict)
-	case Garbage:
+	case Garble:
 		rubbish(w)
 	case Error:
 		errorPage(w)
-	case Truncated:
+	case Truncate:
 		truncate(w, p.apply(l))
-	case Hung:
+	case Stall:
 		p.until(l, nil)
 		cut()
 	case Slow:

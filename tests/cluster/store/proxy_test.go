@@ -70,16 +70,16 @@ func TestWriteFaults(t *testing.T) {
 		outcome storage.Outcome
 		applied bool
 	}{
-		LostAnswer:     {storage.Unknown, true},
-		GarbageApplied: {storage.Unknown, true},
-		ErrorApplied:   {storage.Unknown, true},
-		LateWrite:      {storage.Unknown, true},
-		Cut:            {storage.Unknown, false},
-		Throttled:      {storage.Unknown, false},
-		Conflicted:     {storage.Conflict, false},
-		Garbage:        {storage.Unknown, false},
-		Error:          {storage.Unknown, false},
-		Slow:           {storage.Committed, true},
+		LoseAnswer:    {storage.Unknown, true},
+		GarbleApplied: {storage.Unknown, true},
+		ErrorApplied:  {storage.Unknown, true},
+		DeliverLate:   {storage.Unknown, true},
+		LoseRequest:   {storage.Unknown, false},
+		Throttle:      {storage.Unknown, false},
+		Reject:        {storage.Conflict, false},
+		Garble:        {storage.Unknown, false},
+		Error:         {storage.Unknown, false},
+		Slow:          {storage.Committed, true},
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func TestWriteFaults(t *testing.T) {
 				if n := r.p.Hits()[fault]; n != 1 {
 					t.Errorf("%d hits", n)
 				}
-				if fault == Throttled && !errors.Is(w.Err, storage.ErrThrottled) {
+				if fault == Throttle && !errors.Is(w.Err, storage.ErrThrottled) {
 					t.Errorf("the driver does not take it for a limit: %v", w.Err)
 				}
 			})
@@ -113,7 +113,7 @@ func TestWriteFaults(t *testing.T) {
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, r *rig) {
-		r.p.Inject(Cut, Writes, 1)
+		r.p.Inject(LoseRequest, Writes, 1)
 		r.p.LoseAnswers(1)
 		if w := r.node.PutIfAbsent(r.context(), "log/a", []byte("x")); w.Outcome != storage.Unknown {
 			t.Errorf("the first write of anything: %v", w.Outcome)
@@ -138,7 +138,7 @@ func TestTargets(t *testing.T) {
 // A read is answered right in the end, or not at all: the drivers try again.
 func TestReadFaults(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []Fault{Cut, Throttled, Garbage, Error, Truncated, Slow} {
+	for _, fault := range []Fault{LoseRequest, Throttle, Garble, Error, Truncate, Slow} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, r *rig) {
@@ -165,7 +165,7 @@ func TestReadFaults(t *testing.T) {
 
 func TestListingFaults(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []Fault{Cut, Throttled, Garbage, Error, Truncated} {
+	for _, fault := range []Fault{LoseRequest, Throttle, Garble, Error, Truncate} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
 			onEach(t, func(t *testing.T, r *rig) {
@@ -274,7 +274,7 @@ func TestMisbehave(t *testing.T) {
 		v := r.create(docKey, "0")
 		r.p.Misbehave(1, 0.5)
 		certain := map[string]bool{"0": true}
-		for i := 1; len(r.p.Hits()) < len(random)-1; i++ { // Truncated is for reads
+		for i := 1; len(r.p.Hits()) < len(random)-1; i++ { // Truncate is for reads
 			if i > 500 {
 				t.Fatalf("hits after %d writes: %v", i, r.p.Hits())
 			}
