@@ -80,6 +80,7 @@ func TestOneLineWasNotEnqueued(t *testing.T) {
 
 // A web server that is no node.
 func TestAnotherServerAnswers(t *testing.T) {
+	t.Parallel()
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	for _, args := range [][]string{{"stats"}, {"job", "ls"}, {"submit", "a", "1"}} {

@@ -126,6 +126,7 @@ func TestRunInterrupted(t *testing.T) {
 }
 
 func TestRunSaysThatThereIsNoWorker(t *testing.T) {
+	t.Parallel()
 	q := clitest.NewFake(t)
 	got := osqTest(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
 	if !strings.Contains(got.Err, "no worker takes jobs of type command yet; start one with: osqueue worker --commands command\n") {
@@ -138,6 +139,7 @@ func TestRunSaysThatThereIsNoWorker(t *testing.T) {
 
 // A failover at the time when it is to be said that there is no worker.
 func TestRunWithoutLeader(t *testing.T) {
+	t.Parallel()
 	q := clitest.NewFake(t)
 	back := time.Now().Add(idleNotice + time.Second)
 	q.Refuse = func(r *http.Request) *v1.Problem {
@@ -273,6 +275,7 @@ func unended(q *clitest.Fake) (n int) {
 
 // Thousands of lines go in a few requests.
 func TestMapManyLines(t *testing.T) {
+	t.Parallel()
 	q := clitest.NewFake(t)
 	const n = 3000
 	got := osqTest(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")

@@ -225,6 +225,7 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 }
 
 func TestSubmitFileWait(t *testing.T) {
+	t.Parallel()
 	q := clitest.NewFake(t)
 	got := osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
@@ -272,6 +273,7 @@ func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 
 // If one batch is refused, the error is printed, and the batches before it are awaited.
 func TestSubmitFileWaitWithAFault(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{"--keep-order", "--keep-order=false"} {
 		q := clitest.NewFake(t)
 		n := 0
