@@ -42,7 +42,8 @@ func ParseRole(name string) (r Role, ok bool) {
 //
 // A record of RoleMark is no token and has no rights. It records that something has happened
 // that must happen once on all nodes together, at CreatedAt: the first admin token was added
-// (BootstrapMark), or the certificates of a node were revoked (RevokedMark). Marks exist since
+// (BootstrapMark), the certificates of a node were revoked (RevokedMark), or a node may join
+// (package internal/auth/enroll, which also uses Name and Types of its marks). Marks exist since
 // Level11, and share the bound and the expiry of tokens.
 type Token struct {
 	ID         string
@@ -66,6 +67,7 @@ type Token struct {
 const (
 	TokensMax    = 10_000
 	tokenIDMax   = 64
+	markIDMax    = 80 // a mark has the name of a node of up to 63 bytes in its id
 	tokenTextMax = 256
 	tokenListMax = 64
 )
@@ -82,11 +84,18 @@ const touchMs = 3_600_000
 
 var errTokenValue = errors.New("a token has an invalid id, hash, role or scope, or a negative limit")
 
+func idMax(r Role) int {
+	if r == RoleMark {
+		return markIDMax
+	}
+	return tokenIDMax
+}
+
 // checkToken refuses tokens that are not valid in any state.
 func checkToken(t *fsmpb.Token) error {
 	texts := append([]string{t.GetName(), t.GetMadeBy()}, append(slices.Clone(t.GetTypes()), t.GetGroups()...)...)
 	switch {
-	case t == nil, t.Id == "", len(t.Id) > tokenIDMax, len(t.Family) > tokenIDMax, !utf8.ValidString(t.Id), !utf8.ValidString(t.Family):
+	case t == nil, t.Id == "", len(t.Id) > idMax(Role(min(t.Role, numRoles))), len(t.Family) > tokenIDMax, !utf8.ValidString(t.Id), !utf8.ValidString(t.Family):
 		return errTokenValue
 	case len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
 		return errTokenValue

@@ -69,25 +69,38 @@ func CreateAuthority(dir string, lifetime time.Duration, now time.Time) (*Author
 
 // LoadAuthority reads the CA in dir.
 func LoadAuthority(dir string) (*Authority, error) {
-	bundle, err := ReadList(filepath.Join(dir, CAFile))
+	a, err := LoadSigner(filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no CA in %s: make one with: osqueue cert ca --dir %s", dir, dir)
+		if _, missing := os.Stat(filepath.Join(dir, CAFile)); missing != nil {
+			return nil, fmt.Errorf("no CA in %s: make one with: osqueue cert ca --dir %s", dir, dir)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	key, err := readKey(filepath.Join(dir, caKeyFile))
+	a.dir = dir
+	return a, nil
+}
+
+// LoadSigner reads a CA from the files of its certificates and of its key. Only SignNode and
+// the methods without an effect may be called.
+func LoadSigner(certFile, keyFile string) (*Authority, error) {
+	bundle, err := ReadList(certFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readKey(keyFile)
 	if err != nil {
 		return nil, err
 	}
 	first := bundle[0]
 	if !key.PublicKey.Equal(first.PublicKey) {
-		return nil, fmt.Errorf("%s is not the key of the first certificate in %s", filepath.Join(dir, caKeyFile), CAFile)
+		return nil, fmt.Errorf("%s is not the key of the first certificate in %s", keyFile, certFile)
 	}
 	if !first.IsCA || len(first.URIs) != 1 || first.URIs[0].Host == "" {
-		return nil, fmt.Errorf("%s was not made by osqueue cert ca", filepath.Join(dir, CAFile))
+		return nil, fmt.Errorf("%s was not made by osqueue cert ca", certFile)
 	}
-	return &Authority{dir: dir, bundle: bundle, key: key, cluster: first.URIs[0].Host}, nil
+	return &Authority{bundle: bundle, key: key, cluster: first.URIs[0].Host}, nil
 }
 
 // Certificates returns the CA's certificates, the newest first.
@@ -169,6 +182,15 @@ func (a *Authority) Issue(r Request, now time.Time) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+	c, err := a.certify(r, &key.PublicKey, now)
+	if err != nil {
+		return nil, err
+	}
+	return c, a.storePair(r.Name, c, key)
+}
+
+// certify signs a certificate for a public key.
+func (a *Authority) certify(r Request, public *ecdsa.PublicKey, now time.Time) (*x509.Certificate, error) {
 	subject := Subject{Cluster: a.cluster, Kind: r.Kind, Name: r.Name}
 	t := template(subject.String(), r.Lifetime, now)
 	t.NotAfter = earlier(t.NotAfter, a.bundle[0].NotAfter)
@@ -185,11 +207,7 @@ func (a *Authority) Issue(r Request, now time.Time) (*x509.Certificate, error) {
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
-	c, err := sign(t, a.bundle[0], &key.PublicKey, a.key)
-	if err != nil {
-		return nil, err
-	}
-	return c, a.storePair(r.Name, c, key)
+	return sign(t, a.bundle[0], public, a.key)
 }
 
 // check returns an error for a request that cannot be fulfilled.
@@ -201,12 +219,9 @@ func (a *Authority) check(r Request) error {
 	if r.Name+".crt" == CAFile {
 		return fmt.Errorf("name %q is the CA's: choose another name", r.Name)
 	}
-	if r.Kind == Node && len(r.Hosts) == 0 {
-		return errors.New("a node needs the host names or IP addresses by which others dial it: give --host")
-	}
-	for _, h := range r.Hosts {
-		if net.ParseIP(h) == nil && !validHost(h) {
-			return fmt.Errorf("host %q: must be a host name or an IP address, without a port", h)
+	if r.Kind == Node {
+		if err := CheckHosts(r.Hosts); err != nil {
+			return err
 		}
 	}
 	if r.Lifetime <= 0 {
@@ -221,6 +236,19 @@ func (a *Authority) check(r Request) error {
 	}
 	if s, err := SubjectOf(old[0]); err != nil || s.Kind != r.Kind {
 		return fmt.Errorf("%s is a certificate of %s: choose another name", path, describe(s, err))
+	}
+	return nil
+}
+
+// CheckHosts returns an error for hosts that a node's certificate cannot have.
+func CheckHosts(hosts []string) error {
+	if len(hosts) == 0 {
+		return errors.New("a node needs the host names or IP addresses by which others dial it: give --host")
+	}
+	for _, h := range hosts {
+		if net.ParseIP(h) == nil && !validHost(h) {
+			return fmt.Errorf("host %q: must be a host name or an IP address, without a port", h)
+		}
 	}
 	return nil
 }
@@ -277,8 +305,36 @@ func HostsOf(c *x509.Certificate) []string {
 	return hosts
 }
 
-// IssuedAt returns the time at which a certificate was issued.
-func IssuedAt(c *x509.Certificate) time.Time { return c.NotBefore.Add(clockTolerance) }
+// IssuedAt returns the time at which a certificate was issued. A certificate has its times in
+// seconds. The serial number begins with the time in milliseconds, so that a certificate that
+// is issued in the second of a revocation, after it, is not revoked. For other serial numbers
+// the second counts.
+func IssuedAt(c *x509.Certificate) time.Time {
+	second := c.NotBefore.Add(clockTolerance)
+	if c.SerialNumber != nil && c.SerialNumber.BitLen() <= serialBits {
+		ms := time.UnixMilli(new(big.Int).Rsh(c.SerialNumber, serialRandom).Int64())
+		if !ms.Before(second) && ms.Before(second.Add(time.Second)) {
+			return ms
+		}
+	}
+	return second
+}
+
+// A serial number is the time of issue in ms, followed by random bits.
+const (
+	serialRandom = 79
+	serialBits   = serialRandom + 48
+)
+
+// newSerial returns a serial number for a certificate that is issued at a time.
+func newSerial(issued time.Time) (*big.Int, error) {
+	low, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialRandom))
+	if err != nil {
+		return nil, err
+	}
+	high := new(big.Int).Lsh(big.NewInt(issued.UnixMilli()&(1<<48-1)), serialRandom)
+	return high.Or(high, low), nil
+}
 
 // RenewalDue reports whether a certificate is in the last third of its life, in which it is to
 // be renewed.
@@ -301,9 +357,9 @@ func template(name string, lifetime time.Duration, now time.Time) *x509.Certific
 	}
 }
 
-// sign makes a certificate with a random serial number.
+// sign makes a certificate with a serial number of its own.
 func sign(t, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := newSerial(t.NotBefore.Add(clockTolerance))
 	if err != nil {
 		return nil, err
 	}

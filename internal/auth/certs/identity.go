@@ -54,6 +54,9 @@ type material struct {
 // must not block.
 func Load(files Files, report func(error)) (*Identity, error) {
 	i := &Identity{files: files, report: report, now: time.Now}
+	if err := files.finish(); err != nil {
+		return nil, err
+	}
 	s, err := i.look()
 	if err != nil {
 		return nil, err
@@ -139,6 +142,16 @@ func (i *Identity) current() material {
 
 // Subject returns what this process's certificate authenticates.
 func (i *Identity) Subject() Subject { return i.current().subject }
+
+// Certificate returns this process's certificate.
+func (i *Identity) Certificate() *x509.Certificate { return i.current().pair.Leaf }
+
+// Refresh makes the next use look at the files.
+func (i *Identity) Refresh() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.looked = time.Time{}
+}
 
 // Expires returns the end of this process's certificate.
 func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
