@@ -59,6 +59,7 @@ func (s *Server) ServeNodes(ln net.Listener, prefix string, calls http.Handler) 
 	forwarded := s.fromNodes()
 	// http.ServeMux would redirect a path with the id ".." of a legacy client.
 	s.nodes.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.TLS = stateOfNode(r) // net/http does not see it through the port
 		if strings.HasPrefix(r.URL.Path, prefix) {
 			calls.ServeHTTP(w, r)
 			return
@@ -76,7 +77,6 @@ func (s *Server) fromNodes() http.Handler {
 			http.Error(w, "this port is for other nodes; clients use the HTTP port", http.StatusMisdirectedRequest)
 			return
 		}
-		r.TLS = stateOfNode(r) // net/http does not see it through the port
 		next.ServeHTTP(w, r)
 	})
 }

@@ -99,6 +99,7 @@ func Open(cfg Config) (*Node, error) {
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
+	n.peers.Joined(n.joinedHTTP)
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored

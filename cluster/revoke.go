@@ -11,6 +11,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
+	"osqueue/internal/auth/enroll"
 )
 
 // Revocation is the answer to a request to revoke the certificates of a node.
@@ -44,6 +45,9 @@ func (n *Node) Revoke(ctx context.Context, name string) (Revocation, error) {
 	ops := []*fsmpb.Mutation{auth.Mark(mark, "revoke")}
 	if n.Token(mark) != nil { // the newest revocation counts
 		ops = append([]*fsmpb.Mutation{{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: mark}}}}, ops...)
+	}
+	if peer := enroll.PeerRecord(name); n.Token(peer) != nil { // it no longer joins by its token
+		ops = append([]*fsmpb.Mutation{{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: peer}}}}, ops...)
 	}
 	results, lsn, err := n.ProposeAll(ctx, ops)
 	if err != nil {

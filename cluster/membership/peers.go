@@ -22,21 +22,27 @@ type Peers struct {
 	self   string
 	named  []Peer
 	client *http.Client
+	joined func(name string) string // address of a node that has joined with a token, or ""
 }
 
 // NewPeers returns the peers of the node self. named may contain the node itself.
 func NewPeers(self string, named []Peer, client *http.Client) *Peers {
-	return &Peers{self: self, named: named, client: client}
+	return &Peers{self: self, named: named, client: client, joined: func(string) string { return "" }}
 }
 
-// HTTP returns the HTTP address of a peer by name, or "" if it is not listed.
+// Joined sets the function that returns the address of a node which has joined with a token, or
+// "". It must be called before all methods but Seed and AskAll.
+func (p *Peers) Joined(address func(name string) string) { p.joined = address }
+
+// HTTP returns the HTTP address of a peer by name, or "" if it is neither listed nor has joined
+// with a token.
 func (p *Peers) HTTP(name string) string {
 	for _, peer := range p.named {
 		if peer.Name == name {
 			return peer.HTTP
 		}
 	}
-	return ""
+	return p.joined(name)
 }
 
 // refusedError is an answer with a status other than 2xx.

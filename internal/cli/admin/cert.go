@@ -33,10 +33,12 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 func newCertCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("cert", "Make and show the certificates of a cluster",
 		`A cluster whose nodes have certificates encrypts all its connections, and only nodes
-reach its raft port. The commands work on files, except revoke, which asks the leader. Keep the directory of
-the CA away from the nodes: a node needs ca.crt, its own .crt and its own .key, never
-ca.key. Nodes and workers read changed files by themselves within a few seconds.`)
-	cmd.AddCommand(newCertCACommand(g), newCertNodeCommand(g), newCertClientCommand(g), newCertRenewCommand(g), newCertShowCommand(g), newCertRevokeCommand(g))
+reach its raft port. The commands work on files; join-token, sign and revoke ask the leader.
+Keep the directory of the CA away from the nodes: a node needs ca.crt, its own .crt and
+its own .key, never ca.key. Nodes and workers read changed files by themselves within a
+few seconds.`)
+	cmd.AddCommand(newCertCACommand(g), newCertNodeCommand(g), newCertClientCommand(g), newCertRenewCommand(g), newCertShowCommand(g), newCertRevokeCommand(g),
+		newCertJoinTokenCommand(g), newCertSignCommand(g))
 	return cmd
 }
 

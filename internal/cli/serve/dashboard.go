@@ -8,6 +8,7 @@ import (
 	"osqueue/api"
 	"osqueue/api/ui"
 	"osqueue/cluster"
+	"osqueue/internal/auth/enroll"
 )
 
 // The values of --ui.
@@ -43,6 +44,14 @@ func (s *server) clientPeerPath(o *serveOptions) http.Handler {
 	operations := make(map[string]func() http.Handler)
 	for _, path := range []string{cluster.ClockPath, cluster.RevokePath} {
 		operations[path] = sync.OnceValue(func() http.Handler { return s.api.AdminOnly(path, s.node.OperatorHandler()) })
+	}
+	if s.enroll != nil {
+		for _, path := range []string{enroll.TokenPath, enroll.PendingPath, enroll.SignPath} {
+			operations[path] = sync.OnceValue(func() http.Handler { return s.api.AdminOnly(path, s.enroll.Admin()) })
+		}
+		for _, path := range []string{enroll.CAPath, enroll.JoinPath} { // the secret of a join token is the credential
+			operations[path] = sync.OnceValue(s.enroll.Open)
+		}
 	}
 	on := o.security.mode == api.SecurityOn
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

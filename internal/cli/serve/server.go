@@ -12,6 +12,7 @@ import (
 	"osqueue/cluster/past"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
+	"osqueue/internal/auth/enroll"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/inflight"
 	"osqueue/internal/telemetry"
@@ -33,6 +34,9 @@ type server struct {
 	audit  *auditLog         // nil: none
 	oidc   *oidc.Verifier    // nil: JWTs do not count
 	tracer *telemetry.Tracer // nil: none
+
+	enroll *enroll.Server // nil: the node has no certificate
+	keeper *enroll.Keeper // nil: the same
 
 	dataDir string
 	first   *auth.Bootstrap // token for a cluster that has none; nil: none

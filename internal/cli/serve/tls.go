@@ -24,6 +24,7 @@ import (
 // tlsOptions are the flags of the node's certificate.
 type tlsOptions struct {
 	files    certs.Files
+	caKey    string          // "": this node signs no certificates
 	identity *certs.Identity // nil: no TLS
 	plain    bool            // connections without TLS are accepted as well
 	dialer   *plane.Dialer   // to the calls of other nodes
@@ -33,6 +34,7 @@ func (o *tlsOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.files.CA, "tls-ca", "", "file with the certificates of the cluster's CA (see osqueue init)")
 	f.StringVar(&o.files.Cert, "tls-cert", "", "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port")
 	f.StringVar(&o.files.Key, "tls-key", "", "file with the private key of --tls-cert")
+	f.StringVar(&o.caKey, "tls-ca-key", "", "file with the private key of the CA: this node then signs the certificates of nodes that join or renew theirs (default: osqueue cert sign does)")
 }
 
 // given reports whether the flags name a certificate.
@@ -71,7 +73,15 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 func (o *tlsOptions) load(c *cluster.Config) error {
 	f := o.files
 	if !o.given() {
+		if o.caKey != "" {
+			return errors.New("--tls-ca-key: give --tls-ca, --tls-cert and --tls-key too")
+		}
 		return nil
+	}
+	if o.caKey != "" {
+		if _, err := certs.LoadSigner(f.CA, o.caKey); err != nil {
+			return fmt.Errorf("--tls-ca-key: %w", err)
+		}
 	}
 	if f.CA == "" || f.Cert == "" || f.Key == "" {
 		return errors.New("--tls-ca, --tls-cert and --tls-key: give all three or none")
@@ -128,7 +138,7 @@ func (o *tlsOptions) watchExpiry(ctx context.Context, log hclog.Logger) {
 	defer tick.Stop()
 	for {
 		if left := time.Until(o.identity.Expires()); left < expiryWarning {
-			log.Warn("the certificate of this node ends soon; renew it with: osqueue cert renew",
+			log.Warn("the certificate of this node ends soon; sign its request with: osqueue cert sign",
 				"file", o.files.Cert, "left", left.Round(time.Minute))
 		}
 		select {

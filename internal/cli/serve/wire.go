@@ -64,6 +64,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node))
+	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
 	}
@@ -113,7 +114,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	served := make(chan error, 2)
 	go func() { served <- s.api.Serve(s.listen) }()
 	go func() {
-		if err := s.api.ServeNodes(s.node.PeerListener(), cluster.PeerPath, s.node.PeerHandler()); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		if err := s.api.ServeNodes(s.node.PeerListener(), cluster.PeerPath, s.peerHandler()); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			served <- fmt.Errorf("serve the calls of other nodes: %w", err)
 		}
 	}()
@@ -124,6 +125,8 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	unsafe := s.keepProving(ctx)
 	bootstrapped := s.startBootstrap(ctx)
 	defer bootstrapped()
+	kept := s.keepCertificate(ctx)
+	defer kept()
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
 	patience := httpStopTimeout

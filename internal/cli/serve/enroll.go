@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/cluster"
+	"osqueue/internal/auth/certs"
+	"osqueue/internal/auth/enroll"
+)
+
+// openEnrollment makes the parts that give certificates to nodes, if this node has one.
+func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) {
+	if o.tls.identity == nil {
+		return
+	}
+	s.enroll = enroll.New(enroll.Config{
+		Node: s.node, Files: o.tls.files, Log: s.log.Named("certificates"),
+		Peers: func() ([]string, string) { return peersOf(&o.node) },
+	})
+	s.keeper = &enroll.Keeper{Server: s.enroll, Identity: o.tls.identity, Client: o.node.Client, Name: o.node.Name}
+	if o.tls.caKey != "" {
+		s.keeper.Signer = func() (*certs.Authority, error) { return certs.LoadSigner(o.tls.files.CA, o.tls.caKey) }
+	}
+	metrics.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "osqueue_certificate_renewals_total",
+			Help: "Renewals of the certificate of this node.",
+		}, func() float64 { return float64(s.keeper.Figures().Renewed) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "osqueue_certificate_renewal_failures_total",
+			Help: "Requests for a new certificate of this node that failed.",
+		}, func() float64 { return float64(s.keeper.Figures().Failed) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "osqueue_certificate_renewal_due",
+			Help: "1 while the certificate of this node is in the last third of its life and there is no new one.",
+		}, func() float64 {
+			if s.keeper.Figures().Waiting {
+				return 1
+			}
+			return 0
+		}),
+	)
+}
+
+// peersOf returns the HTTP addresses of the nodes in --peers, this one first, and the value of
+// --peers.
+func peersOf(c *cluster.Config) (addresses []string, peers string) {
+	addresses = []string{c.HTTPAdvertise}
+	named := make([]string, 0, len(c.Peers))
+	for _, p := range c.Peers {
+		named = append(named, p.Name+"="+p.HTTP)
+		if p.Name != c.Name {
+			addresses = append(addresses, p.HTTP)
+		}
+	}
+	if len(named) == 0 {
+		named = append(named, c.Name+"="+c.HTTPAdvertise)
+	}
+	return addresses, strings.Join(named, ",")
+}
+
+// peerHandler returns the handler of the calls of other nodes at the port for nodes.
+func (s *server) peerHandler() http.Handler {
+	peers := s.node.PeerHandler()
+	if s.enroll == nil {
+		return peers
+	}
+	nodes := s.enroll.Nodes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, enroll.Path) {
+			nodes.ServeHTTP(w, r)
+			return
+		}
+		peers.ServeHTTP(w, r)
+	})
+}
+
+// keepCertificate renews the certificate of this node, in the background. The caller calls stop.
+func (s *server) keepCertificate(ctx context.Context) (stop func()) {
+	if s.keeper == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.keeper.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
