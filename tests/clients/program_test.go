@@ -30,7 +30,7 @@ func (l language) program(t *testing.T, dir string, c *cluster.Cluster, args ...
 // is the same program, use the exported functions of the client.
 func TestProgramWaits(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		dir := l.desk(t)
 		tasks, spec := "from osqueue import Failure\ndef broken(job):\n    raise Failure('no luck', retryable=False)\n", "bad=tasks:broken"
 		if l.name == "js" {
@@ -61,7 +61,7 @@ func TestProgramWaits(t *testing.T) {
 // If its arguments are wrong, the program reports this in a few lines and does nothing else.
 func TestProgramIsUsedWrongly(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		dir := l.desk(t)
 		for line, want := range map[string]struct {
 			status int

@@ -80,7 +80,7 @@ func (l language) byWorker(name string) string {
 // before.
 func TestWorkerKilled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		id, open := gated(t, c)
 		first := l.workerOf(t, c, "first", "LEASE_MS=3000")
 		held := first.mustBegin(id)
@@ -104,7 +104,7 @@ func TestWorkerKilled(t *testing.T) {
 // count.
 func TestFrozenWorker(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		id, open := gated(t, c)
 		// It must not have a claim at the server while it is frozen, which would get the job again.
 		first := l.workerOf(t, c, "first", "LEASE_MS=2000", "CONCURRENCY=1")
@@ -137,7 +137,7 @@ func TestFrozenWorker(t *testing.T) {
 // Heartbeats keep a job for several times its lease, and carry its progress.
 func TestHeartbeats(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		id, open := gated(t, c)
 		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
 		began := w.mustBegin(id)
@@ -162,7 +162,7 @@ func TestHeartbeats(t *testing.T) {
 // An exception in a handler fails the attempt, and the error names the place.
 func TestFailures(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		l.workerOf(t, c, "w")
 		two := int32(2)
 		add := func(kind string) string {
@@ -206,7 +206,7 @@ func TestFailures(t *testing.T) {
 // nevertheless, and the job is not leased without end.
 func TestOddDelays(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		l.workerOf(t, c, "w", "CONCURRENCY=1")
 		for _, delay := range []string{"2.5", "-1", "1e18", `"soon"`} {
 			two := int32(2)
@@ -221,7 +221,7 @@ func TestOddDelays(t *testing.T) {
 // An invalid or very long progress message does not cost the worker its leases.
 func TestOddProgress(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		file := filepath.Join(t.TempDir(), "gate")
 		id := enqueue(t, c, client.NewJob{Type: "babble", Payload: text(file)})
 		l.workerOf(t, c, "w", "LEASE_MS=1500").mustBegin(id)
@@ -242,7 +242,7 @@ func TestOddProgress(t *testing.T) {
 // The handler of a running job learns of a cancellation.
 func TestCancelled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
 		id := enqueue(t, c, client.NewJob{Type: "until-stopped"})
 		w.mustBegin(id)
@@ -258,7 +258,7 @@ func TestCancelled(t *testing.T) {
 // An idle worker stops soon after the signal.
 func TestStopIdle(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		w := l.workerOf(t, c, "w")
 		ending(t, c, enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3")})) // it is at work
 		w.signal(syscall.SIGTERM)
@@ -270,7 +270,7 @@ func TestStopIdle(t *testing.T) {
 // more.
 func TestStop(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		short, open := gated(t, c)
 		stubborn, _ := gated(t, c) // its handler does not look whether it is to end
 		long := enqueue(t, c, client.NewJob{Type: "until-stopped"})
