@@ -32,11 +32,3 @@ func (g *ground) stores(cfg *Config, dog *watchdog) *stores {
 	s.snapshots = g.snapshots
 	return s
 }
-
-// stateMachine returns the state machine to which raft applies entries.
-func (n *Node) stateMachine() raft.FSM {
-	if g := n.cfg.ground; g != nil {
-		return g.observe(n.replica)
-	}
-	return n.replica
-}

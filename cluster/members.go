@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"net/http"
-
 	"osqueue/cluster/membership"
 	"osqueue/cluster/snapshot"
 )
@@ -15,22 +13,6 @@ const (
 	ClockPath  = PeerPath + "clock/set"
 	RevokePath = PeerPath + "node/revoke"
 )
-
-// PeerHandler serves the requests of other nodes, under PeerPath.
-func (n *Node) PeerHandler() http.Handler {
-	mux := http.NewServeMux()
-	n.members.Serve(mux)
-	return mux
-}
-
-// OperatorHandler serves the requests of operators under PeerPath. Its caller checks that they
-// are admins.
-func (n *Node) OperatorHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+ClockPath, n.serveSetClock)
-	mux.HandleFunc("POST "+RevokePath, n.serveRevoke)
-	return mux
-}
 
 func newPeers(cfg *Config) *membership.Peers {
 	named := make([]membership.Peer, len(cfg.Peers))

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/flush"
+	"osqueue/cluster/membership"
+	"osqueue/cluster/notify"
+	"osqueue/cluster/plane"
+	"osqueue/cluster/transport"
+	"osqueue/internal/groupcommit"
+)
+
+// Open starts a node. It returns once raft runs; the cluster may still be forming then.
+// It returns an error if the configuration is invalid (Config.Validate), or if the data
+// directory, the log or the raft address cannot be used.
+func Open(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Client == nil {
+		cfg.Client = &http.Client{Timeout: 2 * time.Second}
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	n := &Node{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		started: time.Now(),
+		leave:   make(chan struct{}),
+		gone:    make(chan struct{}),
+		down:    make(chan struct{}),
+		cut:     make(chan struct{}),
+		fatal:   make(chan error, 1),
+		mend:    make(chan struct{}, 1),
+	}
+	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.peers = newPeers(&cfg)
+	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
+	n.replica = newReplica(n.unflushed, n.die)
+	n.sums = n.replica.sums
+	n.peers.Joined(n.joinedHTTP)
+	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
+	n.openInbox()
+	n.replica.changed, n.replica.restored = n.changed, n.restored
+	n.leader = n.newLeader()
+	if err := n.start(); err != nil {
+		return nil, err
+	}
+	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
+	n.wg.Go(func() {
+		defer close(n.gone)
+		n.leader.Run(n.ctx, n.raft.LeaderCh(), n.leave)
+	})
+	n.wg.Go(func() { n.members.Run(n.ctx) })
+	n.wg.Go(n.watchClocks)
+	n.wg.Go(n.sumStates)
+	return n, nil
+}
+
+// start opens raft. If a write of the log hangs, it returns the watchdog's error and leaves
+// that write behind: nothing ends it but the end of the process.
+func (n *Node) start() error {
+	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite}
+	n.wg.Go(func() { dog.run(n.down) })
+	opened := make(chan error, 1)
+	go func() { opened <- n.openRaft(dog) }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			n.cancel()
+			close(n.down)
+			n.wg.Wait()
+		}
+		return err
+	case err := <-n.fatal:
+		n.cancel()
+		go func() { // the disk may answer after all
+			if <-opened == nil {
+				_ = n.closeRaft()
+			}
+		}()
+		return fmt.Errorf("start raft: %w", err)
+	}
+}
+
+// openRaft opens the stores and the transport, starts raft, and starts the goroutines
+// that watch over them.
+func (n *Node) openRaft(dog *watchdog) (err error) {
+	if n.cfg.DataDir != "" {
+		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
+			return fmt.Errorf("make the data directory: %w", err)
+		}
+	}
+	if err := n.checkNotDiverged(); err != nil {
+		return err
+	}
+	fresh := !n.cfg.HasRun()
+	if n.id, err = loadServerID(&n.cfg); err != nil {
+		return err
+	}
+	if fresh && n.cfg.RaftLog != RaftLogMemory {
+		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Dir: n.cfg.DataDir, Log: n.log})
+	}
+	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
+		return err
+	}
+	var seen *witness
+	if g := n.stores.guarded; g != nil {
+		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
+			return errors.Join(err, n.stores.close())
+		}
+		g.witness = seen
+	}
+	if n.net, err = n.listen(); err != nil {
+		return errors.Join(err, n.stores.close())
+	}
+	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
+		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
+	}
+	n.out = transport.NewOutbound(n.net, n.cut)
+	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
+	logs, snapshots := withBase(n.stores.log, indexedSnapshots{n.stores.snapshots})
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), logs, n.stores.stable, snapshots, in)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
+	}
+	n.members = n.newMembers()
+	in.Serve(n.raft)
+	if n.port != nil {
+		n.port.Allow(n.allowNode)
+	}
+	n.wg.Go(func() { in.Relay(n.members.MayVote) })
+	if seen != nil {
+		n.wg.Go(func() { seen.run(n.down) })
+	}
+	n.wg.Go(n.boundLog)
+	if s := n.stores.kept; s != nil {
+		n.wg.Go(func() { s.Run(n.ctx) })
+		n.wg.Go(n.mendSnapshots)
+	}
+	return nil
+}
+
+func (n *Node) listen() (transport.Transport, error) {
+	if g := n.cfg.ground; g != nil {
+		return g.net, nil
+	}
+	port, err := plane.Listen(n.cfg.RaftAddr, n.cfg.Security, n.log.Named("node-port"))
+	if err != nil {
+		return nil, err
+	}
+	n.port = port
+	return transport.New(port, n.cfg.RaftAdvertise, n.log.Named("raft-net")), nil
+}
+
+// stateMachine returns the state machine to which raft applies entries.
+func (n *Node) stateMachine() raft.FSM {
+	if g := n.cfg.ground; g != nil {
+		return g.observe(n.replica)
+	}
+	return n.replica
+}
