@@ -26,6 +26,7 @@ FUZZTIME ?= 20000x
 MODEL_CHECKS ?= 20000
 BENCH ?= go run -buildvcs=false ./tests/bench
 STORES ?= gofakes3 versitygw gcs file
+ROUNDS ?= 6
 SOAK ?= 10m
 SIM ?= 10h
 # tests/peers is a module of its own, so that the clients of other queues are in no other build list.
@@ -170,6 +171,13 @@ prose: ## Check the language of comments and identifiers
 prose-update: ## Lower the ceilings of the language to the present findings
 	$(PROSE) -update ../..
 
+REFS ?= fsm api cluster cluster/leader storage/document storage/archive client internal/cli/queue internal/cli/serve
+
+.PHONY: refs
+refs: | bin ## Count the references from file to file in the packages REFS, and those against the best order
+	@cd internal/tools && GOWORK=off go build -buildvcs=false -o $(CURDIR)/bin/refs ./refs
+	@bin/refs $(REFS)
+
 # Earlier releases. The tests of mixed clusters are skipped without them.
 .PHONY: releases-if-possible
 releases-if-possible:
@@ -187,6 +195,10 @@ versitygw-if-possible:
 .PHONY: bench
 bench: build ## Measure three processes on loopback, beside the bare raft commit
 	OSQUEUE_BIN=bin/osqueue $(BENCH) $(BENCH_FLAGS)
+
+.PHONY: bench-compare
+bench-compare: build bin/benchstat ## Measure commit BASE and this tree in turns, ROUNDS times (default 6)
+	@internal/tools/bench-compare.sh $(BASE) $(ROUNDS) $(BENCH_FLAGS)
 
 .PHONY: peers
 peers: ## Install the other queues of bench-peers, as far as possible

@@ -12,7 +12,7 @@ import (
 // reads that entry from the log when a leader repeats a request that continues it, for
 // example because the first answer was lost, and refuses the request if the log does not
 // have it. The leader then goes back by one entry at a time to the first one that it has.
-// If that is not in the follower's log either, the leader sends it for ever, and the
+// If that is not in the follower's log either, the leader sends it again and again, and the
 // follower never gets a newer one.
 
 // base is the newest entry that a snapshot of this node has replaced.

@@ -10,7 +10,7 @@ import (
 // Fault is a fault of a request on its way to the store and back.
 type Fault string
 
-// The faults. Those of package fault have its names. Only LoseAnswer, DeliverLate,
+// The faults. The first ones are those of package fault. Only LoseAnswer, DeliverLate,
 // GarbleApplied and ErrorApplied leave something in the store.
 const (
 	LoseRequest = Fault(fault.LoseRequest) // the connection breaks; nothing is applied
