@@ -66,6 +66,9 @@ type Reader interface {
 	Job(id string) *fsm.Job
 	// Token returns the token with that id, or nil.
 	Token(id string) *fsm.Token
+	// AccountUsage returns how many jobs of an account (auth.Principal.Account) have not ended,
+	// and the bytes of their payloads.
+	AccountUsage(name string) (jobs, bytes int64)
 	// View freezes the state.
 	View() *fsm.View
 	// TypeStats returns the figures of one type.

@@ -292,6 +292,12 @@ func (f *fakeNode) Token(id string) *fsm.Token {
 	return f.m.Token(id)
 }
 
+func (f *fakeNode) AccountUsage(name string) (jobs, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m.AccountUsage(name)
+}
+
 func (f *fakeNode) View() *fsm.View {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -76,6 +76,8 @@ var table = []struct {
 	{when: fsm.TooManyCrons.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyCrons, title: "There are too many schedules"}},
 	{when: fsm.TooManyTokens.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyTokens, title: "There are too many tokens"}},
 	{when: fsm.TokenExpired.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagTokenExpired, title: "The token would have expired"}},
+	{when: fsm.TooManyTokenJobs.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenJobs, title: "The quota of the token is used up", retry: time.Second}},
+	{when: fsm.TooManyTokenBytes.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenBytes, title: "The quota of the token is used up", retry: time.Second}},
 	{when: cluster.ErrLevel, kind: kind{status: http.StatusConflict, tag: v1.TagLevel, title: "The cluster has nodes of an earlier release"}},
 	{when: fsm.NotDue.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotDue, title: "The schedule is not due"}},
 	{when: fsm.RequestConflict.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagRequestConflict, title: "The idempotency key was used"}},

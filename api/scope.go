@@ -13,7 +13,7 @@ import (
 )
 
 // checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
-// owner of a claim or report.
+// owner of a claim or report, and new jobs count in its quota.
 func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	p := c.principal
 	if p == nil {
@@ -26,8 +26,12 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if err = s.denied(c, err); err != nil {
 		return err
 	}
-	if s.b.Status().Level >= fsm.Level10 { // below, the log has no owners
+	level := s.b.Status().Level
+	if level >= fsm.Level10 { // below, the log has no owners
 		p.Own(m)
+	}
+	if level >= fsm.Level11 { // and below this one no quotas of producers
+		p.Count(m)
 	}
 	return nil
 }

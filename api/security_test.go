@@ -202,3 +202,40 @@ func TestUnknownTokenWithoutALeader(t *testing.T) {
 	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
 	refused(t, g.do("GET", "/v1/stats", "", other...), http.StatusServiceUnavailable, v1.TagNoLeader)
 }
+
+// A token's quota is shared with the token that replaces it, and is free again when its jobs end.
+func TestTokenQuota(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","maxJobs":2,"maxBytes":20}`, admin...))
+	head := []string{"Authorization", "Bearer " + made.Token}
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q1","payload":"12345"}`, head...))
+	refuse := func(head []string, tag, path, body string) {
+		t.Helper()
+		a := g.do("POST", path, body, head...)
+		if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), tag) {
+			t.Errorf("%s %s: %d %v %s", path, body, a.status, a.header, a.body)
+		}
+	}
+	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"payload":"123456789012"}`)
+	refuse(head, v1.TagTooManyTokenJobs, "/v1/jobs/batch", `{"jobs":[{},{}]}`)
+	refuse(head, v1.TagTooManyTokenJobs, "/v1/batches", `{"jobs":[{},{}],"callback":{}}`)
+	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
+	renewed := []string{"Authorization", "Bearer " + next.Token}
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q2"}`, renewed...))
+	refuse(renewed, v1.TagTooManyTokenJobs, "/v1/jobs", `{}`)
+	if self := ok[v1.Self](t, g.do("GET", "/v1/self", "", renewed...)); self.Jobs != 2 || self.MaxJobs != 2 || self.Bytes != 7 || self.MaxBytes != 20 {
+		t.Errorf("self: %+v", self)
+	}
+	for _, shown := range ok[v1.TokenList](t, g.do("GET", "/v1/tokens", "", admin...)).Tokens {
+		if limited := shown.ID == next.ID; limited != (shown.Jobs == 2) || limited != (shown.Bytes == 7) {
+			t.Errorf("the list: %+v", shown)
+		}
+	}
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"free"}`, admin...)) // without a quota
+	g.do("POST", "/v1/jobs/q1/cancel", "", admin...)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q3"}`, renewed...))
+	if a := g.do("POST", "/v1/tokens", `{"role":"producer","maxJobs":-1}`, admin...); a.status != http.StatusBadRequest {
+		t.Errorf("a negative quota: %d %s", a.status, a.body)
+	}
+}

@@ -21,10 +21,15 @@ func (s *Server) showSelf(c *call) error {
 	if p == nil { // no token is needed
 		return c.sendJSON(v1.Self{Security: s.gate.mode(), Rights: strings.Split(anyRight.String(), ","), Programs: true})
 	}
-	return c.sendJSON(v1.Self{
+	self := v1.Self{
 		Security: s.gate.mode(), ID: p.ID, Role: p.Role.String(), Rights: strings.Split((p.Rights &^ auth.Public).String(), ","),
 		Types: p.Types, Groups: p.Groups, Programs: p.Programs,
-	})
+		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
+	}
+	if p.MaxJobs > 0 || p.MaxBytes > 0 {
+		self.Jobs, self.Bytes = s.b.AccountUsage(p.Account)
+	}
+	return c.sendJSON(self)
 }
 
 // mode returns the mode of the checks.

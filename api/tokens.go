@@ -42,8 +42,8 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 		return nil, bad("ratePerSecond", "is %v; a number up to %d is wanted", in.RatePerSecond, int(rateMax))
 	case in.Burst < 0 || in.Burst > burstMax:
 		return nil, bad("burst", "is %d; at most %d is possible", in.Burst, int(burstMax))
-	case in.MaxPayload < 0:
-		return nil, bad("maxPayload", "is negative")
+	case min(in.MaxPayload, in.MaxJobs, in.MaxBytes) < 0:
+		return nil, fail(badRequest, "maxPayload, maxJobs and maxBytes must not be negative")
 	case len(in.Types) > tokenScopes || len(in.Groups) > tokenScopes:
 		return nil, bad("types", "or groups has more than %d items", tokenScopes)
 	}
@@ -59,6 +59,7 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	t := &fsmpb.Token{
 		Name: in.Name, Role: uint32(role), Types: in.Types, Groups: in.Groups, Programs: in.Programs,
 		RateMilli: int64(math.Ceil(in.RatePerSecond * 1000)), Burst: in.Burst, MaxPayload: in.MaxPayload,
+		MaxJobs: in.MaxJobs, MaxBytes: in.MaxBytes,
 	}
 	return t, s.setExpiry(t, in.TTLMs)
 }
@@ -128,11 +129,15 @@ func (s *Server) listTokens(c *call) error {
 		if t.Role == fsm.RoleMark {
 			return true
 		}
-		out.Tokens = append(out.Tokens, v1.AccessToken{
+		shown := v1.AccessToken{
 			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
 			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresAt,
-			MadeBy: t.MadeBy, CreatedAt: t.CreatedAt, UsedAt: t.UsedAt,
-		})
+			MadeBy: t.MadeBy, CreatedAt: t.CreatedAt, UsedAt: t.UsedAt, MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
+		}
+		if t.MaxJobs > 0 || t.MaxBytes > 0 {
+			shown.Jobs, shown.Bytes = s.b.AccountUsage(t.FamilyID())
+		}
+		out.Tokens = append(out.Tokens, shown)
 		return true
 	})
 	return c.sendJSON(out)
@@ -187,10 +192,8 @@ func (s *Server) rotateToken(c *call) error {
 	}
 	t := &fsmpb.Token{
 		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
-		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.Family,
-	}
-	if t.Family == "" {
-		t.Family = old.ID
+		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.FamilyID(),
+		MaxJobs: old.MaxJobs, MaxBytes: old.MaxBytes,
 	}
 	if err := s.setExpiry(t, in.TTLMs); err != nil {
 		return err

@@ -134,7 +134,7 @@ func IsOverQuota(err error) bool {
 
 func overQuota(tag string) bool {
 	switch tag {
-	case v1.TagTooManyJobs, v1.TagTooManyBytes, v1.TagTooManyQueues, v1.TagTooManyCrons:
+	case v1.TagTooManyJobs, v1.TagTooManyBytes, v1.TagTooManyQueues, v1.TagTooManyCrons, v1.TagTooManyTokenJobs, v1.TagTooManyTokenBytes:
 		return true
 	}
 	return false

@@ -195,6 +195,13 @@ func (n *Node) Token(id string) (t *fsm.Token) {
 	return t
 }
 
+// AccountUsage returns how many jobs of a producer's account have not ended in the applied
+// state, and the bytes of their payloads.
+func (n *Node) AccountUsage(name string) (jobs, bytes int64) {
+	n.replica.read(func(m *fsm.Machine) { jobs, bytes = m.AccountUsage(name) })
+	return jobs, bytes
+}
+
 // View returns a frozen view of the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 

@@ -26,6 +26,7 @@ func New() *Machine {
 		figures:         newTree(byFigures),
 		figureGen:       1,
 		tokenIDs:        make(map[string]*Token),
+		accounts:        make(map[string]*account),
 		tokenEnds:       newTree(byExpiry),
 		ids:             make(map[string]*Job),
 		queues:          make(map[string]*queue),

@@ -60,6 +60,7 @@ func (b *Builder) AddJob(j *Job) error {
 	case j.Exec != nil && j.Exec.zero() && j.Status != InProgress:
 		j.Exec = nil
 	}
+	b.m.shareOptions(j)
 	b.m.ids[j.ID] = j
 	b.m.index(j)
 	return nil
@@ -195,6 +196,9 @@ func (b *Builder) checkJob(j *Job) error {
 func checkOptions(o *Options) error {
 	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
 		return errRange
+	}
+	if err := checkAccount(o.Account); err != nil {
+		return err
 	}
 	return checkHeaders(headersToPB(o.Headers))
 }

@@ -67,10 +67,11 @@ type plan struct {
 	cron     string
 	outcomes []outcome
 
-	ids   map[string]int        // jobs that are added, by id; nil for a single job
-	keys  map[holder]int        // jobs that are added, by type and unique key
-	added quotaUsage            // overall
-	types map[string]quotaUsage // by type, where a type has quotas
+	ids      map[string]int        // jobs that are added, by id; nil for a single job
+	keys     map[holder]int        // jobs that are added, by type and unique key
+	added    quotaUsage            // overall
+	types    map[string]quotaUsage // by type, where a type has quotas
+	accounts map[string]quotaUsage // by account
 }
 
 // outcome is the decision on one job of a plan.
@@ -183,6 +184,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		}
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
+	p.noteAccount(n)
 	size := newSize(n)
 	p.added.jobs++
 	p.added.bytes += size
@@ -219,7 +221,7 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 	case limits[0].tooFull(size) || limits[1].tooFull(size):
 		return TooManyBytes
 	}
-	return OK
+	return p.checkAccount(n)
 }
 
 // quota has the limits of a type or of all types (0 or less: no limit) and the present
@@ -353,7 +355,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
-		Opt:         newOptions(n, cron),
+		Opt:         m.optionsOf(n, cron),
 	}
 	j.ID, j.Payload = together(n.Id, n.Payload)
 	if n.MaxAttempts != nil {
@@ -422,7 +424,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 
 func (o *Options) zero() bool {
 	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
 }
 
 // sameContent reports whether n is the request that made j. RunAt does not count, because

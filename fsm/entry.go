@@ -204,6 +204,9 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	if err := checkHeaders(n.GetHeaders()); err != nil {
 		return err
 	}
+	if err := checkQuota(n.GetQuota()); err != nil {
+		return err
+	}
 	return checkExtra(n.GetExtra())
 }
 

@@ -57,7 +57,7 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 		Backoff:   &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
 		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
-		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}},
+		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},
 	}
 	if batch != "" {
 		n.After = []string{"a"}

@@ -34,6 +34,9 @@ const (
 	TooManyTokens // the state has TokensMax tokens
 	TokenExpired  // the token would have expired already
 
+	TooManyTokenJobs  // over the producer's quota of jobs
+	TooManyTokenBytes // over the producer's quota of bytes
+
 	numCodes = iota
 )
 
@@ -43,6 +46,7 @@ var codeNames = [...]string{
 	"timed_out", "wrong_status", "unique_taken", "no_such_job", "cycle", "too_many_waiters", "no_such_batch",
 	"payload_too_large", "too_many_jobs", "too_many_bytes", "too_many_queues", "too_many_crons", "not_due",
 	"request_conflict", "too_many_tokens", "token_expired",
+	"too_many_token_jobs", "too_many_token_bytes",
 }
 
 var codeTexts = [...]string{
@@ -71,6 +75,8 @@ var codeTexts = [...]string{
 	"the idempotency key was used for another request; use a fresh key",
 	"too many tokens; revoke some",
 	"the token would have expired already; choose a later expiry",
+	"too many jobs of this token have not ended (its quota maxJobs); try again when some have",
+	"the payloads of this token's jobs that have not ended take up too many bytes (its quota maxBytes); try again when some have ended",
 }
 
 // String returns the code's name as used on the wire.

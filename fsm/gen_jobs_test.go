@@ -152,6 +152,8 @@ func (w *workload) distort(t *rapid.T, n *fsmpb.NewJob) {
 	case 193:
 		n.Tags = []string{"t1", "t2", "t1"}
 		n.Headers = []*fsmpb.Header{{Name: "traceparent", Value: pick(t, []string{"1", "2"}, "trace")}, {Name: "x"}}
+	case 189, 188, 187, 186, 185, 184, 183, 182, 181, 180:
+		n.Quota = &fsmpb.Quota{Account: pick(t, []string{"q1", "q2"}, "account"), MaxJobs: pick(t, []int64{0, 1, 3}, "quota jobs"), MaxBytes: pick(t, []int64{0, 2, 5}, "quota bytes")}
 	case 192:
 		n.Batch = pick(t, batchIDs, "batch")
 	case 191:

@@ -85,6 +85,7 @@ func (m *Machine) replace(old, j *Job) {
 // remove deletes j from the state.
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
+	m.dropAccount(j)
 	delete(m.ids, j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	m.considerWaiters(j.ID)
@@ -98,6 +99,7 @@ func (m *Machine) index(j *Job) {
 	q.counts[j.Status]++
 	m.counts[j.Status]++
 	m.addBytes(q, j.size())
+	m.countAccount(j, +1)
 	m.jobs.Set(j)
 	m.typed.Set(j)
 	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
@@ -126,6 +128,7 @@ func (m *Machine) unindex(j *Job) {
 	q.counts[j.Status]--
 	m.counts[j.Status]--
 	m.addBytes(q, -j.size())
+	m.countAccount(j, -1)
 	m.jobs.Delete(j)
 	m.typed.Delete(j)
 	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })

@@ -28,8 +28,8 @@ const (
 	Level9 = 9
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
-	// Level11 adds the figures of types (figures.go), headers of jobs (header.go), and marks
-	// (RoleMark).
+	// Level11 adds the figures of types (figures.go), headers of jobs (header.go), marks
+	// (RoleMark), and quotas of tokens (account.go).
 	Level11 = 11
 
 	MaxLevel = Level11 // the newest level that this version knows
@@ -78,7 +78,7 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 	case *fsmpb.Mutation_Release:
 		return levelOfOwner(op.Release.GetOwner())
 	case *fsmpb.Mutation_CreateToken:
-		if Role(min(op.CreateToken.GetToken().GetRole(), numRoles)) == RoleMark {
+		if t := op.CreateToken.GetToken(); t.GetMaxJobs() != 0 || t.GetMaxBytes() != 0 || Role(min(t.GetRole(), numRoles)) == RoleMark {
 			return Level11
 		}
 		return Level10
@@ -106,7 +106,7 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 
 // levelOfJobs returns the level of an operation with new jobs.
 func levelOfJobs(jobs ...*fsmpb.NewJob) uint32 {
-	if slices.ContainsFunc(jobs, func(n *fsmpb.NewJob) bool { return len(n.GetHeaders()) > 0 }) {
+	if slices.ContainsFunc(jobs, func(n *fsmpb.NewJob) bool { return len(n.GetHeaders()) > 0 || n.GetQuota() != nil }) {
 		return Level11
 	}
 	return BaseLevel

@@ -35,7 +35,12 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		checkVersion(t, announce(kind, ""), fsm.Level9)
 	}
 	traced := &fsmpb.NewJob{Headers: []*fsmpb.Header{{Name: "traceparent", Value: "1"}}}
+	counted := &fsmpb.NewJob{Quota: &fsmpb.Quota{Account: "a"}}
+	limited := createToken("t", fsm.RoleProducer)
+	limited.GetCreateToken().Token.MaxJobs = 1
 	for _, m := range []*fsmpb.Mutation{
+		limited,
+		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{counted}}}},
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{}, traced}}}},
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{NewBatch: &fsmpb.NewBatch{Id: "b", Callback: traced}}}},
 		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: traced}}},

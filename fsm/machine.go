@@ -117,6 +117,7 @@ type Machine struct {
 	unsettled       *btree.BTreeG[string] // ids of jobs with waiters that must change
 	cronsDue        *btree.BTreeG[*Cron]  // by next time
 	tokenIDs        map[string]*Token
+	accounts        map[string]*account
 	tokenEnds       *btree.BTreeG[*Token]    // the tokens that expire, by the time at which they do
 	idle            *btree.BTreeG[*JobBatch] // batches without pending jobs, by idleSince
 	counts          Counts

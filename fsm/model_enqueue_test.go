@@ -78,6 +78,9 @@ func (m *model) addOne(n *fsmpb.NewJob, cron string) (j *fsm.Job, isNew bool, co
 	if code := m.overQuota(j); code != fsm.OK {
 		return nil, false, code
 	}
+	if code := m.overTokenQuota(j, n.Quota); code != fsm.OK {
+		return nil, false, code
+	}
 	if j.Options().Batch != "" {
 		if b := m.batch(j.Options().Batch); b == nil || b.EndedAt != 0 {
 			return nil, false, fsm.NoSuchBatch
@@ -108,7 +111,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 		},
 		Opt: &fsm.Options{
 			Backoff: backoffOf(n.Backoff), TimeoutMs: n.TimeoutMs, Group: n.Group, Tags: withoutRepetitions(n.Tags), Headers: headersOf(n),
-			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron,
+			After: n.After, AfterFailure: fsm.AfterFailure(n.AfterFailure), Batch: n.Batch, Cron: cron, Account: n.Quota.GetAccount(),
 			Unique: fsm.Unique{
 				Key: n.Unique.GetKey(), Scope: fsm.UniqueScope(n.Unique.GetScope()), PeriodMs: n.Unique.GetPeriodMs(),
 			},
@@ -226,6 +229,24 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 		return fsm.TooManyJobs
 	case over(q.MaxBytes, typeBytes+size) || over(s.MaxBytes, allBytes+size):
 		return fsm.TooManyBytes
+	}
+	return fsm.OK
+}
+
+// overTokenQuota checks the quota of the producer of a new job.
+func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
+	var jobs, bytes int64
+	for _, o := range m.jobs {
+		if o.Options().Account == q.GetAccount() && !hasEnded(o.Status) {
+			jobs++
+			bytes += int64(len(o.Payload))
+		}
+	}
+	switch {
+	case q.GetMaxJobs() > 0 && jobs+1 > q.MaxJobs:
+		return fsm.TooManyTokenJobs
+	case q.GetMaxBytes() > 0 && bytes+int64(len(j.Payload)) > q.MaxBytes:
+		return fsm.TooManyTokenBytes
 	}
 	return fsm.OK
 }

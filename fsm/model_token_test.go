@@ -33,7 +33,7 @@ func (m *model) createToken(op *fsmpb.CreateToken) fsm.Result {
 	m.tokens = append(slices.Clone(m.tokens), &fsm.Token{
 		ID: p.Id, Hash: string(p.Hash), Name: p.Name, Role: fsm.Role(p.Role), Types: p.Types, Groups: p.Groups,
 		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
-		Family: p.Family, MadeBy: p.MadeBy, CreatedAt: m.meta.Now,
+		Family: p.Family, MadeBy: p.MadeBy, CreatedAt: m.meta.Now, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
 	})
 	slices.SortFunc(m.tokens, func(a, b *fsm.Token) int { return cmp.Compare(a.ID, b.ID) })
 	return fsm.Result{}
@@ -93,6 +93,9 @@ func (w *workload) token(t *rapid.T) *fsmpb.Mutation {
 	}
 	if once(t, 3, "scoped") {
 		k.Types, k.Groups, k.Name, k.Programs, k.RateMilli = []string{"a*"}, []string{"g"}, "ci", true, 5
+	}
+	if once(t, 4, "quotas") {
+		k.MaxJobs, k.MaxBytes = 3, 5
 	}
 	return m
 }

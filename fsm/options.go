@@ -13,6 +13,7 @@ type Options struct {
 	Batch        string   // id of the batch that it belongs to
 	Cron         string   // name of the schedule that enqueued it
 	Headers      []Header // sorted by name
+	Account      string   // in which it counts (account.go); "": none
 }
 
 // Backoff is the rule for the wait of a failed job before its next attempt. After n
@@ -20,9 +21,9 @@ type Options struct {
 // at most the cap, lowered by up to Jitter percent.
 type Backoff struct {
 	Kind   BackoffKind
+	Jitter uint8 // percent; next to Kind, where it takes no memory
 	BaseMs int64
 	CapMs  int64 // 0: none
-	Jitter uint8 // percent
 }
 
 // BackoffKind is the growth of a delay with the attempts.

@@ -18,7 +18,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 	return &fsmpb.Options{
 		Backoff: backoffToPB(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: headersToPB(o.Headers),
+		Headers: headersToPB(o.Headers), Account: o.Account,
 	}
 }
 
@@ -29,7 +29,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 	return &Options{
 		Backoff: backoffFromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers),
+		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers), Account: p.Account,
 	}
 }
 
@@ -206,7 +206,7 @@ func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
 		RunAtMs: n.RunAtMs, LeaseMs: n.LeaseMs, TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(n.Tags), After: cloneStrings(n.After), AfterFailure: n.AfterFailure, Batch: strings.Clone(n.Batch),
 		Backoff: backoffToPB(backoffFromPB(n.Backoff)), Unique: uniqueToPB(uniqueFromPB(n.Unique)),
-		Headers: headersToPB(headersFromPB(n.Headers)),
+		Headers: headersToPB(headersFromPB(n.Headers)), Quota: cloneQuota(n.Quota),
 	}
 	c.Unique = cloneUnique(c.Unique)
 	if n.MaxAttempts != nil {

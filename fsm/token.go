@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"slices"
@@ -56,6 +57,8 @@ type Token struct {
 	RateMilli  int64    // requests per second, in thousandths; 0: no limit
 	Burst      int64    // requests that may come at once; less than 1 counts as 1
 	MaxPayload int64    // bytes of one payload; 0: no limit
+	MaxJobs    int64    // that it enqueued and that have not ended; 0: no limit
+	MaxBytes   int64    // of the payloads of these jobs; 0: no limit
 	ExpiresAt  int64    // ms, the first moment at which it is invalid; 0: never
 	Family     string   // id of the first token of a chain of rotations; "" is ID
 	MadeBy     string   // id of the principal that created it
@@ -101,7 +104,7 @@ func checkToken(t *fsmpb.Token) error {
 		return errTokenValue
 	case max(len(t.Types), len(t.Groups)) > tokenListMax:
 		return errTokenValue
-	case min(t.RateMilli, t.Burst, t.MaxPayload, t.ExpiresMs, t.CreatedMs, t.UsedMs) < 0:
+	case min(t.RateMilli, t.Burst, t.MaxPayload, t.MaxJobs, t.MaxBytes, t.ExpiresMs, t.CreatedMs, t.UsedMs) < 0:
 		return errTokenValue
 	}
 	for _, text := range texts {
@@ -117,6 +120,7 @@ func tokenToPB(t *Token) *fsmpb.Token {
 		Id: t.ID, Hash: []byte(t.Hash), Name: t.Name, Role: uint32(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs, RateMilli: t.RateMilli, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresMs: t.ExpiresAt,
 		Family: t.Family, MadeBy: t.MadeBy, CreatedMs: t.CreatedAt, UsedMs: t.UsedAt,
+		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
 	}
 }
 
@@ -127,8 +131,13 @@ func tokenFromPB(p *fsmpb.Token) *Token {
 		Types: cloneStrings(p.Types), Groups: cloneStrings(p.Groups),
 		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
 		Family: strings.Clone(p.Family), MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UsedAt: p.UsedMs,
+		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
 	}
 }
+
+// FamilyID returns the id of the first token of the chain of rotations. Claims and quotas
+// belong to the family.
+func (t *Token) FamilyID() string { return cmp.Or(t.Family, t.ID) }
 
 func byTokenID(a, b *Token) bool { return a.ID < b.ID }
 

@@ -528,6 +528,7 @@ type Options struct {
 	Batch         string                 `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
 	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
 	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"` // since level 11
+	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"` // since level 11
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,6 +631,13 @@ func (x *Options) GetHeaders() []*Header {
 		return x.Headers
 	}
 	return nil
+}
+
+func (x *Options) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
 }
 
 // Details are what few jobs have.
@@ -1809,7 +1817,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
-	"\a_result\"\xcc\x02\n" +
+	"\a_result\"\xe6\x02\n" +
 	"\aOptions\x121\n" +
 	"\abackoff\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.BackoffR\abackoff\x12\x1d\n" +
 	"\n" +
@@ -1822,7 +1830,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05batch\x18\b \x01(\tR\x05batch\x12\x12\n" +
 	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
 	"\aheaders\x18\n" +
-	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\"\xad\x02\n" +
+	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\"\xad\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +

@@ -95,13 +95,15 @@ func (b *NewBatch) hasUnknown() bool {
 }
 
 func (j *NewJob) hasUnknown() bool {
-	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() ||
+	return j != nil && (len(j.unknownFields) > 0 || j.Backoff.hasUnknown() || j.Unique.hasUnknown() || j.Quota.hasUnknown() ||
 		slices.ContainsFunc(j.Headers, (*Header).hasUnknown))
 }
 
 func (b *Backoff) hasUnknown() bool { return b != nil && len(b.unknownFields) > 0 }
 
 func (h *Header) hasUnknown() bool { return h != nil && len(h.unknownFields) > 0 }
+
+func (q *Quota) hasUnknown() bool { return q != nil && len(q.unknownFields) > 0 }
 
 func (u *Unique) hasUnknown() bool { return u != nil && len(u.unknownFields) > 0 }
 

@@ -28,6 +28,9 @@ type Principal struct {
 	Burst      int64  // requests that may come at once; less than 1 counts as 1
 	ExpiresAt  int64  // ms, the first moment at which it is invalid; 0: never
 	Owner      uint64 // of its claims; never 0
+	MaxJobs    int64  // that it enqueued and that have not ended; 0: no limit
+	MaxBytes   int64  // of the payloads of these jobs; 0: no limit
+	Account    string // under which the state counts these jobs; all tokens of a family share one
 }
 
 // Kind is the way in which a principal has proved its identity.
@@ -43,14 +46,12 @@ const (
 
 // OfToken returns the principal of a token.
 func OfToken(t *fsm.Token) *Principal {
-	family := t.Family
-	if family == "" {
-		family = t.ID
-	}
+	family := t.FamilyID()
 	return &Principal{
 		Kind: KindToken, ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
 		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresAt,
+		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family,
 	}
 }
 
@@ -259,6 +260,26 @@ func (p *Principal) checkCron(name string, r Rules) error {
 		return p.checkJob(c.Job, r)
 	}
 	return nil
+}
+
+// Count makes new jobs, and those of new schedules and callbacks, count in the quota of the
+// principal, if it has one.
+func (p *Principal) Count(m *fsmpb.Mutation) {
+	if p.MaxJobs == 0 && p.MaxBytes == 0 {
+		return
+	}
+	quota := &fsmpb.Quota{Account: p.Account, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes}
+	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_Enqueue:
+		for _, j := range op.Enqueue.GetJobs() {
+			j.Quota = quota
+		}
+		if callback := op.Enqueue.GetNewBatch().GetCallback(); callback != nil {
+			callback.Quota = quota
+		}
+	case *fsmpb.Mutation_PutCron:
+		op.PutCron.Job.Quota = quota
+	}
 }
 
 // Own makes the principal the owner of a claim or report.

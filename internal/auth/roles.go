@@ -27,6 +27,8 @@ type roleRule struct {
 	Groups     []string          `yaml:"groups"`
 	Programs   bool              `yaml:"programs"`
 	MaxPayload int64             `yaml:"max-payload"`
+	MaxJobs    int64             `yaml:"max-jobs"`
+	MaxBytes   int64             `yaml:"max-bytes"`
 	Rate       float64           `yaml:"rate"`
 	Burst      int64             `yaml:"burst"`
 
@@ -69,8 +71,8 @@ func (r *roleRule) check() error {
 		return fmt.Errorf("role %q: write producer, worker, reader, operator or admin", r.Role)
 	case len(r.Match) == 0:
 		return errors.New("match: name at least one claim, or cn, uri or name of a certificate")
-	case r.MaxPayload < 0 || r.Burst < 0 || math.IsNaN(r.Rate) || r.Rate < 0 || r.Rate > rateMost:
-		return errors.New("max-payload, rate and burst must not be negative, and rate not above 1000000")
+	case min(r.MaxPayload, r.MaxJobs, r.MaxBytes, r.Burst) < 0 || math.IsNaN(r.Rate) || r.Rate < 0 || r.Rate > rateMost:
+		return errors.New("max-payload, max-jobs, max-bytes, rate and burst must not be negative, and rate not above 1000000")
 	}
 	globs := append(slices.Clone(r.Types), r.Groups...)
 	for claim, glob := range r.Match {
@@ -95,11 +97,12 @@ func (r *Roles) Principal(from Kind, issuer, name string, values func(claim stri
 	}
 	for i := range r.rules {
 		if rule := &r.rules[i]; rule.From == from && rule.matches(values) {
+			owner := ownerOf(string(from) + ":" + issuer + "\n" + name)
 			return &Principal{
 				Kind: from, ID: string(from) + ":" + name, Role: rule.role, Rights: RightsOf(rule.role),
 				Types: rule.Types, Groups: rule.Groups, Programs: rule.Programs || rule.role == fsm.RoleAdmin,
 				MaxPayload: rule.MaxPayload, RateMilli: int64(math.Ceil(rule.Rate * 1000)), Burst: rule.Burst,
-				Owner: ownerOf(string(from) + ":" + issuer + "\n" + name),
+				Owner: owner, MaxJobs: rule.MaxJobs, MaxBytes: rule.MaxBytes, Account: fmt.Sprintf("%s:%016x", from, owner),
 			}
 		}
 	}

@@ -32,6 +32,8 @@ func (r *reader) optionMember(o *fsm.Options, name string) any {
 		return &o.Cron
 	case "headers":
 		return listPart(r, &o.Headers, headerMember)
+	case "quotaAccount":
+		return &o.Account
 	}
 	return nil
 }
@@ -137,6 +139,7 @@ func (r *reader) template(dst **fsmpb.NewJob) part {
 	return part{kind: '{', read: func() error {
 		var n fsmpb.NewJob
 		var o fsm.Options
+		var quota fsmpb.Quota
 		err := r.object(func(name string) any {
 			switch name {
 			case "id":
@@ -153,12 +156,19 @@ func (r *reader) template(dst **fsmpb.NewJob) part {
 				return &n.MaxAttempts
 			case "leaseMs":
 				return &n.LeaseMs
+			case "quotaJobs":
+				return &quota.MaxJobs
+			case "quotaBytes":
+				return &quota.MaxBytes
 			}
 			return r.optionMember(&o, name)
 		})
 		t := templateOf(&o)
 		t.Id, t.Type, t.Payload, t.Priority = n.Id, n.Type, n.Payload, n.Priority
 		t.RunAtMs, t.MaxAttempts, t.LeaseMs = n.RunAtMs, n.MaxAttempts, n.LeaseMs
+		if quota.Account = o.Account; quota.Account != "" {
+			t.Quota = &quota
+		}
 		*dst = t
 		return err
 	}}
@@ -167,7 +177,7 @@ func (r *reader) template(dst **fsmpb.NewJob) part {
 // optionsOrNil returns a copy of o, or nil if all of it is zero.
 func optionsOrNil(o *fsm.Options) *fsm.Options {
 	rest := o.Backoff == (fsm.Backoff{}) && o.Unique == (fsm.Unique{}) && o.TimeoutMs == 0 && o.AfterFailure == 0
-	if rest && o.Group == "" && o.Batch == "" && o.Cron == "" && len(o.Tags) == 0 && len(o.After) == 0 && len(o.Headers) == 0 {
+	if rest && o.Group == "" && o.Batch == "" && o.Cron == "" && len(o.Tags) == 0 && len(o.After) == 0 && len(o.Headers) == 0 && o.Account == "" {
 		return nil
 	}
 	c := *o

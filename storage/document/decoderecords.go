@@ -261,6 +261,10 @@ func tokenNumber(t *fsm.Token, name string) any {
 		return &t.Burst
 	case "maxPayload":
 		return &t.MaxPayload
+	case "maxJobs":
+		return &t.MaxJobs
+	case "maxBytes":
+		return &t.MaxBytes
 	case "expiresAt":
 		return &t.ExpiresAt
 	case "createdAt":

@@ -19,6 +19,7 @@ func (a *appender) options(o *fsm.Options) {
 	a.optional("batchId", o.Batch)
 	a.optional("cron", o.Cron)
 	a.headers(o.Headers)
+	a.optional("quotaAccount", o.Account)
 }
 
 func (a *appender) backoff(b fsm.Backoff) {
@@ -93,6 +94,8 @@ func (a *appender) template(name string, n *fsmpb.NewJob) {
 	a.nonzero("leaseMs", n.LeaseMs)
 	o := optionsOf(n)
 	a.options(&o)
+	a.nonzero("quotaJobs", n.Quota.GetMaxJobs())
+	a.nonzero("quotaBytes", n.Quota.GetMaxBytes())
 	a.close('}')
 }
 
@@ -113,6 +116,7 @@ func optionsOf(n *fsmpb.NewJob) fsm.Options {
 		AfterFailure: fsm.AfterFailure(n.AfterFailure),
 		Batch:        n.Batch,
 		Headers:      headersOf(n),
+		Account:      n.Quota.GetAccount(),
 	}
 }
 

@@ -179,6 +179,8 @@ func (a *appender) token(t *fsm.Token) {
 	a.nonzero("rateMilli", t.RateMilli)
 	a.nonzero("burst", t.Burst)
 	a.nonzero("maxPayload", t.MaxPayload)
+	a.nonzero("maxJobs", t.MaxJobs)
+	a.nonzero("maxBytes", t.MaxBytes)
 	a.nonzero("expiresAt", t.ExpiresAt)
 	a.optional("family", t.Family)
 	a.optional("madeBy", t.MadeBy)

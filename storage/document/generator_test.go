@@ -88,7 +88,9 @@ var (
 // options sets one or two rare options.
 func (g *generator) options(j *fsmpb.NewJob) {
 	for range 2 {
-		switch rapid.IntRange(0, 9).Draw(g.T, "option") {
+		switch rapid.IntRange(0, 10).Draw(g.T, "option") {
+		case 10:
+			j.Quota = &fsmpb.Quota{Account: "k\u00e9\"", MaxJobs: 1 << 40, MaxBytes: 1 << 60}
 		case 9:
 			j.Headers = []*fsmpb.Header{{Name: "a", Value: "é\"\n"}, {Name: "traceparent"}}
 		case 0:
@@ -345,6 +347,9 @@ func (g *generator) token() *fsmpb.Mutation {
 		Id: g.freshID()[:1], Hash: rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(g.T, "hash"), Role: rapid.Uint32Range(1, 5).Draw(g.T, "role"),
 		Name: text.Draw(g.T, "name"), Types: rapid.SliceOfN(text, 0, 2).Draw(g.T, "types"), Groups: rapid.SliceOfN(text, 0, 2).Draw(g.T, "groups"),
 		Programs: rapid.Bool().Draw(g.T, "programs"), RateMilli: 7, Burst: 2, MaxPayload: 9, Family: text.Draw(g.T, "family"), MadeBy: "admin",
+	}
+	if g.m.Level() >= fsm.Level11 {
+		t.MaxJobs, t.MaxBytes = 8, 1<<40
 	}
 	if rapid.Bool().Draw(g.T, "expires") {
 		t.ExpiresMs = g.now + 50_000

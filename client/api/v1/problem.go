@@ -78,10 +78,14 @@ const (
 
 	TagTokenExpired  = "token_expired"   // 400: the token would have expired already
 	TagTooManyTokens = "too_many_tokens" // 507: too many tokens
-	TagUnauthorized  = "unauthorized"    // 401: no token, or one that is not valid
-	TagForbidden     = "forbidden"       // 403: the token does not allow it
-	TagRateLimited   = "rate_limited"    // 429: the token makes too many requests
-	TagLevel         = "feature_level"   // 409: not all nodes know the request yet
+
+	TagTooManyTokenJobs  = "too_many_token_jobs"  // 429: over the token's quota of jobs
+	TagTooManyTokenBytes = "too_many_token_bytes" // 429: over the token's quota of bytes
+
+	TagUnauthorized = "unauthorized"  // 401: no token, or one that is not valid
+	TagForbidden    = "forbidden"     // 403: the token does not allow it
+	TagRateLimited  = "rate_limited"  // 429: the token makes too many requests
+	TagLevel        = "feature_level" // 409: not all nodes know the request yet
 
 	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where
 	TagUnknownMember  = "unknown_member"     // 400: a field or parameter that is not known

@@ -19,6 +19,10 @@ type NewToken struct {
 	Burst         int64   `json:"burst,omitzero"`
 	// MaxPayload limits the bytes of one payload.
 	MaxPayload int64 `json:"maxPayload,omitzero"`
+	// MaxJobs and MaxBytes limit the jobs that the token enqueued and that have not ended, and
+	// the bytes of their payloads. Tokens that replace it by rotation share the quota.
+	MaxJobs  int64 `json:"maxJobs,omitzero"`
+	MaxBytes int64 `json:"maxBytes,omitzero"`
 	// TTLMs is the lifetime; 0: the token does not expire.
 	TTLMs int64 `json:"ttlMs,omitzero"`
 }
@@ -42,9 +46,14 @@ type AccessToken struct {
 	RatePerSecond float64  `json:"ratePerSecond,omitzero"`
 	Burst         int64    `json:"burst,omitzero"`
 	MaxPayload    int64    `json:"maxPayload,omitzero"`
-	ExpiresAt     int64    `json:"expiresAt,omitzero"`
-	MadeBy        string   `json:"madeBy,omitzero"`
-	CreatedAt     int64    `json:"createdAt"`
+	MaxJobs       int64    `json:"maxJobs,omitzero"`
+	MaxBytes      int64    `json:"maxBytes,omitzero"`
+	// Jobs and Bytes are the used part of the quota; they are counted for tokens with one only.
+	Jobs      int64  `json:"jobs,omitzero"`
+	Bytes     int64  `json:"bytes,omitzero"`
+	ExpiresAt int64  `json:"expiresAt,omitzero"`
+	MadeBy    string `json:"madeBy,omitzero"`
+	CreatedAt int64  `json:"createdAt"`
 	// UsedAt is the time of a use, at most an hour before the last one that the leader saw.
 	UsedAt int64 `json:"usedAt,omitzero"`
 }
@@ -58,6 +67,11 @@ type Self struct {
 	Types    []string `json:"types,omitzero"`
 	Groups   []string `json:"groups,omitzero"`
 	Programs bool     `json:"programs,omitzero"`
+	// MaxJobs and MaxBytes are the quota of the caller, Jobs and Bytes its used part.
+	MaxJobs  int64 `json:"maxJobs,omitzero"`
+	MaxBytes int64 `json:"maxBytes,omitzero"`
+	Jobs     int64 `json:"jobs,omitzero"`
+	Bytes    int64 `json:"bytes,omitzero"`
 }
 
 // Has reports whether the caller has a right.

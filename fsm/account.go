@@ -1,0 +1,143 @@
+package fsm
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// account counts the jobs of one producer with a quota: a family of tokens, or another
+// identity. It is derived from the jobs, so that every way to a state gives the same counts,
+// and exists while it has jobs.
+//
+// A job names its account in its options. Jobs without any other option share one Options
+// (plain), so that an account costs no memory for each job.
+type account struct {
+	plain *Options
+	all   int        // jobs in every status
+	open  quotaUsage // jobs that have not ended, and their payloads
+}
+
+// accountMax is the largest length of the name of an account, in bytes.
+const accountMax = 128
+
+var errAccount = errors.New("an account has an invalid name, or a quota is negative")
+
+func checkAccount(name string) error {
+	return need(len(name) <= accountMax && utf8.ValidString(name), errAccount)
+}
+
+func checkQuota(q *fsmpb.Quota) error {
+	if q != nil && (q.Account == "" || min(q.MaxJobs, q.MaxBytes) < 0) {
+		return errAccount
+	}
+	return checkAccount(q.GetAccount())
+}
+
+// account returns the account of that name, and makes it if there is none.
+func (m *Machine) account(name string) *account {
+	a := m.accounts[name]
+	if a == nil {
+		name = strings.Clone(name)
+		a = &account{plain: &Options{Account: name}}
+		m.accounts[name] = a
+	}
+	return a
+}
+
+// optionsOf returns the options of a new job, or nil if all are zero.
+func (m *Machine) optionsOf(n *fsmpb.NewJob, cron string) *Options {
+	o, name := newOptions(n, cron), n.GetQuota().GetAccount()
+	if name == "" {
+		return o
+	}
+	a := m.account(name)
+	if o == nil {
+		return a.plain
+	}
+	o.Account = a.plain.Account
+	return o
+}
+
+// shareOptions lets a restored job share the options of its account.
+func (m *Machine) shareOptions(j *Job) {
+	if j.Opt == nil || j.Opt.Account == "" {
+		return
+	}
+	o := *j.Opt
+	if o.Account = ""; o.zero() {
+		j.Opt = m.account(j.Opt.Account).plain
+	}
+}
+
+// countAccount adds a job to its account (n is 1), or takes it out (n is -1).
+func (m *Machine) countAccount(j *Job, n int) {
+	if j.Opt == nil || j.Opt.Account == "" {
+		return
+	}
+	a := m.account(j.Opt.Account)
+	a.all += n
+	if !j.Status.ended() {
+		a.open.jobs += int64(n)
+		a.open.bytes += int64(n) * int64(len(j.Payload))
+	}
+}
+
+// dropAccount forgets the account of a job that was removed, if it was the last one.
+func (m *Machine) dropAccount(j *Job) {
+	if j.Opt != nil && j.Opt.Account != "" && m.accounts[j.Opt.Account].all == 0 {
+		delete(m.accounts, j.Opt.Account)
+	}
+}
+
+// checkAccount checks the quota of the producer of a new job.
+func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
+	q := n.GetQuota()
+	if q == nil {
+		return OK
+	}
+	used := p.accounts[q.Account]
+	if a := p.m.accounts[q.Account]; a != nil {
+		used.jobs += a.open.jobs
+		used.bytes += a.open.bytes
+	}
+	limits := quota{jobsMax: q.MaxJobs, bytesMax: q.MaxBytes, jobs: used.jobs, bytes: used.bytes}
+	switch {
+	case limits.tooMany():
+		return TooManyTokenJobs
+	case limits.tooFull(int64(len(n.Payload))):
+		return TooManyTokenBytes
+	}
+	return OK
+}
+
+// noteAccount counts a job that the plan adds.
+func (p *plan) noteAccount(n *fsmpb.NewJob) {
+	name := n.GetQuota().GetAccount()
+	if name == "" {
+		return
+	}
+	if p.accounts == nil {
+		p.accounts = make(map[string]quotaUsage)
+	}
+	used := p.accounts[name]
+	p.accounts[name] = quotaUsage{used.jobs + 1, used.bytes + int64(len(n.Payload))}
+}
+
+// AccountUsage returns how many jobs of an account have not ended, and the bytes of their
+// payloads. It takes constant time, and reads live state, as Job does.
+func (m *Machine) AccountUsage(name string) (jobs, bytes int64) {
+	if a := m.accounts[name]; a != nil {
+		return a.open.jobs, a.open.bytes
+	}
+	return 0, 0
+}
+
+func cloneQuota(q *fsmpb.Quota) *fsmpb.Quota {
+	if q == nil {
+		return nil
+	}
+	return &fsmpb.Quota{Account: strings.Clone(q.Account), MaxJobs: q.MaxJobs, MaxBytes: q.MaxBytes}
+}

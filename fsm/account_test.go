@@ -1,0 +1,80 @@
+package fsm_test
+
+import (
+	"bytes"
+	"testing"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// inAccount gives the jobs of an enqueue an account with limits.
+func inAccount(m *fsmpb.Mutation, account string, jobs, bytes int64) *fsmpb.Mutation {
+	for _, n := range m.GetEnqueue().Jobs {
+		n.Quota = &fsmpb.Quota{Account: account, MaxJobs: jobs, MaxBytes: bytes}
+	}
+	return m
+}
+
+// A producer's jobs count until they have ended, again after a retry, and in a restored state.
+func TestAccountUsage(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, raiseLevel(fsm.Level11))
+	usage := func(jobs, bytes int64) {
+		t.Helper()
+		for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
+			if j, b := of.AccountUsage("k"); j != jobs || b != bytes {
+				t.Errorf("%s: %d jobs and %d bytes, want %d and %d", name, j, b, jobs, bytes)
+			}
+		}
+	}
+	apply(t, m, 2, inAccount(enqueue("a", "b"), "k", 2, 0), enqueue("z"))
+	usage(2, 20)
+	if code := apply(t, m, 3, inAccount(enqueue("c"), "k", 2, 0))[0].Code; code != fsm.TooManyTokenJobs {
+		t.Errorf("a third job: %v", code)
+	}
+	if code := apply(t, m, 3, inAccount(enqueue("c"), "k", 0, 29))[0].Code; code != fsm.TooManyTokenBytes {
+		t.Errorf("a third payload: %v", code)
+	}
+	if code := apply(t, m, 3, inAccount(enqueue("a"), "k", 1, 1))[0].Code; code != fsm.OK {
+		t.Errorf("an old job: %v", code)
+	}
+	if code := apply(t, m, 3, inAccount(enqueue("o", "p"), "other", 1, 0))[0].Code; code != fsm.TooManyTokenJobs {
+		t.Errorf("two jobs where one is allowed: %v", code)
+	}
+	apply(t, m, 4, changeOf(fsm.CancelJobs, "a"))
+	usage(1, 10)
+	apply(t, m, 5, changeOf(fsm.RetryJobs, "a"))
+	usage(2, 20)
+	job := apply(t, m, 6, claim("w", 1))[0].Jobs[0]
+	usage(2, 20)
+	apply(t, m, 7, complete("w", job.ID, job.Execution().Token))
+	usage(1, 10)
+	apply(t, m, 8, changeOf(fsm.DeleteJobs, "a", "b"))
+	usage(0, 0)
+}
+
+// Jobs without any other option share the options of their account, also after a restore.
+func TestAccountTakesNoMemoryPerJob(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, raiseLevel(fsm.Level11), inAccount(enqueue("a", "b"), "k", 5, 0))
+	for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
+		if a, b := of.Job("a"), of.Job("b"); a.Opt == nil || a.Opt != b.Opt || a.Opt.Account != "k" {
+			t.Errorf("%s: options %p and %p", name, a.Opt, b.Opt)
+		}
+	}
+}
+
+// reread returns the machine of m's snapshot.
+func reread(t *testing.T, m *fsm.Machine) *fsm.Machine {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := m.View().Encode(&buf); err != nil {
+		t.Fatal(err)
+	}
+	again, err := fsm.Decode(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
