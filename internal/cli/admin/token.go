@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,16 +23,16 @@ func newTokenCommand(g *view.Globals) *cobra.Command {
 		Use:   "token",
 		Short: "Make, list, replace and revoke access tokens",
 		Long: `Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
-These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. For
-the first one use --socket with the file admin.sock in the data directory of the
-leader: whoever may open the file is an admin.
+These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
+need none on the machine of a node, for the user of the node: they use the socket
+admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of the leader, DATA/admin.sock, in place of --servers and a token")
-	cmd.AddCommand(t.create(), t.list(), t.revoke(), t.rotate())
+	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of a node; --data DIR is the same for DIR/admin.sock")
+	cmd.AddCommand(t.create(), t.list(), t.showOne(), t.revoke(), t.rotate())
 	return cmd
 }
 
@@ -57,7 +59,7 @@ func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Clie
 
 func (t *tokens) create() *cobra.Command {
 	var in v1.NewToken
-	ttl, maxPayload := time.Duration(0), units.Size(0)
+	ttl, maxPayload, maxBytes := time.Duration(0), units.Size(0), units.Size(0)
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
 		Short: "Make a token and write it to stdout",
@@ -65,14 +67,14 @@ func (t *tokens) create() *cobra.Command {
 now.
 
 ` + view.ExitHelp,
-		Example: `  osqueue token create --socket /var/lib/osqueue/admin.sock --role admin --name ops
+		Example: `  osqueue token create --data /var/lib/osqueue --role admin --name ops
   osqueue token create --role producer --type mail --type 'film.*' --ttl 720h`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.Role == "" {
 				return view.Usagef("osqueue token create: give --role: producer, worker, reader, operator or admin")
 			}
-			in.TTLMs, in.MaxPayload = ttl.Milliseconds(), int64(maxPayload)
+			in.TTLMs, in.MaxPayload, in.MaxBytes = ttl.Milliseconds(), int64(maxPayload), int64(maxBytes)
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.CreateToken(ctx, in)
 				if err != nil {
@@ -91,6 +93,8 @@ now.
 	f.Float64Var(&in.RatePerSecond, "rate", 0, "requests per second to each node; 0 is no limit")
 	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
 	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
+	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
+	f.Var(&maxBytes, "max-bytes", "how many bytes the payloads of its pending jobs may have; 0 is no limit")
 	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is endless")
 	return cmd
 }
@@ -109,7 +113,7 @@ func (t *tokens) list() *cobra.Command {
 		Use:   "ls",
 		Short: "List the tokens, without their secrets",
 		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
-hour.
+hour. JOBS and BYTES are the used part of the token's quota, and the quota.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
@@ -129,13 +133,81 @@ hour.
 }
 
 func (t *tokens) table(all []v1.AccessToken) error {
-	rows := [][]string{{"ID", "ROLE", "NAME", "TYPES", "EXPIRES", "USED", "MADE BY"}}
+	rows := [][]string{{"ID", "ROLE", "NAME", "TYPES", "JOBS", "BYTES", "EXPIRES", "USED", "MADE BY"}}
 	for _, k := range all {
 		rows = append(rows, []string{
-			k.ID, k.Role, k.Name, strings.Join(k.Types, ","), moment(k.ExpiresAt, "never"), moment(k.UsedAt, "never"), k.MadeBy,
+			k.ID, k.Role, k.Name, strings.Join(k.Types, ","), quota(k.Jobs, k.MaxJobs), quota(k.Bytes, k.MaxBytes), moment(k.ExpiresAt, "never"), moment(k.UsedAt, "never"), k.MadeBy,
 		})
 	}
 	return t.g.Table(rows)
+}
+
+// quota returns the used part of a quota, and the quota.
+func quota(used, limit int64) string {
+	if limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", used, limit)
+}
+
+func (t *tokens) showOne() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one token, without its secret",
+		Long: `Shows one token with its limits and the used part of its quota.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				all, err := c.Tokens(ctx)
+				if err != nil {
+					return fmt.Errorf("list the tokens: %w", err)
+				}
+				at := slices.IndexFunc(all, func(k v1.AccessToken) bool { return k.ID == args[0] })
+				if at < 0 {
+					return fmt.Errorf("token %q does not exist, or has expired", args[0])
+				}
+				if t.g.JSON {
+					return t.g.WriteJSON(all[at])
+				}
+				return t.g.Table(tokenRows(&all[at]))
+			})
+		},
+	}
+}
+
+// tokenRows are the lines about one token. Limits that it does not have are left out.
+func tokenRows(k *v1.AccessToken) [][]string {
+	rows := [][]string{{"ID", k.ID}, {"ROLE", k.Role}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	add("NAME", k.Name)
+	add("TYPES", strings.Join(k.Types, ","))
+	add("GROUPS", strings.Join(k.Groups, ","))
+	if k.Programs {
+		add("PROGRAMS", "allowed")
+	}
+	if k.RatePerSecond > 0 {
+		add("RATE", fmt.Sprintf("%g/s, burst %d", k.RatePerSecond, max(k.Burst, 1)))
+	}
+	add("MAX PAYLOAD", number(k.MaxPayload))
+	add("PENDING JOBS", quota(k.Jobs, k.MaxJobs))
+	add("PENDING BYTES", quota(k.Bytes, k.MaxBytes))
+	add("CREATED", moment(k.CreatedAt, ""))
+	add("MADE BY", k.MadeBy)
+	add("EXPIRES", moment(k.ExpiresAt, "never"))
+	add("USED", moment(k.UsedAt, "never"))
+	return rows
 }
 
 // moment returns a time in ms for people.

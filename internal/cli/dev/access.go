@@ -98,7 +98,7 @@ func (o *devOptions) client() (*client.Client, error) {
 // admit makes a token on the leader, through its admin socket, and stores it for curl and in
 // the context.
 func (d *devCluster) admit(ctx context.Context, leader string) error {
-	token, err := makeToken(ctx, filepath.Join(d.o.dir, leader, "admin.sock"))
+	token, err := makeToken(ctx, filepath.Join(d.o.dir, leader, view.SocketName))
 	if err != nil {
 		return fmt.Errorf("make a token on %s: %w", leader, err)
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/cli/view"
 )
 
 // securityOptions are the flags about who may use the API.
@@ -150,7 +152,7 @@ func (a *auditLog) close() error {
 }
 
 // socketName is the name of the admin socket in the data directory.
-const socketName = "admin.sock"
+const socketName = view.SocketName
 
 // socketTimeout bounds the head of a request to the admin socket.
 const socketTimeout = 5 * time.Second
@@ -170,7 +172,7 @@ func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
 		log.Warn("there is no admin socket: access tokens can be managed with a token only", "error", err)
 		return func() {}
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: socketTimeout}
+	server := &http.Server{Handler: peersOnly(h), ReadHeaderTimeout: socketTimeout, ConnContext: withPeer}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -180,4 +182,22 @@ func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
 		_ = server.Close()
 		<-done
 	}
+}
+
+type peerKey struct{}
+
+// withPeer notes whether the process at the other end of a connection may use the admin socket.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, checkPeer(conn))
+}
+
+// peersOnly refuses the requests of other users.
+func peersOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err, refused := r.Context().Value(peerKey{}).(error); refused {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

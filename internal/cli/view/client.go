@@ -3,11 +3,9 @@ package view
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"osqueue/client"
 	"osqueue/client/contexts"
@@ -39,6 +37,13 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		AckWait:        g.Timeout,
 		UserAgent:      "osqueue-cli",
 	}
+	socket, err := g.Socket()
+	if err != nil {
+		return nil, err
+	}
+	if socket != "" {
+		cfg.Servers, cfg.Token, cfg.TLS, cfg.Transport = []string{socketURL}, "", nil, socketTransport(socket)
+	}
 	if cfg.Cipher, err = g.keys.cipher(); err != nil {
 		return nil, err
 	}
@@ -63,6 +68,13 @@ func (g *Globals) HTTPClient() (*http.Client, error) {
 	secure, err := g.tls.config(r.CA)
 	if err != nil {
 		return nil, err
+	}
+	socket, err := g.Socket()
+	if err != nil {
+		return nil, err
+	}
+	if socket != "" {
+		return &http.Client{Transport: &bearer{Transport: socketTransport(socket)}}, nil
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}
 	return &http.Client{Transport: &bearer{Transport: t, token: r.Token}}, nil
@@ -146,18 +158,3 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	defer cancel()
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
-
-// SocketClient returns a client of the admin socket of a node. Its requests need no token.
-func SocketClient(path string) (*client.Client, error) {
-	return client.New(client.Config{
-		Servers: []string{"http://admin.invalid:80"},
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}},
-		RetryFor:  socketRetry,
-		UserAgent: "osqueue-cli",
-	})
-}
-
-// socketRetry is how long calls of the admin socket are repeated.
-const socketRetry = 2 * time.Second

@@ -22,6 +22,7 @@ const timeoutHelp = "how long to try to get an answer from the cluster"
 // tests run commands without a process.
 type Globals struct {
 	Servers  []string // of --servers; none: of the environment or the context
+	data     string   // of --data: the data directory of a node on this machine
 	Context  string   // of --context; "": of the environment, or the current one
 	JSON     bool     // output for programs: --json, or --output yaml
 	format   string
@@ -56,6 +57,7 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&g.Servers, "servers", nil,
 		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS; default: those of the context, else "+DefaultServers+")")
 	flags.StringVar(&g.Context, "context", "", "context with servers, CA and token, see osqueue context (environment: OSQUEUE_CONTEXT; default: the current one)")
+	flags.StringVar(&g.data, "data", "", "data directory of a node on this machine: the command uses its admin socket in place of servers and a token (environment: OSQUEUE_DATA)")
 	g.tls.bind(flags, g.Getenv)
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
