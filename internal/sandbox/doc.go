@@ -71,7 +71,9 @@
 // Control groups (version 2) add to both levels if the worker is root and may
 // delegate the controllers memory and pids. They bound the sum of memory, files in
 // memory included, and the number of processes, and they kill all processes of a
-// command at once.
+// command at once. With Config.CPUWeight and Config.IOWeight the commands of the box together
+// have this share of CPU and disks against the worker's own process; Box.Describe says if the
+// kernel cannot weigh them.
 //
 // # How limits take effect before the first instruction
 //

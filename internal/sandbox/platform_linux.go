@@ -61,6 +61,12 @@ func (b *Box) setUp() error {
 		if b.cfg.RequireCgroup && (b.groups == nil || !b.groups.memory || !b.groups.pids) {
 			return fmt.Errorf("control groups are required: %s", fact)
 		}
+		if b.groups != nil {
+			weights, err := b.groups.setWeights(b.cfg.CPUWeight, b.cfg.IOWeight)
+			if b.facts[len(b.facts)-1] += weights; err != nil && b.cfg.RequireCgroup {
+				return fmt.Errorf("control groups are required: %s", b.facts[len(b.facts)-1])
+			}
+		}
 	}
 	return nil
 }

@@ -141,7 +141,14 @@ type Config struct {
 	RequireCgroup bool
 	// NoCgroup disables control groups.
 	NoCgroup bool
+	// CPUWeight and IOWeight are the shares of all commands of the box together, in contention,
+	// against the worker and whatever else is in its control group: 1 to 10000. 0 leaves the
+	// kernel's weight, 100.
+	CPUWeight, IOWeight int
 }
+
+// weightMax is the largest weight of a control group.
+const weightMax = 10_000
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Level == "" {
@@ -165,6 +172,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RequireCgroup && c.NoCgroup {
 		return c, errors.New("control groups are required and disabled")
+	}
+	if min(c.CPUWeight, c.IOWeight) < 0 || max(c.CPUWeight, c.IOWeight) > weightMax {
+		return c, fmt.Errorf("weights of CPU %d and I/O %d: must be 1 to %d, or 0 for the kernel's", c.CPUWeight, c.IOWeight, weightMax)
+	}
+	if c.NoCgroup && max(c.CPUWeight, c.IOWeight) > 0 {
+		return c, errors.New("weights need control groups, which are disabled")
 	}
 	if c.Dir == "" {
 		c.Dir = os.TempDir()

@@ -22,20 +22,24 @@ const tooSlow = "TestManyThatEndAtOnce|TestNotRoot|TestLastOnesMayEnd|TestHostil
 
 // inAService are the tests of limits by control groups. The worker that is killed in another
 // test starts in the leaf of the test's own group, where it is not alone.
-const inAService = "Told|Sum|InMemory|ForkBomb|AllProcesses"
+const inAService = "Told|Weight|Sum|InMemory|ForkBomb|AllProcesses"
 
-// thePlan returns the plan of the machine.
-func thePlan(limit time.Duration) plan.Plan {
+// thePlan returns the plan of the machine: for all tests, or for those that match a pattern.
+func thePlan(limit time.Duration, only string) plan.Plan {
+	all, service := ".", inAService
+	if only != "" {
+		all, service = only, only
+	}
 	require := []string{"OSQUEUE_TEST_SANDBOX=require", "OSQUEUE_TEST_CGROUPS=require"}
 	return plan.Plan{Runs: []plan.Run{
 		{
 			Name: "all tests of the sandbox, in the root of the control groups",
-			Args: []string{sandboxTests, "-test.v", "-test.skip", tooSlow},
+			Args: []string{sandboxTests, "-test.v", "-test.run", all, "-test.skip", tooSlow},
 			Env:  require, Limit: limit,
 		},
 		{
 			Name: "the control groups, as a service to which its own is delegated",
-			Args: []string{sandboxTests, "-test.v", "-test.run", inAService},
+			Args: []string{sandboxTests, "-test.v", "-test.run", service},
 			Env:  require, Limit: limit,
 			Group: "service",
 		},

@@ -19,8 +19,9 @@ func main() {
 	accel := flag.String("accel", "auto", "how the machine runs: kvm, tcg (emulation), or auto, the first that works")
 	dir := flag.String("dir", "bin/vm", "where downloads are kept")
 	limit := flag.Duration("limit", 10*time.Minute, "how long the tests may take")
+	only := flag.String("run", "", "pattern of the tests to run (default: all)")
 	flag.Parse()
-	status, err := run(*accel, *dir, *limit)
+	status, err := run(*accel, *dir, *limit, *only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "vm:", err)
 		status = 1
@@ -28,7 +29,7 @@ func main() {
 	os.Exit(status)
 }
 
-func run(accel, dir string, limit time.Duration) (status int, err error) {
+func run(accel, dir string, limit time.Duration, only string) (status int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if runtime.GOARCH != "amd64" {
@@ -48,7 +49,7 @@ func run(accel, dir string, limit time.Duration) (status int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("fetch a kernel and programs: %w", err)
 	}
-	tests, err := buildTests(ctx, dir, thePlan(limit))
+	tests, err := buildTests(ctx, dir, thePlan(limit, only))
 	if err != nil {
 		return 0, fmt.Errorf("build the tests: %w", err)
 	}

@@ -83,6 +83,8 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sandbox.Env, "sandbox-env", nil, "variable that commands in a sandbox get too; may be given several times")
 	flags.StringArrayVar(&f.sandbox.ReadOnly, "sandbox-ro", nil, "file or directory that commands in a sandbox may read too; may be given several times")
 	flags.BoolVar(&f.sandbox.NoCgroup, "no-cgroup", false, "make no control groups")
+	flags.IntVar(&f.sandbox.CPUWeight, "cpu-weight", 0, "share of the CPUs, 1 to 10000, that the commands get together when others in the worker's control group want them too; the worker has 100 (default: 100)")
+	flags.IntVar(&f.sandbox.IOWeight, "io-weight", 0, "the same for the disks; needs a kernel and a disk with weights (default: 100)")
 	flags.Var(&f.limits.Time, "limit-time", "how long a command may run (default: as long as its job)")
 	flags.Var(&f.limits.CPU, "limit-cpu", "CPU time of a process (default: "+d.CPU.String()+")")
 	flags.Var(&f.limits.Memory, "limit-memory", "memory of a process; with a control group of all of a command"+size(d.Memory))
