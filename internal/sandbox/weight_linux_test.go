@@ -28,11 +28,7 @@ func TestWeightsInForce(t *testing.T) {
 // A disk may have no weights: then that is said, and an error where control groups are required.
 func TestIOWeight(t *testing.T) {
 	needCgroups(t)
-	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: t.TempDir(), IOWeight: 50, UIDs: UIDRange{First: 1_910_000_000, Count: 64}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := bench(t, Process, small, func(c *Config) { c.IOWeight = 50 })
 	said := b.Describe()
 	t.Log(said)
 	if strings.Contains(said, "I/O weight 50") {
@@ -47,9 +43,12 @@ func TestIOWeight(t *testing.T) {
 	if !strings.Contains(said, "weights of the control group") {
 		t.Error("it does not say that the weight is not in force")
 	}
-	c := Config{Level: Process, Limits: small, Dir: t.TempDir(), IOWeight: 50, RequireCgroup: true, UIDs: UIDRange{First: 1_910_000_000, Count: 64}}
+	c := b.cfg
+	c.RequireCgroup = true
 	if other, err := New(t.Context(), c); err == nil {
 		t.Error("a box is made without the weight that is required", other.Close())
+	} else if !strings.Contains(err.Error(), "weights of the control group") {
+		t.Error(err)
 	}
 }
 

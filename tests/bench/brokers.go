@@ -30,6 +30,11 @@ func (b *bench) withBrokers(section string, run func(*brokers) error) error {
 // withCluster is withBrokers for sections that start their profiles themselves, because they
 // have to prepare the queue first.
 func (b *bench) withCluster(run func(*brokers) error) error {
+	return b.withClusterOf(cluster.Options{Bucket: b.bucket}, run)
+}
+
+// withClusterOf is withCluster with other options.
+func (b *bench) withClusterOf(opt cluster.Options, run func(*brokers) error) error {
 	p, err := measure.NewPlace("osqueue-bench-")
 	if err != nil {
 		return err
@@ -42,7 +47,8 @@ func (b *bench) withCluster(run func(*brokers) error) error {
 		if b.profile != "" {
 			flags = append(slices.Clip(flags), "--pprof-addr", "127.0.0.1:0")
 		}
-		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: flags})
+		opt.Flags = flags
+		c := cluster.Start(p, opt)
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		err := run(br)
 		if err != nil {

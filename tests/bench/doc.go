@@ -16,6 +16,8 @@
 //	drain       64 clients claim and complete 100 000 jobs, one per call
 //	sdk         64 and 256 callers that share one Go client, one job a call, over streams
 //	            and over HTTP in turns
+//	security    64 callers of the Go client enqueue, claim and complete single jobs, against a
+//	            cluster without and one with TLS and tokens, in turns
 //	worker      a Go worker with 64 slots and jobs that do nothing; commands compared
 //	            with the bare start of the same program
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs

@@ -41,6 +41,7 @@ var sections = []section{
 	{"lifecycle", (*bench).lifecycle},
 	{"drain", (*bench).drain},
 	{"sdk", (*bench).sdk},
+	{"security", (*bench).security},
 	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
 	{"recovery", (*bench).recovery},

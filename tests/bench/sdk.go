@@ -41,7 +41,7 @@ func (b *bench) compareProtocols(br *brokers, callers int, name string, step sdk
 		for i, p := range protocols {
 			var rate float64
 			spent, err := costOf(br.Cluster, br.leader, func() (err error) {
-				rate, err = sdkRate(br.Servers(), p, callers, b.duration/sdkRounds, step)
+				rate, err = sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, b.duration/sdkRounds, step)
 				return err
 			})
 			if err != nil {
@@ -77,8 +77,8 @@ func (c *cost) add(one cost, n float64) {
 }
 
 // sdkRate lets callers of one client repeat a step.
-func sdkRate(servers []string, p client.Protocol, callers int, d time.Duration, step sdkStep) (perSecond float64, err error) {
-	c, err := client.New(client.Config{Servers: servers, Protocol: p})
+func sdkRate(cfg client.Config, callers int, d time.Duration, step sdkStep) (perSecond float64, err error) {
+	c, err := client.New(cfg)
 	if err != nil {
 		return 0, err
 	}

@@ -27,7 +27,7 @@ func TestAdminSocketIsForItsUserAndRoot(t *testing.T) {
 	}
 }
 
-// The socket refuses another user, even if its mode would let everybody in.
+// The socket refuses another user, even if the mode of its file is open to all.
 func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can connect as another user")

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"osqueue/client"
+	"osqueue/internal/auth/certs"
+	"osqueue/tests/cluster"
+)
+
+// secureRounds is how often the two clusters take turns in one measurement.
+const secureRounds = 6
+
+// secureCostMax is how much more processor time the nodes may need for one job, with TLS and
+// tokens, than without.
+const secureCostMax = 1.15
+
+// security compares a cluster with --security=off and one with TLS and tokens. Both run during
+// the whole section, each with a directory as bucket, and take turns.
+func (b *bench) security() error {
+	return b.withClusterOf(cluster.Options{}, func(off *brokers) error {
+		return b.withClusterOf(cluster.Options{TLS: true, Prefix: "s"}, func(on *brokers) error {
+			secure, err := client.LoadTLS(filepath.Join(on.CertDir(), certs.CAFile), "", "")
+			if err != nil {
+				return err
+			}
+			for _, p := range []client.Protocol{client.ProtocolStream, client.ProtocolHTTP} {
+				sides := []*secureSide{
+					{brokers: off, name: "off", cfg: client.Config{Servers: off.Servers(), Protocol: p}},
+					{brokers: on, name: "TLS and tokens", cfg: client.Config{Servers: on.Servers(), Protocol: p, TLS: secure, Token: on.Token()}},
+				}
+				if err := b.compareSecurity(p, sides); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// secureSide is one of the clusters that are compared.
+type secureSide struct {
+	*brokers
+	name string
+	cfg  client.Config
+	rate float64
+	cost cost
+}
+
+// nodes returns the processor time of all nodes for one job, in µs.
+func (s *secureSide) nodes() float64 { return 1e6 * (s.cost.Leader + s.cost.Followers) / s.rate }
+
+func (b *bench) compareSecurity(p client.Protocol, sides []*secureSide) error {
+	for round := range secureRounds {
+		for i := range sides {
+			s := sides[(i+round)%len(sides)] // neither is always first
+			var rate float64
+			spent, err := costOf(s.Cluster, s.leader, func() (err error) {
+				rate, err = sdkRate(s.cfg, singleClients, b.duration/secureRounds, sdkLife)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", s.name, p, err)
+			}
+			s.rate += rate / secureRounds
+			if spent != nil {
+				s.cost.add(*spent, secureRounds)
+			}
+		}
+	}
+	off := sides[0]
+	for _, s := range sides {
+		beside := fmt.Sprintf("CPU µs a job: leader %.0f, followers %.0f, client %.0f",
+			1e6*s.cost.Leader/s.rate, 1e6*s.cost.Followers/s.rate, 1e6*s.cost.Clients/s.rate)
+		if s != off {
+			beside += fmt.Sprintf("; of off: throughput %.2f, CPU of the nodes %.2f (at most %.2f)", s.rate/off.rate, s.nodes()/off.nodes(), secureCostMax)
+		}
+		b.report.add(figure{
+			Section: "security", Name: fmt.Sprintf("enqueue, claim, complete, %d callers, %s, %s", singleClients, p, s.name),
+			Value: s.rate, Unit: "jobs/s", Beside: beside, Cost: &s.cost,
+		})
+	}
+	return nil
+}
