@@ -78,12 +78,17 @@ export class Failure extends Error {
   how: { retryable?: boolean; delayMs?: number };
 }
 
+/** What a client did with a job. */
+export type Event = "enqueued" | "claimed" | "completed" | "failed" | "released";
+
 /** The nodes of one cluster. Make one and share it. */
 export class Client {
   /** @param servers all nodes, as host:port, host (port 8080) or URL; without it those of OSQUEUE_SERVERS or context.
    *  Without ca (PEM), token and context: OSQUEUE_CA, OSQUEUE_TOKEN, OSQUEUE_CONTEXT, else the current context. */
   constructor(servers?: string[], options?: {
-    attemptTimeoutMs?: number; retryForMs?: number; ca?: string; token?: string; context?: string });
+    attemptTimeoutMs?: number; retryForMs?: number; ca?: string; token?: string; context?: string;
+    /** Is called for each job. ms: from the claim to the report. */
+    observe?: (event: Event, job: Job | undefined, ms: number) => void });
   /** Enqueues a job and returns its id; under a uniqueKey that another job holds, that job's. */
   submit(type: string, payload?: unknown, options?: JobMembers & Keyed): Promise<string>;
   /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */
@@ -110,6 +115,10 @@ export class Client {
   report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
   report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
   report(job: Job, action: "release"): Promise<unknown>;
+  /** The number of jobs by event, and the time from claims to reports. */
+  counts(): { [event in Event | "runMs"]: number };
+  /** The same in the text format of Prometheus. */
+  metrics(): string;
 }
 
 /** A claimed job. */
@@ -124,6 +133,10 @@ export class Job {
   attempts: number;
   /** Of the producer, such as traceparent. */
   headers: { [name: string]: string };
+  /** The time of the claim, by performance.now(). */
+  began: number;
+  /** The id, and that of the trace of the producer, for the log. */
+  toString(): string;
   leaseMs: number;
   /** It grows with each claim: hand it on where the job changes something, and refuse lower ones there. */
   token: number;

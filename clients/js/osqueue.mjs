@@ -17,6 +17,9 @@ import { inspect } from "node:util";
 
 const SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"; // without OSQUEUE_SERVERS
 const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out"];
+const EVENTS = ["enqueued", "claimed", "completed", "failed", "released"];
+const ENDS = { complete: "completed", fail: "failed", release: "released" };
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"];
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
 
@@ -71,10 +74,12 @@ function read(path, otherwise = "") {
 }
 
 /** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
- *  goes along: an id, a request id, a token or an idempotency key. */
+ *  goes along: an id, a request id, a token or an idempotency key. It counts jobs, and calls observe(event, job, ms)
+ *  for each: event is a key of `counts`, job undefined for "enqueued". */
 export class Client {
-  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null; #token; #agents;
-  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000, ...how } = {}) {
+  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null; #token; #agents; #observe;
+  #counts = Object.fromEntries([...EVENTS, "runMs"].map((event) => [event, 0]));
+  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000, observe, ...how } = {}) {
     const found = resolve({ ...how, servers });
     const named = found.servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
     const scheme = found.ca ? "https" : "http";
@@ -82,11 +87,13 @@ export class Client {
     const pool = { keepAlive: true, timeout: 60000, ca: found.ca };
     this.#agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
     [this.#attemptTimeoutMs, this.#retryForMs, this.#token] = [attemptTimeoutMs, retryForMs, found.token];
+    this.#observe = observe;
   }
 
   /** Enqueues a job and returns its id. The same call with the same `key` within 24 h is one call. */
   async submit(type, payload, { key, ...members } = {}) {
-    return (await this.#call(["jobs"], { body: withId({ ...members, type, payload }, key), key })).jobId;
+    const { jobId } = await this.#call(["jobs"], { body: withId({ ...members, type, payload }, key), key });
+    return this.#count("enqueued", [undefined], jobId);
   }
 
   /** Enqueues jobs and returns their ids. Up to 1000, or 1 MB, go in all or none; more are cut in half. */
@@ -96,7 +103,8 @@ export class Client {
       const half = jobs.length >> 1, first = await this.submitMany(jobs.slice(0, half), { key: key && `${key}.0` });
       return first.concat(await this.submitMany(jobs.slice(half), { key: key && `${key}.1` }));
     }
-    return jobs.length === 0 ? [] : (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
+    const ids = jobs.length === 0 ? [] : (await this.#call(["jobs", "batch"], { body: { jobs }, key })).jobIds;
+    return this.#count("enqueued", ids.map(() => undefined), ids);
   }
 
   /** The job as it is now. */
@@ -127,7 +135,9 @@ export class Client {
   /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
   async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs } = {}) {
     const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request };
-    return (await this.#call(["jobs", "claim"], { body, waitMs, withinMs })).jobs.map((j) => new Job(worker, j));
+    const { jobs } = await this.#call(["jobs", "claim"], { body, waitMs, withinMs });
+    const claimed = jobs.map((j) => new Job(worker, j));
+    return this.#count("claimed", claimed, claimed);
   }
 
   /** Renews leases of one worker; the answers, with `status` and `cancel`, are in the order of the jobs. */
@@ -137,8 +147,9 @@ export class Client {
   }
 
   /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release". It counts once. */
-  report(job, action, body = {}) {
-    return this.#call(["jobs", job.id, action], { body: { ...body, workerId: job.worker, token: job.token } });
+  async report(job, action, body = {}) {
+    const how = { body: { ...body, workerId: job.worker, token: job.token } };
+    return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
   }
 
   /** Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back. */
@@ -146,6 +157,27 @@ export class Client {
 
   /** Takes the worker from the list, and its jobs back. */
   leave(worker, withinMs) { return this.#call(["workers", worker], { method: "DELETE", body: {}, withinMs }); }
+
+  /** What this client did: the number of jobs by event, and in `runMs` the time from claims to reports. */
+  counts() { return { ...this.#counts }; }
+
+  /** The same in the text format of Prometheus. */
+  metrics() {
+    const rows = EVENTS.map((e) => [`jobs_${e}_total`, `Jobs that this client has ${e}.`, this.#counts[e]]);
+    rows.push(["run_seconds_total", "Seconds from claims to reports.", this.#counts.runMs / 1000]);
+    const text = ([name, help, n]) => `# HELP ${name} ${help}\n# TYPE ${name} counter\n${name} ${n}\n`;
+    return rows.map(([name, ...row]) => text([`osqueue_client_${name}`, ...row])).join("");
+  }
+
+  #count(event, jobs, answer) {
+    for (const job of jobs) {
+      const ms = job && event !== "claimed" ? now() - job.began : 0;
+      this.#counts[event]++;
+      this.#counts.runMs += ms;
+      try { this.#observe?.(event, job, ms); } catch (e) { console.error(`observe: ${e.message}`); } // the call is made
+    }
+    return answer;
+  }
 
   async #call(parts, { query = "", body, method = body ? "POST" : "GET", key, waitMs = 0, withinMs = Infinity } = {}) {
     const path = `/v1/${parts.map(encodeURIComponent).join("/")}${query}`;
@@ -224,7 +256,14 @@ export class Job {
     const { jobId: id, type = "", payload, attempts, headers = {}, leaseMs, leaseAgeMs: age = 0, token } = raw;
     const signal = this.#stop.signal;
     Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
-    Object.assign(this, { why: "", settled: false, renewed: now() - age, due: now() - age + leaseMs / 3 });
+    const began = now();
+    Object.assign(this, { began, why: "", settled: false, renewed: began - age, due: began - age + leaseMs / 3 });
+  }
+
+  /** For lines of the log: the id, and that of the trace of the producer. */
+  toString() {
+    const trace = TRACEPARENT.exec(this.headers.traceparent ?? "");
+    return `job ${this.id}${trace ? ` trace_id=${trace[1]}` : ""}`;
   }
 
   /** Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing. */
@@ -318,7 +357,7 @@ export class Worker {
         await this.client.report(job, action, body);
         this.#held.delete(job);
       } catch (e) {
-        this.log(`job ${job.id}: ${e.message}`);
+        this.log(`${job}: ${e.message}`);
         if (e.refused && !e.leaseLost && action === "complete")
           [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
         else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end

@@ -13,6 +13,9 @@ from urllib.parse import quote, urlsplit
 SERVERS = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"  # without OSQUEUE_SERVERS
 LOST = ("not_found", "not_running", "wrong_worker", "stale_token", "lease_expired", "timed_out")
 log, now, EVER = logging.getLogger("osqueue"), time.monotonic, float("inf")
+EVENTS, ENDS = ("enqueued", "claimed", "completed", "failed", "released"), ("complete", "fail", "release")
+COUNTER = "# HELP osqueue_client_{0} {1}\n# TYPE osqueue_client_{0} counter\nosqueue_client_{0} {2}\n"
+TRACEPARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Error(Exception):
@@ -72,19 +75,24 @@ def _read(path, otherwise=""):
 
 class Client:
     """The nodes of a cluster. It finds the leader, and repeats calls for up to `retry_for`; what makes that
-    harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it."""
-    def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0, ca=None, token=None, context=None):
+    harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it. It counts jobs, and
+    calls observe(event, job, seconds) for each: event is one of EVENTS, job None for "enqueued"."""
+    def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0, ca=None, token=None, context=None,
+                 observe=None):
         servers, ca, self._token = resolve(servers, ca, token, context)
         self._tls = ssl.create_default_context(cadata=ca or None)
         named = [re.sub(r"^([^/:]+|\[[^]/]+\])(?=/|$)", r"\1:8080", s.strip()) for s in servers if s.strip()]
         self._servers = [(s if "://" in s else "http%s://%s" % ("s" if ca else "", s)).rstrip("/") for s in named]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
         self._lock, self._leader, self._term = threading.Lock(), None, 0
+        self._observe, self._counting, self._counts = observe, threading.Lock(), dict.fromkeys(EVENTS, 0)
+        self._counts["run_seconds"] = 0.0
 
     def submit(self, type, payload=None, key=None, **members):
         """Enqueues a job and returns its id; under a `unique_key` that another job holds, that job's. The same call
         with the same `key` within 24 h, also by another process, is one call."""
-        return self._call("jobs", want="jobId", body=_job(dict(members, type=type, payload=payload), key), key=key)
+        job = _job(dict(members, type=type, payload=payload), key)
+        return self._count("enqueued", [None], self._call("jobs", want="jobId", body=job, key=key))
 
     def submit_many(self, jobs, key=None):
         """Enqueues jobs, dicts with the arguments of `submit`, and returns their ids. Up to 1000 of them, or 1 MB, are
@@ -93,7 +101,8 @@ class Client:
         if len(jobs) > 1000 or len(jobs) > 1 and len(json.dumps(jobs)) > 1000000:
             half = len(jobs) // 2
             return self.submit_many(jobs[:half], key and key + ".0") + self.submit_many(jobs[half:], key and key + ".1")
-        return self._call("jobs", "batch", want="jobIds", body={"jobs": jobs}, key=key) if jobs else []
+        ids = self._call("jobs", "batch", want="jobIds", body={"jobs": jobs}, key=key) if jobs else []
+        return self._count("enqueued", [None] * len(ids), ids)
 
     def get(self, id):
         """The job as it is now, a dict."""
@@ -123,7 +132,8 @@ class Client:
         """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs."""
         body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000),
                 "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4())}
-        return [Job(worker, j) for j in self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)]
+        jobs = [Job(worker, j) for j in self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)]
+        return self._count("claimed", jobs, jobs)
 
     def heartbeat(self, worker, jobs, within=EVER):
         """Renews leases of one worker; the answers, with `status` and `cancel`, are in the order of the jobs."""
@@ -133,7 +143,8 @@ class Client:
     def report(self, job, action, **body):
         """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release". Its
         token makes it count once; when the claim is lost there is an Error with lease_lost."""
-        return self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
+        answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
+        return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
 
     def register(self, worker, types, within=EVER):
         """Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back."""
@@ -142,6 +153,27 @@ class Client:
     def leave(self, worker, within=EVER):
         """Takes the worker from the list, and its jobs back."""
         self._call("workers", worker, body={}, method="DELETE", within=within)
+
+    def counts(self):
+        """What this client did, a dict: the number of each of EVENTS, and the seconds from claims to reports."""
+        with self._counting: return dict(self._counts)
+
+    def metrics(self):
+        """The same in the text format of Prometheus."""
+        counts = self.counts()
+        rows = [("jobs_%s_total" % e, "Jobs that this client has %s." % e, counts[e]) for e in EVENTS]
+        rows.append(("run_seconds_total", "Seconds from claims to reports.", counts["run_seconds"]))
+        return "".join(COUNTER.format(*row) for row in rows)
+
+    def _count(self, event, jobs, answer):
+        for job in jobs:
+            seconds = now() - job.began if event in EVENTS[2:] else 0.0
+            with self._counting:
+                self._counts[event] += 1
+                self._counts["run_seconds"] += seconds
+            try: self._observe and self._observe(event, job, seconds)
+            except Exception: log.exception("observe failed")  # the call has taken place
+        return answer
 
     def _call(self, *path, want=None, query="", body=None, method="POST", key=None, wait=0.0, within=EVER):
         path = "/v1/" + "/".join(quote(p, safe="") for p in path) + query
@@ -213,10 +245,14 @@ class Job:
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
-        self.headers = raw.get("headers", {})  # of the producer, such as traceparent
+        self.headers, self.began = raw.get("headers", {}), now()  # headers of the producer, such as traceparent
         self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
         self.due = self.renewed + self.lease / 3
+
+    def __str__(self):
+        trace = TRACEPARENT.fullmatch(self.headers.get("traceparent", ""))
+        return "job %s" % self.id + (" trace_id=" + trace.group(1) if trace else "")
 
     def progress(self, percent, message=""):
         """Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing."""
@@ -304,10 +340,10 @@ class Worker:
         while mine and job in self._held:  # until the cluster accepts or refuses; the lease is renewed meanwhile
             try:
                 self.client.report(job, action, **body)
-                log.info("job %s: %s", job.id, action)
+                log.info("%s: %s", job, action)
                 self._held.discard(job)
             except Error as e:
-                log.warning("job %s: %s", job.id, e)
+                log.warning("%s: %s", job, e)
                 if e.refused and not e.lease_lost and action == "complete":
                     action, body = "fail", {"error": "the result was refused: %s" % e, "retryable": False}
                 elif e.refused and not body.pop("delayMs", 0): self._held.discard(job)  # its lease will end

@@ -44,14 +44,18 @@ func TestFlow(t *testing.T) {
 // checkFlow compares the output of a program flow with the expected one.
 func checkFlow(t *testing.T, out, wanted string) {
 	t.Helper()
-	got, want := object(t, out), object(t, wanted)
+	checkFields(t, object(t, out), object(t, wanted))
+}
+
+func checkFields(t *testing.T, got, want map[string]any) {
+	t.Helper()
 	for name := range want {
 		if !reflect.DeepEqual(got[name], want[name]) {
 			t.Errorf("%s is %v, want %v", name, got[name], want[name])
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d figures, want %d: %s", len(got), len(want), out)
+		t.Errorf("%d figures, want %d: %v", len(got), len(want), got)
 	}
 }
 

@@ -1,0 +1,42 @@
+package clients
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"osqueue/tests/cluster"
+)
+
+const countsWanted = `{
+	"counts": {"enqueued": 3, "claimed": 3, "completed": 1, "failed": 1, "released": 1}, "timed": true,
+	"events": [
+		["enqueued", null, true], ["enqueued", null, true], ["enqueued", null, true],
+		["claimed", "a", true], ["completed", "a", true],
+		["claimed", "b", true], ["claimed", "b", true], ["failed", "b", true], ["released", "b", true]
+	],
+	"line": "job ID trace_id=0af7651916cd43dd8448eb211c80319c"
+}`
+
+// The clients count their jobs, tell an observer, which cannot harm them, and have metrics as
+// Prometheus wants them. The headers of a job reach its worker.
+func TestCounts(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		out := run(t, l.desk(t), []string{servers(c)}, l.interpreter, "counts"+l.extension)
+		got := object(t, out)
+		metrics, _ := got["metrics"].(string)
+		delete(got, "metrics")
+		checkFields(t, got, object(t, countsWanted))
+		problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%v, %v", problems, err)
+		}
+		for _, line := range []string{"osqueue_client_jobs_enqueued_total 3", "osqueue_client_jobs_failed_total 1", "osqueue_client_run_seconds_total 0."} {
+			if !strings.Contains(metrics, line) {
+				t.Errorf("there is no %q in\n%s", line, metrics)
+			}
+		}
+	})
+}
