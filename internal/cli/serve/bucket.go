@@ -42,7 +42,7 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	s.bucket, s.throttle = throttled, throttled
+	s.bucket, s.throttle, o.node.Bucket = throttled, throttled, throttled
 	known, patience := o.node.HasRun(), probeTimeout
 	if known {
 		patience = probeTimeoutKnown

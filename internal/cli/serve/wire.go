@@ -50,7 +50,6 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if err := s.openBucket(ctx, o, metrics); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	o.node.Bucket = s.bucket
 	if err := s.openTracer(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -63,7 +62,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node))
+	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View))
 	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
