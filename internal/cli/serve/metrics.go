@@ -13,12 +13,16 @@ import (
 
 func pid() int { return os.Getpid() }
 
-func newRegistry() *prometheus.Registry {
+// newRegistry returns a registry with the metrics of the process.
+func (o *serveOptions) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	if o.tls.identity != nil {
+		r.MustRegister(o.tls.expiryGauge())
+	}
 	return r
 }
 

@@ -33,10 +33,7 @@ const (
 // in use is the most common mistake, and at that moment nothing has happened yet.
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes)), scheme: o.tls.scheme()}
-	metrics := newRegistry()
-	if o.tls.identity != nil {
-		metrics.MustRegister(o.tls.expiryGauge())
-	}
+	metrics := o.newRegistry()
 	for _, w := range o.warnings() {
 		s.log.Warn(w)
 	}
