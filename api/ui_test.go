@@ -13,9 +13,13 @@ import (
 
 	"osqueue/api/ui"
 	v1 "osqueue/client/api/v1"
+	"osqueue/cluster/past"
 )
 
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
+
+// pastRoot is the base of the pages of the time of the rig.
+var pastRoot = fmt.Sprintf("/ui/at/%d/", startMs)
 
 // dash is a dashboard over a rig.
 type dash struct {
@@ -35,6 +39,7 @@ func newDash(t *testing.T, readOnly bool) *dash {
 	d.ok("POST", "/v1/workers", `{"name":"w<1>"}`)
 	j := ok[v1.ClaimedJob](t, g.do("POST", v1.PathClaim, `{"workerId":"w<1>","types":["mail"]}`))
 	d.ok("POST", "/v1/jobs/"+j.JobID+"/fail", `{"workerId":"w<1>","error":`+quote("broken "+evil+"\nat x.go:1")+`}`)
+	g.flush()
 	return d
 }
 
@@ -64,12 +69,13 @@ func (d *dash) send(method, path string, form url.Values, header ...string) *htt
 
 // pages are all pages of the dashboard.
 func (d *dash) pages() []string {
-	evilPath := url.PathEscape(evil)
+	evilPath, then := url.PathEscape(evil), pastRoot
 	return []string{
 		"/ui", "/ui/jobs", "/ui/jobs?status=dead&type=mail", "/ui/jobs?tag=none", "/ui/jobs?type=" + url.QueryEscape(evil),
 		"/ui/jobs/bulk?action=retry&status=dead&type=mail", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/dead", "/ui/queues",
 		"/ui/queues/mail", "/ui/queues/" + evilPath, "/ui/queues/" + evilPath + "/purge", "/ui/schedules", "/ui/workers",
-		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/events", "/ui/cluster",
+		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/events", "/ui/cluster", "/ui/past", "/ui/", then, then + "jobs",
+		then + "jobs/j1", then + "dead", then + "queues/" + evilPath, then + "workers/w%3C1%3E",
 	}
 }
 
@@ -175,7 +181,7 @@ func innerText(n *html.Node) (text string) {
 func TestDashboardLinksKeepTheFilter(t *testing.T) {
 	d := newDash(t, false)
 	body := d.send("GET", "/ui/jobs?status=dead&type=mail", nil).Body.String()
-	if want := `href="/ui/jobs/bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
+	if want := `href="jobs/bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
 		t.Errorf("no %s in %s", want, body)
 	}
 }
@@ -232,18 +238,18 @@ func TestDashboardSearches(t *testing.T) {
 	d.s.cfg.Limits.ListJobs = 7
 	query := url.Values{"status": {"unclaimed"}, "search": {"oslo"}}
 	body := d.send("GET", "/ui/jobs?"+query.Encode(), nil).Body.String()
-	newest, older := strings.Index(body, "/ui/jobs/s58"), strings.Index(body, "/ui/jobs/s56")
-	if newest < 0 || older < newest || strings.Contains(body, "/ui/jobs/s59") || !strings.Contains(body, `rel="next"`) {
+	newest, older := strings.Index(body, `"jobs/s58"`), strings.Index(body, `"jobs/s56"`)
+	if newest < 0 || older < newest || strings.Contains(body, `"jobs/s59"`) || !strings.Contains(body, `rel="next"`) {
 		t.Errorf("s58 at %d, s56 at %d: %s", newest, older, body)
 	}
-	if body := d.send("GET", "/ui/jobs?sort=created&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "/ui/jobs/s00") {
+	if body := d.send("GET", "/ui/jobs?sort=created&"+query.Encode(), nil).Body.String(); !strings.Contains(body, `"jobs/s00"`) {
 		t.Errorf("the oldest job is not first: %s", body)
 	}
 	if body := d.send("GET", "/ui/jobs/bulk?action=cancel&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "cancel 30 ") {
 		t.Errorf("the count is missing: %s", body)
 	}
 	// The jobs of this test are of 2023.
-	if body := d.send("GET", "/ui/jobs?time=created-24h&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "jobs match") || strings.Contains(body, "/ui/jobs/s58") {
+	if body := d.send("GET", "/ui/jobs?time=created-24h&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "jobs match") || strings.Contains(body, `"jobs/s58"`) {
 		t.Errorf("the time has no effect: %s", body)
 	}
 	query.Set("action", "cancel")
@@ -252,6 +258,52 @@ func TestDashboardSearches(t *testing.T) {
 	}
 	if n := d.queue("ship"); n.Cancelled != 30 || n.Unclaimed != 30 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// The pages of an earlier time show its state, link to each other, and have no actions.
+func TestDashboardPast(t *testing.T) {
+	d := newDash(t, false)
+	d.ok("POST", "/v1/jobs", `{"id":"job-later","type":"mail"}`)
+	d.ok("POST", "/v1/jobs/j1/retry", "")
+	for _, path := range []string{"", "jobs", "jobs/j1", "dead", "queues/mail", "schedules", "workers", "batches"} {
+		w := d.send("GET", pastRoot+path, nil)
+		body := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(body, `<base href="`+pastRoot+`">`) || !strings.Contains(body, "The queue as of") {
+			t.Errorf("%s: %d %s", path, w.Code, body)
+		}
+		if strings.Contains(body, `method="post"`) || strings.Contains(body, "job-later") {
+			t.Errorf("%s has an action or the present: %s", path, body)
+		}
+	}
+	if body := d.send("GET", pastRoot+"jobs/j1", nil).Body.String(); !strings.Contains(body, `s-dead">dead`) {
+		t.Errorf("the job was dead then: %s", body)
+	}
+	for path, to := range map[string]string{
+		pastRoot + "cluster": "/ui/cluster", pastRoot + "events": "/ui/events",
+		"/ui/past?at=2023-11-14+22:13":                                       "/ui/at/1699999980000/",
+		fmt.Sprintf("/ui/past?ms=%d&to=jobs%%3Fstatus%%3Ddead", startMs):     pastRoot + "jobs?status=dead",
+		fmt.Sprintf("/ui/past?ms=%d&to=%%2F%%2Fevil.example%%2F..", startMs): pastRoot,
+		pastRoot + "jobs?id=j1":                                              pastRoot + "jobs/j1",
+	} {
+		if w := d.send("GET", path, nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+			t.Errorf("%s leads to %d %s, want %s", path, w.Code, w.Header().Get("Location"), to)
+		}
+	}
+	for path, status := range map[string]int{
+		"/ui/at/x/jobs": 404, "/ui/at/0/": 404, "/ui/at/99999999999999/": 400, pastRoot + "jobs/job-later": 404,
+		"/ui/past?at=never": 400, "/ui/past?ms=-1": 400, pastRoot + "jobs/j1/retry": 404,
+	} {
+		if w := d.send("GET", path, nil); w.Code != status {
+			t.Errorf("%s: %d, want %d", path, w.Code, status)
+		}
+	}
+	if w := d.send("POST", pastRoot+"jobs/j1/retry", nil); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("an action in the past: %d", w.Code)
+	}
+	d.s.cfg.Past = fakePast{past.ErrBusy}
+	if w := d.send("GET", pastRoot, nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Refresh") != "1" {
+		t.Errorf("a state that is being rebuilt: %d, refresh %q", w.Code, w.Header().Get("Refresh"))
 	}
 }
 

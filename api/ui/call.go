@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -16,6 +17,7 @@ type apiError struct {
 	Status int
 	Title  string
 	Detail string
+	Again  bool // the same request may succeed in a moment
 }
 
 // Error implements error.
@@ -49,12 +51,14 @@ func (q *request) get(path string, values url.Values, out any) error {
 	if values == nil {
 		values = url.Values{}
 	}
-	if path != v1.PathStatus {
-		if q.lsn != "" {
-			values.Set(v1.ParamMinLSN, q.lsn)
-		} else {
-			values.Set(v1.ParamConsistency, v1.ConsistencyLocal)
-		}
+	switch {
+	case path == v1.PathStatus || path == v1.PathPast:
+	case q.at != 0:
+		values.Set(v1.ParamAt, strconv.FormatInt(q.at, 10))
+	case q.lsn != "":
+		values.Set(v1.ParamMinLSN, q.lsn)
+	default:
+		values.Set(v1.ParamConsistency, v1.ConsistencyLocal)
 	}
 	return q.call(http.MethodGet, path, values, nil, out)
 }
@@ -98,8 +102,11 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 	if a.status < 200 || a.status > 299 {
 		return a.problem()
 	}
-	if method != http.MethodGet {
-		q.lsn = a.header.Get(v1.HeaderLSN)
+	switch lsn := a.header.Get(v1.HeaderLSN); {
+	case method != http.MethodGet:
+		q.lsn = lsn
+	case q.at != 0 && lsn != "":
+		q.shown = lsn
 	}
 	if out == nil {
 		_, _ = io.Copy(io.Discard, &a.body)
@@ -116,7 +123,7 @@ func (a *answer) problem() error {
 	e := &apiError{Status: max(a.status, http.StatusBadRequest), Title: http.StatusText(a.status)}
 	var p v1.Problem
 	if json.Unmarshal(a.body.Bytes(), &p) == nil && p.Title != "" {
-		e.Title, e.Detail = p.Title, p.Detail
+		e.Title, e.Detail, e.Again = p.Title, p.Detail, p.Tag == v1.TagRebuilding
 	}
 	return e
 }

@@ -71,8 +71,12 @@ func (q *request) deadJobs(cursor string) (list v1.JobList, err error) {
 	return list, q.get(v1.PathJobs, values, &list)
 }
 
-// retryGroup retries the dead jobs of one group among those that the page shows.
-func retryGroup(q *request) error {
+// changeGroup retries or deletes the dead jobs of one group among those that the page shows.
+func changeGroup(q *request) error {
+	action := q.r.PathValue("action")
+	if action != "retry" && action != "delete" {
+		return badAction(action)
+	}
 	form := q.r.PostForm
 	list, err := q.deadJobs(form.Get(v1.ParamCursor))
 	if err != nil {
@@ -85,11 +89,11 @@ func retryGroup(q *request) error {
 		}
 	}
 	if len(ids) == 0 {
-		return q.back("/dead", "retry", 0)
+		return q.back("/dead", action, 0)
 	}
 	var changed v1.Changed
-	if err := q.post(v1.PathRetry, v1.ChangeJobs{IDs: ids}, &changed); err != nil {
+	if err := q.post(changePaths[action], v1.ChangeJobs{IDs: ids}, &changed); err != nil {
 		return err
 	}
-	return q.back("/dead", "retry", changed.Count)
+	return q.back("/dead", action, changed.Count)
 }

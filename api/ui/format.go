@@ -25,10 +25,10 @@ var functions = template.FuncMap{
 	"dur":       formatDuration,
 	"stamp":     stamp,
 	"iso":       func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) },
-	"queuePath": func(t string) string { return Root + segment("/queues", v1.QueueName(t)) },
-	"jobPath":   func(id string) string { return Root + segment("/jobs", id) },
-	"cronPath":  func(name string) string { return Root + segment("/schedules", name) },
-	"workPath":  func(name string) string { return Root + segment("/workers", name) },
+	"queuePath": func(t string) string { return segment("queues", v1.QueueName(t)) },
+	"jobPath":   func(id string) string { return segment("jobs", id) },
+	"cronPath":  func(name string) string { return segment("schedules", name) },
+	"workPath":  func(name string) string { return segment("workers", name) },
 	"jobsOf":    jobsOf,
 	"typeName":  typeName,
 	"pretty":    pretty,
@@ -45,13 +45,13 @@ type jobTable struct {
 	Jobs []v1.Job
 }
 
-// jobsOf returns the path of the list of jobs with these conditions: name, value, …
+// jobsOf returns the path, below the base of the page, of the list of jobs with these conditions: name, value, …
 func jobsOf(conditions ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(conditions); i += 2 {
 		values.Set(conditions[i], conditions[i+1])
 	}
-	return Root + "/jobs?" + values.Encode()
+	return "jobs?" + values.Encode()
 }
 
 func value(s *string) string {

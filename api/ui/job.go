@@ -59,7 +59,7 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 func copyOf(j *v1.Job) v1.NewJob {
 	n := v1.NewJob{
 		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs,
-		Group: j.Group, Tags: j.Tags,
+		Group: j.Group, Tags: j.Tags, Headers: j.Headers,
 	}
 	if j.MaxAttempts > 0 {
 		n.MaxAttempts = &j.MaxAttempts

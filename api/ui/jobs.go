@@ -21,9 +21,9 @@ var statuses = []string{
 
 // filter has the conditions of a list of jobs, as in the query of the page.
 type filter struct {
-	Status, Type, Tag, Group, Worker, Batch string
-	Search                                  string
-	Time                                    string // one of times
+	Status, Type, Tag, Group, Worker, Batch, Cron string
+	Search                                        string
+	Time                                          string // one of times
 }
 
 // paramTime is the field for filter.Time.
@@ -49,7 +49,7 @@ func filterOf(values url.Values) filter {
 	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
 	f := filter{
 		Status: v1.StatusOf(text("status")), Type: text("type"), Tag: text("tag"), Group: text("group"),
-		Worker: text("worker"), Batch: text("batch"), Search: text(v1.ParamSearch), Time: text(paramTime),
+		Worker: text("worker"), Batch: text("batch"), Cron: text(v1.ParamCron), Search: text(v1.ParamSearch), Time: text(paramTime),
 	}
 	if !slices.ContainsFunc(times, func(c timeChoice) bool { return c.Name == f.Time }) {
 		f.Time = ""
@@ -62,7 +62,7 @@ func (f filter) query() url.Values {
 	values := url.Values{}
 	for name, value := range map[string]string{
 		v1.ParamStatus: f.Status, v1.ParamType: f.Type, v1.ParamTag: f.Tag, v1.ParamGroup: f.Group,
-		v1.ParamWorker: f.Worker, v1.ParamBatch: f.Batch, v1.ParamSearch: f.Search, paramTime: f.Time,
+		v1.ParamWorker: f.Worker, v1.ParamBatch: f.Batch, v1.ParamCron: f.Cron, v1.ParamSearch: f.Search, paramTime: f.Time,
 	} {
 		if value != "" {
 			values.Set(name, value)
@@ -99,7 +99,7 @@ func link(values url.Values) template.URL { return template.URL(values.Encode())
 
 // byID reports whether a change cannot have the conditions of the filter, so that it names
 // the jobs.
-func (f filter) byID() bool { return f.Search+f.Time != "" }
+func (f filter) byID() bool { return f.Search+f.Time+f.Cron != "" }
 
 // change returns the conditions as those of a change.
 func (f filter) change() *v1.Filter {
@@ -169,9 +169,9 @@ func jobs(q *request) error {
 func (q *request) find(id string) error {
 	var j v1.Job
 	if q.get(segment(v1.PathJobs, id), nil, &j) != nil {
-		return q.redirect(jobsOf("type", id))
+		return q.redirect(q.base + jobsOf("type", id))
 	}
-	return q.redirect(Root + segment("/jobs", id))
+	return q.redirect(q.base + segment("jobs", id))
 }
 
 // actionsFor returns the bulk actions that apply to jobs in a status; "" is any status.

@@ -15,9 +15,9 @@ const chartMinutes = 60
 
 type typeRow struct {
 	v1.Queue
-	PerMinute uint64 // completed in the last whole minute
-	Failed    uint64 // in the last hour
-	Spark     chart
+	Last   v1.HistoryMinute // the last whole minute
+	Failed uint64           // in the last hour
+	Spark  chart
 }
 
 type overviewData struct {
@@ -62,7 +62,7 @@ func (q *request) typeRow(t v1.Queue) (typeRow, error) {
 		return typeRow{}, err
 	}
 	return typeRow{
-		Queue: t, PerMinute: lastMinute(h).Completed, Failed: sum(h).Failed,
+		Queue: t, Last: lastMinute(h), Failed: sum(h).Failed,
 		Spark: newChart(h, 120, 20, "Jobs per minute of "+typeName(t.Type)),
 	}, nil
 }
@@ -74,7 +74,7 @@ func (q *request) history(jobType string, all bool) (*v1.History, error) {
 		values.Set(v1.ParamType, v1.QueueName(jobType))
 	}
 	h := new(v1.History)
-	return h, q.call("GET", v1.PathHistory, values, nil, h)
+	return h, q.get(v1.PathHistory, values, h)
 }
 
 // lastMinute returns the last minute that is over.

@@ -42,10 +42,11 @@ type handler struct {
 func New(cfg Config) http.Handler {
 	h := &handler{cfg: cfg, pages: parsePages(), sessions: newSessions()}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Root+"/{$}", http.RedirectHandler(Root, http.StatusMovedPermanently))
+	mux.HandleFunc("GET "+Root, h.handle(overview))
 	for pattern, show := range h.views() {
 		mux.HandleFunc("GET "+Root+pattern, h.handle(show))
 	}
+	mux.Handle("GET "+Root+pastPath+"{ms}/", h.pastPages())
 	for pattern, act := range h.actions() {
 		mux.HandleFunc("POST "+Root+pattern, h.handle(h.guard(act)))
 	}
@@ -66,7 +67,7 @@ func New(cfg Config) http.Handler {
 // views are the pages by their path below Root.
 func (h *handler) views() map[string]func(*request) error {
 	return map[string]func(*request) error{
-		"":                     overview,
+		"/{$}":                 overview,
 		"/jobs":                jobs,
 		"/jobs/bulk":           confirmBulk,
 		"/jobs/{id}":           job,
@@ -80,15 +81,19 @@ func (h *handler) views() map[string]func(*request) error {
 		"/batches":             batches,
 		"/events":              events,
 		"/cluster":             cluster,
+		"/past":                past,
 	}
 }
+
+// notInPast are the views of the present alone.
+var notInPast = []string{"/jobs/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past"}
 
 // actions are the targets of forms by their path below Root.
 func (h *handler) actions() map[string]func(*request) error {
 	return map[string]func(*request) error{
 		"/jobs/bulk":                 bulk,
 		"/jobs/{id}/{action}":        changeJob,
-		"/dead/retry":                retryGroup,
+		"/dead/{action}":             changeGroup,
 		"/queues/{type}/limits":      setLimits,
 		"/queues/{type}/purge":       purge,
 		"/queues/{type}/{action}":    changeQueue,
@@ -99,7 +104,7 @@ func (h *handler) actions() map[string]func(*request) error {
 
 // policy is the Content-Security-Policy of all pages.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'self'"
 
 // secure sets the headers that each answer has.
 func secure(next http.Handler) http.Handler {
@@ -147,12 +152,19 @@ type request struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	lsn string // of the action before, which the page must show
+
+	at    int64  // the time of the state that the page shows, ms; 0: the present
+	base  string // the path that links of the page are relative to
+	shown string // the LSN of the state at that time
 }
 
 // handle returns the handler of a page or an action. Its error becomes an error page.
 func (h *handler) handle(fn func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn")}
+		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn"), base: Root + "/"}
+		if at, ok := r.Context().Value(pastKey{}).(int64); ok {
+			q.at, q.base = at, pastBase(at)
+		}
 		if err := fn(q); err != nil && !q.askLogin(err) {
 			q.fail(err)
 		}
@@ -203,13 +215,23 @@ type page struct {
 	Status   v1.Status
 	Now      int64 // the queue's time, ms
 	Notice   string
-	Search   string
 	Data     any
+
+	Root  string
+	Base  string // that links are relative to
+	Path  string // of the page, with its query
+	Rel   string // Path below Base
+	At    int64  // the time of the state, ms; 0: the present
+	Wall  int64  // the queue's time now, ms
+	Shown string // LSN
+	Slide *slide // nil: not known
+	Jumps []jump
 }
 
 // render sends a page.
 func (q *request) render(name, title, nav string, data any) error {
 	p := page{Title: title, Nav: nav, Notice: noticeOf(q.r.URL.Query()), Data: data, Session: q.signedIn() != ""}
+	q.place(&p)
 	if err := q.call(http.MethodGet, v1.PathSelf, nil, nil, &p.Self); err != nil {
 		return err
 	}
@@ -217,8 +239,32 @@ func (q *request) render(name, title, nav string, data any) error {
 	if err := q.get(v1.PathStatus, nil, &p.Status); err != nil {
 		return err
 	}
-	p.Now = max(p.Status.Now, time.Now().UnixMilli()) // a follower knows the time of the last entry only
+	p.Wall = max(p.Status.Now, time.Now().UnixMilli()) // a follower knows the time of the last entry only
+	p.Now = p.Wall
+	if q.at != 0 {
+		q.showPast(&p)
+	}
 	return q.send(http.StatusOK, name, &p)
+}
+
+// place sets where the page is.
+func (q *request) place(p *page) {
+	p.Root, p.Base, p.At = Root, q.base, q.at
+	p.Path = Root + strings.TrimPrefix(q.r.URL.EscapedPath(), Root)
+	if q.at != 0 {
+		p.Path = strings.TrimSuffix(q.base, "/") + q.r.URL.EscapedPath()
+	}
+	values := q.r.URL.Query()
+	for _, name := range []string{"notice", "n", "lsn"} {
+		values.Del(name)
+	}
+	if len(values) > 0 {
+		p.Path += "?" + values.Encode()
+	}
+	p.Rel = strings.TrimPrefix(p.Path, q.base)
+	if p.Path == Root {
+		p.Rel = ""
+	}
 }
 
 func (q *request) send(status int, name string, p *page) error {
@@ -238,7 +284,14 @@ func (q *request) fail(err error) {
 	if !errors.As(err, &e) {
 		e = &apiError{Status: http.StatusInternalServerError, Title: "The page could not be made", Detail: err.Error()}
 	}
-	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "", Now: time.Now().UnixMilli()}
+	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "", Now: time.Now().UnixMilli(), Wall: time.Now().UnixMilli()}
+	q.place(&p)
+	if q.at != 0 {
+		p.Jumps = jumps(q.at, p.Wall, p.Rel)
+	}
+	if e.Again {
+		q.w.Header().Set("Refresh", "1")
+	}
 	_ = q.get(v1.PathStatus, nil, &p.Status)
 	if err := q.send(e.Status, "error", &p); err != nil {
 		http.Error(q.w, err.Error(), http.StatusInternalServerError)

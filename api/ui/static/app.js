@@ -9,7 +9,7 @@
   const $ = (id) => document.getElementById(id);
   const minGap = 1000; // ms between two refreshes
   const pollGap = 5000; // ms, when nothing happens
-  let refreshing = false, wanted = false, last = 0, timer = 0;
+  let refreshing = false, wanted = false, live = false, last = 0, timer = 0;
 
   // busy reports whether a refresh would take a form or a selection from the reader.
   const busy = (el) => el.contains(document.activeElement) && document.activeElement.matches("input,select,textarea") ||
@@ -94,13 +94,29 @@
     addEventListener("pagehide", () => source.close());
   }
 
+  // slide shows the time of the slider while it moves, and the state when it rests.
+  function slide(range) {
+    const flag = "osqueue-slide";
+    let rest = 0;
+    range.oninput = () => {
+      $("slidetime").textContent = new Date(Number(range.value)).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+      clearTimeout(rest);
+    };
+    range.onchange = () => {
+      clearTimeout(rest);
+      rest = setTimeout(() => { sessionStorage.setItem(flag, "1"); range.form.requestSubmit(); }, 700);
+    };
+    if (sessionStorage.getItem(flag)) range.focus();
+    sessionStorage.removeItem(flag);
+  }
+
   let before = "";
-  const places = { o: "", j: "/jobs", d: "/dead", q: "/queues", s: "/schedules", w: "/workers", b: "/batches", e: "/events", c: "/cluster" };
+  const places = { o: "./", j: "jobs", d: "dead", q: "queues", s: "schedules", w: "workers", b: "batches", e: "events", c: "cluster", p: "past" };
   function key(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input,select,textarea")) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=range]),select,textarea")) return;
     const was = before;
     before = "";
-    if (was === "g" && e.key in places) location.href = "/ui" + places[e.key];
+    if (was === "g" && e.key in places) location.href = new URL(places[e.key], document.baseURI);
     else if (e.key === "g") { before = "g"; setTimeout(() => { before = ""; }, 1500); }
     else if (e.key === "/") { e.preventDefault(); $("search").focus(); }
     else if (e.key === "?") $("keys").showModal();
@@ -126,7 +142,10 @@
       $("hold").onclick = () => { held = !held; $("hold").textContent = held ? "Continue" : "Hold"; };
     }
     document.addEventListener("keydown", key);
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+    document.addEventListener("visibilitychange", () => { if (live && !document.hidden) refresh(); });
+    if ($("slide")) slide($("slide"));
+    if (document.body.hasAttribute("data-past")) return; // it does not change
+    live = true;
     follow();
     timer = setTimeout(refresh, pollGap);
   });
