@@ -216,6 +216,7 @@ bench-peers-check: build ## Run each cell of bench-peers for a moment, with the 
 soak: build ## Run clusters under load and all faults for SOAK (default 10m), and whole nodes in simulated time
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/nemesis -run '^TestSoak$$' -v -timeout 0
 	OSQUEUE_SIM=$(SIM) go test ./cluster -run '^TestSimulation$$' -v -timeout 0
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_MILLION=1000000 go test ./tests/dashboard -run '^TestMillion$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile

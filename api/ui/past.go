@@ -167,6 +167,11 @@ func jumps(at, wall int64, rel string) (links []jump) {
 // showPast fills in what pages about an earlier state have in addition. They have no actions.
 func (q *request) showPast(p *page) {
 	p.Now, p.ReadOnly, p.Shown = q.at, true, q.shown
+	q.showSlide(p)
+}
+
+// showSlide fills in the ways to other times.
+func (q *request) showSlide(p *page) {
 	p.Jumps = jumps(q.at, p.Wall, p.Rel)
 	var kept v1.Past
 	if q.get(v1.PathPast, nil, &kept) == nil { // otherwise without slider

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -153,6 +154,8 @@ type request struct {
 	r   *http.Request
 	lsn string // of the action before, which the page must show
 
+	begin time.Time
+
 	at    int64  // the time of the state that the page shows, ms; 0: the present
 	base  string // the path that links of the page are relative to
 	shown string // the LSN of the state at that time
@@ -161,7 +164,7 @@ type request struct {
 // handle returns the handler of a page or an action. Its error becomes an error page.
 func (h *handler) handle(fn func(*request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn"), base: Root + "/"}
+		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn"), base: Root + "/", begin: time.Now()}
 		if at, ok := r.Context().Value(pastKey{}).(int64); ok {
 			q.at, q.base = at, pastBase(at)
 		}
@@ -273,6 +276,7 @@ func (q *request) send(status int, name string, p *page) error {
 		return err
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.Header().Set("Server-Timing", fmt.Sprintf("page;dur=%.1f", float64(time.Since(q.begin).Microseconds())/1000)) // ms
 	q.w.WriteHeader(status)
 	_, _ = q.w.Write(b.Bytes()) // the browser may have gone
 	return nil
@@ -287,7 +291,7 @@ func (q *request) fail(err error) {
 	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "", Now: time.Now().UnixMilli(), Wall: time.Now().UnixMilli()}
 	q.place(&p)
 	if q.at != 0 {
-		p.Jumps = jumps(q.at, p.Wall, p.Rel)
+		q.showSlide(&p)
 	}
 	if e.Again {
 		q.w.Header().Set("Refresh", "1")

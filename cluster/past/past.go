@@ -82,6 +82,7 @@ type States struct {
 	building *build   // nil: none
 	waiting  int
 	history  *archive.History // nil: not read, or too old
+	spans    []Span           // of history; nil: not read
 	listed   time.Time        // when history was read
 	idle     *time.Timer      // releases kept and history
 }
@@ -241,12 +242,14 @@ func (s *States) list(ctx context.Context, t Target) (h *archive.History, fresh 
 		return nil, true, err
 	}
 	s.mu.Lock()
-	s.history, s.listed = h, time.Now()
+	s.history, s.spans, s.listed = h, nil, time.Now()
 	s.mu.Unlock()
 	return h, true, nil
 }
 
-// Spans returns the kept history, oldest first. It may be as old as listFor.
+// Spans returns the kept history, oldest first. It may be as old as listFor. The first piece
+// begins when the first entry of the queue was made, if the bucket has that entry. The caller
+// must not change the result.
 func (s *States) Spans(ctx context.Context) ([]Span, error) {
 	if s.cfg.MaxBytes <= 0 {
 		return nil, ErrOff
@@ -258,14 +261,31 @@ func (s *States) Spans(ctx context.Context) ([]Span, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Spans(), nil
+	s.mu.Lock()
+	spans := s.spans
+	s.mu.Unlock()
+	if spans != nil {
+		return spans, nil
+	}
+	spans = h.Spans()
+	if len(spans) > 0 && spans[0].Since.UnixMilli() == 0 { // before the first entry, at no time
+		if begin, err := h.Beginning(ctx); err == nil && !begin.IsZero() {
+			spans[0].Since = begin
+		}
+	}
+	s.mu.Lock()
+	if s.history == h {
+		s.spans = spans
+	}
+	s.mu.Unlock()
+	return spans, nil
 }
 
 // release forgets all states and the list.
 func (s *States) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept, s.history = nil, nil
+	s.kept, s.history, s.spans = nil, nil, nil
 }
 
 // State is an earlier state of the queue. It does not change.

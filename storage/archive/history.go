@@ -134,15 +134,24 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 // comes after lsn, and path leads on from there.
 func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) error {
 	none := fmt.Errorf("%w: the queue did not exist", ErrNotKept)
-	path, err := expand(ctx, h.bucket, path, lsn, everything.lsn)
-	if err != nil || len(path) == 0 {
+	first, err := h.firstEntry(ctx, path, lsn)
+	if err != nil || first.At == 0 {
 		return none
+	}
+	return fmt.Errorf("%w; its first state is of %s (LSN %s)", none,
+		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
+}
+
+// firstEntry returns the first entry after lsn, from which path leads on, or a zero Entry.
+func (h *History) firstEntry(ctx context.Context, path []source, lsn fsm.LSN) (first Entry, err error) {
+	path, err = expand(ctx, h.bucket, path, lsn, everything.lsn)
+	if err != nil || len(path) == 0 {
+		return first, err
 	}
 	o, err := readSource(ctx, h.bucket, path[0])
 	if err != nil {
-		return none
+		return first, err
 	}
-	var first Entry
 	var r replayer
 	_ = r.source(&o, func(e Entry) error { // errStop, or there is no first entry
 		if e.LSN.Compare(lsn) <= 0 {
@@ -151,11 +160,22 @@ func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) e
 		first = e
 		return errStop
 	})
-	if first.At == 0 {
-		return none
+	return first, nil
+}
+
+// Beginning returns the clock at the first entry of the queue, if the history has it, or a
+// zero Time. It reads one object.
+func (h *History) Beginning(ctx context.Context) (time.Time, error) {
+	if len(h.line.bases) == 0 || h.line.bases[0].at != 0 {
+		return time.Time{}, nil
 	}
-	return fmt.Errorf("%w; its first state is of %s (LSN %s)", none,
-		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
+	from := h.line.bases[0].lsn
+	path, _ := h.line.cover(from, everything.lsn)
+	first, err := h.firstEntry(ctx, path, from)
+	if err != nil || first.At == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(first.At), nil
 }
 
 // isNewest reports whether the state of the document is the wanted one. For an LSN it is not if

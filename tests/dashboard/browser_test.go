@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // browser is one tab of headless Chromium.
@@ -42,9 +43,9 @@ func open(t *testing.T) *browser {
 	if path == "" {
 		t.Skip("no Chromium in PATH: install the package chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("ignore-certificate-errors", true),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(time.Minute))
-	timed, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
+	timed, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 	alloc, end := chromedp.NewExecAllocator(timed, options...)
 	ctx, closeTab := chromedp.NewContext(alloc)
 	t.Cleanup(func() {
@@ -163,5 +164,33 @@ func (b *browser) checkLook(where string, width int64) {
 	}
 	if wide := b.eval("document.documentElement.scrollWidth"); wide != fmt.Sprint(width) {
 		b.t.Errorf("%s: the page is %s px wide in a window of %d", where, wide, width)
+	}
+}
+
+// controls is a script with functions about the controls that can be seen: key names one, and
+// all returns them.
+const controls = `
+  window.key = (el) => [el.tagName, el.getAttribute("href"), el.getAttribute("name"), el.id, (el.textContent || "").trim().slice(0, 40)].join(" ");
+  window.all = () => [...document.querySelectorAll("a[href],button,input:not([type=hidden]),select,textarea,summary")].filter((el) => el.checkVisibility() && !el.closest("dialog:not([open])"));
+`
+
+// unnamed is a script that returns the controls without a name for programs that read pages
+// out.
+const unnamed = `all().filter((el) => !(el.getAttribute("aria-label") || (el.labels && [...el.labels].some((l) => l.textContent.trim())) || el.textContent.trim() || el.title)).map(key).join("; ")`
+
+// checkControls checks that each control has a name, and that the key Tab reaches it.
+func (b *browser) checkControls(where string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(controls+`window.seen = new Set(); addEventListener("focusin", (e) => seen.add(key(e.target)));`, nil))
+	if bad := b.eval(unnamed); bad != "" {
+		b.t.Errorf("%s: controls without a name: %s", where, bad)
+	}
+	var count int
+	b.do(chromedp.Evaluate("all().length", &count))
+	for range count + 1 {
+		b.do(chromedp.KeyEvent(kb.Tab))
+	}
+	if missed := b.eval(`[...new Set(all().map(key))].filter((k) => !seen.has(k) && !k.startsWith("A  ")).join("; ")`); missed != "" {
+		b.t.Errorf("%s: Tab does not reach %s", where, missed)
 	}
 }

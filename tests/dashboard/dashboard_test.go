@@ -2,11 +2,15 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +85,26 @@ var pages = map[string]string{
 	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/jobs/bulk?action=retry&status=dead",
 	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
 	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
-	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none",
+	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past",
+}
+
+// pastPages are the pages about an earlier state.
+var pastPages = []string{"", "/jobs", "/jobs/dead-1", "/dead", "/queues", "/queues/mail", "/schedules", "/workers", "/batches"}
+
+// withPast returns all pages, with those of the time in ms.
+func withPast(ms int64) map[string]string {
+	all := maps.Clone(pages)
+	for _, path := range pastPages {
+		all["past"+strings.ReplaceAll(path, "/", "-")+"-then"] = fmt.Sprintf("/at/%d%s", ms, cmp.Or(path, "/"))
+	}
+	return all
+}
+
+// flushed returns a time in ms whose state, with all jobs of seed, is in the bucket.
+func flushed(t *testing.T, node *cluster.Node) int64 {
+	t.Helper()
+	call(t, node, "POST", "/v1/jobs?ack=object", object{"id": "mark", "type": "mark"})
+	return time.Now().UnixMilli()
 }
 
 // look is a window and a scheme of colours.
@@ -110,16 +133,24 @@ func TestDashboard(t *testing.T) {
 	node := c.Follower()
 	seed(t, node)
 	root := "http://" + node.HTTP + "/ui"
+	then := flushed(t, node)
 	for _, look := range looks() {
 		b.size(look.width, 900, look.scheme)
-		for name, path := range pages {
+		for name, path := range withPast(then) {
 			b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("h1"))
+			b.until("the page "+path, `!document.querySelector("h1").textContent.includes("rebuilt")`)
 			b.checkLook(look.name+" "+path, look.width)
 			b.shoot(name + "-" + look.name)
 			b.check(path)
 		}
 	}
+	b.size(1280, 900, "light")
+	for _, path := range []string{"", "/jobs/dead-1", "/jobs?status=dead", "/dead", "/queues/mail", "/schedules", "/workers", fmt.Sprintf("/past?from=%d", then)} {
+		b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("#theme"))
+		b.checkControls(path)
+	}
 	b.act(root)
+	b.travel(root, then)
 	b.press(root)
 	b.survive(c, root)
 }
@@ -141,6 +172,31 @@ func (b *browser) act(root string) {
 	b.do(chromedp.Navigate(root+"/schedules"), chromedp.Click(`form[action$="/trigger"] button`))
 	b.until("the trigger", `!!document.querySelector(".notice")`)
 	b.check("actions")
+}
+
+// travel moves the slider from the present to the time of the seed, and follows links there.
+func (b *browser) travel(root string, then int64) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(fmt.Sprintf("%s/at/%d/jobs/dead-1", root, then)), chromedp.WaitVisible("h1.mono"))
+	if now := b.eval(`document.querySelector(".status").textContent`); now != "dead" {
+		b.t.Errorf("the job is %s in the past, and was dead", now)
+	}
+	b.do(chromedp.Click(`nav a[href="queues"]`))
+	b.until("the queues of that time", `location.pathname.startsWith("/ui/at/") && location.pathname.endsWith("/queues")`)
+	if forms := b.eval(`document.querySelectorAll("form[method=post]").length`); forms != "0" {
+		b.t.Errorf("the past has %s actions", forms)
+	}
+	b.do(chromedp.Navigate(fmt.Sprintf("%s/past?from=%d", root, then)), chromedp.WaitVisible("#slide"), chromedp.Focus("#slide"))
+	key := kb.ArrowRight
+	if b.eval(`document.querySelector("#slide").value === document.querySelector("#slide").max`) == "true" {
+		key = kb.ArrowLeft
+	}
+	b.do(chromedp.KeyEvent(key))
+	b.until("the state of the slider", `location.pathname.startsWith("/ui/at/") && !!document.querySelector(".timebar") && document.readyState === "complete"`)
+	b.until("the focus on the slider", `document.activeElement.id === "slide"`)
+	b.do(chromedp.Click(`.timebar a[href^="/ui/"]:last-child`))
+	b.until("the present", `!location.pathname.startsWith("/ui/at/") && !document.querySelector(".timebar")`)
+	b.check("past")
 }
 
 // press uses the keys and the switch of the theme.

@@ -11,8 +11,8 @@
   const pollGap = 5000; // ms, when nothing happens
   let refreshing = false, wanted = false, live = false, last = 0, timer = 0;
 
-  // busy reports whether a refresh would take a form or a selection from the reader.
-  const busy = (el) => el.contains(document.activeElement) && document.activeElement.matches("input,select,textarea") ||
+  // busy reports whether a refresh would take the focus, a form or a selection from the reader.
+  const busy = (el) => el.contains(document.activeElement) ||
     el.querySelector("details[open]") || (String(getSelection()) && el.contains(getSelection().anchorNode));
 
   // refresh loads the page again in the background and replaces its live parts.

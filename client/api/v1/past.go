@@ -13,6 +13,6 @@ type Past struct {
 type PastSpan struct {
 	FromLSN string `json:"fromLsn"`
 	ToLSN   string `json:"toLsn"`
-	From    int64  `json:"from"` // the clock of the queue at FromLSN, ms; 0 is the state before the first entry
+	From    int64  `json:"from"` // the clock of the queue at FromLSN, ms; 0: not known
 	To      int64  `json:"to"`
 }
