@@ -32,7 +32,7 @@ func (s *Server) audit(c *call, err error) {
 		return // the leader's log has it
 	}
 	e := AuditEntry{
-		Time: time.Now().UTC(), Address: c.r.RemoteAddr, Action: c.r.Method + " " + c.route.path,
+		Time: time.Now().UTC(), Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
 		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
 	}
 	if c.principal != nil {
@@ -45,4 +45,13 @@ func (s *Server) audit(c *call, err error) {
 		e.Outcome = failureOf(err).tag
 	}
 	s.gate.Audit(e)
+}
+
+// addressOf returns the address of the client of a request, without its port if another node
+// has forwarded the request.
+func addressOf(r *http.Request) string {
+	if from := forwardedFor(r); from != "" {
+		return from
+	}
+	return r.RemoteAddr
 }

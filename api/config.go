@@ -64,6 +64,8 @@ type Config struct {
 	Transport http.RoundTripper
 
 	Security SecurityConfig
+	// Legacy configures ServeLegacy; nil: it is not called.
+	Legacy   *LegacyConfig
 	Limits   Limits
 	Timeouts Timeouts
 }

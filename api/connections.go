@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
 	"osqueue/internal/share"
 )
 
@@ -26,16 +27,8 @@ const spareConnections = 64
 // boundedListener counts its open connections.
 type boundedListener struct {
 	net.Listener
-	conns *share.Limit
-	spare *share.Limit
-}
-
-func (s *Server) bounded(ln net.Listener) *boundedListener {
-	return &boundedListener{
-		Listener: ln,
-		conns:    share.New(s.cfg.MaxConnections, s.cfg.ConnectionsEach),
-		spare:    share.New(spareConnections, spareConnections),
-	}
+	s      *Server
+	legacy bool // of ServeLegacy
 }
 
 // Accept implements net.Listener.
@@ -45,10 +38,11 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &boundedConn{Conn: c, of: l.conns, client: hostOf(c.RemoteAddr().String()), over: l.conns.Enter(hostOf(c.RemoteAddr().String()))}
+		b := &boundedConn{Conn: c, of: l.s.conns, client: hostOf(c.RemoteAddr().String()), legacy: l.legacy}
+		b.over = b.of.Enter(b.client)
 		if b.over != nil {
-			b.of = l.spare
-			if l.spare.Enter(b.client) != nil {
+			b.of = l.s.spare
+			if b.of.Enter(b.client) != nil {
 				_ = c.Close() // the client sees that the connection broke, and tries again
 				continue
 			}
@@ -64,6 +58,7 @@ type boundedConn struct {
 	of     *share.Limit
 	client string
 	over   error // the bound that it exceeds; nil: none
+	legacy bool  // its clients are those of the legacy listener
 	once   sync.Once
 	pace   pacer
 }
@@ -112,7 +107,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // withinBound refuses the requests of connections over the bounds, except those for the
 // health and the metrics of the node.
 func (s *Server) withinBound(next http.Handler) http.Handler {
-	refuse := s.handler(&route{path: "over the connections", at: anyNode, handle: s.overConnections})
+	refuse := s.handler(&route{path: "over the connections", at: anyNode, right: auth.Public, handle: s.overConnections})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			// net/http hides whether the head had a Content-Length too, by which a proxy may

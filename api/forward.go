@@ -99,7 +99,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 			p.Out.Header[v1.HeaderCertificate] = []string{cred.cert}
 		}
 		if cred.text == "" && cred.cert == "" && cred.p != nil {
-			p.Out.Header.Set(v1.HeaderPrincipal, cred.p.ID)
+			p.Out.Header.Set(v1.HeaderPrincipal, cred.p.Text())
 		}
 	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules

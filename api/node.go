@@ -67,8 +67,12 @@ func (s *Server) showStatus(c *call) error {
 	st := s.b.Status()
 	out := statusOf(&st, time.Now().UnixMilli())
 	out.Ack = s.cfg.Ack
-	if s.gate.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
+	legacy := c.principal != nil && c.principal.Kind == auth.KindLegacy
+	if legacy || s.gate.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
 		out = discovery(&out)
+		if legacy && !c.principal.Scoped() { // dtq's part
+			out.LogLength, out.CommitIndex, out.Tasks, out.Workers = st.CommitIndex, st.CommitIndex, tasksOf(st.Counts, st.CompletedEver), st.Workers
+		}
 	}
 	return c.sendJSON(out)
 }

@@ -96,7 +96,7 @@ func (s *Server) principalOfNode(r *http.Request) *auth.Principal {
 	if admin := auth.LocalAdmin(); id == admin.ID {
 		return admin
 	}
-	return s.gate.Principals[id]
+	return nil
 }
 
 // AdminOnly returns a handler of the path that lets only admins reach next, if the server
@@ -118,7 +118,7 @@ const (
 // serveOn answers requests on ln until Shutdown.
 func (s *Server) serveOn(ln net.Listener) error {
 	switch {
-	case s.http.TLSConfig == nil:
+	case s.cfg.TLS == nil: // net/http sets that of s.http for a listener without TLS
 		return s.http.Serve(ln)
 	case !s.cfg.PlainToo:
 		return s.http.ServeTLS(ln, "", "")

@@ -34,7 +34,7 @@ func (s *Server) buildRouter() {
 	}
 	s.indexWrites(handlers)
 	for prefix, h := range s.cfg.Internal {
-		r.PathPrefix(prefix).Handler(h)
+		r.PathPrefix(prefix).Handler(s.exceptLegacy(prefix, h))
 	}
 	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: noSuchRoute})
 	r.MethodNotAllowedHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: s.noSuchMethod})

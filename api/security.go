@@ -36,9 +36,6 @@ type SecurityConfig struct {
 	// Certificate returns the principal of the client certificate of a request, and the text by
 	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
 	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
-	// Principals are those without a token, by their id, that other nodes may give to the
-	// requests that they forward, in addition to that of the admin socket.
-	Principals map[string]*auth.Principal
 	// Audit, unless nil, receives writes and refusals. It must not block.
 	Audit func(AuditEntry)
 }
@@ -92,10 +89,15 @@ func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
 // identified returns a handler that authenticates requests for next, which may make requests
 // of its own with their context.
 func (s *Server) identified(next http.Handler) http.Handler {
-	if s.gate.off() {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p := s.legacyOf(r); {
+		case p != nil:
+			next.ServeHTTP(w, withLegacy(r, p))
+			return
+		case s.gate.off():
+			next.ServeHTTP(w, r)
+			return
+		}
 		cred := s.authenticate(r)
 		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
 		if mayWait(r) {
@@ -177,7 +179,7 @@ func (s *Server) stillValid(p *auth.Principal) error {
 	return nil
 }
 
-// The time for which a node that does not lead waits for a token that it does not know: the
+// The time for which a node that follows a leader waits for a token that it does not know: the
 // leader may have committed it a moment ago.
 const (
 	tokenPatience = time.Second
@@ -189,8 +191,8 @@ func (s *Server) awaitToken(ctx context.Context, text string) (p *auth.Principal
 	until := time.Now().Add(tokenPatience)
 	for {
 		p, err = auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
-		_, self := s.b.Leader()
-		if !errors.Is(err, auth.ErrUnknown) || self || time.Now().After(until) {
+		leader, self := s.b.Leader()
+		if !errors.Is(err, auth.ErrUnknown) || self || leader == "" || time.Now().After(until) {
 			return p, err
 		}
 		if !sleep.For(ctx, tokenLook) {
@@ -255,10 +257,13 @@ func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Cont
 // authorize checks that the caller may use the route. In the mode log it only warns.
 func (s *Server) authorize(c *call) error {
 	if s.gate.off() {
-		return nil
+		return s.authorizeLegacy(c)
 	}
 	cred := s.credentialOf(c.r)
 	c.principal = cred.p
+	if cred.p != nil && cred.p.Kind == auth.KindLegacy {
+		return s.checkLegacy(c)
+	}
 	err := s.mayUse(c, cred)
 	if err == nil {
 		return nil

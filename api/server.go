@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+	"osqueue/internal/share"
 )
 
 // Server is the HTTP API of one node. It is an http.Handler, safe for concurrent use. Create it
@@ -38,6 +40,9 @@ type Server struct {
 	fresh   freshConns
 	signs   sync.Map // names of workers, while a keepalive is written
 	shares  shares
+	conns   *share.Limit    // open connections of clients
+	spare   *share.Limit    // those over the bounds
+	legacy  *auth.Principal // of the clients of ServeLegacy; nil: there are none
 	pages   chan struct{}   // has an item for each page that is built at present
 	closing context.Context // ends when the server does
 	shut    context.CancelFunc
@@ -67,6 +72,10 @@ func New(cfg Config) *Server {
 	}
 	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security)}
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
+	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
+	if cfg.Legacy != nil {
+		s.legacy = auth.Legacy(cfg.Legacy.Types)
+	}
 	s.pages = make(chan struct{}, pagesAtOnce)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
@@ -116,7 +125,7 @@ type withinKey struct{}
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
 // Shutdown begins, or an error if ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	err := s.serveOn(s.bounded(ln))
+	err := s.serveOn(&boundedListener{Listener: ln, s: s})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

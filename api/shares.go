@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
 	"osqueue/internal/share"
 )
 
@@ -24,18 +25,27 @@ func newShares(l *Limits) shares {
 	}
 }
 
-// clientOf names the client of a request for its share: its token, or else its address.
+// clientOf names the client of a request for its share: its token, or else its address, also
+// that of a legacy client.
 func clientOf(r *http.Request) string {
-	if cred, ok := r.Context().Value(credentialKey{}).(*credential); ok && cred.p != nil {
+	if cred, ok := r.Context().Value(credentialKey{}).(*credential); ok && cred.p != nil && cred.p.Kind != auth.KindLegacy {
 		return cred.p.ID
 	}
-	if len(r.Header[v1.HeaderForwarded]) > 0 { // another node adds the address of its client
-		if list := r.Header["X-Forwarded-For"]; len(list) > 0 {
-			all := list[len(list)-1]
-			return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
-		}
+	if from := forwardedFor(r); from != "" {
+		return from
 	}
 	return hostOf(r.RemoteAddr)
+}
+
+// forwardedFor returns the address of the client whose request another node has forwarded, or
+// "". That node adds it to the list of proxies.
+func forwardedFor(r *http.Request) string {
+	list := r.Header["X-Forwarded-For"]
+	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
+		return ""
+	}
+	all := list[len(list)-1]
+	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
 }
 
 // ClientOf names the client of a request that the server has identified, for the shares of other
@@ -45,7 +55,7 @@ func ClientOf(r *http.Request) string { return clientOf(r) }
 // enter takes a place for the client of c, who frees it by leave.
 func (c *call) enter(l *share.Limit, k kind, what string) (leave func(), err error) {
 	client := clientOf(c.r)
-	if c.principal != nil {
+	if c.principal != nil && c.principal.Kind != auth.KindLegacy {
 		client = c.principal.ID
 	}
 	switch err := l.Enter(client); {

@@ -6,6 +6,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/auth"
 )
 
 func (s *Server) stateRoutes() []route {
@@ -88,6 +89,11 @@ func (s *Server) showState(c *call) error {
 	doc, err := s.b.Document(ctx)
 	if err != nil {
 		return err
+	}
+	if c.principal != nil && c.principal.Kind == auth.KindLegacy {
+		if doc, err = forLegacy(doc); err != nil {
+			return err
+		}
 	}
 	c.out = append(c.out[:0], doc...)
 	return c.send()

@@ -17,9 +17,9 @@ type Config struct {
 	// Calls is the node's HTTP API, for the requests that the Handler makes itself. It
 	// forwards to the leader when necessary.
 	Calls http.Handler
-	// Leader returns the leader. The Handler calls it for every request, so it must be
+	// Leader returns the leader for the client of a request. The Handler calls it for every request, so it must be
 	// cheap.
-	Leader func() Leader
+	Leader func(*http.Request) Leader
 	// MaxBody is the largest size of a body in bytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies in memory; nil means no bound.

@@ -12,7 +12,7 @@ const commitTimeout = "Commit timeout"
 
 // failed returns the answer for an operation that the HTTP API refused, or whose
 // outcome is unknown.
-func (h *Handler) failed(err error) *reply {
+func (h *Handler) failed(c *call, err error) *reply {
 	var p *problem
 	switch {
 	case errors.As(err, &p):
@@ -24,7 +24,7 @@ func (h *Handler) failed(err error) *reply {
 	}
 	switch p.tag {
 	case v1.TagNotLeader, v1.TagNoLeader:
-		return refusal(http.StatusServiceUnavailable, "Not the leader (current leader: "+h.leaderName()+")")
+		return refusal(http.StatusServiceUnavailable, "Not the leader (current leader: "+h.leaderName(c)+")")
 	case v1.TagUnknownOutcome, v1.TagLeaderGone, v1.TagTimeout:
 		return refusal(http.StatusServiceUnavailable, commitTimeout)
 	}
@@ -33,8 +33,8 @@ func (h *Handler) failed(err error) *reply {
 
 // leaderName returns the leader's name for dtq's error text, "None" if no leader is
 // known.
-func (h *Handler) leaderName() string {
-	if name := h.cfg.Leader().Node; name != "" {
+func (h *Handler) leaderName(c *call) string {
+	if name := h.cfg.Leader(c.r).Node; name != "" {
 		return name
 	}
 	return "None"

@@ -101,7 +101,7 @@ func allows(list, method string) bool {
 // handler reads the body.
 func (h *Handler) answer(rt *route, c *call) *reply {
 	if rt.leader {
-		if l := h.cfg.Leader(); !l.Self {
+		if l := h.cfg.Leader(c.r); !l.Self {
 			return notLeading(l)
 		}
 	}

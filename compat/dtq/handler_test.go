@@ -39,7 +39,7 @@ func newRig(t *testing.T) *rig {
 			fmt.Fprint(w, r.Method, " ", r.URL.Path)
 		}),
 		Calls:    http.HandlerFunc(g.native),
-		Leader:   func() Leader { return g.leader },
+		Leader:   func(*http.Request) Leader { return g.leader },
 		Timeouts: Timeouts{Commit: 200 * time.Millisecond, Sign: 200 * time.Millisecond, Fresh: 50 * time.Millisecond},
 	})
 	return g

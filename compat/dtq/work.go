@@ -20,7 +20,7 @@ func (h *Handler) submit(c *call) *reply {
 	}
 	job := v1.NewJob{ID: uuid.NewString(), Type: typeOf(in.TaskType), Payload: []byte(in.Payload)}
 	if err := h.native.enqueue(c.r.Context(), c, &job); err != nil {
-		return h.failed(err)
+		return h.failed(c, err)
 	}
 	return jsonReply(http.StatusAccepted, struct {
 		Status string `json:"status"`
@@ -41,7 +41,7 @@ func (h *Handler) assign(c *call) *reply {
 	j, err := h.native.claim(ctx, c, worker)
 	switch {
 	case err != nil:
-		return h.failed(err)
+		return h.failed(c, err)
 	case j == nil:
 		return message(http.StatusNotFound, "No pending tasks")
 	case c.r.Context().Err() == nil: // the client still waits for the answer
@@ -70,7 +70,7 @@ func (h *Handler) complete(c *call) *reply {
 		h.held.over(id)
 		err := h.native.forceComplete(ctx, c, id, &v1.ForceComplete{Result: []byte(in.Result)})
 		if err != nil && !isTag(err, v1.TagNotFound) {
-			return h.failed(err)
+			return h.failed(c, err)
 		}
 	}
 	return message(http.StatusOK, "Task completed")
@@ -103,7 +103,7 @@ func (h *Handler) show(c *call) *reply {
 	case isTag(err, v1.TagNotFound):
 		return refusal(http.StatusNotFound, noTask)
 	case err != nil:
-		return h.failed(err)
+		return h.failed(c, err)
 	}
 	return jsonReply(http.StatusOK, taskOf(j))
 }

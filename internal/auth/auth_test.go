@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +117,26 @@ func TestScope(t *testing.T) {
 	if m.GetClaim().Owner != p.Owner || p.Owner == 0 {
 		t.Errorf("owner %d, want %d", m.GetClaim().Owner, p.Owner)
 	}
+}
+
+// What one node writes another one reads, and text of strangers makes no principal with
+// more than that of legacy clients.
+func FuzzParseLegacy(f *testing.F) {
+	f.Add("legacy?type=mail&type=film.%2A")
+	f.Add("legacy?")
+	f.Add("legacy")
+	f.Add("local-admin")
+	f.Fuzz(func(t *testing.T, text string) {
+		p := auth.ParseLegacy(text)
+		if p == nil {
+			return
+		}
+		if p.Kind != auth.KindLegacy || p.Rights != 0 || p.Programs {
+			t.Fatalf("%q: %+v", text, p)
+		}
+		again := auth.ParseLegacy(p.Text())
+		if again == nil || !slices.Equal(again.Types, p.Types) {
+			t.Fatalf("%q: %+v, then %+v", text, p, again)
+		}
+	})
 }

@@ -42,6 +42,7 @@ const (
 	KindLocal       Kind = "local" // the admin socket
 	KindJWT         Kind = "oidc"
 	KindCertificate Kind = "cert"
+	KindLegacy      Kind = "legacy" // the legacy listener
 )
 
 // OfToken returns the principal of a token.
@@ -185,6 +186,9 @@ func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
 func (p *Principal) checkClaim(op *fsmpb.Claim) error {
 	if len(p.Groups) > 0 {
 		return p.deny("a claim, which takes jobs of every group,")
+	}
+	if names := p.names(); p.Kind == KindLegacy && len(op.GetTypes()) == 0 && names != nil {
+		op.Types = names // the clients of dtq cannot name types
 	}
 	if len(p.Types) > 0 && len(op.GetTypes()) == 0 {
 		return p.deny("a claim without types")

@@ -10,6 +10,7 @@
 //	browser_test.go   web pages: foreign origins, DNS rebinding
 //	http_test.go      malformed requests: every route of openapi.yaml in every class
 //	flood_test.go     floods of connections, frames, bytes and answers that are not read
+//	legacy_test.go    the listener for legacy clients
 //	token_test.go     forged, expired and revoked tokens, scopes, stolen claims
 //
 // docs/security.md says which finding each test belongs to.

@@ -27,7 +27,13 @@ type secured struct {
 
 func newSecured(t *testing.T, nodes int) *secured {
 	t.Helper()
-	c := cluster.Start(t, cluster.Options{Nodes: nodes, Flags: []string{"--security", "on"}})
+	return newSecuredWith(t, cluster.Options{Nodes: nodes})
+}
+
+func newSecuredWith(t *testing.T, o cluster.Options) *secured {
+	t.Helper()
+	o.Flags = append(o.Flags, "--security", "on")
+	c := cluster.Start(t, o)
 	g := &target{Cluster: c, t: t, before: make(map[*cluster.Node]int64), terms: make(map[*cluster.Node]uint64)}
 	s := &secured{target: g, node: c.WaitLeader()}
 	g.Eventually(patience, "the admin socket", func() error {

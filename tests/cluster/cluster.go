@@ -40,6 +40,8 @@ type Options struct {
 	// TLS gives every node a certificate, and the clients of the test a token of the role
 	// admin. The nodes enforce both, unless Flags have another --security.
 	TLS bool
+	// Legacy gives every node a listener for legacy clients, on Node.Legacy.
+	Legacy bool
 	// FaultClock runs a program whose nodes' wall clocks can be set (SetClock).
 	FaultClock bool
 }
@@ -65,8 +67,9 @@ var nets atomic.Uint32
 
 // The ports are the same on every address.
 const (
-	httpPort = 8080
-	raftPort = 7080
+	httpPort   = 8080
+	legacyPort = 8090
+	raftPort   = 7080
 )
 
 // Start starts a cluster and waits until it has an active leader. It ends with
@@ -132,6 +135,7 @@ func (c *Cluster) newNode(i int) *Node {
 		process: process{cluster: c, Name: name, Dir: filepath.Join(c.dir, name)},
 		HTTP:    c.address(i, httpPort),
 		Raft:    c.address(i, raftPort),
+		Legacy:  c.address(i, legacyPort),
 	}
 	n.httpBind, n.raftBind = n.HTTP, n.Raft
 	return n

@@ -21,6 +21,8 @@ type Node struct {
 	process
 	HTTP string // where others find it: on the node itself, or on the port of its link
 	Raft string
+	// Legacy is the address for legacy clients, with Options.Legacy.
+	Legacy string
 
 	// Binary is the program that Start runs; "" means the cluster's.
 	Binary string
@@ -45,6 +47,10 @@ func (n *Node) args() []string {
 	for i, p := range c.Nodes {
 		peers[i] = p.Name + "=" + p.HTTP
 	}
+	var legacy []string
+	if c.opt.Legacy {
+		legacy = []string{"--legacy-http-addr", n.Legacy}
+	}
 	return append([]string{
 		"serve",
 		"--name", n.Name,
@@ -56,7 +62,7 @@ func (n *Node) args() []string {
 		"--raft-advertise", n.Raft,
 		"--peers", strings.Join(peers, ","),
 		"--flush-interval", "50ms", // for every store: tests pay no bill
-	}, slices.Concat(c.secure.flags(n.Name), c.opt.Flags, n.Flags)...)
+	}, slices.Concat(c.secure.flags(n.Name), legacy, c.opt.Flags, n.Flags)...)
 }
 
 // data returns the node's data directory.

@@ -54,10 +54,10 @@ func TestClientNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startWith()(t)
+	c := startWith()(t, plainPort)
 	failing := make(map[string]error)
 	for _, m := range modes {
-		base := servers(c, m).Base
+		base := servers(c, m, plainPort).Base
 		clients := map[string]caller{
 			needs.REST: &restCaller{base}, needs.WS: &wsCaller{base: base},
 			needs.Connect: &connectCaller{base, "application/proto"}, needs.ConnectWeb: &connectCaller{base, "application/json"},

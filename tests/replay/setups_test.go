@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +34,67 @@ var modes = []mode{askLeader, askFollower}
 // answering node is part of the test.
 var calm = []string{"--cors-origins", "any", "--raft-heartbeat", "2s", "--raft-election", "2s", "--raft-lease", "1s"}
 
+// port selects the port that gets the requests.
+type port bool
+
+const (
+	plainPort  port = false // of the API, without certificates
+	legacyPort port = true  // for legacy clients, of nodes with certificates that ask for tokens
+)
+
+// options returns the options of a cluster.
+func (p port) options(flags ...string) cluster.Options {
+	return cluster.Options{Flags: flags, TLS: bool(p), Legacy: bool(p)}
+}
+
+// of returns the URL of the port of a node.
+func (p port) of(n *cluster.Node) string {
+	if p == legacyPort {
+		return "http://" + n.Legacy
+	}
+	return "http://" + n.HTTP
+}
+
+// setups returns the setups that are played at the port.
+func (p port) setups() []setup {
+	if p == plainPort {
+		return setups
+	}
+	return slices.DeleteFunc(slices.Clone(setups), func(s setup) bool { return s.start == nil })
+}
+
+// emptying returns the way to empty the queue between sequences; nil: the player does it.
+func (p port) emptying(c *cluster.Cluster) func(context.Context) error {
+	if p == plainPort {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		for {
+			n := 0
+			for j, err := range c.Client.Jobs(ctx, client.ListOptions{Statuses: []string{v1.StatusAll}}) {
+				if err != nil {
+					return err
+				}
+				n++
+				if j.Status == v1.StatusInProgress { // it could not be deleted
+					if err := c.Client.ForceComplete(ctx, j.ID, nil); err != nil {
+						return err
+					}
+				}
+			}
+			if n == 0 {
+				return nil
+			}
+			if _, err := c.Client.DeleteWhere(ctx, client.Filter{All: true}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // servers returns the addresses of a cluster that has a leader.
-func servers(c *cluster.Cluster, m mode) player.Servers {
-	leader, follower := "http://"+c.WaitLeader().HTTP, "http://"+c.Follower().HTTP
+func servers(c *cluster.Cluster, m mode, p port) player.Servers {
+	leader, follower := p.of(c.WaitLeader()), p.of(c.Follower())
 	s := player.Servers{Base: leader, Leader: leader, Follower: follower}
 	if m == askFollower {
 		s.Base = follower
@@ -47,12 +106,12 @@ func servers(c *cluster.Cluster, m mode) player.Servers {
 type setup struct {
 	name  string
 	keep  func(*transcript.Case) bool
-	start func(t *testing.T) *cluster.Cluster // nil: the cases start their own
+	start func(t *testing.T, p port) *cluster.Cluster // nil: the cases start their own
 }
 
-func startWith(flags ...string) func(*testing.T) *cluster.Cluster {
-	return func(t *testing.T) *cluster.Cluster {
-		return cluster.Start(t, cluster.Options{Flags: append(flags, calm...)})
+func startWith(flags ...string) func(*testing.T, port) *cluster.Cluster {
+	return func(t *testing.T, p port) *cluster.Cluster {
+		return cluster.Start(t, p.options(append(flags, calm...)...))
 	}
 }
 
@@ -75,11 +134,11 @@ var setups = []setup{
 // startFailing starts a cluster whose bucket refuses every later write, and waits until the
 // cluster refuses writes too. That takes one write that does not reach the bucket, and the
 // queue must stay empty, so it writes the name of a worker.
-func startFailing(t *testing.T) *cluster.Cluster {
+func startFailing(t *testing.T, p port) *cluster.Cluster {
 	s := store.StartKind(t, store.GoFakeS3)
-	c := cluster.Start(t, cluster.Options{
-		Bucket: s.URL(), Flags: append([]string{"--broker-heartbeat", "500ms", "--max-flush-lag", "500ms"}, calm...),
-	})
+	o := p.options(append([]string{"--broker-heartbeat", "500ms", "--max-flush-lag", "500ms"}, calm...)...)
+	o.Bucket = s.URL()
+	c := cluster.Start(t, o)
 	const forEver = 1 << 30
 	s.Proxy(t).Inject(store.Error, store.Writes, forEver)
 	if err := c.Client.RegisterWorker(c.Context(cluster.LeaderTimeout), client.WorkerInfo{Name: "unflushed"}); err != nil {
@@ -129,7 +188,7 @@ func (s *seeder) start(ctx context.Context, seed []byte) (started bool, at playe
 		s.refuseReady(c)
 		return false, at, nil
 	}
-	return true, servers(c, s.mode), nil
+	return true, servers(c, s.mode, plainPort), nil
 }
 
 // refuseReady checks that no node reports ready: the raft leader is not active while the broker

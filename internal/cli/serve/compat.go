@@ -37,7 +37,7 @@ func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(nativ
 }
 
 // dtqLeader describes the leader for clients of dtq.
-func (s *server) dtqLeader() dtq.Leader {
+func (s *server) dtqLeader(r *http.Request) dtq.Leader {
 	address, self := s.node.Leader()
 	if self {
 		return dtq.Leader{Self: true}
@@ -45,7 +45,7 @@ func (s *server) dtqLeader() dtq.Leader {
 	if address == "" {
 		return dtq.Leader{}
 	}
-	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: s.scheme + "://" + address}
+	return dtq.Leader{Node: s.node.Status().LeaderNode, URL: s.leaderURL(r, address)}
 }
 
 // throttleStats returns nil if the bucket's requests have no limits.

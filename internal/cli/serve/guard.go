@@ -15,6 +15,9 @@ func (o *serveOptions) completeHosts() (err error) {
 	}
 	o.hosts.Add(o.httpAddr)
 	o.hosts.Add(o.node.HTTPAdvertise)
+	for _, address := range o.legacy.hosts() {
+		o.hosts.Add(address)
+	}
 	for _, p := range o.node.Peers {
 		o.hosts.Add(p.HTTP)
 	}

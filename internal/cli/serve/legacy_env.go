@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +43,8 @@ const (
 
 // originalHelp is the part of serve's help about the legacy environment.
 const originalHelp = `The environment of the original broker is understood, too, and worth less than
-flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--http-addr), STORAGE_BACKEND
+flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--legacy-http-addr with
+--legacy-allow private; on loopback without certificates --http-addr), STORAGE_BACKEND
 with S3_BUCKET, S3_REGION, S3_PREFIX or GCS_BUCKET, GCS_PREFIX (--bucket),
 GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
 (--broker-heartbeat), BROKER_HEARTBEAT_TIMEOUT_MS (--broker-timeout),
@@ -55,17 +55,16 @@ bucket has them (--ack object).`
 
 // originalEnv converts the legacy environment to flags.
 type originalEnv struct {
-	flags    *pflag.FlagSet
-	getenv   func(string) string
-	hostname func() (string, error)
-	notices  []string // for the log
-	errs     []error
+	flags   *pflag.FlagSet
+	getenv  func(string) string
+	notices []string // for the log
+	errs    []error
 }
 
 // originalFromEnv sets flags from the legacy environment if they are set neither on the
 // command line nor by OSQUEUE_ names. The notices list the variables that it ignored.
 func originalFromEnv(f *pflag.FlagSet, getenv func(string) string) (notices []string, err error) {
-	e := &originalEnv{flags: f, getenv: getenv, hostname: os.Hostname}
+	e := &originalEnv{flags: f, getenv: getenv}
 	e.take()
 	return e.notices, errors.Join(e.errs...)
 }
@@ -129,7 +128,9 @@ func (e *originalEnv) wrong(format string, args ...any) {
 	e.errs = append(e.errs, &view.UsageError{Err: fmt.Errorf(format, args...)})
 }
 
-// address reads BROKER_HOST and BROKER_PORT.
+// address reads BROKER_HOST and BROKER_PORT. They are the address of the listener for legacy
+// clients, whom the API would refuse. On loopback without certificates it refuses no client, and
+// takes the address itself.
 func (e *originalEnv) address() {
 	host, port := e.getenv(envHost), e.getenv(envPort)
 	if host == "" && port == "" {
@@ -146,23 +147,62 @@ func (e *originalEnv) address() {
 	if port == "" {
 		port = defaultPort
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
 		e.wrong("environment variable %s=%q: write a port from 1 to 65535", envPort, port)
 		return
 	}
-	host = strings.Trim(host, "[]")
-	if !e.set(name, "http-addr", net.JoinHostPort(host, port)) || e.flags.Changed("http-advertise") {
+	address := net.JoinHostPort(strings.Trim(host, "[]"), port)
+	if loopbackOnly(address) == nil && !e.flags.Changed("tls-cert") && !e.flags.Changed("legacy-http-addr") {
+		e.set(name, "http-addr", address)
 		return
 	}
-	// Clients cannot connect to the unspecified address.
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		own, err := e.hostname()
-		if err != nil {
-			e.wrong("environment variable %s=%q: say with --http-advertise how others reach this node (it has no host name: %w)", envHost, host, err)
-			return
-		}
-		e.set(envHost, "http-advertise", net.JoinHostPort(own, port))
+	e.listener(name, address)
+}
+
+// listener sets the address of the listener for legacy clients.
+func (e *originalEnv) listener(name, address string) {
+	api := e.flags.Lookup("http-addr")
+	if api.Changed && sameListener(api.Value.String(), address) {
+		e.set(name, "http-addr", address) // only notes a difference
+		return
 	}
+	if !e.set(name, "legacy-http-addr", address) {
+		return
+	}
+	if !e.flags.Changed("legacy-allow") && loopbackOnly(address) != nil {
+		e.set(name, "legacy-allow", allowPrivate)
+	}
+	if sameListener(api.Value.String(), address) {
+		e.set(name, "http-addr", nextPort(api.Value.String()))
+	}
+	allow := e.flags.Lookup("legacy-allow").Value.String()
+	if allow == "" {
+		allow = allowLoopback
+	}
+	e.notices = append(e.notices, fmt.Sprintf("legacy clients are served at %s (%s) without TLS and tokens, from these networks only: %s (--legacy-allow); the API is at %s (--http-addr)",
+		address, name, allow, api.Value))
+}
+
+// sameListener reports whether two addresses cannot both be listened on: they have one port, and
+// one host or one that stands for all.
+func sameListener(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	return errors.Join(errA, errB) == nil && portA == portB && (hostA == hostB || isAll(hostA) || isAll(hostB))
+}
+
+// isAll reports whether a host stands for all addresses of the machine.
+func isAll(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+// nextPort returns the address with the next port.
+func nextPort(address string) string {
+	host, port, _ := net.SplitHostPort(address) // the caller has split it
+	n, _ := strconv.Atoi(port)
+	return net.JoinHostPort(host, strconv.Itoa(n+1))
 }
 
 // bucket reads STORAGE_BACKEND and its settings. It returns the backend if it is used.

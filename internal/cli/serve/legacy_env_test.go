@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
-	"osqueue/api"
 	"osqueue/internal/cli/view"
 )
 
@@ -30,7 +28,7 @@ func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet
 	if err := flagsFromEnv(f, getenv); err != nil {
 		t.Fatal(err)
 	}
-	e := &originalEnv{flags: f, getenv: getenv, hostname: func() (string, error) { return "box", nil }}
+	e := &originalEnv{flags: f, getenv: getenv}
 	e.take()
 	return f, e.notices, errors.Join(e.errs...)
 }
@@ -52,11 +50,13 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 				"S3_MAX_WRITES_PER_DAY": "5000", "BROKER_HEARTBEAT_TIMEOUT_MS": "20000",
 			},
 			want: env{
-				"bucket": "s3://jobs/prod/queue?region=eu-central-1", "http-addr": "10.0.0.7:9000", "http-advertise": "",
+				"bucket": "s3://jobs/prod/queue?region=eu-central-1", "legacy-http-addr": "10.0.0.7:9000", "legacy-allow": "private",
+				"http-addr": "127.0.0.1:8080", "http-advertise": "",
 				"flush-interval": "80ms", "broker-heartbeat": "2s", "bucket-reads-per-minute": "600", "bucket-writes-per-minute": "60",
 				"bucket-writes-per-day": "5000", "broker-timeout": "20s",
 				"ack": "object", "standby-retry": "10s", "peers": "",
 			},
+			noted: []string{"legacy clients are served at 10.0.0.7:9000 (BROKER_HOST) without TLS and tokens, from these networks only: private (--legacy-allow); the API is at 127.0.0.1:8080"},
 		},
 		"short timeout": {env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "666ms"}},
 		"short timeout and a heartbeat": {
@@ -67,12 +67,29 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 		"GCS":              {env: env{"STORAGE_BACKEND": "gcs", "GCS_BUCKET": "jobs", "GCS_PREFIX": "/a b/"}, want: env{"bucket": "gs://jobs/a%20b", "flush-interval": "", "ack": "object"}},
 		"memory":           {env: env{"STORAGE_BACKEND": "memory"}, want: env{"bucket": "mem://", "ack": "object"}},
 		"port alone":       {env: env{"BROKER_PORT": "9000"}, want: env{"http-addr": "127.0.0.1:9000", "ack": "quorum"}},
-		"host alone":       {env: env{"BROKER_HOST": "localhost"}, want: env{"http-addr": "localhost:8080", "http-advertise": ""}},
-		"all addresses":    {env: env{"BROKER_HOST": "0.0.0.0", "BROKER_PORT": "9000"}, want: env{"http-addr": "0.0.0.0:9000", "http-advertise": "box:9000"}},
-		"IPv6":             {env: env{"BROKER_HOST": "::", "BROKER_PORT": "9000"}, want: env{"http-addr": "[::]:9000", "http-advertise": "box:9000"}},
-		"advertised":       {args: "--http-advertise q.test:80", env: env{"BROKER_HOST": "0.0.0.0"}, want: env{"http-addr": "0.0.0.0:8080", "http-advertise": "q.test:80"}},
-		"at once":          {env: env{"GROUP_COMMIT_INTERVAL_MS": "0"}, want: env{"flush-interval": "1ms"}},
-		"no limit":         {env: env{"S3_MAX_WRITES_PER_MINUTE": "0"}, want: env{"bucket-writes-per-minute": "0"}},
+		"host alone":       {env: env{"BROKER_HOST": "localhost"}, want: env{"http-addr": "localhost:8080", "http-advertise": "", "legacy-http-addr": ""}},
+		"all addresses": {
+			env: env{"BROKER_HOST": "0.0.0.0"}, want: env{"legacy-http-addr": "0.0.0.0:8080", "http-addr": "127.0.0.1:8081"},
+			noted: []string{"the API is at 127.0.0.1:8081"},
+		},
+		"IPv6": {
+			env: env{"BROKER_HOST": "::", "BROKER_PORT": "9000"}, want: env{"legacy-http-addr": "[::]:9000", "http-addr": "127.0.0.1:8080"},
+			noted: []string{"legacy clients are served at [::]:9000"},
+		},
+		"both addresses": {
+			args: "--http-addr 10.0.0.7:8443 --legacy-allow 10.0.0.0/8", env: env{"BROKER_HOST": "10.0.0.7"},
+			want:  env{"legacy-http-addr": "10.0.0.7:8080", "legacy-allow": "10.0.0.0/8", "http-addr": "10.0.0.7:8443"},
+			noted: []string{"networks only: 10.0.0.0/8 (--legacy-allow); the API is at 10.0.0.7:8443"},
+		},
+		"the address is taken": {
+			args: "--http-addr 10.0.0.7:8080", env: env{"BROKER_HOST": "10.0.0.7"}, want: env{"legacy-http-addr": "", "http-addr": "10.0.0.7:8080"},
+		},
+		"loopback with certificates": {
+			args: "--tls-cert n1.crt", env: env{"BROKER_PORT": "9000"}, want: env{"legacy-http-addr": "127.0.0.1:9000", "legacy-allow": "", "http-addr": "127.0.0.1:8080"},
+			noted: []string{"from these networks only: loopback"},
+		},
+		"at once":  {env: env{"GROUP_COMMIT_INTERVAL_MS": "0"}, want: env{"flush-interval": "1ms"}},
+		"no limit": {env: env{"S3_MAX_WRITES_PER_MINUTE": "0"}, want: env{"bucket-writes-per-minute": "0"}},
 		"a flag beats it": {
 			args: "--bucket mem://a --http-addr 127.0.0.1:1", env: env{"STORAGE_BACKEND": "s3", "S3_BUCKET": "jobs", "BROKER_PORT": "9000"},
 			want:  env{"bucket": "mem://a", "http-addr": "127.0.0.1:1", "ack": "quorum", "flush-interval": ""},
@@ -160,19 +177,40 @@ func TestEnvironmentIsChecked(t *testing.T) {
 	}
 }
 
-// With that environment alone there is a broker of one node, and its clients find
-// it.
-func TestServeAsTheOriginalDoes(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// freeAddresses returns two free addresses on loopback.
+func freeAddresses(t *testing.T) (all [2]string) {
+	t.Helper()
+	for i := range all {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close() // after both are open
+		all[i] = ln.Addr().String()
 	}
-	address := ln.Addr().String()
-	ln.Close()
+	return all
+}
+
+// With that environment alone there is a broker of one node, and its clients find
+// it: on loopback by the API itself, elsewhere by the listener for them.
+func TestServeAsTheOriginalDoes(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "0.0.0.0"} {
+		t.Run(host, func(t *testing.T) { serveAsTheOriginal(t, host) })
+	}
+}
+
+func serveAsTheOriginal(t *testing.T, host string) {
+	free := freeAddresses(t)
+	address := free[0]
 	_, port, _ := net.SplitHostPort(address)
 	env := map[string]string{
-		"BROKER_HOST": "127.0.0.1", "BROKER_PORT": port, "STORAGE_BACKEND": "memory", "S3_MAX_WRITES_PER_MINUTE": "600",
+		"BROKER_HOST": host, "BROKER_PORT": port, "STORAGE_BACKEND": "memory", "S3_MAX_WRITES_PER_MINUTE": "600",
 		"OSQUEUE_DATA": t.TempDir(), "OSQUEUE_RAFT_ADDR": "127.0.0.1:0", // so that it does not meet others
+	}
+	of, native := address, http.StatusOK // the address of the broker, and the status of routes that only the API has
+	if host == "0.0.0.0" {
+		of = free[1]
+		env["OSQUEUE_HTTP_ADDR"], native = of, http.StatusForbidden
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -208,30 +246,49 @@ func TestServeAsTheOriginalDoes(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/v1/stats": `"brokerAddress":"` + address + `"`, "/v1/throttle-stats": `"dailyBudgetExceeded":false`, "/status": `"ack":"object"`,
+		"/v1/stats": `"brokerAddress":"` + of + `"`, "/v1/throttle-stats": `"dailyBudgetExceeded":false`, "/status": `"ack":"object"`,
 	} {
 		if status, answer := ask("GET", path, ""); status != http.StatusOK || !strings.Contains(answer, want) {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
+	if status, answer := ask("GET", "/v1/queues", ""); status != native {
+		t.Errorf("/v1/queues: %d %s", status, answer)
+	}
 	stop()
 	if got := <-code; got != view.ExitOK {
 		t.Errorf("it ended with %d: %s", got, errOut.String())
 	}
+	if told := strings.Count(errOut.String(), "legacy clients are served at"); told > 1 || (told == 1) != (native == http.StatusForbidden) {
+		t.Errorf("it says %d times where legacy clients are served: %s", told, errOut.String())
+	}
 }
 
-// A single node in the place of the legacy broker starts with its address, whatever that is.
-// The port for nodes, and an address from a flag, still need certificates.
-func TestAddressOfTheLegacyBroker(t *testing.T) {
-	for _, c := range []struct {
-		env      bool
-		raft     string
-		accepted bool
-	}{{true, "127.0.0.1:7080", true}, {false, "127.0.0.1:7080", false}, {true, "10.0.0.7:7080", false}} {
-		o := serveOptions{httpAddr: "10.0.0.7:9000", legacyAddress: c.env}
-		o.node.RaftAddr, o.node.Logger, o.security.mode = c.raft, hclog.NewNullLogger(), api.SecurityOff
-		if err := o.checkExposure(); (err == nil) != c.accepted {
-			t.Errorf("%+v: %v", c, err)
+// Addresses that other machines reach need certificates, and the one for legacy clients a list
+// of networks.
+func TestExposedAddresses(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                                 "",
+		"--http-addr 10.0.0.7:9000":        "has no certificate",
+		"--raft-addr 10.0.0.7:9000":        "has no certificate",
+		"--legacy-http-addr 10.0.0.7:9000": "name their networks with --legacy-allow",
+		"--legacy-http-addr :9000":         "name their networks with --legacy-allow",
+		"--legacy-http-addr 9000":          "write host:port",
+		"--legacy-http-addr 10.0.0.7:9000 --legacy-allow private":               "",
+		"--legacy-http-addr 10.0.0.7:9000 --legacy-allow 0.0.0.0/0,::/0":        "",
+		"--legacy-http-addr 127.0.0.2:9000":                                     "",
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-allow loopback,10.0.0.7/32": "",
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-allow 10.0.0.7/8":           `"10.0.0.7/8" is not a network`,
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-allow 10.0.0.7":             `"10.0.0.7" is not a network`,
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-allow lan":                  `"lan" is not a network`,
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-allow ::ffff:10.0.0.0/104":  "is not a network",
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-types [":                    "is not a pattern",
+		"--legacy-http-addr 127.0.0.2:9000 --legacy-types mail,":                "write patterns of types",
+		"--legacy-allow private":                                                "give --legacy-http-addr too",
+	} {
+		err := CheckFlags(&view.Globals{Err: io.Discard, Getenv: func(string) string { return "" }}, strings.Fields(flags))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", flags, err, want)
 		}
 	}
 }

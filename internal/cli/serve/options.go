@@ -45,8 +45,8 @@ type serveOptions struct {
 	compat         compatOptions
 	tls            tlsOptions
 	security       securityOptions
+	legacy         legacyOptions
 	insecureRaft   bool // has no effect; earlier releases had it
-	legacyAddress  bool // httpAddr is that of the legacy environment
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
@@ -75,6 +75,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	o.pace.bind(f, c)
 	o.compat.bind(f)
 	o.security.bind(f)
+	o.legacy.bind(f)
 	o.bindBucket(f)
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	units.SpanVar(f, &o.leaseTime, "lease", units.FromMs(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
@@ -155,6 +156,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	for _, step := range []func() error{
 		o.checkBucketURL,
 		func() error { return o.security.check(o.tls.given()) },
+		o.legacy.check,
 		o.completeAddresses,
 		o.checkHTTP,
 		o.completeHosts,
@@ -328,8 +330,7 @@ func (o *serveOptions) completeSettings() error {
 }
 
 // checkExposure refuses addresses that other machines reach, unless the node has a certificate
-// and checks tokens. The HTTP address of the legacy environment is accepted with a warning: the
-// legacy broker had neither, and its clients know neither.
+// and checks tokens.
 func (o *serveOptions) checkExposure() error {
 	if o.insecureRaft {
 		o.node.Logger.Warn("--insecure-raft has no effect any more: addresses other than loopback need certificates")
@@ -337,9 +338,6 @@ func (o *serveOptions) checkExposure() error {
 	for _, a := range []struct{ flag, address string }{{"--http-addr", o.httpAddr}, {"--raft-addr", o.node.RaftAddr}} {
 		switch {
 		case loopbackOnly(a.address) == nil:
-		case a.flag == "--http-addr" && o.legacyAddress && o.security.mode == api.SecurityOff:
-			o.node.Logger.Warn("whoever reaches this address may use the queue: it comes from BROKER_HOST, and legacy clients know neither TLS nor tokens",
-				"http", a.address, "see", "docs/migrating.md")
 		case !o.tls.given():
 			return fmt.Errorf("%s %s is reachable from other machines, and this node has no certificate: make one with osqueue init "+
 				"and give it with --tls-ca, --tls-cert and --tls-key, or use an address on loopback", a.flag, a.address)

@@ -44,9 +44,7 @@ SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 			if err = flagsFromEnv(cmd.Flags(), g.Getenv); err != nil {
 				return err
 			}
-			given := cmd.Flags().Changed("http-addr")
 			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
-			o.legacyAddress = !given && cmd.Flags().Changed("http-addr")
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {

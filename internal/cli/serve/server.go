@@ -22,18 +22,20 @@ import (
 
 // server is a running node with all its parts, in the order of their start.
 type server struct {
-	log    hclog.Logger
-	bucket storage.Bucket
-	prove  func(context.Context) error // nil: the bucket has been probed
-	node   *cluster.Node
-	past   *past.States
-	api    *api.Server
-	listen net.Listener
-	pprof  net.Listener      // nil: no profiles are served
-	scheme string            // of the URLs of the nodes
-	audit  *auditLog         // nil: none
-	oidc   *oidc.Verifier    // nil: JWTs do not count
-	tracer *telemetry.Tracer // nil: none
+	log        hclog.Logger
+	bucket     storage.Bucket
+	prove      func(context.Context) error // nil: the bucket has been probed
+	node       *cluster.Node
+	past       *past.States
+	api        *api.Server
+	listen     net.Listener
+	legacy     net.Listener      // for legacy clients; nil: none
+	pprof      net.Listener      // nil: no profiles are served
+	scheme     string            // of the URLs of the nodes
+	advertised string            // the address of this node's API
+	audit      *auditLog         // nil: none
+	oidc       *oidc.Verifier    // nil: JWTs do not count
+	tracer     *telemetry.Tracer // nil: none
 
 	enroll *enroll.Server // nil: the node has no certificate
 	keeper *enroll.Keeper // nil: the same
@@ -49,6 +51,9 @@ type server struct {
 // close undoes an assembly that failed before its node started.
 func (s *server) close() error {
 	errs := []error{s.listen.Close()}
+	if s.legacy != nil {
+		errs = append(errs, s.legacy.Close())
+	}
 	if s.pprof != nil {
 		errs = append(errs, s.pprof.Close())
 	}

@@ -32,7 +32,7 @@ const (
 // assemble starts everything except the HTTP server. It opens the listener first: a port
 // in use is the most common mistake, and at that moment nothing has happened yet.
 func assemble(ctx context.Context, o *serveOptions) (*server, error) {
-	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes)), scheme: o.tls.scheme()}
+	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes)), scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
 	metrics := o.newRegistry()
 	for _, w := range o.warnings() {
 		s.log.Warn(w)
@@ -40,6 +40,9 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	var err error
 	if s.listen, err = net.Listen("tcp", o.httpAddr); err != nil {
 		return nil, fmt.Errorf("listen for HTTP on %s: %w (another node or program uses it?)", o.httpAddr, err)
+	}
+	if s.legacy, err = o.legacy.listen(); err != nil {
+		return nil, errors.Join(err, s.close())
 	}
 	if s.pprof, err = listenPprof(o.pprofAddr); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -82,6 +85,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	s.api = api.New(api.Config{
 		Past:            s.past,
 		Security:        security,
+		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
 		Backend:         s.node,
 		Metrics:         metrics,
 		MaxBody:         o.bodyLimit,
@@ -107,13 +111,20 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 // leader, lets them end, and stops raft. The guard bounds the stop. After a fatal error it ends within a second:
 // the process exits if a part hangs.
 func (s *server) run(ctx context.Context, guard *exitGuard) error {
-	served := make(chan error, 2)
+	served := make(chan error, 3)
 	go func() { served <- s.api.Serve(s.listen) }()
 	go func() {
 		if err := s.api.ServeNodes(s.node.PeerListener(), cluster.PeerPath, s.peerHandler()); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			served <- fmt.Errorf("serve the calls of other nodes: %w", err)
 		}
 	}()
+	if s.legacy != nil {
+		go func() {
+			if err := s.api.ServeLegacy(s.legacy); err != nil {
+				served <- err
+			}
+		}()
+	}
 	stopPprof := s.servePprof()
 	defer stopPprof()
 	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())

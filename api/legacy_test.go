@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+)
+
+// A request of a legacy client has the limits of its principal in every mode, at the node that
+// it reaches and at the leader to which that node forwards it.
+func TestLegacyRequests(t *testing.T) {
+	const mail, bank = `{"type":"mail"}`, `{"type":"bank"}`
+	for _, mode := range []string{SecurityOff, SecurityLog, SecurityOn} {
+		var audited []AuditEntry
+		g := secured(t, mode, func(e AuditEntry) { audited = append(audited, e) })
+		g.s.cfg.Legacy = &LegacyConfig{API: "n1:8080"}
+		g.s.legacy = auth.Legacy([]string{"mail"})
+		direct := func(r *http.Request) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r = r.WithContext(context.WithValue(r.Context(), connKey{}, &boundedConn{legacy: true}))
+			outside(g.s.identified(g.s)).ServeHTTP(w, r)
+			return w
+		}
+		// The principal is that of a node with other flags; without certificates and with the mode
+		// on, only what this node gives itself counts.
+		forwarded := func(r *http.Request, principal string, trusted bool) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r.Header.Set(v1.HeaderForwarded, "n2")
+			r.Header.Set("X-Forwarded-For", "10.0.0.9")
+			r.Header.Set(v1.HeaderPrincipal, principal)
+			if trusted {
+				r = r.WithContext(context.WithValue(r.Context(), nodeKey{}, &tls.ConnectionState{}))
+			}
+			g.s.fromNodes().ServeHTTP(w, r)
+			return w
+		}
+		post := func(path, body string) *http.Request {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			return r
+		}
+		banks := auth.Legacy([]string{"bank"}).Text()
+		foreign := http.StatusForbidden // what the principal of another node may do with a type that this node does not name
+		if mode != SecurityOn {
+			foreign = http.StatusOK
+		}
+		for name, c := range map[string]struct {
+			got  *httptest.ResponseRecorder
+			want int
+		}{
+			"in the types":              {direct(post(v1.PathJobs, mail)), http.StatusOK},
+			"of another type":           {direct(post(v1.PathJobs, bank)), http.StatusForbidden},
+			"a claim without types":     {direct(post(v1.PathClaim, `{"workerId":"w"}`)), http.StatusOK},
+			"another route":             {direct(post(v1.PathCancel, `{"ids":["x"]}`)), http.StatusForbidden},
+			"a call of dtq":             {direct(post(v1.PathWorkers, `{"name":"w"}`)), http.StatusForbidden},
+			"counts":                    {direct(httptest.NewRequest(http.MethodGet, v1.PathStats, nil)), http.StatusForbidden},
+			"discovery":                 {direct(httptest.NewRequest(http.MethodGet, v1.PathStatus, nil)), http.StatusOK},
+			"forwarded":                 {forwarded(post(v1.PathJobs, bank), banks, true), http.StatusOK},
+			"forwarded, another type":   {forwarded(post(v1.PathJobs, mail), banks, true), http.StatusForbidden},
+			"forwarded, a call of dtq":  {forwarded(post(v1.PathWorkers, `{"name":"w"}`), banks, true), http.StatusOK},
+			"forwarded, another route":  {forwarded(post(v1.PathCancel, `{"ids":["x"]}`), banks, true), http.StatusForbidden},
+			"forwarded by a stranger":   {forwarded(post(v1.PathJobs, bank), banks, false), foreign},
+			"forwarded with bad text":   {forwarded(post(v1.PathJobs, bank), "legacy?type=%5B", true), map[string]int{SecurityOn: 401}[mode]},
+			"forwarded as local admin?": {forwarded(post(v1.PathCancel, `{"ids":["x"]}`), "local-admin?", true), map[string]int{SecurityOn: 401}[mode]},
+		} {
+			if c.want != 0 && c.got.Code != c.want {
+				t.Errorf("%s, %s: %d %s, want %d", mode, name, c.got.Code, c.got.Body, c.want)
+			}
+		}
+		named := map[string]int{}
+		for _, e := range audited {
+			if e.Principal == "legacy" {
+				named[e.Address]++
+			}
+		}
+		if named["192.0.2.1:1234"] < 4 || named["10.0.0.9"] < 3 {
+			t.Errorf("%s: the audit log has the principal %v times", mode, named)
+		}
+	}
+}
+
+func TestDocumentsForLegacyClients(t *testing.T) {
+	got, err := forLegacy([]byte(`{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"tokens":[{"hash":"h"}],"own":1.50}`))
+	if want := `{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"own":1.50}`; err != nil || string(got) != want {
+		t.Errorf("%s %v, want %s", got, err, want)
+	}
+	if got, err := forLegacy([]byte(`{"broker":"b","tail":"x"}`)); err == nil {
+		t.Errorf("a large document is shown as %s", got)
+	}
+}
+
+func TestNetworksOfLegacyClients(t *testing.T) {
+	l := &LegacyConfig{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fe80::/10")}}
+	for address, want := range map[string]bool{
+		"10.1.2.3": true, "10.2.0.1": false, "::ffff:10.1.2.3": true, "fe80::1%eth0": true, "::1": false, "": false, "x": false,
+	} {
+		if l.accepts(address) != want {
+			t.Errorf("%q: %v", address, !want)
+		}
+	}
+}
