@@ -211,6 +211,7 @@ func serveAsTheOriginal(t *testing.T, host string) {
 	if host == "0.0.0.0" {
 		of = free[1]
 		env["OSQUEUE_HTTP_ADDR"], native = of, http.StatusForbidden
+		env["OSQUEUE_BUCKET"], env["OSQUEUE_ACK"] = "file://"+t.TempDir(), "object" // mem:// is that of the process, and has a broker
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
