@@ -12,6 +12,7 @@
 //	flood_test.go     floods of connections, frames, bytes and answers that are not read
 //	legacy_test.go    the listener for legacy clients
 //	token_test.go     forged, expired and revoked tokens, scopes, stolen claims
+//	stream_test.go    the same over the stream protocol
 //
 // docs/security.md says which finding each test belongs to.
 package attack
