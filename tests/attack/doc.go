@@ -12,7 +12,8 @@
 //	flood_test.go     floods of connections, frames, bytes and answers that are not read
 //	legacy_test.go    the listener for legacy clients
 //	token_test.go     forged, expired and revoked tokens, scopes, stolen claims
-//	stream_test.go    the same over the stream protocol
+//	stream_test.go    scopes, stolen claims and expired tokens over the stream protocol
+//	sandbox_test.go   jobs that try to leave their sandbox, or to harm the machine, at both levels
 //
 // docs/security.md says which finding each test belongs to.
 package attack
