@@ -36,6 +36,7 @@ func New() *Machine {
 		timers:          newTree(byTime),
 		holders:         newTree(byKeySeq),
 		reservationEnds: newTree(byUntil),
+		dependents:      newTree(byEarlier),
 		waiters:         newTree(byWaited),
 		waited:          make(map[string]waiting),
 		unsettled:       newTree(func(a, b string) bool { return a < b }),

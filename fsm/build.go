@@ -63,6 +63,7 @@ func (b *Builder) AddJob(j *Job) error {
 	b.m.shareOptions(j)
 	b.m.ids[j.ID] = j
 	b.m.index(j)
+	b.m.addDependents(j)
 	return nil
 }
 

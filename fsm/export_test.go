@@ -113,6 +113,7 @@ func (m *Machine) derived() []string {
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
 	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %+v", *h); return true })
+	m.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
 	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })

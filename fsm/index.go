@@ -24,6 +24,8 @@ func (m *Machine) put(old, j *Job) {
 	if old != nil {
 		from = old.Status
 		m.unindex(old)
+	} else {
+		m.addDependents(j)
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
@@ -86,6 +88,7 @@ func (m *Machine) replace(old, j *Job) {
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	m.dropAccount(j)
+	m.removeDependents(j)
 	delete(m.ids, j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	m.considerWaiters(j.ID)

@@ -110,12 +110,13 @@ type Machine struct {
 	byWorker        map[string][]*ClaimRecord // in claim order
 	byKey           map[string]*RequestRecord
 	timers          *btree.BTreeG[timer]
-	holders         *btree.BTreeG[holder] // jobs by the unique key that they hold
-	reservationEnds *btree.BTreeG[*Hold]  // by end
-	waiters         *btree.BTreeG[waiter] // blocked jobs by the job that they wait for
-	waited          map[string]waiting    // their number, by the job that they wait for
-	unsettled       *btree.BTreeG[string] // ids of jobs with waiters that must change
-	cronsDue        *btree.BTreeG[*Cron]  // by next time
+	holders         *btree.BTreeG[holder]    // jobs by the unique key that they hold
+	reservationEnds *btree.BTreeG[*Hold]     // by end
+	dependents      *btree.BTreeG[dependent] // copy-on-write too
+	waiters         *btree.BTreeG[waiter]    // blocked jobs by the job that they wait for
+	waited          map[string]waiting       // their number, by the job that they wait for
+	unsettled       *btree.BTreeG[string]    // ids of jobs with waiters that must change
+	cronsDue        *btree.BTreeG[*Cron]     // by next time
 	tokenIDs        map[string]*Token
 	accounts        map[string]*account
 	tokenEnds       *btree.BTreeG[*Token]    // the tokens that expire, by the time at which they do

@@ -98,6 +98,14 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 	newest("of type "+typ, fsm.Index{Type: typ}, func(j *fsm.Job) bool { return typ == "" || j.Type == typ })
 	newest("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
 	newest("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
+	for _, j := range naive.jobs {
+		var got []string
+		v.Dependents(j.ID, func(id string) bool { got = append(got, id); return true })
+		want := naive.list(0, func(o *fsm.Job) bool { return slices.Contains(o.Options().After, j.ID) })
+		if !slices.Equal(got, want) {
+			t.Fatalf("after %s: %v, want %v", j.ID, got, want)
+		}
+	}
 	worker := pick(t, workers, "held by")
 	same("held by "+worker, func(fn func(*fsm.Job) bool) { v.HeldBy(worker, after, fn) },
 		func(j *fsm.Job) bool { return j.Status == fsm.InProgress && j.Execution().Worker == worker })

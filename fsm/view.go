@@ -27,6 +27,8 @@ type View struct {
 	requests *btree.BTreeG[*RequestRecord]
 	tokens   *btree.BTreeG[*Token]
 	figures  *btree.BTreeG[*Figures]
+
+	dependents *btree.BTreeG[dependent]
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
@@ -52,6 +54,8 @@ func (m *Machine) View() *View {
 		requests: m.requests.Copy(),
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
+
+		dependents: m.dependents.Copy(),
 	}
 }
 
