@@ -52,6 +52,10 @@ var badMembers = map[reflect.Type]map[string][]string{
 		"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
 		"afterFailure": badWords, "batchId": badIDs,
 	},
+	reflect.TypeFor[v1.NewPause](): {
+		"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),
+		"until":  badTimes, "forMs": badDurations,
+	},
 	reflect.TypeFor[v1.Backoff](): {
 		"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
 		"jitter": append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
@@ -147,6 +151,7 @@ var badBodies = []badBody{
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
 	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
 	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/queues/t/pause", of: reflect.TypeFor[v1.NewPause](), body: `{%s}`},
 	{path: "/v1/workers", of: reflect.TypeFor[v1.WorkerInfo](), body: `{%s}`, with: map[string]string{"": `"name":"w",`, "name": ``}},
 }
 

@@ -43,6 +43,17 @@ func (c *call) decode(v any) error {
 	return c.parse(v)
 }
 
+// decodeOptional is decode for a body that may be absent; v is zero then.
+func (c *call) decodeOptional(v any) error {
+	if err := c.readBody(); err != nil {
+		return err
+	}
+	if len(bytes.TrimLeft(c.in, " \t\r\n")) == 0 {
+		return nil
+	}
+	return c.decode(v)
+}
+
 func (c *call) parse(v any) error {
 	body := c.in
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) == 0 {

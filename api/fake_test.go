@@ -337,7 +337,7 @@ func (f *fakeNode) Status() cluster.Status {
 		LeaderNode: "n1", LeaderAddress: f.leader, CommitIndex: f.index, Applied: f.index,
 		LSN: m.LSN, FlushedLSN: f.flushed, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
 		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", Voter: true, Leader: true}},
-		StartedAt: startMs,
+		StartedAt: startMs, Level: m.Level,
 	}
 	if f.status != nil {
 		f.status(&st)

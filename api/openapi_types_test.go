@@ -25,6 +25,8 @@ var wireTypes = map[string]reflect.Type{
 	"ClaimedJob": reflect.TypeFor[v1.ClaimedJob](),
 	"Heartbeat":  reflect.TypeFor[v1.Heartbeat](), "Complete": reflect.TypeFor[v1.Complete](),
 	"NextClaim":     reflect.TypeFor[v1.NextClaim](),
+	"NewPause":      reflect.TypeFor[v1.NewPause](),
+	"Pause":         reflect.TypeFor[v1.Pause](),
 	"ForceComplete": reflect.TypeFor[v1.ForceComplete](),
 	"Fail":          reflect.TypeFor[v1.Fail](), "Release": reflect.TypeFor[v1.Release](),
 	"Reported": reflect.TypeFor[v1.Reported](), "Lease": reflect.TypeFor[v1.Lease](),

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +15,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/clip"
 )
 
 // A queue is a type of jobs. Every type exists: one without jobs and settings
@@ -28,8 +31,8 @@ func (s *Server) queueRoutes() []route {
 		{method: http.MethodGet, path: one, at: upToDate, past: true, handle: s.showQueue},
 		{method: http.MethodPatch, path: one, at: leaderOnly, handle: s.changeQueue},
 		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.resetQueue},
-		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseQueue(true)},
-		{method: http.MethodPost, path: one + "/" + v1.ActionResume, at: leaderOnly, handle: s.pauseQueue(false)},
+		{method: http.MethodPost, path: one + "/" + v1.ActionPause, at: leaderOnly, handle: s.pauseQueue},
+		{method: http.MethodPost, path: one + "/" + v1.ActionResume, at: leaderOnly, handle: s.resumeQueue},
 	}
 }
 
@@ -103,12 +106,21 @@ func (s *Server) readQueuePage(q url.Values) (limit int, after afterName, err er
 }
 
 func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
-	q := v1.Queue{Type: name, TypeStats: typeStatsOf(n), Settings: settingsOf(v.Queue(name))}
+	settings := v.Queue(name)
+	q := v1.Queue{Type: name, TypeStats: typeStatsOf(n), Settings: settingsOf(settings), Pause: PauseOf(settings)}
 	v.JobsOfType(name, fsm.Unclaimed, 0, func(j *fsm.Job) bool {
 		q.OldestAt = j.CreatedAt
 		return false
 	})
 	return q
+}
+
+// PauseOf returns the description of the pause of a type, or nil. q may be nil.
+func PauseOf(q *fsm.QueueSettings) *v1.Pause {
+	if q == nil || q.Pause == (fsm.Pause{}) {
+		return nil
+	}
+	return &v1.Pause{Reason: q.Pause.Reason, By: q.Pause.By, Since: q.Pause.Since, Until: q.Pause.Until}
 }
 
 // settingsOf returns the settings of a type; nil means the defaults.
@@ -168,6 +180,11 @@ func (s *Server) changeQueue(c *call) error {
 		return err
 	}
 	op.Name = jobType
+	if op.GetPaused() {
+		if op.Pause, err = s.pauseOf(c, &v1.NewPause{}); err != nil {
+			return err
+		}
+	}
 	return s.setQueue(c, op)
 }
 
@@ -180,15 +197,74 @@ func (c *call) newJobType() (string, error) {
 	return jobType, c.s.cfg.Limits.checkPathName("type", jobType)
 }
 
-// pauseQueue is POST /v1/queues/{type}/pause or …/resume.
-func (s *Server) pauseQueue(paused bool) func(*call) error {
-	return func(c *call) error {
-		jobType, err := c.newJobType()
-		if err != nil {
-			return err
-		}
-		return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: &paused})
+// pauseQueue is POST /v1/queues/{type}/pause.
+func (s *Server) pauseQueue(c *call) error {
+	jobType, err := c.newJobType()
+	if err != nil {
+		return err
 	}
+	var in v1.NewPause
+	if err := c.decodeOptional(&in); err != nil {
+		return err
+	}
+	p, err := s.pauseOf(c, &in)
+	if err != nil {
+		return err
+	}
+	return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: new(true), Pause: p})
+}
+
+// pauseOf returns the description of a new pause. Below fsm.Level11 a pause without a reason
+// and an end has none, so that it can be committed.
+func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
+	if len(in.Reason) > fsm.PauseTextMax {
+		return nil, bad("reason", "is longer than %d bytes", fsm.PauseTextMax)
+	}
+	if err := checkReadable("reason", in.Reason); err != nil {
+		return nil, err
+	}
+	until, err := s.pauseEnd(in)
+	if err != nil {
+		return nil, err
+	}
+	if *in == (v1.NewPause{}) && s.b.Status().Level < fsm.Level11 {
+		return nil, nil
+	}
+	p := &fsmpb.Pause{Reason: in.Reason, UntilMs: until}
+	if c.principal != nil {
+		p.By = clip.To(strings.ToValidUTF8(c.principal.ID, "\ufffd"), fsm.PauseTextMax)
+	}
+	return p, nil
+}
+
+// pauseEnd returns when a new pause ends; 0 is never.
+func (s *Server) pauseEnd(in *v1.NewPause) (int64, error) {
+	limit, now := s.cfg.Limits.Delay, s.b.Now()
+	if err := checkMs("forMs", in.ForMs, limit); err != nil {
+		return 0, err
+	}
+	switch {
+	case in.ForMs > 0 && in.Until != 0:
+		return 0, bad("forMs", "and until exclude each other")
+	case in.ForMs > 0:
+		return now + in.ForMs, nil
+	case in.Until == 0:
+		return 0, nil
+	case in.Until <= now:
+		return 0, bad("until", "is %d, which is in the past: the queue's time is %d", in.Until, now)
+	case in.Until-now > limit.Milliseconds():
+		return 0, bad("until", "is more than %s ahead", limit.Round(time.Hour))
+	}
+	return in.Until, nil
+}
+
+// resumeQueue is POST /v1/queues/{type}/resume.
+func (s *Server) resumeQueue(c *call) error {
+	jobType, err := c.newJobType()
+	if err != nil {
+		return err
+	}
+	return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: new(false)})
 }
 
 // setQueue changes settings and returns the queue after the change.

@@ -114,6 +114,41 @@ func TestPausedQueuesGiveNothing(t *testing.T) {
 	}
 }
 
+// A pause has a reason and an end, at which the queue resumes the type by itself.
+func TestPauseWithReasonAndEnd(t *testing.T) {
+	g := newRig(t)
+	g.submit("a", "t")
+	q := ok[v1.Queue](t, g.do("POST", "/v1/queues/t/pause", `{"reason":"down","forMs":60000}`))
+	if want := (v1.Pause{Reason: "down", Since: startMs, Until: startMs + 60_000}); q.Pause == nil || *q.Pause != want {
+		t.Fatalf("got %+v, want %+v", q.Pause, want)
+	}
+	for body, member := range map[string]string{
+		`{"until":1700000000}`:                          "/until",
+		`{"forMs":1,"until":9999999999999}`:             "/forMs",
+		`{"reason":"` + strings.Repeat("x", 513) + `"}`: "/reason",
+		`{"reason":"a\nb"}`:                             "/reason",
+	} {
+		if p := refused(t, g.do("POST", "/v1/queues/t/pause", body), http.StatusBadRequest, v1.TagBadRequest); !slices.Equal(p.Members, []string{member}) {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	g.node.tick(59 * time.Second)
+	if j := g.claim1(); j.JobID != "" {
+		t.Fatalf("claimed %+v", j)
+	}
+	g.node.tick(time.Second)
+	if j := g.claim1(); j.JobID != "a" {
+		t.Fatalf("claimed %+v", j)
+	}
+	if q := g.queue("t"); q.Settings.Paused || q.Pause != nil {
+		t.Errorf("got %+v", q)
+	}
+	ok[v1.Queue](t, g.do("POST", "/v1/queues/t/pause", ""))
+	if q := g.queue("t"); q.Pause == nil || q.Pause.Since != startMs+60_000 || q.Pause.Until != 0 {
+		t.Errorf("got %+v", q.Pause)
+	}
+}
+
 func TestQueueReset(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")

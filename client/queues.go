@@ -42,6 +42,31 @@ func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch)
 	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), body: body})
 }
 
+// Pause describes a pause of a type. The zero value is a pause without a reason and
+// without an end.
+type Pause struct {
+	Reason string // at most 512 bytes
+	// Until is the time, and For the duration on the server's clock, after which the
+	// queue ends the pause by itself. Set at most one of them.
+	Until time.Time
+	For   time.Duration
+}
+
+// PauseQueueWith is PauseQueue with a reason and an end. If the type is paused already,
+// its pause gets them too, and keeps its beginning.
+func (c *Client) PauseQueueWith(ctx context.Context, jobType string, p Pause) (v1.Queue, error) {
+	const op = "pause queue"
+	in := v1.NewPause{Reason: p.Reason, ForMs: inMilliseconds(p.For)}
+	if !p.Until.IsZero() {
+		in.Until = p.Until.UnixMilli()
+	}
+	body, err := jsonv2.Marshal(in)
+	if err != nil {
+		return v1.Queue{}, local(op, err)
+	}
+	return writeName[v1.Queue](ctx, c, named{op: op, prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause, body: body})
+}
+
 // PauseQueue stops claims of jobs of the type until ResumeQueue. Running jobs
 // continue.
 func (c *Client) PauseQueue(ctx context.Context, jobType string) (v1.Queue, error) {

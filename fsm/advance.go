@@ -58,6 +58,8 @@ func (m *Machine) fire(t timer) {
 		q := m.queues[t.key]
 		q.retainAt = 0
 		m.markDirty(q)
+	case timerResume:
+		m.resume(m.queues[t.key])
 	}
 }
 

@@ -72,7 +72,7 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 	if _, ok := b.m.settings.Get(s); ok {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errTwice)
 	}
-	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 {
+	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 || !s.Pause.valid(s.Paused) {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errRange)
 	}
 	b.m.useSettings(b.m.queue(s.Name), s)

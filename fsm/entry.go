@@ -114,7 +114,10 @@ func checkRare(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_SetQueue:
-		return need(op.SetQueue != nil && op.SetQueue.GetBackoff().GetKind() < numBackoffs, errNewValue)
+		if op.SetQueue == nil || op.SetQueue.GetBackoff().GetKind() >= numBackoffs {
+			return errNewValue
+		}
+		return checkPause(op.SetQueue)
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:

@@ -21,7 +21,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		fail("w", "a", 1, "boom", true), release("w", "a", 1), registerWorker("w", "t"), workerDead("w"),
 		registerBroker("n1", 1, fsm.DefaultSettings()),
 		{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{Tag: "x"}}}},
-		{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Backoff: &fsmpb.Backoff{Kind: 2}}}},
+		{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Backoff: &fsmpb.Backoff{Kind: 2}, Paused: new(true), Pause: &fsmpb.Pause{UntilMs: 9}}}},
 		{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", Job: fullJob("", "")}}},
 		{Op: &fsmpb.Mutation_PauseCron{PauseCron: &fsmpb.PauseCron{Name: "c"}}},
 		{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: "d"}}},
@@ -133,7 +133,9 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 				Details: &fsmpb.Details{History: []*fsmpb.Attempt{{}, {}}, Progress: &fsmpb.Progress{}},
 			}
 		},
-		func() record { return &fsmpb.Queue{Settings: &fsmpb.SetQueue{Backoff: &fsmpb.Backoff{}}} },
+		func() record {
+			return &fsmpb.Queue{Settings: &fsmpb.SetQueue{Backoff: &fsmpb.Backoff{}, Pause: &fsmpb.Pause{}}}
+		},
 		func() record { return &fsmpb.Turn{} },
 		func() record {
 			return &fsmpb.Cron{Cron: &fsmpb.PutCron{Job: &fsmpb.NewJob{Backoff: &fsmpb.Backoff{}, Unique: &fsmpb.Unique{}}}}

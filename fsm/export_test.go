@@ -205,6 +205,8 @@ func (m *Machine) timerOf(t timer) int64 {
 		return m.queues[t.key].permitAt
 	case timerRetain:
 		return m.queues[t.key].retainAt
+	case timerResume:
+		return m.queues[t.key].resumeAt
 	}
 	w, _ := m.workers.Get(&Worker{Name: t.key})
 	return w.timerAt

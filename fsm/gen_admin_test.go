@@ -69,7 +69,14 @@ func (w *workload) setQueue(t *rapid.T) *fsmpb.Mutation {
 		switch roll(t, 16, "member") {
 		case 0:
 			paused := once(t, 3, "paused")
-			op.Paused = &paused
+			if op.Paused = &paused; paused && !op.Remove && once(t, 2, "described") {
+				op.Pause = &fsmpb.Pause{Reason: pick(t, []string{"", "down"}, "reason"), By: pick(t, []string{"", "ann"}, "by")}
+				if once(t, 2, "until") {
+					op.Pause.UntilMs = max(sum(w.now, odd(t, rapid.Int64Range(-5, 60), "pause")), 0)
+				}
+			} else {
+				op.Pause = nil
+			}
 		case 1:
 			op.MaxRunning = number("running", 1, 2, -1, 0)
 		case 2, 3:

@@ -29,7 +29,7 @@ const (
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
 	// Level11 adds the figures of types (figures.go), headers of jobs (header.go), marks
-	// (RoleMark), and quotas of tokens (account.go).
+	// (RoleMark), quotas of tokens (account.go), and the reasons and ends of pauses (pause.go).
 	Level11 = 11
 
 	MaxLevel = Level11 // the newest level that this version knows
@@ -65,6 +65,10 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
 		return max(levelOfJobs(op.Enqueue.GetJobs()...), levelOfJobs(op.Enqueue.GetNewBatch().GetCallback()))
+	case *fsmpb.Mutation_SetQueue:
+		if op.SetQueue.GetPause() != nil {
+			return Level11
+		}
 	case *fsmpb.Mutation_PutCron:
 		return levelOfJobs(op.PutCron.GetJob())
 	case *fsmpb.Mutation_Claim:

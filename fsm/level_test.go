@@ -57,6 +57,8 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		checkVersion(t, m, fsm.Level10)
 	}
 	checkVersion(t, createToken("m", fsm.RoleMark), fsm.Level11)
+	checkVersion(t, pauseOf("t", &fsmpb.Pause{}), fsm.Level11)
+	checkVersion(t, pauseOf("t", nil), fsm.BaseLevel)
 	if got := decode(t, entry(t, &fsmpb.Batch{})).Version; got != fsm.BaseLevel {
 		t.Errorf("an empty entry: version %d", got)
 	}

@@ -86,6 +86,10 @@ func (m *model) recordsAt(was, to int64) {
 	for i, q := range m.queues {
 		c := *q
 		c.LevelAt = min(c.LevelAt, to)
+		if c.Pause.Since > to && c.Pause.Until > 0 {
+			c.Pause.Until = max(to, sum(c.Pause.Until, -(was-to)))
+		}
+		c.Pause.Since = min(c.Pause.Since, to)
 		m.queues[i] = &c
 	}
 	for i, b := range m.batches {

@@ -27,14 +27,22 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		if !m.hasSettings(op.Name) {
 			return fsm.Result{Code: fsm.NotFound}
 		}
+		was := m.settingsOf(op.Name).Pause
 		m.queues = slices.DeleteFunc(slices.Clone(m.queues), func(q *fsm.QueueSettings) bool { return q.Name == op.Name })
-		m.happened(fsm.QueueSet, op.Name)
+		m.queueSet(op.Name, was, fsm.Pause{}, false)
 		return fsm.Result{}
 	}
 	old := m.settingsOf(op.Name)
 	q := *old
 	if op.Paused != nil {
-		q.Paused = *op.Paused
+		since := q.Pause.Since
+		q.Paused, q.Pause = *op.Paused, fsm.Pause{}
+		if p := op.Pause; p != nil {
+			q.Pause = fsm.Pause{Reason: p.Reason, By: p.By, Until: p.UntilMs, Since: since}
+			if since == 0 {
+				q.Pause.Since = m.meta.Now
+			}
+		}
 	}
 	for _, member := range []struct {
 		there  *int64
@@ -78,8 +86,23 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		q.Level, q.LevelAt = fullLevel(&q), m.meta.Now
 	}
 	m.queues = put(m.queues, &q, byQueueName)
-	m.happened(fsm.QueueSet, op.Name)
+	m.queueSet(op.Name, old.Pause, q.Pause, q.Paused)
 	return fsm.Result{}
+}
+
+// queueSet is the event of a change of settings, which tells what it did to a pause that has
+// a description.
+func (m *model) queueSet(name string, was, is fsm.Pause, paused bool) {
+	text := "paused"
+	switch {
+	case was == is:
+		text = ""
+	case !paused:
+		text = "resumed"
+	case is.Reason != "":
+		text = "paused: " + is.Reason
+	}
+	m.events = append(m.events, event{kind: fsm.QueueSet, name: name, text: text})
 }
 
 // retire removes what ended well or was cancelled, type by type, oldest end

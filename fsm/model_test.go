@@ -183,6 +183,7 @@ const (
 	dueLease
 	dueWorker
 	dueTimeout
+	dueResume
 )
 
 // deadline is something that falls due; those of one moment go by kind, then
@@ -217,6 +218,11 @@ func (m *model) next() (first deadline, ok bool) {
 	}
 	for _, w := range m.workers {
 		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
+	}
+	for _, q := range m.queues {
+		if q.Pause.Until != 0 {
+			consider(deadline{q.Pause.Until, dueResume, q.Name})
+		}
 	}
 	return first, ok
 }
@@ -275,6 +281,11 @@ func (m *model) fallsDue(d deadline) {
 	case dueTimeout:
 		j := m.job(d.key)
 		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
+	case dueResume:
+		q := *m.settingsOf(d.key)
+		q.Paused, q.Pause = false, fsm.Pause{}
+		m.queues = put(m.queues, &q, byQueueName)
+		m.events = append(m.events, event{kind: fsm.QueueSet, name: d.key, text: "resumed: the end of the pause has come"})
 	}
 }
 

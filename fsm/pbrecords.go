@@ -103,6 +103,7 @@ func queueToPB(q *QueueSettings) *fsmpb.Queue {
 			RateMilli: &q.RateMilli, Burst: &q.Burst, LeaseMs: &q.LeaseMs, TimeoutMs: &q.TimeoutMs,
 			MaxAttempts: &q.MaxAttempts, Backoff: backoffToPB(q.Backoff), RetainMs: &q.RetainMs,
 			RetainCount: &q.RetainCount, MaxJobs: &q.MaxJobs, MaxBytes: &q.MaxBytes, MaxPayload: &q.MaxPayload,
+			Pause: pauseToPB(q.Pause),
 		},
 		Level: q.Level, LevelAtMs: q.LevelAt,
 	}
@@ -111,7 +112,7 @@ func queueToPB(q *QueueSettings) *fsmpb.Queue {
 func queueFromPB(p *fsmpb.Queue) *QueueSettings {
 	s := p.GetSettings()
 	return &QueueSettings{
-		Name: s.GetName(), Paused: s.GetPaused(),
+		Name: s.GetName(), Paused: s.GetPaused(), Pause: pauseFromPB(s.GetPause()),
 		MaxRunning: s.GetMaxRunning(), MaxRunningPerGroup: s.GetMaxRunningPerGroup(),
 		RateMilli: s.GetRateMilli(), Burst: s.GetBurst(), LeaseMs: s.GetLeaseMs(), TimeoutMs: s.GetTimeoutMs(),
 		MaxAttempts: s.GetMaxAttempts(), Backoff: backoffFromPB(s.GetBackoff()),

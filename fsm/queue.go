@@ -28,6 +28,7 @@ type queue struct {
 
 	permitAt int64 // the time of the timer for the next permit; 0: no timer
 	retainAt int64 // the time of the timer of the retention; 0: no timer
+	resumeAt int64 // the time of the timer for the end of the pause; 0: no timer
 	arrived  int   // jobs that became claimable in this entry
 	touched  bool  // it is in Machine.touched
 	dirty    bool  // it is in Machine.dirty

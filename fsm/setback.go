@@ -152,6 +152,10 @@ func (s *setBack) claim(old *ClaimRecord) *ClaimRecord {
 func (s *setBack) queue(old *QueueSettings) *QueueSettings {
 	q := *old
 	s.past(&q.LevelAt)
+	if old.Pause.Until > 0 && old.Pause.Since > s.now {
+		q.Pause.Until = s.later(old.Pause.Until)
+	}
+	s.past(&q.Pause.Since)
 	return &q
 }
 

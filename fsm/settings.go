@@ -19,18 +19,22 @@ func defaultQueue(name string) QueueSettings {
 // setQueue changes the settings of a type, or removes them.
 func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
 	old, found := m.settings.Get(&QueueSettings{Name: op.Name})
+	text := ""
 	switch {
 	case op.Remove && !found:
 		return Result{Code: NotFound}
 	case op.Remove:
 		m.settings.Delete(old)
 		m.useSettings(m.queue(op.Name), nil)
+		text = pauseText(old, nil)
 	case !found && m.settings.Len() >= queuesMax:
 		return Result{Code: TooManyQueues}
 	default:
-		m.useSettings(m.queue(op.Name), m.changedSettings(old, op))
+		s := m.changedSettings(old, op)
+		m.useSettings(m.queue(op.Name), s)
+		text = pauseText(old, s)
 	}
-	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name)})
+	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: text})
 	return Result{}
 }
 
@@ -43,7 +47,7 @@ func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *Queue
 	}
 	rate, burst := s.RateMilli, s.Burst
 	if op.Paused != nil {
-		s.Paused = *op.Paused
+		m.pause(&s, *op.Paused, op.Pause)
 	}
 	assign(&s.MaxRunning, op.MaxRunning, 0)
 	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
@@ -87,6 +91,7 @@ func (m *Machine) useSettings(q *queue, s *QueueSettings) {
 	if s != nil {
 		m.settings.Set(s)
 	}
+	m.timeResume(q, s)
 	for _, g := range q.groups {
 		m.refresh(q, g)
 	}

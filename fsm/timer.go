@@ -24,6 +24,7 @@ const (
 	timerTimeout
 	timerPermit // of a type's rate
 	timerRetain // the oldest completed job of a type is too old
+	timerResume // the pause of a type ends
 )
 
 // fireMax is the largest number of timers that one entry fires, so that no entry delays

@@ -2349,12 +2349,15 @@ type SetQueue struct {
 	TimeoutMs   *int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3,oneof" json:"timeout_ms,omitempty"`
 	MaxAttempts *int64 `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Kind 0 takes it back to the default.
-	Backoff       *Backoff `protobuf:"bytes,11,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	RetainMs      *int64   `protobuf:"varint,12,opt,name=retain_ms,json=retainMs,proto3,oneof" json:"retain_ms,omitempty"`
-	RetainCount   *int64   `protobuf:"varint,13,opt,name=retain_count,json=retainCount,proto3,oneof" json:"retain_count,omitempty"`
-	MaxJobs       *int64   `protobuf:"varint,14,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
-	MaxBytes      *int64   `protobuf:"varint,15,opt,name=max_bytes,json=maxBytes,proto3,oneof" json:"max_bytes,omitempty"`
-	MaxPayload    *int64   `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3,oneof" json:"max_payload,omitempty"`
+	Backoff     *Backoff `protobuf:"bytes,11,opt,name=backoff,proto3" json:"backoff,omitempty"`
+	RetainMs    *int64   `protobuf:"varint,12,opt,name=retain_ms,json=retainMs,proto3,oneof" json:"retain_ms,omitempty"`
+	RetainCount *int64   `protobuf:"varint,13,opt,name=retain_count,json=retainCount,proto3,oneof" json:"retain_count,omitempty"`
+	MaxJobs     *int64   `protobuf:"varint,14,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
+	MaxBytes    *int64   `protobuf:"varint,15,opt,name=max_bytes,json=maxBytes,proto3,oneof" json:"max_bytes,omitempty"`
+	MaxPayload  *int64   `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3,oneof" json:"max_payload,omitempty"`
+	// Only with paused set to true; since feature level 11. Without it the type has no
+	// description of its pause, and no end of it.
+	Pause         *Pause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2501,6 +2504,85 @@ func (x *SetQueue) GetMaxPayload() int64 {
 	return 0
 }
 
+func (x *SetQueue) GetPause() *Pause {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+// Pause describes the pause of a type.
+type Pause struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who paused it.
+	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
+	// When the machine ends the pause; 0 is never.
+	UntilMs int64 `protobuf:"varint,3,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// When it began; 0 in a log entry: the machine sets it.
+	SinceMs       int64 `protobuf:"varint,4,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pause) Reset() {
+	*x = Pause{}
+	mi := &file_entry_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pause) ProtoMessage() {}
+
+func (x *Pause) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pause.ProtoReflect.Descriptor instead.
+func (*Pause) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Pause) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Pause) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Pause) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Pause) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
 // PutCron makes or replaces a schedule.
 type PutCron struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2521,7 +2603,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2615,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2628,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PutCron) GetName() string {
@@ -2620,7 +2702,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +2714,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +2727,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PauseCron) GetName() string {
@@ -2692,7 +2774,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2786,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2799,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -2748,7 +2830,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2842,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2855,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FireCron) GetName() string {
@@ -2843,7 +2925,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2937,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +2950,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -2899,7 +2981,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +2993,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3006,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -2955,7 +3037,7 @@ type SetClock struct {
 
 func (x *SetClock) Reset() {
 	*x = SetClock{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3049,7 @@ func (x *SetClock) String() string {
 func (*SetClock) ProtoMessage() {}
 
 func (x *SetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3062,7 @@ func (x *SetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetClock.ProtoReflect.Descriptor instead.
 func (*SetClock) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetClock) GetToMs() int64 {
@@ -3010,7 +3092,7 @@ type NextTime struct {
 
 func (x *NextTime) Reset() {
 	*x = NextTime{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3104,7 @@ func (x *NextTime) String() string {
 func (*NextTime) ProtoMessage() {}
 
 func (x *NextTime) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3117,7 @@ func (x *NextTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextTime.ProtoReflect.Descriptor instead.
 func (*NextTime) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NextTime) GetSpec() string {
@@ -3075,7 +3157,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3169,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3182,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3167,7 +3249,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3261,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3274,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3304,7 +3386,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3316,7 +3398,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3329,7 +3411,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Token) GetId() string {
@@ -3461,7 +3543,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3555,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3568,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3507,7 +3589,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3519,7 +3601,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3532,7 +3614,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3560,7 +3642,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3654,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3667,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -3778,7 +3860,7 @@ const file_entry_proto_rawDesc = "" +
 	" \x01(\x04R\bafterSeqB\a\n" +
 	"\x05_typeB\b\n" +
 	"\x06_groupB\t\n" +
-	"\a_worker\"\x86\x06\n" +
+	"\a_worker\"\xb3\x06\n" +
 	"\bSetQueue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06remove\x18\x02 \x01(\bR\x06remove\x12\x1b\n" +
@@ -3801,7 +3883,8 @@ const file_entry_proto_rawDesc = "" +
 	"R\amaxJobs\x88\x01\x01\x12 \n" +
 	"\tmax_bytes\x18\x0f \x01(\x03H\vR\bmaxBytes\x88\x01\x01\x12$\n" +
 	"\vmax_payload\x18\x10 \x01(\x03H\fR\n" +
-	"maxPayload\x88\x01\x01B\t\n" +
+	"maxPayload\x88\x01\x01\x12+\n" +
+	"\x05pause\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.PauseR\x05pauseB\t\n" +
 	"\a_pausedB\x0e\n" +
 	"\f_max_runningB\x18\n" +
 	"\x16_max_running_per_groupB\r\n" +
@@ -3816,7 +3899,12 @@ const file_entry_proto_rawDesc = "" +
 	"\t_max_jobsB\f\n" +
 	"\n" +
 	"_max_bytesB\x0e\n" +
-	"\f_max_payload\"\xdb\x01\n" +
+	"\f_max_payload\"e\n" +
+	"\x05Pause\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x19\n" +
+	"\buntil_ms\x18\x03 \x01(\x03R\auntilMs\x12\x19\n" +
+	"\bsince_ms\x18\x04 \x01(\x03R\asinceMs\"\xdb\x01\n" +
 	"\aPutCron\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x1b\n" +
@@ -3928,7 +4016,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -3958,20 +4046,21 @@ var file_entry_proto_goTypes = []any{
 	(*Change)(nil),         // 25: osqueue.fsm.v1.Change
 	(*Filter)(nil),         // 26: osqueue.fsm.v1.Filter
 	(*SetQueue)(nil),       // 27: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),        // 28: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 29: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 30: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 31: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 32: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 33: osqueue.fsm.v1.Announce
-	(*SetClock)(nil),       // 34: osqueue.fsm.v1.SetClock
-	(*NextTime)(nil),       // 35: osqueue.fsm.v1.NextTime
-	(*RegisterBroker)(nil), // 36: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 37: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 38: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 39: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 40: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 41: osqueue.fsm.v1.TouchTokens
+	(*Pause)(nil),          // 28: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 29: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 30: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 31: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 32: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 33: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 34: osqueue.fsm.v1.Announce
+	(*SetClock)(nil),       // 35: osqueue.fsm.v1.SetClock
+	(*NextTime)(nil),       // 36: osqueue.fsm.v1.NextTime
+	(*RegisterBroker)(nil), // 37: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 38: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 39: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 40: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 41: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 42: osqueue.fsm.v1.TouchTokens
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -3983,25 +4072,25 @@ var file_entry_proto_depIdxs = []int32{
 	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
 	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
 	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	36, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	37, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
 	25, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
 	27, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	28, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	29, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	30, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	31, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	32, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	29, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	30, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	31, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	32, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	33, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	33, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	34, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
 	16, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
 	17, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
 	18, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
 	19, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	20, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	34, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
-	39, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	40, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	41, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	35, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
+	40, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	41, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	42, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
 	2,  // 28: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
 	1,  // 29: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
 	5,  // 30: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
@@ -4018,15 +4107,16 @@ var file_entry_proto_depIdxs = []int32{
 	12, // 41: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
 	26, // 42: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
 	8,  // 43: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	5,  // 44: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	35, // 45: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
-	37, // 46: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	38, // 47: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	28, // 44: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	5,  // 45: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	36, // 46: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
+	38, // 47: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	39, // 48: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -4069,15 +4159,15 @@ func file_entry_proto_init() {
 	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[26].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[29].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[31].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[30].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -116,8 +116,10 @@ func (p *Progress) hasUnknown() bool { return p != nil && len(p.unknownFields) >
 func (s *Settings) hasUnknown() bool { return s != nil && len(s.unknownFields) > 0 }
 
 func (s *SetQueue) hasUnknown() bool {
-	return s != nil && (len(s.unknownFields) > 0 || s.Backoff.hasUnknown())
+	return s != nil && (len(s.unknownFields) > 0 || s.Backoff.hasUnknown() || s.Pause.hasUnknown())
 }
+
+func (p *Pause) hasUnknown() bool { return p != nil && len(p.unknownFields) > 0 }
 
 func (c *PutCron) hasUnknown() bool {
 	return c != nil && (len(c.unknownFields) > 0 || c.Job.hasUnknown())

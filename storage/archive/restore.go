@@ -77,7 +77,8 @@ func naming(m *fsmpb.Mutation) string {
 	return "register the restore as its broker"
 }
 
-// toPause returns the types and schedules that are not paused.
+// toPause returns the types and schedules that are not paused, and the types whose pause
+// would end by itself.
 func toPause(m *fsm.Machine) Paused {
 	v := m.View()
 	types := make(map[string]bool)
@@ -105,7 +106,7 @@ func toPause(m *fsm.Machine) Paused {
 	})
 	maps.DeleteFunc(types, func(name string, _ bool) bool {
 		q := v.Queue(name)
-		return q != nil && q.Paused
+		return q != nil && q.Paused && q.Pause.Until == 0
 	})
 	p.Types = slices.Sorted(maps.Keys(types))
 	return p

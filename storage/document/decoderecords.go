@@ -55,6 +55,14 @@ func (d *decoder) queueMember(q *fsm.QueueSettings, name string) any {
 		return &q.MaxAttempts
 	case "backoff":
 		return d.backoff(&q.Backoff)
+	case "pauseReason":
+		return &q.Pause.Reason
+	case "pausedBy":
+		return &q.Pause.By
+	case "pausedSince":
+		return &q.Pause.Since
+	case "pausedUntil":
+		return &q.Pause.Until
 	}
 	return boundMember(q, name)
 }

@@ -59,6 +59,10 @@ func records[T any](a *appender, name string, scan func(func(T) bool), members f
 func (a *appender) queue(q *fsm.QueueSettings) {
 	a.text("type", q.Name)
 	a.flag("paused", q.Paused)
+	a.optional("pauseReason", q.Pause.Reason)
+	a.optional("pausedBy", q.Pause.By)
+	a.nonzero("pausedSince", q.Pause.Since)
+	a.nonzero("pausedUntil", q.Pause.Until)
 	a.nonzero("maxRunning", q.MaxRunning)
 	a.nonzero("maxRunningPerGroup", q.MaxRunningPerGroup)
 	a.nonzero("rateMilli", q.RateMilli)

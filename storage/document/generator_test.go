@@ -275,6 +275,12 @@ func (g *generator) setQueue() *fsmpb.Mutation {
 	}
 	if rapid.IntRange(0, 3).Draw(g.T, "set paused") == 0 {
 		op.Paused = new(rapid.Bool().Draw(g.T, "paused"))
+		if *op.Paused && !op.Remove && g.m.Level() >= fsm.Level11 && rapid.Bool().Draw(g.T, "described") {
+			op.Pause = &fsmpb.Pause{Reason: "a \"reason\"", By: "é", UntilMs: g.now + durationGen.Draw(g.T, "until")}
+			if op.Pause.UntilMs < 0 {
+				op.Pause.UntilMs = 0
+			}
+		}
 	}
 	if rapid.Bool().Draw(g.T, "set backoff") {
 		op.Backoff = g.backoff()

@@ -28,8 +28,27 @@ type Queue struct {
 	TypeStats
 	// OldestAt is when the oldest job that waits for a worker was created;
 	// absent if none waits.
-	OldestAt int64         `json:"oldestAt,omitzero"`
+	OldestAt int64 `json:"oldestAt,omitzero"`
+	// Pause describes the pause of a type that is paused; absent if it was paused below
+	// feature level 11.
+	Pause    *Pause        `json:"pause,omitzero"`
 	Settings QueueSettings `json:"settings"`
+}
+
+// Pause describes the pause of a type.
+type Pause struct {
+	Reason string `json:"reason,omitzero"`
+	By     string `json:"by,omitzero"`    // the id of the token, or another identity; absent without access control
+	Since  int64  `json:"since"`          // ms
+	Until  int64  `json:"until,omitzero"` // ms, when the queue ends the pause; absent: it does not
+}
+
+// NewPause is the body of POST /v1/queues/{type}/pause, which may be empty.
+type NewPause struct {
+	Reason string `json:"reason,omitzero"` // at most 512 bytes
+	// Until, or ForMs from now, is when the queue ends the pause by itself. Not both.
+	Until int64 `json:"until,omitzero"`
+	ForMs int64 `json:"forMs,omitzero"`
 }
 
 // QueueSettings are the settings of a type. In answers an absent member has its

@@ -53,14 +53,17 @@ func listOf[T, V any](in *inspection, columns []view.Column, each func(fn func(T
 type storedQueue struct {
 	Type     string           `json:"type"`
 	Settings v1.QueueSettings `json:"settings"`
+	Pause    *v1.Pause        `json:"pause,omitzero"`
 }
 
 func (in *inspection) listQueues(s *storedState) error {
 	return listOf(in, view.Columns("TYPE", "SETTINGS"), s.view.Queues,
-		func(q *fsm.QueueSettings) storedQueue { return storedQueue{Type: q.Name, Settings: storedSettings(q)} },
+		func(q *fsm.QueueSettings) storedQueue {
+			return storedQueue{Type: q.Name, Settings: storedSettings(q), Pause: api.PauseOf(q)}
+		},
 		func(q storedQueue) []string {
 			var parts []string
-			for _, r := range view.SettingRows(q.Settings) {
+			for _, r := range append(view.SettingRows(q.Settings), view.PauseRows(q.Pause)...) {
 				parts = append(parts, r[0]+" "+r[1])
 			}
 			return []string{view.OrDash(q.Type), view.OrDash(strings.Join(parts, ", "))}

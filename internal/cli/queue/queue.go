@@ -62,18 +62,19 @@ func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
-		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q.Settings, noWorker),
+		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q, noWorker),
 	}
 }
 
 // limitsText summarises the settings that delay claims of a type.
-func limitsText(s v1.QueueSettings, noWorker bool) string {
+func limitsText(q v1.Queue, noWorker bool) string {
 	var parts []string
+	s := q.Settings
 	if noWorker {
 		parts = append(parts, "no worker")
 	}
 	if s.Paused {
-		parts = append(parts, "paused")
+		parts = append(parts, view.PauseText(q.Pause))
 	}
 	if s.MaxRunning > 0 {
 		parts = append(parts, fmt.Sprintf("%d running", s.MaxRunning))
@@ -127,22 +128,52 @@ func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
 	if noWorker {
 		rows = append(rows, []string{"workers", "no worker takes this type"})
 	}
-	return g.Table(append(rows, view.SettingRows(q.Settings)...))
+	rows = append(rows, view.SettingRows(q.Settings)...)
+	return g.Table(append(rows, view.PauseRows(q.Pause)...))
 }
 
 func newQueuePauseCommand(g *view.Globals) *cobra.Command {
-	ahead := false
+	var (
+		ahead  bool
+		reason string
+		length time.Duration
+		until  units.Time
+	)
 	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
-		"Lets no more jobs of the types be claimed. Those that run go on. A type that has\nno jobs, no settings and no worker is paused with --new only.",
+		`Lets no more jobs of the types be claimed. Those that run go on. A type that has
+no jobs, no settings and no worker is paused with --new only.
+
+With --for or --until the queue ends the pause by itself. A type that is paused
+already gets the new reason and end, or none of them.`,
 		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
 			if !ahead {
 				if err := checkType(ctx, c, name); err != nil {
 					return v1.Queue{}, err
 				}
 			}
-			return c.PauseQueue(ctx, name)
+			p := client.Pause{Reason: reason, For: length, Until: until.At}
+			if p == (client.Pause{}) {
+				return c.PauseQueue(ctx, name)
+			}
+			return c.PauseQueueWith(ctx, name, p)
 		})
-	cmd.Flags().BoolVar(&ahead, "new", false, "pause types that do not exist yet, too")
+	cmd.Example = `  osqueue queue pause mail --reason "the provider is down" --for 2h`
+	flags := cmd.Flags()
+	flags.BoolVar(&ahead, "new", false, "pause types that do not exist yet, too")
+	flags.StringVar(&reason, "reason", "", "why, for those who look at the queue; at most 512 bytes")
+	flags.DurationVar(&length, "for", 0, "resume by itself after this time")
+	flags.Var(&until, "until", "resume by itself at this time: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		switch {
+		case length < 0 || length == 0 && flags.Changed("for"):
+			return view.Usagef("--for %v: must be positive", length)
+		case length > 0 && until.Text != "":
+			return view.Usagef("--for and --until exclude each other")
+		case until.Text != "" && !until.At.After(time.Now()):
+			return view.Usagef("--until %s is in the past (%s)", until.Text, units.LocalTime(until.At.UnixMilli()))
+		}
+		return nil
+	}
 	return cmd
 }
 
@@ -188,7 +219,7 @@ func queueLine(g *view.Globals, q v1.Queue) error {
 	}
 	state := "not paused"
 	if q.Settings.Paused {
-		state = "paused"
+		state = view.PauseText(q.Pause)
 	}
 	return g.Printf("%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
 }

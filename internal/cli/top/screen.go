@@ -173,7 +173,7 @@ func rowsOf[T any](m *model, items []T, row func(T) []string) [][]string {
 func typeRow(q v1.Queue, now time.Time) []string {
 	state := "-"
 	if q.Settings.Paused {
-		state = "paused"
+		state = view.PauseText(q.Pause)
 	}
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Dead),

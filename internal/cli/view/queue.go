@@ -32,6 +32,38 @@ func SettingRows(s v1.QueueSettings) [][]string {
 	)
 }
 
+// PauseText describes the pause of a type in a few words; p may be nil.
+func PauseText(p *v1.Pause) string {
+	text := "paused"
+	if p == nil {
+		return text
+	}
+	if p.Until != 0 {
+		text += " until " + units.LocalTime(p.Until)
+	}
+	if p.Reason != "" {
+		text += " (" + PlainLine(p.Reason) + ")"
+	}
+	return text
+}
+
+// PauseRows returns what is known of the pause of a type; p may be nil.
+func PauseRows(p *v1.Pause) [][]string {
+	if p == nil {
+		return nil
+	}
+	until := ""
+	if p.Until != 0 {
+		until = units.LocalTime(p.Until)
+	}
+	return NonEmptyRows(
+		[]string{"paused since", units.LocalTime(p.Since)},
+		[]string{"paused until", until},
+		[]string{"paused by", p.By},
+		[]string{"reason", p.Reason},
+	)
+}
+
 func countOf(n int64) string { return strconv.FormatInt(n, 10) }
 
 // countText formats a limit. It returns "" for none.
