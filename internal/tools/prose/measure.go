@@ -205,38 +205,37 @@ func (p *figures) words(group *ast.CommentGroup, at func(token.Pos) token.Positi
 // identifiers checks the names that the file declares.
 func (p *figures) identifiers(f *ast.File, at func(token.Pos) token.Position) {
 	check := func(id *ast.Ident) {
-		if id == nil {
-			return
-		}
 		if term := forbiddenTerm(id.Name); term != "" {
 			p.report(identifier, at(id.Pos()), "forbidden term %q in identifier %s", term, id.Name)
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		switch d := n.(type) {
-		case *ast.FuncDecl:
-			check(d.Name)
-		case *ast.TypeSpec:
-			check(d.Name)
-		case *ast.ValueSpec:
-			for _, id := range d.Names {
-				check(id)
-			}
-		case *ast.Field:
-			for _, id := range d.Names {
-				check(id)
-			}
-		case *ast.AssignStmt:
-			if d.Tok == token.DEFINE {
-				for _, e := range d.Lhs {
-					if id, ok := e.(*ast.Ident); ok {
-						check(id)
-					}
-				}
-			}
+		for _, id := range declared(n) {
+			check(id)
 		}
 		return true
 	})
+}
+
+// declared returns the identifiers that a node declares.
+func declared(n ast.Node) (ids []*ast.Ident) {
+	switch d := n.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{d.Name}
+	case *ast.TypeSpec:
+		return []*ast.Ident{d.Name}
+	case *ast.ValueSpec:
+		return d.Names
+	case *ast.Field:
+		return d.Names
+	case *ast.AssignStmt:
+		for _, e := range d.Lhs {
+			if id, ok := e.(*ast.Ident); ok && d.Tok == token.DEFINE {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // clip shortens text to one line for a report.
