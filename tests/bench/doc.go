@@ -18,6 +18,8 @@
 //	            and over HTTP in turns
 //	security    64 callers of the Go client enqueue, claim and complete single jobs, against a
 //	            cluster without and one with TLS and tokens, in turns
+//	observe     64 clients enqueue, claim and complete single jobs, against a cluster without
+//	            traces and scrapes, and two that export a hundredth and all of them, in turns
 //	worker      a Go worker with 64 slots and jobs that do nothing; commands compared
 //	            with the bare start of the same program
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs

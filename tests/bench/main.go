@@ -42,6 +42,7 @@ var sections = []section{
 	{"drain", (*bench).drain},
 	{"sdk", (*bench).sdk},
 	{"security", (*bench).security},
+	{"observe", (*bench).observe},
 	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
 	{"recovery", (*bench).recovery},

@@ -89,3 +89,23 @@ func TestTypeMetricsAreBounded(t *testing.T) {
 		t.Errorf("the types have %d jobs in all", jobs)
 	}
 }
+
+// BenchmarkScrape is one scrape of the figures of that many types.
+func BenchmarkScrape(b *testing.B) {
+	for _, types := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("types=%d", types), func(b *testing.B) {
+			s := newMachineSource()
+			for i := range types {
+				s.enqueue(fmt.Sprintf("t%05d", i))
+			}
+			r := prometheus.NewRegistry()
+			r.MustRegister(newTypeCollector(s))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
