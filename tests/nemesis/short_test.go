@@ -13,7 +13,6 @@ import (
 
 // TestMain knows of a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(3) // the rounds wait for elections and leases
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
