@@ -159,16 +159,7 @@ not longer ago than completed jobs are kept. With --json each line is one batch.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Columns: view.BatchColumns}
-			for b, err := range c.Batches(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := t.Add(b, func() []string { return view.BatchRow(b, time.Now()) }); err != nil {
-					return err
-				}
-			}
-			return t.End()
+			return view.PrintAll(g, view.BatchColumns, c.Batches(cmd.Context()), func(b v1.BatchInfo) []string { return view.BatchRow(b, time.Now()) })
 		},
 	}
 }
@@ -179,15 +170,7 @@ func newBatchShowCommand(g *view.Globals) *cobra.Command {
 		Short: "Show a batch",
 		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				b, err := c.Batch(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showBatch(g, b)
-			})
-		},
+		RunE:  view.Show(g, (*client.Client).Batch, showBatch),
 	}
 }
 

@@ -43,16 +43,7 @@ With --json each line is one schedule.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Columns: view.CronColumns}
-			for cron, err := range c.Crons(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := t.Add(cron, func() []string { return view.CronRow(cron) }); err != nil {
-					return err
-				}
-			}
-			return t.End()
+			return view.PrintAll(g, view.CronColumns, c.Crons(cmd.Context()), view.CronRow)
 		},
 	}
 }
@@ -63,15 +54,7 @@ func newCronShowCommand(g *view.Globals) *cobra.Command {
 		Short: "Show a schedule",
 		Long:  "Shows a schedule, its job, and why it enqueued nothing the last time, if so.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				cron, err := c.Cron(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showCron(g, cron)
-			})
-		},
+		RunE:  view.Show(g, (*client.Client).Cron, showCron),
 	}
 }
 

@@ -43,17 +43,11 @@ worker takes the type. With --json each line is one type.
 				return err
 			}
 			defer c.Close()
-			t := &view.LongTable{G: g, Columns: view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")}
+			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
 			idle := &workerless{c: c}
-			for q, err := range c.Queues(cmd.Context()) {
-				if err != nil {
-					return err
-				}
-				if err := t.Add(q, func() []string { return queueRow(q, idle.waits(cmd.Context(), q), time.Now()) }); err != nil {
-					return err
-				}
-			}
-			return t.End()
+			return view.PrintAll(g, columns, c.Queues(cmd.Context()), func(q v1.Queue) []string {
+				return queueRow(q, idle.waits(cmd.Context(), q), time.Now())
+			})
 		},
 	}
 }

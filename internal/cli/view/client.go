@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"osqueue/client"
 	"osqueue/client/contexts"
 )
@@ -157,4 +159,19 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
+}
+
+// Show returns the run function of a command that gets what its argument names, and prints it.
+func Show[T any](
+	g *Globals, get func(*client.Client, context.Context, string) (T, error), show func(*Globals, T) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			item, err := get(c, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return show(g, item)
+		})
+	}
 }

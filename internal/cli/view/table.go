@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -161,4 +162,18 @@ func writeRow(b *strings.Builder, row []string, widths []int, most int) {
 		}
 		b.WriteString(whole + "\n")
 	}
+}
+
+// PrintAll prints all items as a table, or with --json a line for each item.
+func PrintAll[T any](g *Globals, columns []Column, items iter.Seq2[T, error], row func(T) []string) error {
+	t := &LongTable{G: g, Columns: columns}
+	for item, err := range items {
+		if err != nil {
+			return err
+		}
+		if err := t.Add(item, func() []string { return row(item) }); err != nil {
+			return err
+		}
+	}
+	return t.End()
 }

@@ -45,15 +45,7 @@ func newWorkerShowCommand(g *view.Globals) *cobra.Command {
 		Short: "Show a registered worker, and the jobs that it holds",
 		Long:  "Shows a registered worker, and the first of the jobs that it holds.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				w, err := c.Worker(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showWorker(g, w)
-			})
-		},
+		RunE:  view.Show(g, (*client.Client).Worker, showWorker),
 	}
 }
 
