@@ -134,6 +134,8 @@ func (s *Server) checkLegacy(c *call) error {
 		return nil
 	case slices.Contains(legacyCalls, name) && (inner || !IsLegacy(c.r)): // another node has checked its client
 		return nil
+	case name == onGet(byID(v1.PathJobs)): // also the paths of other methods, such as /v1/jobs/claim
+		return noSuchRoute(c)
 	}
 	return s.notLegacy(c)
 }

@@ -37,6 +37,7 @@ func TestTheLegacyListener(t *testing.T) {
 		{"readiness", "GET", v1.PathReadyz, "", "", http.StatusOK},
 		{"discovery", "GET", v1.PathStatus, "", "", http.StatusOK},
 		{"an unknown route", "GET", "/nothing", "", "", http.StatusNotFound},
+		{"a job by its id", "GET", "/v1/jobs/x", "", "", http.StatusNotFound},
 		{"dtq: a task", "POST", "/submit_task", "", `{"task_type":"mail"}`, http.StatusAccepted},
 		{"dtq: a heartbeat", "POST", "/heartbeat", "", `{"worker_id":"w"}`, http.StatusOK},
 
@@ -64,7 +65,7 @@ func TestTheLegacyListener(t *testing.T) {
 	}
 	for _, native := range []string{
 		"GET /v1/tokens", "POST /v1/tokens", "GET /v1/self", "GET /v1/events", "GET /v1/stream", "GET /v1/queues", "GET /v1/queues/mail", "PATCH /v1/queues/mail",
-		"POST /v1/queues/mail/pause", "POST /v1/jobs/batch", "POST /v1/batches", "GET /v1/batches", "GET /v1/batches/x", "GET /v1/jobs/x", "DELETE /v1/jobs/x",
+		"POST /v1/queues/mail/pause", "POST /v1/jobs/batch", "POST /v1/batches", "GET /v1/batches", "GET /v1/batches/x", "DELETE /v1/jobs/x",
 		"POST /v1/jobs/x/cancel", "POST /v1/jobs/x/retry", "POST /v1/jobs/x/fail", "POST /v1/jobs/x/release", "POST /v1/jobs/x/progress",
 		"POST /v1/jobs/x/force-complete", "POST /v1/jobs/cancel", "POST /v1/jobs/delete", "POST /v1/jobs/heartbeat", "POST /v1/jobs/complete", "GET /v1/crons",
 		"PUT /v1/crons/x", "GET /v1/workers", "POST /v1/workers", "GET /v1/workers/w", "DELETE /v1/workers/w", "GET /v1/stats/jobs", "GET /v1/stats/history",
