@@ -307,6 +307,41 @@ func TestDashboardPast(t *testing.T) {
 	}
 }
 
+// A page makes as many calls to the API for many jobs as for few. Each call is bounded.
+func TestDashboardCalls(t *testing.T) {
+	g := newDash(t, false)
+	calls := 0
+	h := ui.New(ui.Config{API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		g.s.ServeHTTP(w, r)
+	})})
+	count := func(path string) int {
+		calls = 0
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if timing := w.Header().Get("Server-Timing"); w.Code != http.StatusOK || !strings.HasPrefix(timing, "page;dur=") {
+			t.Errorf("%s: %d, Server-Timing %q", path, w.Code, timing)
+		}
+		return calls
+	}
+	few := map[string]int{}
+	for _, path := range g.pages() {
+		few[path] = count(path)
+	}
+	for i := range 20 {
+		jobs := make([]string, 500)
+		for k := range jobs {
+			jobs[k] = fmt.Sprintf(`{"id":"n%d-%d","type":"mail"}`, i, k)
+		}
+		g.ok("POST", "/v1/jobs/batch", `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
+	}
+	for _, path := range g.pages() {
+		if n := count(path); n != few[path] || n > 60 {
+			t.Errorf("%s makes %d calls with 10 000 jobs more, and %d before; at most 60 are allowed", path, n, few[path])
+		}
+	}
+}
+
 // The dead jobs of one group are retried together.
 func TestDashboardRetriesAGroup(t *testing.T) {
 	d := newDash(t, false)

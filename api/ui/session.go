@@ -34,7 +34,7 @@ type sessions struct {
 	links map[string]pendingLink // by code
 }
 
-// pendingLink is what a code stands for.
+// pendingLink has the token of a code.
 type pendingLink struct {
 	token string
 	until time.Time

@@ -130,6 +130,8 @@
       root.dataset.theme = dark ? "light" : "dark";
       localStorage.setItem("osqueue-theme", root.dataset.theme);
     };
+    const here = document.querySelector("nav [aria-current]");
+    if (here) here.parentElement.scrollLeft = here.offsetLeft - 40;
     for (const b of document.querySelectorAll("[data-copy]")) {
       b.hidden = false;
       b.onclick = async () => {
