@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -339,6 +340,30 @@ func TestDashboardCalls(t *testing.T) {
 		if n := count(path); n != few[path] || n > 60 {
 			t.Errorf("%s makes %d calls with 10 000 jobs more, and %d before; at most 60 are allowed", path, n, few[path])
 		}
+	}
+}
+
+// The page of a job draws the jobs that it waits for.
+func TestDashboardGraph(t *testing.T) {
+	d := newDash(t, false)
+	d.ok("POST", "/v1/jobs", `{"id":"g1","type":"mail","after":["j3"]}`)
+	d.ok("POST", "/v1/jobs", `{"id":"g2","type":"mail","after":["j3"]}`)
+	d.ok("POST", "/v1/jobs", `{"id":"g3","type":"mail","after":["g1","g2","j3"]}`)
+	body := d.send("GET", "/ui/jobs/g3", nil).Body.String()
+	for _, want := range []string{`<a href="jobs/g1">`, `<a href="jobs/j3">`, `class="g-blocked self"`, `class="g-scheduled"`} {
+		if strings.Count(body, want) != 1 {
+			t.Errorf("%s occurs %d times in %s", want, strings.Count(body, want), body)
+		}
+	}
+	if n := strings.Count(body, `<path d="M`); n != 5 {
+		t.Errorf("%d arrows", n)
+	}
+	for i := range 30 {
+		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"id":"c%d","type":"mail","after":["%s"]}`, i+1, cmp.Or(map[bool]string{true: "j3"}[i == 0], fmt.Sprintf("c%d", i))))
+	}
+	body = d.send("GET", "/ui/jobs/c30", nil).Body.String()
+	if n := strings.Count(body, "<rect width"); n != 24 || !strings.Contains(body, "more jobs than are drawn") {
+		t.Errorf("%d jobs are drawn", n)
 	}
 }
 

@@ -36,6 +36,7 @@ var functions = template.FuncMap{
 	"usd":       func(v float64) string { return fmt.Sprintf("$%.2f", v) },
 	"text":      value,
 	"last":      shortID,
+	"cut":       cut,
 	"with_now":  func(now int64, jobs []v1.Job) jobTable { return jobTable{now, jobs} },
 }
 
@@ -77,6 +78,16 @@ func shortID(id string) string {
 		return "…" + id[23:]
 	}
 	return id
+}
+
+// cut returns the first runes of a text.
+func cut(runes int, s string) string {
+	for i := range s {
+		if runes--; runes < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // formatInt groups the digits of a number.

@@ -15,6 +15,7 @@ type jobData struct {
 	CanDrop bool
 	Steps   []step
 	Parents []string
+	Graph   *graph // nil: it depends on no job
 }
 
 // step is one line of the timeline of a job.
@@ -38,6 +39,10 @@ func job(q *request) error {
 		j.Status == v1.StatusInProgress && j.CancelAt == 0
 	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusScheduled
 	d.CanDrop = j.Status != v1.StatusInProgress
+	var err error
+	if d.Graph, err = q.graphOf(j); err != nil {
+		return err
+	}
 	scheme := "http"
 	if q.r.TLS != nil {
 		scheme = "https"

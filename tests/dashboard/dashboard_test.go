@@ -69,6 +69,9 @@ func seed(t *testing.T, n *cluster.Node) {
 		{"id": "wait-1", "type": "mail", "payload": "</script>" + evil},
 		{"id": "evil-1", "type": evil, "group": evil, "payload": evil},
 		{"id": "late-1", "type": "mail", "delayMs": 3_600_000},
+		{"id": "then-1", "type": evil, "after": []string{"late-1"}},
+		{"id": "then-2", "type": "mail", "after": []string{"late-1"}},
+		{"id": "last-1", "type": "report", "after": []string{"then-1", "then-2"}, "headers": object{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
 	}
 	for range 60 {
 		jobs = append(jobs, object{"type": "resize-image", "payload": object{"width": 640}})
@@ -83,7 +86,7 @@ func seed(t *testing.T, n *cluster.Node) {
 
 var pages = map[string]string{
 	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/jobs/bulk?action=retry&status=dead",
-	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
+	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "job-graph": "/jobs/last-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
 	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
 	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past",
 }
@@ -145,7 +148,7 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	b.size(1280, 900, "light")
-	for _, path := range []string{"", "/jobs/dead-1", "/jobs?status=dead", "/dead", "/queues/mail", "/schedules", "/workers", fmt.Sprintf("/past?from=%d", then)} {
+	for _, path := range []string{"", "/jobs/dead-1", "/jobs/last-1", "/jobs?status=dead", "/dead", "/queues/mail", "/schedules", "/workers", fmt.Sprintf("/past?from=%d", then)} {
 		b.do(chromedp.Navigate(root+path), chromedp.WaitVisible("#theme"))
 		b.checkControls(path)
 	}
