@@ -3,6 +3,7 @@ package connmux
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -164,7 +165,7 @@ func (c *Conn) First() (byte, error) {
 	if c.pending {
 		return c.first[0], nil
 	}
-	if _, err := c.Conn.Read(c.first[:]); err != nil {
+	if _, err := io.ReadFull(c.Conn, c.first[:]); err != nil {
 		return 0, err
 	}
 	c.pending = true
