@@ -36,6 +36,8 @@ var rights = map[string]auth.Right{
 	onGet(v1.PathWorkers):         auth.Read,
 	onGet(byName(v1.PathWorkers)): auth.Read,
 
+	onGet(byID(v1.PathJobs) + "/" + v1.ActionGraph): auth.Read,
+
 	onPost(v1.PathJobs):      auth.Enqueue,
 	onPost(v1.PathJobsBatch): auth.Enqueue,
 	onPost(v1.PathBatches):   auth.Enqueue,

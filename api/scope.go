@@ -67,7 +67,7 @@ func (s *Server) checkRead(c *call) error {
 
 func (s *Server) readable(c *call, p *auth.Principal) error {
 	switch c.route.path {
-	case byID(v1.PathJobs):
+	case byID(v1.PathJobs), byID(v1.PathJobs) + "/" + v1.ActionGraph:
 		id, err := c.variable()
 		if j := c.state().Job(id); err == nil && j != nil {
 			return p.CheckJob(j)

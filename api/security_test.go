@@ -44,7 +44,7 @@ var mayCall = map[fsm.Role]string{
 }
 
 const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
-	"listWorkers getWorker history countJobs past"
+	"listWorkers getWorker history countJobs past getJobGraph"
 
 // open are the operations that need no token.
 const open = "status healthz readyz openapi"

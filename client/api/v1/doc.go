@@ -61,11 +61,12 @@ const (
 	ActionRetry     = "retry"     // POST, no body
 	// ActionForceComplete ends a job well whatever has become of it.
 	ActionForceComplete = "force-complete" // POST a ForceComplete
+	ActionGraph         = "graph"          // GET a Graph
 )
 
 // The last segments of /v1/queues/{type}/… and /v1/crons/{name}/….
 const (
-	ActionPause   = "pause"   // POST, no body
+	ActionPause   = "pause"   // POST, of types with a NewPause or no body
 	ActionResume  = "resume"  // POST, no body
 	ActionTrigger = "trigger" // POST, no body; of crons
 	ActionRotate  = "rotate"  // POST a RotateToken; of tokens

@@ -1,0 +1,201 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
+)
+
+func newJobGraphCommand(g *view.Globals) *cobra.Command {
+	limit, dot := 100, false
+	cmd := &cobra.Command{
+		Use:   "graph ID",
+		Short: "Show the jobs before and behind a job",
+		Long: `Shows as a tree the jobs that a job was enqueued to run after (submit --after),
+with those before them, and the jobs that run after it, with those behind them. The
+job itself has a *. A batch stands behind its jobs, and its callback behind the
+batch; the other jobs of the batch are not shown.
+
+A job with several jobs before it is shown in full once, and later with "(above)".
+"…" marks a job that has others beside it that are not shown: the nearest jobs come
+first, and --limit leaves out the rest.
+
+` + view.ExitHelp,
+		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
+  osqueue job graph report-7 --dot | dot -Tsvg > graph.svg`,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return view.Usagef("--limit %d: must be at least 1", limit)
+			}
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				graph, err := c.JobGraph(ctx, args[0], limit)
+				switch {
+				case err != nil:
+					return err
+				case g.JSON:
+					return g.WriteJSON(graph)
+				case dot:
+					return g.Printf("%s", dotText(graph))
+				}
+				return g.Printf("%s", newTree(graph).text())
+			})
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", limit, "the most jobs and batches to show")
+	cmd.Flags().BoolVar(&dot, "dot", false, "write the graph in the language of Graphviz")
+	return cmd
+}
+
+// node is the key of a job or batch of a graph: ids of the two may be equal.
+type node struct {
+	batch bool
+	id    string
+}
+
+func edgeNodes(e v1.GraphEdge) (from, to node) {
+	return node{e.Kind == v1.EdgeCallback, e.From}, node{e.Kind == v1.EdgeBatch, e.To}
+}
+
+// tree prints a graph.
+type tree struct {
+	root   string
+	labels map[node]string
+	order  []node
+	later  map[node][]node
+	behind map[node]bool // nodes with something before them
+	shown  map[node]bool
+	cut    bool
+	out    strings.Builder
+}
+
+func newTree(g v1.Graph) *tree {
+	t := &tree{root: g.JobID, labels: make(map[node]string), later: make(map[node][]node), behind: make(map[node]bool), shown: make(map[node]bool), cut: g.Cut}
+	for _, j := range g.Jobs {
+		n := node{id: j.ID}
+		t.order, t.labels[n] = append(t.order, n), jobLabel(j, j.ID == g.JobID)
+	}
+	for _, b := range g.Batches {
+		n := node{batch: true, id: b.ID}
+		t.order, t.labels[n] = append(t.order, n), batchLabel(b)
+	}
+	for _, e := range g.Edges {
+		from, to := edgeNodes(e)
+		t.later[from] = append(t.later[from], to)
+		t.behind[to] = true
+	}
+	return t
+}
+
+func jobLabel(j v1.GraphJob, root bool) string {
+	parts := []string{view.PlainLine(j.ID), jobState(j)}
+	if j.Type != "" {
+		parts = append(parts, view.PlainLine(j.Type))
+	}
+	if j.Percent > 0 {
+		parts = append(parts, strconv.Itoa(int(j.Percent))+" %")
+	}
+	if root {
+		parts = append(parts, "*")
+	}
+	if j.More {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, "  ")
+}
+
+func jobState(j v1.GraphJob) string {
+	switch {
+	case j.Planned:
+		return "planned"
+	case j.Status == "":
+		return "(not in the queue, or not yours)"
+	}
+	return v1.StatusWord(j.Status)
+}
+
+func batchLabel(b v1.GraphBatch) string {
+	return fmt.Sprintf("batch %s  %d of %d jobs have ended", view.PlainLine(b.ID), b.Completed+b.Dead+b.Cancelled, b.Total)
+}
+
+// text returns the tree. Every node is in it: the first ones have nothing before them.
+func (t *tree) text() string {
+	for _, n := range t.order {
+		if !t.behind[n] {
+			t.write(n, "", "")
+		}
+	}
+	for _, n := range t.order { // edges were left out
+		if !t.shown[n] {
+			t.write(n, "", "")
+		}
+	}
+	if t.cut {
+		t.out.WriteString("… there is more: give a larger --limit\n")
+	}
+	return t.out.String()
+}
+
+func (t *tree) write(n node, first, rest string) {
+	t.out.WriteString(first + t.labels[n])
+	if t.shown[n] {
+		if len(t.later[n]) > 0 {
+			t.out.WriteString("  (above)")
+		}
+		t.out.WriteString("\n")
+		return
+	}
+	t.shown[n] = true
+	t.out.WriteString("\n")
+	for i, to := range t.later[n] {
+		if i == len(t.later[n])-1 {
+			t.write(to, rest+"└─ ", rest+"   ")
+		} else {
+			t.write(to, rest+"├─ ", rest+"│  ")
+		}
+	}
+}
+
+// dotText returns a graph in the language of Graphviz.
+func dotText(g v1.Graph) string {
+	var b strings.Builder
+	b.WriteString("digraph jobs {\n  rankdir=LR;\n  node [shape=box];\n")
+	name := func(n node) string {
+		if n.batch {
+			return dotQuote("batch:" + n.id)
+		}
+		return dotQuote("job:" + n.id)
+	}
+	for _, j := range g.Jobs {
+		style := ""
+		if j.ID == g.JobID {
+			style = ", penwidth=2"
+		}
+		fmt.Fprintf(&b, "  %s [label=%s%s];\n", name(node{id: j.ID}), dotQuote(jobLabel(j, false)), style)
+	}
+	for _, one := range g.Batches {
+		fmt.Fprintf(&b, "  %s [label=%s, shape=oval];\n", name(node{batch: true, id: one.ID}), dotQuote(batchLabel(one)))
+	}
+	for _, e := range g.Edges {
+		from, to := edgeNodes(e)
+		style := ""
+		if e.Waiting {
+			style = " [style=dashed]"
+		}
+		fmt.Fprintf(&b, "  %s -> %s%s;\n", name(from), name(to), style)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// dotQuote quotes an identifier of DOT, in which only quotes and backslashes are special.
+func dotQuote(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(view.PlainLine(text)) + `"`
+}
