@@ -298,6 +298,8 @@ func (f *fakeNode) AccountUsage(name string) (jobs, bytes int64) {
 	return f.m.AccountUsage(name)
 }
 
+func (f *fakeNode) Level() uint32 { return f.Status().Level }
+
 func (f *fakeNode) View() *fsm.View {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,12 +26,12 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if err = s.denied(c, err); err != nil {
 		return err
 	}
-	level := s.b.Status().Level
+	level := s.b.Level()
 	if !s.gate.off() && level >= fsm.Level10 { // below, the log has no owners
 		p.Own(m)
 	}
 	if level >= fsm.Level11 { // and below this one no quotas of producers
-		p.Count(m)
+		p.Count(m, s.gate.Mode == SecurityOn)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (s *Server) checkRead(c *call) error {
 		return nil
 	case p.Kind == auth.KindLegacy && c.route.path == byName(v1.PathWorkers): // package dtq needs it for heartbeats, and shows no job
 		return nil
-	case c.route.path == pathLSNWait || c.route.path == frame.Path: // shows no job; each request in a stream is checked
+	case c.route.path == pathLSNWait || c.route.path == v1.PathSelf || c.route.path == frame.Path: // shows no job; each request in a stream is checked
 		return nil
 	}
 	return s.denied(c, s.readable(c, p))

@@ -69,6 +69,8 @@ type gate struct {
 	SecurityConfig
 	warned *rate.Limiter
 
+	known knownTokens
+
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by the id of the principal
 }
@@ -161,7 +163,7 @@ func (s *Server) principalOf(ctx context.Context, text string) (*auth.Principal,
 	if s.gate.Bearer != nil && !auth.IsToken(text) {
 		return s.gate.Bearer(ctx, text)
 	}
-	return auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+	return s.gate.known.authorize(text, time.Now().UnixMilli(), s.b.Token)
 }
 
 // stillValid returns an error if a principal that was valid has ended.

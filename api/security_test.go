@@ -207,9 +207,9 @@ func TestUnknownTokenWithoutALeader(t *testing.T) {
 func TestTokenQuota(t *testing.T) {
 	g := secured(t, SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","maxJobs":2,"maxBytes":20}`, admin...))
+	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","types":["mail"],"maxJobs":2,"maxBytes":20}`, admin...))
 	head := []string{"Authorization", "Bearer " + made.Token}
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q1","payload":"12345"}`, head...))
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q1","type":"mail","payload":"12345"}`, head...))
 	refuse := func(head []string, tag, path, body string) {
 		t.Helper()
 		a := g.do("POST", path, body, head...)
@@ -217,13 +217,13 @@ func TestTokenQuota(t *testing.T) {
 			t.Errorf("%s %s: %d %v %s", path, body, a.status, a.header, a.body)
 		}
 	}
-	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"payload":"123456789012"}`)
-	refuse(head, v1.TagTooManyTokenJobs, "/v1/jobs/batch", `{"jobs":[{},{}]}`)
-	refuse(head, v1.TagTooManyTokenJobs, "/v1/batches", `{"jobs":[{},{}],"callback":{}}`)
+	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"type":"mail","payload":"123456789012"}`)
+	refuse(head, v1.TagTooManyTokenJobs, "/v1/jobs/batch", `{"jobs":[{"type":"mail"},{"type":"mail"}]}`)
+	refuse(head, v1.TagTooManyTokenJobs, "/v1/batches", `{"jobs":[{"type":"mail"},{"type":"mail"}],"callback":{"type":"mail"}}`)
 	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
 	renewed := []string{"Authorization", "Bearer " + next.Token}
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q2"}`, renewed...))
-	refuse(renewed, v1.TagTooManyTokenJobs, "/v1/jobs", `{}`)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q2","type":"mail"}`, renewed...))
+	refuse(renewed, v1.TagTooManyTokenJobs, "/v1/jobs", `{"type":"mail"}`)
 	if self := ok[v1.Self](t, g.do("GET", "/v1/self", "", renewed...)); self.Jobs != 2 || self.MaxJobs != 2 || self.Bytes != 7 || self.MaxBytes != 20 {
 		t.Errorf("self: %+v", self)
 	}
@@ -234,7 +234,7 @@ func TestTokenQuota(t *testing.T) {
 	}
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"free"}`, admin...)) // without a quota
 	g.do("POST", "/v1/jobs/q1/cancel", "", admin...)
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q3"}`, renewed...))
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q3","type":"mail"}`, renewed...))
 	if a := g.do("POST", "/v1/tokens", `{"role":"producer","maxJobs":-1}`, admin...); a.status != http.StatusBadRequest {
 		t.Errorf("a negative quota: %d %s", a.status, a.body)
 	}

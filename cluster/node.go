@@ -202,6 +202,12 @@ func (n *Node) AccountUsage(name string) (jobs, bytes int64) {
 	return jobs, bytes
 }
 
+// Level returns the feature level of the applied state.
+func (n *Node) Level() (level uint32) {
+	n.replica.read(func(m *fsm.Machine) { level = m.Level() })
+	return level
+}
+
 // View returns a frozen view of the applied state.
 func (n *Node) View() *fsm.View { return n.replica.freeze() }
 

@@ -20,7 +20,7 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 		case "Bearer admin":
 			out = v1.Self{Security: "on", ID: "a", Role: "admin", Rights: []string{"read", "manage"}}
 		case "Bearer reader":
-			out = v1.Self{Security: "on", ID: "r", Role: "reader", Rights: []string{"read"}}
+			out = v1.Self{Security: "on", ID: "r", Role: "reader", Rights: []string{"read"}, MaxJobs: 5, Jobs: 3}
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 			out = v1.Problem{Title: "A valid token is needed", Detail: "no"}
@@ -97,7 +97,7 @@ func TestSession(t *testing.T) {
 		t.Error("the cookie shows the token")
 	}
 	page := browser(t, h, jar, "GET", "/ui/cluster", nil).Body
-	if !strings.Contains(page, "read-only") || !strings.Contains(page, "reader") || !strings.Contains(page, "Sign out") {
+	if !strings.Contains(page, "read-only") || !strings.Contains(page, "reader") || !strings.Contains(page, "3 of 5 jobs") || !strings.Contains(page, "Sign out") {
 		t.Errorf("the page of a reader:\n%s", page)
 	}
 	if r := browser(t, h, jar, "GET", "/ui/cluster", nil, "Host", "127.0.0.1:8081"); r.StatusCode != http.StatusSeeOther {

@@ -140,3 +140,28 @@ func FuzzParseLegacy(f *testing.F) {
 		}
 	})
 }
+
+// New jobs, callbacks and schedules of a principal with a quota count in it. All tokens of a
+// family share an account.
+func TestCount(t *testing.T) {
+	job := func() *fsmpb.NewJob { return new(fsmpb.NewJob) }
+	enqueue := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{job(), job()}, NewBatch: &fsmpb.NewBatch{Callback: job()}}
+	cron := &fsmpb.PutCron{Job: job()}
+	ops := []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: enqueue}}, {Op: &fsmpb.Mutation_PutCron{PutCron: cron}}}
+	all := append(enqueue.Jobs, enqueue.NewBatch.Callback, cron.Job)
+	check := func(p *auth.Principal, limits bool, account string, jobs, bytes int64) {
+		t.Helper()
+		for _, m := range ops {
+			p.Count(m, limits)
+		}
+		for i, n := range all {
+			if q := n.Quota; q.GetAccount() != account || q.GetMaxJobs() != jobs || q.GetMaxBytes() != bytes {
+				t.Errorf("job %d: %v", i, q)
+			}
+		}
+	}
+	check(auth.OfToken(&fsm.Token{ID: "a"}), true, "", 0, 0)
+	check(auth.OfToken(&fsm.Token{ID: "a", MaxJobs: 1}), true, "a", 1, 0)
+	check(auth.OfToken(&fsm.Token{ID: "b", Family: "a", MaxJobs: 1, MaxBytes: 2}), true, "a", 1, 2)
+	check(auth.OfToken(&fsm.Token{ID: "b", MaxBytes: 2}), false, "b", 0, 0)
+}

@@ -267,12 +267,15 @@ func (p *Principal) checkCron(name string, r Rules) error {
 }
 
 // Count makes new jobs, and those of new schedules and callbacks, count in the quota of the
-// principal, if it has one.
-func (p *Principal) Count(m *fsmpb.Mutation) {
+// principal, if it has one. Without limits they are only counted.
+func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 	if p.MaxJobs == 0 && p.MaxBytes == 0 {
 		return
 	}
-	quota := &fsmpb.Quota{Account: p.Account, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes}
+	quota := &fsmpb.Quota{Account: p.Account}
+	if limits {
+		quota.MaxJobs, quota.MaxBytes = p.MaxJobs, p.MaxBytes
+	}
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
 		for _, j := range op.Enqueue.GetJobs() {

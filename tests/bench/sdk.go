@@ -83,6 +83,11 @@ func sdkRate(cfg client.Config, callers int, d time.Duration, step sdkStep) (per
 		return 0, err
 	}
 	defer c.Close()
+	return shareClient(c, callers, d, step)
+}
+
+// shareClient lets callers of a client repeat a step.
+func shareClient(c *client.Client, callers int, d time.Duration, step sdkStep) (perSecond float64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d+time.Minute)
 	defer cancel()
 	var done atomic.Int64

@@ -44,6 +44,7 @@ type secureSide struct {
 	*brokers
 	name string
 	cfg  client.Config
+	c    *client.Client
 	rate float64
 	cost cost
 }
@@ -52,12 +53,23 @@ type secureSide struct {
 func (s *secureSide) nodes() float64 { return 1e6 * (s.cost.Leader + s.cost.Followers) / s.rate }
 
 func (b *bench) compareSecurity(p client.Protocol, sides []*secureSide) error {
+	for _, s := range sides {
+		var err error
+		if s.c, err = client.New(s.cfg); err != nil {
+			return err
+		}
+		defer s.c.Close()
+		// Handshakes do not count: the connections stay open.
+		if _, err := shareClient(s.c, singleClients, b.duration/secureRounds/2, sdkLife); err != nil {
+			return fmt.Errorf("%s, %s: %w", s.name, p, err)
+		}
+	}
 	for round := range secureRounds {
 		for i := range sides {
 			s := sides[(i+round)%len(sides)] // neither is always first
 			var rate float64
 			spent, err := costOf(s.Cluster, s.leader, func() (err error) {
-				rate, err = sdkRate(s.cfg, singleClients, b.duration/secureRounds, sdkLife)
+				rate, err = shareClient(s.c, singleClients, b.duration/secureRounds, sdkLife)
 				return err
 			})
 			if err != nil {
