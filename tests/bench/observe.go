@@ -24,7 +24,7 @@ const observeCostMax = 1.05
 type observed struct {
 	*brokers
 	name    string
-	sampler string // share of the traces that are exported; "": nodes export none, and nobody scrapes
+	sampler string // share of the traces that are exported; "": nodes export none and are not scraped
 	rate    float64
 	cost    cost
 }
