@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"strconv"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -25,6 +26,8 @@ func New() *Machine {
 		tokens:          newTree(byTokenID),
 		figures:         newTree(byFigures),
 		figureGen:       1,
+		hooks:           newTree(byHook),
+		outbox:          newTree(byHookEvent),
 		tokenIDs:        make(map[string]*Token),
 		accounts:        make(map[string]*account),
 		tokenEnds:       newTree(byExpiry),
@@ -66,6 +69,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 // begin resets the fields of the previous entry.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
+	m.told = 0
 	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
@@ -118,13 +122,15 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.raiseLevel(op.RaiseLevel)
 	case *fsmpb.Mutation_SetClock:
 		return m.setClock(op.SetClock)
-	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
-		return Result{} // they concern the nodes; the state is unchanged
+	case *fsmpb.Mutation_CheckState:
+		return Result{} // it concerns the nodes; the state is unchanged
+	case *fsmpb.Mutation_StateChecked:
+		return m.stateChecked(op.StateChecked)
 	}
 	return m.decideRare(mut)
 }
 
-// decideRare applies a mutation about a schedule or a token.
+// decideRare applies a mutation about a schedule, a token or a hook.
 func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_PutCron:
@@ -143,6 +149,16 @@ func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
 		return m.revokeToken(op.RevokeToken)
 	case *fsmpb.Mutation_TouchTokens:
 		return m.touchTokens(op.TouchTokens)
+	case *fsmpb.Mutation_PutHook:
+		return m.putHook(op.PutHook)
+	case *fsmpb.Mutation_DeleteHook:
+		return m.deleteHook(op.DeleteHook)
+	case *fsmpb.Mutation_TestHook:
+		return m.testHook(op.TestHook)
+	case *fsmpb.Mutation_ReportHook:
+		return m.reportHook(op.ReportHook)
+	case *fsmpb.Mutation_SetAlert:
+		return m.setAlert(op.SetAlert)
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
@@ -164,6 +180,7 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	m.reviewRetention()
 	m.boundRequests()
 	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
+	m.tell(HookEvent{Kind: HookLeader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})
 	return Result{}
 }
 
@@ -188,11 +205,12 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 }
 
 // announce makes an event about the active broker, so that all nodes have it at the same
-// place among the other events. It changes no state.
+// place among the other events. It changes no state except the outboxes of hooks.
 func (m *Machine) announce(op *fsmpb.Announce) Result {
 	m.events = append(m.events, Event{
 		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
 	})
+	m.tellAnnounced(AnnounceKind(op.Kind), op.Text)
 	return Result{}
 }
 

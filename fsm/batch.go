@@ -113,6 +113,11 @@ func (b *JobBatch) count(s Status, n int) {
 	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 }
 
+// outcome describes a batch that has ended.
+func (b *JobBatch) outcome() string {
+	return itoa(int64(b.Completed)) + " completed, " + itoa(int64(b.Dead)) + " dead, " + itoa(int64(b.Cancelled)) + " cancelled"
+}
+
 // putBatch stores b, which replaces old, and ends it when its last job has ended.
 func (m *Machine) putBatch(old, b *JobBatch) {
 	if old.Pending() == 0 {
@@ -130,6 +135,7 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	b.EndedAt = m.meta.Now
 	m.storeIdle(b)
 	m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
+	m.tell(HookEvent{Kind: HookBatchDone, Subject: b.ID, Text: b.outcome()})
 	m.callBack(b)
 }
 

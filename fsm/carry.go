@@ -57,6 +57,40 @@ func (m *Machine) CarryToken(t *Token) bool {
 	return true
 }
 
+// CarryHook adds a hook with an empty outbox, or replaces the one of its name, which keeps its
+// outbox. It returns false if there are too many hooks.
+func (m *Machine) CarryHook(h *Hook) bool {
+	own := *h
+	own.Pending, own.Bytes = 0, 0
+	total, n := own.Buffer(), 1
+	m.hooks.Scan(func(o *Hook) bool {
+		if o.Name == h.Name {
+			own.Pending, own.Bytes = o.Pending, o.Bytes
+			return true
+		}
+		total, n = total+o.Buffer(), n+1
+		return true
+	})
+	if n > HooksMax || total > HookBuffersMax {
+		return false
+	}
+	m.hooks.Set(&own)
+	return true
+}
+
+// CarryHookEvent adds an event to the outbox of a hook. It returns false if the hook is gone,
+// if it has the event, or if its outbox has no room.
+func (m *Machine) CarryHookEvent(e *HookEvent) bool {
+	h := m.hook(e.Hook)
+	if _, found := m.outbox.Get(e); h == nil || found || h.Bytes+e.size() > h.Buffer() {
+		return false
+	}
+	own := *h
+	m.store(&own, e)
+	m.hooks.Set(&own)
+	return true
+}
+
 // Request returns the record of a request key, or nil. It reads live state, as Job does.
 func (m *Machine) Request(key string) *RequestRecord { return m.byKey[key] }
 

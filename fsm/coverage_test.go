@@ -178,6 +178,13 @@ CreateToken token_expired
 RevokeToken ok
 RevokeToken not_found
 TouchTokens ok
+PutHook ok
+PutHook not_found
+DeleteHook ok
+TestHook ok
+ReportHook ok
+SetAlert ok
+SetAlert duplicate
 Complete wrong_worker
 ForceComplete ok
 ForceComplete not_found

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"strconv"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -147,10 +148,14 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 		c.LastError = res.Code.Err().Error()
 	} else {
 		m.fired(old, &c, res.Jobs[0])
+		if op.Missed > 0 {
+			m.tell(HookEvent{Kind: HookScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
+		}
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
 	m.storeCron(old, &c)
+	m.tell(HookEvent{Kind: HookScheduleMissed, Subject: c.Name, Text: c.LastError})
 	m.events = append(m.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
 }

@@ -155,7 +155,7 @@ func checkTokens(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_TouchTokens:
 		return need(op.TouchTokens != nil, errNoOp)
 	}
-	return errNoOp
+	return checkHooks(m)
 }
 
 func checkCron(m *fsmpb.Mutation) error {

@@ -34,8 +34,15 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		raiseLevel(fsm.Level7), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
 		setClock(900, &fsmpb.NextTime{Spec: "@hourly", TimeZone: "UTC", NextMs: 3600}),
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
+		putHook("h", fsm.AllHookKinds), deleteHook("other"), testHook("h"),
+		reported("h", fsm.HookEventID{LSN: fsm.LSN{Term: 1, Index: 7}, N: 2}), setAlert("h", fsm.HookQueueStuck, "t", true),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
+	for _, m := range b.Mutations { // no PutHook has an alert, which only states have
+		if op := m.GetReportHook(); op != nil {
+			op.Failed = []*fsmpb.HookEventId{{Term: 1, Index: 8, N: 1}}
+		}
+	}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
 	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs, fullJob("full", "b"))
@@ -110,6 +117,7 @@ func TestUnknownFieldsAreRefusedInEveryMessage(t *testing.T) {
 			t.Errorf("%s: error %v", where, err)
 		}
 	}
+	met["osqueue.fsm.v1.Alert"] = true // only a record of a snapshot has one
 	all := fsmpb.File_entry_proto.Messages()
 	for i := range all.Len() {
 		if !met[all.Get(i).FullName()] {
@@ -146,6 +154,8 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 		func() record { return &fsmpb.Worker{} },
 		func() record { return &fsmpb.Token{} },
 		func() record { return &fsmpb.Figures{} },
+		func() record { return &fsmpb.Hook{Alerts: []*fsmpb.Alert{{}}} },
+		func() record { return &fsmpb.HookEvent{} },
 		func() record { return &fsmpb.ClaimRecord{Leases: []*fsmpb.Lease{{}, {}}} },
 	} {
 		total := 0
@@ -163,8 +173,8 @@ func TestUnknownFieldsOfRecordsAreSeen(t *testing.T) {
 			}
 		}
 	}
-	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 15 {
-		t.Errorf("snapshots have %d kinds of messages, the test knows 15", n)
+	if n := fsmpb.File_snapshot_proto.Messages().Len(); n != 16 {
+		t.Errorf("snapshots have %d kinds of messages, the test knows 16", n)
 	}
 }
 
@@ -191,7 +201,7 @@ func TestEntriesThatAreRefused(t *testing.T) {
 		"unreadable":            {[]byte{0x08, 0x01, 0xff}, "EOF"},
 		"another wire type":     {[]byte{0x0a, 0x01, 0x01}, "wire"},
 		"no kind":               {mutation(&fsmpb.Mutation{}), "kind"},
-		"a kind of the future":  {append(mutation(nil)[:2], 0x1a, 0x04, 0xfa, 0x01, 0x01, 0x00), "kind"},
+		"a kind of the future":  {append(mutation(nil)[:2], 0x1a, 0x04, 0xfa, 0x03, 0x01, 0x00), "kind"},
 		"complete without what": {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{}}}), "lease"},
 		"fail without what":     {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{}}}), "lease"},
 		"release without what":  {mutation(&fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{}}}), "lease"},

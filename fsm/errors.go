@@ -36,6 +36,7 @@ const (
 
 	TooManyTokenJobs  // over the producer's quota of jobs
 	TooManyTokenBytes // over the producer's quota of bytes
+	TooManyHooks      // too many hooks or alerts, or too large outboxes
 
 	numCodes = iota
 )
@@ -46,7 +47,7 @@ var codeNames = [...]string{
 	"timed_out", "wrong_status", "unique_taken", "no_such_job", "cycle", "too_many_waiters", "no_such_batch",
 	"payload_too_large", "too_many_jobs", "too_many_bytes", "too_many_queues", "too_many_crons", "not_due",
 	"request_conflict", "too_many_tokens", "token_expired",
-	"too_many_token_jobs", "too_many_token_bytes",
+	"too_many_token_jobs", "too_many_token_bytes", "too_many_hooks",
 }
 
 var codeTexts = [...]string{
@@ -77,6 +78,7 @@ var codeTexts = [...]string{
 	"the token would have expired already; choose a later expiry",
 	"too many jobs of this token have not ended (its quota maxJobs); try again when some have",
 	"the payloads of this token's jobs that have not ended take up too many bytes (its quota maxBytes); try again when some have ended",
+	"too many hooks, or their buffers are too large together; delete hooks or choose smaller buffers",
 }
 
 // String returns the code's name as used on the wire.

@@ -93,6 +93,8 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.requests, b.AddRequest),
 		addAll(m.tokens, b.AddToken),
 		addAll(m.figures, b.AddFigures),
+		addAll(m.hooks, b.AddHook),
+		addAll(m.outbox, b.AddHookEvent),
 	)
 	return b.Machine(), err
 }
@@ -118,6 +120,7 @@ func (m *Machine) derived() []string {
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
 	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
+	m.hooks.Scan(func(h *Hook) bool { note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes); return true })
 	m.tokenEnds.Scan(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
 	for _, id := range slices.Sorted(maps.Keys(m.tokenIDs)) {
 		note("token %s: %v", id, *m.tokenIDs[id])

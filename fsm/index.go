@@ -32,6 +32,9 @@ func (m *Machine) put(old, j *Job) {
 	if m.meta.Level >= Level11 {
 		m.count(from, j)
 	}
+	if m.hooks.Len() > 0 {
+		m.tellJob(from, j)
+	}
 	if j.Status == Cancelled {
 		m.meta.CancelledTotal++
 	}

@@ -29,7 +29,8 @@ const (
 	// Level10 adds access tokens (token.go), and binds claims to their owners (owned).
 	Level10 = 10
 	// Level11 adds the figures of types (figures.go), headers of jobs (header.go), marks
-	// (RoleMark), quotas of tokens (account.go), and the reasons and ends of pauses (pause.go).
+	// (RoleMark), quotas of tokens (account.go), the reasons and ends of pauses (pause.go), and
+	// webhooks (hook.go).
 	Level11 = 11
 
 	MaxLevel = Level11 // the newest level that this version knows
@@ -88,6 +89,8 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 		return Level10
 	case *fsmpb.Mutation_RevokeToken, *fsmpb.Mutation_TouchTokens:
 		return Level10
+	case *fsmpb.Mutation_PutHook, *fsmpb.Mutation_DeleteHook, *fsmpb.Mutation_TestHook, *fsmpb.Mutation_ReportHook, *fsmpb.Mutation_SetAlert:
+		return Level11
 	case *fsmpb.Mutation_RaiseLevel:
 		return op.RaiseLevel.GetLevel()
 	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:

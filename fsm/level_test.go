@@ -27,7 +27,7 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 			want = fsm.Level10
 		}
 		if fsm.LevelOf(m) == fsm.Level11 {
-			want = fsm.Level11 // a job of the test has headers
+			want = fsm.Level11 // a hook, or a job, which has headers in the test
 		}
 		checkVersion(t, m, want)
 	}

@@ -86,7 +86,7 @@ type Result struct {
 type Machine struct {
 	meta Meta
 
-	// Copy-on-write, shared with views. The first three and the last eight are
+	// Copy-on-write, shared with views. The first three and the last ten are
 	// the state.
 	jobs     *btree.BTreeG[*Job] // by status, then seq
 	workers  *btree.BTreeG[*Worker]
@@ -102,6 +102,8 @@ type Machine struct {
 	requests *btree.BTreeG[*RequestRecord] // by time, then key
 	tokens   *btree.BTreeG[*Token]         // by id
 	figures  *btree.BTreeG[*Figures]       // by type; written in place, see figures.go
+	hooks    *btree.BTreeG[*Hook]          // by name
+	outbox   *btree.BTreeG[*HookEvent]     // by hook, then id
 
 	// Derived from the above and never encoded.
 	ids             map[string]*Job
@@ -137,6 +139,7 @@ type Machine struct {
 	removals int      // jobs that retention may still remove
 	touched  []*queue // types with jobs that became claimable
 	dirty    []*queue // types whose retention must be checked
+	told     uint32   // events for hooks
 	wanted   Worker   // the key of a search
 	lookup   []byte   // the key of a search
 	outcomes []outcome

@@ -32,6 +32,7 @@ func (m *model) setClock(op *fsmpb.SetClock) fsm.Result {
 		}
 	}
 	m.recordsAt(was, to)
+	m.hooksAt(to)
 	for i, s := range m.crons {
 		c := *s
 		c.CreatedAt, c.UpdatedAt, c.LastAt = min(c.CreatedAt, to), min(c.UpdatedAt, to), min(c.LastAt, to)

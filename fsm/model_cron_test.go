@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -122,6 +123,9 @@ func (m *model) fireCron(op *fsmpb.FireCron) fsm.Result {
 		return fsm.Result{}
 	}
 	m.events = append(m.events, event{kind: fsm.CronFired, id: job.ID, from: job.Status, to: job.Status, name: op.Name})
+	if op.Missed > 0 {
+		m.tell(fsm.HookScheduleMissed, fsm.HookEvent{Subject: op.Name, JobID: job.ID, Text: fmt.Sprintf("it missed %d times", op.Missed)})
+	}
 	return fsm.Result{Jobs: []*fsm.Job{job}}
 }
 

@@ -29,6 +29,8 @@ type model struct {
 	requests []*fsm.RequestRecord // oldest first
 	tokens   []*fsm.Token         // by id
 	counted  []counted            // every change that a figure counts
+	hooks    []*hooked            // by name
+	told     uint32               // events for hooks in the entry
 	events   []event
 
 	random   uint64 // the random number of the entry
@@ -60,12 +62,12 @@ func (m *model) copied() *model {
 	c.queues, c.turns, c.crons = slices.Clone(m.queues), slices.Clone(m.turns), slices.Clone(m.crons)
 	c.batches, c.holds, c.requests = slices.Clone(m.batches), slices.Clone(m.holds), slices.Clone(m.requests)
 	c.tokens, c.counted = slices.Clone(m.tokens), slices.Clone(m.counted)
-	c.events = slices.Clone(m.events)
+	c.events, c.hooks = slices.Clone(m.events), slices.Clone(m.hooks)
 	return &c
 }
 
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
-	m.events, m.random, m.settling = nil, b.Random, waitersMax
+	m.events, m.told, m.random, m.settling = nil, 0, b.Random, waitersMax
 	m.meta.LSN = lsn
 	if len(b.Mutations) > 0 {
 		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {
@@ -145,7 +147,22 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.revokeToken(op.RevokeToken)
 	case *fsmpb.Mutation_TouchTokens:
 		return m.touchTokens(op.TouchTokens)
-	case *fsmpb.Mutation_CheckState, *fsmpb.Mutation_StateChecked:
+	case *fsmpb.Mutation_PutHook:
+		return m.putHook(op.PutHook)
+	case *fsmpb.Mutation_DeleteHook:
+		return m.deleteHook(op.DeleteHook)
+	case *fsmpb.Mutation_TestHook:
+		return m.testHook(op.TestHook)
+	case *fsmpb.Mutation_ReportHook:
+		return m.reportHook(op.ReportHook)
+	case *fsmpb.Mutation_SetAlert:
+		return m.setAlert(op.SetAlert)
+	case *fsmpb.Mutation_CheckState:
+		return fsm.Result{}
+	case *fsmpb.Mutation_StateChecked:
+		if bad := op.StateChecked.Diverged; len(bad) > 0 {
+			m.tell(fsm.HookDiverged, fsm.HookEvent{Subject: strings.Join(bad, " "), Text: "the state of these nodes differs from that of most"})
+		}
 		return fsm.Result{}
 	}
 	panic("a mutation that the model does not know")
@@ -355,6 +372,7 @@ func (m *model) changed(old, j *fsm.Job) {
 	case old.Status != j.Status:
 		m.events = append(m.events, event{kind: fsm.JobChanged, id: j.ID, from: old.Status, to: j.Status})
 		m.count(j.Status)
+		m.tellJob(old.Status, j)
 	}
 	m.noteChange(old, j)
 	m.retakeTurn(old, j)
@@ -374,6 +392,7 @@ func (m *model) count(s fsm.Status) {
 
 func (m *model) happened(kind fsm.EventKind, name string) {
 	m.events = append(m.events, event{kind: kind, name: name})
+	m.tellOf(kind, name)
 }
 
 // withExecution is a copy of j with an execution that can be changed.
@@ -476,6 +495,7 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	}
 	kind := kinds[fsm.AnnounceKind(op.Kind)]
 	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})
+	m.tellAnnounced(fsm.AnnounceKind(op.Kind), text)
 	return fsm.Result{}
 }
 

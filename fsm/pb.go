@@ -71,6 +71,8 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Extra:          m.Extra,
 		Tokens:         uint64(v.tokens.Len()),
 		Figures:        uint64(v.figures.Len()),
+		Hooks:          uint64(v.hooks.Len()),
+		HookEvents:     uint64(v.outbox.Len()),
 	}
 	if m.Level > BaseLevel { // older versions refuse fields that they do not know
 		p.Level = m.Level

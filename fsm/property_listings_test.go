@@ -159,6 +159,7 @@ func checkRecords(t *rapid.T, v *fsm.View, naive *model) {
 	tokens := collected(func(fn func(*fsm.Token) bool) { v.Tokens("", fn) })
 	sameRecords(t, "tokens", tokens, naive.tokens, func(k *fsm.Token) any { return *k })
 	checkFigures(t, v, naive)
+	checkHooks(t, v, naive)
 	for i, c := range crons {
 		if !naive.sameJob(c.Job, naive.crons[i].Job) {
 			t.Fatalf("schedule %s: job %v, want %v", c.Name, c.Job, naive.crons[i].Job)

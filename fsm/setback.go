@@ -1,6 +1,10 @@
 package fsm
 
-import "osqueue/fsm/fsmpb"
+import (
+	"slices"
+
+	"osqueue/fsm/fsmpb"
+)
 
 // setClock sets the clock back to op.ToMs, for a queue whose clock was ahead. A time that is
 // not in the past changes nothing. Count of the answer is by how many ms the clock went back.
@@ -41,6 +45,8 @@ func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
 	rebuild(&err, v.requests.Scan, s.request, b.AddRequest)
 	rebuild(&err, v.tokens.Scan, s.token, b.AddToken)
 	rebuild(&err, v.figures.Scan, s.figures, b.AddFigures)
+	rebuild(&err, v.hooks.Scan, s.hook, b.AddHook)
+	rebuild(&err, v.outbox.Scan, s.hookEvent, b.AddHookEvent)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +56,7 @@ func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
 // become makes m the machine n, in the middle of an entry.
 func (m *Machine) become(n *Machine) {
 	n.max, n.events, n.random = m.max, m.events, m.random
-	n.budget, n.firings, n.removals = m.budget, m.firings, m.removals
+	n.budget, n.firings, n.removals, n.told = m.budget, m.firings, m.removals, m.told
 	for _, q := range m.touched {
 		if of := n.queues[q.name]; of != nil {
 			n.arrive(of, q.arrived)
@@ -210,4 +216,21 @@ func (s *setBack) figures(old *Figures) *Figures {
 	f := *old
 	f.History = old.History.setBack(s.now+s.by, s.now)
 	return &f
+}
+
+// hook keeps the end of the old secret, which a person chose.
+func (s *setBack) hook(old *Hook) *Hook {
+	h := *old
+	s.past(&h.CreatedAt, &h.UpdatedAt, &h.DeliveredAt, &h.FailingSince)
+	h.Alerts = slices.Clone(old.Alerts)
+	for i := range h.Alerts {
+		s.past(&h.Alerts[i].Since)
+	}
+	return &h
+}
+
+func (s *setBack) hookEvent(old *HookEvent) *HookEvent {
+	e := *old
+	s.past(&e.At, &e.Since)
+	return &e
 }

@@ -30,6 +30,8 @@ import (
 //	length + fsmpb.RequestRecord, by time, then key
 //	length + fsmpb.Token, by id; since Level10
 //	length + fsmpb.Figures, by type, the shared ones last; since Level11
+//	length + fsmpb.Hook, by name; since Level11
+//	length + fsmpb.HookEvent, by hook, then id; since Level11
 //	sha-256 of everything before
 //
 // The encoding of a state is unique, so equal states have equal hashes.
@@ -81,6 +83,8 @@ func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
 	v.requests.Scan(func(r *RequestRecord) bool { return e.record(requestToPB(r)) })
 	v.tokens.Scan(func(t *Token) bool { return e.record(tokenToPB(t)) })
 	v.figures.Scan(func(f *Figures) bool { return e.record(figuresToPB(f)) })
+	v.hooks.Scan(func(h *Hook) bool { return e.record(hookToPB(h)) })
+	v.outbox.Scan(func(h *HookEvent) bool { return e.record(hookEventToPB(h)) })
 	e.sum.Sum(sum[:0])
 	e.raw(sum[:])
 	if e.err == nil {
@@ -187,6 +191,8 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
 		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
 		func() error { return records(d, meta.Figures, samePB, b.addFiguresPB) },
+		func() error { return records(d, meta.Hooks, hookFromPB, b.AddHook) },
+		func() error { return records(d, meta.HookEvents, hookEventFromPB, b.AddHookEvent) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -27,6 +27,8 @@ type View struct {
 	requests *btree.BTreeG[*RequestRecord]
 	tokens   *btree.BTreeG[*Token]
 	figures  *btree.BTreeG[*Figures]
+	hooks    *btree.BTreeG[*Hook]
+	outbox   *btree.BTreeG[*HookEvent]
 
 	dependents *btree.BTreeG[dependent]
 }
@@ -54,6 +56,8 @@ func (m *Machine) View() *View {
 		requests: m.requests.Copy(),
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
+		hooks:    m.hooks.Copy(),
+		outbox:   m.outbox.Copy(),
 
 		dependents: m.dependents.Copy(),
 	}

@@ -91,6 +91,9 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 func (m *Machine) markWorkerDead(w *Worker) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
+	if m.hooks.Len() > 0 {
+		m.tell(HookEvent{Kind: HookWorkerGone, Subject: w.Name, Text: itoa(int64(len(m.heldBy(w.Name)))) + " jobs were running"})
+	}
 	m.firings--
 	for _, j := range m.heldBy(w.Name) {
 		m.firings--

@@ -118,6 +118,7 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 	c.schedules(v, f)
 	c.settingsOf(v, f)
 	c.tokens(v, f)
+	c.hooks(v, f)
 	c.requests(v, f)
 	return c
 }

@@ -60,6 +60,7 @@ type Carried struct {
 	Schedules int    // added, changed or deleted as here
 	Settings  int    // types that got their settings of here
 	Tokens    int    // access tokens added, expired or revoked as here
+	Hooks     int    // put or deleted as here
 	Records   int    // settings and schedules that differ, only stored as a copy
 	Copy      string // key of the newest copy; "" for none
 }
@@ -67,7 +68,7 @@ type Carried struct {
 func (c *carried) sum(copied string) Carried {
 	return Carried{
 		Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept),
-		Requests: c.counts.keys, Schedules: c.counts.schedules, Settings: c.counts.settings, Tokens: c.counts.tokens,
+		Requests: c.counts.keys, Schedules: c.counts.schedules, Settings: c.counts.settings, Tokens: c.counts.tokens, Hooks: c.counts.hooks,
 		Records: c.records.len(), Copy: copied,
 	}
 }
@@ -81,6 +82,7 @@ func (c Carried) plus(before *Carried) Carried {
 	c.Schedules += before.Schedules
 	c.Settings += before.Settings
 	c.Tokens += before.Tokens
+	c.Hooks += before.Hooks
 	c.Records += before.Records
 	if c.Copy == "" {
 		c.Copy = before.Copy
@@ -100,7 +102,7 @@ func (l *Leader) noteCarried(c *carried, copied string) {
 	}
 	log("this cluster had acknowledged changes that the adopted document did not have",
 		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
-		"request_keys", sum.Requests, "schedules", sum.Schedules, "settings", sum.Settings, "tokens", sum.Tokens,
+		"request_keys", sum.Requests, "schedules", sum.Schedules, "settings", sum.Settings, "tokens", sum.Tokens, "hooks", sum.Hooks,
 		"records_only_in_the_copy", sum.Records, "copy", copied)
 	if before := l.carried.Load(); before != nil {
 		sum = sum.plus(before)

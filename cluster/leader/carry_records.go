@@ -23,6 +23,8 @@ import (
 //     must not run twice.
 //   - An access token that was created here is there, too. One that was revoked here is revoked
 //     there; of two expiries the earlier one counts.
+//   - A hook that was put or deleted here after the fork is so there; it keeps its outbox there, and
+//     gets the events of this cluster since the fork.
 //   - Settings of types have no times, so nothing says which cluster changed them. The document's
 //     count, because the other cluster has answered by them since. The copy has those of this
 //     cluster that differ, and the log names the types.
@@ -36,6 +38,7 @@ type recordCounts struct {
 	schedules int // added, changed or deleted
 	settings  int // types
 	tokens    int // added, expired or revoked
+	hooks     int // put or deleted
 }
 
 // keptRecords has the records that are only in the copy.
@@ -232,6 +235,36 @@ func (c *carried) tokens(v *fsm.View, f fork) {
 		if c.doc.Token(here.ID) == nil && (f.ours || here.CreatedAt > f.now) && c.m.CarryToken(here) {
 			c.counts.tokens++
 		}
+		return true
+	})
+}
+
+// hooks brings the changes of hooks of v, and the events in their outboxes, into the adopted
+// state.
+func (c *carried) hooks(v *fsm.View, f fork) {
+	if c.m.Level() < fsm.Level11 {
+		return
+	}
+	c.doc.Hooks(func(there *fsm.Hook) bool {
+		if v.Hook(there.Name) == nil && (f.ours || there.CreatedAt <= f.now) {
+			op := &fsmpb.DeleteHook{Name: there.Name}
+			c.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: op}})
+			c.counts.hooks++
+		}
+		return true
+	})
+	v.Hooks(func(here *fsm.Hook) bool {
+		there := c.doc.Hook(here.Name)
+		changed := there == nil || here.UpdatedAt > there.UpdatedAt
+		if changed && (f.ours || here.UpdatedAt > f.now) && c.m.CarryHook(here) {
+			c.counts.hooks++
+		}
+		v.HookEvents(here.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+			if f.ours || e.ID.LSN.Compare(f.lsn) > 0 {
+				c.m.CarryHookEvent(e)
+			}
+			return true
+		})
 		return true
 	})
 }

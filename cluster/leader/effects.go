@@ -114,6 +114,9 @@ type Effects struct {
 	// Inbox scans the inbox until ctx ends; nil: there is none. Each leader term runs it in
 	// a goroutine of its own.
 	Inbox func(ctx context.Context)
+	// Duty works until ctx ends; nil: there is none. Each leader term runs it in a goroutine of
+	// its own. It must end soon after ctx, because the leader term waits for it.
+	Duty func(ctx context.Context)
 
 	// ClusterID returns the id of the cluster.
 	ClusterID func() string

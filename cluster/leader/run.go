@@ -68,6 +68,9 @@ func (t *Term) run(ctx context.Context) error {
 	if t.do.Inbox != nil {
 		wg.Go(func() { t.do.Inbox(ctx) })
 	}
+	if t.do.Duty != nil {
+		wg.Go(func() { t.do.Duty(ctx) })
+	}
 	t.began()
 	t.flusher.Changed()
 	t.log.Info("this node is the active leader", "term", t.term, "epoch", t.fence.Epoch())

@@ -150,6 +150,11 @@ type Mutation struct {
 	//	*Mutation_CreateToken
 	//	*Mutation_RevokeToken
 	//	*Mutation_TouchTokens
+	//	*Mutation_PutHook
+	//	*Mutation_DeleteHook
+	//	*Mutation_TestHook
+	//	*Mutation_ReportHook
+	//	*Mutation_SetAlert
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
@@ -437,6 +442,51 @@ func (x *Mutation) GetTouchTokens() *TouchTokens {
 	return nil
 }
 
+func (x *Mutation) GetPutHook() *PutHook {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_PutHook); ok {
+			return x.PutHook
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetDeleteHook() *DeleteHook {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_DeleteHook); ok {
+			return x.DeleteHook
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetTestHook() *TestHook {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_TestHook); ok {
+			return x.TestHook
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetReportHook() *ReportHook {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_ReportHook); ok {
+			return x.ReportHook
+		}
+	}
+	return nil
+}
+
+func (x *Mutation) GetSetAlert() *SetAlert {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetAlert); ok {
+			return x.SetAlert
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
@@ -556,6 +606,26 @@ type Mutation_TouchTokens struct {
 	TouchTokens *TouchTokens `protobuf:"bytes,27,opt,name=touch_tokens,json=touchTokens,proto3,oneof"`
 }
 
+type Mutation_PutHook struct {
+	PutHook *PutHook `protobuf:"bytes,28,opt,name=put_hook,json=putHook,proto3,oneof"`
+}
+
+type Mutation_DeleteHook struct {
+	DeleteHook *DeleteHook `protobuf:"bytes,29,opt,name=delete_hook,json=deleteHook,proto3,oneof"`
+}
+
+type Mutation_TestHook struct {
+	TestHook *TestHook `protobuf:"bytes,31,opt,name=test_hook,json=testHook,proto3,oneof"`
+}
+
+type Mutation_ReportHook struct {
+	ReportHook *ReportHook `protobuf:"bytes,32,opt,name=report_hook,json=reportHook,proto3,oneof"`
+}
+
+type Mutation_SetAlert struct {
+	SetAlert *SetAlert `protobuf:"bytes,33,opt,name=set_alert,json=setAlert,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -609,6 +679,16 @@ func (*Mutation_CreateToken) isMutation_Op() {}
 func (*Mutation_RevokeToken) isMutation_Op() {}
 
 func (*Mutation_TouchTokens) isMutation_Op() {}
+
+func (*Mutation_PutHook) isMutation_Op() {}
+
+func (*Mutation_DeleteHook) isMutation_Op() {}
+
+func (*Mutation_TestHook) isMutation_Op() {}
+
+func (*Mutation_ReportHook) isMutation_Op() {}
+
+func (*Mutation_SetAlert) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -3677,6 +3757,710 @@ func (x *TouchTokens) GetIds() []string {
 	return nil
 }
 
+// Hook is a webhook: which events are sent where. Since level 11.
+type Hook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Bit i is the fsm.HookKind i.
+	Kinds uint64 `protobuf:"varint,3,opt,name=kinds,proto3" json:"kinds,omitempty"`
+	// Globs of the types of jobs; none: all.
+	Types []string `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
+	// Key of the signatures; sealed if key_id is not empty.
+	Secret []byte `protobuf:"bytes,5,opt,name=secret,proto3" json:"secret,omitempty"`
+	KeyId  string `protobuf:"bytes,6,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// http:// is allowed.
+	Plain  bool `protobuf:"varint,7,opt,name=plain,proto3" json:"plain,omitempty"`
+	Paused bool `protobuf:"varint,8,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Thresholds of the rules; 0 is the default.
+	OldestAgeMs    int64 `protobuf:"varint,9,opt,name=oldest_age_ms,json=oldestAgeMs,proto3" json:"oldest_age_ms,omitempty"`
+	FailurePercent int64 `protobuf:"varint,10,opt,name=failure_percent,json=failurePercent,proto3" json:"failure_percent,omitempty"`
+	DeadGrew       int64 `protobuf:"varint,11,opt,name=dead_grew,json=deadGrew,proto3" json:"dead_grew,omitempty"`
+	LagMs          int64 `protobuf:"varint,12,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
+	// Size of the outbox; 0 is the default.
+	BufferBytes int64 `protobuf:"varint,13,opt,name=buffer_bytes,json=bufferBytes,proto3" json:"buffer_bytes,omitempty"`
+	RetryForMs  int64 `protobuf:"varint,14,opt,name=retry_for_ms,json=retryForMs,proto3" json:"retry_for_ms,omitempty"`
+	// Id of the principal that put the hook last.
+	MadeBy string `protobuf:"bytes,15,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
+	// Set by the machine.
+	CreatedMs      int64    `protobuf:"varint,16,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	UpdatedMs      int64    `protobuf:"varint,17,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
+	OldSecret      []byte   `protobuf:"bytes,18,opt,name=old_secret,json=oldSecret,proto3" json:"old_secret,omitempty"`
+	OldKeyId       string   `protobuf:"bytes,19,opt,name=old_key_id,json=oldKeyId,proto3" json:"old_key_id,omitempty"`
+	OldUntilMs     int64    `protobuf:"varint,20,opt,name=old_until_ms,json=oldUntilMs,proto3" json:"old_until_ms,omitempty"`
+	Delivered      uint64   `protobuf:"varint,21,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Failed         uint64   `protobuf:"varint,22,opt,name=failed,proto3" json:"failed,omitempty"`
+	Dropped        uint64   `protobuf:"varint,23,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	DeliveredMs    int64    `protobuf:"varint,24,opt,name=delivered_ms,json=deliveredMs,proto3" json:"delivered_ms,omitempty"`
+	FailingSinceMs int64    `protobuf:"varint,25,opt,name=failing_since_ms,json=failingSinceMs,proto3" json:"failing_since_ms,omitempty"`
+	LastError      string   `protobuf:"bytes,26,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Alerts         []*Alert `protobuf:"bytes,27,rep,name=alerts,proto3" json:"alerts,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Hook) Reset() {
+	*x = Hook{}
+	mi := &file_entry_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hook) ProtoMessage() {}
+
+func (x *Hook) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hook.ProtoReflect.Descriptor instead.
+func (*Hook) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Hook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Hook) GetKinds() uint64 {
+	if x != nil {
+		return x.Kinds
+	}
+	return 0
+}
+
+func (x *Hook) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *Hook) GetSecret() []byte {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *Hook) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Hook) GetPlain() bool {
+	if x != nil {
+		return x.Plain
+	}
+	return false
+}
+
+func (x *Hook) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Hook) GetOldestAgeMs() int64 {
+	if x != nil {
+		return x.OldestAgeMs
+	}
+	return 0
+}
+
+func (x *Hook) GetFailurePercent() int64 {
+	if x != nil {
+		return x.FailurePercent
+	}
+	return 0
+}
+
+func (x *Hook) GetDeadGrew() int64 {
+	if x != nil {
+		return x.DeadGrew
+	}
+	return 0
+}
+
+func (x *Hook) GetLagMs() int64 {
+	if x != nil {
+		return x.LagMs
+	}
+	return 0
+}
+
+func (x *Hook) GetBufferBytes() int64 {
+	if x != nil {
+		return x.BufferBytes
+	}
+	return 0
+}
+
+func (x *Hook) GetRetryForMs() int64 {
+	if x != nil {
+		return x.RetryForMs
+	}
+	return 0
+}
+
+func (x *Hook) GetMadeBy() string {
+	if x != nil {
+		return x.MadeBy
+	}
+	return ""
+}
+
+func (x *Hook) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Hook) GetUpdatedMs() int64 {
+	if x != nil {
+		return x.UpdatedMs
+	}
+	return 0
+}
+
+func (x *Hook) GetOldSecret() []byte {
+	if x != nil {
+		return x.OldSecret
+	}
+	return nil
+}
+
+func (x *Hook) GetOldKeyId() string {
+	if x != nil {
+		return x.OldKeyId
+	}
+	return ""
+}
+
+func (x *Hook) GetOldUntilMs() int64 {
+	if x != nil {
+		return x.OldUntilMs
+	}
+	return 0
+}
+
+func (x *Hook) GetDelivered() uint64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *Hook) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Hook) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Hook) GetDeliveredMs() int64 {
+	if x != nil {
+		return x.DeliveredMs
+	}
+	return 0
+}
+
+func (x *Hook) GetFailingSinceMs() int64 {
+	if x != nil {
+		return x.FailingSinceMs
+	}
+	return 0
+}
+
+func (x *Hook) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Hook) GetAlerts() []*Alert {
+	if x != nil {
+		return x.Alerts
+	}
+	return nil
+}
+
+// Alert is an alert of a hook that fires.
+type Alert struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// fsm.HookKind.
+	Kind uint32 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// What it is about, such as a type.
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	SinceMs int64  `protobuf:"varint,3,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	// Id of the event that announced it.
+	Term          uint64 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
+	N             uint32 `protobuf:"varint,6,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Alert) Reset() {
+	*x = Alert{}
+	mi := &file_entry_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Alert) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Alert) ProtoMessage() {}
+
+func (x *Alert) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Alert.ProtoReflect.Descriptor instead.
+func (*Alert) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *Alert) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *Alert) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Alert) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *Alert) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Alert) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Alert) GetN() uint32 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+// PutHook makes or replaces a hook.
+type PutHook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Without the fields that the machine sets. Without a secret the hook keeps the one that
+	// it has.
+	Hook *Hook `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	// How long the old secret signs as well.
+	OverlapMs     int64 `protobuf:"varint,2,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutHook) Reset() {
+	*x = PutHook{}
+	mi := &file_entry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutHook) ProtoMessage() {}
+
+func (x *PutHook) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
+func (*PutHook) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *PutHook) GetHook() *Hook {
+	if x != nil {
+		return x.Hook
+	}
+	return nil
+}
+
+func (x *PutHook) GetOverlapMs() int64 {
+	if x != nil {
+		return x.OverlapMs
+	}
+	return 0
+}
+
+type DeleteHook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteHook) Reset() {
+	*x = DeleteHook{}
+	mi := &file_entry_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteHook) ProtoMessage() {}
+
+func (x *DeleteHook) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
+func (*DeleteHook) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *DeleteHook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// TestHook puts an event of the kind hook.test into the outbox of a hook.
+type TestHook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestHook) Reset() {
+	*x = TestHook{}
+	mi := &file_entry_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestHook) ProtoMessage() {}
+
+func (x *TestHook) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
+func (*TestHook) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *TestHook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// ReportHook removes events from the outbox of a hook.
+type ReportHook struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Delivered []*HookEventId         `protobuf:"bytes,2,rep,name=delivered,proto3" json:"delivered,omitempty"`
+	// Given up.
+	Failed []*HookEventId `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`
+	// Of the last attempt, if all attempts since the last report failed.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportHook) Reset() {
+	*x = ReportHook{}
+	mi := &file_entry_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportHook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportHook) ProtoMessage() {}
+
+func (x *ReportHook) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
+func (*ReportHook) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ReportHook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReportHook) GetDelivered() []*HookEventId {
+	if x != nil {
+		return x.Delivered
+	}
+	return nil
+}
+
+func (x *ReportHook) GetFailed() []*HookEventId {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *ReportHook) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type HookEventId struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	N             uint32                 `protobuf:"varint,3,opt,name=n,proto3" json:"n,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookEventId) Reset() {
+	*x = HookEventId{}
+	mi := &file_entry_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookEventId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookEventId) ProtoMessage() {}
+
+func (x *HookEventId) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
+func (*HookEventId) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *HookEventId) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *HookEventId) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *HookEventId) GetN() uint32 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+// SetAlert makes an event of a rule for one hook, if its state changes.
+type SetAlert struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hook  string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	// fsm.HookKind.
+	Kind    uint32 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	Firing  bool   `protobuf:"varint,4,opt,name=firing,proto3" json:"firing,omitempty"`
+	// For people; cut to 256 bytes.
+	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAlert) Reset() {
+	*x = SetAlert{}
+	mi := &file_entry_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAlert) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAlert) ProtoMessage() {}
+
+func (x *SetAlert) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
+func (*SetAlert) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *SetAlert) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *SetAlert) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *SetAlert) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *SetAlert) GetFiring() bool {
+	if x != nil {
+		return x.Firing
+	}
+	return false
+}
+
+func (x *SetAlert) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_entry_proto protoreflect.FileDescriptor
 
 const file_entry_proto_rawDesc = "" +
@@ -3688,7 +4472,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x91\r\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xb7\x0f\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -3722,7 +4506,14 @@ const file_entry_proto_rawDesc = "" +
 	"\tset_clock\x18\x18 \x01(\v2\x18.osqueue.fsm.v1.SetClockH\x00R\bsetClock\x12@\n" +
 	"\fcreate_token\x18\x19 \x01(\v2\x1b.osqueue.fsm.v1.CreateTokenH\x00R\vcreateToken\x12@\n" +
 	"\frevoke_token\x18\x1a \x01(\v2\x1b.osqueue.fsm.v1.RevokeTokenH\x00R\vrevokeToken\x12@\n" +
-	"\ftouch_tokens\x18\x1b \x01(\v2\x1b.osqueue.fsm.v1.TouchTokensH\x00R\vtouchTokens\x121\n" +
+	"\ftouch_tokens\x18\x1b \x01(\v2\x1b.osqueue.fsm.v1.TouchTokensH\x00R\vtouchTokens\x124\n" +
+	"\bput_hook\x18\x1c \x01(\v2\x17.osqueue.fsm.v1.PutHookH\x00R\aputHook\x12=\n" +
+	"\vdelete_hook\x18\x1d \x01(\v2\x1a.osqueue.fsm.v1.DeleteHookH\x00R\n" +
+	"deleteHook\x127\n" +
+	"\ttest_hook\x18\x1f \x01(\v2\x18.osqueue.fsm.v1.TestHookH\x00R\btestHook\x12=\n" +
+	"\vreport_hook\x18  \x01(\v2\x1a.osqueue.fsm.v1.ReportHookH\x00R\n" +
+	"reportHook\x127\n" +
+	"\tset_alert\x18! \x01(\v2\x18.osqueue.fsm.v1.SetAlertH\x00R\bsetAlert\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
@@ -4002,7 +4793,75 @@ const file_entry_proto_rawDesc = "" +
 	"\n" +
 	"overlap_ms\x18\x02 \x01(\x03R\toverlapMs\"\x1f\n" +
 	"\vTouchTokens\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\tR\x03idsb\x06proto3"
+	"\x03ids\x18\x01 \x03(\tR\x03ids\"\x9c\x06\n" +
+	"\x04Hook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
+	"\x05kinds\x18\x03 \x01(\x04R\x05kinds\x12\x14\n" +
+	"\x05types\x18\x04 \x03(\tR\x05types\x12\x16\n" +
+	"\x06secret\x18\x05 \x01(\fR\x06secret\x12\x15\n" +
+	"\x06key_id\x18\x06 \x01(\tR\x05keyId\x12\x14\n" +
+	"\x05plain\x18\a \x01(\bR\x05plain\x12\x16\n" +
+	"\x06paused\x18\b \x01(\bR\x06paused\x12\"\n" +
+	"\roldest_age_ms\x18\t \x01(\x03R\voldestAgeMs\x12'\n" +
+	"\x0ffailure_percent\x18\n" +
+	" \x01(\x03R\x0efailurePercent\x12\x1b\n" +
+	"\tdead_grew\x18\v \x01(\x03R\bdeadGrew\x12\x15\n" +
+	"\x06lag_ms\x18\f \x01(\x03R\x05lagMs\x12!\n" +
+	"\fbuffer_bytes\x18\r \x01(\x03R\vbufferBytes\x12 \n" +
+	"\fretry_for_ms\x18\x0e \x01(\x03R\n" +
+	"retryForMs\x12\x17\n" +
+	"\amade_by\x18\x0f \x01(\tR\x06madeBy\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x10 \x01(\x03R\tcreatedMs\x12\x1d\n" +
+	"\n" +
+	"updated_ms\x18\x11 \x01(\x03R\tupdatedMs\x12\x1d\n" +
+	"\n" +
+	"old_secret\x18\x12 \x01(\fR\toldSecret\x12\x1c\n" +
+	"\n" +
+	"old_key_id\x18\x13 \x01(\tR\boldKeyId\x12 \n" +
+	"\fold_until_ms\x18\x14 \x01(\x03R\n" +
+	"oldUntilMs\x12\x1c\n" +
+	"\tdelivered\x18\x15 \x01(\x04R\tdelivered\x12\x16\n" +
+	"\x06failed\x18\x16 \x01(\x04R\x06failed\x12\x18\n" +
+	"\adropped\x18\x17 \x01(\x04R\adropped\x12!\n" +
+	"\fdelivered_ms\x18\x18 \x01(\x03R\vdeliveredMs\x12(\n" +
+	"\x10failing_since_ms\x18\x19 \x01(\x03R\x0efailingSinceMs\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x1a \x01(\tR\tlastError\x12-\n" +
+	"\x06alerts\x18\x1b \x03(\v2\x15.osqueue.fsm.v1.AlertR\x06alerts\"\x88\x01\n" +
+	"\x05Alert\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x12\x19\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\x12\x12\n" +
+	"\x04term\x18\x04 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x05 \x01(\x04R\x05index\x12\f\n" +
+	"\x01n\x18\x06 \x01(\rR\x01n\"R\n" +
+	"\aPutHook\x12(\n" +
+	"\x04hook\x18\x01 \x01(\v2\x14.osqueue.fsm.v1.HookR\x04hook\x12\x1d\n" +
+	"\n" +
+	"overlap_ms\x18\x02 \x01(\x03R\toverlapMs\" \n" +
+	"\n" +
+	"DeleteHook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x1e\n" +
+	"\bTestHook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa6\x01\n" +
+	"\n" +
+	"ReportHook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
+	"\tdelivered\x18\x02 \x03(\v2\x1b.osqueue.fsm.v1.HookEventIdR\tdelivered\x123\n" +
+	"\x06failed\x18\x03 \x03(\v2\x1b.osqueue.fsm.v1.HookEventIdR\x06failed\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"E\n" +
+	"\vHookEventId\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\f\n" +
+	"\x01n\x18\x03 \x01(\rR\x01n\"x\n" +
+	"\bSetAlert\x12\x12\n" +
+	"\x04hook\x18\x01 \x01(\tR\x04hook\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
+	"\x06firing\x18\x04 \x01(\bR\x06firing\x12\x12\n" +
+	"\x04text\x18\x05 \x01(\tR\x04textb\x06proto3"
 
 var (
 	file_entry_proto_rawDescOnce sync.Once
@@ -4016,7 +4875,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -4061,6 +4920,14 @@ var file_entry_proto_goTypes = []any{
 	(*CreateToken)(nil),    // 40: osqueue.fsm.v1.CreateToken
 	(*RevokeToken)(nil),    // 41: osqueue.fsm.v1.RevokeToken
 	(*TouchTokens)(nil),    // 42: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 43: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 44: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 45: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 46: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 47: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 48: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 49: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 50: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -4091,32 +4958,41 @@ var file_entry_proto_depIdxs = []int32{
 	40, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
 	41, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
 	42, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	2,  // 28: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 29: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 30: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	10, // 31: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	8,  // 32: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	9,  // 33: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	7,  // 34: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	6,  // 35: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	5,  // 36: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 37: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	12, // 38: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	12, // 39: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 40: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 41: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	26, // 42: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	8,  // 43: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	28, // 44: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	5,  // 45: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	36, // 46: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
-	38, // 47: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	39, // 48: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	45, // 28: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	46, // 29: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	47, // 30: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	48, // 31: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	50, // 32: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	10, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	8,  // 37: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	9,  // 38: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	7,  // 39: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	6,  // 40: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	5,  // 41: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 42: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	12, // 43: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	12, // 44: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 45: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 46: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	26, // 47: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	8,  // 48: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	28, // 49: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	5,  // 50: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	36, // 51: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
+	38, // 52: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	39, // 53: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	44, // 54: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	43, // 55: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	49, // 56: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	49, // 57: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	58, // [58:58] is the sub-list for method output_type
+	58, // [58:58] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -4152,6 +5028,11 @@ func file_entry_proto_init() {
 		(*Mutation_CreateToken)(nil),
 		(*Mutation_RevokeToken)(nil),
 		(*Mutation_TouchTokens)(nil),
+		(*Mutation_PutHook)(nil),
+		(*Mutation_DeleteHook)(nil),
+		(*Mutation_TestHook)(nil),
+		(*Mutation_ReportHook)(nil),
+		(*Mutation_SetAlert)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[15].OneofWrappers = []any{}
@@ -4167,7 +5048,7 @@ func file_entry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

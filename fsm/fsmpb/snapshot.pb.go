@@ -58,7 +58,9 @@ type Meta struct {
 	Level uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
 	// Since level 10.
 	Tokens        uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"` // since level 11
+	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`                         // since level 11
+	Hooks         uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`                             // since level 11
+	HookEvents    uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"` // since level 11
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +301,20 @@ func (x *Meta) GetTokens() uint64 {
 func (x *Meta) GetFigures() uint64 {
 	if x != nil {
 		return x.Figures
+	}
+	return 0
+}
+
+func (x *Meta) GetHooks() uint64 {
+	if x != nil {
+		return x.Hooks
+	}
+	return 0
+}
+
+func (x *Meta) GetHookEvents() uint64 {
+	if x != nil {
+		return x.HookEvents
 	}
 	return 0
 }
@@ -1748,11 +1764,173 @@ func (x *Figures) GetHistory() []byte {
 	return nil
 }
 
+// HookEvent is an event in the outbox of a hook.
+type HookEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Hook  string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	// Its id.
+	Term  uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	N     uint32 `protobuf:"varint,4,opt,name=n,proto3" json:"n,omitempty"`
+	AtMs  int64  `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	// fsm.HookKind.
+	Kind uint32 `protobuf:"varint,6,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Type of the job, or what the event is about.
+	Subject  string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`
+	JobId    string `protobuf:"bytes,8,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Attempts int32  `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	Text     string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
+	// Of an alert: it has ended.
+	Resolved bool `protobuf:"varint,11,opt,name=resolved,proto3" json:"resolved,omitempty"`
+	// Of an alert: the id of the event that announced it, and when that was.
+	AlertTerm     uint64 `protobuf:"varint,12,opt,name=alert_term,json=alertTerm,proto3" json:"alert_term,omitempty"`
+	AlertIndex    uint64 `protobuf:"varint,13,opt,name=alert_index,json=alertIndex,proto3" json:"alert_index,omitempty"`
+	AlertN        uint32 `protobuf:"varint,14,opt,name=alert_n,json=alertN,proto3" json:"alert_n,omitempty"`
+	SinceMs       int64  `protobuf:"varint,15,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookEvent) Reset() {
+	*x = HookEvent{}
+	mi := &file_snapshot_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookEvent) ProtoMessage() {}
+
+func (x *HookEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_snapshot_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookEvent.ProtoReflect.Descriptor instead.
+func (*HookEvent) Descriptor() ([]byte, []int) {
+	return file_snapshot_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *HookEvent) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *HookEvent) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *HookEvent) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *HookEvent) GetN() uint32 {
+	if x != nil {
+		return x.N
+	}
+	return 0
+}
+
+func (x *HookEvent) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *HookEvent) GetKind() uint32 {
+	if x != nil {
+		return x.Kind
+	}
+	return 0
+}
+
+func (x *HookEvent) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *HookEvent) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *HookEvent) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *HookEvent) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *HookEvent) GetResolved() bool {
+	if x != nil {
+		return x.Resolved
+	}
+	return false
+}
+
+func (x *HookEvent) GetAlertTerm() uint64 {
+	if x != nil {
+		return x.AlertTerm
+	}
+	return 0
+}
+
+func (x *HookEvent) GetAlertIndex() uint64 {
+	if x != nil {
+		return x.AlertIndex
+	}
+	return 0
+}
+
+func (x *HookEvent) GetAlertN() uint32 {
+	if x != nil {
+		return x.AlertN
+	}
+	return 0
+}
+
+func (x *HookEvent) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
 var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xce\x06\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x85\a\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -1787,7 +1965,10 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05extra\x18\x1b \x01(\tR\x05extra\x12\x14\n" +
 	"\x05level\x18\x1c \x01(\rR\x05level\x12\x16\n" +
 	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\x12\x18\n" +
-	"\afigures\x18\x1e \x01(\x04R\afigures\"\xcc\x05\n" +
+	"\afigures\x18\x1e \x01(\x04R\afigures\x12\x14\n" +
+	"\x05hooks\x18\x1f \x01(\x04R\x05hooks\x12\x1f\n" +
+	"\vhook_events\x18  \x01(\x04R\n" +
+	"hookEvents\"\xcc\x05\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -1938,7 +2119,26 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04wait\x18\v \x01(\fR\x04wait\x12\x10\n" +
 	"\x03run\x18\f \x01(\fR\x03run\x12\x1a\n" +
 	"\battempts\x18\r \x01(\fR\battempts\x12\x18\n" +
-	"\ahistory\x18\x0e \x01(\fR\ahistoryb\x06proto3"
+	"\ahistory\x18\x0e \x01(\fR\ahistory\"\xf1\x02\n" +
+	"\tHookEvent\x12\x12\n" +
+	"\x04hook\x18\x01 \x01(\tR\x04hook\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\f\n" +
+	"\x01n\x18\x04 \x01(\rR\x01n\x12\x13\n" +
+	"\x05at_ms\x18\x05 \x01(\x03R\x04atMs\x12\x12\n" +
+	"\x04kind\x18\x06 \x01(\rR\x04kind\x12\x18\n" +
+	"\asubject\x18\a \x01(\tR\asubject\x12\x15\n" +
+	"\x06job_id\x18\b \x01(\tR\x05jobId\x12\x1a\n" +
+	"\battempts\x18\t \x01(\x05R\battempts\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text\x12\x1a\n" +
+	"\bresolved\x18\v \x01(\bR\bresolved\x12\x1d\n" +
+	"\n" +
+	"alert_term\x18\f \x01(\x04R\talertTerm\x12\x1f\n" +
+	"\valert_index\x18\r \x01(\x04R\n" +
+	"alertIndex\x12\x17\n" +
+	"\aalert_n\x18\x0e \x01(\rR\x06alertN\x12\x19\n" +
+	"\bsince_ms\x18\x0f \x01(\x03R\asinceMsb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once
@@ -1952,7 +2152,7 @@ func file_snapshot_proto_rawDescGZIP() []byte {
 	return file_snapshot_proto_rawDescData
 }
 
-var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_snapshot_proto_goTypes = []any{
 	(*Meta)(nil),          // 0: osqueue.fsm.v1.Meta
 	(*Job)(nil),           // 1: osqueue.fsm.v1.Job
@@ -1969,29 +2169,30 @@ var file_snapshot_proto_goTypes = []any{
 	(*RequestRecord)(nil), // 12: osqueue.fsm.v1.RequestRecord
 	(*RequestItem)(nil),   // 13: osqueue.fsm.v1.RequestItem
 	(*Figures)(nil),       // 14: osqueue.fsm.v1.Figures
-	(*Settings)(nil),      // 15: osqueue.fsm.v1.Settings
-	(*Backoff)(nil),       // 16: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),        // 17: osqueue.fsm.v1.Unique
-	(*Header)(nil),        // 18: osqueue.fsm.v1.Header
-	(*Progress)(nil),      // 19: osqueue.fsm.v1.Progress
-	(*Lease)(nil),         // 20: osqueue.fsm.v1.Lease
-	(*SetQueue)(nil),      // 21: osqueue.fsm.v1.SetQueue
-	(*PutCron)(nil),       // 22: osqueue.fsm.v1.PutCron
-	(*NewJob)(nil),        // 23: osqueue.fsm.v1.NewJob
+	(*HookEvent)(nil),     // 15: osqueue.fsm.v1.HookEvent
+	(*Settings)(nil),      // 16: osqueue.fsm.v1.Settings
+	(*Backoff)(nil),       // 17: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),        // 18: osqueue.fsm.v1.Unique
+	(*Header)(nil),        // 19: osqueue.fsm.v1.Header
+	(*Progress)(nil),      // 20: osqueue.fsm.v1.Progress
+	(*Lease)(nil),         // 21: osqueue.fsm.v1.Lease
+	(*SetQueue)(nil),      // 22: osqueue.fsm.v1.SetQueue
+	(*PutCron)(nil),       // 23: osqueue.fsm.v1.PutCron
+	(*NewJob)(nil),        // 24: osqueue.fsm.v1.NewJob
 }
 var file_snapshot_proto_depIdxs = []int32{
-	15, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
+	16, // 0: osqueue.fsm.v1.Meta.settings:type_name -> osqueue.fsm.v1.Settings
 	2,  // 1: osqueue.fsm.v1.Job.options:type_name -> osqueue.fsm.v1.Options
 	3,  // 2: osqueue.fsm.v1.Job.details:type_name -> osqueue.fsm.v1.Details
-	16, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
-	17, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
-	18, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
+	17, // 3: osqueue.fsm.v1.Options.backoff:type_name -> osqueue.fsm.v1.Backoff
+	18, // 4: osqueue.fsm.v1.Options.unique:type_name -> osqueue.fsm.v1.Unique
+	19, // 5: osqueue.fsm.v1.Options.headers:type_name -> osqueue.fsm.v1.Header
 	4,  // 6: osqueue.fsm.v1.Details.history:type_name -> osqueue.fsm.v1.Attempt
-	19, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
-	20, // 8: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
-	21, // 9: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
-	22, // 10: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
-	23, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	20, // 7: osqueue.fsm.v1.Details.progress:type_name -> osqueue.fsm.v1.Progress
+	21, // 8: osqueue.fsm.v1.ClaimRecord.leases:type_name -> osqueue.fsm.v1.Lease
+	22, // 9: osqueue.fsm.v1.Queue.settings:type_name -> osqueue.fsm.v1.SetQueue
+	23, // 10: osqueue.fsm.v1.Cron.cron:type_name -> osqueue.fsm.v1.PutCron
+	24, // 11: osqueue.fsm.v1.JobBatch.callback:type_name -> osqueue.fsm.v1.NewJob
 	13, // 12: osqueue.fsm.v1.RequestRecord.items:type_name -> osqueue.fsm.v1.RequestItem
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
@@ -2013,7 +2214,7 @@ func file_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_snapshot_proto_rawDesc), len(file_snapshot_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -81,8 +81,29 @@ func (m *Mutation) rareHasUnknown() bool {
 	case *Mutation_TouchTokens:
 		return len(op.TouchTokens.unknownFields) > 0
 	}
+	return m.hookHasUnknown()
+}
+
+func (m *Mutation) hookHasUnknown() bool {
+	switch op := m.Op.(type) {
+	case *Mutation_PutHook:
+		return len(op.PutHook.unknownFields) > 0 || op.PutHook.Hook != nil && op.PutHook.Hook.HasUnknown()
+	case *Mutation_DeleteHook:
+		return len(op.DeleteHook.unknownFields) > 0
+	case *Mutation_TestHook:
+		return len(op.TestHook.unknownFields) > 0
+	case *Mutation_ReportHook:
+		return len(op.ReportHook.unknownFields) > 0 || slices.ContainsFunc(op.ReportHook.Delivered, (*HookEventId).hasUnknown) ||
+			slices.ContainsFunc(op.ReportHook.Failed, (*HookEventId).hasUnknown)
+	case *Mutation_SetAlert:
+		return len(op.SetAlert.unknownFields) > 0
+	}
 	return false
 }
+
+func (i *HookEventId) hasUnknown() bool { return i != nil && len(i.unknownFields) > 0 }
+
+func (a *Alert) hasUnknown() bool { return a != nil && len(a.unknownFields) > 0 }
 
 func (n *NextTime) hasUnknown() bool { return n != nil && len(n.unknownFields) > 0 }
 
@@ -177,3 +198,11 @@ func (t *Token) HasUnknown() bool { return len(t.unknownFields) > 0 }
 
 // HasUnknown is Batch.HasUnknown for a record of a snapshot.
 func (f *Figures) HasUnknown() bool { return len(f.unknownFields) > 0 }
+
+// HasUnknown is Batch.HasUnknown for a record of a snapshot.
+func (h *Hook) HasUnknown() bool {
+	return len(h.unknownFields) > 0 || slices.ContainsFunc(h.Alerts, (*Alert).hasUnknown)
+}
+
+// HasUnknown is Batch.HasUnknown for a record of a snapshot.
+func (e *HookEvent) HasUnknown() bool { return len(e.unknownFields) > 0 }

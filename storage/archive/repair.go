@@ -210,6 +210,7 @@ func unused(v *fsm.View) bool {
 	v.Crons("", func(*fsm.Cron) bool { things++; return false })
 	v.Batches("", func(*fsm.JobBatch) bool { things++; return false })
 	v.Tokens("", func(*fsm.Token) bool { things++; return false })
+	things += v.HookCount()
 	return things == 0 && m.Extra == "" && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 

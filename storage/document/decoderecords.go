@@ -25,6 +25,10 @@ func (d *decoder) beside(name string) func() error {
 		return record(d, &d.doc.Tokens, fsm.Token{}, tokenMember)
 	case "figures":
 		return record(d, &d.doc.Figures, Figures{}, figuresMember)
+	case "hooks":
+		return record(d, &d.doc.Hooks, fsm.Hook{}, d.hookField)
+	case "hookEvents":
+		return record(d, &d.doc.HookEvents, fsm.HookEvent{}, hookEventMember)
 	case "workers":
 		return d.worker
 	case "claims":

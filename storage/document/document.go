@@ -152,6 +152,9 @@ type File struct {
 	Requests []*fsm.RequestRecord
 	Tokens   []*fsm.Token
 	Figures  []*Figures
+
+	Hooks      []*fsm.Hook
+	HookEvents []*fsm.HookEvent
 }
 
 // writer is the kind of writer of a document, or of the part of it that counts; doc.go
@@ -217,6 +220,8 @@ func (d *File) Machine() (*fsm.Machine, error) {
 		func() error { return add(d.Requests, b.AddRequest) },
 		func() error { return add(d.Tokens, b.AddToken) },
 		func() error { return add(d.Figures, func(f *Figures) error { return f.addTo(b) }) },
+		func() error { return add(d.Hooks, b.AddHook) },
+		func() error { return add(d.HookEvents, b.AddHookEvent) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

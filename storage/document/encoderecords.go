@@ -23,6 +23,10 @@ func (a *appender) beside(v *fsm.View) {
 	if v.Meta().Level >= fsm.Level11 {
 		records(a, "figures", v.Figures, a.figures)
 	}
+	if v.HookCount() > 0 {
+		records(a, "hooks", v.Hooks, a.hook)
+		records(a, "hookEvents", v.AllHookEvents, a.hookEvent)
+	}
 }
 
 // EncodeRecords returns a document that only has settings of types, schedules, and a text for

@@ -348,6 +348,9 @@ func (g *generator) token() *fsmpb.Mutation {
 		level := rapid.Uint32Range(fsm.Level10, fsm.MaxLevel).Draw(g.T, "level")
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
 	}
+	if g.m.Level() >= fsm.Level11 && rapid.Bool().Draw(g.T, "of hooks") {
+		return g.hook()
+	}
 	text := rapid.SampledFrom([]string{"", "a", "é\"", "mail.*"})
 	t := &fsmpb.Token{
 		Id: g.freshID()[:1], Hash: rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(g.T, "hash"), Role: rapid.Uint32Range(1, 5).Draw(g.T, "role"),
@@ -361,4 +364,28 @@ func (g *generator) token() *fsmpb.Mutation {
 		t.ExpiresMs = g.now + 50_000
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}}
+}
+
+// hook makes a mutation about one of two hooks.
+func (g *generator) hook() *fsmpb.Mutation {
+	name := rapid.SampledFrom([]string{"h", "é\""}).Draw(g.T, "hook")
+	switch rapid.IntRange(0, 5).Draw(g.T, "of hooks") {
+	case 0:
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}}
+	case 1:
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{
+			Hook: name, Kind: uint32(fsm.HookQueueStuck), Subject: "a\n", Firing: rapid.Bool().Draw(g.T, "firing"), Text: "old",
+		}}}
+	case 2:
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: &fsmpb.ReportHook{
+			Name: name, Error: "500", Delivered: []*fsmpb.HookEventId{{Term: 1, Index: rapid.Uint64Range(1, 40).Draw(g.T, "index"), N: 1}},
+		}}}
+	}
+	h := &fsmpb.Hook{
+		Name: name, Url: "https://example.com/?a=\"", Kinds: uint64(fsm.AllHookKinds), Secret: rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(g.T, "secret"),
+		KeyId: "k", Types: rapid.SliceOfN(rapid.SampledFrom([]string{"a", "*"}), 0, 2).Draw(g.T, "types"),
+		Plain: rapid.Bool().Draw(g.T, "plain"), Paused: rapid.Bool().Draw(g.T, "paused"),
+		OldestAgeMs: 1, FailurePercent: 2, DeadGrew: 3, LagMs: 4, BufferBytes: fsm.HookBufferMin, RetryForMs: 5, MadeBy: "admin",
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: h, OverlapMs: rapid.Int64Range(0, 9).Draw(g.T, "overlap")}}}
 }

@@ -52,6 +52,10 @@ func parseInto(dst any, raw []byte) (err error) {
 		var v int64
 		v, err = parseInt(raw, 0, math.MaxUint8)
 		*p = uint8(v)
+	case *uint32:
+		var v int64
+		v, err = parseInt(raw, 0, math.MaxUint32)
+		*p = uint32(v)
 	case *int:
 		var v int64
 		v, err = parseInt(raw, math.MinInt32, math.MaxInt32)

@@ -1,0 +1,391 @@
+package fsm_test
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// hooked is a hook of the model with its outbox.
+type hooked struct {
+	fsm.Hook
+	outbox []fsm.HookEvent
+}
+
+func (m *model) hook(name string) *hooked {
+	for _, h := range m.hooks {
+		if h.Name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// setHook replaces a hook by a changed copy.
+func (m *model) setHook(old *hooked, how func(*hooked)) {
+	h := *old
+	h.outbox, h.Alerts = slices.Clone(old.outbox), slices.Clone(old.Alerts)
+	how(&h)
+	m.hooks = slices.Clone(m.hooks)
+	m.hooks[slices.Index(m.hooks, old)] = &h
+}
+
+func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
+	p := op.Hook
+	h := &hooked{Hook: fsm.Hook{
+		Name: p.Name, URL: p.Url, Kinds: fsm.HookKinds(p.Kinds), Types: p.Types, HookSecret: fsm.HookSecret{Key: string(p.Secret), KeyID: p.KeyId},
+		Plain: p.Plain, Paused: p.Paused, OldestAgeMs: p.OldestAgeMs, FailurePercent: p.FailurePercent, DeadGrew: p.DeadGrew,
+		LagMs: p.LagMs, BufferBytes: p.BufferBytes, RetryForMs: p.RetryForMs, MadeBy: p.MadeBy, CreatedAt: m.meta.Now, UpdatedAt: m.meta.Now,
+	}}
+	old := m.hook(p.Name)
+	if old == nil {
+		if len(p.Secret) == 0 {
+			return fsm.Result{Code: fsm.NotFound}
+		}
+		m.hooks = append(slices.Clone(m.hooks), h)
+		slices.SortFunc(m.hooks, func(a, b *hooked) int { return cmp.Compare(a.Name, b.Name) })
+		return fsm.Result{}
+	}
+	m.setHook(old, func(o *hooked) {
+		fresh := h.Hook
+		fresh.CreatedAt, fresh.Delivered, fresh.Failed, fresh.Dropped = o.CreatedAt, o.Delivered, o.Failed, o.Dropped
+		fresh.DeliveredAt, fresh.FailingSince, fresh.LastError = o.DeliveredAt, o.FailingSince, o.LastError
+		fresh.OldSecret, fresh.OldUntil = o.OldSecret, o.OldUntil
+		if len(p.Secret) == 0 {
+			fresh.HookSecret = o.HookSecret
+		} else if fresh.HookSecret != o.HookSecret {
+			fresh.OldSecret, fresh.OldUntil = fsm.HookSecret{}, 0
+			if op.OverlapMs > 0 {
+				fresh.OldSecret, fresh.OldUntil = o.HookSecret, sum(m.meta.Now, op.OverlapMs)
+			}
+		}
+		for _, a := range o.Alerts {
+			if wanted(&hooked{Hook: fresh}, a.Kind, a.Subject) {
+				fresh.Alerts = append(fresh.Alerts, a)
+			}
+		}
+		o.Hook = fresh
+	})
+	return fsm.Result{}
+}
+
+// wanted reports whether a hook wants a kind of events about a subject.
+func wanted(h *hooked, kind fsm.HookKind, subject string) bool {
+	if !slices.Contains(h.Kinds.Names(), kind.String()) {
+		return false
+	}
+	group, _, _ := strings.Cut(kind.String(), ".")
+	if group != "job" && group != "queue" || len(h.Types) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(h.Types, func(glob string) bool {
+		ok, err := path.Match(glob, subject)
+		return ok && err == nil
+	})
+}
+
+func (m *model) deleteHook(op *fsmpb.DeleteHook) fsm.Result {
+	if m.hook(op.Name) == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.hooks = slices.DeleteFunc(slices.Clone(m.hooks), func(h *hooked) bool { return h.Name == op.Name })
+	return fsm.Result{}
+}
+
+func (m *model) testHook(op *fsmpb.TestHook) fsm.Result {
+	h := m.hook(op.Name)
+	if h == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.told++
+	m.setHook(h, func(h *hooked) { m.post(h, fsm.HookEvent{Kind: fsm.HookTested, Subject: h.Name, Text: "a test"}) })
+	return fsm.Result{Count: uint64(m.told)}
+}
+
+func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
+	old := m.hook(op.Name)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.setHook(old, func(h *hooked) {
+		take := func(ids []*fsmpb.HookEventId, count *uint64) {
+			for _, id := range ids {
+				want := fsm.HookEventID{LSN: fsm.LSN{Term: id.Term, Index: id.Index}, N: id.N}
+				if at := slices.IndexFunc(h.outbox, func(e fsm.HookEvent) bool { return e.ID == want }); at >= 0 {
+					h.outbox = slices.Delete(h.outbox, at, at+1)
+					*count++
+					res.Count++
+				}
+			}
+		}
+		take(op.Delivered, &h.Delivered)
+		take(op.Failed, &h.Failed)
+		if len(op.Delivered) > 0 {
+			h.DeliveredAt, h.FailingSince, h.LastError = m.meta.Now, 0, ""
+		}
+		if op.Error != "" {
+			if h.FailingSince == 0 {
+				h.FailingSince = m.meta.Now
+			}
+			h.LastError = cutTo256(op.Error)
+		}
+		if h.OldUntil > 0 && m.meta.Now >= h.OldUntil {
+			h.OldSecret, h.OldUntil = fsm.HookSecret{}, 0
+		}
+	})
+	return res
+}
+
+func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
+	old := m.hook(op.Hook)
+	if old == nil {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	kind, subject := fsm.HookKind(op.Kind), cutTo256(op.Subject)
+	at := slices.IndexFunc(old.Alerts, func(a fsm.Alert) bool { return a.Kind == kind && a.Subject == subject })
+	switch {
+	case op.Firing && at >= 0, !op.Firing && at < 0:
+		return fsm.Result{Code: fsm.Duplicate}
+	case op.Firing && !wanted(old, kind, subject):
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	m.told++
+	m.setHook(old, func(h *hooked) {
+		a := fsm.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: fsm.HookEventID{LSN: m.meta.LSN, N: m.told}}
+		if op.Firing {
+			h.Alerts = append(h.Alerts, a)
+			slices.SortFunc(h.Alerts, func(a, b fsm.Alert) int {
+				return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
+			})
+		} else {
+			a = h.Alerts[at]
+			h.Alerts = slices.Delete(h.Alerts, at, at+1)
+		}
+		m.post(h, fsm.HookEvent{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: a.ID, Since: a.Since})
+	})
+	return fsm.Result{}
+}
+
+// post puts an event with the number m.told into an outbox.
+func (m *model) post(h *hooked, e fsm.HookEvent) {
+	e.Hook, e.At, e.ID = h.Name, m.meta.Now, fsm.HookEventID{LSN: m.meta.LSN, N: m.told}
+	h.outbox = append(h.outbox, e)
+	limit := h.BufferBytes
+	if limit == 0 {
+		limit = 4 << 20
+	}
+	for bytesOf(h.outbox) > limit {
+		h.outbox = h.outbox[1:]
+		h.Dropped++
+	}
+}
+
+func bytesOf(outbox []fsm.HookEvent) (n int64) {
+	for _, e := range outbox {
+		n += int64(192 + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text))
+	}
+	return n
+}
+
+// tell is an event for every hook that wants it.
+func (m *model) tell(kind fsm.HookKind, e fsm.HookEvent) {
+	if len(m.hooks) == 0 {
+		return
+	}
+	m.told++
+	e.Kind, e.Subject, e.Text, e.JobID = kind, cutTo256(e.Subject), cutTo256(e.Text), cutTo256(e.JobID)
+	for _, h := range slices.Clone(m.hooks) {
+		if wanted(h, kind, e.Subject) {
+			m.setHook(h, func(h *hooked) { m.post(h, e) })
+		}
+	}
+}
+
+// tellJob is the event for a change of a job's status.
+func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
+	e := fsm.HookEvent{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
+	lost := j.AttemptEnd == fsm.EndFail || j.AttemptEnd == fsm.EndTimeout || j.AttemptEnd == fsm.EndLease
+	switch {
+	case j.Status == fsm.Completed:
+		e.Text = ""
+		m.tell(fsm.HookJobCompleted, e)
+	case j.Status == fsm.Dead:
+		m.tell(fsm.HookJobDead, e)
+	case j.Status == fsm.Cancelled:
+		m.tell(fsm.HookJobCancelled, e)
+	case from == fsm.InProgress && lost:
+		m.tell(fsm.HookJobFailed, e)
+	}
+}
+
+// tellOf is the event for something that happened to another record.
+func (m *model) tellOf(kind fsm.EventKind, name string) {
+	switch kind {
+	case fsm.BrokerRegistered:
+		m.tell(fsm.HookLeader, fsm.HookEvent{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
+	case fsm.WorkerDied:
+		n := 0
+		for _, j := range m.jobs {
+			if j.Status == fsm.InProgress && j.Execution().Worker == name {
+				n++
+			}
+		}
+		m.tell(fsm.HookWorkerGone, fsm.HookEvent{Subject: name, Text: fmt.Sprint(n, " jobs were running")})
+	case fsm.BatchEnded:
+		b := m.batch(name)
+		m.tell(fsm.HookBatchDone, fsm.HookEvent{
+			Subject: name, Text: fmt.Sprintf("%d completed, %d dead, %d cancelled", b.Completed, b.Dead, b.Cancelled),
+		})
+	case fsm.CronSkipped:
+		m.tell(fsm.HookScheduleMissed, fsm.HookEvent{Subject: name, Text: m.cron(name).LastError})
+	}
+}
+
+func (m *model) tellAnnounced(kind fsm.AnnounceKind, text string) {
+	e := fsm.HookEvent{Subject: m.meta.Broker.Node, Text: text}
+	e.Resolved = kind == fsm.AnnounceBucketBack || kind == fsm.AnnounceWritesAccepted || kind == fsm.AnnounceBucketHealed
+	m.tell(map[fsm.AnnounceKind]fsm.HookKind{
+		fsm.AnnounceBucketAway: fsm.HookBucketAway, fsm.AnnounceBucketBack: fsm.HookBucketAway,
+		fsm.AnnounceWritesRefused: fsm.HookWritesRefused, fsm.AnnounceWritesAccepted: fsm.HookWritesRefused,
+		fsm.AnnounceBucketDamaged: fsm.HookBucketDamaged, fsm.AnnounceBucketHealed: fsm.HookBucketDamaged,
+	}[kind], e)
+}
+
+// cutTo256 is a text of at most 256 bytes.
+func cutTo256(text string) string {
+	short := text
+	for len(short) > 256 || len(short) < len(text) && !utf8.RuneStart(text[len(short)]) {
+		short = short[:len(short)-1]
+	}
+	return short
+}
+
+// hooksAt takes the times of hooks back.
+func (m *model) hooksAt(to int64) {
+	for _, h := range slices.Clone(m.hooks) {
+		m.setHook(h, func(h *hooked) {
+			for _, at := range []*int64{&h.CreatedAt, &h.UpdatedAt, &h.DeliveredAt, &h.FailingSince} {
+				*at = min(*at, to)
+			}
+			for i := range h.Alerts {
+				h.Alerts[i].Since = min(h.Alerts[i].Since, to)
+			}
+			for i := range h.outbox {
+				h.outbox[i].At, h.outbox[i].Since = min(h.outbox[i].At, to), min(h.outbox[i].Since, to)
+			}
+		})
+	}
+}
+
+func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
+	hooks := collected(v.Hooks)
+	want := make([]*fsm.Hook, len(naive.hooks))
+	for i, h := range naive.hooks {
+		c := h.Hook
+		c.Pending, c.Bytes = len(h.outbox), bytesOf(h.outbox)
+		want[i] = &c
+	}
+	sameRecords(t, "hooks", hooks, want, func(h *fsm.Hook) any {
+		plain := *h
+		plain.Alerts, plain.Types = someOrNil(h.Alerts), someOrNil(h.Types)
+		return plain
+	})
+	var events, wantEvents []*fsm.HookEvent
+	for _, h := range naive.hooks {
+		v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool { events = append(events, e); return true })
+		for i := range h.outbox {
+			wantEvents = append(wantEvents, &h.outbox[i])
+		}
+	}
+	sameRecords(t, "events of hooks", events, wantEvents, func(e *fsm.HookEvent) any { return *e })
+	if all := collected(v.AllHookEvents); len(all) != len(events) {
+		t.Fatalf("the outboxes have %d events, those of the hooks %d", len(all), len(events))
+	}
+}
+
+var hookNames = []string{"h1", "h2", "h3"}
+
+// hook makes a mutation about one of a few hooks.
+func (w *workload) hook(t *rapid.T) *fsmpb.Mutation {
+	name := pick(t, hookNames, "hook")
+	switch roll(t, 8, "of hooks") {
+	case 0:
+		if once(t, 3, "delete") {
+			return deleteHook(name)
+		}
+		return testHook(name)
+	case 1, 2:
+		return w.reportHook(t, name)
+	case 3, 4:
+		kind := pick(t, []fsm.HookKind{fsm.HookQueueStuck, fsm.HookQueueFailing, fsm.HookBucketLag}, "rule")
+		return setAlert(name, kind, pick(t, jobTypes, "subject"), !once(t, 3, "resolved"))
+	}
+	m := putHook(name, fsm.HookKinds(rapid.Uint64().Draw(t, "kinds"))&fsm.AllHookKinds|2)
+	op := m.GetPutHook()
+	switch roll(t, 4, "secret") {
+	case 0:
+		op.Hook.Secret = nil
+	case 1:
+		op.Hook.Secret, op.OverlapMs = []byte("other"), pick(t, []int64{0, 50}, "overlap")
+	}
+	if once(t, 2, "filtered") {
+		op.Hook.Types = pick(t, [][]string{{"a"}, {"?"}, {"*"}, {"b", "c*"}}, "types")
+	}
+	if once(t, 2, "small") {
+		op.Hook.BufferBytes = fsm.HookBufferMin
+	}
+	return m
+}
+
+// reportHook names events that are about in the outbox.
+func (w *workload) reportHook(t *rapid.T, name string) *fsmpb.Mutation {
+	op := &fsmpb.ReportHook{Name: name}
+	for range roll(t, 4, "reported") {
+		id := &fsmpb.HookEventId{Term: 1, Index: uint64(roll(t, 60, "index")), N: uint32(1 + roll(t, 3, "n"))}
+		if once(t, 4, "failed") {
+			op.Failed = append(op.Failed, id)
+		} else {
+			op.Delivered = append(op.Delivered, id)
+		}
+	}
+	if once(t, 3, "error") {
+		op.Error = pick(t, []string{"500", strings.Repeat("é", 200)}, "text")
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
+}
+
+func putHook(name string, kinds fsm.HookKinds) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
+		Name: name, Url: "https://example.com/", Kinds: uint64(kinds), Secret: []byte("secret"), MadeBy: "admin",
+	}}}}
+}
+
+func deleteHook(name string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: name}}}
+}
+
+func testHook(name string) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}}
+}
+
+func setAlert(hook string, kind fsm.HookKind, subject string, firing bool) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{
+		Hook: hook, Kind: uint32(kind), Subject: subject, Firing: firing, Text: "older than 10m",
+	}}}
+}
+
+func reported(hook string, ids ...fsm.HookEventID) *fsmpb.Mutation {
+	op := &fsmpb.ReportHook{Name: hook}
+	for _, id := range ids {
+		op.Delivered = append(op.Delivered, &fsmpb.HookEventId{Term: id.LSN.Term, Index: id.LSN.Index, N: id.N})
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
+}
