@@ -13,6 +13,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/hooks"
 	"osqueue/internal/inflight"
 )
 
@@ -62,6 +63,9 @@ type Config struct {
 	// Transport sends requests to the leader. It must not repeat a request that may have
 	// reached the leader.
 	Transport http.RoundTripper
+
+	// Hooks delivers the webhooks while this node leads. Nil: nothing does.
+	Hooks *hooks.Sender
 
 	Security SecurityConfig
 	// Legacy configures ServeLegacy; nil: it is not called.

@@ -139,6 +139,9 @@ func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
 		Id: exampleToken, Role: uint32(fsm.RoleReader), Hash: make([]byte, 32),
 	}}}})
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
+		Name: "w-1", Url: "https://example.com/", Kinds: 2, Secret: []byte("s"),
+	}}}})
 	send("POST", "/v1/batches", `{"id":"b-1","callback":{"id":"b-1-done","type":"report"}}`)
 	for _, s := range samples() {
 		switch s.name {

@@ -75,6 +75,7 @@ var table = []struct {
 	{when: fsm.TooManyQueues.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyQueues, title: "Too many types have settings"}},
 	{when: fsm.TooManyCrons.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyCrons, title: "There are too many schedules"}},
 	{when: fsm.TooManyTokens.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyTokens, title: "There are too many tokens"}},
+	{when: fsm.TooManyHooks.Err(), kind: kind{status: http.StatusInsufficientStorage, tag: v1.TagTooManyHooks, title: "There are too many hooks"}},
 	{when: fsm.TokenExpired.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagTokenExpired, title: "The token would have expired"}},
 	{when: fsm.TooManyTokenJobs.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenJobs, title: "The quota of the token is used up", retry: time.Second}},
 	{when: fsm.TooManyTokenBytes.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenBytes, title: "The quota of the token is used up", retry: time.Second}},

@@ -74,6 +74,14 @@ var rights = map[string]auth.Right{
 	onPost(byName(v1.PathCrons) + "/" + v1.ActionResume):  auth.Manage,
 	onPost(byName(v1.PathCrons) + "/" + v1.ActionTrigger): auth.Manage,
 
+	// The URL of a hook may be a secret itself.
+	onGet(v1.PathHooks):                                     auth.Hooks,
+	onGet(byName(v1.PathHooks)):                             auth.Hooks,
+	onGet(byName(v1.PathHooks) + "/" + v1.ActionDeliveries): auth.Hooks,
+	http.MethodPut + " " + byName(v1.PathHooks):             auth.Hooks,
+	onDelete(byName(v1.PathHooks)):                          auth.Hooks,
+	onPost(byName(v1.PathHooks) + "/" + v1.ActionTest):      auth.Hooks,
+
 	onGet(v1.PathSelf): anyRight,
 
 	onGet(v1.PathTokens):                                auth.Admin,

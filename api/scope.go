@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func (s *Server) denied(c *call, err error) error {
 func (s *Server) checkRead(c *call) error {
 	p := c.principal
 	switch {
-	case p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly:
+	case p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly && c.route.method != http.MethodGet:
 		return nil
 	case p.Kind == auth.KindLegacy && c.route.path == byName(v1.PathWorkers): // package dtq needs it for heartbeats, and shows no job
 		return nil

@@ -40,7 +40,8 @@ var mayCall = map[fsm.Role]string{
 		"getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
 	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
-		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " + reads,
+		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
+		"listHooks getHook putHook deleteHook testHook hookDeliveries " + reads,
 }
 
 const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +

@@ -9,7 +9,7 @@ import (
 )
 
 // anyRight are the rights of which each role has at least one.
-const anyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin
+const anyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin | auth.Hooks
 
 func (s *Server) selfRoutes() []route {
 	return []route{{method: http.MethodGet, path: v1.PathSelf, at: anyNode, handle: s.showSelf}}

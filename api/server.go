@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"osqueue/internal/hooks"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ type Server struct {
 	cfg     Config
 	b       Backend
 	gate    *gate
+	hooks   *hooks.Sender
 	node    string // this node's name
 	log     hclog.Logger
 	router  *mux.Router
@@ -70,7 +72,10 @@ func New(cfg Config) *Server {
 	if !isAck(cfg.Ack) {
 		panic("api: there is no ack level " + strconv.Quote(cfg.Ack))
 	}
-	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security)}
+	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security), hooks: cfg.Hooks}
+	if s.hooks == nil {
+		s.hooks = hooks.New(hooks.Config{})
+	}
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
 	if cfg.Legacy != nil {

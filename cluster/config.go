@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -121,6 +122,10 @@ type Config struct {
 	// replicates them one after the other here (see Node.listen), so more than one only
 	// makes the entries smaller.
 	MaxInFlight int
+
+	// WhileLeading, if given, runs while the node is the active leader, until ctx ends. It must
+	// end soon after ctx, because the end of the leader term waits for it.
+	WhileLeading func(ctx context.Context, n *Node)
 
 	// EventsKept is the number of the newest events that are kept in memory, for streams
 	// that resume. One event takes about 300 bytes.

@@ -54,6 +54,9 @@ func (n *Node) newLeader() *leader.Leader {
 	if n.inbox != nil {
 		do.Inbox = n.inbox.Run
 	}
+	if c.WhileLeading != nil {
+		do.Duty = func(ctx context.Context) { c.WhileLeading(ctx, n) }
+	}
 	return leader.New(cfg, do)
 }
 

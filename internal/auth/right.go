@@ -19,9 +19,10 @@ const (
 	Read          // everything that can be read
 	Manage        // changes of jobs, queues, schedules, workers
 	Admin         // tokens
+	Hooks         // webhooks
 )
 
-var rightNames = []string{"public", "enqueue", "work", "follow", "read", "manage", "admin"}
+var rightNames = []string{"public", "enqueue", "work", "follow", "read", "manage", "admin", "hooks"}
 
 // String returns the names of the rights, separated by commas.
 func (r Right) String() string {
@@ -44,9 +45,9 @@ func RightsOf(role fsm.Role) Right {
 	case fsm.RoleReader:
 		return Public | Follow | Read
 	case fsm.RoleOperator:
-		return Public | Enqueue | Follow | Read | Manage
+		return Public | Enqueue | Follow | Read | Manage | Hooks
 	case fsm.RoleAdmin:
-		return Public | Enqueue | Work | Follow | Read | Manage | Admin
+		return Public | Enqueue | Work | Follow | Read | Manage | Admin | Hooks
 	}
 	return 0
 }

@@ -34,6 +34,7 @@ const (
 	PathCrons     = "/v1/crons"          // GET a CronList
 	PathEvents    = "/v1/events"         // GET server-sent events
 	PathSelf      = "/v1/self"           // GET a Self
+	PathHooks     = "/v1/hooks"          // GET a HookList
 	PathTokens    = "/v1/tokens"         // POST a NewToken, GET a TokenList
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
 	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached
@@ -66,10 +67,12 @@ const (
 
 // The last segments of /v1/queues/{type}/… and /v1/crons/{name}/….
 const (
-	ActionPause   = "pause"   // POST, of types with a NewPause or no body
-	ActionResume  = "resume"  // POST, no body
-	ActionTrigger = "trigger" // POST, no body; of crons
-	ActionRotate  = "rotate"  // POST a RotateToken; of tokens
+	ActionPause      = "pause"      // POST, of types with a NewPause or no body
+	ActionResume     = "resume"     // POST, no body
+	ActionTrigger    = "trigger"    // POST, no body; of crons
+	ActionRotate     = "rotate"     // POST a RotateToken; of tokens
+	ActionTest       = "test"       // POST, no body; of hooks
+	ActionDeliveries = "deliveries" // GET a HookDeliveries; of hooks
 )
 
 // ActionWait is the last segment of /v1/lsn/{lsn}/wait.

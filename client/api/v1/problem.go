@@ -79,6 +79,7 @@ const (
 	TagTokenExpired  = "token_expired"   // 400: the token would have expired already
 	TagTooManyTokens = "too_many_tokens" // 507: too many tokens
 
+	TagTooManyHooks      = "too_many_hooks"       // 507: too many hooks, or too large buffers
 	TagTooManyTokenJobs  = "too_many_token_jobs"  // 429: over the token's quota of jobs
 	TagTooManyTokenBytes = "too_many_token_bytes" // 429: over the token's quota of bytes
 

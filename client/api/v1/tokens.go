@@ -63,7 +63,7 @@ type Self struct {
 	Security string   `json:"security"`    // off, log or on
 	ID       string   `json:"id,omitzero"` // of the token; empty: none is needed
 	Role     string   `json:"role,omitzero"`
-	Rights   []string `json:"rights"` // enqueue, work, follow, read, manage, admin
+	Rights   []string `json:"rights"` // enqueue, work, follow, read, manage, admin, hooks
 	Types    []string `json:"types,omitzero"`
 	Groups   []string `json:"groups,omitzero"`
 	Programs bool     `json:"programs,omitzero"`

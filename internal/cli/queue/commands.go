@@ -17,6 +17,7 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newDeadCommand(g),
 		newQueueCommand(g),
 		newCronCommand(g),
+		newHookCommand(g),
 		newBatchCommand(g),
 		newEventsCommand(g),
 		g.Watch(newStatsCommand(g)),

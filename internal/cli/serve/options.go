@@ -46,6 +46,7 @@ type serveOptions struct {
 	tls            tlsOptions
 	security       securityOptions
 	legacy         legacyOptions
+	hooks          hookOptions
 	insecureRaft   bool // has no effect; earlier releases had it
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
@@ -76,6 +77,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	o.compat.bind(f)
 	o.security.bind(f)
 	o.legacy.bind(f)
+	o.hooks.bind(f)
 	o.bindBucket(f)
 	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
 	units.SpanVar(f, &o.leaseTime, "lease", units.FromMs(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
@@ -157,6 +159,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 		o.checkBucketURL,
 		func() error { return o.security.check(o.tls.given()) },
 		o.legacy.check,
+		o.hooks.check,
 		o.completeAddresses,
 		o.checkHTTP,
 		o.completeHosts,

@@ -59,10 +59,12 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if err := o.node.Validate(); err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.close())
 	}
+	sender := o.hooks.newSender(s.log)
+	o.node.WhileLeading = deliver(sender)
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View))
+	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View), newHookCollector(s.node, sender))
 	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
@@ -86,6 +88,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Past:            s.past,
 		Security:        security,
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
+		Hooks:           sender,
 		Backend:         s.node,
 		Metrics:         metrics,
 		MaxBody:         o.bodyLimit,

@@ -27,6 +27,7 @@ var argumentNames = map[string]names{
 	"dead ID":     jobNames(v1.StatusDead),
 	"queue TYPE":  typeNames,
 	"cron NAME":   cronNames,
+	"hook NAME":   hookNames,
 	"batch ID":    batchNames,
 	"worker NAME": workerNames,
 	"token ID":    tokenNames,
@@ -122,6 +123,10 @@ func cronNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] 
 
 func batchNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
 	return each(c.Batches(ctx), func(b v1.BatchInfo) (string, string) { return b.ID, BatchState(b) })
+}
+
+func hookNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
+	return listed(c.Hooks(ctx))(func(h v1.Hook) (string, string) { return h.Name, h.URL })
 }
 
 func workerNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {

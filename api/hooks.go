@@ -1,0 +1,260 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/webhook"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/hooks"
+)
+
+func (s *Server) hookRoutes() []route {
+	one := byName(v1.PathHooks)
+	return []route{
+		{method: http.MethodGet, path: v1.PathHooks, at: upToDate, handle: s.listHooks},
+		{method: http.MethodGet, path: one, at: upToDate, handle: s.showHook},
+		{method: http.MethodPut, path: one, at: leaderOnly, handle: s.putHook},
+		{method: http.MethodDelete, path: one, at: leaderOnly, handle: s.deleteHook},
+		{method: http.MethodPost, path: one + "/" + v1.ActionTest, at: leaderOnly, handle: s.testHook},
+		{method: http.MethodGet, path: one + "/" + v1.ActionDeliveries, at: upToDate, handle: s.hookDeliveries},
+	}
+}
+
+var errNoHook = notThere("hook", "no such hook")
+
+// secretOverlapMs is how long the old secret signs after a rotation: a day.
+const secretOverlapMs = 86_400_000
+
+// putHook is PUT /v1/hooks/{name}. The answer has the secret if this request made one.
+func (s *Server) putHook(c *call) error {
+	name, err := c.variable()
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Limits.checkCronName(name); err != nil {
+		return err
+	}
+	if len(name) > fsm.HookNameMax {
+		return bad("name", "has %d bytes; at most %d are possible", len(name), fsm.HookNameMax)
+	}
+	var in v1.NewHook
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	h, err := readHook(&in)
+	if err != nil {
+		return err
+	}
+	if c.key != "" {
+		return fail(badRequest, "a hook is not put with an idempotency key: its secret is in the first answer only, and a repetition changes nothing")
+	}
+	h.Name, h.MadeBy = name, "anonymous"
+	if c.principal != nil {
+		h.MadeBy = c.principal.ID
+	}
+	op := &fsmpb.PutHook{Hook: h}
+	secret, made, err := s.hookSecret(name, &in)
+	if err != nil {
+		return err
+	}
+	if secret != nil {
+		sealed := s.hooks.Keys().Seal(name, secret)
+		h.Secret, h.KeyId, op.OverlapMs = []byte(sealed.Key), sealed.KeyID, secretOverlapMs
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: op}})
+	if err != nil {
+		return err
+	}
+	if res.Code == fsm.NotFound {
+		return fail(overtaken, "the hook was deleted while this request replaced it; send the request again")
+	}
+	if err := res.Code.Err(); err != nil {
+		return err
+	}
+	out := v1.HookPut{LSN: c.lsn.String()}
+	if made {
+		out.Secret = secret.Text()
+	}
+	return c.sendJSON(out)
+}
+
+// hookSecret returns the secret that a hook gets, nil if it keeps its own, and whether it was
+// made by this request.
+func (s *Server) hookSecret(name string, in *v1.NewHook) (secret webhook.Secret, made bool, err error) {
+	switch {
+	case in.Secret != "" && in.RotateSecret:
+		return nil, false, bad("rotateSecret", "is not possible with a secret")
+	case in.Secret != "":
+		if secret, err = webhook.ParseSecret(in.Secret); err != nil {
+			return nil, false, bad("secret", "is not whsec_ and the Base64 of 24 to 64 bytes")
+		}
+		return secret, false, nil
+	case in.RotateSecret || s.b.View().Hook(name) == nil:
+		return webhook.NewSecret(), true, nil
+	}
+	return nil, false, nil
+}
+
+// readHook checks the body of putHook.
+func readHook(in *v1.NewHook) (*fsmpb.Hook, error) {
+	if err := hooks.CheckURL(in.URL, in.HTTP); err != nil {
+		return nil, bad("url", "%v", err)
+	}
+	kinds := fsm.HookKinds(0)
+	for _, glob := range in.On {
+		matching := fsm.HookKindsMatching(glob)
+		if matching == 0 {
+			return nil, bad("on", "has %q, which matches no event; there are %s", shown(glob), strings.Join(fsm.AllHookKinds.Names(), ", "))
+		}
+		kinds |= matching
+	}
+	if kinds == 0 {
+		return nil, bad("on", "is empty; name events, such as job.dead or queue.*")
+	}
+	if len(in.Types) > fsm.HookTypesMax {
+		return nil, bad("types", "has %d items; at most %d are possible", len(in.Types), fsm.HookTypesMax)
+	}
+	for _, glob := range in.Types {
+		if glob == "" || len(glob) > hookGlobMax || strings.ContainsAny(glob, `[]\`) {
+			return nil, bad("types", "has %q; write up to %d bytes, in which * stands for any bytes and ? for one", shown(glob), hookGlobMax)
+		}
+	}
+	h := &fsmpb.Hook{
+		Url: in.URL, Kinds: uint64(kinds), Types: in.Types, Plain: in.HTTP, Paused: in.Paused, OldestAgeMs: in.OldestAgeMs,
+		FailurePercent: in.FailurePercent, DeadGrew: in.DeadGrew, LagMs: in.LagMs, BufferBytes: in.BufferBytes, RetryForMs: in.RetryForMs,
+	}
+	return h, checkHookLimits(in)
+}
+
+// hookGlobMax bounds a glob of types, in bytes.
+const hookGlobMax = 256
+
+func checkHookLimits(in *v1.NewHook) error {
+	for _, l := range []struct {
+		name        string
+		value, most int64
+	}{
+		{"oldestAgeMs", in.OldestAgeMs, hookTimeMax},
+		{"failurePercent", in.FailurePercent, 100},
+		{"deadGrew", in.DeadGrew, 1 << 40},
+		{"lagMs", in.LagMs, hookTimeMax},
+		{"retryForMs", in.RetryForMs, hookTimeMax},
+	} {
+		if l.value < 0 || l.value > l.most {
+			return bad(l.name, "is %d; a number from 0 (the default) to %d is wanted", l.value, l.most)
+		}
+	}
+	if b := in.BufferBytes; b != 0 && (b < fsm.HookBufferMin || b > fsm.HookBufferMax) {
+		return bad("bufferBytes", "is %d; a number from %d to %d is wanted", b, fsm.HookBufferMin, fsm.HookBufferMax)
+	}
+	return nil
+}
+
+// hookTimeMax is the largest time of a hook, in ms: 30 days.
+const hookTimeMax = 30 * 86_400_000
+
+// deleteHook is DELETE /v1/hooks/{name}.
+func (s *Server) deleteHook(c *call) error {
+	name, err := c.variable()
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: name}}})
+	if err != nil {
+		return err
+	}
+	if res.Code == fsm.NotFound {
+		return errNoHook
+	}
+	return c.sendJSON(v1.Done{LSN: c.lsn.String()})
+}
+
+// testHook is POST /v1/hooks/{name}/test.
+func (s *Server) testHook(c *call) error {
+	name, err := c.variable()
+	if err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}})
+	if err != nil {
+		return err
+	}
+	if res.Code == fsm.NotFound {
+		return errNoHook
+	}
+	lsn := c.lsn
+	if res.LSN != (fsm.LSN{}) {
+		lsn = res.LSN // the first answer of a repeated request
+	}
+	id := fsm.HookEventID{LSN: lsn, N: uint32(res.Count)}
+	return c.sendJSON(v1.HookTested{ID: id.String(), LSN: c.lsn.String()})
+}
+
+// listHooks is GET /v1/hooks. There are few enough for one answer.
+func (s *Server) listHooks(c *call) error {
+	v := s.b.View()
+	c.lsn = v.LSN()
+	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.lsn.String()}
+	v.Hooks(func(h *fsm.Hook) bool {
+		out.Hooks = append(out.Hooks, hookOf(v, h))
+		return true
+	})
+	return c.sendJSON(out)
+}
+
+// showHook is GET /v1/hooks/{name}.
+func (s *Server) showHook(c *call) error {
+	name, err := c.variable()
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	h := v.Hook(name)
+	if h == nil {
+		return errNoHook
+	}
+	return c.sendJSON(hookOf(v, h))
+}
+
+func hookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
+	out := hooks.Thresholds(h)
+	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.URL, h.Kinds.Names(), h.Types, h.Plain, h.Paused
+	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyID, h.OldUntil, h.MadeBy
+	out.CreatedAt, out.UpdatedAt, out.Pending, out.PendingBytes = h.CreatedAt, h.UpdatedAt, h.Pending, h.Bytes
+	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredAt
+	out.FailingSince, out.LastError = h.FailingSince, h.LastError
+	v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+		out.OldestAt = e.At
+		return false
+	})
+	for _, a := range h.Alerts {
+		out.Alerts = append(out.Alerts, v1.Alert{Rule: a.Kind.String(), Subject: a.Subject, Since: a.Since, ID: a.ID.String()})
+	}
+	return out
+}
+
+// pendingShown is the number of events in an outbox that an answer has.
+const pendingShown = 50
+
+// hookDeliveries is GET /v1/hooks/{name}/deliveries. Only the leader knows its attempts.
+func (s *Server) hookDeliveries(c *call) error {
+	name, err := c.variable()
+	if err != nil {
+		return err
+	}
+	v := s.b.View()
+	c.lsn = v.LSN()
+	if v.Hook(name) == nil {
+		return errNoHook
+	}
+	out := v1.HookDeliveries{Pending: []v1.HookEvent{}, Attempts: s.hooks.Attempts(name), LSN: c.lsn.String()}
+	v.HookEvents(name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+		out.Pending = append(out.Pending, hooks.EventOf(e))
+		return len(out.Pending) < pendingShown
+	})
+	return c.sendJSON(out)
+}

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// PutHook makes a webhook, or replaces the one of that name. The answer has the secret if this
+// request made one, and is the only place that has it. Package webhook verifies deliveries.
+func (c *Client) PutHook(ctx context.Context, name string, h v1.NewHook) (v1.HookPut, error) {
+	const op = "put hook"
+	path, err := namePath(v1.PathHooks, name, "")
+	if err != nil {
+		return v1.HookPut{}, local(op, err)
+	}
+	body, err := encode(h)
+	if err != nil {
+		return v1.HookPut{}, local(op, err)
+	}
+	return send[v1.HookPut](ctx, c, call{op: op, method: http.MethodPut, path: path, body: body, write: true})
+}
+
+// Hooks returns all webhooks, by name, without their secrets.
+func (c *Client) Hooks(ctx context.Context) ([]v1.Hook, error) {
+	list, err := send[v1.HookList](ctx, c, c.read("list hooks", v1.PathHooks, nil))
+	return list.Hooks, err
+}
+
+// Hook returns the webhook of that name.
+func (c *Client) Hook(ctx context.Context, name string) (v1.Hook, error) {
+	const op = "get hook"
+	path, err := namePath(v1.PathHooks, name, "")
+	if err != nil {
+		return v1.Hook{}, local(op, err)
+	}
+	return send[v1.Hook](ctx, c, c.read(op, path, nil).about(name))
+}
+
+// DeleteHook deletes a webhook and the events that were not delivered.
+func (c *Client) DeleteHook(ctx context.Context, name string) error {
+	return writeDone(ctx, c, named{op: "delete hook", method: http.MethodDelete, prefix: v1.PathHooks, name: name})
+}
+
+// TestHook sends an event of the kind hook.test. The answer has its id; HookDeliveries shows
+// how it fares.
+func (c *Client) TestHook(ctx context.Context, name string) (v1.HookTested, error) {
+	return writeName[v1.HookTested](ctx, c, named{op: "test hook", prefix: v1.PathHooks, name: name, action: v1.ActionTest})
+}
+
+// HookDeliveries returns the oldest events in the outbox of a webhook, and the last attempts
+// of the leader.
+func (c *Client) HookDeliveries(ctx context.Context, name string) (v1.HookDeliveries, error) {
+	const op = "get deliveries"
+	path, err := namePath(v1.PathHooks, name, v1.ActionDeliveries)
+	if err != nil {
+		return v1.HookDeliveries{}, local(op, err)
+	}
+	query := url.Values{v1.ParamConsistency: {v1.ConsistencyLeader}}
+	return send[v1.HookDeliveries](ctx, c, c.read(op, path, query).about(name))
+}
