@@ -52,6 +52,8 @@ var keyedWrites = map[string]keyed{
 	"POST /v1/crons/{name}/trigger":     {path: "/v1/crons/c/trigger", between: (*rig).claimAll},
 	"POST /v1/workers":                  {path: "/v1/workers", body: `{"name":"new"}`},
 	"DELETE /v1/workers/{name}":         {path: "/v1/workers/w"},
+	"DELETE /v1/hooks/{name}":           {path: "/v1/hooks/h"},
+	"POST /v1/hooks/{name}/test":        {path: "/v1/hooks/h/test"},
 }
 
 // newKeyedRig has a job in each state that the writes above are about.
@@ -70,9 +72,21 @@ func newKeyedRig(t *testing.T, change ...func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.putHook("h")
 	g.patch("set", `{"maxRunning":1}`)
 	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"w"}`))
 	return g
+}
+
+// putHook makes a hook for all events.
+func (g *rig) putHook(name string) {
+	g.t.Helper()
+	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
+		Name: name, Url: "https://example.com/", Kinds: uint64(fsm.AllHookKinds), Secret: []byte("0123456789abcdef01234567"),
+	}}}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
 }
 
 // run applies one mutation.
@@ -107,7 +121,8 @@ func TestEveryWriteTakesAKey(t *testing.T) {
 	for _, rt := range newRig(t).s.routes {
 		name := rt.method + " " + rt.path
 		_, there := keyedWrites[name]
-		if rt.at == leaderOnly && !there && !strings.HasPrefix(rt.path, v1.PathTokens) { // a secret cannot be repeated
+		secret := strings.HasPrefix(rt.path, v1.PathTokens) || name == "PUT /v1/hooks/{name}" // it cannot be repeated
+		if rt.at == leaderOnly && !there && !secret {
 			t.Errorf("%s is sent with no key by any test", name)
 		}
 		if rt.at != leaderOnly && rt.method != http.MethodGet {

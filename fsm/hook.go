@@ -196,7 +196,7 @@ const (
 	HookURLMax        = 2048
 	HookTypesMax      = 64
 	HookBufferMin     = 4 << 10
-	HookBufferDefault = 4 << 20
+	HookBufferDefault = 2 << 20
 	HookBufferMax     = 8 << 20
 	HookBuffersMax    = 64 << 20 // of all hooks together
 	HookAlertsMax     = 256

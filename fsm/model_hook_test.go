@@ -180,7 +180,7 @@ func (m *model) post(h *hooked, e fsm.HookEvent) {
 	h.outbox = append(h.outbox, e)
 	limit := h.BufferBytes
 	if limit == 0 {
-		limit = 4 << 20
+		limit = 2 << 20
 	}
 	for bytesOf(h.outbox) > limit {
 		h.outbox = h.outbox[1:]

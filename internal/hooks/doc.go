@@ -25,7 +25,7 @@
 // position would keep it for the slowest receiver. Each hook has its own, so that one hook
 // that is down pushes out only its own events.
 //
-// An outbox is bounded in bytes (4 MiB, --buffer; 64 MiB for all hooks together). When it is
+// An outbox is bounded in bytes (2 MiB, --buffer; 64 MiB for all hooks together). When it is
 // full, the machine drops the oldest event and counts it; "hook ls" shows the count.
 //
 // # Ids

@@ -24,7 +24,7 @@ type NewHook struct {
 	DeadGrew       int64 `json:"deadGrew,omitzero"`       // queue.dead: jobs that became dead in 10 minutes (default 10)
 	LagMs          int64 `json:"lagMs,omitzero"`          // bucket.lag: age of the oldest change that is not in the bucket (default 1 minute)
 
-	BufferBytes int64 `json:"bufferBytes,omitzero"` // size of the outbox (default 4 MiB)
+	BufferBytes int64 `json:"bufferBytes,omitzero"` // size of the outbox (default 2 MiB)
 	RetryForMs  int64 `json:"retryForMs,omitzero"`  // age at which an event is given up (default 1 day)
 }
 

@@ -80,7 +80,7 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
 	flags.Int64Var(&f.in.DeadGrew, "dead-grew", 0, "for queue.dead (default 10)")
 	units.SpanVar(flags, &f.lag, "bucket-lag", 0, "for bucket.lag (default 1m)")
 	units.SpanVar(flags, &f.retryFor, "retry-for", 0, "age at which an event is given up (default 24h)")
-	flags.Var(&f.buffer, "buffer", "size of the outbox, as in 1MiB, up to 8MiB; the oldest events are dropped when it is full (default 4MiB)")
+	flags.Var(&f.buffer, "buffer", "size of the outbox, as in 1MiB, up to 8MiB; the oldest events are dropped when it is full (default 2MiB)")
 	view.CompleteFlag(cmd, "on", hookEvents...)
 	return cmd
 }
