@@ -211,7 +211,10 @@ func TestDashboardActions(t *testing.T) {
 	if to := act("/ui/jobs/j2/clone", nil); strings.Contains(to, "/j2?") {
 		t.Errorf("the clone is the job itself: %s", to)
 	}
-	act("/ui/queues/mail/pause", nil)
+	act("/ui/queues/mail/pause", url.Values{"reason": {"the <provider> is down"}, "for": {"3600000"}})
+	if body := d.send("GET", "/ui/queues/mail", nil).Body.String(); !strings.Contains(body, "the &lt;provider&gt; is down") || !strings.Contains(body, "It ends in") {
+		t.Errorf("the pause is not explained: %s", body)
+	}
 	act("/ui/queues/mail/limits", url.Values{"maxRunning": {"7"}, "ratePerSecond": {"0.5"}})
 	if s := d.queue("mail").Settings; !s.Paused || s.MaxRunning != 7 || s.RatePerSecond != 0.5 {
 		t.Errorf("settings %+v", s)

@@ -131,7 +131,21 @@ func changeQueue(q *request) error {
 	if action != v1.ActionPause && action != v1.ActionResume {
 		return badAction(action)
 	}
-	if err := q.post(segment(v1.PathQueues, name, action), nil, nil); err != nil {
+	var body any
+	if action == v1.ActionPause {
+		var pause v1.NewPause
+		pause.Reason = strings.TrimSpace(q.r.PostForm.Get("reason"))
+		if text := q.r.PostForm.Get("for"); text != "" {
+			var err error
+			if pause.ForMs, err = strconv.ParseInt(text, 10, 64); err != nil {
+				return &apiError{Status: http.StatusBadRequest, Title: "Not paused", Detail: strconv.Quote(text) + " is no time in milliseconds."}
+			}
+		}
+		if pause != (v1.NewPause{}) { // older clusters know no reason and no end
+			body = pause
+		}
+	}
+	if err := q.post(segment(v1.PathQueues, name, action), body, nil); err != nil {
 		return err
 	}
 	return q.back(segment("/queues", name), action, 0)

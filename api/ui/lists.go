@@ -28,10 +28,16 @@ func queues(q *request) error {
 }
 
 type queueData struct {
-	Queue v1.Queue
-	Name  string // in paths
-	Chart chart
+	Queue  v1.Queue
+	Name   string // in paths
+	Chart  chart
+	Pauses []int64
 }
+
+// pauses are the lengths of a pause to choose from, in ms.
+var pauses = []int64{15 * minuteMs, 60 * minuteMs, 4 * 60 * minuteMs, 24 * 60 * minuteMs}
+
+const minuteMs = 60_000
 
 func (q *request) queue() (v1.Queue, error) {
 	var one v1.Queue
@@ -47,7 +53,7 @@ func queue(q *request) error {
 	if err != nil {
 		return err
 	}
-	d := queueData{Queue: one, Name: q.r.PathValue("type"), Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
+	d := queueData{Queue: one, Name: q.r.PathValue("type"), Pauses: pauses, Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
 	return q.render("queue", "Queue "+typeName(one.Type), "queues", &d)
 }
 

@@ -164,8 +164,10 @@ func (b *browser) act(root string) {
 	b.size(1280, 900, "light")
 	b.do(chromedp.Navigate(root+"/jobs/dead-1"), chromedp.Click(`form[action$="/retry"] button`))
 	b.until("the retry", `document.querySelector(".notice") && document.querySelector(".status").textContent === "available"`)
-	b.do(chromedp.Navigate(root+"/queues/mail"), chromedp.Click(`form[action$="/pause"] button`))
-	b.until("the pause", `!!document.querySelector("h1 .s-paused")`)
+	b.do(chromedp.Navigate(root+"/queues/mail"), chromedp.SendKeys(`input[name=reason]`, "down "+evil), chromedp.SetValue(`select[name=for]`, "900000"),
+		chromedp.Click(`form[action$="/pause"] button`))
+	b.until("the pause", `!!document.querySelector("h1 .s-paused") && document.querySelector(".warned").textContent.includes("down")`)
+	b.shoot("queue-paused")
 	b.do(chromedp.Click(`form[action$="/resume"] button`))
 	b.until("the resume", `!!document.querySelector('form[action$="/pause"]')`)
 	b.do(chromedp.Navigate(root+"/jobs?status=unclaimed&type=resize-image"), chromedp.Click(`a[href*="action=cancel"]`))
