@@ -29,9 +29,9 @@ func (s *Server) jobGraph(c *call) error {
 	if err != nil {
 		return err
 	}
-	v := s.b.View()
+	v := c.state().View()
 	c.lsn = v.LSN()
-	g := grapher{v: v, job: s.b.Job, limit: limit, hidden: s.hidden(c), places: make(map[string]int), ofBatch: make(map[string]bool)}
+	g := grapher{v: v, job: c.state().Job, limit: limit, hidden: s.hidden(c), places: make(map[string]int), ofBatch: make(map[string]bool)}
 	found := g.build(id)
 	built()
 	if !found {

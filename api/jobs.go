@@ -12,7 +12,7 @@ func (s *Server) jobRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: v1.PathJobs + "/{id}", at: upToDate, past: true, awaitsEnd: true, handle: s.job},
 		{
-			method: http.MethodGet, path: byID(v1.PathJobs) + "/" + v1.ActionGraph, at: upToDate, handle: s.jobGraph,
+			method: http.MethodGet, path: byID(v1.PathJobs) + "/" + v1.ActionGraph, at: upToDate, past: true, handle: s.jobGraph,
 			params: []string{v1.ParamLimit},
 		},
 		{method: http.MethodGet, path: v1.PathJobs, at: upToDate, past: true, handle: s.listJobs, params: listParams},

@@ -358,15 +358,22 @@ func TestDashboardGraph(t *testing.T) {
 			t.Errorf("%s occurs %d times in %s", want, strings.Count(body, want), body)
 		}
 	}
-	if n := strings.Count(body, `<path d="M`); n != 5 {
+	if n := strings.Count(body, `<path class="waiting" d="M`); n != 5 {
 		t.Errorf("%d arrows", n)
 	}
-	for i := range 30 {
+	for i := range 50 {
 		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"id":"c%d","type":"mail","after":["%s"]}`, i+1, cmp.Or(map[bool]string{true: "j3"}[i == 0], fmt.Sprintf("c%d", i))))
 	}
-	body = d.send("GET", "/ui/jobs/c30", nil).Body.String()
-	if n := strings.Count(body, "<rect width"); n != 24 || !strings.Contains(body, "more jobs than are drawn") {
+	body = d.send("GET", "/ui/jobs/c50", nil).Body.String()
+	if n := strings.Count(body, "<rect width"); n != 40 || !strings.Contains(body, "more jobs than are drawn") {
 		t.Errorf("%d jobs are drawn", n)
+	}
+	d.flush()
+	if body := d.send("GET", pastRoot+"jobs/j3", nil).Body.String(); !strings.Contains(body, `<a href="jobs/g1">`) {
+		t.Errorf("the past has no jobs behind a job: %s", body)
+	}
+	if body := d.send("GET", "/ui/jobs/j4", nil).Body.String(); !strings.Contains(body, "batch, 0 of 1 completed") {
+		t.Errorf("the batch of a job is not drawn: %s", body)
 	}
 }
 

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 
 	v1 "osqueue/client/api/v1"
 )
 
-// graphMax bounds the jobs of a drawn graph. Each is a call to the API.
-const graphMax = 24
+// graphMax bounds the jobs and batches of a drawn graph.
+const graphMax = 40
 
 // The boxes of a graph, in the units of the drawing.
 const (
@@ -18,7 +20,7 @@ const (
 	gapX, gapY          = 50, 12
 )
 
-// graph is a drawing of jobs and the jobs that they wait for, from left to right. All of its
+// graph is a drawing of the jobs before and behind a job, from left to right. All of its
 // coordinates are computed here; the template only writes them.
 type graph struct {
 	Width, Height int
@@ -27,105 +29,118 @@ type graph struct {
 	More          bool // there are more jobs than graphMax
 }
 
+// box is a job or a batch.
 type box struct {
-	X, Y   int
-	ID     string
-	Type   string
-	Status string // "": the job does not exist any more
-	Self   bool   // the job of the page
+	X, Y     int
+	ID, Path string
+	Note     string
+	Status   string // "": of a batch, or of a job that cannot be read
+	Self     bool   // the job of the page
 }
 
 // arrow is a curve from the right side of one box to the left side of another.
-type arrow struct{ X1, Y1, X2, Y2, Mid int }
-
-// node is a job of a graph before it is drawn.
-type node struct {
-	job   *v1.Job // without type and status: it does not exist any more
-	level int     // the longest way to a job that waits for it, and for nothing else
+type arrow struct {
+	X1, Y1, X2, Y2, Mid int
+	Waiting             bool
 }
 
-// graphOf draws a job with the jobs that it waits for, and the jobs that these wait for.
-func (q *request) graphOf(self *v1.Job) (*graph, error) {
-	if len(self.After) == 0 {
-		return nil, nil //nolint:nilnil // a job without dependencies has no graph
-	}
-	nodes := map[string]*node{self.ID: {job: self}}
-	g := &graph{}
-	for next := []*v1.Job{self}; len(next) > 0; next = next[1:] {
-		for _, id := range next[0].After {
-			if nodes[id] != nil {
-				continue
-			}
-			if len(nodes) == graphMax {
-				g.More = true
-				break
-			}
-			j, err := q.jobOrNone(id)
-			if err != nil {
-				return nil, err
-			}
-			nodes[id] = &node{job: j}
-			next = append(next, j)
-		}
-	}
-	raise(nodes, self.ID, len(nodes))
-	g.draw(nodes, self.ID)
-	return g, nil
-}
-
-// jobOrNone reads a job. One that does not exist any more has nothing but its id.
-func (q *request) jobOrNone(id string) (*v1.Job, error) {
-	j := new(v1.Job)
+// graphOf returns the graph of a job; nil if it has none, or the caller may not see it.
+func (q *request) graphOf(id string) (*graph, error) {
+	var in v1.Graph
 	var refused *apiError
-	switch err := q.get(segment(v1.PathJobs, id), nil, j); {
-	case errors.As(err, &refused) && refused.Status == http.StatusNotFound, errors.As(err, &refused) && refused.Status == http.StatusForbidden:
-		return &v1.Job{ID: id}, nil
+	err := q.get(segment(v1.PathJobs, id, v1.ActionGraph), url.Values{v1.ParamLimit: {strconv.Itoa(graphMax)}}, &in)
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusForbidden):
+		return nil, nil //nolint:nilnil // the page is shown without it
 	case err != nil:
 		return nil, err
+	case len(in.Edges) == 0:
+		return nil, nil //nolint:nilnil // see above
 	}
-	return j, nil
+	return draw(&in), nil
 }
 
-// raise sets the levels of the jobs that a job waits for. left bounds the depth: the queue
-// refuses cycles, but the jobs are read one after the other.
-func raise(nodes map[string]*node, id string, left int) {
-	for _, parent := range nodes[id].job.After {
-		if p := nodes[parent]; p != nil && left > 0 && p.level <= nodes[id].level {
-			p.level = nodes[id].level + 1
-			raise(nodes, parent, left-1)
+// batchKey is the key of a batch among the keys of jobs, which are their ids.
+func batchKey(id string) string { return "batch " + id }
+
+// ends returns the keys of what an edge connects.
+func ends(e *v1.GraphEdge) (from, to string) {
+	from, to = e.From, e.To
+	switch e.Kind {
+	case v1.EdgeBatch:
+		to = batchKey(to)
+	case v1.EdgeCallback:
+		from = batchKey(from)
+	}
+	return from, to
+}
+
+// boxesOf returns what a graph has, by key.
+func boxesOf(in *v1.Graph) map[string]*box {
+	boxes := make(map[string]*box)
+	for i := range in.Jobs {
+		j := &in.Jobs[i]
+		b := &box{ID: j.ID, Path: segment("jobs", j.ID), Status: j.Status, Self: j.ID == in.JobID}
+		switch {
+		case j.Planned:
+			b.Note = "when the batch ends"
+		case j.Status == "":
+			b.Note = "not there any more"
+		default:
+			b.Note = v1.StatusWord(j.Status) + " · " + cut(13, typeName(j.Type))
+		}
+		boxes[j.ID] = b
+	}
+	for _, batch := range in.Batches {
+		boxes[batchKey(batch.ID)] = &box{
+			ID: batch.ID, Path: jobsOf(v1.ParamBatch, batch.ID), Note: "batch, " + num(int64(batch.Completed)) + " of " + num(int64(batch.Total)) + " completed",
 		}
 	}
+	return boxes
 }
 
-// draw places the boxes in columns by level, and connects them.
-func (g *graph) draw(nodes map[string]*node, self string) {
-	deepest := 0
-	for _, n := range nodes {
-		deepest = max(deepest, n.level)
+// levels returns the column of each box: one more than the last of those before it. The queue
+// refuses cycles, and the number of rounds is bounded.
+func levels(in *v1.Graph, boxes map[string]*box) map[string]int {
+	level := make(map[string]int)
+	for range len(boxes) {
+		changed := false
+		for i := range in.Edges {
+			from, to := ends(&in.Edges[i])
+			if boxes[from] != nil && boxes[to] != nil && level[to] <= level[from] {
+				level[to], changed = level[from]+1, true
+			}
+		}
+		if !changed {
+			break
+		}
 	}
-	columns := make([][]*node, deepest+1)
-	for _, n := range nodes {
-		columns[deepest-n.level] = append(columns[deepest-n.level], n)
+	return level
+}
+
+// draw places the boxes in columns and connects them.
+func draw(in *v1.Graph) *graph {
+	g, boxes := &graph{More: in.Cut}, boxesOf(in)
+	level := levels(in, boxes)
+	columns := make([][]*box, len(boxes)+1)
+	for key, b := range boxes {
+		columns[level[key]] = append(columns[level[key]], b)
 	}
-	at := map[string]box{}
 	for x, column := range columns {
-		slices.SortFunc(column, func(a, b *node) int { return cmp.Compare(a.job.ID, b.job.ID) })
-		for y, n := range column {
-			b := box{X: x*(boxWidth+gapX) + 1, Y: y*(boxHeight+gapY) + 1, ID: n.job.ID, Type: n.job.Type, Status: n.job.Status, Self: n.job.ID == self}
-			at[b.ID] = b
-			g.Boxes = append(g.Boxes, b)
+		slices.SortFunc(column, func(a, b *box) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Path, b.Path)) })
+		for y, b := range column {
+			b.X, b.Y = x*(boxWidth+gapX)+1, y*(boxHeight+gapY)+1
+			g.Boxes = append(g.Boxes, *b)
 			g.Width, g.Height = max(g.Width, b.X+boxWidth+1), max(g.Height, b.Y+boxHeight+1)
 		}
 	}
-	for _, column := range columns {
-		for _, n := range column {
-			to := at[n.job.ID]
-			for _, parent := range n.job.After {
-				if from, drawn := at[parent]; drawn {
-					x1, x2 := from.X+boxWidth, to.X
-					g.Arrows = append(g.Arrows, arrow{x1, from.Y + boxHeight/2, x2, to.Y + boxHeight/2, (x1 + x2) / 2})
-				}
-			}
+	for i := range in.Edges {
+		e := &in.Edges[i]
+		fromKey, toKey := ends(e)
+		if from, to := boxes[fromKey], boxes[toKey]; from != nil && to != nil {
+			x1, x2 := from.X+boxWidth, to.X
+			g.Arrows = append(g.Arrows, arrow{x1, from.Y + boxHeight/2, x2, to.Y + boxHeight/2, (x1 + x2) / 2, e.Waiting})
 		}
 	}
+	return g
 }

@@ -15,7 +15,7 @@ type jobData struct {
 	CanDrop bool
 	Steps   []step
 	Parents []string
-	Graph   *graph // nil: it depends on no job
+	Graph   *graph // nil: there is none
 }
 
 // step is one line of the timeline of a job.
@@ -40,7 +40,7 @@ func job(q *request) error {
 	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusScheduled
 	d.CanDrop = j.Status != v1.StatusInProgress
 	var err error
-	if d.Graph, err = q.graphOf(j); err != nil {
+	if d.Graph, err = q.graphOf(j.ID); err != nil {
 		return err
 	}
 	scheme := "http"
