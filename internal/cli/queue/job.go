@@ -18,7 +18,7 @@ func newJobCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("job", "Look at jobs, wait for them, cancel, retry or delete them",
 		"Looks at jobs, waits for them, and changes what becomes of them.")
 	cmd.AddCommand(
-		g.Watch(newJobShowCommand(g)), g.Watch(newJobListCommand(g)), newJobWaitCommand(g), g.Watch(newJobGraphCommand(g)),
+		g.Watch(newJobShowCommand(g)), g.Watch(newJobListCommand(g)), newJobWaitCommand(g), newJobLogsCommand(g), g.Watch(newJobGraphCommand(g)),
 		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd
