@@ -342,6 +342,7 @@ func TestProgressAndCancellation(t *testing.T) {
 func TestQuotasAreNotWaitedFor(t *testing.T) {
 	for tag, status := range map[string]int{
 		v1.TagTooManyJobs: 429, v1.TagTooManyBytes: 507, v1.TagTooManyQueues: 507, v1.TagTooManyCrons: 507, v1.TagPayloadTooLarge: 413,
+		v1.TagTooManyTokenJobs: 429, v1.TagTooManyTokenBytes: 429,
 	} {
 		c := newCluster(t)
 		cl := c.client(nil)

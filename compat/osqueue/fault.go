@@ -61,6 +61,9 @@ var meanings = map[string]meaning{
 	v1.TagTooManyJobs:     {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
 	v1.TagTooManyBytes:    {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
 	v1.TagTooManyQueues:   {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
+
+	v1.TagTooManyTokenJobs:  {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
+	v1.TagTooManyTokenBytes: {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
 }
 
 // meaning returns the form of the fault in the contract.
