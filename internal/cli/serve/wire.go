@@ -72,21 +72,11 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.oidc, err = o.security.openOIDC(s.log, o.node.DataDir); err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(), s.node.Close(), s.close())
 	}
-	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs}
-	if s.oidc != nil {
-		security.Bearer = s.oidc.Principal
-	}
-	if o.security.roles.Uses(auth.KindCertificate) {
-		security.Certificate = o.security.certificateOf
-	}
-	if s.audit != nil {
-		security.Audit = s.audit.write
-	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(machine.Memory(), pastShare)})
 	s.api = api.New(api.Config{
 		Past:            s.past,
-		Security:        security,
+		Security:        s.securityOfAPI(o),
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
 		Hooks:           sender,
 		Backend:         s.node,
@@ -107,6 +97,21 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Wrap:            s.wrap(o, metrics),
 	})
 	return s, nil
+}
+
+// securityOfAPI returns how the API identifies callers, and where it records them.
+func (s *server) securityOfAPI(o *serveOptions) api.SecurityConfig {
+	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs}
+	if s.oidc != nil {
+		security.Bearer = s.oidc.Principal
+	}
+	if o.security.roles.Uses(auth.KindCertificate) {
+		security.Certificate = o.security.certificateOf
+	}
+	if s.audit != nil {
+		security.Audit = s.audit.write
+	}
+	return security
 }
 
 // run serves until ctx ends or a fatal error occurs. It then stops in an order that
