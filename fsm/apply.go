@@ -69,7 +69,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 // begin resets the fields of the previous entry.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
-	m.told = 0
+	m.hookNumber = 0
 	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false

@@ -132,17 +132,17 @@ type Machine struct {
 	max budgets // of each entry
 
 	// The entry that is applied.
-	events   []Event
-	random   uint64
-	budget   int      // waiters that may still be settled
-	firings  int      // timers that may still fire
-	removals int      // jobs that retention may still remove
-	touched  []*queue // types with jobs that became claimable
-	dirty    []*queue // types whose retention must be checked
-	told     uint32   // events for hooks
-	wanted   Worker   // the key of a search
-	lookup   []byte   // the key of a search
-	outcomes []outcome
+	events     []Event
+	random     uint64
+	budget     int      // waiters that may still be settled
+	firings    int      // timers that may still fire
+	removals   int      // jobs that retention may still remove
+	touched    []*queue // types with jobs that became claimable
+	dirty      []*queue // types whose retention must be checked
+	hookNumber uint32   // events for hooks
+	wanted     Worker   // the key of a search
+	lookup     []byte   // the key of a search
+	outcomes   []outcome
 
 	building bool // the state is being restored: only derived fields change
 }

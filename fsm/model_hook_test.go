@@ -105,9 +105,9 @@ func (m *model) testHook(op *fsmpb.TestHook) fsm.Result {
 	if h == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	m.told++
+	m.hookNumber++
 	m.setHook(h, func(h *hooked) { m.post(h, fsm.HookEvent{Kind: fsm.HookTested, Subject: h.Name, Text: "a test"}) })
-	return fsm.Result{Count: uint64(m.told)}
+	return fsm.Result{Count: uint64(m.hookNumber)}
 }
 
 func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
@@ -157,9 +157,9 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	case op.Firing && !wanted(old, kind, subject):
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	m.told++
+	m.hookNumber++
 	m.setHook(old, func(h *hooked) {
-		a := fsm.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: fsm.HookEventID{LSN: m.meta.LSN, N: m.told}}
+		a := fsm.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: fsm.HookEventID{LSN: m.meta.LSN, N: m.hookNumber}}
 		if op.Firing {
 			h.Alerts = append(h.Alerts, a)
 			slices.SortFunc(h.Alerts, func(a, b fsm.Alert) int {
@@ -174,9 +174,9 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	return fsm.Result{}
 }
 
-// post puts an event with the number m.told into an outbox.
+// post puts an event with the number m.hookNumber into an outbox.
 func (m *model) post(h *hooked, e fsm.HookEvent) {
-	e.Hook, e.At, e.ID = h.Name, m.meta.Now, fsm.HookEventID{LSN: m.meta.LSN, N: m.told}
+	e.Hook, e.At, e.ID = h.Name, m.meta.Now, fsm.HookEventID{LSN: m.meta.LSN, N: m.hookNumber}
 	h.outbox = append(h.outbox, e)
 	limit := h.BufferBytes
 	if limit == 0 {
@@ -200,7 +200,7 @@ func (m *model) tell(kind fsm.HookKind, e fsm.HookEvent) {
 	if len(m.hooks) == 0 {
 		return
 	}
-	m.told++
+	m.hookNumber++
 	e.Kind, e.Subject, e.Text, e.JobID = kind, cutTo256(e.Subject), cutTo256(e.Text), cutTo256(e.JobID)
 	for _, h := range slices.Clone(m.hooks) {
 		if wanted(h, kind, e.Subject) {

@@ -17,21 +17,21 @@ import (
 // results keep the old records, and a refused mutation is undone by putting the old lists
 // back.
 type model struct {
-	meta     fsm.Meta
-	jobs     []*fsm.Job           // in FIFO order
-	workers  []*fsm.Worker        // by name
-	claims   []*fsm.ClaimRecord   // oldest first
-	queues   []*fsm.QueueSettings // by name
-	turns    []*fsm.Turn          // by type, then group
-	crons    []*fsm.Cron          // by name
-	batches  []*fsm.JobBatch      // by id
-	holds    []*fsm.Hold          // by type, then key
-	requests []*fsm.RequestRecord // oldest first
-	tokens   []*fsm.Token         // by id
-	counted  []counted            // every change that a figure counts
-	hooks    []*hooked            // by name
-	told     uint32               // events for hooks in the entry
-	events   []event
+	meta       fsm.Meta
+	jobs       []*fsm.Job           // in FIFO order
+	workers    []*fsm.Worker        // by name
+	claims     []*fsm.ClaimRecord   // oldest first
+	queues     []*fsm.QueueSettings // by name
+	turns      []*fsm.Turn          // by type, then group
+	crons      []*fsm.Cron          // by name
+	batches    []*fsm.JobBatch      // by id
+	holds      []*fsm.Hold          // by type, then key
+	requests   []*fsm.RequestRecord // oldest first
+	tokens     []*fsm.Token         // by id
+	counted    []counted            // every change that a figure counts
+	hooks      []*hooked            // by name
+	hookNumber uint32               // events for hooks in the entry
+	events     []event
 
 	random   uint64 // the random number of the entry
 	settling int    // how many waiters the entry may still settle
@@ -67,7 +67,7 @@ func (m *model) copied() *model {
 }
 
 func (m *model) apply(lsn fsm.LSN, b *fsmpb.Batch) []fsm.Result {
-	m.events, m.told, m.random, m.settling = nil, 0, b.Random, waitersMax
+	m.events, m.hookNumber, m.random, m.settling = nil, 0, b.Random, waitersMax
 	m.meta.LSN = lsn
 	if len(b.Mutations) > 0 {
 		if op := b.Mutations[0].GetRegisterBroker(); op != nil && m.accepts(op) {

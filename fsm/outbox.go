@@ -96,9 +96,9 @@ func (m *Machine) testHook(op *fsmpb.TestHook) Result {
 	if h == nil {
 		return Result{Code: NotFound}
 	}
-	m.told++
+	m.hookNumber++
 	m.send(h, &HookEvent{Kind: HookTested, Subject: h.Name, Text: "a test"})
-	return Result{Count: uint64(m.told)}
+	return Result{Count: uint64(m.hookNumber)}
 }
 
 // reportHook removes events that were delivered or given up, and records how the hook fares.
@@ -161,8 +161,8 @@ func (m *Machine) setAlert(op *fsmpb.SetAlert) Result {
 	case op.Firing && len(h.Alerts) >= HookAlertsMax:
 		return Result{Code: TooManyHooks}
 	}
-	m.told++
-	alert := Alert{Kind: kind, Subject: strings.Clone(subject), Since: m.meta.Now, ID: HookEventID{m.meta.LSN, m.told}}
+	m.hookNumber++
+	alert := Alert{Kind: kind, Subject: strings.Clone(subject), Since: m.meta.Now, ID: HookEventID{m.meta.LSN, m.hookNumber}}
 	changed := *h
 	changed.Alerts = slices.Clone(h.Alerts)
 	if op.Firing {
@@ -183,7 +183,7 @@ func (m *Machine) tell(e HookEvent) {
 	if m.hooks.Len() == 0 {
 		return
 	}
-	m.told++
+	m.hookNumber++
 	e.Subject, e.Text, e.JobID = strings.Clone(cut(e.Subject, hookTextMax)), strings.Clone(cut(e.Text, hookTextMax)), strings.Clone(cut(e.JobID, hookTextMax))
 	var wanting []*Hook // the tree must not change under Scan
 	m.hooks.Scan(func(h *Hook) bool {
@@ -198,11 +198,11 @@ func (m *Machine) tell(e HookEvent) {
 	}
 }
 
-// send puts the event with the number m.told into the outbox of a hook. It drops the oldest
+// send puts the event with the number m.hookNumber into the outbox of a hook. It drops the oldest
 // ones if the outbox is full. It replaces h.
 func (m *Machine) send(h *Hook, e *HookEvent) {
 	own := *h
-	e.Hook, e.ID, e.At = h.Name, HookEventID{m.meta.LSN, m.told}, m.meta.Now
+	e.Hook, e.ID, e.At = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now
 	m.store(&own, e)
 	for own.Bytes > own.Buffer() {
 		m.take(&own, m.oldestOf(h.Name))

@@ -56,7 +56,7 @@ func earlierMachine(v *View, op *fsmpb.SetClock) (*Machine, error) {
 // become makes m the machine n, in the middle of an entry.
 func (m *Machine) become(n *Machine) {
 	n.max, n.events, n.random = m.max, m.events, m.random
-	n.budget, n.firings, n.removals, n.told = m.budget, m.firings, m.removals, m.told
+	n.budget, n.firings, n.removals, n.hookNumber = m.budget, m.firings, m.removals, m.hookNumber
 	for _, q := range m.touched {
 		if of := n.queues[q.name]; of != nil {
 			n.arrive(of, q.arrived)

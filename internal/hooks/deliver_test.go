@@ -339,7 +339,7 @@ func TestFailureRules(t *testing.T) {
 		t.Errorf("alerts %q, want %q", got, want)
 	}
 	n.set(func() { n.now += 20 * 60_000 })
-	n.put(t, testEvent("h")) // the clock of the state goes on
+	n.put(t, testEvent("h")) // it moves the clock of the state
 	for range calmAfter {
 		r.next = time.Time{}
 		r.evaluate(t.Context(), n.View())

@@ -95,7 +95,7 @@
 // # Failure stance
 //
 // Deliveries never delay a write: Apply appends, and nothing waits for a receiver. If the
-// machine refuses a report, or if the leader loses its office, the sender ends; the events are
+// machine refuses a report, or if the node stops leading, the sender ends; the events are
 // still in the outbox. A secret that this node cannot unseal is a failure of the hook, which
 // "hook ls" shows.
 package hooks

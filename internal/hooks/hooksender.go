@@ -53,7 +53,7 @@ type hookSender struct {
 	reportAt          time.Time            // of the next report; zero: nothing to report
 }
 
-// try is what the sender knows of one event.
+// try records the attempts of one event.
 type try struct {
 	event    *fsm.HookEvent
 	attempts int

@@ -1,0 +1,80 @@
+package fsm_test
+
+import (
+	"bytes"
+	"testing"
+
+	"osqueue/fsm"
+)
+
+// outboxOf returns the events in the outbox of a hook.
+func outboxOf(m *fsm.Machine, hook string) (events []*fsm.HookEvent) {
+	m.View().HookEvents(hook, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+		events = append(events, e)
+		return true
+	})
+	return events
+}
+
+// TestFullOutboxDropsTheOldest has a hook with the smallest outbox, and another one that must
+// lose nothing by it.
+func TestFullOutboxDropsTheOldest(t *testing.T) {
+	m := fsm.New()
+	small := putHook("small", fsm.AllHookKinds)
+	small.GetPutHook().Hook.BufferBytes = fsm.HookBufferMin
+	apply(t, m, 1, raiseLevel(fsm.MaxLevel), small, putHook("large", fsm.AllHookKinds))
+	const made = 100
+	for i := range made {
+		apply(t, m, int64(2+i), testHook("small"), testHook("large"))
+	}
+	h, left := m.View().Hook("small"), outboxOf(m, "small")
+	if h.Bytes > fsm.HookBufferMin || h.Pending != len(left) || int(h.Dropped)+len(left) != made || h.Dropped == 0 {
+		t.Errorf("%d events of %d bytes, %d pending, %d dropped", len(left), h.Bytes, h.Pending, h.Dropped)
+	}
+	all := outboxOf(m, "large")
+	if len(all) != made || m.View().Hook("large").Dropped != 0 {
+		t.Errorf("the other hook has %d events", len(all))
+	}
+	if last := left[len(left)-1]; last.At != made+1 {
+		t.Errorf("the newest event is of %d", last.At)
+	}
+	apply(t, m, 500, deleteHook("small"))
+	if len(outboxOf(m, "small")) != 0 || len(outboxOf(m, "large")) != made {
+		t.Error("the outbox of a deleted hook is still there, or another one is gone")
+	}
+}
+
+// TestEventOfTwoHooksHasOneID checks the ids, also after a snapshot.
+func TestEventOfTwoHooksHasOneID(t *testing.T) {
+	m := fsm.New()
+	apply(t, m, 1, raiseLevel(fsm.MaxLevel), putHook("a", fsm.AllHookKinds), putHook("b", fsm.AllHookKinds), announce(fsm.AnnounceBucketAway, "timeout"))
+	a, b := outboxOf(m, "a"), outboxOf(m, "b")
+	if len(a) != 1 || len(b) != 1 || a[0].ID != b[0].ID || a[0].Kind != fsm.HookBucketAway {
+		t.Fatalf("events %+v and %+v", a, b)
+	}
+	back, err := fsm.Decode(bytes.NewReader(snapshot(t, m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := outboxOf(back, "a"); len(again) != 1 || *again[0] != *a[0] {
+		t.Errorf("after a snapshot: %+v", again)
+	}
+	apply(t, m, 2, reported("a", a[0].ID), reported("a", a[0].ID))
+	if h := m.View().Hook("a"); h.Delivered != 1 || h.Pending != 0 || len(outboxOf(m, "b")) != 1 {
+		t.Errorf("after two equal reports: %+v", *h)
+	}
+}
+
+func TestMatchGlob(t *testing.T) {
+	for _, c := range []struct {
+		glob, text string
+		want       bool
+	}{
+		{"*", "", true}, {"", "", true}, {"", "a", false}, {"mail.*", "mail.x", true}, {"mail.*", "mail", false}, {"*a*b", "xaab", true},
+		{"*a*b", "xaabc", false}, {"?", "", false}, {"?b", "ab", true}, {"a**c", "abc", true}, {"a*", "ba", false},
+	} {
+		if got := fsm.MatchGlob(c.glob, c.text); got != c.want {
+			t.Errorf("%q on %q: %v", c.glob, c.text, got)
+		}
+	}
+}
