@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -61,7 +62,7 @@ func TestRepeatedRequestBehindASnapshot(t *testing.T) {
 		t.Errorf("the log ends at %d, want 7", r.LastIndex())
 	}
 	var l raft.Log
-	if err := withLog.GetLog(4, &l); err != raft.ErrLogNotFound {
+	if err := withLog.GetLog(4, &l); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("an entry in the snapshot: %v", err)
 	}
 }
@@ -88,7 +89,7 @@ func TestABaseBehindEntriesIsNotInTheLog(t *testing.T) {
 	}
 	defer rc.Close()
 	var l raft.Log
-	if err := withLog.GetLog(5, &l); err != raft.ErrLogNotFound {
+	if err := withLog.GetLog(5, &l); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("the log has entry 4 and the base 5: %+v, %v", l, err)
 	}
 	if err := logs.DeleteRange(4, 4); err != nil {

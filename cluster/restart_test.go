@@ -40,6 +40,7 @@ func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			use := func(c *Config) { c.RaftLog = kind }
 			n := l.leader(l.start("n", 1, use)...)

@@ -113,6 +113,7 @@ func TestCutOffLeaderContinues(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"policy": true, "no standby": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			path := fault.New(l.bucket, 1)
 			t.Cleanup(func() { _ = path.Close() })

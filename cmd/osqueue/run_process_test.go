@@ -41,7 +41,7 @@ func (d *devProcess) result(stdin string, args ...string) clitest.Result {
 
 // Commands on three nodes: their output and exit status, Ctrl-C, many of them
 // with the leader killed meanwhile, and a bar on a terminal.
-func TestCommandsOnACluster(t *testing.T) {
+func TestCommandsOnACluster(t *testing.T) { //nolint:tparallel // the parts share a cluster
 	t.Parallel()
 	d := newDevProcess(t)
 	d.start()

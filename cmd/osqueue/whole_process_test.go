@@ -98,7 +98,7 @@ func (l *eventLog) has(kind, about string) bool {
 
 // A walk through the whole queue by its command line, on three nodes and with a
 // worker that runs commands.
-func TestWholeQueue(t *testing.T) {
+func TestWholeQueue(t *testing.T) { //nolint:tparallel // the parts share a cluster
 	t.Parallel()
 	d := newDevProcess(t)
 	d.start()

@@ -40,7 +40,7 @@ var protocols = map[string]struct {
 	"gRPC-Web, JSON":   {func() *http.Transport { return new(http.Transport) }, []connect.ClientOption{connect.WithGRPCWeb(), connect.WithProtoJSON()}},
 }
 
-func TestFlowOfRealClients(t *testing.T) {
+func TestFlowOfRealClients(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 3, Limits{})
 	for who, n := range c.asked() {
@@ -172,7 +172,7 @@ func (f *flow) errors() {
 }
 
 // A message may be larger than a body of REST, up to its own limit.
-func TestLargeMessages(t *testing.T) {
+func TestLargeMessages(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 2, Limits{MessageBytes: 3 << 20, LargeMessages: 1})
 	for who, n := range c.asked() {
@@ -201,7 +201,7 @@ func TestLargeMessages(t *testing.T) {
 const rpc = rpcPrefix
 
 // Requests that a client without a library may send, and their answers.
-func TestConnectOverHTTP(t *testing.T) {
+func TestConnectOverHTTP(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 1, Limits{})
 	at := c.leader().address

@@ -107,7 +107,7 @@ var errorCases = map[string]struct {
 	"POST on the socket":  {method: "POST", path: "/v1/ws", body: `{}`, status: 404, want: `{"message":"Route POST:/v1/ws not found"`},
 }
 
-func TestErrorsOfREST(t *testing.T) {
+func TestErrorsOfREST(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {
@@ -131,7 +131,7 @@ func TestErrorsOfREST(t *testing.T) {
 }
 
 // A client that accepts the API's problems, or uses its features, gets its answers.
-func TestNativeAnswersStay(t *testing.T) {
+func TestNativeAnswersStay(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 2, Limits{})
 	for who, n := range c.asked() {

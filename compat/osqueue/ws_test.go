@@ -102,7 +102,7 @@ func (p *peer) call(method, params string, out any) {
 	}
 }
 
-func TestFlowOfWebSocket(t *testing.T) {
+func TestFlowOfWebSocket(t *testing.T) { //nolint:tparallel // the cases share a cluster
 	t.Parallel()
 	c := start(t, 3, Limits{})
 	for who, n := range c.asked() {

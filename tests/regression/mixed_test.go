@@ -36,7 +36,10 @@ func sharedBucket(t *testing.T) string { return store.StartKind(t, store.GoFakeS
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	for _, from := range []uint32{fsm.BaseLevel, fsm.MaxLevel - 1} {
-		t.Run(fmt.Sprintf("level %d", from), func(t *testing.T) { rollingUpgrade(t, from) })
+		t.Run(fmt.Sprintf("level %d", from), func(t *testing.T) {
+			t.Parallel()
+			rollingUpgrade(t, from)
+		})
 	}
 }
 
@@ -116,7 +119,10 @@ func refusesSegments(t *testing.T, c *cluster.Cluster, n *cluster.Node, old stri
 func TestDowngradeWhileTheLevelIsHeld(t *testing.T) {
 	t.Parallel()
 	for to := uint32(fsm.BaseLevel); to < fsm.MaxLevel; to++ {
-		t.Run(fmt.Sprintf("level %d", to), func(t *testing.T) { downgrade(t, to) })
+		t.Run(fmt.Sprintf("level %d", to), func(t *testing.T) {
+			t.Parallel()
+			downgrade(t, to)
+		})
 	}
 }
 
