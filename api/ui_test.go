@@ -346,6 +346,27 @@ func TestDashboardCalls(t *testing.T) {
 	}
 }
 
+// The pages of webhooks show their deliveries, send a test event and delete them.
+func TestDashboardHooks(t *testing.T) {
+	d := newDash(t, false)
+	d.ok("PUT", "/v1/hooks/ops", `{"url":"https://hooks.example.test/<x>","on":["job.dead"]}`)
+	for _, path := range []string{"/ui/hooks", "/ui/hooks/ops"} {
+		w := d.send("GET", path, nil)
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "hooks.example.test") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		checkPage(t, path, w.Body.String())
+	}
+	for _, action := range []string{"test", "delete"} {
+		if w := d.send("POST", "/ui/hooks/ops/"+action, nil); w.Code != http.StatusSeeOther {
+			t.Errorf("%s: %d %s", action, w.Code, w.Body)
+		}
+	}
+	if w := d.send("GET", "/ui/hooks/ops", nil); w.Code != http.StatusNotFound {
+		t.Errorf("a deleted hook: %d", w.Code)
+	}
+}
+
 // The page of a job draws the jobs that it waits for.
 func TestDashboardGraph(t *testing.T) {
 	d := newDash(t, false)

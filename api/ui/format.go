@@ -29,6 +29,7 @@ var functions = template.FuncMap{
 	"jobPath":   func(id string) string { return segment("jobs", id) },
 	"cronPath":  func(name string) string { return segment("schedules", name) },
 	"workPath":  func(name string) string { return segment("workers", name) },
+	"hookPath":  func(name string) string { return segment("hooks", name) },
 	"jobsOf":    jobsOf,
 	"typeName":  typeName,
 	"pretty":    pretty,

@@ -83,11 +83,13 @@ func (h *handler) views() map[string]func(*request) error {
 		"/events":              events,
 		"/cluster":             cluster,
 		"/past":                past,
+		"/hooks":               hooks,
+		"/hooks/{name}":        hook,
 	}
 }
 
 // notInPast are the views of the present alone.
-var notInPast = []string{"/jobs/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past"}
+var notInPast = []string{"/jobs/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past", "/hooks", "/hooks/{name}"}
 
 // actions are the targets of forms by their path below Root.
 func (h *handler) actions() map[string]func(*request) error {
@@ -100,6 +102,7 @@ func (h *handler) actions() map[string]func(*request) error {
 		"/queues/{type}/{action}":    changeQueue,
 		"/schedules/{name}/{action}": changeSchedule,
 		"/workers/{name}/remove":     removeWorker,
+		"/hooks/{name}/{action}":     changeHook,
 	}
 }
 
@@ -331,6 +334,7 @@ var notices = map[string]string{
 	"limits":    "Limits saved.",
 	"purge":     "Purged.",
 	"trigger":   "Triggered: the job is enqueued.",
+	"test":      "A test event is on its way.",
 	"remove":    "Removed. Its jobs are available again.",
 	"continues": "Not all jobs were changed in the time of one request. Repeat the action for the rest.",
 }

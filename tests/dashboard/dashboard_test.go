@@ -78,6 +78,7 @@ func seed(t *testing.T, n *cluster.Node) {
 	}
 	call(t, n, "POST", "/v1/jobs/batch", object{"jobs": jobs})
 	call(t, n, "POST", "/v1/batches", object{"id": "import", "jobs": []object{{"type": "import"}}})
+	call(t, n, "PUT", "/v1/hooks/ops", object{"url": "https://hooks.example.test/" + url.PathEscape(evil), "on": []string{"job.dead"}})
 	call(t, n, "PUT", "/v1/crons/nightly", object{"spec": "@daily", "job": object{"type": "mail"}})
 	call(t, n, "POST", "/v1/workers", object{"name": "w" + evil, "types": []string{"mail"}})
 	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + evil, "types": []string{"mail"}})
@@ -88,7 +89,7 @@ var pages = map[string]string{
 	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/jobs/bulk?action=retry&status=dead",
 	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "job-graph": "/jobs/last-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
 	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
-	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past",
+	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past", "hooks": "/hooks", "hook": "/hooks/ops",
 }
 
 // pastPages are the pages about an earlier state.

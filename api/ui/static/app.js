@@ -111,7 +111,7 @@
   }
 
   let before = "";
-  const places = { o: "./", j: "jobs", d: "dead", q: "queues", s: "schedules", w: "workers", b: "batches", e: "events", c: "cluster", p: "past" };
+  const places = { o: "./", j: "jobs", d: "dead", q: "queues", s: "schedules", w: "workers", b: "batches", e: "events", c: "cluster", h: "hooks", p: "past" };
   function key(e) {
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input:not([type=range]),select,textarea")) return;
     const was = before;
