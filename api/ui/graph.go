@@ -51,11 +51,11 @@ func (q *request) graphOf(id string) (*graph, error) {
 	err := q.get(segment(v1.PathJobs, id, v1.ActionGraph), url.Values{v1.ParamLimit: {strconv.Itoa(graphMax)}}, &in)
 	switch {
 	case errors.As(err, &refused) && (refused.Status == http.StatusNotFound || refused.Status == http.StatusForbidden):
-		return nil, nil //nolint:nilnil // the page is shown without it
+		return nil, nil
 	case err != nil:
 		return nil, err
 	case len(in.Edges) == 0:
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil
 	}
 	return draw(&in), nil
 }
