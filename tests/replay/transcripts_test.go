@@ -67,7 +67,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 // TestTranscriptsOfLegacyClients plays them at the port for legacy clients of nodes that have
-// certificates and ask for tokens, but for those that take a document over: no port is part of that.
+// certificates and ask for tokens, except those that take a document over: no port is part of that.
 func TestTranscriptsOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	playAll(t, legacyPort)

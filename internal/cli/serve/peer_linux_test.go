@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// nobody is a user id that owns no node.
-const nobody = 65534
+// stranger is a user id that owns no node.
+const stranger = 65534
 
 func TestAdminSocketIsForItsUserAndRoot(t *testing.T) {
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for uid, want := range map[int]int{0: http.StatusOK, nobody: http.StatusForbidden} {
+	for uid, want := range map[int]int{0: http.StatusOK, stranger: http.StatusForbidden} {
 		conn := connectAs(t, path, uid)
 		if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 			t.Fatal(err)
