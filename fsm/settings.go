@@ -19,7 +19,7 @@ func defaultQueue(name string) QueueSettings {
 // setQueue changes the settings of a type, or removes them.
 func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
 	old, found := m.settings.Get(&QueueSettings{Name: op.Name})
-	text := ""
+	var text string
 	switch {
 	case op.Remove && !found:
 		return Result{Code: NotFound}

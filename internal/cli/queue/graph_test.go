@@ -11,14 +11,18 @@ import (
 var aGraph = v1.Graph{
 	JobID: "c",
 	Jobs: []v1.GraphJob{
-		{ID: "a", Depth: -1, Status: v1.StatusCompleted, Type: "t"}, {ID: "b", Depth: -1},
+		{ID: "a", Depth: -1, Status: v1.StatusCompleted, Type: "t"},
+		{ID: "b", Depth: -1},
 		{ID: "c", Status: v1.StatusInProgress, Type: "t", Percent: 40},
-		{ID: "d\x1b[1m", Depth: 1, Status: v1.StatusBlocked, More: true}, {ID: "e", Depth: 2, Planned: true, Type: `"u"`},
+		{ID: "d\x1b[1m", Depth: 1, Status: v1.StatusBlocked, More: true},
+		{ID: "e", Depth: 2, Planned: true, Type: `"u"`},
 	},
 	Batches: []v1.GraphBatch{{ID: "c", Total: 3, Completed: 1, Dead: 1}},
 	Edges: []v1.GraphEdge{
-		{Kind: v1.EdgeAfter, From: "a", To: "c"}, {Kind: v1.EdgeAfter, From: "b", To: "c", Waiting: true},
-		{Kind: v1.EdgeAfter, From: "c", To: "d\x1b[1m", Waiting: true}, {Kind: v1.EdgeBatch, From: "c", To: "c"},
+		{Kind: v1.EdgeAfter, From: "a", To: "c"},
+		{Kind: v1.EdgeAfter, From: "b", To: "c", Waiting: true},
+		{Kind: v1.EdgeAfter, From: "c", To: "d\x1b[1m", Waiting: true},
+		{Kind: v1.EdgeBatch, From: "c", To: "c"},
 		{Kind: v1.EdgeCallback, From: "c", To: "e", Waiting: true},
 	},
 	Cut: true,
