@@ -4,35 +4,30 @@ import (
 	"net/http"
 	"time"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 )
 
 // AuditEntry is one line of the audit log.
-type AuditEntry struct {
-	Time      time.Time `json:"time"`
-	Principal string    `json:"principal,omitzero"`
-	Address   string    `json:"address"`
-	Action    string    `json:"action"` // method and route
-	Object    string    `json:"object,omitzero"`
-	LSN       string    `json:"lsn,omitzero"`
-	Status    int       `json:"status"`
-	Outcome   string    `json:"outcome"` // "ok", or the tag of the refusal
-}
+type AuditEntry = v1.AuditEntry
 
 // audit reports the end of a write, a refusal or an administrative act.
 func (s *Server) audit(c *call, err error) {
-	if s.gate.Audit == nil {
+	if s.gate.Audit == nil && s.audited.max == 0 {
 		return
 	}
 	refused := c.status == http.StatusUnauthorized || c.status == http.StatusForbidden
 	if c.route.at != leaderOnly && !refused && c.route.right&auth.Admin == 0 {
 		return
 	}
+	if err == nil && c.route.path == v1.PathAudit && c.params.Get(v1.ParamCursor) != "" {
+		return // a reader that follows the log would fill it
+	}
 	if _, self := s.b.Leader(); !self && !refused && c.route.at == leaderOnly {
 		return // the leader's log has it
 	}
 	e := AuditEntry{
-		Time: time.Now().UTC(), Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
+		Time: time.Now().UTC().Format(time.RFC3339Nano), Node: s.node, Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
 		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
 	}
 	if c.principal != nil {
@@ -44,7 +39,12 @@ func (s *Server) audit(c *call, err error) {
 	if err != nil {
 		e.Outcome = failureOf(err).tag
 	}
-	s.gate.Audit(e)
+	if s.audited.max > 0 {
+		s.audited.add(&e)
+	}
+	if s.gate.Audit != nil {
+		s.gate.Audit(e)
+	}
 }
 
 // addressOf returns the address of the client of a request, without its port if another node

@@ -234,7 +234,7 @@ func (s *sample) provoke(t *testing.T, status string) []answer {
 		return []answer{s.try(g)}
 	case "400":
 		bad := *s
-		bad.target += "?minLsn=x&kind=x&status=x&level=x&minutes=x"
+		bad.target += "?minLsn=x&kind=x&status=x&level=x&minutes=x&limit=x"
 		return []answer{bad.try(g, v1.HeaderIdempotencyKey, "not a key")}
 	case "404":
 		lost := *s

@@ -62,6 +62,7 @@ var wireTypes = map[string]reflect.Type{
 	"Inbox": reflect.TypeFor[v1.Inbox](), "Carried": reflect.TypeFor[v1.Carried](),
 	"Past": reflect.TypeFor[v1.Past](), "PastSpan": reflect.TypeFor[v1.PastSpan](),
 	"NewHook": reflect.TypeFor[v1.NewHook](), "HookPut": reflect.TypeFor[v1.HookPut](), "Hook": reflect.TypeFor[v1.Hook](), "Alert": reflect.TypeFor[v1.Alert](), "HookList": reflect.TypeFor[v1.HookList](), "HookTested": reflect.TypeFor[v1.HookTested](), "HookDeliveries": reflect.TypeFor[v1.HookDeliveries](), "HookAttempt": reflect.TypeFor[v1.HookAttempt](), "HookEvent": reflect.TypeFor[v1.HookEvent](), "HookEventData": reflect.TypeFor[v1.HookEventData](),
+	"AuditPage": reflect.TypeFor[v1.AuditPage](), "AuditEntry": reflect.TypeFor[v1.AuditEntry](),
 	"History": reflect.TypeFor[v1.History](), "HistoryMinute": reflect.TypeFor[v1.HistoryMinute](),
 }
 

@@ -84,6 +84,8 @@ var rights = map[string]auth.Right{
 
 	onGet(v1.PathSelf): anyRight,
 
+	onGet(v1.PathAudit): auth.Admin,
+
 	onGet(v1.PathTokens):                                auth.Admin,
 	onPost(v1.PathTokens):                               auth.Admin,
 	onDelete(byID(v1.PathTokens)):                       auth.Admin,

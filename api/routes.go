@@ -15,7 +15,7 @@ func (s *Server) buildRouter() {
 	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
 		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.countRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
-		s.streamRoutes(), s.tokenRoutes(), s.hookRoutes(), s.selfRoutes())
+		s.streamRoutes(), s.tokenRoutes(), s.hookRoutes(), s.selfRoutes(), s.auditRoutes())
 	for i := range s.routes {
 		s.routes[i].pattern = compile(s.routes[i].path)
 		s.routes[i].right = rightOf(&s.routes[i])

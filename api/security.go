@@ -38,6 +38,8 @@ type SecurityConfig struct {
 	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
 	// Audit, unless nil, receives writes and refusals. It must not block.
 	Audit func(AuditEntry)
+	// AuditBytes is the size of the newest of these that GET /v1/audit shows; 0: it shows none.
+	AuditBytes int64
 }
 
 // DefaultPrograms are the types that `osqueue run` and the examples use for programs.

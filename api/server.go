@@ -42,8 +42,9 @@ type Server struct {
 	fresh   freshConns
 	signs   sync.Map // names of workers, while a keepalive is written
 	shares  shares
-	conns   *share.Limit    // open connections of clients
-	spare   *share.Limit    // those over the bounds
+	conns   *share.Limit // open connections of clients
+	spare   *share.Limit // those over the bounds
+	audited *auditRing
 	legacy  *auth.Principal // of the clients of ServeLegacy; nil: there are none
 	pages   chan struct{}   // has an item for each page that is built at present
 	closing context.Context // ends when the server does
@@ -78,6 +79,7 @@ func New(cfg Config) *Server {
 	}
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
+	s.audited = newAuditRing(cfg.Security.AuditBytes)
 	if cfg.Legacy != nil {
 		s.legacy = auth.Legacy(cfg.Legacy.Types)
 	}

@@ -26,6 +26,23 @@ func (c *Client) Self(ctx context.Context) (v1.Self, error) {
 	return send[v1.Self](ctx, c, c.read("show rights", v1.PathSelf, nil))
 }
 
+// AuditPage returns entries of the audit log that one server keeps in memory. cursor is the
+// NextCursor of its last answer, or "" for the oldest entry.
+func (c *Client) AuditPage(ctx context.Context, server, cursor string) (v1.AuditPage, error) {
+	const op = "read audit log"
+	base, err := baseURL(server, c.cfg.TLS != nil)
+	if err != nil {
+		return v1.AuditPage{}, local(op, err)
+	}
+	k := call{op: op, method: http.MethodGet, path: v1.PathAudit}
+	if cursor != "" {
+		k.query = url.Values{v1.ParamCursor: {cursor}}
+	}
+	var page v1.AuditPage
+	err = c.askOnce(ctx, base, k, func(body []byte) error { return decode(body, &page) })
+	return page, err
+}
+
 // Tokens returns all access tokens, by id, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
 	list, err := send[v1.TokenList](ctx, c, c.read("list tokens", v1.PathTokens, nil))

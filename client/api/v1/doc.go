@@ -35,6 +35,7 @@ const (
 	PathEvents    = "/v1/events"         // GET server-sent events
 	PathSelf      = "/v1/self"           // GET a Self
 	PathHooks     = "/v1/hooks"          // GET a HookList
+	PathAudit     = "/v1/audit"          // GET an AuditPage of the asked node
 	PathTokens    = "/v1/tokens"         // POST a NewToken, GET a TokenList
 	PathWorkers   = "/v1/workers"        // POST a WorkerInfo, GET a WorkerList
 	PathLSN       = "/v1/lsn"            // with /{lsn}/wait: GET an LSNReached

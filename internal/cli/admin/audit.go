@@ -21,6 +21,7 @@ import (
 // auditEntry is a line of the audit log.
 type auditEntry struct {
 	Time      time.Time `json:"time"`
+	Node      string    `json:"node,omitzero"`
 	Principal string    `json:"principal"`
 	Address   string    `json:"address"`
 	Action    string    `json:"action"`
@@ -49,26 +50,34 @@ func newAuditCommand(g *view.Globals) *cobra.Command {
 	var since, until string
 	var follow bool
 	cmd := &cobra.Command{
-		Use:   "audit FILE…",
-		Short: "Read the audit log of a node",
-		Long: `Reads files that serve --audit-log has written, oldest line first, each with the FILE.1 before
-it. The command asks no node. The leader records writes, and every node the requests that it
-refuses: give the files of all nodes for the whole picture.
+		Use:   "audit [FILE…]",
+		Short: "Read the audit log of the cluster, or of files",
+		Long: `Without files, reads what the nodes keep of their audit logs in memory (serve --audit-memory), and
+merges it by time; this needs the role admin. A node forgets these entries when it stops.
+
+With files, reads those that serve --audit-log has written, oldest line first, each with the FILE.1
+before it, and asks no node. The leader records writes, and every node the requests that it refuses:
+give the files of all nodes for the whole picture.
 
 The filters are patterns, such as 'DELETE*' or mail-*. Lines that are no entries are counted on
 stderr.
 
 ` + view.ExitHelp,
-		Example: `  osqueue audit /var/log/osqueue/audit.log --since 1h
+		Example: `  osqueue audit --since 1h --outcome forbidden
+  osqueue audit --follow
+  osqueue audit /var/log/osqueue/audit.log --since 1h
   osqueue audit audit.log --principal 3kq* --action 'DELETE*' --json
   osqueue audit audit.log --outcome forbidden --follow`,
-		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		Args: view.UsageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if follow && len(files) > 1 {
 				return view.Usagef("--follow: give one file")
 			}
 			if err := f.complete(since, until, time.Now()); err != nil {
 				return err
+			}
+			if len(files) == 0 {
+				return askAudit(cmd.Context(), g, f, follow)
 			}
 			return readAudit(cmd.Context(), g, files, f, follow)
 		},
@@ -80,8 +89,7 @@ stderr.
 	flags.StringVar(&f.outcome, "outcome", "", "pattern of the outcome: ok, or the tag of the refusal")
 	flags.StringVar(&since, "since", "", "only later entries: a time, or a duration before now such as 2h")
 	flags.StringVar(&until, "until", "", "only earlier entries: a time, or a duration before now")
-	flags.BoolVarP(&follow, "follow", "f", false, "wait for new lines until Ctrl-C")
-	view.HideGlobals(cmd, "servers", "timeout")
+	flags.BoolVarP(&follow, "follow", "f", false, "wait for new entries until Ctrl-C")
 	return cmd
 }
 
@@ -143,9 +151,13 @@ type auditReader struct {
 	bad    int // lines that are no entries
 }
 
-func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilter, follow bool) error {
+func newAuditReader(g *view.Globals, f auditFilter) *auditReader {
 	columns := view.Columns("TIME", "PRINCIPAL", "ADDRESS", "ACTION", "OBJECT", "LSN", "OUTCOME")
-	a := &auditReader{g: g, filter: f, table: view.LongTable{G: g, Columns: columns}}
+	return &auditReader{g: g, filter: f, table: view.LongTable{G: g, Columns: columns}}
+}
+
+func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilter, follow bool) error {
+	a := newAuditReader(g, f)
 	for _, name := range files {
 		if err := a.file(name + ".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -208,7 +220,12 @@ func (a *auditReader) line(line []byte) error {
 		a.bad++
 		return nil //nolint:nilerr // the end of the output says how many lines are damaged
 	}
-	if !a.filter.has(&e) {
+	return a.entry(&e)
+}
+
+// entry writes an entry if the filter chooses it.
+func (a *auditReader) entry(e *auditEntry) error {
+	if !a.filter.has(e) {
 		return nil
 	}
 	return a.table.Add(e, func() []string {

@@ -2,13 +2,18 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
@@ -103,6 +108,45 @@ func TestAuditFollows(t *testing.T) {
 	await("four")
 	cancel()
 	if got := <-done; got.Code != view.ExitOK || strings.Count(got.Out, "\n") != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Without files the entries of all nodes are merged by time; a node that does not answer is
+// named, and is an error only if no other one answers.
+func TestAuditOfTheCluster(t *testing.T) {
+	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	serve := func(node string, minutes ...int) (address string) {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != v1.PathAudit {
+				http.NotFound(w, r)
+				return
+			}
+			page := v1.AuditPage{Node: node, Kept: 1, NextCursor: "x-1"}
+			for _, m := range minutes {
+				page.Entries = append(page.Entries, v1.AuditEntry{
+					Time: at.Add(time.Duration(m) * time.Minute).Format(time.RFC3339Nano), Node: node, Action: "POST /v1/jobs", Outcome: "ok",
+				})
+			}
+			_ = json.NewEncoder(w).Encode(page) // the test reads it
+		}))
+		t.Cleanup(srv.Close)
+		return srv.Listener.Addr().String()
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	lost := gone.Listener.Addr().String()
+	run := func(servers ...string) clitest.Result {
+		return clitest.NewCommand(t, Commands).Run("audit", "--json", "--servers", strings.Join(servers, ","))
+	}
+	got := run(serve("n1", 1, 3), serve("n2", 2), lost)
+	if order := regexp.MustCompile(`"node":"(n.)"`).FindAllString(got.Out, -1); got.Code != view.ExitOK || strings.Join(order, "") != `"node":"n1""node":"n2""node":"n1"` {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.Err, lost) {
+		t.Errorf("the node that is gone is not named: %s", got.Err)
+	}
+	if got := run(lost); got.Code == view.ExitOK || !strings.Contains(got.Err, "no node has shown its audit log") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -26,9 +26,10 @@ import (
 
 // securityOptions are the flags about who may use the API.
 type securityOptions struct {
-	mode     string
-	programs []string
-	auditLog string
+	mode      string
+	programs  []string
+	auditLog  string
+	auditKept units.Size // in memory
 
 	bootstrapFile string
 	bootstrap     *auth.Bootstrap // nil: none
@@ -49,6 +50,8 @@ func (o *securityOptions) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.algorithms, "oidc-algorithms", oidc.DefaultAlgorithms, "signature algorithms of JWTs that count")
 	units.SpanVar(f, &o.leeway, "oidc-leeway", oidc.DefaultLeeway, "largest difference between the clocks of the provider and of this machine, at most 5m")
 	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
+	o.auditKept = defaultAuditKept
+	f.Var(&o.auditKept, "audit-memory", "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given")
 	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
 }
 
@@ -72,6 +75,17 @@ func (o *securityOptions) check(certificates bool) error {
 	}
 	o.bootstrap = &b
 	return nil
+}
+
+// defaultAuditKept is some 5000 entries.
+const defaultAuditKept = 1 << 20
+
+// auditBytes returns how much of the audit log is kept in memory.
+func (o *securityOptions) auditBytes() int64 {
+	if o.mode == api.SecurityOff && o.auditLog == "" {
+		return 0
+	}
+	return int64(o.auditKept)
 }
 
 // auditMax is the size at which the audit log moves to FILE.1, which it replaces.

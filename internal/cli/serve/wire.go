@@ -101,7 +101,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 
 // securityOfAPI returns how the API identifies callers, and where it records them.
 func (s *server) securityOfAPI(o *serveOptions) api.SecurityConfig {
-	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs}
+	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs, AuditBytes: o.security.auditBytes()}
 	if s.oidc != nil {
 		security.Bearer = s.oidc.Principal
 	}
