@@ -141,12 +141,12 @@ func testEvent(name string) *fsmpb.Mutation {
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // start runs a sender until the test ends.
-func start(t *testing.T, n *fakeNode, cfg Config) (s *Sender, stop func()) {
+func start(t *testing.T, n *fakeNode, cfg Config) (*Sender, func()) {
 	t.Helper()
 	if cfg.Backoff == 0 {
 		cfg.Backoff = 5 * time.Millisecond
 	}
-	s = New(cfg)
+	s := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -154,7 +154,7 @@ func start(t *testing.T, n *fakeNode, cfg Config) (s *Sender, stop func()) {
 		s.Run(ctx, n)
 	}()
 	var once sync.Once
-	stop = func() {
+	stop := func() {
 		once.Do(func() {
 			cancel()
 			<-done

@@ -74,7 +74,7 @@ func TestKeyFilesThatAreRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte(keyLine(1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // it must be refused
+	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := LoadKeys(path); err == nil {

@@ -162,8 +162,8 @@ func (s *Sender) Keys() *Keys { return s.cfg.Keys }
 func (s *Sender) note(hook string, a v1.HookAttempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := append(s.recent[hook], a)
-	s.recent[hook] = kept[max(0, len(kept)-recentMax):]
+	s.recent[hook] = append(s.recent[hook], a)
+	s.recent[hook] = s.recent[hook][max(0, len(s.recent[hook])-recentMax):]
 	if a.Error != "" {
 		s.failed[hook]++
 	} else if _, ok := s.failed[hook]; !ok {

@@ -89,8 +89,8 @@ type hookCollector struct {
 }
 
 func newHookCollector(node interface{ View() *fsm.View }, s *hooks.Sender) *hookCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("osqueue_hook_"+name, help, append([]string{"hook"}, labels...), nil)
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("osqueue_hook_"+name, help, []string{"hook"}, nil)
 	}
 	return &hookCollector{
 		node: node, sender: s,
