@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"osqueue/internal/hooks"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
+	"osqueue/internal/hooks"
 	"osqueue/internal/share"
 )
 

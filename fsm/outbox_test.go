@@ -70,8 +70,17 @@ func TestMatchGlob(t *testing.T) {
 		glob, text string
 		want       bool
 	}{
-		{"*", "", true}, {"", "", true}, {"", "a", false}, {"mail.*", "mail.x", true}, {"mail.*", "mail", false}, {"*a*b", "xaab", true},
-		{"*a*b", "xaabc", false}, {"?", "", false}, {"?b", "ab", true}, {"a**c", "abc", true}, {"a*", "ba", false},
+		{"*", "", true},
+		{"", "", true},
+		{"", "a", false},
+		{"mail.*", "mail.x", true},
+		{"mail.*", "mail", false},
+		{"*a*b", "xaab", true},
+		{"*a*b", "xaabc", false},
+		{"?", "", false},
+		{"?b", "ab", true},
+		{"a**c", "abc", true},
+		{"a*", "ba", false},
 	} {
 		if got := fsm.MatchGlob(c.glob, c.text); got != c.want {
 			t.Errorf("%q on %q: %v", c.glob, c.text, got)

@@ -54,19 +54,25 @@ func (b *Box) setUp() error {
 		}
 	}
 	b.facts = append(b.facts, b.netFact())
-	if !b.cfg.NoCgroup {
-		var fact string
-		b.groups, fact = findCgroups()
-		b.facts = append(b.facts, fact)
-		if b.cfg.RequireCgroup && (b.groups == nil || !b.groups.memory || !b.groups.pids) {
-			return fmt.Errorf("control groups are required: %s", fact)
-		}
-		if b.groups != nil {
-			weights, err := b.groups.setWeights(b.cfg.CPUWeight, b.cfg.IOWeight)
-			if b.facts[len(b.facts)-1] += weights; err != nil && b.cfg.RequireCgroup {
-				return fmt.Errorf("control groups are required: %s", b.facts[len(b.facts)-1])
-			}
-		}
+	if b.cfg.NoCgroup {
+		return nil
+	}
+	return b.setUpGroups()
+}
+
+// setUpGroups finds the control groups of the worker, and sets their weights.
+func (b *Box) setUpGroups() error {
+	var fact string
+	b.groups, fact = findCgroups()
+	missing := b.groups == nil || !b.groups.memory || !b.groups.pids
+	if b.groups != nil {
+		weights, err := b.groups.setWeights(b.cfg.CPUWeight, b.cfg.IOWeight)
+		fact += weights
+		missing = missing || err != nil
+	}
+	b.facts = append(b.facts, fact)
+	if missing && b.cfg.RequireCgroup {
+		return fmt.Errorf("control groups are required: %s", fact)
 	}
 	return nil
 }

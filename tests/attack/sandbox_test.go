@@ -49,6 +49,7 @@ type escape struct {
 // Jobs that try to leave their sandbox, or to harm the machine, at both levels: each is held or
 // ended for a named reason, and the worker lives, and does the next job.
 func TestSandboxEscapes(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only a worker that is root keeps jobs apart at both levels (docs/worker.md)")
 	}
@@ -71,7 +72,7 @@ func attackSandbox(t *testing.T, level string) {
 	g := newTarget(t, 1)
 	n := g.Nodes[0]
 	// The victims of the jobs are outside of their directories, and open to all users.
-	outside := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-attack-%d-%s", os.Getpid(), level))
+	outside := filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-attack-%d-%s", os.Getpid(), level)) //nolint:usetesting // t.TempDir is for the user of the test alone
 	if err := os.MkdirAll(outside, 0o777); err != nil {
 		t.Fatal(err)
 	}

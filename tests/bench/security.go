@@ -53,12 +53,18 @@ type secureSide struct {
 func (s *secureSide) nodes() float64 { return 1e6 * (s.cost.Leader + s.cost.Followers) / s.rate }
 
 func (b *bench) compareSecurity(p client.Protocol, sides []*secureSide) error {
+	defer func() {
+		for _, s := range sides {
+			if s.c != nil {
+				s.c.Close()
+			}
+		}
+	}()
 	for _, s := range sides {
 		var err error
 		if s.c, err = client.New(s.cfg); err != nil {
 			return err
 		}
-		defer s.c.Close()
 		// Handshakes do not count: the connections stay open.
 		if _, err := shareClient(s.c, singleClients, b.duration/secureRounds/2, sdkLife); err != nil {
 			return fmt.Errorf("%s, %s: %w", s.name, p, err)

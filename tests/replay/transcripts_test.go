@@ -61,14 +61,14 @@ func (j *outcomes) add(m mode, results []player.Result) {
 // TestTranscripts plays every recorded exchange against three nodes: first against the leader,
 // then through a follower. A case that fails must be in pending.txt, and every case listed
 // there must fail.
-func TestTranscripts(t *testing.T) {
+func TestTranscripts(t *testing.T) { //nolint:tparallel // play waits for its own subtests, which are parallel
 	t.Parallel()
 	playAll(t, plainPort)
 }
 
 // TestTranscriptsOfLegacyClients plays them at the port for legacy clients of nodes that have
 // certificates and ask for tokens, except those that take a document over: no port is part of that.
-func TestTranscriptsOfLegacyClients(t *testing.T) {
+func TestTranscriptsOfLegacyClients(t *testing.T) { //nolint:tparallel // as above
 	t.Parallel()
 	playAll(t, legacyPort)
 }

@@ -80,8 +80,8 @@ const (
 	TagTooManyTokens = "too_many_tokens" // 507: too many tokens
 
 	TagTooManyHooks      = "too_many_hooks"       // 507: too many hooks, or too large buffers
-	TagTooManyTokenJobs  = "too_many_token_jobs"  // 429: over the token's quota of jobs
-	TagTooManyTokenBytes = "too_many_token_bytes" // 429: over the token's quota of bytes
+	TagTooManyTokenJobs  = "too_many_token_jobs"  //nolint:gosec // 429: over the token's quota of jobs
+	TagTooManyTokenBytes = "too_many_token_bytes" //nolint:gosec // 429: over the token's quota of bytes
 
 	TagUnauthorized = "unauthorized"  // 401: no token, or one that is not valid
 	TagForbidden    = "forbidden"     // 403: the token does not allow it

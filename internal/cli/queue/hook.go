@@ -236,14 +236,26 @@ func showHook(g *view.Globals, h v1.Hook) error {
 		sealed = "sealed with key " + h.SealedWith
 	}
 	rows := [][]string{
-		{"name", h.Name}, {"url", h.URL}, {"on", strings.Join(h.On, " ")}, {"types", view.TextOr(strings.Join(h.Types, " "), "all")},
-		{"state", hookState(h)}, {"secret", sealed},
+		{"name", h.Name},
+		{"url", h.URL},
+		{"on", strings.Join(h.On, " ")},
+		{"types", view.TextOr(strings.Join(h.Types, " "), "all")},
+		{"state", hookState(h)},
+		{"secret", sealed},
 		{"pending", fmt.Sprintf("%d events, %d bytes of %d", h.Pending, h.PendingBytes, h.BufferBytes)},
-		{"oldest", units.LocalTime(h.OldestAt)}, {"delivered", strconv.FormatUint(h.Delivered, 10)}, {"last", units.LocalTime(h.DeliveredAt)},
-		{"failed", strconv.FormatUint(h.Failed, 10)}, {"dropped", strconv.FormatUint(h.Dropped, 10)},
-		{"oldest age", view.MsOrNone(h.OldestAgeMs)}, {"failure percent", strconv.FormatInt(h.FailurePercent, 10)},
-		{"dead grew", strconv.FormatInt(h.DeadGrew, 10)}, {"bucket lag", view.MsOrNone(h.LagMs)}, {"retry for", view.MsOrNone(h.RetryForMs)},
-		{"made by", view.OrDash(h.MadeBy)}, {"created", units.LocalTime(h.CreatedAt)}, {"changed", units.LocalTime(h.UpdatedAt)},
+		{"oldest", units.LocalTime(h.OldestAt)},
+		{"delivered", strconv.FormatUint(h.Delivered, 10)},
+		{"last", units.LocalTime(h.DeliveredAt)},
+		{"failed", strconv.FormatUint(h.Failed, 10)},
+		{"dropped", strconv.FormatUint(h.Dropped, 10)},
+		{"oldest age", view.MsOrNone(h.OldestAgeMs)},
+		{"failure percent", strconv.FormatInt(h.FailurePercent, 10)},
+		{"dead grew", strconv.FormatInt(h.DeadGrew, 10)},
+		{"bucket lag", view.MsOrNone(h.LagMs)},
+		{"retry for", view.MsOrNone(h.RetryForMs)},
+		{"made by", view.OrDash(h.MadeBy)},
+		{"created", units.LocalTime(h.CreatedAt)},
+		{"changed", units.LocalTime(h.UpdatedAt)},
 	}
 	if h.FailingSince != 0 {
 		rows = append(rows, []string{"failing since", units.LocalTime(h.FailingSince)}, []string{"last error", h.LastError})
