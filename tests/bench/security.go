@@ -52,24 +52,29 @@ type secureSide struct {
 // nodes returns the processor time of all nodes for one job, in µs.
 func (s *secureSide) nodes() float64 { return 1e6 * (s.cost.Leader + s.cost.Followers) / s.rate }
 
+// warm makes the client of a side and opens its connections, so that handshakes do not count.
+func (b *bench) warm(s *secureSide, p client.Protocol) (err error) {
+	if s.c, err = client.New(s.cfg); err != nil {
+		return err
+	}
+	if _, err := shareClient(s.c, singleClients, b.duration/secureRounds/2, sdkLife); err != nil {
+		s.c.Close()
+		return fmt.Errorf("%s, %s: %w", s.name, p, err)
+	}
+	return nil
+}
+
 func (b *bench) compareSecurity(p client.Protocol, sides []*secureSide) error {
-	defer func() {
-		for _, s := range sides {
-			if s.c != nil {
-				s.c.Close()
-			}
-		}
-	}()
 	for _, s := range sides {
-		var err error
-		if s.c, err = client.New(s.cfg); err != nil {
+		if err := b.warm(s, p); err != nil {
 			return err
 		}
-		// Handshakes do not count: the connections stay open.
-		if _, err := shareClient(s.c, singleClients, b.duration/secureRounds/2, sdkLife); err != nil {
-			return fmt.Errorf("%s, %s: %w", s.name, p, err)
-		}
 	}
+	defer func() {
+		for _, s := range sides {
+			s.c.Close()
+		}
+	}()
 	for round := range secureRounds {
 		for i := range sides {
 			s := sides[(i+round)%len(sides)] // neither is always first
