@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,12 @@ func (l *lab) splitWithRecords() (a, b *member, heal func()) {
 		for _, name := range []string{"changed here", "changed there", "changed on both", "deleted here", "deleted there", "same"} {
 			l.propose(a, schedule(name, "@daily"))
 		}
+		made, n := a.View().Meta().Now, 0
+		l.eventually("the queue's time to pass", func() bool { // a schedule of that time may be a change since
+			l.enqueue(a, fmt.Sprint("passes ", n))
+			n++
+			return a.View().Meta().Now > made
+		})
 	}, "flushed")
 	l.propose(a, schedule("new here", "@hourly"))
 	l.propose(a, schedule("changed here", "@weekly"))

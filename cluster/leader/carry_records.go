@@ -13,7 +13,9 @@ import (
 //   - A schedule that was added, changed or deleted here only, is so in the adopted state. The
 //     creation and update times of schedules say where it was changed after the fork. If both
 //     clusters changed it, the document's version counts, and the copy has the other one. A changed
-//     schedule keeps the count and times of its fires there.
+//     schedule keeps the count and times of its fires there. In the very millisecond of the fork,
+//     there is no other cluster yet, so such a change was made here: before the fork if the
+//     document has it, and otherwise after it.
 //   - A request key of this cluster is remembered in the adopted state if the effect of its request
 //     is there, too. A repeated request then gets its first answer. A request that named no job
 //     (settings, schedules, changes by filter) is not remembered: its repetition does what the
@@ -163,7 +165,7 @@ func (c *carried) schedules(v *fsm.View, f fork) {
 		return true
 	})
 	c.doc.Crons("", func(there *fsm.Cron) bool {
-		if v.Cron(there.Name) == nil && (f.ours || max(there.CreatedAt, there.UpdatedAt) < f.now) {
+		if v.Cron(there.Name) == nil && (f.ours || max(there.CreatedAt, there.UpdatedAt) <= f.now) {
 			op := &fsmpb.DeleteCron{Name: there.Name}
 			c.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: op}})
 			c.counts.schedules++
@@ -179,7 +181,7 @@ func (c *carried) schedule(here *fsm.Cron, f fork) {
 	case f.ours, there == nil && here.CreatedAt >= f.now:
 		c.putSchedule(here)
 	case here.UpdatedAt < f.now: // changed there only
-	case there == nil || there.UpdatedAt >= f.now:
+	case there == nil || there.UpdatedAt > f.now:
 		c.records.schedules = append(c.records.schedules, here)
 	default:
 		merged := *here
