@@ -20,6 +20,7 @@ type duty struct {
 	wanted   bool       // an append waits for a spare
 	failed   error      // of the last attempt to prepare a segment; nil: try
 	closing  bool
+	signals  uint64 // calls of signal
 
 	done chan struct{} // closed when the goroutine has ended; not guarded
 }
@@ -30,13 +31,22 @@ func (l *Log) run() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.duty.closing {
+		seen := l.duty.signals
 		l.mu.Unlock()
 		did := l.work()
 		l.mu.Lock()
-		if !did && !l.duty.closing {
+		// A signal since work has looked would be lost: an append could wait without end.
+		if !did && l.duty.signals == seen && !l.duty.closing {
 			l.changed.Wait()
 		}
 	}
+}
+
+// signal wakes the log's own goroutine, and an append that waits for a spare. The caller holds
+// mu.
+func (l *Log) signal() {
+	l.duty.signals++
+	l.changed.Broadcast()
 }
 
 // work does one piece of work. It reports whether there was any.
@@ -111,7 +121,7 @@ func (l *Log) addSpare(s *segment) {
 	defer l.mu.Unlock()
 	l.duty.spares = append(l.duty.spares, s)
 	l.duty.failed = nil
-	l.changed.Broadcast()
+	l.signal()
 }
 
 // remove deletes a segment that is not needed. If a power cut undoes this, the segment is
@@ -190,7 +200,7 @@ func (l *Log) prepare(sizes []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.duty.failed = err
-	l.changed.Broadcast()
+	l.signal()
 }
 
 // zeroes is written to new segments. Each write of it is made durable by itself, so that
@@ -250,7 +260,7 @@ func (l *Log) spare() (*segment, error) {
 	d.failed = nil // try again
 	d.wanted = true
 	defer func() { d.wanted = false }()
-	l.changed.Broadcast()
+	l.signal()
 	for {
 		switch {
 		case l.err != nil:

@@ -124,7 +124,7 @@ func (l *Log) Close() error {
 		l.err = errClosed
 	}
 	l.duty.closing = true
-	l.changed.Broadcast()
+	l.signal()
 	l.mu.Unlock()
 	if l.duty.done != nil {
 		<-l.duty.done
@@ -285,7 +285,7 @@ func (l *Log) fail(err error) error {
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.err = fmt.Errorf("the raft log accepts no writes since one has failed: %w", err)
-		l.changed.Broadcast()
+		l.signal()
 	}
 	return err
 }
@@ -325,7 +325,7 @@ func (l *Log) write(s *segment, f frame, logs []*raft.Log) error {
 	l.apply(s, f, places)
 	l.release()
 	if l.inUse() && (!before || f.seq == s.firstSeq) {
-		l.changed.Broadcast() // a spare is due
+		l.signal() // a spare is due
 	}
 	return nil
 }
@@ -438,7 +438,7 @@ func (l *Log) release() {
 	}
 	if start, low := l.start(); start != l.duty.record.start || low != l.duty.record.low {
 		l.duty.metaDue = true
-		l.changed.Broadcast()
+		l.signal()
 	}
 }
 

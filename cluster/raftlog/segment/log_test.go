@@ -564,3 +564,31 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+// TestNoSignalIsLost appends faster than segments are prepared, while readers contend for the
+// lock: an append that waits for a segment must always be woken.
+func TestNoSignalIsLost(t *testing.T) {
+	l := open(t, newDisk(1), Options{Size: 8 << 10, Spares: 1, Keep: 1})
+	done := make(chan struct{})
+	var group errgroup.Group
+	for range 2 {
+		group.Go(func() error {
+			for {
+				select {
+				case <-done:
+					return nil
+				default:
+					_, _ = l.FirstIndex()
+				}
+			}
+		})
+	}
+	for i := uint64(1); i < 20_000; i++ {
+		e := entry(i)
+		e.Data = append(e.Data, make([]byte, 5000)...)
+		must(t, l.StoreLog(e))
+		must(t, l.DeleteRange(1, i-1))
+	}
+	close(done)
+	must(t, group.Wait())
+}
