@@ -300,9 +300,13 @@ func checkHooks(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_ReportHook:
 		missing := func(id *fsmpb.HookEventId) bool { return id == nil }
 		r := op.ReportHook
-		return need(r != nil && !slices.ContainsFunc(r.Delivered, missing) && !slices.ContainsFunc(r.Failed, missing), errNoOp)
+		if r == nil || slices.ContainsFunc(r.Delivered, missing) || slices.ContainsFunc(r.Failed, missing) {
+			return errNoOp
+		}
+		return need(utf8.ValidString(r.Error), errHookValue) // checkHook would refuse the state
 	case *fsmpb.Mutation_SetAlert:
-		return need(op.SetAlert != nil && HookKind(min(op.SetAlert.Kind, numHookKinds)).IsRule(), errNewValue)
+		a := op.SetAlert
+		return need(a != nil && HookKind(min(a.Kind, numHookKinds)).IsRule() && utf8.ValidString(a.Subject) && utf8.ValidString(a.Text), errNewValue)
 	}
 	return errNoOp
 }

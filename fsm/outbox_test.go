@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 )
 
 // outboxOf returns the events in the outbox of a hook.
@@ -84,6 +85,21 @@ func TestMatchGlob(t *testing.T) {
 	} {
 		if got := fsm.MatchGlob(c.glob, c.text); got != c.want {
 			t.Errorf("%q on %q: %v", c.glob, c.text, got)
+		}
+	}
+}
+
+// TestTextsOfHooksAreUTF8: a state with another text could not be restored.
+func TestTextsOfHooksAreUTF8(t *testing.T) {
+	for text, valid := range map[string]bool{"503 é": true, "503 \xff": false} {
+		for _, m := range []*fsmpb.Mutation{
+			{Op: &fsmpb.Mutation_ReportHook{ReportHook: &fsmpb.ReportHook{Name: "h", Error: text}}},
+			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(fsm.HookQueueStuck), Subject: text}}},
+			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(fsm.HookQueueStuck), Text: text}}},
+		} {
+			if _, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); (err == nil) != valid {
+				t.Errorf("%v: %v", m, err)
+			}
 		}
 	}
 }

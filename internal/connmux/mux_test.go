@@ -310,6 +310,9 @@ func FuzzConn(f *testing.F) {
 		}
 		var got []byte
 		p := make([]byte, int(size)%8)
+		if len(p) == 0 && int(kind)%len(readers) == 2 {
+			return // iotest.DataErrReader does not return from a read of no bytes
+		}
 		for len(got) < len(sent) {
 			n, err := c.Read(p)
 			got = append(got, p[:n]...)

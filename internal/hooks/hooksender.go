@@ -3,6 +3,7 @@ package hooks
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -253,7 +254,7 @@ func (h *hookSender) report(ctx context.Context) {
 	op := &fsmpb.ReportHook{Name: h.name, Delivered: h.delivered, Failed: h.failed}
 	now := time.Now()
 	if len(h.delivered) == 0 && h.lastError != "" && (h.lastError != h.saidError || now.Sub(h.saidAt) > errorEvery) {
-		op.Error = h.lastError
+		op.Error = strings.ToValidUTF8(h.lastError, "?") // it may quote the receiver
 	}
 	if len(op.Delivered)+len(op.Failed) == 0 && op.Error == "" {
 		return
