@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The packages of the three modules; go.work makes them one for the go command.
 PKGS ?= ./... ./client/... ./tests/...
+TEST_PKGS = $(filter ./tests/%,$(PKGS)) $(filter-out ./tests/%,$(PKGS))
 GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
 
 # Tests start an emulator of GCS, which brings Google's client. This tag leaves out the
@@ -58,7 +59,8 @@ RELEASE_7 := fb62b8a
 RELEASE_8 := b0b85a7
 RELEASE_9 := d5edd9e
 RELEASE_10 := 6f771c7
-RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9 bin/osqueue-10
+RELEASE_11 := ac0812c
+RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9 bin/osqueue-10 bin/osqueue-11
 
 $(RELEASES): bin/osqueue-%: | bin
 	@rm -rf bin/release-$* && mkdir bin/release-$*
@@ -79,10 +81,12 @@ clean: ## Remove what was built, the tools too
 
 ##@ Test
 
-# Without symbols, the linker needs half of the time for each of 80 test programs.
+# Without symbols, the linker needs half of the time for each of 80 test programs. make vet runs
+# all of go vet, so that go test need not run a part of it. The long tests of processes come first:
+# at the end one of them would leave a processor idle.
 .PHONY: test
 test: build bin/osqueue-faultclock versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) '-ldflags=-s -w' $(PKGS)
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) -vet=off '-ldflags=-s -w' $(TEST_PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
@@ -175,7 +179,7 @@ prose: ## Check the language of comments and identifiers
 prose-update: ## Lower the ceilings of the language to the present findings
 	$(PROSE) -update ../..
 
-REFS ?= fsm api cluster cluster/leader storage/document storage/archive client internal/cli/queue internal/cli/serve
+REFS ?= fsm api cluster cluster/leader cluster/flush election storage/document storage/archive client client/worker internal/cli/dev internal/cli/queue internal/cli/serve internal/runner internal/sandbox api/hooks api/ui internal/auth
 
 .PHONY: refs
 refs: | bin ## Count the references from file to file in the packages REFS, and those against the best order

@@ -49,7 +49,7 @@ func (c *call) readAck() (err error) {
 	level := c.s.cfg.Ack
 	if given := values.Get(v1.ParamAck); given != "" {
 		if level = given; !isAck(level) {
-			return fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamAck, shown(given), v1.AckQuorum, v1.AckObject)
+			return fail(badRequest, "%s is %q; must be %s or %s", v1.ParamAck, shown(given), v1.AckQuorum, v1.AckObject)
 		}
 	}
 	c.ack.object = level == v1.AckObject

@@ -20,6 +20,9 @@ func (s *Server) audit(c *call, err error) {
 	if c.route.at != leaderOnly && !refused && c.route.right&auth.Admin == 0 {
 		return
 	}
+	if c.route.path == v1.PathSelf && len(c.r.Header[v1.HeaderForwarded]) > 0 {
+		return // a question of another node (askLeader), whose log has the request
+	}
 	if err == nil && c.route.path == v1.PathAudit && c.params.Get(v1.ParamCursor) != "" {
 		return // a reader that follows the log would fill it
 	}
@@ -27,7 +30,7 @@ func (s *Server) audit(c *call, err error) {
 		return // the leader's log has it
 	}
 	e := AuditEntry{
-		Time: time.Now().UTC().Format(time.RFC3339Nano), Node: s.node, Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
+		Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
 		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
 	}
 	if c.principal != nil {
@@ -39,11 +42,35 @@ func (s *Server) audit(c *call, err error) {
 	if err != nil {
 		e.Outcome = failureOf(err).tag
 	}
+	s.record(e, c.admitted)
+}
+
+// auditFull is the answer to a change that the audit log could not record.
+var auditFull = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The audit log takes no entries", retry: time.Second}
+
+// admit refuses a change that the audit log could not record.
+func (s *Server) admit(c *call) error {
+	if s.gate.AdmitChange == nil || c.r.Method == http.MethodGet {
+		return nil
+	}
+	if err := s.gate.AdmitChange(c.context()); err != nil {
+		return fail(auditFull, "%v", err)
+	}
+	c.admitted = true
+	return nil
+}
+
+// Record puts an entry about an act outside of the routes of this package into the audit log. It
+// sets the time and the node.
+func (s *Server) Record(e AuditEntry) { s.record(e, false) }
+
+func (s *Server) record(e AuditEntry, admitted bool) {
+	e.Time, e.Node = time.Now().UTC().Format(time.RFC3339Nano), s.node
 	if s.audited.max > 0 {
 		s.audited.add(&e)
 	}
 	if s.gate.Audit != nil {
-		s.gate.Audit(e)
+		s.gate.Audit(e, admitted)
 	}
 }
 

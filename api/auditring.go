@@ -58,13 +58,13 @@ func (r *auditRing) page(cursor string, limit int) (v1.AuditPage, error) {
 		start, number, found := strings.Cut(cursor, "-")
 		n, err := strconv.ParseUint(number, 10, 64)
 		if !found || err != nil {
-			return out, fail(badRequest, "%s is %q; take it from an answer to %s", v1.ParamCursor, shown(cursor), v1.PathAudit)
+			return out, fail(badRequest, "%s is %q; use the cursor of an earlier answer to %s", v1.ParamCursor, shown(cursor), v1.PathAudit)
 		}
 		end := r.first + uint64(len(r.entries))
 		switch {
 		case start != r.start: // of an earlier process, whose entries this one does not have
 		case n > end:
-			return out, fail(badRequest, "%s is %q, behind the newest entry", v1.ParamCursor, shown(cursor))
+			return out, fail(badRequest, "%s is %q, which is after the newest entry", v1.ParamCursor, shown(cursor))
 		case n < r.first:
 			out.Missed = r.first - n
 		default:
@@ -94,7 +94,7 @@ func (s *Server) showAudit(c *call) error {
 	limit := auditPage
 	if given := values.Get(v1.ParamLimit); given != "" {
 		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > auditPage {
-			return fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamLimit, shown(given), auditPage)
+			return fail(badRequest, "%s is %q; must be a number from 1 to %d", v1.ParamLimit, shown(given), auditPage)
 		}
 	}
 	out, err := s.audited.page(values.Get(v1.ParamCursor), limit)

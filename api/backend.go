@@ -41,7 +41,7 @@ type Writer interface {
 // Waiter reports when a claim may find a job. An empty list of types means any type.
 type Waiter interface {
 	// Ready reports whether a claim of these types would find a job now.
-	Ready(types []string) bool
+	Ready(worker string, types []string) bool
 	// Remembers reports whether the answer to that claim is stored, so that the same request
 	// would get it again.
 	Remembers(worker, requestID string) bool
@@ -66,6 +66,8 @@ type Reader interface {
 	Job(id string) *fsm.Job
 	// Token returns the token with that id, or nil.
 	Token(id string) *fsm.Token
+	// TokensEnded returns a channel that is closed when this node's state loses a token.
+	TokensEnded() <-chan struct{}
 	// AccountUsage returns how many jobs of an account (auth.Principal.Account) have not ended,
 	// and the bytes of their payloads.
 	AccountUsage(name string) (jobs, bytes int64)
@@ -77,6 +79,12 @@ type Reader interface {
 	AllTypeStats() map[string]fsm.TypeStats
 	// Events returns the history of the entries that this node has applied.
 	Events() *notify.History
+	// ProgressOf returns the progress that a job has reported since this node's start,
+	// oldest first.
+	ProgressOf(id string) []notify.ProgressPoint
+	// ActionsOn returns the changes of a job that requests made since this node's start,
+	// oldest first.
+	ActionsOn(id string) []notify.Action
 	// Document returns the state in the form of queue.json.
 	Document(ctx context.Context) ([]byte, error)
 }

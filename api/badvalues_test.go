@@ -44,7 +44,7 @@ func items(values []string) []string {
 var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.NewJob](): {
 		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
-		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `2147483648`}, badIntegers...),
+		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
 		"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
 		"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
 		"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
@@ -62,7 +62,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	},
 	reflect.TypeFor[v1.Claim](): {
 		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
-		"max": append([]string{`0`, `-1`, `2147483648`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
+		"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
 		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
 	},
 	reflect.TypeFor[v1.Heartbeat](): {"workerId": badLookups, "token": badTokens, "progress": badObjects},
@@ -72,7 +72,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects},
 	reflect.TypeFor[v1.NextClaim](): {
 		"types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
-		"max":   append([]string{`0`, `-1`, `2147483648`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
+		"max":   append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
 		"requestId": append([]string{`""`, `null`}, badNames...),
 	},
 	reflect.TypeFor[v1.Fail](): {
@@ -104,6 +104,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 	},
 	reflect.TypeFor[v1.WorkerInfo](): {
 		"name": append([]string{`""`, `null`}, badNames...), "types": items(badNames), "version": badNames, "address": badNames,
+		"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
 	},
 }
 

@@ -96,7 +96,7 @@ func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) 
 	}
 	for i, j := range jobs {
 		if j.Batch != "" && j.Batch != n.Id {
-			return nil, blame(bad("batchId", "is another batch than the one that is made; leave it out"), i)
+			return nil, blame(bad("batchId", "names another batch than the one that this request makes; leave it out"), i)
 		}
 		j.Batch = n.Id
 	}
@@ -139,7 +139,7 @@ func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 		{"delayMs", in.DelayMs != 0},
 	} {
 		if one.given {
-			return within(bad(one.name, "is not possible for a callback"), member)
+			return within(bad(one.name, "cannot be set for a callback"), member)
 		}
 	}
 	job, err := s.newJob(in)
@@ -206,7 +206,7 @@ func (s *Server) showBatch(c *call) error {
 	c.lsn = v.LSN()
 	b := v.Batch(id)
 	if b == nil {
-		return notThere("batch", "no such batch; it may have been removed after its retention time")
+		return notThere("batch", "the batch does not exist; it may have been removed after its retention time")
 	}
 	return c.sendJSON(batchInfo(b))
 }

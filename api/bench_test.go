@@ -23,7 +23,7 @@ type instant struct {
 	lsn fsm.LSN
 }
 
-func (n *instant) Ready([]string) bool { return true }
+func (n *instant) Ready(string, []string) bool { return true }
 
 func (n *instant) Leader() (string, bool) { return "10.0.0.1:8080", true }
 

@@ -38,6 +38,7 @@ type call struct {
 	held   inflight.Hold
 
 	principal *auth.Principal // nil: none, or the server does not ask
+	admitted  bool            // the audit log takes the entry of the change
 
 	isRead   bool   // in is the whole body
 	key      string // of the write; "": none
@@ -96,7 +97,7 @@ func (c *call) variable() (string, error) {
 	raw, _ := c.route.pattern.value(c.r.URL.EscapedPath())
 	id, err := url.PathUnescape(raw)
 	if err != nil {
-		return "", fail(badRequest, "the path is not escaped as it should be: %v", err)
+		return "", fail(badRequest, "the path has an invalid escape: %v", err)
 	}
 	if len(id) > pathIDMax {
 		return "", fail(badRequest, "the name in the path is longer than %d bytes", pathIDMax)
@@ -159,7 +160,8 @@ func (c *call) holdAnswer() error {
 		return nil
 	}
 	c.out, c.lsn = nil, fsm.LSN{}
-	return fail(overBudget, "too many bytes of requests and answers are under way; retry after a moment, or ask for a smaller page")
+	return fail(overBudget, "the node has too many bytes of requests and answers in memory; retry after a moment, or ask for "+
+		"a smaller page")
 }
 
 // sendNothing answers 204.
@@ -172,8 +174,25 @@ func (c *call) sendNothing() error {
 
 func (c *call) stamp(h http.Header) {
 	if !c.lsn.IsZero() {
-		h[headerLSN] = []string{c.lsn.String()}
+		h[headerLSN] = c.s.lsnHeader(c.lsn)
 	}
+}
+
+// lsnHeader is an LSN as the value of a header.
+type lsnHeader struct {
+	lsn   fsm.LSN
+	value [1]string
+}
+
+// lsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
+// one committed entry share it.
+func (s *Server) lsnHeader(lsn fsm.LSN) []string {
+	last := s.lastLSN.Load()
+	if last == nil || last.lsn != lsn {
+		last = &lsnHeader{lsn, [1]string{lsn.String()}}
+		s.lastLSN.Store(last)
+	}
+	return last.value[:]
 }
 
 // marshal returns the JSON of v. Names from documents of others may not be UTF-8.

@@ -128,15 +128,15 @@ func appendChanged(b []byte, kind fsm.ChangeKind, ids []string, res fsm.Result) 
 func (s *Server) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	switch {
 	case len(in.IDs) > 0 && in.Filter != nil:
-		return nil, bad("filter", "and ids exclude each other")
+		return nil, bad("filter", "cannot be combined with ids")
 	case in.Filter != nil:
 		return s.readFiltered(in)
 	case len(in.IDs) == 0:
-		return nil, bad("ids", "is empty, and there is no filter; name the jobs")
+		return nil, bad("ids", "is empty, and there is no filter; give ids or a filter")
 	case in.Limit != 0:
-		return nil, bad("limit", "is for a filter, not for ids")
+		return nil, bad("limit", "can only be combined with a filter, not with ids")
 	case in.Cursor != "":
-		return nil, bad("cursor", "is for a filter, not for ids")
+		return nil, bad("cursor", "can only be combined with a filter, not with ids")
 	}
 	if err := s.cfg.Limits.checkMost("ids", len(in.IDs)); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	if in.Cursor != "" {
 		place, err := readPlaceCursor(in.Cursor)
 		if err != nil {
-			return nil, bad("cursor", "is %q; only a nextCursor of an earlier answer is possible", shown(in.Cursor))
+			return nil, bad("cursor", "is %q; must be the nextCursor of an earlier answer", shown(in.Cursor))
 		}
 		f.AfterStatus, f.AfterSeq = uint32(place.Status), place.Seq
 	}
@@ -183,9 +183,9 @@ func (s *Server) readFilter(in *v1.Filter) (*fsmpb.Filter, error) {
 	}
 	switch empty := len(f.Statuses) == 0 && namesNothing(in); {
 	case empty && !in.All:
-		return nil, bad("filter", "names nothing; say \"all\": true in it if all jobs are meant")
+		return nil, bad("filter", `is empty; set "all": true in it to match all jobs`)
 	case !empty && in.All:
-		return nil, bad("filter.all", "and the other members of the filter exclude each other")
+		return nil, bad("filter.all", "cannot be combined with other fields of the filter")
 	}
 	return f, nil
 }
@@ -243,7 +243,7 @@ func checkPeriod(fromName string, from int64, beforeName string, before int64) e
 		at     int64
 	}{{fromName, from}, {beforeName, before}} {
 		if one.at != 0 && one.at < secondsBelow {
-			return bad(one.member, "is %d; milliseconds since 1970 are wanted", one.at)
+			return bad(one.member, "is %d; must be a time in milliseconds since 1970", one.at)
 		}
 	}
 	if before != 0 && from >= before {

@@ -110,7 +110,7 @@ func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 	w.op.Max, w.op.LeaseMs = 1, in.LeaseMs
 	if in.Max != nil {
 		if *in.Max < 1 {
-			return bad("max", "is %d; at least 1 is wanted", *in.Max)
+			return bad("max", "is %d; must be at least 1", *in.Max)
 		}
 		w.op.Max = uint32(min(int(*in.Max), l.ClaimJobs))
 	}
@@ -127,7 +127,7 @@ func (s *Server) readRequestID(in *v1.Claim, w *claimRequest) error {
 		return nil
 	}
 	if in.WorkerID == nil {
-		return bad("requestId", "needs a workerId: without one it could not be told whose claim is repeated")
+		return bad("requestId", "needs a workerId: a claim is repeated by the same worker")
 	}
 	w.op.RequestId = in.RequestID
 	return s.cfg.Limits.checkNewName("requestId", in.RequestID)
@@ -136,7 +136,7 @@ func (s *Server) readRequestID(in *v1.Claim, w *claimRequest) error {
 // readTypes drops types that match no job, and duplicates: a claim sleeps once per type.
 func (s *Server) readTypes(types []string, w *claimRequest) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
-		return bad("types", "has %d items; at most %d a claim", len(types), s.cfg.Limits.ClaimTypes)
+		return bad("types", "has %d items; a claim may have at most %d", len(types), s.cfg.Limits.ClaimTypes)
 	}
 	for i, t := range types {
 		if s.cfg.Limits.checkName("", t) != nil {
@@ -167,7 +167,7 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	defer leave()
 	// The machine answers a repeated claim, even if there is no job to claim now.
 	repeated := c.key != "" || s.b.Remembers(w.op.Worker, w.op.RequestId)
-	try := !w.nothing && (repeated || s.b.Ready(w.op.Types))
+	try := !w.nothing && (repeated || s.b.Ready(w.op.Worker, w.op.Types))
 	for {
 		if try {
 			m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
@@ -191,6 +191,9 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	}
 }
 
+// waiting names what has the places of shares.waits.
+const waiting = "requests that wait for a job or a log (a claim of many types counts more than once)"
+
 // beginWait takes a place among the claims that wait, if this one may wait. The caller frees
 // it by leave.
 func (s *Server) beginWait(c *call, w *claimRequest) (leave func(), err error) {
@@ -198,7 +201,7 @@ func (s *Server) beginWait(c *call, w *claimRequest) (leave func(), err error) {
 		return func() {}, nil
 	}
 	c.holdOff(w.wait)
-	return c.enter(s.shares.waits, tooManyStreams, "claims that wait")
+	return c.enterMany(s.shares.waits, placesOf(len(c.in), len(w.op.Types)), tooManyStreams, waiting)
 }
 
 // silence returns how long a registered worker can wait without a keepalive.
@@ -241,7 +244,7 @@ func (s *Server) signOfLife(c *call, w *claimRequest) {
 	defer cancel()
 	_, _, err := s.b.Propose(ctx, heartbeatOf(w.op.Worker, nil))
 	if err != nil {
-		s.log.Debug("a waiting worker could not be kept registered", "worker", w.op.Worker, "reason", err)
+		s.log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
 	}
 }
 
@@ -267,6 +270,7 @@ func (s *Server) await(c *call, w *claimRequest, left time.Duration) (out slept,
 		return out, false, s.interrupted(c)
 	}
 	m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
+	s.attribute(c, m)
 	if m.Request, err = c.request(); err != nil {
 		return out, false, err
 	}

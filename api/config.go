@@ -10,10 +10,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"osqueue/api/hooks"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/hooks"
 	"osqueue/internal/inflight"
 )
 
@@ -88,6 +88,9 @@ const (
 	MaxBodyBytes     = 8 << 20
 )
 
+// DefaultWaits is the default of Limits.Waits: at most some 130 MiB.
+const DefaultWaits = 8192
+
 // Limits bound the sizes in requests and answers. Names are the types and groups of jobs,
 // unique keys, the names, versions and addresses of workers and the ids of requests.
 type Limits struct {
@@ -114,7 +117,7 @@ type Limits struct {
 
 	// Of each of these, one client gets at most half.
 	Streams int // of events at once
-	Waits   int // claims that wait for a job at once
+	Waits   int // requests that wait for a job or a log at once, see placesOf
 }
 
 // DefaultLimits returns the limits that apply if a Config has none.
@@ -138,7 +141,7 @@ func DefaultLimits() Limits {
 		ListBytes:    8 << 20,
 		WorkerJobs:   100,
 		Streams:      256,
-		Waits:        16_384,
+		Waits:        DefaultWaits,
 	}
 }
 
@@ -197,7 +200,7 @@ func (c Config) withDefaults() Config {
 	c.MaxConnections = or(c.MaxConnections, DefaultConnections)
 	c.MaxBody = or(c.MaxBody, DefaultBodyBytes)
 	if c.MaxBody > MaxBodyBytes {
-		c.Logger.Warn("the body limit is more than a log entry takes; lowered", "asked", c.MaxBody, "limit", MaxBodyBytes)
+		c.Logger.Warn("lowered the body limit to what fits into a log entry", "asked", c.MaxBody, "limit", MaxBodyBytes)
 		c.MaxBody = MaxBodyBytes
 	}
 	c.Limits = c.Limits.withDefaults()

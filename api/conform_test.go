@@ -22,13 +22,15 @@ import (
 // status, its headers and its body.
 
 // theDocument is openapi.yaml as plain values.
-var theDocument = sync.OnceValue(func() *checker {
+var theDocument = sync.OnceValue(func() *checker { return newChecker(openAPI) })
+
+func newChecker(document []byte) *checker {
 	var root object
-	if err := yaml.Unmarshal(openAPI, &root); err != nil {
+	if err := yaml.Unmarshal(document, &root); err != nil {
 		panic(err)
 	}
 	return &checker{root: root}
-})
+}
 
 // operationOf returns the operation that a request is for, nil if there is none. A
 // path without variables is preferred, as by the router.

@@ -134,10 +134,11 @@ func (s *Server) overConnections(c *call) error {
 	c.Header().Set("Connection", "close")
 	conn := c.context().Value(connKey{}).(*boundedConn)
 	if errors.Is(conn.over, share.ErrClient) {
-		return fail(overConnections, "this node has %d connections of the address %s, which is the limit of one address; close some, or use another node",
+		return fail(overConnections, "this node has %d connections from the address %s, the limit for one address; close some, or use "+
+			"another node",
 			or(s.cfg.ConnectionsEach, share.Half(s.cfg.MaxConnections)), conn.client)
 	}
-	return fail(overConnections, "this node has %d connections, which is its limit; retry after a moment, or at another node", s.cfg.MaxConnections)
+	return fail(overConnections, "this node has %d connections, its limit; retry after a moment, or use another node", s.cfg.MaxConnections)
 }
 
 // countedBody counts the bytes of a body for the pace of its connection.

@@ -49,7 +49,7 @@ func (s *Server) putCron(c *call) error {
 		return err
 	}
 	if isNull(c.member("job")) {
-		return bad("job", "is missing; say what is to be enqueued, {} at least")
+		return bad("job", "is missing; give the job to enqueue, at least {}")
 	}
 	op.Name = name
 	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
@@ -82,13 +82,13 @@ func (s *Server) schedule(c *call, name string, compute func() (*fsmpb.Mutation,
 		}
 	}
 	c.lsn = fsm.LSN{} // nothing was written
-	return fail(overtaken, "schedule %q fired or changed during each of %d attempts; send the request again", name, scheduleTries)
+	return fail(overtaken, "schedule %q fired or changed during each of %d attempts; repeat the request", name, scheduleTries)
 }
 
 // checkCronName checks the name of a new schedule, which must fit into a path.
 func (l *Limits) checkCronName(name string) error {
 	if name == "" || name == "." || name == ".." {
-		return bad("name", "is %q; write one that a path can hold", name)
+		return bad("name", "is %q, which cannot be part of a path; choose another name", name)
 	}
 	return l.checkNewName("name", name)
 }
@@ -121,11 +121,11 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 // firstTime returns the next time of the schedule in op.
 func (s *Server) firstTime(op *fsmpb.PutCron) (int64, error) {
 	if err := cluster.CheckNewZone(op.TimeZone); err != nil {
-		return 0, bad("timeZone", "is not possible: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
+		return 0, bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
 	}
 	next, err := nextTime(op.Spec, op.TimeZone, s.b.Now())
 	if err == nil && next == 0 {
-		err = bad("spec", "never comes about: there is no such time within five years")
+		err = bad("spec", "never fires: it matches no time within five years")
 	}
 	return next, err
 }
@@ -135,7 +135,7 @@ func nextTime(spec, zone string, after int64) (int64, error) {
 	next, err := cluster.NextTime(spec, zone, after)
 	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {
 		if errors.Is(err, kind) {
-			return 0, bad(member, "is not possible: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
+			return 0, bad(member, "is not valid: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
 		}
 	}
 	return next, err
@@ -156,7 +156,7 @@ func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 		{"batchId", in.BatchID != ""},
 	} {
 		if one.given {
-			return nil, bad(one.name, "is not possible for the job of a schedule; leave it out")
+			return nil, bad(one.name, "cannot be set for the job of a schedule; leave it out")
 		}
 	}
 	job, err := s.newJob(in)
@@ -167,7 +167,7 @@ func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	return job, nil
 }
 
-var errNoCron = notThere("schedule", "no such schedule")
+var errNoCron = notThere("schedule", "the schedule does not exist")
 
 // answerCron answers with a v1.CronPut. The next time is that of the current schedule, also for
 // a repeated request.

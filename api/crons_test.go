@@ -88,13 +88,13 @@ func TestCronRefuses(t *testing.T) {
 	g := newRig(t)
 	for body, says := range map[string]string{
 		`{}`:                                                                  "spec",
-		`{"spec":"","job":{}}`:                                                "spec is not possible: it is empty",
-		`{"spec":"* * * *","job":{}}`:                                         "spec is not possible: it has 4 fields",
-		`{"spec":"61 * * * *"}`:                                               `spec is not possible: minute "61"`,
-		`{"spec":"0 0 30 2 *"}`:                                               "spec never comes about",
+		`{"spec":"","job":{}}`:                                                "spec is not valid: it is empty",
+		`{"spec":"* * * *","job":{}}`:                                         "spec is not valid: it has 4 fields",
+		`{"spec":"61 * * * *"}`:                                               `spec is not valid: minute "61"`,
+		`{"spec":"0 0 30 2 *"}`:                                               "spec never fires",
 		`{"spec":"TZ=UTC 0 0 * * *"}`:                                         "time zone",
 		`{"spec":7}`:                                                          "spec",
-		`{"spec":"@daily","timeZone":"Berlin"}`:                               `timeZone is not possible: "Berlin"`,
+		`{"spec":"@daily","timeZone":"Berlin"}`:                               `timeZone is not valid: "Berlin"`,
 		`{"spec":"@daily","timeZone":"Local"}`:                                "timeZone",
 		`{"spec":"@daily","overlap":"no"}`:                                    "overlap",
 		`{"spec":"@daily","missed":"all"}`:                                    "missed",
@@ -107,7 +107,7 @@ func TestCronRefuses(t *testing.T) {
 		`{"spec":"@daily","job":{"leaseMs":-1}}`:                              "job: leaseMs",
 		`{"spec":"@daily","job":{"type":"` + strings.Repeat("x", 257) + `"}}`: "job: type",
 		`{"spec":"@daily","job":{"backoff":{"kind":"nope"}}}`:                 "job: backoff.kind",
-		`{"spec":"` + strings.Repeat("*", 300) + `","job":{}}`:                "longer",
+		`{"spec":"` + strings.Repeat("*", 300) + `","job":{}}`:                "more than",
 		`{"spec":"@daily","timeZone":"` + strings.Repeat("x", 300) + `"}`:     "timeZone",
 	} {
 		p := refused(t, g.do("PUT", "/v1/crons/c", body), http.StatusBadRequest, v1.TagBadRequest)

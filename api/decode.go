@@ -57,7 +57,7 @@ func (c *call) decodeOptional(v any) error {
 func (c *call) parse(v any) error {
 	body := c.in
 	if start := bytes.TrimLeft(body, " \t\r\n"); len(start) == 0 {
-		return fail(badRequest, "the body is empty; send a JSON object, {} at least")
+		return fail(badRequest, "the body is empty; send a JSON object, at least {}")
 	} else if start[0] != '{' {
 		return fail(badRequest, "the body must be a JSON object")
 	}
@@ -65,7 +65,7 @@ func (c *call) parse(v any) error {
 		return fail(badRequest, "the body is not UTF-8 (at %s)", place(body, invalidAt(body)))
 	}
 	if at := tooDeep(body, c.s.cfg.Limits.Depth); at >= 0 {
-		return named(memberAt(body, at), "has more than %d objects and lists within each other (at %s)",
+		return named(memberAt(body, at), "nests objects and lists more than %d levels deep (at %s)",
 			c.s.cfg.Limits.Depth, place(body, at))
 	}
 	if c.shared = scanned(body, v); c.shared {
@@ -134,7 +134,7 @@ const mergePatch = "application/merge-patch+json"
 // checkMedia requires JSON in UTF-8.
 func (c *call) checkMedia() error {
 	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fail(mediaType, "the body is encoded as %q; send it plain", shown(coding))
+		return fail(mediaType, "the body has the content encoding %q; send it without one", shown(coding))
 	}
 	given := c.r.Header.Get("Content-Type")
 	if given == "application/json" {
@@ -188,6 +188,7 @@ func (c *call) readBody() error {
 			return bodyTooLarge(limit)
 		case errors.Is(err, io.EOF):
 			c.isRead = true
+			_ = c.r.Body.Close() // or else net/http looks for more before it writes the answer
 			return nil
 		case err != nil:
 			return brokenBody(err, limit)
@@ -220,15 +221,15 @@ func bodyTooLarge(limit int64) error {
 
 func brokenBody(err error, limit int64) error {
 	if errors.Is(err, inflight.ErrOver) {
-		return fail(overBudget, "too many bytes of requests and answers are under way; retry after a moment")
+		return fail(overBudget, "the node has too many bytes of requests and answers in memory; retry after a moment")
 	}
 	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
 		return bodyTooLarge(limit)
 	}
 	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
-		return fail(slowRequest, "the body did not arrive in time")
+		return fail(slowRequest, "the body did not arrive in time; repeat the request")
 	}
-	return fail(badRequest, "the body broke off")
+	return fail(badRequest, "the connection broke before the end of the body")
 }
 
 // member returns the value of a field of the body, nil if it is absent. The body must have been

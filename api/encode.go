@@ -1,10 +1,12 @@
 package api
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/internal/cronid"
 )
@@ -68,7 +70,7 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	b = append(b, '{')
 	b = text(b, "jobId", j.ID)
 	b = textIf(b, "type", j.Type)
-	b = opaqueIf(b, "payload", j.Payload)
+	b = opaqueIf(b, "payload", j.Payload())
 	b = numberIf(b, "priority", int64(j.Priority))
 	b = number(b, "attempts", int64(j.Attempts))
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
@@ -98,7 +100,7 @@ func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = append(b, '{')
 	b = text(b, "id", j.ID)
 	b = text(b, "status", j.Status.String())
-	b = opaqueIf(b, "payload", j.Payload)
+	b = opaqueIf(b, "payload", j.Payload())
 	b = textIf(b, "type", j.Type)
 	if showsWorker(j) {
 		b = text(b, "workerId", j.Execution().Worker)
@@ -185,6 +187,45 @@ func appendDetails(b []byte, d *fsm.Details) []byte {
 	}
 	b = numberIf(b, "cancelAt", d.CancelAt)
 	return textIf(b, "log", d.Log)
+}
+
+// appendProgress appends the progress that a job has reported.
+func appendProgress(b []byte, points []notify.ProgressPoint) []byte {
+	if len(points) == 0 {
+		return b
+	}
+	b = append(key(b, "progressHistory"), '[')
+	for i, p := range points {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = number(append(b, '{'), "attempt", int64(p.Attempt))
+		b = number(b, "percent", int64(p.Percent))
+		b = textIf(b, "message", p.Message)
+		b = append(number(b, "at", p.At), '}')
+	}
+	return append(b, ']')
+}
+
+// appendActions appends the requests that made and changed a job.
+func appendActions(b []byte, r Reader, j *fsm.Job) []byte {
+	actions := r.ActionsOn(j.ID)
+	if e, found := r.Events().Enqueued(j.ID, j.CreatedAt); found && e.Actor != "" {
+		actions = slices.Insert(actions, 0, notify.Action{At: e.At, Status: e.Status, Actor: e.Actor})
+	}
+	if len(actions) == 0 {
+		return b
+	}
+	b = append(key(b, "actions"), '[')
+	for i, a := range actions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = text(append(b, '{'), "kind", eventKind(&notify.Event{Kind: a.Kind, From: a.From, Status: a.Status}))
+		b = number(b, "at", a.At)
+		b = append(textIf(b, "actor", a.Actor), '}')
+	}
+	return append(b, ']')
 }
 
 // appendAttempt appends a v1.Attempt.

@@ -17,7 +17,7 @@ func TestEnqueueKeepsPayloadsByteForByte(t *testing.T) {
 	} {
 		g := newRig(t)
 		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a","payload": `+payload+` }`))
-		if got := string(g.node.Job("a").Payload); got != payload {
+		if got := string(g.node.Job("a").Payload()); got != payload {
 			t.Errorf("stored %q, want %q", got, payload)
 		}
 		got := g.claim1()
@@ -37,10 +37,10 @@ func TestEnqueueTellsAbsentFromNull(t *testing.T) {
 	g := newRig(t)
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"none"}`))
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"null","payload":null}`))
-	if p := g.node.Job("none").Payload; p != nil {
+	if p := g.node.Job("none").Payload(); p != nil {
 		t.Errorf("absent became %q", p)
 	}
-	if p := g.node.Job("null").Payload; string(p) != "null" {
+	if p := g.node.Job("null").Payload(); string(p) != "null" {
 		t.Errorf("null became %q", p)
 	}
 	// Elsewhere null is absent.

@@ -44,7 +44,8 @@ func appendEvent(b []byte, e *notify.Event) []byte {
 		b = appendEventJob(b, e)
 	}
 	b = textIf(b, "message", e.Message)
-	return append(textIf(b, "name", e.Name), '}')
+	b = textIf(b, "name", e.Name)
+	return append(textIf(b, "actor", e.Actor), '}')
 }
 
 func appendEventJob(b []byte, e *notify.Event) []byte {

@@ -91,10 +91,10 @@ func (c *call) resumePoint(history *notify.History) (notify.EventID, error) {
 	}
 	id, err := notify.ParseEventID(given)
 	if err != nil {
-		return id, fail(badRequest, "%s is %q; the id of an event is wanted, or %s for all that is held", where, shown(given), notify.EventID{})
+		return id, fail(badRequest, "%s is %q; must be the id of an event, or %s for all events that the node keeps", where, shown(given), notify.EventID{})
 	}
 	if _, lost := history.Since(id, 0); c.strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
-		return id, fail(historyGone, "this node does not hold the events from %s to %s any more; another one may", shown(given), lost)
+		return id, fail(historyGone, "this node no longer has the events from %s to %s; try another node", shown(given), lost)
 	}
 	return id, nil
 }
@@ -249,7 +249,7 @@ func readEventFilter(q map[string][]string) (*eventFilter, error) {
 	f.kinds = slices.DeleteFunc(f.kinds, func(k string) bool { return strings.Contains(k, ",") })
 	for _, k := range f.kinds {
 		if !slices.ContainsFunc(eventKinds, func(known string) bool { return kindMatches(k, known) }) {
-			return nil, fail(badRequest, "%s: %q is not known; possible are %s, or all that begin so with a dot at the end",
+			return nil, fail(badRequest, "%s: unknown kind %q; use %s, or a prefix that ends with a dot",
 				v1.ParamKind, shown(k), strings.Join(eventKinds, ", "))
 		}
 	}
@@ -277,7 +277,7 @@ var eventKinds = []string{
 	v1.EventEnqueued, v1.EventDue, v1.EventUnblocked, v1.EventClaimed, v1.EventCompleted, v1.EventFailed, v1.EventExpired,
 	v1.EventTimedOut, v1.EventReleased, v1.EventDead, v1.EventCancelling, v1.EventCancelled, v1.EventRetried,
 	v1.EventProgress, v1.EventRemoved,
-	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventQueueSet,
+	v1.EventBroker, v1.EventWorkerRegistered, v1.EventWorkerDead, v1.EventWorkerSet, v1.EventQueueSet,
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 	v1.EventBucketDamaged, v1.EventBucketHealed,
@@ -291,6 +291,7 @@ var kindNames = map[fsm.EventKind]string{
 	fsm.BrokerRegistered: v1.EventBroker,
 	fsm.WorkerRegistered: v1.EventWorkerRegistered,
 	fsm.WorkerDied:       v1.EventWorkerDead,
+	fsm.WorkerSet:        v1.EventWorkerSet,
 	fsm.QueueSet:         v1.EventQueueSet,
 	fsm.CronPut:          v1.EventCronPut,
 	fsm.CronDeleted:      v1.EventCronDeleted,

@@ -37,6 +37,7 @@ type fakeNode struct {
 	entries int
 	changed chan struct{} // closed and replaced at each write
 	history *notify.History
+	told    *notify.JobHistory
 
 	leader     string // "" and lead false: none known
 	lead       bool
@@ -56,6 +57,12 @@ type fakeNode struct {
 	status func(*cluster.Status)
 }
 
+// ProgressOf implements Reader.
+func (f *fakeNode) ProgressOf(id string) []notify.ProgressPoint { return f.told.Progress(id) }
+
+// ActionsOn implements Reader.
+func (f *fakeNode) ActionsOn(id string) []notify.Action { return f.told.Actions(id) }
+
 // historyKept is how many events a fake node holds.
 const historyKept = 1000
 
@@ -63,7 +70,7 @@ const startMs = 1_700_000_000_000
 
 func newFake() *fakeNode {
 	f := &fakeNode{m: fsm.New(), now: startMs, lead: true, leader: "10.0.0.1:8080", changed: make(chan struct{})}
-	f.history = notify.NewHistory(historyKept)
+	f.history, f.told = notify.NewHistory(historyKept), notify.NewJobHistory()
 	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
 	}}}, &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
@@ -88,6 +95,7 @@ func (f *fakeNode) apply(ms ...*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	f.entries++
 	res := f.m.Apply(f.index, 3, batch)
 	f.history.Applied(f.m)
+	f.told.Applied(f.m)
 	close(f.changed)
 	f.changed = make(chan struct{})
 	return res, f.m.Meta().LSN, nil
@@ -148,10 +156,10 @@ func (f *fakeNode) Now() int64 {
 	return f.now
 }
 
-func (f *fakeNode) Ready(types []string) bool {
+func (f *fakeNode) Ready(worker string, types []string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.m.Ready(types)
+	return !f.m.Quiet(worker) && f.m.Ready(types)
 }
 
 func (f *fakeNode) Remembers(worker, requestID string) bool {
@@ -163,7 +171,7 @@ func (f *fakeNode) Remembers(worker, requestID string) bool {
 func (f *fakeNode) AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error) {
 	for {
 		f.mu.Lock()
-		changed, lead, ready := f.changed, f.lead, f.m.Ready(claim.GetClaim().Types)
+		changed, lead, ready := f.changed, f.lead, !f.m.Quiet(claim.GetClaim().Worker) && f.m.Ready(claim.GetClaim().Types)
 		handOver := f.handOver
 		f.sleeping++
 		f.mu.Unlock()
@@ -290,6 +298,12 @@ func (f *fakeNode) Token(id string) *fsm.Token {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.m.Token(id)
+}
+
+func (f *fakeNode) TokensEnded() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
 }
 
 func (f *fakeNode) AccountUsage(name string) (jobs, bytes int64) {

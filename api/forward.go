@@ -130,7 +130,7 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 	case leader == "":
 		return true, noLeaderKnown(c)
 	case len(c.r.Header[v1.HeaderForwarded]) > 0:
-		f := fail(notLeader, "this node does not lead any more; the request was passed on by %s",
+		f := fail(notLeader, "this node is no longer the leader; %s forwarded the request",
 			shown(c.r.Header.Get(v1.HeaderForwarded)))
 		f.leader = leader
 		return true, f
@@ -149,7 +149,7 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 }
 
 // errDeposed means that the node to which a request was forwarded no longer leads.
-var errDeposed = errors.New("another node leads now")
+var errDeposed = errors.New("another node is the leader now")
 
 // lookForLeader is the interval at which a request that waits for the leader's answer checks
 // whether that node still leads. The request is cut at the second check that fails: after an
@@ -272,10 +272,10 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 		end.unknown = sent
 		out = &end
 	case h.cut.Load():
-		out = fail(brokeOff, "another node than %s leads now; it had not answered", h.leader)
+		out = fail(brokeOff, "another node than %s is the leader now; %[1]s had not answered", h.leader)
 		out.unknown = sent
 	case !sent:
-		out = fail(unreachable, "the leader at %s could not be reached; nothing was sent to it", h.leader)
+		out = fail(unreachable, "cannot connect to the leader at %s; nothing was sent", h.leader)
 	case errors.Is(h.err, context.DeadlineExceeded):
 		out = fail(brokeOff, "the leader at %s did not answer within %s", h.leader, timeout)
 	default:
@@ -285,7 +285,7 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 	if h.cut.Load() {
 		out.cause = errors.Join(errDeposed, h.err)
 	}
-	f.s.log.Debug("a request was not answered by the leader", "leader", h.leader, "sent", sent, "error", h.err)
+	f.s.log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", h.err)
 	return out
 }
 

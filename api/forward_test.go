@@ -77,7 +77,7 @@ func TestAnyNodeTakesAnyRequest(t *testing.T) {
 	if out := ok[v1.Enqueued](t, a); out.LSN != "3-2" || a.header.Get(v1.HeaderLSN) != "3-2" {
 		t.Fatalf("answered %s, header %q", a.body, a.header.Get(v1.HeaderLSN))
 	}
-	if string(p.leader.node.Job("a").Payload) != `{ "n" : 1.0 }` || g.node.written() != 0 {
+	if string(p.leader.node.Job("a").Payload()) != `{ "n" : 1.0 }` || g.node.written() != 0 {
 		t.Fatal("it is not the leader that has it")
 	}
 	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{},{}]}`))
@@ -252,7 +252,7 @@ func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
 		<-arrived
 		g.node.set(change)
 		p := refused(t, <-write, http.StatusServiceUnavailable, v1.TagLeaderGone)
-		if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "leads now") {
+		if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "is the leader now") {
 			t.Errorf("%s: problem %+v", what, p)
 		}
 		if a := <-read; a.status != http.StatusOK {

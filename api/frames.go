@@ -66,7 +66,7 @@ func (f *frameCall) Write(b []byte) (int, error) {
 
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
-	if strings.HasPrefix(req.Target, v1.PathClaim) { // it may wait
+	if strings.HasPrefix(req.Target, v1.PathClaim) || req.Target == v1.PathLogs { // it may wait
 		cred, _ := ctx.Value(credentialKey{}).(*credential)
 		var stop context.CancelFunc
 		ctx, stop = h.s.whileValid(ctx, cred)
@@ -107,7 +107,7 @@ func (h *framed) run(f *frameCall, handler http.Handler) (ended bool) {
 // prepare fills f with the request and returns the handler of its route.
 func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) (http.Handler, error) {
 	if h.s.closing.Err() != nil {
-		return nil, fail(closing, "this node is shutting down; ask another one")
+		return nil, fail(closing, "this node is shutting down; use another node")
 	}
 	if h.s.exact[req.Target] != nil {
 		f.target = url.URL{Path: req.Target}
@@ -159,7 +159,7 @@ func (s *Server) writeHandler(r *http.Request) (http.Handler, error) {
 			return rt.handler, nil
 		}
 	}
-	return nil, fail(noRoute, "%s %s is no write of the HTTP API; a stream carries writes only", shown(r.Method), shown(path))
+	return nil, fail(noRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", shown(r.Method), shown(path))
 }
 
 // writeRoute is a route that a stream can use.
@@ -172,7 +172,7 @@ type writeRoute struct {
 func (s *Server) indexWrites(handlers []http.Handler) {
 	s.exact = make(map[string]*writeRoute)
 	for i := range s.routes {
-		if s.routes[i].at == leaderOnly {
+		if at := s.routes[i].at; at == leaderOnly || at == inMemory && s.routes[i].method != http.MethodGet {
 			s.writes = append(s.writes, writeRoute{&s.routes[i], handlers[i]})
 		}
 	}

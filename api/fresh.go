@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"sync"
@@ -34,6 +35,12 @@ func (f *freshConns) track(c net.Conn, state http.ConnState) {
 		f.conns = make(map[net.Conn]struct{})
 	}
 	f.conns[c] = struct{}{}
+}
+
+// shutDown shuts down the server whose connections f has.
+func (f *freshConns) shutDown(ctx context.Context, server *http.Server) error {
+	defer time.AfterFunc(freshGrace, f.close).Stop()
+	return server.Shutdown(ctx)
 }
 
 // close closes the fresh connections. The server accepts no more connections by then.

@@ -2,8 +2,14 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,12 +17,13 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// fuzzTargets are the routes that read a body.
+// fuzzTargets are the routes that read a body, of POST unless they say another method.
 var fuzzTargets = []string{
 	"/v1/jobs", "/v1/jobs/batch", "/v1/jobs/claim", "/v1/jobs/heartbeat", "/v1/jobs/complete",
 	"/v1/jobs/a/heartbeat", "/v1/jobs/a/complete", "/v1/jobs/a/fail", "/v1/jobs/a/release", "/v1/workers",
 	"/v1/jobs/fail", "/v1/jobs/release", "/v1/jobs/a/progress", "/v1/jobs/a/force-complete", "/v1/batches",
-	"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete",
+	"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete", "/v1/jobs/logs",
+	"PUT /v1/hooks/a", "PUT /v1/crons/a", "PATCH /v1/queues/t",
 }
 
 // FuzzBodies sends any body to any route. No request may cause an internal error, every answer
@@ -33,6 +40,7 @@ func FuzzBodies(f *testing.F) {
 		`{"name":"w","types":["t"],"version":"1","address":"h:1"}`,
 		`{"workerId":"w","jobs":[{"jobId":"a","token":4294967297,"error":"e","retryable":false,"delayMs":0}]}`,
 		`{"workerId":"w","jobs":[{"jobId":"a"},{"jobId":"a","progress":{"percent":100,"message":"\ud800"}}]}`,
+		`{"workerId":"w","waitMs":5,"jobs":[{"jobId":"a","token":4294967297,"offset":3,"bytes":2,"text":"\u0000é"}]}`,
 		`{"workerId":"w","progress":{"percent":7,"message":"m","at":5}}`,
 		`{"id":"b","jobs":[{"id":"x","after":["a","y"],"afterFailure":"run"},{"id":"y","tags":["t"],"group":"g"}],` +
 			`"callback":{"type":"done"},"callbackOn":"completed"}`,
@@ -40,6 +48,8 @@ func FuzzBodies(f *testing.F) {
 		`{"filter":{"type":"t","tag":"","group":null,"statuses":["in_progress","dead"],"createdFrom":1700000000000}}`,
 		`{"uniqueKey":"k","uniqueScope":"period","uniqueMs":5,"backoff":{"kind":"linear","baseMs":1,"jitter":100},"timeoutMs":9}`,
 		`{"id":"a","id":"b","payload":{"x":1,"x":2}}`, `{"payload":[[[[[[{"a":[]}]]]]]]}`,
+		`{"url":"https://a.example/x","on":["job.*","queue.stuck"],"types":["t*"],"secret":"whsec_","oldestAgeMs":1,"bufferBytes":-1}`,
+		`{"spec":"*/5 * * * *","timezone":"Europe/Berlin","job":{"type":"t"}}`, `{"paused":true,"reason":"r","concurrency":1}`,
 		`[]`, `null`, `{"id":`, "\xff", `{"id":"a"}}`, `{"token":-1}`, `{"max":1e9}`, `{"waitMs":5,"max":1}`,
 	} {
 		f.Add(i%len(fuzzTargets), body, i%2 == 0)
@@ -53,7 +63,12 @@ func FuzzBodies(f *testing.F) {
 		if strict {
 			header = append(header, "Prefer", v1.PreferStrict)
 		}
-		a := g.do("POST", fuzzTargets[(target%len(fuzzTargets)+len(fuzzTargets))%len(fuzzTargets)], body, header...)
+		path := fuzzTargets[(target%len(fuzzTargets)+len(fuzzTargets))%len(fuzzTargets)]
+		method, rest, other := strings.Cut(path, " ")
+		if !other {
+			method, rest = "POST", path
+		}
+		a := g.do(method, rest, body, header...)
 		switch {
 		case a.status >= 500:
 			t.Fatalf("answered %d %s", a.status, a.body)
@@ -66,6 +81,53 @@ func FuzzBodies(f *testing.F) {
 		}
 	})
 }
+
+// FuzzQueries sends any query to any route that reads. No request may cause an internal error or
+// hang, and every answer is well-formed.
+func FuzzQueries(f *testing.F) {
+	reads := func(g *rig) (paths []string) {
+		for i := range g.s.routes {
+			if g.s.routes[i].method == http.MethodGet {
+				paths = append(paths, variable.ReplaceAllString(g.s.routes[i].path, "a"))
+			}
+		}
+		slices.Sort(paths)
+		return paths
+	}
+	for i := range reads(newRig(f)) {
+		for _, query := range []string{
+			"", "limit=1&cursor=AwEF&order=newest", "type=t&status=dead,running&tag=a&tag=b&group=&batch=b&search=%C3%A9X",
+			"createdFrom=1&createdTo=2&finishedFrom=2026-01-02T03:04:05Z&finishedTo=x", "token=5&offset=7&waitMs=99999999", "at=4-7&minLsn=9-9",
+			"at=2026-01-02T03:04:05Z", "kind=job.&lastEventId=1-1.0", "fromMs=-1&toMs=9223372036854775807&stepMs=0", "limit=0&cursor=%ff", "%",
+		} {
+			f.Add(i, query)
+		}
+	}
+	f.Fuzz(func(t *testing.T, target int, query string) {
+		g := newRig(t, func(cfg *Config) {
+			cfg.Timeouts = DefaultTimeouts()
+			cfg.Timeouts.Wait, cfg.Timeouts.Fresh, cfg.Timeouts.KeepAlive = time.Millisecond, time.Millisecond, time.Millisecond
+		})
+		g.submit("a", "t")
+		g.claim1()
+		paths := reads(g)
+		r := httptest.NewRequest(http.MethodGet, paths[(target%len(paths)+len(paths))%len(paths)], nil)
+		r.URL.RawQuery = query
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		time.AfterFunc(20*time.Millisecond, cancel) // a stream of events ends with its reader
+		w := httptest.NewRecorder()
+		g.s.ServeHTTP(w, r.WithContext(ctx))
+		switch {
+		case w.Code == http.StatusInternalServerError:
+			t.Fatalf("%s?%s: %d %s", r.URL.Path, query, w.Code, w.Body)
+		case strings.Contains(w.Header().Get("Content-Type"), "json") && !jsontext.Value(w.Body.Bytes()).IsValid(lenient):
+			t.Fatalf("%s?%s: %d with what is not JSON: %q", r.URL.Path, query, w.Code, w.Body)
+		}
+	})
+}
+
+var variable = regexp.MustCompile(`\{\w+\}`)
 
 // FuzzPayload stores any payload that is accepted, and gets the same bytes
 // back.
@@ -85,14 +147,14 @@ func FuzzPayload(f *testing.F) {
 			return
 		}
 		got := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
-		if !bytes.Equal(got.Payload, j.Payload) {
-			t.Fatalf("stored %q, got back %q", j.Payload, got.Payload)
+		if !bytes.Equal(got.Payload, j.Payload()) {
+			t.Fatalf("stored %q, got back %q", j.Payload(), got.Payload)
 		}
 		var opaque struct {
 			Payload jsontext.Value `json:"payload"`
 		}
-		if err := json.Unmarshal(body, &opaque, lenient); err != nil || !bytes.Equal(opaque.Payload, j.Payload) {
-			t.Fatalf("sent %q, stored %q (%v)", payload, j.Payload, err)
+		if err := json.Unmarshal(body, &opaque, lenient); err != nil || !bytes.Equal(opaque.Payload, j.Payload()) {
+			t.Fatalf("sent %q, stored %q (%v)", payload, j.Payload(), err)
 		}
 	})
 }

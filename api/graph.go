@@ -41,14 +41,14 @@ func (s *Server) jobGraph(c *call) error {
 	return c.sendJSON(g.out)
 }
 
-// hidden returns whether the caller may not read a job, for lists of jobs that are related to
-// one that it may read.
-func (s *Server) hidden(c *call) func(*fsm.Job) bool {
+// hidden returns whether the caller may not read a job of a type and a group, for lists of jobs
+// that are related to one that it may read.
+func (s *Server) hidden(c *call) func(jobType, group string) bool {
 	p := c.principal
 	if p == nil || !p.Scoped() || s.gate.Mode != SecurityOn {
-		return func(*fsm.Job) bool { return false }
+		return func(string, string) bool { return false }
 	}
-	return func(j *fsm.Job) bool { return p.CheckJob(j) != nil }
+	return func(jobType, group string) bool { return p.CheckScope(jobType, group) != nil }
 }
 
 // grapher builds the graph of one job, breadth first, so that the limit leaves out the most
@@ -56,13 +56,15 @@ func (s *Server) hidden(c *call) func(*fsm.Job) bool {
 type grapher struct {
 	v       *fsm.View
 	job     func(id string) *fsm.Job // as it is now, which may be later than v
-	hidden  func(*fsm.Job) bool
+	hidden  func(jobType, group string) bool
 	limit   int
 	out     v1.Graph
 	found   []*fsm.Job // of out.Jobs; nil: it is not known
 	places  map[string]int
 	ofBatch map[string]bool
 }
+
+func (g *grapher) hides(j *fsm.Job) bool { return g.hidden(j.Type, j.Options().Group) }
 
 // build reports whether the job exists.
 func (g *grapher) build(id string) bool {
@@ -98,7 +100,7 @@ func (g *grapher) add(id string, depth int) bool {
 		return false
 	}
 	n, j := v1.GraphJob{ID: id, Depth: depth}, g.job(id)
-	if j != nil && g.hidden(j) {
+	if j != nil && g.hides(j) {
 		j = nil
 	}
 	if j != nil {
@@ -128,7 +130,7 @@ func (g *grapher) before(at int, j *fsm.Job) {
 func (g *grapher) behind(at int, j *fsm.Job) {
 	depth := g.out.Jobs[at].Depth + 1
 	g.v.Dependents(j.ID, func(id string) bool {
-		if later := g.job(id); later == nil || g.hidden(later) {
+		if later := g.job(id); later == nil || g.hides(later) {
 			g.out.Jobs[at].More = g.out.Jobs[at].More || later != nil
 			return true
 		}
@@ -160,7 +162,10 @@ func (g *grapher) batch(at int, id string, depth int) {
 		return
 	}
 	if n := &g.out.Jobs[g.places[b.Callback.GetId()]]; n.Status == "" && !b.Called {
-		n.Planned, n.Type = true, b.Callback.GetType()
+		n.Planned = true
+		if !g.hidden(b.Callback.GetType(), b.Callback.GetGroup()) {
+			n.Type = b.Callback.GetType()
+		}
 	}
 	g.edge(v1.GraphEdge{Kind: v1.EdgeCallback, From: b.ID, To: b.Callback.GetId(), Waiting: !b.Called})
 }

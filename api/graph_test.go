@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,4 +105,27 @@ func TestJobGraphInAScope(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	refused(t, g.do("GET", "/v1/jobs/secret/graph", "", reader...), http.StatusForbidden, v1.TagForbidden)
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"b","jobs":[{"id":"part","type":"t"}],"callback":{"id":"end","type":"u"}}`, admin...))
+	planned := ok[v1.Graph](t, g.do("GET", "/v1/jobs/part/graph", "", reader...))
+	if n := planned.Jobs[len(planned.Jobs)-1]; n.ID != "end" || !n.Planned || n.Type != "" {
+		t.Errorf("the callback that is planned: %+v", n)
+	}
+}
+
+// The figures in a list are those of the listed type for a token that is limited to types.
+func TestFiguresInAScope(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"mine"}})
+	for _, body := range []string{`{"type":"other"}`, `{"type":"other"}`, `{"type":"mine"}`} {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body, admin...))
+	}
+	if got := ok[v1.JobList](t, g.do("GET", "/v1/jobs?type=mine", "", admin...)); got.Unclaimed < 3 || len(got.Jobs) != 1 {
+		t.Errorf("an admin sees %+v", got.Stats)
+	}
+	got := ok[v1.JobList](t, g.do("GET", "/v1/jobs?type=mine", "", reader...))
+	want := v1.Stats{Total: 1, Unclaimed: 1, Bytes: got.Bytes, LSN: got.LSN}
+	if !reflect.DeepEqual(got.Stats, want) || len(got.Jobs) != 1 {
+		t.Errorf("%+v, want %+v", got.Stats, want)
+	}
 }

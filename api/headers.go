@@ -18,13 +18,13 @@ func readHeaders(in map[string]string) ([]*fsmpb.Header, error) {
 		return nil, nil
 	}
 	if len(in) > fsm.HeadersMax {
-		return nil, bad("headers", "has %d names; at most %d a job", len(in), fsm.HeadersMax)
+		return nil, bad("headers", "has %d names; a job may have at most %d", len(in), fsm.HeadersMax)
 	}
 	out, size := make([]*fsmpb.Header, 0, len(in)), 0
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		value := in[name]
 		if !fsm.HeaderName(name) {
-			return nil, bad("headers", "has the name %q; 1 to %d of the characters a-z, 0-9, \"-\", \"_\" and \".\" are wanted", shown(name), fsm.HeaderNameMax)
+			return nil, bad("headers", `has the name %q; must be 1 to %d of the characters a-z, 0-9, "-", "_" and "."`, shown(name), fsm.HeaderNameMax)
 		}
 		if !utf8.ValidString(value) {
 			return nil, bad("headers."+name, "is not UTF-8")
@@ -33,7 +33,7 @@ func readHeaders(in map[string]string) ([]*fsmpb.Header, error) {
 		out = append(out, &fsmpb.Header{Name: name, Value: value})
 	}
 	if size > fsm.HeadersSizeMax {
-		return nil, bad("headers", "has %d bytes of names and values; at most %d a job", size, fsm.HeadersSizeMax)
+		return nil, bad("headers", "has %d bytes of names and values; a job may have at most %d", size, fsm.HeadersSizeMax)
 	}
 	return out, nil
 }

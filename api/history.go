@@ -27,13 +27,13 @@ func (s *Server) showHistory(c *call) error {
 	n := historyMinutes
 	if given := values.Get(v1.ParamMinutes); given != "" {
 		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > fsm.HistoryMinutes {
-			return fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamMinutes, shown(given), fsm.HistoryMinutes)
+			return fail(badRequest, "%s is %q; must be a number from 1 to %d", v1.ParamMinutes, shown(given), fsm.HistoryMinutes)
 		}
 	}
 	name := values.Get(v1.ParamType)
 	jobType, known := v1.QueueType(name)
 	if name != "" && !known {
-		return fail(badRequest, "%s is %q; %s stands for the jobs without type", v1.ParamType, shown(name), v1.QueueName(""))
+		return fail(badRequest, "%s is %q; write %s for the jobs without type", v1.ParamType, shown(name), v1.QueueName(""))
 	}
 	v := c.state().View()
 	minutes, from := v.Minutes(jobType, name == "", n)

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"strings"
 
+	"osqueue/api/hooks"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/webhook"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/hooks"
 )
 
 func (s *Server) hookRoutes() []route {
@@ -23,7 +23,7 @@ func (s *Server) hookRoutes() []route {
 	}
 }
 
-var errNoHook = notThere("hook", "no such hook")
+var errNoHook = notThere("hook", "the hook does not exist")
 
 // secretOverlapMs is how long the old secret signs after a rotation: a day.
 const secretOverlapMs = 86_400_000
@@ -38,7 +38,7 @@ func (s *Server) putHook(c *call) error {
 		return err
 	}
 	if len(name) > fsm.HookNameMax {
-		return bad("name", "has %d bytes; at most %d are possible", len(name), fsm.HookNameMax)
+		return bad("name", "has %d bytes; at most %d are allowed", len(name), fsm.HookNameMax)
 	}
 	var in v1.NewHook
 	if err := c.decode(&in); err != nil {
@@ -49,7 +49,8 @@ func (s *Server) putHook(c *call) error {
 		return err
 	}
 	if c.key != "" {
-		return fail(badRequest, "a hook is not put with an idempotency key: its secret is in the first answer only, and a repetition changes nothing")
+		return fail(badRequest, "leave out the idempotency key: only the first answer has the secret of a hook, and a repeated "+
+			"request changes nothing")
 	}
 	h.Name, h.MadeBy = name, "anonymous"
 	if c.principal != nil {
@@ -86,10 +87,10 @@ func (s *Server) putHook(c *call) error {
 func (s *Server) hookSecret(name string, in *v1.NewHook) (secret webhook.Secret, made bool, err error) {
 	switch {
 	case in.Secret != "" && in.RotateSecret:
-		return nil, false, bad("rotateSecret", "is not possible with a secret")
+		return nil, false, bad("rotateSecret", "cannot be combined with a secret")
 	case in.Secret != "":
 		if secret, err = webhook.ParseSecret(in.Secret); err != nil {
-			return nil, false, bad("secret", "is not whsec_ and the Base64 of 24 to 64 bytes")
+			return nil, false, bad("secret", "must be whsec_ and the Base64 of 24 to 64 bytes")
 		}
 		return secret, false, nil
 	case in.RotateSecret || s.b.View().Hook(name) == nil:
@@ -107,7 +108,7 @@ func readHook(in *v1.NewHook) (*fsmpb.Hook, error) {
 	for _, glob := range in.On {
 		matching := fsm.HookKindsMatching(glob)
 		if matching == 0 {
-			return nil, bad("on", "has %q, which matches no event; there are %s", shown(glob), strings.Join(fsm.AllHookKinds.Names(), ", "))
+			return nil, bad("on", "has %q, which matches no event; the events are %s", shown(glob), strings.Join(fsm.AllHookKinds.Names(), ", "))
 		}
 		kinds |= matching
 	}
@@ -115,11 +116,11 @@ func readHook(in *v1.NewHook) (*fsmpb.Hook, error) {
 		return nil, bad("on", "is empty; name events, such as job.dead or queue.*")
 	}
 	if len(in.Types) > fsm.HookTypesMax {
-		return nil, bad("types", "has %d items; at most %d are possible", len(in.Types), fsm.HookTypesMax)
+		return nil, bad("types", "has %d items; at most %d are allowed", len(in.Types), fsm.HookTypesMax)
 	}
 	for _, glob := range in.Types {
 		if glob == "" || len(glob) > hookGlobMax || strings.ContainsAny(glob, `[]\`) {
-			return nil, bad("types", "has %q; write up to %d bytes, in which * stands for any bytes and ? for one", shown(glob), hookGlobMax)
+			return nil, bad("types", "has %q; write at most %d bytes, in which * matches any bytes and ? matches one", shown(glob), hookGlobMax)
 		}
 	}
 	h := &fsmpb.Hook{
@@ -144,11 +145,11 @@ func checkHookLimits(in *v1.NewHook) error {
 		{"retryForMs", in.RetryForMs, hookTimeMax},
 	} {
 		if l.value < 0 || l.value > l.most {
-			return bad(l.name, "is %d; a number from 0 (the default) to %d is wanted", l.value, l.most)
+			return bad(l.name, "is %d; must be from 0 (the default) to %d", l.value, l.most)
 		}
 	}
 	if b := in.BufferBytes; b != 0 && (b < fsm.HookBufferMin || b > fsm.HookBufferMax) {
-		return bad("bufferBytes", "is %d; a number from %d to %d is wanted", b, fsm.HookBufferMin, fsm.HookBufferMax)
+		return bad("bufferBytes", "is %d; must be from %d to %d", b, fsm.HookBufferMin, fsm.HookBufferMax)
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func (s *Server) listHooks(c *call) error {
 	c.lsn = v.LSN()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.lsn.String()}
 	v.Hooks(func(h *fsm.Hook) bool {
-		out.Hooks = append(out.Hooks, hookOf(v, h))
+		out.Hooks = append(out.Hooks, HookOf(v, h))
 		return true
 	})
 	return c.sendJSON(out)
@@ -217,10 +218,11 @@ func (s *Server) showHook(c *call) error {
 	if h == nil {
 		return errNoHook
 	}
-	return c.sendJSON(hookOf(v, h))
+	return c.sendJSON(HookOf(v, h))
 }
 
-func hookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
+// HookOf returns a webhook of a state as the API has it.
+func HookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
 	out := hooks.Thresholds(h)
 	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.URL, h.Kinds.Names(), h.Types, h.Plain, h.Paused
 	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyID, h.OldUntil, h.MadeBy

@@ -34,7 +34,7 @@ func (c *call) readKey() error {
 	case len(given) == 0:
 		return nil
 	case len(given) > 1:
-		return fail(badRequest, "the header %s is there %d times; send one key", headerKey, len(given))
+		return fail(badRequest, "the header %s occurs %d times; send one key", headerKey, len(given))
 	case given[0] == "":
 		return fail(badRequest, "the header %s is empty; send 1 to %d visible ASCII characters", headerKey, keyMax)
 	case len(given[0]) > keyMax:

@@ -35,7 +35,7 @@ func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
 		return nil, err
 	}
 	if in.ID != "" && in.ID != id {
-		return nil, bad("id", "is %q; it must be %q, the file's, or be left out", shown(in.ID), id)
+		return nil, bad("id", "is %q; must be %q, the id of the file, or be left out", shown(in.ID), id)
 	}
 	in.ID = id
 	job, err := s.newJob(&in)

@@ -40,10 +40,10 @@ func TestReadJob(t *testing.T) {
 func TestReadJobRefuses(t *testing.T) {
 	long := strings.Repeat("x", 129)
 	for _, c := range []struct{ id, body, why string }{
-		{"f1", `{"id":"f2"}`, `id is "f2"; it must be "f1"`},
+		{"f1", `{"id":"f2"}`, `id is "f2"; must be "f1"`},
 		{"", `{}`, "id is missing"},
 		{long, `{}`, "id is longer than 128"},
-		{"..", `{}`, "a path cannot hold"},
+		{"..", `{}`, "cannot be part of a path"},
 		{"a b", `{}`, "visible ASCII"},
 		{"f1", ``, "the body is empty"},
 		{"f1", `[]`, "must be a JSON object"},
@@ -51,7 +51,7 @@ func TestReadJobRefuses(t *testing.T) {
 		{"f1", "{\"type\":\"\xff\"}", "not UTF-8"},
 		{"f1", `{"priority":"high"}`, "priority: want a whole number"},
 		{"f1", `{"type":"a","type":"b"}`, "more than once"},
-		{"f1", `{"delayMs":5,"runAt":1800000000000}`, "exclude each other"},
+		{"f1", `{"delayMs":5,"runAt":1800000000000}`, "cannot be combined with runAt"},
 		{"f1", `{"payload":"` + strings.Repeat("x", 100) + `"}`, "larger than 100 bytes"},
 	} {
 		m, err := newReader(Limits{}, 100)(c.id, []byte(c.body))

@@ -39,6 +39,10 @@ func (s *Server) job(c *call) error {
 		return fsm.NotFound.Err()
 	}
 	c.out = appendJobMembers(c.out[:0], j)
+	if c.past == nil { // the bucket does not have it
+		c.out = appendProgress(c.out, s.b.ProgressOf(id))
+		c.out = appendActions(c.out, s.b, j)
+	}
 	if q.waitsEnd && !ended(j) {
 		c.out = append(key(c.out, "waited"), "false"...)
 	}

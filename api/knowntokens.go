@@ -2,6 +2,7 @@ package api
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"sync"
 
 	"osqueue/fsm"
@@ -30,7 +31,11 @@ func (k *knownTokens) authorize(text string, now int64, find func(id string) *fs
 	k.mu.RLock()
 	known, found := k.byHash[hash]
 	k.mu.RUnlock()
-	if found && find(known.t.ID) == known.t && (known.t.ExpiresAt == 0 || known.t.ExpiresAt > now) {
+	switch {
+	case !found:
+	case find(known.t.ID) == nil: // not unknown: a node would wait for it to be made
+		return nil, fmt.Errorf("%w: token %q was revoked, or has expired", auth.ErrToken, known.t.ID)
+	case find(known.t.ID) == known.t && (known.t.ExpiresAt == 0 || known.t.ExpiresAt > now):
 		return known.p, nil
 	}
 	var t *fsm.Token

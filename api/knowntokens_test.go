@@ -40,6 +40,9 @@ func TestKnownTokens(t *testing.T) {
 	refused(5)
 	delete(state, s.ID)
 	refused(2)
+	if _, err := k.authorize(s.Text, 2, find); errors.Is(err, auth.ErrUnknown) {
+		t.Errorf("a token that was known is unknown: %v", err)
+	}
 	if _, err := k.authorize(s.Text[:len(s.Text)-1], 1, find); !errors.Is(err, auth.ErrToken) {
 		t.Error(err)
 	}

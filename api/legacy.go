@@ -74,7 +74,7 @@ func (l *allowedListener) Accept() (net.Conn, error) {
 		}
 		_ = c.Close() // nothing was read or written
 		if skipped, due := l.told.Due(from); due {
-			l.s.log.Warn("a connection of a legacy client was closed: its network is not in --legacy-allow", "address", from, "again", skipped)
+			l.s.log.Warn("closed a connection of a legacy client: its network is not in --legacy-allow", "address", from, "again", skipped)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (s *Server) notLegacy(c *call) error {
 	if s.cfg.Legacy != nil && IsLegacy(c.r) {
 		where = "; use the API at " + s.cfg.Legacy.API
 	}
-	return fail(forbidden, "this address serves the routes of legacy clients only, and %s is none of them%s", shown(c.r.URL.Path), where)
+	return fail(forbidden, "this address serves only the routes of legacy clients, and %s is not one of them%s", shown(c.r.URL.Path), where)
 }
 
 // exceptLegacy returns a handler of the paths with a prefix that legacy clients do not reach.
@@ -200,7 +200,7 @@ func forLegacy(doc []byte) ([]byte, error) {
 		out = append(append(out, ':'), value...)
 	}
 	if !jobs {
-		return nil, fail(forbidden, "the document is too large to hold the jobs, and its log is not shown to legacy clients")
+		return nil, fail(forbidden, "the queue is too large for one document, and legacy clients cannot read its log")
 	}
 	return append(out, '}'), nil
 }

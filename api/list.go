@@ -110,7 +110,7 @@ func (s *Server) listJobs(c *call) error {
 		return err
 	}
 	v := c.state().View()
-	head, err := marshal(s.stats(v))
+	head, err := marshal(s.statsFor(c, v, p.jobType))
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (s *Server) readPage(q url.Values) (page, error) {
 		}
 	}
 	if len(p.tags) > tagsMax {
-		return p, fail(badRequest, "%s is there %d times in the query; at most %d tags are possible", v1.ParamTag, len(p.tags), tagsMax)
+		return p, fail(badRequest, "%s occurs %d times in the query; at most %d tags are allowed", v1.ParamTag, len(p.tags), tagsMax)
 	}
 	var err error
 	if names := q.Get(v1.ParamStatus); names != "" {
@@ -230,7 +230,7 @@ func (s *Server) readPlace(q url.Values, p *page) (err error) {
 	case v1.SortNewest:
 		p.newest = true
 	default:
-		return fail(badRequest, "%s is %q; %s (oldest first) or %s (newest first) is wanted", v1.ParamSort, shown(given), v1.SortOldest, v1.SortNewest)
+		return fail(badRequest, "%s is %q; must be %s (oldest first) or %s (newest first)", v1.ParamSort, shown(given), v1.SortOldest, v1.SortNewest)
 	}
 	if p.limit, err = s.readLimit(q); err != nil {
 		return err
@@ -249,7 +249,7 @@ const tagsMax = 20
 func isEmpty(text string) bool { return text == "" }
 
 func badCursor(given string) error {
-	return fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, shown(given))
+	return fail(badRequest, "%s is %q; must be the nextCursor of an earlier answer", v1.ParamCursor, shown(given))
 }
 
 // checkParam checks a name in the query. Names in legacy documents may be longer than those of
@@ -272,7 +272,7 @@ func readTime(q url.Values, name string) (int64, error) {
 	}
 	ms, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || ms < secondsBelow {
-		return 0, fail(badRequest, "%s is %q; milliseconds since 1970 are wanted", name, shown(given))
+		return 0, fail(badRequest, "%s is %q; must be a time in milliseconds since 1970", name, shown(given))
 	}
 	return ms, nil
 }
@@ -286,7 +286,7 @@ func (s *Server) readLimit(q url.Values) (int, error) {
 	}
 	n, err := strconv.Atoi(given)
 	if err != nil || n < 1 {
-		return 0, fail(badRequest, "%s is %q; a number from 1 to %d is wanted", v1.ParamLimit, shown(given), most)
+		return 0, fail(badRequest, "%s is %q; must be a number from 1 to %d", v1.ParamLimit, shown(given), most)
 	}
 	return min(n, most), nil
 }
@@ -308,12 +308,12 @@ func readStatuses(names string) ([]fsm.Status, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		st, ok := fsm.ParseStatus(v1.StatusOf(strings.TrimSpace(name)))
 		if !ok {
-			return nil, fail(badRequest, "status %q is not known; %s and %s are, with commas between", shown(name),
+			return nil, fail(badRequest, "unknown status %q; use %s or %s, separated by commas", shown(name),
 				v1.StatusAll, strings.Join(statusNames(), ", "))
 		}
 		statuses = append(statuses, st)
 		if len(statuses) > len(allStatuses) {
-			return nil, fail(badRequest, "status has more names than there are")
+			return nil, fail(badRequest, "status has more names than there are statuses")
 		}
 	}
 	return statuses, nil

@@ -180,7 +180,7 @@ func TestBadListQueries(t *testing.T) {
 		"batch=" + long: "batch is longer", "cron=" + long: "cron is longer",
 		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
 		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
-		"status=waiting": "status \"waiting\" is not known; all and scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked are",
+		"status=waiting": "unknown status \"waiting\"; use all or scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked",
 		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
 	} {
 		p := refused(t, g.do("GET", "/v1/jobs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)

@@ -72,8 +72,8 @@ func (s *Server) mustBeOurs(lsn fsm.LSN) error {
 		return nil
 	}
 	at := s.positions()
-	f := fail(lsnGone, "%s was given out before the cluster adopted the document from the bucket, and may be lost; "+
-		"look at what was written, or send it again", lsn)
+	f := fail(lsnGone, "%s is older than the document that the cluster adopted from the bucket, so the write may be "+
+		"lost; check it, or repeat it", lsn)
 	f.reached = &at
 	return f
 }
@@ -100,7 +100,7 @@ func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 	w.level, w.wait = v1.AckQuorum, s.cfg.Timeouts.Object
 	if given := values.Get(v1.ParamLevel); given != "" {
 		if w.level = given; !isAck(given) {
-			return w, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamLevel, shown(given), v1.AckQuorum, v1.AckObject)
+			return w, fail(badRequest, "%s is %q; must be %s or %s", v1.ParamLevel, shown(given), v1.AckQuorum, v1.AckObject)
 		}
 	}
 	w.object = w.level == v1.AckObject
@@ -140,9 +140,9 @@ func (s *Server) reach(c *call, w lsnRequest) error {
 
 func (s *Server) notReached(w lsnRequest) error {
 	at := s.positions()
-	f := fail(late, "%s has not been applied here within %s (this node is at %s); ask again", w.lsn, w.wait, at.applied)
+	f := fail(late, "this node did not apply %s within %s (it is at %s); repeat the request", w.lsn, w.wait, at.applied)
 	if w.object {
-		f = fail(late, "%s is not in the bucket after %s (which is at %s); ask again", w.lsn, w.wait, at.flushed)
+		f = fail(late, "%s is not in the bucket after %s (it has %s); repeat the request", w.lsn, w.wait, at.flushed)
 	}
 	f.reached = &at
 	return f

@@ -28,7 +28,7 @@ func readNameCursor(given string) (afterName, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(given)
 	if err != nil || len(raw) == 0 || raw[0] != nameCursorForm {
-		return afterName{}, fail(badRequest, "%s is %q; only a nextCursor of an earlier answer is possible", v1.ParamCursor, shown(given))
+		return afterName{}, fail(badRequest, "%s is %q; must be the nextCursor of an earlier answer", v1.ParamCursor, shown(given))
 	}
 	return afterName{given: true, last: string(raw[1:])}, nil
 }

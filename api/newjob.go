@@ -58,7 +58,7 @@ func (s *Server) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
 	if slices.ContainsFunc(in, isBlank) {
 		if i := c.firstNull("jobs"); i >= 0 {
-			return nil, blame(fail(badRequest, "null is no job; send an object, {} at least"), i)
+			return nil, blame(fail(badRequest, "null is not a job; send an object, at least {}"), i)
 		}
 	}
 	for i := range in {
@@ -114,11 +114,11 @@ func (s *Server) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
 	case in.RunAt == 0:
 		return nil
 	case in.DelayMs != 0:
-		return bad("delayMs", "and runAt exclude each other")
+		return bad("delayMs", "cannot be combined with runAt")
 	case in.RunAt < secondsBelow:
-		return bad("runAt", "is %d; milliseconds since 1970 are wanted", in.RunAt)
+		return bad("runAt", "is %d; must be a time in milliseconds since 1970", in.RunAt)
 	case in.RunAt > s.b.Now()+limit.Milliseconds():
-		return bad("runAt", "is more than %s ahead", limit.Round(time.Hour))
+		return bad("runAt", "is more than %s in the future", limit.Round(time.Hour))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *Server) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
 // readAfter takes ids unchecked: the jobs may come from legacy documents.
 func (s *Server) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 	if limit := s.cfg.Limits.After; len(in.After) > limit {
-		return bad("after", "has %d items; at most %d a job", len(in.After), limit)
+		return bad("after", "has %d items; a job may have at most %d", len(in.After), limit)
 	}
 	for i, id := range in.After {
 		if err := cmp.Or(checkJobID(fmt.Sprintf("after[%d]", i), id), s.cfg.Limits.checkNewName(fmt.Sprintf("after[%d]", i), id)); err != nil {

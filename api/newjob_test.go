@@ -157,8 +157,8 @@ func TestRepeatedMembers(t *testing.T) {
 	}
 	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch",
 		`{"jobs":[{"id":"a","payload":{"x":1,"x":2}},{"id":"b","payload":[{"y":1,"y":{"z":1,"z":2}}]}]}`, "Prefer", v1.PreferStrict))
-	if a, b := g.node.Job("a"), g.node.Job("b"); string(a.Payload) != `{"x":1,"x":2}` || string(b.Payload) != `[{"y":1,"y":{"z":1,"z":2}}]` {
-		t.Fatalf("stored %s and %s", a.Payload, b.Payload)
+	if a, b := g.node.Job("a"), g.node.Job("b"); string(a.Payload()) != `{"x":1,"x":2}` || string(b.Payload()) != `[{"y":1,"y":{"z":1,"z":2}}]` {
+		t.Fatalf("stored %s and %s", a.Payload(), b.Payload())
 	}
 	// What the first reading left behind does not count.
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"c","payload":{"x":1,"x":2}}`))
@@ -172,7 +172,7 @@ func TestBodyDepth(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"payload":`+nested(4)+`}`))
 	p := refused(t, g.do("POST", "/v1/jobs", `{"payload":`+nested(5)+`}`), http.StatusBadRequest, v1.TagBadRequest)
-	if !strings.Contains(p.Detail, "more than 5 objects and lists within each other (at byte 15") {
+	if !strings.Contains(p.Detail, "more than 5 levels deep (at byte 15") {
 		t.Fatalf("detail %q", p.Detail)
 	}
 	// Beside each other, and in texts, there may be any number.

@@ -40,7 +40,7 @@ func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, err
 // proposeReport commits a report, and the worker's next claim behind it. The claim is left out
 // if it would find no job, and if only reports are accepted now.
 func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Result, error) {
-	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(n.op.Worker, n.op.RequestId) && !s.b.Ready(n.op.Types) {
+	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(n.op.Worker, n.op.RequestId) && !s.b.Ready(n.op.Worker, n.op.Types) {
 		return s.propose(c, m)
 	}
 	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}

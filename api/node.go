@@ -59,7 +59,7 @@ func (s *Server) notReady(c *call) error {
 	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
 		return noLeaderKnown(c)
 	}
-	return fail(noLeader, "raft has elected %s, which does not answer requests, it is %s: %s", st.Node, st.Fence, st.FenceReason)
+	return fail(noLeader, "raft elected %s, which does not serve requests yet, it is %s: %s", st.Node, st.Fence, st.FenceReason)
 }
 
 // showStatus is GET /status.
@@ -152,11 +152,11 @@ func documentOf(st *cluster.Status) *v1.Document {
 		return nil
 	}
 	return &v1.Document{
-		Form:       st.DocumentForm,
-		Bytes:      st.DocumentBytes,
-		BaseLSN:    st.BaseLSN.String(),
-		ArchiveLSN: st.ArchiveLSN.String(),
-		LogBytes:   st.LogBytes,
+		Form:          st.DocumentForm,
+		Bytes:         st.DocumentBytes,
+		CheckpointLSN: st.CheckpointLSN.String(),
+		ArchiveLSN:    st.ArchiveLSN.String(),
+		LogBytes:      st.LogBytes,
 	}
 }
 

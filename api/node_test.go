@@ -26,7 +26,7 @@ func TestWorkers(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	out := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", ""))
-	if s := fmt.Sprint(out.Workers); s != "[{w/1 [t] 2 h:1 1700000000000 1700000000000 0 []}]" {
+	if s := fmt.Sprint(out.Workers); s != "[{w/1 [t] 2 h:1 1700000000000 1700000000000 0 0 0  0 []}]" {
 		t.Fatalf("got %s", s)
 	}
 	g.submit("a", "t")
@@ -95,7 +95,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 			st.FlushedLSN, st.LagEntries, st.LagBytes, st.LagMs = fsm.LSN{Term: 2, Index: 9}, 3, 400, 50
 			st.MaxFlushLagMs, st.FlushIntervalMs, st.Refusing, st.FlushError = 300_000, 1000, "too far behind", "timeout"
 			st.DocumentForm, st.DocumentBytes, st.LogBytes = cluster.FormArchive, 7000, 9000
-			st.BaseLSN, st.ArchiveLSN = fsm.LSN{Term: 2, Index: 1}, fsm.LSN{Term: 2, Index: 8}
+			st.CheckpointLSN, st.ArchiveLSN = fsm.LSN{Term: 2, Index: 1}, fsm.LSN{Term: 2, Index: 8}
 			st.Bucket = cost.Report{
 				Since: since, Counts: cost.Counts{Gets: 1, Creates: 2, Replaces: 3, Lists: 4, Deletes: 5, BytesRead: 6, BytesWritten: 7},
 				Cost: cost.Dollar / 4, Projected: 6 * cost.Dollar, Budget: 5 * cost.Dollar,
@@ -109,7 +109,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 		"2-9 3 400 50 300000 1000 too far behind timeout\n" {
 		t.Errorf("lag: %s", got)
 	}
-	if want := (v1.Document{Form: "archive", Bytes: 7000, BaseLSN: "2-1", ArchiveLSN: "2-8", LogBytes: 9000}); *out.Document != want {
+	if want := (v1.Document{Form: "archive", Bytes: 7000, CheckpointLSN: "2-1", ArchiveLSN: "2-8", LogBytes: 9000}); *out.Document != want {
 		t.Errorf("document: %+v", out.Document)
 	}
 	if got := fmt.Sprint(*out.Bucket); got != "{1700000000000 map[delete:5 get:1 list:4 put_if_absent:2 put_if_match:3] 6 7 0.25 6 5}" {
@@ -141,7 +141,7 @@ func TestHealth(t *testing.T) {
 		f.status = func(st *cluster.Status) { st.Fence, st.FenceReason = cluster.FenceStandby, "another broker is alive" }
 	})
 	p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
-	if p.Detail != "raft has elected n1, which does not answer requests, it is standby: another broker is alive" {
+	if p.Detail != "raft elected n1, which does not serve requests yet, it is standby: another broker is alive" {
 		t.Fatalf("detail %q", p.Detail)
 	}
 	g.end()

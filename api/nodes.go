@@ -46,6 +46,7 @@ func (s *Server) newNodeServer() *http.Server {
 		WriteTimeout:      t.Answer,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    headerBytesMax,
+		ConnState:         s.freshNodes.track,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
 		},
@@ -74,7 +75,7 @@ func (s *Server) fromNodes() http.Handler {
 	next := s.identified(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.Header[v1.HeaderForwarded]) == 0 {
-			http.Error(w, "this port is for other nodes; clients use the HTTP port", http.StatusMisdirectedRequest)
+			http.Error(w, "this port is for nodes; use the HTTP port", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -99,11 +100,14 @@ func (s *Server) principalOfNode(r *http.Request) *auth.Principal {
 	return nil
 }
 
-// AdminOnly returns a handler of the path that lets only admins reach next, if the server
+// Guard returns the handler of a route that only callers with its right reach, if the server
 // enforces tokens. It is for Config.Internal.
-func (s *Server) AdminOnly(path string, next http.Handler) http.Handler {
-	return s.handler(&route{path: path, at: anyNode, right: auth.Admin, handle: func(c *call) error {
-		next.ServeHTTP(c, c.r)
+func (s *Server) Guard(r auth.Route) http.Handler {
+	if r.Right&auth.Public != 0 {
+		return r.Handler
+	}
+	return s.handler(&route{method: r.Method(), path: r.Path(), at: anyNode, right: r.Right, handle: func(c *call) error {
+		r.Handler(c, c.r)
 		return nil
 	}})
 }

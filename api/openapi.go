@@ -14,6 +14,12 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
+// ClusterOpenAPI is the description of the requests under /cluster/v1/, which are not part of the
+// API: package serve composes them.
+//
+//go:embed cluster.yaml
+var ClusterOpenAPI []byte
+
 // yamlType is the media type of YAML by RFC 9512.
 var yamlType = []string{"application/yaml"}
 
@@ -30,4 +36,10 @@ func showOpenAPI(c *call) error {
 	c.WriteHeader(http.StatusOK)
 	_, _ = c.Write(openAPI) // the client may have gone
 	return nil
+}
+
+// ServeClusterOpenAPI answers with ClusterOpenAPI.
+func ServeClusterOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header()["Content-Type"] = yamlType
+	_, _ = w.Write(ClusterOpenAPI) // the client may have gone
 }

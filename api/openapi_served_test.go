@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"osqueue/api/livelog"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 	"osqueue/cluster/notify"
@@ -117,7 +118,7 @@ func textOf(v any) string {
 // fencing tokens: its broker has epoch 7.
 func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
-	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait, c.Timeouts.Fresh = 10*time.Millisecond, 10*time.Millisecond })...)
+	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })...)
 	g.useSettings(fsm.DefaultSettings())
 	send := func(method, path, body string) {
 		t.Helper()
@@ -228,14 +229,21 @@ func TestDocumentStatusesHappen(t *testing.T) {
 func (s *sample) provoke(t *testing.T, status string) []answer {
 	t.Helper()
 	const limit = 2000
-	g := newExampleRig(t, func(c *Config) { c.MaxBody = limit })
+	g := newExampleRig(t, func(c *Config) {
+		c.MaxBody = limit
+		if status > "500" { // else a read on a busy machine could fail
+			c.Timeouts.Fresh = 10 * time.Millisecond
+		}
+	})
 	switch status {
 	case "200", "204", "426":
 		return []answer{s.try(g)}
 	case "400":
 		bad := *s
-		bad.target += "?minLsn=x&kind=x&status=x&level=x&minutes=x&limit=x"
-		return []answer{bad.try(g, v1.HeaderIdempotencyKey, "not a key")}
+		bad.target += "?minLsn=x&kind=x&status=x&level=x&minutes=x&limit=x&offset=x"
+		list := *s
+		list.body = "[]"
+		return []answer{bad.try(g, v1.HeaderIdempotencyKey, "not a key"), list.try(g)}
 	case "404":
 		lost := *s
 		lost.target = strings.NewReplacer("{id}", "nope", "{name}", "nope").Replace(s.template)
@@ -281,6 +289,11 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 		lost.target += "?minLsn=5-9"
 		return []answer{s.try(g), old.try(g, "Prefer", v1.PreferStrict), lost.try(g)}
 	case "429":
+		g.submit("followed", "t")
+		logs := livelog.DefaultConfig()
+		logs.Jobs = 2
+		g.s.logs = livelog.New(logs)
+		g.follow("followed", v1.JobLogs{}, 0)
 		settings.MaxJobs = 1
 		g.useSettings(settings)
 	case "507":

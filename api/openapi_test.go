@@ -20,6 +20,7 @@ type document struct {
 		Headers    map[string]any
 		Responses  map[string]any
 		Schemas    map[string]schema
+		Bodies     map[string]any `yaml:"requestBodies"`
 	}
 	text string
 	refs []string
@@ -71,10 +72,15 @@ func (k *kinds) UnmarshalYAML(n *yaml.Node) error {
 
 func readDocument(t *testing.T) *document {
 	t.Helper()
-	doc := &document{text: string(openAPI)}
+	return parseDocument(t, openAPI)
+}
+
+func parseDocument(t *testing.T, text []byte) *document {
+	t.Helper()
+	doc := &document{text: string(text)}
 	var all yaml.Node
 	for _, into := range []any{doc, &all} {
-		if err := yaml.Unmarshal(openAPI, into); err != nil {
+		if err := yaml.Unmarshal(text, into); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,12 +107,18 @@ func (d *document) schemaOf(s schema) (string, schema) {
 }
 
 func TestDocumentReferencesExist(t *testing.T) {
-	d := readDocument(t)
+	readDocument(t).checkReferences(t)
+	parseDocument(t, ClusterOpenAPI).checkReferences(t)
+}
+
+func (d *document) checkReferences(t *testing.T) {
+	t.Helper()
 	c := &d.Components
 	known := map[string]bool{}
 	for kind, names := range map[string][]string{
 		"parameters": slices.Collect(maps.Keys(c.Parameters)), "headers": slices.Collect(maps.Keys(c.Headers)),
 		"responses": slices.Collect(maps.Keys(c.Responses)), "schemas": slices.Collect(maps.Keys(c.Schemas)),
+		"requestBodies": slices.Collect(maps.Keys(c.Bodies)),
 	} {
 		for _, name := range names {
 			known["#/components/"+kind+"/"+name] = true
@@ -161,7 +173,7 @@ func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 	t.Helper()
 	want := map[string][]string{"query": slices.Clone(rt.params), "header": headersOf(rt)}
 	switch rt.at {
-	case anyNode:
+	case anyNode, inMemory:
 	case leaderOnly:
 		want["query"] = append(want["query"], writeParams...)
 	case upToDate:
@@ -231,6 +243,9 @@ func TestDocumentHasTheLimits(t *testing.T) {
 		"types of a claim":     {s["Claim"].Properties["types"].MaxItems, l.ClaimTypes},
 		"jobs of a claim":      {1000, l.ClaimJobs},
 		"bytes of an error":    {8 << 10, l.ErrorBytes},
+		"chunks of logs":       {s["SendLogs"].Properties["jobs"].MaxItems, l.BatchJobs},
+		"bytes of a chunk":     {s["SentLog"].Properties["text"].MaxLength, logTextMax},
+		"plain bytes of one":   {int(s["SentLog"].Properties["bytes"].Maximum), logBytesMax},
 		"bytes of a log":       {s["Complete"].Properties["log"].MaxLength, fsm.LogMax},
 		"bytes of each log":    {s["CompleteLease"].Properties["log"].MaxLength, fsm.LogMax},
 	} {

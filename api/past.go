@@ -22,7 +22,7 @@ type Past interface {
 
 var _ Past = (*past.States)(nil)
 
-// state is what reads look at: the state that the node has applied, or an earlier one.
+// state is read by requests. It is the state that the node has applied, or an earlier one.
 type state interface {
 	Job(id string) *fsm.Job
 	View() *fsm.View
@@ -78,7 +78,7 @@ func (s *Server) readPast(c *call) (done bool, err error) {
 		return false, err
 	}
 	if p := c.principal; p != nil && !p.Has(auth.Read) { // jobs can be followed with less
-		if err := s.denied(c, fmt.Errorf("%w: %s needs the right %s", auth.ErrDenied, v1.ParamAt, auth.Read)); err != nil {
+		if err := s.denied(c, fmt.Errorf("%w: %s needs %s", auth.ErrDenied, v1.ParamAt, auth.Read.Needed())); err != nil {
 			return false, err
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Server) readAt(text string) (past.Target, error) {
 	}
 	lsn, err := fsm.ParseLSN(text)
 	if err != nil || lsn.IsZero() {
-		return past.Target{}, fail(badRequest, "%s is %q; milliseconds since 1970 or an LSN are wanted", v1.ParamAt, shown(text))
+		return past.Target{}, fail(badRequest, "%s is %q; must be a time in milliseconds since 1970, or an LSN", v1.ParamAt, shown(text))
 	}
 	return past.Target{LSN: lsn}, nil
 }

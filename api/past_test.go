@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/past"
 	"osqueue/fsm"
@@ -104,4 +106,41 @@ func TestPastRights(t *testing.T) {
 	}
 	other := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"other"}})
 	refused(t, g.do("GET", fmt.Sprintf("/v1/jobs/a?at=%d", startMs), "", other...), http.StatusForbidden, v1.TagForbidden)
+}
+
+// The SDK reads an earlier state with the context of a moment, by LSN and by time.
+func TestPastByTheClient(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a","type":"mail"}`))
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"b","type":"mail","after":["a"]}`))
+	lsn := g.node.View().LSN().String()
+	g.flush()
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"c","type":"mail","after":["b"]}`))
+	c := newClient(t, g)
+	byLSN := must[client.Moment](t)(client.ParseLSN(" " + lsn))
+	for _, m := range []client.Moment{byLSN, {Time: time.UnixMilli(startMs)}} {
+		ctx := client.At(t.Context(), m)
+		if graph := must[v1.Graph](t)(c.JobGraph(ctx, "b", 0)); len(graph.Jobs) != 2 {
+			t.Errorf("at %s the graph has %+v, want a and b", m, graph.Jobs)
+		}
+		if n := must[uint64](t)(c.CountJobs(ctx, client.ListOptions{})); n != 2 {
+			t.Errorf("at %s there are %d jobs, want 2", m, n)
+		}
+		if _, err := c.Job(ctx, "c"); !client.IsNotFound(err) {
+			t.Errorf("at %s job c: %v, want that it is not found", m, err)
+		}
+		var refused *client.Error
+		if _, err := c.Hooks(ctx); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
+			t.Errorf("hooks at %s: %v, want a refusal, because hooks have no past", m, err)
+		}
+	}
+	if graph := must[v1.Graph](t)(c.JobGraph(t.Context(), "b", 0)); len(graph.Jobs) != 3 {
+		t.Errorf("now the graph has %+v, want a, b and c", graph.Jobs)
+	}
+	for _, bad := range []string{"", "x", "1", "0-0", "1-2-3", "-1-2"} {
+		if m, err := client.ParseLSN(bad); err == nil {
+			t.Errorf("%q is the LSN %s", bad, m)
+		}
+	}
 }

@@ -21,13 +21,13 @@ type kind struct {
 	status  int
 	tag     string
 	title   string
-	retry   time.Duration // when to try again; 0: not for the asking
+	retry   time.Duration // when to try again; 0: a retry does not help
 	unknown bool          // a write may have been committed
 }
 
 var (
 	badRequest      = kind{status: http.StatusBadRequest, tag: v1.TagBadRequest, title: "The request is not valid"}
-	unknownMember   = kind{status: http.StatusBadRequest, tag: v1.TagUnknownMember, title: "The request has unknown members"}
+	unknownMember   = kind{status: http.StatusBadRequest, tag: v1.TagUnknownMember, title: "The request has unknown fields"}
 	slowRequest     = kind{status: http.StatusRequestTimeout, tag: v1.TagTimeout, title: "The request did not arrive in time", retry: time.Second}
 	tooLarge        = kind{status: http.StatusRequestEntityTooLarge, tag: v1.TagTooLarge, title: "The request is too large"}
 	mediaType       = kind{status: http.StatusUnsupportedMediaType, tag: v1.TagMediaType, title: "The body has the wrong type"}
@@ -39,13 +39,13 @@ var (
 	unreachable     = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second}
 	brokeOff        = kind{status: http.StatusServiceUnavailable, tag: v1.TagLeaderGone, title: "The leader did not answer", retry: time.Second, unknown: true}
 	overConnections = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many connections are open", retry: time.Second}
-	overBudget      = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many requests are under way", retry: time.Second}
-	late            = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "It did not come about in time", retry: time.Second}
+	overBudget      = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The node has too many requests in memory", retry: time.Second}
+	late            = kind{status: http.StatusGatewayTimeout, tag: v1.TagTimeout, title: "The request timed out", retry: time.Second}
 	closing         = kind{status: http.StatusServiceUnavailable, tag: v1.TagClosing, title: "The node is shutting down", retry: time.Second}
 	openOutcome     = kind{status: http.StatusServiceUnavailable, tag: v1.TagUnknownOutcome, title: "The outcome is not known", retry: time.Second, unknown: true}
 	internal        = kind{status: http.StatusInternalServerError, tag: v1.TagInternal, title: "Internal error", unknown: true}
 	// clientGone is for the metrics; no client reads the answer.
-	clientGone = kind{status: 499, tag: "client_gone", title: "The client has gone"}
+	clientGone = kind{status: 499, tag: "client_gone", title: "The client closed the connection"}
 )
 
 // table maps the refusals of the machine and the errors of the node to answers. If an entry has
@@ -57,9 +57,9 @@ var table = []struct {
 }{
 	{when: fsm.NotFound.Err(), kind: kind{status: http.StatusNotFound, tag: v1.TagNotFound, title: "There is no such job"}},
 	{when: fsm.NotRunning.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotRunning, title: "The job is not in progress"}},
-	{when: fsm.WrongWorker.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagWrongWorker, title: "Another worker holds the job"}},
+	{when: fsm.WrongWorker.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagWrongWorker, title: "Another worker has the lease of the job"}},
 	{when: fsm.StaleToken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagStaleToken, title: "The lease is lost"}},
-	{when: fsm.LeaseExpired.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagLeaseExpired, title: "The lease ran out"}},
+	{when: fsm.LeaseExpired.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagLeaseExpired, title: "The lease has expired"}},
 	{when: fsm.IDTaken.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagIDTaken, title: "The id is taken"}},
 	{when: fsm.NoID.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagNoID, title: "The job has no id"}},
 	{when: fsm.TimedOut.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagTimedOut, title: "The attempt ran too long"}},
@@ -90,7 +90,7 @@ var table = []struct {
 	{when: cluster.ErrArchive, kind: kind{status: http.StatusServiceUnavailable, tag: v1.TagArchive, title: "The archive is damaged", retry: 2 * time.Second}},
 	{when: cluster.ErrClosed, kind: closing},
 	// This comes after ErrUnknown, which wraps it if the write had begun.
-	{when: context.DeadlineExceeded, kind: late, detail: "it took too long, and was given up before it began"},
+	{when: context.DeadlineExceeded, kind: late, detail: "the request timed out before the node began it; repeat it"},
 }
 
 // failure is an error with its answer.

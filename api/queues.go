@@ -44,8 +44,8 @@ func (c *call) jobType() (string, error) {
 	}
 	jobType, known := v1.QueueType(name)
 	if !known {
-		return "", fail(badRequest, "no type is written %q in a path; ~ stands for the jobs without type, "+
-			"and a type that begins with ~ is written with one more", shown(name))
+		return "", fail(badRequest, "the type %q is not valid in a path; write ~ for the jobs without type, and one more ~ before a "+
+			"type that begins with ~", shown(name))
 	}
 	return jobType, nil
 }
@@ -245,7 +245,7 @@ func (s *Server) pauseEnd(in *v1.NewPause) (int64, error) {
 	}
 	switch {
 	case in.ForMs > 0 && in.Until != 0:
-		return 0, bad("forMs", "and until exclude each other")
+		return 0, bad("forMs", "cannot be combined with until")
 	case in.ForMs > 0:
 		return now + in.ForMs, nil
 	case in.Until == 0:
@@ -253,7 +253,7 @@ func (s *Server) pauseEnd(in *v1.NewPause) (int64, error) {
 	case in.Until <= now:
 		return 0, bad("until", "is %d, which is in the past: the queue's time is %d", in.Until, now)
 	case in.Until-now > limit.Milliseconds():
-		return 0, bad("until", "is more than %s ahead", limit.Round(time.Hour))
+		return 0, bad("until", "is more than %s in the future", limit.Round(time.Hour))
 	}
 	return in.Until, nil
 }
@@ -338,7 +338,7 @@ func (p *patch) fault(err error) {
 // rate is number for the rate.
 func (p *patch) rate(member string, rate float64) *int64 {
 	if p.given[member].Kind() == jsontext.KindNumber && (rate < rateMin || rate > rateMax) {
-		p.fault(bad(member, "is %v; a number from %v to %d is wanted, or null for no limit", rate, rateMin, rateMax))
+		p.fault(bad(member, "is %v; must be from %v to %d, or null for no limit", rate, rateMin, rateMax))
 	}
 	return p.number(member, int64(math.Round(min(max(rate, 0), rateMax)*milli)), 0, rateMax*milli)
 }

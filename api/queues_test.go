@@ -248,7 +248,7 @@ func TestQueueNames(t *testing.T) {
 	g := newRig(t)
 	for _, name := range []string{"~a", "~%20"} {
 		p := refused(t, g.do("GET", "/v1/queues/"+name, ""), http.StatusBadRequest, v1.TagBadRequest)
-		if !strings.Contains(p.Detail, "~ stands for") {
+		if !strings.Contains(p.Detail, "write ~ for") {
 			t.Errorf("detail %q", p.Detail)
 		}
 	}

@@ -49,7 +49,7 @@ func (c *call) checkOnce(values url.Values) error {
 		}
 		// Writes have always ignored unknown parameters.
 		if len(all) > 1 && (c.route.at != leaderOnly || c.strict || c.route.knows(name)) {
-			return bad(shown(name), "is there %d times in the query; give one value", len(all))
+			return bad(shown(name), "occurs %d times in the query; give one value", len(all))
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (c *call) readQuery() (readQuery, error) {
 	case v1.ConsistencyLocal:
 		q.leader = false
 	default:
-		return q, fail(badRequest, "%s is %q; %s or %s is possible", v1.ParamConsistency, shown(text),
+		return q, fail(badRequest, "%s is %q; must be %s or %s", v1.ParamConsistency, shown(text),
 			v1.ConsistencyLeader, v1.ConsistencyLocal)
 	}
 	return q, nil
@@ -95,7 +95,7 @@ func (c *call) readQuery() (readQuery, error) {
 func (s *Server) waitParam(name, text string) (time.Duration, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 {
-		return 0, fail(badRequest, "%s is %q; a number of milliseconds is wanted", name, shown(text))
+		return 0, fail(badRequest, "%s is %q; must be a number of milliseconds", name, shown(text))
 	}
 	return s.boundedWait(ms), nil
 }
@@ -150,10 +150,10 @@ func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) err
 	case ctx.Err() == nil:
 		return err
 	case q.min.IsZero():
-		return fail(late, "no majority confirmed within %s that this node still leads; "+
-			"ask again, or with %s=%s for what this node has", q.wait, v1.ParamConsistency, v1.ConsistencyLocal)
+		return fail(late, "no majority confirmed within %s that this node is still the leader; repeat the request, or use "+
+			"%s=%s to read the state of this node", q.wait, v1.ParamConsistency, v1.ConsistencyLocal)
 	}
-	return fail(late, "this node has not applied %s within %s (it is at %s); ask again, or another node",
+	return fail(late, "this node did not apply %s within %s (it is at %s); repeat the request, or use another node",
 		q.min, q.wait, s.b.Status().LSN)
 }
 
@@ -176,7 +176,7 @@ func (s *Server) interrupted(c *call) error {
 		return errClientGone
 	}
 	if s.closing.Err() != nil {
-		return fail(closing, "this node is shutting down; ask another one")
+		return fail(closing, "this node is shutting down; use another node")
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (s *Server) complete(c *call) error {
 
 func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*fsmpb.Mutation, error) {
 	if len(log) > fsm.LogMax {
-		return nil, bad("log", "has %d bytes; at most %d are possible: send its end", len(log), fsm.LogMax)
+		return nil, bad("log", "has %d bytes; at most %d are allowed: send the end of the log", len(log), fsm.LogMax)
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{
 		Complete: &fsmpb.Complete{Worker: worker, Lease: lease, Result: result, Log: log},
@@ -97,7 +97,7 @@ func (s *Server) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 		return nil, nil
 	}
 	if in.Percent > percentMax {
-		return nil, bad("progress.percent", "is %d; a number from 0 to %d is wanted", in.Percent, percentMax)
+		return nil, bad("progress.percent", "is %d; must be from 0 to %d", in.Percent, percentMax)
 	}
 	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: clip.To(in.Message, s.cfg.Limits.MessageBytes)}, nil
 }

@@ -38,6 +38,7 @@ const (
 	anyNode    routing = iota
 	leaderOnly         // writes
 	upToDate           // reads, as fresh as the request wants them
+	inMemory           // about what only the leader has, in memory: commits nothing
 )
 
 // ServeHTTP answers one request. It only matches with the router: to serve through it would
@@ -46,7 +47,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match := matches.Get().(*mux.RouteMatch)
 	s.router.Match(r, match) // if nothing matches, match has one of the handlers for that
 	h := match.Handler
-	*match = mux.RouteMatch{}
+	*match = mux.RouteMatch{Vars: match.Vars} // an empty map: no route has variables of the router
 	matches.Put(match)
 	h.ServeHTTP(w, r)
 }
@@ -78,7 +79,7 @@ func noSuchRoute(c *call) error {
 func (s *Server) noSuchMethod(c *call) error {
 	allowed := s.allowed(c.r)
 	c.Header().Set("Allow", strings.Join(allowed, ", "))
-	return fail(wrongMethod, "%s is not possible on %s; possible: %s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
+	return fail(wrongMethod, "%s does not allow the method %[1]s; use %[3]s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
 }
 
 // knownMethods are the methods that a route can have, in the order of the Allow
@@ -130,8 +131,12 @@ var (
 // knows reports whether the route uses a parameter.
 func (rt *route) knows(name string) bool {
 	common := readParams
-	if rt.at == leaderOnly {
+	switch rt.at {
+	case leaderOnly:
 		common = writeParams
+	case inMemory:
+		common = nil
+	case anyNode, upToDate:
 	}
 	return slices.Contains(common, name) || rt.past && name == v1.ParamAt || slices.Contains(rt.params, name)
 }

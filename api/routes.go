@@ -12,7 +12,7 @@ import (
 // buildRouter registers the routes. The router tries them in order: routes without a variable
 // first, because one comparison decides, then the busy ones.
 func (s *Server) buildRouter() {
-	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
+	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.logRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
 		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
 		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.countRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
 		s.streamRoutes(), s.tokenRoutes(), s.hookRoutes(), s.selfRoutes(), s.auditRoutes())

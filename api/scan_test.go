@@ -39,7 +39,7 @@ func TestBusyBodiesAreScanned(t *testing.T) {
 	}
 }
 
-// What is scanned has the values that the general decoder returns, also when unknown fields
+// The scanner returns the values of the general decoder, also when unknown fields
 // are refused.
 func FuzzScan(f *testing.F) {
 	for _, seed := range scanSeeds {

@@ -14,7 +14,7 @@ import (
 )
 
 // checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
-// owner of a claim or report, and new jobs count in its quota.
+// owner of a claim or report and the actor of events, and new jobs count in its quota.
 func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	p := c.principal
 	if p == nil {
@@ -31,10 +31,18 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if !s.gate.off() && level >= fsm.Level10 { // below, the log has no owners
 		p.Own(m)
 	}
+	s.attribute(c, m)
 	if level >= fsm.Level11 { // and below this one no quotas of producers
 		p.Count(m, s.gate.Mode == SecurityOn)
 	}
 	return nil
+}
+
+// attribute names the caller in a mutation, for events. Below Level12 the log has no actors.
+func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
+	if c.principal != nil && s.b.Level() >= fsm.Level12 {
+		m.Actor = c.principal.Actor()
+	}
 }
 
 // denied turns a denial into an answer, or into a warning.
@@ -60,7 +68,7 @@ func (s *Server) checkRead(c *call) error {
 		return nil
 	case p.Kind == auth.KindLegacy && c.route.path == byName(v1.PathWorkers): // package dtq needs it for heartbeats, and shows no job
 		return nil
-	case c.route.path == pathLSNWait || c.route.path == v1.PathSelf || c.route.path == frame.Path: // shows no job; each request in a stream is checked
+	case c.route.path == pathLSNWait || c.route.path == v1.PathSelf || c.route.path == frame.Path || c.route.path == v1.PathLogs: // shows no job; each request in a stream is checked
 		return nil
 	}
 	return s.denied(c, s.readable(c, p))
@@ -68,7 +76,7 @@ func (s *Server) checkRead(c *call) error {
 
 func (s *Server) readable(c *call, p *auth.Principal) error {
 	switch c.route.path {
-	case byID(v1.PathJobs), byID(v1.PathJobs) + "/" + v1.ActionGraph:
+	case byID(v1.PathJobs), byID(v1.PathJobs) + "/" + v1.ActionGraph, byID(v1.PathJobs) + "/" + v1.ActionLogs:
 		id, err := c.variable()
 		if j := c.state().Job(id); err == nil && j != nil {
 			return p.CheckJob(j)
@@ -83,7 +91,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 	case v1.PathJobs, v1.PathCount, v1.PathEvents:
 		return s.listable(c, p)
 	}
-	return fail(forbidden, "%s is limited to some types or groups, and %s shows others as well", p, c.route.path)
+	return fail(forbidden, "%s is limited to some types or groups, but %s shows others too", p, c.route.path)
 }
 
 // listable checks the types that a list or a stream of events names.
@@ -100,7 +108,7 @@ func (s *Server) listable(c *call, p *auth.Principal) error {
 		return fail(forbidden, "%s is limited to some types: give %s", p, v1.ParamType)
 	}
 	if len(p.Groups) > 0 {
-		return fail(forbidden, "%s is limited to some groups, and %s shows others as well", p, c.route.path)
+		return fail(forbidden, "%s is limited to some groups, but %s shows others too", p, c.route.path)
 	}
 	for _, t := range types {
 		if err := p.CheckType(t); err != nil {

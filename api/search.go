@@ -15,7 +15,7 @@ func found(j *fsm.Job, text string) bool {
 	o := j.Options()
 	return containsFold(j.ID, text) || containsFold(j.Type, text) ||
 		slices.ContainsFunc(o.Tags, func(tag string) bool { return containsFold(tag, text) }) ||
-		containsFold(j.Execution().LastError, text) || containsFold(j.Payload, text)
+		containsFold(j.Execution().LastError, text) || containsFold(j.Payload(), text)
 }
 
 // containsFold reports whether hay contains text, which is not empty. It allocates nothing,

@@ -14,7 +14,6 @@ import (
 	"osqueue/client/api/v1/frame"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
-	"osqueue/internal/sleep"
 )
 
 // The modes of SecurityConfig.
@@ -36,8 +35,12 @@ type SecurityConfig struct {
 	// Certificate returns the principal of the client certificate of a request, and the text by
 	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
 	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
-	// Audit, unless nil, receives writes and refusals. It must not block.
-	Audit func(AuditEntry)
+	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
+	// AdmitChange allowed the change that the entry is about.
+	Audit func(e AuditEntry, admitted bool)
+	// AdmitChange, unless nil, is asked before each change. Its error refuses the change, because
+	// Audit could not keep its entry. It may wait for a moment.
+	AdmitChange func(ctx context.Context) error
 	// AuditBytes is the size of the newest of these that GET /v1/audit shows; 0: it shows none.
 	AuditBytes int64
 }
@@ -52,8 +55,8 @@ var (
 )
 
 var (
-	errNoToken = fail(unauthorized, "this needs a token: set OSQUEUE_TOKEN, or send Authorization: Bearer osq_…")
-	errRevoked = fail(unauthorized, "the token was revoked, or has expired, while the request waited")
+	errNoToken = fail(unauthorized, "this request needs a token: set OSQUEUE_TOKEN, or send Authorization: Bearer osq_…")
+	errRevoked = fail(unauthorized, "the token was revoked or expired while the request waited")
 )
 
 // credential is the token or the certificate of a request, and its principal.
@@ -71,7 +74,11 @@ type gate struct {
 	SecurityConfig
 	warned *rate.Limiter
 
-	known knownTokens
+	known  knownTokens
+	asking chan struct{} // has an item for each question to the leader about a token
+
+	watching sync.Once // starts watchTokens
+	watched  sync.Map  // of *watch
 
 	mu       sync.Mutex
 	limiters map[string]*rate.Limiter // by the id of the principal
@@ -85,7 +92,7 @@ func newGate(cfg SecurityConfig) *gate {
 	if cfg.Programs == nil {
 		cfg.Programs = DefaultPrograms()
 	}
-	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter)}
+	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter), asking: make(chan struct{}, asksAtOnce)}
 }
 
 func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
@@ -146,7 +153,7 @@ func (s *Server) authenticate(r *http.Request) *credential {
 	text := auth.Bearer(headers[0])
 	p, err := s.principalOf(r.Context(), text)
 	if errors.Is(err, auth.ErrUnknown) {
-		p, err = s.awaitToken(r.Context(), text)
+		p, err = s.awaitToken(r, text)
 	}
 	return &credential{p: p, text: text, err: err}
 }
@@ -183,35 +190,6 @@ func (s *Server) stillValid(p *auth.Principal) error {
 	return nil
 }
 
-// The time for which a node that follows a leader waits for a token that it does not know: the
-// leader may have committed it a moment ago.
-const (
-	tokenPatience = time.Second
-	tokenLook     = 20 * time.Millisecond
-)
-
-// awaitToken authorizes a token that this node may not know yet.
-func (s *Server) awaitToken(ctx context.Context, text string) (p *auth.Principal, err error) {
-	until := time.Now().Add(tokenPatience)
-	for {
-		p, err = auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
-		leader, self := s.b.Leader()
-		if !errors.Is(err, auth.ErrUnknown) || self || leader == "" || time.Now().After(until) {
-			return p, err
-		}
-		if !sleep.For(ctx, tokenLook) {
-			return nil, err
-		}
-	}
-}
-
-// knowsLeader reports whether the node follows an active leader, or is it. A node that has just
-// started does not, and has not applied the end of its log.
-func (s *Server) knowsLeader() bool {
-	leader, self := s.b.Leader()
-	return self || leader != ""
-}
-
 // pathSockets is the path of the WebSockets of package compat/osqueue.
 const pathSockets = "/v1/ws"
 
@@ -219,42 +197,56 @@ const pathSockets = "/v1/ws"
 // streams, and those that ask to wait.
 func mayWait(r *http.Request) bool {
 	path := r.URL.Path
-	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == frame.Path || path == pathSockets ||
+	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == pathSockets ||
 		strings.HasPrefix(path, v1.PathLSN) || strings.Contains(r.URL.RawQuery, v1.ParamWaitMs)
 }
 
-// lookForToken is the interval at which a request that waits checks that its token is valid.
-const lookForToken = 250 * time.Millisecond
+// watch is a request that waits with a credential.
+type watch struct {
+	p      *auth.Principal
+	cancel context.CancelCauseFunc
+}
 
-// whileValid returns a context that ends, with the cause errRevoked, when the token does, if the
-// server enforces tokens and cred has a valid one.
+// whileValid returns a context that ends, with the cause errRevoked, when the credential does, if
+// the server enforces tokens and cred has a valid one.
 func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
 	if s.gate.Mode != SecurityOn || cred == nil || cred.p == nil || cred.p.Kind == auth.KindLocal {
 		return ctx, func() {}
 	}
+	s.gate.watching.Do(func() { go s.watchTokens() })
 	ctx, cancel := context.WithCancelCause(ctx)
-	var mu sync.Mutex
-	var timer *time.Timer
-	look := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		if s.stillValid(cred.p) != nil {
-			cancel(errRevoked)
-			return
-		}
-		timer.Reset(lookForToken)
+	w := &watch{cred.p, cancel}
+	s.gate.watched.Store(w, nil)
+	if s.stillValid(cred.p) != nil { // it ended before it was watched
+		cancel(errRevoked)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	timer = time.AfterFunc(lookForToken, look)
+	expiry := func() bool { return true }
+	if at := cred.p.ExpiresAt; at != 0 {
+		expiry = time.AfterFunc(time.Until(time.UnixMilli(at)), func() { cancel(errRevoked) }).Stop
+	}
 	return ctx, func() {
+		expiry()
+		s.gate.watched.Delete(w)
 		cancel(nil)
-		mu.Lock()
-		defer mu.Unlock()
-		timer.Stop()
+	}
+}
+
+// watchTokens ends the requests that wait with a token when the state loses it, until the server
+// closes.
+func (s *Server) watchTokens() {
+	for {
+		ended := s.b.TokensEnded()
+		s.gate.watched.Range(func(key, _ any) bool {
+			if w := key.(*watch); s.stillValid(w.p) != nil {
+				w.cancel(errRevoked)
+			}
+			return true
+		})
+		select {
+		case <-ended:
+		case <-s.closing.Done():
+			return
+		}
 	}
 }
 
@@ -289,14 +281,14 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 	switch {
 	case errors.Is(cred.err, auth.ErrDenied):
 		return fail(forbidden, "%v", cred.err)
-	case errors.Is(cred.err, auth.ErrUnknown) && !s.knowsLeader():
-		return fail(noLeader, "whether the token is valid cannot be told: this node knows no active leader, and may lack the newest entries of the log")
+	case errors.Is(cred.err, errUnsure):
+		return fail(noLeader, "%v", cred.err)
 	case cred.err != nil:
 		return fail(unauthorized, "%v", cred.err)
 	case cred.p == nil:
 		return errNoToken
 	case !cred.p.Has(c.route.right):
-		return fail(forbidden, "%s %s needs the right %s; %s has the role %s", c.route.method, c.route.path, c.route.right, cred.p, cred.p.Role)
+		return fail(forbidden, "%s %s needs %s; %s has the role %s", c.route.method, c.route.path, c.route.right.Needed(), cred.p, cred.p.Role)
 	case cred.p.Kind == auth.KindLocal:
 		return s.localOnly(c)
 	}
@@ -305,7 +297,7 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 		return err
 	}
 	if !s.gate.withinRate(cred.p) {
-		return fail(rateLimited, "%s has used up its rate; slow down", cred.p)
+		return fail(rateLimited, "%s has used up its rate; send fewer requests per second", cred.p)
 	}
 	if cred.p.Kind == auth.KindToken {
 		s.touch(c, cred.p.ID)
@@ -320,7 +312,7 @@ func (s *Server) localOnly(c *call) error {
 	if c.route.at == anyNode || self || leader == "" || s.cfg.NodesTrusted {
 		return nil
 	}
-	return fail(notLeader, "this node does not lead: use the admin socket of the leader, %s", leader)
+	return fail(notLeader, "this node is not the leader: use the admin socket of the leader, %s", leader)
 }
 
 // withinRate takes a permit of the principal's rate.
@@ -358,7 +350,7 @@ func (s *Server) touch(c *call, id string) {
 	defer cancel()
 	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: []string{id}}}}
 	if _, _, err := s.b.Propose(ctx, op); err != nil {
-		s.log.Debug("the use of a token could not be recorded", "token", id, "reason", err)
+		s.log.Debug("cannot record the use of a token", "token", id, "reason", err)
 	}
 }
 

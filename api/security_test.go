@@ -2,11 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -20,7 +24,10 @@ import (
 func secured(t testing.TB, mode string, audit func(AuditEntry)) *rig {
 	g := newExampleRig(t)
 	g.node.status = func(st *cluster.Status) { st.Level = fsm.MaxLevel }
-	g.s.gate.Mode, g.s.gate.Audit = mode, audit
+	g.s.gate.Mode = mode
+	if audit != nil {
+		g.s.gate.Audit = func(e AuditEntry, _ bool) { audit(e) }
+	}
 	return g
 }
 
@@ -36,16 +43,16 @@ func (g *rig) give(t *fsmpb.Token) []string {
 // call. Everything that is not here is for admins.
 var mayCall = map[fsm.Role]string{
 	fsm.RoleProducer: "enqueue enqueueBatch createBatch getJob getBatch waitForLsn openStream showSelf",
-	fsm.RoleWorker: "claim complete completeBatch heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
+	fsm.RoleWorker: "claim complete completeBatch sendLogs heartbeat heartbeatBatch fail failBatch release releaseBatch progress registerWorker " +
 		"getJob getBatch waitForLsn openStream showSelf",
 	fsm.RoleReader: reads,
-	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
+	fsm.RoleOperator: "enqueue enqueueBatch createBatch forceComplete removeWorker quietWorker unquietWorker cancelJob retryJob deleteJob cancelJobs retryJobs deleteJobs " +
 		"changeQueue resetQueue pauseQueue resumeQueue putCron deleteCron pauseCron resumeCron triggerCron " +
 		"listHooks getHook putHook deleteHook testHook hookDeliveries " + reads,
 }
 
 const reads = "showSelf openStream getJob listJobs getBatch listBatches waitForLsn stats throttleStats metrics events listQueues getQueue listCrons getCron " +
-	"listWorkers getWorker history countJobs past getJobGraph"
+	"listWorkers getWorker history countJobs past getJobGraph followLogs"
 
 // open are the operations that need no token.
 const open = "status healthz readyz openapi"
@@ -79,6 +86,9 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 				}
 				a := g.do(strings.ToUpper(method), target, "", heads[role]...)
 				refused := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
+				if a.status == http.StatusForbidden && !strings.Contains(string(a.body), refusalText(method, path, op.Right)) {
+					t.Errorf("%s as %s: %s; want %q", op.OperationID, role, a.body, refusalText(method, path, op.Right))
+				}
 				if refused == want || refused && (a.status == http.StatusUnauthorized) != (role == 0) {
 					t.Errorf("%s (%s %s) as %q: %d %s", op.OperationID, method, target, role, a.status, a.body)
 				}
@@ -92,6 +102,21 @@ func TestEveryRouteForEveryRole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// refusalText is the text of a refusal for want of a right.
+func refusalText(method, path string, rights []string) string {
+	or := func(names []string) string {
+		if n := len(names) - 1; n > 0 {
+			return strings.Join(names[:n], ", ") + " or " + names[n]
+		}
+		return names[0]
+	}
+	roles := map[string]string{
+		"enqueue": "producer, operator or admin", "work": "worker or admin", "read": "reader, operator or admin", "manage": "operator or admin",
+		"hooks": "operator or admin", "admin": "admin",
+	}[strings.Join(rights, ",")]
+	return strings.ToUpper(method) + " " + path + " needs the right " + or(rights) + " (role " + roles
 }
 
 func TestTokensOverHTTP(t *testing.T) {
@@ -140,6 +165,21 @@ func TestTokensOverHTTP(t *testing.T) {
 	rotated := slices.ContainsFunc(audited, func(e AuditEntry) bool { return e.Object == made.ID && e.LSN != "" && e.Outcome == "ok" })
 	if !refused || !rotated {
 		t.Errorf("the audit log lacks something: %+v", audited)
+	}
+}
+
+// TestLifetimeOfARotatedToken: a token that ends is replaced by one that ends, too.
+func TestLifetimeOfARotatedToken(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	const hour = int64(time.Hour / time.Millisecond)
+	for _, c := range []struct{ old, asked, want int64 }{{0, 0, 0}, {hour, 0, hour}, {hour, 2 * hour, 2 * hour}, {0, hour, hour}} {
+		made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, fmt.Sprintf(`{"role":"reader","ttlMs":%d}`, c.old), admin...))
+		next := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", fmt.Sprintf(`{"ttlMs":%d}`, c.asked), admin...))
+		got := g.s.b.Token(next.ID)
+		if got == nil || (got.ExpiresAt == 0) != (c.want == 0) || got.ExpiresAt > 0 && got.ExpiresAt-got.CreatedAt != c.want {
+			t.Errorf("%+v: %+v", c, got)
+		}
 	}
 }
 
@@ -194,14 +234,171 @@ func BenchmarkEnqueueSecurity(b *testing.B) {
 	}
 }
 
-// A node that knows no leader may lack the newest tokens: it does not call one invalid, so that
-// clients ask again instead of giving up.
-func TestUnknownTokenWithoutALeader(t *testing.T) {
+// A node that follows a leader asks it about a token that it lacks: only an active leader may call a
+// token invalid. Otherwise the client asks again, and does not give up.
+func TestTokensThatAFollowerLacks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		leader func(p *pair)
+		status int
+		waits  time.Duration
+	}{
+		{"no node knows it", func(*pair) {}, http.StatusUnauthorized, 0},
+		{"the leader knows it, and this node does not get it", func(p *pair) { p.leader.add(strayToken) }, http.StatusServiceUnavailable, tokenPatience},
+		{"the leader knows it, and this node gets it", func(p *pair) {
+			p.leader.add(strayToken)
+			time.AfterFunc(tokenPatience/2, func() { p.follower.add(strayToken) })
+		}, http.StatusOK, tokenPatience / 2},
+		{"the cluster of the leader stands by", func(p *pair) {
+			p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
+		}, http.StatusServiceUnavailable, 0},
+		{"the leader follows this node", func(p *pair) {
+			p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "follower:1", false })
+		}, http.StatusServiceUnavailable, 0},
+		{"the leader checks no tokens", func(p *pair) { p.leader.s.gate.Mode = SecurityOff }, http.StatusServiceUnavailable, 0},
+		{"no leader is known", func(p *pair) { p.follower.node.set(func(f *fakeNode) { f.leader = "" }) }, http.StatusServiceUnavailable, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newNearPair(t)
+				p.leader.s.gate.Mode, p.follower.s.gate.Mode = SecurityOn, SecurityOn
+				c.leader(p)
+				began := time.Now()
+				a := p.follower.do("GET", "/v1/stats?consistency=local", "", "Authorization", "Bearer "+strayToken.Text)
+				if a.status != c.status {
+					t.Errorf("answered %d %s", a.status, a.body)
+				}
+				if took := time.Since(began); took < c.waits || took > c.waits+tokenLook {
+					t.Errorf("answered after %v, want %v", took, c.waits)
+				}
+			})
+		})
+	}
+}
+
+// A leader that hangs does not hold up a request with an unknown token for longer than a moment,
+// and forged tokens ask it a few questions at a time.
+func TestUnknownTokensWhileTheLeaderHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		var mu sync.Mutex
+		hung := roundTrip(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			asked++
+			mu.Unlock()
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		g := newFollower(t, "leader:1", func(c *Config) { c.Transport = hung })
+		g.s.gate.Mode = SecurityOn
+		var wg sync.WaitGroup
+		for range 3 * asksAtOnce {
+			wg.Go(func() {
+				a := g.do("GET", "/v1/stats", "", "Authorization", "Bearer "+strayToken.Text)
+				if a.status != http.StatusServiceUnavailable {
+					t.Errorf("answered %d %s", a.status, a.body)
+				}
+			})
+		}
+		time.Sleep(tokenPatience / 2)
+		mu.Lock()
+		if asked != asksAtOnce {
+			t.Errorf("%d questions at a time", asked)
+		}
+		mu.Unlock()
+		began := time.Now()
+		wg.Wait()
+		if took := time.Since(began); took > tokenPatience {
+			t.Errorf("it took %v more", took)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// strayToken is a token that only some nodes have.
+var strayToken = auth.New()
+
+func (g *rig) add(s auth.Secret) {
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
+		Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleAdmin),
+	}}}})
+}
+
+// The leader's audit log has no entry for the question of another node, whose log has the request.
+func TestQuestionsAboutTokensAreNotAudited(t *testing.T) {
+	p := newPair(t)
+	var audited []string
+	for _, g := range []*rig{p.leader, p.follower} {
+		g.s.gate.Mode = SecurityOn
+		g.s.gate.Audit = func(e AuditEntry, _ bool) { audited = append(audited, e.Action) }
+	}
+	refused(t, p.follower.do("GET", "/v1/stats", "", "Authorization", "Bearer "+strayToken.Text), http.StatusUnauthorized, v1.TagUnauthorized)
+	if len(audited) != 1 || audited[0] != "GET /v1/stats" {
+		t.Errorf("the logs have %q", audited)
+	}
+}
+
+// No change is made that the audit log could not record, and reads go on.
+func TestChangesThatTheAuditLogCannotTake(t *testing.T) {
 	g := secured(t, SecurityOn, nil)
-	other := secured(t, SecurityOn, nil).give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	refused(t, g.do("GET", "/v1/stats", "", other...), http.StatusUnauthorized, v1.TagUnauthorized)
-	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
-	refused(t, g.do("GET", "/v1/stats", "", other...), http.StatusServiceUnavailable, v1.TagNoLeader)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	full := true
+	admitted := 0
+	g.s.gate.AdmitChange = func(context.Context) error {
+		if full {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	g.s.gate.Audit = func(_ AuditEntry, ok bool) {
+		if ok {
+			admitted++
+		}
+	}
+	g.do("GET", "/v1/stats", "", admin...) // the use of the token is recorded
+	before := g.node.written()
+	for _, path := range []string{v1.PathJobs, v1.PathTokens, v1.PathClaim} {
+		p := refused(t, g.do("POST", path, `{"role":"reader","workerId":"w"}`, append(admin, "Prefer", "handling=lenient")...), http.StatusServiceUnavailable, v1.TagOverloaded)
+		if !strings.Contains(p.Message, "the disk is full") {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	if g.node.written() != before {
+		t.Error("a change was made")
+	}
+	if a := g.do("GET", "/v1/stats", "", admin...); a.status != http.StatusOK {
+		t.Errorf("a read: %d %s", a.status, a.body)
+	}
+	full = false
+	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"type":"t"}`, admin...))
+	if admitted != 1 {
+		t.Errorf("%d entries are those of admitted changes", admitted)
+	}
+}
+
+// A token that is revoked while it is rotated is not replaced: the answer says that it does not
+// exist, and no token is left whose secret no caller has got. Below Level12 the new one is withdrawn.
+func TestATokenIsRevokedWhileItIsRotated(t *testing.T) {
+	for _, level := range []uint32{fsm.MaxLevel, fsm.Level11} {
+		t.Run(fmt.Sprint(level), func(t *testing.T) {
+			g := secured(t, SecurityOn, nil)
+			g.node.status = func(st *cluster.Status) { st.Level = level }
+			admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+			made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, `{"role":"reader"}`, admin...))
+			revoke := &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: made.ID}}}
+			g.node.overtake = func() {
+				g.node.set(func(f *fakeNode) { f.overtake = nil })
+				g.put(revoke)
+			}
+			refused(t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", `{}`, admin...), http.StatusNotFound, v1.TagNotFound)
+			if list := ok[v1.TokenList](t, g.do("GET", v1.PathTokens, "", admin...)); len(list.Tokens) != 2 { // the example and the admin's
+				t.Errorf("left are %+v", list.Tokens)
+			}
+		})
+	}
 }
 
 // A token's quota is shared with the token that replaces it, and is free again when its jobs end.

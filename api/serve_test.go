@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -134,6 +135,35 @@ func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 	eventually(t, "the connection is forgotten", func() bool { return fresh() == 0 })
 }
 
+// Other nodes open connections in advance, too.
+func TestShutdownDoesNotWaitForUnusedConnectionsOfNodes(t *testing.T) {
+	s := newServed(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.s.ServeNodes(ln, "/cluster/", http.NotFoundHandler()) }()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	eventually(t, "the connection is accepted", func() bool {
+		s.s.freshNodes.mu.Lock()
+		defer s.s.freshNodes.mu.Unlock()
+		return len(s.s.freshNodes.conns) == 1
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if err := s.s.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
 // Requests that do not wait are answered, for as long as there is time.
 func TestShutdownLetsRequestsEnd(t *testing.T) {
 	s := newServed(t)
@@ -161,7 +191,7 @@ func TestShutdownCutsOffWhatTakesTooLong(t *testing.T) {
 	eventually(t, "the request is under way", func() bool { return s.inFlight() == 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
+	if err := s.s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "before all requests had ended") {
 		t.Fatalf("got %v", err)
 	}
 	close(stall)

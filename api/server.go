@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,41 +16,46 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/api/hooks"
+	"osqueue/api/livelog"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/internal/auth"
-	"osqueue/internal/hooks"
 	"osqueue/internal/share"
 )
 
 // Server is the HTTP API of one node. It is an http.Handler, safe for concurrent use. Create it
 // with New and end it with Shutdown.
 type Server struct {
-	cfg     Config
-	b       Backend
-	gate    *gate
-	hooks   *hooks.Sender
-	node    string // this node's name
-	log     hclog.Logger
-	router  *mux.Router
-	routes  []route
-	writes  []writeRoute           // of routes
-	exact   map[string]*writeRoute // those without a variable, by path
-	frames  openStreams
-	metrics *metrics
-	forward *forwarder
-	http    *http.Server
-	nodes   *http.Server // for requests of other nodes
-	fresh   freshConns
-	signs   sync.Map // names of workers, while a keepalive is written
-	shares  shares
-	conns   *share.Limit // open connections of clients
-	spare   *share.Limit // those over the bounds
-	audited *auditRing
-	legacy  *auth.Principal // of the clients of ServeLegacy; nil: there are none
-	pages   chan struct{}   // has an item for each page that is built at present
-	closing context.Context // ends when the server does
-	shut    context.CancelFunc
-	served  atomic.Uint64 // names requests in the debug log
+	cfg        Config
+	b          Backend
+	gate       *gate
+	hooks      *hooks.Sender
+	node       string // this node's name
+	log        hclog.Logger
+	router     *mux.Router
+	routes     []route
+	writes     []writeRoute           // of routes
+	exact      map[string]*writeRoute // those without a variable, by path
+	frames     openStreams
+	metrics    *metrics
+	forward    *forwarder
+	http       *http.Server
+	nodes      *http.Server // for requests of other nodes
+	fresh      freshConns
+	freshNodes freshConns // those at the port of the nodes
+	signs      sync.Map   // names of workers, while a keepalive is written
+	shares     shares
+	conns      *share.Limit // open connections of clients
+	spare      *share.Limit // those over the bounds
+	audited    *auditRing
+	logs       *livelog.Hub
+	legacy     *auth.Principal // of the clients of ServeLegacy; nil: there are none
+	pages      chan struct{}   // has an item for each page that is built at present
+	closing    context.Context // ends when the server does
+	shut       context.CancelFunc
+	served     atomic.Uint64 // names requests in the debug log
+	lastLSN    atomic.Pointer[lsnHeader]
 }
 
 // headerBytesMax bounds the head of a request.
@@ -80,6 +86,7 @@ func New(cfg Config) *Server {
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
 	s.audited = newAuditRing(cfg.Security.AuditBytes)
+	s.logs = livelog.New(livelog.DefaultConfig())
 	if cfg.Legacy != nil {
 		s.legacy = auth.Legacy(cfg.Legacy.Types)
 	}
@@ -100,6 +107,7 @@ func New(cfg Config) *Server {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnState:         s.fresh.track,
 		ConnContext:       withConn,
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){frame.ALPN: s.serveDirect},
 		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
 	}
 	s.nodes = s.newNodeServer()
@@ -145,14 +153,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.shut()
 	s.frames.drain()
 	defer s.forward.close()
-	defer time.AfterFunc(freshGrace, s.fresh.close).Stop()
 	defer s.frames.close(ctx)
-	err := s.http.Shutdown(ctx)
+	err := s.fresh.shutDown(ctx, s.http)
 	if err == nil {
-		err = s.nodes.Shutdown(ctx)
+		err = s.freshNodes.shutDown(ctx, s.nodes)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("requests were cut off at the end of the HTTP server: %w", err), s.http.Close(), s.nodes.Close())
+		return errors.Join(fmt.Errorf("the HTTP server stopped before all requests had ended: %w", err), s.http.Close(), s.nodes.Close())
 	}
 	return nil
 }
@@ -221,15 +228,23 @@ func (s *Server) answer(c *call) error {
 	}
 	switch c.route.at {
 	case anyNode:
+		if c.route.right&auth.Admin != 0 {
+			err = s.admit(c)
+		}
 	case leaderOnly:
 		if err = c.readAck(); err == nil {
 			done, err = s.passOn(c, 0)
+		}
+		if !done && err == nil {
+			err = s.admit(c)
 		}
 		if !done && err == nil {
 			err = c.readKey()
 		}
 	case upToDate:
 		done, err = s.freshen(c)
+	case inMemory:
+		done, err = s.passOnWait(c)
 	}
 	if done || err != nil {
 		return err

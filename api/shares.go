@@ -14,7 +14,7 @@ import (
 type shares struct {
 	events  *share.Limit // streams of events
 	streams *share.Limit // of the stream protocol
-	waits   *share.Limit // claims that wait for a job
+	waits   *share.Limit // claims that wait for a job, and readers and workers that wait for logs
 }
 
 func newShares(l *Limits) shares {
@@ -52,17 +52,37 @@ func forwardedFor(r *http.Request) string {
 // contracts.
 func ClientOf(r *http.Request) string { return clientOf(r) }
 
+// client names the client of c for its share.
+func (c *call) client() string {
+	if c.principal != nil && c.principal.Kind != auth.KindLegacy {
+		return c.principal.ID
+	}
+	return clientOf(c.r)
+}
+
+// The parts of a request that waits that count as a further place. A place is some 16 KiB: the
+// stack of the request, its body, and for each type about 300 bytes.
+const (
+	placeBytes = 16 << 10
+	placeTypes = 32
+)
+
+// placesOf returns the places that a request which waits takes.
+func placesOf(body, types int) int { return 1 + body/placeBytes + types/placeTypes }
+
 // enter takes a place for the client of c, who frees it by leave.
 func (c *call) enter(l *share.Limit, k kind, what string) (leave func(), err error) {
-	client := clientOf(c.r)
-	if c.principal != nil && c.principal.Kind != auth.KindLegacy {
-		client = c.principal.ID
-	}
-	switch err := l.Enter(client); {
+	return c.enterMany(l, 1, k, what)
+}
+
+// enterMany is enter for n places.
+func (c *call) enterMany(l *share.Limit, n int, k kind, what string) (leave func(), err error) {
+	client := c.client()
+	switch err := l.EnterMany(client, n); {
 	case errors.Is(err, share.ErrClient):
-		return nil, fail(k, "this node serves %d %s of client %s, which is the limit of one client; close some, or use another node", l.Each(), what, shown(client))
+		return nil, fail(k, "this node serves %d %s of client %s, the limit for one client; close some, or use another node", l.Each(), what, shown(client))
 	case err != nil:
-		return nil, fail(k, "this node serves %d %s, which is its limit; retry after a moment, or at another node", l.Total(), what)
+		return nil, fail(k, "this node serves %d %s, its limit; retry after a moment, or use another node", l.Total(), what)
 	}
-	return func() { l.Leave(client) }, nil
+	return func() { l.LeaveMany(client, n) }, nil
 }

@@ -66,6 +66,11 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 		_, err := c.Claim(t.Context(), client.ClaimOptions{Worker: "w", Types: []string{"mail"}, Wait: time.Minute})
 		done <- err
 	}()
+	for deadline := time.Now().Add(10 * time.Second); s.watched() < 2; time.Sleep(time.Millisecond) { // the stream, and the claim in it
+		if time.Now().After(deadline) {
+			t.Fatal("the claim does not arrive")
+		}
+	}
 	id, _, _ := strings.Cut(strings.TrimPrefix(text, "osq_"), "_")
 	s.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}})
 	select {
@@ -76,6 +81,15 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the claim still waits")
 	}
+}
+
+// watched returns the number of requests that wait with a token.
+func (s *served) watched() (n int) {
+	s.s.gate.watched.Range(func(any, any) bool {
+		n++
+		return true
+	})
+	return n
 }
 
 // streamsOpen returns the number of open streams.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -37,11 +38,11 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	role, ok := fsm.ParseRole(in.Role)
 	switch {
 	case !ok || role == fsm.RoleMark:
-		return nil, bad("role", "is %q; producer, worker, reader, operator or admin is wanted", shown(in.Role))
+		return nil, bad("role", "is %q; must be producer, worker, reader, operator or admin", shown(in.Role))
 	case math.IsNaN(in.RatePerSecond) || in.RatePerSecond < 0 || in.RatePerSecond > rateMax:
-		return nil, bad("ratePerSecond", "is %v; a number up to %d is wanted", in.RatePerSecond, int(rateMax))
+		return nil, bad("ratePerSecond", "is %v; must be at most %d", in.RatePerSecond, int(rateMax))
 	case in.Burst < 0 || in.Burst > burstMax:
-		return nil, bad("burst", "is %d; at most %d is possible", in.Burst, int(burstMax))
+		return nil, bad("burst", "is %d; must be at most %d", in.Burst, int(burstMax))
 	case min(in.MaxPayload, in.MaxJobs, in.MaxBytes) < 0:
 		return nil, fail(badRequest, "maxPayload, maxJobs and maxBytes must not be negative")
 	case len(in.Types) > tokenScopes || len(in.Groups) > tokenScopes:
@@ -80,23 +81,48 @@ func (s *Server) setExpiry(t *fsmpb.Token, ttlMs int64) error {
 // addToken commits a new token, and in the same entry the end of the one that it replaces.
 func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error {
 	if c.key != "" {
-		return fail(badRequest, "a token cannot be made with an idempotency key: the secret is in the first answer only")
+		return fail(badRequest, "leave out the idempotency key: only the first answer has the secret of a token")
 	}
 	secret := auth.New()
 	t.Id, t.Hash, t.MadeBy = secret.ID, []byte(secret.Hash), "anonymous"
 	if c.principal != nil {
 		t.MadeBy = c.principal.ID
 	}
-	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: t}}}
-	if end != nil {
+	op := s.creation(t, end)
+	if err := s.proposeToken(c, op); err != nil {
+		if op.GetGroup() != nil {
+			s.withdraw(t.Id)
+		}
+		return err
+	}
+	return c.sendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.lsn.String()})
+}
+
+// creation returns the mutation that makes a token and ends the one that it replaces. Below
+// Level12 it is a list, which makes the new token also if the old one has gone meanwhile.
+func (s *Server) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutation {
+	create := &fsmpb.CreateToken{Token: t}
+	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}
+	switch {
+	case end == nil:
+	case s.b.Level() >= fsm.Level12:
+		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
+	default:
 		op = &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{
 			op, {Op: &fsmpb.Mutation_RevokeToken{RevokeToken: end}},
 		}}}}
 	}
-	if err := s.proposeToken(c, op); err != nil {
-		return err
+	return op
+}
+
+// withdraw revokes a token whose secret no caller gets, if it was made.
+func (s *Server) withdraw(id string) {
+	ctx, cancel := context.WithTimeout(s.closing, s.cfg.Timeouts.Commit)
+	defer cancel()
+	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}}
+	if _, _, err := s.b.Propose(ctx, op); err != nil {
+		s.log.Warn("a token whose secret no caller got may exist; revoke it", "token", id, "error", err)
 	}
-	return c.sendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.lsn.String()})
 }
 
 // proposeToken commits a mutation about tokens.
@@ -117,7 +143,7 @@ func (s *Server) proposeToken(c *call, m *fsmpb.Mutation) error {
 }
 
 func noSuchToken() error {
-	return fail(kind{status: http.StatusNotFound, tag: v1.TagNotFound, title: "There is no such token"}, "no such token; it may have expired")
+	return fail(kind{status: http.StatusNotFound, tag: v1.TagNotFound, title: "There is no such token"}, "the token does not exist, or has expired")
 }
 
 // listTokens is GET /v1/tokens.
@@ -156,7 +182,7 @@ func (s *Server) revokeToken(c *call) error {
 	overlap := int64(0)
 	if text := values.Get(v1.ParamOverlapMs); text != "" {
 		if overlap, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return bad(v1.ParamOverlapMs, "is %q; a number of milliseconds is wanted", shown(text))
+			return bad(v1.ParamOverlapMs, "is %q; must be a number of milliseconds", shown(text))
 		}
 	}
 	if err := checkMs(v1.ParamOverlapMs, overlap, s.cfg.Limits.Delay); err != nil {
@@ -194,6 +220,9 @@ func (s *Server) rotateToken(c *call) error {
 		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
 		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.FamilyID(),
 		MaxJobs: old.MaxJobs, MaxBytes: old.MaxBytes,
+	}
+	if in.TTLMs == 0 && old.ExpiresAt > 0 {
+		in.TTLMs = old.ExpiresAt - old.CreatedAt
 	}
 	if err := s.setExpiry(t, in.TTLMs); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -447,5 +448,54 @@ func TestDashboardPassesRightsOn(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusForbidden || len(got) == 0 || slices.ContainsFunc(got, func(s string) bool { return s != "Bearer x" }) {
 		t.Errorf("%d, calls with %q", w.Code, got)
+	}
+}
+
+// The pages say when no worker takes the jobs of a type.
+func TestDashboardShowsTypesWithoutWorker(t *testing.T) {
+	g := newRig(t)
+	d := &dash{g, ui.New(ui.Config{API: g.s})}
+	d.ok("POST", "/v1/jobs", `{"id":"j1","type":"mail"}`)
+	d.ok("POST", "/v1/jobs", `{"id":"j2","type":"film"}`)
+	d.ok("POST", "/v1/workers", `{"name":"w","types":["film"]}`)
+	count := func(path, text string) int {
+		return strings.Count(d.send("GET", path, nil).Body.String(), text)
+	}
+	for _, path := range []string{"/ui", "/ui/queues"} {
+		if n := count(path, ">no worker<"); n != 1 {
+			t.Errorf("%s shows %d types without worker, want 1", path, n)
+		}
+	}
+	for path, want := range map[string]int{"/ui/queues/mail": 1, "/ui/queues/film": 0, "/ui/jobs/j1": 1, "/ui/jobs/j2": 0} {
+		if n := count(path, "No worker takes jobs of this type"); n != want {
+			t.Errorf("%s: %d notes about workers, want %d", path, n, want)
+		}
+	}
+	d.ok("POST", "/v1/workers", `{"name":"any"}`)
+	if n := count("/ui/queues", ">no worker<"); n != 0 {
+		t.Errorf("with a worker for all types %d have none", n)
+	}
+	d.ok("POST", "/v1/workers/any/quiet", "")
+	if n := count("/ui/queues", ">no worker<"); n != 1 {
+		t.Errorf("with a quiet worker %d types have none, want 1", n)
+	}
+	d.ok("POST", "/v1/queues/mail/pause", "")
+	if n := count("/ui/jobs/j1", "The queue of this job is paused"); n != 1 {
+		t.Error("the page of a job does not show that its queue is paused")
+	}
+}
+
+// Of many types the overview shows those whose jobs wait longest.
+func TestOverviewOfManyTypes(t *testing.T) {
+	g := newRig(t)
+	d := &dash{g, ui.New(ui.Config{API: g.s})}
+	d.ok("POST", "/v1/jobs", `{"type":"zz-stuck"}`)
+	g.node.tick(time.Minute)
+	for i := range 60 {
+		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"type":"type-%02d"}`, i))
+	}
+	body := d.send("GET", "/ui", nil).Body.String()
+	if n := strings.Count(body, `href="queues/`); n != 50 || !strings.Contains(body, `href="queues/zz-stuck"`) || !strings.Contains(body, "All queues") {
+		t.Errorf("%d types are shown, zz-stuck is one of them: %v", n, strings.Contains(body, "zz-stuck"))
 	}
 }

@@ -16,7 +16,7 @@ const unknownMax = 20
 // have. The decoder stops at the first one; this function names all of them.
 func unknownMembers(body []byte, t reflect.Type) error {
 	found := walk(body, t).found
-	f := fail(unknownMember, "unknown members: %s; leave them out, or send the header Prefer: handling=lenient", listed(found))
+	f := fail(unknownMember, "unknown fields: %s; leave them out, or send the header Prefer: handling=lenient", listed(found))
 	f.members = found
 	return f
 }
@@ -28,7 +28,7 @@ func repeatedMembers(body []byte, t reflect.Type) error {
 	if len(twice) == 0 {
 		return nil
 	}
-	f := fail(badRequest, "members that occur more than once in their object: %s", listed(twice))
+	f := fail(badRequest, "fields that occur more than once in their object: %s", listed(twice))
 	f.members = twice
 	return f
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
-// stream moves the frames; frames.go answers the requests with the handlers of the routes.
+// stream moves the frames; direct.go begins one without an upgrade, and frames.go answers the requests with the handlers of the routes.
 
 func (s *Server) streamRoutes() []route {
 	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: s.openStream}}
@@ -44,7 +44,7 @@ type openStreams struct {
 
 // openStream is GET /v1/stream.
 func (s *Server) openStream(c *call) error {
-	if !asksForStream(c.r) {
+	if !asksForStream(c.r) && !isDirect(c.r) {
 		c.Header().Set("Upgrade", frame.Protocol)
 		c.Header().Set("Connection", "Upgrade")
 		return fail(upgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
@@ -58,14 +58,14 @@ func (s *Server) openStream(c *call) error {
 	}
 	defer leave()
 	if !s.frames.reserve() {
-		return fail(closing, "this node is shutting down; ask another one")
+		return fail(closing, "this node is shutting down; use another node")
 	}
 	defer s.frames.serving.Done()
 	leader, self := s.b.Leader()
 	var relayed io.ReadWriteCloser
 	if !self && leader != "" && len(c.r.Header[v1.HeaderForwarded]) == 0 {
 		if relayed, err = s.forward.upgrade(c, leader); err != nil {
-			s.log.Debug("a stream cannot be relayed; its requests are forwarded one by one", "leader", leader, "error", err)
+			s.log.Debug("cannot relay a stream; its requests are forwarded one by one", "leader", leader, "error", err)
 		}
 	}
 	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
@@ -73,12 +73,11 @@ func (s *Server) openStream(c *call) error {
 		if relayed != nil {
 			_ = relayed.Close()
 		}
-		return fail(upgradeRequired, "this connection cannot become a stream; use HTTP/1.1")
+		return fail(upgradeRequired, "this connection cannot be upgraded to a stream; use HTTP/1.1")
 	}
 	c.status = http.StatusSwitchingProtocols
 	_ = conn.SetDeadline(time.Time{}) // those of net/http
-	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
-	if _, err := conn.Write([]byte(head)); err != nil {
+	if err := switchProtocols(c, conn); err != nil {
 		_ = conn.Close()
 		if relayed != nil {
 			_ = relayed.Close()
@@ -98,6 +97,16 @@ func (s *Server) openStream(c *call) error {
 	s.frames.remove(one)
 	s.log.Debug("a stream has ended", "client", c.r.RemoteAddr, "reason", err)
 	return nil
+}
+
+// switchProtocols answers the request for an upgrade.
+func switchProtocols(c *call, conn net.Conn) error {
+	if isDirect(c.r) {
+		return nil
+	}
+	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
+	_, err := conn.Write([]byte(head))
+	return err
 }
 
 // newStream returns the stream on conn: a relay if a connection to the leader is open.

@@ -51,7 +51,7 @@ func (l *Limits) checkNewName(member, value string) error {
 // .. have another meaning.
 func (l *Limits) checkPathName(member, value string) error {
 	if value == "." || value == ".." {
-		return bad(member, "is %q, which a path cannot hold", value)
+		return bad(member, "is %q, which cannot be part of a path", value)
 	}
 	return l.checkNewName(member, value)
 }
@@ -85,12 +85,12 @@ func (l *Limits) checkID(member, id string) error {
 		return bad(member, "is longer than %d characters", l.IDChars)
 	}
 	if strings.HasPrefix(id, "/") {
-		return bad(member, "begins with /: a program that uses it as the name of a file would leave its directory")
+		return bad(member, "begins with /: a program that uses it as a file name would write outside its directory")
 	}
 	if strings.Contains(id, ".") {
 		for segment := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
 			if segment == "." || segment == ".." {
-				return bad(member, "has the segment %q, which a path cannot hold", segment)
+				return bad(member, "has the segment %q, which cannot be part of a path", segment)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func checkMs(member string, ms int64, limit time.Duration) error {
 // checkRange checks a number with bounds.
 func checkRange(member string, n, low, high int64) error {
 	if n < low || n > high {
-		return bad(member, "is %d; a number from %d to %d is wanted", n, low, high)
+		return bad(member, "is %d; must be from %d to %d", n, low, high)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func checkRange(member string, n, low, high int64) error {
 // unknownValue returns the refusal of a value that is not one of the possible ones.
 func unknownValue(member, given string, possible ...string) error {
 	last := len(possible) - 1
-	return bad(member, "is %q; %s or %s is possible", shown(given), strings.Join(possible[:last], ", "), possible[last])
+	return bad(member, "is %q; must be %s or %s", shown(given), strings.Join(possible[:last], ", "), possible[last])
 }
 
 // worker checks and returns the name of a worker.
@@ -145,7 +145,7 @@ func (l *Limits) checkCount(n int) error {
 
 func (l *Limits) checkMost(member string, n int) error {
 	if n > l.BatchJobs {
-		return fail(tooLarge, "%s has %d items; at most %d a call", member, n, l.BatchJobs)
+		return fail(tooLarge, "%s has %d items; a call may have at most %d", member, n, l.BatchJobs)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func checkJobID(member, id string) error {
 
 func (l *Limits) checkTags(tags []string) error {
 	if len(tags) > l.Tags {
-		return bad("tags", "has %d items; at most %d a job", len(tags), l.Tags)
+		return bad("tags", "has %d items; a job may have at most %d", len(tags), l.Tags)
 	}
 	for i, tag := range tags {
 		if l.checkTag("", tag) != nil {

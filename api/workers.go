@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/clip"
 )
 
 func (s *Server) workerRoutes() []route {
@@ -19,6 +21,8 @@ func (s *Server) workerRoutes() []route {
 		},
 		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, past: true, handle: s.showWorker},
 		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.markWorkerDead},
+		{method: http.MethodPost, path: v1.PathWorkers + "/{name}/" + v1.ActionQuiet, at: leaderOnly, handle: s.setQuiet(true)},
+		{method: http.MethodPost, path: v1.PathWorkers + "/{name}/" + v1.ActionUnquiet, at: leaderOnly, handle: s.setQuiet(false)},
 	}
 }
 
@@ -31,11 +35,16 @@ func (s *Server) registerWorker(c *call) error {
 	if err := s.checkWorker(&in); err != nil {
 		return err
 	}
+	if s.b.Level() < fsm.Level12 {
+		in.Capacity = 0
+	}
 	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name:    in.Name,
 		Types:   in.Types,
 		Version: in.Version,
 		Address: in.Address,
+
+		Capacity: in.Capacity,
 	}}}
 	view := s.b.View()
 	if known := view.Worker(in.Name); c.key == "" && known != nil && isSame(known, &in) {
@@ -55,7 +64,7 @@ func (s *Server) registerWorker(c *call) error {
 // Workers repeat their registration every few seconds, and each would be a log entry and a
 // write to the bucket.
 func isSame(known *fsm.Worker, in *v1.WorkerInfo) bool {
-	return known.Version == in.Version && known.Address == in.Address && slices.Equal(known.Types, in.Types)
+	return !known.Gone() && known.Capacity == in.Capacity && known.Version == in.Version && known.Address == in.Address && slices.Equal(known.Types, in.Types)
 }
 
 func (s *Server) checkWorker(in *v1.WorkerInfo) error {
@@ -64,7 +73,7 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 		return bad("name", "is missing")
 	}
 	if len(in.Types) > l.ClaimTypes {
-		return bad("types", "has %d items; at most %d a worker", len(in.Types), l.ClaimTypes)
+		return bad("types", "has %d items; a worker may have at most %d", len(in.Types), l.ClaimTypes)
 	}
 	return cmp.Or(l.checkPathName("name", in.Name), l.checkNewName("version", in.Version),
 		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
@@ -83,6 +92,25 @@ func (s *Server) markWorkerDead(c *call) error {
 	return answerWorker(c, res, err)
 }
 
+// setQuiet returns the handler of POST /v1/workers/{name}/quiet, or of …/unquiet.
+func (s *Server) setQuiet(quiet bool) func(*call) error {
+	return func(c *call) error {
+		name, err := c.variable()
+		if err != nil {
+			return err
+		}
+		op := &fsmpb.SetQuiet{Name: name, Quiet: quiet}
+		if c.principal != nil {
+			op.By = clip.To(strings.ToValidUTF8(c.principal.ID, "\ufffd"), fsm.QuietByMax)
+		}
+		res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}})
+		if err == nil && res.Code == fsm.NotFound {
+			return noSuchWorker()
+		}
+		return answerWorker(c, res, err)
+	}
+}
+
 func answerWorker(c *call, res fsm.Result, err error) error {
 	if err != nil {
 		return err
@@ -95,7 +123,7 @@ func answerWorker(c *call, res fsm.Result, err error) error {
 }
 
 func noSuchWorker() error {
-	return notThere("worker", "no such worker is registered; it may have been declared dead already")
+	return notThere("worker", "the worker is not registered; it may have been declared dead already")
 }
 
 // listWorkers is GET /v1/workers.
@@ -116,7 +144,7 @@ func (s *Server) listWorkers(c *call) error {
 			list.NextCursor = nameCursorOf(list.Workers[limit-1].Name)
 			return false
 		}
-		list.Workers = append(list.Workers, workerOf(v, w))
+		list.Workers = append(list.Workers, WorkerOf(v, w))
 		return true
 	})
 	return c.sendJSON(list)
@@ -134,7 +162,7 @@ func (s *Server) showWorker(c *call) error {
 	if w == nil {
 		return noSuchWorker()
 	}
-	out := workerOf(v, w)
+	out := WorkerOf(v, w)
 	v.HeldBy(name, 0, func(j *fsm.Job) bool {
 		out.JobIDs = append(out.JobIDs, j.ID)
 		return len(out.JobIDs) < s.cfg.Limits.WorkerJobs
@@ -142,7 +170,8 @@ func (s *Server) showWorker(c *call) error {
 	return c.sendJSON(out)
 }
 
-func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
+// WorkerOf returns a worker of a state as the API has it.
+func WorkerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 	return v1.Worker{
 		Name:         w.Name,
 		Types:        w.Types,
@@ -151,5 +180,9 @@ func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 		RegisteredAt: w.RegisteredAt,
 		LastSeen:     w.LastSeen,
 		Running:      v.Held(w.Name),
+		Capacity:     w.Capacity,
+		QuietSince:   w.QuietSince,
+		QuietedBy:    w.QuietedBy,
+		GoneAt:       w.GoneAt,
 	}
 }

@@ -61,3 +61,29 @@ func TestWorkerPages(t *testing.T) {
 		refused(t, g.do("GET", "/v1/workers"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
 }
+
+// A quiet worker's claims find no job, and wait until it is not quiet any more.
+func TestQuietWorker(t *testing.T) {
+	g := newRig(t)
+	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"w","capacity":4}`))
+	g.submit("a", "t")
+	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers/w/quiet", ""))
+	refused(t, g.do("POST", "/v1/workers/x/quiet", ""), http.StatusNotFound, v1.TagNotFound)
+	before := g.node.written()
+	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","waitMs":50}`); string(a.body) != "{}" {
+		t.Fatalf("a quiet worker got %s", a.body)
+	}
+	if n := g.node.written(); n != before {
+		t.Errorf("its claim wrote %d mutations", n-before)
+	}
+	w := ok[v1.Worker](t, g.do("GET", "/v1/workers/w", ""))
+	if w.Capacity != 4 || w.QuietSince != startMs || w.GoneAt != 0 {
+		t.Errorf("%+v", w)
+	}
+	waiting := make(chan answer)
+	go func() { waiting <- g.do("POST", "/v1/jobs/claim", `{"workerId":"w","waitMs":20000}`) }()
+	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers/w/unquiet", ""))
+	if a := <-waiting; !strings.Contains(string(a.body), `"jobId":"a"`) {
+		t.Errorf("the waiting claim got %s", a.body)
+	}
+}

@@ -99,7 +99,7 @@ func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
 	if err != nil {
 		return v1.BatchInfo{}, local(op, err)
 	}
-	return send[v1.BatchInfo](ctx, c, c.read(op, path, nil).about(id))
+	return send[v1.BatchInfo](ctx, c, c.read(ctx, op, path, nil).about(id))
 }
 
 // Batches iterates over the batches that the cluster keeps, ordered by id. An error

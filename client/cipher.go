@@ -177,13 +177,13 @@ func (c *Client) sealProgress(ctx context.Context, l Lease) *v1.Progress {
 	defer cancel()
 	text, err := c.sealText(ctx, envelope.KindProgress, l.JobID, p.Message, maxProgressText)
 	if err != nil {
-		c.cfg.Logger.Warn("a progress is sent without its message", "job", l.JobID, "error", err)
+		c.cfg.Logger.Warn("sending progress without its message", "job", l.JobID, "error", err)
 	}
 	p.Message = text
 	return p
 }
 
-var errNoSpace = errors.New("the ciphertext of an empty text exceeds the limit")
+var errNoSpace = errors.New("the limit is too small for an encrypted text, even an empty one")
 
 // sealingError is the error of a report that was not sent because its encryption failed. A
 // repetition may succeed.

@@ -13,18 +13,17 @@ import (
 
 // Stats returns the counters of the queue.
 func (c *Client) Stats(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, nil))
+	return send[v1.Stats](ctx, c, c.read(ctx, "stats", v1.PathStats, nil))
 }
 
 // StatsByType returns the counters of the queue, in total and by type.
 func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c, c.read("stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
+	return send[v1.Stats](ctx, c, c.read(ctx, "stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
 }
 
-// Past returns the pieces of the history that the bucket has. Over HTTP, the parameter at of
-// reads selects a state in them.
+// Past returns the pieces of the history that the bucket has. At selects a state in them.
 func (c *Client) Past(ctx context.Context) (v1.Past, error) {
-	return send[v1.Past](ctx, c, c.read("list earlier states", v1.PathPast, nil))
+	return send[v1.Past](ctx, c, c.read(ctx, "list earlier states", v1.PathPast, nil))
 }
 
 // History returns the figures of the last minutes, the present one last, of the jobs of a
@@ -34,13 +33,13 @@ func (c *Client) History(ctx context.Context, jobType string, minutes int) (v1.H
 	if jobType != "" {
 		q.Set(v1.ParamType, jobType)
 	}
-	return send[v1.History](ctx, c, c.read("history", v1.PathHistory, q))
+	return send[v1.History](ctx, c, c.read(ctx, "history", v1.PathHistory, q))
 }
 
 // State returns the queue's document as JSON. Its size grows with the queue; see
 // Config.MaxAnswerBytes.
 func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
-	return send[json.RawMessage](ctx, c, c.read("state", v1.PathState, nil))
+	return send[json.RawMessage](ctx, c, c.read(ctx, "state", v1.PathState, nil))
 }
 
 // Status returns the status of the cluster as the leader sees it. If there is no

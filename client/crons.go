@@ -76,7 +76,7 @@ func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
 	if err != nil {
 		return v1.Cron{}, local(op, err)
 	}
-	return send[v1.Cron](ctx, c, c.read(op, path, nil).about(name))
+	return send[v1.Cron](ctx, c, c.read(ctx, op, path, nil).about(name))
 }
 
 // Crons iterates over the schedules, ordered by name. An error is the last item of

@@ -198,7 +198,7 @@ func ExampleClient_CancelWhere() {
 	}
 	one, err := c.Cancel(ctx, "j0")
 	check(err)
-	many, err := c.CancelMany(ctx, []string{"j0", "j1", "nobody"})
+	many, err := c.CancelMany(ctx, []string{"j0", "j1", "unknown"})
 	check(err)
 	n, err := c.CancelWhere(ctx, client.Filter{Type: "mail"})
 	check(err)
@@ -213,7 +213,7 @@ func ExampleClient_CancelWhere() {
 	// cancelled
 	// j0 duplicate=true ""
 	// j1 duplicate=false ""
-	// nobody duplicate=false "not_found"
+	// unknown duplicate=false "not_found"
 	// 3 5
 }
 

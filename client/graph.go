@@ -21,5 +21,5 @@ func (c *Client) JobGraph(ctx context.Context, id string, limit int) (v1.Graph, 
 	if limit != 0 {
 		q.Set(v1.ParamLimit, strconv.Itoa(limit))
 	}
-	return send[v1.Graph](ctx, c, c.read(op, path, q).about(id))
+	return send[v1.Graph](ctx, c, c.read(ctx, op, path, q).about(id))
 }

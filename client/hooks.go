@@ -25,7 +25,7 @@ func (c *Client) PutHook(ctx context.Context, name string, h v1.NewHook) (v1.Hoo
 
 // Hooks returns all webhooks, by name, without their secrets.
 func (c *Client) Hooks(ctx context.Context) ([]v1.Hook, error) {
-	list, err := send[v1.HookList](ctx, c, c.read("list hooks", v1.PathHooks, nil))
+	list, err := send[v1.HookList](ctx, c, c.read(ctx, "list hooks", v1.PathHooks, nil))
 	return list.Hooks, err
 }
 
@@ -36,7 +36,7 @@ func (c *Client) Hook(ctx context.Context, name string) (v1.Hook, error) {
 	if err != nil {
 		return v1.Hook{}, local(op, err)
 	}
-	return send[v1.Hook](ctx, c, c.read(op, path, nil).about(name))
+	return send[v1.Hook](ctx, c, c.read(ctx, op, path, nil).about(name))
 }
 
 // DeleteHook deletes a webhook and the events that were not delivered.
@@ -59,5 +59,5 @@ func (c *Client) HookDeliveries(ctx context.Context, name string) (v1.HookDelive
 		return v1.HookDeliveries{}, local(op, err)
 	}
 	query := url.Values{v1.ParamConsistency: {v1.ConsistencyLeader}}
-	return send[v1.HookDeliveries](ctx, c, c.read(op, path, query).about(name))
+	return send[v1.HookDeliveries](ctx, c, c.read(ctx, op, path, query).about(name))
 }

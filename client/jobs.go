@@ -20,7 +20,7 @@ func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	job, err := send[v1.Job](ctx, c, c.read(op, path, nil).about(id))
+	job, err := send[v1.Job](ctx, c, c.read(ctx, op, path, nil).about(id))
 	if err != nil {
 		return job, err
 	}
@@ -106,8 +106,8 @@ func unixMs(t time.Time) int64 {
 const maxPage = 1000
 
 // Jobs iterates over jobs in the order in which they were enqueued. It requests a
-// page when the loop needs it. An error is the last item of the sequence. What
-// Config.Cipher cannot decrypt stays encrypted: see IsSealed.
+// page when the loop needs it. An error is the last item of the sequence. Values
+// that Config.Cipher cannot decrypt stay encrypted: see IsSealed.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
 	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
 	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) {
@@ -138,7 +138,7 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 	if cursor != "" {
 		query.Set(v1.ParamCursor, cursor)
 	}
-	page, err := send[v1.JobList](ctx, c, c.read("list jobs", v1.PathJobs, query))
+	page, err := send[v1.JobList](ctx, c, c.read(ctx, "list jobs", v1.PathJobs, query))
 	c.openJobs(ctx, page.Jobs)
 	return page, err
 }
@@ -155,22 +155,25 @@ func (k call) about(name string) call {
 	return k
 }
 
-// read returns a call that changes nothing.
-func (c *Client) read(op, path string, query url.Values) call {
+// read returns a call that changes nothing, for the moment of ctx.
+func (c *Client) read(ctx context.Context, op, path string, query url.Values) call {
 	k := call{op: op, method: http.MethodGet, path: path, query: url.Values{}}
 	for name, values := range query {
 		k.query[name] = values
 	}
-	switch c.cfg.Reads {
-	case ReadLeader:
-	case ReadOwnWrites:
+	at := momentOf(ctx)
+	switch reads := c.cfg.Reads; {
+	case !at.IsZero():
+		k.anywhere = true
+		k.query.Set(v1.ParamAt, at.String())
+	case reads == ReadOwnWrites:
 		k.anywhere = true
 		if mark := c.lsn.String(); mark != "" {
 			k.query.Set(v1.ParamMinLSN, mark)
 			break
 		}
 		k.query.Set(v1.ParamConsistency, v1.ConsistencyLocal)
-	case ReadAny:
+	case reads == ReadAny:
 		k.anywhere = true
 		k.query.Set(v1.ParamConsistency, v1.ConsistencyLocal)
 	}

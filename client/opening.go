@@ -115,6 +115,9 @@ func (c *Client) openJob(ctx context.Context, j *v1.Job) error {
 	if j.Progress != nil {
 		j.Progress.Message = o.text(envelope.KindProgress, j.Progress.Message)
 	}
+	for i := range j.ProgressHistory {
+		j.ProgressHistory[i].Message = o.text(envelope.KindProgress, j.ProgressHistory[i].Message)
+	}
 	for i := range j.History {
 		j.History[i].Error = o.text(envelope.KindError, j.History[i].Error)
 	}

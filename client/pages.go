@@ -59,7 +59,7 @@ func hand[T any](items []T, yield func(T, error) bool) bool {
 func onePage[P, T any](
 	ctx context.Context, c *Client, l listing, query url.Values, part func(P) ([]T, string),
 ) (items []T, next string, err error) {
-	page, err := send[P](ctx, c, c.read(l.op, l.path, query))
+	page, err := send[P](ctx, c, c.read(ctx, l.op, l.path, query))
 	if err != nil {
 		return nil, "", err
 	}

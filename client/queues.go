@@ -28,7 +28,7 @@ func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
 	if err != nil {
 		return v1.Queue{}, local(op, err)
 	}
-	return send[v1.Queue](ctx, c, c.read(op, path, nil).about(jobType))
+	return send[v1.Queue](ctx, c, c.read(ctx, op, path, nil).about(jobType))
 }
 
 // SetQueue changes the settings that the patch sets and keeps all others. It

@@ -23,7 +23,7 @@ func (c *Client) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreate
 
 // Self returns the identity and the rights that the token of this client has.
 func (c *Client) Self(ctx context.Context) (v1.Self, error) {
-	return send[v1.Self](ctx, c, c.read("show rights", v1.PathSelf, nil))
+	return send[v1.Self](ctx, c, c.read(ctx, "show rights", v1.PathSelf, nil))
 }
 
 // AuditPage returns entries of the audit log that one server keeps in memory. cursor is the
@@ -45,7 +45,7 @@ func (c *Client) AuditPage(ctx context.Context, server, cursor string) (v1.Audit
 
 // Tokens returns all access tokens, by id, without their secrets.
 func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
-	list, err := send[v1.TokenList](ctx, c, c.read("list tokens", v1.PathTokens, nil))
+	list, err := send[v1.TokenList](ctx, c, c.read(ctx, "list tokens", v1.PathTokens, nil))
 	return list.Tokens, err
 }
 

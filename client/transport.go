@@ -16,10 +16,9 @@ import (
 // connection. HTTP/2 stays off: calls on one connection would wait for each other's
 // lost packets and for one lock.
 func newTransport(secure *tls.Config) *http.Transport {
-	dialer := &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer.DialContext,
+		DialContext:            newDialer().DialContext,
 		TLSClientConfig:        secure,
 		TLSHandshakeTimeout:    3 * time.Second,
 		MaxIdleConns:           1024,
@@ -29,6 +28,10 @@ func newTransport(secure *tls.Config) *http.Transport {
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+}
+
+func newDialer() *net.Dialer {
+	return &net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}
 }
 
 // newHTTPClient returns an HTTP client that follows no redirects. A node that
@@ -42,7 +45,8 @@ func newHTTPClient(rt http.RoundTripper) *http.Client {
 
 // LoadTLS returns the TLS configuration of a client. caFile has the certificates of the
 // cluster's CA; "" means the CAs of the system. certFile and keyFile have a client
-// certificate and its key; both are "" for a client without one.
+// certificate and its key; both are "" for a client without one. They are read again for a new
+// connection if they have changed, so a renewed certificate needs no restart.
 func LoadTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
 	if caFile == "" {
 		return TLSOf(nil, certFile, keyFile)
@@ -74,10 +78,10 @@ func TLSOf(ca []byte, certFile, keyFile string) (*tls.Config, error) {
 	if certFile == "" {
 		return cfg, nil
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", certFile, keyFile, err)
+	pair := &certificate{certFile: certFile, keyFile: keyFile}
+	if err := pair.load(); err != nil {
+		return nil, err
 	}
-	cfg.Certificates = []tls.Certificate{pair}
+	cfg.GetClientCertificate = pair.choose
 	return cfg, nil
 }

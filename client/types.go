@@ -220,6 +220,8 @@ type WorkerInfo struct {
 	Types   []string
 	Version string
 	Address string
+	// Capacity is the number of jobs that the worker can run at a time; 0: not known.
+	Capacity uint32
 }
 
 // NewID returns a new id for a job or a request. It is a UUIDv7: ids in the order

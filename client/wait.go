@@ -142,7 +142,7 @@ func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	k := c.read(op, path, nil).about(id)
+	k := c.read(ctx, op, path, nil).about(id)
 	k.query.Set(v1.ParamWaitMs, strconv.FormatInt(inMilliseconds(wait), 10))
 	k.wait = wait
 	return send[v1.Job](ctx, c, k)

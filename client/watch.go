@@ -113,7 +113,7 @@ func (w *Watch) Add(ids ...string) {
 // Next returns the next job that has ended, roughly in the order of their ends.
 // Every job is returned once each time it was added. If a job was removed before
 // the Watch could read it, only the id is set, with the status and error of its
-// last event; Status is "" if there was no event. What Config.Cipher cannot decrypt stays
+// last event; Status is "" if there was no event. Values that Config.Cipher cannot decrypt stay
 // encrypted: see IsSealed. Next returns an error when ctx or the watch ends.
 func (w *Watch) Next(ctx context.Context) (v1.Job, error) {
 	select {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	v1 "osqueue/client/api/v1"
@@ -20,22 +21,49 @@ func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
 	if err != nil {
 		return v1.Worker{}, local(op, err)
 	}
-	return send[v1.Worker](ctx, c, c.read(op, path, nil).about(name))
+	return send[v1.Worker](ctx, c, c.read(ctx, op, path, nil).about(name))
 }
 
-// RegisterWorker registers a worker, or extends its registration.
+// RegisterWorker registers a worker, or extends its registration. Servers that do not know
+// capacities refuse them; the worker is then registered without.
 func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	const op = "register worker"
-	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address})
+	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address, Capacity: info.Capacity})
 	if err != nil {
 		return local(op, err)
 	}
 	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true, passing: true}
-	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+	err = c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+	var refused *Error
+	if info.Capacity > 0 && errors.As(err, &refused) && refused.Status == http.StatusBadRequest {
+		info.Capacity = 0
+		return c.RegisterWorker(ctx, info)
+	}
+	return err
+}
+
+// QuietWorker makes a registered worker quiet: it gets no new jobs, and finishes those that it
+// runs. It stays quiet until UnquietWorker, over changes of leader, and if it registers again
+// within 24 h.
+func (c *Client) QuietWorker(ctx context.Context, name string) error {
+	return c.setQuiet(ctx, "quiet worker", name, v1.ActionQuiet)
+}
+
+// UnquietWorker lets a quiet worker get jobs again.
+func (c *Client) UnquietWorker(ctx context.Context, name string) error {
+	return c.setQuiet(ctx, "unquiet worker", name, v1.ActionUnquiet)
+}
+
+func (c *Client) setQuiet(ctx context.Context, op, name, action string) error {
+	path, err := namePath(v1.PathWorkers, name, action)
+	if err != nil {
+		return local(op, err)
+	}
+	return c.do(ctx, call{op: op, method: http.MethodPost, path: path, write: true}.about(name), acknowledged[v1.WorkerAnswer])
 }
 
 // RemoveWorker marks a worker dead: it removes the registration and releases the
-// jobs of the worker at once.
+// jobs of the worker at once. A worker that was quiet gets jobs again if it comes back.
 func (c *Client) RemoveWorker(ctx context.Context, name string) error {
 	const op = "remove worker"
 	path, err := namePath(v1.PathWorkers, name, "")

@@ -163,7 +163,7 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if based == 0 || beat < based {
-		t.Fatalf("the base was there at %d ms, and the first heartbeat is of %d", based, beat)
+		t.Fatalf("the checkpoint was there at %d ms, and the first heartbeat is of %d", based, beat)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestJobsAddedToALargeDocument(t *testing.T) {
 	}
 	l.put(strings.Replace(string(obj.Data), `"counts":`, `"jobs":[{"id":"by-hand","status":"unclaimed","payload":7}],"counts":`, 1))
 	next := l.leader(l.start("b", 1, large)...)
-	if j := next.Job("by-hand"); j == nil || string(j.Payload) != "7" || next.Job("kept") == nil {
+	if j := next.Job("by-hand"); j == nil || string(j.Payload()) != "7" || next.Job("kept") == nil {
 		t.Fatalf("jobs: %+v, %+v", j, next.Job("kept"))
 	}
 	l.eventually("the document without them", func() bool {

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	logCacheEntries = 1024     // most entries in the cache of the raft log
-	logCacheBytes   = 32 << 20 // most bytes of entries in it
+	logCacheEntries = 1024 // most entries in the cache of the raft log
+	// logCacheBytes is the most bytes of entries in it. Followers that keep up read the newest entries only; the others
+	// read from the disk, whose pages the system caches.
+	logCacheBytes = 4 << 20
 )
 
 // boundedLog caches the newest entries of a raft log, bounded in entries and in bytes,
@@ -198,7 +200,7 @@ func (n *Node) boundLog() {
 			continue
 		}
 		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil {
-			n.log.Warn("cannot take a snapshot of a raft log that has grown large", "error", err)
+			n.log.Warn("cannot take a snapshot, although the raft log is large", "error", err)
 			rest = time.Now().Add(n.cfg.SnapshotInterval)
 		}
 	}
@@ -206,13 +208,12 @@ func (n *Node) boundLog() {
 
 // boundTrailing sets how many entries raft keeps behind its next snapshot.
 func (n *Node) boundTrailing() {
-	c := n.raft.ReloadableConfig()
 	keep := max(n.stores.bounded.newest(n.cfg.TrailingLogs, n.cfg.TrailingBytes), min(trailingLeast, n.cfg.TrailingLogs))
-	if keep == c.TrailingLogs {
+	if keep == n.raft.ReloadableConfig().TrailingLogs {
 		return
 	}
-	c.TrailingLogs = keep
-	if err := n.raft.ReloadConfig(c); err != nil {
-		n.log.Warn("cannot bound what raft keeps behind a snapshot", "error", err)
+	err := n.reloadRaft(func(c *raft.ReloadableConfig) { c.TrailingLogs = keep })
+	if err != nil {
+		n.log.Warn("cannot limit the entries that raft keeps behind a snapshot", "error", err)
 	}
 }

@@ -14,14 +14,14 @@ func TestCollection(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) {
-		c.Flush.InlineMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.BaseMin = 2, 1, 1, 0
+		c.Flush.InlineMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.CheckpointMin = 2, 1, 1, 0
 		c.Flush.FoldAt, c.Flush.RefsMax = 2, 3
 		c.Flush.Interval = time.Millisecond
 		c.PITRWindow, c.CollectInterval = time.Millisecond, 20*time.Millisecond
 	})...)
-	l.eventually("the first base", func() bool { return l.document().Archive != nil })
-	first := l.document().Archive.Base.LSN
-	l.eventually("the first base to be collected", func() bool {
+	l.eventually("the first checkpoint", func() bool { return l.document().Archive != nil })
+	first := l.document().Archive.Checkpoint.LSN
+	l.eventually("the first checkpoint to be collected", func() bool {
 		lsn := l.enqueue(n, fmt.Sprint("job ", time.Now().UnixNano()))
 		if err := n.WaitFlushed(t.Context(), lsn); err != nil {
 			t.Fatal(err)

@@ -68,8 +68,9 @@ type Config struct {
 	Bucket storage.Bucket
 
 	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are raft's. A follower that hears
-	// nothing for HeartbeatTimeout starts an election; a leader that does not reach a
-	// majority for LeaseTimeout steps down.
+	// nothing for HeartbeatTimeout starts an election, or earlier if the leader's heartbeats
+	// have come regularly, but not before LeaseTimeout (silence.go). A leader that does not
+	// reach a majority for LeaseTimeout steps down.
 	HeartbeatTimeout time.Duration
 	ElectionTimeout  time.Duration
 	LeaseTimeout     time.Duration
@@ -111,6 +112,11 @@ type Config struct {
 	BrokerTimeout   time.Duration // silence after which a broker of another cluster counts as dead
 	StandbyRetry    time.Duration // longest time between two reads of the document by a standby
 	StandbyInterval time.Duration // how often a standby announces itself, and a leader reads the announcement
+	// StandbyWait is how long a leader that knows of no standby answers writes after its last
+	// heartbeat in the bucket. The document tells a standby to wait as long. 0: such a leader
+	// answers until MaxFlushLag is reached, and a standby that it does not know of takes over
+	// after BrokerTimeout. A longer MaxFlushLag, or none, has the same effect.
+	StandbyWait time.Duration
 	// RivalPolicy is RivalRefuse or RivalContinue.
 	RivalPolicy string
 
@@ -154,7 +160,7 @@ type Config struct {
 	Logger   hclog.Logger
 	Client   *http.Client // calls the HTTP API of other nodes; nil makes one
 
-	ground *ground // used by simulations; nil: the real disk and network
+	testEnv *testEnv // used by simulations; nil: the real disk and network
 }
 
 // DefaultConfig returns a configuration with the default of every setting that has one.
@@ -183,6 +189,7 @@ func DefaultConfig() Config {
 		BrokerTimeout:     10 * time.Second,
 		StandbyRetry:      10 * time.Second,
 		StandbyInterval:   30 * time.Second,
+		StandbyWait:       5 * time.Minute,
 		RivalPolicy:       RivalRefuse,
 		MaxEntryBytes:     512 << 10,
 		MaxPendingItems:   32 << 10,
@@ -214,18 +221,19 @@ func (c *Config) Validate() error {
 func (c *Config) validateBucket() error {
 	switch f := &c.Flush; {
 	case c.InboxInterval < 0 || c.InboxInterval > 0 && c.ReadJob == nil:
-		return errors.New("the drop box needs an interval that is not negative, and a reader of jobs")
+		return errors.New("the inbox needs an interval that is not negative, and a reader of jobs")
 	case c.RivalPolicy != RivalRefuse && c.RivalPolicy != RivalContinue:
 		return fmt.Errorf("rival policy %q: use %s or %s", c.RivalPolicy, RivalRefuse, RivalContinue)
 	case c.StandbyInterval <= 0:
 		return errors.New("the interval of a standby's announcements must be positive")
 	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
-		return errors.New("the largest lag of the bucket and the window of restores must not be negative")
+		return errors.New("the maximum flush lag and the window of restores must not be negative")
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
 		return errors.New("the intervals at which the archive is checked and read must not be negative")
 	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.UnflushedBytes <= 0:
-		return errors.New("the intervals of collection and of uploads, and the size of the unflushed, must be positive")
-	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.BaseMin < 0:
+		return errors.New("the intervals of garbage collection and of uploads, and the maximum size of the unflushed log, " +
+			"must be positive")
+	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.CheckpointMin < 0:
 		return errors.New("the interval and the bounds of flushes must be positive: start from the defaults")
 	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
 		return errors.New("the bounds of flushes contradict each other: start from the defaults")
@@ -242,7 +250,7 @@ func (c *Config) validateLevel() error {
 
 func (c *Config) validateEvents() error {
 	if c.EventsKept < 1 || c.EventsKept > eventsKeptMax {
-		return fmt.Errorf("%d events are to be kept: give a number from 1 to %d", c.EventsKept, eventsKeptMax)
+		return fmt.Errorf("%d events to keep: must be from 1 to %d", c.EventsKept, eventsKeptMax)
 	}
 	return nil
 }
@@ -253,10 +261,10 @@ func (c *Config) validateNames() error {
 		errs = append(errs, fmt.Errorf("node name %q: use 1 to 63 letters, digits, '.', '_' or '-'", c.Name))
 	}
 	if c.DataDir == "" && c.RaftLog != RaftLogMemory {
-		errs = append(errs, errors.New("no data directory is given"))
+		errs = append(errs, errors.New("no data directory: give --data"))
 	}
 	if c.Bucket == nil {
-		errs = append(errs, errors.New("no bucket is given"))
+		errs = append(errs, errors.New("no bucket: give --bucket"))
 	}
 	if len(c.Peers) > 0 && c.peerHTTP(c.Name) == "" {
 		errs = append(errs, fmt.Errorf("the peers do not name this node, %q: give every node the same full list", c.Name))
@@ -282,7 +290,7 @@ func (c *Config) validateRaft() error {
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
 	}
-	if c.Security.Accept == nil && c.ground == nil && !isLoopback(host) {
+	if c.Security.Accept == nil && c.testEnv == nil && !isLoopback(host) {
 		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines, and this node has no certificate: "+
 			"make certificates (osqueue init) and give them with --tls-ca, --tls-cert and --tls-key, or bind to loopback", c.RaftAddr))
 	}
@@ -291,23 +299,26 @@ func (c *Config) validateRaft() error {
 
 func (c *Config) validateTimes() error {
 	if c.Flush.Heartbeat >= c.BrokerTimeout {
-		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: "+
-			"others would take this broker for dead between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: otherwise another "+
+			"cluster takes over between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
 	}
 	if idle := c.Flush.IdleHeartbeat; idle != 0 && (idle < c.Flush.Heartbeat || idle > document.NextMax) {
 		return fmt.Errorf("the idle heartbeat interval %v must be at least the broker heartbeat interval %v and at most %v (0: the broker heartbeat interval)",
 			idle, c.Flush.Heartbeat, document.NextMax)
 	}
 	if most, idle := c.MaxFlushLag, c.Flush.IdleHeartbeat; most > 0 && idle > 0 && most < idle+c.BrokerTimeout {
-		return fmt.Errorf("the limit of the flush lag %v must be at least the idle heartbeat interval %v and the broker timeout %v together: "+
-			"the bucket may be that far behind when all is well", most, idle, c.BrokerTimeout)
+		return fmt.Errorf("the maximum flush lag %v must be at least the sum of the idle heartbeat interval %v and the "+
+			"broker timeout %v: a healthy bucket may be that far behind", most, idle, c.BrokerTimeout)
+	}
+	if most := document.NextMax + c.BrokerTimeout; c.StandbyWait < 0 || c.StandbyWait > most {
+		return fmt.Errorf("the time %v that an unknown standby waits must be from 0 to %v, the broker timeout and %v",
+			c.StandbyWait, most, document.NextMax)
 	}
 	if c.StateCheck < 0 {
-		return fmt.Errorf("the interval at which the states of the nodes are compared, %v, must not be negative (0: never)", c.StateCheck)
+		return fmt.Errorf("the interval %v at which the nodes compare their states must not be negative (0: never)", c.StateCheck)
 	}
 	if c.LogStallLimit < time.Second {
-		return fmt.Errorf("the limit of a write of the raft log, %v (--disk-stall-limit), must be at least 1s: "+
-			"a busy disk takes that long now and then", c.LogStallLimit)
+		return fmt.Errorf("--disk-stall-limit %v: must be at least 1s, because a busy disk may take that long for one write", c.LogStallLimit)
 	}
 	if c.LeaseTimeout > c.HeartbeatTimeout {
 		return fmt.Errorf("raft's lease timeout %v must not be longer than its heartbeat timeout %v", c.LeaseTimeout, c.HeartbeatTimeout)
@@ -319,8 +330,8 @@ func (c *Config) validateTimes() error {
 func (c *Config) Warnings() []string {
 	var w []string
 	if c.Flush.Heartbeat*2 > c.BrokerTimeout {
-		w = append(w, fmt.Sprintf("the broker heartbeat interval %v is more than half of the broker timeout %v: "+
-			"one slow write lets another cluster take over", c.Flush.Heartbeat, c.BrokerTimeout))
+		w = append(w, fmt.Sprintf("the broker heartbeat interval %v is more than half of the broker timeout %v: after one slow "+
+			"write another cluster takes over", c.Flush.Heartbeat, c.BrokerTimeout))
 	}
 	return w
 }
@@ -332,13 +343,24 @@ func (c *Config) HasRun() bool {
 
 // loadServerID returns the server id of the node.
 func loadServerID(cfg *Config) (raft.ServerID, error) {
-	if cfg.ground != nil {
-		return cfg.ground.id, nil
+	if cfg.testEnv != nil {
+		return cfg.testEnv.id, nil
 	}
 	if cfg.RaftLog == RaftLogMemory {
 		return membership.RandomID(cfg.Name), nil
 	}
 	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)
+}
+
+// addresses returns the HTTP addresses of the cluster's nodes by name, as far as the
+// configuration has them.
+func (c *Config) addresses() map[string]string {
+	known := make(map[string]string, len(c.Peers)+1)
+	for _, p := range c.Peers {
+		known[p.Name] = p.HTTP
+	}
+	known[c.Name] = c.HTTPAdvertise
+	return known
 }
 
 // peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.
@@ -369,7 +391,7 @@ func ParsePeers(s string) ([]PeerAddr, error) {
 	for _, part := range strings.Split(s, ",") {
 		name, addr, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if _, _, err := net.SplitHostPort(addr); !ok || err != nil || !membership.ValidName(name) {
-			return nil, fmt.Errorf("peer %q: write name=host:port, the port being that of the HTTP API", part)
+			return nil, fmt.Errorf("peer %q: write name=host:port, with the port of the HTTP API", part)
 		}
 		peers = append(peers, PeerAddr{Name: name, HTTP: addr})
 	}

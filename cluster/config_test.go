@@ -29,7 +29,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		"idle heartbeat is long":  {func(c *Config) { c.Flush.IdleHeartbeat = 5*time.Minute + 1 }, "at most 5m0s"},
 		"idle heartbeat and lag": {func(c *Config) {
 			c.Flush.IdleHeartbeat, c.MaxFlushLag = time.Minute, time.Minute+c.BrokerTimeout-1
-		}, "the limit of the flush lag"},
+		}, "the maximum flush lag"},
 		"heartbeat equals": {func(c *Config) { c.Flush.Heartbeat = c.BrokerTimeout }, "must be shorter"},
 		"raft's lease":     {func(c *Config) { c.LeaseTimeout = time.Second }, "lease timeout"},
 	} {

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"syscall"
 
 	"osqueue/cluster/leader"
 )
@@ -35,3 +37,26 @@ var ErrFlushLag = leader.ErrFlushLag
 // ErrArchive means that an object that the document in the bucket needs is missing or
 // damaged. The error is a *leader.ArchiveError.
 var ErrArchive = leader.ErrArchive
+
+// explainFull adds to the error of a full disk which disk it is and what to do.
+func explainFull(dir string, err error) error {
+	var known *fullError
+	if !errors.Is(err, syscall.ENOSPC) || errors.As(err, &known) {
+		return err
+	}
+	return &fullError{dir: dir, err: err}
+}
+
+// fullError is the error of a node whose disk has no room.
+type fullError struct {
+	dir string
+	err error
+}
+
+// Error says which disk is full.
+func (e *fullError) Error() string {
+	return fmt.Sprintf("the disk of %s is full: make room on it and start the node again: %v", e.dir, e.err)
+}
+
+// Unwrap returns the error of the write.
+func (e *fullError) Unwrap() error { return e.err }

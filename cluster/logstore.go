@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
+	"osqueue/cluster/raftlog/queue"
 	"osqueue/cluster/snapshot"
 	"osqueue/cluster/transport"
 )
@@ -17,18 +18,19 @@ import (
 // stores are the log, the votes and the snapshots of raft.
 type stores struct {
 	log       raft.LogStore
-	bounded   *boundedLog // the same as log
+	bounded   *boundedLog // log, or below it
+	queue     *queue.Log  // the same as log and stable; nil without a disk
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	kept      *snapshot.Store // the same as snapshots; nil without a disk
-	guarded   *guardedLog     // below log and stable; nil without a disk
+	guarded   *guardedLog     // below queue; nil without a disk
 	close     func() error
 }
 
 // openStores opens the log, guarded by a watchdog, and the snapshots.
 func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error) {
-	if cfg.ground != nil {
-		return cfg.ground.stores(cfg, dog), nil
+	if cfg.testEnv != nil {
+		return cfg.testEnv.stores(cfg, dog), nil
 	}
 	if cfg.RaftLog == RaftLogMemory {
 		mem := raft.NewInmemStore()
@@ -51,11 +53,30 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 	return s, nil
 }
 
-// guard adds the cache and the watchdog to a log.
+// guard adds the watchdog, the cache and the queue to a log.
 func guard(cfg *Config, db diskLog, dog *watchdog) *stores {
 	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
 	cached := newBoundedLog(guarded, cfg.remembered())
-	return &stores{log: cached, bounded: cached, stable: guarded, guarded: guarded, close: db.Close}
+	q := queue.New(cached, guarded, dog.closing)
+	return &stores{log: q, bounded: cached, queue: q, stable: q, guarded: guarded, close: func() error {
+		_ = q.Flush() // its error was fatal
+		return db.Close()
+	}}
+}
+
+// serve sets the raft node whose entries may be queued.
+func (s *stores) serve(r *raft.Raft) {
+	if s.queue != nil {
+		s.queue.Serve(r)
+	}
+}
+
+// durable implements transport.Durable.
+func (s *stores) durable(index uint64, stop <-chan struct{}) error {
+	if s.queue == nil {
+		return nil
+	}
+	return s.queue.Await(index, stop)
 }
 
 // remembered returns the number of the newest entries whose sizes are recorded. The sizes
@@ -144,24 +165,32 @@ func (g *guardedLog) Set(key, val []byte) error {
 	return g.dog.watch("write raft's vote", func() error { return g.StableStore.Set(key, val) })
 }
 
-// SetUint64 implements raft.StableStore.
+// SetUint64 implements raft.StableStore. Raft panics if it cannot store its term, before the
+// node can say why it ends. So a failed write returns only when the node is being closed, and
+// then without an error. The node sends nothing by then (Node.die), and grants no vote in a term
+// that is not stored, because votes are stored too.
 func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 	err := g.dog.watch("write raft's term", func() error { return g.StableStore.SetUint64(key, val) })
-	if err == nil && g.witness != nil {
+	if err != nil {
+		<-g.dog.closing
+		return nil //nolint:nilerr // see above
+	}
+	if g.witness != nil {
 		g.witness.voted(string(key), val)
 	}
-	return err
+	return nil
 }
 
 // watchdog calls fatal when a disk write fails or hangs. It counts its own rounds instead
 // of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
 // suspended machine) does not take that for a slow disk.
 type watchdog struct {
-	limit  time.Duration // for writes of up to transport.AppendMaxBytes; in proportion for larger ones
-	fatal  func(error)
-	size   atomic.Int64  // bytes of the next write, or of the one under way
-	before func()        // called before each write, unless nil
-	writes atomic.Uint64 // odd while a write is under way
+	limit   time.Duration // for writes of up to transport.AppendMaxBytes; in proportion for larger ones
+	fatal   func(error)
+	size    atomic.Int64    // bytes of the next write, or of the one under way
+	before  func()          // called before each write, unless nil
+	writes  atomic.Uint64   // odd while a write is under way
+	closing <-chan struct{} // closed when the node is being closed
 }
 
 // fatalRounds is the number of rounds in a row in which the watchdog must see the same
@@ -174,7 +203,7 @@ func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
 // patience returns for how many rounds the present write may take.
 func (d *watchdog) patience() int { return fatalRounds * int(1+d.size.Load()/transport.AppendMaxBytes) }
 
-// watch runs one write. Raft writes from one goroutine at a time.
+// watch runs one write. There is one at a time (package queue).
 func (d *watchdog) watch(what string, write func() error) error {
 	d.writes.Add(1)
 	if d.before != nil {

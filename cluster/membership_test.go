@@ -3,7 +3,6 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,10 +40,7 @@ func (l *lines) has(part string) bool {
 // of the other nodes, which may lack its name.
 func (l *lab) newcomer(name string, others []PeerAddr, log *lines) *member {
 	l.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	listener := l.listen()
 	peers := slices.Clone(others)
 	i := slices.IndexFunc(peers, func(p PeerAddr) bool { return p.Name == name })
 	if i < 0 {

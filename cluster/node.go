@@ -41,6 +41,8 @@ type Node struct {
 	ready     *notify.Ready
 	ends      *notify.Ended
 	events    *notify.History
+	progress  *notify.JobHistory
+	tokens    *notify.Tokens
 	unflushed *flush.UnflushedLog
 	inbox     *inbox.Box    // nil: there is none
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
@@ -53,17 +55,19 @@ type Node struct {
 	restoring sync.Mutex                      // held while raft gives all nodes a new state
 	setClock  atomic.Pointer[setClockRequest] // request to set the time back; nil: none
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	leave  chan struct{} // closed by StepDown and Close: no new leader term begins
-	gone   chan struct{} // closed when lead has returned
-	left   sync.Once
-	down   chan struct{} // closed when raft has ended
-	ended  sync.Once
-	cut    chan struct{} // closed by sever: this node sends nothing more to the others
-	severs sync.Once
-	fatal  chan error
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	leave   chan struct{} // closed by StepDown and Close: no new leader term begins
+	gone    chan struct{} // closed when lead has returned
+	left    sync.Once
+	down    chan struct{} // closed when raft has ended
+	ended   sync.Once
+	silence *silence      // of the leader
+	reloads sync.Mutex    // held while raft's configuration is changed
+	cut     chan struct{} // closed by sever: this node sends nothing more to the others
+	severs  sync.Once
+	fatal   chan error
 }
 
 // PeerListener returns the listener for the calls of other nodes, which PeerHandler and the
@@ -76,7 +80,10 @@ func (n *Node) inboundConfig() transport.InboundConfig {
 	log := transport.NewLogger(n.log.Named("raft-net"))
 	return transport.InboundConfig{
 		SnapshotMax: machine.Memory(),
-		Refused:     func(err error) { log.Warn("refused a request that no node of this cluster sends", "error", err) },
+		Refused: func(err error) {
+			log.Warn("refused a request that does not come from a node of this cluster", "error", err)
+		},
+		Heard: func(term uint64) { n.silence.heard(term, time.Now()) },
 	}
 }
 
@@ -101,6 +108,8 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 	n.ready.Applied(m)
 	n.ends.Applied(m)
 	n.events.Applied(m)
+	n.progress.Applied(m)
+	n.tokens.Applied(m)
 	n.leader.Applied(m, idle)
 }
 
@@ -108,6 +117,8 @@ func (n *Node) changed(m *fsm.Machine, idle bool) {
 func (n *Node) restored(m *fsm.Machine) {
 	n.ends.Restored(m)
 	n.events.Restored(m)
+	n.progress.Restored(m)
+	n.tokens.Restored(m)
 	n.leader.Applied(m, false)
 }
 
@@ -117,6 +128,7 @@ func (n *Node) restored(m *fsm.Machine) {
 // has ended.
 func (n *Node) die(err error) {
 	n.sever()
+	err = explainFull(n.cfg.DataDir, err)
 	select {
 	case n.fatal <- err:
 		n.log.Error("this node must stop", "error", err)
@@ -126,6 +138,15 @@ func (n *Node) die(err error) {
 
 // sever closes cut, after which this node sends nothing more to the others.
 func (n *Node) sever() { n.severs.Do(func() { close(n.cut) }) }
+
+func (n *Node) severed() bool {
+	select {
+	case <-n.cut:
+		return true
+	default:
+		return false
+	}
+}
 
 // Fatal returns the channel on which the node sends at most one error. When it does, the
 // process must end.
@@ -148,7 +169,7 @@ func (n *Node) StepDown(ctx context.Context) {
 		return
 	}
 	if err := n.await(ctx, n.raft.LeadershipTransfer()); err != nil {
-		n.log.Info("leadership was not handed over; the others will elect", "reason", err)
+		n.log.Info("leadership was not transferred; the other nodes will elect a leader", "reason", err)
 	}
 }
 
@@ -164,6 +185,10 @@ const closeLimit = time.Second
 // while a write of the raft log hangs; the process has to exit then.
 func (n *Node) Close() error {
 	n.left.Do(func() { close(n.leave) })
+	if n.severed() {
+		// The log may lack entries that raft has in memory, and cancel lets raft continue.
+		_ = n.net.Close() // never fails; closeRaft closes it, too
+	}
 	n.cancel()
 	err := n.closeRaft()
 	n.reads.Close()
@@ -194,6 +219,10 @@ func (n *Node) Token(id string) (t *fsm.Token) {
 	n.replica.read(func(m *fsm.Machine) { t = m.Token(id) })
 	return t
 }
+
+// TokensEnded returns a channel that is closed when the applied state loses a token, or is
+// replaced.
+func (n *Node) TokensEnded() <-chan struct{} { return n.tokens.Ended() }
 
 // AccountUsage returns how many jobs of a producer's account have not ended in the applied
 // state, and the bytes of their payloads.

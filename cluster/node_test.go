@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +27,9 @@ import (
 
 func TestMain(m *testing.M) {
 	storagetest.AtOnce(8) // tests of nodes in real time compute for 5 % of their time
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // a quarter of the simulation's time went into garbage
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -59,10 +66,7 @@ func (l *lab) start(prefix string, n int, adjust func(*Config)) []*member {
 	listeners := make([]net.Listener, n)
 	var peers []PeerAddr
 	for i := range listeners {
-		var err error
-		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			l.t.Fatal(err)
-		}
+		listeners[i] = l.listen()
 		peers = append(peers, PeerAddr{Name: fmt.Sprintf("%s%d", prefix, i+1), HTTP: listeners[i].Addr().String()})
 	}
 	members := make([]*member, n)
@@ -72,14 +76,38 @@ func (l *lab) start(prefix string, n int, adjust func(*Config)) []*member {
 	return members
 }
 
+// hosts numbers the addresses of listen.
+var hosts atomic.Uint32
+
+// listen listens on a loopback address of its own. A node that starts again finds its ports free
+// there: on 127.0.0.1, an outgoing connection of another test may have got one of them.
+func (l *lab) listen() net.Listener {
+	l.t.Helper()
+	host := "127.0.0.1"
+	if runtime.GOOS == "linux" { // which has all of 127.0.0.0/8
+		n := hosts.Add(1)
+		host = fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()%250, 1+n/250%250, 1+n%250)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return listener
+}
+
 func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*Config)) *member {
 	l.t.Helper()
 	cfg := DefaultConfig()
 	cfg.Name, cfg.Peers = peers[i].Name, peers
 	cfg.DataDir = l.t.TempDir()
-	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", peers[i].HTTP
+	host, _, err := net.SplitHostPort(peers[i].HTTP)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	cfg.RaftAddr, cfg.HTTPAdvertise = net.JoinHostPort(host, "0"), peers[i].HTTP
 	cfg.Bucket = l.bucket
 	cfg.BrokerTimeout, cfg.Flush.Heartbeat = 2*time.Second, 500*time.Millisecond
+	cfg.StandbyWait = 0                     // a standby of a leader that was killed takes over after BrokerTimeout
 	cfg.LeaseTimeout = cfg.HeartbeatTimeout // so that a leader on a busy machine seldom loses its leadership
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: cfg.Name, Level: hclog.Warn, Output: testWriter{l.t}})
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -283,14 +311,14 @@ func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 	n := l.leader(l.start("n", 1, func(c *Config) { c.Settings.LeaseMs = 50; c.Settings.MaxAttempts = 1000 })...)
 	l.enqueue(n, "a")
 	for range 20 {
-		l.eventually("the job to be ready", func() bool { return n.Ready(nil) })
+		l.eventually("the job to be ready", func() bool { return n.Ready("", nil) })
 		res, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}})
 		if err != nil || len(res.Jobs) != 1 {
 			t.Fatalf("claimed %v: %v", res.Jobs, err)
 		}
 		for over := false; !over; {
 			over = n.Now() > res.Jobs[0].Execution().Heartbeat+50
-			if over && !n.Ready(nil) {
+			if over && !n.Ready("", nil) {
 				t.Fatal("its lease is over, and it is not ready")
 			}
 		}

@@ -42,6 +42,7 @@ func Open(cfg Config) (*Node, error) {
 		fatal:   make(chan error, 1),
 		mend:    make(chan struct{}, 1),
 	}
+	n.silence = &silence{floor: cfg.LeaseTimeout, ceiling: cfg.HeartbeatTimeout}
 	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.peers = newPeers(&cfg)
@@ -49,12 +50,13 @@ func Open(cfg Config) (*Node, error) {
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
 	n.peers.Joined(n.joinedHTTP)
+	n.progress, n.tokens = notify.NewJobHistory(), notify.NewTokens()
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
 	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.leader = n.newLeader()
 	if err := n.start(); err != nil {
-		return nil, err
+		return nil, explainFull(cfg.DataDir, err)
 	}
 	n.reads = groupcommit.New(groupcommit.Config[struct{}, struct{}]{Start: n.verifyLeader})
 	n.wg.Go(func() {
@@ -63,6 +65,7 @@ func Open(cfg Config) (*Node, error) {
 	})
 	n.wg.Go(func() { n.members.Run(n.ctx) })
 	n.wg.Go(n.watchClocks)
+	n.wg.Go(n.watchLeader)
 	n.wg.Go(n.sumStates)
 	return n, nil
 }
@@ -70,7 +73,7 @@ func Open(cfg Config) (*Node, error) {
 // start opens raft. If a write of the log hangs, it returns the watchdog's error and leaves
 // that write behind: nothing ends it but the end of the process.
 func (n *Node) start() error {
-	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite}
+	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite, closing: n.ctx.Done()}
 	n.wg.Go(func() { dog.run(n.down) })
 	opened := make(chan error, 1)
 	go func() { opened <- n.openRaft(dog) }()
@@ -127,7 +130,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
 		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
 	}
-	n.out = transport.NewOutbound(n.net, n.cut)
+	n.out = transport.NewOutbound(n.net, n.cut, n.stores.durable)
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
 	logs, snapshots := withBase(n.stores.log, indexedSnapshots{n.stores.snapshots})
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), logs, n.stores.stable, snapshots, in)
@@ -135,6 +138,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
 	}
 	n.members = n.newMembers()
+	n.stores.serve(n.raft)
 	in.Serve(n.raft)
 	if n.port != nil {
 		n.port.Allow(n.allowNode)
@@ -152,7 +156,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 }
 
 func (n *Node) listen() (transport.Transport, error) {
-	if g := n.cfg.ground; g != nil {
+	if g := n.cfg.testEnv; g != nil {
 		return g.net, nil
 	}
 	port, err := plane.Listen(n.cfg.RaftAddr, n.cfg.Security, n.log.Named("node-port"))
@@ -165,7 +169,7 @@ func (n *Node) listen() (transport.Transport, error) {
 
 // stateMachine returns the state machine to which raft applies entries.
 func (n *Node) stateMachine() raft.FSM {
-	if g := n.cfg.ground; g != nil {
+	if g := n.cfg.testEnv; g != nil {
 		return g.observe(n.replica)
 	}
 	return n.replica

@@ -137,7 +137,7 @@ func (r *replica) Snapshot() (raft.FSMSnapshot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
-		return nil, fmt.Errorf("make no snapshot of a state that lacks an entry: %w", r.broken)
+		return nil, fmt.Errorf("no snapshot is written, because the state lacks an entry: %w", r.broken)
 	}
 	return frozen{r.freezeLocked()}, nil
 }

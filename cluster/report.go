@@ -80,7 +80,7 @@ func (n *Node) describeFlush(s *Status) {
 	s.LagMs, s.FlushIntervalMs = t.Lag.Milliseconds(), t.FlushInterval.Milliseconds()
 	s.FlushError, s.ArchiveError, s.Standby, s.Refusing = t.FlushError, t.ArchiveError, t.Standby, t.Refusing
 	s.DocumentBytes, s.DocumentForm = t.DocumentBytes, t.DocumentForm
-	s.BaseLSN, s.ArchiveLSN, s.LogBytes = t.BaseLSN, t.ArchiveLSN, t.LogBytes
+	s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = t.CheckpointLSN, t.ArchiveLSN, t.LogBytes
 }
 
 func (n *Node) describeRaft(s *Status) {

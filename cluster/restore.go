@@ -32,7 +32,7 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 	// Preparing the state takes time, and v lacks the writes that another leader has
 	// answered since.
 	if ctx.Err() != nil || n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
-		return fmt.Errorf("leadership changed while the state was prepared: %w", ErrNotLeader)
+		return fmt.Errorf("leadership changed before the state was restored: %w", ErrNotLeader)
 	}
 	timeout := restoreTimeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -12,6 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/enroll"
+	"osqueue/internal/peeranswer"
 )
 
 // Revocation is the answer to a request to revoke the certificates of a node.
@@ -68,7 +69,7 @@ func (n *Node) Revoke(ctx context.Context, name string) (Revocation, error) {
 func (n *Node) serveRevoke(w http.ResponseWriter, r *http.Request) {
 	var req revokeRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, membership.BodyMax)).Decode(&req); err != nil {
-		membership.WriteJSON(w, http.StatusBadRequest, membership.Refusal{Message: err.Error()})
+		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: err.Error()})
 		return
 	}
 	done, err := n.Revoke(r.Context(), req.Node)

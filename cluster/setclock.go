@@ -18,6 +18,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/crontab"
+	"osqueue/internal/peeranswer"
 )
 
 // The queue's time never decreases by itself. If a wrong clock has advanced it, an
@@ -82,7 +83,8 @@ func (n *Node) SetClock(ctx context.Context, c ClockRequest) (ClockSet, error) {
 	}
 	req := &setClockRequest{ctx: ctx, req: c.request(), done: make(chan setClockAnswer, 1)}
 	if level := n.replica.meta().Level; level < fsm.Level9 {
-		return ClockSet{}, fmt.Errorf("setting the time back needs feature level %d, and the cluster has %d: upgrade all nodes, and look for --feature-level", fsm.Level9, level)
+		return ClockSet{}, fmt.Errorf("setting the time back needs feature level %d, and the cluster has %d: upgrade all nodes, and "+
+			"remove --feature-level if it holds the level down", fsm.Level9, level)
 	}
 	requested := false
 	n.replica.read(func(m *fsm.Machine) { requested = m.Requested(req.req) })
@@ -94,7 +96,7 @@ func (n *Node) SetClock(ctx context.Context, c ClockRequest) (ClockSet, error) {
 		return ClockSet{}, err
 	}
 	if failing := r.Failing(); failing != "" {
-		return ClockSet{}, fmt.Errorf("the bucket has to be reached for that, and the last flush failed: %s", failing)
+		return ClockSet{}, fmt.Errorf("setting the time back needs the bucket, but the last flush failed: %s", failing)
 	}
 	if !n.setClock.CompareAndSwap(nil, req) {
 		return ClockSet{}, errors.New("the time is being set back already")
@@ -105,7 +107,7 @@ func (n *Node) SetClock(ctx context.Context, c ClockRequest) (ClockSet, error) {
 	case a := <-req.done:
 		return a.set, a.err
 	case <-ctx.Done():
-		return ClockSet{}, fmt.Errorf("%w: whether the time was set back: %w", ErrUnknown, ctx.Err())
+		return ClockSet{}, fmt.Errorf("%w: the time may have been set back or not: %w", ErrUnknown, ctx.Err())
 	}
 }
 
@@ -135,7 +137,7 @@ func (n *Node) newTime(ctx context.Context, r *leader.Term, to int64) (int64, er
 	case ahead <= 0:
 		return 0, fmt.Errorf("the queue's time is %s, which is not after %s: it can only be set back", isoTime(now), isoTime(to))
 	case ahead < setClockFloor:
-		return 0, fmt.Errorf("the queue's time is ahead by %v only: the leader's clock loses that by itself", ahead)
+		return 0, fmt.Errorf("the queue's time is only %v ahead: the leader's clock corrects that by itself", ahead)
 	}
 	return to, nil
 }
@@ -191,7 +193,7 @@ func (n *Node) proposeSetClock(ctx context.Context, req *setClockRequest) (Clock
 	case res.Code == fsm.Duplicate && !res.LSN.IsZero():
 		return ClockSet{By: res.Count, Repeated: true}, nil
 	case res.Code != fsm.OK:
-		return ClockSet{}, fmt.Errorf("the machine has refused it: %s", res.Code)
+		return ClockSet{}, fmt.Errorf("the state machine refused it: %s", res.Code)
 	default:
 		return ClockSet{Before: before, Now: op.ToMs, By: res.Count}, nil
 	}
@@ -220,7 +222,7 @@ const setClockPatience = 5 * time.Minute
 func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 	var req ClockRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, membership.BodyMax)).Decode(&req); err != nil {
-		membership.WriteJSON(w, http.StatusBadRequest, membership.Refusal{Message: err.Error()})
+		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: err.Error()})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), setClockPatience)
@@ -233,13 +235,13 @@ func (n *Node) serveSetClock(w http.ResponseWriter, r *http.Request) {
 func (n *Node) answerOperator(w http.ResponseWriter, answer any, err error) {
 	switch {
 	case err == nil:
-		membership.WriteJSON(w, http.StatusOK, answer)
+		peeranswer.Write(w, http.StatusOK, answer)
 	case errors.Is(err, ErrNotLeader):
-		membership.WriteJSON(w, http.StatusMisdirectedRequest, membership.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
+		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
 	case errors.Is(err, ErrUnknown):
-		membership.WriteJSON(w, http.StatusServiceUnavailable, membership.Refusal{Message: err.Error()})
+		peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
 	default:
-		membership.WriteJSON(w, http.StatusConflict, membership.Refusal{Message: err.Error()})
+		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: err.Error()})
 	}
 }
 

@@ -135,8 +135,10 @@ func (d *simDisk) hang() {
 func (d *simDisk) goOn() (hung int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	close(d.hangs)
-	d.hangs = nil
+	if d.hangs != nil {
+		close(d.hangs)
+		d.hangs = nil
+	}
 	return d.hung
 }
 
@@ -170,6 +172,27 @@ func (d *simDisk) write(fn func()) error {
 	defer d.mu.Unlock()
 	fn()
 	return nil
+}
+
+// has reports whether an entry is durable: in the log, or in a snapshot.
+func (d *simDisk) has(index, term uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.logs[index]; l != nil {
+		return l.Term == term
+	}
+	n := len(d.snapshots)
+	return n > 0 && d.snapshots[n-1].meta.Index >= index
+}
+
+// newest returns the index and the term of the newest durable entry of the log.
+func (d *simDisk) newest() (index, term uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.logs[d.high]; l != nil {
+		term = l.Term
+	}
+	return d.high, term
 }
 
 // FirstIndex implements raft.LogStore.

@@ -28,7 +28,7 @@ type simFault struct {
 
 // simFaults returns all faults.
 func simFaults() []simFault {
-	return append(slices.Concat(hungFaults(), copyFaults()), []simFault{
+	return append(slices.Concat(hungFaults(), copyFaults(), aheadFaults()), []simFault{
 		{name: "leader crashed", times: 2, begin: (*simRun).crashLeader},
 		{name: "follower crashed", times: 1, begin: (*simRun).crashFollower},
 		{name: "all crashed", times: 1, begin: (*simRun).crashAll},

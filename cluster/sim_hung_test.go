@@ -224,7 +224,7 @@ func (s *simRun) neededObject() string {
 	if doc == nil || !doc.Large {
 		return ""
 	}
-	keys := []string{doc.Archive.Base.Key}
+	keys := []string{doc.Archive.Checkpoint.Key}
 	for _, ref := range doc.Archive.Log {
 		keys = append(keys, ref.Key)
 	}

@@ -179,6 +179,8 @@ type simEnd struct {
 	name string
 	in   chan raft.RPC
 	dead chan struct{} // closed when the node is gone
+	// confirms is called with each request with entries that the node has accepted, at that time.
+	confirms func(*raft.AppendEntriesRequest)
 
 	mu        sync.Mutex
 	heartbeat func(raft.RPC)
@@ -188,8 +190,8 @@ type simEnd struct {
 var _ transport.Transport = (*simEnd)(nil)
 
 // plug creates a new endpoint for a node.
-func (n *simNet) plug(name string) *simEnd {
-	e := &simEnd{net: n, name: name, in: make(chan raft.RPC), dead: make(chan struct{})}
+func (n *simNet) plug(name string, confirms func(*raft.AppendEntriesRequest)) *simEnd {
+	e := &simEnd{net: n, name: name, in: make(chan raft.RPC), dead: make(chan struct{}), confirms: confirms}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ends[name] = e
@@ -321,6 +323,7 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 	}
 	select {
 	case r := <-reply:
+		peer.confirmed(cmd, r.Response)
 		if err := e.net.pass(simLink{there, e.name}, e.dead, timer.C); err != nil {
 			return err
 		}
@@ -334,6 +337,15 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 		return errSimDown
 	case <-timer.C:
 		return errSimTimeout
+	}
+}
+
+// confirmed calls confirms if an answer confirms entries.
+func (e *simEnd) confirmed(request, answer any) {
+	sent, isAppend := request.(*raft.AppendEntriesRequest)
+	got, ok := answer.(*raft.AppendEntriesResponse)
+	if isAppend && ok && got.Success && len(sent.Entries) > 0 {
+		e.confirms(sent)
 	}
 }
 

@@ -39,6 +39,7 @@ type simNode struct {
 type simLife struct {
 	*Node
 	place  *simNode
+	disk   *simDisk
 	end    *simEnd
 	gate   *simGate
 	doomed bool // it may end because of a fault; under place.mu
@@ -128,8 +129,9 @@ func newSimCluster(w *simWorld, name string, n int, bucket storage.Bucket) *simC
 // simConfig returns a configuration with which every mechanism runs within minutes.
 func simConfig() Config {
 	cfg := DefaultConfig()
-	cfg.RaftLog = RaftLogMemory // ground has the log; nothing else is on a disk
+	cfg.RaftLog = RaftLogMemory // testEnv has the log; nothing else is on a disk
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
+	cfg.StandbyWait = 20 * time.Second
 	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second
 	cfg.UnflushedBytes = 64 << 10
 	cfg.ArchiveCheck, cfg.ArchiveRead = 5*time.Second, time.Minute
@@ -138,7 +140,7 @@ func simConfig() Config {
 	f := flush.DefaultConfig()
 	f.Interval = 100 * time.Millisecond
 	f.InlineMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
-	f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.BaseMin = 8<<10, 32<<10, 4, 12, 16<<10
+	f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.CheckpointMin = 8<<10, 32<<10, 4, 12, 16<<10
 	cfg.Flush = f
 	s := fsm.DefaultSettings()
 	s.LeaseMs = simLease.Milliseconds()
@@ -164,7 +166,12 @@ func (n *simNode) tryStart() error {
 	}
 	c := n.cluster
 	disk := n.mark(false)
-	l := &simLife{place: n, end: c.net.plug(n.name)}
+	l := &simLife{place: n, disk: disk}
+	l.end = c.net.plug(n.name, func(a *raft.AppendEntriesRequest) {
+		for _, e := range a.Entries {
+			l.mustHave(e, "confirmed")
+		}
+	})
 	l.gate = newSimGate(c.bucket, l.end.dead, c.r)
 	cfg := simConfig()
 	cfg.Name, cfg.Peers = n.name, c.peers
@@ -175,7 +182,7 @@ func (n *simNode) tryStart() error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{
 		Name: n.name, Level: hclog.Warn, Output: c.world.trace, DisableTime: true,
 	})
-	cfg.ground = &ground{id: disk.id, log: disk, snapshots: disk, claims: disk, net: l.end, observe: func(r *replica) raft.FSM {
+	cfg.testEnv = &testEnv{id: disk.id, log: disk, snapshots: disk, claims: disk, net: l.end, observe: func(r *replica) raft.FSM {
 		return &simObserver{replica: r, life: l}
 	}}
 	if c.holdsLevel && !n.upgraded {
@@ -195,6 +202,16 @@ func (n *simNode) tryStart() error {
 	c.ending.Go(func() { l.watch() })
 	c.world.trace.printf("%s started", n.name)
 	return nil
+}
+
+// mustHave checks that the disk has an entry that the node has applied or confirmed.
+func (l *simLife) mustHave(e *raft.Log, did string) {
+	w := l.place.cluster.world
+	w.counts.one("check: " + did + " entry is on the disk")
+	if !l.disk.has(e.Index, e.Term) {
+		index, term := l.disk.newest()
+		w.failf("%s has %s entry %d of term %d, and its disk ends with entry %d of term %d", l.place.name, did, e.Index, e.Term, index, term)
+	}
 }
 
 // watch ends the process when the node reports a fatal error.
@@ -364,7 +381,7 @@ type simObserver struct {
 func (o *simObserver) Apply(l *raft.Log) any {
 	o.life.awaitRelease()
 	a := o.replica.apply(l)
-	o.applied(a)
+	o.applied(l, a)
 	return a
 }
 
@@ -375,15 +392,16 @@ func (o *simObserver) ApplyBatch(logs []*raft.Log) []any {
 	for i, l := range logs {
 		if l.Type == raft.LogCommand {
 			a := o.replica.apply(l)
-			o.applied(a)
+			o.applied(l, a)
 			answers[i] = a
 		}
 	}
 	return answers
 }
 
-func (o *simObserver) applied(a *applied) {
+func (o *simObserver) applied(l *raft.Log, a *applied) {
 	w := o.life.place.cluster.world
+	o.life.mustHave(l, "applied")
 	if a.err != nil {
 		w.failf("%s cannot apply an entry: %v", o.life.place.name, a.err)
 		return

@@ -19,7 +19,7 @@ import (
 // Each run is a cluster of three to five nodes as Open makes them, with raft, the
 // machine, group commit, the flusher and the fence. It runs under testing/synctest: time
 // advances only when every goroutine waits. Only the environment of a node is simulated
-// (type ground): its disk, its network, its clock, and the bucket. A seed determines the
+// (type testEnv): its disk, its network, its clock, and the bucket. A seed determines the
 // deck of faults, which are applied while producers and workers use the queue.
 //
 //	sim_net_test.go     links that can be cut, in one or both directions; raft's transport
@@ -28,6 +28,7 @@ import (
 //	sim_node_test.go    processes that crash, stop and start, and the entries they apply
 //	sim_faults_test.go  faults, each with the evidence that it had an effect
 //	sim_hung_test.go    disks and buckets that hang; standbys, removed objects, upgrades
+//	sim_ahead_test.go   leaders whose disk is behind the followers' disks
 //	sim_copies_test.go  lost logs, copied disks, and edits of the document
 //	sim_load_test.go    users, and the answers that they received
 //	sim_ledger_test.go  the history of every job, by the log
@@ -155,7 +156,7 @@ func simMissing(counts *simCounts) (missing []string) {
 		"adoption", "job lost with the disks", "snapshot restored", "large document", "lease expired", "heartbeat answered",
 		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
 		"answer: unknown", "answer: not the leader", "completion refused: stale_token",
-		"check: equal states", "check: document in order", "check: document is a state", "check: job not invented",
+		"check: applied entry is on the disk", "check: confirmed entry is on the disk", "check: equal states", "check: document in order", "check: document is a state", "check: job not invented",
 		"check: completed once", "check: token", "check: lease in full", "check: standby", "check: fresh read", "check: schedule fires once",
 		"check: acknowledged job is in the log", "check: acknowledged completion", "check: acknowledged job is there",
 		"check: in order after healing", "check: all nodes equal in the end", "check: archive verified",

@@ -31,7 +31,7 @@ func (n *Node) mendSnapshots() {
 			return
 		}
 		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil && n.ctx.Err() == nil {
-			n.log.Warn("no new snapshot could be made in the place of the damaged one", "error", err)
+			n.log.Warn("cannot write a new snapshot in place of the damaged one", "error", err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -131,5 +132,77 @@ func TestCutOffLeaderContinues(t *testing.T) {
 				return err != nil
 			})
 		})
+	}
+}
+
+// A leader that is cut off before it could know of a standby has stopped answering when the
+// standby takes over. Its first write comes after the takeover, so that no lag closes the gate.
+func TestCutOffLeaderStopsForAnUnknownStandby(t *testing.T) {
+	t.Parallel()
+	const wait = 6 * time.Second
+	l := newLab(t)
+	path := fault.New(l.bucket, 1)
+	t.Cleanup(func() { _ = path.Close() })
+	tune := func(c *Config) {
+		c.StandbyInterval, c.StandbyRetry = time.Hour, 100*time.Millisecond // one look, before b starts
+		c.Flush.WriteTimeout = 300 * time.Millisecond
+		c.StandbyWait, c.MaxFlushLag = wait, wait
+	}
+	a := l.leader(l.start("a", 1, func(c *Config) {
+		tune(c)
+		c.Bucket = path
+	})...)
+	l.enqueue(a, "before")
+	l.idle(a)
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+	began := time.Now()
+	b := l.start("b", 1, tune)[0]
+	l.never(wait-2*time.Second, "a write refused", func() bool { return a.Status().Refusing != "" })
+	if _, self := b.Leader(); self {
+		t.Fatalf("the standby has taken over after %v, and the leader answers", time.Since(began))
+	}
+	b = l.leader(b)
+	e := l.rivalOf(a, enqueueOf("after"))
+	if e == nil {
+		t.Fatal("a write is answered after the takeover")
+	}
+	if e.Standby != "" || b.Job("before") == nil {
+		t.Errorf("the leader refuses for %q; the standby has the job of before: %v", e.Standby, b.Job("before") != nil)
+	}
+	cut.Stop()
+	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
+}
+
+// A cluster on the addresses of the one that wrote the document does not wait for it: those
+// processes have ended.
+func TestNoWaitForABrokerAtAnOwnAddress(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	path := fault.New(l.bucket, 1)
+	t.Cleanup(func() { _ = path.Close() })
+	wait := func(c *Config) {
+		c.StandbyWait, c.MaxFlushLag = time.Minute, time.Minute
+		c.Flush.WriteTimeout = 300 * time.Millisecond
+	}
+	a := l.leader(l.start("a", 1, func(c *Config) {
+		wait(c)
+		c.Bucket = path
+	})...)
+	l.enqueue(a, "kept")
+	l.idle(a)
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest}) // so that the stop withdraws no promise
+	defer cut.Stop()
+	a.stop()
+	if next := l.document().Promise(); next != time.Minute-a.cfg.BrokerTimeout {
+		t.Fatalf("the document promises the next heartbeat within %v", next)
+	}
+	listener, err := net.Listen("tcp", a.cfg.HTTPAdvertise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	b := l.leader(l.open(a.cfg.Peers, 0, listener, wait)) // on an empty disk
+	if took := time.Since(began); took > 20*time.Second || b.Job("kept") == nil {
+		t.Errorf("taken over after %v, with the job: %v", took, b.Job("kept") != nil)
 	}
 }

@@ -141,7 +141,7 @@ func TestAReplayToAnotherState(t *testing.T) {
 	sum.Sum[0]++
 	n.replica.sums.own[0] = sum
 	n.replica.sums.mu.Unlock()
-	if err := l.fatalOf(n); !errors.Is(err, errForked) || !strings.Contains(err.Error(), "the release before") {
+	if err := l.fatalOf(n); !errors.Is(err, errForked) || !strings.Contains(err.Error(), "the previous release") {
 		t.Fatalf("it ends: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(n.cfg.DataDir, divergedFile)); err == nil {

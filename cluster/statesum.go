@@ -52,7 +52,7 @@ func (s *stateSums) applied(b *fsmpb.Batch, freeze func() *fsm.View) {
 		s.agreed = newest(append(s.agreed, agreed))
 		s.finding = ""
 		if len(diverged) > 0 {
-			s.finding = fmt.Sprintf("the state of %q differed from the others' after log entry %s", diverged, agreed.LSN)
+			s.finding = fmt.Sprintf("the state of %q differed from that of the other nodes after log entry %s", diverged, agreed.LSN)
 			s.forked = append(s.forked, diverged...)
 			s.forked = s.forked[max(len(s.forked)-sumsKept, 0):]
 		}
@@ -176,7 +176,7 @@ const (
 )
 
 // errForked means that this node has another state than the majority.
-var errForked = errors.New("this node has another state than the majority")
+var errForked = errors.New("the state of this node differs from that of the majority")
 
 // diverge ends this node, because its state after an entry is wrong. If the entry was in
 // the log when the node started, the replay of the log produced the wrong state. Then
@@ -185,8 +185,8 @@ var errForked = errors.New("this node has another state than the majority")
 func (n *Node) diverge(lsn fsm.LSN, why error) {
 	n.sever()
 	if lsn.Index <= n.replayed {
-		err := fmt.Errorf("%w: %w; the log was replayed: if this node was upgraded, start the release before, and report this; "+
-			"else, if the other nodes run, delete its data directory %q and start it again", errForked, why, n.cfg.DataDir)
+		err := fmt.Errorf("%w: %w; the log was replayed: if this node was upgraded, start the previous release and report "+
+			"this; otherwise, if the other nodes run, delete its data directory %q and start it again", errForked, why, n.cfg.DataDir)
 		n.replica.fail(err)
 		return
 	}
@@ -211,7 +211,7 @@ func divergedAdvice(dir string) string {
 }
 
 // onDisk reports whether the node has a data directory that outlives the process.
-func (n *Node) onDisk() bool { return n.cfg.ground == nil && n.cfg.RaftLog != RaftLogMemory }
+func (n *Node) onDisk() bool { return n.cfg.testEnv == nil && n.cfg.RaftLog != RaftLogMemory }
 
 // checkNotDiverged returns an error if the data directory is marked as having a wrong
 // state.
@@ -224,7 +224,7 @@ func (n *Node) checkNotDiverged() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look for a mark that the state is wrong: %w", err)
+		return fmt.Errorf("look for a mark of a wrong state: %w", err)
 	}
-	return fmt.Errorf("this node ended because it has another state than the majority (%.200s): %s", why, divergedAdvice(n.cfg.DataDir))
+	return fmt.Errorf("this node stopped because its state differs from that of the majority (%.200s): %s", why, divergedAdvice(n.cfg.DataDir))
 }

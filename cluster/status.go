@@ -52,7 +52,7 @@ type Status struct {
 	FlushIntervalMs int64           // present least time between two flushes
 	DocumentBytes   int             // 0: not written yet
 	DocumentForm    string          // FormInline or FormArchive
-	BaseLSN         fsm.LSN         // LSN of the newest checkpoint
+	CheckpointLSN   fsm.LSN         // LSN of the newest checkpoint
 	ArchiveLSN      fsm.LSN         // the log in the bucket contains the entries up to here
 	LogBytes        int64           // size of the log behind the checkpoint
 	Snapshots       snapshot.Status // raft's snapshots

@@ -14,6 +14,14 @@ import (
 // begins with the node's newest snapshot.
 func (n *Node) Events() *notify.History { return n.events }
 
+// ProgressOf returns the progress that a job has reported in the entries that this node has
+// applied since its start, oldest first.
+func (n *Node) ProgressOf(id string) []notify.ProgressPoint { return n.progress.Progress(id) }
+
+// ActionsOn returns the changes of a job that requests made in the entries that this node has
+// applied, oldest first.
+func (n *Node) ActionsOn(id string) []notify.Action { return n.progress.Actions(id) }
+
 // Awaited is the outcome of AwaitClaim. With neither an LSN nor Woken the wait is over.
 type Awaited struct {
 	Result fsm.Result
@@ -57,7 +65,7 @@ func orZero(a *Awaited) Awaited {
 func (n *Node) sleep(ctx context.Context, until <-chan struct{}, r *leader.Term, s *notify.Sleeper) (*Awaited, error) {
 	var a Awaited
 	var err error
-	if n.holdsReady(s.Claim().GetClaim().GetTypes()) {
+	if n.mayClaim(s) {
 		a.Woken = true
 	} else {
 		select {
@@ -107,23 +115,31 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Ready reports whether a claim of these types would find a job now, or may find one
-// because a lease or a schedule is due. In the second case an entry has to let time pass
-// first, and the entry that passTime proposes may not be applied yet.
-func (n *Node) Ready(types []string) bool {
-	r := n.active()
-	if r == nil || r.Refusal() != nil {
-		return n.holdsReady(types)
-	}
-	now := r.Now()
-	var ready bool
-	n.replica.read(func(m *fsm.Machine) { ready = m.Ready(types) || r.Due(m, now) })
+// mayClaim reports whether the claim of a sleeper would find a job now. If its worker is quiet
+// it parks the sleeper.
+func (n *Node) mayClaim(s *notify.Sleeper) (ready bool) {
+	claim := s.Claim().GetClaim()
+	n.replica.read(func(m *fsm.Machine) {
+		if m.Quiet(claim.GetWorker()) {
+			n.ready.Park(s)
+			return
+		}
+		ready = m.Ready(claim.GetTypes())
+	})
 	return ready
 }
 
-// holdsReady reports whether a job of these types is available.
-func (n *Node) holdsReady(types []string) (ready bool) {
-	n.replica.read(func(m *fsm.Machine) { ready = m.Ready(types) })
+// Ready reports whether a worker's claim of these types would find a job now, or may find one
+// because a lease or a schedule is due. In the second case an entry has to let time pass
+// first, and the entry that passTime proposes may not be applied yet.
+func (n *Node) Ready(worker string, types []string) (ready bool) {
+	r := n.active()
+	due := func(*fsm.Machine) bool { return false }
+	if r != nil && r.Refusal() == nil {
+		now := r.Now()
+		due = func(m *fsm.Machine) bool { return r.Due(m, now) }
+	}
+	n.replica.read(func(m *fsm.Machine) { ready = !m.Quiet(worker) && (m.Ready(types) || due(m)) })
 	return ready
 }
 

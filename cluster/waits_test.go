@@ -32,6 +32,7 @@ func newBench(t *testing.T, events int) *bench {
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(events)
+	n.tokens = notify.NewTokens()
 	n.leader = leader.New(leader.Config{}, leader.Effects{Read: n.replica.read})
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	return &bench{t: t, node: n, now: 1_700_000_000_000}

@@ -2,9 +2,15 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 func watched(t *testing.T) (d *watchdog, fatal <-chan error) {
@@ -58,4 +64,39 @@ func TestWatchdogIsFatalWhenAWriteFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A term that cannot be stored is fatal, and raft, which would panic, gets no error.
+func TestAFailedTermIsFatalWithoutAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, fatal := watched(t)
+		closing := make(chan struct{})
+		d.closing = closing
+		g := &guardedLog{StableStore: fullDisk{}, dog: d}
+		done := make(chan error)
+		go func() { done <- g.SetUint64([]byte("CurrentTerm"), 7) }()
+		err := explainFull("/data", <-fatal)
+		if text := fmt.Sprint(err); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(text, "the disk of /data is full") ||
+			explainFull("/data", err).Error() != text {
+			t.Error(text)
+		}
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("raft gets %v before the node is closed", err)
+		default:
+		}
+		close(closing)
+		if err := <-done; err != nil {
+			t.Errorf("raft gets %v and panics", err)
+		}
+	})
+}
+
+// fullDisk is a store on a disk without room.
+type fullDisk struct{ raft.StableStore }
+
+// SetUint64 implements raft.StableStore.
+func (fullDisk) SetUint64([]byte, uint64) error {
+	return &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}
 }

@@ -67,8 +67,8 @@ func (f claimFile) save(w witnessed) error { return writeWitness(string(f), w) }
 
 // claims returns the witness of the node's raft log.
 func (c *Config) claims() claims {
-	if c.ground != nil {
-		return c.ground.claims
+	if c.testEnv != nil {
+		return c.testEnv.claims
 	}
 	return claimFile(filepath.Join(c.DataDir, witnessFile))
 }
@@ -153,13 +153,13 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 		has.Server = id
 	case said == nil:
 	case said.Server != id:
-		return nil, id, fmt.Errorf("the raft log is that of %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
+		return nil, id, fmt.Errorf("the raft log belongs to %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
 	// Terms are stored next to the log. If they are higher than in the witness, the log is
 	// not an older copy: an earlier release, which writes no witness, has truncated it.
 	case has.Term < said.Term || has.VoteTerm < said.VoteTerm ||
 		has.Term == said.Term && max(has.Index, s.snapshotIndex()) < said.Index:
-		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the others (it has %s; confirmed are %s): "+
-			"it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
+		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the other nodes (the log has %s; "+
+			"confirmed are %s): it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
 	}
 	w := &witness{file: file, log: cfg.Logger, poke: make(chan struct{}, 1)}
 	w.term.Store(has.Term)
@@ -171,8 +171,9 @@ func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.Serve
 
 // lostError returns the advice for a log that is not the one that the node wrote.
 func lostError(dir string) error {
-	return fmt.Errorf("this node must not vote with it: delete its data directory %s and start it again; "+
-		"it joins as a new one and gets everything from the others, or from the bucket if it is the only one", dir)
+	return fmt.Errorf("this node must not vote with this log: delete its data directory %s and start it again; it "+
+		"joins as a new node and gets its state from the others, or from the bucket if it is the only "+
+		"node", dir)
 }
 
 // has returns the present content of the log, in the form of the witness.

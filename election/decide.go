@@ -58,7 +58,7 @@ type Decision struct {
 // promises the next heartbeat.
 func Decide(o Observed, me Candidate, s Silence) Decision {
 	d := o.Doc
-	s.Promised = d.Promise()
+	s = s.Of(d)
 	switch {
 	case d == nil:
 		return Decision{Action: Create, Reason: "there is no document yet"}
@@ -104,7 +104,7 @@ func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	ahead := h.Term > me.LSN.Term
 	switch registered := o.Doc.Meta.Broker.Epoch; {
 	case ahead:
-		unknown = fmt.Sprintf("node %s wrote the document in term %d, after ours (%d)", h.Node, h.Term, me.LSN.Term)
+		unknown = fmt.Sprintf("node %s wrote the document in term %d, which is after this node's term %d", h.Node, h.Term, me.LSN.Term)
 	case h.Index > me.LSN.Index:
 		unknown = fmt.Sprintf("the document is at log index %d and this cluster has only %d", h.Index, me.LSN.Index)
 	case h.LSN().Compare(me.Applied) > 0:
@@ -129,9 +129,9 @@ func decideWithin(o Observed, me Candidate, dead bool) Decision {
 // CopyWarning returns the text that warns of another cluster with this one's identity.
 // node and address are those of its leader.
 func CopyWarning(node, address string) string {
-	return fmt.Sprintf("if node %s at %s is not of this cluster, then a second cluster runs on a copy of its disks: "+
-		"stop one of the two and wipe the data directories of the copy; "+
-		"else the nodes have lost data and adopt the document once it is silent for the broker timeout", node, address)
+	return fmt.Sprintf("if node %s at %s is not part of this cluster, a second cluster runs on a copy of its disks: "+
+		"stop one of the two and delete the data directories of the copy; otherwise the nodes have lost "+
+		"data, and they adopt the document when it has not changed for the broker timeout", node, address)
 }
 
 // behind reports whether adopting the document would set this cluster back: its state has
@@ -173,9 +173,9 @@ func foreignLineage(d *document.File, me Candidate) bool {
 
 func refuse(d *document.File, me Candidate) Decision {
 	return Decision{Action: Refuse, Reason: fmt.Sprintf(
-		"this cluster holds a state of %s, the document is of %s: "+
-			"decide with `osqueue restore` which of the two it shall be, give one of them another bucket or prefix, "+
-			"or start this cluster on empty data directories to take the document over",
+		"this cluster has the state of %s, and the document is of %s: choose one of the two with "+
+			"`osqueue restore`, give one of them another bucket or prefix, or start this cluster with empty "+
+			"data directories to take the document over",
 		lineageName(me.Lineage), lineageName(d.Lineage()))}
 }
 

@@ -181,7 +181,7 @@ func (e *env) content(v *fsm.View) *document.Content {
 func (e *env) archive(v *fsm.View) *document.Content {
 	end := v.LSN()
 	e.archived.Store(end, v)
-	a := &document.Archive{Base: document.Base{Key: "base/b/manifest.json"}}
+	a := &document.Archive{Checkpoint: document.Checkpoint{Key: "base/b/manifest.json"}}
 	if !end.IsZero() {
 		a.Tail = document.Tail{Run: document.Run{Last: end, Entries: 1}, Data: []byte(end.String())}
 	}

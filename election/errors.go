@@ -14,7 +14,7 @@ var (
 	ErrOlderState = errors.New("the state is older than the document")
 	// ErrUnknown is wrapped if a write may have been applied, or may still be applied,
 	// and the context ended before that was certain.
-	ErrUnknown = errors.New("the outcome of the write is not known")
+	ErrUnknown = errors.New("the outcome of the write is unknown")
 	// ErrUnreadable is wrapped for a document that exists and is not valid. Nothing
 	// overwrites it: repair it, or move it away.
 	ErrUnreadable = errors.New("the document cannot be read")
@@ -35,18 +35,4 @@ func (e *FencedError) Error() string {
 		return fmt.Sprintf("fenced: another broker, %s, has taken over the document", e.Address)
 	}
 	return fmt.Sprintf("fenced: node %s at %s has taken over the document with epoch %d", e.Node, e.Address, e.Epoch)
-}
-
-// ExternalEditError reports that another writer changed the document under the present
-// epoch. Observed is the present document: adopt it, then Rebase the fence on it. Doc is
-// nil if the document was removed: there is nothing to adopt, and after Rebase the next
-// Write creates it again.
-type ExternalEditError struct{ Observed }
-
-// Error returns the kind of the change.
-func (e *ExternalEditError) Error() string {
-	if e.Doc == nil {
-		return "another writer removed the document"
-	}
-	return "another writer changed the document without a takeover"
 }

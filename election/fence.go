@@ -65,7 +65,7 @@ func Acquire(
 // succeed takes the epoch, the lineage and the history over from the document.
 func (f *Fence) succeed(doc *document.File, c *document.Content) error {
 	if f.me.Address == "" || f.me.Node == "" {
-		return errors.New("the candidate has no name or no address")
+		return errors.New("the candidate has no name or no address: set both")
 	}
 	if err := c.Check(); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (f *Fence) mayWrite(c *document.Content) error {
 		return fmt.Errorf("write %q: the state is of lineage %s, the document of lineage %s: acquire it again",
 			f.key, m.Lineage, f.lineage)
 	case m.LSN.Compare(f.newest) < 0:
-		return fmt.Errorf("write %q: %w: %s was sent, and %s is older", f.key, ErrOlderState, f.newest, m.LSN)
+		return fmt.Errorf("write %q: %w: %s was written before, and %s is older", f.key, ErrOlderState, f.newest, m.LSN)
 	}
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("write %q: %w", f.key, err)

@@ -104,7 +104,7 @@ func TestFaultyContent(t *testing.T) {
 		"nothing":          func(c *document.Content) { c.Archive = nil },
 		"a hole":           func(c *document.Content) { c.Archive.Tail.After = fsm.LSN{Term: 1} },
 		"another LSN":      func(c *document.Content) { c.Archive.Tail.Last.Index++ },
-		"no key":           func(c *document.Content) { c.Archive.Base.Key = "" },
+		"no key":           func(c *document.Content) { c.Archive.Checkpoint.Key = "" },
 		"a tail with none": func(c *document.Content) { c.Archive.Tail.Data = nil },
 	}
 	for name, spoil := range faulty {

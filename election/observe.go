@@ -29,8 +29,23 @@ func observe(key string, o storage.Object) (Observed, error) {
 	doc, err := document.Decode(o.Data)
 	if err != nil {
 		return Observed{}, fmt.Errorf(
-			"%q: %w: %w: nothing is written until it is repaired, replaced by a backup, or moved away",
+			"%q: %w: %w: repair it (osqueue verify --repair), replace it with a backup, or move it away; "+
+				"until then nothing is written",
 			key, ErrUnreadable, err)
 	}
 	return Observed{Doc: doc, Raw: o.Data, Version: o.Version}, nil
+}
+
+// ExternalEditError reports that another writer changed the document under the present
+// epoch. Observed is the present document: adopt it, then Rebase the fence on it. Doc is
+// nil if the document was removed: there is nothing to adopt, and after Rebase the next
+// Write creates it again.
+type ExternalEditError struct{ Observed }
+
+// Error returns the kind of the change.
+func (e *ExternalEditError) Error() string {
+	if e.Doc == nil {
+		return "another writer removed the document"
+	}
+	return "another writer changed the document without a takeover"
 }

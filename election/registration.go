@@ -45,7 +45,7 @@ func readRegistration(data []byte) (registration, error) {
 		if _, err := dec.ReadValue(); err != nil && !errors.Is(err, io.EOF) {
 			return r, fmt.Errorf("%w: %w", ErrUnreadable, err)
 		}
-		return r, fmt.Errorf("%w: it is not a JSON object", ErrUnreadable)
+		return r, fmt.Errorf("%w: the document is not a JSON object", ErrUnreadable)
 	}
 	_, _ = dec.ReadToken() // the brace seen by PeekKind
 	r.empty = true
@@ -93,7 +93,7 @@ func (r *registration) readBroker(dec *jsontext.Decoder) error {
 		r.broker = &broker
 		return nil
 	default:
-		return fmt.Errorf("broker is %s, not a string or null", raw)
+		return fmt.Errorf("field broker is %s: must be a string or null", raw)
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *registration) readHeartbeat(dec *jsontext.Decoder) error {
 	}
 	ms, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
 	if err != nil {
-		return fmt.Errorf("brokerHeartbeat is %s, not a time in milliseconds", raw)
+		return fmt.Errorf("field brokerHeartbeat is %s: must be a time in milliseconds", raw)
 	}
 	r.heartbeat = ms
 	return nil
@@ -120,7 +120,7 @@ func value(dec *jsontext.Decoder, before span) (raw jsontext.Value, at span, err
 		return nil, span{}, err
 	}
 	if before != (span{}) {
-		return nil, span{}, fmt.Errorf("%s occurs twice", dec.StackPointer())
+		return nil, span{}, fmt.Errorf("field %s occurs twice", dec.StackPointer())
 	}
 	to := int(dec.InputOffset())
 	return raw, span{from: to - len(raw), to: to}, nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"osqueue/storage"
+	"osqueue/storage/document"
 )
 
 // Silence is a candidate's measurement of how long the document's broker has not written.
@@ -13,11 +14,23 @@ type Silence struct {
 	For time.Duration
 	// Timeout is the broker timeout: the time for which a broker may be silent.
 	Timeout time.Duration
+	// Ended says that the process of the document's broker has ended, so that its promise is
+	// void.
+	Ended bool
 	// Promised is the time in which the document promises the next heartbeat
 	// (document.File.Promise). The broker may be silent for so much longer.
 	Promised time.Duration
 	// Now is the candidate's wall clock. It never decides alone.
 	Now time.Time
+}
+
+// Of returns s with the promise of document d.
+func (s Silence) Of(d *document.File) Silence {
+	s.Promised = d.Promise()
+	if s.Ended {
+		s.Promised = 0
+	}
+	return s
 }
 
 // dead reports whether the document's broker counts as dead.

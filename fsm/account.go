@@ -81,7 +81,7 @@ func (m *Machine) countAccount(j *Job, n int) {
 	a.all += n
 	if !j.Status.ended() {
 		a.open.jobs += int64(n)
-		a.open.bytes += int64(n) * int64(len(j.Payload))
+		a.open.bytes += int64(n) * int64(len(j.payload))
 	}
 }
 

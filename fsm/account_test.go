@@ -78,3 +78,26 @@ func reread(t *testing.T, m *fsm.Machine) *fsm.Machine {
 	}
 	return again
 }
+
+// A schedule keeps the limits of the token that made it after the token's revocation, until it is
+// put again.
+func TestAScheduleOfARevokedToken(t *testing.T) {
+	m := fsm.New()
+	put := &fsmpb.PutCron{Name: "c", Job: &fsmpb.NewJob{Type: "t", Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1}}, NextMs: 1000}
+	fire := func(now int64, id string) {
+		apply(t, m, now, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: now, AtMs: now, NextMs: now + 1000, JobId: id}}})
+	}
+	apply(t, m, 1, raiseLevel(fsm.Level11), createToken("k", fsm.RoleProducer), &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: put}})
+	apply(t, m, 2, revokeToken("k", 0))
+	fire(1000, "first")
+	fire(2000, "second")
+	if c := m.View().Cron("c"); m.Job("first") == nil || m.Job("second") != nil || c.Fired != 1 || c.Skipped != 1 || c.LastError == "" {
+		t.Fatalf("after the revocation: %+v", c)
+	}
+	put.Job.Quota, put.NextMs = nil, 3000
+	apply(t, m, 2500, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: put}})
+	fire(3000, "third")
+	if m.Job("third") == nil {
+		t.Errorf("put again, without limits: %+v", m.View().Cron("c"))
+	}
+}

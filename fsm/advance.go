@@ -45,13 +45,13 @@ func (m *Machine) openPermitted() {
 func (m *Machine) fire(t timer) {
 	switch t.kind {
 	case timerDue:
-		m.due(m.ids[t.key])
+		m.due(m.ids.get(t.key))
 	case timerLease:
-		m.checkLease(m.ids[t.key], t)
+		m.checkLease(m.ids.get(t.key), t)
 	case timerWorker:
 		m.checkWorker(t)
 	case timerTimeout:
-		m.checkTimeout(m.ids[t.key], t)
+		m.checkTimeout(m.ids.get(t.key), t)
 	case timerPermit:
 		m.permitCame(m.queues[t.key])
 	case timerRetain:
@@ -137,5 +137,13 @@ func (m *Machine) checkWorker(t timer) {
 		m.addWorker(&w)
 		return
 	}
+	if old.Gone() {
+		m.firings--
+		m.forgetWorker(old)
+		return
+	}
 	m.markWorkerDead(old)
+	if old.Quiet() {
+		m.keepGone(old)
+	}
 }

@@ -3,7 +3,9 @@ package fsm
 import (
 	"strconv"
 	"strings"
+	"unique"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -11,40 +13,40 @@ import (
 func New() *Machine {
 	return &Machine{
 		meta:            Meta{Settings: DefaultSettings(), Level: BaseLevel},
-		jobs:            newTree(byStatusSeq),
-		workers:         newTree(byName),
-		claims:          newTree(byToken),
-		running:         newTree(byHolder),
-		typed:           newTree(byType),
-		tagged:          newTree(byLabel),
-		settings:        newTree(bySettings),
-		turns:           newTree(byTurn),
-		crons:           newTree(byCron),
-		batches:         newTree(byBatch),
-		holds:           newTree(byHold),
-		requests:        newTree(byRequest),
-		tokens:          newTree(byTokenID),
-		figures:         newTree(byFigures),
+		jobs:            btree.New(byStatusSeq),
+		workers:         btree.New(byName),
+		claims:          btree.New(byToken),
+		running:         btree.New(byHolder),
+		typed:           btree.New(byType),
+		tagged:          btree.New(byLabel),
+		settings:        btree.New(bySettings),
+		turns:           btree.New(byTurn),
+		crons:           btree.New(byCron),
+		batches:         btree.New(byBatch),
+		holds:           btree.New(byHold),
+		requests:        btree.New(byRequest),
+		tokens:          btree.New(byTokenID),
+		figures:         btree.New(byFigures),
 		figureGen:       1,
-		hooks:           newTree(byHook),
-		outbox:          newTree(byHookEvent),
+		hooks:           btree.New(byHook),
+		outbox:          btree.New(byHookEvent),
 		tokenIDs:        make(map[string]*Token),
 		accounts:        make(map[string]*account),
-		tokenEnds:       newTree(byExpiry),
-		ids:             make(map[string]*Job),
+		tokenEnds:       btree.New(byExpiry),
+		ids:             newJobIDs(),
 		queues:          make(map[string]*queue),
-		heads:           newTree(byBest),
+		heads:           btree.New(byBest),
 		byWorker:        make(map[string][]*ClaimRecord),
 		byKey:           make(map[string]*RequestRecord),
-		timers:          newTree(byTime),
-		holders:         newTree(byKeySeq),
-		reservationEnds: newTree(byUntil),
-		dependents:      newTree(byEarlier),
-		waiters:         newTree(byWaited),
+		timers:          btree.New(byTime),
+		holders:         btree.New(byKeySeq),
+		reservationEnds: btree.New(byUntil),
+		dependents:      btree.New(byEarlier),
+		waiters:         btree.New(byWaited),
 		waited:          make(map[string]waiting),
-		unsettled:       newTree(func(a, b string) bool { return a < b }),
-		cronsDue:        newTree(byNext),
-		idle:            newTree(byIdle),
+		unsettled:       btree.New(func(a, b string) bool { return a < b }),
+		cronsDue:        btree.New(byNext),
+		idle:            btree.New(byIdle),
 		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax, types: FiguresMax},
 	}
 }
@@ -74,15 +76,34 @@ func (m *Machine) begin(b *fsmpb.Batch) {
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
 	}
-	m.touched = m.touched[:0]
+	m.touched, m.turned = m.touched[:0], m.turned[:0]
 }
 
-// apply applies one mutation and its consequences.
-func (m *Machine) apply(mut *fsmpb.Mutation) Result {
+// apply applies one mutation of an actor and its consequences.
+func (m *Machine) apply(mut *fsmpb.Mutation, actor string) Result {
+	first := len(m.events)
+	if actor != "" {
+		actor = unique.Make(actor).Value() // all share one text, which does not keep the entry in memory
+	}
+	m.actor = actor
 	res := m.decide(mut)
+	m.actor = ""               // the machine works consequences out by itself
+	if mut.GetGroup() == nil { // group has done it for each part
+		m.attribute(first, actor)
+	}
 	m.settle()
 	m.retire()
 	return res
+}
+
+// attribute sets the actor of the events from the first one on.
+func (m *Machine) attribute(first int, actor string) {
+	if actor == "" {
+		return
+	}
+	for i := first; i < len(m.events); i++ {
+		m.events[i].Actor = actor
+	}
 }
 
 // decide applies one mutation.
@@ -106,6 +127,8 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.registerWorker(op.RegisterWorker)
 	case *fsmpb.Mutation_WorkerDead:
 		return m.workerDead(op.WorkerDead)
+	case *fsmpb.Mutation_SetQuiet:
+		return m.setQuiet(op.SetQuiet)
 	case *fsmpb.Mutation_RegisterBroker:
 		return m.registerBroker(op.RegisterBroker)
 	case *fsmpb.Mutation_Change:
@@ -113,7 +136,7 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_SetQueue:
 		return m.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_Group:
-		return m.group(op.Group)
+		return m.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:
 		return m.announce(op.Announce)
 	case *fsmpb.Mutation_SetExtra:

@@ -124,7 +124,7 @@ func (w *world) enqueueLike(jobs []*fsm.Job) {
 	op := &fsmpb.Enqueue{}
 	for _, j := range jobs {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{
-			Id: benchID(w.made), Type: j.Type, Payload: j.Payload, Group: j.Options().Group, Tags: j.Options().Tags,
+			Id: benchID(w.made), Type: j.Type, Payload: j.Payload(), Group: j.Options().Group, Tags: j.Options().Tags,
 		})
 		w.made++
 	}

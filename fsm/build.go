@@ -61,7 +61,7 @@ func (b *Builder) AddJob(j *Job) error {
 		j.Exec = nil
 	}
 	b.m.shareOptions(j)
-	b.m.ids[j.ID] = j
+	b.m.ids.put(j)
 	b.m.index(j)
 	b.m.addDependents(j)
 	return nil
@@ -88,11 +88,11 @@ func (b *Builder) AddTurn(t *Turn) error {
 	}
 	switch {
 	case g == nil || g.ready.Len() == 0:
-		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errNoGroup)
+		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errNoGroup)
 	case t.Turn == 0 || t.Turn > b.m.meta.LastTurn:
-		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errRange)
+		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errRange)
 	case g.turn != 0:
-		return fmt.Errorf("%w: turn of group %q of type %q: %w", ErrState, t.Group, t.Type, errTwice)
+		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errTwice)
 	}
 	b.m.setTurn(q, g, t.Turn)
 	b.m.refresh(q, g)
@@ -154,16 +154,16 @@ var (
 	errNoID     = errors.New("the id is empty")
 	errTwice    = errors.New("the id occurs twice")
 	errStatus   = errors.New("the status is unknown")
-	errSeq      = errors.New("its seq is 0 or greater than the last one given")
-	errPlace    = errors.New("another job has its seq")
-	errToken    = errors.New("the token is greater than the last one given")
+	errSeq      = errors.New("the sequence number is 0, or above the last one assigned")
+	errPlace    = errors.New("another job has the same sequence number")
+	errToken    = errors.New("the fencing token is above the last one assigned")
 	errEnd      = errors.New("the end of its last attempt is unknown")
 	errAttempts = errors.New("the number of attempts is negative")
 	errRange    = errors.New("a value is unknown or out of range")
-	errWaits    = errors.New("it is blocked and waits for no job, or waits for a job and is not blocked")
+	errWaits    = errors.New("the job is blocked and waits for no job, or it waits for a job and is not blocked")
 	errNoGroup  = errors.New("the group has no unclaimed jobs")
-	errNoLeases = errors.New("it has no leases")
-	errOrder    = errors.New("its token is not greater than that of the claim before it")
+	errNoLeases = errors.New("the claim has no leases")
+	errOrder    = errors.New("the token is not above the token of the previous claim")
 )
 
 func (b *Builder) checkJob(j *Job) error {
@@ -171,7 +171,7 @@ func (b *Builder) checkJob(j *Job) error {
 	switch {
 	case j.ID == "":
 		return errNoID
-	case m.ids[j.ID] != nil:
+	case m.ids.get(j.ID) != nil:
 		return errTwice
 	case j.Status == 0 || j.Status >= numStatuses:
 		return errStatus
@@ -208,6 +208,9 @@ func checkOptions(o *Options) error {
 func (b *Builder) AddWorker(w *Worker) error {
 	if _, ok := b.m.workers.Get(w); ok {
 		return fmt.Errorf("%w: worker %q: %w", ErrState, w.Name, errTwice)
+	}
+	if !w.validQuiet() {
+		return fmt.Errorf("%w: worker %q: %w", ErrState, w.Name, errQuiet)
 	}
 	b.m.addWorker(w)
 	return nil

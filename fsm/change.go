@@ -39,7 +39,7 @@ func (m *Machine) change(op *fsmpb.Change) Result {
 	}
 	res := Result{Jobs: make([]*Job, len(op.Ids)), Codes: make([]Code, len(op.Ids))}
 	for i, id := range op.Ids {
-		res.Jobs[i], res.Codes[i] = m.changeOne(kind, m.ids[id])
+		res.Jobs[i], res.Codes[i] = m.changeOne(kind, m.ids.get(id))
 		if res.Codes[i] == OK {
 			res.Count++
 		}

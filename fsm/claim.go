@@ -30,6 +30,9 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 	if r := m.remembered(op.Worker, op.RequestId); r != nil {
 		return Result{Code: Duplicate, Jobs: m.stillHeld(r, op.Owner)}
 	}
+	if m.Quiet(op.Worker) {
+		return Result{}
+	}
 	worker := strings.Clone(op.Worker)
 	n := min(max(int(op.Max), 1), claimJobsMax, m.counts[Unclaimed])
 	jobs := make([]*Job, 0, n)
@@ -39,7 +42,7 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 		if q == nil {
 			break
 		}
-		bytes += len(q.best.Payload)
+		bytes += len(q.best.payload)
 		jobs = append(jobs, m.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
@@ -165,7 +168,7 @@ func (m *Machine) Remembers(worker, requestID string) bool {
 func (m *Machine) stillHeld(r *ClaimRecord, owner uint64) []*Job {
 	var jobs []*Job
 	for _, l := range r.Leases {
-		if j := m.ids[l.JobID]; j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
+		if j := m.ids.get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
 			jobs = append(jobs, j)
 		}
 	}

@@ -175,6 +175,7 @@ CreateToken ok
 CreateToken duplicate
 CreateToken id_taken
 CreateToken token_expired
+CreateToken not_found
 RevokeToken ok
 RevokeToken not_found
 TouchTokens ok

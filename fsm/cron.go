@@ -168,7 +168,7 @@ func (m *Machine) putAfter(c *Cron, at int64) bool {
 }
 
 func (m *Machine) unended(id string) bool {
-	j := m.ids[id]
+	j := m.ids.get(id)
 	return j != nil && !j.Status.ended()
 }
 

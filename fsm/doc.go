@@ -39,6 +39,7 @@
 // depend on the state only, never on its history.
 //
 //	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
+//	btree/      ids.go                           ordered sets, and jobs by id
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
 //	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies
 //	report.go   backoff.go worker.go             the ends of attempts
@@ -112,6 +113,21 @@
 // and a takeover extends all leases by one assignment. In the entry of a takeover only
 // the timers whose old deadline is in the gap fire: O(log n) for each, once, in place of
 // the expiry. The timers of all registered workers are set again.
+//
+// # Memory
+//
+// A waiting job with an id of 36 bytes and a payload of 200, without options, takes 396 bytes,
+// measured as heap in use with a million of them:
+//
+//	112  Job
+//	240  its id and payload, in one allocation of 236 bytes
+//	 28  its places in Machine.jobs, Machine.typed and group.ready: 8 bytes in a node that is
+//	     almost full, because the queue grew at its end (package btree)
+//	 15  its place in Machine.ids: 8 bytes and one of the hash, in buckets that are 60 % full
+//
+// The name of the type and the options are shared by all jobs that have the same. A claim adds
+// an Execution, in one allocation with the new Job. A job that was restored from a snapshot
+// has the same layout, unless it has an Execution or Details.
 //
 // # Failure stance
 //

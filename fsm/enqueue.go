@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -105,7 +104,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if n.Id == "" {
 		return NoID
 	}
-	if old := p.m.ids[n.Id]; old != nil {
+	if old := p.m.ids.get(n.Id); old != nil {
 		p.outcomes[i].job = old
 		return p.repeats(sameContent(old, n))
 	}
@@ -275,7 +274,7 @@ func (p *plan) edges() map[int][]int {
 			edges = make(map[int][]int)
 		}
 		for _, on := range distinct(n.After) {
-			if k, ok := p.ids[on]; ok && p.m.ids[on] == nil {
+			if k, ok := p.ids[on]; ok && p.m.ids.get(on) == nil {
 				edges[i] = append(edges[i], k)
 			} else if on == n.Id {
 				edges[i] = append(edges[i], i)
@@ -288,7 +287,7 @@ func (p *plan) edges() map[int][]int {
 // knows reports whether each of these jobs exists or is added by the plan.
 func (p *plan) knows(on []string) bool {
 	for _, id := range on {
-		if _, added := p.ids[id]; !added && p.m.ids[id] == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) {
+		if _, added := p.ids[id]; !added && p.m.ids.get(id) == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) {
 			return false
 		}
 	}
@@ -357,7 +356,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		RunAt:       n.RunAtMs,
 		Opt:         m.optionsOf(n, cron),
 	}
-	j.ID, j.Payload = together(n.Id, n.Payload)
+	j.hold(n.Id, n.Payload)
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
@@ -380,7 +379,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 func (m *Machine) waitsOf(after []string) []string {
 	var waits []string
 	for _, on := range distinct(after) {
-		if other := m.ids[on]; other == nil || other.Status != Completed {
+		if other := m.ids.get(on); other == nil || other.Status != Completed {
 			waits = append(waits, strings.Clone(on))
 		}
 	}
@@ -436,7 +435,7 @@ func sameContent(j *Job, n *fsmpb.NewJob) bool {
 		limit = *n.MaxAttempts
 	}
 	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.Execution().LeaseMs == n.LeaseMs &&
-		(j.Payload == nil) == (n.Payload == nil) && bytes.Equal(j.Payload, n.Payload) &&
+		j.hasPayload == (n.Payload != nil) && j.payload == string(n.Payload) &&
 		j.Options().same(newOptions(n, ""))
 }
 
@@ -464,19 +463,3 @@ func sameRequest(a, b *fsmpb.NewJob) bool {
 	return a.Type == b.Type && a.Priority == b.Priority && limit(a) == limit(b) && a.LeaseMs == b.LeaseMs &&
 		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
 }
-
-// together copies an id and a payload into one allocation. A nil payload stays nil. The id
-// keeps the payload in memory: whatever outlives the job copies it.
-func together(id string, payload []byte) (string, []byte) {
-	if len(payload) == 0 || len(id)+len(payload) > togetherMax {
-		return strings.Clone(id), cloneBytes(payload)
-	}
-	both := make([]byte, len(id)+len(payload))
-	copy(both, id)
-	copy(both[len(id):], payload)
-	//nolint:gosec // both does not change
-	return unsafe.String(unsafe.SliceData(both), len(id)), both[len(id):len(both):len(both)]
-}
-
-// togetherMax bounds the memory that an id can keep alive.
-const togetherMax = 4 << 10

@@ -50,13 +50,14 @@ func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 }
 
 var (
-	errNoVersion = errors.New("it has no version: not a log entry")
-	errUnknown   = errors.New("it has unknown fields; upgrade this node")
-	errNoOp      = errors.New("its kind is missing or unknown; upgrade this node")
-	errNoLease   = errors.New("its lease is missing")
+	errNoVersion = errors.New("the version is missing: this is not a log entry")
+	errUnknown   = errors.New("the entry has unknown fields; upgrade this node")
+	errNoOp      = errors.New("the kind of the mutation is missing or unknown; upgrade this node")
+	errNoLease   = errors.New("the lease is missing")
 	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
-	errLog       = errors.New("its log is not UTF-8 or is too long")
-	errNested    = errors.New("a group contains another group, or a mutation with its own request key")
+	errLog       = errors.New("the log of the attempt is not UTF-8, or too long")
+	errNested    = errors.New("a group contains another group, or a mutation with its own request key or actor")
+	errActor     = errors.New("the actor is not UTF-8, or too long")
 )
 
 // checkBatch makes Apply total: in a batch that passes, no nested message is nil, and
@@ -77,6 +78,9 @@ func checkBatch(b *fsmpb.Batch) error {
 }
 
 func checkMutation(m *fsmpb.Mutation) error {
+	if a := m.GetActor(); len(a) > ActorMax || !utf8.ValidString(a) {
+		return errActor
+	}
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
 		return checkEnqueue(op.Enqueue)
@@ -109,6 +113,8 @@ func checkRare(m *fsmpb.Mutation) error {
 		return need(op.RegisterWorker != nil, errNoOp)
 	case *fsmpb.Mutation_WorkerDead:
 		return need(op.WorkerDead != nil, errNoOp)
+	case *fsmpb.Mutation_SetQuiet:
+		return need(op.SetQuiet != nil && validQuieter(op.SetQuiet.GetBy()), errQuiet)
 	case *fsmpb.Mutation_RegisterBroker:
 		return need(op.RegisterBroker != nil, errNoOp)
 	case *fsmpb.Mutation_Change:
@@ -148,6 +154,9 @@ func checkTokens(m *fsmpb.Mutation) error {
 		t := op.CreateToken.GetToken()
 		if t.GetCreatedMs() != 0 || t.GetUsedMs() != 0 {
 			return errTokenValue
+		}
+		if op.CreateToken.GetOverlapMs() < 0 {
+			return errNewValue
 		}
 		return checkToken(t)
 	case *fsmpb.Mutation_RevokeToken:
@@ -237,7 +246,7 @@ func checkChange(op *fsmpb.Change) error {
 // limit.
 func checkGroup(op *fsmpb.Group) error {
 	for _, m := range op.GetMutations() {
-		if m.GetGroup() != nil || m.GetRequest() != nil {
+		if m.GetGroup() != nil || m.GetRequest() != nil || m.GetActor() != "" {
 			return errNested
 		}
 		if err := checkMutation(m); err != nil {

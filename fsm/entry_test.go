@@ -35,7 +35,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		setClock(900, &fsmpb.NextTime{Spec: "@hourly", TimeZone: "UTC", NextMs: 3600}),
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		putHook("h", fsm.AllHookKinds), deleteHook("other"), testHook("h"),
-		reported("h", fsm.HookEventID{LSN: fsm.LSN{Term: 1, Index: 7}, N: 2}), setAlert("h", fsm.HookQueueStuck, "t", true),
+		reported("h", fsm.HookEventID{LSN: fsm.LSN{Term: 1, Index: 7}, N: 2}), setAlert("h", fsm.HookQueueStuck, "t", true), setQuiet("w", true),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have
@@ -194,8 +194,8 @@ func TestEntriesThatAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing at all":        {nil, "no version"},
-		"no version":            {encoded(&fsmpb.Batch{NowMs: 1}), "no version"},
+		"nothing at all":        {nil, "version is missing"},
+		"no version":            {encoded(&fsmpb.Batch{NowMs: 1}), "version is missing"},
 		"a newer version":       {newer, "upgrade"},
 		"newer and unreadable":  {append(newer, 0xff), "upgrade"},
 		"unreadable":            {[]byte{0x08, 0x01, 0xff}, "EOF"},
@@ -227,6 +227,9 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_Release{}},
 		{Op: &fsmpb.Mutation_RegisterWorker{}},
 		{Op: &fsmpb.Mutation_WorkerDead{}},
+		{Op: &fsmpb.Mutation_SetQuiet{}},
+		{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: &fsmpb.SetQuiet{Name: "w", By: strings.Repeat("x", fsm.QuietByMax+1)}}},
+		{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: &fsmpb.SetQuiet{Name: "w", By: "\xff"}}},
 		{Op: &fsmpb.Mutation_RegisterBroker{}},
 		{Op: &fsmpb.Mutation_Announce{}},
 		{Op: &fsmpb.Mutation_ForceComplete{}},

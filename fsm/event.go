@@ -13,7 +13,13 @@ type Event struct {
 	Name string
 	// Text is the text of an announcement.
 	Text string
+	// Actor is the identity whose request made the change. "" if the machine made it by
+	// itself, as for timers, schedules and dependencies, or if the entry names none.
+	Actor string
 }
+
+// ActorMax bounds the bytes of an actor.
+const ActorMax = 128
 
 // EventKind is the kind of an Event.
 type EventKind uint8
@@ -42,4 +48,5 @@ const (
 	WritesAccepted
 	BucketDamaged
 	BucketHealed
+	WorkerSet // it is quiet, or gets jobs again; Text says which
 )

@@ -29,9 +29,9 @@ func (m *Machine) PutOff() (kinds []string) {
 func (m *Machine) exactly(t timer) bool {
 	switch t.kind {
 	case timerLease:
-		return m.leaseEnd(m.ids[t.key]) <= m.meta.Now
+		return m.leaseEnd(m.ids.get(t.key)) <= m.meta.Now
 	case timerTimeout:
-		return m.timeoutEnd(m.ids[t.key]) <= m.meta.Now
+		return m.timeoutEnd(m.ids.get(t.key)) <= m.meta.Now
 	case timerWorker:
 		w, _ := m.workers.Get(&Worker{Name: t.key})
 		return m.workerEnd(w) <= m.meta.Now
@@ -47,6 +47,7 @@ func (m *Machine) Features() (names []string) {
 		}
 	}
 	note("workers", m.workers.Len() > 0)
+	m.workers.Scan(func(w *Worker) bool { note("quiet workers", w.Quiet()); note("gone workers", w.Gone()); return true })
 	note("claims", m.claims.Len() > 0)
 	note("turns of groups", m.turns.Len() > 0)
 	note("schedules", m.crons.Len() > 0)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/btree"
+	"osqueue/fsm/btree"
 )
 
 // The internal constants that the tests of behaviour use.
@@ -28,7 +28,7 @@ const (
 func ContentOf(j *Job) string {
 	o := *j.Options()
 	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
-	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload, &o)
+	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), &o)
 }
 
 // Bare is j, with an execution, without what is derived: two machines in the same state may differ
@@ -99,7 +99,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 	return b.Machine(), err
 }
 
-func addAll[T any](tree *btree.BTreeG[T], add func(T) error) (err error) {
+func addAll[T any](tree *btree.Tree[T], add func(T) error) (err error) {
 	tree.Scan(func(item T) bool { err = add(item); return err == nil })
 	return err
 }
@@ -131,8 +131,11 @@ func (m *Machine) derived() []string {
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		note("request %s: %d", key, m.byKey[key].At)
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.ids)) {
-		note("id %s: %d", id, m.ids[id].Seq)
+	var ids []string
+	m.ids.all(func(j *Job) { ids = append(ids, j.ID) })
+	slices.Sort(ids)
+	for _, id := range ids {
+		note("id %s: %d", id, m.ids.get(id).Seq)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
 		lines = append(lines, m.queues[name].derived()...)
@@ -159,7 +162,7 @@ func (q *queue) derived() []string {
 // checkCurrent checks that no index has a job in an old version.
 func (m *Machine) checkCurrent() (err error) {
 	check := func(name string, j *Job) bool {
-		if m.ids[j.ID] != j && err == nil {
+		if m.ids.get(j.ID) != j && err == nil {
 			err = fmt.Errorf("%s: job %q is there in an old version", name, j.ID)
 		}
 		return err == nil
@@ -199,11 +202,11 @@ func (m *Machine) checkTimers(fresh *Machine) error {
 func (m *Machine) timerOf(t timer) int64 {
 	switch t.kind {
 	case timerDue:
-		return m.ids[t.key].RunAt
+		return m.ids.get(t.key).RunAt
 	case timerLease:
-		return m.ids[t.key].Execution().timerAt
+		return m.ids.get(t.key).Execution().timerAt
 	case timerTimeout:
-		return m.ids[t.key].Det.timerAt
+		return m.ids.get(t.key).Det.timerAt
 	case timerPermit:
 		return m.queues[t.key].permitAt
 	case timerRetain:
@@ -239,3 +242,6 @@ func (m *Machine) checkScalars() error {
 	}
 	return nil
 }
+
+// QuietMs is how long a quiet worker that is dead is kept.
+const QuietMs = quietMs

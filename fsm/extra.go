@@ -21,7 +21,7 @@ import (
 // document, so that a log entry can hold several of them.
 const ExtraMax = 64 << 10
 
-var errExtra = errors.New("its unknown fields are not a JSON object without white space, or are too long")
+var errExtra = errors.New("the unknown fields are not a JSON object without white space, or they are too long")
 
 // checkExtra refuses text that cannot be written into a document again.
 func checkExtra(extra string) error {
@@ -44,7 +44,7 @@ func (m *Machine) setExtra(op *fsmpb.SetExtra) Result {
 		m.meta.Extra = strings.Clone(op.Extra)
 		return Result{}
 	}
-	old := m.ids[op.JobId]
+	old := m.ids.get(op.JobId)
 	if old == nil {
 		return Result{Code: NotFound}
 	}

@@ -24,6 +24,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	for _, past := range eventfulPast() {
 		f.Add(entry(f, past))
 	}
+	f.Add(entry(f, &fsmpb.Batch{NowMs: 5, Mutations: []*fsmpb.Mutation{by("é (b)", enqueue("new")), by("c", claim("w", 3))}}))
 	f.Add([]byte{0x08, 0x02})
 	past := snapshot(f, eventful(f))
 	f.Fuzz(func(t *testing.T, data []byte) {

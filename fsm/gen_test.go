@@ -168,7 +168,7 @@ func (w *workload) mutation(t *rapid.T) *fsmpb.Mutation {
 		return w.setRate(t)
 	}
 	sometimes := []drawn{w.change, w.change, w.setQueue, w.putCron, w.fireCron, w.fireCron, w.triggerCron, w.group, w.forceComplete}
-	rarely := []drawn{w.registerWorker, w.workerDead, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.setExtra, w.setClock, w.token, w.token, w.hook, w.hook, w.hook}
+	rarely := []drawn{w.registerWorker, w.workerDead, w.setQuiet, w.registerBroker, w.pauseCron, w.deleteCron, w.announce, w.setExtra, w.setClock, w.token, w.token, w.hook, w.hook, w.hook}
 	switch kind := roll(t, 24, "kind"); {
 	case kind == 23 || kind == 22:
 		return pick(t, rarely, "rare")(t)
@@ -214,8 +214,12 @@ func (w *workload) worker(t *rapid.T) string { return pick(t, workers, "worker")
 func (w *workload) registerWorker(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name: w.worker(t), Types: rapid.SliceOfN(rapid.SampledFrom(jobTypes), 0, 2).Draw(t, "types"),
-		Version: "1", Address: pick(t, []string{"", "h:1"}, "address"),
+		Version: "1", Address: pick(t, []string{"", "h:1"}, "address"), Capacity: rapid.Uint32Range(0, 2).Draw(t, "capacity"),
 	}}}
+}
+
+func (w *workload) setQuiet(t *rapid.T) *fsmpb.Mutation {
+	return setQuiet(w.worker(t), rapid.Bool().Draw(t, "quiet"))
 }
 
 func (w *workload) workerDead(t *rapid.T) *fsmpb.Mutation {

@@ -60,7 +60,7 @@ func TestEntryFormat(t *testing.T) {
 	delay := int64(11)
 	b.Mutations[4].GetFail().RetryDelayMs = &delay
 	data := entry(t, b)
-	want := golden(t, "testdata/entry-11.hex", data)
+	want := golden(t, "testdata/entry-12.hex", data)
 	if !bytes.Equal(data, want) {
 		t.Fatalf("an entry is encoded in another way:\n%s", hex.Dump(data))
 	}
@@ -85,6 +85,7 @@ func TestOldEntries(t *testing.T) {
 		"testdata/entry-8.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok not_found",
 		"testdata/entry-9.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok not_found",
 		"testdata/entry-10.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok not_found",
+		"testdata/entry-11.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok ok not_found ok ok ok not_found",
 	} {
 		dump, err := os.ReadFile(path)
 		if err != nil {

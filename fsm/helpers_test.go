@@ -100,6 +100,10 @@ func registerWorker(name string, types ...string) *fsmpb.Mutation {
 	}}}
 }
 
+func setQuiet(name string, quiet bool) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: &fsmpb.SetQuiet{Name: name, Quiet: quiet, By: "ann"}}}
+}
+
 func workerDead(name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: name}}}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Hook is a webhook: the events that an operator wants, and where they are sent. The state has
-// an outbox for each hook (outbox.go); package internal/hooks delivers them. A *Hook is
+// an outbox for each hook (outbox.go); package api/hooks delivers them. A *Hook is
 // immutable.
 type Hook struct {
 	Name  string
@@ -26,7 +26,7 @@ type Hook struct {
 	Plain     bool       // http:// is allowed
 	Paused    bool       // events are kept and not sent
 
-	// Thresholds of the rules, and limits. 0: the default, which package internal/hooks has,
+	// Thresholds of the rules, and limits. 0: the default, which package api/hooks has,
 	// and HookBufferDefault.
 	OldestAgeMs    int64
 	FailurePercent int64
@@ -94,6 +94,7 @@ type HookEvent struct {
 	Resolved bool        // of an alert: it has ended
 	Alert    HookEventID // of an alert: id of the event that announced it; zero for other events
 	Since    int64       // of an alert: when it began, ms
+	Actor    string      // as in Event
 }
 
 // HookKind is the kind of an event for hooks.
@@ -230,7 +231,7 @@ func (h *Hook) FindAlert(k HookKind, subject string) (at int, found bool) {
 }
 
 func (e *HookEvent) size() int64 {
-	return int64(hookEventBytes + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text))
+	return int64(hookEventBytes + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text) + len(e.Actor))
 }
 
 func byHook(a, b *Hook) bool { return a.Name < b.Name }
@@ -352,7 +353,7 @@ func hookEventToPB(e *HookEvent) *fsmpb.HookEvent {
 	return &fsmpb.HookEvent{
 		Hook: e.Hook, Term: e.ID.LSN.Term, Index: e.ID.LSN.Index, N: e.ID.N, AtMs: e.At, Kind: uint32(e.Kind),
 		Subject: e.Subject, JobId: e.JobID, Attempts: e.Attempts, Text: e.Text, Resolved: e.Resolved,
-		AlertTerm: e.Alert.LSN.Term, AlertIndex: e.Alert.LSN.Index, AlertN: e.Alert.N, SinceMs: e.Since,
+		AlertTerm: e.Alert.LSN.Term, AlertIndex: e.Alert.LSN.Index, AlertN: e.Alert.N, SinceMs: e.Since, Actor: e.Actor,
 	}
 }
 
@@ -360,7 +361,7 @@ func hookEventFromPB(p *fsmpb.HookEvent) *HookEvent {
 	return &HookEvent{
 		Hook: p.Hook, ID: HookEventID{LSN{p.Term, p.Index}, p.N}, At: p.AtMs, Kind: narrow[HookKind](p.Kind),
 		Subject: p.Subject, JobID: p.JobId, Attempts: p.Attempts, Text: p.Text, Resolved: p.Resolved,
-		Alert: HookEventID{LSN{p.AlertTerm, p.AlertIndex}, p.AlertN}, Since: p.SinceMs,
+		Alert: HookEventID{LSN{p.AlertTerm, p.AlertIndex}, p.AlertN}, Since: p.SinceMs, Actor: p.Actor,
 	}
 }
 
@@ -415,7 +416,7 @@ func (b *Builder) AddHookEvent(e *HookEvent) error {
 	switch {
 	case twice:
 		return fmt.Errorf("%w: event %s of hook %q: %w", ErrState, e.ID, e.Hook, errTwice)
-	case h == nil, e.Kind == 0, e.Kind >= numHookKinds, max(len(e.Subject), len(e.Text), len(e.JobID)) > hookTextMax:
+	case h == nil, e.Kind == 0, e.Kind >= numHookKinds, max(len(e.Subject), len(e.Text), len(e.JobID)) > hookTextMax, len(e.Actor) > ActorMax:
 		return fmt.Errorf("%w: event %s of hook %q: %w", ErrState, e.ID, e.Hook, errRange)
 	}
 	own := *h

@@ -15,7 +15,7 @@ func (j *Job) labels(fn func(label)) {
 
 // put stores j, which replaces old (nil for a new job), in every index.
 func (m *Machine) put(old, j *Job) {
-	m.ids[j.ID] = j
+	m.ids.put(j)
 	if old != nil && old.Status == j.Status {
 		m.replace(old, j)
 		return
@@ -50,7 +50,7 @@ func (m *Machine) put(old, j *Job) {
 // time and with another result.
 func (m *Machine) putEndedAgain(old, j *Job) {
 	m.unindex(old)
-	m.ids[j.ID] = j
+	m.ids.put(j)
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
@@ -58,7 +58,7 @@ func (m *Machine) putEndedAgain(old, j *Job) {
 // putInPlace stores j in place of old. The two do not differ in any field that orders
 // jobs.
 func (m *Machine) putInPlace(old, j *Job) {
-	m.ids[j.ID] = j
+	m.ids.put(j)
 	q := m.queues[j.Type]
 	m.addBytes(q, j.size()-old.size())
 	m.replace(old, j)
@@ -92,7 +92,7 @@ func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	m.dropAccount(j)
 	m.removeDependents(j)
-	delete(m.ids, j.ID)
+	m.ids.remove(j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	m.considerWaiters(j.ID)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {

@@ -32,8 +32,11 @@ const (
 	// (RoleMark), quotas of tokens (account.go), the reasons and ends of pauses (pause.go), and
 	// webhooks (hook.go).
 	Level11 = 11
+	// Level12 adds the actors of events (Event.Actor, HookEvent.Actor), quiet workers and the capacity of workers
+	// (quiet.go), and tokens that replace another one (CreateToken.Replaces).
+	Level12 = 12
 
-	MaxLevel = Level11 // the newest level that this version knows
+	MaxLevel = Level12 // the newest level that this version knows
 )
 
 // ErrLevel is wrapped by Meta.Check for a state of a level that this version does not
@@ -63,9 +66,18 @@ func levelOfEntry(b *fsmpb.Batch) uint32 {
 // LevelOf returns the feature level that added the kind of m, or one of the fields that m
 // has. It has a case for each of these; everything else is as old as BaseLevel.
 func LevelOf(m *fsmpb.Mutation) uint32 {
+	if m.GetActor() != "" {
+		return Level12
+	}
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
 		return max(levelOfJobs(op.Enqueue.GetJobs()...), levelOfJobs(op.Enqueue.GetNewBatch().GetCallback()))
+	case *fsmpb.Mutation_RegisterWorker:
+		if op.RegisterWorker.GetCapacity() != 0 {
+			return Level12
+		}
+	case *fsmpb.Mutation_SetQuiet:
+		return Level12
 	case *fsmpb.Mutation_SetQueue:
 		if op.SetQueue.GetPause() != nil {
 			return Level11
@@ -82,7 +94,23 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 		return levelOfOwner(op.Fail.GetOwner())
 	case *fsmpb.Mutation_Release:
 		return levelOfOwner(op.Release.GetOwner())
+	case *fsmpb.Mutation_Group:
+		level := uint32(BaseLevel)
+		for _, part := range op.Group.GetMutations() {
+			level = max(level, LevelOf(part))
+		}
+		return level
+	}
+	return levelOfAdmin(m)
+}
+
+// levelOfAdmin is LevelOf for what operators and the node itself propose.
+func levelOfAdmin(m *fsmpb.Mutation) uint32 {
+	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_CreateToken:
+		if op.CreateToken.GetReplaces() != "" || op.CreateToken.GetOverlapMs() != 0 {
+			return Level12
+		}
 		if t := op.CreateToken.GetToken(); t.GetMaxJobs() != 0 || t.GetMaxBytes() != 0 || Role(min(t.GetRole(), numRoles)) == RoleMark {
 			return Level11
 		}
@@ -101,12 +129,6 @@ func LevelOf(m *fsmpb.Mutation) uint32 {
 		}
 	case *fsmpb.Mutation_SetClock:
 		return Level9
-	case *fsmpb.Mutation_Group:
-		level := uint32(BaseLevel)
-		for _, part := range op.Group.GetMutations() {
-			level = max(level, LevelOf(part))
-		}
-		return level
 	}
 	return BaseLevel
 }

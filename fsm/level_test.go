@@ -29,8 +29,14 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 		if fsm.LevelOf(m) == fsm.Level11 {
 			want = fsm.Level11 // a hook, or a job, which has headers in the test
 		}
+		if m.GetSetQuiet() != nil {
+			want = fsm.Level12
+		}
 		checkVersion(t, m, want)
 	}
+	able := registerWorker("w", "t")
+	able.GetRegisterWorker().Capacity = 1
+	checkVersion(t, able, fsm.Level12)
 	for _, kind := range []fsm.AnnounceKind{fsm.AnnounceBucketDamaged, fsm.AnnounceBucketHealed} {
 		checkVersion(t, announce(kind, ""), fsm.Level9)
 	}
@@ -56,7 +62,9 @@ func TestEntriesHaveTheLowestVersion(t *testing.T) {
 	} {
 		checkVersion(t, m, fsm.Level10)
 	}
+	checkVersion(t, by("token a", enqueue("a")), fsm.Level12)
 	checkVersion(t, createToken("m", fsm.RoleMark), fsm.Level11)
+	checkVersion(t, replaceToken("new", "old", 0), fsm.Level12)
 	checkVersion(t, pauseOf("t", &fsmpb.Pause{}), fsm.Level11)
 	checkVersion(t, pauseOf("t", nil), fsm.BaseLevel)
 	if got := decode(t, entry(t, &fsmpb.Batch{})).Version; got != fsm.BaseLevel {
@@ -69,7 +77,7 @@ func checkVersion(t *testing.T, m *fsmpb.Mutation, want uint32) {
 	t.Helper()
 	group := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}}
 	batches := []*fsmpb.Batch{{Mutations: []*fsmpb.Mutation{announce(1, ""), m}}}
-	if m.GetGroup() == nil && m.Request == nil {
+	if m.GetGroup() == nil && m.Request == nil && m.Actor == "" {
 		batches = append(batches, &fsmpb.Batch{Mutations: []*fsmpb.Mutation{group}})
 	}
 	for _, b := range batches {

@@ -1,6 +1,6 @@
 package fsm
 
-import "github.com/tidwall/btree"
+import "osqueue/fsm/btree"
 
 // Settings are the server settings that affect decisions of the machine. The leader puts
 // them into RegisterBroker; they are constant until the next one.
@@ -88,41 +88,42 @@ type Machine struct {
 
 	// Copy-on-write, shared with views. The first three and the last ten are
 	// the state.
-	jobs     *btree.BTreeG[*Job] // by status, then seq
-	workers  *btree.BTreeG[*Worker]
-	claims   *btree.BTreeG[*ClaimRecord] // by first token, which is claim order
-	running  *btree.BTreeG[*Job]         // in progress, by worker, then seq
-	typed    *btree.BTreeG[*Job]         // by type, then status, then seq
-	tagged   *btree.BTreeG[tagged]       // by tag or batch, then status, then seq
-	settings *btree.BTreeG[*QueueSettings]
-	turns    *btree.BTreeG[*Turn]
-	crons    *btree.BTreeG[*Cron]
-	batches  *btree.BTreeG[*JobBatch]
-	holds    *btree.BTreeG[*Hold]
-	requests *btree.BTreeG[*RequestRecord] // by time, then key
-	tokens   *btree.BTreeG[*Token]         // by id
-	figures  *btree.BTreeG[*Figures]       // by type; written in place, see figures.go
-	hooks    *btree.BTreeG[*Hook]          // by name
-	outbox   *btree.BTreeG[*HookEvent]     // by hook, then id
+	jobs     *btree.Tree[*Job] // by status, then seq
+	workers  *btree.Tree[*Worker]
+	claims   *btree.Tree[*ClaimRecord] // by first token, which is claim order
+	running  *btree.Tree[*Job]         // in progress, by worker, then seq
+	typed    *btree.Tree[*Job]         // by type, then status, then seq
+	tagged   *btree.Tree[tagged]       // by tag or batch, then status, then seq
+	settings *btree.Tree[*QueueSettings]
+	turns    *btree.Tree[*Turn]
+	crons    *btree.Tree[*Cron]
+	batches  *btree.Tree[*JobBatch]
+	holds    *btree.Tree[*Hold]
+	requests *btree.Tree[*RequestRecord] // by time, then key
+	tokens   *btree.Tree[*Token]         // by id
+	figures  *btree.Tree[*Figures]       // by type; written in place, see figures.go
+	hooks    *btree.Tree[*Hook]          // by name
+	outbox   *btree.Tree[*HookEvent]     // by hook, then id
 
 	// Derived from the above and never encoded.
-	ids             map[string]*Job
+	ids             jobIDs
 	queues          map[string]*queue
-	heads           *btree.BTreeG[*queue]     // types that a claim can take a job of, by their best job
+	heads           *btree.Tree[*queue]       // types that a claim can take a job of, by their best job
 	byWorker        map[string][]*ClaimRecord // in claim order
 	byKey           map[string]*RequestRecord
-	timers          *btree.BTreeG[timer]
-	holders         *btree.BTreeG[holder]    // jobs by the unique key that they hold
-	reservationEnds *btree.BTreeG[*Hold]     // by end
-	dependents      *btree.BTreeG[dependent] // copy-on-write too
-	waiters         *btree.BTreeG[waiter]    // blocked jobs by the job that they wait for
-	waited          map[string]waiting       // their number, by the job that they wait for
-	unsettled       *btree.BTreeG[string]    // ids of jobs with waiters that must change
-	cronsDue        *btree.BTreeG[*Cron]     // by next time
+	timers          *btree.Tree[timer]
+	holders         *btree.Tree[holder]    // jobs by the unique key that they hold
+	reservationEnds *btree.Tree[*Hold]     // by end
+	dependents      *btree.Tree[dependent] // copy-on-write too
+	waiters         *btree.Tree[waiter]    // blocked jobs by the job that they wait for
+	waited          map[string]waiting     // their number, by the job that they wait for
+	unsettled       *btree.Tree[string]    // ids of jobs with waiters that must change
+	cronsDue        *btree.Tree[*Cron]     // by next time
 	tokenIDs        map[string]*Token
 	accounts        map[string]*account
-	tokenEnds       *btree.BTreeG[*Token]    // the tokens that expire, by the time at which they do
-	idle            *btree.BTreeG[*JobBatch] // batches without pending jobs, by idleSince
+	tokenEnds       *btree.Tree[*Token]    // the tokens that expire, by the time at which they do
+	tokensEnded     uint64                 // see TokensEnded
+	idle            *btree.Tree[*JobBatch] // batches without pending jobs, by idleSince
 	counts          Counts
 	bytes           int64
 
@@ -138,8 +139,10 @@ type Machine struct {
 	firings    int      // timers that may still fire
 	removals   int      // jobs that retention may still remove
 	touched    []*queue // types with jobs that became claimable
+	turned     []string // workers; see Turned
 	dirty      []*queue // types whose retention must be checked
 	hookNumber uint32   // events for hooks
+	actor      string   // of the mutation that is being decided
 	wanted     Worker   // the key of a search
 	lookup     []byte   // the key of a search
 	outcomes   []outcome
@@ -174,7 +177,7 @@ func (m *Machine) Events() []Event { return m.events }
 func (m *Machine) Meta() Meta { return m.meta }
 
 // Job returns the job with that id, or nil.
-func (m *Machine) Job(id string) *Job { return m.ids[id] }
+func (m *Machine) Job(id string) *Job { return m.ids.get(id) }
 
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }

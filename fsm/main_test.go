@@ -2,6 +2,8 @@ package fsm_test
 
 import (
 	"flag"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,5 +14,8 @@ import (
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "200") // a flag on the command line wins
 	_ = flag.Set("rapid.steps", "60")
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the property tests leave much garbage and little else: half of their time went into it
+	}
 	goleak.VerifyTestMain(m)
 }

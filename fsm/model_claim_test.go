@@ -23,6 +23,9 @@ func (m *model) claim(op *fsmpb.Claim) fsm.Result {
 		}
 	}
 	var res fsm.Result
+	if m.isQuiet(op.Worker) {
+		return res
+	}
 	for range min(max(op.Max, 1), fsm.ClaimJobsMax) {
 		j := m.best(op.Types)
 		if j == nil {

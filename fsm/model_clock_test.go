@@ -77,6 +77,7 @@ func (m *model) recordsAt(was, to int64) {
 	for i, w := range m.workers {
 		c := *w
 		c.RegisteredAt, c.LastSeen = min(c.RegisteredAt, to), min(c.LastSeen, to)
+		c.QuietSince, c.GoneAt = min(c.QuietSince, to), min(c.GoneAt, to)
 		m.workers[i] = &c
 	}
 	for i, r := range m.claims {

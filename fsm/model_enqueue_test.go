@@ -104,7 +104,7 @@ func (m *model) enter(j *fsm.Job) {
 // fresh is the job that n asks for.
 func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	j := &fsm.Job{
-		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type, Payload: n.Payload,
+		Seq: m.meta.LastSeq + 1, ID: n.Id, Type: n.Type,
 		Priority: n.Priority, MaxAttempts: fsm.MaxAttemptsUnset, CreatedAt: m.meta.Now, RunAt: n.RunAtMs,
 		Exec: &fsm.Execution{
 			LeaseMs: n.LeaseMs,
@@ -117,6 +117,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			},
 		},
 	}
+	j.SetPayload(n.Payload)
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}
@@ -154,7 +155,7 @@ func withoutRepetitions(list []string) (out []string) {
 func sameContent(a, b *fsm.Job) bool {
 	x, y := *a.Options(), *b.Options()
 	return a.Type == b.Type && a.Priority == b.Priority && a.MaxAttempts == b.MaxAttempts && a.Execution().LeaseMs == b.Execution().LeaseMs &&
-		string(a.Payload) == string(b.Payload) && (a.Payload == nil) == (b.Payload == nil) &&
+		string(a.Payload()) == string(b.Payload()) && (a.Payload() == nil) == (b.Payload() == nil) &&
 		x.Backoff == y.Backoff && x.TimeoutMs == y.TimeoutMs && x.Group == y.Group && slices.Equal(x.Tags, y.Tags) &&
 		x.Unique == y.Unique && slices.Equal(withoutRepetitions(x.After), withoutRepetitions(y.After)) &&
 		x.AfterFailure == y.AfterFailure && x.Batch == y.Batch
@@ -218,7 +219,7 @@ func holds(j *fsm.Job) bool {
 
 func (m *model) overQuota(j *fsm.Job) fsm.Code {
 	q, s := m.settingsOf(j.Type), m.meta.Settings
-	payload, size := int64(len(j.Payload)), sizeOf(j)
+	payload, size := int64(len(j.Payload())), sizeOf(j)
 	typeJobs, typeBytes := m.load(func(o *fsm.Job) bool { return o.Type == j.Type })
 	allJobs, allBytes := m.load(func(*fsm.Job) bool { return true })
 	over := func(limit, n int64) bool { return limit > 0 && n > limit }
@@ -239,13 +240,13 @@ func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
 	for _, o := range m.jobs {
 		if o.Options().Account == q.GetAccount() && !hasEnded(o.Status) {
 			jobs++
-			bytes += int64(len(o.Payload))
+			bytes += int64(len(o.Payload()))
 		}
 	}
 	switch {
 	case q.GetMaxJobs() > 0 && jobs+1 > q.MaxJobs:
 		return fsm.TooManyTokenJobs
-	case q.GetMaxBytes() > 0 && bytes+int64(len(j.Payload)) > q.MaxBytes:
+	case q.GetMaxBytes() > 0 && bytes+int64(len(j.Payload())) > q.MaxBytes:
 		return fsm.TooManyTokenBytes
 	}
 	return fsm.OK
@@ -254,7 +255,7 @@ func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
 // sizeOf returns the bytes of a job that count in quotas.
 func sizeOf(j *fsm.Job) int64 {
 	d := j.Details()
-	return int64(len(j.Payload) + len(j.Execution().Result) + len(d.Extra) + len(d.Log))
+	return int64(len(j.Payload()) + len(j.Execution().Result) + len(d.Extra) + len(d.Log))
 }
 
 // load is how many jobs have not ended, and the bytes of all.

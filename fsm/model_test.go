@@ -108,6 +108,8 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.registerWorker(op.RegisterWorker)
 	case *fsmpb.Mutation_WorkerDead:
 		return m.workerDead(op.WorkerDead)
+	case *fsmpb.Mutation_SetQuiet:
+		return m.setQuiet(op.SetQuiet)
 	case *fsmpb.Mutation_RegisterBroker:
 		return m.registerBroker(op.RegisterBroker)
 	case *fsmpb.Mutation_Change:
@@ -234,6 +236,10 @@ func (m *model) next() (first deadline, ok bool) {
 		}
 	}
 	for _, w := range m.workers {
+		if w.GoneAt != 0 {
+			consider(deadline{sum(w.GoneAt, fsm.QuietMs), dueWorker, w.Name})
+			continue
+		}
 		consider(deadline{sum(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1), dueWorker, w.Name})
 	}
 	for _, q := range m.queues {
@@ -294,7 +300,17 @@ func (m *model) fallsDue(d deadline) {
 		j := m.job(d.key)
 		m.lost(j, fsm.EndLease, "the lease of worker "+shown(j.Execution().Worker)+" ran out")
 	case dueWorker:
-		m.die(m.workerAt(d.key))
+		i := m.workerAt(d.key)
+		if m.workers[i].GoneAt != 0 {
+			m.forgetWorker(i)
+			return
+		}
+		gone := *m.workers[i]
+		gone.GoneAt = m.meta.Now
+		m.die(i)
+		if gone.QuietSince != 0 {
+			m.workers = put(m.workers, &gone, byWorkerName)
+		}
 	case dueTimeout:
 		j := m.job(d.key)
 		m.lost(j, fsm.EndTimeout, "ran longer than "+decimal(j.Details().TimeoutMs)+" ms")
@@ -521,6 +537,10 @@ func (m *model) seen(name string) {
 	if i := m.workerAt(name); i >= 0 {
 		w := *m.workers[i]
 		w.LastSeen = m.meta.Now
+		if w.GoneAt != 0 {
+			w.GoneAt = 0
+			m.happened(fsm.WorkerRegistered, name)
+		}
 		m.workers = slices.Clone(m.workers)
 		m.workers[i] = &w
 	}
@@ -531,10 +551,14 @@ func byWorkerName(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name)
 func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	w := &fsm.Worker{
 		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
-		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now,
+		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now, Capacity: op.Capacity,
 	}
 	if i := m.workerAt(op.Name); i >= 0 {
-		w.RegisteredAt = m.workers[i].RegisteredAt
+		was := m.workers[i]
+		w.RegisteredAt, w.QuietSince, w.QuietedBy = was.RegisteredAt, was.QuietSince, was.QuietedBy
+		if was.GoneAt != 0 {
+			m.happened(fsm.WorkerRegistered, op.Name)
+		}
 	} else {
 		m.happened(fsm.WorkerRegistered, op.Name)
 	}
@@ -547,8 +571,52 @@ func (m *model) workerDead(op *fsmpb.WorkerDead) fsm.Result {
 	if i < 0 {
 		return fsm.Result{Code: fsm.NotFound}
 	}
+	if m.workers[i].GoneAt != 0 {
+		m.forgetWorker(i)
+		return fsm.Result{}
+	}
 	m.die(i)
 	return fsm.Result{}
+}
+
+func (m *model) forgetWorker(i int) {
+	name := m.workers[i].Name
+	m.workers = slices.Delete(slices.Clone(m.workers), i, i+1)
+	m.workerSet(name, false)
+}
+
+func (m *model) setQuiet(op *fsmpb.SetQuiet) fsm.Result {
+	i := m.workerAt(op.Name)
+	switch {
+	case i < 0:
+		return fsm.Result{Code: fsm.NotFound}
+	case (m.workers[i].QuietSince != 0) == op.Quiet:
+		return fsm.Result{}
+	case m.workers[i].GoneAt != 0:
+		m.forgetWorker(i)
+		return fsm.Result{}
+	}
+	w := *m.workers[i]
+	w.QuietSince, w.QuietedBy = 0, ""
+	if op.Quiet {
+		w.QuietSince, w.QuietedBy = m.meta.Now, op.By
+	}
+	m.workers = put(m.workers, &w, byWorkerName)
+	m.workerSet(op.Name, op.Quiet)
+	return fsm.Result{}
+}
+
+func (m *model) workerSet(name string, quiet bool) {
+	text := "it gets jobs again"
+	if quiet {
+		text = "quiet: it gets no new jobs"
+	}
+	m.events = append(m.events, event{kind: fsm.WorkerSet, name: name, text: text})
+}
+
+func (m *model) isQuiet(name string) bool {
+	i := m.workerAt(name)
+	return i >= 0 && m.workers[i].QuietSince != 0
 }
 
 // die takes a worker out of the registry, and its jobs back in FIFO order.

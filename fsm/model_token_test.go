@@ -27,9 +27,14 @@ func (m *model) createToken(op *fsmpb.CreateToken) fsm.Result {
 		return fsm.Result{Code: fsm.Duplicate}
 	case old != nil:
 		return fsm.Result{Code: fsm.IDTaken}
-	case p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.Now:
+	}
+	if _, replaced := m.token(op.Replaces); op.Replaces != "" && (replaced == nil || replaced.Role == fsm.RoleMark) {
+		return fsm.Result{Code: fsm.NotFound}
+	}
+	if p.ExpiresMs != 0 && p.ExpiresMs <= m.meta.Now {
 		return fsm.Result{Code: fsm.TokenExpired}
 	}
+	m.revokeToken(&fsmpb.RevokeToken{Id: op.Replaces, OverlapMs: op.OverlapMs})
 	m.tokens = append(slices.Clone(m.tokens), &fsm.Token{
 		ID: p.Id, Hash: string(p.Hash), Name: p.Name, Role: fsm.Role(p.Role), Types: p.Types, Groups: p.Groups,
 		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
@@ -97,6 +102,9 @@ func (w *workload) token(t *rapid.T) *fsmpb.Mutation {
 	if once(t, 4, "quotas") {
 		k.MaxJobs, k.MaxBytes = 3, 5
 	}
+	if op := m.GetCreateToken(); once(t, 3, "replaces") {
+		op.Replaces, op.OverlapMs = pick(t, tokenNames, "replaced"), pick(t, []int64{0, 50, 100_000}, "overlap")
+	}
 	return m
 }
 
@@ -104,6 +112,12 @@ func createToken(id string, role fsm.Role) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
 		Id: id, Hash: fmt.Appendf(nil, "%032s", id), Role: uint32(role), MadeBy: "admin",
 	}}}}
+}
+
+func replaceToken(id, old string, overlapMs int64) *fsmpb.Mutation {
+	m := createToken(id, fsm.RoleReader)
+	m.GetCreateToken().Replaces, m.GetCreateToken().OverlapMs = old, overlapMs
+	return m
 }
 
 func revokeToken(id string, overlapMs int64) *fsmpb.Mutation {

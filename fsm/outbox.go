@@ -202,7 +202,7 @@ func (m *Machine) tell(e HookEvent) {
 // ones if the outbox is full. It replaces h.
 func (m *Machine) send(h *Hook, e *HookEvent) {
 	own := *h
-	e.Hook, e.ID, e.At = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now
+	e.Hook, e.ID, e.At, e.Actor = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now, m.actor
 	m.store(&own, e)
 	for own.Bytes > own.Buffer() {
 		m.take(&own, m.oldestOf(h.Name))

@@ -19,7 +19,7 @@ type Pause struct {
 // PauseTextMax is the largest length of Pause.Reason and of Pause.By, in bytes.
 const PauseTextMax = 512
 
-var errPause = errors.New("a pause has texts that are too long or not UTF-8, times that it cannot have, or no type that is paused")
+var errPause = errors.New("a pause has a text that is too long or not UTF-8, an invalid time, or a type that is not paused")
 
 // checkPause checks the pause in a mutation.
 func checkPause(op *fsmpb.SetQueue) error {

@@ -102,7 +102,7 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 }
 
 func jobToPB(j *Job, p *fsmpb.Job) {
-	p.Seq, p.Id, p.Type, p.Payload = j.Seq, j.ID, j.Type, j.Payload
+	p.Seq, p.Id, p.Type, p.Payload = j.Seq, j.ID, j.Type, j.Payload()
 	p.Status, p.Priority = uint32(j.Status), j.Priority
 	p.CreatedAtMs, p.RunAtMs = j.CreatedAt, j.RunAt
 	p.Attempts, p.MaxAttempts = j.Attempts, nil
@@ -117,15 +117,19 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 }
 
 func jobFromPB(p *fsmpb.Job) *Job {
-	// The short strings outlive the job here and there; they must not keep the
-	// record, with payload and result, in memory.
 	j := &Job{
-		Seq: p.Seq, ID: strings.Clone(p.Id), Type: p.Type, Payload: p.Payload,
+		Seq: p.Seq, Type: p.Type,
 		Status: narrow[Status](p.Status), Priority: p.Priority,
 		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
 		Attempts: p.Attempts, MaxAttempts: MaxAttemptsUnset,
 		AttemptEnd: narrow[End](p.AttemptEnd), Exec: executionFromPB(p),
 		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
+	}
+	if j.Exec == nil && j.Det == nil { // nothing else keeps the record in memory
+		j.hold(p.Id, p.Payload)
+	} else {
+		j.ID = strings.Clone(p.Id) // other records have it longer than the job
+		j.SetPayload(p.Payload)
 	}
 	if p.MaxAttempts != nil {
 		j.MaxAttempts = *p.MaxAttempts
@@ -150,6 +154,7 @@ func workerToPB(w *Worker) *fsmpb.Worker {
 	return &fsmpb.Worker{
 		Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
 		RegisteredAtMs: w.RegisteredAt, LastSeenMs: w.LastSeen,
+		Capacity: w.Capacity, QuietSinceMs: w.QuietSince, QuietedBy: w.QuietedBy, GoneAtMs: w.GoneAt,
 	}
 }
 
@@ -157,6 +162,7 @@ func workerFromPB(p *fsmpb.Worker) *Worker {
 	return &Worker{
 		Name: p.Name, Types: p.Types, Version: p.Version, Address: p.Address,
 		RegisteredAt: p.RegisteredAtMs, LastSeen: p.LastSeenMs,
+		Capacity: p.Capacity, QuietSince: p.QuietSinceMs, QuietedBy: p.QuietedBy, GoneAt: p.GoneAtMs,
 	}
 }
 

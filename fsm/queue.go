@@ -3,7 +3,7 @@ package fsm
 import (
 	"strings"
 
-	"github.com/tidwall/btree"
+	"osqueue/fsm/btree"
 )
 
 // queue has the index of one type. It exists while the type has jobs or settings, and is
@@ -19,12 +19,12 @@ type queue struct {
 	settings *QueueSettings // nil: the defaults
 	figures  *Figures       // the record under which its jobs were counted last; see figuresOf
 
-	groups  map[string]*group     // groups with unclaimed or running jobs
-	waiting *btree.BTreeG[*group] // groups with unclaimed jobs, by name
-	order   *btree.BTreeG[*group] // groups that a claim can take a job of
-	best    *Job                  // its job in Machine.heads; nil: it is not in heads
+	groups  map[string]*group   // groups with unclaimed or running jobs
+	waiting *btree.Tree[*group] // groups with unclaimed jobs, by name
+	order   *btree.Tree[*group] // groups that a claim can take a job of
+	best    *Job                // its job in Machine.heads; nil: it is not in heads
 
-	retained *btree.BTreeG[*Job] // completed or cancelled, by end
+	retained *btree.Tree[*Job] // completed or cancelled, by end
 
 	permitAt int64 // the time of the timer for the next permit; 0: no timer
 	retainAt int64 // the time of the timer of the retention; 0: no timer
@@ -37,7 +37,7 @@ type queue struct {
 // group holds the unclaimed jobs of one group of a type.
 type group struct {
 	name    string
-	ready   *btree.BTreeG[*Job] // in claim order
+	ready   *btree.Tree[*Job] // in claim order
 	running int
 	turn    uint64 // 0: none
 	head    *Job   // its job in queue.order; nil: it is not in the order
@@ -69,9 +69,9 @@ func (m *Machine) queue(name string) *queue {
 		q = &queue{
 			name:     name,
 			groups:   make(map[string]*group),
-			waiting:  newTree(byGroup),
-			order:    newTree(byHead),
-			retained: newTree(byEnd),
+			waiting:  btree.New(byGroup),
+			order:    btree.New(byHead),
+			retained: btree.New(byEnd),
 		}
 		m.queues[name] = q
 	}
@@ -88,7 +88,7 @@ func (m *Machine) dropIdle(q *queue) {
 func (q *queue) group(name string) *group {
 	g := q.groups[name]
 	if g == nil {
-		g = &group{name: strings.Clone(name), ready: newTree(byClaimOrder)}
+		g = &group{name: strings.Clone(name), ready: btree.New(byClaimOrder)}
 		q.groups[g.name] = g
 	}
 	return g

@@ -29,7 +29,7 @@ func (m *Machine) rememberRemoved(j *Job) {
 	key := removedPrefix + j.ID
 	r := &RequestRecord{
 		Key:         key,
-		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload, j.Options()),
+		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options()),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
 		At:    min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
 		LSN:   m.meta.LSN,

@@ -19,7 +19,7 @@ func byRequest(a, b *RequestRecord) bool {
 func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	req := mut.Request
 	if req == nil || req.Key == "" {
-		return m.apply(mut)
+		return m.apply(mut, mut.Actor)
 	}
 	if r := m.byKey[req.Key]; r != nil {
 		if r.Fingerprint != string(req.Fingerprint) {
@@ -27,7 +27,7 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 		}
 		return m.replay(r, mut)
 	}
-	res := m.apply(mut)
+	res := m.apply(mut, mut.Actor)
 	if res.tookEffect() && !claimedNothing(mut, &res) {
 		m.rememberRequest(req, &res)
 	}
@@ -57,7 +57,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			if j := m.ids[i.JobID]; j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
+			if j := m.ids.get(i.JobID); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
 				res.Jobs = append(res.Jobs, j)
 			}
 		}
@@ -138,10 +138,10 @@ func (m *Machine) forgetRequests() {
 }
 
 // group applies the mutations of a list one after the other; each has its own code.
-func (m *Machine) group(op *fsmpb.Group) Result {
+func (m *Machine) group(op *fsmpb.Group, actor string) Result {
 	res := Result{Jobs: make([]*Job, len(op.Mutations)), Codes: make([]Code, len(op.Mutations))}
 	for i, mut := range op.Mutations {
-		r := m.apply(mut)
+		r := m.apply(mut, actor)
 		res.Codes[i] = r.Code
 		if len(r.Jobs) > 0 {
 			res.Jobs[i] = r.Jobs[0]

@@ -145,7 +145,7 @@ func (s *setBack) details(old *Details) *Details {
 
 func (s *setBack) worker(old *Worker) *Worker {
 	w := *old
-	s.past(&w.RegisteredAt, &w.LastSeen)
+	s.past(&w.RegisteredAt, &w.LastSeen, &w.QuietSince, &w.GoneAt)
 	return &w
 }
 

@@ -43,7 +43,7 @@ const recordMax = 64 << 20
 
 // ErrSnapshot is wrapped by the errors of Decode for a stream that is not a complete
 // snapshot.
-var ErrSnapshot = errors.New("not a usable snapshot")
+var ErrSnapshot = errors.New("snapshot cannot be used")
 
 // Encode writes the snapshot of v.
 func (v *View) Encode(w io.Writer) error {
@@ -157,10 +157,10 @@ type recordReader struct {
 func (d *recordReader) machine() (*Machine, error) {
 	magic, err := d.take(len(snapshotMagic))
 	if err != nil {
-		return nil, fmt.Errorf("it is truncated: %w", err)
+		return nil, fmt.Errorf("the snapshot is truncated: %w", err)
 	}
 	if string(magic) != snapshotMagic {
-		return nil, errors.New("its first line is not that of a known snapshot version")
+		return nil, errors.New("the first line names no snapshot version that this release knows; upgrade this node")
 	}
 	d.sum.Write(magic)
 	p := new(fsmpb.Meta)
@@ -234,7 +234,7 @@ func (d *recordReader) record(m decodable) error {
 	}
 	data, err := d.take(size)
 	if err != nil {
-		return fmt.Errorf("it is truncated: %w", err)
+		return fmt.Errorf("the snapshot is truncated: %w", err)
 	}
 	d.sum.Write(data)
 	m.Reset()
@@ -253,7 +253,7 @@ func (d *recordReader) size() (int, error) {
 	size, n := binary.Uvarint(head)
 	switch {
 	case n <= 0 && err != nil:
-		return 0, fmt.Errorf("it is truncated: %w", err)
+		return 0, fmt.Errorf("the snapshot is truncated: %w", err)
 	case n <= 0 || size > recordMax:
 		return 0, errors.New("a record has an invalid length")
 	}
@@ -281,7 +281,7 @@ func (d *recordReader) trailer() error {
 	var stored, sum [sha256.Size]byte
 	d.sum.Sum(sum[:0])
 	if _, err := io.ReadFull(d.in, stored[:]); err != nil {
-		return fmt.Errorf("it is truncated: %w", err)
+		return fmt.Errorf("the snapshot is truncated: %w", err)
 	}
 	if stored != sum {
 		return errors.New("checksum mismatch")

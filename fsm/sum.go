@@ -32,7 +32,7 @@ func (s StateSum) Compare(agreed StateSum) error {
 	if s.LSN != agreed.LSN || s.Sum == agreed.Sum {
 		return nil
 	}
-	return fmt.Errorf("%w: after log entry %s its checksum is %x, and that of most nodes is %x",
+	return fmt.Errorf("%w: after log entry %s the checksum is %x here, and %x on most nodes",
 		ErrDiverged, s.LSN, s.Sum[:8], agreed.Sum[:8])
 }
 

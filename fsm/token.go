@@ -149,8 +149,8 @@ func byExpiry(a, b *Token) bool {
 	return a.ID < b.ID
 }
 
-// createToken adds a token. The same token again is a duplicate; another one with the id
-// is refused.
+// createToken adds a token, and ends the one that it replaces: both or neither. The same token
+// again is a duplicate; another one with the id is refused.
 func (m *Machine) createToken(op *fsmpb.CreateToken) Result {
 	t := tokenFromPB(op.Token)
 	t.CreatedAt = m.meta.Now
@@ -160,34 +160,46 @@ func (m *Machine) createToken(op *fsmpb.CreateToken) Result {
 		}
 		return Result{Code: IDTaken}
 	}
-	if m.tokens.Len() >= TokensMax {
+	replaced := m.tokenIDs[op.Replaces]
+	if op.Replaces != "" && (replaced == nil || replaced.Role == RoleMark) {
+		return Result{Code: NotFound}
+	}
+	if m.tokens.Len() >= TokensMax && (replaced == nil || op.OverlapMs > 0) {
 		return Result{Code: TooManyTokens}
 	}
 	if t.ExpiresAt != 0 && t.ExpiresAt <= m.meta.Now {
 		return Result{Code: TokenExpired}
 	}
+	if replaced != nil {
+		m.endToken(replaced, op.OverlapMs)
+	}
 	m.putToken(nil, t)
 	return Result{}
 }
 
-// revokeToken removes a token at once, or lets it expire after an overlap. An overlap never
-// makes a token valid for longer.
+// revokeToken ends a token.
 func (m *Machine) revokeToken(op *fsmpb.RevokeToken) Result {
 	old := m.tokenIDs[op.Id]
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if op.OverlapMs <= 0 {
+	m.endToken(old, op.OverlapMs)
+	return Result{}
+}
+
+// endToken removes a token at once, or lets it expire after an overlap in ms. An overlap never
+// makes a token valid for longer.
+func (m *Machine) endToken(old *Token, overlap int64) {
+	if overlap <= 0 {
 		m.dropToken(old)
-		return Result{}
+		return
 	}
-	end := later(m.meta.Now, op.OverlapMs)
+	end := later(m.meta.Now, overlap)
 	if old.ExpiresAt == 0 || end < old.ExpiresAt {
 		t := *old
 		t.ExpiresAt = end
 		m.putToken(old, &t)
 	}
-	return Result{}
 }
 
 // touchTokens records uses of tokens. Tokens that do not exist are skipped. Count is the
@@ -223,7 +235,12 @@ func (m *Machine) dropToken(t *Token) {
 	m.tokens.Delete(t)
 	m.tokenEnds.Delete(t)
 	delete(m.tokenIDs, t.ID)
+	m.tokensEnded++
 }
+
+// TokensEnded returns how many tokens this machine has removed. It is no part of the state: a
+// machine that is restored begins at 0.
+func (m *Machine) TokensEnded() uint64 { return m.tokensEnded }
 
 // endTokens removes the tokens that have expired.
 func (m *Machine) endTokens() {

@@ -3,15 +3,7 @@ package fsm
 import (
 	"cmp"
 	"strings"
-
-	"github.com/tidwall/btree"
 )
-
-// newTree returns a tree without locks: the machine's owner serialises writes, and copies
-// are never written.
-func newTree[T any](less func(a, b T) bool) *btree.BTreeG[T] {
-	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
-}
 
 func byStatusSeq(a, b *Job) bool {
 	if a.Status != b.Status {

@@ -3,7 +3,7 @@ package fsm
 import (
 	"math"
 
-	"github.com/tidwall/btree"
+	"osqueue/fsm/btree"
 )
 
 // View is the frozen state of the machine at one LSN. It is safe for concurrent use and
@@ -12,25 +12,25 @@ type View struct {
 	meta    Meta
 	counts  Counts
 	bytes   int64
-	jobs    *btree.BTreeG[*Job]
-	workers *btree.BTreeG[*Worker]
-	claims  *btree.BTreeG[*ClaimRecord]
-	running *btree.BTreeG[*Job]
-	typed   *btree.BTreeG[*Job]
-	tagged  *btree.BTreeG[tagged]
+	jobs    *btree.Tree[*Job]
+	workers *btree.Tree[*Worker]
+	claims  *btree.Tree[*ClaimRecord]
+	running *btree.Tree[*Job]
+	typed   *btree.Tree[*Job]
+	tagged  *btree.Tree[tagged]
 
-	queues   *btree.BTreeG[*QueueSettings]
-	turns    *btree.BTreeG[*Turn]
-	crons    *btree.BTreeG[*Cron]
-	batches  *btree.BTreeG[*JobBatch]
-	holds    *btree.BTreeG[*Hold]
-	requests *btree.BTreeG[*RequestRecord]
-	tokens   *btree.BTreeG[*Token]
-	figures  *btree.BTreeG[*Figures]
-	hooks    *btree.BTreeG[*Hook]
-	outbox   *btree.BTreeG[*HookEvent]
+	queues   *btree.Tree[*QueueSettings]
+	turns    *btree.Tree[*Turn]
+	crons    *btree.Tree[*Cron]
+	batches  *btree.Tree[*JobBatch]
+	holds    *btree.Tree[*Hold]
+	requests *btree.Tree[*RequestRecord]
+	tokens   *btree.Tree[*Token]
+	figures  *btree.Tree[*Figures]
+	hooks    *btree.Tree[*Hook]
+	outbox   *btree.Tree[*HookEvent]
 
-	dependents *btree.BTreeG[dependent]
+	dependents *btree.Tree[dependent]
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine

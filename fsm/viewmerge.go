@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tidwall/btree"
+	"osqueue/fsm/btree"
 )
 
 // Index selects the jobs that a listing reads: all, or the jobs of a type, a tag or a batch.
@@ -112,20 +112,15 @@ func lanesOf[T any](statuses []Status, from start, open func(s Status) lane[T]) 
 
 // head is the next job of a lane.
 type head[T any] struct {
-	it   btree.IterG[T]
+	it   btree.Iter[T]
 	lane lane[T]
 	job  *Job // nil at the end
 }
 
 // merge calls fn for the jobs of all lanes, in the direction of from, until fn returns
 // false.
-func merge[T any](tree *btree.BTreeG[T], from start, lanes []lane[T], job func(T) *Job, fn func(*Job) bool) {
+func merge[T any](tree *btree.Tree[T], from start, lanes []lane[T], job func(T) *Job, fn func(*Job) bool) {
 	heads := make([]head[T], 0, len(lanes))
-	defer func() {
-		for i := range heads {
-			heads[i].it.Release()
-		}
-	}()
 	read := func(h *head[T], ok bool) {
 		h.job = nil
 		if ok && h.lane.holds(h.it.Item()) {
@@ -152,7 +147,7 @@ func merge[T any](tree *btree.BTreeG[T], from start, lanes []lane[T], job func(T
 
 // seek moves an iterator to the first item that is not less than from or, newest first, to
 // the last one that is less.
-func seek[T any](it *btree.IterG[T], from T, newest bool) bool {
+func seek[T any](it *btree.Iter[T], from T, newest bool) bool {
 	switch found := it.Seek(from); {
 	case !newest:
 		return found

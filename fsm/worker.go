@@ -16,12 +16,18 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		Types:        cloneStrings(op.Types),
 		Version:      strings.Clone(op.Version),
 		Address:      strings.Clone(op.Address),
+		Capacity:     op.Capacity,
 		RegisteredAt: m.meta.Now,
 		LastSeen:     m.meta.Now,
 	}
 	if old := m.worker(op.Name); old != nil {
 		w.RegisteredAt, w.timerAt = old.RegisteredAt, old.timerAt
 		w.LastSeen = max(w.LastSeen, old.LastSeen)
+		w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
+		if w.GoneAt = old.GoneAt; w.Gone() {
+			m.cameBack(w)
+			return Result{}
+		}
 		m.workers.Set(w)
 		return Result{}
 	}
@@ -65,16 +71,24 @@ func (m *Machine) worker(name string) *Worker {
 // seen records a heartbeat or report of a registered worker.
 func (m *Machine) seen(name string) {
 	old := m.worker(name)
-	if old == nil || old.LastSeen >= m.meta.Now {
+	if old == nil || old.LastSeen >= m.meta.Now && !old.Gone() {
 		return
 	}
 	w := *old
 	w.LastSeen = m.meta.Now
+	if w.Gone() {
+		m.cameBack(&w)
+		return
+	}
 	m.workers.Set(&w)
 }
 
-// workerEnd returns the first moment, in ms, at which a silent worker counts as dead.
+// workerEnd returns the first moment, in ms, at which a silent worker counts as dead, or at
+// which a gone one is forgotten.
 func (m *Machine) workerEnd(w *Worker) int64 {
+	if w.Gone() {
+		return later(w.GoneAt, quietMs)
+	}
 	return later(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1)
 }
 
@@ -82,6 +96,13 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 	w := m.worker(op.Name)
 	if w == nil {
 		return Result{Code: NotFound}
+	}
+	if w.Gone() {
+		m.forgetWorker(w)
+		return Result{}
+	}
+	if w.Quiet() {
+		m.turn(w.Name)
 	}
 	m.markWorkerDead(w)
 	return Result{}

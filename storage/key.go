@@ -28,10 +28,10 @@ const (
 // another one (queue.json and queue.json/old); writes of the second fail.
 func ValidateKey(key string) error {
 	if key == "" {
-		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
+		return fmt.Errorf("%w: the key is empty", ErrInvalidKey)
 	}
 	if len(key) > MaxKeyBytes {
-		return fmt.Errorf("%w: %q… has %d bytes, at most %d are allowed", ErrInvalidKey, key[:32], len(key), MaxKeyBytes)
+		return fmt.Errorf("%w: %q… has %d bytes; at most %d are allowed", ErrInvalidKey, key[:32], len(key), MaxKeyBytes)
 	}
 	for segment := range strings.SplitSeq(key, "/") {
 		if why := badSegment(segment); why != "" {
@@ -47,7 +47,7 @@ func ValidateWrite(key string, data []byte) error {
 		return err
 	}
 	if len(data) > MaxObjectBytes {
-		return fmt.Errorf("object %q has %d bytes, at most %d are allowed: split it", key, len(data), MaxObjectBytes)
+		return fmt.Errorf("object %q has %d bytes; at most %d are allowed: split it", key, len(data), MaxObjectBytes)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func badSegment(segment string) string {
 	case segment[0] == '.':
 		return "a segment begins with a dot"
 	case len(segment) > MaxSegmentBytes:
-		return fmt.Sprintf("a segment has %d bytes, at most %d are allowed", len(segment), MaxSegmentBytes)
+		return fmt.Sprintf("a segment has %d bytes; at most %d are allowed", len(segment), MaxSegmentBytes)
 	}
 	for i := range len(segment) {
 		if !keyByte(segment[i]) {

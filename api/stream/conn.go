@@ -67,6 +67,9 @@ const (
 	// controlMax is the longest body of any other frame from a client.
 	controlMax = 4 << 10
 	readBuffer = 16 << 10
+	// requestBytes is what a request in progress takes in the budget besides its body: its goroutine
+	// and what the handler keeps.
+	requestBytes = 16 << 10
 	// silentPings is the number of ping intervals without any byte after which a client counts
 	// as gone.
 	silentPings = 3
@@ -168,10 +171,13 @@ func (c *Conn) end(err error) {
 func (c *Conn) read(ctx context.Context) error {
 	greeted := false
 	var buf [frame.HeadBytes]byte
+	var set time.Time // when the deadline was set
 	for {
-		if c.in.Buffered() == 0 {
-			// A client that answers no ping is gone.
-			_ = c.conn.SetReadDeadline(time.Now().Add(silentPings * c.limits.Ping))
+		// A client that answers no ping is gone. That of a busy client, whose next frame has always
+		// begun to arrive, is not set for every frame.
+		if now := time.Now(); c.in.Buffered() == 0 || now.Sub(set) > c.limits.Ping {
+			set = now
+			_ = c.conn.SetReadDeadline(now.Add(silentPings * c.limits.Ping))
 		}
 		head, err := frame.ReadHead(c.in, &buf)
 		if err != nil {
@@ -179,7 +185,7 @@ func (c *Conn) read(ctx context.Context) error {
 		}
 		switch {
 		case !greeted && head.Kind != frame.KindHello:
-			return fmt.Errorf("the first frame has the kind %d; a hello (%d) is wanted", head.Kind, frame.KindHello)
+			return fmt.Errorf("the first frame has the kind %d; must be a hello (%d)", head.Kind, frame.KindHello)
 		case head.Kind == frame.KindRequest:
 			err = c.request(ctx, head)
 		default:
@@ -195,7 +201,7 @@ func (c *Conn) read(ctx context.Context) error {
 // control handles a frame that is not a request. Frames of unknown kinds are skipped.
 func (c *Conn) control(head frame.Head) error {
 	if head.Length > controlMax {
-		return fmt.Errorf("a frame of the kind %d has %d bytes; at most %d are possible", head.Kind, head.Length, controlMax)
+		return fmt.Errorf("a frame of the kind %d has %d bytes; at most %d are allowed", head.Kind, head.Length, controlMax)
 	}
 	body := make([]byte, head.Length)
 	if _, err := io.ReadFull(c.in, body); err != nil {
@@ -208,7 +214,7 @@ func (c *Conn) control(head frame.Head) error {
 			return err
 		}
 		if hello.Version == 0 {
-			return fmt.Errorf("the client speaks version %d of the protocol; at least 1 is wanted", hello.Version)
+			return fmt.Errorf("the client uses version %d of the protocol; must be at least 1", hello.Version)
 		}
 	case frame.KindPing:
 		if err := c.awaitRoom(); err != nil {
@@ -232,7 +238,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 		return c.discard(head, ErrTooLarge)
 	}
 	t := &task{conn: c, id: head.ID, hold: c.budget.Hold(), ctx: requestContext{parent: ctx}}
-	if err := t.hold.Take(int(head.Length)); err != nil {
+	if err := t.hold.Take(int(head.Length) + requestBytes); err != nil {
 		return c.discard(head, err)
 	}
 	t.body = getBody(int(head.Length))
@@ -255,7 +261,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 // discard skips the body of a request and refuses it.
 func (c *Conn) discard(head frame.Head, why error) error {
 	if head.Length > discardMax {
-		return fmt.Errorf("a request has %d bytes; at most %d are possible", head.Length, c.limits.BodyBytes)
+		return fmt.Errorf("a request has %d bytes; at most %d are allowed", head.Length, c.limits.BodyBytes)
 	}
 	if _, err := io.CopyN(io.Discard, c.in, int64(head.Length)); err != nil {
 		return fmt.Errorf("read the body of a request: %w", err)
@@ -292,7 +298,7 @@ func (c *Conn) admit(t *task) error {
 	case len(c.pending) >= c.limits.InFlight:
 		return ErrInFlight
 	case c.pending[t.id] != nil:
-		return fmt.Errorf("the id %d names two requests at the same time; use every id once", t.id)
+		return fmt.Errorf("two requests in progress have the id %d; use each id once", t.id)
 	}
 	c.pending[t.id] = t
 	c.bodies += n

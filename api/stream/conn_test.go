@@ -231,3 +231,46 @@ func TestPingsOfAClientThatDoesNotRead(t *testing.T) {
 		t.Error("the connection ended without a reason")
 	}
 }
+
+// A client whose next frame has always begun to arrive when the node has read one is not silent.
+func TestConnOfABusyClientStays(t *testing.T) {
+	l := limits()
+	l.Ping = 50 * time.Millisecond
+	p := serve(t, l, newGate())
+	go func() { _, _ = io.Copy(io.Discard, p.conn) }() // ends with the connection
+	b, _ := frame.Append(nil, frame.KindCancel, 1, frame.Bytes(make([]byte, 2000)))
+	part := b[:len(b)/2]
+	for until := time.Now().Add(20 * l.Ping); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if _, err := p.conn.Write(part); err != nil {
+			t.Fatalf("the node has closed the connection: %v", err)
+		}
+		part = append(bytes.Clone(b[len(b)/2:]), b[:len(b)/2]...)
+	}
+	select {
+	case err := <-p.result:
+		t.Errorf("the connection has ended: %v", err)
+	default:
+	}
+}
+
+// A client that sends a frame byte by byte must end it within the time of a silent client.
+func TestConnEndsADrippingClient(t *testing.T) {
+	l := limits()
+	l.Ping = 50 * time.Millisecond
+	p := serve(t, l, newGate())
+	b, _ := frame.Append(nil, frame.KindCancel, 1, frame.Bytes(make([]byte, 2000)))
+	for i := range b {
+		if _, err := p.conn.Write(b[i : i+1]); err != nil {
+			break
+		}
+		select {
+		case err := <-p.result:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("ended: %v", err)
+			}
+			return
+		case <-time.After(l.Ping / 10):
+		}
+	}
+	t.Error("the frame has arrived")
+}

@@ -142,7 +142,7 @@ func (r *Relay) pass(from, to *side) error {
 			return fmt.Errorf("read a frame: %w", err)
 		}
 		if head.Length > discardMax {
-			return fmt.Errorf("a frame has %d bytes; at most %d are possible", head.Length, discardMax)
+			return fmt.Errorf("a frame has %d bytes; at most %d are allowed", head.Length, discardMax)
 		}
 		from.silent.Reset(silentPings * r.limits.Ping)
 		r.asked(head)
@@ -164,16 +164,16 @@ func (s *side) copy(head frame.Head, in *bufio.Reader) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.out.Write(frame.AppendHead(s.out.AvailableBuffer(), head)); err != nil {
-		return fmt.Errorf("pass on a frame: %w", err)
+		return fmt.Errorf("forward a frame: %w", err)
 	}
 	if _, err := io.CopyN(s.out, in, int64(head.Length)); err != nil {
-		return fmt.Errorf("pass on a frame of %d bytes: %w", head.Length, err)
+		return fmt.Errorf("forward a frame of %d bytes: %w", head.Length, err)
 	}
 	if another(in) {
 		return nil
 	}
 	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("pass on a frame: %w", err)
+		return fmt.Errorf("forward a frame: %w", err)
 	}
 	return nil
 }

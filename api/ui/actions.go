@@ -138,7 +138,7 @@ func changeQueue(q *request) error {
 		if text := q.r.PostForm.Get("for"); text != "" {
 			var err error
 			if pause.ForMs, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return &apiError{Status: http.StatusBadRequest, Title: "Not paused", Detail: strconv.Quote(text) + " is no time in milliseconds."}
+				return &apiError{Status: http.StatusBadRequest, Title: "Not paused", Detail: strconv.Quote(text) + " is not a time in milliseconds."}
 			}
 		}
 		if pause != (v1.NewPause{}) { // older clusters know no reason and no end
@@ -201,9 +201,20 @@ func changeSchedule(q *request) error {
 	return q.back("/schedules", action, 0)
 }
 
-func removeWorker(q *request) error {
-	if err := q.write(http.MethodDelete, segment(v1.PathWorkers, q.r.PathValue("name")), nil, nil); err != nil {
-		return err
+// changeWorker removes a worker, or decides whether it gets new jobs.
+func changeWorker(q *request) error {
+	name, action := q.r.PathValue("name"), q.r.PathValue("action")
+	switch action {
+	case "remove":
+		if err := q.write(http.MethodDelete, segment(v1.PathWorkers, name), nil, nil); err != nil {
+			return err
+		}
+	case v1.ActionQuiet, v1.ActionUnquiet:
+		if err := q.post(segment(v1.PathWorkers, name, action), nil, nil); err != nil {
+			return err
+		}
+	default:
+		return badAction(action)
 	}
-	return q.back("/workers", "remove", 0)
+	return q.back("/workers", action, 0)
 }

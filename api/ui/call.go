@@ -1,15 +1,15 @@
 package ui
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/inprocess"
 )
 
 // apiError is a refusal of the API, or of the dashboard.
@@ -17,34 +17,12 @@ type apiError struct {
 	Status int
 	Title  string
 	Detail string
-	Again  bool // the same request may succeed in a moment
+	Again  bool   // the same request may succeed in a moment
+	Tag    string // of the API's problem
 }
 
 // Error implements error.
 func (e *apiError) Error() string { return e.Title + ": " + e.Detail }
-
-// answer collects the answer of the API in memory.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (a *answer) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (a *answer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
-}
 
 // get reads from the API, by default the state of this node.
 func (q *request) get(path string, values url.Values, out any) error {
@@ -59,8 +37,39 @@ func (q *request) get(path string, values url.Values, out any) error {
 		values.Set(v1.ParamMinLSN, q.lsn)
 	default:
 		values.Set(v1.ParamConsistency, v1.ConsistencyLocal)
+		return q.orOfLeader(q.call(http.MethodGet, path, values, nil, out), path, values, out)
 	}
-	return q.call(http.MethodGet, path, values, nil, out)
+	return q.behind(q.call(http.MethodGet, path, values, nil, out))
+}
+
+// orOfLeader asks the leader for what this node does not have: it may be so new that this node
+// has not applied it yet. The rest of the page waits for that state.
+func (q *request) orOfLeader(missing error, path string, values url.Values, out any) error {
+	var e *apiError
+	if !errors.As(missing, &e) || e.Tag != v1.TagNotFound {
+		return missing
+	}
+	values.Set(v1.ParamConsistency, v1.ConsistencyLeader)
+	err := q.call(http.MethodGet, path, values, nil, out)
+	if errors.As(err, &e) && e.Status >= http.StatusInternalServerError {
+		return &apiError{
+			Status: http.StatusServiceUnavailable, Title: "Not known to this node", Again: true,
+			Detail: "This node has no such object, or does not have it yet, and the leader did not answer: " + e.Detail + ". The page tries again by itself.",
+		}
+	}
+	return err
+}
+
+// behind explains the error of a read that waited for the action before it.
+func (q *request) behind(err error) error {
+	var e *apiError
+	if q.lsn == "" || !errors.As(err, &e) || e.Tag != v1.TagTimeout {
+		return err
+	}
+	return &apiError{
+		Status: e.Status, Title: "This node is behind", Again: true,
+		Detail: "The action is done, but this node does not show it yet: " + e.Detail + ". The page tries again by itself.",
+	}
 }
 
 // post writes to the API.
@@ -86,44 +95,47 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 	if len(values) > 0 {
 		target += "?" + values.Encode()
 	}
-	r, err := http.NewRequestWithContext(q.r.Context(), method, target, bytes.NewReader(body))
+	r, err := inprocess.NewRequest(q.r.Context(), method, target, q.r.RemoteAddr, body)
 	if err != nil {
 		return err
 	}
-	r.RequestURI, r.Host, r.RemoteAddr, r.TLS = target, q.r.Host, q.r.RemoteAddr, q.r.TLS
+	r.Host, r.TLS = q.r.Host, q.r.TLS
 	if value := q.authorization(); value != "" {
 		r.Header.Set("Authorization", value)
 	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	a := inprocess.NewAnswer(make(http.Header))
+	if !a.Of(q.cfg.API, r) {
+		return &apiError{
+			Status: http.StatusServiceUnavailable, Title: "No answer",
+			Detail: "The connection to the leader broke before it answered. Look at the page again before you repeat an action.",
+		}
 	}
-	a := &answer{header: make(http.Header)}
-	q.cfg.API.ServeHTTP(a, r)
-	if a.status < 200 || a.status > 299 {
-		return a.problem()
+	if a.Status < 200 || a.Status > 299 {
+		return problemIn(a)
 	}
-	switch lsn := a.header.Get(v1.HeaderLSN); {
+	switch lsn := a.Header().Get(v1.HeaderLSN); {
 	case method != http.MethodGet:
+		q.lsn = lsn
+	case values.Get(v1.ParamConsistency) == v1.ConsistencyLeader:
 		q.lsn = lsn
 	case q.at != 0 && lsn != "":
 		q.shown = lsn
 	}
 	if out == nil {
-		_, _ = io.Copy(io.Discard, &a.body)
 		return nil
 	}
-	if err := json.Unmarshal(a.body.Bytes(), out); err != nil {
+	if err := json.Unmarshal(a.Body.Bytes(), out); err != nil {
 		return fmt.Errorf("read the answer of %s: %w", path, err)
 	}
 	return nil
 }
 
-// problem returns the error of an answer that is not 2xx.
-func (a *answer) problem() error {
-	e := &apiError{Status: max(a.status, http.StatusBadRequest), Title: http.StatusText(a.status)}
+// problemIn returns the error of an answer that is not 2xx.
+func problemIn(a *inprocess.Answer) error {
+	e := &apiError{Status: max(a.Status, http.StatusBadRequest), Title: http.StatusText(a.Status)}
 	var p v1.Problem
-	if json.Unmarshal(a.body.Bytes(), &p) == nil && p.Title != "" {
-		e.Title, e.Detail, e.Again = p.Title, p.Detail, p.Tag == v1.TagRebuilding
+	if json.Unmarshal(a.Body.Bytes(), &p) == nil && p.Title != "" {
+		e.Title, e.Detail, e.Tag, e.Again = p.Title, p.Detail, p.Tag, p.Tag == v1.TagRebuilding
 	}
 	return e
 }

@@ -38,6 +38,7 @@ var functions = template.FuncMap{
 	"text":      value,
 	"last":      shortID,
 	"cut":       cut,
+	"zero":      zeroClass,
 	"with_now":  func(now int64, jobs []v1.Job) jobTable { return jobTable{now, jobs} },
 }
 
@@ -89,6 +90,14 @@ func cut(runes int, s string) string {
 		}
 	}
 	return s
+}
+
+// zeroClass returns the class of a cell whose number is 0, with a space before it.
+func zeroClass(n any) string {
+	if formatInt(n) == "0" {
+		return " zero"
+	}
+	return ""
 }
 
 // formatInt groups the digits of a number.

@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	v1 "osqueue/client/api/v1"
@@ -15,7 +17,11 @@ type jobData struct {
 	CanDrop bool
 	Steps   []step
 	Parents []string
-	Graph   *graph // nil: there is none
+	Reports []v1.ProgressPoint // newest first
+	Graph   *graph             // nil: there is none
+
+	Paused   bool // the job is available, and its queue is paused
+	NoWorker bool // the job is available, and no worker takes its type
 }
 
 // step is one line of the timeline of a job.
@@ -35,10 +41,15 @@ func job(q *request) error {
 	}
 	j := &d.Job
 	d.Steps, d.Parents = timeline(j), j.After
+	d.Reports = slices.Clone(j.ProgressHistory)
+	slices.Reverse(d.Reports)
 	d.CanStop = j.Status == v1.StatusScheduled || j.Status == v1.StatusUnclaimed || j.Status == v1.StatusBlocked ||
 		j.Status == v1.StatusInProgress && j.CancelAt == 0
 	d.CanRun = j.Status == v1.StatusDead || j.Status == v1.StatusCancelled || j.Status == v1.StatusScheduled
 	d.CanDrop = j.Status != v1.StatusInProgress
+	if j.Status == v1.StatusUnclaimed {
+		q.explainWait(&d)
+	}
 	var err error
 	if d.Graph, err = q.graphOf(j.ID); err != nil {
 		return err
@@ -55,6 +66,15 @@ func job(q *request) error {
 	}
 	d.Curl = "curl -X POST " + scheme + "://" + q.r.Host + v1.PathJobs + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
 	return q.render("job", "Job "+shortID(j.ID), "jobs", &d)
+}
+
+// explainWait finds out why an available job may not be claimed. Without an answer the page shows
+// no reason.
+func (q *request) explainWait(d *jobData) {
+	var t v1.Queue
+	if q.get(segment(v1.PathQueues, v1.QueueName(d.Job.Type)), nil, &t) == nil {
+		d.Paused, d.NoWorker = t.Settings.Paused, q.withoutWorker([]v1.Queue{t})[t.Type]
+	}
 }
 
 // quoted returns a text as one word of a shell.
@@ -101,7 +121,35 @@ func timeline(j *v1.Job) []step {
 	case v1.StatusScheduled:
 		steps = append(steps, step{At: j.RunAt, Kind: "made", Title: "Due"})
 	}
+	for _, a := range j.Actions {
+		steps = addAction(steps, a)
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.At, b.At) })
 	return steps
+}
+
+// actionTitles are the beginnings of the steps of actions.
+var actionTitles = map[string]string{
+	v1.EventEnqueued: "Enqueued", v1.EventCancelling: "Cancellation requested", v1.EventCancelled: "Cancelled",
+	v1.EventRetried: "Retried", v1.EventDue: "Made due",
+}
+
+// addAction adds the actor of an action to its step, or a step if the job does not have one.
+func addAction(steps []step, a v1.JobAction) []step {
+	title, actor := actionTitles[a.Kind], ""
+	if title == "" {
+		title = a.Kind
+	}
+	if a.Actor != "" {
+		actor = " by " + a.Actor
+	}
+	for i := range steps {
+		if steps[i].At == a.At && strings.HasPrefix(steps[i].Title, title) {
+			steps[i].Title += actor
+			return steps
+		}
+	}
+	return append(steps, step{At: a.At, Kind: "made", Title: title + actor})
 }
 
 func took(j *v1.Job) int64 {

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
@@ -24,7 +25,32 @@ func queues(q *request) error {
 	if err := q.get(v1.PathQueues, q.pageOf(), &list); err != nil {
 		return err
 	}
-	return q.render("queues", "Queues", "queues", &list)
+	return q.render("queues", "Queues", "queues", &queuesData{list, q.withoutWorker(list.Queues)})
+}
+
+type queuesData struct {
+	v1.QueueList
+	NoWorker map[string]bool // the types with available jobs that no worker takes
+}
+
+// workersSeen bounds the workers that are read to find one for each type.
+const workersSeen = 1000
+
+// withoutWorker returns the types that have available jobs which no worker takes. It returns
+// none if the caller may not list the workers, or if there are more than workersSeen.
+func (q *request) withoutWorker(types []v1.Queue) map[string]bool {
+	if !slices.ContainsFunc(types, func(t v1.Queue) bool { return t.LacksWorker(nil) }) {
+		return nil
+	}
+	var list v1.WorkerList
+	if q.get(v1.PathWorkers, url.Values{v1.ParamLimit: {strconv.Itoa(workersSeen)}}, &list) != nil || list.NextCursor != "" {
+		return nil
+	}
+	out := make(map[string]bool)
+	for _, t := range types {
+		out[t.Type] = t.LacksWorker(list.Workers)
+	}
+	return out
 }
 
 type queueData struct {
@@ -32,6 +58,8 @@ type queueData struct {
 	Name   string // in paths
 	Chart  chart
 	Pauses []int64
+
+	NoWorker bool // it has available jobs that no worker takes
 }
 
 // pauses are the lengths of a pause to choose from, in ms.
@@ -53,7 +81,7 @@ func queue(q *request) error {
 	if err != nil {
 		return err
 	}
-	d := queueData{Queue: one, Name: q.r.PathValue("type"), Pauses: pauses, Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
+	d := queueData{NoWorker: q.withoutWorker([]v1.Queue{one})[one.Type], Queue: one, Name: q.r.PathValue("type"), Pauses: pauses, Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
 	return q.render("queue", "Queue "+typeName(one.Type), "queues", &d)
 }
 

@@ -36,7 +36,7 @@ func showLogin(q *request) error {
 }
 
 func (q *request) loginPage(status int, data loginPage) error {
-	p := page{Title: "Sign in", ReadOnly: q.cfg.ReadOnly, Data: data}
+	p := page{Title: "Sign in", ReadOnly: q.cfg.ReadOnly, Outside: true, Data: data}
 	q.place(&p)
 	if err := q.get(v1.PathStatus, nil, &p.Status); err != nil {
 		return err

@@ -1,14 +1,19 @@
 package ui
 
 import (
+	"cmp"
+	"math"
 	"net/url"
+	"slices"
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
 )
 
-// typesShown is the number of types on one page.
-const typesShown = 50
+const (
+	typesShown = 50   // types on one page
+	typesRead  = 1000 // types among which the page looks for those whose jobs wait longest
+)
 
 // chartMinutes is the time that charts show.
 const chartMinutes = 60
@@ -18,12 +23,14 @@ type typeRow struct {
 	Last   v1.HistoryMinute // the last whole minute
 	Failed uint64           // in the last hour
 	Spark  chart
+
+	NoWorker bool // it has available jobs that no worker takes
 }
 
 type overviewData struct {
 	Stats  v1.Stats
 	Types  []typeRow
-	More   string // cursor
+	More   bool // there are more types, whose jobs wait less long
 	Chart  chart
 	LastOK v1.HistoryMinute // the last whole minute
 	Hour   v1.HistoryMinute
@@ -42,18 +49,34 @@ func overview(q *request) error {
 	d.Chart = newChart(h, 720, 120, "Jobs per minute in the last hour")
 	d.LastOK, d.Hour = lastMinute(h), sum(h)
 	var list v1.QueueList
-	if err := q.get(v1.PathQueues, url.Values{v1.ParamLimit: {strconv.Itoa(typesShown)}}, &list); err != nil {
+	if err := q.get(v1.PathQueues, url.Values{v1.ParamLimit: {strconv.Itoa(typesRead)}}, &list); err != nil {
 		return err
 	}
+	d.More = list.NextCursor != ""
+	if len(list.Queues) > typesShown {
+		d.More = true
+		slices.SortStableFunc(list.Queues, func(a, b v1.Queue) int { return cmp.Compare(waitsSince(a), waitsSince(b)) })
+		list.Queues = list.Queues[:typesShown]
+	}
+	idle := q.withoutWorker(list.Queues)
 	for _, t := range list.Queues {
 		row, err := q.typeRow(t)
 		if err != nil {
 			return err
 		}
+		row.NoWorker = idle[t.Type]
 		d.Types = append(d.Types, row)
 	}
-	d.More = list.NextCursor
 	return q.render("overview", "Overview", "overview", &d)
+}
+
+// waitsSince returns the time, in ms, since which the oldest available job of a type waits, and
+// a time after all others if it has none.
+func waitsSince(t v1.Queue) int64 {
+	if t.OldestAt == 0 {
+		return math.MaxInt64
+	}
+	return t.OldestAt
 }
 
 func (q *request) typeRow(t v1.Queue) (typeRow, error) {

@@ -117,7 +117,7 @@ func timeOf(text string) (int64, error) {
 func (q *request) toPast(ms, rel string) error {
 	at, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil || at <= 0 {
-		return &apiError{Status: http.StatusBadRequest, Title: "The time cannot be read", Detail: strconv.Quote(ms) + " is no time in milliseconds."}
+		return &apiError{Status: http.StatusBadRequest, Title: "The time cannot be read", Detail: strconv.Quote(ms) + " is not a time in milliseconds."}
 	}
 	u, err := url.Parse("/" + strings.TrimLeft(rel, "/"))
 	if err != nil || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {

@@ -35,101 +35,8 @@ type Config struct {
 // handler serves the dashboard.
 type handler struct {
 	cfg      Config
-	pages    map[string]*template.Template
+	pages    func() map[string]*template.Template // parsed when the first page is shown: they take 4 MB
 	sessions *sessions
-}
-
-// New returns the handler of Root and of all paths below it.
-func New(cfg Config) http.Handler {
-	h := &handler{cfg: cfg, pages: parsePages(), sessions: newSessions()}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+Root, h.handle(overview))
-	for pattern, show := range h.views() {
-		mux.HandleFunc("GET "+Root+pattern, h.handle(show))
-	}
-	mux.Handle("GET "+Root+pastPath+"{ms}/", h.pastPages())
-	for pattern, act := range h.actions() {
-		mux.HandleFunc("POST "+Root+pattern, h.handle(h.guard(act)))
-	}
-	mux.HandleFunc("GET "+Root+loginPath, h.handle(showLogin))
-	mux.HandleFunc("POST "+Root+loginPath, h.handle(h.formed(login)))
-	mux.HandleFunc("POST "+Root+"/logout", h.handle(logout))
-	mux.HandleFunc("POST "+Root+"/link", h.handle(makeLink))
-	mux.HandleFunc("GET "+Root+"/stream", h.handle(stream))
-	static, err := fs.Sub(staticFiles, "static")
-	if err != nil {
-		panic(err) // the directory is embedded
-	}
-	mux.Handle("GET "+Root+"/static/", http.StripPrefix(Root+"/static/", cached(http.FileServerFS(static))))
-	mux.HandleFunc(Root+"/", h.handle(notFound))
-	return secure(http.NewCrossOriginProtection().Handler(mux))
-}
-
-// views are the pages by their path below Root.
-func (h *handler) views() map[string]func(*request) error {
-	return map[string]func(*request) error{
-		"/{$}":                 overview,
-		"/jobs":                jobs,
-		"/jobs/bulk":           confirmBulk,
-		"/jobs/{id}":           job,
-		"/dead":                dead,
-		"/queues":              queues,
-		"/queues/{type}":       queue,
-		"/queues/{type}/purge": confirmPurge,
-		"/schedules":           schedules,
-		"/workers":             workers,
-		"/workers/{name}":      worker,
-		"/batches":             batches,
-		"/events":              events,
-		"/cluster":             cluster,
-		"/past":                past,
-		"/hooks":               hooks,
-		"/hooks/{name}":        hook,
-	}
-}
-
-// notInPast are the views of the present alone.
-var notInPast = []string{"/jobs/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past", "/hooks", "/hooks/{name}"}
-
-// actions are the targets of forms by their path below Root.
-func (h *handler) actions() map[string]func(*request) error {
-	return map[string]func(*request) error{
-		"/jobs/bulk":                 bulk,
-		"/jobs/{id}/{action}":        changeJob,
-		"/dead/{action}":             changeGroup,
-		"/queues/{type}/limits":      setLimits,
-		"/queues/{type}/purge":       purge,
-		"/queues/{type}/{action}":    changeQueue,
-		"/schedules/{name}/{action}": changeSchedule,
-		"/workers/{name}/remove":     removeWorker,
-		"/hooks/{name}/{action}":     changeHook,
-	}
-}
-
-// policy is the Content-Security-Policy of all pages.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"form-action 'self'; frame-ancestors 'none'; base-uri 'self'"
-
-// secure sets the headers that each answer has.
-func secure(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
-		next.ServeHTTP(w, r)
-	})
-}
-
-// cached lets browsers keep the script and the style sheet for some minutes.
-func cached(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=300")
-		next.ServeHTTP(w, r)
-	})
 }
 
 // parsePages parses each page together with the layout.
@@ -164,19 +71,6 @@ type request struct {
 	shown string // the LSN of the state at that time
 }
 
-// handle returns the handler of a page or an action. Its error becomes an error page.
-func (h *handler) handle(fn func(*request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		q := &request{handler: h, w: w, r: r, lsn: r.URL.Query().Get("lsn"), base: Root + "/", begin: time.Now()}
-		if at, ok := r.Context().Value(pastKey{}).(int64); ok {
-			q.at, q.base = at, pastBase(at)
-		}
-		if err := fn(q); err != nil && !q.askLogin(err) {
-			q.fail(err)
-		}
-	}
-}
-
 // errReadOnly is the answer to actions in read-only mode.
 var errReadOnly = &apiError{
 	Status: http.StatusForbidden, Title: "The dashboard is read-only",
@@ -186,31 +80,6 @@ var errReadOnly = &apiError{
 // formMax bounds the body of a form, in bytes.
 const formMax = 64 << 10
 
-// guard refuses actions in read-only mode, and reads the form.
-func (h *handler) guard(act func(*request) error) func(*request) error {
-	return func(q *request) error {
-		if h.cfg.ReadOnly {
-			return errReadOnly
-		}
-		return h.formed(act)(q)
-	}
-}
-
-// formed reads the form of an action.
-func (h *handler) formed(act func(*request) error) func(*request) error {
-	return func(q *request) error {
-		q.r.Body = http.MaxBytesReader(q.w, q.r.Body, formMax)
-		if err := q.r.ParseForm(); err != nil {
-			return &apiError{Status: http.StatusBadRequest, Title: "The form cannot be read", Detail: err.Error()}
-		}
-		return act(q)
-	}
-}
-
-func notFound(q *request) error {
-	return &apiError{Status: http.StatusNotFound, Title: "Page not found", Detail: "The dashboard has no page " + q.r.URL.Path + "."}
-}
-
 // page is the data of the layout.
 type page struct {
 	Title    string
@@ -218,6 +87,7 @@ type page struct {
 	ReadOnly bool    // no actions: for all, or for this caller
 	Self     v1.Self // the caller
 	Session  bool    // the caller has signed in
+	Outside  bool    // the caller has to sign in first
 	Status   v1.Status
 	Now      int64 // the queue's time, ms
 	Notice   string
@@ -275,7 +145,7 @@ func (q *request) place(p *page) {
 
 func (q *request) send(status int, name string, p *page) error {
 	var b bytes.Buffer
-	if err := q.pages[name].Execute(&b, p); err != nil {
+	if err := q.pages()[name].Execute(&b, p); err != nil {
 		return err
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -336,6 +206,9 @@ var notices = map[string]string{
 	"trigger":   "Triggered: the job is enqueued.",
 	"test":      "A test event is on its way.",
 	"remove":    "Removed. Its jobs are available again.",
+	"quiet":     "Quiet: the worker gets no new jobs, and finishes those that it runs.",
+	"unquiet":   "The worker gets jobs again.",
+	"deleted":   "Deleted.",
 	"continues": "Not all jobs were changed in the time of one request. Repeat the action for the rest.",
 }
 

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -139,4 +140,11 @@ func refusalOf(b client.Beat) error {
 	return &client.Error{
 		Op: "report", Status: http.StatusConflict, Tag: b.Tag, Committed: client.CommittedNo, Message: b.Tag,
 	}
+}
+
+// refused reports whether a repetition does not help: the cluster has refused the request
+// itself, or the client has refused it before sending, or the client is closed.
+func refused(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && (e.Refused() || e.Invalid()) || errors.Is(err, client.ErrClosed)
 }

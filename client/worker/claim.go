@@ -112,7 +112,7 @@ func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 			held = append(held, h)
 			continue
 		}
-		s.log.Error("a claim has a job that is held already", "job", job.ID, "token", job.Token)
+		s.log.Error("a claim returned a job that this worker runs already", "job", job.ID, "token", job.Token)
 	}
 	start, ok := s.room.granted(a, held)
 	if !ok {
@@ -156,7 +156,7 @@ func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, los
 		opts.Wait = 0
 		jobs, err = s.queue.Claim(ctx, opts)
 		if err != nil {
-			s.log.Warn("a claim may hold jobs that come back only when their leases end", "error", err)
+			s.log.Warn("a claim was lost; its jobs return to the queue when their leases expire", "error", err)
 		}
 	}
 	s.releaseAll(ctx, jobs)
@@ -174,18 +174,11 @@ func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 		})
 		for i, err := range errs {
 			if err != nil && !client.IsLeaseLost(err) {
-				s.log.Warn("job not given back", "job", part[i].JobID, "error", err)
+				s.log.Warn("cannot release a job", "job", part[i].JobID, "error", err)
 				s.unreported.Add(1)
 			}
 		}
 	}
-}
-
-// refused reports whether a repetition does not help: the cluster has refused the request
-// itself, or the client has refused it before sending, or the client is closed.
-func refused(err error) bool {
-	var e *client.Error
-	return errors.As(err, &e) && (e.Refused() || e.Invalid()) || errors.Is(err, client.ErrClosed)
 }
 
 func unknown(err error) bool {

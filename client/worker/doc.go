@@ -125,6 +125,10 @@
 // Job.Log adds to the log of the attempt. The report carries the log: in addition to the
 // result, or after the error.
 //
+// While a reader follows a job, the worker also sends what its attempt writes: one goroutine asks
+// the cluster with a long poll, as long as a running attempt has written anything, and then sends
+// new bytes at most five times a second. Before the report of a followed job it sends the rest.
+//
 // # Stopping
 //
 // When Run's context ends, the worker claims and starts no more jobs. It first releases the

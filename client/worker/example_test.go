@@ -85,7 +85,7 @@ func ExampleJob_ProgressNow() {
 		}
 		close(halfway)
 		<-ctx.Done()
-		fmt.Println("told to stop:", context.Cause(ctx))
+		fmt.Println("asked to stop:", context.Cause(ctx))
 		return nil, ctx.Err()
 	})
 	end := running(ctx, w)
@@ -102,7 +102,7 @@ func ExampleJob_ProgressNow() {
 	fmt.Println(job.Status, err)
 	// Output:
 	// in_progress 50 half of the reels
-	// told to stop: cancelled
+	// asked to stop: cancelled
 	// cancelled job a-film is cancelled: cancelled
 }
 

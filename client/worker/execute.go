@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"osqueue/client"
-	v1 "osqueue/client/api/v1"
 )
 
 // Limits of the texts in reports, in bytes.
@@ -29,7 +25,7 @@ const maxDelay = 10 * 366 * 24 * time.Hour
 // newHold registers a claimed job.
 func (s *shift) newHold(job client.ClaimedJob) *hold {
 	h := newHold(s.jobs, job, s.skip)
-	h.job.log = new(attemptLog)
+	h.job.log = &attemptLog{began: s.logs.wake}
 	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
 	return h
 }
@@ -97,6 +93,7 @@ func (s *shift) settle(h *hold, result json.RawMessage, err error) {
 	}
 	defer s.letGo(h)
 	f := Finished{Job: h.job, Took: h.took}
+	s.logs.flush(h)
 	s.report(decide(context.Cause(h.ctx), result, err).with(h.job.log.text()), &f)
 	s.finished(f)
 }
@@ -111,15 +108,6 @@ func (s *shift) tellLost(h *hold, took time.Duration) {
 	f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
 	s.about(h.job).Warn("a job was lost", "type", h.job.Type, "why", f.Err)
 	s.finished(f)
-}
-
-// about returns the log for lines about a job.
-func (s *shift) about(job Job) *slog.Logger {
-	log := s.log.With("job", job.ID)
-	if id := v1.TraceID(job.Headers[v1.HeaderTraceparent]); id != "" {
-		log = log.With("trace_id", id)
-	}
-	return log
 }
 
 // lostAs returns the outcome of a job that was lost while its handler ran.
@@ -159,64 +147,6 @@ func call(ctx context.Context, fn HandlerFunc, job Job) (json.RawMessage, error)
 }
 
 var errExit = errors.New("the handler ended its goroutine")
-
-// report is the outcome of a job as the worker sends it.
-type report struct {
-	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
-	result  json.RawMessage
-	log     string // of the attempt, if Completed
-	failure client.Failure
-	err     error // of the handler
-}
-
-// decide turns the result of a handler into a report. cause is the reason for which its context
-// ended, or nil.
-func decide(cause error, result json.RawMessage, err error) report {
-	switch {
-	case err == nil && (result == nil || jsontext.Value(result).IsValid()):
-		return report{outcome: Completed, result: result}
-	case err == nil:
-		return failure(Permanent(errNotJSON))
-	case errors.Is(cause, errShortLease):
-		return failure(cause)
-	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseUnsure):
-		return report{outcome: Released, err: err}
-	case errors.Is(cause, ErrCancelled):
-		return ended(Cancelled, ErrCancelled, err)
-	case errors.Is(cause, ErrTimeout):
-		return ended(TimedOut, ErrTimeout, err)
-	}
-	return failure(err)
-}
-
-// ended returns the report of a handler that stopped because its context ended with cause: a
-// failure that begins with the cause, followed by the handler's error, if that says more, or by
-// the output of its command.
-func ended(outcome Outcome, cause, err error) report {
-	rep := failure(err)
-	rep.outcome = outcome
-	said := ": " + err.Error()
-	if errors.Is(err, cause) || errors.Is(err, context.Canceled) {
-		said = ""
-		if logged := new(LoggedError); errors.As(err, &logged) {
-			said = ": " + logged.Log
-		}
-	}
-	rep.failure.Error = clip(cause.Error() + said)
-	return rep
-}
-
-var errNotJSON = errors.New("the handler's result is not valid JSON")
-
-func failure(err error) report {
-	f := client.Failure{Error: clip(err.Error())}
-	f.Public = errors.As(err, new(*unreadableError))
-	var v *verdictError
-	if errors.As(err, &v) {
-		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce
-	}
-	return report{outcome: Failed, failure: f, err: err}
-}
 
 // clip bounds a text, and makes it valid for JSON.
 func clip(text string) string { return clipTo(text, maxErrorText) }

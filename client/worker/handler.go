@@ -56,7 +56,7 @@ var (
 	ErrCancelled = errors.New("cancelled")
 	// ErrTimeout means that the attempt has reached its timeout. The cluster has
 	// ended it, or is about to.
-	ErrTimeout = errors.New("the attempt has run out of its time")
+	ErrTimeout = errors.New("the attempt exceeded its timeout")
 )
 
 // JSON makes a handler of a function with types of its own. If a payload does not decode into
@@ -113,4 +113,27 @@ func RetryAfter(d time.Duration, err error) error {
 		return nil
 	}
 	return &verdictError{err: err, delay: d, atOnce: d <= 0}
+}
+
+// Outcome is the outcome of this worker's attempt of a job.
+type Outcome string
+
+// The outcomes.
+const (
+	Completed  Outcome = "completed"
+	Failed     Outcome = "failed"     // this attempt failed; retries may follow
+	Released   Outcome = "released"   // released; the attempt does not count
+	Cancelled  Outcome = "cancelled"  // after a request to cancel the job
+	TimedOut   Outcome = "timed_out"  // the attempt reached its timeout; retries may follow
+	Lost       Outcome = "lost"       // the cluster revoked the lease
+	Unreported Outcome = "unreported" // the worker stopped before the cluster answered
+)
+
+// Finished describes a job that this worker no longer holds.
+type Finished struct {
+	Job     Job
+	Outcome Outcome
+	Result  json.RawMessage // set if Outcome is Completed
+	Err     error           // set if Outcome is not Completed
+	Took    time.Duration   // run time of the handler
 }

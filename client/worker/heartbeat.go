@@ -59,12 +59,12 @@ func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, p
 	switch {
 	case refused(err) && len(list) > 1:
 		untold(list, named)
-		s.log.Debug("a heartbeat is refused; it is sent in parts", "jobs", len(list), "error", err)
+		s.log.Debug("a heartbeat was refused; sending it in parts", "jobs", len(list), "error", err)
 		half := len(list) / 2
 		first := s.renewAll(ctx, list[:half], patience)
 		return s.renewAll(ctx, list[half:], patience) && first
 	case refused(err):
-		s.about(list[0].job).Warn("a lease cannot be renewed", "error", err)
+		s.about(list[0].job).Warn("cannot renew a lease", "error", err)
 		list[0].answered(sent, false) // the next heartbeat goes without the progress, which may be at fault
 		return true
 	case err != nil:
@@ -91,10 +91,10 @@ func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
 	case b.Tag == "":
 	case b.Tag == v1.TagTimedOut:
 		h.lose(ErrTimeout)
-		s.about(h.job).Debug("the attempt has run for too long")
+		s.about(h.job).Debug("the attempt exceeded its timeout")
 	case client.LostLease(b.Tag):
 		h.lose(ErrLeaseLost)
-		s.about(h.job).Debug("the lease is over", "why", b.Tag)
+		s.about(h.job).Debug("the lease has expired", "why", b.Tag)
 	default:
 		s.about(h.job).Warn("a lease was not renewed", "why", b.Tag)
 	}

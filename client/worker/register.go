@@ -58,6 +58,8 @@ func (s *shift) register(ctx context.Context) bool {
 		Types:   s.worker.types(),
 		Version: s.cfg.Version,
 		Address: s.cfg.Address,
+
+		Capacity: uint32(s.cfg.Concurrency),
 	})
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("registration failed; it will be repeated", "error", err)

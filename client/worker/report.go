@@ -1,38 +1,18 @@
 package worker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/internal/sleep"
 )
-
-// Outcome is the outcome of this worker's attempt of a job.
-type Outcome string
-
-// The outcomes.
-const (
-	Completed  Outcome = "completed"
-	Failed     Outcome = "failed"     // this attempt failed; retries may follow
-	Released   Outcome = "released"   // released; the attempt does not count
-	Cancelled  Outcome = "cancelled"  // after a request to cancel the job
-	TimedOut   Outcome = "timed_out"  // the attempt reached its timeout; retries may follow
-	Lost       Outcome = "lost"       // the cluster revoked the lease
-	Unreported Outcome = "unreported" // the worker stopped before the cluster answered
-)
-
-// Finished describes a job that this worker no longer holds.
-type Finished struct {
-	Job     Job
-	Outcome Outcome
-	Result  json.RawMessage // set if Outcome is Completed
-	Err     error           // set if Outcome is not Completed
-	Took    time.Duration   // run time of the handler
-}
 
 // report repeats a report until the cluster accepts or refuses it, or the context reports ends.
 func (s *shift) report(rep report, f *Finished) {
@@ -56,11 +36,11 @@ func (s *shift) report(rep report, f *Finished) {
 			f.Outcome, f.Result, f.Err = Unreported, nil, err
 			return
 		case refused(err) && rep.log != "":
-			s.about(f.Job).Warn("a completion is refused; it is sent without its log", "error", err)
+			s.about(f.Job).Warn("a completion was refused; sending it without its log", "error", err)
 			rep.log = "" // which must not cost the job its result
 			continue
 		case refused(err) && rep.outcome == Completed:
-			rep = failure(Permanent(fmt.Errorf("the cluster does not take the result: %w", err)))
+			rep = failure(Permanent(fmt.Errorf("the cluster refused the result: %w", err)))
 			f.Outcome, f.Result, f.Err = rep.outcome, nil, rep.err
 			continue
 		case refused(err), s.reports.Err() != nil:
@@ -130,16 +110,83 @@ func (s *shift) noteReports(what string, jobs int, err error) error {
 	case err == nil:
 		s.seen()
 	case refused(err) && jobs > 1:
-		s.log.Debug("reports are refused together; they are sent apart", "report", what, "jobs", jobs, "error", err)
+		s.log.Debug("a batch of reports was refused; sending them one by one", "report", what, "jobs", jobs, "error", err)
 	case s.reports.Err() == nil:
-		s.log.Warn("reports failed; what can be repeated will be", "report", what, "jobs", jobs, "error", err)
+		s.log.Warn("sending reports failed; repeating those that can be repeated", "report", what, "jobs", jobs, "error", err)
 	}
 	return err
 }
 
-func (s *shift) finished(f Finished) {
-	if f.Outcome == Unreported {
-		s.unreported.Add(1)
+// with adds the log of the attempt to its report. A failure has it after the text of the error,
+// as far as it fits.
+func (r report) with(log string) report {
+	switch {
+	case log == "" || r.outcome == Released:
+	case r.outcome == Completed:
+		r.log = log
+	default:
+		const between = ": "
+		if room := maxErrorText - len(r.failure.Error) - len(between); room >= leastLogText {
+			r.failure.Error += between + endOf(log, room, false)
+		}
 	}
-	s.cfg.Finished(f)
+	return r
+}
+
+// report is the outcome of a job as the worker sends it.
+type report struct {
+	outcome Outcome // Completed, Failed, Cancelled, TimedOut or Released
+	result  json.RawMessage
+	log     string // of the attempt, if Completed
+	failure client.Failure
+	err     error // of the handler
+}
+
+// decide turns the result of a handler into a report. cause is the reason for which its context
+// ended, or nil.
+func decide(cause error, result json.RawMessage, err error) report {
+	switch {
+	case err == nil && (result == nil || jsontext.Value(result).IsValid()):
+		return report{outcome: Completed, result: result}
+	case err == nil:
+		return failure(Permanent(errNotJSON))
+	case errors.Is(cause, errShortLease):
+		return failure(cause)
+	case errors.Is(cause, ErrStopping), errors.Is(cause, ErrLeaseUnsure):
+		return report{outcome: Released, err: err}
+	case errors.Is(cause, ErrCancelled):
+		return ended(Cancelled, ErrCancelled, err)
+	case errors.Is(cause, ErrTimeout):
+		return ended(TimedOut, ErrTimeout, err)
+	}
+	return failure(err)
+}
+
+// ended returns the report of a handler that stopped because its context ended with cause: a
+// failure that begins with the cause, followed by the handler's error, if that says more, or by
+// the output of its command.
+func ended(outcome Outcome, cause, err error) report {
+	rep := failure(err)
+	rep.outcome = outcome
+	said := ": " + err.Error()
+	if errors.Is(err, cause) || errors.Is(err, context.Canceled) {
+		said = ""
+		if logged := new(LoggedError); errors.As(err, &logged) {
+			said = ": " + logged.Log
+		}
+	}
+	rep.failure.Error = clip(cause.Error() + said)
+	return rep
+}
+
+var errNotJSON = errors.New("the handler's result is not valid JSON")
+
+func failure(err error) report {
+	f := client.Failure{Error: clip(err.Error())}
+	f.Public = errors.As(err, new(*unreadableError))
+	var v *verdictError
+	if errors.As(err, &v) {
+		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce
+	}
+	return report{outcome: Failed, failure: f, err: err}
 }

@@ -2,27 +2,13 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"osqueue/client"
-)
-
-// After the handlers' contexts have ended:
-const (
-	// handlerGrace is how long handlers have to return. It covers the two seconds
-	// between a command's SIGTERM and SIGKILL.
-	handlerGrace = 4 * time.Second
-	// reportGrace is how long the last reports may take.
-	reportGrace = 5 * time.Second
-	// finishedGrace is how long Config.Finished may take to return.
-	finishedGrace = time.Second
-	// leaveTimeout bounds the removal of the registration.
-	leaveTimeout = 2 * time.Second
+	v1 "osqueue/client/api/v1"
 )
 
 // shift is one Run of a worker.
@@ -43,6 +29,7 @@ type shift struct {
 	helpers sync.WaitGroup // keepLeases and keepRegistered
 	running sync.WaitGroup // the goroutines of jobs
 
+	logs        *logSender
 	together    together
 	completions *batcher[client.Completion]
 	failures    *batcher[client.FailedJob]
@@ -53,121 +40,25 @@ type shift struct {
 	unreported atomic.Int64
 }
 
-// newShift prepares a run. Its contexts keep ctx's values, but do not end with ctx: stop ends
-// them.
-func newShift(ctx context.Context, w *Worker) *shift {
-	s := &shift{
-		worker: w,
-		cfg:    w.cfg,
-		queue:  w.queue,
-		log:    w.cfg.Logger,
-		room:   newRoom(w.cfg, w.types()),
-		holds:  newHolds(),
-		began:  time.Now(),
-	}
-	detached := context.WithoutCancel(ctx)
-	s.jobs, s.stopJobs = context.WithCancelCause(detached)
-	s.reports, s.stopReports = context.WithCancel(detached)
-	s.together.queue, _ = w.queue.(CompleterClaimer)
-	s.prepareReports()
-	return s
-}
-
-func (s *shift) start() {
-	s.helpers.Go(func() { s.keepLeases(s.reports) })
-	s.helpers.Go(func() { s.keepRegistered(s.reports) })
-}
-
-// endClaiming releases the waiting jobs. Config.StopTimeout counts from here, also
-// while the last claims are released.
-func (s *shift) endClaiming() {
-	s.returnWaiting()
-	s.patience = time.AfterFunc(max(s.cfg.StopTimeout, 0), func() { s.stopJobs(ErrStopping) })
-}
-
-// stop ends the activities that claimJobs began, in the order in doc.go.
-func (s *shift) stop() error {
-	select {
-	case <-s.holds.empty():
-	case <-s.jobs.Done():
-	}
-	s.patience.Stop()
-	s.stopJobs(ErrStopping)
-	if n := len(s.holds.all()); n > 0 {
-		s.log.Info("ending the jobs that still run, to give them back", "jobs", n)
-	}
-	if s.drained(handlerGrace) {
-		s.running.Wait()
-	} else {
-		s.abandon()
-	}
-	s.leave()
-	return errors.Join(s.unfinished()...)
-}
-
-// unfinished returns errors for the jobs that stop could not end.
-func (s *shift) unfinished() (errs []error) {
-	if n := s.unreported.Load(); n > 0 {
-		errs = append(errs, fmt.Errorf("%d jobs could not be reported or given back; they come back when their leases end", n))
-	}
-	if n := len(s.holds.all()); n > 0 {
-		errs = append(errs, fmt.Errorf("%d jobs were not waited for any longer, as Config.Finished does not return", n))
-	}
-	return errs
-}
-
-// leave removes the registration of the worker, which also releases jobs that could
-// not be reported. If it fails, the cluster declares the worker dead later.
-func (s *shift) leave() {
-	s.stopReports()
-	s.helpers.Wait() // or a registration might follow
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.jobs), leaveTimeout)
-	defer cancel()
-	if err := s.queue.RemoveWorker(ctx, s.cfg.Name); err != nil && !client.IsNotFound(err) {
-		s.log.Debug("worker not taken from the list", "error", err)
-	}
-}
-
-// abandon releases the jobs whose handlers do not return, and cancels the reports
-// that do not succeed.
-func (s *shift) abandon() {
-	for _, h := range s.holds.all() {
-		if !h.settle() {
-			s.running.Go(func() { s.tellLost(h, time.Since(h.began)) })
-			continue
-		}
-		s.about(h.job).Warn("a handler goes on although its context has ended", "type", h.job.Type)
-		s.running.Go(func() { s.seize(h) })
-	}
-	if !s.drained(reportGrace) {
-		s.stopReports()
-		s.drained(finishedGrace)
-	}
-}
-
-// seize settles a job instead of its handler's goroutine.
-func (s *shift) seize(h *hold) {
-	defer s.letGo(h)
-	f := Finished{Job: h.job, Took: time.Since(h.began)}
-	s.report(report{outcome: Released, err: ErrStopping}, &f)
-	s.finished(f)
-}
-
-// drained waits for the last job to leave, for up to d.
-func (s *shift) drained(d time.Duration) bool {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-s.holds.empty():
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
 // seen records that the cluster has just had a call from this worker.
 func (s *shift) seen() { s.lastSeen.Store(int64(time.Since(s.began))) }
 
 // heard returns the time of the last call, on the monotonic clock: if the wall clock is set
 // back, the worker must not stay silent until the wall clock has caught up.
 func (s *shift) heard() time.Time { return s.began.Add(time.Duration(s.lastSeen.Load())) }
+
+func (s *shift) finished(f Finished) {
+	if f.Outcome == Unreported {
+		s.unreported.Add(1)
+	}
+	s.cfg.Finished(f)
+}
+
+// about returns the log for lines about a job.
+func (s *shift) about(job Job) *slog.Logger {
+	log := s.log.With("job", job.ID)
+	if id := v1.TraceID(job.Headers[v1.HeaderTraceparent]); id != "" {
+		log = log.With("trace_id", id)
+	}
+	return log
+}

@@ -107,10 +107,14 @@ export class Client {
   /** Renews leases of one worker; the answers are in the order of the jobs. */
   heartbeat(worker: string, jobs: Job[], options?: { withinMs?: number }):
     Promise<{ jobId: string; status: string; cancel?: boolean }[]>;
-  /** Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back. */
-  register(worker: string, types: string[], withinMs?: number): Promise<unknown>;
+  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every 30 s, by any call,
+   *  or its jobs go back. */
+  register(worker: string, types: string[], withinMs?: number, capacity?: number): Promise<unknown>;
   /** Takes the worker from the list, and its jobs back. */
   leave(worker: string, withinMs?: number): Promise<unknown>;
+  /** Sends what running jobs have logged; the answer has the jobs that somebody follows. */
+  sendLogs(worker: string, parts: LogPart[], how?: { waitMs?: number; withinMs?: number }):
+    Promise<{ jobId: string; token: number; offset: number }[]>;
   /** Ends a claim; when it is lost there is a QueueError with leaseLost. */
   report(job: Job, action: "complete", body?: { result?: unknown; log?: string }): Promise<unknown>;
   report(job: Job, action: "fail", body?: { error?: string; retryable?: boolean; delayMs?: number }): Promise<unknown>;
@@ -120,6 +124,9 @@ export class Client {
   /** The same in the text format of Prometheus. */
   metrics(): string;
 }
+
+/** A part of what a running job has logged. */
+export type LogPart = { jobId: string; token: number; offset: number; text: string };
 
 /** A claimed job. */
 export class Job {
@@ -146,6 +153,10 @@ export class Job {
   why: "" | "cancelled" | "stopping" | "lost";
   /** Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing. */
   progress(percent: number, message?: string): void;
+  /** Adds lines to the log of the attempt. Those who follow the job see them; the last 16 KB are reported. */
+  log(text: string): void;
+  /** What was logged from that byte on, for `sendLogs`. */
+  part(offset?: number): LogPart | undefined;
   end(why: "cancelled" | "stopping" | "lost"): void;
 }
 

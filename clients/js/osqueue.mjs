@@ -146,14 +146,25 @@ export class Client {
     return (await this.#call(["jobs", "heartbeat"], { body, withinMs })).results;
   }
 
+  /** Sends what running jobs have logged, for those who follow them; the answer has the jobs that are followed. Without
+   *  parts it waits for one. */
+  async sendLogs(worker, parts, { waitMs = 0, withinMs } = {}) {
+    const body = { workerId: worker, jobs: parts, waitMs };
+    return (await this.#call(["jobs", "logs"], { body, waitMs, withinMs })).jobs;
+  }
+
   /** Ends a claim: "complete" with result, log, "fail" with error, retryable, delayMs, or "release". It counts once. */
   async report(job, action, body = {}) {
     const how = { body: { ...body, workerId: job.worker, token: job.token } };
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
   }
 
-  /** Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back. */
-  register(worker, types, withinMs) { return this.#call(["workers"], { body: { name: worker, types }, withinMs }); }
+  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every 30 s, by any call,
+   *  or its jobs go back. */
+  register(worker, types, withinMs, capacity) {
+    return this.#call(["workers"], { body: { name: worker, types, capacity }, withinMs }).catch((e) => (
+      capacity && e.status === 400 ? this.register(worker, types, withinMs) : Promise.reject(e))); // an earlier release
+  }
 
   /** Takes the worker from the list, and its jobs back. */
   leave(worker, withinMs) { return this.#call(["workers", worker], { method: "DELETE", body: {}, withinMs }); }
@@ -258,6 +269,7 @@ export class Job {
     Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
     const began = now();
     Object.assign(this, { began, why: "", settled: false, renewed: began - age, due: began - age + leaseMs / 3 });
+    this.output = { kept: Buffer.alloc(0), written: 0, followed: undefined }; // of `log`
   }
 
   /** For lines of the log: the id, and that of the trace of the producer. */
@@ -269,6 +281,22 @@ export class Job {
   /** Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing. */
   progress(percent, message = "") {
     this.note = { percent: Math.max(0, Math.min(100, Math.trunc(percent))), message: String(message).slice(0, 500) };
+  }
+
+  /** Adds lines to the log of the attempt. Those who follow the job see them; the last 16 KB are reported. */
+  log(text) {
+    const lines = Buffer.from(`${String(text).replace(/\n+$/, "")}\n`);
+    this.output.kept = Buffer.concat([this.output.kept, lines]).subarray(-16000);
+    this.output.written += lines.length;
+  }
+
+  /** What was logged from that byte on, as far as it is kept, for `sendLogs`; undefined: nothing. */
+  part(offset = 0) {
+    const { kept, written } = this.output, first = written - kept.length;
+    let start = Math.max(offset, first);
+    while ((kept[start - first] & 0xc0) === 0x80) start++; // within a character
+    const text = kept.subarray(start - first).toString();
+    return text ? { jobId: this.id, token: this.token, offset: start, text } : undefined;
   }
 
   /** Tells the handler to end; the first reason stays. */
@@ -300,7 +328,7 @@ export class Worker {
   async run() {
     if (this.#handlers.size === 0) throw new Error("a worker needs a handler: claiming no types would be claiming all");
     process.once("SIGINT", () => this.stop()).once("SIGTERM", () => this.stop());
-    const [, listed] = [this.#keepLeases(), this.#stayListed()];
+    const [, listed] = [this.#keepLeases(), this.#stayListed(), this.#sendLogs()];
     let claiming = true;
     this.#claim().finally(() => { claiming = false; });
     while (!this.#stopping) await sleep(50);
@@ -347,6 +375,11 @@ export class Worker {
       body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };
       if (delayMs != null) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
+    const rest = job.output.followed !== undefined && job.part(job.output.followed);
+    if (rest) await this.client.sendLogs(this.name, [rest], { withinMs: 1000 }).catch(() => {});
+    const kept = (job.part()?.text ?? "").replace(/\n$/, "");
+    if (kept && action === "complete") body.log = kept;
+    if (kept && action === "fail") body.error += `: ${kept.slice(-Math.max(1, 7500 - body.error.length))}`;
     await this.#report(job, action, action === "release" ? {} : body);
   }
 
@@ -385,11 +418,29 @@ export class Worker {
     }
   }
 
+  /** Sends what jobs log while somebody follows them; the answers say which. */
+  async #sendLogs() {
+    for (let wanted = [], sent = 0, pause = 200; !this.#over; await sleep(pause)) {
+      const jobs = new Map([...this.#held].filter((j) => j.output.written > 0).map((j) => [j.id, j]));
+      const parts = wanted.map((w) => jobs.get(w.jobId)?.part(w.offset)).filter(Boolean).slice(0, 16);
+      pause = 200;
+      if (jobs.size === 0 || (wanted.length > 0 && parts.length === 0 && now() < sent + 1000)) continue;
+      const how = { waitMs: wanted.length > 0 ? 0 : 10000, withinMs: 15000 };
+      wanted = await this.client.sendLogs(this.name, parts, how).catch((e) => {
+        pause = e.refused ? 60000 : 1000; // a server of an earlier release
+        return [];
+      });
+      sent = now();
+      for (const job of jobs.values())
+        job.output.followed = wanted.find((w) => w.jobId === job.id && w.token === job.token)?.offset;
+    }
+  }
+
   async #stayListed() {
     for (let due = 0; !this.#over; await sleep(100)) {
       if (now() < due) continue;
-      const listed = this.client.register(this.name, [...this.#handlers.keys()], 5000).then(() => 10000);
-      due = await listed.catch((e) => (this.log(e.message), 1000)) + now();
+      const listed = this.client.register(this.name, [...this.#handlers.keys()], 5000, this.concurrency);
+      due = await listed.then(() => 10000, (e) => (this.log(e.message), 1000)) + now();
     }
     await this.client.leave(this.name, 2000).catch(() => {}); // left undone it does no harm: the silence will tell
   }

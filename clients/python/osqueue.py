@@ -140,15 +140,26 @@ class Client:
         leases = [dict({"progress": j.note} if j.note else {}, jobId=j.id, token=j.token) for j in jobs]
         return self._call("jobs", "heartbeat", want="results", body={"workerId": worker, "jobs": leases}, within=within)
 
+    def send_logs(self, worker, parts, wait=0.0, within=EVER):
+        """Sends what running jobs have logged, for those who follow them; the answer has the jobs that are followed.
+        Without parts it waits for one."""
+        body = {"workerId": worker, "jobs": parts, "waitMs": int(wait * 1000)}
+        return self._call("jobs", "logs", want="jobs", body=body, wait=wait, within=within)
+
     def report(self, job, action, **body):
         """Ends a claim. The action is "complete" (result, log), "fail" (error, retryable, delayMs) or "release". Its
         token makes it count once; when the claim is lost there is an Error with lease_lost."""
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
         return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
 
-    def register(self, worker, types, within=EVER):
-        """Lists the worker. From then on it has to be heard of every 30 s, by any call, or its jobs go back."""
-        self._call("workers", body={"name": worker, "types": list(types)}, within=within)
+    def register(self, worker, types, within=EVER, capacity=0):
+        """Lists the worker, and how many jobs it runs at once; 0: not known. From then on it has to be heard of every
+        30 s, by any call, or its jobs go back."""
+        body = dict({"capacity": capacity} if capacity else {}, name=worker, types=list(types))
+        try: self._call("workers", body=body, within=within)
+        except Error as e:
+            if not capacity or e.status != 400: raise
+            self.register(worker, types, within)  # a server of an earlier release
 
     def leave(self, worker, within=EVER):
         """Takes the worker from the list, and its jobs back."""
@@ -249,6 +260,7 @@ class Job:
         self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
         self.due = self.renewed + self.lease / 3
+        self.logged, self.written, self.followed, self._logging = b"", 0, None, threading.Lock()
 
     def __str__(self):
         trace = TRACEPARENT.fullmatch(self.headers.get("traceparent", ""))
@@ -258,6 +270,19 @@ class Job:
         """Tells how far the job is, in up to 500 characters. The next heartbeat takes it along, so it costs nothing."""
         self.note = {"percent": max(0, min(100, int(percent))), "message": str(message)[:500]}
 
+    def log(self, text):
+        """Adds lines to the log of the attempt. Those who follow the job see them; the last 16 KB are reported."""
+        lines = (str(text).rstrip("\n") + "\n").encode(errors="replace")
+        with self._logging: self.logged, self.written = (self.logged + lines)[-16000:], self.written + len(lines)
+
+    def part(self, offset=0):
+        """What was logged from that byte on, as far as it is kept, for `send_logs`; None: nothing."""
+        with self._logging: logged, first = self.logged, self.written - len(self.logged)
+        start = max(offset, first)
+        while start - first < len(logged) and logged[start - first] & 0xC0 == 0x80: start += 1  # within a character
+        text = logged[start - first:].decode()
+        return {"jobId": self.id, "token": self.token, "offset": start, "text": text} if text else None
+
     def end(self, why="stopping"):
         """Tells the handler to end; the first reason stays."""
         self.why = self.why or why
@@ -266,7 +291,8 @@ class Job:
 
 class Worker:
     """Runs jobs, `concurrency` at once, each in a thread. One thread claims as many jobs as there are free slots, one
-    renews all leases. Each job gets one report: its result, its exception with the traceback, or a release."""
+    renews all leases, one sends what jobs log while somebody follows them. Each job gets one report: its result, its
+    exception with the traceback, or a release."""
     def __init__(self, client, concurrency=4, name=None, lease=0.0, poll_wait=2.0, stop_timeout=30.0):
         self.client, self.concurrency, self.lease, self.poll_wait = client, min(concurrency, 1000), lease, poll_wait
         self.name = name or "%s-%d-%s" % (socket.gethostname(), os.getpid(), uuid.uuid4().hex[:6])
@@ -288,7 +314,7 @@ class Worker:
         if not self._handlers: raise ValueError("a worker needs a handler: claiming no types would be claiming all")
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self.stop), signal.signal(signal.SIGTERM, self.stop)
-        claimer, _, lister = map(_start, (self._claim, self._keep_leases, self._stay_listed))
+        claimer, _, lister, _ = map(_start, (self._claim, self._keep_leases, self._stay_listed, self._send_logs))
         while not self._stopping.wait(0.2): pass  # a signal does not always wake the main thread
         release = lambda job: _start(self._report, job, "release", {})
         for seconds, step in ((self.stop_timeout, Job.end), (4.0, release), (4.0, str)):
@@ -330,6 +356,11 @@ class Worker:
             text = traceback.format_exc().encode(errors="replace")[-8000:].decode(errors="replace")
             action, body = "fail", dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
             action, body = ("release", {}) if job.why in ("stopping", "lost") else (action, body)
+        rest = job.followed is not None and job.part(job.followed)
+        kept = (job.part() or {"text": ""})["text"].rstrip("\n")
+        with contextlib.suppress(Error): rest and self.client.send_logs(self.name, [rest], within=1.0)
+        if kept and action == "complete": body["log"] = kept
+        if kept and action == "fail": body["error"] += ": " + kept[-max(1, 7500 - len(body["error"])):]
         self._report(job, action, body)
         with self._freed:
             self._busy -= 1
@@ -366,10 +397,22 @@ class Worker:
                     job.end("lost")
                 if now() - job.renewed > job.lease: job.end("lost")  # nobody says so, but it may be
 
+    def _send_logs(self):
+        wanted, sent, pause = [], 0.0, 0.0
+        while not self._over.wait(pause):
+            jobs, pause = {j.id: j for j in list(self._held) if j.written}, 0.2
+            parts = [jobs[w["jobId"]].part(w["offset"]) for w in wanted if w["jobId"] in jobs]
+            parts = [p for p in parts if p][:16]
+            if not jobs or wanted and not parts and now() < sent + 1: continue  # the answers say who is followed
+            try: wanted = self.client.send_logs(self.name, parts, 0.0 if wanted else 10.0, within=15.0)
+            except Error as e: wanted, pause = [], 60.0 if e.refused else 1.0  # a server of an earlier release
+            sent, ends = now(), {(w["jobId"], w["token"]): w["offset"] for w in wanted}
+            for job in jobs.values(): job.followed = ends.get((job.id, job.token))
+
     def _stay_listed(self):
         pause = 0.0
         while not self._over.wait(pause):
-            try: pause = self.client.register(self.name, self._handlers, within=5.0) or 10.0
+            try: pause = self.client.register(self.name, self._handlers, 5.0, self.concurrency) or 10.0
             except Error as e: pause = log.warning("%s", e) or 1.0
         with contextlib.suppress(Error): self.client.leave(self.name, within=2.0)  # or the silence will tell
 

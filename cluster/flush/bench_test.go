@@ -241,6 +241,39 @@ func TestMostFlushesAreOneWrite(t *testing.T) {
 	}
 }
 
+// TestObjectsAreWaitedFor checks that a queue whose data fits into no document, 1000 jobs of 1 KB
+// per second that cannot be compressed, makes at most one write for each interval, although
+// each of its checkpoints is several objects.
+func TestObjectsAreWaitedFor(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Interval = time.Second
+	cfg.SaveRequests()
+	q := newBusy(t, 10_000, func(r *rand.Rand, _ int) []byte { return noise(r, 1000) })
+	q.acquire(cfg)
+	const span, mutations = time.Minute, 14 // 980 jobs per second
+	var passed, longest time.Duration
+	writes, owed := 0, 0
+	for passed < span {
+		pause := cfg.spread(cfg.Interval, owed)
+		passed, longest = passed+pause, max(longest, pause)
+		for range mutations * int(pause/cfg.Interval) {
+			q.mutate()
+		}
+		q.flush()
+		q.builder.wg.Wait()
+		n := q.builder.Objects()
+		owed = owe(owed, cfg.Interval, pause, n)
+		writes += 1 + n
+	}
+	t.Logf("%d writes in %v, the longest pause was %v; %v", writes, passed, longest, q.bucket.total())
+	if most := int(passed/cfg.Interval) + owed; writes > most {
+		t.Errorf("%d writes in %v, want at most %d", writes, passed, most)
+	}
+	if owed == owedMax || longest > cfg.Heartbeat {
+		t.Errorf("at the end flushes wait for %d objects; the longest pause was %v", owed, longest)
+	}
+}
+
 // TestObjectEvery compares the planned number of objects with the objects that a load makes
 // at the interval of the heartbeat.
 func TestObjectEvery(t *testing.T) {
@@ -335,15 +368,15 @@ func benchFlush(b *testing.B, q *busy) {
 	after := q.bucket.total()
 	mutated = q.written - mutated
 	log, root := after["log"]-before["log"], after[docKey]-before[docKey]
-	cfg, base := DefaultConfig(), float64(0)
+	cfg, checkpoint := DefaultConfig(), float64(0)
 	if a := q.builder.Last().Archive; a != nil {
-		base = float64(log) * float64(a.Base.Stored) / float64(max(a.Base.Stored, cfg.BaseMin))
+		checkpoint = float64(log) * float64(a.Checkpoint.Stored) / float64(max(a.Checkpoint.Stored, cfg.CheckpointMin))
 	}
-	all := float64(log+root) + base
+	all := float64(log+root) + checkpoint
 	b.ReportMetric(all/float64(mutated), "B/mutB")
 	b.ReportMetric(float64(root)/float64(mutated), "rootB/mutB")
 	b.ReportMetric(float64(log)/float64(mutated), "logB/mutB")
-	b.ReportMetric(base/float64(mutated), "baseB/mutB")
+	b.ReportMetric(checkpoint/float64(mutated), "baseB/mutB")
 	b.ReportMetric(float64(mutated)/float64(n), "mutB/flush")
 	b.ReportMetric(all/float64(n), "B/flush")
 	b.ReportMetric(float64(took.Nanoseconds())/float64(n), "ns/flush")
@@ -357,26 +390,26 @@ func mallocs() uint64 {
 	return s.Mallocs
 }
 
-// BenchmarkApplyDuringBase measures the time to apply single entries while another
+// BenchmarkApplyDuringCheckpoint measures the time to apply single entries while another
 // goroutine writes a checkpoint of a deep queue, and without one for comparison. It reports
 // wall-clock time and processor time; the latter excludes other programs on the machine and
 // the garbage collector. The target is 5 ms at most by the wall clock for entries at the
 // pace of raft, each after a write to a disk. Entries without a pause produce so much
 // garbage that they wait for the collector, with or without a checkpoint.
-func BenchmarkApplyDuringBase(b *testing.B) {
+func BenchmarkApplyDuringCheckpoint(b *testing.B) {
 	depth := 1_000_000
 	if testing.Short() {
 		depth = 50_000
 	}
 	for _, bm := range []struct {
-		name  string
-		pause time.Duration // between entries
-		base  bool
+		name       string
+		pause      time.Duration // between entries
+		checkpoint bool
 	}{
 		{"committed", time.Millisecond, true},
-		{"committed/no-base", time.Millisecond, false},
+		{"committed/no-checkpoint", time.Millisecond, false},
 		{"flat-out", 0, true},
-		{"flat-out/no-base", 0, false},
+		{"flat-out/no-checkpoint", 0, false},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			q := newBusy(b, depth, mailPayload)
@@ -385,7 +418,7 @@ func BenchmarkApplyDuringBase(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			var took timings
 			for b.Loop() {
-				q.applyWhile(q.beside(bm.base), bm.pause, &took)
+				q.applyWhile(q.beside(bm.checkpoint), bm.pause, &took)
 			}
 			took.report(b)
 		})
@@ -394,15 +427,15 @@ func BenchmarkApplyDuringBase(b *testing.B) {
 
 // beside starts a goroutine that writes a checkpoint, or sleeps for about as long, and then
 // closes done.
-func (q *busy) beside(base bool) chan struct{} {
+func (q *busy) beside(checkpoint bool) chan struct{} {
 	v, done := q.m.View(), make(chan struct{})
 	go func() {
 		defer close(done)
-		if !base {
+		if !checkpoint {
 			time.Sleep(1500 * time.Millisecond)
 			return
 		}
-		if _, err := archive.WriteBase(context.Background(), q.bucket, "l", fsm.LSN{}, v); err != nil {
+		if _, err := archive.WriteCheckpoint(context.Background(), q.bucket, "l", fsm.LSN{}, v); err != nil {
 			q.b.Error(err)
 		}
 	}()

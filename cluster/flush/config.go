@@ -3,6 +3,9 @@ package flush
 import (
 	"math"
 	"time"
+
+	"osqueue/fsm"
+	"osqueue/storage/document"
 )
 
 // Config sets the pace of the flusher and the bounds of its objects.
@@ -19,16 +22,16 @@ type Config struct {
 	// Flushed, if given, is called after each write of the document, with its start.
 	Flushed func(began time.Time, w Written)
 
-	InlineMax   int   // bytes of a document with the state inline
-	TailMax     int   // bytes of a tail, compressed
-	TailRaw     int   // bytes of entries that the tail accepts at once; more become segments
-	TailMin     int   // bytes from which a tail may be sealed before it is full
-	TailRepeats int   // seal such a tail when documents have repeated its size so many times
-	SegmentRaw  int   // bytes of entries in a segment of a backlog
-	StepBytes   int   // bytes of entries in one step of a backlog
-	FoldAt      int   // number of segments that are compacted into a segment index
-	RefsMax     int   // number of refs in the document from which a new checkpoint is due
-	BaseMin     int64 // minimum bytes of log, compressed, for a new checkpoint
+	InlineMax     int   // bytes of a document with the state inline
+	TailMax       int   // bytes of a tail, compressed
+	TailRaw       int   // bytes of entries that the tail accepts at once; more become segments
+	TailMin       int   // bytes from which a tail may be sealed before it is full
+	TailRepeats   int   // seal such a tail when documents have repeated its size so many times
+	SegmentRaw    int   // bytes of entries in a segment of a backlog
+	StepBytes     int   // bytes of entries in one step of a backlog
+	FoldAt        int   // number of segments that are compacted into a segment index
+	RefsMax       int   // number of refs in the document from which a new checkpoint is due
+	CheckpointMin int64 // minimum bytes of log, compressed, for a new checkpoint
 }
 
 // DefaultConfig returns the defaults, which follow the contract of the legacy broker where
@@ -42,16 +45,16 @@ func DefaultConfig() Config {
 		WriteTimeout:    5 * time.Second,
 		Bandwidth:       8 << 20,
 
-		InlineMax:   256 << 10,
-		TailMax:     96 << 10,
-		TailRaw:     1 << 20,
-		TailMin:     8 << 10,
-		TailRepeats: 8,
-		SegmentRaw:  1 << 20,
-		StepBytes:   4 << 20,
-		FoldAt:      32,
-		RefsMax:     96,
-		BaseMin:     4 << 20,
+		InlineMax:     256 << 10,
+		TailMax:       96 << 10,
+		TailRaw:       1 << 20,
+		TailMin:       8 << 10,
+		TailRepeats:   8,
+		SegmentRaw:    1 << 20,
+		StepBytes:     4 << 20,
+		FoldAt:        32,
+		RefsMax:       96,
+		CheckpointMin: 4 << 20,
 	}
 }
 
@@ -61,16 +64,27 @@ func (c *Config) SaveRequests() {
 	c.CountObjects = true
 	c.TailMax, c.TailRepeats = 768<<10, 32
 	c.SegmentRaw = c.StepBytes
-	c.BaseMin = 8 << 20
+	c.CheckpointMin = 8 << 20
 }
 
-// spread returns the pause after a flush that has written so many objects in addition to
-// the document.
-func (c *Config) spread(pause time.Duration, objects int) time.Duration {
+// spread returns the pause before the next flush if so many objects, in addition to the
+// documents, have been written for which no flush has waited yet.
+func (c *Config) spread(pause time.Duration, owed int) time.Duration {
 	if !c.CountObjects {
 		return pause
 	}
-	return min(pause*time.Duration(1+objects), max(pause, c.Heartbeat))
+	return min(pause*time.Duration(1+owed), max(pause, c.Heartbeat))
+}
+
+// owedMax bounds the objects for which later flushes wait, so that flushes are frequent again
+// soon after a backlog.
+const owedMax = 16
+
+// owe returns the objects for which later flushes have to wait: owed before, less those for
+// which this flush has waited, and those that it has written. A checkpoint is several objects,
+// for which one pause, which the heartbeat bounds, is too short.
+func owe(owed int, pause, waited time.Duration, written int) int {
+	return min(max(owed+1-int(waited/max(pause, 1)), 0)+written, owedMax)
 }
 
 // pause returns the time between the start of a write of so many bytes and the next start.
@@ -101,12 +115,20 @@ func (c *Config) ObjectEvery(load int64) time.Duration {
 		segments = math.Ceil(bytes / float64(c.SegmentRaw))
 	}
 	// A checkpoint is written when the log is as large: the sealed tail, a manifest, a part.
-	objects := segments*(1+1/float64(c.FoldAt)) + 3*bytes/float64(c.BaseMin)
+	objects := segments*(1+1/float64(c.FoldAt)) + 3*bytes/float64(c.CheckpointMin)
 	return time.Duration(float64(c.Heartbeat) / objects)
 }
 
-// baseDue reports whether a log of log bytes and refs refs needs a new checkpoint; base is
+// checkpointDue reports whether a log of log bytes and refs refs needs a new checkpoint; checkpoint is
 // the size of the last one.
-func (c *Config) baseDue(base, log int64, refs int) bool {
-	return log > max(base, c.BaseMin) || refs > c.RefsMax
+func (c *Config) checkpointDue(checkpoint, log int64, refs int) bool {
+	return log > max(checkpoint, c.CheckpointMin) || refs > c.RefsMax
+}
+
+// Written is one written version of the document.
+type Written struct {
+	Content *document.Content
+	Large   bool // no state inline
+	Bytes   int
+	Kept    fsm.LSN // the archive does not need the entries of the unflushed log up to it
 }

@@ -87,7 +87,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	})
 	if !t.Failed() {
 		c.demand(t, "confirmed", "carried over", "adoption", "inline", "large", "inline to large", "large to inline",
-			"segment", "segment index", "base", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
+			"segment", "segment index", "checkpoint", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
 	}
 }
 

@@ -31,26 +31,26 @@ type DocumentBuilder struct {
 	renew     atomic.Bool            // a new checkpoint is due whatever the size of the log
 	log       hclog.Logger
 
-	last   *document.Content // the newest draft
-	origin *fsm.View         // state of the first checkpoint, until it is written
-	line   *line             // nil: none started
-	from   fsm.LSN           // end of the previous line
-	step   int               // bytes of entries in the next step of a backlog
-	base   *pendingBase      // being written, or nil
-	rest   time.Time         // after a failed checkpoint: no new one before this time
+	last       *document.Content  // the newest draft
+	origin     *fsm.View          // state of the first checkpoint, until it is written
+	line       *line              // nil: none started
+	from       fsm.LSN            // end of the previous line
+	step       int                // bytes of entries in the next step of a backlog
+	checkpoint *pendingCheckpoint // being written, or nil
+	rest       time.Time          // after a failed checkpoint: no new one before this time
 
 	ctx    context.Context // of the goroutine
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
 
-// pendingBase is a checkpoint that the goroutine of writeBase is writing. The goroutine
-// sets base and err and then closes done; takeBase reads them after done.
-type pendingBase struct {
-	at   fsm.LSN
-	done chan struct{} // closed when base and err are set
-	base document.Base
-	err  error
+// pendingCheckpoint is a checkpoint that the goroutine of writeCheckpoint is writing. The goroutine
+// sets checkpoint and err and then closes done; takeCheckpoint reads them after done.
+type pendingCheckpoint struct {
+	at         fsm.LSN
+	done       chan struct{} // closed when checkpoint and err are set
+	checkpoint document.Checkpoint
+	err        error
 }
 
 // NewDocumentBuilder returns a builder that continues from first, the content with which the
@@ -70,7 +70,7 @@ func NewDocumentBuilder(
 	if first.Archive != nil {
 		var err error
 		if d.line, err = resume(first.Archive); err != nil {
-			d.log.Error("the tail of the document is damaged; a new base takes its place", "error", err)
+			d.log.Error("the tail of the document is damaged; writing a new checkpoint in its place", "error", err)
 		}
 		d.from = first.Archive.LSN()
 	}
@@ -120,7 +120,7 @@ func (d *DocumentBuilder) Last() *document.Content { return d.last }
 // state inline. behind is true if Draft must be called again before the content is up to
 // date. After an error Last is unchanged, and the bucket may have garbage.
 func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error) {
-	d.takeBase()
+	d.takeCheckpoint()
 	v := d.view()
 	if d.line != nil {
 		behind, err = d.extend(ctx, v.LSN())
@@ -189,7 +189,7 @@ func earlier(a, b fsm.LSN) fsm.LSN {
 	return b
 }
 
-var errGap = errors.New("some of the entries since the last flush are not held any more")
+var errGap = errors.New("some of the entries since the last flush are not in memory any more")
 
 // extend adds the entries up to upTo to the line, or a step of them. The tail is bounded by
 // TailMax and by the size of a segment of a backlog: while it cannot be sealed, new entries
@@ -218,7 +218,7 @@ func (d *DocumentBuilder) extend(ctx context.Context, upTo fsm.LSN) (behind bool
 	}
 	err = d.cutTail(ctx)
 	if err != nil && size < d.cfg.TailMax {
-		d.log.Debug("the tail is not cut yet", "error", err)
+		d.log.Debug("the tail is not sealed yet", "error", err)
 		err = nil
 	}
 	return false, err
@@ -295,8 +295,8 @@ func (d *DocumentBuilder) cut(ctx context.Context, tails []document.Tail) error 
 // fold compacts many segments into a segment index. If it fails, a later draft tries again.
 func (d *DocumentBuilder) fold(ctx context.Context) {
 	var boundary fsm.LSN
-	if d.base != nil {
-		boundary = d.base.at
+	if d.checkpoint != nil {
+		boundary = d.checkpoint.at
 	}
 	from, to, ok := d.line.foldable(d.cfg.FoldAt, boundary)
 	if !ok {
@@ -304,7 +304,7 @@ func (d *DocumentBuilder) fold(ctx context.Context) {
 	}
 	ref, data := archive.SegmentIndex(d.lineage, d.line.refs[from:to])
 	if err := archive.Put(ctx, d.bucket, ref.Key, data); err != nil {
-		d.log.Debug("the log is not folded yet", "error", err)
+		d.log.Debug("the log is not compacted yet", "error", err)
 		return
 	}
 	d.line.refs = append(append(append([]document.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)

@@ -35,11 +35,11 @@ func First(
 	if err != nil {
 		return nil, err
 	}
-	base, err := archive.WriteBase(ctx, bucket, lineage, prev, v)
+	checkpoint, err := archive.WriteCheckpoint(ctx, bucket, lineage, prev, v)
 	if err != nil {
-		return nil, fmt.Errorf("write the first base: %w", err)
+		return nil, fmt.Errorf("write the first checkpoint: %w", err)
 	}
-	c.Archive = &document.Archive{Base: base, Tail: archive.NewTail(base.LSN).Frame()}
+	c.Archive = &document.Archive{Checkpoint: checkpoint, Tail: archive.NewTail(checkpoint.LSN).Frame()}
 	if c.Added = Added(doc); len(c.Added) > 0 {
 		c.State = nil // a content cannot have both
 	}

@@ -61,7 +61,7 @@ func testAddedJobs(t *testing.T, another bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs := first.Jobs; first.Header.Epoch != seen.Doc.Header.Epoch+1 || len(jobs) != 1 || jobs[0].ID != "by-hand" || string(jobs[0].Payload) != `{"a":1}` || jobs[0].Priority != 3 {
+	if jobs := first.Jobs; first.Header.Epoch != seen.Doc.Header.Epoch+1 || len(jobs) != 1 || jobs[0].ID != "by-hand" || string(jobs[0].Payload()) != `{"a":1}` || jobs[0].Priority != 3 {
 		t.Errorf("of the jobs that were added, the document has %+v", jobs)
 	}
 	r.change(1)

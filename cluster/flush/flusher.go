@@ -57,19 +57,16 @@ type Effects struct {
 	// the document; nil: never. Rewrite ends an idle period before the next heartbeat is
 	// due.
 	Idle func() bool
+	// Lone returns for how long the leader may answer after a heartbeat that it cannot
+	// renew, because it knows of no other cluster that waits; nil and 0: the broker timeout.
+	// The document promises its next heartbeat within that time, so that another cluster
+	// waits as long.
+	Lone func() time.Duration
 	// Adopt adopts an edit of the document by another writer: it keeps a copy and proposes
 	// the changes. When it returns nil, the fence is rebased.
 	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
 	// Wrote is called after each successful write of the document.
 	Wrote func(w Written)
-}
-
-// Written is one written version of the document.
-type Written struct {
-	Content *document.Content
-	Large   bool // no state inline
-	Bytes   int
-	Kept    fsm.LSN // the archive does not need the entries of the unflushed log up to it
 }
 
 // Flusher is the loop that writes the document. One goroutine calls Run and then Final;
@@ -86,7 +83,7 @@ type Flusher struct {
 	forced   atomic.Bool // write the next draft even if nothing has changed
 	failing  atomic.Pointer[string]
 	failures int // consecutive
-	objects  int // written with the last flush, and since the one before
+	owed     int // objects for which no flush has waited yet
 	wroteAt  time.Time
 	final    bool // the next write is the last one
 	renewed  atomic.Pointer[heartbeat]
@@ -101,13 +98,14 @@ type Flusher struct {
 type heartbeat struct {
 	began time.Time
 	next  time.Duration // time of the next heartbeat that it promises; 0: none
+	rest  time.Duration // until the next write, if nothing changes
 }
 
 // New returns a flusher for a document that has just been acquired.
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
 	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
-	f.renewed.Store(&heartbeat{began: f.wroteAt})
+	f.renewed.Store(&heartbeat{began: f.wroteAt, rest: cfg.Heartbeat})
 	if f.fx.Interval == nil {
 		f.fx.Interval = func() time.Duration { return cfg.Interval }
 	}
@@ -202,27 +200,40 @@ func (f *Flusher) noteFlushed() {
 func (f *Flusher) Renewed() time.Time { return f.renewed.Load().began }
 
 // Promised returns the time when the last successful write of the document began, and the
-// time within which that write promises the next one; 0: no promise.
+// time within which that write promises the next one; 0: no promise. It returns the shorter
+// promise of a later write whose outcome is not known.
 func (f *Flusher) Promised() (began time.Time, next time.Duration) {
 	r := f.renewed.Load()
 	return r.began, r.next
 }
 
-// promise returns the time within which the next write promises the one after it; 0: no
-// promise.
-func (f *Flusher) promise() time.Duration {
-	if f.cfg.IdleHeartbeat <= f.cfg.Heartbeat || f.final || f.fx.Idle == nil || !f.fx.Idle() {
-		return 0
+// promise returns the maximum time between the next write and the one after it, and the time
+// within which the document promises that one; 0: no promise.
+func (f *Flusher) promise() (rest, next time.Duration) {
+	rest = f.cfg.Heartbeat
+	if f.final {
+		return rest, 0
 	}
-	return f.cfg.IdleHeartbeat
+	if f.cfg.IdleHeartbeat > rest && f.fx.Idle != nil && f.fx.Idle() {
+		rest, next = f.cfg.IdleHeartbeat, f.cfg.IdleHeartbeat
+	}
+	if f.fx.Lone != nil {
+		next = max(next, f.fx.Lone())
+	}
+	return rest, next
+}
+
+// limitPromise notes that a write is sent that promises the next one within next. From then
+// on no longer promise holds: the write may succeed though its answer is lost.
+func (f *Flusher) limitPromise(rest, next time.Duration) {
+	r := *f.renewed.Load()
+	r.rest, r.next = min(r.rest, rest), min(r.next, next)
+	f.renewed.Store(&r)
 }
 
 // heartbeat returns the maximum time between the last successful write and the next one. It
-// follows from the promise of the last successful write, because other nodes have read no
-// later one.
-func (f *Flusher) heartbeat() time.Duration {
-	return max(f.cfg.Heartbeat, f.renewed.Load().next)
-}
+// follows from the last successful write, because other nodes have read no later one.
+func (f *Flusher) heartbeat() time.Duration { return f.renewed.Load().rest }
 
 // Failing returns the error of the last write; "" if it succeeded.
 func (f *Flusher) Failing() string {
@@ -247,15 +258,16 @@ func (f *Flusher) Run(ctx context.Context) error {
 			if !f.dirty() && !f.forced.Load() {
 				continue
 			}
-			if !sleep.For(ctx, f.cfg.spread(f.pause(), f.objects)-time.Since(last)) {
+			if !sleep.For(ctx, f.cfg.spread(f.pause(), f.owed)-time.Since(last)) {
 				return nil
 			}
 		}
+		pause, waited := f.pause(), time.Since(last)
 		last = time.Now()
 		if err := f.flush(ctx); err != nil {
 			return err
 		}
-		f.objects = f.draft.Objects()
+		f.owed = owe(f.owed, pause, waited, f.draft.Objects())
 		next.Reset(f.heartbeat() - time.Since(f.wroteAt))
 		if f.Failing() != "" {
 			next.Reset(f.cfg.Heartbeat)
@@ -321,7 +333,7 @@ func (f *Flusher) note(err error) {
 	reason := err.Error()
 	f.failing.Store(&reason)
 	if before == "" {
-		f.log.Warn("the state cannot be written to the bucket; the cluster goes on without it", "error", err)
+		f.log.Warn("cannot write the state to the bucket; the cluster continues without it", "error", err)
 	}
 }
 
@@ -368,11 +380,13 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 	defer cancel()
 	defer f.noteFlushed() // an earlier write may turn out to have succeeded
 	for attempt := 1; ; attempt++ {
-		began, next := time.Now(), f.promise()
+		began := time.Now()
+		rest, next := f.promise()
 		f.doc.Promise(next)
+		f.limitPromise(rest, next)
 		err := f.doc.Write(ctx, c, f.fx.NowMs())
 		if err == nil {
-			f.renewed.Store(&heartbeat{began: began, next: next})
+			f.renewed.Store(&heartbeat{began: began, next: next, rest: rest})
 			f.wroteAt = time.Now()
 			kept := f.draft.Wrote(c)
 			w := Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept}
@@ -387,7 +401,7 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 			return err
 		}
 		if attempt > f.cfg.ConflictRetries {
-			return fmt.Errorf("the document is changed by somebody else again and again: %w", err)
+			return fmt.Errorf("another program keeps changing the document: %w", err)
 		}
 		if err := f.fx.Adopt(ctx, edit); err != nil {
 			return fmt.Errorf("adopt an edit of the document: %w", err)

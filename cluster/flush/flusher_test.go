@@ -3,6 +3,8 @@ package flush
 import (
 	"context"
 	"errors"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +21,12 @@ import (
 	"osqueue/storage/document"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the tests encode many states, beside a small heap
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // desk is a flusher in a synctest bubble with fakes for everything around it.
 type desk struct {
@@ -227,7 +234,8 @@ func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
 }
 
 // TestObjectsCountAsWrites checks that a segment counts as a write where requests are
-// charged: the document waits for another interval, but never beyond the heartbeat.
+// charged: the document waits for another interval. It never waits beyond the heartbeat; the
+// next documents wait for the other objects.
 func TestObjectsCountAsWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := DefaultConfig()
@@ -247,7 +255,9 @@ func TestObjectsCountAsWrites(t *testing.T) {
 		busy(0, 1000*ms, 2000*ms)
 		busy(1, 3000*ms)
 		busy(5, 5000*ms)
-		busy(0, 8000*ms, 9000*ms)
+		busy(0, 8000*ms, 11000*ms, 13000*ms, 14000*ms)
+		busy(1000, 15000*ms)
+		busy(0, 18000*ms, 21000*ms, 24000*ms, 27000*ms, 30000*ms, 33000*ms, 36000*ms, 39000*ms, 40000*ms)
 	})
 }
 
@@ -369,7 +379,7 @@ func TestEndlessEdits(t *testing.T) {
 		d.change()
 		d.pass(790 * ms)
 		d.wrote(0, 50*ms, 150*ms, 300*ms, 500*ms, 750*ms)
-		if d.adopted != cfg.ConflictRetries || !strings.Contains(d.Failing(), "again and again") {
+		if d.adopted != cfg.ConflictRetries || !strings.Contains(d.Failing(), "keeps changing") {
 			t.Fatalf("adopted %d, failing %q", d.adopted, d.Failing())
 		}
 		d.pass(20 * ms)
@@ -536,6 +546,30 @@ func TestIdleHeartbeat(t *testing.T) {
 		}
 		d.pass(3 * time.Second)
 		d.wrote(76_050 * ms)
+	})
+}
+
+// TestLostAnswerOfAShorterPromise checks that a write without a promise, which may have
+// succeeded though it failed, ends the promise of the write before.
+func TestLostAnswerOfAShorterPromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.IdleHeartbeat = time.Minute
+		d := run(t, cfg)
+		d.script(func() { d.idle = true })
+		d.change()
+		before, next := d.Promised()
+		if next != time.Minute {
+			t.Fatalf("promised %v", next)
+		}
+		d.pass(10 * time.Second)
+		d.script(func() { d.idle = false })
+		d.answer(slices.Repeat([]error{errors.New("the answer is lost")}, 100)...)
+		d.Rewrite()
+		d.pass(time.Second)
+		if began, next := d.Promised(); next != 0 || !began.Equal(before) {
+			t.Errorf("promised %v from %v on, want nothing from %v on", next, began, before)
+		}
 	})
 }
 

@@ -11,10 +11,10 @@ import (
 // line is the archive under construction: the log after a checkpoint, which may itself not
 // be in the bucket yet.
 type line struct {
-	base     *document.Base // nil until it is in the bucket
-	refs     []document.Ref
-	tail     *archive.Tail
-	repeated int64 // bytes of the tail in all documents since the last seal
+	checkpoint *document.Checkpoint // nil until it is in the bucket
+	refs       []document.Ref
+	tail       *archive.Tail
+	repeated   int64 // bytes of the tail in all documents since the last seal
 }
 
 // resume continues a document's archive.
@@ -23,8 +23,8 @@ func resume(a *document.Archive) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := a.Base
-	return &line{base: &base, refs: slices.Clone(a.Log), tail: tail}, nil
+	checkpoint := a.Checkpoint
+	return &line{checkpoint: &checkpoint, refs: slices.Clone(a.Log), tail: tail}, nil
 }
 
 // begin starts a line at a state whose checkpoint is not written yet.
@@ -43,10 +43,10 @@ func (l *line) stored() (bytes int64) {
 
 // archive returns the archive for a document; nil without a checkpoint.
 func (l *line) archive() *document.Archive {
-	if l.base == nil {
+	if l.checkpoint == nil {
 		return nil
 	}
-	return &document.Archive{Base: *l.base, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
+	return &document.Archive{Checkpoint: *l.checkpoint, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
 }
 
 // cut replaces the tail by the objects that contain it and the entries after it.
@@ -57,8 +57,8 @@ func (l *line) cut(refs ...document.Ref) {
 
 // rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
 // there.
-func (l *line) rebase(b *document.Base) {
-	l.base = b
+func (l *line) rebase(b *document.Checkpoint) {
+	l.checkpoint = b
 	l.refs = slices.DeleteFunc(l.refs, func(r document.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
 }
 

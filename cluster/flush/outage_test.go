@@ -189,11 +189,11 @@ func TestHistoryBeginsWithTheDocument(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if away.Hits() < 2 {
-			t.Fatalf("%d bases were tried", away.Hits())
+			t.Fatalf("%d checkpoints were tried", away.Hits())
 		}
 		away.Stop()
 		o.flushed(20 * time.Second)
-		time.Sleep(2 * baseRetry)
+		time.Sleep(2 * checkpointRetry)
 		o.work(300)
 		o.flushed(20 * time.Second)
 		holes, spans := o.holes()
@@ -249,7 +249,7 @@ func TestOutageBeyondTheUnflushedLog(t *testing.T) {
 			t.Errorf("the spans are %v; before the outage it was %s, at the end %s", spans, before, last)
 		}
 		o.end()
-		o.demand(t, "base over a gap", "not kept")
+		o.demand(t, "checkpoint over a gap", "not kept")
 	})
 }
 
@@ -270,9 +270,9 @@ func TestHeartbeatWithoutSegments(t *testing.T) {
 	})
 }
 
-// TestFlushesWithoutBases checks that flushes continue and stay bounded if only checkpoints
+// TestFlushesWithoutCheckpoints checks that flushes continue and stay bounded if only checkpoints
 // cannot be written.
-func TestFlushesWithoutBases(t *testing.T) {
+func TestFlushesWithoutCheckpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: "base/"})

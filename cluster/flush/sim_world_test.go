@@ -133,7 +133,7 @@ func (w *world) accepted(e recording.Entry) {
 	case strings.HasSuffix(e.Key, ".idx"):
 		w.one("segment index")
 	case strings.HasSuffix(e.Key, "manifest.json"):
-		w.one("base")
+		w.one("checkpoint")
 	}
 }
 
@@ -169,8 +169,8 @@ func (w *world) noteForm(doc *document.File) {
 		w.one("inline to large")
 	}
 	a := doc.Archive
-	if a != nil && a.Base.Prev != a.Base.LSN && (w.root == nil || w.root.Base.Key != a.Base.Key) {
-		w.one("base over a gap")
+	if a != nil && a.Checkpoint.Prev != a.Checkpoint.LSN && (w.root == nil || w.root.Checkpoint.Key != a.Checkpoint.Key) {
+		w.one("checkpoint over a gap")
 	}
 }
 
@@ -190,7 +190,7 @@ func (w *world) look(doc *document.File) {
 	if _, err := archive.ResumeTail(&a.Tail); err != nil {
 		w.Errorf("the document at %s: %v", doc.Meta.LSN, err)
 	}
-	keys := []string{a.Base.Key}
+	keys := []string{a.Checkpoint.Key}
 	for i := range a.Log {
 		keys = append(keys, a.Log[i].Key)
 	}
@@ -226,7 +226,7 @@ func (w *world) deleted(key string) {
 
 // needs reports whether an archive contains an object.
 func (w *world) needs(a *document.Archive, key string) bool {
-	if strings.HasPrefix(key, strings.TrimSuffix(a.Base.Key, "manifest.json")) {
+	if strings.HasPrefix(key, strings.TrimSuffix(a.Checkpoint.Key, "manifest.json")) {
 		return true
 	}
 	for i := range a.Log {
@@ -334,7 +334,7 @@ func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.InlineMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
 	cfg.SegmentRaw, cfg.StepBytes = 2<<10, 8<<10
-	cfg.FoldAt, cfg.RefsMax, cfg.BaseMin = 4, 12, 2<<10
+	cfg.FoldAt, cfg.RefsMax, cfg.CheckpointMin = 4, 12, 2<<10
 	return cfg
 }
 

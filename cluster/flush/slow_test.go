@@ -81,9 +81,9 @@ func TestBacklogOverANarrowLine(t *testing.T) {
 	})
 }
 
-// TestEndInTheMiddleOfABase checks that a leader term ends at once while a checkpoint is
+// TestEndInTheMiddleOfACheckpoint checks that a leader term ends at once while a checkpoint is
 // being written to a bucket that does not answer: the node may be needed again.
-func TestEndInTheMiddleOfABase(t *testing.T) {
+func TestEndInTheMiddleOfACheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		stalled := o.faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/"})
@@ -92,7 +92,7 @@ func TestEndInTheMiddleOfABase(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if stalled.Hits() == 0 {
-			t.Fatal("no base is under way")
+			t.Fatal("no checkpoint is being written")
 		}
 		began := time.Now()
 		o.leader.stop(false)

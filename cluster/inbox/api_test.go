@@ -46,11 +46,11 @@ func TestWithTheRulesOfTheAPI(t *testing.T) {
 		if s := box.Stats(); s.Taken != 1 || s.Rejected != 5 || s.Failing != "" {
 			t.Errorf("%+v", s)
 		}
-		if j := m.Job("good"); j == nil || j.Status != fsm.Scheduled || string(j.Payload) != `{"a": 1}` || j.Priority != 3 {
+		if j := m.Job("good"); j == nil || j.Status != fsm.Scheduled || string(j.Payload()) != `{"a": 1}` || j.Priority != 3 {
 			t.Errorf("%+v", j)
 		}
 		for id, why := range map[string]string{
-			"nojson": "must be a JSON object", "wrong": "priority: want a whole number", "another": `it must be \"another\"`,
+			"nojson": "must be a JSON object", "wrong": "priority: want a whole number", "another": `must be \"another\"`,
 			"control": "control character", "large": "larger than 2000 bytes",
 		} {
 			o, err := b.Get(t.Context(), inbox.RejectedPrefix+id+".reason.json")

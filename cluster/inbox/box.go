@@ -154,8 +154,8 @@ func (b *Box) note(err error) {
 	b.count(func(s *Stats) { s.Failing = now })
 	switch {
 	case before == "" && err != nil:
-		b.cfg.Log.Warn("the drop box cannot be emptied; trying again", "error", err)
+		b.cfg.Log.Warn("cannot empty the inbox; trying again", "error", err)
 	case before != "" && err == nil:
-		b.cfg.Log.Info("the drop box is emptied again")
+		b.cfg.Log.Info("emptying the inbox works again")
 	}
 }

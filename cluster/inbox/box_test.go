@@ -21,7 +21,7 @@ func TestFilesBecomeJobs(t *testing.T) {
 		b := w.leader().box()
 		run(b, time.Second)
 		w.wantOnce("a", "b", "c")
-		if j := w.job("b"); j.Type != "mail" || string(j.Payload) != `{"to": "you"}` {
+		if j := w.job("b"); j.Type != "mail" || string(j.Payload()) != `{"to": "you"}` {
 			t.Errorf("job %+v", j)
 		}
 		if got := b.Stats(); got != (Stats{Taken: 3}) {
@@ -329,7 +329,7 @@ func TestStrangeNamesAreLeftAlone(t *testing.T) {
 		if w.lists.Load() != 2 || len(w.keys(Prefix)) != 124 || w.gets.Load() != 2 {
 			t.Errorf("%d listings, %d reads; %d names", w.lists.Load(), w.gets.Load(), len(w.keys(Prefix)))
 		}
-		if n := logged.count("left alone"); n != alienMax {
+		if n := logged.count("ignoring a file"); n != alienMax {
 			t.Errorf("logged %d times", n)
 		}
 		time.Sleep(2 * interval)

@@ -90,7 +90,7 @@ func (b *shaky) PutIfAbsent(ctx context.Context, key string, data []byte) storag
 }
 
 func (b *shaky) PutIfMatch(context.Context, string, []byte, storage.Version) storage.Write {
-	panic("the drop box replaces nothing")
+	panic("the inbox replaces nothing")
 }
 
 func (b *shaky) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {

@@ -53,7 +53,7 @@ func (r *leaderTerm) round(ctx context.Context) (rest time.Duration, err error) 
 	}
 	l, err := r.look(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list the drop box: %w", err)
+		return 0, fmt.Errorf("list the inbox: %w", err)
 	}
 	r.unstick(ctx, &l)
 	r.moveOld(ctx)
@@ -145,9 +145,9 @@ func (r *leaderTerm) leaveAlone(o storage.Info, isJob bool) {
 	r.alien[o.Key] = struct{}{}
 	why := "its name is not inbox/<id>.json"
 	if isJob {
-		why = fmt.Sprintf("it has %d bytes, more than are read", o.Size)
+		why = fmt.Sprintf("the file has %d bytes, more than the maximum", o.Size)
 	}
-	r.cfg.Log.Warn("a file in the drop box is left alone", "key", fmt.Sprintf("%q", o.Key), "reason", why)
+	r.cfg.Log.Warn("ignoring a file in the inbox", "key", fmt.Sprintf("%q", o.Key), "reason", why)
 }
 
 // requeue appends the tried files that are still refused to the queue, and sets the number

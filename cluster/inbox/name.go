@@ -32,10 +32,10 @@ const (
 func Key(id string) (string, error) {
 	key := Prefix + id + suffix
 	if err := storage.ValidateKey(key); err != nil {
-		return "", fmt.Errorf("id %q cannot be the name of a file in the drop box: %w", id, err)
+		return "", fmt.Errorf("id %q cannot be the name of a file in the inbox: %w", id, err)
 	}
 	if got, ok := idOf(key); !ok || got != id {
-		return "", fmt.Errorf("id %q cannot be the name of a file in the drop box: leave the slashes out", id)
+		return "", fmt.Errorf("id %q cannot be the name of a file in the inbox: remove the slashes", id)
 	}
 	return key, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTaken is wrapped by the error of Put if another file has the name.
-var ErrTaken = errors.New("another file has that name")
+var ErrTaken = errors.New("another file in the inbox has that name")
 
 // Put puts a job into the inbox, and returns nil once it is certain that the file is there
 // or was there. It repeats an attempt that was throttled or has an unknown outcome until
@@ -46,7 +46,7 @@ func put(ctx context.Context, bucket storage.Bucket, key string, data []byte, o 
 		return created, nil
 	}
 	if ctx.Err() != nil && a.last != nil { // err only reports the end of ctx
-		err = fmt.Errorf("%w; before: %w", err, a.last)
+		err = fmt.Errorf("%w; the error before: %w", err, a.last)
 	}
 	return false, fmt.Errorf("put %s into the bucket: %w", key, err)
 }
@@ -73,7 +73,7 @@ func (a *attempt) once(ctx context.Context) (created bool, err error) {
 	}
 	a.open = a.open || !errors.Is(w.Err, storage.ErrThrottled)
 	if err = w.Err; err == nil {
-		err = errors.New("the outcome is not known")
+		err = errors.New("the outcome of the write is unknown")
 	}
 	if errors.Is(err, storage.ErrInvalidKey) {
 		return false, backoff.Permanent(err)

@@ -50,12 +50,12 @@ func (r *leaderTerm) reject(ctx context.Context, x rejection) error {
 		return fmt.Errorf("keep the rejected file %s: %w", x.key(), err)
 	}
 	if err := r.explain(ctx, stem, x); err != nil {
-		return fmt.Errorf("keep the reason for which %s was rejected: %w", x.key(), err)
+		return fmt.Errorf("write the reason for rejecting %s: %w", x.key(), err)
 	}
 	if created {
 		r.count(func(s *Stats) { s.Rejected++ })
 	}
-	r.cfg.Log.Warn("a file in the drop box is rejected", "id", x.id, "reason", x.reason, "moved_to", RejectedPrefix+stem+suffix)
+	r.cfg.Log.Warn("rejected a file in the inbox", "id", x.id, "reason", x.reason, "moved_to", RejectedPrefix+stem+suffix)
 	if err := r.remove(ctx, x.file); err != nil {
 		return err
 	}

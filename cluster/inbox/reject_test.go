@@ -95,7 +95,7 @@ func TestUsedIDs(t *testing.T) {
 		put(`{"type":"t"}`) // the same bytes: a repetition
 		put(`{"type":"u"}`)
 		w.wantOnce("a")
-		w.wantRejected("a", `{"type":"u"}`, "the id was used before, for a file with other content: put this one under a new id")
+		w.wantRejected("a", `{"type":"u"}`, "the id was used before for a file with other content: use a new id")
 
 		m, _ := parse("b", []byte(`{"type":"t"}`))
 		w.do(m)

@@ -49,7 +49,7 @@ func (r *leaderTerm) readMarks(ctx context.Context) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("list the marks of the drop box: %w", err)
+		return fmt.Errorf("list the marks of the inbox: %w", err)
 	}
 	r.stuck = stuck
 	return nil
@@ -79,10 +79,11 @@ func (r *leaderTerm) unstick(ctx context.Context, l *look) {
 // otherwise.
 func (r *leaderTerm) stuckError() error {
 	for id := range r.stuck {
-		err := fmt.Errorf("%d files whose jobs are in the queue cannot be removed, such as %s: allow the nodes to delete below %s",
+		err := fmt.Errorf("cannot remove %d files whose jobs are in the queue, such as %s: allow the nodes to delete "+
+			"objects below %s",
 			len(r.stuck), file{id: id}.key(), Prefix)
 		if len(r.stuck) >= r.bounds.stuck {
-			err = fmt.Errorf("no more files are taken: %w", err)
+			err = fmt.Errorf("the inbox is stopped: %w", err)
 		}
 		return err
 	}
@@ -106,7 +107,7 @@ func (r *leaderTerm) moveOld(ctx context.Context) {
 			err = r.cfg.Bucket.Delete(ctx, key)
 		}
 		if err != nil {
-			r.cfg.Log.Debug("a rejected file stays where an earlier version has put it", "key", key, "error", err)
+			r.cfg.Log.Debug("a rejected file stays where an earlier release put it", "key", key, "error", err)
 			return
 		}
 	}

@@ -123,7 +123,7 @@ func TestTooManyFilesThatCannotBeRemoved(t *testing.T) {
 		b3.bounds = b.bounds
 		go run(b3, time.Minute)
 		time.Sleep(50 * time.Second)
-		if w.job("d") != nil || !strings.Contains(b3.Stats().Failing, "no more files are taken: 3 files") {
+		if w.job("d") != nil || !strings.Contains(b3.Stats().Failing, "cannot remove 3 files") {
 			t.Errorf("job %v, %q", w.job("d"), b3.Stats().Failing)
 		}
 		time.Sleep(time.Minute)

@@ -142,7 +142,7 @@ func (r *leaderTerm) read(ctx context.Context, batch []file) (read []letter, all
 	return read, all
 }
 
-var errNotTried = errors.New("not tried")
+var errNotTried = errors.New("the file was not tried")
 
 // failed keeps a file for a later round after an error.
 func (r *leaderTerm) failed(f file, err error) outcome {
@@ -162,7 +162,7 @@ func (r *leaderTerm) propose(ctx context.Context, letters []letter) (refused []r
 	}
 	results, lsn, err := r.cfg.Propose(ctx, ms)
 	if err == nil && len(results) != len(ms) {
-		err = fmt.Errorf("%d answers to %d mutations", len(results), len(ms))
+		err = fmt.Errorf("got %d results for %d mutations", len(results), len(ms))
 	}
 	if err != nil {
 		return nil, outcome{refused: true}, fmt.Errorf("enqueue %d jobs: %w", len(letters), err)
@@ -204,7 +204,7 @@ func (r *leaderTerm) noteTaken(l letter, v verdict, res fsm.Result, lsn fsm.LSN)
 		}
 	})
 	if v == repeated {
-		r.cfg.Log.Info("a file in the drop box added nothing: its job is there, or another one holds its unique key",
+		r.cfg.Log.Info("a file in the inbox added no job: the job exists, or another job holds its unique key",
 			"id", l.id, "job", holder(res))
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // errUsedID replaces a request conflict in the reason for a producer: the key of the
 // request comes from the id, and the producer does not know it.
-var errUsedID = errors.New("the id was used before, for a file with other content: put this one under a new id")
+var errUsedID = errors.New("the id was used before for a file with other content: use a new id")
 
 // reasonOf returns the reason for the rejection of a file that the machine refuses.
 func reasonOf(code fsm.Code) error {

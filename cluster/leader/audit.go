@@ -47,7 +47,7 @@ func (t *Term) audit(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			t.log.Debug("the archive could not be looked at", "error", err)
+			t.log.Debug("cannot check the archive", "error", err)
 		case found != nil && t.written.Load().names(found.Named): // else the document no longer needs the object
 			t.heal(ctx, found)
 		}
@@ -86,7 +86,7 @@ func (t *Term) heal(ctx context.Context, found *archive.Finding) {
 		}
 	}
 	t.damage.Store(nil)
-	t.log.Info("a new checkpoint has taken the place of the damaged archive", "key", e.Key)
+	t.log.Info("a new checkpoint has replaced the damaged archive", "key", e.Key)
 	t.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, fmt.Sprintf("a new checkpoint has replaced object %q", e.Key))
 }
 

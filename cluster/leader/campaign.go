@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,16 +26,18 @@ const bucketTimeout = 10 * time.Second
 // whose state this node has adopted as raft's leader; the next attempt does not adopt it
 // again.
 func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term, time.Duration, error) {
+	early, stop := l.readEarly(ctx)
+	defer stop()
 	term, err := l.caughtUp(ctx)
 	if err != nil {
 		return nil, l.cfg.Flush.ConflictBackoff, err
 	}
 	l.setFence(FenceStandby, "reading the document in the bucket")
 	wasSet := false
-	for {
-		asked := time.Now()
-		seen, err := l.readDocument(ctx)
-		if err != nil {
+	for read := early; ; read = func() reading { return l.readNow(ctx) } {
+		got := read()
+		seen, asked := got.seen, got.asked
+		if err := got.err; err != nil {
 			l.watch.Missed()
 			l.setFence(FenceStandby, err.Error())
 			return nil, time.Second, fmt.Errorf("read the document: %w", err)
@@ -44,9 +47,8 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			For:     l.watch.Saw(seen, asked, l.cfg.BrokerTimeout/2),
 			Timeout: l.cfg.BrokerTimeout,
 			Now:     l.cfg.Clock(),
-
-			Promised: seen.Doc.Promise(),
-		}
+			Ended:   l.ended(seen.Doc),
+		}.Of(seen.Doc)
 		d := election.Decide(seen, me, heard)
 		switch d.Action {
 		case election.Create, election.TakeOver:
@@ -71,7 +73,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			// If a majority follows a later term, VerifyLeader ends this leadership. If it
 			// does not, no node of this cluster has written the document.
 			if err := l.do.Verify(ctx); err != nil {
-				return nil, l.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; give up raft's leadership: %w", d.Reason, err)
+				return nil, l.cfg.Flush.ConflictBackoff, fmt.Errorf("%s; step down: %w", d.Reason, err)
 			}
 			d.Reason += ": " + election.CopyWarning(seen.Doc.Header.Node, d.Leader)
 			fallthrough
@@ -81,6 +83,36 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			return nil, l.standbyWait(seen, heard), errors.New(d.Reason)
 		}
 	}
+}
+
+// ended reports whether the document's broker had the name and the address of a node of this
+// cluster. That node runs there now, so the process of the broker has ended.
+func (l *Leader) ended(d *document.File) bool {
+	return d != nil && d.Header != nil && d.Header.Node != "" && l.cfg.Addresses[d.Header.Node] == d.BrokerAddress()
+}
+
+// reading is the result of a read of the document that began at asked.
+type reading struct {
+	asked time.Time
+	seen  election.Observed
+	err   error
+}
+
+func (l *Leader) readNow(ctx context.Context) reading {
+	asked := time.Now()
+	seen, err := l.readDocument(ctx)
+	return reading{asked, seen, err}
+}
+
+// readEarly begins to read the document, so that the bucket answers while the log is applied. If
+// the document changes after it was read, acquiring it fails, as it does with a later read. result
+// waits for the read; stop ends it, and has to be called.
+func (l *Leader) readEarly(ctx context.Context) (result func() reading, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	read := make(chan reading, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { read <- l.readNow(ctx) })
+	return func() reading { return <-read }, func() { cancel(); wg.Wait() }
 }
 
 func (b *base) readDocument(ctx context.Context) (election.Observed, error) {
@@ -118,7 +150,7 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	}
 	clock, limited := l.startClock(ctx, wasSet) // before the entries of takeIn, which count as time that has passed
 	if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
-		return nil, backoff, fmt.Errorf("take in what was changed in the document by hand: %w", err)
+		return nil, backoff, fmt.Errorf("adopt an edit of the document: %w", err)
 	}
 	first, err := l.firstContent(ctx, seen, me)
 	if err != nil {

@@ -20,8 +20,8 @@ const keptFile = 1000
 func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error) {
 	at := l.meta().LSN
 	for part := range slices.Chunk(c.kept, keptFile) {
-		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; "+
-			"the document that it adopted does not have them, and they could not be carried over", l.do.ClusterID(), at))
+		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; the adopted document does not have them, and they "+
+			"could not be carried over", l.do.ClusterID(), at))
 		key, err := l.keepObject(ctx, at, "jobs", data)
 		if err != nil {
 			return "", err
@@ -33,8 +33,7 @@ func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error)
 	if c.records.len() == 0 {
 		return first, nil
 	}
-	data := document.EncodeRecords(c.records.settings, c.records.schedules, fmt.Sprintf("cluster %s had these settings and schedules "+
-		"at %s; the document that it adopted has others, which count now", l.do.ClusterID(), at))
+	data := document.EncodeRecords(c.records.settings, c.records.schedules, fmt.Sprintf("cluster %s had these settings and schedules at %s; those of the adopted document replaced them", l.do.ClusterID(), at))
 	key, err := l.keepObject(ctx, at, "records", data)
 	if first == "" {
 		first = key
@@ -45,7 +44,7 @@ func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error)
 func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data []byte) (key string, err error) {
 	key = fmt.Sprintf("conflicts/%s-%s-%.8x.json", at, kind, sha256.Sum256(data))
 	if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
-		return "", fmt.Errorf("keep %s as %s: %s: %w", kind, key, w.Outcome, w.Err)
+		return "", fmt.Errorf("write %s to %s: %s: %w", kind, key, w.Outcome, w.Err)
 	}
 	return key, nil
 }
@@ -100,7 +99,7 @@ func (l *Leader) noteCarried(c *carried, copied string) {
 	if sum.Kept+sum.Records > 0 {
 		log = l.log.Error
 	}
-	log("this cluster had acknowledged changes that the adopted document did not have",
+	log("the adopted document lacked changes that this cluster had acknowledged",
 		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
 		"request_keys", sum.Requests, "schedules", sum.Schedules, "settings", sum.Settings, "tokens", sum.Tokens, "hooks", sum.Hooks,
 		"records_only_in_the_copy", sum.Records, "copy", copied)

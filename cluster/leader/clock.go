@@ -69,8 +69,8 @@ func (l *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, l
 	case wall <= latest, meta.Now == 0, l.do.ClocksAgree():
 		return newLeaderClock(l.do.Wall, meta.Now, always), false
 	default:
-		l.log.Error("this node's clock is ahead of the cluster's time, and no majority of the clocks agrees with it: "+
-			"time goes on from where it was", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
+		l.log.Error("this node's clock is ahead of the cluster's time, and the clocks of a majority do not agree "+
+			"with it: time continues from its last value", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
 		return newLeaderClock(l.do.Wall, meta.Now, latest), true
 	}
 }
@@ -84,11 +84,11 @@ func (t *Term) moveTimeOn(ctx context.Context) {
 	}
 	if wall := t.do.Wall().UnixMilli(); wall > t.clock.now()+t.cfg.ClockBound.Milliseconds() {
 		if err := t.registerAt(ctx, wall); err != nil {
-			t.log.Warn("the time cannot move on yet", "error", err)
+			t.log.Warn("the time cannot advance yet", "error", err)
 			return
 		}
 		t.clock.moveTo(wall)
-		t.log.Info("a majority of the clocks agrees: the cluster's time moves on to it", "now", time.UnixMilli(wall).UTC())
+		t.log.Info("the clocks of a majority agree: the cluster's time advances to them", "now", time.UnixMilli(wall).UTC())
 	}
 	t.behind.Store(false)
 }

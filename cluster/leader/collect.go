@@ -34,10 +34,10 @@ func (t *Term) collect(ctx context.Context) {
 		}
 		var err error
 		if probes, err = probe.Collect(ctx, t.cfg.Bucket, probes); err != nil && ctx.Err() == nil {
-			t.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
+			t.log.Warn("cannot collect garbage in the bucket; trying again", "error", err)
 		}
 		if err := t.collectOnce(ctx, &copies); err != nil && ctx.Err() == nil {
-			t.log.Warn("the bucket could not be cleaned up; it is tried again", "error", err)
+			t.log.Warn("cannot collect garbage in the bucket; trying again", "error", err)
 		}
 	}
 }
@@ -55,12 +55,12 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 		return err
 	}
 	if more {
-		t.log.Warn("there are too many copies of documents: the objects of some are removed when they are past the window; "+
-			"remove copies that you do not need", "prefix", archive.CopyPrefix)
+		t.log.Warn("there are too many copies of documents, so objects that some of them need are deleted when they "+
+			"are past the window; remove the copies that you do not need", "prefix", archive.CopyPrefix)
 	}
 	deleted, err := archive.Collect(ctx, t.cfg.Bucket, seen.Doc, before, collectMost, t.stillAlive, kept...)
 	if deleted > 0 {
-		t.log.Debug("removed objects that are past the window", "objects", deleted, "before", before)
+		t.log.Debug("deleted objects that are past the window", "objects", deleted, "before", before)
 	}
 	if err != nil {
 		return err

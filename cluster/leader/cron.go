@@ -61,7 +61,8 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 	s, err := f.schedule(c.Spec, c.TimeZone)
 	if err != nil {
 		f.term.strange.Store([2]string{c.Spec, c.TimeZone}, struct{}{})
-		f.term.log.Error("this version of the program cannot read a schedule; it fires when a node that can read it leads, or when it is put again",
+		f.term.log.Error("cannot read a schedule of another release; it fires when a node of that release leads, or when "+
+			"you put it again",
 			"schedule", c.Name, "spec", c.Spec, "zone", c.TimeZone, "reason", err)
 		return nil
 	}

@@ -134,7 +134,7 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 	}
 	key := fmt.Sprintf(archive.CopyPrefix+"%s-%s.json", b.meta().LSN, fmt.Sprintf("%016x", rand.Uint64()))
 	if w := b.cfg.Bucket.PutIfAbsent(ctx, key, raw); w.Outcome != storage.Committed {
-		return fmt.Errorf("keep a copy as %s: %s: %w", key, w.Outcome, w.Err)
+		return fmt.Errorf("write a copy to %s: %s: %w", key, w.Outcome, w.Err)
 	}
 	b.log.Warn(why, "copy", key)
 	b.copied.Store(&sum)
@@ -160,7 +160,7 @@ func (b *base) takeInJobs(ctx context.Context, doc *document.File, propose propo
 		jobs = jobs[len(batch):]
 		results, err := propose(ctx, oneByOne(batch))
 		if errors.Is(err, ErrTooLarge) && len(batch) == 1 {
-			b.log.Error("a job that was put into the document by hand is too large; it is in the copy", "job", batch[0].Id)
+			b.log.Error("a job that was added to the document by hand is too large; the copy has it", "job", batch[0].Id)
 			continue
 		}
 		if err != nil {
@@ -168,12 +168,12 @@ func (b *base) takeInJobs(ctx context.Context, doc *document.File, propose propo
 		}
 		for i, res := range results {
 			if err := res.Code.Err(); err != nil {
-				b.log.Error("a job that was put into the document by hand is refused; it is in the copy",
+				b.log.Error("a job that was added to the document by hand was refused; the copy has it",
 					"job", batch[i].Id, "reason", err)
 			}
 		}
 	}
-	b.log.Warn("jobs of a document that was changed by hand are in the queue", "new_jobs", len(added))
+	b.log.Warn("enqueued the jobs of a document that was changed by hand", "new_jobs", len(added))
 	return nil
 }
 
@@ -211,7 +211,7 @@ func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 func newJobOf(j *fsm.Job, level uint32) *fsmpb.NewJob {
 	o := j.Options()
 	n := &fsmpb.NewJob{
-		Id: j.ID, Type: j.Type, Payload: j.Payload, Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
+		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
 		Extra: j.Details().Extra,
 	}

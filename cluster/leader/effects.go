@@ -37,6 +37,8 @@ type Config struct {
 	BrokerTimeout   time.Duration
 	StandbyRetry    time.Duration
 	StandbyInterval time.Duration
+	StandbyWait     time.Duration
+	Addresses       map[string]string // HTTP addresses of this cluster's nodes by name
 	RivalPolicy     string
 
 	MaxEntryBytes   int

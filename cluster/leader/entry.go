@@ -118,7 +118,7 @@ func (b *base) CheckLevel(ms []*fsmpb.Mutation) error {
 			continue
 		}
 		if level := b.meta().Level; needed > level {
-			return fmt.Errorf("%w: it needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
+			return fmt.Errorf("%w: the write needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
 		}
 	}
 	return nil

@@ -70,14 +70,18 @@ func (*ArchiveError) Unwrap() error { return ErrArchive }
 // a standby may have taken the document over.
 type RivalError struct {
 	Silent  time.Duration // time since the start of the last successful write of the document
-	Standby string        // node and address of the standby
+	Standby string        // node and address of the standby; "" if none is known
 	Cause   string        // why the last write failed; "" if it has not ended
 }
 
 // Error returns the duration, the standby and the cause.
 func (e *RivalError) Error() string {
-	s := fmt.Sprintf("the heartbeat in the bucket has not been renewed for %v, and the standby cluster (%s) may have taken the queue over: "+
-		"writes are refused until the bucket can be written again (--rival-policy)", e.Silent.Round(100*time.Millisecond), e.Standby)
+	standby := "a standby cluster that this one does not know of (--standby-wait)"
+	if e.Standby != "" {
+		standby = "the standby cluster (" + e.Standby + ")"
+	}
+	s := fmt.Sprintf("the heartbeat in the bucket has not been renewed for %v, and %s may have taken the queue over: "+
+		"writes are refused until the bucket accepts a write (--rival-policy)", e.Silent.Round(100*time.Millisecond), standby)
 	if e.Cause != "" {
 		s += ": " + e.Cause
 	}

@@ -55,13 +55,13 @@ func (b *base) takeInExtra(ctx context.Context, doc *document.File, propose prop
 		}
 		for i, res := range results {
 			if res.Code != fsm.OK { // the job is gone since
-				b.log.Info("fields of a job that were changed by hand are not kept; they are in the copy",
+				b.log.Info("dropped fields of a job that were changed by hand; the copy has them",
 					"job", batch[i].GetSetExtra().GetJobId(), "reason", res.Code)
 			}
 		}
 	}
 	if len(changes) > 0 {
-		b.log.Warn("fields of a document that were changed by hand, and are not ours, are kept with it", "changes", len(changes))
+		b.log.Warn("kept unknown fields of a document that was changed by hand", "changes", len(changes))
 	}
 	return nil
 }

@@ -54,11 +54,11 @@ func (s *Standby) String() string { return fmt.Sprintf("node %s at %s", s.Node, 
 
 // written describes the last version of the document that this leader has written.
 type written struct {
-	bytes         int
-	form          string
-	base, archive fsm.LSN
-	log           int64
-	root          *document.Archive // objects that the document names; nil: none
+	bytes               int
+	form                string
+	checkpoint, archive fsm.LSN
+	log                 int64
+	root                *document.Archive // objects that the document names; nil: none
 }
 
 // names reports whether a version of the document names an object.
@@ -66,6 +66,6 @@ func (w *written) names(key string) bool {
 	if w == nil || w.root == nil {
 		return false
 	}
-	return w.root.Base.Key == key ||
+	return w.root.Checkpoint.Key == key ||
 		slices.ContainsFunc(w.root.Log, func(ref document.Ref) bool { return ref.Key == key })
 }

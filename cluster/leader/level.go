@@ -55,7 +55,7 @@ func (t *Term) tryRaise(ctx context.Context, level uint32) (why string) {
 	if _, err := t.proposals.Do(ctx, proposal{raiseLevel(common)}); err != nil {
 		return err.Error()
 	}
-	t.log.Info("the feature level is raised; earlier releases cannot join this cluster any more", "from", level, "to", common)
+	t.log.Info("raised the feature level; earlier releases cannot join this cluster any more", "from", level, "to", common)
 	return ""
 }
 

@@ -30,7 +30,7 @@ func (l *Leader) mayCreate(ctx context.Context, a election.Action, me *election.
 	switch {
 	case err != nil:
 		l.setFence(FenceStandby, err.Error())
-		return fmt.Errorf("look for an archive: %w", err)
+		return fmt.Errorf("search for an archive: %w", err)
 	case found:
 		l.setFence(FenceRefused, ErrOrphan.Error())
 		return ErrOrphan

@@ -42,6 +42,7 @@ func (l *Leader) beginTerm(
 		NowMs:    r.heartbeatMs,
 		Interval: l.flushInterval,
 		Idle:     r.idle,
+		Lone:     r.lone,
 		Adopt:    r.adoptEdit,
 		Wrote:    r.wrote,
 	}, r.log)
@@ -104,10 +105,10 @@ func (t *Term) finish() {
 		return
 	}
 	if err := t.proposals.Drain(ctx); err != nil {
-		t.log.Warn("some writes were still under way at the end", "error", err)
+		t.log.Warn("some writes were still in progress at the end of the term", "error", err)
 	}
 	if err := t.flusher.Final(ctx); err != nil {
-		t.log.Warn("the last state did not reach the bucket; it is in the log", "error", err)
+		t.log.Warn("the last state was not flushed; the raft log has it", "error", err)
 	}
 }
 
@@ -155,7 +156,7 @@ func (t *Term) passTime(ctx context.Context) {
 			return
 		case <-due:
 			if err := t.pass(ctx, crons); err != nil && ctx.Err() == nil {
-				t.log.Debug("time could not pass yet", "error", err)
+				t.log.Debug("cannot advance the time yet", "error", err)
 				sleep.For(ctx, retryInterval)
 			}
 		case <-t.earlier:

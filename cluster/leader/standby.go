@@ -19,14 +19,20 @@ import (
 // the document succeeds. A takeover breaks no promise of a heartbeat, and the heartbeat
 // lets a worker keep its job until it can report.
 //
-// All standbys write the same object; it does not matter which of them wrote last. A
-// leader that is cut off before it has read the first announcement does not know of the
-// standby, and acknowledges until MaxFlushLag is reached. That needs a standby that started
-// at most StandbyInterval before the outage, and an outage that only the leader sees. To
-// close it, the leader would have to read the object before each acknowledgement, or the
-// standby would have to wait for an answer of a leader that may be dead. The loss is bounded
-// instead: the deposed cluster carries its acknowledged writes over when it takes the
-// document back (carry.go), and a shorter StandbyInterval shortens the window.
+// All standbys write the same object; it does not matter which of them wrote last.
+//
+// A leader that is cut off before it has read the first announcement cannot know of the
+// standby, and the standby cannot know whether the leader is dead. So the document says
+// what the leader knows. While it knows of no standby, each document promises the next
+// heartbeat within lone, and the leader refuses writes when that time and the broker timeout
+// are over. When it has read an announcement, it writes the document without the promise. A
+// standby waits for the promise, as for that of an idle heartbeat: a standby that the leader
+// knows takes over after the broker timeout, any other one after StandbyWait. The promise is
+// void if a node of the standby's own cluster has the name and the address of the document's
+// broker (campaign.go): then that broker's process has ended. So a cluster that has lost all
+// disks does not wait. Below promiseLevel, and by a release without StandbyWait, nothing is
+// promised, and a leader that does not know of the standby answers until MaxFlushLag is
+// reached.
 
 const standbyKey = "standby.json"
 
@@ -74,8 +80,27 @@ func (l *Leader) announce(ctx context.Context) {
 		w = l.cfg.Bucket.PutIfMatch(ctx, standbyKey, data, old.Version)
 	}
 	if w.Outcome == storage.Unknown { // after a conflict another standby has announced itself
-		l.log.Debug("this standby could not announce itself", "error", w.Err)
+		l.log.Debug("cannot announce this standby", "error", w.Err)
 	}
+}
+
+// lone returns the promise of a document while the leader knows of no standby.
+func (t *Term) lone() time.Duration {
+	if t.standby.Load() != nil {
+		return 0
+	}
+	return t.loneMax()
+}
+
+// loneMax returns the time, in addition to the broker timeout, for which a leader that knows
+// of no standby answers after its last heartbeat; 0: there is no such bound, and the leader
+// answers until MaxFlushLag is reached. A longer MaxFlushLag prevails.
+func (t *Term) loneMax() time.Duration {
+	c := &t.cfg
+	if c.RivalPolicy == RivalContinue || c.MaxFlushLag == 0 || c.MaxFlushLag > c.StandbyWait || t.meta().Level < promiseLevel {
+		return 0
+	}
+	return max(t.cfg.StandbyWait-t.cfg.BrokerTimeout, 0)
 }
 
 // watchStandby keeps r.standby up to date until ctx ends. A standby counts until it has
@@ -91,7 +116,7 @@ func (t *Term) watchStandby(ctx context.Context) {
 		readable := err == nil || errors.Is(err, storage.ErrNotFound)
 		switch {
 		case !readable:
-			t.log.Debug("the announcement of a standby could not be read", "error", err)
+			t.log.Debug("cannot read the announcement of a standby", "error", err)
 		case err == nil && o.Version != version:
 			version = o.Version
 			if json.Unmarshal(o.Data, &s) == nil && s.Cluster != t.do.ClusterID() {
@@ -143,7 +168,8 @@ func (t *Term) readStandby(ctx context.Context) (storage.Object, error) {
 func (t *Term) noteStandby(s *Standby) {
 	switch before := t.standby.Swap(s); {
 	case before == nil && s != nil:
-		t.log.Info("a standby cluster has announced itself", "node", s.Node, "address", s.Address, "policy", t.cfg.RivalPolicy)
+		t.flusher.Rewrite() // without the promise of a leader that knows of no standby
+		t.log.Info("a standby cluster announces itself", "node", s.Node, "address", s.Address, "policy", t.cfg.RivalPolicy)
 	case before != nil && s == nil:
 		t.log.Info("the standby cluster does not announce itself any more", "node", before.Node, "address", before.Address)
 	}

@@ -32,7 +32,7 @@ func (t *Term) checkStates(ctx context.Context) {
 	}
 	for {
 		if err := t.replaceForked(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("what a node with another state has left in the bucket could not be replaced", "error", err)
+			t.log.Warn("cannot replace the objects that a node with another state has written", "error", err)
 		}
 		if !sleep.For(ctx, max(t.do.SumsDue(interval), min(interval, stateCheckLook))) {
 			return
@@ -41,7 +41,7 @@ func (t *Term) checkStates(ctx context.Context) {
 			continue
 		}
 		if err := t.checkState(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("the states of the nodes could not be compared; trying again", "error", err)
+			t.log.Warn("cannot compare the states of the nodes; trying again", "error", err)
 		}
 	}
 }
@@ -58,14 +58,14 @@ func (t *Term) checkState(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case v.agreed == nil && v.finding == "":
-		return fmt.Errorf("too few nodes have said which state they have after log entry %s", c.lsn)
+		return fmt.Errorf("too few nodes reported their state after log entry %s", c.lsn)
 	case v.agreed == nil:
 		t.do.SumsFinding(v.finding)
-		t.log.Error("the nodes have different states, and none has a majority: look for the node that is wrong, "+
-			"delete its data directory and start it again", "lsn", c.lsn, "checksums", v.finding)
+		t.log.Error("the nodes have different states, and no state has a majority: find the node whose state is "+
+			"wrong, delete its data directory and start it again", "lsn", c.lsn, "checksums", v.finding)
 		return nil
 	case len(v.diverged) > 0:
-		t.log.Error("the state of a node differs from that of the majority; it ends", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
+		t.log.Error("the state of a node differs from that of the majority; the node stops", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
 	}
 	_, err = t.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
 		Term: c.lsn.Term, Index: c.lsn.Index, Sum: v.agreed, Diverged: v.diverged,

@@ -19,7 +19,7 @@ type Status struct {
 	Refusing      string
 	DocumentBytes int
 	DocumentForm  string
-	BaseLSN       fsm.LSN
+	CheckpointLSN fsm.LSN
 	ArchiveLSN    fsm.LSN
 	LogBytes      int64
 }
@@ -38,7 +38,7 @@ func (t *Term) Status() Status {
 	}
 	if d := t.written.Load(); d != nil {
 		s.DocumentBytes, s.DocumentForm = d.bytes, d.form
-		s.BaseLSN, s.ArchiveLSN, s.LogBytes = d.base, d.archive, d.log
+		s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = d.checkpoint, d.archive, d.log
 	}
 	return s
 }

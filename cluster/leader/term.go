@@ -81,7 +81,7 @@ func (t *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutat
 // lost.
 func (t *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
 	if _, err := t.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
-		t.log.Debug("an event got lost", "kind", kind, "error", err)
+		t.log.Debug("an event was lost", "kind", kind, "error", err)
 	}
 }
 
@@ -117,22 +117,30 @@ func (t *Term) Flushed() fsm.LSN { return t.flusher.Flushed() }
 // from the start of the last successful write: a standby has seen that write later.
 func (t *Term) rival() *RivalError {
 	s := t.standby.Load()
-	if s == nil || t.cfg.RivalPolicy == RivalContinue {
+	if t.cfg.RivalPolicy == RivalContinue {
 		return nil
 	}
-	timeout := t.cfg.BrokerTimeout
-	if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
-		timeout = min(timeout, max(theirs, t.cfg.Flush.Heartbeat))
-	}
 	began, promised := t.flusher.Promised()
-	silent, allowed := time.Since(began), timeout-min(rivalMargin, (timeout-t.cfg.Flush.Heartbeat)/2)
-	if s.Waits {
+	silent, timeout := time.Since(began), t.cfg.BrokerTimeout
+	if s == nil && (silent <= timeout/2 || t.loneMax() == 0) {
+		return nil
+	}
+	e := &RivalError{Silent: silent}
+	if s != nil {
+		e.Standby = s.String()
+		if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
+			timeout = min(timeout, max(theirs, t.cfg.Flush.Heartbeat))
+		}
+	}
+	allowed := timeout - min(rivalMargin, (timeout-t.cfg.Flush.Heartbeat)/2)
+	if s == nil || s.Waits {
 		allowed += min(promised, document.NextMax)
 	}
 	if silent <= allowed {
 		return nil
 	}
-	return &RivalError{Silent: silent, Standby: s.String(), Cause: t.flusher.Failing()}
+	e.Cause = t.flusher.Failing()
+	return e
 }
 
 // refuses returns why a proposal is refused now, or nil.

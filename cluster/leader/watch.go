@@ -21,11 +21,11 @@ func (t *Term) watchGate(ctx context.Context) {
 		t.refuse(ctx, rival)
 	case closed && (most == 0 || lag <= most/2):
 		if err := t.register(ctx, announce(fsm.AnnounceWritesAccepted, "")); err != nil {
-			t.log.Warn("cannot take writes again yet", "error", err)
+			t.log.Warn("cannot accept writes again yet", "error", err)
 			return
 		}
 		t.gate.refused.Store(nil)
-		t.log.Info("the bucket has caught up; writes are taken again")
+		t.log.Info("the bucket has caught up; writes are accepted again")
 	case most > 0 && lag > most:
 		t.refuse(ctx, &FlushLagError{Lag: lag, Max: most, Cause: t.flusher.Failing()})
 	}

@@ -21,7 +21,7 @@ func (t *Term) wrote(w flush.Written) {
 		d.form = FormArchive
 	}
 	if a := w.Content.Archive; a != nil {
-		d.base, d.archive, d.root = a.Base.LSN, a.LSN(), a
+		d.checkpoint, d.archive, d.root = a.Checkpoint.LSN, a.LSN(), a
 		for i := range a.Log {
 			d.log += a.Log[i].Stored
 		}

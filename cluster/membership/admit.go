@@ -26,7 +26,7 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 		return errNotLeader
 	}
 	if !namePattern.MatchString(who.Name) || NodeName(raft.ServerID(who.ServerID)) != who.Name || who.RaftAddress == "" {
-		return errors.New("the identity is not complete")
+		return errors.New("the identity of the node is not complete")
 	}
 	if err := who.knows(n.do.Meta().Level); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (n *Members) removePredecessors(ctx context.Context, c raft.Configuration, 
 		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
 			return fmt.Errorf("remove %s, which %s replaces: %w", s.ID, who.ServerID, err)
 		}
-		n.log.Warn("removed a server that is gone; another one of its name replaces it", "server", s.ID, "by", who.ServerID)
+		n.log.Warn("removed the old server of a node that has a new identity", "server", s.ID, "by", who.ServerID)
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identi
 
 // runningError refuses a node because a server of its name runs.
 func runningError(s raft.Server) error {
-	return fmt.Errorf("node %s is running as %s at %s: stop it for good before another node takes its name, "+
-		"or give the new one a name and address of its own", NodeName(s.ID), s.ID, s.Address)
+	return fmt.Errorf("node %s is running as %s at %s: stop it permanently before another node takes its name, or give "+
+		"the new node a name and an address of its own", NodeName(s.ID), s.ID, s.Address)
 }
 
 // isGone returns nil if s, a server that has the new node's name or raft address, is
@@ -137,8 +137,8 @@ func (n *Members) isGone(ctx context.Context, s raft.Server, who Identity) error
 	case name != who.Name:
 		return fmt.Errorf("raft address %s belongs to node %s: give %s an address of its own", s.Address, name, who.Name)
 	case address == "" && sameAddress:
-		return fmt.Errorf("whether %s still runs cannot be known, because node %s is not in the leader's --peers: "+
-			"restart the nodes of the cluster with it in their --peers, one by one", s.ID, name)
+		return fmt.Errorf("cannot check whether %s still runs, because node %s is not in the leader's --peers: restart the "+
+			"nodes of the cluster with it in their --peers, one by one", s.ID, name)
 	}
 	if address != "" {
 		id, err := n.peers.Ask(ctx, address)
@@ -148,7 +148,8 @@ func (n *Members) isGone(ctx context.Context, s raft.Server, who Identity) error
 		case err == nil && id.ServerID == who.ServerID:
 			return nil
 		case sameAddress:
-			return fmt.Errorf("whether %s still runs cannot be known, %s, its address in --peers, does not answer as it or as %s: %w",
+			return fmt.Errorf("cannot check whether %s still runs: its address in --peers, %s, does not answer as it or as %s: "+
+				"%w",
 				s.ID, address, who.ServerID, err)
 		}
 	}
@@ -172,7 +173,7 @@ func (n *Members) awaitCatchUp(ctx context.Context, who Identity) error {
 			return nil
 		}
 		if !sleep.For(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("%s has not caught up yet; it will ask again: %w", who.ServerID, ctx.Err())
+			return fmt.Errorf("%s has not caught up yet; it will ask to join again: %w", who.ServerID, ctx.Err())
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (n *Members) form(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			err = errors.New("the leader has been asked; waiting for its first entries")
+			err = errors.New("asked the leader to join; waiting for its first entries")
 		}
 		if _, due := told.Due(err.Error()); due {
 			n.log.Info("waiting for the cluster to form", "reason", err)

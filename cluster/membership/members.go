@@ -175,7 +175,7 @@ func (n *Members) IdentityOf(ctx context.Context, serverID string) (Identity, er
 	}
 	address := n.HTTPAddress(NodeName(raft.ServerID(serverID)))
 	if address == "" {
-		return Identity{}, fmt.Errorf("the address of the HTTP API of %s is not known", serverID)
+		return Identity{}, fmt.Errorf("the address of the HTTP API of %s is unknown", serverID)
 	}
 	id, err := n.peers.Ask(ctx, address)
 	if err == nil && id.ServerID != serverID {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"osqueue/internal/peeranswer"
 )
 
 // Peer is the name of a node and the address of its HTTP API.
@@ -54,13 +56,10 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
-// Refused returns the error for an answer with a Refusal. It quotes a body of another
+// Refused returns the error for an answer with a peeranswer.Refusal. It quotes a body of another
 // form as it is.
 func Refused(host, status string, body []byte) error {
-	var r Refusal
-	if err := json.Unmarshal(body, &r); err != nil || r.Message == "" {
-		r.Message = string(bytes.TrimSpace(body))
-	}
+	r := peeranswer.Read(body)
 	return &refusedError{text: fmt.Sprintf("%s answers %s: %s", host, status, r.Message), leader: r.Leader}
 }
 
@@ -77,7 +76,7 @@ func (p *Peers) AskAll(ctx context.Context) ([]Identity, error) {
 		wg.Go(func() {
 			answers[i], errs[i] = p.Ask(ctx, peer.HTTP)
 			if errs[i] == nil && answers[i].Name != peer.Name {
-				errs[i] = fmt.Errorf("%s calls itself %q, not %q: give every node the same --peers", peer.HTTP, answers[i].Name, peer.Name)
+				errs[i] = fmt.Errorf("the node at %s has the name %q, not %q: give every node the same --peers", peer.HTTP, answers[i].Name, peer.Name)
 			}
 		})
 	}
@@ -132,7 +131,7 @@ func (p *Peers) call(req *http.Request, answer any) error {
 		return nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("%s does not speak as a node of this cluster: %w", req.URL.Host, err)
+		return fmt.Errorf("%s does not answer as a node of this cluster: %w", req.URL.Host, err)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ const (
 )
 
 // ErrRemoved means that the node was removed from the cluster.
-var ErrRemoved = errors.New("this node was removed from the cluster: if another node has taken its place, leave it stopped; " +
-	"to have it join again, delete its data directory and start it again")
+var ErrRemoved = errors.New("this node was removed from the cluster: if another node has replaced it, leave it stopped; to " +
+	"join again, delete its data directory and start it")
 
 // Remove removes all servers with the name of a node from the configuration, and returns their
 // ids. This node must lead.

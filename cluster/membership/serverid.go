@@ -41,8 +41,8 @@ func LoadID(dir, name string, before func(raft.ServerID) error) (raft.ServerID, 
 	}
 	id, ok := parseIdentity(data)
 	if !ok {
-		return "", fmt.Errorf("%s is damaged: it does not hold NAME~INSTANCE; restore the file from a copy, "+
-			"or move the data directory away and start the node empty, and it rejoins the cluster", path)
+		return "", fmt.Errorf("%s is damaged: it must contain NAME~INSTANCE; restore the file from a copy, or move the data "+
+			"directory away and start the node, which then rejoins the cluster", path)
 	}
 	if NodeName(id) != name {
 		return "", fmt.Errorf("the data directory %s belongs to node %q, not to %q: give the right --name or another --data",

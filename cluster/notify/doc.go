@@ -11,6 +11,7 @@
 //	Ready    claims that wait for an available job; each new job takes or wakes one
 //	Ended    readers that wait for the end of a job
 //	History  the newest events, in memory, under ids that are the same on all nodes
+//	JobHistory  the progress that jobs have reported, and who changed them, in memory
 //
 // # States of a waiting claim
 //

@@ -37,7 +37,7 @@ func (id EventID) String() string {
 }
 
 // ErrBadEventID is wrapped by the errors of ParseEventID.
-var ErrBadEventID = errors.New("not the id of an event (it is term-index.number, for example 12-90210.1)")
+var ErrBadEventID = errors.New("not the id of an event (write term-index.number, for example 12-90210.1)")
 
 // ParseEventID parses the form that String returns. The error is an ErrBadEventID.
 func ParseEventID(s string) (EventID, error) {
@@ -77,6 +77,8 @@ type Event struct {
 	// Name is the worker, type, schedule, batch or node of an event that is not about a
 	// job.
 	Name string
+
+	Actor string // as in fsm.Event
 }
 
 // eventTextMax is the length in bytes to which errors and messages are truncated in
@@ -85,7 +87,7 @@ const eventTextMax = 256
 
 // fill sets e to the event ev. It sets e in place, because an entry may have many events.
 func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
-	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name, Message: ev.Text}
+	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name, Message: ev.Text, Actor: ev.Actor}
 	j := ev.Job
 	if j == nil {
 		return
@@ -216,6 +218,26 @@ func (h *History) Since(after EventID, most int) (events []Event, lost EventID) 
 		events[i] = *h.at(h.first + uint64(skip+i))
 	}
 	return events, lost
+}
+
+// enqueuesLooked bounds the events that Enqueued looks at: those of one millisecond.
+const enqueuesLooked = 4096
+
+// Enqueued returns the event of the enqueue of a job at a time, in ms, if it is kept.
+func (h *History) Enqueued(jobID string, at int64) (e Event, found bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	held := int(h.next - h.first)
+	first := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).At >= at })
+	for i := first; i < min(held, first+enqueuesLooked); i++ {
+		switch e := h.at(h.first + uint64(i)); {
+		case e.At != at:
+			return Event{}, false
+		case e.JobID == jobID && e.Kind == fsm.JobChanged && e.From == 0:
+			return *e, true
+		}
+	}
+	return Event{}, false
 }
 
 // Wait returns nil when there are events after an id, including events that are not kept

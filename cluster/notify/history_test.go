@@ -174,3 +174,22 @@ func wants(t *testing.T, result <-chan error, want error) {
 		t.Fatal("it waits on")
 	}
 }
+
+// FuzzParseEventID: an id that is read is written and read again as the same.
+func FuzzParseEventID(f *testing.F) {
+	for _, text := range []string{"12-90210.1", "0-0.0", "1-1", "1-1.-1", "1-1.4294967296", ".", "01-1.+1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := ParseEventID(text)
+		if err != nil {
+			if !errors.Is(err, ErrBadEventID) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, err := ParseEventID(id.String()); err != nil || again != id {
+			t.Fatalf("%q is %v, and then %v (%v)", text, id, again, err)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,7 @@ type Ready struct {
 	slept  uint64                // number of sleepers so far
 	any    *list.List            // of *Sleeper without types
 	byType map[string]*list.List // of *Sleeper
+	parked map[*Sleeper]struct{} // of quiet workers
 }
 
 // Sleeper is a claim that waits for a job. It is in the lists of its types until it is
@@ -67,7 +69,9 @@ type spot struct {
 }
 
 // NewReady returns a Ready without sleepers.
-func NewReady() *Ready { return &Ready{any: list.New(), byType: make(map[string]*list.List)} }
+func NewReady() *Ready {
+	return &Ready{any: list.New(), byType: make(map[string]*list.List), parked: make(map[*Sleeper]struct{})}
+}
 
 // Sleeping returns the number of sleepers.
 func (h *Ready) Sleeping() int { return int(h.sleeping.Load()) }
@@ -134,6 +138,19 @@ func (h *Ready) Withdraw(s *Sleeper) bool {
 	return !s.taken
 }
 
+// Park takes a sleeper of a quiet worker out of the lists until Applied wakes it, because the
+// worker gets jobs again. The caller holds the lock that guards the machine, and has seen that
+// the worker is quiet. A taken sleeper stays as it is: it gets an answer first.
+func (h *Ready) Park(s *Sleeper) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(s.spots) == 0 {
+		return // taken, or woken
+	}
+	h.takeOutLocked(s)
+	h.parked[s] = struct{}{}
+}
+
 // Resume puts a taken sleeper whose answer was empty back at its place. The caller then
 // looks for a job, as after Sleep.
 func (h *Ready) Resume(s *Sleeper) {
@@ -168,6 +185,7 @@ func (h *Ready) takeOutLocked(s *Sleeper) {
 		}
 	}
 	s.spots = nil
+	delete(h.parked, s)
 }
 
 // Take removes the sleepers that have waited longest for a job of the type, until they ask
@@ -210,9 +228,38 @@ func (h *Ready) Applied(m *fsm.Machine) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, worker := range m.Turned() {
+		h.turnLocked(worker)
+	}
 	m.Wakeups(func(jobType string, n int) {
 		h.wakeLocked(Wakeup{jobType, true}, n)
 	})
+}
+
+// turnLocked wakes the sleepers of a worker that became quiet, which then park, or that gets jobs
+// again. It looks at all sleepers: that is seldom.
+func (h *Ready) turnLocked(worker string) {
+	var found []*Sleeper
+	for s := range h.parked {
+		if s.claim.GetClaim().GetWorker() == worker {
+			found = append(found, s)
+		}
+	}
+	find := func(l *list.List) {
+		for e := l.Front(); e != nil; e = e.Next() {
+			if s := e.Value.(*Sleeper); s.claim.GetClaim().GetWorker() == worker && !slices.Contains(found, s) {
+				found = append(found, s)
+			}
+		}
+	}
+	find(h.any)
+	for _, l := range h.byType {
+		find(l)
+	}
+	for _, s := range found {
+		h.takeOutLocked(s)
+		s.wake <- Wakeup{}
+	}
 }
 
 // wakeLocked wakes up to n sleepers that wait for jobs of the type, the longest first.

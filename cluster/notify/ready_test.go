@@ -18,6 +18,7 @@ type bench struct {
 	ready   *Ready
 	ends    *Ended
 	events  *History
+	told    *JobHistory
 	index   uint64
 	now     int64
 }
@@ -26,7 +27,7 @@ func newBench(t *testing.T, events int) *bench {
 	t.Helper()
 	return &bench{
 		t: t, now: 1_700_000_000_000, machine: fsm.New(),
-		ready: NewReady(), ends: NewEnded(), events: NewHistory(events),
+		ready: NewReady(), ends: NewEnded(), events: NewHistory(events), told: NewJobHistory(),
 	}
 }
 
@@ -38,6 +39,7 @@ func (b *bench) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	b.ready.Applied(b.machine)
 	b.ends.Applied(b.machine)
 	b.events.Applied(b.machine)
+	b.told.Applied(b.machine)
 	for i, r := range results {
 		if !r.Code.Done() {
 			b.t.Fatalf("mutation %d: %s", i, r.Code)
@@ -60,6 +62,7 @@ func (b *bench) restore(from *fsm.Machine) {
 	b.machine, b.index = m, m.Meta().LSN.Index
 	b.ends.Restored(m)
 	b.events.Restored(m)
+	b.told.Restored(m)
 }
 
 // read passes the machine as Rescan wants it.
@@ -196,5 +199,41 @@ func TestRescanFindsWhatWasMissed(t *testing.T) {
 	b.ready.Rescan(b.read)
 	if n := len(awake(all)); n != 3+rescanMax+5 {
 		t.Fatalf("%d are awake after the second time", n)
+	}
+}
+
+// A sleeper of a quiet worker is in no list, so that no job is handed to it, until its worker
+// gets jobs again. A worker that becomes quiet while it waits is woken, to be parked.
+func TestQuietSleepersPark(t *testing.T) {
+	b := newBench(t, 10)
+	claim := func(worker string) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: worker, Types: []string{"t", "u"}}}}
+	}
+	quiet := func(yes bool) {
+		b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: &fsmpb.SetQuiet{Name: "w", Quiet: yes}}})
+	}
+	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{Name: "w"}}})
+	s, other := b.ready.Sleep(claim("w")), b.ready.Sleep(claim("v"))
+	quiet(true)
+	select {
+	case <-s.Woken():
+	default:
+		t.Fatal("the sleeper was not woken")
+	}
+	b.ready.Forget(s)
+	s = b.ready.Sleep(claim("w"))
+	b.ready.Park(s)
+	if got := b.ready.Take("t", 9, 1<<20); len(got) != 1 || got[0] != other {
+		t.Errorf("%d sleepers were taken, want that of the other worker only", len(got))
+	}
+	quiet(false)
+	select {
+	case <-s.Woken():
+	default:
+		t.Error("the parked sleeper was not woken")
+	}
+	b.ready.Forget(s)
+	if len(b.ready.parked) != 0 {
+		t.Error("a sleeper is parked after all are gone")
 	}
 }

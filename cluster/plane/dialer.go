@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Dialer connects to the calls of peers of nodes that are known by their HTTP address. It asks
@@ -17,6 +19,7 @@ import (
 type Dialer struct {
 	cfg    DialerConfig
 	client *http.Client
+	asking singleflight.Group // by HTTP address
 
 	mu    sync.Mutex
 	known map[string]place // by HTTP address
@@ -59,7 +62,7 @@ func NewDialer(cfg DialerConfig) *Dialer {
 
 // DialContext connects to the peer calls of the node with an HTTP address.
 func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	p, err := d.locate(ctx, address)
+	p, err := d.locate(address)
 	if err != nil {
 		return nil, err
 	}
@@ -99,22 +102,33 @@ func (d *Dialer) forget(address string) {
 	delete(d.known, address)
 }
 
-// locate returns where a node answers the calls of peers.
-func (d *Dialer) locate(ctx context.Context, address string) (place, error) {
+// locate returns where a node answers the calls of peers, within dialTimeout. Callers of an
+// unknown node wait for one question: thousands of clients may be connecting through this node.
+func (d *Dialer) locate(address string) (place, error) {
 	d.mu.Lock()
 	p, ok := d.known[address]
 	d.mu.Unlock()
 	if ok && time.Now().Before(p.until) {
 		return p, nil
 	}
-	at, err := d.ask(ctx, address)
+	found, err, _ := d.asking.Do(address, func() (any, error) { return d.learn(address) })
 	if err != nil {
 		return place{}, err
 	}
-	p = place{address: at, until: time.Now().Add(believeNew)}
+	return found.(place), nil
+}
+
+// learn asks a node where it answers the calls of peers, and remembers the place.
+func (d *Dialer) learn(address string) (place, error) {
+	at, err := d.ask(address)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{address: at, until: time.Now().Add(believeNew)}
 	if at == "" {
 		if !d.cfg.Legacy {
-			return place{}, fmt.Errorf("the node at %s runs a release without a port for nodes: upgrade it with --security=log on all nodes first", address)
+			return place{}, fmt.Errorf("the node at %s runs a release without a node port: first upgrade it with --security=log on all "+
+				"nodes", address)
 		}
 		p.until = time.Now().Add(believeLegacy)
 	}
@@ -130,9 +144,10 @@ func (d *Dialer) locate(ctx context.Context, address string) (place, error) {
 // statusMax bounds the answer of a node, in bytes.
 const statusMax = 1 << 20
 
-// ask asks the node at an HTTP address for the address of its port for nodes.
-func (d *Dialer) ask(ctx context.Context, address string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+// ask asks the node at an HTTP address for the address of its port for nodes. The context is
+// not that of the caller: its httptrace hooks would take this request for the caller's own.
+func (d *Dialer) ask(address string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+d.cfg.StatusPath, nil)
 	if err != nil {
@@ -140,7 +155,7 @@ func (d *Dialer) ask(ctx context.Context, address string) (string, error) {
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("ask for the port for nodes: %w", err)
+		return "", fmt.Errorf("ask for the node port: %w", err)
 	}
 	defer resp.Body.Close()
 	var status struct {

@@ -9,8 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,6 +227,45 @@ func TestNodesWithoutAPort(t *testing.T) {
 		t.Fatalf("the next dial: %v", err)
 	}
 	_ = c.Close()
+}
+
+// Many dials to an unknown node ask it once, and the question is not counted as the request for
+// which the connection is made: a trace that says that it was sent would make its outcome unknown.
+func TestQuestionsOfDials(t *testing.T) {
+	const dials = 50
+	var asked atomic.Int64
+	var dialing sync.WaitGroup
+	dialing.Add(dials)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		dialing.Wait()
+		fmt.Fprint(w, `{}`)
+	}))
+	defer node.Close()
+	var sent atomic.Bool
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) }, GotFirstResponseByte: func() { sent.Store(true) },
+	})
+	d := NewDialer(DialerConfig{StatusPath: "/status", Legacy: true})
+	var ended sync.WaitGroup
+	for range dials {
+		ended.Go(func() {
+			dialing.Done()
+			c, err := d.DialContext(ctx, "tcp", node.Listener.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = c.Close()
+		})
+	}
+	ended.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d questions, want 1", n)
+	}
+	if sent.Load() {
+		t.Error("the trace of the request saw the question")
+	}
 }
 
 // A node that may no longer have connections loses the open ones, and gets no new ones.

@@ -56,9 +56,10 @@ const (
 	segmentLog
 )
 
-var errWAL = errors.New("is a log of --raft-log wal, which this release cannot read: " +
-	"stop this node, delete its data directory and start it again, one node after the other; it gets everything from the others. " +
-	"If it is the only one, first stop it in order with the release that wrote the log, so that the bucket has every job")
+var errWAL = errors.New("is a log of --raft-log wal, which this release cannot read: stop this node, delete its data " +
+	"directory and start it again, one node after the other; each gets its state from the others. If " +
+	"it is the only node, first stop it with SIGTERM while it runs the release that wrote the log, " +
+	"so that the bucket has every job")
 
 func (d layout) content() (content, error) {
 	_, err := os.Lstat(d.path(boltName))
@@ -170,7 +171,7 @@ func (d layout) discard(names ...string) error {
 			err = os.RemoveAll(d.path(name))
 		}
 		if err != nil {
-			return fmt.Errorf("remove the rest of a conversion: %w", err)
+			return fmt.Errorf("remove the leftovers of a conversion: %w", err)
 		}
 	}
 	return nil

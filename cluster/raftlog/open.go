@@ -71,7 +71,7 @@ func boltError(err error) error {
 	var system *fs.PathError
 	switch {
 	case errors.Is(err, bbolt.ErrTimeout):
-		return errors.New("it is in use: does another node run on this data directory?")
+		return errors.New("the log is in use: stop the other node that runs on this data directory")
 	case errors.Is(err, ErrDamaged), errors.As(err, &system):
 		return err
 	}

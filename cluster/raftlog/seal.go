@@ -54,7 +54,7 @@ func (s *Log) GetLog(index uint64, l *raft.Log) error {
 	seal := l.Extensions
 	l.Extensions = nil
 	if l.Index != index {
-		return fmt.Errorf("entry %d says that it is entry %d: %w", index, l.Index, ErrDamaged)
+		return fmt.Errorf("entry %d has the index %d in its header: %w", index, l.Index, ErrDamaged)
 	}
 	if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) {
 		return fmt.Errorf("the checksum of entry %d does not match: %w", index, ErrDamaged)

@@ -50,7 +50,7 @@ type uploader struct {
 func (up uploader) write(ctx context.Context, u upload, r *record, from io.Reader) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := time.AfterFunc(stallLimit, func() { cancel(fmt.Errorf("nothing was taken for %v", stallLimit)) })
+	stall := time.AfterFunc(stallLimit, func() { cancel(fmt.Errorf("the upload made no progress for %v", stallLimit)) })
 	defer stall.Stop()
 	w := blob.Create(ctx, noting{up.bucket, up.note}, u.prefix(), blob.Options{
 		PartBytes: up.partBytes,
@@ -116,10 +116,10 @@ func openUpload(ctx context.Context, b storage.Bucket, u upload) (*record, io.Re
 // check compares the record of an upload with its name and its manifest.
 func (u upload) check(r *record, m *blob.Manifest) error {
 	if r.point() != u.point || r.Cluster != u.cluster || r.Node != u.node {
-		return fmt.Errorf("%w: its manifest describes another one, %s of node %q in cluster %q", ErrDamaged, r.point(), r.Node, r.Cluster)
+		return fmt.Errorf("%w: the manifest describes another snapshot, %s of node %q in cluster %q", ErrDamaged, r.point(), r.Node, r.Cluster)
 	}
 	if r.Size != m.Raw || r.sum() != m.RawSum {
-		return fmt.Errorf("%w: its manifest contradicts itself", ErrDamaged)
+		return fmt.Errorf("%w: the manifest contradicts itself", ErrDamaged)
 	}
 	return nil
 }

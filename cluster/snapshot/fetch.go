@@ -21,8 +21,8 @@ var (
 )
 
 var (
-	errNone               = errors.New("the bucket has no complete snapshot of the cluster that fits")
-	errOtherConfiguration = errors.New("it was made with another configuration of the cluster")
+	errNone               = errors.New("the bucket has no complete snapshot of this cluster that fits")
+	errOtherConfiguration = errors.New("the snapshot was made with another configuration of the cluster")
 )
 
 // FetchOptions has optional settings; the zero value is valid.
@@ -74,7 +74,7 @@ func Fetch(ctx context.Context, b storage.Bucket, dataDir, cluster string, o Fet
 			o.Logger.Info("fetched a snapshot from the bucket", "from", f.prefix(), "bytes", m.Size)
 			return *m, nil
 		}
-		o.Logger.Warn("a snapshot in the bucket is of no use", "key", f.prefix(), "error", err)
+		o.Logger.Warn("cannot use a snapshot in the bucket", "key", f.prefix(), "error", err)
 		errs = append(errs, fmt.Errorf("%s: %w", f.prefix(), err))
 		if ctx.Err() != nil {
 			break

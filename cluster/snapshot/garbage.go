@@ -108,7 +108,7 @@ func CollectOthers(ctx context.Context, b storage.Bucket, cluster string, before
 				return deleted, nil
 			}
 			if err := b.Delete(ctx, key); err != nil {
-				return deleted, fmt.Errorf("delete a snapshot of a cluster that is gone: %w", err)
+				return deleted, fmt.Errorf("delete a snapshot of a former cluster: %w", err)
 			}
 			deleted++
 		}

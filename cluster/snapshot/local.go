@@ -55,6 +55,12 @@ type local struct {
 
 // openLocal opens the snapshots of a data directory, and removes unfinished ones.
 func openLocal(base string, log hclog.Logger) (*local, error) {
+	// raft makes the directory and the files for all users to read; a data directory that an operator
+	// has made may let them in.
+	dir := filepath.Join(base, localDir)
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
+		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
+	}
 	files, err := raft.NewFileSnapshotStoreWithLogger(base, everything, log)
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
@@ -188,7 +194,7 @@ func (l *local) newest() (*copyOnDisk, error) {
 func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	c, ok := l.look(id)
 	if !ok {
-		return nil, nil, fmt.Errorf("%q is no id of a snapshot: %w", id, fs.ErrNotExist)
+		return nil, nil, fmt.Errorf("%q is not the id of a snapshot: %w", id, fs.ErrNotExist)
 	}
 	if c.err != nil {
 		return nil, nil, c.err

@@ -49,7 +49,7 @@ func (s *Store) Prepare(ctx context.Context, logs raft.LogStore) error {
 }
 
 func (s *Store) wayOut() string {
-	return fmt.Sprintf("if the other nodes are well, move %s away: this node joins them as a new one", s.opts.Dir)
+	return fmt.Sprintf("if the other nodes run, move %s away: this node then joins them as a new one", s.opts.Dir)
 }
 
 // sift returns the newest whole snapshot, and the damaged ones that are newer, each with
@@ -95,7 +95,7 @@ func (s *Store) checkStart(logs raft.LogStore, newest *copyOnDisk) error {
 func continues(logs raft.LogStore, from, lost point, ours bool) error {
 	if from != lost {
 		if !ours && !holds(logs, from) {
-			return fmt.Errorf("the log does not hold the entry %s, so that nothing shows that they belong together", from)
+			return fmt.Errorf("the log does not have the entry %s, so it is unknown whether the two belong together", from)
 		}
 		if from.Index < lost.Index && !holds(logs, lost) {
 			return fmt.Errorf("the log does not reach %s", lost)

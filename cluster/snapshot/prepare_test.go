@@ -49,11 +49,11 @@ func TestContinues(t *testing.T) {
 		{"older, ours, hole in the log", []span{{1, 6, 7}, {1, 10, 12}}, point{1, 5}, point{1, 10}, true, "lacks entry 8"},
 		{"older, ours, log was going to be overwritten", []span{{1, 6, 20}}, point{1, 5}, point{2, 10}, true, "does not reach 2-10"},
 		{"older, of the bucket, in the log", []span{{1, 5, 20}}, point{1, 5}, point{1, 10}, false, ""},
-		{"older, of the bucket, before the log", []span{{1, 6, 20}}, point{1, 5}, point{1, 10}, false, "does not hold the entry 1-5"},
-		{"older, of the bucket, of a lost history", []span{{1, 4, 4}, {2, 5, 20}}, point{1, 5}, point{2, 10}, false, "does not hold the entry 1-5"},
+		{"older, of the bucket, before the log", []span{{1, 6, 20}}, point{1, 5}, point{1, 10}, false, "does not have the entry 1-5"},
+		{"older, of the bucket, of a lost history", []span{{1, 4, 4}, {2, 5, 20}}, point{1, 5}, point{2, 10}, false, "does not have the entry 1-5"},
 		{"newer, in the log", []span{{1, 8, 20}}, point{1, 15}, point{1, 10}, false, ""},
-		{"newer, beyond the log", []span{{1, 8, 20}}, point{1, 25}, point{1, 10}, false, "does not hold the entry 1-25"},
-		{"newer, of a lost history", []span{{1, 8, 12}, {3, 13, 20}}, point{2, 15}, point{1, 10}, false, "does not hold the entry 2-15"},
+		{"newer, beyond the log", []span{{1, 8, 20}}, point{1, 25}, point{1, 10}, false, "does not have the entry 1-25"},
+		{"newer, of a lost history", []span{{1, 8, 12}, {3, 13, 20}}, point{2, 15}, point{1, 10}, false, "does not have the entry 2-15"},
 	} {
 		err := continues(logOf(t, c.log...), c.from, c.lost, c.ours)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

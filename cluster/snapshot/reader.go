@@ -48,7 +48,7 @@ func (c *checkedReader) Read(p []byte) (int, error) {
 		}
 	}
 	if [sha256.Size]byte(c.sum.Sum(nil)) != c.want {
-		return 0, c.fail(fmt.Errorf("%w: its bytes have another sha-256 than what was written", ErrDamaged))
+		return 0, c.fail(fmt.Errorf("%w: checksum mismatch", ErrDamaged))
 	}
 	c.err = io.EOF
 	if n == 0 {

@@ -15,7 +15,7 @@ import (
 var ErrDamaged = errors.New("the snapshot is damaged")
 
 // errNewer is wrapped by errors about a snapshot of a newer program.
-var errNewer = errors.New("a newer program wrote the snapshot: start that one")
+var errNewer = errors.New("a newer release wrote the snapshot: start that release")
 
 // recordFormat is the version of record. decodeRecord refuses a newer version.
 const recordFormat = 1
@@ -86,13 +86,13 @@ func (r *record) check() string {
 func decodeRecord(data []byte) (*record, error) {
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%w: its description cannot be read: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: the description cannot be read: %w", ErrDamaged, err)
 	}
 	if r.Format > recordFormat {
 		return nil, fmt.Errorf("%w (its format is %d, this one knows %d)", errNewer, r.Format, recordFormat)
 	}
 	if why := r.fault(); why != "" {
-		return nil, fmt.Errorf("%w: its description %s", ErrDamaged, why)
+		return nil, fmt.Errorf("%w: the description %s", ErrDamaged, why)
 	}
 	return &r, nil
 }
@@ -116,7 +116,7 @@ func (r *record) fault() string {
 	seen := make(map[string]bool)
 	for _, s := range r.Servers {
 		if _, ok := parseSuffrage(s.Suffrage); !ok || s.ID == "" || seen[s.ID] {
-			return fmt.Sprintf("has a server %q that cannot be", s.ID)
+			return fmt.Sprintf("has the invalid server %q", s.ID)
 		}
 		seen[s.ID] = true
 	}

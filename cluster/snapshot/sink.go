@@ -64,7 +64,7 @@ func (s *sink) finish() error {
 	r := newRecord(&s.meta, s.size, [sha256.Size]byte(s.sum.Sum(nil)))
 	// The record becomes visible with the directory, when that gets its final name.
 	if err := writeFileSync(s.local.path(s.ID()+tmpSuffix, recordFile), r.encode()); err != nil {
-		return errors.Join(fmt.Errorf("write a snapshot's sum: %w", err), s.discard())
+		return errors.Join(fmt.Errorf("write the checksum of a snapshot: %w", err), s.discard())
 	}
 	if err := s.inner.Close(); err != nil {
 		return errors.Join(err, s.discard())

@@ -76,7 +76,7 @@ func (s *Store) Create(
 // made records that there is a new snapshot on the disk, and wakes Run.
 func (s *Store) made(raft.SnapshotMeta) {
 	if err := s.refresh(); err != nil {
-		s.opts.Logger.Warn("the newest snapshot is not known", "error", err)
+		s.opts.Logger.Warn("cannot find the newest snapshot", "error", err)
 	}
 	select {
 	case s.due <- struct{}{}:
@@ -135,7 +135,7 @@ func (s *Store) damaged(id string, err error) {
 	}
 }
 
-var errNoBucket = errors.New("there is none to look into")
+var errNoBucket = errors.New("there is no bucket for snapshots")
 
 // openUploaded opens an upload that can replace a local snapshot.
 func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {

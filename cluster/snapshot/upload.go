@@ -54,7 +54,7 @@ func (s *Store) Run(ctx context.Context) {
 }
 
 // errNoCluster is not a failure: a new node has no useful state yet.
-var errNoCluster = errors.New("the cluster has no id yet")
+var errNoCluster = errors.New("the cluster has no id yet: nothing is uploaded")
 
 func (s *Store) outcome(err error) {
 	if err != nil && !errors.Is(err, errNoCluster) {
@@ -70,7 +70,7 @@ func (s *Store) failing(err error) {
 	was := ""
 	s.report(func(st *Status) { was, st.Failing = st.Failing, err.Error() })
 	if was == "" {
-		s.opts.Logger.Warn("the newest snapshot is not in the bucket yet; trying again", "error", err)
+		s.opts.Logger.Warn("cannot upload the newest snapshot yet; trying again", "error", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func checkRequest(rpc raft.RPC, f Follower, snapshotMax int64) error {
 	case *raft.TimeoutNowRequest:
 		return checkTransfer(r, f)
 	default:
-		return fmt.Errorf("%T is not a request of a node", rpc.Command)
+		return fmt.Errorf("%T is not a request that nodes send", rpc.Command)
 	}
 }
 
@@ -104,7 +104,7 @@ func checkSnapshot(r *raft.InstallSnapshotRequest, most int64) error {
 func checkConfiguration(data []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // raft panics
-			err = fmt.Errorf("not a configuration: %v", p)
+			err = fmt.Errorf("the configuration cannot be decoded: %v", p)
 		}
 	}()
 	for _, s := range raft.DecodeConfiguration(data).Servers {
@@ -112,7 +112,7 @@ func checkConfiguration(data []byte) (err error) {
 			return nil
 		}
 	}
-	return errors.New("a configuration without a voter")
+	return errors.New("the configuration has no voter")
 }
 
 // checkTransfer accepts a request to call an election only from the leader that this node

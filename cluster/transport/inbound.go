@@ -34,6 +34,7 @@ type Inbound struct {
 	raft   atomic.Pointer[Follower] // nil until Serve
 	stop   <-chan struct{}
 	refuse func(error)   // logs a refused request
+	heard  func(uint64)  // records a heartbeat
 	most   int64         // size of the largest snapshot that is accepted, in bytes
 	passed chan raft.RPC // from Relay to raft's main goroutine
 	beats  chan raft.RPC // heartbeats that raft has to answer
@@ -55,6 +56,8 @@ type InboundConfig struct {
 	SnapshotMax int64
 	// Refused is called with the reason of every request that is refused. It may be nil.
 	Refused func(error)
+	// Heard is called with the term of every heartbeat. It may be nil.
+	Heard func(term uint64)
 }
 
 // NewInbound returns a transport for raft that receives from t. It receives requests
@@ -66,8 +69,11 @@ func NewInbound(t Transport, stop <-chan struct{}, cfg InboundConfig) *Inbound {
 	if cfg.Refused == nil {
 		cfg.Refused = func(error) {}
 	}
+	if cfg.Heard == nil {
+		cfg.Heard = func(uint64) {}
+	}
 	b := &Inbound{
-		Transport: t, stop: stop, refuse: cfg.Refused, most: cfg.SnapshotMax,
+		Transport: t, stop: stop, refuse: cfg.Refused, heard: cfg.Heard, most: cfg.SnapshotMax,
 		passed: make(chan raft.RPC), beats: make(chan raft.RPC), pulse: make(chan raft.RPC, 1),
 	}
 	t.SetHeartbeatHandler(b.heartbeat)
@@ -133,6 +139,9 @@ func (b *Inbound) pass(rpc raft.RPC) {
 func (b *Inbound) heartbeat(rpc raft.RPC) {
 	if !b.sound(rpc) {
 		return
+	}
+	if beat, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
+		b.heard(beat.Term)
 	}
 	answer, ok := b.answer(rpc)
 	if !ok {

@@ -53,7 +53,7 @@ func (l *raftLogger) log(at func(string, ...any), msg string, args []any) {
 		return
 	}
 	if skipped > 0 {
-		args = append(args[:len(args):len(args)], "skipped", fmt.Sprintf("%d of these since the last line", skipped))
+		args = append(args[:len(args):len(args)], "skipped", fmt.Sprintf("%d similar lines since the last one", skipped))
 	}
 	at(msg, args...)
 }

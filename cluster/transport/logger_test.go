@@ -30,7 +30,7 @@ func TestDeadPeerInTheLog(t *testing.T) {
 		if len(lines) != 20 {
 			t.Errorf("%d lines:\n%s", len(lines), out.String())
 		}
-		if last := lines[len(lines)-1]; !strings.Contains(last, " of these since the last line") {
+		if last := lines[len(lines)-1]; !strings.Contains(last, " similar lines since the last one") {
 			t.Errorf("the last line is %s", last)
 		}
 		out.Reset()

@@ -56,8 +56,8 @@ type message struct {
 var (
 	errTooLarge  = fmt.Errorf("the request has more than %d bytes", messageMax)
 	errTooMany   = fmt.Errorf("the request has more than %d values", valuesMax)
-	errNoRequest = errors.New("not a request of a node")
-	errNoID      = errors.New("a request without the id of its sender")
+	errNoRequest = errors.New("this is not a request that nodes send")
+	errNoID      = errors.New("the request lacks the id of its sender")
 )
 
 // under reports whether a request has begun and has not been answered.

@@ -22,10 +22,14 @@ import (
 // Outbound also measures, for the term in which this node leads, when each server
 // answered last, and up to which index its log is known to be the same as the leader's.
 //
+// Raft counts an answer that confirms entries as a copy of them in addition to the leader's own,
+// which may not be durable yet (package queue). So Outbound keeps such an answer back until it is.
+//
 // After cut is closed, Outbound sends nothing more.
 type Outbound struct {
 	Transport
-	cut <-chan struct{}
+	cut     <-chan struct{}
+	durable Durable
 
 	mu        sync.Mutex
 	round     uint64                   // number of the newest round
@@ -36,12 +40,16 @@ type Outbound struct {
 	matched   map[raft.ServerID]uint64 // index of the newest entry that each server is known to have
 }
 
+// Durable waits until this node's own log durably has the entries up to index. It returns an
+// error if they cannot become durable, or if stop is closed first.
+type Durable func(index uint64, stop <-chan struct{}) error
+
 // NewOutbound returns a transport for raft that sends through t until cut is closed.
-func NewOutbound(t Transport, cut <-chan struct{}) *Outbound {
-	return &Outbound{Transport: t, cut: cut, confirmed: make(map[raft.ServerID]uint64)}
+func NewOutbound(t Transport, cut <-chan struct{}, durable Durable) *Outbound {
+	return &Outbound{Transport: t, cut: cut, durable: durable, confirmed: make(map[raft.ServerID]uint64)}
 }
 
-var errCutOff = errors.New("this node must stop and sends nothing more to the others")
+var errCutOff = errors.New("this node is stopping and sends no more requests")
 
 // live returns errCutOff once cut is closed.
 func (o *Outbound) live() error {
@@ -64,7 +72,8 @@ func (o *Outbound) Ask() (round uint64) {
 
 // AppendEntries implements raft.Transport. A request without entries is a heartbeat.
 // AppendEntries sends only the entries that fit into one request and removes the others
-// from args: raft continues after the last entry that is in args when the call returns.
+// from args: raft continues after the last entry that is in args when the call returns. An answer
+// that confirms entries is returned when this node's own log has them.
 func (o *Outbound) AppendEntries(
 	id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
@@ -84,26 +93,32 @@ func (o *Outbound) AppendEntries(
 	if resp.Term != args.Term {
 		return nil
 	}
+	o.answered(id, round, args, resp.Success)
+	if n := len(args.Entries); n > 0 && resp.Success {
+		return o.durable(args.Entries[n-1].Index, o.cut)
+	}
+	return nil
+}
+
+// answered records an answer of the term of the request.
+func (o *Outbound) answered(id raft.ServerID, round uint64, args *raft.AppendEntriesRequest, success bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.term == args.Term {
 		o.heard[id] = time.Now()
 	}
-	if resp.Success {
+	if success {
 		o.confirmed[id] = max(o.confirmed[id], round)
 		if o.term == args.Term {
 			o.matched[id] = max(o.matched[id], lastSent(args))
 		}
 	}
-	return nil
 }
 
-// AppendEntriesPipeline implements raft.Transport.
-func (o *Outbound) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
-	if err := o.live(); err != nil {
-		return nil, err
-	}
-	return o.Transport.AppendEntriesPipeline(id, to)
+// AppendEntriesPipeline implements raft.Transport. It refuses pipelines, because their answers
+// would not pass through Outbound.
+func (o *Outbound) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
 // RequestVote implements raft.Transport.

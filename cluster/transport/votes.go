@@ -13,7 +13,8 @@ import (
 // may follow and store entries, but it votes only under a configuration that contains its
 // own id. The leader writes that configuration when the node joins (cluster/membership).
 
-var errNoVote = errors.New("this node has no vote: it is not in its own configuration; it lost its disk and has not rejoined, or was removed")
+var errNoVote = errors.New("this node may not vote: it is not in its own configuration, because it lost its disk and has " +
+	"not rejoined, or was removed")
 
 func asksForVote(rpc raft.RPC) bool {
 	switch rpc.Command.(type) {

@@ -20,12 +20,12 @@ func program(t *testing.T, args ...string) clitest.Result {
 
 func TestDevRefusesWhatCannotWork(t *testing.T) {
 	for line, want := range map[string]string{
-		"restrt n1":                         `"restrt" is not known`,
+		"restrt n1":                         `"restrt": dev takes no arguments`,
 		"restart":                           "NODE is missing",
 		"--nodes 0":                         "use 1 to 9",
 		"--http-port 65535":                 "between 1 and 65535",
 		"--http-port 9000 --raft-port 9002": "overlap",
-		"--bucket ftp://x":                  `no scheme "ftp"`,
+		"--bucket ftp://x":                  `unknown scheme "ftp"`,
 		"--bucket mem://":                   "a bucket of its own",
 		"-- --nonsense":                     "unknown flag",
 		"-- extra":                          `"extra" is none`,

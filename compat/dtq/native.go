@@ -1,7 +1,6 @@
 package dtq
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/compat/internal/inprocess"
+	"osqueue/internal/inprocess"
 )
 
 // native calls the node's HTTP API within the process.
@@ -131,13 +130,9 @@ func (n native) do(ctx context.Context, c *call, method, target string, in, out 
 			return fmt.Errorf("write the call: %w", err)
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	r, err := inprocess.NewRequest(ctx, method, target, c.r.RemoteAddr, body)
 	if err != nil {
 		return fmt.Errorf("make the call: %w", err)
-	}
-	r.RequestURI, r.RemoteAddr = target, c.r.RemoteAddr
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
 	}
 	a := inprocess.NewAnswer(make(http.Header))
 	if whole := a.Of(n.api, r); !whole {

@@ -18,6 +18,7 @@ import (
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/past"
 	"osqueue/cluster/plane"
 	"osqueue/internal/storagetest"
 	"osqueue/storage/mem"
@@ -86,8 +87,11 @@ func (c *nodes) open(i int, limits Limits) {
 	if n.node, err = cluster.Open(cfg); err != nil {
 		c.t.Fatal(err)
 	}
+	states := past.New(past.Config{Bucket: c.bucket, Key: cluster.DocumentKey, MaxBytes: 1 << 28})
+	c.t.Cleanup(states.Close)
 	n.api = api.New(api.Config{
 		Backend:  n.node,
+		Past:     states,
 		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
 		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus, Legacy: true}).DialContext,
 		Limits:   api.Limits{ListJobs: pageJobs},

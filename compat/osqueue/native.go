@@ -1,7 +1,6 @@
 package osqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/compat/internal/inprocess"
+	"osqueue/internal/inprocess"
 )
 
 // native calls the node's HTTP API within the process. It is safe for concurrent use.
@@ -206,13 +205,9 @@ func (n *native) do(c caller, method, target string, in, out any) error {
 
 // answer makes one call and returns a successful answer; a refusal is an error.
 func (n *native) answer(c caller, method, target string, body []byte) (*inprocess.Answer, error) {
-	r, err := http.NewRequestWithContext(c.ctx, method, target, bytes.NewReader(body))
+	r, err := inprocess.NewRequest(c.ctx, method, target, c.remote, body)
 	if err != nil {
 		return nil, &fault{v1.TagBadRequest, "the call has no path"}
-	}
-	r.RequestURI, r.RemoteAddr = target, c.remote
-	if len(body) > 0 {
-		r.Header["Content-Type"] = []string{"application/json"}
 	}
 	a := inprocess.NewAnswer(make(http.Header))
 	if !a.Of(n.api, r) {

@@ -7,12 +7,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/compat/internal/inprocess"
+	"osqueue/internal/inflight"
+	"osqueue/internal/inprocess"
 )
 
 // serveREST passes the request to the HTTP API and translates the answer where the
@@ -21,14 +23,14 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	r = withoutForeignQuery(r)
 	api := h.cfg.Native
 	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
-	native := false
+	a := newAnswer(w, h.cfg.Inflight)
+	sound := false
+	defer func() { a.release(sound) }()
 	switch {
 	case r.Method == http.MethodPost && allowed:
-		held := h.cfg.Inflight.Hold()
-		defer held.Release()
 		var read bool
 		var err error
-		read, native, err = h.reread(r, &held)
+		read, a.native, err = h.reread(r, &a.held)
 		if err != nil {
 			sendFault(w, faultOf(err))
 			return
@@ -40,16 +42,18 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 		h.listREST(w, r)
 		return
 	}
-	a := &answer{ResponseWriter: w, r: r, native: native}
+	a.r = r
 	api.ServeHTTP(a, r)
 	a.finish()
+	sound = true
 }
 
-// nativeParams are the query parameters of the API.
+// nativeParams are the query parameters of the API on the routes of the legacy broker.
 var nativeParams = []string{
 	v1.ParamAck, v1.ParamAckWaitMs, v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs, v1.ParamTypes,
 	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
-	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamLimit, v1.ParamCursor,
+	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamFinishedFrom, v1.ParamFinishedBefore, v1.ParamSearch, v1.ParamSort,
+	v1.ParamAt, v1.ParamLimit, v1.ParamCursor,
 }
 
 // withoutForeignQuery removes the query of a request if the API knows none of its
@@ -116,6 +120,24 @@ type answer struct {
 	passed bool
 	native bool // the caller knows the API and gets its statuses
 	body   bytes.Buffer
+	held   inflight.Hold // the bytes of the request
+}
+
+var answers = sync.Pool{New: func() any { return new(answer) }}
+
+func newAnswer(w http.ResponseWriter, budget *inflight.Budget) *answer {
+	a := answers.Get().(*answer)
+	a.ResponseWriter, a.held = w, budget.Hold()
+	return a
+}
+
+// release ends the hold. If reuse is true, another request may get a: nothing may refer to it then.
+func (a *answer) release(reuse bool) {
+	a.held.Release()
+	if reuse {
+		*a = answer{}
+		answers.Put(a)
+	}
 }
 
 // WriteHeader implements http.ResponseWriter.

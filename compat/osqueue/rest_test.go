@@ -10,10 +10,12 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"go.yaml.in/yaml/v3"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -155,6 +157,71 @@ func TestNativeAnswersStay(t *testing.T) { //nolint:tparallel // the cases share
 					t.Errorf("answered %d %s %s", got.status, got.header.Get("Content-Type"), got.body)
 				}
 			})
+		}
+	}
+}
+
+// Every query parameter of the API counts on the routes that the legacy broker has, too: with it
+// alone, the query is not dropped as that of a legacy client.
+func TestParametersOfTheAPI(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type parameter struct {
+		Ref      string `yaml:"$ref"`
+		Name, In string
+	}
+	var document struct {
+		Paths      map[string]map[string]struct{ Parameters []parameter }
+		Components struct{ Parameters map[string]parameter }
+	}
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for path, operations := range document.Paths {
+		for method, op := range operations {
+			method, path := strings.ToUpper(method), strings.Replace(path, "{id}", "j", 1)
+			if _, allowed := isOriginal(method, path); !allowed {
+				continue
+			}
+			for _, p := range op.Parameters {
+				if name, isRef := strings.CutPrefix(p.Ref, "#/components/parameters/"); isRef {
+					p = document.Components.Parameters[name]
+				}
+				if p.In != "query" {
+					continue
+				}
+				seen[p.Name] = true
+				r := httptest.NewRequest(method, path+"?"+p.Name+"=1&theirs=2", nil)
+				if kept := withoutForeignQuery(r).URL.RawQuery; kept != r.URL.RawQuery {
+					t.Errorf("%s %s: of the query %q is left %q", method, path, r.URL.RawQuery, kept)
+				}
+			}
+		}
+	}
+	if !seen[v1.ParamAt] || len(seen) < 20 {
+		t.Errorf("only these parameters were found: %v", seen)
+	}
+}
+
+// A state that is not kept is 404, and the answer says what is kept: on the routes that the legacy
+// broker has as on the others, and not the present counts.
+func TestStatesThatAreNotKept(t *testing.T) {
+	t.Parallel()
+	c := start(t, 1, Limits{})
+	for _, path := range []string{v1.PathStats, v1.PathJobs, v1.PathCount, v1.PathQueues, v1.PathQueues + "/mail", v1.PathHistory, v1.PathWorkers} {
+		resp, err := http.Get("http://" + c.all[0].address + path + "?at=9000-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if text := string(body); err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(text, v1.TagNotKept) ||
+			!strings.Contains(text, "the bucket has the states from LSN 0-0 (the beginning of the queue) to LSN ") {
+			t.Errorf("%s: %d %s %v", path, resp.StatusCode, body, err)
 		}
 	}
 }

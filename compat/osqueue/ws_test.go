@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/compat/internal/inprocess"
+	"osqueue/internal/inprocess"
 )
 
 // A peer is a client of a WebSocket that makes one call at a time.

@@ -155,9 +155,13 @@ type Mutation struct {
 	//	*Mutation_TestHook
 	//	*Mutation_ReportHook
 	//	*Mutation_SetAlert
+	//	*Mutation_SetQuiet
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
-	Request       *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
+	Request *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
+	// The identity that asked for it, for events; since level 12. Mutations of a Group have
+	// that of the Group.
+	Actor         string `protobuf:"bytes,35,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -487,11 +491,27 @@ func (x *Mutation) GetSetAlert() *SetAlert {
 	return nil
 }
 
+func (x *Mutation) GetSetQuiet() *SetQuiet {
+	if x != nil {
+		if x, ok := x.Op.(*Mutation_SetQuiet); ok {
+			return x.SetQuiet
+		}
+	}
+	return nil
+}
+
 func (x *Mutation) GetRequest() *Request {
 	if x != nil {
 		return x.Request
 	}
 	return nil
+}
+
+func (x *Mutation) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
 }
 
 type isMutation_Op interface {
@@ -626,6 +646,10 @@ type Mutation_SetAlert struct {
 	SetAlert *SetAlert `protobuf:"bytes,33,opt,name=set_alert,json=setAlert,proto3,oneof"`
 }
 
+type Mutation_SetQuiet struct {
+	SetQuiet *SetQuiet `protobuf:"bytes,34,opt,name=set_quiet,json=setQuiet,proto3,oneof"`
+}
+
 func (*Mutation_Enqueue) isMutation_Op() {}
 
 func (*Mutation_Claim) isMutation_Op() {}
@@ -689,6 +713,8 @@ func (*Mutation_TestHook) isMutation_Op() {}
 func (*Mutation_ReportHook) isMutation_Op() {}
 
 func (*Mutation_SetAlert) isMutation_Op() {}
+
+func (*Mutation_SetQuiet) isMutation_Op() {}
 
 // Request is the caller's name for a write, and what it was for.
 type Request struct {
@@ -2109,11 +2135,13 @@ func (x *Release) GetOwner() uint64 {
 }
 
 type RegisterWorker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Types         []string               `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Types   []string               `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
+	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Address string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	// The jobs that it can run at a time; 0: it did not say. Since level 12.
+	Capacity      uint32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2176,6 +2204,13 @@ func (x *RegisterWorker) GetAddress() string {
 	return ""
 }
 
+func (x *RegisterWorker) GetCapacity() uint32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
 type WorkerDead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2220,6 +2255,68 @@ func (x *WorkerDead) GetName() string {
 	return ""
 }
 
+// SetQuiet decides whether a registered worker gets jobs.
+type SetQuiet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Quiet bool                   `protobuf:"varint,2,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	// Who decided it, for people.
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQuiet) Reset() {
+	*x = SetQuiet{}
+	mi := &file_entry_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQuiet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQuiet) ProtoMessage() {}
+
+func (x *SetQuiet) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
+func (*SetQuiet) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *SetQuiet) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetQuiet) GetQuiet() bool {
+	if x != nil {
+		return x.Quiet
+	}
+	return false
+}
+
+func (x *SetQuiet) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 // Change cancels, retries or deletes jobs: those with the ids, or those that
 // the filter matches.
 type Change struct {
@@ -2236,7 +2333,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2248,7 +2345,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2261,7 +2358,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -2314,7 +2411,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2423,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2436,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -2444,7 +2541,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2553,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2566,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetQueue) GetName() string {
@@ -2607,7 +2704,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2716,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2729,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Pause) GetReason() string {
@@ -2683,7 +2780,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2792,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2805,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutCron) GetName() string {
@@ -2782,7 +2879,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2891,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2904,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PauseCron) GetName() string {
@@ -2854,7 +2951,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +2963,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +2976,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -2910,7 +3007,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2922,7 +3019,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2935,7 +3032,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FireCron) GetName() string {
@@ -3005,7 +3102,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3017,7 +3114,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3030,7 +3127,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3061,7 +3158,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3170,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3183,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3117,7 +3214,7 @@ type SetClock struct {
 
 func (x *SetClock) Reset() {
 	*x = SetClock{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3226,7 @@ func (x *SetClock) String() string {
 func (*SetClock) ProtoMessage() {}
 
 func (x *SetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3239,7 @@ func (x *SetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetClock.ProtoReflect.Descriptor instead.
 func (*SetClock) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetClock) GetToMs() int64 {
@@ -3172,7 +3269,7 @@ type NextTime struct {
 
 func (x *NextTime) Reset() {
 	*x = NextTime{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3281,7 @@ func (x *NextTime) String() string {
 func (*NextTime) ProtoMessage() {}
 
 func (x *NextTime) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3294,7 @@ func (x *NextTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextTime.ProtoReflect.Descriptor instead.
 func (*NextTime) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NextTime) GetSpec() string {
@@ -3237,7 +3334,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3346,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3359,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3329,7 +3426,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3341,7 +3438,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3354,7 +3451,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3466,7 +3563,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +3575,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +3588,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Token) GetId() string {
@@ -3615,15 +3712,19 @@ func (x *Token) GetMaxBytes() int64 {
 
 // CreateToken adds a token. Its times created_ms and used_ms are 0.
 type CreateToken struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The token that the new one replaces, as RevokeToken removes it. If it does not exist,
+	// nothing is added. Since level 12.
+	Replaces      string `protobuf:"bytes,2,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	OverlapMs     int64  `protobuf:"varint,3,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3736,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3749,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3656,6 +3757,20 @@ func (x *CreateToken) GetToken() *Token {
 		return x.Token
 	}
 	return nil
+}
+
+func (x *CreateToken) GetReplaces() string {
+	if x != nil {
+		return x.Replaces
+	}
+	return ""
+}
+
+func (x *CreateToken) GetOverlapMs() int64 {
+	if x != nil {
+		return x.OverlapMs
+	}
+	return 0
 }
 
 // RevokeToken removes a token, or lets it expire after an overlap.
@@ -3669,7 +3784,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3796,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3809,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3722,7 +3837,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +3849,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +3862,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -3801,7 +3916,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +3928,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +3941,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Hook) GetName() string {
@@ -4036,7 +4151,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4163,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4176,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4120,7 +4235,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4247,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4260,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4171,7 +4286,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4298,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4311,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4216,7 +4331,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4343,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4356,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TestHook) GetName() string {
@@ -4266,7 +4381,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +4393,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +4406,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4333,7 +4448,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4345,7 +4460,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4358,7 +4473,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -4398,7 +4513,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4410,7 +4525,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4423,7 +4538,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -4472,7 +4587,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xb7\x0f\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x86\x10\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -4513,8 +4628,10 @@ const file_entry_proto_rawDesc = "" +
 	"\ttest_hook\x18\x1f \x01(\v2\x18.osqueue.fsm.v1.TestHookH\x00R\btestHook\x12=\n" +
 	"\vreport_hook\x18  \x01(\v2\x1a.osqueue.fsm.v1.ReportHookH\x00R\n" +
 	"reportHook\x127\n" +
-	"\tset_alert\x18! \x01(\v2\x18.osqueue.fsm.v1.SetAlertH\x00R\bsetAlert\x121\n" +
-	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequestB\x04\n" +
+	"\tset_alert\x18! \x01(\v2\x18.osqueue.fsm.v1.SetAlertH\x00R\bsetAlert\x127\n" +
+	"\tset_quiet\x18\" \x01(\v2\x18.osqueue.fsm.v1.SetQuietH\x00R\bsetQuiet\x121\n" +
+	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequest\x12\x14\n" +
+	"\x05actor\x18# \x01(\tR\x05actorB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
@@ -4623,15 +4740,20 @@ const file_entry_proto_rawDesc = "" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\x06R\x05owner\"n\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\x8a\x01\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
-	"\aaddress\x18\x04 \x01(\tR\aaddress\" \n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x1a\n" +
+	"\bcapacity\x18\x05 \x01(\rR\bcapacity\" \n" +
 	"\n" +
 	"WorkerDead\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"t\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
+	"\bSetQuiet\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05quiet\x18\x02 \x01(\bR\x05quiet\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"t\n" +
 	"\x06Change\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\x12.\n" +
@@ -4785,9 +4907,12 @@ const file_entry_proto_rawDesc = "" +
 	"created_ms\x18\x0e \x01(\x03R\tcreatedMs\x12\x17\n" +
 	"\aused_ms\x18\x0f \x01(\x03R\x06usedMs\x12\x19\n" +
 	"\bmax_jobs\x18\x10 \x01(\x03R\amaxJobs\x12\x1b\n" +
-	"\tmax_bytes\x18\x11 \x01(\x03R\bmaxBytes\":\n" +
+	"\tmax_bytes\x18\x11 \x01(\x03R\bmaxBytes\"u\n" +
 	"\vCreateToken\x12+\n" +
-	"\x05token\x18\x01 \x01(\v2\x15.osqueue.fsm.v1.TokenR\x05token\"<\n" +
+	"\x05token\x18\x01 \x01(\v2\x15.osqueue.fsm.v1.TokenR\x05token\x12\x1a\n" +
+	"\breplaces\x18\x02 \x01(\tR\breplaces\x12\x1d\n" +
+	"\n" +
+	"overlap_ms\x18\x03 \x01(\x03R\toverlapMs\"<\n" +
 	"\vRevokeToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -4875,7 +5000,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -4902,32 +5027,33 @@ var file_entry_proto_goTypes = []any{
 	(*Release)(nil),        // 22: osqueue.fsm.v1.Release
 	(*RegisterWorker)(nil), // 23: osqueue.fsm.v1.RegisterWorker
 	(*WorkerDead)(nil),     // 24: osqueue.fsm.v1.WorkerDead
-	(*Change)(nil),         // 25: osqueue.fsm.v1.Change
-	(*Filter)(nil),         // 26: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 27: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 28: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 29: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 30: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 31: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 32: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 33: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 34: osqueue.fsm.v1.Announce
-	(*SetClock)(nil),       // 35: osqueue.fsm.v1.SetClock
-	(*NextTime)(nil),       // 36: osqueue.fsm.v1.NextTime
-	(*RegisterBroker)(nil), // 37: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 38: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 39: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 40: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 41: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 42: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 43: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 44: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 45: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 46: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 47: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 48: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 49: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 50: osqueue.fsm.v1.SetAlert
+	(*SetQuiet)(nil),       // 25: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),         // 26: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 27: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 28: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),          // 29: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 30: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 31: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 32: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 33: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 34: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 35: osqueue.fsm.v1.Announce
+	(*SetClock)(nil),       // 36: osqueue.fsm.v1.SetClock
+	(*NextTime)(nil),       // 37: osqueue.fsm.v1.NextTime
+	(*RegisterBroker)(nil), // 38: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 39: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 40: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 41: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 42: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 43: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 44: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 45: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 46: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 47: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 48: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 49: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 50: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 51: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -4939,60 +5065,61 @@ var file_entry_proto_depIdxs = []int32{
 	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
 	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
 	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	37, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	25, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	27, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	29, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	30, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	31, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	32, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	33, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	38, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	28, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	30, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	31, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	32, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	33, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	34, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	34, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	35, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
 	16, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
 	17, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
 	18, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
 	19, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	20, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	35, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
-	40, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	41, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	42, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	45, // 28: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	46, // 29: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	47, // 30: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	48, // 31: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	50, // 32: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	10, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	8,  // 37: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	9,  // 38: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	7,  // 39: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	6,  // 40: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	5,  // 41: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 42: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	12, // 43: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	12, // 44: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 45: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 46: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	26, // 47: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	8,  // 48: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	28, // 49: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	5,  // 50: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	36, // 51: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
-	38, // 52: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	39, // 53: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	44, // 54: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	43, // 55: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	49, // 56: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	49, // 57: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	58, // [58:58] is the sub-list for method output_type
-	58, // [58:58] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	36, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
+	41, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	42, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	43, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	46, // 28: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	47, // 29: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	48, // 30: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	49, // 31: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	51, // 32: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	25, // 33: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	2,  // 34: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 35: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 36: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	10, // 37: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	8,  // 38: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	9,  // 39: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	7,  // 40: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	6,  // 41: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	5,  // 42: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 43: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	12, // 44: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	12, // 45: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 46: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 47: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	27, // 48: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	8,  // 49: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	29, // 50: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	5,  // 51: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	37, // 52: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
+	39, // 53: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	40, // 54: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	45, // 55: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	44, // 56: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	50, // 57: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	50, // 58: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5033,22 +5160,23 @@ func file_entry_proto_init() {
 		(*Mutation_TestHook)(nil),
 		(*Mutation_ReportHook)(nil),
 		(*Mutation_SetAlert)(nil),
+		(*Mutation_SetQuiet)(nil),
 	}
 	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[15].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[26].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[30].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[32].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[28].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[31].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -861,8 +861,13 @@ type Worker struct {
 	Address        string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	RegisteredAtMs int64                  `protobuf:"varint,5,opt,name=registered_at_ms,json=registeredAtMs,proto3" json:"registered_at_ms,omitempty"`
 	LastSeenMs     int64                  `protobuf:"varint,6,opt,name=last_seen_ms,json=lastSeenMs,proto3" json:"last_seen_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Since level 12.
+	Capacity      uint32 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	QuietSinceMs  int64  `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
+	QuietedBy     string `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
+	GoneAtMs      int64  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -933,6 +938,34 @@ func (x *Worker) GetRegisteredAtMs() int64 {
 func (x *Worker) GetLastSeenMs() int64 {
 	if x != nil {
 		return x.LastSeenMs
+	}
+	return 0
+}
+
+func (x *Worker) GetCapacity() uint32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Worker) GetQuietSinceMs() int64 {
+	if x != nil {
+		return x.QuietSinceMs
+	}
+	return 0
+}
+
+func (x *Worker) GetQuietedBy() string {
+	if x != nil {
+		return x.QuietedBy
+	}
+	return ""
+}
+
+func (x *Worker) GetGoneAtMs() int64 {
+	if x != nil {
+		return x.GoneAtMs
 	}
 	return 0
 }
@@ -1783,10 +1816,12 @@ type HookEvent struct {
 	// Of an alert: it has ended.
 	Resolved bool `protobuf:"varint,11,opt,name=resolved,proto3" json:"resolved,omitempty"`
 	// Of an alert: the id of the event that announced it, and when that was.
-	AlertTerm     uint64 `protobuf:"varint,12,opt,name=alert_term,json=alertTerm,proto3" json:"alert_term,omitempty"`
-	AlertIndex    uint64 `protobuf:"varint,13,opt,name=alert_index,json=alertIndex,proto3" json:"alert_index,omitempty"`
-	AlertN        uint32 `protobuf:"varint,14,opt,name=alert_n,json=alertN,proto3" json:"alert_n,omitempty"`
-	SinceMs       int64  `protobuf:"varint,15,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	AlertTerm  uint64 `protobuf:"varint,12,opt,name=alert_term,json=alertTerm,proto3" json:"alert_term,omitempty"`
+	AlertIndex uint64 `protobuf:"varint,13,opt,name=alert_index,json=alertIndex,proto3" json:"alert_index,omitempty"`
+	AlertN     uint32 `protobuf:"varint,14,opt,name=alert_n,json=alertN,proto3" json:"alert_n,omitempty"`
+	SinceMs    int64  `protobuf:"varint,15,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	// As in Mutation; since level 12.
+	Actor         string `protobuf:"bytes,16,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1926,6 +1961,13 @@ func (x *HookEvent) GetSinceMs() int64 {
 	return 0
 }
 
+func (x *HookEvent) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
 var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
@@ -2031,7 +2073,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vended_at_ms\x18\x03 \x01(\x03R\tendedAtMs\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x10\n" +
-	"\x03end\x18\x06 \x01(\rR\x03end\"\xb2\x01\n" +
+	"\x03end\x18\x06 \x01(\rR\x03end\"\xb1\x02\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -2039,7 +2081,14 @@ const file_snapshot_proto_rawDesc = "" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\x12(\n" +
 	"\x10registered_at_ms\x18\x05 \x01(\x03R\x0eregisteredAtMs\x12 \n" +
 	"\flast_seen_ms\x18\x06 \x01(\x03R\n" +
-	"lastSeenMs\"\x97\x01\n" +
+	"lastSeenMs\x12\x1a\n" +
+	"\bcapacity\x18\a \x01(\rR\bcapacity\x12$\n" +
+	"\x0equiet_since_ms\x18\b \x01(\x03R\fquietSinceMs\x12\x1d\n" +
+	"\n" +
+	"quieted_by\x18\t \x01(\tR\tquietedBy\x12\x1c\n" +
+	"\n" +
+	"gone_at_ms\x18\n" +
+	" \x01(\x03R\bgoneAtMs\"\x97\x01\n" +
 	"\vClaimRecord\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1d\n" +
 	"\n" +
@@ -2119,7 +2168,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04wait\x18\v \x01(\fR\x04wait\x12\x10\n" +
 	"\x03run\x18\f \x01(\fR\x03run\x12\x1a\n" +
 	"\battempts\x18\r \x01(\fR\battempts\x12\x18\n" +
-	"\ahistory\x18\x0e \x01(\fR\ahistory\"\xf1\x02\n" +
+	"\ahistory\x18\x0e \x01(\fR\ahistory\"\x87\x03\n" +
 	"\tHookEvent\x12\x12\n" +
 	"\x04hook\x18\x01 \x01(\tR\x04hook\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x14\n" +
@@ -2138,7 +2187,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\valert_index\x18\r \x01(\x04R\n" +
 	"alertIndex\x12\x17\n" +
 	"\aalert_n\x18\x0e \x01(\rR\x06alertN\x12\x19\n" +
-	"\bsince_ms\x18\x0f \x01(\x03R\asinceMsb\x06proto3"
+	"\bsince_ms\x18\x0f \x01(\x03R\asinceMs\x12\x14\n" +
+	"\x05actor\x18\x10 \x01(\tR\x05actorb\x06proto3"
 
 var (
 	file_snapshot_proto_rawDescOnce sync.Once

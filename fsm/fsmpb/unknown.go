@@ -42,6 +42,8 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.RegisterWorker.unknownFields) > 0
 	case *Mutation_WorkerDead:
 		return len(op.WorkerDead.unknownFields) > 0
+	case *Mutation_SetQuiet:
+		return len(op.SetQuiet.unknownFields) > 0
 	case *Mutation_RegisterBroker:
 		return len(op.RegisterBroker.unknownFields) > 0 || op.RegisterBroker.Settings.hasUnknown()
 	case *Mutation_Change:
@@ -74,18 +76,19 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.FireCron.unknownFields) > 0
 	case *Mutation_TriggerCron:
 		return len(op.TriggerCron.unknownFields) > 0
+	}
+	return m.adminHasUnknown()
+}
+
+// adminHasUnknown is for tokens and hooks.
+func (m *Mutation) adminHasUnknown() bool {
+	switch op := m.Op.(type) {
 	case *Mutation_CreateToken:
 		return len(op.CreateToken.unknownFields) > 0 || op.CreateToken.Token != nil && op.CreateToken.Token.HasUnknown()
 	case *Mutation_RevokeToken:
 		return len(op.RevokeToken.unknownFields) > 0
 	case *Mutation_TouchTokens:
 		return len(op.TouchTokens.unknownFields) > 0
-	}
-	return m.hookHasUnknown()
-}
-
-func (m *Mutation) hookHasUnknown() bool {
-	switch op := m.Op.(type) {
 	case *Mutation_PutHook:
 		return len(op.PutHook.unknownFields) > 0 || op.PutHook.Hook != nil && op.PutHook.Hook.HasUnknown()
 	case *Mutation_DeleteHook:

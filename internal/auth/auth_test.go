@@ -119,8 +119,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// What one node writes another one reads, and text of strangers makes no principal with
-// more than that of legacy clients.
+// A node reads what another node writes, and no other text gives a principal more rights than
+// a legacy client has.
 func FuzzParseLegacy(f *testing.F) {
 	f.Add("legacy?type=mail&type=film.%2A")
 	f.Add("legacy?")

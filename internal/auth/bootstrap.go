@@ -67,7 +67,7 @@ func ReadBootstrap(path string) (Bootstrap, error) {
 	}
 	var f bootstrapFile
 	if len(data) > bootstrapBytes {
-		err = errors.New("it is too large")
+		err = fmt.Errorf("it has %d bytes; at most %d are allowed", len(data), bootstrapBytes)
 	} else {
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.DisallowUnknownFields()
@@ -113,7 +113,7 @@ func (f *bootstrapFile) check() error {
 			return fmt.Errorf("role %q: use producer, worker, reader, operator or admin", t.Role)
 		}
 		if len(t.Name) > firstNameMax || seen[t.ID] {
-			return fmt.Errorf("token %s: it is there twice, or its name has more than %d bytes", t.ID, firstNameMax)
+			return fmt.Errorf("token %s occurs twice, or its name has more than %d bytes", t.ID, firstNameMax)
 		}
 		seen[t.ID] = true
 	}
@@ -122,10 +122,10 @@ func (f *bootstrapFile) check() error {
 
 func checkFirst(id, sum string) error {
 	if id, err := encoding.DecodeString(id); err != nil || len(id) != idBytes {
-		return errors.New("its id is not the id of a token")
+		return errors.New("the id of a token is damaged")
 	}
 	if hash, err := hex.DecodeString(sum); err != nil || len(hash) != sha256.Size {
-		return errors.New("its sha256 is not the hash of a token")
+		return errors.New("the sha256 of a token is damaged")
 	}
 	return nil
 }

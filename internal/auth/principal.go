@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
+	"unicode/utf8"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -31,6 +33,7 @@ type Principal struct {
 	MaxJobs    int64  // that it enqueued and that have not ended; 0: no limit
 	MaxBytes   int64  // of the payloads of these jobs; 0: no limit
 	Account    string // under which the state counts these jobs; all tokens of a family share one
+	actor      string // see Actor; "": ID
 }
 
 // Kind is the way in which a principal has proved its identity.
@@ -52,7 +55,7 @@ func OfToken(t *fsm.Token) *Principal {
 		Kind: KindToken, ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
 		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresAt,
-		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family,
+		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family, actor: actorOfToken(t),
 	}
 }
 
@@ -168,10 +171,7 @@ func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
 }
 
 func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
-	if err := p.CheckType(j.GetType()); err != nil {
-		return err
-	}
-	if err := p.checkGroup(j.GetGroup()); err != nil {
+	if err := p.CheckScope(j.GetType(), j.GetGroup()); err != nil {
 		return err
 	}
 	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
@@ -220,7 +220,7 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	case *fsmpb.Mutation_TriggerCron:
 		return p.checkCron(op.TriggerCron.GetName(), r)
 	}
-	return p.deny("this request, which is about all types,")
+	return p.deny("this request, which concerns all types,")
 }
 
 func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {
@@ -245,11 +245,14 @@ func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {
 }
 
 // CheckJob returns an error if an existing job is not in the scope.
-func (p *Principal) CheckJob(j *fsm.Job) error {
-	if err := p.CheckType(j.Type); err != nil {
+func (p *Principal) CheckJob(j *fsm.Job) error { return p.CheckScope(j.Type, j.Options().Group) }
+
+// CheckScope returns an error if a job of a type and a group is not in the scope of the principal.
+func (p *Principal) CheckScope(jobType, group string) error {
+	if err := p.CheckType(jobType); err != nil {
 		return err
 	}
-	return p.checkGroup(j.Options().Group)
+	return p.checkGroup(group)
 }
 
 func (p *Principal) checkExisting(id string, r Rules) error {
@@ -307,4 +310,27 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 			p.Own(part)
 		}
 	}
+}
+
+func actorOfToken(t *fsm.Token) string {
+	text := "token " + t.ID
+	if t.Name != "" {
+		text += " (" + t.Name + ")"
+	}
+	return boundedActor(text)
+}
+
+// boundedActor cuts a text to fsm.ActorMax bytes between two characters.
+func boundedActor(text string) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if len(text) <= fsm.ActorMax {
+		return text
+	}
+	n := fsm.ActorMax
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

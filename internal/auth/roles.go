@@ -51,7 +51,7 @@ func ParseRoles(data []byte) (*Roles, error) {
 		return nil, fmt.Errorf("rules of roles: %w", err)
 	}
 	if len(r.rules) == 0 || len(r.rules) > rolesMax {
-		return nil, fmt.Errorf("rules of roles: has %d rules; 1 to %d are possible", len(r.rules), rolesMax)
+		return nil, fmt.Errorf("rules of roles: %d rules: 1 to %d are allowed", len(r.rules), rolesMax)
 	}
 	for i := range r.rules {
 		if err := r.rules[i].check(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // Config configures a Mux. All fields are required.
@@ -63,7 +65,7 @@ func (m *Mux) accept() {
 	for {
 		c, err := m.ln.Accept()
 		if err != nil {
-			if t, ok := err.(interface{ Temporary() bool }); ok && t.Temporary() && m.pause() {
+			if t, ok := err.(interface{ Temporary() bool }); ok && t.Temporary() && sleep.For(m.ctx, retryAccept) {
 				continue
 			}
 			m.cancel(err)
@@ -75,16 +77,6 @@ func (m *Mux) accept() {
 		default:
 			_ = c.Close() // too many; the client connects again
 		}
-	}
-}
-
-// pause waits for a moment. It returns false if the mux is closed.
-func (m *Mux) pause() bool {
-	select {
-	case <-m.ctx.Done():
-		return false
-	case <-time.After(retryAccept):
-		return true
 	}
 }
 

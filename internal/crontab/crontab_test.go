@@ -132,7 +132,7 @@ func TestParseRefuses(t *testing.T) {
 		"@reboot":                      "unrecognized",
 		"* * * *\t*":                   "visible",
 		"* * * * ü":                    "visible",
-		strings.Repeat("*", SpecMax+1): "longer",
+		strings.Repeat("*", SpecMax+1): "more than",
 	} {
 		_, err := Parse(spec, "")
 		if !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), says) {

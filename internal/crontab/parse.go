@@ -46,7 +46,7 @@ func Parse(spec, timeZone string) (*Schedule, error) {
 }
 
 var (
-	errSpecLong = fmt.Errorf("it is longer than %d bytes", SpecMax)
+	errSpecLong = fmt.Errorf("it has more than %d bytes", SpecMax)
 	errSpecText = errors.New("use visible ASCII characters and spaces only")
 	errNoSpec   = errors.New("it is empty; write minute, hour, day of month, month and day of week, for example \"30 4 * * 1-5\"")
 	errTZ       = errors.New("it names a time zone; use the separate field for the time zone")
@@ -76,7 +76,7 @@ func parse(spec string, loc *time.Location) (*Schedule, error) {
 	}
 	times, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
-		return nil, fmt.Errorf("%q is not possible", spec)
+		return nil, fmt.Errorf("%q is not allowed", spec)
 	}
 	times.Location = time.UTC // Schedule puts the zone's clocks on top
 	return &Schedule{clock: times, zone: loc}, nil
@@ -95,11 +95,11 @@ func parseEvery(given string) (*Schedule, error) {
 	d, err := time.ParseDuration(strings.Trim(given, " "))
 	switch {
 	case err != nil || !strings.HasPrefix(given, " "):
-		return nil, errors.New("@every wants a space and a duration, for example \"@every 1h30m\"")
+		return nil, errors.New("write @every with a space and a duration, for example \"@every 1h30m\"")
 	case d < everyLow || d > everyHigh:
-		return nil, fmt.Errorf("@every wants a duration from %s to %s", everyLow, everyHigh)
+		return nil, fmt.Errorf("the duration of @every must be from %s to %s", everyLow, everyHigh)
 	case d%time.Millisecond != 0:
-		return nil, errors.New("@every wants whole milliseconds")
+		return nil, errors.New("the duration of @every must be in whole milliseconds")
 	}
 	return &Schedule{every: d.Milliseconds()}, nil
 }
@@ -157,7 +157,7 @@ func zone(name string) (*time.Location, error) {
 		return time.UTC, nil
 	}
 	if len(name) > ZoneMax {
-		return nil, fmt.Errorf("it is longer than %d bytes", ZoneMax)
+		return nil, fmt.Errorf("it has more than %d bytes", ZoneMax)
 	}
 	if name == "Local" || strings.Contains(name, "//") || strings.Trim(name, "/") != name || !zoneLetters(name) {
 		return nil, fmt.Errorf("%q: %w", name, errZoneName)

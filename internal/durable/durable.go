@@ -12,24 +12,26 @@ import (
 // new one.
 func WriteFile(path, content string) error { return Replace(path, []byte(content), 0o600) }
 
-// Replace does what WriteFile does, with the given permissions.
+// Replace does what WriteFile does, with the given permissions. The name of the new file cannot be
+// guessed: in a shared directory another user could make it before, and read what is written to it.
 func Replace(path string, content []byte, mode os.FileMode) error {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	dir, name := filepath.Split(path)
+	f, err := os.CreateTemp(filepath.Clean(dir), "."+name+".*.tmp") // with the mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the error above counts
+		return err
+	}
+	d, err := os.Open(filepath.Clean(dir))
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(d.Sync(), d.Close())
 }

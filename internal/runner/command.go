@@ -4,24 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"os"
-	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
 )
-
-// startPause delays a job if this machine lacks its program, so that the job does not
-// use up all its attempts here at once.
-const startPause = 10 * time.Second
 
 // CommandConfig configures how a command runs. The zero value works.
 type CommandConfig struct {
@@ -51,7 +40,8 @@ func Command(line string) (worker.HandlerFunc, error) { return CommandWith(Comma
 // CommandWith returns a handler that runs a program for each job. The program reads the
 // payload from its stdin, and its stdout becomes the result: valid JSON as it is, other
 // text as a JSON string without its last line break, and empty output as no result. The
-// end of stderr becomes the log of the attempt. If the exit status is not 0, the attempt
+// end of stderr becomes the log of the attempt, and those who follow the job see stderr as it is
+// written. If the exit status is not 0, the attempt
 // fails, and its error quotes the end of stderr. When the context ends, the program and
 // all processes that it has started (in the level None: its process group) get SIGTERM,
 // and SIGKILL after sandbox.KillDelay.
@@ -80,26 +70,21 @@ func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 		if err != nil {
 			return nil, worker.Permanent(err)
 		}
-		res, err := cfg.Box.Run(ctx, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
+		res, err := runIn(ctx, cfg.Box, job, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
 		if err != nil {
 			return nil, cfg.OnExit.failure(res, err)
 		}
-		job.Log(res.Log)
+		job.SetLog(res.Log)
 		return commandResult(res.Stdout), nil
 	}, nil
 }
 
-func jobEnv(job worker.Job) []string {
-	env := []string{
-		"OSQUEUE_JOB_ID=" + job.ID,
-		"OSQUEUE_JOB_TYPE=" + job.Type,
-		"OSQUEUE_ATTEMPT=" + strconv.Itoa(job.Attempt),
-		"OSQUEUE_TOKEN=" + strconv.FormatUint(job.Token, 10),
-	}
-	if parent := job.Headers[v1.HeaderTraceparent]; v1.TraceID(parent) != "" {
-		env = append(env, "TRACEPARENT="+parent)
-	}
-	return env
+// runIn runs the command of a job. Clients that follow the job get stderr as it is written. The
+// attempt has no log in its report, unless the caller sets one: an error quotes stderr itself.
+func runIn(ctx context.Context, box *sandbox.Box, job worker.Job, c sandbox.Command) (sandbox.Result, error) {
+	c.Stderr = job.LogWriter()
+	defer job.SetLog("")
+	return box.Run(ctx, c)
 }
 
 // commandResult converts the stdout of a program to JSON.
@@ -117,26 +102,4 @@ func commandResult(out []byte) json.RawMessage {
 		return json.RawMessage(`""`) // not reached: the text is valid UTF-8
 	}
 	return quoted
-}
-
-// cannotStart reports whether this machine cannot start the program, although another
-// machine may.
-func cannotStart(err error) bool {
-	var ended *exec.ExitError
-	return !errors.As(err, &ended) &&
-		(errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission))
-}
-
-// malformed reports whether the system cannot accept the arguments: they are too long,
-// or contain a NUL.
-func malformed(err error) bool {
-	return errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL)
-}
-
-// withLog adds the end of stderr to an error.
-func withLog(err error, log string) error {
-	if log == "" {
-		return err
-	}
-	return &worker.LoggedError{Err: err, Log: log}
 }

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"osqueue/client/worker"
@@ -103,4 +105,30 @@ func (p ExitPolicy) failure(res sandbox.Result, err error) error {
 		return worker.RetryAfter(action.Delay, failed)
 	}
 	return failed
+}
+
+// startPause delays a job if this machine lacks its program, so that the job does not
+// use up all its attempts here at once.
+const startPause = 10 * time.Second
+
+// cannotStart reports whether this machine cannot start the program, although another
+// machine may.
+func cannotStart(err error) bool {
+	var ended *exec.ExitError
+	return !errors.As(err, &ended) &&
+		(errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission))
+}
+
+// malformed reports whether the system cannot accept the arguments: they are too long,
+// or contain a NUL.
+func malformed(err error) bool {
+	return errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL)
+}
+
+// withLog adds the end of stderr to an error.
+func withLog(err error, log string) error {
+	if log == "" {
+		return err
+	}
+	return &worker.LoggedError{Err: err, Log: log}
 }

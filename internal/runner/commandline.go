@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -12,6 +13,7 @@ import (
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
 )
@@ -43,10 +45,10 @@ func parseLine(line string, box *sandbox.Box) (commandLine, error) {
 		parsed = append(parsed, word)
 	}
 	if len(parsed) == 0 {
-		return nil, errors.New("the command is empty")
+		return nil, errors.New("the command is empty: give a program")
 	}
 	if parsed[0].template != nil {
-		return nil, fmt.Errorf("command %q: which program runs must not depend on the payload", line)
+		return nil, fmt.Errorf("command %q: the program must not depend on the payload", line)
 	}
 	if program := parsed[0].word.Lit(); program != "" {
 		if err := box.Look(program); err != nil {
@@ -145,7 +147,7 @@ func (l commandLine) args(job worker.Job) ([]string, error) {
 		args = append(args, text.String())
 	}
 	if len(args) == 0 {
-		return nil, errors.New("nothing is left of the command after its variables were expanded")
+		return nil, errors.New("the command is empty after its variables were expanded")
 	}
 	return args, nil
 }
@@ -214,4 +216,17 @@ func templateValue(v any) any {
 		return templateNull(nil)
 	}
 	return v
+}
+
+func jobEnv(job worker.Job) []string {
+	env := []string{
+		"OSQUEUE_JOB_ID=" + job.ID,
+		"OSQUEUE_JOB_TYPE=" + job.Type,
+		"OSQUEUE_ATTEMPT=" + strconv.Itoa(job.Attempt),
+		"OSQUEUE_TOKEN=" + strconv.FormatUint(job.Token, 10),
+	}
+	if parent := job.Headers[v1.HeaderTraceparent]; v1.TraceID(parent) != "" {
+		env = append(env, "TRACEPARENT="+parent)
+	}
+	return env
 }

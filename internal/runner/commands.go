@@ -52,7 +52,7 @@ func Commands(box *sandbox.Box) worker.HandlerFunc {
 		if err != nil {
 			return nil, worker.Permanent(err)
 		}
-		res, err := box.Run(ctx, cmd)
+		res, err := runIn(ctx, box, job, cmd)
 		result, err := commandsEnd(res, err)
 		if err != nil {
 			return nil, err

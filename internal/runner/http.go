@@ -116,7 +116,7 @@ var reserved = []netip.Prefix{
 }
 
 // errRefusedAddress is reported unchanged; it is not wrapped in a *net.OpError.
-var errRefusedAddress = errors.New("is not public; --http-allow admits it")
+var errRefusedAddress = errors.New("is not public; allow it with --http-allow")
 
 // checkDialed returns an error if a connection to address is not allowed.
 func checkDialed(address string, allow []netip.Prefix) error {
@@ -153,7 +153,7 @@ func (s *service) do(ctx context.Context, job worker.Job) (json.RawMessage, erro
 	}
 	switch {
 	case err != nil:
-		return nil, endedOr(limited, fmt.Errorf("the service answered %s, but its body broke off: %w", resp.Status, err))
+		return nil, endedOr(limited, fmt.Errorf("the service answered %s, but the connection broke in the body: %w", resp.Status, err))
 	case int64(len(body)) > s.cfg.MaxAnswer:
 		return nil, worker.Permanent(fmt.Errorf("the service's answer is larger than %d bytes; store large results elsewhere", s.cfg.MaxAnswer))
 	}
@@ -166,7 +166,7 @@ var errServiceSlow = errors.New("the service did not answer in time")
 // else err.
 func endedOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("the request was ended: %w", cause)
+		return fmt.Errorf("the request was cancelled: %w", cause)
 	}
 	return err
 }

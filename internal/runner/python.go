@@ -37,11 +37,11 @@ func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
 		if err := checkPython(job.Payload); err != nil {
 			return nil, worker.Permanent(err)
 		}
-		res, err := box.Run(ctx, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
+		res, err := runIn(ctx, box, job, sandbox.Command{Args: args, Env: jobEnv(job), Stdin: job.Payload})
 		var ended *exec.ExitError
 		switch {
 		case err == nil:
-			job.Log(res.Log)
+			job.SetLog(res.Log)
 			return commandResult(res.Stdout), nil
 		case cannotStart(err):
 			return nil, worker.RetryAfter(startPause, withLog(err, res.Log))

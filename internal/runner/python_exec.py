@@ -11,6 +11,7 @@ REFUSED = 65  # no other attempt can help
 def main():
     result = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    sys.stdout.reconfigure(line_buffering=True)  # people may watch
     payload = json.load(sys.stdin.buffer)
     names = {"__name__": "python_exec"}
     try:

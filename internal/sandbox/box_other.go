@@ -9,7 +9,7 @@ import (
 
 type platform struct{}
 
-func (b *Box) setUp() error { return errors.New("the level needs Linux") }
+func (b *Box) setUp() error { return errors.New("it needs Linux") }
 
 func (b *Box) leaveGroups(error) bool { return false }
 

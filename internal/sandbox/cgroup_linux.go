@@ -31,15 +31,15 @@ func findCgroups() (g *cgroups, fact string) {
 	case err != nil:
 		return nil, withoutGroups(err)
 	case (!g.memory || !g.pids) && g.lacks != nil:
-		return g, fmt.Sprintf("control groups without the controllers memory and pids (%v): memory is bounded for each process only, not in sum", g.lacks)
+		return g, fmt.Sprintf("control groups without the controllers memory and pids (%v): memory is limited for each process, not for the command", g.lacks)
 	case !g.memory || !g.pids:
-		return g, "control groups without the controllers memory and pids: memory is bounded for each process only, not in sum"
+		return g, "control groups without the controllers memory and pids: memory is limited for each process, not for the command"
 	}
 	return g, "control groups"
 }
 
 func withoutGroups(why error) string {
-	return fmt.Sprintf("no control groups (%v): memory is bounded for each process only, not in sum", why)
+	return fmt.Sprintf("no control groups (%v): memory is limited for each process, not for the command", why)
 }
 
 func openCgroups() (*cgroups, error) {

@@ -70,7 +70,7 @@ func TestMemoryInSum(t *testing.T) {
 	for _, level := range confinedLevels {
 		t.Run(string(level), func(t *testing.T) {
 			b := grouped(t, level)
-			hostileBeside(t, b, patient, py(severalHogs), ErrMemory, "more memory than its limit (268435456)")
+			hostileBeside(t, b, patient, py(severalHogs), ErrMemory, "more memory than its limit (268435456 bytes)")
 			if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
 				t.Errorf("afterwards: %q", got)
 			}
@@ -90,7 +90,7 @@ func TestFilesInMemoryCount(t *testing.T) {
 	b := grouped(t, Namespace)
 	limits := patient
 	limits.Memory, limits.Disk, limits.FileSize = 64<<20, 1<<30, 1<<30
-	hostileBeside(t, b, limits, sh(`exec head -c 200000000 /dev/zero >f`), ErrMemory, "(67108864)")
+	hostileBeside(t, b, limits, sh(`exec head -c 200000000 /dev/zero >f`), ErrMemory, "(67108864 bytes)")
 }
 
 func TestForkBombEndsAtTheGroupsLimit(t *testing.T) {

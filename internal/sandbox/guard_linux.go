@@ -127,3 +127,10 @@ func addRule(set *os.File, path string, rights uint64) error {
 	}
 	return nil
 }
+
+// etc lists the files of /etc that programs need to start. None of them describes the
+// machine.
+var etc = []string{
+	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "protocols",
+	"services", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+}

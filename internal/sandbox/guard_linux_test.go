@@ -135,7 +135,7 @@ func TestReadOnlyPathsOfProcess(t *testing.T) {
 
 func TestRequiredParts(t *testing.T) {
 	if _, err := New(t.Context(), Config{Level: Process, NoCgroup: true, RequireCgroup: true}); err == nil {
-		t.Error("control groups are required and disabled")
+		t.Error("control groups are both required and disabled: remove one of the two settings")
 	}
 	if g, fact := findCgroups(); g == nil || !g.memory || !g.pids {
 		if _, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: t.TempDir(), RequireCgroup: true}); err == nil || !strings.Contains(err.Error(), "control groups are required") {

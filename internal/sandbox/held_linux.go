@@ -15,7 +15,7 @@ import (
 // process. Only the worker's own user can open the directory, so if the worker is root,
 // a command cannot lock it.
 
-var errRemovedAsLeft = errors.New("another worker has removed it as unused")
+var errRemovedAsLeft = errors.New("another worker removed the directory as unused")
 
 // makeHeld makes a directory that counts as in use until held is closed or the process
 // ends.

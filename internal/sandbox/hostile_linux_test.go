@@ -153,7 +153,7 @@ func TestHostileCommandsFail(t *testing.T) {
 		},
 		{name: "directories in directories", is: ErrDisk, only: Process, cmd: py("import os\nwhile True: os.mkdir('d'); os.chdir('d')")},
 		{name: "endless output", cmd: sh(`exec cat /dev/zero`), is: ErrOutput},
-		{name: "1 GB to stderr", cmd: sh(`head -c 1000000000 /dev/zero | tr '\0' x >&2; printf end >&2; exit 7`), says: "xend"},
+		{name: "50 MB to stderr", cmd: sh(`head -c 50000000 /dev/zero | tr '\0' x >&2; printf end >&2; exit 7`), says: "xend"},
 		{name: "ignores SIGTERM", cmd: sh(`trap '' TERM; sleep 600 & while :; do wait; done`), is: ErrTimeout},
 		{name: "leaves a daemon", cmd: sh(`setsid sleep 600 </dev/null >/dev/null 2>&1 & exit 0`), is: ErrLeftBehind},
 		{name: "leaves one that hides", is: ErrLeftBehind, cmd: py(hidingDaemon)},
@@ -176,6 +176,9 @@ func TestHostileCommandsFail(t *testing.T) {
 				t.Run(c.name, func(t *testing.T) {
 					limits := small
 					switch { // a loaded machine takes its time
+					case errors.Is(c.is, ErrCPU):
+						limits.CPU = time.Second
+						limits.Timeout = 50 * time.Second
 					case errors.Is(c.is, ErrTimeout):
 						limits.Timeout = 2 * time.Second
 						limits.CPU = 10 * time.Second
@@ -250,7 +253,7 @@ func hostileBeside(t *testing.T, b *Box, limits Limits, cmd Command, is error, s
 	ctx := limited(t)
 	neighbour := make(chan error, 1)
 	go func() {
-		res, err := b.Run(ctx, sh(`sleep 1; echo fine`))
+		res, err := b.Run(ctx, sh(`sleep 0.5; echo fine`))
 		if err == nil && string(res.Stdout) != "fine\n" {
 			err = errors.New("the neighbour said " + string(res.Stdout))
 		}

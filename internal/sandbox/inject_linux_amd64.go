@@ -11,7 +11,7 @@ import (
 // canRestrict reports whether restrict works on this architecture.
 const canRestrict = true
 
-var errNotInjected = errors.New("the program did not run the calls that restrict it; a program of 32 bits cannot")
+var errNotInjected = errors.New("the program did not run the system calls that restrict it; 32-bit programs cannot be restricted")
 
 // injection makes system calls in a program that is stopped at its exec, before its first
 // instruction: no other process can set a filter or a Landlock domain for it, and a helper

@@ -45,7 +45,7 @@ func TestMissingFeaturesOfRootFailTheStart(t *testing.T) {
 			cmd.Env = append(os.Environ(), asLacking+"="+dir)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "it says: sandbox level process is not possible here: ") ||
+			if err != nil || !strings.Contains(string(out), "it says: this machine does not support the sandbox level process: ") ||
 				!strings.Contains(string(out), c.want) {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -128,7 +128,7 @@ func confine(req launch) error {
 		}
 	}
 	if err := letGo(pid, req.hold); err != nil {
-		return fmt.Errorf("let the program go: %w", err)
+		return fmt.Errorf("detach from the program: %w", err)
 	}
 	return nil
 }
@@ -177,10 +177,10 @@ func setLimits(pid int, req launch) error {
 func setReal(uid, gid int) error {
 	const unchanged = ^uintptr(0)
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(gid), unchanged, unchanged); errno != 0 {
-		return fmt.Errorf("take the command's group: %w", errno)
+		return fmt.Errorf("switch to the command's group: %w", errno)
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), unchanged, unchanged); errno != 0 {
-		return fmt.Errorf("take the command's user: %w", errno)
+		return fmt.Errorf("switch to the command's user: %w", errno)
 	}
 	return nil
 }

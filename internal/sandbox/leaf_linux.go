@@ -99,12 +99,12 @@ func (h *home) back() error {
 	leaf := h.leaf
 	h.leaf, h.enabled = "", nil
 	if err = errors.Join(err, moveAll(leaf, h.dir)); err != nil {
-		return fmt.Errorf("take the worker back to its control group: %w", err)
+		return fmt.Errorf("move the worker back to its control group: %w", err)
 	}
 	return removeGroup(leaf)
 }
 
-var errNotAlone = errors.New("the worker's own has processes of others too")
+var errNotAlone = errors.New("the worker's group also contains processes of other programs")
 
 // enterLeaf makes a leaf below own and moves all processes of own there, if all of them
 // are the worker's.

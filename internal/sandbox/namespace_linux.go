@@ -19,13 +19,6 @@ type namespace struct {
 	left  bool       // whether the command has left processes behind
 }
 
-// etc lists the files of /etc that programs need to start. None of them describes the
-// machine.
-var etc = []string{
-	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "protocols",
-	"services", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-}
-
 // theirHome is the cwd, HOME and TMPDIR of a command.
 const theirHome = "/tmp"
 

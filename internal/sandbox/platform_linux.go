@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -162,7 +161,7 @@ func (b *Box) setUpGuard() error {
 
 func (b *Box) requireLandlock(why error) error {
 	if b.cfg.RequireLandlock {
-		return fmt.Errorf("required, but missing: Landlock: %w", why)
+		return fmt.Errorf("the kernel lacks Landlock, which is required: %w", why)
 	}
 	return nil
 }
@@ -172,7 +171,7 @@ func (b *Box) netFact() string {
 	case b.cfg.Net == NetHost:
 		return "the machine's network"
 	case b.cfg.Level == Process && len(b.guard) == 0:
-		return "the machine's network (it cannot be refused without the filter)"
+		return "the machine's network (no filter to disable it)"
 	}
 	return "no network"
 }
@@ -186,9 +185,9 @@ func (b *Box) advice() string {
 		}
 	}
 	if b.cfg.Level != Namespace {
-		return "; it needs ptrace(2), and as root the right to use the user ids of its range"
+		return "; the level needs ptrace(2), and for root the user ids of its range"
 	}
-	return "; it needs unprivileged user namespaces (sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces," +
+	return "; the level needs unprivileged user namespaces (sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces," +
 		" kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
 }
 
@@ -217,50 +216,4 @@ func (b *Box) Close() error {
 		b.place = nil
 	}
 	return errors.Join(errs...)
-}
-
-// runningSet records the first processes of the running commands of all boxes of this
-// process. A stray, a process without one of their marks, belongs to no running command.
-type runningSet struct {
-	mu      sync.Mutex
-	leaders map[int]string // pid to mark
-	// starts is held for reading between the start of a first process and its entry in
-	// leaders. Otherwise a search for strays in that time would kill it.
-	starts sync.RWMutex
-}
-
-var everyRunning = &runningSet{leaders: make(map[int]string)}
-
-func newRunningSet() *runningSet { return everyRunning }
-
-func (r *runningSet) add(pid int, mark string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.leaders[pid] = mark
-}
-
-func (r *runningSet) remove(pid int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.leaders, pid)
-}
-
-// others returns the marks of all running commands except own.
-func (r *runningSet) others(own string) map[string]bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	marks := make(map[string]bool, len(r.leaders))
-	for _, mark := range r.leaders {
-		if mark != own {
-			marks[mark] = true
-		}
-	}
-	return marks
-}
-
-func (r *runningSet) leads(pid int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.leaders[pid]
-	return ok
 }

@@ -34,7 +34,7 @@ func checkReach(dir string) error {
 			return fmt.Errorf("the directory for commands: %w", &os.PathError{Op: "open", Path: at, Err: syscall.ENOTDIR})
 		}
 		if info.Mode().Perm()&0o001 == 0 {
-			return fmt.Errorf("the directories of commands are made in %s, but the users that commands run as may not pass %s (%v): "+
+			return fmt.Errorf("commands get directories in %s, but their users cannot pass %s (%v): "+
 				"name another directory (--sandbox-dir), or chmod o+x %s", dir, at, info.Mode(), at)
 		}
 	}

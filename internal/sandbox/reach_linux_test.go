@@ -30,7 +30,7 @@ func TestDirectoryOutOfReach(t *testing.T) {
 	if err == nil {
 		t.Fatal(b.Close(), "it works")
 	}
-	for _, want := range []string{"may not pass " + closed + " (", "--sandbox-dir", "chmod o+x " + closed} {
+	for _, want := range []string{"cannot pass " + closed + " (", "--sandbox-dir", "chmod o+x " + closed} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing: %v", want, err)
 		}

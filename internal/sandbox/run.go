@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,7 +58,7 @@ func New(ctx context.Context, cfg Config) (*Box, error) {
 		return b, nil
 	}
 	if err := b.setUp(); err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox level %s is not possible here: %w", cfg.Level, err), b.Close())
+		return nil, errors.Join(fmt.Errorf("this machine does not support the sandbox level %s: %w", cfg.Level, err), b.Close())
 	}
 	if err := b.prove(ctx); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -74,7 +76,7 @@ func (b *Box) prove(ctx context.Context) error {
 		err = b.probe(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("sandbox level %s is not possible here: %w%s", b.cfg.Level, err, b.advice())
+		return fmt.Errorf("this machine does not support the sandbox level %s: %w%s", b.cfg.Level, err, b.advice())
 	}
 	return nil
 }
@@ -85,7 +87,7 @@ func (b *Box) probe(ctx context.Context) error {
 	// The command makes a file, so prove also checks that the worker can remove it.
 	res, err := b.Run(ctx, Command{Args: []string{"/bin/sh", "-c", ": >f && echo works"}})
 	if err == nil && strings.TrimSpace(string(res.Stdout)) != "works" {
-		err = fmt.Errorf("a trivial command wrote %q", res.Stdout)
+		err = fmt.Errorf("a test command wrote %q", res.Stdout)
 	}
 	if err != nil && res.Log != "" {
 		err = fmt.Errorf("%w: %s", err, res.Log)
@@ -118,7 +120,7 @@ func (b *Box) Run(ctx context.Context, c Command) (res Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	r := &run{cell: place, cmd: cmd, limits: b.cfg.Limits}
+	r := &run{cell: place, cmd: cmd, limits: b.cfg.Limits, log: tail{limit: b.cfg.Limits.Log, copy: c.Stderr}}
 	return r.do(ctx, c.Stdin)
 }
 
@@ -185,7 +187,6 @@ func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
 		defer timer.Stop()
 	}
 	r.out = head{limit: r.limits.Output, full: func() { stop(errBytes(ErrOutput, r.limits.Output)) }}
-	r.log = tail{limit: r.limits.Log}
 	if err := r.launch(stdin); err != nil {
 		return Result{Exit: -1}, err
 	}
@@ -295,3 +296,32 @@ func (r *run) wait(ctx context.Context) error {
 	r.kill()
 	return <-ended
 }
+
+// cleanEnv returns the environment of a confined command.
+func (b *Box) cleanEnv(home string, extra []string) []string {
+	env := []string{
+		"HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8", "PATH=" + b.path(),
+	}
+	for _, name := range b.cfg.Env {
+		if value, ok := os.LookupEnv(name); ok && name != "PATH" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return append(env, extra...)
+}
+
+func (b *Box) path() string {
+	if b.cfg.Level == None || slices.Contains(b.cfg.Env, "PATH") {
+		return os.Getenv("PATH")
+	}
+	return standardPath
+}
+
+// Describe returns one line about the level and its parts in force.
+func (b *Box) Describe() string {
+	parts := append([]string{string(b.cfg.Level)}, b.facts...)
+	return strings.Join(parts, ", ")
+}
+
+// Level returns the level of the box.
+func (b *Box) Level() Level { return b.cfg.Level }

@@ -3,9 +3,9 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -171,7 +171,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	if c.RequireCgroup && c.NoCgroup {
-		return c, errors.New("control groups are required and disabled")
+		return c, errors.New("control groups are both required and disabled: remove one of the two settings")
 	}
 	if min(c.CPUWeight, c.IOWeight) < 0 || max(c.CPUWeight, c.IOWeight) > weightMax {
 		return c, fmt.Errorf("weights of CPU %d and I/O %d: must be 1 to %d, or 0 for the kernel's", c.CPUWeight, c.IOWeight, weightMax)
@@ -192,6 +192,9 @@ type Command struct {
 	Args  []string // the program, looked up in PATH, and its arguments
 	Env   []string // NAME=value, in addition to the variables of Config.Env
 	Stdin []byte
+	// Stderr gets the stderr of the command as it is written, all of it, from one
+	// goroutine. It must not block, and its errors are ignored. nil: it is not needed.
+	Stderr io.Writer
 }
 
 // Result describes an ended command.
@@ -215,35 +218,6 @@ var (
 
 // standardPath is the PATH of commands unless Config.Env names PATH.
 const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// cleanEnv returns the environment of a confined command.
-func (b *Box) cleanEnv(home string, extra []string) []string {
-	env := []string{
-		"HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8", "PATH=" + b.path(),
-	}
-	for _, name := range b.cfg.Env {
-		if value, ok := os.LookupEnv(name); ok && name != "PATH" {
-			env = append(env, name+"="+value)
-		}
-	}
-	return append(env, extra...)
-}
-
-func (b *Box) path() string {
-	if b.cfg.Level == None || slices.Contains(b.cfg.Env, "PATH") {
-		return os.Getenv("PATH")
-	}
-	return standardPath
-}
-
-// Describe returns one line about the level and its parts in force.
-func (b *Box) Describe() string {
-	parts := append([]string{string(b.cfg.Level)}, b.facts...)
-	return strings.Join(parts, ", ")
-}
-
-// Level returns the level of the box.
-func (b *Box) Level() Level { return b.cfg.Level }
 
 // errLimit adds the value of the limit to err.
 func errLimit(err error, limit any) error { return fmt.Errorf("%w (%v)", err, limit) }

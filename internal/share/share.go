@@ -13,8 +13,8 @@ import (
 
 // The reasons of a refusal.
 var (
-	ErrTotal  = errors.New("all places are taken")
-	ErrClient = errors.New("the client has its share of the places")
+	ErrTotal  = errors.New("all slots are in use")
+	ErrClient = errors.New("the client uses its share of the slots")
 )
 
 // Limit bounds the places of one kind. It is safe for concurrent use.
@@ -53,26 +53,33 @@ func (l *Limit) Taken() int {
 
 // Enter takes a place for a client, until Leave. It returns ErrTotal or ErrClient
 // if there is none.
-func (l *Limit) Enter(client string) error {
+func (l *Limit) Enter(client string) error { return l.EnterMany(client, 1) }
+
+// EnterMany takes n places for a client, until LeaveMany, or none of them: it returns ErrTotal or
+// ErrClient if there are not so many.
+func (l *Limit) EnterMany(client string, n int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.taken >= l.total:
+	case n > l.total-l.taken:
 		return ErrTotal
-	case l.by[client] >= l.each:
+	case n > l.each-l.by[client]:
 		return ErrClient
 	}
-	l.taken++
-	l.by[client]++
+	l.taken += n
+	l.by[client] += n
 	return nil
 }
 
 // Leave frees a place that Enter took for the client.
-func (l *Limit) Leave(client string) {
+func (l *Limit) Leave(client string) { l.LeaveMany(client, 1) }
+
+// LeaveMany frees n places that EnterMany took for the client.
+func (l *Limit) LeaveMany(client string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taken--
-	if l.by[client]--; l.by[client] <= 0 {
+	l.taken -= n
+	if l.by[client] -= n; l.by[client] <= 0 {
 		delete(l.by, client)
 	}
 }

@@ -50,3 +50,20 @@ func TestSharesUnderConcurrency(t *testing.T) {
 		t.Errorf("%d places are lost", l.Taken())
 	}
 }
+
+func TestManyPlacesAreTakenTogether(t *testing.T) {
+	l := share.New(10, 6)
+	for i, c := range []struct {
+		client string
+		n      int
+		want   error
+	}{{"a", 4, nil}, {"a", 3, share.ErrClient}, {"a", 2, nil}, {"b", 5, share.ErrTotal}, {"b", 4, nil}, {"c", 1, share.ErrTotal}} {
+		if err := l.EnterMany(c.client, c.n); !errors.Is(err, c.want) {
+			t.Errorf("step %d: %s gets %v, want %v", i, c.client, err, c.want)
+		}
+	}
+	l.LeaveMany("a", 4)
+	if err := l.EnterMany("b", 3); !errors.Is(err, share.ErrClient) || l.Taken() != 6 {
+		t.Errorf("%v, %d are taken", err, l.Taken())
+	}
+}

@@ -17,7 +17,7 @@ import (
 // listings. An Audit must be used by one goroutine at a time.
 type Audit struct {
 	bucket         storage.Bucket
-	base           *blob.Manifest // of the checkpoint that was looked at last
+	checkpoint     *blob.Manifest // of the checkpoint that was looked at last
 	segmentIndexes map[string][]document.Ref
 	last           string // key of the object that was read last
 }
@@ -50,15 +50,15 @@ func (a *Audit) Missing(ctx context.Context, root *document.Archive) (*Finding, 
 	if found != nil || err != nil {
 		return found, err
 	}
-	var base, log []needed
+	var checkpoint, log []needed
 	for _, n := range all {
-		if strings.HasPrefix(n.key, basePrefix) {
-			base = append(base, n)
+		if strings.HasPrefix(n.key, checkpointPrefix) {
+			checkpoint = append(checkpoint, n)
 		} else {
 			log = append(log, n)
 		}
 	}
-	for _, group := range [][]needed{base, log} {
+	for _, group := range [][]needed{checkpoint, log} {
 		if found, err := a.list(ctx, group); found != nil || err != nil {
 			return found, err
 		}
@@ -91,8 +91,8 @@ func (a *Audit) Read(ctx context.Context, root *document.Archive, n int) (*Findi
 // Read.
 func (a *Audit) Objects(root *document.Archive) int {
 	n := 1 + len(root.Log)
-	if a.base != nil {
-		n += len(a.base.Parts)
+	if a.checkpoint != nil {
+		n += len(a.checkpoint.Parts)
 	}
 	for _, refs := range a.segmentIndexes {
 		n += len(refs)
@@ -112,12 +112,12 @@ func (n *needed) read(ctx context.Context) (*Finding, error) {
 // needs returns all objects that root needs, by key. It reads the manifest of a checkpoint, and
 // segment indexes, the first time that it finds them.
 func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed, found *Finding, err error) {
-	if found, err = a.readBase(ctx, &root.Base); found != nil || err != nil {
+	if found, err = a.readCheckpoint(ctx, &root.Checkpoint); found != nil || err != nil {
 		return nil, found, err
 	}
-	key, m := root.Base.Key, a.base
+	key, m := root.Checkpoint.Key, a.checkpoint
 	all = append(all, needed{key, key, func(ctx context.Context) error {
-		_, err := blob.Stat(ctx, a.bucket, key, &root.Base.Sum)
+		_, err := blob.Stat(ctx, a.bucket, key, &root.Checkpoint.Sum)
 		return err
 	}})
 	for i, part := range m.PartKeys() {
@@ -145,20 +145,20 @@ func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed
 	return all, nil, nil
 }
 
-func (a *Audit) readBase(ctx context.Context, b *document.Base) (*Finding, error) {
-	if a.base != nil && a.base.Key == b.Key {
+func (a *Audit) readCheckpoint(ctx context.Context, b *document.Checkpoint) (*Finding, error) {
+	if a.checkpoint != nil && a.checkpoint.Key == b.Key {
 		return nil, nil
 	}
 	n := needed{b.Key, b.Key, func(ctx context.Context) (err error) {
-		a.base, err = blob.Stat(ctx, a.bucket, b.Key, &b.Sum)
+		a.checkpoint, err = blob.Stat(ctx, a.bucket, b.Key, &b.Sum)
 		return err
 	}}
 	found, err := n.read(ctx)
 	if found != nil || err != nil {
-		a.base = nil
+		a.checkpoint = nil
 		return found, err
 	}
-	a.base.Key = b.Key
+	a.checkpoint.Key = b.Key
 	return nil, nil
 }
 

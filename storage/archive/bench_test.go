@@ -70,9 +70,9 @@ func benchLog(jobs, each int) (*fsm.Machine, []Entry) {
 // benchArchive stores the entries in segments of 128 KiB each.
 func benchArchive(b *testing.B, bucket storage.Bucket, entries []Entry) *document.Archive {
 	b.Helper()
-	base, err := WriteBase(b.Context(), bucket, lineage, fsm.LSN{}, fsm.New().View())
+	checkpoint, err := WriteCheckpoint(b.Context(), bucket, lineage, fsm.LSN{}, fsm.New().View())
 	must(err)
-	a := &document.Archive{Base: base}
+	a := &document.Archive{Checkpoint: checkpoint}
 	tail := NewTail(fsm.LSN{})
 	for _, e := range entries {
 		must(tail.Append(e))
@@ -114,24 +114,24 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkBase writes and loads the checkpoint of a deep queue.
-func BenchmarkBase(b *testing.B) {
+// BenchmarkCheckpoint writes and loads the checkpoint of a deep queue.
+func BenchmarkCheckpoint(b *testing.B) {
 	bucket := mem.New()
 	m, _ := benchLog(jobsOfBench(), 100)
-	var base document.Base
+	var checkpoint document.Checkpoint
 	b.Run("write", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var err error
-			base, err = WriteBase(b.Context(), bucket, lineage, fsm.LSN{}, m.View())
+			checkpoint, err = WriteCheckpoint(b.Context(), bucket, lineage, fsm.LSN{}, m.View())
 			must(err)
-			b.SetBytes(base.Raw)
+			b.SetBytes(checkpoint.Raw)
 		}
-		b.ReportMetric(float64(base.Stored), "stored-B")
+		b.ReportMetric(float64(checkpoint.Stored), "stored-B")
 	})
 	b.Run("load", func(b *testing.B) {
-		a := &document.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
-		b.SetBytes(base.Raw)
+		a := &document.Archive{Checkpoint: checkpoint, Tail: NewTail(checkpoint.LSN).Frame()}
+		b.SetBytes(checkpoint.Raw)
 		b.ReportAllocs()
 		for b.Loop() {
 			got, err := Load(b.Context(), bucket, a)
@@ -143,7 +143,7 @@ func BenchmarkBase(b *testing.B) {
 	b.Run("encode", func(b *testing.B) {
 		for b.Loop() {
 			must(m.View().Encode(io.Discard))
-			b.SetBytes(base.Raw)
+			b.SetBytes(checkpoint.Raw)
 		}
 	})
 }

@@ -20,8 +20,8 @@ const copiesMost = 1000
 // Copy names the objects that a copy of a large document needs: a checkpoint, and the log from
 // there to the state of the document.
 type Copy struct {
-	lineage, base string // base is the directory of the checkpoint
-	from, to      fsm.LSN
+	lineage, checkpoint string // checkpoint is the directory of the checkpoint
+	from, to            fsm.LSN
 }
 
 // needs reports whether a copy needs an object.
@@ -29,8 +29,8 @@ func (c *Copy) needs(n name) bool {
 	switch {
 	case n.lineage != c.lineage:
 		return false
-	case n.kind.ofBase():
-		return n.directory() == c.base
+	case n.kind.ofCheckpoint():
+		return n.directory() == c.checkpoint
 	default:
 		return n.last.Compare(c.from) > 0 && n.after.Compare(c.to) < 0
 	}
@@ -87,8 +87,8 @@ func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, er
 		return nil, nil //nolint:nilerr // what cannot be read needs nothing
 	}
 	return &Copy{
-		lineage: doc.Lineage(), base: strings.TrimSuffix(doc.Archive.Base.Key, manifestSuffix),
-		from: doc.Archive.Base.LSN, to: doc.Archive.LSN(),
+		lineage: doc.Lineage(), checkpoint: strings.TrimSuffix(doc.Archive.Checkpoint.Key, manifestSuffix),
+		from: doc.Archive.Checkpoint.LSN, to: doc.Archive.LSN(),
 	}, nil
 }
 

@@ -46,13 +46,13 @@ func (w *world) record(n int) {
 // after it, the root's checkpoint, and after that a segment index, a segment and a tail.
 func fixedWorld(ctx context.Context, large bool) *world {
 	w := newWorld(ctx, 1_700_000_000_000)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	for range 2 {
 		w.record(5)
 		w.cut(w.leader)
 	}
 	w.record(5)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	for range 3 {
 		w.record(4)
 		w.cut(w.leader)
@@ -135,8 +135,8 @@ func neededBy(w *world) []string {
 	var needed []string
 	for _, key := range w.names() {
 		n, ok := parseName(key)
-		base := w.root.Archive.Base.LSN
-		if ok && (n.last.Compare(base) > 0 || n.last == base && (n.kind == manifestKind || n.kind == partKind)) {
+		checkpoint := w.root.Archive.Checkpoint.LSN
+		if ok && (n.last.Compare(checkpoint) > 0 || n.last == checkpoint && (n.kind == manifestKind || n.kind == partKind)) {
 			needed = append(needed, key)
 		}
 	}
@@ -261,21 +261,21 @@ func TestVerifyInline(t *testing.T) {
 	}
 }
 
-// TestVerifyBase checks that a checkpoint whose state differs from the one that the log leads
+// TestVerifyCheckpoint checks that a checkpoint whose state differs from the one that the log leads
 // to is reported, although its checksums are correct.
-func TestVerifyBase(t *testing.T) {
+func TestVerifyCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	w.record(5)
 	w.cut(w.leader)
 	doctored := w.leader.r.clone()
 	lsn := doctored.lsn()
 	batch := &fsmpb.Batch{Version: fsm.MaxLevel, NowMs: doctored.now, Mutations: []*fsmpb.Mutation{enqueue(&fsmpb.NewJob{Id: "x"})}}
 	doctored.m.Apply(lsn.Index, lsn.Term, batch)
-	b, err := WriteBase(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
+	b, err := WriteCheckpoint(w.ctx, w.bucket, lineage, lsn, doctored.m.View())
 	must(err)
-	w.leader.arc = &document.Archive{Base: b}
+	w.leader.arc = &document.Archive{Checkpoint: b}
 	w.flush(false)
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
 	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != b.Key {

@@ -1,7 +1,6 @@
 // Package archive stores checkpoints of the whole state and the log between them, as immutable
 // objects in the bucket next to queue.json. It writes these objects, reads every state back
-// that is kept, checks the objects, and lists those that are no longer needed. The code calls a
-// checkpoint a base.
+// that is kept, checks the objects, and lists those that are no longer needed.
 //
 // # Problem
 //
@@ -24,7 +23,7 @@
 // either garbage or found in place by the next attempt, and an attempt that arrives late does
 // no harm. docs/format.md describes all objects byte by byte.
 //
-//	name.go  object.go  segment.go  segment_index.go  base.go    the objects
+//	name.go  object.go  segment.go  segment_index.go  checkpoint.go  the objects
 //	entry.go  tail.go  run.go                              writing and reading entries
 //	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
@@ -42,8 +41,8 @@
 // so on. A checkpoint at x with an older prev bridges entries that are not recorded. Objects
 // off the line were written by a leader that was replaced, and the walk never reaches them.
 //
-//	base ─▶ seg ─▶ seg ─▶ seg ─▶ ⋯ hole ⋯ ─▶ base ─▶ index ─▶ seg ─▶ tail
-//	 └──────────── a span ───┘                └───────── a span ───────┘
+//	checkpoint ─▶ seg ─▶ seg ─▶ seg ─▶ ⋯ hole ⋯ ─▶ checkpoint ─▶ index ─▶ seg ─▶ tail
+//	 └──────────────── a span ─────┘                └──────────── a span ──────────┘
 //
 // The walk needs an object that ends exactly where the next one begins. So a checkpoint is at a
 // boundary of segments: the writer seals the segment at the entry where it froze the state.

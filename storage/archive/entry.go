@@ -37,16 +37,16 @@ func (e *Entry) appendHead(b []byte) []byte {
 func (e *Entry) check(last fsm.LSN, at int64) error {
 	switch {
 	case e.LSN.Compare(last) <= 0:
-		return fmt.Errorf("entry %s does not come after %s", e.LSN, last)
+		return fmt.Errorf("entry %s must be after %s", e.LSN, last)
 	case e.At < 0 || e.At < at:
-		return fmt.Errorf("the clock of entry %s is at %d ms, after %d ms before it", e.LSN, e.At, at)
+		return fmt.Errorf("the clock of entry %s is %d ms, below %d ms of the entry before", e.LSN, e.At, at)
 	case len(e.Data) > dataMax:
 		return fmt.Errorf("entry %s has %d bytes", e.LSN, len(e.Data))
 	}
 	return nil
 }
 
-var errVarint = errors.New("a number in it is damaged")
+var errVarint = errors.New("a number in the entry is damaged")
 
 // entryReader reads entries as they are framed.
 type entryReader struct {

@@ -18,13 +18,13 @@ func TestExtra(t *testing.T) {
 	ctx, bucket, r := t.Context(), mem.New(), newRecorder(1000)
 	r.apply(r.register(1))
 	r.apply(enqueue(&fsmpb.NewJob{Id: "a", Extra: `{"note":"base"}`}, &fsmpb.NewJob{Id: "b"}, &fsmpb.NewJob{Id: "c"}), set("", `{"schema":1}`))
-	base, err := WriteBase(ctx, bucket, lineage, fsm.LSN{}, r.m.View())
+	checkpoint, err := WriteCheckpoint(ctx, bucket, lineage, fsm.LSN{}, r.m.View())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail := NewTail(base.LSN)
+	tail := NewTail(checkpoint.LSN)
 	r.apply(set("b", `{"note":"segment"}`), set("", `{"schema":2}`))
-	must(tail.Append(r.after(base.LSN)...))
+	must(tail.Append(r.after(checkpoint.LSN)...))
 	ref, object := Segment(lineage, tail.Frame())
 	must(Put(ctx, bucket, ref.Key, object))
 	tail = NewTail(ref.Last)
@@ -32,7 +32,7 @@ func TestExtra(t *testing.T) {
 	must(tail.Append(r.after(ref.Last)...))
 	c := &document.Content{
 		Meta: r.m.Meta(), Counts: r.m.Counts(),
-		Archive: &document.Archive{Base: base, Log: []document.Ref{ref}, Tail: tail.Frame()},
+		Archive: &document.Archive{Checkpoint: checkpoint, Log: []document.Ref{ref}, Tail: tail.Frame()},
 	}
 	for _, edited := range []string{`{"schema":2}`, `{"schema":3,"owner":null}`, ""} {
 		c.Meta.Extra = edited

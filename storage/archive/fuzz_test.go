@@ -107,7 +107,7 @@ func FuzzSegmentIndex(f *testing.F) {
 			return
 		}
 		a := document.Archive{
-			Base: document.Base{Key: "k", LSN: ref.After}, Log: refs,
+			Checkpoint: document.Checkpoint{Key: "k", LSN: ref.After}, Log: refs,
 			Tail: document.Tail{Run: document.Run{After: ref.Last, Last: ref.Last}},
 		}
 		if err := a.Check(); err != nil {
@@ -127,11 +127,11 @@ func FuzzSegmentIndex(f *testing.F) {
 func FuzzCheckpoint(f *testing.F) {
 	good := mem.New()
 	m := fsm.New()
-	base, err := WriteBase(f.Context(), good, lineage, fsm.LSN{}, m.View())
+	checkpoint, err := WriteCheckpoint(f.Context(), good, lineage, fsm.LSN{}, m.View())
 	if err != nil {
 		f.Fatal(err)
 	}
-	manifest, err := good.Get(f.Context(), base.Key)
+	manifest, err := good.Get(f.Context(), checkpoint.Key)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -141,16 +141,16 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add(bytes.Replace(manifest.Data, []byte(`"raw": `), []byte(`"raw": 99999999`), 1))
 	f.Add(stateMember.ReplaceAll(manifest.Data, []byte(`,"state":"00"`)))
 	f.Add([]byte(`null`))
-	p := point{lsn: base.LSN, prev: base.Prev, at: base.At, key: base.Key}
+	p := point{lsn: checkpoint.LSN, prev: checkpoint.Prev, at: checkpoint.At, key: checkpoint.Key}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) { // damage is looked at three times, with pauses
-			if err := good.Delete(t.Context(), base.Key); err != nil {
+			if err := good.Delete(t.Context(), checkpoint.Key); err != nil {
 				t.Fatal(err)
 			}
-			if w := good.PutIfAbsent(t.Context(), base.Key, data); w.Outcome != storage.Committed {
+			if w := good.PutIfAbsent(t.Context(), checkpoint.Key, data); w.Outcome != storage.Committed {
 				t.Fatalf("%+v", w)
 			}
-			got, err := readBase(t.Context(), good, p)
+			got, err := readCheckpoint(t.Context(), good, p)
 			if err == nil && got.View().Hash() != m.View().Hash() {
 				t.Fatalf("another state is read: %+v", got.Meta())
 			}

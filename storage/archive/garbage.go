@@ -38,7 +38,7 @@ func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string,
 
 // each calls fn with the key of each object that the lineage may have in the bucket.
 func each(ctx context.Context, bucket storage.Bucket, lineage string, fn func(key string)) error {
-	for _, prefix := range []string{basePrefix, logPrefix} {
+	for _, prefix := range []string{checkpointPrefix, logPrefix} {
 		prefix += lineage + "/"
 		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
 			fn(i.Key)
@@ -79,7 +79,7 @@ func Collect(
 	ctx context.Context, bucket storage.Bucket, root *document.File, before time.Time, most int,
 	still func(context.Context) (bool, error), copies ...Copy,
 ) (deleted int, err error) {
-	return collect(ctx, bucket, root, before, most, still, copies, bounds{edges: 1 << 20, victims: 1 << 16, bases: 1 << 14})
+	return collect(ctx, bucket, root, before, most, still, copies, bounds{edges: 1 << 20, victims: 1 << 16, checkpoints: 1 << 14})
 }
 
 func collect(
@@ -101,13 +101,13 @@ func collect(
 }
 
 // errNoLonger ends a collection whose document is not the current one any more.
-var errNoLonger = errors.New("the document is not the current one")
+var errNoLonger = errors.New("the document has changed since it was read")
 
 // bounds limit the memory of a collection.
 type bounds struct {
-	edges   int // segments and checkpoints of the line
-	victims int // names of objects to be deleted; twice as many for a moment
-	bases   int // checkpoints to be thinned
+	edges       int // segments and checkpoints of the line
+	victims     int // names of objects to be deleted; twice as many for a moment
+	checkpoints int // checkpoints to be thinned
 }
 
 // collector is one call of Collect.
@@ -149,7 +149,7 @@ func (c *collector) run(ctx context.Context) error {
 		if c.left == 0 {
 			break
 		}
-		if err := c.deleteBase(ctx, directory); err != nil {
+		if err := c.deleteCheckpoint(ctx, directory); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func (c *collector) survey(ctx context.Context, old *victims) (*sweep, error) {
 				return
 			}
 			s.add(key, n)
-			if first && n.last.Compare(c.root.Archive.Base.LSN) <= 0 && !isNeeded(c.copies, n) {
+			if first && n.last.Compare(c.root.Archive.Checkpoint.LSN) <= 0 && !isNeeded(c.copies, n) {
 				old.add(key, n)
 			}
 		})
@@ -187,7 +187,7 @@ func (c *collector) survey(ctx context.Context, old *victims) (*sweep, error) {
 
 // namedBy returns the keys of the objects that a names.
 func namedBy(a *document.Archive) map[string]bool {
-	keys := map[string]bool{a.Base.Key: true}
+	keys := map[string]bool{a.Checkpoint.Key: true}
 	for i := range a.Log {
 		keys[a.Log[i].Key] = true
 	}
@@ -204,8 +204,8 @@ func (c *collector) list(ctx context.Context, fn func(key string, n name, ours b
 	})
 }
 
-// deleteBase deletes the objects of a checkpoint.
-func (c *collector) deleteBase(ctx context.Context, directory string) error {
+// deleteCheckpoint deletes the objects of a checkpoint.
+func (c *collector) deleteCheckpoint(ctx context.Context, directory string) error {
 	for more := true; more && c.left > 0; {
 		all := victims{most: c.size.victims}
 		err := c.bucket.List(ctx, directory+"/", func(i storage.Info) bool {

@@ -16,17 +16,17 @@ func garbageOfAll(lineage string, names []string, root *document.File, before ti
 	if root == nil || root.Archive == nil || root.Lineage() != lineage || !allNamed(names, root.Archive) {
 		return nil
 	}
-	to := limit{lsn: root.Archive.Base.LSN, at: before.UnixMilli()}
+	to := limit{lsn: root.Archive.Checkpoint.LSN, at: before.UnixMilli()}
 	l := newLine(lineage, names, root)
-	oldest, ok := l.baseUpTo(to)
+	oldest, ok := l.checkpointUpTo(to)
 	if !ok {
 		return nil
 	}
-	thin := l.redundant(oldest, root.Archive.Base.LSN, root.Meta.Now)
+	thin := l.redundant(oldest, root.Archive.Checkpoint.LSN, root.Meta.Now)
 	var old []name
 	for _, key := range names {
 		n, ok := parseName(key)
-		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofBase() && thin[n.directory()]) && !isNeeded(copies, n) {
+		if ok && n.lineage == lineage && (n.needless(oldest) || n.kind.ofCheckpoint() && thin[n.directory()]) && !isNeeded(copies, n) {
 			old = append(old, n)
 		}
 	}
@@ -49,7 +49,7 @@ func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool 
 	thin := make(map[string]bool)
 	_, end := l.cover(oldest.lsn, everything.lsn)
 	kept := oldest.at
-	for _, p := range l.bases {
+	for _, p := range l.checkpoints {
 		switch {
 		case p.lsn.Compare(oldest.lsn) <= 0 || p.lsn.Compare(root) >= 0:
 		case p.named == nil && p.prev == p.lsn && p.lsn.Compare(end) <= 0 && p.at <= now-thinAfter && p.at < kept+thinEvery:
@@ -63,7 +63,7 @@ func (l *line) redundant(oldest point, root fsm.LSN, now int64) map[string]bool 
 
 // allNamed reports whether all objects are listed that a names.
 func allNamed(names []string, a *document.Archive) bool {
-	missing := map[string]bool{a.Base.Key: true}
+	missing := map[string]bool{a.Checkpoint.Key: true}
 	for i := range a.Log {
 		missing[a.Log[i].Key] = true
 	}

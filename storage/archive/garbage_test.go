@@ -27,14 +27,14 @@ func TestGarbage(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
 	names := append(w.names(), strangers...)
-	base := w.root.Archive.Base
+	checkpoint := w.root.Archive.Checkpoint
 	old := garbage(t, lineage, names, w.root, farAway)
 	if len(old) != 5 {
 		t.Fatalf("%q", old)
 	}
 	for i, key := range old {
 		n, _ := parseName(key)
-		if n.last.Compare(base.LSN) > 0 || slices.Contains(strangers, key) {
+		if n.last.Compare(checkpoint.LSN) > 0 || slices.Contains(strangers, key) {
 			t.Errorf("%q is garbage", key)
 		}
 		if i > 0 {
@@ -48,8 +48,8 @@ func TestGarbage(t *testing.T) {
 	if manifest < 0 || part < manifest {
 		t.Errorf("parts before their manifest: %q", old)
 	}
-	if got := garbage(t, lineage, names, w.root, time.UnixMilli(base.At)); !slices.Equal(got, old) {
-		t.Errorf("with a base exactly as old as the window: %q", got)
+	if got := garbage(t, lineage, names, w.root, time.UnixMilli(checkpoint.At)); !slices.Equal(got, old) {
+		t.Errorf("with a checkpoint exactly as old as the window: %q", got)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestNoGarbage(t *testing.T) {
 	}
 	a := w.root.Archive
 	for what, got := range map[string][]string{
-		"within the window":         garbage(t, lineage, names, w.root, time.UnixMilli(a.Base.At-1)),
+		"within the window":         garbage(t, lineage, names, w.root, time.UnixMilli(a.Checkpoint.At-1)),
 		"another lineage":           garbage(t, "other", names, w.root, farAway),
 		"no document":               garbage(t, lineage, names, nil, farAway),
-		"without its base":          garbage(t, lineage, without(a.Base.Key), w.root, farAway),
+		"without its checkpoint":    garbage(t, lineage, without(a.Checkpoint.Key), w.root, farAway),
 		"without its segment":       garbage(t, lineage, without(a.Log[1].Key), w.root, farAway),
 		"without its segment index": garbage(t, lineage, without(a.Log[0].Key), w.root, farAway),
 	} {
@@ -95,7 +95,7 @@ func TestCopiesKeepTheirObjects(t *testing.T) {
 	w.record(5)
 	w.cut(w.leader)
 	w.record(5)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	w.record(5)
 	w.cut(w.leader)
 	w.flush(true)
@@ -183,7 +183,7 @@ func TestLateManifest(t *testing.T) {
 	var manifest string
 	var o storage.Object
 	for _, key := range w.names() {
-		if n, ok := parseName(key); ok && n.kind == manifestKind && key != w.root.Archive.Base.Key {
+		if n, ok := parseName(key); ok && n.kind == manifestKind && key != w.root.Archive.Checkpoint.Key {
 			manifest = key
 			var err error
 			o, err = w.bucket.Get(w.ctx, key)
@@ -194,11 +194,11 @@ func TestLateManifest(t *testing.T) {
 	must(err)
 	must(Put(w.ctx, w.bucket, manifest, o.Data))
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
-	if err != nil || !report.OK() || !slices.Equal(report.Gone, []string{manifest}) || len(report.Spans) != 1 || report.Spans[0].From != w.root.Archive.Base.LSN {
+	if err != nil || !report.OK() || !slices.Equal(report.Gone, []string{manifest}) || len(report.Spans) != 1 || report.Spans[0].From != w.root.Archive.Checkpoint.LSN {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if report, err = Verify(w.ctx, w.bucket, rootKey, VerifyOptions{Since: time.UnixMilli(w.root.Archive.Base.At)}); err != nil || len(report.Gone) > 0 || report.Bases != 1 {
-		t.Errorf("since the base: %+v, %v", report, err)
+	if report, err = Verify(w.ctx, w.bucket, rootKey, VerifyOptions{Since: time.UnixMilli(w.root.Archive.Checkpoint.At)}); err != nil || len(report.Gone) > 0 || report.Checkpoints != 1 {
+		t.Errorf("since the checkpoint: %+v, %v", report, err)
 	}
 	h, err := Open(w.ctx, w.bucket, rootKey)
 	must(err)
@@ -231,16 +231,16 @@ func (m *meddled) List(ctx context.Context, prefix string, fn func(storage.Info)
 func TestCollectDuringARepair(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
-	base := w.root.Archive.Base
-	var before string // the segment that leads to the base
+	checkpoint := w.root.Archive.Checkpoint
+	var before string // the segment that leads to the checkpoint
 	for _, key := range w.names() {
 		n, ok := parseName(key)
-		if ok && n.kind == segmentKind && n.last == base.LSN {
+		if ok && n.kind == segmentKind && n.last == checkpoint.LSN {
 			before = key
 		}
 	}
 	w.damage(before, damages["flipped"])
-	w.damage(strings.TrimSuffix(base.Key, manifestSuffix)+"/000000.part", damages["flipped"])
+	w.damage(strings.TrimSuffix(checkpoint.Key, manifestSuffix)+"/000000.part", damages["flipped"])
 
 	var repaired *Repaired
 	bucket := &meddled{w.bucket, func() {
@@ -255,8 +255,8 @@ func TestCollectDuringARepair(t *testing.T) {
 		must(err)
 		return doc.Header.Epoch == w.root.Header.Epoch, nil
 	})
-	if n != 0 || err != nil || !repaired.Written || repaired.To.Compare(base.LSN) >= 0 {
-		t.Errorf("%d deleted, %v, after a repair to %s; the base was of %s", n, err, repaired.To, base.LSN)
+	if n != 0 || err != nil || !repaired.Written || repaired.To.Compare(checkpoint.LSN) >= 0 {
+		t.Errorf("%d deleted, %v, after a repair to %s; the checkpoint was of %s", n, err, repaired.To, checkpoint.LSN)
 	}
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
 	if err != nil || !report.Sound() {
@@ -265,55 +265,55 @@ func TestCollectDuringARepair(t *testing.T) {
 }
 
 // hourly returns the names of a line with a checkpoint every ten minutes and a segment between
-// two: bases[i] has the LSN 1-(i+1) at i·10 min, and logs[i] leads from it to the next.
-func hourly(n int) (bases, logs []string, root *document.File) {
+// two: checkpoints[i] has the LSN 1-(i+1) at i·10 min, and logs[i] leads from it to the next.
+func hourly(n int) (checkpoints, logs []string, root *document.File) {
 	const every = int64(10 * time.Minute / time.Millisecond)
 	lsn := func(i int) fsm.LSN { return fsm.LSN{Term: 1, Index: uint64(i + 1)} }
 	for i := range n {
-		bases = append(bases, newName(manifestKind, lineage, lsn(i), lsn(i), int64(i)*every).key())
+		checkpoints = append(checkpoints, newName(manifestKind, lineage, lsn(i), lsn(i), int64(i)*every).key())
 		logs = append(logs, newName(segmentKind, lineage, lsn(i), lsn(i+1), int64(i+1)*every).key())
 	}
 	root = &document.File{Header: &document.Header{Lineage: lineage}}
 	root.Meta.Now, root.Meta.LSN = int64(n-1)*every, lsn(n-1)
-	last := document.Base{Key: bases[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Meta.Now}
-	root.Archive = &document.Archive{Base: last}
+	last := document.Checkpoint{Key: checkpoints[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Meta.Now}
+	root.Archive = &document.Archive{Checkpoint: last}
 	root.Archive.Tail.After, root.Archive.Tail.Last = last.LSN, last.LSN
-	return bases, logs[:n-1], root
+	return checkpoints, logs[:n-1], root
 }
 
-// TestBasesAreThinned checks that of the checkpoints older than an hour one per hour is kept,
+// TestCheckpointsAreThinned checks that of the checkpoints older than an hour one per hour is kept,
 // as long as the log leads on from it.
-func TestBasesAreThinned(t *testing.T) {
+func TestCheckpointsAreThinned(t *testing.T) {
 	t.Parallel()
-	bases, logs, root := hourly(31) // 5 h
+	checkpoints, logs, root := hourly(31) // 5 h
 	left := func(names []string) (left []int) {
 		gone := garbage(t, lineage, names, root, time.UnixMilli(0))
-		for i, key := range bases {
+		for i, key := range checkpoints {
 			if !slices.Contains(gone, key) {
 				left = append(left, i)
 			}
 		}
-		if len(left)+len(gone) != len(bases) {
+		if len(left)+len(gone) != len(checkpoints) {
 			t.Errorf("something else is garbage: %q", gone)
 		}
 		return left
 	}
-	names := slices.Concat(bases, logs)
+	names := slices.Concat(checkpoints, logs)
 	if got, want := left(names), []int{0, 6, 12, 18, 24, 25, 26, 27, 28, 29, 30}; !slices.Equal(got, want) {
-		t.Errorf("the bases %v are kept, want %v", got, want)
+		t.Errorf("the checkpoints %v are kept, want %v", got, want)
 	}
 	// A newer document may name a checkpoint after this one's.
 	newest := *root.Archive
-	root.Archive.Base.Key, root.Archive.Base.LSN = bases[8], fsm.LSN{Term: 1, Index: 9}
+	root.Archive.Checkpoint.Key, root.Archive.Checkpoint.LSN = checkpoints[8], fsm.LSN{Term: 1, Index: 9}
 	if got := left(names); !slices.Equal(got, append([]int{0, 6}, fromTo(8, 30)...)) {
-		t.Errorf("with a root at 8, the bases %v are kept", got)
+		t.Errorf("with a root at 8, the checkpoints %v are kept", got)
 	}
 	*root.Archive = newest
 	// A hole in the log, which the checkpoint after it bridges.
-	bases[10] = newName(manifestKind, lineage, fsm.LSN{Term: 1, Index: 10}, fsm.LSN{Term: 1, Index: 11}, 10*600_000).key()
-	hole := slices.Concat(bases, logs[:9], logs[10:])
+	checkpoints[10] = newName(manifestKind, lineage, fsm.LSN{Term: 1, Index: 10}, fsm.LSN{Term: 1, Index: 11}, 10*600_000).key()
+	hole := slices.Concat(checkpoints, logs[:9], logs[10:])
 	if got := left(hole); !slices.Equal(got, append([]int{0, 6}, fromTo(10, 30)...)) {
-		t.Errorf("with a hole in the log, the bases %v are kept", got)
+		t.Errorf("with a hole in the log, the checkpoints %v are kept", got)
 	}
 }
 
@@ -330,9 +330,9 @@ func TestCollectKeepsUp(t *testing.T) {
 	t.Parallel()
 	const n = 3500
 	ctx := testContext(t)
-	bases, logs, root := hourly(n)
+	checkpoints, logs, root := hourly(n)
 	b := mem.New()
-	for _, key := range slices.Concat(bases, logs) {
+	for _, key := range slices.Concat(checkpoints, logs) {
 		must(Put(ctx, b, key, []byte("x")))
 	}
 	asked := 0

@@ -79,7 +79,7 @@ func TestGolden(t *testing.T) {
 		if err != nil || !report.OK() {
 			t.Fatalf("%s: %+v, %v", key, report, err)
 		}
-		if report.Bases != 2 || report.Segments != 6 || report.SegmentIndexes != 1 || report.Entries != 33 || report.Strays != 0 {
+		if report.Checkpoints != 2 || report.Segments != 6 || report.SegmentIndexes != 1 || report.Entries != 33 || report.Strays != 0 {
 			t.Errorf("%s: %+v", key, report)
 		}
 		h, err := Open(w.ctx, w.bucket, key)

@@ -65,7 +65,7 @@ const jobBytes = 1 << 10
 // checkSize returns an error if a state of that many bytes and jobs is larger than most.
 func checkSize(bytes int64, jobs int, most int64) error {
 	if size := bytes + int64(jobs)*jobBytes; most > 0 && size > most {
-		return fmt.Errorf("%w: %d jobs take about %d bytes of memory, and at most %d are allowed", ErrTooLarge, jobs, size, most)
+		return fmt.Errorf("%w: %d jobs need about %d bytes of memory; at most %d are allowed", ErrTooLarge, jobs, size, most)
 	}
 	return nil
 }
@@ -114,9 +114,9 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := readBaseWithin(ctx, h.bucket, p, h.most)
+	m, err := readCheckpointWithin(ctx, h.bucket, p, h.most)
 	if p.named == nil && errors.Is(err, storage.ErrNotFound) { // Verify counts it as gone
-		return nil, fmt.Errorf("%w: the base that leads to it is being collected, or was never finished: %s", ErrNotKept, p.key)
+		return nil, fmt.Errorf("%w: its checkpoint is being deleted, or was never finished: %s", ErrNotKept, p.key)
 	}
 	if err != nil {
 		return nil, err
@@ -133,12 +133,12 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 // beforeFirst returns the error for a time before the first entry of the queue. That entry
 // comes after lsn, and path leads on from there.
 func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) error {
-	none := fmt.Errorf("%w: the queue did not exist", ErrNotKept)
+	none := fmt.Errorf("%w: the queue did not exist yet", ErrNotKept)
 	first, err := h.firstEntry(ctx, path, lsn)
 	if err != nil || first.At == 0 {
 		return none
 	}
-	return fmt.Errorf("%w; its first state is of %s (LSN %s)", none,
+	return fmt.Errorf("%w; the first state is of %s (LSN %s)", none,
 		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
 }
 
@@ -166,10 +166,10 @@ func (h *History) firstEntry(ctx context.Context, path []source, lsn fsm.LSN) (f
 // Beginning returns the clock at the first entry of the queue, if the history has it, or a
 // zero Time. It reads one object.
 func (h *History) Beginning(ctx context.Context) (time.Time, error) {
-	if len(h.line.bases) == 0 || h.line.bases[0].at != 0 {
+	if len(h.line.checkpoints) == 0 || h.line.checkpoints[0].at != 0 {
 		return time.Time{}, nil
 	}
-	from := h.line.bases[0].lsn
+	from := h.line.checkpoints[0].lsn
 	path, _ := h.line.cover(from, everything.lsn)
 	first, err := h.firstEntry(ctx, path, from)
 	if err != nil || first.At == 0 {
@@ -193,13 +193,13 @@ func (h *History) isNewest(to limit) bool {
 
 // plan returns the checkpoint and the sources from which a state before the newest is rebuilt.
 func (h *History) plan(to limit) (p point, path []source, err error) {
-	p, ok := h.line.baseUpTo(to)
+	p, ok := h.line.checkpointUpTo(to)
 	if !ok {
 		return p, nil, fmt.Errorf("%w: %s", ErrNotKept, h.kept())
 	}
 	path, end := h.line.cover(p.lsn, to.lsn)
 	if end.Compare(to.lsn) < 0 && to.lsn != everything.lsn {
-		return p, nil, fmt.Errorf("%w: what leads to %s ends at %s; %s", ErrNotKept, to.lsn, end, h.kept())
+		return p, nil, fmt.Errorf("%w: the log that leads to %s ends at %s; %s", ErrNotKept, to.lsn, end, h.kept())
 	}
 	past := slices.IndexFunc(path, func(s source) bool { return s.until > to.at })
 	if past >= 0 {
@@ -215,8 +215,15 @@ func (h *History) kept() string {
 		return "nothing is kept but the document"
 	}
 	first, last := spans[0], spans[len(spans)-1]
-	return fmt.Sprintf("kept is from %s (%s) up to %s (%s), in %d pieces",
-		first.From, first.Since.Format(time.RFC3339), last.To, last.Until.Format(time.RFC3339), len(spans))
+	since := "the beginning of the queue"
+	if first.Since.UnixMilli() != 0 {
+		since = first.Since.UTC().Format(time.RFC3339)
+	}
+	text := fmt.Sprintf("the bucket has the states from LSN %s (%s) to LSN %s (%s)", first.From, since, last.To, last.Until.UTC().Format(time.RFC3339))
+	if holes := len(spans) - 1; holes > 0 {
+		text += fmt.Sprintf(", except in %d holes of the history (GET /v1/past, osqueue inspect --list history)", holes)
+	}
+	return text
 }
 
 // Span is a contiguous piece of history: every state from one LSN up to another, both included,
@@ -243,7 +250,7 @@ func (h *History) Spans() []Span {
 
 func (l *line) spans() []Span {
 	var spans []Span
-	for _, p := range l.bases {
+	for _, p := range l.checkpoints {
 		if last := len(spans) - 1; last >= 0 && p.lsn.Compare(spans[last].To) <= 0 {
 			continue
 		}

@@ -18,11 +18,11 @@ import (
 func TestHole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	w.record(4) // 1-2 to 1-5, 10 ms each
 	w.cut(w.leader)
-	w.leader.r.work(3) // 1-6 to 1-8
-	w.base(w.leader)   // at 1-8
+	w.leader.r.work(3)     // 1-6 to 1-8
+	w.checkpoint(w.leader) // at 1-8
 	w.record(2)
 	w.flush(true)
 	h, err := Open(w.ctx, w.bucket, rootKey)
@@ -85,7 +85,7 @@ func TestHole(t *testing.T) {
 func TestBetweenTerms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
-	w.base(w.leader)
+	w.checkpoint(w.leader)
 	w.record(2)
 	w.leader.r.newTerm()
 	w.record(2) // 2-4
@@ -168,7 +168,7 @@ func TestLargeDocumentThatLies(t *testing.T) {
 		t.Errorf("another LSN: %v", err)
 	}
 	doc = *w.root
-	doc.Archive = &document.Archive{Base: w.root.Archive.Base, Tail: w.root.Archive.Tail}
+	doc.Archive = &document.Archive{Checkpoint: w.root.Archive.Checkpoint, Tail: w.root.Archive.Tail}
 	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a gap in the archive: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t.Context(), 1_700_000_000_000)
 	l := w.leader
-	w.base(l)
+	w.checkpoint(l)
 	l.r.work(11) // 1-2 to 1-12
 	segment := func(after, last uint64) {
 		t.Helper()
@@ -198,8 +198,8 @@ func TestOverlap(t *testing.T) {
 	segment(1, 8)  // of one leader
 	segment(5, 12) // of another, whose segment from 1 to 5 is lost
 	past, err := (&History{bucket: w.bucket, doc: &document.File{}, line: &line{
-		bases:   []point{{lsn: l.arc.Base.LSN, at: l.arc.Base.At, key: l.arc.Base.Key}},
-		sources: sourcesOf(w.names()),
+		checkpoints: []point{{lsn: l.arc.Checkpoint.LSN, at: l.arc.Checkpoint.At, key: l.arc.Checkpoint.Key}},
+		sources:     sourcesOf(w.names()),
 	}}).At(w.ctx, Target{LSN: fsm.LSN{Term: 1, Index: 10}})
 	if err != nil || past.Meta().LSN.Index != 10 || past.View().Hash() != l.r.sums[past.Meta().LSN] {
 		t.Errorf("through both: %v", err)
@@ -222,9 +222,9 @@ func TestBeforeTheFirstEntry(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{false, true} {
 		w := newWorld(t.Context(), 1_700_000_000_000)
-		b, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View()) // as a new cluster begins
+		b, err := WriteCheckpoint(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View()) // as a new cluster begins
 		must(err)
-		w.leader.arc, w.leader.tail = &document.Archive{Base: b}, NewTail(b.LSN)
+		w.leader.arc, w.leader.tail = &document.Archive{Checkpoint: b}, NewTail(b.LSN)
 		must(w.leader.tail.Append(w.leader.r.entries...))
 		w.record(5)
 		w.cut(w.leader)
@@ -232,7 +232,7 @@ func TestBeforeTheFirstEntry(t *testing.T) {
 		h, err := Open(w.ctx, w.bucket, rootKey)
 		must(err)
 		if m, err := h.At(w.ctx, Target{Time: time.UnixMilli(5)}); !errors.Is(err, ErrNotKept) ||
-			!strings.Contains(err.Error(), "its first state is of 2023-11-14T22:13:20") {
+			!strings.Contains(err.Error(), "the first state is of 2023-11-14T22:13:20") {
 			t.Errorf("large: %v: %v, %v", large, m, err)
 		}
 		if _, err := h.At(w.ctx, Target{LSN: h.Spans()[0].From}); err != nil {

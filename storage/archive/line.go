@@ -12,18 +12,18 @@ import (
 // line is the history that ends in a root, in order, as far as it follows from names. No object
 // is opened to build it.
 type line struct {
-	lineage string
-	bases   []point  // complete ones, by LSN; of equal ones the named one last
-	sources []source // by where they begin; of equal ones the longest first
-	strays  []string // keys of the lineage's objects that are not on the line
+	lineage     string
+	checkpoints []point  // complete ones, by LSN; of equal ones the named one last
+	sources     []source // by where they begin; of equal ones the longest first
+	strays      []string // keys of the lineage's objects that are not on the line
 }
 
 // point is a checkpoint on the line.
 type point struct {
 	lsn, prev fsm.LSN
-	at        int64          // the machine's clock, ms
-	key       string         // of the manifest
-	named     *document.Base // by the root; nil: by a listing
+	at        int64                // the machine's clock, ms
+	key       string               // of the manifest
+	named     *document.Checkpoint // by the root; nil: by a listing
 }
 
 // newLine walks back from the root. An LSN identifies an entry and all entries before it. So a
@@ -48,7 +48,7 @@ func newLine(lineage string, names []string, root *document.File) *line {
 	for _, n := range all {
 		key := n.key()
 		if n.kind == partKind {
-			key = n.directory() + manifestSuffix // on the line is the base that it is of
+			key = n.directory() + manifestSuffix // on the line is the checkpoint that it is of
 		}
 		if !w.on[key] {
 			l.strays = append(l.strays, n.key())
@@ -59,7 +59,7 @@ func newLine(lineage string, names []string, root *document.File) *line {
 }
 
 func (l *line) sort() {
-	slices.SortFunc(l.bases, comparePoints)
+	slices.SortFunc(l.checkpoints, comparePoints)
 	slices.SortFunc(l.sources, func(a, b source) int {
 		return cmp.Or(a.after.Compare(b.after), b.last.Compare(a.last),
 			boolCompare(b.ref != nil, a.ref != nil), strings.Compare(a.key, b.key))
@@ -80,7 +80,7 @@ func boolCompare(a, b bool) int {
 // walker walks the line.
 type walker struct {
 	line *line
-	at   map[fsm.LSN][]name // segments and bases by where they end
+	at   map[fsm.LSN][]name // segments and checkpoints by where they end
 	seen map[fsm.LSN]bool
 	todo []fsm.LSN
 	on   map[string]bool // keys on the line
@@ -93,7 +93,7 @@ func (w *walker) root(doc *document.File) {
 	if a == nil {
 		return
 	}
-	w.base(point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base})
+	w.checkpoint(point{a.Checkpoint.LSN, a.Checkpoint.Prev, a.Checkpoint.At, a.Checkpoint.Key, &a.Checkpoint})
 	for i := range a.Log {
 		w.source(refSource(&a.Log[i]))
 	}
@@ -103,12 +103,12 @@ func (w *walker) root(doc *document.File) {
 	}
 }
 
-func (w *walker) base(p point) {
+func (w *walker) checkpoint(p point) {
 	if w.on[p.key] {
 		return
 	}
 	w.on[p.key] = true
-	w.line.bases = append(w.line.bases, p)
+	w.line.checkpoints = append(w.line.checkpoints, p)
 	w.visit(p.lsn)
 	w.visit(p.prev)
 }
@@ -136,7 +136,7 @@ func (w *walker) walk() {
 		w.todo = w.todo[:len(w.todo)-1]
 		for _, n := range w.at[lsn] {
 			if n.kind == manifestKind {
-				w.base(point{n.last, n.after, n.at, n.key(), nil})
+				w.checkpoint(point{n.last, n.after, n.at, n.key(), nil})
 			} else {
 				w.source(source{after: n.after, last: n.last, until: n.at, key: n.key()})
 			}
@@ -168,9 +168,9 @@ func (l *line) cover(from, to fsm.LSN) (path []source, end fsm.LSN) {
 	return path, end
 }
 
-// baseUpTo returns the newest checkpoint that is not past a limit.
-func (l *line) baseUpTo(to limit) (p point, ok bool) {
-	for _, p := range slices.Backward(l.bases) {
+// checkpointUpTo returns the newest checkpoint that is not past a limit.
+func (l *line) checkpointUpTo(to limit) (p point, ok bool) {
+	for _, p := range slices.Backward(l.checkpoints) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
 			return p, true
 		}
@@ -181,7 +181,7 @@ func (l *line) baseUpTo(to limit) (p point, ok bool) {
 // without returns the line without the given objects.
 func (l *line) without(bad map[string]bool) *line {
 	w := *l
-	w.bases = slices.DeleteFunc(slices.Clone(l.bases), func(p point) bool { return bad[p.key] })
+	w.checkpoints = slices.DeleteFunc(slices.Clone(l.checkpoints), func(p point) bool { return bad[p.key] })
 	w.sources = slices.DeleteFunc(slices.Clone(l.sources), func(s source) bool { return bad[s.key] })
 	return &w
 }

@@ -28,7 +28,7 @@ func machineWithin(ctx context.Context, bucket storage.Bucket, doc *document.Fil
 		return nil, err
 	}
 	if lsn := m.Meta().LSN; lsn != doc.Meta.LSN {
-		return nil, &ObjectError{"", fmt.Errorf("%w: it says %s, and its archive goes up to %s", ErrDamaged, doc.Meta.LSN, lsn)}
+		return nil, &ObjectError{"", fmt.Errorf("%w: the document says %s, but its archive ends at %s", ErrDamaged, doc.Meta.LSN, lsn)}
 	}
 	return m, nil
 }
@@ -45,7 +45,7 @@ func loadWithin(ctx context.Context, bucket storage.Bucket, a *document.Archive,
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
 	}
-	m, err := readBaseWithin(ctx, bucket, point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base}, most)
+	m, err := readCheckpointWithin(ctx, bucket, point{a.Checkpoint.LSN, a.Checkpoint.Prev, a.Checkpoint.At, a.Checkpoint.Key, &a.Checkpoint}, most)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func loadWithin(ctx context.Context, bucket storage.Bucket, a *document.Archive,
 		return nil, err
 	}
 	if lsn := m.Meta().LSN; lsn != a.LSN() {
-		return nil, &ObjectError{"", fmt.Errorf("%w: its archive should go up to %s and ends at %s", ErrDamaged, a.LSN(), lsn)}
+		return nil, &ObjectError{"", fmt.Errorf("%w: the archive ends at %[3]s; expected %[2]s", ErrDamaged, a.LSN(), lsn)}
 	}
 	return m, nil
 }

@@ -155,18 +155,18 @@ func TestAheadKeepsOrderAndStops(t *testing.T) {
 	})
 }
 
-// TestWriteBaseRefuses checks that a checkpoint cannot come from the future.
-func TestWriteBaseRefuses(t *testing.T) {
+// TestWriteCheckpointRefuses checks that a checkpoint cannot come from the future.
+func TestWriteCheckpointRefuses(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
 	v := w.leader.r.m.View()
 	after := v.LSN()
 	after.Index++
 	before := len(w.names())
-	if _, err := WriteBase(w.ctx, w.bucket, lineage, after, v); err == nil {
+	if _, err := WriteCheckpoint(w.ctx, w.bucket, lineage, after, v); err == nil {
 		t.Error("no error")
 	}
-	if _, err := WriteBase(w.ctx, w.bucket, "no/key of..", fsm.LSN{}, v); !errors.Is(err, storage.ErrInvalidKey) {
+	if _, err := WriteCheckpoint(w.ctx, w.bucket, "no/key of..", fsm.LSN{}, v); !errors.Is(err, storage.ErrInvalidKey) {
 		t.Errorf("a lineage that no key can have: %v", err)
 	}
 	if len(w.names()) != before {

@@ -10,8 +10,8 @@ import (
 
 // Prefixes of the keys of all objects that this package writes.
 const (
-	basePrefix = "base/"
-	logPrefix  = "log/"
+	checkpointPrefix = "base/"
+	logPrefix        = "log/"
 )
 
 // kind is the kind of an object, as its name states it.
@@ -20,12 +20,12 @@ type kind int
 const (
 	segmentKind      kind = iota + 1
 	segmentIndexKind      // names segments
-	manifestKind          // of a base: it is written last, and removed first
-	partKind              // of a base
+	manifestKind          // of a checkpoint: it is written last, and removed first
+	partKind              // of a checkpoint
 )
 
-// ofBase reports whether objects of the kind belong to a checkpoint.
-func (k kind) ofBase() bool { return k == manifestKind || k == partKind }
+// ofCheckpoint reports whether objects of the kind belong to a checkpoint.
+func (k kind) ofCheckpoint() bool { return k == manifestKind || k == partKind }
 
 // suffixes of the kinds; parts are numbered.
 const (
@@ -56,7 +56,7 @@ func newName(k kind, lineage string, after, last fsm.LSN, at int64) name {
 func (n name) directory() string {
 	prefix := logPrefix
 	if n.kind == manifestKind || n.kind == partKind {
-		prefix = basePrefix
+		prefix = checkpointPrefix
 	}
 	return prefix + n.lineage + "/" + n.after.String() + "~" + n.last.String() + "~" + strconv.FormatInt(n.at, 10) + "~" + n.id
 }
@@ -77,8 +77,8 @@ func (n name) key() string {
 // parseName parses the key of an object of this package. ok is false for any other key: such an
 // object is neither read nor deleted.
 func parseName(key string) (n name, ok bool) {
-	rest, isBase := strings.CutPrefix(key, basePrefix)
-	if !isBase {
+	rest, isCheckpoint := strings.CutPrefix(key, checkpointPrefix)
+	if !isCheckpoint {
 		if rest, ok = strings.CutPrefix(key, logPrefix); !ok {
 			return name{}, false
 		}
@@ -89,8 +89,8 @@ func parseName(key string) (n name, ok bool) {
 	}
 	n.lineage = lineage
 	var stem string
-	if isBase {
-		stem, n.kind, n.part, ok = cutBase(rest)
+	if isCheckpoint {
+		stem, n.kind, n.part, ok = cutCheckpoint(rest)
 	} else {
 		stem, n.kind, ok = cutLog(rest)
 	}
@@ -100,8 +100,8 @@ func parseName(key string) (n name, ok bool) {
 	return n, true
 }
 
-// cutBase splits the name of a checkpoint's object.
-func cutBase(s string) (stem string, k kind, part string, ok bool) {
+// cutCheckpoint splits the name of a checkpoint's object.
+func cutCheckpoint(s string) (stem string, k kind, part string, ok bool) {
 	if stem, ok = strings.CutSuffix(s, manifestSuffix); ok {
 		return stem, manifestKind, "", true
 	}

@@ -63,7 +63,7 @@ func FuzzName(f *testing.F) {
 		if n.key() != key {
 			t.Fatalf("%q is read as the name of %q", key, n.key())
 		}
-		if !strings.HasPrefix(key, basePrefix) && !strings.HasPrefix(key, logPrefix) {
+		if !strings.HasPrefix(key, checkpointPrefix) && !strings.HasPrefix(key, logPrefix) {
 			t.Fatalf("%q is taken for ours", key)
 		}
 	})

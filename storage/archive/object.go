@@ -36,11 +36,11 @@ func seal(object []byte) []byte {
 func unseal(object []byte, magic string) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(object, []byte(magic))
 	if !ok || len(rest) < sha256.Size {
-		return nil, fmt.Errorf("it is cut, or not an object of the kind and version %q", magic[:len(magic)-1])
+		return nil, fmt.Errorf("the object is truncated, or not of the kind and version %q", magic[:len(magic)-1])
 	}
 	end := len(object) - sha256.Size
 	if sha256.Sum256(object[:end]) != [sha256.Size]byte(object[end:]) {
-		return nil, errors.New("its checksum does not match")
+		return nil, errors.New("checksum mismatch")
 	}
 	return rest[:len(rest)-sha256.Size], nil
 }
@@ -70,11 +70,11 @@ func (j *runJSON) run() (document.Run, error) {
 	}
 	switch {
 	case r.After.Compare(r.Last) >= 0 || r.Entries == 0:
-		return r, fmt.Errorf("it has %d entries after %s up to %s", r.Entries, r.After, r.Last)
+		return r, fmt.Errorf("the header names %d entries after %s up to %s", r.Entries, r.After, r.Last)
 	case r.From < 0 || r.From > r.Until:
-		return r, fmt.Errorf("its clock goes from %d to %d ms", r.From, r.Until)
+		return r, fmt.Errorf("the clock runs back, from %d to %d ms", r.From, r.Until)
 	case r.Raw < 0:
-		return r, fmt.Errorf("it has %d bytes", r.Raw)
+		return r, fmt.Errorf("invalid size of %d bytes", r.Raw)
 	}
 	return r, nil
 }
@@ -100,12 +100,12 @@ func agree(k kind, key, lineage string, run *document.Run, ref *document.Ref) er
 	n, ok := parseName(key)
 	switch {
 	case !ok || n.kind != k:
-		return errors.New("invalid key for an object of its kind")
+		return errors.New("the key is not valid for an object of this kind")
 	case n.lineage != lineage || n.after != run.After || n.last != run.Last || n.at != run.Until:
-		return fmt.Errorf("it is of lineage %s, after %s up to %s at %d ms, and its key says otherwise",
+		return fmt.Errorf("the object is of lineage %s, after %s up to %s at %d ms, which contradicts its key",
 			lineage, run.After, run.Last, run.Until)
 	case ref != nil && ref.Run != *run:
-		return errors.New("it is not the run of entries that it is named for")
+		return errors.New("the object does not hold the entries that its key names")
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func putOnce(ctx context.Context, bucket storage.Bucket, key string, data []byte
 	case errors.Is(w.Err, storage.ErrInvalidKey):
 		return backoff.Permanent(w.Err)
 	case w.Err == nil:
-		return errors.New("it is not known whether the object was written")
+		return errors.New("the outcome of the write of the object is unknown")
 	}
 	return w.Err
 }
@@ -68,7 +68,7 @@ func sameThere(ctx context.Context, bucket storage.Bucket, key string, data []by
 	if err == nil && !bytes.Equal(o.Data, data) {
 		// The answer may have been corrupted on the way: read once more.
 		if o, err = bucket.Get(ctx, key); err == nil && !bytes.Equal(o.Data, data) {
-			return backoff.Permanent(errors.New("another object has that name"))
+			return backoff.Permanent(errors.New("another object has that key"))
 		}
 	}
 	return err

@@ -27,7 +27,7 @@ type recovered struct {
 }
 
 // errNewer is returned for documents that this version must not change.
-var errNewer = errors.New("the document is of a newer version: repair it with the program that wrote it, or a newer one")
+var errNewer = errors.New("the document is of a newer version: repair it with the release that wrote it, or a newer one")
 
 // recoverDocument reads as much of a damaged document as it can. The fields that identify the lineage
 // come before all long fields.
@@ -124,19 +124,19 @@ func mended(members map[string]jsontext.Value, format int) *document.File {
 // logEnd returns the LSN at which the log of an archive ends, or that of its checkpoint if
 // there is no log; "" if the fields do not say it.
 func logEnd(members map[string]jsontext.Value) string {
-	var base struct {
+	var checkpoint struct {
 		LSN string `json:"lsn"`
 	}
 	var log []struct {
 		Last string `json:"last"`
 	}
-	if json.Unmarshal(members["base"], &base) != nil || members["log"] != nil && json.Unmarshal(members["log"], &log) != nil {
+	if json.Unmarshal(members["base"], &checkpoint) != nil || members["log"] != nil && json.Unmarshal(members["log"], &log) != nil {
 		return ""
 	}
 	if len(log) > 0 {
 		return log[len(log)-1].Last
 	}
-	return base.LSN
+	return checkpoint.LSN
 }
 
 // assembled returns the document of the fields, byte for byte, because they contain payloads.
@@ -172,6 +172,7 @@ func (w *recovered) document(end fsm.LSN) *document.File {
 type whoseError struct{ lineages []string }
 
 func (e *whoseError) Error() string {
-	return fmt.Sprintf("the document does not tell any more which lineage it is of, and the bucket has %d: give --lineage with one of %s",
+	return fmt.Sprintf("the lineage of the document cannot be read, and the bucket has %d of them: give --lineage with "+
+		"one of %s",
 		len(e.lineages), strings.Join(e.lineages, ", "))
 }

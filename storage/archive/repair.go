@@ -16,12 +16,12 @@ import (
 // Errors of Repair, in addition to those of Verify and ErrMoved.
 var (
 	// ErrAlive is wrapped if a broker may be writing the document.
-	ErrAlive = errors.New("a broker has the document: stop it, or use force")
+	ErrAlive = errors.New("a broker owns the document: stop it, or give --force")
 	// ErrNothingGood is wrapped if there is no state to keep. A state that was never used does
 	// not count.
-	ErrNothingGood = errors.New("no whole state is left")
+	ErrNothingGood = errors.New("no complete state is left in the archive")
 	// ErrLegacy is wrapped for a document that only legacy brokers have written.
-	ErrLegacy = errors.New("it is a legacy document, which has no history: have a cluster adopt it")
+	ErrLegacy = errors.New("this is a legacy document, which has no history: start a cluster on it, which adopts it")
 )
 
 // RepairNode is the node in the header of a document that Repair has written.
@@ -149,7 +149,7 @@ func (r *repair) run(ctx context.Context) error {
 func (r *repair) mayReplace() error {
 	for _, p := range r.v.report.Problems {
 		if errors.Is(p.Err, fsm.ErrEntry) || errors.Is(p.Err, fsm.ErrDiverged) {
-			return fmt.Errorf("%w: it would be lost", p.Err)
+			return fmt.Errorf("%w: this state would be lost", p.Err)
 		}
 	}
 	silence := r.opts.Now.Sub(time.UnixMilli(r.doc.BrokerHeartbeat))
@@ -159,13 +159,13 @@ func (r *repair) mayReplace() error {
 	case r.doc.Header == nil:
 		return ErrLegacy
 	case r.doc.Overtaken && r.sure:
-		return fmt.Errorf("it belongs to the broker %q, which is not one of its lineage: have a cluster adopt it", r.doc.BrokerAddress())
+		return fmt.Errorf("it belongs to the broker %q of another lineage: start a cluster on it, which adopts it", r.doc.BrokerAddress())
 	case r.opts.Force:
 		return nil
 	case !r.sure:
-		return fmt.Errorf("%w (the document does not tell)", ErrAlive)
+		return fmt.Errorf("%w (the document cannot be read)", ErrAlive)
 	case r.doc.Broker != nil && silence < r.opts.Timeout:
-		return fmt.Errorf("%w (%s, which was alive %s ago)", ErrAlive, r.doc.BrokerAddress(), silence.Round(time.Millisecond))
+		return fmt.Errorf("%w (%s, whose last heartbeat is %s old)", ErrAlive, r.doc.BrokerAddress(), silence.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 		if !ok {
 			return nil, best, nil
 		}
-		m, err := readBase(ctx, v.bucket, best)
+		m, err := readCheckpoint(ctx, v.bucket, best)
 		if err := v.object(err); err != nil {
 			return nil, best, err
 		}
@@ -238,7 +238,7 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 // farthest returns the checkpoint from which the log reaches the latest LSN, the newest of
 // several.
 func (l *line) farthest() (best point, end fsm.LSN, ok bool) {
-	for _, p := range slices.Backward(l.bases) {
+	for _, p := range slices.Backward(l.checkpoints) {
 		if _, to := l.cover(p.lsn, everything.lsn); !ok || to.Compare(end) > 0 {
 			best, end, ok = p, to, true
 		}
@@ -257,15 +257,15 @@ func (r *repair) write(ctx context.Context) error {
 	}
 	c := document.Inline(r.m.View())
 	c.InlineMax = r.opts.InlineMax
-	b, err := WriteBase(ctx, r.bucket, lineage, r.prev, c.State)
+	b, err := WriteCheckpoint(ctx, r.bucket, lineage, r.prev, c.State)
 	if err != nil {
 		return err
 	}
-	c.Archive = &document.Archive{Base: b, Tail: NewTail(b.LSN).Frame()}
+	c.Archive = &document.Archive{Checkpoint: b, Tail: NewTail(b.LSN).Frame()}
 	if !r.missing {
 		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.Meta.LSN, rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
-			return fmt.Errorf("keep a copy: %w", err)
+			return fmt.Errorf("write a copy of the document: %w", err)
 		}
 		r.copy = copied
 	}

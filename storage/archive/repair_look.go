@@ -92,7 +92,7 @@ func (r *repair) onlyLineage(ctx context.Context) (string, error) {
 		return r.opts.Lineage, nil
 	}
 	found := make(map[string]bool)
-	for _, prefix := range []string{basePrefix, logPrefix} {
+	for _, prefix := range []string{checkpointPrefix, logPrefix} {
 		err := r.bucket.List(ctx, prefix, func(i storage.Info) bool {
 			lineage, _, _ := strings.Cut(strings.TrimPrefix(i.Key, prefix), "/")
 			found[lineage] = true

@@ -73,7 +73,7 @@ func (w *world) expectedAfter(key string) fsm.LSN {
 	}
 	// The segments of an index exist, and so does an older checkpoint. So only a segment after
 	// the root's checkpoint makes a difference, to a large document.
-	if ok && n.kind == segmentKind && n.after.Compare(a.Base.LSN) >= 0 && w.root.Large {
+	if ok && n.kind == segmentKind && n.after.Compare(a.Checkpoint.LSN) >= 0 && w.root.Large {
 		return n.after
 	}
 	return w.root.Meta.LSN
@@ -136,7 +136,7 @@ func TestRepairOfTheArchive(t *testing.T) {
 		name, old, change string
 		lost              bool // all history
 	}{
-		{"the base's sum", `"sha256":"`, `"sha256":"x`, true},
+		{"the checkpoint's sum", `"sha256":"`, `"sha256":"x`, true},
 		{"the tail", `"zstd":"`, `"zstd":"?`, false},
 		{"the end of the file", "", "}", false},
 	} {
@@ -145,7 +145,7 @@ func TestRepairOfTheArchive(t *testing.T) {
 			w := newWorld(t.Context(), 1_700_000_000_000)
 			payload := []byte("{ \"a\" : [1.0,\"\\u00e9\" ] }")
 			w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: payload}))
-			w.base(w.leader)
+			w.checkpoint(w.leader)
 			w.record(5)
 			w.cut(w.leader)
 			w.record(5)
@@ -165,7 +165,7 @@ func TestRepairOfTheArchive(t *testing.T) {
 				t.Fatalf("%+v, %v", h, err)
 			}
 			m, err := Machine(w.ctx, w.bucket, h.Document())
-			if err != nil || m.View().Hash() != w.line[r.To] || !bytes.Equal(m.Job("x").Payload, payload) {
+			if err != nil || m.View().Hash() != w.line[r.To] || !bytes.Equal(m.Job("x").Payload(), payload) {
 				t.Errorf("it is another state: %v", err)
 			}
 			_, err = h.At(w.ctx, Target{LSN: w.recorded[3].lsn})
@@ -191,14 +191,14 @@ func TestRepairRefuses(t *testing.T) {
 	}{
 		{"a broker that lives", func(*world) RepairOptions {
 			return RepairOptions{Now: beat.Add(9 * time.Second)}
-		}, "alive"},
+		}, "a broker owns the document"},
 		{"a broker that writes in the future", func(*world) RepairOptions {
 			return RepairOptions{Now: beat.Add(-time.Hour)}
-		}, "alive"},
+		}, "a broker owns the document"},
 		{"a document that does not tell", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
 			return RepairOptions{}
-		}, "does not tell"},
+		}, "cannot be read"},
 		{"another broker's", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte {
 				return bytes.Replace(data, []byte(`"broker":"h:8080"`), []byte(`"broker":"h:9090"`), 1)
@@ -229,7 +229,7 @@ func TestRepairRefuses(t *testing.T) {
 			}
 			must(Put(w.ctx, w.bucket, rootKey, []byte("x")))
 			return RepairOptions{Force: true}
-		}, "no whole state"},
+		}, "no complete state"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -284,9 +284,9 @@ func TestRepairNeverWritesAnEmptyQueue(t *testing.T) {
 		func([]byte) []byte { return []byte{} },
 	} {
 		w := newWorld(t.Context(), 1_700_000_000_000)
-		base, err := WriteBase(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View())
+		checkpoint, err := WriteCheckpoint(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View())
 		must(err)
-		w.leader.arc = &document.Archive{Base: base}
+		w.leader.arc = &document.Archive{Checkpoint: checkpoint}
 		w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: []byte("1")}))
 		must(Put(w.ctx, w.bucket, rootKey, []byte(`{"broker":"a:1","jobs":[{"id":"x"`)))
 		w.damage(rootKey, damage)

@@ -56,7 +56,7 @@ type replayer struct {
 // was reached.
 func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err error) {
 	if lsn := m.Meta().LSN; o.after.Compare(lsn) > 0 {
-		err := fmt.Errorf("%w: it goes on from %s, and the state before it is of %s", ErrDamaged, o.after, lsn)
+		err := fmt.Errorf("%w: the log starts at %s, but the state before it is of %s", ErrDamaged, o.after, lsn)
 		return false, &ObjectError{o.key, err}
 	}
 	var refused error
@@ -81,7 +81,7 @@ func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err er
 
 // errDiverged says that an entry has another effect on this machine than on the machine of its
 // writer.
-var errDiverged = errors.New("the entry does not belong to this state")
+var errDiverged = errors.New("the entry does not apply to this state")
 
 // entry applies an entry as the leader did, and checks that the machine reaches the leader's
 // state.
@@ -94,8 +94,8 @@ func (r *replayer) entry(m *fsm.Machine, e *Entry) error {
 		return err
 	}
 	if err := r.sums.Applied(m, batch); err != nil {
-		return fmt.Errorf("entry %s: %w; this release applies the log in another way than the one that wrote it, "+
-			"or the checkpoint before it is wrong: use the release that wrote it, and report this", e.LSN, err)
+		return fmt.Errorf("entry %s: %w; this release applies the log differently than the release that wrote it, or the "+
+			"checkpoint before it is wrong: use the release that wrote it, and report this", e.LSN, err)
 	}
 	return nil
 }
@@ -103,11 +103,11 @@ func (r *replayer) entry(m *fsm.Machine, e *Entry) error {
 func applyBatch(m *fsm.Machine, lsn fsm.LSN, at int64, batch *fsmpb.Batch) error {
 	base := m.Meta().TermBase
 	if lsn.Term < base {
-		return fmt.Errorf("entry %s: %w: %w: its term is below the base %d", lsn, ErrDamaged, errDiverged, base)
+		return fmt.Errorf("entry %s: %w: %w: its term is below that of the checkpoint, %d", lsn, ErrDamaged, errDiverged, base)
 	}
 	m.Apply(lsn.Index, lsn.Term-base, batch)
 	if now := m.Meta().Now; now != at {
-		return fmt.Errorf("entry %s: %w: %w: the clock is at %d ms after it, and was at %d", lsn, ErrDamaged, errDiverged, now, at)
+		return fmt.Errorf("entry %s: %w: %w: the clock is %d ms after it; expected %d ms", lsn, ErrDamaged, errDiverged, now, at)
 	}
 	return nil
 }

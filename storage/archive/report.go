@@ -27,9 +27,9 @@ type Report struct {
 	Large bool    // the state is not in the document itself
 
 	// The number of checked objects on the line, and their contents.
-	Bases, Segments, SegmentIndexes int
-	Bytes                           int64 // of the segments' entries, compressed
-	Entries                         uint64
+	Checkpoints, Segments, SegmentIndexes int
+	Bytes                                 int64 // of the segments' entries, compressed
+	Entries                               uint64
 
 	// Spans is the restorable history, without damaged objects.
 	Spans []Span

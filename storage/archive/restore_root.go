@@ -17,7 +17,7 @@ import (
 
 // ErrMoved is wrapped when another writer has created, changed or removed the document since it
 // was read.
-var ErrMoved = errors.New("somebody else has changed the document meanwhile")
+var ErrMoved = errors.New("another program changed the document at the same time")
 
 // Beginning is a state, made by Begin, that becomes a document.
 type Beginning struct {
@@ -52,11 +52,11 @@ func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*docume
 	if b.fits(*c) {
 		return c, nil
 	}
-	base, err := WriteBase(ctx, bucket, c.Meta.Lineage, fsm.LSN{}, b.State)
+	checkpoint, err := WriteCheckpoint(ctx, bucket, c.Meta.Lineage, fsm.LSN{}, b.State)
 	if err != nil {
 		return nil, err
 	}
-	c.State, c.Archive = nil, &document.Archive{Base: base, Tail: NewTail(base.LSN).Frame()}
+	c.State, c.Archive = nil, &document.Archive{Checkpoint: checkpoint, Tail: NewTail(checkpoint.LSN).Frame()}
 	return c, nil
 }
 
@@ -65,7 +65,7 @@ func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*docume
 func (b *Beginning) fits(c document.Content) bool {
 	lsn := b.State.LSN()
 	c.InlineMax = b.InlineMax
-	c.Archive = &document.Archive{Base: document.Base{LSN: lsn}, Tail: NewTail(lsn).Frame()}
+	c.Archive = &document.Archive{Checkpoint: document.Checkpoint{LSN: lsn}, Tail: NewTail(lsn).Frame()}
 	_, large := document.AppendTo(nil, &c, document.Header{}, "", 0)
 	return !large
 }
@@ -102,7 +102,7 @@ func putRootOnce(ctx context.Context, bucket storage.Bucket, key string, over st
 	case err != nil && !absent:
 		return errors.Join(w.Err, err)
 	case absent && over == "", !absent && o.Version == over:
-		return errors.Join(errors.New("it is not known whether the document was written"), w.Err)
+		return errors.Join(errors.New("the outcome of the write of the document is unknown"), w.Err)
 	case bytes.Equal(o.Data, data), succeeds(o.Data, id):
 		return nil
 	}

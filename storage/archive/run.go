@@ -95,7 +95,7 @@ func (r *runReader) read(frame []byte, run *document.Run, sum *document.Sum, fn 
 
 func checkEmpty(run *document.Run) error {
 	if run.Entries != 0 || run.Raw != 0 || run.Last != run.After {
-		return fmt.Errorf("it should have %d entries and has none", run.Entries)
+		return fmt.Errorf("no entries; expected %d", run.Entries)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (c *runCheck) next(e *Entry) error {
 		return err
 	}
 	if c.entries == 0 && e.At != c.run.From {
-		return fmt.Errorf("its first entry is of %d ms and should be of %d", e.At, c.run.From)
+		return fmt.Errorf("the first entry is of %d ms; expected %d ms", e.At, c.run.From)
 	}
 	c.last, c.at = e.LSN, e.At
 	c.entries++
@@ -124,12 +124,12 @@ func (c *runCheck) next(e *Entry) error {
 func (c *runCheck) end(raw int64, sum *document.Sum) error {
 	switch {
 	case raw != c.run.Raw:
-		return fmt.Errorf("it has at least %d bytes of entries and should have %d", raw, c.run.Raw)
+		return fmt.Errorf("at least %d bytes of entries; expected %d", raw, c.run.Raw)
 	case c.entries != c.run.Entries || c.last != c.run.Last || c.at != c.run.Until:
-		return fmt.Errorf("it has %d entries up to %s at %d ms and should have %d up to %s at %d ms",
+		return fmt.Errorf("%d entries up to %s at %d ms; expected %d up to %s at %d ms",
 			c.entries, c.last, c.at, c.run.Entries, c.run.Last, c.run.Until)
 	case sum != nil && *sum != document.Sum(c.sum.Sum(nil)):
-		return errors.New("the checksum of its entries does not match")
+		return errors.New("checksum mismatch of the entries")
 	}
 	return nil
 }

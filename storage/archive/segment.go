@@ -48,11 +48,11 @@ func openSegment(object []byte, key string, ref *document.Ref) (*segment, error)
 	}
 	head, frame, ok := bytes.Cut(body, []byte("\n"))
 	if !ok || len(head) > headMax || len(frame) == 0 {
-		return nil, errors.New("its header is damaged")
+		return nil, errors.New("the header is damaged")
 	}
 	var h segmentHeader
 	if err := fromJSON(head, &h); err != nil {
-		return nil, fmt.Errorf("its header is damaged: %w", err)
+		return nil, fmt.Errorf("the header is damaged: %w", err)
 	}
 	s := &segment{frame: frame}
 	if s.run, err = h.run(); err != nil {
@@ -67,9 +67,9 @@ func checkObject(object []byte, ref *document.Ref) error {
 	case ref == nil:
 		return nil
 	case int64(len(object)) != ref.Stored && !IsSegmentIndex(ref.Key):
-		return fmt.Errorf("it has %d bytes and should have %d", len(object), ref.Stored)
+		return fmt.Errorf("the object has %d bytes; expected %d", len(object), ref.Stored)
 	case sha256.Sum256(object) != ref.Sum:
-		return errors.New("it is not the object that is named: its checksum does not match")
+		return errors.New("checksum mismatch: this is not the object that the document names")
 	}
 	return nil
 }

@@ -61,14 +61,14 @@ func openSegmentIndex(object []byte, key string, ref *document.Ref) ([]document.
 	}
 	var h segmentIndexHeader
 	if err := fromJSON(body, &h); err != nil {
-		return nil, fmt.Errorf("its header is damaged: %w", err)
+		return nil, fmt.Errorf("the header is damaged: %w", err)
 	}
 	refs, whole, err := h.read()
 	if err != nil {
 		return nil, err
 	}
 	if stored := whole.Stored + int64(len(object)); ref != nil && ref.Stored != stored {
-		return nil, fmt.Errorf("it and its segments have %d bytes and should have %d", stored, ref.Stored)
+		return nil, fmt.Errorf("the index and its segments have %d bytes; expected %d", stored, ref.Stored)
 	}
 	return refs, agree(segmentIndexKind, key, h.Lineage, &whole.Run, ref)
 }
@@ -78,13 +78,13 @@ func (h *segmentIndexHeader) read() (refs []document.Ref, whole document.Ref, er
 	for i := range h.Refs {
 		r, err := h.Refs[i].ref(h.Lineage)
 		if err != nil {
-			return nil, whole, fmt.Errorf("segment %d of it: %w", i, err)
+			return nil, whole, fmt.Errorf("segment %d: %w", i, err)
 		}
 		if i == 0 {
 			whole.After, whole.From, whole.Last, whole.Until = r.After, r.From, r.After, r.From
 		}
 		if r.After != whole.Last || r.From < whole.Until {
-			return nil, whole, fmt.Errorf("segment %d of it goes on from %s at %d ms, and what is before it ends at %s at %d ms",
+			return nil, whole, fmt.Errorf("segment %d begins after %s at %d ms, but the log before it ends at %s at %d ms",
 				i, r.After, r.From, whole.Last, whole.Until)
 		}
 		whole.Last, whole.Until = r.Last, r.Until
@@ -94,7 +94,7 @@ func (h *segmentIndexHeader) read() (refs []document.Ref, whole document.Ref, er
 		refs = append(refs, r)
 	}
 	if len(refs) == 0 {
-		return nil, whole, errors.New("it is empty")
+		return nil, whole, errors.New("the index is empty")
 	}
 	return refs, whole, nil
 }
@@ -105,11 +105,11 @@ func (j *refJSON) ref(lineage string) (r document.Ref, err error) {
 	}
 	n, ok := parseName(j.Key)
 	if !ok || n.kind != segmentKind || n.lineage != lineage || n.after != r.After || n.last != r.Last || n.at != r.Until {
-		return r, fmt.Errorf("%q is not its key", j.Key)
+		return r, fmt.Errorf("the key %q is not valid", j.Key)
 	}
 	r.Key, r.Stored = j.Key, j.Stored
 	if len(j.Sum) != hex.EncodedLen(len(r.Sum)) || j.Stored < 0 {
-		return r, errors.New("its sum or size is damaged")
+		return r, errors.New("the checksum or the size is damaged")
 	}
 	_, err = hex.Decode(r.Sum[:], []byte(j.Sum))
 	return r, err

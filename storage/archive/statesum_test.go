@@ -32,19 +32,19 @@ func TestChecksumOfACheckpoint(t *testing.T) {
 		"another state":    {func(m []byte) []byte { return stateMember.ReplaceAll(m, []byte(`,"state":"00"`)) }, fsm.ErrDiverged},
 	} {
 		bucket := mem.New()
-		base, err := WriteBase(t.Context(), bucket, lineage, fsm.LSN{}, r.m.View())
+		checkpoint, err := WriteCheckpoint(t.Context(), bucket, lineage, fsm.LSN{}, r.m.View())
 		must(err)
-		o, err := bucket.Get(t.Context(), base.Key)
+		o, err := bucket.Get(t.Context(), checkpoint.Key)
 		must(err)
 		changed := c.change(o.Data)
 		if bytes.Equal(changed, o.Data) != (name == "as written") {
 			t.Fatalf("%s: the manifest has no checksum of the state: %s", name, o.Data)
 		}
-		must(bucket.Delete(t.Context(), base.Key))
-		if w := bucket.PutIfAbsent(t.Context(), base.Key, changed); w.Outcome != storage.Committed {
+		must(bucket.Delete(t.Context(), checkpoint.Key))
+		if w := bucket.PutIfAbsent(t.Context(), checkpoint.Key, changed); w.Outcome != storage.Committed {
 			t.Fatal(w)
 		}
-		m, err := readBase(t.Context(), bucket, point{lsn: base.LSN, prev: base.Prev, at: base.At, key: base.Key})
+		m, err := readCheckpoint(t.Context(), bucket, point{lsn: checkpoint.LSN, prev: checkpoint.Prev, at: checkpoint.At, key: checkpoint.Key})
 		if !errors.Is(err, c.want) || (err == nil) != (m != nil && c.want == nil) || errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -27,8 +27,8 @@ type sweep struct {
 	before int64
 	size   bounds
 
-	edges []edge
-	bases []point // checkpoints among the edges
+	edges       []edge
+	checkpoints []point // checkpoints among the edges
 	// upper is the last LSN of the newest edges that the next run walks, unless it is the
 	// first run; floor is that of the newest ones that did not fit.
 	upper, floor fsm.LSN
@@ -49,13 +49,13 @@ type sweep struct {
 // edge is a segment or a checkpoint of the listing, without its name.
 type edge struct {
 	after, last fsm.LSN
-	base        int // its place in sweep.bases; -1: a segment
+	checkpoint  int // its place in sweep.checkpoints; -1: a segment
 }
 
 func newSweep(root *document.File, before int64, size bounds) *sweep {
 	s := &sweep{root: root, before: before, size: size, reached: make(map[fsm.LSN]bool)}
 	a := root.Archive
-	for _, lsn := range []fsm.LSN{root.Meta.LSN, a.Base.LSN, a.Base.Prev, a.Tail.Last} {
+	for _, lsn := range []fsm.LSN{root.Meta.LSN, a.Checkpoint.LSN, a.Checkpoint.Prev, a.Tail.Last} {
 		s.reached[lsn] = true
 	}
 	for i := range a.Log {
@@ -66,9 +66,9 @@ func newSweep(root *document.File, before int64, size bounds) *sweep {
 
 // begin begins a listing.
 func (s *sweep) begin() {
-	s.edges, s.bases, s.cut = s.edges[:0], s.bases[:0], false
+	s.edges, s.checkpoints, s.cut = s.edges[:0], s.checkpoints[:0], false
 	a := s.root.Archive
-	s.addBase(point{a.Base.LSN, a.Base.Prev, a.Base.At, a.Base.Key, &a.Base})
+	s.addCheckpoint(point{a.Checkpoint.LSN, a.Checkpoint.Prev, a.Checkpoint.At, a.Checkpoint.Key, &a.Checkpoint})
 	for i := range a.Log {
 		s.addEdge(edge{a.Log[i].After, a.Log[i].Last, -1})
 	}
@@ -82,15 +82,15 @@ func (s *sweep) add(key string, n name) {
 	switch {
 	case n.kind == segmentKind:
 		s.addEdge(edge{n.after, n.last, -1})
-	case n.kind == manifestKind && key != s.root.Archive.Base.Key:
-		s.addBase(point{n.last, n.after, n.at, key, nil})
+	case n.kind == manifestKind && key != s.root.Archive.Checkpoint.Key:
+		s.addCheckpoint(point{n.last, n.after, n.at, key, nil})
 	}
 }
 
-func (s *sweep) addBase(p point) {
+func (s *sweep) addCheckpoint(p point) {
 	if s.takes(p.lsn) {
-		s.bases = append(s.bases, p)
-		s.addEdge(edge{p.prev, p.lsn, len(s.bases) - 1})
+		s.checkpoints = append(s.checkpoints, p)
+		s.addEdge(edge{p.prev, p.lsn, len(s.checkpoints) - 1})
 	}
 }
 
@@ -117,14 +117,14 @@ func (s *sweep) halve() {
 		half--
 	}
 	s.edges = s.edges[:half]
-	var bases []point
+	var checkpoints []point
 	for i := range s.edges {
-		if e := &s.edges[i]; e.base >= 0 {
-			bases = append(bases, s.bases[e.base])
-			e.base = len(bases) - 1
+		if e := &s.edges[i]; e.checkpoint >= 0 {
+			checkpoints = append(checkpoints, s.checkpoints[e.checkpoint])
+			e.checkpoint = len(checkpoints) - 1
 		}
 	}
-	s.bases = bases
+	s.checkpoints = checkpoints
 }
 
 func (s *sweep) newestFirst() {
@@ -157,26 +157,26 @@ func (s *sweep) walk(edges []edge) {
 		return // they are not on the line
 	}
 	delete(s.reached, lsn)
-	var bases []point
+	var checkpoints []point
 	for _, e := range edges {
 		if e.after != lsn {
 			s.reached[e.after] = true
 		}
-		if e.base >= 0 {
-			bases = append(bases, s.bases[e.base])
+		if e.checkpoint >= 0 {
+			checkpoints = append(checkpoints, s.checkpoints[e.checkpoint])
 		} else {
 			s.cover(e)
 		}
 	}
-	slices.SortFunc(bases, comparePoints)
-	to := limit{lsn: s.root.Archive.Base.LSN, at: s.before}
-	for _, p := range slices.Backward(bases) {
+	slices.SortFunc(checkpoints, comparePoints)
+	to := limit{lsn: s.root.Archive.Checkpoint.LSN, at: s.before}
+	for _, p := range slices.Backward(checkpoints) {
 		if p.lsn.Compare(to.lsn) <= 0 && p.at <= to.at {
 			s.oldest, s.found = p, true
 			return
 		}
 	}
-	for _, p := range slices.Backward(bases) {
+	for _, p := range slices.Backward(checkpoints) {
 		if p.lsn.Compare(to.lsn) < 0 {
 			s.keep(p)
 		}
@@ -201,7 +201,7 @@ func (s *sweep) cover(e edge) {
 // keep adds a checkpoint on the line. Of too many it drops the newest, which another collection
 // thins.
 func (s *sweep) keep(p point) {
-	if len(s.line) >= s.size.bases {
+	if len(s.line) >= s.size.checkpoints {
 		s.line = slices.Delete(s.line, 0, (len(s.line)+1)/2)
 	}
 	s.line = append(s.line, p)

@@ -15,7 +15,7 @@ import (
 )
 
 // plenty is enough memory for the objects of a test.
-var plenty = bounds{edges: 1 << 16, victims: 1 << 16, bases: 1 << 10}
+var plenty = bounds{edges: 1 << 16, victims: 1 << 16, checkpoints: 1 << 10}
 
 // listed is a bucket of names.
 type listed struct {
@@ -128,17 +128,17 @@ func TestCollectHoldsLittle(t *testing.T) {
 // first are removed.
 type long struct {
 	storage.Bucket
-	root           *document.File
-	n, base, first int
-	lists          int
-	peak           uint64
+	root                 *document.File
+	n, checkpoint, first int
+	lists                int
+	peak                 uint64
 }
 
-func newLong(n, base int) *long {
-	b := &long{n: n, base: base}
+func newLong(n, checkpoint int) *long {
+	b := &long{n: n, checkpoint: checkpoint}
 	b.root = &document.File{Header: &document.Header{Lineage: lineage}}
 	b.root.Meta.Now, b.root.Meta.LSN = b.at(n), b.lsn(n)
-	b.root.Archive = &document.Archive{Base: document.Base{Key: b.manifest(n), LSN: b.lsn(n), Prev: b.lsn(n), At: b.at(n)}}
+	b.root.Archive = &document.Archive{Checkpoint: document.Checkpoint{Key: b.manifest(n), LSN: b.lsn(n), Prev: b.lsn(n), At: b.at(n)}}
 	b.root.Archive.Tail.After, b.root.Archive.Tail.Last = b.lsn(n), b.lsn(n)
 	return b
 }
@@ -154,8 +154,8 @@ func (b *long) manifest(i int) string {
 // List implements storage.Bucket.
 func (b *long) List(_ context.Context, prefix string, fn func(storage.Info) bool) error {
 	b.lists++
-	if strings.HasPrefix(prefix, basePrefix) {
-		return b.each(fn, b.manifest(b.base), b.manifest(b.n))
+	if strings.HasPrefix(prefix, checkpointPrefix) {
+		return b.each(fn, b.manifest(b.checkpoint), b.manifest(b.n))
 	}
 	for i := b.first; i < b.n; i++ {
 		if (i-b.first)%(b.n/8) == b.n/8-1 {
@@ -193,7 +193,7 @@ func (b *long) DeleteBatch(_ context.Context, keys []string) map[string]error {
 	failed := make(map[string]error)
 	for _, key := range keys {
 		n, _ := parseName(key)
-		if int(n.after.Index) != b.first+1 || n.kind != segmentKind || b.first >= b.base {
+		if int(n.after.Index) != b.first+1 || n.kind != segmentKind || b.first >= b.checkpoint {
 			failed[key] = fmt.Errorf("%q is removed before the segment after %s", key, b.lsn(b.first))
 			return failed
 		}

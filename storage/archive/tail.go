@@ -66,7 +66,7 @@ func (r *runReader) tail(t *document.Tail, fn func(Entry) error) error {
 		sum = nil
 	}
 	if err := r.read(t.Data, &t.Run, sum, fn); err != nil {
-		return &ObjectError{"", fmt.Errorf("its tail: %w: %w", ErrDamaged, err)}
+		return &ObjectError{"", fmt.Errorf("the tail of the document: %w: %w", ErrDamaged, err)}
 	}
 	return nil
 }
@@ -115,7 +115,8 @@ func (t *Tail) begin() (err error) {
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), // the document and the segment have better sums
 		zstd.WithWindowSize(windowBytes),
-		zstd.WithLowerEncoderMem(true))
+		zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderLevel(zstd.SpeedFastest))
 	return err
 }
 

@@ -98,8 +98,8 @@ func checkFrame(t *rapid.T, frame *document.Tail, after fsm.LSN, want []Entry) {
 	if frame.After != after || frame.Entries != uint64(len(want)) {
 		t.Fatalf("the run is %+v", frame.Run)
 	}
-	base := &document.Archive{Base: document.Base{Key: "k", LSN: after}, Tail: *frame}
-	if err := base.Check(); err != nil {
+	checkpoint := &document.Archive{Checkpoint: document.Checkpoint{Key: "k", LSN: after}, Tail: *frame}
+	if err := checkpoint.Check(); err != nil {
 		t.Fatal(err)
 	}
 }

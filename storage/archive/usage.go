@@ -9,10 +9,10 @@ import (
 
 // Used is the space of a lineage's objects in a bucket, whether they are needed or not.
 type Used struct {
-	Bases     int // whole ones
-	BaseBytes int64
-	Log       int // segments and segment indexes
-	LogBytes  int64
+	Checkpoints     int // whole ones
+	CheckpointBytes int64
+	Log             int // segments and segment indexes
+	LogBytes        int64
 }
 
 // Usage counts the objects of a lineage by a listing.
@@ -21,7 +21,7 @@ func Usage(ctx context.Context, bucket storage.Bucket, lineage string) (Used, er
 	if lineage == "" {
 		return u, nil // an older broker's document has none
 	}
-	for _, prefix := range []string{basePrefix, logPrefix} {
+	for _, prefix := range []string{checkpointPrefix, logPrefix} {
 		prefix += lineage + "/"
 		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
 			u.count(i)
@@ -42,9 +42,9 @@ func (u *Used) count(i storage.Info) {
 		u.Log++
 		u.LogBytes += i.Size
 	default:
-		u.BaseBytes += i.Size
+		u.CheckpointBytes += i.Size
 		if n.kind == manifestKind {
-			u.Bases++
+			u.Checkpoints++
 		}
 	}
 }
@@ -58,12 +58,12 @@ func Describe(key string) string {
 	}
 	switch n.kind {
 	case segmentKind:
-		return fmt.Sprintf("the log after %s up to %s", n.after, n.last)
+		return fmt.Sprintf("log segment after %s up to %s", n.after, n.last)
 	case segmentIndexKind:
-		return fmt.Sprintf("the names of the log after %s up to %s", n.after, n.last)
+		return fmt.Sprintf("segment index of the log after %s up to %s", n.after, n.last)
 	case partKind:
-		return fmt.Sprintf("a part of the base, which is the whole state %s", n.last)
+		return fmt.Sprintf("part of the checkpoint of %s", n.last)
 	default:
-		return fmt.Sprintf("a base, which is the whole state %s", n.last)
+		return fmt.Sprintf("checkpoint of %s", n.last)
 	}
 }

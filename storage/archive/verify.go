@@ -100,7 +100,7 @@ func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOp
 	v.line = newLine(doc.Lineage(), names, doc)
 	v.report.Strays = len(v.line.strays)
 	if a := doc.Archive; a != nil {
-		v.named[a.Base.Key] = true
+		v.named[a.Checkpoint.Key] = true
 		for i := range a.Log {
 			v.named[a.Log[i].Key] = true
 		}
@@ -122,12 +122,12 @@ func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOp
 
 // since drops the objects that are not needed for states from a limit on.
 func (l *line) since(from limit) {
-	oldest, ok := l.baseUpTo(from)
+	oldest, ok := l.checkpointUpTo(from)
 	if !ok {
 		return
 	}
 	old := make(map[string]bool)
-	for _, p := range l.bases {
+	for _, p := range l.checkpoints {
 		if p.lsn.Compare(oldest.lsn) < 0 {
 			old[p.key] = true
 		}
@@ -217,15 +217,15 @@ func (v *verifier) entries(o *opened) error {
 // compares the states. An object that does not fit is not used any more, nor are the objects
 // after it up to the next checkpoint.
 func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
-	for _, p := range v.line.bases {
-		b, err := readBase(ctx, v.bucket, p)
+	for _, p := range v.line.checkpoints {
+		b, err := readCheckpoint(ctx, v.bucket, p)
 		if err := v.object(err); err != nil {
 			return nil, err
 		}
 		if b == nil {
 			continue
 		}
-		v.report.Bases++
+		v.report.Checkpoints++
 		if m, err = v.advance(ctx, m, p.lsn); err != nil {
 			return nil, err
 		}
@@ -235,7 +235,7 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 		}
 		if m.View().Hash() != b.View().Hash() {
 			v.bad[p.key] = true
-			v.note(p.key, fmt.Errorf("%w: it is not the state that the log before it leads to", ErrDamaged))
+			v.note(p.key, fmt.Errorf("%w: the checkpoint differs from the state that the log before it leads to", ErrDamaged))
 		}
 	}
 	v.line = v.line.without(v.bad)
@@ -271,9 +271,9 @@ func (v *verifier) root(doc *document.File, m *fsm.Machine) {
 		}
 		switch {
 		case !reached && len(v.report.Problems) == 0:
-			v.note(v.report.Key, fmt.Errorf("%w: nothing leads to its state %s", ErrDamaged, doc.Meta.LSN))
+			v.note(v.report.Key, fmt.Errorf("%w: the archive has no checkpoint and log that lead to its state %s", ErrDamaged, doc.Meta.LSN))
 		case reached && (meta != doc.Meta || m.Counts() != doc.Counts):
-			v.note(v.report.Key, fmt.Errorf("%w: it describes another state than the one that its log leads to", ErrDamaged))
+			v.note(v.report.Key, fmt.Errorf("%w: the description differs from the state that the log leads to", ErrDamaged))
 		}
 		return
 	}
@@ -283,6 +283,7 @@ func (v *verifier) root(doc *document.File, m *fsm.Machine) {
 		v.note(v.report.Key, err)
 	case reached && !doc.Overtaken && own.View().Hash() != m.View().Hash():
 		v.note(v.report.Key, fmt.Errorf(
-			"%w: its state is not the one that the log leads to: it was edited, or is damaged", ErrDamaged))
+			"%w: the state in the document differs from the one that the log leads to: the document was "+
+				"edited, or is damaged", ErrDamaged))
 	}
 }

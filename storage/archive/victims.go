@@ -32,7 +32,7 @@ func compareVictims(a, b victim) int {
 
 func (v *victims) add(key string, n name) {
 	x := victim{last: n.last, kind: n.kind, stem: strings.LastIndexByte(key, '/'), key: key}
-	if !n.kind.ofBase() {
+	if !n.kind.ofCheckpoint() {
 		x.stem = strings.LastIndexByte(key, '.')
 	}
 	if v.cut && compareVictims(x, v.all[v.most-1]) > 0 {

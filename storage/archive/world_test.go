@@ -50,7 +50,7 @@ type leader struct {
 	r       *recorder
 	arc     *document.Archive // archive of its next root, without the tail; nil: none yet
 	tail    *Tail             // continues from the archive's log
-	gap     bool              // the tail lacks entries: a base has to come next
+	gap     bool              // the tail lacks entries: a checkpoint has to come next
 	root    *document.File    // as it was the last time that it saw it
 	written []place           // recorded since then
 }
@@ -111,8 +111,8 @@ func (w *world) fold(l *leader) {
 	l.arc = &next
 }
 
-// base writes a checkpoint of the present state.
-func (w *world) base(l *leader) {
+// checkpoint writes a checkpoint of the present state.
+func (w *world) checkpoint(l *leader) {
 	w.cut(l)
 	prev := fsm.LSN{}
 	if l.arc != nil {
@@ -121,9 +121,9 @@ func (w *world) base(l *leader) {
 			w.counts["gap"]++
 		}
 	}
-	b, err := WriteBase(w.ctx, w.bucket, lineage, prev, l.r.m.View())
+	b, err := WriteCheckpoint(w.ctx, w.bucket, lineage, prev, l.r.m.View())
 	must(err)
-	l.arc = &document.Archive{Base: b}
+	l.arc = &document.Archive{Checkpoint: b}
 	l.tail, l.gap = NewTail(b.LSN), false
 	l.written = append(l.written, l.here())
 }
@@ -269,7 +269,7 @@ func (w *world) step(t *rapid.T) {
 	case 8:
 		w.fold(some)
 	case 9, 10:
-		w.base(some)
+		w.checkpoint(some)
 	case 11, 12, 13:
 		w.flush(rapid.Bool().Draw(t, "large"))
 	case 14:

@@ -48,10 +48,10 @@ func fetch(ctx context.Context, bucket storage.Bucket, key string, check func(da
 func fetchPart(ctx context.Context, bucket storage.Bucket, prefix string, i int, p Part) ([]byte, error) {
 	data, err := fetch(ctx, bucket, partKey(prefix, i), func(data []byte) error {
 		if int64(len(data)) != p.Bytes {
-			return fmt.Errorf("the part has %d bytes, not %d", len(data), p.Bytes)
+			return fmt.Errorf("the part has %d bytes; expected %d", len(data), p.Bytes)
 		}
 		if sha256.Sum256(data) != p.Sum {
-			return errors.New("the part's sha-256 is another one")
+			return errors.New("checksum mismatch of the part")
 		}
 		return nil
 	})
@@ -68,7 +68,7 @@ func Stat(ctx context.Context, bucket storage.Bucket, manifestKey string, want *
 	var m *Manifest
 	_, err := fetch(ctx, bucket, manifestKey, func(data []byte) (err error) {
 		if want != nil && sha256.Sum256(data) != *want {
-			return errors.New("the manifest's sha-256 is another one")
+			return errors.New("checksum mismatch of the manifest")
 		}
 		m, err = decodeManifest(data)
 		return err

@@ -81,7 +81,7 @@ func (s hexSum) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:
 func (s *hexSum) UnmarshalText(text []byte) error {
 	sum, err := hex.DecodeString(string(text))
 	if err != nil || len(sum) != len(s) {
-		return fmt.Errorf("%q is not a sha-256 in hex", text)
+		return fmt.Errorf("%q is not a SHA-256 in hex", text)
 	}
 	*s = hexSum(sum)
 	return nil
@@ -122,17 +122,18 @@ func decodeManifest(data []byte) (*Manifest, error) {
 	}
 	switch {
 	case j.Format != format:
-		return nil, fmt.Errorf("its format is %q and not %q", j.Format, format)
+		return nil, fmt.Errorf("the manifest has the format %q; expected %q", j.Format, format)
 	case j.Version != version || j.Compression != compression:
-		return nil, fmt.Errorf("it is of version %d with compression %q, this program reads only version %d with %q: use the one that wrote it",
+		return nil, fmt.Errorf("the blob has version %d and compression %q; this release reads only version %d and %q: use the "+
+			"release that wrote it",
 			j.Version, j.Compression, version, compression)
 	case j.Raw < 0:
-		return nil, fmt.Errorf("its stream has %d bytes", j.Raw)
+		return nil, fmt.Errorf("the manifest names a stream of %d bytes, which is not a valid size", j.Raw)
 	}
 	m := &Manifest{Raw: j.Raw, RawSum: Sum(j.Sum)}
 	for i, p := range j.Parts {
 		if p.Bytes <= 0 || p.Bytes > partMax {
-			return nil, fmt.Errorf("part %d has %d bytes", i, p.Bytes)
+			return nil, fmt.Errorf("part %d has the invalid size of %d bytes", i, p.Bytes)
 		}
 		m.Parts = append(m.Parts, Part{Bytes: p.Bytes, Sum: Sum(p.Sum)})
 	}

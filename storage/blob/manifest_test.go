@@ -95,18 +95,18 @@ func TestManifestErrors(t *testing.T) {
 	}
 	for _, c := range []struct{ old, with, want string }{
 		{good, "", "EOF"},
-		{good, "null", "its format"},
+		{good, "null", "has the format"},
 		{good, "[]", "array"},
-		{`"osqueue blob"`, `"another"`, `its format is "another"`},
-		{`"version": 1`, `"version": 2`, "use the one that wrote it"},
+		{`"osqueue blob"`, `"another"`, `the manifest has the format "another"`},
+		{`"version": 1`, `"version": 2`, "use the release that wrote it"},
 		{`"zstd"`, `"lz4"`, `compression "lz4"`},
-		{`"raw": `, `"raw": -`, "stream has -"},
+		{`"raw": `, `"raw": -`, "names a stream of -"},
 		{`"raw": `, `"raw": 1, "raw": `, "raw"},
-		{`"sha256": "`, `"sha256": "0`, "not a sha-256"},
+		{`"sha256": "`, `"sha256": "0`, "not a SHA-256"},
 		{`"sha256": "`, `"sha256": 5, "was": "`, "sha256"},
-		{`"bytes": 500`, `"bytes": 0`, "part 0 has 0 bytes"},
-		{`"bytes": 500`, `"bytes": -500`, "part 0 has -500 bytes"},
-		{`"bytes": 500`, `"bytes": 300000000`, "part 0 has 300000000 bytes"},
+		{`"bytes": 500`, `"bytes": 0`, "part 0 has the invalid size of 0 bytes"},
+		{`"bytes": 500`, `"bytes": -500`, "part 0 has the invalid size of -500 bytes"},
+		{`"bytes": 500`, `"bytes": 300000000`, "part 0 has the invalid size of 300000000 bytes"},
 		{`"bytes": 500`, `"bytes": 5e99`, "bytes"},
 	} {
 		text := strings.Replace(good, c.old, c.with, 1)

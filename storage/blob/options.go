@@ -40,9 +40,9 @@ func (o Options) normal() (Options, error) {
 	}
 	switch {
 	case o.PartBytes < 0 || o.PartBytes > partMax:
-		return o, fmt.Errorf("parts of %d bytes: at most %d are possible", o.PartBytes, partMax)
+		return o, fmt.Errorf("parts of %d bytes: at most %d bytes are allowed", o.PartBytes, partMax)
 	case o.Parallel < 0:
-		return o, fmt.Errorf("%d parallel uploads", o.Parallel)
+		return o, fmt.Errorf("%d parallel uploads: at least 1 is needed", o.Parallel)
 	case o.Meta != nil:
 		meta, err := compactMeta(o.Meta)
 		if err != nil {
@@ -56,7 +56,7 @@ func (o Options) normal() (Options, error) {
 func compactMeta(data []byte) ([]byte, error) {
 	meta := jsontext.Value(data).Clone()
 	if !meta.IsValid() {
-		return nil, errors.New("the meta for the manifest is not JSON, in UTF-8 and without double names")
+		return nil, errors.New("the metadata for the manifest is not valid JSON: it must be UTF-8, and no name may occur twice")
 	}
 	err := meta.Compact()
 	return meta, err

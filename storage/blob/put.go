@@ -13,7 +13,7 @@ import (
 
 // ErrTaken is wrapped when an object of the blob's is there already with other
 // content: each attempt to write needs a prefix of its own.
-var ErrTaken = errors.New("another object has that name")
+var ErrTaken = errors.New("another object has that key")
 
 // put writes an object whose name no other writer uses. nil means that the object
 // exists. After an error it may exist, or exist later, unless the error wraps
@@ -28,7 +28,7 @@ func put(ctx context.Context, bucket storage.Bucket, key string, data []byte) er
 		case errors.Is(w.Err, storage.ErrInvalidKey):
 			return backoff.Permanent(w.Err)
 		case w.Outcome == storage.Unknown:
-			return fmt.Errorf("the outcome is not known: %w", w.Err)
+			return fmt.Errorf("the outcome of the write is unknown: %w", w.Err)
 		}
 		err := compare(ctx, bucket, key, data)
 		if errors.Is(err, ErrTaken) {
@@ -50,7 +50,7 @@ func compare(ctx context.Context, bucket storage.Bucket, key string, data []byte
 	o, err := bucket.Get(ctx, key)
 	switch {
 	case err != nil: // also if it is not there: some stores refuse when two write at once
-		return fmt.Errorf("look what is there: %w", err)
+		return fmt.Errorf("read the existing object: %w", err)
 	case !bytes.Equal(o.Data, data):
 		return ErrTaken
 	default:

@@ -35,7 +35,7 @@ type Reader struct {
 func Open(ctx context.Context, bucket storage.Bucket, manifestKey string, want *Sum) (*Reader, error) {
 	prefix, ok := strings.CutSuffix(manifestKey, manifestName)
 	if !ok {
-		return nil, fmt.Errorf("%w: %q is not that of a manifest, which ends in %s", storage.ErrInvalidKey, manifestKey, manifestName)
+		return nil, fmt.Errorf("%w: %q is not the key of a manifest, which ends in %s", storage.ErrInvalidKey, manifestKey, manifestName)
 	}
 	m, err := Stat(ctx, bucket, manifestKey, want)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.unzip.Read(p)
 	r.raw += int64(n)
 	if r.raw > r.m.Raw {
-		n, err = 0, r.damaged(fmt.Errorf("the stream is longer than %d bytes", r.m.Raw))
+		n, err = 0, r.damaged(fmt.Errorf("the stream has more than %d bytes", r.m.Raw))
 	}
 	r.sum.Write(p[:n])
 	if err != nil {
@@ -86,9 +86,9 @@ func (r *Reader) explain(err error) error {
 	case err != io.EOF: //nolint:errorlint // io.Reader's contract
 		return r.damaged(err)
 	case r.raw != r.m.Raw:
-		return r.damaged(fmt.Errorf("the stream has %d bytes, not %d", r.raw, r.m.Raw))
+		return r.damaged(fmt.Errorf("the stream has %d bytes; expected %d", r.raw, r.m.Raw))
 	case Sum(r.sum.Sum(nil)) != r.m.RawSum:
-		return r.damaged(errors.New("the stream's sha-256 is another one"))
+		return r.damaged(errors.New("checksum mismatch of the stream"))
 	}
 	return io.EOF
 }

@@ -41,6 +41,6 @@ func retry(ctx context.Context, tries uint, try func() error) error {
 	case errors.Is(last, err):
 		return last
 	default:
-		return fmt.Errorf("%w; before that: %w", err, last)
+		return fmt.Errorf("%w; the error before: %w", err, last)
 	}
 }

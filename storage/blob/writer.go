@@ -46,7 +46,7 @@ const (
 	announced       // the manifest was sent
 )
 
-var errClosed = errors.New("it is closed")
+var errClosed = errors.New("the blob is closed")
 
 // Create begins a blob under a prefix that was never used before. The prefix is part of
 // object keys and has no slash at its end. Write and Close report all errors. The

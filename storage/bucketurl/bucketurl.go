@@ -90,7 +90,7 @@ func WithEncryption(raw, kind, key string) (string, error) {
 	case u.Scheme == "gs":
 		return "", errors.New("a gs:// bucket takes kms, with the name of a key (projects/…/cryptoKeys/…)")
 	default:
-		return "", fmt.Errorf("a %s:// bucket does not encrypt: encrypt the disk, or the payloads (osqueue key)", u.Scheme)
+		return "", fmt.Errorf("a %s:// bucket cannot encrypt: encrypt the disk, or the payloads (osqueue key)", u.Scheme)
 	}
 	u.RawQuery = query.Encode()
 	return u.String(), nil
@@ -119,9 +119,9 @@ func parse(raw string) (*url.URL, error) {
 		return u, nil
 	}
 	if meant, ok := aliases[u.Scheme]; ok {
-		return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; did you mean %s://…? Write %s", storage.RedactURL(u), u.Scheme, meant, Forms)
+		return nil, fmt.Errorf("bucket URL %q: unknown scheme %q; did you mean %s://…? Write %s", storage.RedactURL(u), u.Scheme, meant, Forms)
 	}
-	return nil, fmt.Errorf("bucket URL %q: there is no scheme %q; write %s", storage.RedactURL(u), u.Scheme, Forms)
+	return nil, fmt.Errorf("bucket URL %q: unknown scheme %q; write %s", storage.RedactURL(u), u.Scheme, Forms)
 }
 
 // withoutQuery cuts off what may have a secret in it.

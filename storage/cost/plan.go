@@ -54,7 +54,7 @@ func (p *Plan) Check() error {
 	if p.Budget <= 0 || fixed <= p.Budget {
 		return nil
 	}
-	return fmt.Errorf("a bucket budget of %s a month is less than the bucket costs at the slowest pace, %s: %s. Give %s",
+	return fmt.Errorf("a bucket budget of %s a month is too small: at the slowest pace the bucket costs %s: %s. Give %s",
 		p.Budget, fixed, p.calculation(), strings.Join(p.ways(fixed), ", or "))
 }
 

@@ -31,13 +31,13 @@ func TestBudgetThatLasts(t *testing.T) {
 
 func TestBudgetThatDoesNotLast(t *testing.T) {
 	p := s3Plan(2*Dollar, 3*time.Second, 0)
-	if got, want := p.Check().Error(), "a bucket budget of $2.00 a month is less than the bucket costs at the slowest pace, $4.3222176: "+
+	if got, want := p.Check().Error(), "a bucket budget of $2.00 a month is too small: at the slowest pace the bucket costs $4.3222176: "+
 		"a heartbeat every 3s makes 864000 requests in 30 days, $4.32; a collection every 10h0m0s makes 576 requests in 30 days, $0.0022176. "+
 		"Give --bucket-budget 4.33usd, or --broker-heartbeat 6.5s with --broker-timeout 19.5s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	p = s3Plan(5*Dollar, 3*time.Second, 10*time.Second)
-	if got, want := p.Check().Error(), "a bucket budget of $5.00 a month is less than the bucket costs at the slowest pace, $5.6182176: "+
+	if got, want := p.Check().Error(), "a bucket budget of $5.00 a month is too small: at the slowest pace the bucket costs $5.6182176: "+
 		"a heartbeat every 3s makes 864000 requests in 30 days, $4.32; "+
 		"a listing of the inbox every 10s makes 259200 requests in 30 days, $1.296; "+
 		"a collection every 10h0m0s makes 576 requests in 30 days, $0.0022176. "+

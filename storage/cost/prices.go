@@ -73,7 +73,7 @@ func ParsePrices(text string, p Prices) (Prices, error) {
 			return Prices{}, fmt.Errorf("price of %s: %w", name, err)
 		}
 		if m > priceMax {
-			return Prices{}, fmt.Errorf("the price of %s is %s: at most %s is possible", name, m, priceMax)
+			return Prices{}, fmt.Errorf("the price of %s is %s: must be at most %s", name, m, priceMax)
 		}
 		*priceNames[i].of(&p) = m
 	}

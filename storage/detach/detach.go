@@ -64,7 +64,7 @@ func (b *Bucket) call(ctx context.Context, do func()) error {
 	}
 	if b.left.Load() >= Max {
 		// Wrapped, because it was not applied and never will be.
-		return fmt.Errorf("%d calls on the bucket hang: it is not called before one of them returns: %w", Max, storage.ErrThrottled)
+		return fmt.Errorf("%d calls to the bucket hang; no further call is made until one of them returns: %w", Max, storage.ErrThrottled)
 	}
 	var state atomic.Int32
 	done := make(chan struct{})
@@ -93,7 +93,7 @@ func (b *Bucket) call(ctx context.Context, do func()) error {
 		<-done
 		return nil
 	}
-	return fmt.Errorf("the bucket has not answered in time: %w", ctx.Err())
+	return fmt.Errorf("the bucket did not answer in time: %w", ctx.Err())
 }
 
 // Get implements storage.Bucket.

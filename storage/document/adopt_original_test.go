@@ -137,7 +137,7 @@ func readOriginal(t *testing.T, name string, text []byte) originalDocument {
 
 func asOriginalJob(j *fsm.Job) originalJob {
 	o := originalJob{
-		ID: j.ID, Status: j.Status.String(), Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
+		ID: j.ID, Status: j.Status.String(), Payload: j.Payload(), Type: j.Type, CreatedAt: j.CreatedAt,
 		Attempts: j.Attempts, Heartbeat: j.Execution().Heartbeat,
 	}
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {

@@ -167,3 +167,6 @@ func (a *appender) texts(name string, values []string) {
 	}
 	a.close(']')
 }
+
+// span is a range of bytes.
+type span struct{ from, to int }

@@ -47,11 +47,11 @@ func archiveGen(t *rapid.T, end fsm.LSN) *document.Archive {
 		r := document.Ref{Key: keyGen.Draw(t, "key"), Run: run(), Stored: rapid.Int64Min(0).Draw(t, "stored"), Sum: sumGen(t)}
 		a.Log = append([]document.Ref{r}, a.Log...)
 	}
-	a.Base = document.Base{
+	a.Checkpoint = document.Checkpoint{
 		Key: keyGen.Draw(t, "key"), LSN: at, At: rapid.Int64().Draw(t, "at"),
 		Raw: rapid.Int64Min(0).Draw(t, "raw"), Stored: rapid.Int64Min(0).Draw(t, "stored"), Sum: sumGen(t),
 	}
-	a.Base.Prev = back()
+	a.Checkpoint.Prev = back()
 	return &a
 }
 
@@ -159,7 +159,7 @@ func archive() *document.Archive {
 	}
 	at := func(index uint64) fsm.LSN { return fsm.LSN{Term: 2, Index: index} }
 	return &document.Archive{
-		Base: document.Base{
+		Checkpoint: document.Checkpoint{
 			Key: "base/li/1-1~1-2~1706000000010~k7q2/manifest.json", LSN: fsm.LSN{Term: 1, Index: 2}, Prev: fsm.LSN{Term: 1, Index: 1},
 			At: 1_706_000_000_010, Raw: 1200, Stored: 700, Sum: sum(0x10),
 		},
@@ -310,35 +310,35 @@ func TestArchiveErrors(t *testing.T) {
 	inline.Archive = archive()
 	large := &document.Content{Meta: v.Meta(), Archive: archive()}
 	for _, c := range []struct{ old, with, want string }{
-		{`"base":{`, `"basis":{`, "it has no base"},
-		{`"base":{`, `"base":null,"basis":{`, "it has no base"},
+		{`"base":{`, `"basis":{`, "the checkpoint is missing"},
+		{`"base":{`, `"base":null,"basis":{`, "the checkpoint is missing"},
 		{`"base":{`, `"base":5,"basis":{`, "at /base (byte"},
 		{`"key":"base/`, `"key":"/base/`, "at /base: invalid object key"},
-		{`"lsn":"1-2"`, `"lsn":"1-3"`, "at /log/0: it goes on from 1-2 and what is before it ends at 1-3"},
+		{`"lsn":"1-2"`, `"lsn":"1-3"`, "at /log/0: it begins after 1-2, but the part before it ends at 1-3"},
 		{`"lsn":"1-2"`, `"lsn":12`, "at /base/lsn"},
 		{`"lsn":"1-2"`, `"lsn":"1"`, "at /base/lsn"},
-		{`"prev":"1-1"`, `"prev":"1-3"`, "at /base: it is of 1-2 and what was before it is of 1-3"},
-		{`"raw":1200`, `"raw":-1`, "at /base: it has -1 bytes in 700"},
-		{`"stored":700`, `"stored":-1`, "at /base: it has 1200 bytes in -1"},
+		{`"prev":"1-1"`, `"prev":"1-3"`, "at /base: it is of 1-2, which is not after 1-3"},
+		{`"raw":1200`, `"raw":-1`, "at /base: sizes of -1 bytes and 700 stored bytes"},
+		{`"stored":700`, `"stored":-1`, "at /base: sizes of 1200 bytes and -1 stored bytes"},
 		{`"sha256":"1011`, `"sha256":"10`, "at /base/sha256"},
 		{`"sha256":"1011`, `"sha256":"x011`, "at /base/sha256"},
 		{`"sha256":"1011`, `"sha256":5,"was":"`, "at /base/sha256"},
 		{`"log":[{`, `"log":{"a":5},"was":[{`, "at /log (byte"},
 		{`"log":[{`, `"log":[5,{`, "at /log/0"},
-		{`"log":[{`, `"was":[{`, "at /tail: it goes on from 2-7 and what is before it ends at 1-2"},
+		{`"log":[{`, `"was":[{`, "at /tail: it begins after 2-7, but the part before it ends at 1-2"},
 		{`"log":[{`, `"log":[],"log":[{`, `"log" occurs twice`},
 		{`"key":"log/li/2`, `"key":"log//li/2`, "at /log/1: invalid object key"},
 		{`"entries":3`, `"entries":0`, "at /log/1: it has 0 entries after 2-4 up to 2-7"},
 		{`"entries":3`, `"entries":-3`, "at /log/1/entries"},
-		{`"after":"2-4"`, `"after":"2-9"`, "at /log/1: it goes on from 2-9"},
+		{`"after":"2-4"`, `"after":"2-9"`, "at /log/1: it begins after 2-9"},
 		{`"last":"2-7"`, `"last":"2-3"`, "at /log/1: it has 3 entries after 2-4 up to 2-3"},
-		{`"raw":640`, `"raw":-640`, "at /log/1: it has -640 bytes"},
-		{`"stored":512`, `"stored":-9`, "at /log/1: it has 640 bytes in -9"},
+		{`"raw":640`, `"raw":-640`, "at /log/1: the size of -640 bytes"},
+		{`"stored":512`, `"stored":-9`, "at /log/1: sizes of 640 bytes and -9 stored bytes"},
 		{`"sha256":"7071`, `"sha256":"7071ff`, "at /log/1/sha256"},
-		{`"tail":{`, `"was":{`, "at /tail: it goes on from 0-0"},
+		{`"tail":{`, `"was":{`, "at /tail: it begins after 0-0"},
 		{`"tail":{`, `"tail":[],"was":{`, "at /tail (byte"},
-		{`"after":"2-7"`, `"after":"2-8"`, "at /tail: it goes on from 2-8"},
-		{`"last":"2-12"`, `"last":"2-13"`, "at /osqueue: it is of 2-12 and the archive goes up to 2-13"},
+		{`"after":"2-7"`, `"after":"2-8"`, "at /tail: it begins after 2-8"},
+		{`"last":"2-12"`, `"last":"2-13"`, "at /osqueue: the document is of 2-12, but the archive ends at 2-13"},
 		{`"entries":5`, `"entries":0`, "at /tail: it has 0 entries"},
 		{`"sha256":"a0a1`, `"sha256":"a0a1 `, "at /tail/sha256"},
 		{`"zstd":"KLUv`, `"zstd":"KLU`, "at /tail/zstd"},
@@ -360,7 +360,7 @@ func TestArchiveErrors(t *testing.T) {
 	text := string(document.Encode(large, header, "a:1", 5))
 	for old, want := range map[string]string{
 		`"counts":{`:  "at /counts/dead",
-		`"index":12,`: "at /osqueue: it is of 2-13 and the archive goes up to 2-12",
+		`"index":12,`: "at /osqueue: the document is of 2-13, but the archive ends at 2-12",
 	} {
 		with := map[string]string{`"counts":{`: `"counts":{"dead":-1,"sleeping":{},`, `"index":12,`: `"index":13,`}[old]
 		_, err := document.Decode([]byte(strings.Replace(text, old, with, 1)))
@@ -379,12 +379,12 @@ func TestContentCheck(t *testing.T) {
 		return c
 	}
 	for want, spoil := range map[string]func(c *document.Content){
-		"":                                     func(*document.Content) {},
-		"neither a state nor an archive":       func(c *document.Content) { c.State, c.Archive = nil, nil },
-		"meta is of 0-0 and its state of 2-12": func(c *document.Content) { c.Meta = fsm.Meta{} },
-		"/tail: it goes on from 9-9":           func(c *document.Content) { c.Archive.Tail.After = fsm.LSN{Term: 9, Index: 9} },
-		"goes up to 2-13 and the content to 2-12": func(c *document.Content) { c.Archive.Tail.Last.Index++ },
-		"goes up to 2-12 and the content to 2-13": func(c *document.Content) { c.State = nil; c.Meta.LSN.Index++ },
+		"":                               func(*document.Content) {},
+		"neither a state nor an archive": func(c *document.Content) { c.State, c.Archive = nil, nil },
+		"metadata is of 0-0, but the state is of 2-12": func(c *document.Content) { c.Meta = fsm.Meta{} },
+		"/tail: it begins after 9-9":                   func(c *document.Content) { c.Archive.Tail.After = fsm.LSN{Term: 9, Index: 9} },
+		"ends at 2-13, but the content is of 2-12":     func(c *document.Content) { c.Archive.Tail.Last.Index++ },
+		"ends at 2-12, but the content is of 2-13":     func(c *document.Content) { c.State = nil; c.Meta.LSN.Index++ },
 	} {
 		c := valid()
 		spoil(c)

@@ -13,7 +13,7 @@ func (d *decoder) document() (*File, error) {
 	doc := &d.doc
 	doc.Large = doc.Header != nil && IsLarge(d.header.Format)
 	if doc.Header != nil && !doc.Large && !d.seen["jobs"] {
-		return nil, fmt.Errorf("%w: it has a header of ours but no jobs: it is cut, or of a newer version", ErrFormat)
+		return nil, fmt.Errorf("%w: the document has a header and no jobs: it is truncated, or of a newer version", ErrFormat)
 	}
 	doc.Overtaken = doc.Header != nil &&
 		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)

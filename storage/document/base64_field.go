@@ -57,7 +57,7 @@ func (r *reader) coded(c coded) error {
 	}
 	plain, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return r.fail("want base64", err)
+		return r.fail("must be base64", err)
 	}
 	*c.dst = string(plain)
 	return nil

@@ -70,8 +70,8 @@ func TestGivesUp(t *testing.T) {
 // reaching returns an archive that ends at an LSN.
 func reaching(end fsm.LSN) *document.Archive {
 	return &document.Archive{
-		Base: document.Base{Key: "base/k", LSN: end},
-		Tail: document.Tail{Run: document.Run{After: end, Last: end}},
+		Checkpoint: document.Checkpoint{Key: "base/k", LSN: end},
+		Tail:       document.Tail{Run: document.Run{After: end, Last: end}},
 	}
 }
 

@@ -16,17 +16,17 @@ func (c *Content) Check() error {
 	case c.State == nil && c.Archive == nil:
 		return errors.New("the content has neither a state nor an archive")
 	case c.State != nil && len(c.Added) > 0:
-		return errors.New("the content has jobs that are to be enqueued beside a state")
+		return errors.New("the content has both a state and jobs to enqueue")
 	case c.State != nil && c.Meta.LSN != c.State.LSN():
-		return fmt.Errorf("the content's meta is of %s and its state of %s", c.Meta.LSN, c.State.LSN())
+		return fmt.Errorf("the metadata is of %s, but the state is of %s", c.Meta.LSN, c.State.LSN())
 	case c.Archive == nil:
 		return nil
 	}
 	if err := c.Archive.Check(); err != nil {
-		return fmt.Errorf("the archive does not hold together: %w", err)
+		return fmt.Errorf("the parts of the archive do not fit together: %w", err)
 	}
 	if !c.Archive.reaches(c.Meta.LSN, c.State != nil) {
-		return fmt.Errorf("the archive goes up to %s and the content to %s", c.Archive.LSN(), c.Meta.LSN)
+		return fmt.Errorf("the archive ends at %s, but the content is of %s", c.Archive.LSN(), c.Meta.LSN)
 	}
 	return nil
 }
@@ -42,10 +42,10 @@ func (a *Archive) reaches(lsn fsm.LSN, inline bool) bool {
 // or nil: each part must continue where the previous one ends. It does not check the
 // objects and the data of the tail; package archive does.
 func (a *Archive) Check() error {
-	if err := a.Base.check(); err != nil {
+	if err := a.Checkpoint.check(); err != nil {
 		return fmt.Errorf("/base: %w", err)
 	}
-	end := a.Base.LSN
+	end := a.Checkpoint.LSN
 	for i := range a.Log {
 		r := &a.Log[i]
 		if err := r.check(end); err != nil {
@@ -59,9 +59,9 @@ func (a *Archive) Check() error {
 	return nil
 }
 
-func (b *Base) check() error {
+func (b *Checkpoint) check() error {
 	if b.Prev.Compare(b.LSN) > 0 {
-		return fmt.Errorf("it is of %s and what was before it is of %s", b.LSN, b.Prev)
+		return fmt.Errorf("it is of %s, which is not after %s", b.LSN, b.Prev)
 	}
 	return checkObject(b.Key, b.Raw, b.Stored)
 }
@@ -78,7 +78,7 @@ func (t *Tail) check(after fsm.LSN) error {
 		return err
 	}
 	if (t.Entries > 0) != (len(t.Data) > 0) {
-		return fmt.Errorf("it has %d entries in %d bytes", t.Entries, len(t.Data))
+		return fmt.Errorf("it has %d entries in %d bytes, which is not possible", t.Entries, len(t.Data))
 	}
 	return nil
 }
@@ -86,18 +86,18 @@ func (t *Tail) check(after fsm.LSN) error {
 func (r *Run) check(after fsm.LSN) error {
 	switch {
 	case r.After != after:
-		return fmt.Errorf("it goes on from %s and what is before it ends at %s", r.After, after)
+		return fmt.Errorf("it begins after %s, but the part before it ends at %s", r.After, after)
 	case (r.Entries > 0) != (r.After.Compare(r.Last) < 0), r.After.Compare(r.Last) > 0:
-		return fmt.Errorf("it has %d entries after %s up to %s", r.Entries, r.After, r.Last)
+		return fmt.Errorf("it has %d entries after %s up to %s, which is not possible", r.Entries, r.After, r.Last)
 	case r.Raw < 0:
-		return fmt.Errorf("it has %d bytes", r.Raw)
+		return fmt.Errorf("the size of %d bytes is not valid", r.Raw)
 	}
 	return nil
 }
 
 func checkObject(key string, raw, stored int64) error {
 	if raw < 0 || stored < 0 {
-		return fmt.Errorf("it has %d bytes in %d", raw, stored)
+		return fmt.Errorf("sizes of %d bytes and %d stored bytes are not valid", raw, stored)
 	}
 	return storage.ValidateKey(key)
 }

@@ -9,23 +9,23 @@ import (
 // Sum is a SHA-256 checksum.
 type Sum = [sha256.Size]byte
 
-// Archive is the part of the document from which states can be rebuilt: a checkpoint
-// (Base), the log after it, and the tail, the part of the log that is not in an object yet.
+// Archive is the part of the document from which states can be rebuilt: a checkpoint,
+// the log after it, and the tail, the part of the log that is not in an object yet.
 // Package archive writes and reads the objects that an Archive names.
 //
-//	base ──▶ log[0] ──▶ log[1] ──▶ … ──▶ tail
-//	LSN  ==  After,Last == After,Last  == After,Last
+//	checkpoint ──▶ log[0] ──▶ log[1] ──▶ … ──▶ tail
+//	LSN        ==  After,Last == After,Last  == After,Last
 //
 // An Archive must not be changed once it is in a Content.
 type Archive struct {
-	Base Base
-	Log  []Ref
-	Tail Tail
+	Checkpoint Checkpoint
+	Log        []Ref
+	Tail       Tail
 }
 
-// Base names a checkpoint, a whole state: a blob (package storage/blob) that has a snapshot
+// Checkpoint names a checkpoint, a whole state: a blob (package storage/blob) that has a snapshot
 // of the machine.
-type Base struct {
+type Checkpoint struct {
 	Key string // key of the manifest of the blob
 	LSN fsm.LSN
 	// Prev is the LSN from which the history continues: LSN itself if all entries up to it

@@ -52,7 +52,8 @@ func (d *decoder) decode() (*File, error) {
 		return nil, err
 	}
 	if d.isForeign() {
-		return nil, fmt.Errorf("%w: it is JSON, but no queue: it has none of the members jobs, broker, brokerHeartbeat and completedTotal", ErrFormat)
+		return nil, fmt.Errorf("%w: this JSON is not a queue document: it has none of the fields jobs, broker, brokerHeartbeat "+
+			"and completedTotal", ErrFormat)
 	}
 	return d.document()
 }
@@ -79,7 +80,7 @@ type decoder struct {
 	waiting        []*fsm.Job // of the field jobs
 	others         []*fsm.Job
 	arc            Archive
-	based          bool                     // arc has a base
+	based          bool                     // arc has a checkpoint
 	batches        map[string]*fsm.JobBatch // by id; nil until it is needed
 	scratch        jobFields
 }
@@ -154,11 +155,13 @@ func (d *decoder) readHeader() error {
 		return err
 	}
 	if f := d.header.Format; f < Format || f > FormatLarge+formatLevel {
-		return fmt.Errorf("%w: its format is %d and this version reads only %d to %d: use the version that wrote it",
+		return fmt.Errorf("%w: the document has format %d, and this release reads only %d to %d: use the release that "+
+			"wrote it",
 			ErrFormat, f, Format, FormatLarge+formatLevel)
 	}
 	if level := d.state.Level; level > fsm.MaxLevel {
-		return fmt.Errorf("%w: its feature level is %d and this version knows only up to %d: use the version that wrote it",
+		return fmt.Errorf("%w: the document has feature level %d, and this release knows levels up to %d: use the release "+
+			"that wrote it",
 			ErrFormat, level, fsm.MaxLevel)
 	}
 	return nil
@@ -290,4 +293,16 @@ func (d *decoder) settingsMember(name string) any {
 		return &s.MaxPayload
 	}
 	return nil
+}
+
+// record returns a reader of one object of a list at the top. The object starts as a copy
+// of first.
+func record[T any](d *decoder, dst *[]*T, first T, member func(*T, string) any) func() error {
+	return func() error {
+		v := new(T)
+		*v = first
+		err := d.object(func(name string) any { return member(v, name) })
+		*dst = append(*dst, v)
+		return err
+	}
 }

@@ -23,32 +23,32 @@ func TestDecodeErrors(t *testing.T) {
 		return `{"osqueue":{"format":1},"jobs":[{"id":"a","status":"unclaimed"},{"id":"b","status":"unclaimed",` + members + `}]}`
 	}
 	cases := []struct{ text, want string }{
-		{``, "it is empty"},
-		{"\n", "it is empty"},
-		{`null`, "want an object, not null"},
-		{`[]`, "want an object, not an array"},
+		{``, "the document is empty"},
+		{"\n", "the document is empty"},
+		{`null`, "must be an object, not null"},
+		{`[]`, "must be an object, not an array"},
 		{`{`, "unexpected EOF"},
 		{`{"jobs":[`, "unexpected EOF"},
 		{`{"jobs":[]`, "unexpected EOF"},
 		{`{"jobs":[],}`, "invalid character"},
-		{`{} {}`, "goes on after its end"},
+		{`{} {}`, "trailing data"},
 		{`{}x`, "invalid character"},
 		{`{"jobs":{}}`, "at /jobs"},
 		{`{"jobs":[],"jobs":[]}`, `"jobs" occurs twice`},
 		{`{"broker":null,"broker":null}`, `"broker" occurs twice`},
-		{top(`"broker":5`), "at /broker (byte 44): want a string, not a number"},
+		{top(`"broker":5`), "at /broker (byte 44): must be a string, not a number"},
 		{top(`"brokerHeartbeat":true`), "at /brokerHeartbeat"},
-		{top(`"brokerHeartbeat":"soon"`), "want an integer"},
+		{top(`"brokerHeartbeat":"soon"`), "must be an integer"},
 		{top(`"brokerHeartbeat":1e30`), "out of range"},
 		{top(`"brokerHeartbeat":99999999999999999999`), "out of range"},
 		{top(`"completedTotal":-1`), "out of range"},
-		{top(`"completedTotal":1.5`), "want an integer"},
+		{top(`"completedTotal":1.5`), "must be an integer"},
 		{top(`"workers":5`), "at /workers"},
 		{job(`"attempts":2147483648`), "at /jobs/1/attempts"},
 		{job(`"type":{}`), "at /jobs/1/type"},
 		{job(`"status":"sleeping"`), `at /jobs/1/status (byte 114): the status "sleeping" is not known`},
 		{job(`"attemptEnd":"odd"`), `"odd" is not known`},
-		{job(`"attemptEnd":3`), "want a string, not a number"},
+		{job(`"attemptEnd":3`), "must be a string, not a number"},
 		{job(`"payloadBase64":"%"`), "at /jobs/1/payloadBase64"},
 		{job(`"tags":"x"`), "at /jobs/1/tags"},
 		{job(`"after":[5]`), "at /jobs/1/after/0"},
@@ -65,21 +65,21 @@ func TestDecodeErrors(t *testing.T) {
 		{top(`"crons":[{"missed":"two"}]`), `"two" is not known`},
 		{top(`"crons":[{"job":[]}]`), "at /crons/0/job"},
 		{top(`"batches":[{"callback":{"maxAttempts":1.5}}]`), "at /batches/0/callback/maxAttempts"},
-		{top(`"batches":[{"callbackOn":1}]`), "want a string, not a number"},
-		{top(`"requests":[{"fingerprintBase64":"%"}]`), "want base64"},
+		{top(`"batches":[{"callbackOn":1}]`), "must be a string, not a number"},
+		{top(`"requests":[{"fingerprintBase64":"%"}]`), "must be base64"},
 		{top(`"requests":[{"items":[{"code":"unknown"}]}]`), "at /requests/0/items/0/code"},
 		{top(`"turns":[7]`), "at /turns/0"},
 		{top(`"holds":[],"holds":[]`), `"holds" occurs twice`},
 		{job(`"id":null,"id":""`), "no id"},
 		{`{"jobs":[{"id":"a"}],"osqueue":{"format":1}}`, "no status"},
 		{`{"jobs":[null],"osqueue":{"format":1}}`, "at /jobs/0"},
-		{`{"jobs":[{"id":"a","status":"unclaimed","type":5}]} {}`, "goes on after its end"},
+		{`{"jobs":[{"id":"a","status":"unclaimed","type":5}]} {}`, "trailing data"},
 		{`{"jobs":[{"type":5}],"osqueue":"gone"}`, "at /jobs/0/type"},
 		{`{"jobs":[],"osqueue":"gone"}`, "at /osqueue"},
-		{`{"jobs":[],"osqueue":{}}`, "its format is 0"},
-		{`{"jobs":[],"osqueue":{"format":5}}`, "its format is 5"},
-		{`{"jobs":[],"osqueue":{"format":3,"state":{"level":1000}}}`, "its feature level is 1000"},
-		{`{"jobs":[],"osqueue":{"format":2}}`, "no base"},
+		{`{"jobs":[],"osqueue":{}}`, "the document has format 0"},
+		{`{"jobs":[],"osqueue":{"format":5}}`, "the document has format 5"},
+		{`{"jobs":[],"osqueue":{"format":3,"state":{"level":1000}}}`, "the document has feature level 1000"},
+		{`{"jobs":[],"osqueue":{"format":2}}`, "the checkpoint is missing"},
 		{`{"osqueue":{"format":1}}`, "no jobs"},
 		{`{"jobs":[{"id":"a","status":"unclaimed","seq":"18446744073709551615"},{"id":"b","status":"unclaimed"}],
 			"osqueue":{"format":1}}`, "out of range"},
@@ -126,7 +126,7 @@ func TestLenient(t *testing.T) {
 		"workerId":null,"attempts":"2","type":null,"payload":{"a":1,"a":2},"result":null} ],
 		"later":{"jobs":[]}, "jobsBase64":5, "brokerHeartbeat":1700000000001.0, "osqueue":null, "broker":null } `))
 	j := m.Job("aA\ufffd")
-	if j == nil || j.CreatedAt != 1_700_000_000_000 || j.Attempts != 2 || string(j.Payload) != `{"a":1,"a":2}` ||
+	if j == nil || j.CreatedAt != 1_700_000_000_000 || j.Attempts != 2 || string(j.Payload()) != `{"a":1,"a":2}` ||
 		j.Execution().Worker != "" {
 		t.Errorf("job %+v", j)
 	}
@@ -146,13 +146,13 @@ func TestBase64Fields(t *testing.T) {
 		"workers":[{"name":"w","types":["\ufffd","x"],"typesBase64":["/w==","eA=="]},
 			{"name":"v","types":["y","x"],"typesBase64":["/w==","eA=="]}],"osqueue":{"format":1}}`))
 	a, b, c := m.Job("a\xff"), m.Job("b"), m.Job("c")
-	if a == nil || string(a.Payload) != "\x00" || a.Type != "\ufffd" || a.Execution().LastError != "" {
+	if a == nil || string(a.Payload()) != "\x00" || a.Type != "\ufffd" || a.Execution().LastError != "" {
 		t.Errorf("a is %+v", a)
 	}
-	if string(b.Payload) != "1" || b.Execution().Worker != "w" || string(b.Execution().Result) != "1 " {
+	if string(b.Payload()) != "1" || b.Execution().Worker != "w" || string(b.Execution().Result) != "1 " {
 		t.Errorf("b is %+v", b)
 	}
-	if string(c.Payload) != "2" || c.Execution().Worker != fsm.Anonymous {
+	if string(c.Payload()) != "2" || c.Execution().Worker != fsm.Anonymous {
 		t.Errorf("c is %+v", c)
 	}
 	m.View().Workers(func(w *fsm.Worker) bool {
@@ -174,7 +174,7 @@ func order(m *fsm.Machine) string {
 
 // TestEditedOrder changes the list of jobs of a document of this program by hand.
 func TestEditedOrder(t *testing.T) {
-	base := func(jobs string) string {
+	checkpoint := func(jobs string) string {
 		return `{"broker":"a","brokerHeartbeat":5,"jobs":[` + jobs + `],"osqueue":{"format":1,"address":"a","heartbeat":5,
 			"state":{"now":7,"lastSeq":9}},"dead":[{"id":"d","status":"dead","seq":2}]}`
 	}
@@ -184,7 +184,7 @@ func TestEditedOrder(t *testing.T) {
 		}
 		return `{"id":"` + id + `","status":"unclaimed"` + seq + `}`
 	}
-	join := func(jobs ...string) string { return base(strings.Join(jobs, ",")) }
+	join := func(jobs ...string) string { return checkpoint(strings.Join(jobs, ",")) }
 	cases := []struct {
 		text, order string
 		lastSeq     uint64
@@ -351,7 +351,7 @@ func checkLarge(t *testing.T, doc *document.File) {
 // without jobs.
 func TestForeignJSONIsRefused(t *testing.T) {
 	for _, text := range []string{`{"hello":1}`, `{"name":"package","version":"1.0.0","scripts":{}}`} {
-		if doc, err := document.Decode([]byte(text)); !errors.Is(err, document.ErrFormat) || !strings.Contains(err.Error(), "no queue") {
+		if doc, err := document.Decode([]byte(text)); !errors.Is(err, document.ErrFormat) || !strings.Contains(err.Error(), "not a queue document") {
 			t.Errorf("%s: %+v, %v", text, doc, err)
 		}
 	}

@@ -30,7 +30,7 @@ func (d *decoder) archiveMember(name string) func() error {
 }
 
 func (d *decoder) baseMember(name string) any {
-	b := &d.arc.Base
+	b := &d.arc.Checkpoint
 	switch name {
 	case "key":
 		return &b.Key
@@ -124,7 +124,7 @@ func (r *reader) lsnOf(dst *fsm.LSN) func() error {
 		}
 		lsn, err := fsm.ParseLSN(text)
 		if err != nil {
-			return r.fail("want an LSN", err)
+			return r.fail("must be an LSN (term-index)", err)
 		}
 		*dst = lsn
 		return nil
@@ -141,7 +141,7 @@ func (r *reader) sumOf(dst *Sum) func() error {
 			*dst = Sum(sum)
 			return nil
 		}
-		return r.fail(fmt.Sprintf("want a sha-256 in hex, %d digits", 2*len(dst)), nil)
+		return r.fail(fmt.Sprintf("must be a SHA-256 in hex, %d digits", 2*len(dst)), nil)
 	}
 }
 
@@ -154,7 +154,7 @@ func (d *decoder) takeArchive() error {
 	}
 	if !d.based {
 		if doc.Large || d.seen["log"] || d.seen["tail"] {
-			return fmt.Errorf("%w: it has no base: it is cut", ErrFormat)
+			return fmt.Errorf("%w: the checkpoint is missing: the document is truncated", ErrFormat)
 		}
 		return nil
 	}
@@ -162,7 +162,7 @@ func (d *decoder) takeArchive() error {
 		return fmt.Errorf("%w: at %w", ErrFormat, err)
 	}
 	if !d.arc.reaches(d.header.LSN(), !doc.Large) {
-		return fmt.Errorf("%w: at /osqueue: it is of %s and the archive goes up to %s", ErrFormat, d.header.LSN(), d.arc.LSN())
+		return fmt.Errorf("%w: at /osqueue: the document is of %s, but the archive ends at %s", ErrFormat, d.header.LSN(), d.arc.LSN())
 	}
 	doc.Archive = &d.arc
 	return nil

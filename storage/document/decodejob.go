@@ -6,6 +6,7 @@ import "osqueue/fsm"
 // on other fields.
 type jobFields struct {
 	fsm.Job
+	payload           []byte
 	oddStatus         string // of a loose reading: an unknown status
 	worker            *string
 	options           fsm.Options
@@ -73,7 +74,7 @@ func (f *jobFields) member(name string) any {
 	case "status":
 		return statusOf{known: &f.Status, odd: &f.oddStatus}
 	case "payload":
-		return &f.Payload
+		return &f.payload
 	case "type":
 		return &f.Type
 	case "createdAt":
@@ -119,12 +120,10 @@ func (f *jobFields) ours(name string) any {
 	return nil
 }
 
-// unknownLease is the value of Execution.HeldMs until the settings are known.
-const unknownLease = -1 << 63
-
 // job returns the finished job.
 func (f *jobFields) job() *fsm.Job {
 	j := f.Job
+	j.SetPayload(f.payload)
 	if j.Status == 0 { // only in a loose reading
 		markDead(&j, f.oddStatus)
 	}
@@ -166,6 +165,14 @@ func (d *decoder) worker() error {
 			return &w.RegisteredAt
 		case "lastSeen":
 			return &w.LastSeen
+		case "capacity":
+			return &w.Capacity
+		case "quietSince":
+			return &w.QuietSince
+		case "quietedBy":
+			return &w.QuietedBy
+		case "goneAt":
+			return &w.GoneAt
 		}
 		return nil
 	})

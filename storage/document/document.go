@@ -195,7 +195,7 @@ func (d *File) Lineage() string {
 }
 
 // ErrLarge is the error of File.Machine for a document that is Large.
-var ErrLarge = errors.New("the state is not in the document itself: read it with archive.Machine")
+var ErrLarge = errors.New("the state is not in the document: read it with archive.Machine")
 
 // Machine builds the machine that the document describes. The error wraps fsm.ErrState if
 // the document contradicts itself, and fsm.ErrDiverged if the state is not the one that its

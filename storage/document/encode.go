@@ -256,6 +256,10 @@ func (a *appender) worker(w *fsm.Worker) {
 	a.optional("address", w.Address)
 	a.integer("registeredAt", w.RegisteredAt)
 	a.integer("lastSeen", w.LastSeen)
+	a.nonzero("capacity", int64(w.Capacity))
+	a.nonzero("quietSince", w.QuietSince)
+	a.optional("quietedBy", w.QuietedBy)
+	a.nonzero("goneAt", w.GoneAt)
 }
 
 func (a *appender) claim(c *fsm.ClaimRecord) {

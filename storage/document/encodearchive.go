@@ -48,7 +48,7 @@ func (a *appender) tryLiveJobs(v *fsm.View, end int) (fits bool) {
 	a.key("liveJobs")
 	a.open('[')
 	v.Merged(live, 0, func(j *fsm.Job) bool {
-		if fits = len(a.buf)+len(j.Payload) < end; fits {
+		if fits = len(a.buf)+len(j.Payload()) < end; fits {
 			a.next()
 			a.job(j)
 		}
@@ -74,7 +74,7 @@ func (a *appender) added(jobs []*fsm.Job) {
 
 // archive appends the checkpoint, the log and the tail.
 func (a *appender) archive(arc *Archive) {
-	a.base(&arc.Base)
+	a.checkpoint(&arc.Checkpoint)
 	if len(arc.Log) > 0 {
 		a.key("log")
 		a.open('[')
@@ -87,7 +87,7 @@ func (a *appender) archive(arc *Archive) {
 	a.tail(&arc.Tail)
 }
 
-func (a *appender) base(b *Base) {
+func (a *appender) checkpoint(b *Checkpoint) {
 	a.key("base")
 	a.open('{')
 	a.text("key", b.Key)

@@ -2,17 +2,6 @@ package document
 
 import "osqueue/fsm"
 
-// ends are the names of fsm.End in the document; NoEnd is left out.
-var ends = [...]string{
-	fsm.NoEnd:       "",
-	fsm.EndOK:       "completed",
-	fsm.EndFail:     "failed",
-	fsm.EndReleased: "released",
-	fsm.EndLease:    "expired",
-
-	fsm.EndTimeout: "timed_out",
-}
-
 // namelessWorker returns the worker of a job in status s that has no workerId.
 func namelessWorker(s fsm.Status) string {
 	switch s {
@@ -47,7 +36,7 @@ func (a *appender) job(j *fsm.Job) {
 	a.open('{')
 	a.text("id", j.ID)
 	a.text("status", j.Status.String())
-	a.value("payload", j.Payload)
+	a.value("payload", j.Payload())
 	a.optional("type", j.Type)
 	a.plain("createdAt", j.CreatedAt)
 	a.plain("attempts", int64(j.Attempts))
@@ -91,12 +80,4 @@ func (a *appender) ending(j *fsm.Job) {
 	a.nonzero("finishedAt", j.Execution().FinishedAt)
 	a.value("result", j.Execution().Result)
 	a.optional("lastError", j.Execution().LastError)
-}
-
-func (a *appender) end(name string, e fsm.End) {
-	known := ""
-	if int(e) < len(ends) {
-		known = ends[e]
-	}
-	a.word(name, known, uint8(e))
 }

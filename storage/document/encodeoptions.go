@@ -161,3 +161,11 @@ func (a *appender) headers(headers []fsm.Header) {
 	}
 	a.close(']')
 }
+
+func (a *appender) end(name string, e fsm.End) {
+	known := ""
+	if int(e) < len(ends) {
+		known = ends[e]
+	}
+	a.word(name, known, uint8(e))
+}

@@ -184,7 +184,7 @@ func TestExtraBesideOurs(t *testing.T) {
 		t.Errorf("of the document came %s from %s", got, data)
 	}
 	a, b := back.Job("a"), back.Job("b")
-	if a == nil || a.Details().Extra != `{"note":1}` || a.Seq != 1 || a.Status != fsm.Unclaimed || string(a.Payload) != " 1" || a.Priority != 0 {
+	if a == nil || a.Details().Extra != `{"note":1}` || a.Seq != 1 || a.Status != fsm.Unclaimed || string(a.Payload()) != " 1" || a.Priority != 0 {
 		t.Errorf("a came back as %+v from %s", a, data)
 	}
 	if b == nil || b.Det != nil || b.Opt != nil {

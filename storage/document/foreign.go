@@ -25,12 +25,14 @@ func (d *decoder) adoptOriginal() {
 			if hasOurs(j) {
 				d.doc.Lost++
 			}
+			payload := j.Payload()
 			*j = fsm.Job{
-				ID: j.ID, Status: j.Status, Payload: j.Payload, Type: j.Type, CreatedAt: j.CreatedAt,
+				ID: j.ID, Status: j.Status, Type: j.Type, CreatedAt: j.CreatedAt,
 				Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
 				Exec: &fsm.Execution{Worker: j.Exec.Worker, Heartbeat: j.Exec.Heartbeat},
 				Det:  detailsOrNil(&fsm.Details{Extra: j.Details().Extra}),
 			}
+			j.SetPayload(payload)
 		}
 		j.Seq = 0
 		voidClaim(j)
@@ -149,9 +151,14 @@ func markDead(j *fsm.Job, status string) {
 func (d *decoder) noJob() (*fsm.Job, error) {
 	kind := d.dec.PeekKind()
 	j := &fsm.Job{Status: fsm.Dead, MaxAttempts: fsm.MaxAttemptsUnset, Exec: &fsm.Execution{Worker: fsm.Anonymous}}
-	if err := d.json(&j.Payload); err != nil {
+	var payload []byte
+	if err := d.json(&payload); err != nil {
 		return nil, err
 	}
+	j.SetPayload(payload)
 	j.Exec.LastError = "in the document it was " + kindName(kind) + " and no job"
 	return j, nil
 }
+
+// unknownLease is the value of Execution.HeldMs until the settings are known.
+const unknownLease = -1 << 63

@@ -9,7 +9,7 @@ import (
 	"osqueue/storage/document"
 )
 
-// TestLevelOfADocument checks that older versions can read a document of the base level,
+// TestLevelOfADocument checks that older versions can read a document of the checkpoint level,
 // and that a document of a higher level has a format that they refuse and restores the
 // level.
 func TestLevelOfADocument(t *testing.T) {

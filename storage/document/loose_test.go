@@ -55,10 +55,10 @@ func TestOddMembersOfAJob(t *testing.T) {
 		`"token":5,"attemptEnd":"odd"`: func(j *fsm.Job) bool { return j.Execution().Token == 0 && j.AttemptEnd == fsm.NoEnd },
 		`"attemptEnd":200,"seq":-1`:    func(j *fsm.Job) bool { return j.AttemptEnd == fsm.NoEnd },
 		`"payload":2,"payloadBase64":"%","typeBase64":7,"idBase64":[{}]`: func(j *fsm.Job) bool {
-			return string(j.Payload) == "2" && j.Type == ""
+			return string(j.Payload()) == "2" && j.Type == ""
 		},
-		"\"payload\":\"\xff\"": func(j *fsm.Job) bool { return string(j.Payload) == "\"\xff\"" },
-		`"unknown":{"x":[1]}`:  func(j *fsm.Job) bool { return j.Payload == nil },
+		"\"payload\":\"\xff\"": func(j *fsm.Job) bool { return string(j.Payload()) == "\"\xff\"" },
+		`"unknown":{"x":[1]}`:  func(j *fsm.Job) bool { return j.Payload() == nil },
 		`"status":"queued"`: func(j *fsm.Job) bool {
 			return j.Status == fsm.Dead && strings.Contains(j.Execution().LastError, `the status "queued"`)
 		},
@@ -100,7 +100,7 @@ func TestOursInAnOriginal(t *testing.T) {
 	if s == nil || s.RunAt != 77 || s.Priority != 2 || d == nil || d.Execution().LastError != "x" || m.View().WorkerCount() != 0 {
 		t.Errorf("scheduled %+v, dead %+v", s, d)
 	}
-	if n := m.Job("unnamed-1"); n == nil || n.Status != fsm.Dead || string(n.Payload) != "5" {
+	if n := m.Job("unnamed-1"); n == nil || n.Status != fsm.Dead || string(n.Payload()) != "5" {
 		t.Errorf("what is no job became %+v", n)
 	}
 }
@@ -120,14 +120,14 @@ func TestOddIDs(t *testing.T) {
 		_, m := machine(t, []byte(text))
 		var got []string
 		m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
-			got = append(got, j.ID+":"+string(j.Payload))
+			got = append(got, j.ID+":"+string(j.Payload()))
 			return true
 		})
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s\n  became %s\n  want   %s", text, got, want)
 		}
 		for id, payload := range map[string]string{"unnamed-5": "9", "unnamed-6": "null", "unnamed-7": `"x"`} {
-			if j := m.Job(id); j == nil || j.Status != fsm.Dead || string(j.Payload) != payload || !strings.Contains(j.Execution().LastError, "no job") {
+			if j := m.Job(id); j == nil || j.Status != fsm.Dead || string(j.Payload()) != payload || !strings.Contains(j.Execution().LastError, "no job") {
 				t.Errorf("%s is %+v", id, j)
 			}
 		}

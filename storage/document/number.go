@@ -10,8 +10,8 @@ import (
 )
 
 var (
-	errInteger = errors.New("want an integer")
-	errRange   = errors.New("the number is out of range")
+	errInteger = errors.New("must be an integer")
+	errRange   = errors.New("number out of range")
 )
 
 // number reads an integer into dst, a pointer to an integer.
@@ -66,7 +66,7 @@ func parseInto(dst any, raw []byte) (err error) {
 		*p = new(uint64)
 		**p, err = parseUint(raw)
 	default:
-		panic("document: a member of a type that no reader knows")
+		panic("document: no reader for the type of a field")
 	}
 	return err
 }
@@ -145,4 +145,15 @@ func endOf(dst *fsm.End) word {
 			return false
 		},
 	}
+}
+
+// ends are the names of fsm.End in the document; NoEnd is left out.
+var ends = [...]string{
+	fsm.NoEnd:       "",
+	fsm.EndOK:       "completed",
+	fsm.EndFail:     "failed",
+	fsm.EndReleased: "released",
+	fsm.EndLease:    "expired",
+
+	fsm.EndTimeout: "timed_out",
 }

@@ -144,7 +144,7 @@ func TestOriginalState(t *testing.T) {
 		meta.Settings != fsm.DefaultSettings() || doc.Lineage() != "" {
 		t.Errorf("meta %+v", meta)
 	}
-	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload != nil || a.Execution().Worker != "" {
+	if a := m.Job("a"); a.Seq != 1 || a.MaxAttempts != fsm.MaxAttemptsUnset || a.Payload() != nil || a.Execution().Worker != "" {
 		t.Errorf("a is %+v", a)
 	}
 	if b := m.Job("b"); b.Execution().Worker != "" || b.Execution().HeldMs != 30_000 || b.Execution().ClaimedAt != 9100 || b.Execution().Token != 0 || b.Attempts != 2 {

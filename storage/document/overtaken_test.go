@@ -373,10 +373,11 @@ func public(t tester, j *fsm.Job) string {
 	}
 	d := *j.Details()
 	c := fsm.Job{
-		Seq: j.Seq, ID: j.ID, Type: j.Type, Payload: rewritten(j.Payload),
+		Seq: j.Seq, ID: j.ID, Type: j.Type,
 		Status: j.Status, AttemptEnd: j.AttemptEnd, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts,
 		CreatedAt: j.CreatedAt, RunAt: j.RunAt,
 	}
+	c.SetPayload(rewritten(j.Payload()))
 	e := *j.Execution()
 	return fmt.Sprintf("%+v %+v %+v %+v", c, fsm.Execution{
 		Result: rewritten(e.Result), LastError: e.LastError, Worker: e.Worker, ClaimedAt: e.ClaimedAt, Heartbeat: e.Heartbeat,

@@ -37,15 +37,3 @@ func (r *reader) anyPart(p part) error {
 	}
 	return p.read()
 }
-
-// record returns a reader of one object of a list at the top. The object starts as a copy
-// of first.
-func record[T any](d *decoder, dst *[]*T, first T, member func(*T, string) any) func() error {
-	return func() error {
-		v := new(T)
-		*v = first
-		err := d.object(func(name string) any { return member(v, name) })
-		*dst = append(*dst, v)
-		return err
-	}
-}

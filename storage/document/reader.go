@@ -99,7 +99,7 @@ func (r *reader) finish() error {
 	case err != nil:
 		return r.syntax(err)
 	default:
-		return fmt.Errorf("%w: it goes on after its end (byte %d)", ErrFormat, r.dec.InputOffset())
+		return fmt.Errorf("%w: trailing data after byte %d", ErrFormat, r.dec.InputOffset())
 	}
 }
 
@@ -128,7 +128,7 @@ type single struct {
 // first returns the destination of s, or an error if the field occurred before.
 func (r *reader) first(s single) (dst any, err error) {
 	if r.seen[s.name] {
-		return nil, r.fail(fmt.Sprintf("the member %q occurs twice", s.name), nil)
+		return nil, r.fail(fmt.Sprintf("field %q occurs twice", s.name), nil)
 	}
 	r.seen[s.name] = true
 	return s.dst, nil
@@ -266,7 +266,7 @@ func unquote(raw jsontext.Value) string {
 func (r *reader) want(what string) error {
 	kind := r.dec.PeekKind()
 	_ = r.dec.SkipValue() // moves the position of the error to the value
-	return r.fail(fmt.Sprintf("want %s, not %s", what, kindName(kind)), nil)
+	return r.fail(fmt.Sprintf("must be %s, not %s", what, kindName(kind)), nil)
 }
 
 func (r *reader) fail(what string, cause error) error {
@@ -287,7 +287,7 @@ func (r *reader) syntax(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: it is empty", ErrFormat)
+		return fmt.Errorf("%w: the document is empty", ErrFormat)
 	default:
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	}

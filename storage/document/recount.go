@@ -83,10 +83,11 @@ func (d *decoder) fresh(n *fsmpb.NewJob) *fsm.Job {
 	o := optionsOf(n)
 	o.Batch, o.Unique, o.After, o.AfterFailure = "", fsm.Unique{}, nil, 0
 	j := &fsm.Job{
-		ID: n.Id, Type: n.Type, Payload: n.Payload, Priority: n.Priority,
+		ID: n.Id, Type: n.Type, Priority: n.Priority,
 		RunAt: n.RunAtMs, Exec: &fsm.Execution{LeaseMs: n.LeaseMs}, MaxAttempts: fsm.MaxAttemptsUnset,
 		CreatedAt: d.doc.Meta.Now, Opt: optionsOrNil(&o),
 	}
+	j.SetPayload(n.Payload)
 	if n.MaxAttempts != nil {
 		j.MaxAttempts = *n.MaxAttempts
 	}

@@ -102,7 +102,7 @@ func TestDeepPayload(t *testing.T) {
 		apply(t, m, 1, 1, enqueue(newJob("j", payload), newJob("wide", "["+strings.Repeat("[],", 20_000)+"{}]")))
 		data := document.Encode(document.Inline(m.View()), header, "a:1", 5)
 		_, back := machine(t, data)
-		if got := back.Job("j").Payload; string(got) != payload {
+		if got := back.Job("j").Payload(); string(got) != payload {
 			t.Fatalf("depth %d: %d bytes came back of %d", depth, len(got), len(payload))
 		}
 		if coded := strings.Count(string(data), `"payloadBase64"`); coded != btoi(depth > 9000) {

@@ -17,9 +17,6 @@ import (
 // digits is the length of a checksum in hex.
 const digits = 2 * sha256.Size
 
-// span is a range of bytes.
-type span struct{ from, to int }
-
 // sums appends the field "sums" with space for the checksums.
 func (a *appender) sums() {
 	a.signs.from = len(a.buf)
@@ -96,8 +93,8 @@ func (d *File) compareSum(m *fsm.Machine) error {
 		return nil
 	}
 	if sum := m.View().Sum(); sum.Sum != *d.StateSum {
-		return fmt.Errorf("%w: the state of %s has the checksum %x, and %x when it was written: "+
-			"read it with the release that wrote it, or accept the difference by rewriting the file with jq",
+		return fmt.Errorf("%w: the state of %s has the checksum %x, but %x was recorded when it was written: read it with "+
+			"the release that wrote it, or accept the difference by rewriting the file with jq",
 			fsm.ErrDiverged, sum.LSN, sum.Sum[:8], d.StateSum[:8])
 	}
 	return nil

@@ -134,7 +134,7 @@ func readObject(path string) (data []byte, sum string, err error) {
 		return nil, "", err
 	}
 	if info.Size() > storage.MaxObjectBytes {
-		return nil, "", fmt.Errorf("%s has %d bytes, at most %d are allowed", path, info.Size(), storage.MaxObjectBytes)
+		return nil, "", fmt.Errorf("%s has %d bytes; at most %d are allowed", path, info.Size(), storage.MaxObjectBytes)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	if _, err = buf.ReadFrom(io.LimitReader(f, storage.MaxObjectBytes)); err != nil {

@@ -171,7 +171,8 @@ func (b *Bucket) settle(key string) (chain, error) {
 		if _, err := os.Lstat(filepath.Join(dir, stagedName(c.highest, nonce))); absent(err) {
 			return c, nil
 		}
-		return c, b.publish(key, c.highest, nonce, basis)
+		_, err = b.publish(key, c.highest, nonce, basis)
+		return c, err
 	}
 }
 
@@ -179,31 +180,32 @@ func (b *Bucket) settle(key string) (chain, error) {
 // if that still has the bytes that they replace; otherwise it was edited since,
 // and they are put aside. Any number of processes may do so at once and at any
 // time: the staged file is there for one of them only, and it is gone before
-// the next number can be taken.
-func (b *Bucket) publish(key string, n uint64, nonce, basis string) error {
+// the next number can be taken. publish reports whether it did so itself, durably.
+func (b *Bucket) publish(key string, n uint64, nonce, basis string) (itself bool, err error) {
 	dir := b.chainDir(key)
 	staged := filepath.Join(dir, stagedName(n, nonce))
 	_, sum, err := readObject(b.path(key))
 	if err != nil && !absent(err) {
-		return err
+		return false, err
 	}
 	to := b.path(key)
 	if err != nil || !strings.HasPrefix(sum, basis) {
 		to = filepath.Join(dir, droppedName(n, nonce))
 	}
 	if err := b.step(stepChecked); err != nil {
-		return err
+		return false, err
 	}
 	if err := os.Rename(staged, to); err != nil {
 		if absent(err) {
-			return nil // another writer was first
+			return false, nil // another writer was first
 		}
-		return err
+		return false, err
 	}
 	if err := b.step(stepPublished); err != nil {
-		return err
+		return false, err
 	}
-	return b.syncDir(filepath.Dir(to))
+	err = b.syncDir(filepath.Dir(to))
+	return err == nil && to == b.path(key), err
 }
 
 // unpublished returns the bytes of the newest committed write that wait to be

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // notice is the content of the file in the place of the lock directory.
@@ -160,9 +162,7 @@ func waitLock(ctx context.Context, path string) (*os.File, error) {
 		if err != nil && !errors.Is(err, errLockHeld) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
+		if !sleep.For(ctx, lockPoll) {
 			return nil, fmt.Errorf(
 				"a process of an older release holds the lock %s: stop or continue it (fuser %s names it): %w", path, path, ctx.Err())
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -413,6 +414,24 @@ func TestDirectoryOfAnObjectIsSyncedAgain(t *testing.T) {
 	}
 	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Committed || synced[b.root] == 0 {
 		t.Errorf("write = %+v, fsyncs: %v", w, synced)
+	}
+}
+
+// TestFsyncsOfAReplacement: a replacement syncs the staged bytes, and each directory once.
+func TestFsyncsOfAReplacement(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "k", []byte("1")).Version
+	v = b.PutIfMatch(ctx, "k", []byte("2"), v).Version // makes the chain
+	var synced []string
+	b.sync = func(dir string) error {
+		synced = append(synced, dir)
+		return syncDir(dir)
+	}
+	if w := b.PutIfMatch(ctx, "k", []byte("3"), v); w.Outcome != storage.Committed {
+		t.Fatalf("write = %+v", w)
+	}
+	if want := []string{b.chainDir("k"), b.root}; !slices.Equal(synced, want) {
+		t.Errorf("synced %v, want %v", synced, want)
 	}
 }
 

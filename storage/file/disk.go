@@ -147,7 +147,7 @@ func (b *Bucket) resync(dirs ...string) error {
 			err = errors.Join(b.sync(dir), os.Remove(probe))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("an earlier write to %s is not durable yet: %w", dir, err)
+			return fmt.Errorf("an earlier write to %s is not yet durable: %w", dir, err)
 		}
 		b.mu.Lock()
 		delete(b.unsynced, dir)

@@ -25,11 +25,11 @@ const (
 )
 
 // errChanged says that the condition of a write did not hold.
-var errChanged = errors.New("the object's version is another one")
+var errChanged = errors.New("the object has another version")
 
 // errOvertaken says that a writer stood still for so long that it cannot tell
 // what became of its write.
-var errOvertaken = errors.New("others have written many versions since this write began")
+var errOvertaken = errors.New("other writers have written many versions since this write began")
 
 // errEdited says that the object was changed by another program during a write.
 var errEdited = errors.New("another program changed the file during the write")
@@ -151,7 +151,7 @@ func (b *Bucket) replace(ctx context.Context, key string, data []byte, v storage
 }
 
 // errNoChain says that there was no chain, or is none any more.
-var errNoChain = errors.New("the object is deleted at the same time")
+var errNoChain = errors.New("another program is deleting the object: try again")
 
 func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, v storage.Version) error {
 	_, basis, c, err := b.read(ctx, key)
@@ -219,8 +219,12 @@ func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis st
 // finish publishes the committed write n and makes that durable. Several processes may
 // call it for the same write.
 func (b *Bucket) finish(key string, n uint64, nonce, basis string) error {
-	if err := b.publish(key, n, nonce, basis[:basisDigits]); err != nil {
+	itself, err := b.publish(key, n, nonce, basis[:basisDigits])
+	if err != nil {
 		return err
+	}
+	if itself {
+		return b.step(stepDone)
 	}
 	if _, err := os.Lstat(filepath.Join(b.chainDir(key), droppedName(n, nonce))); err == nil {
 		return errEdited

@@ -147,7 +147,7 @@ func (c *client) download(idle *remote.Idle, name string) (data []byte, generati
 		return nil, 0, &tornError{err}
 	}
 	if sum, ok := sumOf(res.Header); ok && sum != crc32.Checksum(data, castagnoli) {
-		return nil, 0, &tornError{errors.New("the bytes do not match their CRC-32C")}
+		return nil, 0, &tornError{errors.New("checksum mismatch (CRC-32C)")}
 	}
 	return data, generation, nil
 }

@@ -35,9 +35,9 @@ func (b *Bucket) explain(op, key string, err error) error {
 	case status == http.StatusTooManyRequests:
 		err = fmt.Errorf("%w: %w", storage.ErrThrottled, err)
 	case noBucket(err):
-		err = fmt.Errorf("there is no bucket %q; create it first: %w", b.location.Bucket, err)
+		err = fmt.Errorf("bucket %q does not exist; create it first: %w", b.location.Bucket, err)
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
-		err = fmt.Errorf("the credentials were refused, or do not allow this: %w", err)
+		err = fmt.Errorf("the store refused the credentials, or they do not allow this operation: %w", err)
 	}
 	return fmt.Errorf("%s %q in %s: %w", op, key, b.location, err)
 }

@@ -62,7 +62,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) 
 		for i := range p.Items {
 			name := p.Items[i].Name
 			if name <= last {
-				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: it does not sort", name, last))
+				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: its listing is not sorted, so it cannot be used", name, last))
 			}
 			last = name
 			key, ok := b.location.Key(name)

@@ -118,7 +118,7 @@ func (p *prober) content(what string) []byte { return []byte(p.id + " " + what) 
 
 func (p *prober) matchAbsent(ctx context.Context) error {
 	w := p.bucket.PutIfMatch(ctx, p.key, p.content("from nowhere"), "1")
-	return expect(w, storage.Conflict, "it replaced an object that does not exist")
+	return expect(w, storage.Conflict, "the store replaced an object that does not exist")
 }
 
 func (p *prober) create(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (p *prober) create(ctx context.Context) error {
 		return err
 	}
 	p.created = w.Version
-	if err := expect(w, storage.Committed, "it refused to create a new object"); err != nil {
+	if err := expect(w, storage.Committed, "the store refused to create a new object"); err != nil {
 		return err
 	}
 	return p.holds(ctx, "first", w.Version)
@@ -141,7 +141,7 @@ func (p *prober) create(ctx context.Context) error {
 func insist(ctx context.Context, try func() (refused bool)) error {
 	for attempt := 1; try() && attempt < attempts; attempt++ {
 		if !sleep.For(ctx, firstPause<<attempt) {
-			return fmt.Errorf("it could not be finished: %w", ctx.Err())
+			return fmt.Errorf("the probe did not finish: %w", ctx.Err())
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func insist(ctx context.Context, try func() (refused bool)) error {
 
 func (p *prober) createAgain(ctx context.Context) error {
 	w := p.bucket.PutIfAbsent(ctx, p.key, p.content("second"))
-	return expect(w, storage.Conflict, "it ignores If-None-Match: an existing object was created again")
+	return expect(w, storage.Conflict, "the store ignores If-None-Match: it created an existing object again")
 }
 
 // raceToReplace sends several writes with the same condition at once. A store
@@ -167,7 +167,7 @@ func (p *prober) raceToReplace(ctx context.Context) error {
 	case failed != nil:
 		return failed
 	case won.Outcome == storage.Conflict:
-		return unsafe("it refused to replace an object by its current version")
+		return unsafe("the store refused to replace an object whose current version was given")
 	}
 	return p.holds(ctx, fmt.Sprint("racer ", winner), won.Version)
 }
@@ -186,9 +186,10 @@ func (p *prober) race(ctx context.Context) (winner int, won storage.Write, err e
 	for i, w := range writes {
 		switch {
 		case w.Outcome == storage.Unknown:
-			return 0, won, fmt.Errorf("it could not be finished: %w", w.Err)
+			return 0, won, fmt.Errorf("the probe did not finish: %w", w.Err)
 		case w.Outcome == storage.Committed && won.Outcome == storage.Committed:
-			return 0, won, unsafe("it let two writes replace the same version: If-Match is ignored or not atomic")
+			return 0, won, unsafe("the store let two writes replace the same version: it ignores If-Match, or does not check it " +
+				"atomically")
 		case w.Outcome == storage.Committed:
 			winner, won = i, w
 		}
@@ -198,7 +199,7 @@ func (p *prober) race(ctx context.Context) (winner int, won storage.Write, err e
 
 func (p *prober) replaceStale(ctx context.Context) error {
 	w := p.bucket.PutIfMatch(ctx, p.key, p.content("stale"), p.created)
-	return expect(w, storage.Conflict, "it ignores If-Match: a write replaced a version that it did not name")
+	return expect(w, storage.Conflict, "the store ignores If-Match: a write replaced a version that it did not name")
 }
 
 func (p *prober) holds(ctx context.Context, what string, v storage.Version) error {
@@ -207,7 +208,7 @@ func (p *prober) holds(ctx context.Context, what string, v storage.Version) erro
 	case errors.Is(err, storage.ErrNotFound):
 		return unsafe("a read after a write does not find the object")
 	case err != nil:
-		return fmt.Errorf("it could not be finished: %w", err)
+		return fmt.Errorf("the probe did not finish: %w", err)
 	case !bytes.Equal(o.Data, p.content(what)) || o.Version != v:
 		return unsafe("a read after a write does not return what was written")
 	}
@@ -219,7 +220,7 @@ func expect(w storage.Write, want storage.Outcome, otherwise string) error {
 	case want:
 		return nil
 	case storage.Unknown:
-		return fmt.Errorf("it could not be finished: %w", w.Err)
+		return fmt.Errorf("the probe did not finish: %w", w.Err)
 	default:
 		return unsafe(otherwise)
 	}

@@ -112,11 +112,11 @@ func (c *careless) Get(ctx context.Context, key string) (storage.Object, error) 
 
 func TestRefusesBrokenBuckets(t *testing.T) {
 	for want, b := range map[string]*careless{
-		"If-None-Match":              {ignoreAbsent: true},
-		"If-Match is ignored or not": {ignoreMatch: true},
-		"not atomic":                 {checkFirst: true},
-		"by its current version":     {refuseAll: true},
-		"a read after a write":       {stale: true},
+		"If-None-Match":                   {ignoreAbsent: true},
+		"ignores If-Match":                {ignoreMatch: true},
+		"does not check it atomically":    {checkFirst: true},
+		"whose current version was given": {refuseAll: true},
+		"a read after a write":            {stale: true},
 	} {
 		inner := mem.New()
 		b.Bucket = inner

@@ -70,9 +70,9 @@ func (b *Bucket) explain(op, key string, err error) error {
 	case a.throttled():
 		err = fmt.Errorf("%w: %w", storage.ErrThrottled, err)
 	case a.code == "NoSuchBucket":
-		err = fmt.Errorf("there is no bucket %q; create it first: %w", b.location.Bucket, err)
+		err = fmt.Errorf("bucket %q does not exist; create it first: %w", b.location.Bucket, err)
 	case a.status == http.StatusForbidden || a.status == http.StatusUnauthorized:
-		err = fmt.Errorf("the credentials were refused, or do not allow this: %w", err)
+		err = fmt.Errorf("the store refused the credentials, or they do not allow this operation: %w", err)
 	case a.status == http.StatusMovedPermanently || a.status == http.StatusTemporaryRedirect:
 		err = fmt.Errorf("the bucket is in another region: give it as ?region=NAME: %w", err)
 	}

@@ -86,7 +86,7 @@ func region(l remote.Location, configured string) (string, error) {
 	case l.Params["endpoint"] != "":
 		return defaultRegion, nil
 	}
-	return "", fmt.Errorf("bucket %s: its region is not known: write %s?region=NAME or set AWS_REGION", l, l)
+	return "", fmt.Errorf("bucket %s: the region is unknown: write %s?region=NAME or set AWS_REGION", l, l)
 }
 
 // httpClient returns a client of this Bucket's own, so that Close can end its

@@ -47,7 +47,8 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 }
 
 // errTorn: the ETag was never that of the bytes, nor the same twice.
-var errTorn = errors.New("each read brings other bytes with another ETag: it is being written all the time, or the store is broken")
+var errTorn = errors.New("each read returns a different version: other programs write the object all the time, or " +
+	"the store is broken")
 
 // isMD5 reports whether the ETag is the MD5 of the bytes, as it is for plain
 // objects, and so belongs to them. A gateway that looks at the ETag first and at
@@ -108,7 +109,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) 
 		for _, object := range page.Contents {
 			name := aws.ToString(object.Key)
 			if name <= last {
-				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: it does not sort", name, last))
+				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: its listing is not sorted, so it cannot be used", name, last))
 			}
 			last = name
 			key, ok := b.location.Key(name)

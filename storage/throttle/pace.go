@@ -40,7 +40,7 @@ func (p *pace) wait(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); d > p.maxWait || ok && now.Add(d).After(deadline) {
 		turn.CancelAt(now)
 		p.refused()
-		return fmt.Errorf("%w: more than %d %s a minute; the next turn is in %v",
+		return fmt.Errorf("%w: more than %d %s a minute; the next one is allowed in %v",
 			storage.ErrThrottled, p.limit, p.what, d.Round(time.Millisecond))
 	}
 	if d > 0 {
@@ -101,7 +101,7 @@ func (d *day) take(now time.Time) (date string, err error) {
 	d.turnLocked(now)
 	if d.spentLocked() {
 		midnight := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-		return "", fmt.Errorf("%w: the budget of %d writes for %s is spent; the next begins in %v",
+		return "", fmt.Errorf("%w: the budget of %d writes for %s is used up; it is renewed in %v",
 			storage.ErrThrottled, d.budget, d.date, midnight.Sub(now).Round(time.Second))
 	}
 	d.count++

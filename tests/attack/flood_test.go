@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"osqueue/api"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
 	"osqueue/tests/cluster"
 )
 
@@ -130,9 +133,9 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 		{"WebSockets that send half a frame", func(t *testing.T) {
 			openMany(t, n, 200, upgrade("/v1/ws", "websocket")+"\x81\xff\x00\x00\x00\x00\x00\x7f")
 		}},
-		{"streams without a hello", func(t *testing.T) { openMany(t, n, 200, upgrade("/v1/stream", "osqueue/1")) }},
+		{"streams without a hello", func(t *testing.T) { openMany(t, n, 200, upgrade(frame.Path, frame.Protocol)) }},
 		{"streams of garbage", func(t *testing.T) {
-			openMany(t, n, 200, upgrade("/v1/stream", "osqueue/1")+strings.Repeat("\xff", 4096))
+			openMany(t, n, 200, upgrade(frame.Path, frame.Protocol)+strings.Repeat("\xff", 4096))
 		}},
 		{"claims that wait", func(t *testing.T) {
 			body := `{"workerId":"w","types":["none"],"waitMs":60000}`
@@ -212,4 +215,93 @@ func fill(t *testing.T, n *cluster.Node) {
 			t.Fatalf("%v %v", a, err)
 		}
 	}
+}
+
+// Clients that each take their whole share of waiting claims cost bounded memory together, also with
+// claims of as many types as a claim may name.
+func TestWaitingClaimsOfSeveralClients(t *testing.T) {
+	const clients = 4
+	g := newTarget(t, 1, "--max-connections-per-address", "2048")
+	n := g.Nodes[0]
+	for _, row := range []struct {
+		name  string
+		each  int // claims of one client
+		types int
+		least float64 // claims that wait in the end
+	}{
+		{"claims of one type", api.DefaultWaits/2 + 512, 1, api.DefaultWaits},
+		{"claims of 1000 types", 300, 1000, api.DefaultWaits / 32 / 2},
+	} {
+		g.attack(row.name, func(t *testing.T) {
+			var open []net.Conn
+			for client := range clients {
+				open = append(open, waitAs(t, n, client, row.each, row.types)...)
+			}
+			g.Eventually(patience, "the claims to wait", func() error {
+				if waiting := metric(t, n, "osqueue_claims_waiting"); waiting < row.least {
+					return fmt.Errorf("%v wait", waiting)
+				}
+				return nil
+			})
+			t.Logf("%v claims wait, and the node has grown by at most %d MiB", metric(t, n, "osqueue_claims_waiting"), (resident(t, n, "VmHWM")-g.before[n])>>20)
+			for _, c := range open {
+				_ = c.Close()
+			}
+		})
+	}
+	g.settled()
+}
+
+// waitAs sends claims that wait, over streams from an address of its own. It drops the answers.
+func waitAs(t *testing.T, n *cluster.Node, client, claims, types int) (open []net.Conn) {
+	t.Helper()
+	const ofAStream = 1024
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(client+1))}}
+	names := make([]string, types)
+	for left := claims; left > 0; left -= ofAStream {
+		c, err := from.DialContext(t.Context(), "tcp", n.HTTP)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		open = append(open, c)
+		_, _ = io.WriteString(c, upgradeText(n.HTTP, ""))
+		go func() { _, _ = io.Copy(io.Discard, c) }() // ends with the connection
+		_, _ = c.Write(helloFrame)
+		for id := range min(left, ofAStream) {
+			for i := range names {
+				names[i] = fmt.Sprintf(`"%d.%d.%d.%d"`, client, left, id, i)
+			}
+			body := `{"workerId":"w","types":[` + strings.Join(names, ",") + `],"waitMs":60000}`
+			b, err := frame.Append(nil, frame.KindRequest, uint32(id+1), &frame.Request{Target: v1.PathClaim, Body: []byte(body)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.SetWriteDeadline(time.Now().Add(patience))
+			if _, err = c.Write(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return open
+}
+
+// metric returns a metric of a node that has no labels.
+func metric(t *testing.T, n *cluster.Node, name string) float64 {
+	t.Helper()
+	a, err := request(n.HTTP, "GET "+v1.PathMetrics+" HTTP/1.1\r\nHost: "+n.HTTP+"\r\nConnection: close\r\n\r\n", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(a.Body) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no %s in the metrics", name)
+	return 0
 }

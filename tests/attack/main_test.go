@@ -12,5 +12,5 @@ import (
 func TestMain(m *testing.M) {
 	storagetest.AtOnce(4) // the tests wait for leases and elections
 	storagetest.SetS3Credentials()
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+	goleak.VerifyTestMain(counting{m}, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }

@@ -47,7 +47,7 @@ func overStream(t *testing.T, n *cluster.Node, token string) *client.Client {
 	return cl
 }
 
-// What a token may not do over HTTP it may not do over a stream.
+// A token has the same limits over a stream as over HTTP.
 func TestStreamsBeyondTheirScope(t *testing.T) {
 	s := newSecured(t, 1)
 	give := func(body string) *client.Client { return overStream(t, s.node, s.give(body).Token) }

@@ -26,10 +26,11 @@ func TestEverySectionRuns(t *testing.T) {
 		t.Skip("starts many processes")
 	}
 	var out bytes.Buffer
-	o, err := parse([]string{"-duration", "200ms", "-span", "4s", "-deep", "3000", "-drain", "1000", "-kills", "1", "-json"})
+	o, err := parse([]string{"-duration", "100ms", "-span", "4s", "-deep", "3000", "-drain", "1000", "-kills", "1", "-json"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.rounds, o.rise = 1, time.Second
 	if err := run(o, &out); err != nil {
 		t.Fatal(err)
 	}

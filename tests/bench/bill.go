@@ -42,8 +42,8 @@ var s3Flags = []string{
 }
 
 const (
-	billTick = 100 * time.Millisecond // between two rounds of a load
-	billRise = 10 * time.Second       // under load, before requests are counted
+	billTick    = 100 * time.Millisecond // between two rounds of a load
+	riseDefault = 10 * time.Second       // under load, before requests are counted
 )
 
 // bill counts the requests of all loads, at the same time, each on a cluster of its own.
@@ -105,7 +105,7 @@ func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err er
 		end := make(chan struct{})
 		done := make(chan error, 1)
 		go func() { done <- l.drive(br.leader.HTTP, end) }()
-		used, span, err = br.countBucket(b.span, done)
+		used, span, err = br.countBucket(b.rise, b.span, done)
 		close(end)
 		if err != nil {
 			p.Failure = err.Error()
@@ -116,8 +116,9 @@ func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err er
 	return used, span, err
 }
 
-// countBucket counts for a duration, or until the load ends.
-func (br *brokers) countBucket(span time.Duration, load <-chan error) (money.Counts, time.Duration, error) {
+// countBucket lets the load run for the time rise, and then counts for the time span, or until the
+// load ends.
+func (br *brokers) countBucket(rise, span time.Duration, load <-chan error) (money.Counts, time.Duration, error) {
 	wait := func(d time.Duration) error {
 		select {
 		case err := <-load:
@@ -126,7 +127,7 @@ func (br *brokers) countBucket(span time.Duration, load <-chan error) (money.Cou
 			return nil
 		}
 	}
-	if err := wait(billRise); err != nil {
+	if err := wait(rise); err != nil {
 		return money.Counts{}, 0, err
 	}
 	before, begin := br.bucketUse(), time.Now()

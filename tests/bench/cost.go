@@ -26,6 +26,12 @@ func (c *cost) String() string {
 		c.Leader+c.Followers+c.Clients, c.Leader, c.Followers, c.Clients, c.Entries)
 }
 
+// perJob formats the processor time for one job at a rate.
+func (c *cost) perJob(rate float64) string {
+	return fmt.Sprintf("CPU µs a job: leader %.0f, followers %.0f, clients %.0f",
+		1e6*c.Leader/rate, 1e6*c.Followers/rate, 1e6*c.Clients/rate)
+}
+
 // costOf runs fn and returns its cost, or nil on systems other than Linux.
 func costOf(c *cluster.Cluster, leader *cluster.Node, fn func() error) (*cost, error) {
 	before := readMeters(c, leader)

@@ -23,12 +23,12 @@ func (b *bench) failover() error {
 		name := fmt.Sprintf("SIGKILL to next commit, %d kills, ", len(took))
 		b.report.add(figure{Section: "failover", Name: name + "min", Value: measure.Milliseconds(took.At(0)), Unit: "ms"})
 		median := figure{Section: "failover", Name: name + "median", Value: measure.Milliseconds(took.At(50)), Unit: "ms"}
-		b.report.add(median.atMost(1200, "ms", median.Value))
+		b.report.add(median.atMost(600, "ms", median.Value))
 		for _, p := range []float64{10, 25, 75, 90, 95} {
 			b.report.add(figure{Section: "failover", Name: fmt.Sprintf("%sp%g", name, p), Value: measure.Milliseconds(took.At(p)), Unit: "ms"})
 		}
 		longest := figure{Section: "failover", Name: name + "max", Value: measure.Milliseconds(took.At(100)), Unit: "ms"}
-		b.report.add(longest.atMost(2500, "ms", longest.Value))
+		b.report.add(longest.atMost(1200, "ms", longest.Value))
 		return nil
 	})
 }

@@ -24,6 +24,10 @@ type options struct {
 	json      bool
 	bucket    string
 	serve     []string // further flags of the brokers
+
+	// The test shortens these.
+	rounds int           // see roundsDefault
+	rise   time.Duration // see riseDefault
 }
 
 // section is one measurement and its report.
@@ -72,7 +76,7 @@ func exit(err error) {
 }
 
 func parse(args []string) (options, error) {
-	var o options
+	o := options{rounds: roundsDefault, rise: riseDefault}
 	var only string
 	var quick bool
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -12,28 +12,21 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// observeRounds is the number of rounds in which the clusters of the section observe take
-// turns.
-const observeRounds = 4
-
-// observeCostMax is the aim for the processor time of the nodes, as a multiple of that without
-// traces and scrapes.
+// observeCostMax is the aim for the time of a job, as a multiple of that without traces and
+// scrapes.
 const observeCostMax = 1.05
 
 // observed is one of the clusters that the section observe compares.
 type observed struct {
 	*brokers
 	name    string
-	sampler string // share of the traces that are exported; "": nodes export none and are not scraped
-	rate    float64
-	cost    cost
+	sampler string // share of the traces that are exported; "": nodes export none
+	scraped bool
 }
-
-func (o *observed) nodes() float64 { return 1e6 * (o.cost.Leader + o.cost.Followers) / o.rate }
 
 // observe compares lifecycles on clusters without and with traces, in turns. A collector in
 // this process takes the spans and forgets them. /metrics of the leader is scraped every second
-// where traces are exported. The counters per type belong to the state of all of these clusters;
+// on some of them. The counters per type belong to the state of all of these clusters;
 // BenchmarkFiguresInTurns of fsm has their cost.
 func (b *bench) observe() error {
 	collector, stop, err := startCollector()
@@ -43,8 +36,9 @@ func (b *bench) observe() error {
 	defer stop()
 	all := []*observed{
 		{name: "no traces, no scrapes"},
-		{name: "1 % of the traces, scrapes", sampler: "0.01"},
-		{name: "all traces, scrapes", sampler: "1"},
+		{name: "the same again"}, // shows what the method can tell apart
+		{name: "1 % of the traces, scrapes", sampler: "0.01", scraped: true},
+		{name: "all traces, scrapes", sampler: "1", scraped: true},
 	}
 	return b.observeOn(collector, all, 0)
 }
@@ -68,34 +62,32 @@ func (b *bench) observeOn(collector string, all []*observed, i int) error {
 }
 
 func (b *bench) compareObserved(all []*observed) error {
-	for round := range observeRounds {
-		for i := range all {
-			o := all[(i+round)%len(all)] // none is always first
-			end := func() {}
-			if o.sampler != "" {
-				end = scrapeEverySecond(o.leader.HTTP)
-			}
-			l, err := o.load(singleClients, b.duration/observeRounds, throughLifeAlone(o.leader.HTTP))
-			end()
-			if err != nil {
-				return fmt.Errorf("%s: %w", o.name, err)
-			}
-			o.rate += l.rate / observeRounds
-			if l.cost != nil {
-				o.cost.add(*l.cost, observeRounds)
-			}
+	measured, err := b.inTurns(len(all), func(side int) (float64, *cost, error) {
+		o := all[side]
+		if o.scraped {
+			defer scrapeEverySecond(o.leader.HTTP)()
 		}
+		l, err := o.load(singleClients, b.turn(), throughLifeAlone(o.leader.HTTP))
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s: %w", o.name, err)
+		}
+		return l.rate, l.cost, nil
+	})
+	if err != nil {
+		return err
 	}
-	off := all[0]
-	for _, o := range all {
-		beside := fmt.Sprintf("CPU µs a job: leader %.0f, followers %.0f", 1e6*o.cost.Leader/o.rate, 1e6*o.cost.Followers/o.rate)
-		if o != off {
-			beside += fmt.Sprintf("; of the first: throughput %.2f, CPU of the nodes %.2f (at most %.2f)", o.rate/off.rate, o.nodes()/off.nodes(), observeCostMax)
+	off := measured[0]
+	for i, s := range measured {
+		f := figure{
+			Section: "observe", Name: fmt.Sprintf("enqueue, claim, complete, %d clients × 1, %s", singleClients, all[i].name),
+			Value: s.rate(), Unit: "jobs/s", Beside: s.cost().perJob(s.rate()), Cost: s.cost(),
 		}
-		b.report.add(figure{
-			Section: "observe", Name: fmt.Sprintf("enqueue, claim, complete, %d clients × 1, %s", singleClients, o.name),
-			Value: o.rate, Unit: "jobs/s", Beside: beside, Cost: &o.cost,
-		})
+		if i > 0 {
+			rate := s.rateOf(off)
+			f.Beside += fmt.Sprintf("; of the first: throughput %.2f, CPU of the nodes %.2f", rate, s.nodesOf(off))
+			f = f.atMost(observeCostMax, "time of the first", 1/rate)
+		}
+		b.report.add(f)
 	}
 	return nil
 }

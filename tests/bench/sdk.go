@@ -10,9 +10,6 @@ import (
 	"osqueue/client"
 )
 
-// sdkRounds is how often the protocols take turns in one measurement: the machine drifts.
-const sdkRounds = 2
-
 // sdkStep is the operation that a caller of the Go client repeats.
 type sdkStep func(ctx context.Context, c *client.Client, worker string) error
 
@@ -36,44 +33,32 @@ func (b *bench) sdk() error {
 // compareProtocols reports the rates of both protocols.
 func (b *bench) compareProtocols(br *brokers, callers int, name string, step sdkStep) error {
 	protocols := []client.Protocol{client.ProtocolStream, client.ProtocolHTTP}
-	rates, costs := make([]float64, len(protocols)), make([]cost, len(protocols))
-	for range sdkRounds {
-		for i, p := range protocols {
-			var rate float64
-			spent, err := costOf(br.Cluster, br.leader, func() (err error) {
-				rate, err = sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, b.duration/sdkRounds, step)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("%d callers, %s, %s: %w", callers, name, p, err)
-			}
-			rates[i] += rate / sdkRounds
-			if spent != nil {
-				costs[i].add(*spent, sdkRounds)
-			}
+	measured, err := b.inTurns(len(protocols), func(side int) (rate float64, spent *cost, err error) {
+		p := protocols[side]
+		spent, err = costOf(br.Cluster, br.leader, func() (err error) {
+			rate, err = sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, b.turn(), step)
+			return err
+		})
+		if err != nil {
+			err = fmt.Errorf("%d callers, %s, %s: %w", callers, name, p, err)
 		}
+		return rate, spent, err
+	})
+	if err != nil {
+		return err
 	}
 	for i, p := range protocols {
-		c := &costs[i]
-		beside := fmt.Sprintf("CPU µs: leader %.0f, followers %.0f, client %.0f",
-			1e6*c.Leader/rates[i], 1e6*c.Followers/rates[i], 1e6*c.Clients/rates[i])
+		s := measured[i]
+		beside := s.cost().perJob(s.rate())
 		if p != client.ProtocolHTTP {
-			beside += ", " + times(rates[i]/rates[1]) + " HTTP"
+			beside += ", " + times(s.rateOf(measured[1])) + " HTTP"
 		}
 		b.report.add(figure{
-			Section: "sdk", Name: fmt.Sprintf("%d callers, %s, %s", callers, name, p), Value: rates[i], Unit: "jobs/s",
-			Beside: beside, Cost: c,
+			Section: "sdk", Name: fmt.Sprintf("%d callers, %s, %s", callers, name, p), Value: s.rate(), Unit: "jobs/s",
+			Beside: beside, Cost: s.cost(),
 		})
 	}
 	return nil
-}
-
-// add adds one of n measurements, so that the sum is their average.
-func (c *cost) add(one cost, n float64) {
-	c.Leader += one.Leader / n
-	c.Followers += one.Followers / n
-	c.Clients += one.Clients / n
-	c.Entries += one.Entries / n
 }
 
 // sdkRate lets callers of one client repeat a step.

@@ -9,9 +9,6 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// secureRounds is how often the two clusters take turns in one measurement.
-const secureRounds = 6
-
 // secureCostMax is how much more processor time the nodes may need for one job, with TLS and
 // tokens, than without.
 const secureCostMax = 1.15
@@ -45,19 +42,14 @@ type secureSide struct {
 	name string
 	cfg  client.Config
 	c    *client.Client
-	rate float64
-	cost cost
 }
-
-// nodes returns the processor time of all nodes for one job, in µs.
-func (s *secureSide) nodes() float64 { return 1e6 * (s.cost.Leader + s.cost.Followers) / s.rate }
 
 // warm makes the client of a side and opens its connections, so that handshakes do not count.
 func (b *bench) warm(s *secureSide, p client.Protocol) (err error) {
 	if s.c, err = client.New(s.cfg); err != nil {
 		return err
 	}
-	if _, err := shareClient(s.c, singleClients, b.duration/secureRounds/2, sdkLife); err != nil {
+	if _, err := shareClient(s.c, singleClients, b.turn(), sdkLife); err != nil {
 		s.c.Close()
 		return fmt.Errorf("%s, %s: %w", s.name, p, err)
 	}
@@ -75,34 +67,29 @@ func (b *bench) compareSecurity(p client.Protocol, sides []*secureSide) error {
 			s.c.Close()
 		}
 	}()
-	for round := range secureRounds {
-		for i := range sides {
-			s := sides[(i+round)%len(sides)] // neither is always first
-			var rate float64
-			spent, err := costOf(s.Cluster, s.leader, func() (err error) {
-				rate, err = shareClient(s.c, singleClients, b.duration/secureRounds, sdkLife)
-				return err
-			})
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", s.name, p, err)
-			}
-			s.rate += rate / secureRounds
-			if spent != nil {
-				s.cost.add(*spent, secureRounds)
-			}
+	measured, err := b.inTurns(len(sides), func(side int) (rate float64, spent *cost, err error) {
+		s := sides[side]
+		spent, err = costOf(s.Cluster, s.leader, func() (err error) {
+			rate, err = shareClient(s.c, singleClients, b.turn(), sdkLife)
+			return err
+		})
+		if err != nil {
+			err = fmt.Errorf("%s, %s: %w", s.name, p, err)
 		}
+		return rate, spent, err
+	})
+	if err != nil {
+		return err
 	}
-	off := sides[0]
-	for _, s := range sides {
-		beside := fmt.Sprintf("CPU µs a job: leader %.0f, followers %.0f, client %.0f",
-			1e6*s.cost.Leader/s.rate, 1e6*s.cost.Followers/s.rate, 1e6*s.cost.Clients/s.rate)
+	off := measured[0]
+	for i, s := range measured {
 		f := figure{
-			Section: "security", Name: fmt.Sprintf("enqueue, claim, complete, %d callers, %s, %s", singleClients, p, s.name),
-			Value: s.rate, Unit: "jobs/s", Beside: beside, Cost: &s.cost,
+			Section: "security", Name: fmt.Sprintf("enqueue, claim, complete, %d callers, %s, %s", singleClients, p, sides[i].name),
+			Value: s.rate(), Unit: "jobs/s", Beside: s.cost().perJob(s.rate()), Cost: s.cost(),
 		}
-		if s != off {
-			more := s.nodes() / off.nodes()
-			f.Beside += fmt.Sprintf("; of off: throughput %.2f, CPU of the nodes %.2f", s.rate/off.rate, more)
+		if i > 0 {
+			more := s.nodesOf(off)
+			f.Beside += fmt.Sprintf("; of off: throughput %.2f, CPU of the nodes %.2f", s.rateOf(off), more)
 			f = f.atMost(secureCostMax, "CPU of off", more)
 		}
 		b.report.add(f)

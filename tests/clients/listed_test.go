@@ -2,6 +2,9 @@ package clients
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +35,7 @@ func TestWorkersAreListed(t *testing.T) {
 		first := l.workerOf(t, c, "first", "LEASE_MS=600000", "CONCURRENCY=1")
 		held := first.mustBegin(id)
 		listed(t, c, "first", func(_ time.Duration, running int) bool { return running == 1 })
-		if out := osqueue(t, c, "worker", "ls"); !strings.Contains(out, "first") || !strings.Contains(out, "hopeless") {
+		if out := osqueue(t, c, "worker", "ls"); !strings.Contains(out, "first") || !strings.Contains(out, "hopeless") || !strings.Contains(out, " 1/1 ") {
 			t.Errorf("osqueue worker ls says\n%s", out)
 		}
 		listed(t, c, "first", func(seen time.Duration, running int) bool { return seen > silence && running == 1 })
@@ -87,6 +90,39 @@ console.log(before - 5000 <= renewed && renewed <= performance.now() - 5000, due
 		}
 		if out := run(t, l.desk(t), nil, command...); out != want {
 			t.Errorf("%q, want %q", out, want)
+		}
+	})
+}
+
+// A server of an earlier release, which refuses a capacity, lists the worker without it.
+func TestCapacityAtAnEarlierServer(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		var bodies []string
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case r.URL.Path == "/status":
+				fmt.Fprint(w, `{"state":"leader","term":1}`)
+			case strings.Contains(string(body), "capacity"):
+				bodies = append(bodies, string(body))
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, `{"_tag":"bad_request","detail":"capacity: unknown field"}`)
+			default:
+				bodies = append(bodies, string(body))
+				fmt.Fprint(w, "{}")
+			}
+		}))
+		defer srv.Close()
+		command := []string{"python3", "-c", "from osqueue import Client; Client().register('w', ['t'], 5.0, 3)"}
+		if l.name == "js" {
+			command = []string{
+				"node", "--input-type=module", "-e",
+				"import { Client } from './osqueue.mjs'; await new Client().register('w', ['t'], 5000, 3);",
+			}
+		}
+		run(t, l.desk(t), []string{"OSQUEUE_SERVERS=" + srv.URL}, command...)
+		if len(bodies) != 2 || !strings.Contains(bodies[0], "3") || strings.Contains(bodies[1], "capacity") {
+			t.Errorf("it has sent %q", bodies)
 		}
 	})
 }

@@ -159,6 +159,42 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
+// Lines that a handler logs reach a follower while it runs, once and in order, and are kept with
+// the job.
+func TestLiveLog(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		gate := filepath.Join(t.TempDir(), "gate")
+		id := enqueue(t, c, client.NewJob{Type: "talk", Payload: text(gate)})
+		l.workerOf(t, c, "w")
+		const lines = 30
+		var want, got strings.Builder
+		for i := range lines {
+			fmt.Fprintf(&want, "%d é\n", i)
+		}
+		for chunk, err := range c.Client.FollowLogs(c.Context(time.Minute), id) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if chunk.Lost > 0 {
+				t.Errorf("%d bytes are lost", chunk.Lost)
+			}
+			got.WriteString(chunk.Text)
+			if got.Len() == want.Len() { // all of it came while the job runs
+				if err := os.WriteFile(gate, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got.String() != want.String() {
+			t.Errorf("followed\n%s", got.String())
+		}
+		if job := ending(t, c, id); job.Log+"\n" != want.String() {
+			t.Errorf("the log is\n%s", job.Log)
+		}
+	})
+}
+
 // An exception in a handler fails the attempt, and the error names the place.
 func TestFailures(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {

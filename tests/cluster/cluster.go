@@ -3,14 +3,18 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster/link"
 )
 
@@ -64,6 +68,9 @@ type Cluster struct {
 
 // nets numbers the address ranges of this process.
 var nets atomic.Uint32
+
+// marks has the listeners that mark the nets of this process.
+var marks sync.Map
 
 // The ports are the same on every address.
 const (
@@ -145,10 +152,19 @@ func (c *Cluster) newNode(i int) *Node {
 func (c *Cluster) address(host, port int) string { return fmt.Sprintf("%s.%d:%d", c.net, host, port) }
 
 // FreshNet returns the first three bytes of loopback addresses that no other process on this
-// machine uses. They contain the process id and a counter.
+// machine uses. They contain the process id and a
+// counter. A listener of this process on another address of the net marks it as taken, because
+// the ids of two processes can lead to the same net.
 func FreshNet() string {
-	n := uint32(os.Getpid())*64 + nets.Add(1)
-	return fmt.Sprintf("127.%d.%d", 1+(n>>8)%250, n%256)
+	for range 1000 {
+		n := uint32(os.Getpid())*64 + nets.Add(1)
+		fresh := fmt.Sprintf("127.%d.%d", 1+(n>>8)%250, n%256)
+		if mark, err := net.Listen("tcp", fresh+".254:7999"); err == nil {
+			marks.Store(fresh, mark) // until this process ends
+			return fresh
+		}
+	}
+	panic("cluster: 1000 nets of loopback addresses are taken")
 }
 
 func (c *Cluster) cleanUp() {
@@ -221,6 +237,30 @@ func (c *Cluster) WaitOtherLeader(old *Node) *Node {
 		return err
 	})
 	return found
+}
+
+// WaitVoters waits for an active leader whose cluster has every node as a voter. A node that
+// came back with an empty disk has no vote until it has caught up; meanwhile a cluster of
+// three nodes does not survive the loss of another one.
+func (c *Cluster) WaitVoters() {
+	c.tb.Helper()
+	c.Eventually(LeaderTimeout, "every node to be a voter", func() error {
+		leader, err := c.Leader()
+		if err != nil {
+			return err
+		}
+		s, err := leader.Status()
+		if err != nil {
+			return err
+		}
+		for _, n := range c.Nodes {
+			voter := func(p v1.Peer) bool { return p.Name == n.Name && p.Voter }
+			if !slices.ContainsFunc(s.Peers, voter) {
+				return fmt.Errorf("%s is none: %+v", n.Name, s.Peers)
+			}
+		}
+		return nil
+	})
 }
 
 // Leader returns the current active leader.

@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a process that can be started again after its end, and its log. It is safe for
@@ -97,8 +101,26 @@ func (p *process) Stop() error {
 // Terminate sends SIGTERM and does not wait for the end.
 func (p *process) Terminate() { p.signal(syscall.SIGTERM) }
 
-// Pause stops the process with SIGSTOP: it stays alive, and does nothing.
-func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
+// Pause stops the process with SIGSTOP: it stays alive, and does nothing. Pause returns when all
+// threads have stopped; one that writes to the disk delays that, and the others run meanwhile.
+func (p *process) Pause() {
+	if p.signal(syscall.SIGSTOP) == nil {
+		return
+	}
+	err := Poll(pausedWithin, func() error {
+		var stopped unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.Pid(), &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
+		if err == nil && stopped.Signo == 0 && p.Running() {
+			return errors.New("a thread has not stopped")
+		}
+		return nil // an error means that it has ended
+	})
+	if err != nil {
+		p.cluster.tb.Logf("%s was not paused within %v: %v", p.Name, pausedWithin, err)
+	}
+}
+
+const pausedWithin = 10 * time.Second
 
 // Continue wakes a paused process.
 func (p *process) Continue() { p.signal(syscall.SIGCONT) }

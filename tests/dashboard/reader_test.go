@@ -32,6 +32,15 @@ func TestReader(t *testing.T) {
 	b.size(1280, 900, "light")
 	b.do(chromedp.Navigate(root))
 	b.until("the page to sign in", `location.pathname === "/ui/login" && !!document.querySelector("input[name=token]")`)
+	if text := b.eval(`document.body.innerText`); strings.Contains(text, "reconnecting") || strings.Contains(text, "Schedules") {
+		t.Errorf("the page to sign in says %s", text)
+	}
+	for _, look := range []look{{"light", "light", 1280}, {"dark-narrow", "dark", 380}} {
+		b.size(look.width, 900, look.scheme)
+		b.checkLook("sign in "+look.name, look.width)
+		b.shoot("login-" + look.name)
+	}
+	b.size(1280, 900, "light")
 	b.do(chromedp.SendKeys("input[name=token]", made.Token), chromedp.Click(`form:has(input[name=token]) button`))
 	b.until("the overview", `location.pathname === "/ui" && document.querySelector("h1").textContent === "Overview"`)
 	for _, path := range []string{"", "/jobs", "/jobs?status=unclaimed&type=mail", "/jobs/j", "/dead", "/queues", "/queues/mail", "/schedules", "/workers", "/batches", "/cluster", "/past"} {

@@ -117,7 +117,7 @@ func TestWordsOfGCS(t *testing.T) {
 		}
 	}
 	p.Inject(storagetest.Fault{Kind: storagetest.AnswerInstead, Status: 403, Body: jsonError(403, "forbidden")})
-	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Err == nil || !strings.Contains(w.Err.Error(), "credentials were refused") {
+	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Err == nil || !strings.Contains(w.Err.Error(), "refused the credentials") {
 		t.Errorf("403: %+v", w)
 	}
 }

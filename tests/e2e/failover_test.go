@@ -106,8 +106,8 @@ func verify(t *testing.T, s *store.Store) {
 	if !report.OK() {
 		t.FailNow()
 	}
-	t.Logf("bucket at %s: large %v, %d bases, %d segments, %d entries in them, %d strays",
-		report.LSN, report.Large, report.Bases, report.Segments, report.Entries, report.Strays)
+	t.Logf("bucket at %s: large %v, %d checkpoints, %d segments, %d entries in them, %d strays",
+		report.LSN, report.Large, report.Checkpoints, report.Segments, report.Entries, report.Strays)
 }
 
 func TestLeaderKilledUnderLoad(t *testing.T) {
@@ -197,7 +197,7 @@ func TestGracefulRollLosesNoRequest(t *testing.T) {
 func TestTwoClustersOnOneBucket(t *testing.T) {
 	t.Parallel()
 	s := store.Start(t)
-	opt := cluster.Options{Bucket: s.URL(), Flags: []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s"}}
+	opt := cluster.Options{Bucket: s.URL(), Flags: []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s", "--standby-wait", "0"}}
 	first := cluster.Start(t, opt)
 	ids := submit(t, first, 50)
 	second := cluster.New(t, opt)

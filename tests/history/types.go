@@ -106,6 +106,9 @@ type Op struct {
 	Ack       string `json:"ack,omitzero"`       // the level that was asked for
 	Committed string `json:"committed,omitzero"` // the level that was reached
 	LSN       LSN    `json:"lsn,omitzero"`       // of the answer
+	// Protocol of a successful write is ProtocolStream if all attempts went over streams, and
+	// ProtocolHTTP if one did not.
+	Protocol string `json:"protocol,omitzero"`
 
 	// Of enqueue.
 	Type        string `json:"type,omitzero"`
@@ -140,6 +143,12 @@ type Op struct {
 	MinLSN LSN    `json:"minLsn,omitzero"`
 	Node   string `json:"node,omitzero"`
 }
+
+// The values of Op.Protocol.
+const (
+	ProtocolHTTP   = "http"
+	ProtocolStream = "stream"
+)
 
 // Held is a job that a claim returned.
 type Held struct {

@@ -237,7 +237,7 @@ func (s *sim) claim(c *simClient) {
 	}}}, func(op *history.Op, res fsm.Result) {
 		for _, j := range res.Jobs {
 			op.Jobs = append(op.Jobs, history.Held{
-				Job: j.ID, Token: j.Execution().Token, Attempt: int(j.Attempts), Type: j.Type, Priority: j.Priority, Lease: simLease, Payload: string(j.Payload),
+				Job: j.ID, Token: j.Execution().Token, Attempt: int(j.Attempts), Type: j.Type, Priority: j.Priority, Lease: simLease, Payload: string(j.Payload()),
 			})
 		}
 		c.held = slices.Clone(op.Jobs)
@@ -312,7 +312,7 @@ func (s *sim) drain() {
 func (s *sim) finish() *history.History {
 	s.m.View().Merged([]fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, 0, func(j *fsm.Job) bool {
 		s.h.Finals = append(s.h.Finals, history.Final{
-			Job: j.ID, Status: j.Status.String(), Type: j.Type, Payload: string(j.Payload), Result: string(j.Execution().Result),
+			Job: j.ID, Status: j.Status.String(), Type: j.Type, Payload: string(j.Payload()), Result: string(j.Execution().Result),
 			Token: j.Execution().Token, Attempts: int(j.Attempts),
 		})
 		return true

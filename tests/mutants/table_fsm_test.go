@@ -231,8 +231,8 @@ var machine = []defect{
 	}, behaviour},
 	{"forced", mutants.Mutant{
 		Name: "a second result is not counted in bytes", File: "fsm/index.go",
-		Old: "m.unindex(old)\n\tm.ids[j.ID] = j\n\tm.index(j)\n\tm.events",
-		Bug: "m.ids[j.ID] = j\n\tm.replace(old, j)\n\tm.events",
+		Old: "m.unindex(old)\n\tm.ids.put(j)\n\tm.index(j)\n\tm.events",
+		Bug: "m.ids.put(j)\n\tm.replace(old, j)\n\tm.events",
 	}, behaviour},
 	{"forced", mutants.Mutant{
 		Name: "completed again counts again", File: "fsm/report.go",
@@ -436,8 +436,8 @@ var machine = []defect{
 	// 12. Quotas.
 	{"quota", mutants.Mutant{
 		Name: "results are not counted", File: "fsm/job.go",
-		Old: `return int64(len(j.Payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))`,
-		Bug: `return int64(len(j.Payload)) + int64(len(d.Extra)+len(d.Log))`,
+		Old: `return int64(len(j.payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))`,
+		Bug: `return int64(len(j.payload)) + int64(len(d.Extra)+len(d.Log))`,
 	}, behaviour},
 	{"quota", mutants.Mutant{
 		Name: "ended jobs count", File: "fsm/machine.go",

@@ -7,7 +7,7 @@ import (
 )
 
 // allDefects are the defects that TestMutants seeds.
-var allDefects = slices.Concat(defects, reviewed, machine)
+var allDefects = slices.Concat(defects, reviewed, machine, recent)
 
 // reviewed re-open findings of the reviews, at least one of each class ("What reviews
 // have found" in docs/testing.md). The promise begins with the number of the finding.
@@ -84,7 +84,7 @@ var reviewed = []defect{
 		Bug: "if m.firings <= 0 && m.Level() >= Level7 && false {",
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},
 	{"R5 determinism", mutants.Mutant{
-		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/base.go",
+		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/checkpoint.go",
 		Old: "hex.EncodeToString(sum.Sum[:]) != written {",
 		Bug: "hex.EncodeToString(sum.Sum[:]) == \"\" {",
 	}, check{pkg: "storage/archive", test: "TestChecksumOfACheckpoint"}},
@@ -275,7 +275,7 @@ var reviewed = []defect{
 		Name: "all checkpoints are kept", File: "storage/archive/sweep.go",
 		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery {",
 		Bug: "p.at <= now-thinAfter && p.at < kept {",
-	}, check{pkg: "storage/archive", test: "TestBasesAreThinned"}},
+	}, check{pkg: "storage/archive", test: "TestCheckpointsAreThinned"}},
 	{"B8 collector", mutants.Mutant{
 		Name: "a round of the collector removes 1000 objects", File: "storage/archive/garbage.go",
 		Old: "\t\tkeys = keys[n:]\n",

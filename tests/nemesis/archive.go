@@ -39,12 +39,12 @@ func (w *World) needed() (key string, o storage.Object) {
 			key = ""
 			return err
 		}
-		keys := []string{doc.Archive.Base.Key}
+		keys := []string{doc.Archive.Checkpoint.Key}
 		for _, ref := range doc.Archive.Log {
 			keys = append(keys, ref.Key)
 		}
 		key = keys[w.Rand.IntN(len(keys))]
-		if key == doc.Archive.Base.Key && w.Rand.IntN(2) == 0 {
+		if key == doc.Archive.Checkpoint.Key && w.Rand.IntN(2) == 0 {
 			key = strings.TrimSuffix(key, "manifest.json") + "000000.part"
 		}
 		o, err = b.Get(ctx, key)

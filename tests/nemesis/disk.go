@@ -1,12 +1,14 @@
 package nemesis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"osqueue/client"
 	"osqueue/tests/cluster"
 	"osqueue/tests/history"
 )
@@ -53,11 +55,17 @@ func fillDisk(w *World, s *history.FaultSpan) func() {
 		s.Missed(err.Error())
 		return func() { _ = n.FreeDisk() }
 	}
-	err = cluster.Poll(30*time.Second, func() error {
-		if n.Running() {
-			return fmt.Errorf("%s runs with %d bytes free", n.Name, space.Free)
+	left := logRoom
+	err = cluster.Poll(time.Minute, func() error {
+		if !n.Running() {
+			return nil
 		}
-		return nil
+		// What the node deletes, such as an old snapshot, gives it no room.
+		if now, err := n.FillDisk(0); err == nil {
+			space = now
+		}
+		left -= w.fillLog(left)
+		return fmt.Errorf("%s runs with %d bytes free", n.Name, space.Free)
 	})
 	if err != nil && w.appends(n) {
 		s.Missed(n.Name + " still has room in its file")
@@ -74,6 +82,30 @@ func fillDisk(w *World, s *history.FaultSpan) func() {
 		}
 		w.start(n)
 	}
+}
+
+const (
+	// logRoom is more than a raft log has room for in files that it made before the disk was full.
+	logRoom = 4 << 20
+	// ballastBytes is about the size of one entry of fillLog.
+	ballastBytes = 64 << 10
+)
+
+// fillLog adds an entry without effect on any job to the raft log, unless left is 0, and returns
+// its size in bytes. The load alone can take minutes to use up the room in a log on a busy machine.
+func (w *World) fillLog(left int) int {
+	if left < ballastBytes {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	types := make([]string, 256)
+	for i := range types {
+		types[i] = fmt.Sprintf("%0*d", ballastBytes/len(types), i)
+	}
+	// The version makes each registration a new one. An error only means one entry less.
+	_ = w.Cluster.Client.RegisterWorker(ctx, client.WorkerInfo{Name: "ballast", Types: types, Version: fmt.Sprint(left)})
+	return ballastBytes
 }
 
 // appends reports whether a node's log still grows: there may be free pages in it.

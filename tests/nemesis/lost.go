@@ -3,6 +3,8 @@ package nemesis
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,12 +44,17 @@ func (w *World) withoutLog(s *history.FaultSpan, n *cluster.Node) {
 	s.Hit(fmt.Sprintf("the raft log of %s was %s", n.Name, how))
 }
 
-// refusesLog demands that a node does not start with a log that has less than it has
-// confirmed.
-func (w *World) refusesLog(s *history.FaultSpan, n *cluster.Node) {
+// refusesLog demands that a node, which ended at ended, does not start with a log that has less
+// than it has confirmed. A node notes within witnessTime what it has confirmed. A snapshot that is
+// younger has all that the node has noted, so the node cannot know that its log has less.
+func (w *World) refusesLog(s *history.FaultSpan, n *cluster.Node, ended time.Time) {
 	began := len(n.Log())
+	covered := snapshotSince(n, ended.Add(-witnessTime))
 	n.Start()
-	if err := ends(n, endTimeout); err != nil {
+	if err := ends(n, endTimeout); err != nil && covered {
+		n.Kill()
+		s.Missed(n.Name + " wrote a snapshot just before it ended")
+	} else if err != nil {
 		w.T.Errorf("%s runs without the log that it has voted with", n.Name)
 		n.Kill()
 	} else if why := lastLineOf(n.Log()[began:], "delete its data directory"); why == "" {
@@ -57,11 +64,21 @@ func (w *World) refusesLog(s *history.FaultSpan, n *cluster.Node) {
 	}
 }
 
+// snapshotSince reports whether a node that does not run has written a snapshot since then.
+func snapshotSince(n *cluster.Node, then time.Time) bool {
+	paths, err := n.Snapshots()
+	return err == nil && slices.ContainsFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.ModTime().After(then)
+	})
+}
+
 func loseLog(w *World, s *history.FaultSpan) func() {
 	n := w.follower()
 	n.Kill()
+	ended := time.Now()
 	w.withoutLog(s, n)
-	w.refusesLog(s, n)
+	w.refusesLog(s, n, ended)
 	return func() { w.replace(n) }
 }
 
@@ -74,11 +91,12 @@ func olderLog(w *World, s *history.FaultSpan) func() {
 	w.goesOn(60)
 	w.sleep(witnessTime)
 	n.Kill()
+	ended := time.Now()
 	if err := n.RestoreLog(old); err != nil {
 		w.T.Fatal(err)
 	}
 	s.Hit("the raft log of " + n.Name + " is an older copy")
-	w.refusesLog(s, n)
+	w.refusesLog(s, n, ended)
 	return func() { w.replace(n) }
 }
 
@@ -96,9 +114,10 @@ func loseLogOfTwo(w *World, s *history.FaultSpan) func() {
 	w.sleep(witnessTime)
 	leader.Kill()
 	lost.Kill()
+	ended := time.Now()
 	w.withoutLog(s, lost)
 	lagging.Start()
-	w.refusesLog(s, lost)
+	w.refusesLog(s, lost, ended)
 	if st, err := lagging.Status(); err == nil && st.RaftState == "leader" {
 		w.T.Errorf("%s leads, and lacks what %s and %s have acknowledged", lagging.Name, leader.Name, lost.Name)
 	}
@@ -167,7 +186,7 @@ func (w *World) flushedBeyond(before history.LSN) {
 func copyDisks(w *World, s *history.FaultSpan) func() {
 	s.Loses() // what the first has acknowledged last, if the copy takes over
 	n := w.Cluster.Nodes[0]
-	other := cluster.New(w.T, cluster.Options{Nodes: 1, Prefix: "n", Bucket: w.Store.URL(), Flags: w.timing()})
+	other := cluster.New(w.T, cluster.Options{Nodes: 1, Prefix: "n", Bucket: w.Store.URL(), Flags: slices.Concat(w.timing(), soonTaken)})
 	c := other.Nodes[0]
 	c.Raft = n.Raft // raft's configuration has that address
 	n.Pause()

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -18,7 +19,7 @@ var rivalFaults = []Fault{
 // as the first one lives.
 func rival(w *World, s *history.FaultSpan) func() {
 	other := cluster.New(w.T, cluster.Options{
-		Nodes: 1, Prefix: "rival", Bucket: w.Store.URL(), Flags: w.timing(),
+		Nodes: 1, Prefix: "rival", Bucket: w.Store.URL(), Flags: slices.Concat(w.timing(), soonTaken),
 	})
 	other.Nodes[0].Start()
 	standsBy := func() error {

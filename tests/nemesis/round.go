@@ -15,6 +15,7 @@ type Outcome struct {
 	Round    Round
 	Ops      int
 	Jobs     int
+	Streamed int // writes that were answered over streams
 	Faults   []history.Fault
 	Verdicts []model.Verdict
 	Refused  int    // PUTs of queue.json that the store refused by their condition
@@ -85,7 +86,7 @@ func (w *World) strike(faults []Fault) {
 	for _, heal := range slices.Backward(heals) {
 		heal()
 	}
-	w.Cluster.WaitLeader()
+	w.Cluster.WaitVoters() // the next fault may take a node away
 	w.goesOn(60)
 }
 
@@ -156,6 +157,11 @@ func (w *World) judge(h *history.History) Outcome {
 	if w.Proxy != nil {
 		o.Refused = w.Proxy.Refused()
 	}
+	for i := range h.Ops {
+		if h.Ops[i].Protocol == history.ProtocolStream {
+			o.Streamed++
+		}
+	}
 	for _, v := range o.Verdicts {
 		switch v.Result {
 		case model.Violated:
@@ -176,7 +182,7 @@ func (w *World) judge(h *history.History) Outcome {
 	if len(h.Faults) > 0 && o.Hit() == 0 {
 		o.Void = "no fault has hit"
 	}
-	w.T.Logf("%s seed %d: %d operations, %d jobs, %d of %d faults hit", w.round.Name, w.round.Seed, o.Ops, o.Jobs, o.Hit(), len(o.Faults))
+	w.T.Logf("%s seed %d: %d operations (%d writes over streams), %d jobs, %d of %d faults hit", w.round.Name, w.round.Seed, o.Ops, o.Streamed, o.Jobs, o.Hit(), len(o.Faults))
 	for _, v := range o.Verdicts {
 		w.T.Logf("  %-13s %-10s %6d checked %s", v.Checker, v.Result, v.Checked, v.Note)
 	}

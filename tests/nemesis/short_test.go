@@ -39,6 +39,9 @@ func TestFaults(t *testing.T) {
 			if o.Void != "" {
 				t.Errorf("the round is void: %s", o.Void)
 			}
+			if o.Streamed == 0 {
+				t.Error("no write was answered over a stream")
+			}
 			for _, f := range o.Faults {
 				if !f.Hit && !excused(f.Proof) {
 					t.Errorf("%s has missed: %s", f.Name, f.Proof)

@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -25,7 +26,7 @@ const brokerTimeout = 4 * time.Second
 // standby starts a second cluster of one node, and waits until it stands by.
 func (w *World) standby(s *history.FaultSpan) *cluster.Cluster {
 	other := cluster.New(w.T, cluster.Options{
-		Nodes: 1, Prefix: "standby", Bucket: w.Store.URL(), Links: true, Flags: append(w.timing(), "--standby-retry", "500ms"),
+		Nodes: 1, Prefix: "standby", Bucket: w.Store.URL(), Links: true, Flags: slices.Concat(w.timing(), soonTaken, []string{"--standby-retry", "500ms"}),
 	})
 	n := other.Nodes[0]
 	n.Start()

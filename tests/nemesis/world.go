@@ -74,8 +74,12 @@ const stallLimit = 3 * time.Second
 
 // own are the flags of nodes of this release.
 func (w *World) own() []string {
-	return slices.Concat([]string{"--disk-stall-limit", stallLimit.String()}, archiveFlags)
+	return slices.Concat([]string{"--disk-stall-limit", stallLimit.String()}, soonTaken, archiveFlags)
 }
+
+// soonTaken lets a standby take over after the broker timeout, also if the leader has not
+// noticed it. The leader's node needs the flags.
+var soonTaken = []string{"--standby-wait", "0"}
 
 // newWorld starts a cluster and its load.
 func newWorld(t *testing.T, r Round) *World {

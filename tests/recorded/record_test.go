@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/client"
 	"osqueue/fsm"
+	"osqueue/internal/auth/certs"
 	"osqueue/tests/cluster"
 )
 
@@ -39,8 +42,11 @@ func recordLevel(t *testing.T, level int) {
 	if level >= fsm.Level8 {
 		flags = append(flags, "--state-check-interval", "2s")
 	}
-	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})
-	s := &script{T: t, c: c, document: filepath.Join(strings.TrimPrefix(c.Bucket(), "file://"), "queue.json")}
+	if level >= fsm.Level11 {
+		flags = append(flags, "--hook-allow", "127.0.0.0/8")
+	}
+	c := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags, TLS: level >= fsm.Level11})
+	s := newScript(t, c, level)
 	n := c.Nodes[0]
 	data := n.DataDir()
 	s.first()
@@ -51,6 +57,7 @@ func recordLevel(t *testing.T, level int) {
 	states := snapshots(t, data)
 	n.Start()
 	c.WaitLeader()
+	s.http.CloseIdleConnections() // to the process that has ended
 	s.second()
 	s.snapshot(data)
 	if err := n.Stop(); err != nil {
@@ -76,7 +83,28 @@ func recordLevel(t *testing.T, level int) {
 type script struct {
 	*testing.T
 	c        *cluster.Cluster
+	level    int
 	document string // path of queue.json
+	url      string // of the node
+	http     *http.Client
+	token    string // "": the node asks for none
+}
+
+func newScript(t *testing.T, c *cluster.Cluster, level int) *script {
+	s := &script{
+		T: t, c: c, level: level, url: "http://" + c.Nodes[0].HTTP, http: http.DefaultClient,
+		document: filepath.Join(strings.TrimPrefix(c.Bucket(), "file://"), "queue.json"),
+	}
+	if level < fsm.Level11 {
+		return s
+	}
+	config, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url, s.token = "https://"+c.Nodes[0].HTTP, c.Token()
+	s.http = &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+	return s
 }
 
 // do makes one request, which must succeed, and returns the answer.
@@ -92,17 +120,20 @@ func (s *script) do(method, path, body string) map[string]any {
 // try makes one request, and returns the answer and its status.
 func (s *script) try(method, path, body string) (answer map[string]any, status int) {
 	s.Helper()
-	req, err := http.NewRequestWithContext(s.Context(), method, "http://"+s.c.Nodes[0].HTTP+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.Fatal(err)
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
 	if strings.Contains(body, `"keyed"`) { // the same body has the same key
 		req.Header.Set("Idempotency-Key", fmt.Sprintf("%x", sha256.Sum256([]byte(body)))[:16])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.http.Do(req)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -266,10 +297,71 @@ func (s *script) second() {
 	`)
 	s.await("d1", "unclaimed")
 	s.busy()
+	if s.level >= fsm.Level11 {
+		s.ofLevel11()
+	}
 	if s.do("GET", "/status", "")["state"] != "leader" {
 		s.Fatal("the node does not lead")
 	}
 	time.Sleep(5 * time.Second) // a state check, and what retention removes
+}
+
+// ofLevel11 makes the requests that level 11 added.
+func (s *script) ofLevel11() {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/takes" {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	s.Cleanup(receiver.Close)
+	hook := func(name, more string) {
+		s.do("PUT", "/v1/hooks/"+name, fmt.Sprintf(`{"url":%q,"http":true,%s}`, receiver.URL+"/"+name, more))
+	}
+	hook("takes", `"on":["*"],"deadGrew":1`)
+	hook("fails", `"on":["job.*"],"types":["h*"],"bufferBytes":65536,"retryForMs":3600000`)
+	hook("gone", `"on":["job.dead"],"paused":true`)
+	made := s.do("POST", "/v1/tokens", `{"role":"producer","types":["h*"],"maxJobs":3,"maxBytes":1000,"ratePerSecond":100,"name":"limited"}`)
+	marked := s.do("POST", "/v1/tokens", `{"role":"worker","types":["h*"],"name":"worker"}`)
+	admin := s.token
+	s.token = made["token"].(string)
+	s.lines(`
+		POST /v1/jobs {"id":"h1","type":"h","payload":"12345","headers":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tenant":"é"}}
+		POST /v1/jobs/batch {"jobs":[{"id":"h2","type":"h","maxAttempts":1},{"id":"h3","type":"h2","after":["h2"],"afterFailure":"run","headers":{"a":""}}]}
+	`)
+	if _, status := s.try("POST", "/v1/jobs", `{"type":"h"}`); status != http.StatusTooManyRequests {
+		s.Fatalf("beyond the quota: %d", status)
+	}
+	s.token = admin
+	rotated := s.do("POST", "/v1/tokens/"+made["id"].(string)+"/rotate", `{}`)
+	s.token = rotated["token"].(string)
+	s.try("POST", "/v1/jobs", `{"type":"h"}`)
+	s.token = marked["token"].(string)
+	s.lines(`
+		POST /v1/jobs/claim {"workerId":"h","types":["h"],"max":2,"requestId":"h1"}
+		POST /v1/jobs/h2/fail {"workerId":"h","error":"ж","retryable":false}
+		POST /v1/jobs/h1/complete {"workerId":"h","result":{"a":1}}
+		POST /v1/jobs/claim {"workerId":"h","types":["h2"]}
+	`)
+	s.token = admin
+	s.lines(`
+		POST /v1/queues/h/pause {"reason":"why é","forMs":1500}
+		POST /v1/queues/h2/pause {"reason":"no end"}
+		POST /v1/queues/ra/pause {"forMs":3600000}
+		POST /v1/queues/ra/resume
+		PUT /v1/crons/headed {"spec":"@hourly","job":{"type":"h","headers":{"b":"c"}}}
+		POST /v1/crons/headed/trigger {}
+		POST /v1/batches {"id":"hb","jobs":[{"id":"hb1","type":"h","headers":{"d":"e"}}],"callback":{"id":"hb2","type":"h","headers":{"f":"g"}}}
+		POST /v1/hooks/takes/test {}
+		DELETE /v1/hooks/gone
+	`)
+	s.do("DELETE", "/v1/tokens/"+marked["id"].(string), "")
+	s.c.Eventually(patience, "deliveries, a failed one and an alert", func() error {
+		takes, fails := s.do("GET", "/v1/hooks/takes", ""), s.do("GET", "/v1/hooks/fails", "")
+		if takes["delivered"] == 0.0 || takes["alerts"] == nil || fails["pending"] == 0.0 {
+			return fmt.Errorf("%v, %v", takes, fails)
+		}
+		return nil
+	})
 }
 
 // busy makes requests at random, always the same ones. The node refuses some of them.

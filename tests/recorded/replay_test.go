@@ -129,6 +129,9 @@ func checkKinds(t *testing.T, level int, kinds map[string]int, agreed int) {
 			t.Error("the log has no checksum of a state")
 		}
 	}
+	if level >= fsm.Level11 {
+		want = append(want, "CreateToken", "RevokeToken", "TouchTokens", "PutHook", "DeleteHook", "TestHook", "ReportHook", "SetAlert")
+	}
 	for _, kind := range want {
 		if kinds[kind] == 0 {
 			t.Errorf("the log has no %s: %v", kind, kinds)

@@ -32,7 +32,7 @@ func TestANodeWithAnotherStateEnds(t *testing.T) {
 		n.Start("--state-check-interval", "1s")
 	}
 	c.Eventually(patience, wrong.Name+" to end", ended(wrong))
-	if log := wrong.Log(); !strings.Contains(log, "another state than the majority") {
+	if log := wrong.Log(); !strings.Contains(log, "differs from that of the majority") {
 		t.Errorf("%s does not say why it ended:\n%s", wrong.Name, wrong.LogTail(5))
 	}
 	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{Type: "t"}); err != nil {

@@ -96,7 +96,7 @@ func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 		t.Errorf("without --force: %d\n%s", code, out)
 	}
 	out, code = command(t, "verify", c.Bucket(), "--repair", "--force")
-	if code != 1 || !strings.Contains(out, "no whole state is left, and nothing was written") || strings.Contains(out, "Repaired") {
+	if code != 1 || !strings.Contains(out, "no complete state is left in the archive, and nothing was written") || strings.Contains(out, "Repaired") {
 		t.Errorf("with --force: %d\n%s", code, out)
 	}
 	if err := os.Remove(path); err != nil {
@@ -111,7 +111,7 @@ func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 // does not begin another queue there before.
 func TestAMissingDocumentIsRepaired(t *testing.T) {
 	t.Parallel()
-	flags := []string{"--inline-max", "4096", "--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms"}
+	flags := []string{"--inline-max", "4096", "--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms", "--standby-wait", "0"}
 	first := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})
 	fill(t, first, 20, 20_000)
 	first.StopAll()

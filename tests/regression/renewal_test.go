@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,23 +25,37 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// certificatesEnd is the life of the certificates of this test: they are renewed after 12 s.
-const certificatesEnd = 18 * time.Second
+// certificatesEnd is the life of the first certificates of this test: they are renewed after 20 s.
+const certificatesEnd = 30 * time.Second
 
-// All certificates end, are renewed by the nodes themselves, and the CA is replaced, under a load
-// of up to 1000 jobs/s on kept connections and of requests on new ones. No request fails, and
-// none is repeated.
+// The load of TestCertificatesAreRenewedUnderLoad.
+const (
+	jobsPerSecond   = 1000
+	jobsOfOneCall   = 100
+	callers         = 8
+	catchUp         = 10 // seconds of jobs that the callers may be late with
+	enoughPerSecond = jobsPerSecond * 95 / 100
+)
+
+// All certificates end and are renewed by the nodes themselves, and the CA is replaced by the
+// operator's commands, under a load of 1000 jobs/s on kept connections and of requests on new
+// ones. No request fails, and none is repeated. If the machine is too busy for that load, the test
+// checks the same with the load that it reaches, and is then skipped with the rate.
 func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, cluster.Options{TLS: true})
+	// Long timeouts of raft, because a change of the leader makes requests fail.
+	c := cluster.New(t, cluster.Options{TLS: true, Flags: []string{"--raft-heartbeat", "3s", "--raft-election", "3s", "--raft-lease", "2s"}})
 	a, err := certs.LoadAuthority(c.CertDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended := time.Now().Add(certificatesEnd)
+	dirs := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
 		if _, err := a.Renew(n.Name, certificatesEnd, time.Now()); err != nil {
 			t.Fatal(err)
 		}
+		dirs[i] = ownFiles(t, c, n)
 		if i == 0 { // the only one with the key of the CA
 			n.Flags = append(n.Flags, "--tls-ca-key", filepath.Join(c.CertDir(), "ca.key"))
 		}
@@ -48,48 +64,14 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	c.WaitLeader()
 	c.Eventually(cluster.LeaderTimeout, "the token", func() error { _, err := c.Client.Stats(c.Context(time.Second)); return err })
 
-	trust := followCA(filepath.Join(c.CertDir(), certs.CAFile))
-	kept, err := client.New(client.Config{Servers: c.Servers(), Token: c.Token(), TLS: trust, RetryFor: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
-	ctx, end := context.WithCancel(c.Context(patience))
-	defer end()
-	var jobs, requests atomic.Int64
-	failed := make(chan error, 2)
-	load := func(each time.Duration, count *atomic.Int64, call func(ctx context.Context, i int) error) {
-		limit := rate.NewLimiter(rate.Every(each), 1)
-		for i := 0; limit.Wait(ctx) == nil; i++ {
-			if err := call(ctx, i); err != nil && ctx.Err() == nil {
-				failed <- err
-				return
-			}
-			count.Add(1)
-		}
-		failed <- nil
-	}
-	go load(time.Millisecond, &jobs, func(ctx context.Context, _ int) error {
-		_, err := kept.Enqueue(ctx, client.NewJob{Type: "t"})
-		return err
-	})
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}}
-	go load(100*time.Millisecond, &requests, func(ctx context.Context, i int) error {
-		n := c.Nodes[i%len(c.Nodes)] // two of three forward it to the leader
-		return enqueueAt(ctx, fresh, n.HTTP, c.Token())
-	})
-
+	l := loadOf(t, c)
 	// until waits until the certificate of each node on the disk fulfills a condition.
 	until := func(what string, good func(*x509.Certificate) bool) {
 		t.Helper()
 		c.Eventually(patience, what, func() error {
-			select {
-			case err := <-failed:
-				t.Fatalf("a request failed: %v (after %d jobs and %d requests)", err, jobs.Load(), requests.Load())
-			default:
-			}
-			for _, n := range c.Nodes {
-				list, err := certs.ReadList(filepath.Join(c.CertDir(), n.Name+".crt"))
+			l.check(t)
+			for i, n := range c.Nodes {
+				list, err := certs.ReadList(filepath.Join(dirs[i], n.Name+".crt"))
 				if err != nil || !good(list[0]) {
 					return fmt.Errorf("%s: %w", n.Name, errors.Join(err, errOld))
 				}
@@ -99,25 +81,146 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	}
 	began := time.Now()
 	until("the renewal of all certificates", func(c *x509.Certificate) bool { return certs.IssuedAt(c).After(began) })
-	if err := a.Rotate(certs.CALifetime, time.Now()); err != nil {
-		t.Fatal(err)
+	operator(t, c, "cert", "ca", "--rotate", "--dir", c.CertDir())
+	operator(t, c, "cert", "trust", "--dir", c.CertDir())
+	operator(t, c, "cert", "trust", "--renew", "--dir", c.CertDir())
+	newest, err := certs.ReadList(filepath.Join(c.CertDir(), certs.CAFile))
+	if err != nil || len(newest) != 2 {
+		t.Fatalf("the CA has %d certificates (%v)", len(newest), err)
 	}
-	c.TrustCA()
-	newest := a.Certificates()[0]
-	until("certificates of the new CA", func(c *x509.Certificate) bool { return c.CheckSignatureFrom(newest) == nil })
-	if err := a.Retire(); err != nil {
-		t.Fatal(err)
-	}
-	c.TrustCA()
-	began = time.Now()
-	until("renewals by the new CA", func(c *x509.Certificate) bool { return certs.IssuedAt(c).After(began) })
-	end()
-	for range 2 {
-		if err := <-failed; err != nil {
-			t.Errorf("a request failed: %v", err)
+	until("certificates of the new CA", func(c *x509.Certificate) bool { return certs.IssuedBy(c, newest[0]) })
+	operator(t, c, "cert", "trust", "--retire", "--dir", c.CertDir())
+	for _, dir := range slices.Concat(dirs, []string{c.CertDir()}) {
+		if list, err := certs.ReadList(filepath.Join(dir, certs.CAFile)); err != nil || len(list) != 1 || !list[0].Equal(newest[0]) {
+			t.Errorf("%s has %d certificates of the CA, want the newest one (%v)", dir, len(list), err)
 		}
 	}
-	t.Logf("%d jobs on kept connections, %d requests on new ones", jobs.Load(), requests.Load())
+	c.Eventually(patience, "the end of the first certificates", func() error {
+		l.check(t)
+		if left := time.Until(ended); left > 0 {
+			return fmt.Errorf("it is in %v", left)
+		}
+		return nil
+	})
+	began = time.Now()
+	until("renewals by the new CA", func(c *x509.Certificate) bool { return certs.IssuedAt(c).After(began) && certs.IssuedBy(c, newest[0]) })
+	rate := l.stop(t)
+	c.TrustCA()
+	n := c.Follower()
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n.Start()
+	follows(c, n)
+	if rate < enoughPerSecond && !t.Failed() {
+		t.Skipf("no request failed, but this machine was too busy for the load of the promise: %d of %d jobs/s", rate, jobsPerSecond)
+	}
+}
+
+// ownFiles gives a node a directory with its own copies of its files, as on a machine of its own.
+func ownFiles(t *testing.T, c *cluster.Cluster, n *cluster.Node) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{certs.CAFile, n.Name + ".crt", n.Name + ".key"} {
+		data, err := os.ReadFile(filepath.Join(c.CertDir(), name))
+		if err == nil {
+			err = os.WriteFile(at(name), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Flags = append(n.Flags, "--tls-ca", at(certs.CAFile), "--tls-cert", at(n.Name+".crt"), "--tls-key", at(n.Name+".key"))
+	return dir
+}
+
+// operator runs a command of osqueue as an admin, who trusts the CA in the cluster's directory.
+func operator(t *testing.T, c *cluster.Cluster, args ...string) {
+	t.Helper()
+	binary, err := cluster.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.Context(patience), binary, args...)
+	cmd.Env = append(os.Environ(), "OSQUEUE_SERVERS="+strings.Join(c.Servers(), ","), "OSQUEUE_TOKEN="+c.Token())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	t.Logf("%s\n%s", strings.Join(args, " "), out)
+}
+
+// securedLoad are clients of a cluster with certificates that repeat no request.
+type securedLoad struct {
+	jobs, requests atomic.Int64
+	began          time.Time
+	end            context.CancelFunc
+	failed         chan error
+	running        sync.WaitGroup
+}
+
+func loadOf(t *testing.T, c *cluster.Cluster) *securedLoad {
+	t.Helper()
+	trust := followCA(filepath.Join(c.CertDir(), certs.CAFile))
+	kept, err := client.New(client.Config{Servers: c.Servers(), Token: c.Token(), TLS: trust, RetryFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	l := &securedLoad{began: time.Now(), end: end, failed: make(chan error, callers+1)}
+	t.Cleanup(func() { end(); l.running.Wait(); kept.Close() })
+	run := func(limit *rate.Limiter, count *atomic.Int64, n int, call func(ctx context.Context, i int) error) {
+		l.running.Go(func() {
+			for i := 0; limit.WaitN(ctx, n) == nil; i++ {
+				if err := call(ctx, i); err != nil {
+					if ctx.Err() == nil {
+						l.failed <- err
+					}
+					return
+				}
+				count.Add(int64(n))
+			}
+		})
+	}
+	batch := make([]client.NewJob, jobsOfOneCall)
+	for i := range batch {
+		batch[i].Type = "t"
+	}
+	limit := rate.NewLimiter(jobsPerSecond, catchUp*jobsPerSecond)
+	limit.AllowN(time.Now(), catchUp*jobsPerSecond-jobsOfOneCall) // it begins without arrears
+	for range callers {
+		run(limit, &l.jobs, jobsOfOneCall, func(ctx context.Context, _ int) error {
+			_, err := kept.EnqueueBatch(ctx, batch)
+			return err
+		})
+	}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust}}
+	run(rate.NewLimiter(10, 1), &l.requests, 1, func(ctx context.Context, i int) error {
+		return enqueueAt(ctx, fresh, c.Nodes[i%len(c.Nodes)].HTTP, c.Token()) // two of three nodes forward it
+	})
+	return l
+}
+
+// check fails the test if a request has failed.
+func (l *securedLoad) check(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-l.failed:
+		t.Fatalf("a request failed: %v (after %d jobs and %d requests)", err, l.jobs.Load(), l.requests.Load())
+	default:
+	}
+}
+
+// stop ends the load and returns the jobs per second that it reached.
+func (l *securedLoad) stop(t *testing.T) int64 {
+	t.Helper()
+	rate := l.jobs.Load() * int64(time.Second) / int64(time.Since(l.began))
+	l.end()
+	l.running.Wait()
+	l.check(t)
+	t.Logf("%d jobs on kept connections (%d/s), %d requests on new ones, in %v", l.jobs.Load(), rate, l.requests.Load(), time.Since(l.began))
+	return rate
 }
 
 var errOld = errors.New("the certificate is an old one")

@@ -3,6 +3,7 @@ package regression
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -58,6 +59,12 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 	secure := enqueueing(t, c.Client)
 	secure.more(c, "TLS and a token in log")
 	old.stop(t)
+	c.Eventually(patience, "the first token", func() error { // log answers without it
+		if tokens, err := c.Client.Tokens(c.Context(time.Second)); err != nil || len(tokens) == 0 {
+			return errors.Join(errors.New("there is none"), err)
+		}
+		return nil
+	})
 	roll("on", secure)
 	refused, err := client.New(client.Config{Servers: c.Servers(), RetryFor: -1})
 	if err != nil {
@@ -77,6 +84,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 
 // load enqueues jobs until it is stopped. Its first error ends it.
 type load struct {
+	t      *testing.T
 	cancel context.CancelFunc
 	jobs   chan struct{} // one for each job that was acknowledged
 	failed chan error
@@ -84,7 +92,7 @@ type load struct {
 
 func enqueueing(t *testing.T, cl *client.Client) *load {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel, jobs: make(chan struct{}), failed: make(chan error, 1)}
+	l := &load{t: t, cancel: cancel, jobs: make(chan struct{}), failed: make(chan error, 1)}
 	go func() {
 		defer close(l.failed)
 		for {
@@ -105,16 +113,16 @@ func enqueueing(t *testing.T, cl *client.Client) *load {
 	return l
 }
 
-// more waits for more jobs.
+// more waits for more jobs. The goroutine of the test must call it.
 func (l *load) more(c *cluster.Cluster, what string) {
 	late := time.After(patience)
 	for range 20 {
 		select {
 		case <-l.jobs:
 		case err := <-l.failed:
-			panic(fmt.Sprintf("%s: %v", what, err)) // the test's log has the rest
+			l.t.Fatalf("%s: %v", what, err)
 		case <-late:
-			panic(what + ": no more jobs")
+			l.t.Fatalf("%s: no more jobs", what)
 		}
 	}
 }
@@ -135,8 +143,17 @@ func TestARevokedNodeIsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := c.Follower()
-	stolen := nodeConn(t, c, n.Name, c.WaitLeader())
-	defer stolen.Close()
+	var others []*cluster.Node
+	for _, other := range c.Nodes {
+		if other != n {
+			others = append(others, other)
+		}
+	}
+	stolen := make([]net.Conn, len(others))
+	for i, other := range others {
+		stolen[i] = nodeConn(t, c, n.Name, other)
+		defer stolen[i].Close()
+	}
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(c.Token()), 0o600); err != nil {
 		t.Fatal(err)
@@ -151,14 +168,13 @@ func TestARevokedNodeIsOut(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	_ = stolen.SetReadDeadline(revoked.Add(time.Second))
-	if _, err := stolen.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-		t.Errorf("the connection of the revoked node is open after 1s: %v", err)
-	}
-	for _, other := range c.Nodes {
-		if other == n {
-			continue
+	for i, other := range others { // the deadline is the same for all
+		_ = stolen[i].SetReadDeadline(revoked.Add(time.Second))
+		if _, err := stolen[i].Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+			t.Errorf("the connection of the revoked node to %s is open after 1s: %v", other.Name, err)
 		}
+	}
+	for _, other := range others {
 		conn := nodeConn(t, c, n.Name, other)
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		if _, err := fmt.Fprintf(conn, "GET /cluster/v1/identity HTTP/1.1\r\nHost: x\r\n\r\n"); err == nil {

@@ -1,18 +1,25 @@
 package regression
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth/certs"
 	"osqueue/tests/cluster"
 )
 
-// standbyTimes are broker times that make a takeover quick.
-var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms"}
+// standbyTimes are broker times that make a takeover quick, also if the leader has not noticed
+// the standby.
+var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms", "--standby-wait", "0"}
 
 // pathTo returns a symbolic link to a directory, by which a cluster reaches its bucket. cut
 // makes it point to nothing; heal makes it point to the directory again.
@@ -109,4 +116,152 @@ func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 	if e, err := a.Client.Enqueue(ctx, client.NewJob{ID: "lost", Type: "t"}); err == nil {
 		t.Errorf("the first cluster answers %+v after the takeover", e)
 	}
+}
+
+// No node of a cluster that stands by is ready, on the port of the API and on that for legacy
+// clients, and each says why. A token that such a cluster cannot know yet is not called invalid:
+// the client tries again, and the token counts as soon as the cluster is active.
+func TestStandbyClusterIsNotReady(t *testing.T) {
+	t.Parallel()
+	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Flags: standbyTimes})
+	b := cluster.New(t, cluster.Options{Prefix: "b", Bucket: a.Bucket(), Flags: standbyTimes, TLS: true, Legacy: true})
+	for _, n := range b.Nodes {
+		n.Start()
+	}
+	secure, err := client.LoadTLS(filepath.Join(b.CertDir(), certs.CAFile), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leader *cluster.Node
+	b.Eventually(documentPatience, "a standby", func() (err error) {
+		leader, err = standbyOf(b)
+		return err
+	})
+	for _, n := range b.Nodes {
+		who := n.Name
+		if n == leader {
+			who += ", the standby"
+		}
+		b.Eventually(documentPatience, who+" to say why it is not ready", func() error {
+			ready := b.Client.Ready(b.Context(documentPatience), n.HTTP)
+			if err := refusal(ready, v1.TagNoLeader, "another broker, which is alive"); err != nil {
+				return err
+			}
+			status, body := getPlain(t, "http://"+n.Legacy+v1.PathReadyz)
+			if status != http.StatusServiceUnavailable || !strings.Contains(body, "another broker, which is alive") {
+				return fmt.Errorf("the port for legacy clients: %d %s", status, body)
+			}
+			return nil
+		})
+		one, err := client.New(client.Config{Servers: []string{n.HTTP}, TLS: secure, Token: b.Token(), RetryFor: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = one.Stats(b.Context(documentPatience))
+		one.Close()
+		if err := refusal(err, v1.TagNoLeader, ""); err != nil {
+			t.Errorf("%s is asked with a token: %v", who, err)
+		}
+	}
+	a.StopAll()
+	b.WaitLeader()
+	for _, n := range b.Nodes {
+		b.Eventually(documentPatience, n.Name+" to be ready", func() error { return b.Client.Ready(b.Context(documentPatience), n.HTTP) })
+	}
+	b.Eventually(documentPatience, "the token to count", func() error {
+		_, err := b.Client.Stats(b.Context(documentPatience))
+		return err
+	})
+}
+
+// standbyOf returns the node that raft elected in a cluster that stands by.
+func standbyOf(c *cluster.Cluster) (*cluster.Node, error) {
+	var states []string
+	for _, n := range c.Nodes {
+		s, err := n.Status()
+		if err == nil && s.Fence.State == "standby" {
+			return n, nil
+		}
+		states = append(states, fmt.Sprint(n.Name, " ", s.Fence.State, " ", err))
+	}
+	return nil, errors.New(strings.Join(states, "; "))
+}
+
+// refusal returns an error unless err is a refusal with that tag and text.
+func refusal(err error, tag, text string) error {
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || refused.Tag != tag || !strings.Contains(refused.Message, text) {
+		return fmt.Errorf("answered %w; want %s and %q", err, tag, text)
+	}
+	return nil
+}
+
+// getPlain returns the status and the body of a page.
+func getPlain(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), documentPatience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hc := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := hc.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(text)
+}
+
+// A cluster that was active, and stands by again, lacks the tokens that the active one has made
+// since. It does not call them invalid: clients try again, or use the other cluster.
+func TestTokensWhileAClusterStandsBy(t *testing.T) {
+	t.Parallel()
+	a := cluster.Start(t, cluster.Options{Prefix: "a", Flags: standbyTimes, TLS: true})
+	if _, err := a.Client.Enqueue(client.WithAck(a.Context(documentPatience), client.AckObject), client.NewJob{Type: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: a.Bucket(), Flags: standbyTimes, TLS: true})
+	a.StopAll()
+	b.Nodes[0].Start()
+	b.WaitLeader()
+	made := clientOf(t, b, b.Nodes[0], a.Token())
+	var token v1.TokenCreated
+	b.Eventually(documentPatience, "a token of the other cluster", func() (err error) {
+		token, err = made.CreateToken(client.WithAck(b.Context(documentPatience), client.AckObject), v1.NewToken{Role: "reader"})
+		return err
+	})
+	for _, n := range a.Nodes {
+		n.Start()
+	}
+	a.Eventually(documentPatience, "a standby", func() error {
+		_, err := standbyOf(a)
+		return err
+	})
+	for _, n := range a.Nodes {
+		_, err := clientOf(t, a, n, token.Token).Stats(a.Context(documentPatience))
+		if err := refusal(err, v1.TagNoLeader, ""); err != nil {
+			t.Errorf("%s is asked with the new token: %v", n.Name, err)
+		}
+	}
+}
+
+// clientOf returns a client of one node, which does not repeat requests.
+func clientOf(t *testing.T, c *cluster.Cluster, n *cluster.Node, token string) *client.Client {
+	t.Helper()
+	secure, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := client.New(client.Config{Servers: []string{n.HTTP}, TLS: secure, Token: token, RetryFor: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(one.Close)
+	return one
 }

@@ -67,7 +67,7 @@ func TestTranscripts(t *testing.T) { //nolint:tparallel // play waits for its ow
 }
 
 // TestTranscriptsOfLegacyClients plays them at the port for legacy clients of nodes that have
-// certificates and ask for tokens, except those that take a document over: no port is part of that.
+// certificates and ask for tokens.
 func TestTranscriptsOfLegacyClients(t *testing.T) { //nolint:tparallel // as above
 	t.Parallel()
 	playAll(t, legacyPort)
@@ -81,7 +81,7 @@ func playAll(t *testing.T, at port) {
 	}
 	j := &outcomes{results: make(map[string]player.Result)}
 	t.Run("play", func(t *testing.T) {
-		for _, s := range at.setups() {
+		for _, s := range setups {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 				s.play(t, at, files, pending, j)
@@ -91,7 +91,7 @@ func playAll(t *testing.T, at port) {
 	if t.Failed() {
 		return
 	}
-	checkComplete(t, at, files, j)
+	checkComplete(t, files, j)
 	checkPending(t, pending, j)
 }
 
@@ -111,7 +111,7 @@ func (s *setup) play(t *testing.T, at port, files []transcript.File, pending []s
 	if s.start == nil {
 		for _, m := range modes {
 			o.Patience = patience(m)
-			o.Start = (&seeder{t: t, mode: m}).start
+			o.Start = (&seeder{t: t, mode: m, at: at}).start
 			s.playAs(t, m, o, files, j)
 		}
 		return
@@ -138,14 +138,14 @@ func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcrip
 }
 
 // checkComplete checks that every case that is a request was played.
-func checkComplete(t *testing.T, at port, files []transcript.File, j *outcomes) {
+func checkComplete(t *testing.T, files []transcript.File, j *outcomes) {
 	t.Helper()
 	for _, f := range files {
 		for i := range f.Cases {
 			c := &f.Cases[i]
 			for _, m := range modes {
 				r, played := j.results[string(m)+" "+f.Name+" "+c.Name]
-				if want := c.Played() && (at == plainPort || c.Config != transcript.ConfigSeeded); played != want {
+				if want := c.Played(); played != want {
 					t.Errorf("%s %s, asked of the %s: played is %v", f.Name, c.Name, m, played)
 				}
 				if r.Outcome == player.Skipped && !testing.Short() {

@@ -18,7 +18,7 @@ const sandboxTests = "/tests/sandbox.test"
 
 // tooSlow are tests that take too long in emulation, or in which another timeout then expires
 // before the tested one: TestNotRoot runs the hostile commands a second time.
-const tooSlow = "TestManyThatEndAtOnce|TestNotRoot|TestLastOnesMayEnd|TestHostileCommandsFail/.*/(many_empty_files|1_GB_to_stderr)"
+const tooSlow = "TestManyThatEndAtOnce|TestNotRoot|TestLastOnesMayEnd|TestHostileCommandsFail/.*/(many_empty_files|200_MB_to_stderr)"
 
 // inAService are the tests of limits by control groups. The worker that is killed in another
 // test starts in the leaf of the test's own group, where it is not alone.

@@ -27,6 +27,6 @@
 // Only the machine itself reports success: a machine that stops, hangs or loses its output has
 // failed. A download that is cut off leaves no file that counts as complete, and the next run
 // starts it again. If /dev/kvm exists but cannot run a plain kernel, which shows by a machine
-// without any output, the machine is started again in emulation. The machine ends with this
+// that hangs or ends without any output, the machine is started again in emulation. The machine ends with this
 // program.
 package main

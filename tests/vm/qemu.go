@@ -72,17 +72,23 @@ func (m machine) run(ctx context.Context, accel string, patience time.Duration) 
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("start the machine (Debian: apt-get install qemu-system-x86): %w", err)
 	}
-	booted := func() {}
+	spoke := false
+	booted := func() { spoke = true }
 	if patience > 0 {
 		timer := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %v", errSilent, patience)) })
-		booted = func() { timer.Stop() }
-		defer booted()
+		defer timer.Stop()
+		booted = func() {
+			spoke = true
+			timer.Stop()
+		}
 	}
 	status, ended := m.follow(out, booted)
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return 0, context.Cause(ctx)
+	case err != nil && !spoke && !ended: // nested KVM may refuse a register, and qemu ends
+		return 0, fmt.Errorf("%w: %w; %s", errSilent, err, told.String())
 	case err != nil:
 		return 0, fmt.Errorf("the machine: %w; %s", err, told.String())
 	case !ended:
@@ -109,7 +115,8 @@ func (m machine) follow(out io.Reader, booted func()) (status int, ended bool) {
 	return status, ended
 }
 
-// arguments returns the arguments of qemu.
+// arguments returns the arguments of qemu. On a busy machine an emulated timer is late, which
+// without no_timer_check is a panic of the kernel at its start.
 func arguments(accel, kernel, initrd string) []string {
 	cpu := "max"
 	if accel == "kvm" {
@@ -117,7 +124,7 @@ func arguments(accel, kernel, initrd string) []string {
 	}
 	return []string{
 		"-accel", accel, "-cpu", cpu, "-smp", "2", "-m", "2048", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
-		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet",
+		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet no_timer_check",
 	}
 }
 

@@ -10,7 +10,9 @@
 // Cancellers cancel jobs. Readers ask the leader for jobs, and any node for a state that is at
 // least as new as an answer that a client has got.
 //
-// Each client has connections of its own, and its own order of the nodes.
+// Each client has connections of its own, and its own order of the nodes. Two of three clients
+// write over streams, as the Go SDK does, and use HTTP while no node opens one; the others use
+// HTTP only.
 //
 // # Operations
 //

@@ -53,7 +53,7 @@ func Start(cfg Config, servers []string, rec *history.Recorder) (*Load, error) {
 	l := &Load{cfg: cfg, servers: servers, rec: rec}
 	l.known.jobs = make([]string, 0, knownMax)
 	l.http = &http.Client{Transport: &http.Transport{DialContext: cfg.Dial}, Timeout: attemptTimeout}
-	if l.control, err = l.newClient(servers); err != nil {
+	if l.control, err = l.newClient(servers, client.ProtocolAuto); err != nil {
 		return nil, err
 	}
 	asking, stop := context.WithCancel(context.Background())
@@ -122,7 +122,7 @@ func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error
 	order := slices.Clone(l.servers)
 	a.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	var err error
-	if a.client, err = l.newClient(order); err != nil {
+	if a.client, err = l.newClient(order, protocol(i)); err != nil {
 		return err
 	}
 	l.clients = append(l.clients, a.client)
@@ -137,8 +137,17 @@ func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error
 	return nil
 }
 
-func (l *Load) newClient(servers []string) (*client.Client, error) {
-	cfg := client.Config{Servers: servers, AttemptTimeout: attemptTimeout, RetryFor: l.cfg.Patience, AckWait: ackWait}
+// protocol returns the protocol of the i-th client of a kind: most use streams, as clients of the
+// Go SDK do.
+func protocol(i int) client.Protocol {
+	if i%3 == 1 {
+		return client.ProtocolHTTP
+	}
+	return client.ProtocolStream
+}
+
+func (l *Load) newClient(servers []string, p client.Protocol) (*client.Client, error) {
+	cfg := client.Config{Servers: servers, Protocol: p, AttemptTimeout: attemptTimeout, RetryFor: l.cfg.Patience, AckWait: ackWait}
 	if l.cfg.Dial != nil {
 		cfg.Transport = &http.Transport{DialContext: l.cfg.Dial}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -21,13 +23,35 @@ func (l *Load) write(ctx context.Context, a *actor, op history.Op, call func(con
 		ctx = client.WithAck(ctx, client.Ack(op.Ack))
 	}
 	var r client.Receipt
+	ctx, overHTTP := noteHTTP(ctx)
 	l.judge(&op, call(client.WithReceipt(ctx, &r), &op))
+	op.Protocol = protocolOf(op.Outcome, overHTTP.Load())
 	if op.Outcome == history.OK {
 		l.noteLSN(&op, r.LSN())
 		op.Committed = string(r.Committed())
 	}
 	l.rec.Op(op)
 	return op
+}
+
+// noteHTTP returns a context whose HTTP requests set sent. A call that uses only a stream sends
+// none: the client opens its streams apart from the calls.
+func noteHTTP(ctx context.Context) (_ context.Context, sent *atomic.Bool) {
+	sent = new(atomic.Bool)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), sent
+}
+
+// protocolOf returns what carried a successful operation; "" for any other one, which may not
+// have been sent.
+func protocolOf(o history.Outcome, overHTTP bool) string {
+	switch {
+	case o != history.OK:
+		return ""
+	case overHTTP:
+		return history.ProtocolHTTP
+	default:
+		return history.ProtocolStream
+	}
 }
 
 // noteLSN records the LSN of an answer.

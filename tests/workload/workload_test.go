@@ -125,6 +125,9 @@ func counts(t *testing.T, h *history.History) {
 		if op.Outcome == history.OK {
 			ok[op.Kind]++
 		}
+		if op.Protocol != "" {
+			all["over "+op.Protocol]++
+		}
 		if op.Ack == "object" && op.Outcome == history.OK && op.Committed == "object" {
 			all["in the bucket"]++
 		}
@@ -139,6 +142,11 @@ func counts(t *testing.T, h *history.History) {
 	} {
 		if ok[k] == 0 {
 			t.Errorf("no %s was answered", k)
+		}
+	}
+	for _, p := range []string{history.ProtocolHTTP, history.ProtocolStream} {
+		if all["over "+p] == 0 {
+			t.Errorf("no write was answered over %s", p)
 		}
 	}
 	if all["in the bucket"] == 0 {

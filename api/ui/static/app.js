@@ -24,6 +24,7 @@
       const url = new URL(location.href);
       for (const name of ["notice", "n", "lsn"]) url.searchParams.delete(name);
       const res = await fetch(url, { headers: { "X-Live": "1" } });
+      if (res.ok && ($("problem") || res.redirected)) { location.replace(url); return; } // the page exists now, or the session has ended
       if (res.ok) {
         const doc = new DOMParser().parseFromString(await res.text(), "text/html");
         for (const el of document.querySelectorAll("[data-live]")) {
@@ -34,7 +35,7 @@
           } else if (el.innerHTML !== fresh.innerHTML) el.innerHTML = fresh.innerHTML;
         }
       }
-      show(res.ok);
+      show(res.ok, res.status === 404 && "gone");
     } catch { show(false); }
     refreshing = false;
     timer = setTimeout(refresh, wanted ? minGap : pollGap);
@@ -45,17 +46,17 @@
     clearTimeout(timer);
     timer = setTimeout(refresh, Math.max(0, minGap - (Date.now() - last)));
   }
-  function show(on) {
+  function show(on, why) {
     const live = $("live");
     if (!live) return;
     live.hidden = false;
     live.classList.toggle("off", !on);
-    live.textContent = on ? "live" : "reconnecting";
+    live.textContent = on ? "live" : why || "reconnecting";
   }
 
   const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.expired",
     "job.timed_out", "job.released", "job.dead", "job.cancelling", "job.cancelled", "job.retried", "job.progress", "job.removed",
-    "broker.registered", "worker.registered", "worker.dead", "queue.set", "cron.put", "cron.deleted", "cron.fired",
+    "broker.registered", "worker.registered", "worker.dead", "worker.set", "queue.set", "cron.put", "cron.deleted", "cron.fired",
     "cron.skipped", "batch.ended", "bucket.away", "bucket.back", "bucket.damaged", "bucket.healed", "writes.refused", "writes.accepted"];
   let held = false;
   function row(e) {
@@ -72,7 +73,7 @@
     cell(e.kind);
     cell(e.type || e.name);
     cell(e.jobId, "/ui/jobs/" + encodeURIComponent(e.jobId || ""));
-    cell(e.error || e.message || e.workerId);
+    cell([e.error || e.message || e.workerId, e.actor && "by " + e.actor].filter(Boolean).join(" · "));
     return tr;
   }
   function follow() {
@@ -91,6 +92,26 @@
       while (list.rows.length > 200) list.deleteRow(-1);
     };
     for (const kind of kinds) source.addEventListener(kind, got);
+    addEventListener("pagehide", () => source.close());
+  }
+
+  const logMost = 200000; // characters of a live log that stay on the page
+  // followLog appends what the job writes, and scrolls while the reader is at the end.
+  function followLog(box) {
+    const pre = box.querySelector("pre"), source = new EventSource(box.dataset.log);
+    source.addEventListener("log", (m) => {
+      const c = JSON.parse(m.data);
+      const end = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
+      box.hidden = false;
+      const lost = c.lost ? `\n… ${c.lost} bytes are missing here\n` : "";
+      const text = (c.text || "").startsWith("osqueue.sealed:") ? "(encrypted)\n" : c.text || "";
+      pre.textContent = (pre.textContent + lost + text).slice(-logMost);
+      if (end) pre.scrollTop = pre.scrollHeight;
+    });
+    source.addEventListener("end", () => { source.close(); soon(); });
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => followLog(box), 5000);
+    };
     addEventListener("pagehide", () => source.close());
   }
 
@@ -118,12 +139,15 @@
     before = "";
     if (was === "g" && e.key in places) location.href = new URL(places[e.key], document.baseURI);
     else if (e.key === "g") { before = "g"; setTimeout(() => { before = ""; }, 1500); }
-    else if (e.key === "/") { e.preventDefault(); $("search").focus(); }
+    else if (e.key === "/" && $("search")) { e.preventDefault(); $("search").focus(); }
     else if (e.key === "?") $("keys").showModal();
     else if (e.key === "n" && $("next")) $("next").click();
   }
 
   document.addEventListener("DOMContentLoaded", () => {
+    const url = new URL(location.href); // a reload shows the present, without the notice
+    for (const name of ["notice", "n", "lsn"]) url.searchParams.delete(name);
+    if (!$("problem")) history.replaceState(history.state, "", url);
     $("theme").hidden = false;
     $("theme").onclick = () => {
       const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -146,9 +170,10 @@
     document.addEventListener("keydown", key);
     document.addEventListener("visibilitychange", () => { if (live && !document.hidden) refresh(); });
     if ($("slide")) slide($("slide"));
-    if (document.body.hasAttribute("data-past")) return; // it does not change
+    if (document.body.hasAttribute("data-still")) return; // it does not change
     live = true;
     follow();
+    if ($("livelog")) followLog($("livelog"));
     timer = setTimeout(refresh, pollGap);
   });
 })();

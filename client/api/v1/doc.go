@@ -26,6 +26,7 @@ const (
 	PathComplete  = "/v1/jobs/complete"  // POST a CompleteBatch
 	PathFail      = "/v1/jobs/fail"      // POST a FailBatch
 	PathRelease   = "/v1/jobs/release"   // POST a ReleaseBatch
+	PathLogs      = "/v1/jobs/logs"      // POST a SendLogs
 	PathCancel    = "/v1/jobs/cancel"    // POST a ChangeJobs
 	PathRetry     = "/v1/jobs/retry"     // POST a ChangeJobs
 	PathDelete    = "/v1/jobs/delete"    // POST a ChangeJobs
@@ -64,6 +65,7 @@ const (
 	// ActionForceComplete ends a job well whatever has become of it.
 	ActionForceComplete = "force-complete" // POST a ForceComplete
 	ActionGraph         = "graph"          // GET a Graph
+	ActionLogs          = "logs"           // GET a JobLogs
 )
 
 // The last segments of /v1/queues/{type}/… and /v1/crons/{name}/….
@@ -74,6 +76,8 @@ const (
 	ActionRotate     = "rotate"     // POST a RotateToken; of tokens
 	ActionTest       = "test"       // POST, no body; of hooks
 	ActionDeliveries = "deliveries" // GET a HookDeliveries; of hooks
+	ActionQuiet      = "quiet"      // POST, no body; of workers
+	ActionUnquiet    = "unquiet"    // POST, no body; of workers
 )
 
 // ActionWait is the last segment of /v1/lsn/{lsn}/wait.
@@ -187,6 +191,9 @@ const (
 	// ParamAt selects an earlier state, which the asked node rebuilds from the bucket: the
 	// newest one whose clock is not past that time, in ms, or the one of an LSN.
 	ParamAt = "at"
+	// ParamToken and ParamOffset are the position after which a JobLogs begins.
+	ParamToken  = "token"
+	ParamOffset = "offset"
 	// ParamMinutes is the number of minutes of a History, up to 1440; the default
 	// is 60. ParamType is there the name of a queue in paths.
 	ParamMinutes = "minutes"

@@ -22,6 +22,10 @@ type Event struct {
 	// Name is the worker, type, schedule, batch or node that other kinds are
 	// about.
 	Name string `json:"name,omitzero"`
+	// Actor is the identity whose request made the change, such as "token 3gp7xgvi6bhwziqx".
+	// It is empty for what the queue does by itself, without identities of clients, and
+	// below feature level 12.
+	Actor string `json:"actor,omitzero"`
 }
 
 // The kinds of events.
@@ -45,6 +49,7 @@ const (
 	EventBroker           = "broker.registered"
 	EventWorkerRegistered = "worker.registered"
 	EventWorkerDead       = "worker.dead"
+	EventWorkerSet        = "worker.set" // it is quiet, or gets jobs again: see Message
 	EventQueueSet         = "queue.set"
 	EventCronPut          = "cron.put"
 	EventCronDeleted      = "cron.deleted"

@@ -129,4 +129,6 @@ type HookEventData struct {
 	State   string `json:"state,omitzero"`
 	AlertID string `json:"alertId,omitzero"` // the same in both
 	Since   int64  `json:"since,omitzero"`   // when the alert began, ms
+	// Actor is the identity whose request made the change, as in Event.
+	Actor string `json:"actor,omitzero"`
 }

@@ -216,6 +216,14 @@ type Job struct {
 	CronAt int64 `json:"cronAt,omitzero"`
 	// Progress is what the worker said last.
 	Progress *Progress `json:"progress,omitzero"`
+	// ProgressHistory is what the last attempts have reported, oldest first. It is only in
+	// the answer to GET /v1/jobs/{id}: the asked node has what it has applied since its
+	// start. Of many reports of an attempt, some are left out evenly.
+	ProgressHistory []ProgressPoint `json:"progressHistory,omitzero"`
+	// Actions are the requests that enqueued, cancelled and retried the job, oldest first. They
+	// are only in the answer to GET /v1/jobs/{id}: the asked node has the last ones that it has
+	// applied since its start.
+	Actions []JobAction `json:"actions,omitzero"`
 	// History are the last attempts that ended badly, oldest first.
 	History []Attempt `json:"history,omitzero"`
 	// CancelAt is when the cancellation of the running job was requested.
@@ -233,6 +241,21 @@ type Progress struct {
 	At      int64  `json:"at,omitzero"` // in answers
 }
 
+// ProgressPoint is one report of progress.
+type ProgressPoint struct {
+	Attempt int32  `json:"attempt"`
+	Percent uint8  `json:"percent"`
+	Message string `json:"message,omitzero"`
+	At      int64  `json:"at"` // the queue's clock, ms
+}
+
+// JobAction is a change of a job by a request of a client that is not its worker.
+type JobAction struct {
+	Kind  string `json:"kind"`           // as of Event, such as EventRetried
+	At    int64  `json:"at"`             // the queue's clock, ms
+	Actor string `json:"actor,omitzero"` // as in Event
+}
+
 // Attempt is one that ended badly.
 type Attempt struct {
 	Number    int32   `json:"number"`
@@ -244,8 +267,8 @@ type Attempt struct {
 	End string `json:"end"`
 }
 
-// JobList is the answer to GET /v1/jobs: the figures of the whole queue and a
-// page of its jobs, first in first out.
+// JobList is the answer to GET /v1/jobs: the figures of the whole queue (for a token that is
+// limited to types, of the listed type) and a page of its jobs, first in first out.
 type JobList struct {
 	Stats
 	Jobs []Job `json:"jobs"`

@@ -85,7 +85,7 @@ const (
 
 	TagUnauthorized = "unauthorized"  // 401: no token, or one that is not valid
 	TagForbidden    = "forbidden"     // 403: the token does not allow it
-	TagRateLimited  = "rate_limited"  // 429: the token makes too many requests
+	TagRateLimited  = "rate_limited"  // 429: the token makes too many requests, or follows too many logs
 	TagLevel        = "feature_level" // 409: not all nodes know the request yet
 
 	TagBadRequest     = "bad_request"        // 400: the body or the query is wrong; detail says where

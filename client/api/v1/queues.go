@@ -1,6 +1,9 @@
 package v1
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // QueueName is how a type is named in the paths below PathQueues, where it must
 // be escaped like every segment. "~" stands for the jobs without type; a type
@@ -33,6 +36,12 @@ type Queue struct {
 	// feature level 11.
 	Pause    *Pause        `json:"pause,omitzero"`
 	Settings QueueSettings `json:"settings"`
+}
+
+// LacksWorker reports whether a type has available jobs that none of the workers takes.
+func (q *Queue) LacksWorker(workers []Worker) bool {
+	return q.Unclaimed > 0 && q.InProgress == 0 &&
+		!slices.ContainsFunc(workers, func(w Worker) bool { return w.Takes(q.Type) })
 }
 
 // Pause describes the pause of a type.

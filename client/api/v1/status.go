@@ -76,12 +76,12 @@ type Carried struct {
 // Document is queue.json.
 type Document struct {
 	// Form is "inline" while the state stands in it, "archive" when it names a
-	// base and a log instead.
-	Form       string `json:"form"`
-	Bytes      int    `json:"bytes"`
-	BaseLSN    string `json:"base_lsn"`    // of the newest base; 0-0: there is none
-	ArchiveLSN string `json:"archive_lsn"` // how far base and log go
-	LogBytes   int64  `json:"log_bytes"`   // behind the base
+	// checkpoint and a log instead.
+	Form          string `json:"form"`
+	Bytes         int    `json:"bytes"`
+	CheckpointLSN string `json:"base_lsn"`    // of the newest checkpoint; 0-0: there is none
+	ArchiveLSN    string `json:"archive_lsn"` // how far checkpoint and log go
+	LogBytes      int64  `json:"log_bytes"`   // behind the checkpoint
 }
 
 // Bucket counts the requests of a node to the bucket since it started, with their

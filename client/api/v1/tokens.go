@@ -31,7 +31,7 @@ type NewToken struct {
 type RotateToken struct {
 	// OverlapMs is how long the old token stays valid.
 	OverlapMs int64 `json:"overlapMs,omitzero"`
-	// TTLMs is the lifetime of the new token; 0: it does not expire.
+	// TTLMs is the lifetime of the new token; 0: that of the old one, which may be without end.
 	TTLMs int64 `json:"ttlMs,omitzero"`
 }
 

@@ -20,3 +20,21 @@ func TestTraceID(t *testing.T) {
 		}
 	}
 }
+
+// FuzzTraceID: an id is 32 digits of its text, and only of a text that is not changed by writing
+// it again.
+func FuzzTraceID(f *testing.F) {
+	f.Add("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	f.Add("00-00000000000000000000000000000000-00f067aa0ba902b7-01")
+	f.Add("ff-4bf92f3577b34da6a3ce929d0e0e473é-0f067aa0ba902b7-01")
+	f.Fuzz(func(t *testing.T, text string) {
+		id := TraceID(text)
+		if id == "" {
+			return
+		}
+		parts := strings.Split(text, "-")
+		if len(parts) != 4 || parts[1] != id || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+			t.Fatalf("%q has the trace %q", text, id)
+		}
+	})
+}

@@ -33,6 +33,7 @@ const (
 	KindError    = "error"
 	KindLog      = "log"
 	KindProgress = "progress"
+	KindLive     = "live log" // a chunk of what a running attempt writes
 )
 
 // ErrVersion is the error for an envelope of another version.

@@ -3,6 +3,7 @@ package stream
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,8 @@ func (e *RefusedError) Known() bool { return e.Status >= http.StatusInternalServ
 
 var errNoWriter = errors.New("the transport does not support upgrades of HTTP/1.1")
 
-// handshakeMax bounds the bytes of the hello of a server.
-const handshakeMax = 4 << 10
+// handshakeMax bounds the bytes of the first frame of a server: a hello, or the problem that is its reason to refuse.
+const handshakeMax = 64 << 10
 
 // Dial opens a stream to server, a base URL. token is the client's access token; "" means none.
 // moved is called, in the goroutine that reads, when
@@ -57,8 +58,30 @@ func Dial(ctx context.Context, rt http.RoundTripper, server, agent, token string
 		_ = resp.Body.Close()
 		return nil, errNoWriter
 	}
+	return begin(ctx, rw, frame.Hello{Version: frame.Version, Agent: agent}, moved)
+}
+
+// errOtherProtocol means that a server, or a proxy before it, does not know frame.ALPN.
+var errOtherProtocol = errors.New("the server does not know the stream protocol in TLS handshakes")
+
+// DialTLS is like Dial without HTTP: it names the protocol in the TLS handshake with the server at address, and
+// sends the token in the first frame.
+func DialTLS(ctx context.Context, dialer *tls.Dialer, address, agent, token string, moved func(frame.Moved)) (*Conn, error) {
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != frame.ALPN {
+		_ = conn.Close()
+		return nil, errOtherProtocol
+	}
+	return begin(ctx, conn, frame.Hello{Version: frame.Version, Agent: agent, Token: token}, moved)
+}
+
+// begin exchanges the hellos on a connection, which it closes if that fails.
+func begin(ctx context.Context, rw io.ReadWriteCloser, own frame.Hello, moved func(frame.Moved)) (*Conn, error) {
 	in := bufio.NewReaderSize(rw, readBuffer)
-	hello, err := greet(ctx, rw, in, agent)
+	hello, err := greet(ctx, rw, in, own)
 	if err != nil {
 		_ = rw.Close()
 		return nil, err
@@ -67,15 +90,15 @@ func Dial(ctx context.Context, rt http.RoundTripper, server, agent, token string
 }
 
 // greet exchanges the hellos.
-func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, agent string) (frame.Hello, error) {
+func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, own frame.Hello) (frame.Hello, error) {
 	stop := context.AfterFunc(ctx, func() { _ = rw.Close() })
 	defer stop()
 	var hello frame.Hello
-	own, err := frame.Append(nil, frame.KindHello, 0, &frame.Hello{Version: frame.Version, Agent: agent})
+	b, err := frame.Append(nil, frame.KindHello, 0, &own)
 	if err != nil {
 		return hello, err
 	}
-	if _, err := rw.Write(own); err != nil {
+	if _, err := rw.Write(b); err != nil {
 		return hello, fmt.Errorf("send the hello: %w", err)
 	}
 	var buf [frame.HeadBytes]byte
@@ -83,12 +106,20 @@ func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, agent strin
 	if err != nil {
 		return hello, fmt.Errorf("read the hello of the server: %w", err)
 	}
-	if head.Kind != frame.KindHello || head.Length > handshakeMax {
+	refused := head.Kind == frame.KindAnswer
+	if head.Kind != frame.KindHello && !refused || head.Length > handshakeMax {
 		return hello, fmt.Errorf("the server began with a frame of the kind %d and %d bytes; a hello is wanted", head.Kind, head.Length)
 	}
 	body := make([]byte, head.Length)
 	if _, err := io.ReadFull(in, body); err != nil {
 		return hello, fmt.Errorf("read the hello of the server: %w", err)
+	}
+	if refused {
+		var why frame.Answer
+		if err := why.Parse(body); err != nil {
+			return hello, err
+		}
+		return hello, &RefusedError{Status: int(why.Status)}
 	}
 	return hello, hello.Parse(body)
 }

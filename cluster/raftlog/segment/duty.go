@@ -110,7 +110,7 @@ func (l *Log) record(m meta) {
 func (l *Log) renew(s *segment, gen uint32) {
 	h := header{log: l.id, size: int64(s.sectors) * sectorSize, gen: gen}
 	if err := writeSync(s.file, h.sector(), 0); err != nil {
-		_ = l.fail(errors.Join(fmt.Errorf("use the segment %s of the raft log again: %w", s.name, err), s.file.Close()))
+		_ = l.fail(errors.Join(fmt.Errorf("reuse the segment %s of the raft log: %w", s.name, err), s.file.Close()))
 		return
 	}
 	l.addSpare(&segment{name: s.name, file: s.file, gen: gen, sectors: s.sectors, end: 1})
@@ -195,7 +195,8 @@ func (l *Log) prepare(sizes []int64) {
 		}
 	}
 	if !errors.Is(err, errClosed) {
-		l.opts.Warn(fmt.Errorf("prepare a segment of the raft log: %w; free space on the disk: without a segment this node ends when the present one is full", err))
+		l.opts.Warn(fmt.Errorf("prepare a segment of the raft log: %w; free space on the disk: otherwise this node stops when "+
+			"the current segment is full", err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 // in a segment fits into 32 bits.
 const entryMax = 1 << 30
 
-var errBadFrame = errors.New("a sector of this generation is not the one that belongs there")
+var errBadFrame = errors.New("a sector of this generation is not the expected one")
 
 // frame is the header of a frame.
 type frame struct {
@@ -171,7 +171,7 @@ func decodeFrameEntries(f frame, content []byte, at uint32) ([]place, error) {
 			return nil, err
 		}
 		if l.Index != f.first+i {
-			return nil, fmt.Errorf("entry %d says that it is entry %d", f.first+i, l.Index)
+			return nil, fmt.Errorf("entry %d has the index %d in its header", f.first+i, l.Index)
 		}
 		places = append(places, place{pos: at*payloadSize + pos, length: uint32(n)})
 		pos += uint32(n)

@@ -44,13 +44,13 @@ func decodeHeader(b []byte, id uint64) (h header, err error) {
 	h = header{log: le.Uint64(b[16:]), size: int64(le.Uint64(b[24:])), gen: le.Uint32(b[payloadSize:])}
 	switch {
 	case le.Uint64(b) != segmentMagic || le.Uint32(b[sectorSize-4:]) != saltOf(h.log).sum(b, 0):
-		return h, errors.New("its header does not match its checksum")
+		return h, errors.New("checksum mismatch of the header")
 	case le.Uint32(b[8:]) != version:
-		return h, fmt.Errorf("it has version %d, and this release reads version %d", le.Uint32(b[8:]), version)
+		return h, fmt.Errorf("version %d; this release reads only version %d", le.Uint32(b[8:]), version)
 	case h.log != id:
-		return h, errors.New("it belongs to another log")
+		return h, errors.New("the file belongs to another log")
 	case h.size < 2*sectorSize || h.size%sectorSize != 0 || h.gen == 0:
-		return h, errors.New("its header is not valid")
+		return h, errors.New("the header is not valid")
 	}
 	return h, nil
 }
@@ -89,10 +89,10 @@ func decodeMeta(b []byte, slot uint32) (m meta, err error) {
 		*v = le.Uint64(b[8+8*i:])
 	}
 	if le.Uint64(b) != metaMagic || le.Uint32(b[sectorSize-4:]) != saltOf(m.log).sum(b, slot) || m.n == 0 || m.n%2 != uint64(slot) {
-		return m, errors.New("a slot does not match its checksum")
+		return m, errors.New("checksum mismatch of a slot")
 	}
 	if v := le.Uint32(b[payloadSize:]); v != version {
-		return m, fmt.Errorf("it has version %d, and this release reads version %d", v, version)
+		return m, fmt.Errorf("version %d; this release reads only version %d", v, version)
 	}
 	return m, nil
 }
@@ -101,7 +101,7 @@ func decodeMeta(b []byte, slot uint32) (m meta, err error) {
 func readMeta(f File) (meta, error) {
 	var b [metaSize]byte
 	if size, err := f.Size(); err != nil || size != metaSize {
-		return meta{}, errors.Join(fmt.Errorf("it has %d bytes instead of %d", size, metaSize), err)
+		return meta{}, errors.Join(fmt.Errorf("the file has %d bytes; expected %d", size, metaSize), err)
 	}
 	if _, err := f.ReadAt(b[:], 0); err != nil {
 		return meta{}, err

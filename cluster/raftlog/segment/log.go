@@ -11,8 +11,8 @@ import (
 
 // ErrDamaged is wrapped by every error about data on the disk that differs from the written
 // data.
-var ErrDamaged = errors.New("the raft log is damaged: " +
-	"stop this node, delete its data directory and start it again; it gets everything from the others")
+var ErrDamaged = errors.New("the raft log is damaged: stop this node, delete its data directory and start it again; it gets " +
+	"its state from the other nodes")
 
 var errClosed = errors.New("the raft log is closed")
 
@@ -223,7 +223,7 @@ func (l *Log) read(s *segment, p place, index uint64, e *raft.Log) error {
 	}
 	b = joinPayloads(b)[p.pos-at*payloadSize:]
 	if _, err := decodeEntry(b[:p.length], e); err != nil || e.Index != index {
-		return fmt.Errorf("it is entry %d: %w", e.Index, ErrDamaged)
+		return fmt.Errorf("found entry %d: %w", e.Index, ErrDamaged)
 	}
 	return nil
 }
@@ -258,14 +258,14 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 		return err
 	}
 	if first != next && logs[0].Index < next {
-		return fmt.Errorf("entry %d exists: the last one is %d", logs[0].Index, next-1)
+		return fmt.Errorf("entry %d exists already: the last entry is %d", logs[0].Index, next-1)
 	}
 	for i, e := range logs {
 		switch {
 		case e.Index == 0 || e.Index != logs[0].Index+uint64(i):
-			return fmt.Errorf("entry %d after entry %d: the indexes are not consecutive", e.Index, logs[max(i, 1)-1].Index)
+			return fmt.Errorf("entry %d follows entry %d: the indexes must be consecutive", e.Index, logs[max(i, 1)-1].Index)
 		case len(e.Data) > entryMax || len(e.Extensions) > entryMax-len(e.Data):
-			return fmt.Errorf("entry %d has more than %d bytes", e.Index, entryMax)
+			return fmt.Errorf("entry %d is larger than %d bytes", e.Index, entryMax)
 		}
 	}
 	for len(logs) > 0 {
@@ -284,7 +284,7 @@ func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.err = fmt.Errorf("the raft log accepts no writes since one has failed: %w", err)
+		l.err = fmt.Errorf("the raft log accepts no more writes, because one failed: %w", err)
 		l.signal()
 	}
 	return err
@@ -416,7 +416,7 @@ func (l *Log) deleteStart(from, to uint64) (done bool, err error) {
 	case to >= l.next-1:
 		return false, nil
 	case from > l.first:
-		return false, fmt.Errorf("cannot delete the entries %d to %d: they are in the middle of %d to %d", from, to, l.first, l.next-1)
+		return false, fmt.Errorf("cannot delete the entries %d to %d: they are inside the log from %d to %d", from, to, l.first, l.next-1)
 	}
 	l.first = to + 1
 	l.release()

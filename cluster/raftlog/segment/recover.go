@@ -36,7 +36,7 @@ func (l *Log) recover() error {
 	}
 	if !hasMeta {
 		if len(segments) > 0 {
-			return fmt.Errorf("there are segments and no file %q: %w", MetaName, ErrDamaged)
+			return fmt.Errorf("there are segments, but no file %q: %w", MetaName, ErrDamaged)
 		}
 		if err := l.createMeta(); err != nil {
 			return fmt.Errorf("create the raft log: %w", err)
@@ -133,7 +133,7 @@ func (l *Log) replay(used []*scan) error {
 	l.seq = m.start - 1
 	for _, c := range used {
 		if c.frames[0].seq != l.seq+1 {
-			return fmt.Errorf("%s begins with write %d, and the one before ends with %d: a part of the log is missing: %w",
+			return fmt.Errorf("%s begins with write %d, but the segment before ends with %d: a part of the log is missing: %w",
 				c.name, c.frames[0].seq, l.seq, ErrDamaged)
 		}
 		for _, f := range c.frames {
@@ -144,7 +144,7 @@ func (l *Log) replay(used []*scan) error {
 		}
 	}
 	if l.seq < m.asOf {
-		return fmt.Errorf("the log ends with write %d, and write %d was durable: %w", l.seq, m.asOf, ErrDamaged)
+		return fmt.Errorf("the log ends with write %d, but write %d was durable: %w", l.seq, m.asOf, ErrDamaged)
 	}
 	if len(used) > 0 {
 		if err := l.repair(used[len(used)-1]); err != nil {
@@ -177,7 +177,7 @@ func (l *Log) readSegment(name string, buf *[]byte) (*scan, error) {
 		return c, err
 	}
 	if size < 2*sectorSize || size > int64(maxSectors)*sectorSize {
-		return c, fmt.Errorf("it has %d bytes", size)
+		return c, fmt.Errorf("the file has the invalid size of %d bytes", size)
 	}
 	if int64(cap(*buf)) < size {
 		*buf = make([]byte, size)
@@ -191,7 +191,7 @@ func (l *Log) readSegment(name string, buf *[]byte) (*scan, error) {
 		return c, err
 	}
 	if h.size != size {
-		return c, fmt.Errorf("it has %d bytes instead of %d", size, h.size)
+		return c, fmt.Errorf("the file has %d bytes; expected %d", size, h.size)
 	}
 	c.gen, c.sectors = h.gen, uint32(size/sectorSize)
 	return c, l.scan(c, b)
@@ -232,7 +232,7 @@ func (l *Log) scan(c *scan, b []byte) error {
 			continue
 		}
 		if int32(has-seq) > 1 {
-			return fmt.Errorf("sector %d: a write before the one here is missing", c.end)
+			return fmt.Errorf("sector %d: the write before is missing", c.end)
 		}
 		c.torn = i + 1 - c.end
 	}
@@ -277,7 +277,7 @@ func (l *Log) scanFrame(c *scan, b []byte, at uint32) (f scanned, ok bool, err e
 	return f, err == nil, err
 }
 
-var errNeither = errors.New("it has neither its old nor its new content")
+var errNeither = errors.New("the sector has neither its old nor its new content")
 
 var _ interface {
 	raft.LogStore

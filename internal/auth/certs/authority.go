@@ -69,12 +69,20 @@ func CreateAuthority(dir string, lifetime time.Duration, now time.Time) (*Author
 
 // LoadAuthority reads the CA in dir.
 func LoadAuthority(dir string) (*Authority, error) {
-	a, err := LoadSigner(filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile))
+	certFile, keyFile := filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile)
+	bundle, key, err := readAuthority(certFile, keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, missing := os.Stat(filepath.Join(dir, CAFile)); missing != nil {
 			return nil, fmt.Errorf("no CA in %s: make one with: osqueue cert ca --dir %s", dir, dir)
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	if len(bundle) > 1 && key.PublicKey.Equal(bundle[1].PublicKey) {
+		bundle = bundle[1:] // store was cut: the first certificate has no key
+	}
+	a, err := newAuthority(bundle, key, certFile, keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +93,22 @@ func LoadAuthority(dir string) (*Authority, error) {
 // LoadSigner reads a CA from the files of its certificates and of its key. Only SignNode and
 // the methods without an effect may be called.
 func LoadSigner(certFile, keyFile string) (*Authority, error) {
-	bundle, err := ReadList(certFile)
+	bundle, key, err := readAuthority(certFile, keyFile)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readKey(keyFile)
-	if err != nil {
-		return nil, err
+	return newAuthority(bundle, key, certFile, keyFile)
+}
+
+func readAuthority(certFile, keyFile string) (bundle List, key *ecdsa.PrivateKey, err error) {
+	if bundle, err = ReadList(certFile); err != nil {
+		return nil, nil, err
 	}
+	key, err = readKey(keyFile)
+	return bundle, key, err
+}
+
+func newAuthority(bundle List, key *ecdsa.PrivateKey, certFile, keyFile string) (*Authority, error) {
 	first := bundle[0]
 	if !key.PublicKey.Equal(first.PublicKey) {
 		return nil, fmt.Errorf("%s is not the key of the first certificate in %s", keyFile, certFile)
@@ -116,17 +132,29 @@ func (a *Authority) Rotate(lifetime time.Duration, now time.Time) error {
 	if len(a.bundle) > 1 {
 		return errors.New("the CA is being replaced already: renew all certificates, then end it with --retire")
 	}
-	if err := a.renew(lifetime, now); err != nil {
+	next := &Authority{dir: a.dir, bundle: a.bundle, cluster: a.cluster}
+	if err := next.renew(lifetime, now); err != nil {
 		return err
 	}
-	return a.store()
+	endorsement, err := a.endorse(next.bundle[0], next.key)
+	if err != nil {
+		return err
+	}
+	if err := a.storeEndorsement(endorsement); err != nil {
+		return err
+	}
+	if err := next.store(); err != nil {
+		return err
+	}
+	*a = *next
+	return nil
 }
 
 // Retire ends the trust in all certificates of the CA but the newest. Certificates that the
 // previous key has signed become invalid.
 func (a *Authority) Retire() error {
 	if len(a.bundle) == 1 {
-		return errors.New("the CA has one certificate: there is no previous one to end")
+		return errors.New("the CA has only one certificate: there is no previous one to remove")
 	}
 	a.bundle = a.bundle[:1]
 	return a.store()
@@ -150,17 +178,17 @@ func (a *Authority) renew(lifetime time.Duration, now time.Time) error {
 	return nil
 }
 
-// store writes the key and then the certificates. If it is cut between the two, LoadAuthority
-// reports that they do not match.
+// store writes the certificates and then the key. If it is cut between the two, the previous key
+// is still there, and LoadAuthority drops the certificate that has none.
 func (a *Authority) store() error {
 	key, err := encodeKey(a.key)
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		durable.Replace(filepath.Join(a.dir, caKeyFile), key, keyMode),
-		durable.Replace(filepath.Join(a.dir, CAFile), encodeCertificates(a.bundle...), certMode),
-	)
+	if err := durable.Replace(filepath.Join(a.dir, CAFile), encodeCertificates(a.bundle...), certMode); err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(a.dir, caKeyFile), key, keyMode)
 }
 
 // Request describes a certificate to issue.

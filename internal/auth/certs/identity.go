@@ -180,7 +180,7 @@ func (i *Identity) Server(clients tls.ClientAuthType, verify func(tls.Connection
 const handshakeTimeout = 3 * time.Second
 
 // errNotANode means that the other end has a valid certificate of something else.
-var errNotANode = errors.New("its certificate is not a node's")
+var errNotANode = errors.New("its certificate is not that of a node")
 
 // ToNode makes conn a TLS connection to the node at address, of which it closes conn if
 // that fails. The node's certificate must name the host in address.

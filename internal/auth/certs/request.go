@@ -146,14 +146,8 @@ type Expected struct {
 // Check returns an error unless a CA in roots has issued c for what is expected, and for
 // nothing else.
 func (e *Expected) Check(c *x509.Certificate, roots List, now time.Time) error {
-	pool := x509.NewCertPool()
-	for _, root := range roots {
-		pool.AddCert(root)
-	}
-	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: now}); err != nil {
-			return err
-		}
+	if err := verifies(roots, c, now); err != nil {
+		return err
 	}
 	s, err := SubjectOf(c)
 	if err != nil {
@@ -186,10 +180,10 @@ func Parse(data []byte) (List, error) { return parseCertificates(data) }
 // Encode returns certificates in PEM form.
 func Encode(list List) []byte { return encodeCertificates(list...) }
 
-// WriteCA writes the certificates of a CA to dir.
-func WriteCA(dir string, list List) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
+// WriteCA writes the certificates of a CA to a file, whose directory it creates if needed.
+func WriteCA(file string, list List) error {
+	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(dir, CAFile), encodeCertificates(list...), certMode)
+	return durable.Replace(file, encodeCertificates(list...), certMode)
 }

@@ -12,10 +12,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/peeranswer"
 	"osqueue/internal/sleep"
 )
 
@@ -56,10 +56,7 @@ func Post(ctx context.Context, client *http.Client, url string, in, out any) err
 	if resp.StatusCode == http.StatusOK {
 		return json.Unmarshal(body, out)
 	}
-	var r Refusal
-	if json.Unmarshal(body, &r) != nil || r.Message == "" {
-		r.Message = strings.TrimSpace(string(body))
-	}
+	r := peeranswer.Read(body)
 	text := fmt.Sprintf("%s: %s", resp.Status, r.Message)
 	switch {
 	case resp.StatusCode == http.StatusMisdirectedRequest:
@@ -122,7 +119,7 @@ func (j *Joiner) Join(ctx context.Context) (Joined, error) {
 		return Joined{}, fmt.Errorf("the answer is not a certificate of node %s for the key in %s", j.Token.Name, files.Key)
 	}
 	// The certificate last: with it the command is done.
-	if err := certs.WriteCA(j.Dir, ca); err != nil {
+	if err := certs.WriteCA(files.CA, ca); err != nil {
 		return Joined{}, err
 	}
 	return Joined{Files: files, Peers: answer.Peers, HTTP: answer.HTTP}, files.Install(c)
@@ -166,7 +163,7 @@ func (j *Joiner) ask(ctx context.Context, csr []byte) (answer Answer, err error)
 }
 
 // errPin means that a server has another CA than the token.
-var errPin = &RefusedError{"its CA is not the one of the join token: somebody is in between, or the CA was replaced; nothing was sent to it"}
+var errPin = &RefusedError{"its CA does not match the join token: another machine intercepts the connection, or the CA was replaced; nothing was sent to it"}
 
 // askAt sends the request to one address. It first reads the CA from there, compares it with
 // the pins, and sends the secret only over a connection that this CA vouches for.

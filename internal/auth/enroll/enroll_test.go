@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/peeranswer"
 )
 
 // fakeNode is a node whose log is applied at once. Its time is set by the test.
@@ -81,7 +83,26 @@ type site struct {
 	dir   string
 	s     *Server
 	files certs.Files
+	id    *certs.Identity
 	web   *httptest.Server
+
+	mu   sync.Mutex
+	acts []string
+}
+
+func (x *site) audit(a Act) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.acts = append(x.acts, fmt.Sprintf("%s %s %s %d", a.Principal, a.Action, a.Node, a.Status))
+}
+
+// recorded returns the acts since the last call.
+func (x *site) recorded() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	text := strings.Join(x.acts, "\n")
+	x.acts = nil
+	return text
 }
 
 func newSite(t *testing.T) *site {
@@ -99,12 +120,12 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &site{t: t, node: newFakeNode(t), ca: ca, dir: dir, files: files}
-	x.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.s.Open().ServeHTTP(w, r) }))
+	x := &site{t: t, node: newFakeNode(t), ca: ca, dir: dir, files: files, id: id}
+	x.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { auth.Mux(x.s.Routes(), auth.Public, nil).ServeHTTP(w, r) }))
 	x.web.TLS = id.Server(tls.NoClientCert, nil)
 	x.web.StartTLS()
 	t.Cleanup(x.web.Close)
-	x.s = New(Config{Node: x.node, Files: files, Log: hclog.NewNullLogger(), Peers: func() ([]string, string) {
+	x.s = New(Config{Node: x.node, Files: files, Identity: id, Log: hclog.NewNullLogger(), Audit: x.audit, Peers: func() ([]string, string) {
 		return []string{x.address()}, "n1=" + x.address()
 	}})
 	return x
@@ -194,7 +215,14 @@ func TestJoin(t *testing.T) {
 	if !slices.Equal(read(t, second.Files.Cert), read(t, done.Files.Cert)) {
 		t.Error("the same key got another certificate")
 	}
+	recorded := "join token " + token.Secret.ID + " POST " + JoinPath + " n4 200\n issue certificate n4 200"
+	if got := x.recorded(); got != recorded {
+		t.Errorf("the audit log has\n%s\nwant\n%s", got, recorded)
+	}
 	wantRefusal(t, "used by another machine", func() error { _, err := x.join(token, t.TempDir()); return err })
+	if got, want := x.recorded(), "join token "+token.Secret.ID+" POST "+JoinPath+" n4 403"; got != want {
+		t.Errorf("the audit log has\n%s\nwant\n%s", got, want)
+	}
 	x.node.pass(DefaultTTL)
 	wantRefusal(t, "has expired", func() error { _, err := x.join(token, again+"x"); return err })
 	if PeerAddress(x.node.Token(PeerRecord("n4"))) == "" {
@@ -237,7 +265,7 @@ func TestJoinWithAnotherCA(t *testing.T) {
 		asked = append(asked, r.URL.Path)
 		inner.ServeHTTP(w, r)
 	})
-	wantRefusal(t, "not the one of the join token", func() error { _, err := other.join(token, t.TempDir()); return err })
+	wantRefusal(t, "does not match the join token", func() error { _, err := other.join(token, t.TempDir()); return err })
 	if !slices.Equal(asked, []string{CAPath}) {
 		t.Errorf("the server was asked for %v", asked)
 	}
@@ -247,7 +275,7 @@ func TestJoinWithAnotherCA(t *testing.T) {
 	right := read(t, x.files.CA)
 	other.web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path)
-		write(w, http.StatusOK, Answer{CA: string(right)})
+		peeranswer.Write(w, http.StatusOK, Answer{CA: string(right)})
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -271,7 +299,7 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := httptest.NewRequest(http.MethodPost, JoinPath, nil)
-	if a, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: csr}); err != nil || !a.Pending {
+	if a, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: csr}, new(Act)); err != nil || !a.Pending {
 		t.Fatalf("%+v %v", a, err)
 	}
 	pending := Pending(x.node.View())
@@ -331,11 +359,11 @@ func TestNamesOfARequestAreIgnored(t *testing.T) {
 	x := newSite(t)
 	token := x.token("n4")
 	req := httptest.NewRequest(http.MethodPost, JoinPath, nil)
-	if _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: der}); err != nil {
+	if _, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: der}, new(Act)); err != nil {
 		t.Fatal(err)
 	}
 	x.sign()
-	a, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: der})
+	a, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: der}, new(Act))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +394,7 @@ func TestRevocationEndsRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := x.s.renew(t.Context(), "n1", own[0], csr); err != nil || !a.Pending {
+	if a, _, err := x.s.renew(t.Context(), "n1", own[0], csr); err != nil || !a.Pending {
 		t.Fatalf("%+v %v", a, err)
 	}
 	pending := Pending(x.node.View())
@@ -399,7 +427,7 @@ func TestJoinFindsTheLeader(t *testing.T) {
 	x := newSite(t)
 	token := x.token("n4")
 	follower := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		write(w, http.StatusMisdirectedRequest, Refusal{Message: "no", Leader: x.address()})
+		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: "no", Leader: x.address()})
 	}))
 	defer follower.Close()
 	token.Addresses = []string{strings.TrimPrefix(follower.URL, "https://")}
@@ -408,7 +436,7 @@ func TestJoinFindsTheLeader(t *testing.T) {
 	}
 	x.node.away = "elsewhere:1"
 	rec := httptest.NewRecorder()
-	x.s.Open().ServeHTTP(rec, httptest.NewRequest(http.MethodPost, JoinPath, strings.NewReader("{}")))
+	auth.Mux(x.s.Routes(), auth.Public, nil).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, JoinPath, strings.NewReader("{}")))
 	if rec.Code != http.StatusMisdirectedRequest || !strings.Contains(rec.Body.String(), "elsewhere:1") {
 		t.Errorf("a follower answers %d %s", rec.Code, rec.Body)
 	}
@@ -426,7 +454,8 @@ func TestRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &Keeper{Server: x.s, Identity: id, Name: "n1"}
+	x.s.cfg.Identity = id
+	k := &Keeper{Server: x.s, Name: "n1"}
 	old := id.Certificate()
 	k.look(t.Context())
 	if f := k.Figures(); !f.Waiting || f.Renewed != 0 {

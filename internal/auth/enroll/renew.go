@@ -9,20 +9,19 @@ import (
 	"time"
 
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/sleep"
 )
 
 // Keeper keeps the certificate of a running node valid and, if the node has the key of the CA,
 // answers the requests of others.
 type Keeper struct {
-	Server   *Server
-	Identity *certs.Identity
-	Client   *http.Client // to other nodes
-	Name     string       // of the node
+	Server *Server
+	Client *http.Client // to other nodes
+	Name   string       // of the node
 	// Signer returns the CA with its key; nil: this node signs nothing. It is called for each
 	// round, because the CA may be replaced.
 	Signer func() (*certs.Authority, error)
 
+	asked           bool // an admin has asked for a certificate of the newest CA
 	renewed, failed atomic.Uint64
 	waiting         atomic.Bool
 	told            time.Time // of the last report of a failure
@@ -60,20 +59,39 @@ func (k *Keeper) Run(ctx context.Context) {
 		if k.Signer != nil {
 			wait = min(wait, signEvery)
 		}
-		if !sleep.For(ctx, max(wait, 0)) {
+		timer := time.NewTimer(max(wait, 0))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
 			return
+		case <-k.Server.renewNow:
+			k.asked, renewed = true, time.Time{}
+		case <-timer.C:
 		}
+		timer.Stop()
 	}
 }
 
+// due reports whether the certificate is to be renewed.
+func (k *Keeper) due(own *x509.Certificate) bool {
+	if k.asked {
+		ca, err := certs.ReadList(k.Server.cfg.Files.CA)
+		k.asked = err != nil || !certs.IssuedBy(own, ca[0])
+	}
+	return k.asked || certs.RenewalDue(own, time.Now())
+}
+
 // look renews the certificate if that is due. It returns the time until the next look: a
-// thousandth of the life of the certificate, within bounds.
+// thousandth of the life of the certificate, within bounds, and less if an admin waits for it.
 func (k *Keeper) look(ctx context.Context) time.Duration {
-	own := k.Identity.Certificate()
+	own := k.Server.cfg.Identity.Certificate()
 	every := min(max(own.NotAfter.Sub(certs.IssuedAt(own))/1000, lookFloor), lookCeiling)
-	if !certs.RenewalDue(own, time.Now()) {
+	if !k.due(own) {
 		k.waiting.Store(false)
 		return every
+	}
+	if k.asked {
+		every = lookFloor
 	}
 	k.waiting.Store(true)
 	answer, err := k.renew(ctx, own)
@@ -84,7 +102,7 @@ func (k *Keeper) look(ctx context.Context) time.Duration {
 		k.waiting.Store(false)
 		k.renewed.Add(1)
 		k.told = time.Time{}
-		log.Info("renewed the certificate of this node", "end", k.Identity.Expires())
+		log.Info("renewed the certificate of this node", "end", k.Server.cfg.Identity.Expires())
 	default:
 		why := "no signer has answered: run osqueue cert sign where ca.key is, or give a node --tls-ca-key"
 		if err != nil {
@@ -97,7 +115,7 @@ func (k *Keeper) look(ctx context.Context) time.Duration {
 		}
 		if time.Since(k.told) >= tellEvery {
 			k.told = time.Now()
-			log.Error("the certificate of this node is not renewed", "file", k.Server.cfg.Files.Cert,
+			log.Error("the certificate of this node cannot be renewed", "file", k.Server.cfg.Files.Cert,
 				"end", own.NotAfter, "left", time.Until(own.NotAfter).Round(time.Second), "reason", why)
 		}
 	}
@@ -122,7 +140,7 @@ func (k *Keeper) renew(ctx context.Context, own *x509.Certificate) (Answer, erro
 	var answer Answer
 	switch leader, self := k.Server.cfg.Node.Leader(); {
 	case self:
-		answer, err = k.Server.renew(ctx, k.Name, own, csr)
+		answer, _, err = k.Server.renew(ctx, k.Name, own, csr)
 	case leader == "":
 		err = errNoLeader
 	default:
@@ -150,7 +168,7 @@ func (k *Keeper) renew(ctx context.Context, own *x509.Certificate) (Answer, erro
 	if err := files.Install(c); err != nil {
 		return answer, err
 	}
-	k.Identity.Refresh()
+	k.Server.cfg.Identity.Refresh()
 	return answer, nil
 }
 

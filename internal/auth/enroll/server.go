@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -21,17 +22,19 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/peeranswer"
 )
 
 // The paths of the requests, all POST with JSON bodies.
 const (
-	Path        = "/cluster/v1/certificate/"
-	CAPath      = Path + "ca"         // anybody
-	JoinPath    = Path + "join"       // the owner of a join token
-	RenewPath   = Path + "renew"      // nodes
-	TokenPath   = Path + "join-token" // admins
-	PendingPath = Path + "pending"    // admins
-	SignPath    = Path + "sign"       // admins and nodes: the certificate proves that the CA has signed it
+	prefix      = "/cluster/v1/certificate/"
+	CAPath      = prefix + "ca"
+	JoinPath    = prefix + "join"
+	RenewPath   = prefix + "renew"
+	TokenPath   = prefix + "join-token"
+	PendingPath = prefix + "pending"
+	TrustPath   = prefix + "trust" // each node answers for itself
+	SignPath    = prefix + "sign"  // the certificate proves that the CA has signed it
 )
 
 // Bounds of join tokens.
@@ -54,11 +57,24 @@ type Node interface {
 
 // Config configures a Server. All fields are required.
 type Config struct {
-	Node  Node
-	Files certs.Files
+	Node     Node
+	Files    certs.Files
+	Identity *certs.Identity // of these files
 	// Peers returns the HTTP addresses of nodes, and the value of --peers.
 	Peers func() (addresses []string, peers string)
+	// Audit records what happened to a certificate or a join token.
+	Audit func(Act)
 	Log   hclog.Logger
+}
+
+// Act is the use of a join token or a certificate, for the audit log. It has no secret.
+type Act struct {
+	Principal string // "join token ID" or "node NAME"; "": the node itself
+	Address   string // of the client; "": none
+	Action    string
+	Node      string // that the certificate is for; "": not known
+	Status    int
+	Refusal   string // why; "": not refused
 }
 
 // Server answers requests about certificates, on the active leader. It is safe for concurrent
@@ -66,11 +82,14 @@ type Config struct {
 type Server struct {
 	cfg    Config
 	warned *rate.Limiter // of warnings that strangers can cause
+
+	trusting sync.Mutex    // of changes of the CA's certificates
+	renewNow chan struct{} // to the Keeper: renew, although that is not due
 }
 
 // New returns a server.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, warned: rate.NewLimiter(rate.Every(10*time.Second), 10)}
+	return &Server{cfg: cfg, warned: rate.NewLimiter(rate.Every(10*time.Second), 10), renewNow: make(chan struct{}, 1)}
 }
 
 // warn logs what strangers can cause, so not too often.
@@ -117,12 +136,6 @@ type Signed struct {
 	Certificate []byte `json:"certificate"` // DER
 }
 
-// Refusal is the body of an answer that refuses a request.
-type Refusal struct {
-	Message string `json:"message"`
-	Leader  string `json:"leader,omitempty"`
-}
-
 // refusal is an error with a status.
 type refusal struct {
 	status int
@@ -137,46 +150,40 @@ func refuse(status int, format string, args ...any) error {
 
 var errNotLeader = errors.New("this node is not the active leader")
 
-// Open serves the requests that need no access token.
-func (s *Server) Open() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+CAPath, handler(s, func(context.Context, *http.Request, struct{}) (Answer, error) { return s.ca() }))
-	mux.HandleFunc("POST "+JoinPath, handler(s, s.join))
-	return mux
+// Routes returns the requests and the rights that they need, which their handlers do not check.
+func (s *Server) Routes() []auth.Route {
+	return []auth.Route{
+		{Pattern: "POST " + CAPath, Right: auth.Public, Handler: handler(s, func(context.Context, *http.Request, struct{}) (Answer, error) { return s.ca() })},
+		{Pattern: "POST " + JoinPath, Right: auth.Public, Handler: handler(s, s.recorded(JoinPath, s.join))}, // the secret of a join token is the credential
+		{Pattern: "POST " + RenewPath, Right: auth.Node, Handler: handler(s, s.recorded(RenewPath, s.renewal))},
+		{Pattern: "POST " + TokenPath, Right: auth.Admin, Handler: handler(s, s.create)},
+		{Pattern: "POST " + PendingPath, Right: auth.Admin, Handler: handler(s, func(context.Context, *http.Request, struct{}) ([]Request, error) {
+			return append([]Request{}, Pending(s.cfg.Node.View())...), nil
+		})},
+		{Pattern: "POST " + TrustPath, Right: auth.Admin, Handler: decoding(s.trust)},
+		{Pattern: "POST " + SignPath, Right: auth.Admin | auth.Node, Handler: handler(s, s.signed)},
+	}
 }
 
-// Admin serves the requests of admins.
-func (s *Server) Admin() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+TokenPath, handler(s, s.create))
-	mux.HandleFunc("POST "+PendingPath, handler(s, func(context.Context, *http.Request, struct{}) ([]Request, error) {
-		return append([]Request{}, Pending(s.cfg.Node.View())...), nil
-	}))
-	mux.HandleFunc("POST "+SignPath, handler(s, s.signed))
-	return mux
-}
-
-// Nodes serves the requests of other nodes, whose connections have certificates.
-func (s *Server) Nodes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+RenewPath, handler(s, s.renewal))
-	mux.HandleFunc("POST "+SignPath, handler(s, s.signed))
-	return mux
-}
-
-// handler decodes a request for do, which runs on the active leader only, and encodes its
-// answer.
+// handler is like decoding, on the active leader only.
 func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In) (Out, error)) http.HandlerFunc {
+	decode := decoding(do)
 	return func(w http.ResponseWriter, r *http.Request) {
-		var in In
-		leader, self := s.cfg.Node.Leader()
-		if !self {
-			write(w, http.StatusMisdirectedRequest, Refusal{Message: errNotLeader.Error(), Leader: leader})
+		if leader, self := s.cfg.Node.Leader(); !self {
+			peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: errNotLeader.Error(), Leader: leader})
 			return
 		}
+		decode(w, r)
+	}
+}
+
+// decoding decodes a request for do, and encodes its answer.
+func decoding[In, Out any](do func(context.Context, *http.Request, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
 		err := json.NewDecoder(io.LimitReader(r.Body, bodyMax)).Decode(&in)
 		if err != nil {
-			err = refuse(http.StatusBadRequest, "the body: %v", err)
+			err = refuse(http.StatusBadRequest, "body: %v", err)
 		}
 		var out Out
 		if err == nil {
@@ -185,19 +192,13 @@ func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In)
 		var refused *refusal
 		switch {
 		case err == nil:
-			write(w, http.StatusOK, out)
+			peeranswer.Write(w, http.StatusOK, out)
 		case errors.As(err, &refused):
-			write(w, refused.status, Refusal{Message: err.Error()})
+			peeranswer.Write(w, refused.status, peeranswer.Refusal{Message: err.Error()})
 		default: // not committed, or not known whether: all requests may be repeated
-			write(w, http.StatusServiceUnavailable, Refusal{Message: err.Error()})
+			peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
 		}
 	}
-}
-
-func write(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // if the answer does not arrive, the caller asks again
 }
 
 // propose commits mutations and returns the code of the last one.
@@ -265,7 +266,7 @@ func (in *NewToken) check() error {
 	}
 	for _, h := range in.Hosts {
 		if len(h) > pieceBytes {
-			return errors.New("a host is too long")
+			return fmt.Errorf("host %.40q…: has %d bytes; at most %d are allowed", h, len(h), pieceBytes)
 		}
 	}
 	return errors.Join(certs.CheckName(in.Node), certs.CheckHosts(in.Hosts))
@@ -277,12 +278,34 @@ var errNoToken = refuse(http.StatusForbidden, "the join token does not exist, ha
 // noHash is compared with secrets of tokens that do not exist.
 var noHash = auth.New().Hash
 
+// asked answers a request for a certificate, and fills the principal and the node of act. new
+// is set if the request was the first for its key.
+type asked func(ctx context.Context, r *http.Request, in CSR, act *Act) (out Answer, isNew bool, err error)
+
+// recorded returns do with a record of new requests and of refusals. A client repeats its request
+// until the certificate is there: the repetitions are not recorded.
+func (s *Server) recorded(path string, do asked) func(context.Context, *http.Request, CSR) (Answer, error) {
+	return func(ctx context.Context, r *http.Request, in CSR) (Answer, error) {
+		act := Act{Address: r.RemoteAddr, Action: http.MethodPost + " " + path, Status: http.StatusOK}
+		out, isNew, err := do(ctx, r, in, &act)
+		var refused *refusal
+		if errors.As(err, &refused) {
+			act.Status, act.Refusal = refused.status, refused.text
+		}
+		if refused != nil || isNew && err == nil {
+			s.cfg.Audit(act)
+		}
+		return out, err
+	}
+}
+
 // join answers the owner of a join token.
-func (s *Server) join(ctx context.Context, r *http.Request, in CSR) (Answer, error) {
+func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (out Answer, isNew bool, err error) {
 	secret, err := auth.Parse(in.Secret)
 	if err != nil {
-		return Answer{}, refuse(http.StatusForbidden, "the secret of the join token is damaged")
+		return out, false, refuse(http.StatusForbidden, "the secret of the join token is damaged")
 	}
+	act.Principal = "join token " + secret.ID
 	hash := noHash
 	t := s.cfg.Node.Token(joinRecord + secret.ID)
 	if t != nil {
@@ -290,30 +313,32 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR) (Answer, err
 	}
 	if match := subtle.ConstantTimeCompare([]byte(hash), []byte(secret.Hash)) == 1; t == nil || !match || t.CreatedAt <= s.revokedAt(t.Name) {
 		s.warn("refused a join token", "client", r.RemoteAddr, "id", secret.ID)
-		return Answer{}, errNoToken
+		return out, false, errNoToken
 	}
+	act.Node = t.Name
 	public, err := certs.ReadRequest(in.Request)
 	if err != nil {
-		return Answer{}, refuse(http.StatusBadRequest, "%v", err)
+		return out, false, refuse(http.StatusBadRequest, "%v", err)
 	}
 	if s.cfg.Node.Token(keyRecord+secret.ID) == nil {
 		code, err := s.propose(ctx, record(keyRecord+secret.ID, t.Name, sum(public), t.ExpiresAt, putBytes(public)))
 		switch {
 		case err != nil:
-			return Answer{}, err
+			return out, false, err
 		case code == fsm.OK:
+			isNew = true
 			s.cfg.Log.Warn("a join token was used", "id", secret.ID, "node", t.Name, "client", r.RemoteAddr)
 		case code == fsm.Duplicate, code == fsm.IDTaken: // answer looks which key was first
 		default:
-			return Answer{}, refuse(http.StatusForbidden, "%v", code.Err())
+			return out, false, refuse(http.StatusForbidden, "%v", code.Err())
 		}
 	}
-	out, err := s.answer(secret.ID, public, r.RemoteAddr)
+	out, err = s.answer(secret.ID, public, r.RemoteAddr)
 	if self := t.Name + "="; out.Certificate != nil && !strings.Contains(","+out.Peers, ","+self) {
 		out.Peers += "," + self + value(t, httpValue)
 	}
 	out.HTTP = value(t, httpValue)
-	return out, err
+	return out, isNew, err
 }
 
 // answer returns the answer to the request with an id.
@@ -341,23 +366,25 @@ func (s *Server) answer(id string, public []byte, client string) (Answer, error)
 }
 
 // renewal answers a node that wants a new certificate.
-func (s *Server) renewal(ctx context.Context, r *http.Request, in CSR) (Answer, error) {
+func (s *Server) renewal(ctx context.Context, r *http.Request, in CSR, act *Act) (Answer, bool, error) {
 	peer, ok := certs.PeerOf(r.TLS)
 	if !ok || peer.Kind != certs.Node {
-		return Answer{}, refuse(http.StatusForbidden, "a node renews its certificate on a connection with it")
+		return Answer{}, false, refuse(http.StatusForbidden, "a node renews its certificate on a connection with it")
 	}
+	act.Principal, act.Node = "node "+peer.Name, peer.Name
 	return s.renew(ctx, peer.Name, r.TLS.VerifiedChains[0][0], in.Request)
 }
 
-// renew answers the node name, whose certificate is old.
-func (s *Server) renew(ctx context.Context, name string, old *x509.Certificate, csr []byte) (Answer, error) {
+// renew answers the node name, whose certificate is old. isNew is set for the first request.
+func (s *Server) renew(ctx context.Context, name string, old *x509.Certificate, csr []byte) (out Answer, isNew bool, err error) {
 	public, err := certs.ReadRequest(csr)
 	if err != nil {
-		return Answer{}, refuse(http.StatusBadRequest, "%v", err)
+		return out, false, refuse(http.StatusBadRequest, "%v", err)
 	}
 	id := renewalID(name)
 	if key := s.cfg.Node.Token(keyRecord + id); key != nil && key.Hash == string(sum(public)) {
-		return s.answer(id, public, name)
+		out, err = s.answer(id, public, name)
+		return out, false, err
 	}
 	lifetime := old.NotAfter.Sub(certs.IssuedAt(old)).Milliseconds()
 	texts := []string{lifetimeValue + "=" + strconv.FormatInt(max(lifetime, 1), 10)}
@@ -371,14 +398,14 @@ func (s *Server) renew(ctx context.Context, name string, old *x509.Certificate, 
 		record(keyRecord+id, name, sum(public), expires, putBytes(public)))
 	code, err := s.propose(ctx, ops...)
 	if err != nil {
-		return Answer{}, err
+		return out, false, err
 	}
 	if code == fsm.OK {
-		s.cfg.Log.Info("a node asks for a new certificate", "node", name, "end of the present one", old.NotAfter)
+		s.cfg.Log.Info("a node asks for a new certificate", "node", name, "expires", old.NotAfter)
 	} else if err := code.Err(); err != nil {
-		return Answer{}, refuse(http.StatusConflict, "%v", err)
+		return out, false, refuse(http.StatusConflict, "%v", err)
 	}
-	return Answer{Pending: true}, nil
+	return Answer{Pending: true}, code == fsm.OK, nil
 }
 
 // dropAll returns the mutations that remove the records of an id.
@@ -430,6 +457,7 @@ func (s *Server) store(ctx context.Context, in Signed) error {
 	switch code {
 	case fsm.OK:
 		s.cfg.Log.Info("issued the certificate of a node", "node", join.Name, "renewal", isRenewal(in.ID))
+		s.cfg.Audit(Act{Action: "issue certificate", Node: join.Name, Status: http.StatusOK})
 	case fsm.Duplicate, fsm.IDTaken: // another one has signed it
 	default:
 		return refuse(http.StatusConflict, "%v", code.Err())
@@ -452,7 +480,7 @@ func (s *Server) check(in Signed, join, key *fsm.Token) error {
 		return err
 	}
 	if !certs.IssuedAt(c).Equal(r.Made) || key.CreatedAt <= s.revokedAt(join.Name) {
-		return errors.New("it is from before a revocation, or was not made for this request")
+		return errors.New("it was issued before a revocation, or for another request")
 	}
 	return (&certs.Expected{Name: r.Node, Hosts: r.Hosts, Public: r.Key}).Check(c, roots, time.Now())
 }

@@ -35,7 +35,7 @@ const (
 )
 
 // errUnknownKey means that no key of the provider has the id that a JWT names.
-var errUnknownKey = errors.New("no key of the issuer has signed it")
+var errUnknownKey = errors.New("its signature is not by a key of the issuer")
 
 // keys are the keys of the provider. They are safe for concurrent use.
 type keys struct {
@@ -221,7 +221,7 @@ func parseKeys(data []byte) (map[string]jose.JSONWebKey, error) {
 		return nil, fmt.Errorf("the keys cannot be read: %w", err)
 	}
 	if len(set.Keys) > keysMax {
-		return nil, fmt.Errorf("there are %d keys; at most %d are possible", len(set.Keys), keysMax)
+		return nil, fmt.Errorf("there are %d keys; at most %d are allowed", len(set.Keys), keysMax)
 	}
 	byID := make(map[string]jose.JSONWebKey)
 	for _, raw := range set.Keys {

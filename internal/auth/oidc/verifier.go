@@ -81,10 +81,10 @@ func New(cfg Config) (*Verifier, error) {
 		return nil, fmt.Errorf("issuer %w", err)
 	}
 	if cfg.Audience == "" {
-		return nil, errors.New("the audience is missing: without it JWTs for other programs would count")
+		return nil, errors.New("the audience is missing: without it JWTs for other programs would be accepted")
 	}
 	if !cfg.Roles.Uses(auth.KindJWT) {
-		return nil, fmt.Errorf("no rule of roles is about JWTs: write one with from: %s", auth.KindJWT)
+		return nil, fmt.Errorf("no rule of roles matches JWTs: add one with from: %s", auth.KindJWT)
 	}
 	if cfg.Leeway == 0 {
 		cfg.Leeway = DefaultLeeway
@@ -171,7 +171,7 @@ func (v *Verifier) principal(token *oidc.IDToken, now time.Time) (*auth.Principa
 		NotBefore *json.Number `json:"nbf"`
 	}
 	if err := token.Claims(&times); err != nil {
-		return nil, fmt.Errorf("%w: JWT: nbf is no number", auth.ErrToken)
+		return nil, fmt.Errorf("%w: JWT: nbf must be a number", auth.ErrToken)
 	}
 	leeway := v.cfg.Leeway
 	switch {

@@ -52,14 +52,14 @@ func newAuditCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [FILE…]",
 		Short: "Read the audit log of the cluster, or of files",
-		Long: `Without files, reads what the nodes keep of their audit logs in memory (serve --audit-memory), and
-merges it by time; this needs the role admin. A node forgets these entries when it stops.
+		Long: `Without files, asks all nodes for the entries that they keep in memory (serve --audit-memory), and
+merges them by time; this needs the role admin. A node loses these entries when it stops.
 
-With files, reads those that serve --audit-log has written, oldest line first, each with the FILE.1
-before it, and asks no node. The leader records writes, and every node the requests that it refuses:
-give the files of all nodes for the whole picture.
+With files, reads the files that serve --audit-log has written, oldest line first, each after its
+FILE.1, and asks no node. The leader records writes, and every node the requests that it refuses:
+give the files of all nodes to see all entries.
 
-The filters are patterns, such as 'DELETE*' or mail-*. Lines that are no entries are counted on
+The filters are patterns, such as 'DELETE*' or mail-*. Lines that are not entries are counted on
 stderr.
 
 ` + view.ExitHelp,
@@ -174,7 +174,7 @@ func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilt
 	}
 	err := a.table.End()
 	if a.bad > 0 {
-		_, _ = fmt.Fprintf(g.Err, "%d lines are no entries of an audit log\n", a.bad) // stdout has the entries
+		_, _ = fmt.Fprintf(g.Err, "%d lines are not entries of an audit log\n", a.bad) // stdout has the entries
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type auditNodes struct {
 	kept    bool              // at least one node keeps entries
 }
 
-var errNoAudit = errors.New("no node has shown its audit log")
+var errNoAudit = errors.New("no node returned its audit log")
 
 // askAudit writes the chosen entries of all nodes, and with follow those that come until ctx ends.
 func askAudit(ctx context.Context, g *view.Globals, f auditFilter, follow bool) error {
@@ -119,7 +119,7 @@ func (a *auditNodes) node(ctx context.Context, server string) (entries []auditEn
 		}
 		a.kept = a.kept || page.Kept > 0
 		if page.Missed > 0 {
-			_, _ = fmt.Fprintf(a.g.Err, "%s no longer has %d entries\n", page.Node, page.Missed)
+			_, _ = fmt.Fprintf(a.g.Err, "%s has removed %d entries from memory\n", page.Node, page.Missed)
 		}
 		for i := range page.Entries {
 			entries = append(entries, entryOf(&page.Entries[i]))

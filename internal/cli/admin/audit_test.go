@@ -43,7 +43,7 @@ func TestAudit(t *testing.T) {
 		"--outcome forbidden": 1, "--since 2h": 2, "--until 2h": 1, "--since 30m --principal bert": 0,
 	} {
 		got := run(strings.Fields(args)...)
-		if n := strings.Count(got.Out, "\n"); got.Code != view.ExitOK || n != want || !strings.Contains(got.Err, "1 lines are no entries") {
+		if n := strings.Count(got.Out, "\n"); got.Code != view.ExitOK || n != want || !strings.Contains(got.Err, "1 lines are not entries") {
 			t.Errorf("%s: %d entries, want %d: %+v", args, n, want, got)
 		}
 	}
@@ -146,7 +146,7 @@ func TestAuditOfTheCluster(t *testing.T) {
 	if !strings.Contains(got.Err, lost) {
 		t.Errorf("the node that is gone is not named: %s", got.Err)
 	}
-	if got := run(lost); got.Code == view.ExitOK || !strings.Contains(got.Err, "no node has shown its audit log") {
+	if got := run(lost); got.Code == view.ExitOK || !strings.Contains(got.Err, "no node returned its audit log") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,9 +26,9 @@ type certFlags struct {
 
 func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 	cmd.Flags().StringVar(&f.dir, "dir", "certs", "directory of the CA and of the certificates that it issues")
-	help := "time after which the certificate ends"
+	help := "lifetime of the certificate"
 	if lifetime == 0 {
-		help += " (default: as long as before)"
+		help += " (default: that of the previous one)"
 	}
 	units.SpanVar(cmd.Flags(), &f.lifetime, "lifetime", lifetime, help)
 	view.HideGlobals(cmd, "servers", "timeout")
@@ -33,12 +37,12 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 func newCertCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("cert", "Make and show the certificates of a cluster",
 		`A cluster whose nodes have certificates encrypts all its connections, and only nodes
-reach its raft port. The commands work on files; join-token, sign and revoke ask the leader.
+reach its raft port. The commands work on files; join-token, sign, trust and revoke ask nodes.
 Keep the directory of the CA away from the nodes: a node needs ca.crt, its own .crt and
 its own .key, never ca.key. Nodes and workers read changed files by themselves within a
 few seconds.`)
 	cmd.AddCommand(newCertCACommand(g), newCertNodeCommand(g), newCertClientCommand(g), newCertRenewCommand(g), newCertShowCommand(g), newCertRevokeCommand(g),
-		newCertJoinTokenCommand(g), newCertSignCommand(g))
+		newCertJoinTokenCommand(g), newCertSignCommand(g), newCertTrustCommand(g))
 	return cmd
 }
 
@@ -51,10 +55,10 @@ func newCertCACommand(g *view.Globals) *cobra.Command {
 		Long: `Makes a certificate authority: ca.crt, which every node and client gets, and ca.key,
 which issues certificates and stays here.
 
-To replace the CA without an interruption: --rotate adds a new certificate to ca.crt.
-Copy ca.crt to all nodes and clients, issue all certificates again (osqueue cert renew
---all) and copy them. Then --retire removes the previous certificate from ca.crt, which
-you copy again.
+To replace the CA without an interruption: --rotate adds a new certificate to ca.crt,
+which the previous one endorses. osqueue cert trust brings it to the nodes, renews their
+certificates and removes the previous one; see there. --retire only removes the previous
+certificate from ca.crt, for nodes whose files you copy by hand.
 
 ` + view.ExitHelp,
 		Example: `  osqueue cert ca
@@ -70,13 +74,13 @@ you copy again.
 	}
 	f.bind(cmd, certs.CALifetime)
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "add a new certificate of the CA; the previous one stays valid")
-	cmd.Flags().BoolVar(&retire, "retire", false, "end the trust in the previous certificate of the CA")
+	cmd.Flags().BoolVar(&retire, "retire", false, "remove the previous certificate of the CA from ca.crt")
 	return cmd
 }
 
 func makeCA(f certFlags, rotate, retire bool) (*certs.Authority, error) {
 	if rotate && retire {
-		return nil, view.Usagef("--rotate and --retire: give one of them; certificates have to be issued again in between")
+		return nil, view.Usagef("--rotate and --retire exclude each other: issue the certificates again after --rotate, then give --retire")
 	}
 	if !rotate && !retire {
 		return certs.CreateAuthority(f.dir, f.lifetime, time.Now())
@@ -149,7 +153,7 @@ func newCertRenewCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [NAME...]",
 		Short: "Issue certificates again, with new keys",
-		Long: `Issues certificates again with the same names and hosts, a new key and a new end.
+		Long: `Issues certificates again with the same names and hosts, a new key and a new lifetime.
 
 ` + view.ExitHelp,
 		Example: `  osqueue cert renew n1 n2 n3
@@ -196,14 +200,17 @@ func renew(g *view.Globals, f certFlags, names []string) error {
 func newCertShowCommand(g *view.Globals) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use:   "show [FILE...]",
+		Use:   "show [FILE|HOST:PORT...]",
 		Short: "Show certificates",
-		Long: `Shows the certificates in files; without a file, those in the directory.
+		Long: `Shows the certificates in files; without a file, those in the directory. For HOST:PORT
+it shows the certificate that a node uses there, wherever its file is, without checking it:
+compare SHA-256 if you do not trust the network.
 
 ` + view.ExitHelp,
 		Example: `  osqueue cert show
-  osqueue cert show /etc/osqueue/n1.crt`,
-		RunE: func(_ *cobra.Command, files []string) error {
+  osqueue cert show /etc/osqueue/n1.crt
+  osqueue cert show 10.0.0.4:8080`,
+		RunE: func(cmd *cobra.Command, files []string) error {
 			if len(files) == 0 {
 				var err error
 				if files, err = filepath.Glob(filepath.Join(dir, "*.crt")); err != nil {
@@ -215,7 +222,7 @@ func newCertShowCommand(g *view.Globals) *cobra.Command {
 			}
 			var out []certs.Description
 			for _, file := range files {
-				list, err := certs.ReadList(file)
+				list, err := certificatesAt(cmd.Context(), file)
 				if err != nil {
 					return err
 				}
@@ -227,6 +234,27 @@ func newCertShowCommand(g *view.Globals) *cobra.Command {
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory to show if no file is given")
 	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
+}
+
+// dialTimeout bounds the time in which a node must show its certificate.
+const dialTimeout = 10 * time.Second
+
+// certificatesAt reads the certificates in a file. If there is no such file, and the name is
+// HOST:PORT, it asks that node for its certificate.
+func certificatesAt(ctx context.Context, name string) (certs.List, error) {
+	list, err := certs.ReadList(name)
+	if _, port, bad := net.SplitHostPort(name); !errors.Is(err, fs.ErrNotExist) || bad != nil || port == "" {
+		return list, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is shown, and nothing is sent
+	conn, err := d.DialContext(ctx, "tcp", name)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its certificate: %w", name, err)
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[:1], nil
 }
 
 // showCertificates prints one line for each certificate.

@@ -30,20 +30,20 @@ func newClusterClockCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clock",
 		Short: "Show the queue's time and the wall clocks of the nodes, or set the time back",
-		Long: `Shows the queue's time, by which schedules, leases and retention go, and the wall
-clock of each node. OFFSET is how far a node's clock is ahead of the leader's, as the
+		Long: `Shows the queue's time, on which schedules, leases and retention depend, and the wall
+clock of each node. OFFSET is the lead of a node's clock over the leader's, as the
 leader has measured it in the last 30 s; differences above 1s mean that NTP does not
-work somewhere, and are in the log as well. The exit status is 1 if no node leads.
+work on a node, and are logged as well. The exit status is 1 if there is no leader.
 
 The queue's time follows the time that a majority of the clocks agree on, by a tenth
 at most. If wrong clocks have moved it far ahead, set the clocks right (NTP), then give
 --set-back: the leader ends its term, sets the time of the whole queue back to the time
-that a majority of the clocks agree on, and leads again. For a second or so writes get
-503. No job is lost. What happened in the time that is taken back happened now; leases
-last in full; jobs that were delayed meanwhile, and retries, move back with the clock,
-those with a runAt among them; times that were set before stay. What was due too early,
-or was removed for its age, is not undone. The bucket has to be reached, and has a new
-checkpoint afterwards.
+that a majority of the clocks agree on, and becomes leader again. For about a second
+writes get 503. No job is lost. Times after the new time become the new time; leases
+start again; jobs that were delayed after it, and retries, move back with the clock,
+also those with a runAt; earlier times do not change. Jobs that ran too early, or were
+removed for their age, are not restored. The bucket must be reachable, and gets a new
+checkpoint.
 
 --set TIME sets the queue's time back to TIME instead, if the clocks do not agree or
 cannot be set right soon. A majority of the clocks must have reached TIME. From then on
@@ -51,8 +51,8 @@ the time follows the clocks again: by a tenth at most, and when the leader chang
 once, if a majority of them agree.
 
 The change is one log entry, on all nodes or on none. If its answer is lost, the command
-asks again; with the same --idempotency-key it is done once. It needs feature level 9,
-which a cluster has when all its nodes are upgraded.
+repeats the request; repeats with the same --idempotency-key change the time once. It
+needs feature level 9, which a cluster has when all its nodes are upgraded.
 
 ` + view.ExitHelp,
 		Example: `  osqueue cluster clock
@@ -75,7 +75,7 @@ which a cluster has when all its nodes are upgraded.
 	cmd.Flags().BoolVar(&back, "set-back", false, "set the queue's time back to the time that a majority of the clocks agree on; needs --yes")
 	cmd.Flags().StringVar(&to, "set", "", "set the queue's time back to this time (RFC 3339); needs --yes")
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "set the time once, however often the command is run with that key")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "confirm the change")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ which a cluster has when all its nodes are upgraded.
 func clockRequest(back bool, to, key string, yes bool) (*cluster.ClockRequest, error) {
 	switch {
 	case back && to != "":
-		return nil, view.Usagef("--set-back and --set: give one of them")
+		return nil, view.Usagef("--set-back and --set exclude each other")
 	case !back && to == "":
 		return nil, nil
 	case !yes:
@@ -116,7 +116,7 @@ func setClock(ctx context.Context, g *view.Globals, c *client.Client, req cluste
 		case !again:
 			return fmt.Errorf("set the time back: %w", err)
 		case time.Since(start) > setClockPatience || ctx.Err() != nil:
-			return fmt.Errorf("set the time back: %w; repeat the command with --idempotency-key %s: it is done once", err, units.ShellWord(req.Key))
+			return fmt.Errorf("set the time back: %w; repeat the command with --idempotency-key %s, which changes the time once", err, units.ShellWord(req.Key))
 		}
 		sleep.For(ctx, time.Second)
 	}
@@ -154,7 +154,7 @@ func noLeaderAsked(nodes []client.NodeStatus) error {
 	if err := leaderless(nodes); err != nil {
 		return err
 	}
-	return errors.New("the leader was not asked: name all nodes with --servers")
+	return errors.New("the leader is not one of the servers: name all nodes with --servers")
 }
 
 // nodeClocks is the JSON form of the cluster's clocks.
@@ -197,7 +197,7 @@ func showClocks(g *view.Globals, nodes []client.NodeStatus) error {
 	}
 	relation := "the leader's wall clock is the same"
 	if ahead := time.Duration(out.AheadMs) * time.Millisecond; ahead.Abs() >= 100*time.Millisecond {
-		relation = fmt.Sprintf("%s against the wall clock of %s, which leads", offsetText(&out.AheadMs), out.Leader)
+		relation = fmt.Sprintf("%s against the wall clock of the leader %s", offsetText(&out.AheadMs), out.Leader)
 	}
 	return errors.Join(g.Printf("queue's time  %s (%s)\n\n", units.ClockTime(out.Now), relation), g.Table(rows))
 }

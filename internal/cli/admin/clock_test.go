@@ -50,7 +50,7 @@ func TestClusterClock(t *testing.T) {
 	q.Status.NodeID, q.Status.Now, q.Status.WallClock = "n1", 1_800_000_003_500, 1_800_000_000_000
 	got := osqTest(t, q, "", "cluster", "clock")
 	for _, want := range []string{
-		"queue's time 2027-01-15 08:00:03.500 UTC (+3.5s against the wall clock of n1, which leads)",
+		"queue's time 2027-01-15 08:00:03.500 UTC (+3.5s against the wall clock of the leader n1)",
 		"n1 2027-01-15 08:00:00.000 UTC +0s",
 		"n2 - -1h0m0s",
 		"n9 - -",
@@ -75,7 +75,7 @@ func TestClusterClockRefuses(t *testing.T) {
 		"--set 2026-03-01T12:00:00Z":                  "then give --yes",
 		"--set noon --yes":                            "--set noon: must be a time",
 		"--set 1969-12-31T00:00:00Z --yes":            "must be a time after 1970",
-		"--set 2026-03-01T12:00:00Z --set-back --yes": "give one of them",
+		"--set 2026-03-01T12:00:00Z --set-back --yes": "exclude each other",
 	} {
 		got := osqTest(t, q, "", append([]string{"cluster", "clock"}, strings.Fields(args)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {

@@ -90,7 +90,7 @@ func newContextUseCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use NAME",
 		Short: "Make a context the current one",
-		Long: `Makes a context the one that commands take without --context and OSQUEUE_CONTEXT.
+		Long: `Selects the context that commands use without --context and OSQUEUE_CONTEXT.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -122,7 +122,7 @@ func describeContext(store contexts.Store, name, current string) contextRow {
 	if parts := strings.Split(c.Token, "_"); len(parts) == 4 {
 		row.Token = parts[1]
 	} else if c.Token != "" {
-		row.Token = "not of osqueue"
+		row.Token = "of another program"
 	}
 	return row
 }
@@ -227,7 +227,7 @@ func newContextRemoveCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a context",
-		Long: `Deletes a context. Its token stays valid: end it with osqueue token revoke.
+		Long: `Deletes a context. Its token stays valid: revoke it with osqueue token revoke.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),

@@ -30,7 +30,7 @@ func newInitCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Make the CA, the first admin token and the certificates of a new cluster",
-		Long: `Makes what a cluster with --security=on needs, in one directory that only you can read:
+		Long: `Makes the files of a cluster with --security=on, in one directory that only you can read:
 
   ca.crt          certificates of the CA, for every node and client
   ca.key          the CA's key: it makes nodes, so keep it here
@@ -261,7 +261,7 @@ func (in *initialization) node(a *certs.Authority, r certs.Request) error {
 		if _, err := a.Renew(r.Name, 0, time.Now()); err != nil {
 			return err
 		}
-		in.add(false, "node "+r.Name+", with a new end", r.Name+".crt", r.Name+".key")
+		in.add(false, "node "+r.Name+", with a new lifetime", r.Name+".crt", r.Name+".key")
 		in.made[len(in.made)-1].Renewed = true
 		return nil
 	}

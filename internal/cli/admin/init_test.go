@@ -52,8 +52,8 @@ func TestInitCanBeRepeated(t *testing.T) {
 	}
 }
 
-// What a run that was cut has left is completed, and a token that was moved away stays the
-// first one.
+// A second run completes an interrupted one, and a token that was moved away stays the first
+// one.
 func TestInitCompletesARun(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, "init", "--dir", dir)

@@ -54,8 +54,9 @@ func newCertJoinTokenCommand(g *view.Globals) *cobra.Command {
 		Short: "Make a token with which a new machine gets the certificate of a node",
 		Long: `Makes a token for one new node, and writes it to stdout. On the new machine,
 osqueue join TOKEN makes a key and gets the certificate: no key is copied. The token is
-for one use, for this name and these hosts only, and ends after --ttl. Whoever has it
-first gets the certificate, so send it like a password. It needs a token of the role admin.
+for one use, for this name and these hosts only, and expires after --ttl. The first
+machine that uses it gets the certificate, so protect it like a password. The command
+needs a token of the role admin.
 
 The request of the new machine has to be signed with ca.key: by a node with serve
 --tls-ca-key, by osqueue cert sign, or by this command, which with --sign waits for it.
@@ -93,8 +94,8 @@ The request of the new machine has to be signed with ca.key: by a node with serv
 	f := cmd.Flags()
 	f.StringSliceVar(&in.Hosts, "host", nil, "host name or IP address by which others dial the node; may be repeated")
 	f.StringVar(&in.HTTP, "http", "", "address of its HTTP port, as in --peers (default: the first --host, port "+defaultHTTPPort+")")
-	units.SpanVar(f, &ttl, "ttl", enroll.DefaultTTL, "time after which the token ends")
-	units.SpanVar(f, &lifetime, "lifetime", certs.NodeLifetime, "time after which the certificate ends")
+	units.SpanVar(f, &ttl, "ttl", enroll.DefaultTTL, "lifetime of the token")
+	units.SpanVar(f, &lifetime, "lifetime", certs.NodeLifetime, "lifetime of the certificate")
 	f.BoolVar(&sign, "sign", false, "wait for the request, and sign it with ca.key in --dir")
 	f.StringVar(&dir, "dir", "certs", "directory of the CA, for --sign")
 	return cmd
@@ -121,7 +122,7 @@ func newCertSignCommand(g *view.Globals) *cobra.Command {
 	dir, watch, list := "", false, false
 	cmd := &cobra.Command{
 		Use:   "sign",
-		Short: "Sign the certificates that nodes wait for",
+		Short: "Sign the certificate requests of nodes",
 		Long: `Signs, with ca.key in --dir, the certificates for which nodes have asked: new nodes with
 a join token, and nodes whose certificate is in the last third of its life. The nodes
 fetch and use them by themselves. The cluster decides which name and hosts a node gets,
@@ -232,7 +233,7 @@ func (s *signing) show(list []enroll.Request) error {
 		return s.g.WriteJSON(append([]enroll.Request{}, list...))
 	}
 	if len(list) == 0 {
-		return s.g.Printf("no node waits for a certificate\n")
+		return s.g.Printf("no certificate request is pending\n")
 	}
 	rows := [][]string{{"NODE", "REQUEST", "HOSTS", "MADE"}}
 	for _, r := range list {

@@ -68,9 +68,9 @@ func newKeyRotateCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate --keys FILE",
 		Short: "Add a key to the ring, and make it the primary one",
-		Long: `Adds a key to the ring and makes it the primary one, which encrypts. The other keys go on
-to decrypt. If programs use copies of the file, add the key with --stage, copy the file,
-then run osqueue key use: a worker that lacks the key would fail jobs.
+		Long: `Adds a key to the ring and makes it the primary one, which encrypts. The other keys still
+decrypt. If programs use copies of the file, add the key with --stage, copy the file,
+then run osqueue key use: a worker without the key would fail jobs.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),

@@ -11,16 +11,17 @@ import (
 	"osqueue/client"
 	"osqueue/cluster"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/sleep"
 )
 
 func newCertRevokeCommand(g *view.Globals) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "revoke NODE",
-		Short: "End the trust in the certificates of a node, and remove the node",
-		Long: `Ends the trust in all certificates of a node that were issued until now, for example
-because its key was stolen, and removes the node from the cluster. Within a second every
-node that the leader reaches closes the connections of the revoked node. It needs a token
+		Short: "Revoke the certificates of a node, and remove the node",
+		Long: `Revokes all certificates of a node that were issued until now, for example because its
+key was stolen, and removes the node from the cluster. Within a second every node that
+the leader reaches closes the connections of the revoked node. The command needs a token
 of the role admin.
 
 The cluster has one voter less until another node takes the place. To let the node back
@@ -39,7 +40,7 @@ start it.
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do it")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "confirm the revocation")
 	return cmd
 }
 
@@ -61,10 +62,7 @@ func revokeNode(ctx context.Context, g *view.Globals, c *client.Client, node str
 		if !again || ctx.Err() != nil {
 			return fmt.Errorf("revoke the certificates of node %s: %w", node, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		sleep.For(ctx, time.Second)
 	}
 }
 

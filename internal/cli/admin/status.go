@@ -22,17 +22,17 @@ func newStatusCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [SERVER]",
 		Short: "Show the nodes of the cluster",
-		Long: `Asks every node for its status and shows the answers as a table: LSN is the
-newest log entry that the node has; FLUSHED the newest that it knows to be in the
-bucket, and LAG what lies between, as the leader has it. PENDING are the jobs that
-wait for their time or for a worker, BLOCKED those that wait for other jobs. The
-second table has the members of the cluster as the leader sees them: CONTACT is how
-long ago each answered it, LOG the newest log entry that it knows to be there, CLOCK
-how far its wall clock is ahead of the leader's. Below stands how the bucket is, and
-what it costs. The exit status is 1 if no node leads.
+		Long: `Asks every node for its status and shows the answers as a table: LSN is the newest
+log entry of the node, FLUSHED the newest entry that it knows to be in the bucket, LAG
+the age of the leader's entries that are not there. PENDING jobs wait for their time or
+for a worker, BLOCKED jobs wait for other jobs. The second table has the members of the
+cluster as the leader sees them: CONTACT is the time since the member last answered, LOG
+its newest log entry, CLOCK the lead of its wall clock over the leader's. The lines
+below show the state and the cost of the bucket. The exit status is 1 if there is no
+leader.
 
-With --check nothing is shown: the exit status is 0 if SERVER (without it: each
-node of --servers) is ready to serve, else 1. This is for health checks.
+With --check the command shows nothing: the exit status is 0 if SERVER (without it:
+each node of --servers) is ready to serve, else 1. This is for health checks.
 
 ` + view.ExitHelp,
 		Example: `  osqueue status
@@ -96,7 +96,7 @@ func leaderless(nodes []client.NodeStatus) error {
 		answers++
 		switch s := n.Status.Fence.State; s {
 		case cluster.FenceStandby, cluster.FenceRefused, cluster.FenceFenced:
-			barred = fmt.Sprintf("no active leader: %s leads its nodes, but the bucket is not theirs (%s)", hostOf(n.Server), s)
+			barred = fmt.Sprintf("no active leader: %s is raft's leader, but its cluster does not own the bucket (%s)", hostOf(n.Server), s)
 		}
 		if leader := n.Status.LeaderAddress; leader != nil {
 			switch err, known := asked[*leader]; {
@@ -110,7 +110,7 @@ func leaderless(nodes []client.NodeStatus) error {
 	}
 	switch {
 	case answers == 0:
-		return errors.New("no node answers; " + view.StartHint + "; osqueue inspect BUCKET-URL shows what the bucket has")
+		return errors.New("no node answers; " + view.StartHint + "; osqueue inspect BUCKET-URL shows the state in the bucket")
 	case elsewhere:
 		return nil
 	case barred != "":

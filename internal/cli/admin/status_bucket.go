@@ -28,7 +28,7 @@ func bucketRows(nodes []client.NodeStatus, now time.Time) [][]string {
 		[]string{"requests", requestsText(s.Bucket, now)},
 		[]string{"cost", costText(s.Bucket, now)},
 		[]string{"snapshots", snapshotsText(s.Snapshots, now)},
-		[]string{"drop box", inboxText(s.Inbox)},
+		[]string{"inbox", inboxText(s.Inbox)},
 	)
 }
 
@@ -39,10 +39,10 @@ func snapshotsText(s *v1.Snapshots, now time.Time) string {
 	}
 	text := "none on the leader's disk"
 	if p := s.Local; p != nil {
-		text = fmt.Sprintf("raft's %d-%d on the leader's disk, %s old", p.Term, p.Index, units.AgoText(p.At, now))
+		text = fmt.Sprintf("raft entry %d-%d on the leader's disk, %s old", p.Term, p.Index, units.AgoText(p.At, now))
 	}
 	if p := s.Bucket; p != nil {
-		return fmt.Sprintf("%s; raft's %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, units.AgoText(p.At, now))
+		return fmt.Sprintf("%s; raft entry %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, units.AgoText(p.At, now))
 	}
 	return text + "; none in the bucket"
 }
@@ -73,7 +73,7 @@ func bucketNotes(s v1.Status) (notes []string) {
 		notes = append(notes, "a standby cluster waits for the bucket: "+s.Standby)
 	}
 	if c := s.Carried; c != nil {
-		text := fmt.Sprintf("the document that was adopted did not have all that this cluster had acknowledged: %s carried over, %d ended as here",
+		text := fmt.Sprintf("the adopted document lacked writes that this cluster had acknowledged: %s carried over, %d ended with the same outcome",
 			view.Plural(uint64(c.Jobs), "job"), c.Ended)
 		if n := c.Requests + c.Schedules + c.Settings + c.Tokens; n > 0 {
 			text += fmt.Sprintf(", with %d request keys, schedules, settings and tokens", n)
@@ -93,7 +93,7 @@ func bucketNotes(s v1.Status) (notes []string) {
 		notes = append(notes, "a local snapshot is damaged: "+snaps.Damaged)
 	}
 	if s.Inbox != nil && s.Inbox.Failing != "" {
-		notes = append(notes, "the drop box cannot be emptied: "+s.Inbox.Failing)
+		notes = append(notes, "the inbox cannot be emptied: "+s.Inbox.Failing)
 	}
 	return notes
 }
@@ -109,11 +109,11 @@ func archiveText(d *v1.Document) string {
 	if d == nil || d.ArchiveLSN == view.NoLSN {
 		return ""
 	}
-	base := d.BaseLSN
-	if base == view.NoLSN {
-		base = "the beginning"
+	checkpoint := d.CheckpointLSN
+	if checkpoint == view.NoLSN {
+		checkpoint = "the beginning"
 	}
-	return fmt.Sprintf("base at %s, %s of log up to %s", base, units.BytesText(d.LogBytes), d.ArchiveLSN)
+	return fmt.Sprintf("checkpoint at %s, %s of the log up to %s", checkpoint, units.BytesText(d.LogBytes), d.ArchiveLSN)
 }
 
 // behindText describes the acknowledged writes that are not in the bucket yet.
@@ -136,9 +136,9 @@ func flushesText(s v1.Status) string {
 	if s.FlushIntervalMs == 0 {
 		return ""
 	}
-	text := "one in " + msShort(s.FlushIntervalMs) + " at most"
+	text := "at most one every " + msShort(s.FlushIntervalMs)
 	if s.Ack != "" {
-		text += "; writes are answered at " + s.Ack
+		text += "; ack level " + s.Ack
 	}
 	return text
 }
@@ -165,12 +165,12 @@ func costText(b *v1.Bucket, now time.Time) string {
 	}
 	text := dollars(b.CostUSD) + " so far, "
 	if now.Sub(time.UnixMilli(b.Since)) < projectable {
-		text += "a month's cost is known after " + units.SpanText(projectable)
+		text += "an estimate for a month needs " + units.SpanText(projectable)
 	} else {
-		text += dollars(b.ProjectedUSD) + " a month as in the last hour"
+		text += dollars(b.ProjectedUSD) + " a month at the rate of the last hour"
 	}
 	if b.BudgetUSD > 0 {
-		text += ", of a budget of " + dollars(b.BudgetUSD) + " a month"
+		text += ", budget " + dollars(b.BudgetUSD) + " a month"
 	}
 	return text
 }

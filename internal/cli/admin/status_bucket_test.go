@@ -14,8 +14,8 @@ import (
 // The leader's word on the bucket, as people read it.
 func TestStatusOfTheBucket(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	inline := &v1.Document{Form: "inline", Bytes: 980, BaseLSN: "0-0", ArchiveLSN: "0-0"}
-	archive := &v1.Document{Form: "archive", Bytes: 70_000, BaseLSN: "3-100", ArchiveLSN: "3-900", LogBytes: 5 << 20}
+	inline := &v1.Document{Form: "inline", Bytes: 980, CheckpointLSN: "0-0", ArchiveLSN: "0-0"}
+	archive := &v1.Document{Form: "archive", Bytes: 70_000, CheckpointLSN: "3-100", ArchiveLSN: "3-900", LogBytes: 5 << 20}
 	free := &v1.Bucket{Since: now.Add(-time.Minute).UnixMilli(), Requests: map[string]uint64{"get": 2, "put_if_match": 5}, BytesWritten: 3000, BytesRead: 10}
 	dear := *free
 	dear.CostUSD, dear.ProjectedUSD, dear.BudgetUSD = 0.000296, 6.48, 5
@@ -31,27 +31,27 @@ func TestStatusOfTheBucket(t *testing.T) {
 			v1.Status{Document: inline, Bucket: free, FlushIntervalMs: 50, Ack: "quorum", MaxFlushLagMs: 300_000},
 			`document inline, 980 B
 behind nothing (writes are refused from 5m on)
-flushes one in 50ms at most; writes are answered at quorum
+flushes at most one every 50ms; ack level quorum
 requests 7 in 1m0s (2.9KiB written, 10 B read)`,
 		},
 		"large": {
 			v1.Status{Document: archive, Bucket: &dear, FlushIntervalMs: 1000, Ack: "object", LagEntries: 5, LagBytes: 410, LagMs: 12_340},
 			`document archive, 68KiB
-archive base at 3-100, 5MiB of log up to 3-900
+archive checkpoint at 3-100, 5MiB of the log up to 3-900
 behind 5 entries, 410 B, for 12.34s
-flushes one in 1s at most; writes are answered at object
+flushes at most one every 1s; ack level object
 requests 7 in 10m0s (2.9KiB written, 10 B read)
-cost $0.000296 so far, $6.48 a month as in the last hour, of a budget of $5.00 a month`,
+cost $0.000296 so far, $6.48 a month at the rate of the last hour, budget $5.00 a month`,
 		},
 		"too young": {
 			v1.Status{Bucket: &young},
 			`behind nothing
 requests 7 in 10m0s (2.9KiB written, 10 B read)
-cost $0.000296 so far, a month's cost is known after 10m, of a budget of $5.00 a month`,
+cost $0.000296 so far, an estimate for a month needs 10m, budget $5.00 a month`,
 		},
 		"from the beginning": {
-			v1.Status{Document: &v1.Document{Form: "archive", Bytes: 70_000, BaseLSN: "0-0", ArchiveLSN: "3-900", LogBytes: 5 << 20}},
-			"document archive, 68KiB\narchive base at the beginning, 5MiB of log up to 3-900\nbehind nothing",
+			v1.Status{Document: &v1.Document{Form: "archive", Bytes: 70_000, CheckpointLSN: "0-0", ArchiveLSN: "3-900", LogBytes: 5 << 20}},
+			"document archive, 68KiB\narchive checkpoint at the beginning, 5MiB of the log up to 3-900\nbehind nothing",
 		},
 		"beside": {
 			v1.Status{
@@ -59,13 +59,13 @@ cost $0.000296 so far, a month's cost is known after 10m, of a budget of $5.00 a
 				Inbox:     &v1.Inbox{Taken: 1, Repeated: 2, Rejected: 3, Waiting: 4},
 			},
 			`behind nothing
-snapshots raft's 2-70 on the leader's disk, 1m0s old; none in the bucket
-drop box 1 job taken, 2 repeated, 3 rejected (see inbox-rejected/ in the bucket), 4 waiting`,
+snapshots raft entry 2-70 on the leader's disk, 1m0s old; none in the bucket
+inbox 1 job taken, 2 repeated, 3 rejected (see inbox-rejected/ in the bucket), 4 waiting`,
 		},
 		"bucket only": {
 			v1.Status{Snapshots: &v1.Snapshots{Bucket: &v1.SnapshotPoint{Term: 2, Index: 70, At: now.Add(-time.Hour).UnixMilli()}, BucketNode: "n2"}},
 			`behind nothing
-snapshots none on the leader's disk; raft's 2-70 of n2 in the bucket, 1h0m0s old`,
+snapshots none on the leader's disk; raft entry 2-70 of n2 in the bucket, 1h0m0s old`,
 		},
 		"one": {v1.Status{LagEntries: 1, LagBytes: 1, LagMs: 1}, "behind 1 entry, 1 B, for 1ms"},
 	} {
@@ -98,7 +98,7 @@ func TestStatusTellsThatWritesAreRefused(t *testing.T) {
 	got := osqTest(t, q, "", "status")
 	for _, want := range []string{
 		"\n\n127.0.0.1:", ": writes are refused: the bucket is 5m1s behind, at most 5m0s are allowed (--max-flush-lag): timeout\n", ": a snapshot cannot be uploaded: no room\n",
-		": a local snapshot is damaged: 2-70\n", ": the drop box cannot be emptied: no list\n", "\nbehind    5 entries", "(writes are refused from 5m on)\n",
+		": a local snapshot is damaged: 2-70\n", ": the inbox cannot be emptied: no list\n", "\nbehind  5 entries", "(writes are refused from 5m on)\n",
 	} {
 		if !strings.Contains(got.Out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)

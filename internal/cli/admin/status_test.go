@@ -106,7 +106,7 @@ func TestStatusOfAStandby(t *testing.T) {
 	for _, state := range []string{"standby", "refused", "fenced"} {
 		q.Status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
 		got := osqTest(t, q, "", "status", "-o", "wide")
-		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the bucket is not theirs ("+state+")") || strings.Contains(got.Err, "majority") ||
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "its cluster does not own the bucket ("+state+")") || strings.Contains(got.Err, "majority") ||
 			!strings.Contains(got.Out, "belongs to another broker") {
 			t.Errorf("%+v", got)
 		}

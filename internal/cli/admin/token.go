@@ -86,7 +86,7 @@ now.
 	}
 	f := cmd.Flags()
 	f.StringVar(&in.Role, "role", "", "producer, worker, reader, operator or admin")
-	f.StringVar(&in.Name, "name", "", "name for people")
+	f.StringVar(&in.Name, "name", "", "name that lists show")
 	f.StringSliceVar(&in.Types, "type", nil, "pattern of the types that it may use, such as film.*; may be given several times (default: all)")
 	f.StringSliceVar(&in.Groups, "group", nil, "pattern of the groups that it may use; may be given several times (default: all)")
 	f.BoolVar(&in.Programs, "programs", false, "allow new jobs of types that run programs (serve --program-types)")
@@ -95,7 +95,7 @@ now.
 	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
 	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
 	f.Var(&maxBytes, "max-bytes", "how many bytes the payloads of its pending jobs may have; 0 is no limit")
-	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is endless")
+	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func (t *tokens) list() *cobra.Command {
 		Use:   "ls",
 		Short: "List the tokens, without their secrets",
 		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
-hour. JOBS and BYTES are the used part of the token's quota, and the quota.
+hour. With -o wide, JOBS and BYTES are the used part of the token's quota, and the quota.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
@@ -133,13 +133,30 @@ hour. JOBS and BYTES are the used part of the token's quota, and the quota.
 }
 
 func (t *tokens) table(all []v1.AccessToken) error {
-	rows := [][]string{{"ID", "ROLE", "NAME", "TYPES", "JOBS", "BYTES", "EXPIRES", "USED", "MADE BY"}}
+	// Without the wide columns: 16 + 8 + 12 + 12 + 10 + 10, and 5 gaps of 2.
+	columns := view.Columns("ID", "ROLE", "NAME", "TYPES", "+JOBS", "+BYTES", "EXPIRES", "USED", "+MADE BY")
+	when, text := day, func(s string) string { return view.Shorten(s, tokenTextMax) }
+	if t.g.Wide() {
+		when, text = func(ms int64) string { return moment(ms, "never") }, func(s string) string { return s }
+	}
+	var rows [][]string
 	for _, k := range all {
 		rows = append(rows, []string{
-			k.ID, k.Role, k.Name, strings.Join(k.Types, ","), quota(k.Jobs, k.MaxJobs), quota(k.Bytes, k.MaxBytes), moment(k.ExpiresAt, "never"), moment(k.UsedAt, "never"), k.MadeBy,
+			k.ID, k.Role, text(k.Name), text(strings.Join(k.Types, ",")), quota(k.Jobs, k.MaxJobs), quota(k.Bytes, k.MaxBytes), when(k.ExpiresAt), when(k.UsedAt), k.MadeBy,
 		})
 	}
-	return t.g.Table(rows)
+	return t.g.TableOf(columns, rows)
+}
+
+// tokenTextMax is the width of a name, or of a list of types, without -o wide.
+const tokenTextMax = 12
+
+// day returns the day of a time in ms.
+func day(ms int64) string {
+	if ms == 0 {
+		return "never"
+	}
+	return time.UnixMilli(ms).Local().Format(time.DateOnly)
 }
 
 // quota returns the used part of a quota, and the quota.
@@ -222,8 +239,8 @@ func (t *tokens) revoke() *cobra.Command {
 	overlap := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a token",
-		Long: `Ends a token on all nodes. Requests that wait with it end within a second.
+		Short: "Revoke a token",
+		Long: `Revokes a token on all nodes. Its waiting requests end within a second.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -245,8 +262,8 @@ func (t *tokens) rotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
 		Short: "Replace a token by a new one with the same rights",
-		Long: `Makes a token with the same rights, and writes it to stdout. The old one stays valid for
---overlap, so that its users can change.
+		Long: `Makes a token with the same rights, and writes it to stdout. The old token stays valid for
+--overlap, until programs use the new one.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -261,6 +278,6 @@ func (t *tokens) rotate() *cobra.Command {
 		},
 	}
 	units.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
-	units.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is endless")
+	units.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is as long as that of the old one")
 	return cmd
 }

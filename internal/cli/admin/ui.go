@@ -19,9 +19,9 @@ func newUICommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ui",
 		Short: "Print a link to the dashboard, which signs your browser in",
-		Long: `Prints a link to the dashboard of a node. If the cluster asks for tokens, the link signs your
+		Long: `Prints a link to the dashboard of a node. If the cluster requires tokens, the link signs your
 browser in with the token of this command: it works once, within ten minutes, on that node.
-If the cluster has a CA of its own, the browser warns until you import the CA.
+If the cluster has its own CA, the browser warns until you import the CA.
 
 ` + view.ExitHelp,
 		Example: `  osqueue ui
@@ -104,7 +104,7 @@ func askForLink(ctx context.Context, hc *http.Client, server, token string) (str
 		Path string `json:"path"`
 	}
 	if err := json.Unmarshal(body, &out); err != nil || !strings.HasPrefix(out.Path, "/ui") {
-		return "", errors.New("the answer is not that of a node")
+		return "", errors.New("the server is not a node of osqueue")
 	}
 	return out.Path, nil
 }

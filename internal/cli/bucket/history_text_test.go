@@ -22,7 +22,7 @@ func TestHistoryFromTheBeginning(t *testing.T) {
 	if got := strings.Join(piece.row(), "|"); got != "0-0|2-5|the beginning|2026-03-01 12:00:05 UTC|-" {
 		t.Errorf("%s", got)
 	}
-	if got := (&statePoint{LSN: "0-0"}).text(until); got != "0-0, the beginning: nothing is in it" {
+	if got := (&statePoint{LSN: "0-0"}).text(until); got != "0-0, the beginning: empty" {
 		t.Errorf("%s", got)
 	}
 }

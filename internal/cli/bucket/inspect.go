@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
 
@@ -17,19 +18,18 @@ func newInspectCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect BUCKET-URL [JOB-ID]",
 		Short: "Read the queue from a bucket, without a cluster",
-		Long: `Reads the queue from its bucket and says what is in it. Nothing is written and no
-node is needed: this works while the whole cluster is down. What it shows is as
-old as the last flush; the first lines, or a line on stderr, say how old.
+		Long: `Shows the queue as the bucket has it. The command writes nothing and needs no node: it
+works while the whole cluster is down. The state is as old as the last flush; the first
+lines, or a line on stderr, show its age.
 
 With a job id it prints that job, with --list a part of the state: queues (the
-types with settings), crons, batches, workers, types (what happened to the jobs
-of each: totals, mean times, and the last hour), jobs, or blocked (the jobs that
-wait for others). Jobs are chosen as by osqueue job ls: without --status those
-that have not ended. With --json each line is one of them.
+types with settings), crons, batches, workers, hooks (without their secrets), types
+(statistics of each type: totals, mean times, and the last hour), jobs, or blocked
+(jobs that wait for others). The filters of jobs are those of osqueue job ls: without
+--status it lists the jobs that have not ended. With --json each line is one item.
 
---list history tells what osqueue restore can bring back: pieces of history
-without a hole, and what they take in the bucket. --at shows a state of it in
-place of the newest.
+--list history lists the states that osqueue restore can rebuild, as ranges without a
+gap, and their size in the bucket. --at shows an earlier state instead of the newest.
 
 ` + view.ExitHelp,
 		Example: `  osqueue inspect file:///srv/osqueue
@@ -58,8 +58,8 @@ func (in *inspection) bind(cmd *cobra.Command) {
 	in.filter.Bind(cmd, true)
 	flags := cmd.Flags()
 	flags.StringVar(&in.list, "list", "", "list "+strings.Join(inspectListNames, ", "))
-	flags.Var(&in.at, "at", atHelp)
-	flags.IntVar(&in.filter.Limit, "limit", 100, "how many to list")
+	flags.Var(&in.at, "at", "an earlier state: "+units.AtHelp)
+	flags.IntVar(&in.filter.Limit, "limit", 100, "maximum number of items to list")
 	flags.BoolVar(&in.filter.All, "all", false, "list without limit")
 	view.CompleteFlag(cmd, "list", inspectListNames...)
 }
@@ -71,9 +71,9 @@ func (in *inspection) check() error {
 	case in.list != "" && (in.id != "" || inspectLists[in.list] == nil):
 		return view.Usagef("--list %q: use %s, and no job id", in.list, strings.Join(inspectListNames, ", "))
 	case in.list == "history" && in.at.text != "":
-		return view.Usagef("--list history tells of all times: leave --at out")
+		return view.Usagef("--list history covers all times: remove --at")
 	case !ofJobs && (in.filter.Named() || len(in.filter.Status) > 0):
-		return view.Usagef("jobs are chosen by --status, --type and the like with --list jobs only")
+		return view.Usagef("--status, --type and the other filters of jobs need --list jobs")
 	case in.filter.Limit < 1:
 		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", in.filter.Limit)
 	case in.list == "blocked" && len(in.filter.Status) > 0:
@@ -112,7 +112,7 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 func (in *inspection) showJob(s *storedState) error {
 	j := s.machine.Job(in.id)
 	if j == nil {
-		return fmt.Errorf("the state has no job %q; it may be younger than the last flush, or past its retention", in.id)
+		return fmt.Errorf("job %q is not in the state; it may be newer than the last flush, or past its retention", in.id)
 	}
 	if !in.g.JSON {
 		return view.ShowJob(in.g, jobOfState(j), false)

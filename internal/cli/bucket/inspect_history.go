@@ -38,9 +38,9 @@ func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) er
 
 // usageText describes the size of a history in the bucket.
 func usageText(u archive.Used) string {
-	if u.Bases+u.Log == 0 {
-		return "There is nothing in the bucket but the document.\n"
+	if u.Checkpoints+u.Log == 0 {
+		return "The bucket contains only the document.\n"
 	}
-	return fmt.Sprintf("In the bucket: %s of %s together, %s of log of %s.\n",
-		count(u.Bases, "base"), units.BytesText(u.BaseBytes), count(u.Log, "object"), units.BytesText(u.LogBytes))
+	return fmt.Sprintf("In the bucket: %s (%s), %s of the log (%s).\n",
+		count(u.Checkpoints, "checkpoint"), units.BytesText(u.CheckpointBytes), count(u.Log, "object"), units.BytesText(u.LogBytes))
 }

@@ -18,7 +18,8 @@ import (
 // jobOfState returns a job as the API would show it.
 func jobOfState(j *fsm.Job) v1.Job {
 	shown := j.Change()
-	shown.Payload, shown.Exec.Result = opaque(j.Payload), opaque(j.Execution().Result)
+	shown.SetPayload(opaque(j.Payload()))
+	shown.Exec.Result = opaque(j.Execution().Result)
 	var out v1.Job
 	lenient := json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if err := json.Unmarshal(api.AppendJob(nil, shown), &out, lenient); err != nil {

@@ -18,13 +18,14 @@ var inspectLists = map[string]func(in *inspection, s *storedState) error{
 	"crons":   (*inspection).listCrons,
 	"batches": (*inspection).listBatches,
 	"workers": (*inspection).listWorkers,
+	"hooks":   (*inspection).listHooks,
 	"types":   (*inspection).listTypes,
 	"jobs":    (*inspection).listJobs,
 	"blocked": (*inspection).listBlocked,
 	"history": func(*inspection, *storedState) error { return nil }, // of no state: see showHistory
 }
 
-var inspectListNames = []string{"queues", "crons", "batches", "workers", "types", "jobs", "blocked", "history"}
+var inspectListNames = []string{"queues", "crons", "batches", "workers", "hooks", "types", "jobs", "blocked", "history"}
 
 // listOf writes what each yields, as a long table of at most --limit rows.
 func listOf[T, V any](in *inspection, columns []view.Column, each func(fn func(T) bool), wire func(T) V, row func(V) []string) error {
@@ -120,12 +121,12 @@ func callbackOn(b *fsm.JobBatch) string {
 }
 
 func (in *inspection) listWorkers(s *storedState) error {
-	return listOf(in, view.WorkerColumns, s.view.Workers, func(w *fsm.Worker) v1.Worker {
-		return v1.Worker{
-			Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
-			RegisteredAt: w.RegisteredAt, LastSeen: w.LastSeen, Running: s.view.Held(w.Name),
-		}
-	}, func(w v1.Worker) []string { return view.WorkerRow(w, in.now) })
+	return listOf(in, view.WorkerColumns, s.view.Workers, func(w *fsm.Worker) v1.Worker { return api.WorkerOf(s.view, w) }, func(w v1.Worker) []string { return view.WorkerRow(w, in.now) })
+}
+
+// listHooks lists the webhooks, without their secrets.
+func (in *inspection) listHooks(s *storedState) error {
+	return listOf(in, view.HookColumns, s.view.Hooks, func(h *fsm.Hook) v1.Hook { return api.HookOf(s.view, h) }, view.HookRow)
 }
 
 // jobs calls fn for the jobs that are chosen, first in first out.

@@ -33,18 +33,18 @@ type stateSummary struct {
 
 // storedArchive describes the objects that a document refers to.
 type storedArchive struct {
-	BaseLSN string `json:"baseLsn"`
-	BaseAt  int64  `json:"baseAt"`  // the queue's clock, ms
-	Objects int    `json:"objects"` // of the log
-	Entries uint64 `json:"entries"` // behind the base, those in the document included
-	Bytes   int64  `json:"bytes"`   // in the bucket, without the document
+	CheckpointLSN string `json:"baseLsn"`
+	CheckpointAt  int64  `json:"baseAt"`  // the queue's clock, ms
+	Objects       int    `json:"objects"` // of the log
+	Entries       uint64 `json:"entries"` // behind the checkpoint, those in the document included
+	Bytes         int64  `json:"bytes"`   // in the bucket, without the document
 }
 
 func describeArchive(a *document.Archive) *storedArchive {
 	if a == nil {
 		return nil
 	}
-	out := &storedArchive{BaseLSN: a.Base.LSN.String(), BaseAt: a.Base.At, Objects: len(a.Log), Entries: a.Tail.Entries, Bytes: a.Base.Stored}
+	out := &storedArchive{CheckpointLSN: a.Checkpoint.LSN.String(), CheckpointAt: a.Checkpoint.At, Objects: len(a.Log), Entries: a.Tail.Entries, Bytes: a.Checkpoint.Stored}
 	for i := range a.Log {
 		out.Entries += a.Log[i].Entries
 		out.Bytes += a.Log[i].Stored
@@ -119,7 +119,7 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 			lsn += " (the newest is " + sum.Newest + ")"
 		}
 		if sum.LSN == view.NoLSN {
-			lsn += ", the beginning: there was no queue before"
+			lsn += ", the beginning: the queue did not exist before"
 		}
 		rows = append(rows,
 			[]string{"lsn", lsn},
@@ -127,10 +127,10 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 			[]string{"epoch", fmt.Sprintf("%d (node %s)", sum.Epoch, sum.Node)},
 			[]string{"lineage", sum.Lineage})
 	} else {
-		rows = append(rows, []string{"format", "an older broker's: no LSN, no epoch"})
+		rows = append(rows, []string{"format", "of the legacy broker: no LSN, no epoch"})
 	}
 	rows = append(rows, archiveRows(&sum)...)
-	rows = append(rows, []string{"completed ever", fmt.Sprint(sum.Completed)})
+	rows = append(rows, []string{"completions", fmt.Sprint(sum.Completed)})
 	for _, st := range units.AllStatuses {
 		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
 	}
@@ -142,19 +142,19 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 	))
 }
 
-// archiveRows tell where the state is, and what is behind it.
+// archiveRows describes where the state is stored.
 func archiveRows(s *stateSummary) (rows [][]string) {
 	a := s.Archive
 	switch {
 	case a == nil:
 		return nil
 	case s.Inline:
-		rows = append(rows, []string{"form", "inline, with an archive behind it"})
+		rows = append(rows, []string{"form", "inline, with an archive"})
 	default:
 		rows = append(rows, []string{"form", "large: the state is in the archive"})
 	}
-	rows = append(rows, []string{"archive", fmt.Sprintf("base %s and %s behind it, %s of log; %s",
-		a.BaseLSN, countEntries(a.Entries), count(a.Objects, "object"), units.BytesText(a.Bytes))})
+	rows = append(rows, []string{"archive", fmt.Sprintf("checkpoint %s and %s after it, %s of the log; %s",
+		a.CheckpointLSN, countEntries(a.Entries), count(a.Objects, "object"), units.BytesText(a.Bytes))})
 	if s.Added > 0 {
 		rows = append(rows, []string{"added by hand", fmt.Sprintf("%d jobs, which the next leader enqueues", s.Added)})
 	}

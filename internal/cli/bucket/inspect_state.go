@@ -71,7 +71,7 @@ func openHistory(ctx context.Context, bucket storage.Bucket, url string) (*archi
 
 func readError(url string, err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("%s has no %s: is the URL right, prefix included?", url, cluster.DocumentKey)
+		return fmt.Errorf("%s has no %s: check the URL and its prefix", url, cluster.DocumentKey)
 	}
 	if errors.Is(err, archive.ErrDamaged) {
 		return fmt.Errorf("read %s: %w\n%s", url, err, verifyHint(url))
@@ -95,7 +95,7 @@ func stateAt(ctx context.Context, h *archive.History, url string, at *atFlag) (*
 }
 
 func verifyHint(url string) string {
-	return "osqueue verify " + units.ShellWord(url) + " tells what else is damaged, and how to go on"
+	return "osqueue verify " + units.ShellWord(url) + " lists all damage and the next step"
 }
 
 // stateStamp says of which point a state is, and how old it is.
@@ -125,7 +125,7 @@ func (s *storedState) stamp(now time.Time) stateStamp {
 
 // text is the stamp on one line.
 func (s *stateStamp) text(now time.Time) string {
-	line := "an older broker's state"
+	line := "state of the legacy broker"
 	if s.LSN != "" {
 		line = "state " + s.LSN
 	}

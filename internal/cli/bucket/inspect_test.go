@@ -12,6 +12,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
@@ -79,8 +80,8 @@ clock           2026-03-01 12:00:12 UTC (AGE)
 epoch           1 (node n1)
 lineage         5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11
 form            large: the state is in the archive
-archive         base 2-1 and 11 entries behind it, 2 objects of log; 1.4KiB
-completed ever  2
+archive         checkpoint 2-1 and 11 entries after it, 2 objects of the log; 1.4KiB
+completions     2
 blocked         0
 scheduled       0
 available       4
@@ -160,7 +161,7 @@ func TestInspectJobAtAPoint(t *testing.T) {
 	if got := offlineRun(t, "inspect", r.url(), "m2"); !strings.Contains(got.Out, "attempt 1   failed after 1s on w1: out of paper") {
 		t.Errorf("%+v", got)
 	}
-	fails(t, []string{"inspect", r.url(), "n1", "--at", "2-7"}, `no job "n1"`)
+	fails(t, []string{"inspect", r.url(), "n1", "--at", "2-7"}, `job "n1" is not in the state`)
 }
 
 func TestInspectChoosesJobs(t *testing.T) {
@@ -211,7 +212,7 @@ FROM  TO    SINCE                    UNTIL                    LENGTH
 {"from":"2-1","to":"2-12","since":1772366401000,"until":1772366412000}
 {"from":"2-15","to":"2-16","since":1772366415000,"until":1772366416000}`, "inspect", r.url(), "--list", "history", "--json")
 	got := offlineRun(t, "inspect", r.url(), "--list", "history")
-	if !regexp.MustCompile(`In the bucket: 2 bases of \S+ together, 3 objects of log of `).MatchString(got.Err) {
+	if !regexp.MustCompile(`In the bucket: 2 checkpoints \(\S+ ?\S*\), 3 objects of the log \(`).MatchString(got.Err) {
 		t.Errorf("%s", got.Err)
 	}
 	// In the hole is what was before it, by time, but no state has its LSNs.
@@ -230,15 +231,15 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 	for line, want := range map[string]string{
 		"--list nonsense":              "use queues, crons",
 		"id --list jobs":               "no job id",
-		"--list history --at 2-7":      "leave --at out",
-		"--type mail":                  "with --list jobs only",
-		"--list crons --type mail":     "with --list jobs only",
-		"--list jobs --status lost":    "is no status here",
+		"--list history --at 2-7":      "remove --at",
+		"--type mail":                  "need --list jobs",
+		"--list crons --type mail":     "need --list jobs",
+		"--list jobs --status lost":    "is not a status for this command",
 		"--list blocked --status dead": "use --list jobs",
 		"--list jobs --limit 0":        "at least 1",
 		"--at soon":                    `"soon" is neither an LSN nor a time`,
 		"--at 0-0":                     "neither an LSN nor a time",
-		"--at 2199-01-01":              "has yet to come",
+		"--at 2199-01-01":              "is in the future",
 		"--at 2-7 --timeout 0s":        "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"inspect", r.url()}, strings.Fields(line)...)...)
@@ -289,5 +290,22 @@ func TestInspectWritesNothing(t *testing.T) {
 func TestJobOfStateHasItsLog(t *testing.T) {
 	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
 		t.Errorf("%+v", j)
+	}
+}
+
+// Hooks are listed from the bucket alone, and their secrets are not.
+func TestInspectHooks(t *testing.T) {
+	r := newRecorded(t)
+	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level11}}})
+	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
+		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(fsm.HookKinds(0).With(fsm.HookJobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
+	}}}})
+	r.flush(false, begunAt)
+	says(t, `
+NAME  ON        STATE  PENDING  DELIVERED  FAILED  DROPPED
+ops   job.dead  ok     0        0          0       0`, "inspect", r.url(), "--list", "hooks")
+	got := offlineRun(t, "inspect", r.url(), "--list", "hooks", "--json")
+	if !strings.Contains(got.Out, `"url":"https://hooks.example.test/x"`) || strings.Contains(got.Out, "0123456789") || strings.Contains(got.Out, "MDEyMzQ1") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -87,7 +87,7 @@ func directoryOf(bucket string) (dir string, ok bool) {
 // write opens a bucket for reading and writing.
 func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, error) {
 	if view.InMemory(bucket) {
-		return nil, view.Usagef("%s: a bucket in memory belongs to one process, and is gone with it", bucket)
+		return nil, view.Usagef("%s: a bucket in memory exists in one process only; give another bucket", bucket)
 	}
 	opened, err := bucketurl.Open(ctx, bucket)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestOfflineRefusesMemory(t *testing.T) {
 		{"restore", "--from", "file:///x", "--to", "mem://x"},
 		{"branch", "--from", "mem://x", "--dry-run"},
 	} {
-		if got := offlineRun(t, args...); got.Code != view.ExitUsage || !strings.Contains(got.Err, "a bucket in memory belongs to one process") {
+		if got := offlineRun(t, args...); got.Code != view.ExitUsage || !strings.Contains(got.Err, "a bucket in memory exists in one process only") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

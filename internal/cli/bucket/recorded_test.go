@@ -36,7 +36,7 @@ type recorded struct {
 // not depend on the moment.
 var begunAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newRecorded begins with a base at the first entry.
+// newRecorded begins with a checkpoint at the first entry.
 func newRecorded(t testing.TB) *recorded {
 	t.Helper()
 	r := &recorded{t: t, dir: filepath.Join(t.TempDir(), "bucket"), m: fsm.New(), now: begunAt.UnixMilli()}
@@ -48,7 +48,7 @@ func newRecorded(t testing.TB) *recorded {
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "127.0.0.1:1", Epoch: 1, Cluster: "c1", Lineage: recordedLineage,
 	}}})
-	r.base(fsm.LSN{})
+	r.checkpoint(fsm.LSN{})
 	return r
 }
 
@@ -127,13 +127,13 @@ func (r *recorded) cut() (key string) {
 	return ref.Key
 }
 
-// base writes a base, and forgets what the tail has: prev says from where on.
-func (r *recorded) base(prev fsm.LSN) {
+// checkpoint writes a checkpoint, and forgets what the tail has: prev says from where on.
+func (r *recorded) checkpoint(prev fsm.LSN) {
 	r.t.Helper()
-	base, err := archive.WriteBase(r.ctx(), r.bucket, recordedLineage, prev, r.m.View())
+	written, err := archive.WriteCheckpoint(r.ctx(), r.bucket, recordedLineage, prev, r.m.View())
 	r.check(err)
-	r.arc = document.Archive{Base: base}
-	r.tail = archive.NewTail(base.LSN)
+	r.arc = document.Archive{Checkpoint: written}
+	r.tail = archive.NewTail(written.LSN)
 }
 
 // flush writes the document, as of that heartbeat.
@@ -203,7 +203,7 @@ func gapped(t *testing.T) *recorded {
 	for i := range 3 {
 		r.enqueue("late", fmt.Sprint("l", i))
 	}
-	r.base(at)
+	r.checkpoint(at)
 	r.enqueue("late", "l9")
 	r.flush(true, begunAt.Add(2*time.Hour))
 	return r

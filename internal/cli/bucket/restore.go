@@ -16,21 +16,21 @@ func newRestoreCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
 		Short: "Make a new queue from a state in a bucket",
-		Long: `Rebuilds the state that a bucket has, the newest or with --at an earlier one, and
-writes it as a new document, with a lineage of its own, for an empty cluster to
-start with. What is in --from stays as it is. osqueue inspect --list history
-tells which states there are.
+		Long: `Rebuilds a state of the queue in --from, the newest or with --at an earlier one, and
+writes it to --to as a new document with its own lineage, on which an empty cluster
+can start. The bucket --from does not change. osqueue inspect --list history lists the
+states that can be restored.
 
-First it shows, by type and state, how what is restored differs from the newest
-state, and what stands at --to; with --dry-run that is all.
+First it shows, by type and state, the difference between the restored and the newest
+state, and the queue at --to. With --dry-run it stops there.
 
-All types and schedules of the new queue are paused, so that nothing is done
-twice before you have looked; it says which commands resume them. --resume leaves
-them as they were.
+All types and schedules of the new queue are paused, so that no job runs twice before
+you have checked the queue; the output has the commands that resume them. With --resume
+they are not paused.
 
-A queue that stands at --to is refused, unless --replace is given: then a copy of
-it is kept under conflicts/, and it is replaced, but never while its cluster is
-alive. --from and --to may be the same bucket then, to rewind it. Nodes that hold
+If --to holds a queue already, the command fails, unless you give --replace: then it
+keeps a copy under conflicts/ and replaces the queue, but never while its cluster is
+alive. With --replace, --from and --to may be the same bucket, to rewind it. Nodes with
 another lineage refuse the new document: start them with empty data directories.
 
 ` + view.ExitHelp,
@@ -42,9 +42,9 @@ another lineage refuse the new document: start them with empty data directories.
 	}
 	r.bind(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&r.resume, "resume", false, "leave types and schedules as they were, not paused")
-	flags.BoolVar(&r.replace, "replace", false, "replace the queue that stands at --to; a copy of its document is kept")
-	units.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster at --to counts as dead, as for serve")
+	flags.BoolVar(&r.resume, "resume", false, "do not pause types and schedules")
+	flags.BoolVar(&r.replace, "replace", false, "replace the queue at --to; a copy of its document is kept")
+	units.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster at --to is dead, as for serve")
 	return cmd
 }
 
@@ -54,11 +54,11 @@ func newBranchCommand(g *view.Globals) *cobra.Command {
 		Use:   "branch --from BUCKET-URL --to BUCKET-URL [--at LSN|TIME]",
 		Short: "Copy a queue to another bucket, to try things out with it",
 		Long: `Copies the state of a queue, the newest or with --at an earlier one, to another
-bucket or prefix, as a queue of its own for staging. The original is only read, and
-may be in use meanwhile. In the copy all types and schedules are paused, so that
-nothing that was meant for production runs by itself.
+bucket or prefix, as a separate queue for staging. The command only reads --from, which
+may be in use. In the copy all types and schedules are paused, so that no job that was
+meant for production runs by itself.
 
-It is osqueue restore, without a way to replace anything.
+It does the same as osqueue restore, but cannot replace a queue.
 
 ` + view.ExitHelp,
 		Example: `  osqueue branch --from s3://jobs/prod?region=eu-central-1 --to file:///tmp/staging
@@ -75,8 +75,8 @@ func (r *restoration) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.from, "from", "", "bucket URL of the queue")
 	flags.StringVar(&r.to, "to", "", "bucket URL of the new queue")
-	flags.Var(&r.at, "at", atHelp)
-	flags.StringVar(&r.document, "document", cluster.DocumentKey, "the document in --from, to go on from a copy under conflicts/")
+	flags.Var(&r.at, "at", "an earlier state: "+units.AtHelp)
+	flags.StringVar(&r.document, "document", cluster.DocumentKey, "key of the document in --from, such as that of a copy under conflicts/")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only show the difference; --to may be left out")
 }
 

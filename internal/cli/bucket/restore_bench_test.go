@@ -11,7 +11,7 @@ import (
 )
 
 // longHistory is a queue in which so many jobs came, and a tenth of them was done,
-// with a base after the first half.
+// with a checkpoint after the first half.
 func longHistory(b *testing.B, jobs int) *recorded {
 	b.Helper()
 	const each = 500
@@ -35,7 +35,7 @@ func longHistory(b *testing.B, jobs int) *recorded {
 		}
 		if n == jobs/2 {
 			r.cutIfAny()
-			r.base(r.lsn())
+			r.checkpoint(r.lsn())
 		}
 	}
 	r.flush(true, begunAt)

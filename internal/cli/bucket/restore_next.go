@@ -23,12 +23,12 @@ func (r *restoration) nextSteps(p *restoreReport) string {
 	}
 	fmt.Fprintf(&b, "Written to %s: %d jobs, LSN %s, lineage %s.\n", r.to, w.Jobs, w.LSN, w.Lineage)
 	if w.Copy != "" {
-		fmt.Fprintf(&b, "The document that stood there is kept as %s; to go back to it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
+		fmt.Fprintf(&b, "The previous document is kept as %s; to restore it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
 			w.Copy, units.ShellWord(r.to), w.Copy, units.ShellWord(r.to))
 	}
 	b.WriteString("\n" + r.startText())
 	if r.resume {
-		b.WriteString("Types and schedules are as they were: work goes on as soon as a cluster has started.\n")
+		b.WriteString("Types and schedules are not paused: jobs run as soon as a cluster has started.\n")
 		return b.String()
 	}
 	b.WriteString(resumeText(&p.Paused))
@@ -42,23 +42,23 @@ func (r *restoration) startText() string {
 		return fmt.Sprintf("Try it on this machine:\n  osqueue dev --bucket %s\n"+
 			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to), units.ShellWord(r.to))
 	case r.inPlace() || r.replace:
-		return fmt.Sprintf("Nodes that hold what stood there refuse the new document. Move their data directories away,\n"+
-			"all of them, and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
+		return fmt.Sprintf("Nodes with the previous state refuse the new document. Move all of their data directories away,\n"+
+			"and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
 	}
-	return fmt.Sprintf("Start a cluster on it, its nodes with empty data directories; one with a state of its own refuses it:\n"+
+	return fmt.Sprintf("Start a cluster on it, with empty data directories; nodes that have a state refuse the document:\n"+
 		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
 }
 
 // resumeText describes how to end the pause.
 func resumeText(p *pausedNames) string {
 	if len(p.Types)+len(p.Crons) == 0 {
-		return "There is nothing that had to be paused.\n"
+		return "The queue has no type or schedule to pause.\n"
 	}
 	var b strings.Builder
-	b.WriteString("Nothing is dispatched yet. When you have looked at it, with osqueue job ls and osqueue cron ls:\n")
+	b.WriteString("All types and schedules are paused. Check the queue with osqueue job ls and osqueue cron ls, then run:\n")
 	resumeCommand(&b, "queue", p.Types)
 	resumeCommand(&b, "cron", p.Crons)
-	b.WriteString("What had been paused before stays paused.\n")
+	b.WriteString("Types and schedules that were paused before stay paused.\n")
 	return b.String()
 }
 

@@ -64,13 +64,13 @@ type pausedNames struct {
 
 // restoreWritten is the document that was written.
 type restoreWritten struct {
-	Lineage   string `json:"lineage"`
-	LSN       string `json:"lsn"`
-	Epoch     uint64 `json:"epoch"`
-	Jobs      int    `json:"jobs"`
-	Inline    bool   `json:"inline"`
-	BaseBytes int64  `json:"baseBytes,omitzero"`
-	Copy      string `json:"copy,omitzero"` // the key of the copy of the replaced document
+	Lineage         string `json:"lineage"`
+	LSN             string `json:"lsn"`
+	Epoch           uint64 `json:"epoch"`
+	Jobs            int    `json:"jobs"`
+	Inline          bool   `json:"inline"`
+	CheckpointBytes int64  `json:"baseBytes,omitzero"`
+	Copy            string `json:"copy,omitzero"` // the key of the copy of the replaced document
 }
 
 // fill compares the states. newest is nil if it could not be read.
@@ -143,7 +143,7 @@ func (p *restoreReport) show(g *view.Globals, now time.Time) error {
 	case p.There != nil:
 		head = append(head, []string{"to", p.To, p.There.text(now)})
 	case p.To != "":
-		head = append(head, []string{"to", p.To, "nothing is there"})
+		head = append(head, []string{"to", p.To, "empty"})
 	}
 	if err := g.Table(head); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (s *statePoint) text(now time.Time) string {
 		return "cannot be read: " + view.FirstLine(s.Error)
 	}
 	if s.Clock == 0 {
-		return s.LSN + ", the beginning: nothing is in it"
+		return s.LSN + ", the beginning: empty"
 	}
 	return s.LSN + " of " + pointText(s.Clock, now)
 }
@@ -187,7 +187,7 @@ func (p *restoreReport) tableRows() [][]string {
 		out = append(out, p.tableRow(&rows[i]))
 	}
 	if left > 0 {
-		out = append(out, []string{fmt.Sprintf("… and %d rows more, which --json has", left)})
+		out = append(out, []string{fmt.Sprintf("… and %d more rows; --json has all of them", left)})
 	}
 	return out
 }
@@ -223,11 +223,11 @@ func (p *restoreReport) effectsText() string {
 	var b strings.Builder
 	b.WriteString("\n")
 	if total > 0 {
-		fmt.Fprintf(&b, "%s not ended in what is restored, but %s ended since (%s): once resumed, %s again.\n",
+		fmt.Fprintf(&b, "%s not ended in the restored state, but %s ended since (%s): after the resume %s again.\n",
 			jobsHave(total), have(total), strings.Join(how, ", "), runs(total))
 	}
 	if n := e.MissingWaiting + e.MissingEnded; n > 0 {
-		fmt.Fprintf(&b, "%s been added since, and %s missing in what is restored; not ended: %d.\n",
+		fmt.Fprintf(&b, "%s been added since, and %s missing in the restored state; not ended: %d.\n",
 			jobsHave(n), are(n), e.MissingWaiting)
 	}
 	if b.Len() > 1 {

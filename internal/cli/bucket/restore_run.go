@@ -55,7 +55,8 @@ func (r *restoration) refusal(o *occupant) string {
 		return fmt.Sprintf("%s holds a queue already (%s): choose another bucket or prefix, or give --replace to keep a copy of it and replace it",
 			r.to, o.name())
 	case r.changed:
-		return fmt.Sprintf("the cluster at %s is alive: its document changed while it was watched; stop all of its nodes, and try again after %s",
+		return fmt.Sprintf("the cluster at %s is alive: its document has just changed; stop all of its nodes, and try again "+
+			"after %s",
 			r.to, r.silence)
 	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silenceOf(o.doc):
 		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
@@ -105,9 +106,9 @@ func (r *restoration) silentFor(d *document.File) time.Duration {
 func (o *occupant) name() string {
 	switch {
 	case o.doc == nil:
-		return "one that cannot be read"
+		return "its document cannot be read"
 	case o.doc.Header == nil:
-		return "an older broker's"
+		return "of the legacy broker"
 	}
 	return fmt.Sprintf("lineage %s, LSN %s", o.doc.Header.Lineage, o.doc.Meta.LSN)
 }
@@ -136,7 +137,7 @@ func (r *restoration) restore(ctx context.Context, b *buckets) error {
 	report.Refused = refused
 	paused, err := archive.Begin(m, r.origin(src, seen))
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, "with --resume nothing is paused")
+		return fmt.Errorf("%w\n%s", err, "with --resume no type or schedule is paused")
 	}
 	report.Paused = pausedNames{Types: paused.Types, Crons: paused.Crons}
 	if !r.g.JSON {
@@ -192,12 +193,12 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 	h, err := archive.Open(ctx, bucket, r.document)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("%s has no %s: is the URL right, prefix included?", r.from, r.document)
+		return nil, fmt.Errorf("%s has no %s: check the URL and its prefix", r.from, r.document)
 	case err != nil:
 		return nil, readError(r.from, err)
 	}
 	if d := h.Document(); d.Large && len(d.Jobs) > 0 {
-		err = view.WritePlain(r.g.Err, fmt.Sprintf("%d jobs that somebody has written into %s by hand are in none of its states, and left out\n",
+		err = view.WritePlain(r.g.Err, fmt.Sprintf("%d jobs that were added to %s by hand are not part of a state; they are left out\n",
 			len(d.Jobs), r.document))
 	}
 	return h, err
@@ -275,13 +276,13 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 		return nil, fmt.Errorf("read %s: %w", r.to, err)
 	}
 	if !bytes.Equal(now.object.Data, seen.object.Data) {
-		return nil, fmt.Errorf("%s: %w: look at it again", r.to, archive.ErrMoved)
+		return nil, fmt.Errorf("%s: %w: run the command again", r.to, archive.ErrMoved)
 	}
 	out := &restoreWritten{}
 	if now.there() {
 		out.Copy = copyKey(now.doc)
 		if err := archive.Put(ctx, bucket, out.Copy, now.object.Data); err != nil {
-			return nil, fmt.Errorf("keep a copy of what is there: %w", err)
+			return nil, fmt.Errorf("keep a copy of the present document: %w", err)
 		}
 	}
 	c, err := archive.WriteBeginning(ctx, bucket, cluster.DocumentKey, now.object.Version, archive.Beginning{
@@ -292,7 +293,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	}
 	out.LSN, out.Lineage, out.Epoch, out.Inline = c.Meta.LSN.String(), c.Meta.Lineage, c.Meta.Broker.Epoch, c.State != nil
 	if c.Archive != nil {
-		out.BaseBytes = c.Archive.Base.Stored
+		out.CheckpointBytes = c.Archive.Checkpoint.Stored
 	}
 	for _, n := range c.Counts {
 		out.Jobs += n

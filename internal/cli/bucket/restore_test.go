@@ -63,7 +63,7 @@ func TestRestoreDryRun(t *testing.T) {
 	want := `
 from      ` + r.url() + `  2-12 of 2026-03-01 12:00:12 UTC (1d ago)
 restored                   2-7 of 2026-03-01 12:00:07 UTC (1d ago)
-to        ` + to + `       nothing is there
+to        ` + to + `       empty
 
 TYPE         STATE      NEWEST  RESTORED  CHANGE
 mail         available  2       2         -
@@ -73,15 +73,15 @@ wc           available  0       1         +1
 wc           completed  1       0         -1
 (schedules)  -          1       1         -
 
-1 job has not ended in what is restored, but has ended since (1 completed): once resumed, it runs again.
-2 jobs have been added since, and are missing in what is restored; not ended: 2.
+1 job has not ended in the restored state, but has ended since (1 completed): after the resume it runs again.
+2 jobs have been added since, and are missing in the restored state; not ended: 2.
 
 Nothing was written: this is a dry run.`
 	says(t, want, "restore", "--from", r.url(), "--at", "2-7", "--to", to, "--dry-run")
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it was made: %v", err)
 	}
-	says(t, strings.Replace(want, "to        "+to+"       nothing is there\n", "", 1), "restore", "--from", r.url(), "--at", "2-7", "--dry-run")
+	says(t, strings.Replace(want, "to        "+to+"       empty\n", "", 1), "restore", "--from", r.url(), "--at", "2-7", "--dry-run")
 }
 
 // A restore writes the state of the chosen point, paused, and an empty cluster may adopt
@@ -168,7 +168,7 @@ func TestRestoreUnpaused(t *testing.T) {
 	r := story(t, false)
 	to, dir := empty(t)
 	got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--resume")
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "work goes on as soon as") || strings.Contains(got.Out, "queue resume") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "jobs run as soon as") || strings.Contains(got.Out, "queue resume") {
 		t.Fatalf("%+v", got)
 	}
 	_, m := stored(t, dir)
@@ -177,7 +177,7 @@ func TestRestoreUnpaused(t *testing.T) {
 	}
 }
 
-// A state that is too long for the document gets a base.
+// A state that is too long for the document gets a checkpoint.
 func TestRestoreLargeState(t *testing.T) {
 	r := newRecorded(t)
 	for i := range 40 {
@@ -235,7 +235,7 @@ func TestRestoreListensBeforeItReplaces(t *testing.T) {
 				}
 			}
 		}()
-		fails(t, append(args, "5s"), "changed while it was watched", "stop all of its nodes")
+		fails(t, append(args, "5s"), "has just changed", "stop all of its nodes")
 		close(stop)
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -299,7 +299,7 @@ func TestRestoreInPlace(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", r.url(), "--replace")
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "Nodes that hold what stood there refuse the new document") {
+	if got.Code != view.ExitOK || !strings.Contains(got.Out, "Nodes with the previous state refuse the new document") {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, r.dir)
@@ -335,7 +335,7 @@ func TestRestoreFromADamagedBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, []string{"restore", "--from", to, "--to", to, "--replace"}, "read "+to)
-	fails(t, []string{"restore", "--from", r.url(), "--at", "2-4", "--to", to}, "one that cannot be read")
+	fails(t, []string{"restore", "--from", r.url(), "--at", "2-4", "--to", to}, "its document cannot be read")
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to, "--replace")
 	if got.Code != view.ExitOK || !strings.Contains(got.Out, "conflicts/unreadable-") {
 		t.Fatalf("%+v", got)
@@ -356,8 +356,8 @@ func TestRestoreOfManyTypes(t *testing.T) {
 	to, _ := empty(t)
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", at, "--to", to)
 	for _, text := range []string{
-		"… and 70 rows more, which --json has", "osqueue queue resume 'type 00' 'type 01' ", " 'type 11' …\n    (60 names; --json has all of them)\n",
-		"50 jobs have not ended in what is restored, but have ended since (50 completed)",
+		"… and 70 more rows; --json has all of them", "osqueue queue resume 'type 00' 'type 01' ", " 'type 11' …\n    (60 names; --json has all of them)\n",
+		"50 jobs have not ended in the restored state, but have ended since (50 completed)",
 	} {
 		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)
@@ -384,7 +384,7 @@ func TestRestoreAnOriginalDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte(doc), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "inspect", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "an older broker's: no LSN, no epoch") {
+	if got := offlineRun(t, "inspect", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "of the legacy broker: no LSN, no epoch") {
 		t.Errorf("%+v", got)
 	}
 	if got := offlineRun(t, "verify", from); got.Code != view.ExitOK {
@@ -444,7 +444,7 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                        "--from is missing",
 		"--from file:///x":                        "--to is missing",
-		"--from ftp://x --to file:///y":           `no scheme "ftp"`,
+		"--from ftp://x --to file:///y":           `unknown scheme "ftp"`,
 		"--from file:///x --to /y":                "has no scheme",
 		"--from file:///x --to file:///x":         "rewound in place",
 		"--from file:///x --dry-run --at soon":    "neither an LSN nor a time",

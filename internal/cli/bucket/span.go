@@ -9,7 +9,7 @@ import (
 	"osqueue/storage/archive"
 )
 
-// storedSpan is a piece of history without a hole.
+// storedSpan is a range of states without a gap.
 type storedSpan struct {
 	From  string `json:"from"` // LSNs, both included
 	To    string `json:"to"`
@@ -45,19 +45,19 @@ func beginningOr(ms int64) string {
 	return units.LocalTime(ms)
 }
 
-// spansMost is how many pieces of history an error names.
+// spansMost is the number of ranges that an error names.
 const spansMost = 6
 
-// spansText says which states there are.
+// spansText lists the states that can be restored.
 func spansText(spans []archive.Span) string {
 	if len(spans) == 0 {
-		return "nothing can be restored from it"
+		return "it has no state that can be restored"
 	}
 	var b strings.Builder
-	b.WriteString("what can be restored is")
+	b.WriteString("states that can be restored:")
 	first := max(0, len(spans)-spansMost)
 	if first > 0 {
-		fmt.Fprintf(&b, " in %d pieces, the last of which are", len(spans))
+		fmt.Fprintf(&b, " %d ranges, the last of which are", len(spans))
 	}
 	for _, s := range spans[first:] {
 		since := "the beginning"

@@ -30,24 +30,24 @@ func newVerifyCommand(g *view.Globals) *cobra.Command {
 	v := verification{offline: offline{g: g}}
 	cmd := &cobra.Command{
 		Use:   "verify BUCKET-URL",
-		Short: "Check all that a queue has in its bucket, and repair it",
-		Long: `Reads everything that the queue has in its bucket: the document, and its history,
-as far as it is kept. Every checksum is compared, every gap found, every entry of
-the log applied, and each state held against what leads to it. Nothing is written,
-and the cluster may run meanwhile. Each defect is told with its object, and with
-what follows from it; then the exit status is 1.
+		Short: "Check all objects of a queue in its bucket, and repair it",
+		Long: `Reads all objects of the queue in its bucket: the document and the archive. The command
+compares every checksum, looks for gaps, applies every log entry, and compares each
+state with the state that the log before it leads to. It writes nothing, and the
+cluster may run. Each defect is printed with its object and its consequence; if there
+are any, the exit status is 1.
 
 If a node still has its disk, start the nodes instead of repairing: they have the
 newest state. Their leader replaces what is missing in the archive by itself. If
 the document cannot be read, move it away first; the leader writes it again.
 
---repair is for a queue whose nodes are lost. It makes the newest state that is
-whole the document, if the document is missing, or it or what it names is damaged.
-It deletes nothing, keeps a copy of the old document under conflicts/, and says
-what was kept and what is lost. It refuses to make an empty queue of a damaged
-one. A damaged history before the newest state cannot be repaired; it goes when it
-is collected. While a leader lives it refuses: stop the nodes first. Nodes that
-have a newer state than what is repaired keep it when they start.
+--repair is for a queue whose nodes are lost. If the document is missing, or if it or
+an object that it names is damaged, --repair writes a new document with the newest
+complete state. It deletes nothing, keeps a copy of the old document under conflicts/,
+and reports what was kept and what is lost. It never replaces a damaged queue by an
+empty one. Damage before the newest state cannot be repaired; the retention deletes it.
+While a leader is alive --repair fails: stop the nodes first. Nodes that have a newer
+state than the repaired one keep it when they start.
 
 ` + view.ExitHelp,
 		Example: `  osqueue verify s3://jobs/prod?region=eu-central-1
@@ -57,7 +57,7 @@ have a newer state than what is repaired keep it when they start.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.url = args[0]
 			if !v.repair && (v.force || v.lineage != "") {
-				return view.Usagef("--force and --lineage are for --repair")
+				return view.Usagef("--force and --lineage need --repair")
 			}
 			if v.silence <= 0 {
 				return view.Usagef("--broker-timeout %v: must be positive", v.silence)
@@ -72,11 +72,11 @@ have a newer state than what is repaired keep it when they start.
 func (v *verification) bind(cmd *cobra.Command) {
 	v.offline.bind(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&v.document, "document", cluster.DocumentKey, "the document to begin with; another one may be a copy under conflicts/")
-	flags.BoolVar(&v.repair, "repair", false, "make the newest whole state the document")
-	flags.BoolVar(&v.force, "force", false, "repair though the cluster may be alive; it is fenced then")
-	flags.StringVar(&v.lineage, "lineage", "", "repair by the objects of this lineage, if the document does not tell any more which it was")
-	units.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "after which silence the cluster counts as dead, as for serve")
+	flags.StringVar(&v.document, "document", cluster.DocumentKey, "key of the document to check, such as that of a copy under conflicts/")
+	flags.BoolVar(&v.repair, "repair", false, "replace the document by the newest complete state")
+	flags.BoolVar(&v.force, "force", false, "repair even if the cluster may be alive, which fences it")
+	flags.StringVar(&v.lineage, "lineage", "", "lineage to repair, if the lineage of the document cannot be read")
+	units.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster is dead, as for serve")
 }
 
 func (v *verification) verify(ctx context.Context, b *buckets) error {
@@ -122,7 +122,7 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 	}
 	switch {
 	case errors.Is(failed, archive.ErrAlive) && done.From.IsZero():
-		return fmt.Errorf("%s: the document does not tell any more whether a leader lives, so nothing was written\n%s"+
+		return fmt.Errorf("%s: nothing was written, because the document does not show whether a leader is alive\n%s"+
 			"If all disks are lost, make sure that all nodes are stopped, and give --force", v.url, v.wholeDisks(done.Missing))
 	case failed != nil:
 		return v.explain(failed)
@@ -171,7 +171,7 @@ func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err e
 	case !found:
 		return v.explain(err)
 	}
-	return fmt.Errorf("%s has no %s, but an archive of one\n%sIf all disks are lost:\n  osqueue verify %s --repair",
+	return fmt.Errorf("%s has no %s, but its archive exists\n%sIf all disks are lost:\n  osqueue verify %s --repair",
 		v.url, v.document, v.wholeDisks(true), units.ShellWord(v.url))
 }
 
@@ -181,11 +181,11 @@ func (v *verification) explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, storage.ErrNotFound) && !errors.Is(err, archive.ErrDamaged):
-		return fmt.Errorf("%s has no %s: is the URL right, prefix included?", v.url, v.document)
+		return fmt.Errorf("%s has no %s: check the URL and its prefix", v.url, v.document)
 	case errors.Is(err, archive.ErrAlive):
 		return fmt.Errorf("%s: %w\nStop all nodes, wait for %s, and try again; --force does it at once", v.url, err, v.silence)
 	case errors.Is(err, archive.ErrNothingGood):
-		return fmt.Errorf("%s: %w, and nothing was written\n%sOtherwise see what is under snapshots/ and conflicts/",
+		return fmt.Errorf("%s: %w, and nothing was written\n%sOtherwise look for a copy under snapshots/ and conflicts/",
 			v.url, err, v.wholeDisks(false))
 	}
 	return fmt.Errorf("%s: %w", v.url, err)

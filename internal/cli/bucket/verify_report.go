@@ -22,14 +22,17 @@ type verifyReport struct {
 	// references are known.
 	Unreadable bool `json:"unreadable,omitzero"`
 
-	Bases          int    `json:"bases"` // checked objects, as the following fields
-	Segments       int    `json:"segments"`
-	SegmentIndexes int    `json:"chapters"`
-	Entries        uint64 `json:"entries"`
-	Bytes          int64  `json:"bytes"`  // of the segments
-	Strays         int    `json:"strays"` // unreferenced objects
-	Gone           int    `json:"gone"`   // objects that were collected during the check
-	OK             bool   `json:"ok"`
+	Checkpoints    int `json:"checkpoints"` // checked objects, as the following fields
+	Segments       int `json:"segments"`
+	SegmentIndexes int `json:"segmentIndexes"`
+	// OldCheckpoints and OldSegmentIndexes have the deprecated names of both, for scripts.
+	OldCheckpoints    int    `json:"bases"`
+	OldSegmentIndexes int    `json:"chapters"`
+	Entries           uint64 `json:"entries"`
+	Bytes             int64  `json:"bytes"`  // of the segments
+	Strays            int    `json:"strays"` // unreferenced objects
+	Gone              int    `json:"gone"`   // objects that were collected during the check
+	OK                bool   `json:"ok"`
 
 	Spans    []storedSpan   `json:"spans"` // the states that can be restored
 	Defects  []defect       `json:"defects"`
@@ -56,7 +59,8 @@ type repairOutcome struct {
 // reportOf returns the report of a check.
 func reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
-		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Bases: r.Bases, Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
+		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Checkpoints: r.Checkpoints, OldCheckpoints: r.Checkpoints,
+		Segments: r.Segments, SegmentIndexes: r.SegmentIndexes, OldSegmentIndexes: r.SegmentIndexes,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
 	}
@@ -78,11 +82,11 @@ func consequence(r *archive.Report, p *archive.Problem) string {
 	case !p.Named:
 		return "Earlier states that need it cannot be restored. The newest one does not need it."
 	case p.Key == r.Key:
-		return "A cluster that has lost its nodes could not come back from this document as it is."
+		return "A cluster that has lost its nodes cannot recover from this document."
 	case r.Large:
-		return "The newest state needs it: a cluster that has lost its nodes could not come back."
+		return "The newest state needs it: a cluster that has lost its nodes cannot recover."
 	}
-	return "The newest state is in the document itself, but the history that leads to it is cut."
+	return "The newest state is in the document itself, but the history before it is incomplete."
 }
 
 func (p *verifyReport) repaired(r *archive.Repaired) {
@@ -109,11 +113,11 @@ func (p *verifyReport) print(g *view.Globals, url string) error {
 	}
 	rows := [][]string{
 		{"document", p.documentText()},
-		{"looked at", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Bases, "base"), count(p.Segments, "segment"),
-			units.BytesText(p.Bytes), count(p.SegmentIndexes, "chapter"), countEntries(p.Entries))},
+		{"checked", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Checkpoints, "checkpoint"), count(p.Segments, "segment"),
+			units.BytesText(p.Bytes), count(p.SegmentIndexes, "segment index file"), countEntries(p.Entries))},
 	}
 	if p.Strays+p.Gone > 0 {
-		rows = append(rows, []string{"beside it", fmt.Sprintf("%s that nothing needs, %d that went meanwhile", count(p.Strays, "object"), p.Gone)})
+		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", count(p.Strays, "object"), p.Gone)})
 	}
 	for _, s := range p.Spans {
 		rows = append(rows, []string{"restorable", s.text()})
@@ -131,7 +135,7 @@ func (p *verifyReport) documentText() string {
 	}
 	lsn, form := "LSN "+p.LSN, "inline"
 	if p.LSN == view.NoLSN {
-		lsn = "an older broker's"
+		lsn = "of the legacy broker"
 	}
 	if !p.Inline {
 		form = "large: the state is in the archive"
@@ -158,18 +162,18 @@ const defectsMost = 50
 
 func (p *verifyReport) defectsText() string {
 	if p.OK {
-		return "Nothing is wrong.\n"
+		return "No defects.\n"
 	}
 	var b strings.Builder
 	for _, d := range p.Defects[:min(len(p.Defects), defectsMost)] {
 		b.WriteString(d.Key)
 		if d.Object != "" {
-			b.WriteString("\n  which is " + d.Object)
+			b.WriteString("\n  " + d.Object)
 		}
 		fmt.Fprintf(&b, "\n  %s\n  %s\n", d.Problem, d.Consequence)
 	}
 	if n := len(p.Defects) - defectsMost; n > 0 {
-		fmt.Fprintf(&b, "and %d more, which --json has\n", n)
+		fmt.Fprintf(&b, "and %d more; --json has all of them\n", n)
 	}
 	fmt.Fprintf(&b, "\n%s.\n", count(len(p.Defects), "defect"))
 	return b.String()
@@ -193,14 +197,14 @@ func (p *verifyReport) adviceText(url string) string {
 	url = units.ShellWord(url)
 	var b strings.Builder
 	if p.Unreadable {
-		b.WriteString("Nothing else was looked at, because the document does not tell what there is; a repair finds out.\n")
+		b.WriteString("No other object was checked, because the document cannot be read; a repair checks them.\n")
 	}
 	b.WriteString("If a node still has its disk, do not repair: start the nodes, which have the newest state. Their leader replaces\n" +
 		"what is missing; if the document cannot be read, move it away first, and the leader writes it again.\n" +
-		"If all disks are lost, make the newest whole state in the bucket the document:\n")
+		"If all disks are lost, replace the document by the newest complete state in the bucket:\n")
 	fmt.Fprintf(&b, "  osqueue verify %s --repair\n", url)
 	if n := len(p.Spans); n > 0 {
-		fmt.Fprintf(&b, "To make a new queue of a state that can be restored, and leave this one as it is:\n  osqueue restore --from %s --at %s --to BUCKET-URL\n",
+		fmt.Fprintf(&b, "To restore a state as a new queue, and not change this one:\n  osqueue restore --from %s --at %s --to BUCKET-URL\n",
 			url, p.Spans[n-1].To)
 	}
 	return b.String()
@@ -220,11 +224,11 @@ func (r *repairOutcome) text(p *verifyReport) string {
 	fmt.Fprintf(&b, "Repaired: the state of %s is %s now. Jobs: %s.\n", p.Document, r.Is, strings.Join(jobs, ", "))
 	switch {
 	case r.Was == "":
-		b.WriteString("The old document did not tell how far it went: whatever came after that is lost, unless a node has it.\n")
+		b.WriteString("The old document did not show its LSN: later changes are lost, unless a node has them.\n")
 	case r.Was != r.Is:
-		fmt.Fprintf(&b, "It was %s: what came after %s is lost, unless a node has it.\n", r.Was, r.Is)
+		fmt.Fprintf(&b, "It was %s: changes after %s are lost, unless a node has them.\n", r.Was, r.Is)
 	default:
-		b.WriteString("Nothing of the newest state is lost.\n")
+		b.WriteString("The newest state is complete.\n")
 	}
 	if r.Copy != "" {
 		fmt.Fprintf(&b, "The old document is kept as %s.\n", r.Copy)

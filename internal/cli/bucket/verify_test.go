@@ -45,11 +45,11 @@ func TestVerifyWhole(t *testing.T) {
 	r := gapped(t)
 	want := `
 document    queue.json, LSN 2-16, large: the state is in the archive
-looked at   2 bases, 3 segments (` + verifiedSize(t, r) + `), 0 chapters; 12 entries in all
+checked     2 checkpoints, 3 segments (` + verifiedSize(t, r) + `), 0 segment index files; 12 entries in all
 restorable  2-1 (2026-03-01 12:00:01 UTC) up to 2-12 (2026-03-01 12:00:12 UTC)
 restorable  2-15 (2026-03-01 12:00:15 UTC) up to 2-16 (2026-03-01 12:00:16 UTC)
 
-Nothing is wrong.`
+No defects.`
 	before := treeOf(t, r.dir)
 	says(t, want, "verify", r.url())
 	says(t, want, "verify", r.url(), "--repair")
@@ -67,6 +67,9 @@ func verifiedSize(t *testing.T, r *recorded) string {
 	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || got.Code != view.ExitOK || !report.OK || report.Bytes == 0 {
 		t.Fatalf("%v %+v", err, got)
 	}
+	if !strings.Contains(got.Out, `"checkpoints":2,"segments":3,"segmentIndexes":0,"bases":2,"chapters":0`) {
+		t.Errorf("a name is missing: %s", got.Out)
+	}
 	return units.BytesText(report.Bytes)
 }
 
@@ -79,7 +82,7 @@ func TestVerifyDamaged(t *testing.T) {
 	}{
 		"a segment that the state needs": {
 			func(r *recorded) string { r.flip(r.segment(1)); return r.key(r.segment(1)) }, true,
-			[]string{"which is the log after 2-4 up to 2-7", "a cluster that has lost its nodes could not come back", "--at 2-4 --to"},
+			[]string{"log segment after 2-4 up to 2-7", "a cluster that has lost its nodes cannot recover", "--at 2-4 --to"},
 		},
 		"a segment of an inline document's past": {
 			func(r *recorded) string { r.flip(r.segment(1)); return r.key(r.segment(1)) }, false,
@@ -87,14 +90,14 @@ func TestVerifyDamaged(t *testing.T) {
 		},
 		"a segment that is gone": {
 			func(r *recorded) string { p := r.segment(0); r.check(os.Remove(p)); return r.key(p) }, true,
-			[]string{"the log after 2-1 up to 2-4", "not found"},
+			[]string{"log segment after 2-1 up to 2-4", "not found"},
 		},
 		"the document": {
 			func(r *recorded) string {
 				r.check(os.Truncate(filepath.Join(r.dir, "queue.json"), 200))
 				return "queue.json"
 			}, true,
-			[]string{"could not come back from this document as it is"},
+			[]string{"cannot recover from this document"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +133,7 @@ func TestVerifyRepairs(t *testing.T) {
 	before := treeOf(t, r.dir)
 	got := offlineRun(t, "verify", r.url(), "--repair")
 	for _, text := range []string{
-		"Repaired: the state of queue.json is 2-4 now. Jobs: 4 available.", "It was 2-12: what came after 2-4 is lost", "is kept as conflicts/2-12-",
+		"Repaired: the state of queue.json is 2-4 now. Jobs: 4 available.", "It was 2-12: changes after 2-4 are lost", "is kept as conflicts/2-12-",
 	} {
 		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)
@@ -157,7 +160,7 @@ func TestVerifyRepairs(t *testing.T) {
 func TestVerifyRepairsTheDocumentOnly(t *testing.T) {
 	r := story(t, true)
 	r.check(os.Truncate(filepath.Join(r.dir, "queue.json"), 200))
-	fails(t, []string{"verify", r.url(), "--repair"}, "does not tell any more whether a leader lives", "all nodes are stopped, and give --force")
+	fails(t, []string{"verify", r.url(), "--repair"}, "does not show whether a leader is alive", "all nodes are stopped, and give --force")
 	got := offlineRun(t, "verify", r.url(), "--repair", "--force", "--json")
 	var report verifyReport
 	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || got.Code != view.ExitOK || report.Repaired == nil || report.Repaired.Is != "2-7" {
@@ -200,7 +203,7 @@ func TestVerifyUnreadable(t *testing.T) {
 	r.check(os.WriteFile(filepath.Join(r.dir, "queue.json"), []byte("garbage"), 0o600))
 	got := offlineRun(t, "verify", r.url())
 	if got.Code != view.ExitFailure || !strings.Contains(got.Out, "queue.json, which cannot be read\n") || strings.Contains(got.Out, "0-0") ||
-		!strings.Contains(got.Out, "Nothing else was looked at") {
+		!strings.Contains(got.Out, "No other object was checked") {
 		t.Errorf("%+v", got)
 	}
 	var report verifyReport
@@ -219,7 +222,7 @@ func TestVerifyOlderDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), old, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, an older broker's, inline") {
+	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker, inline") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,10 +33,11 @@ type Fake struct {
 	Ready   bool
 	Status  v1.Status
 	token   uint64
-	Seen    []Request // writes
-	Queries []string  // of these
-	AtOnce  int       // how many jobs one request changes; 0: all
-	Level   string    // how safe writes are said to be; "": nothing is said
+	busy    atomic.Int64 // connections with a request
+	Seen    []Request    // writes
+	Queries []string     // of these
+	AtOnce  int          // how many jobs one request changes; 0: all
+	Level   string       // how safe writes are said to be; "": nothing is said
 }
 
 // Request is a write as the fake got it.
@@ -70,7 +73,7 @@ func NewFake(t *testing.T) *Fake {
 		}
 		answer(w, v1.Health{Status: "ok"})
 	})
-	q.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	q.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == v1.PathEvents && strings.Contains(r.URL.Query().Get(v1.ParamKind), v1.EventRemoved) {
 			q.watched(w, r)
 			return
@@ -95,9 +98,22 @@ func NewFake(t *testing.T) *Fake {
 		}
 		mux.ServeHTTP(w, r)
 	}))
+	q.Server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateActive:
+			q.busy.Add(1)
+		case http.StateIdle:
+			q.busy.Add(-1)
+		}
+	}
+	q.Server.Start()
 	t.Cleanup(q.Server.Close)
 	return q
 }
+
+// Answered reports whether each request was answered to its end, apart from streams of
+// events.
+func (q *Fake) Answered() bool { return q.busy.Load() == 0 }
 
 func answer(w http.ResponseWriter, v any) { json.MarshalWrite(w, v) }
 
@@ -322,6 +338,8 @@ func (q *Fake) list(w http.ResponseWriter, r *http.Request) {
 // watched sends the ends of all jobs, also of those that ended before, as long as
 // the reader stays. It is the only request that does not hold the lock.
 func (q *Fake) watched(w http.ResponseWriter, r *http.Request) {
+	q.busy.Add(-1)
+	defer q.busy.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprint(w, "id: 0-0.0\n\n")
 	sent := make(map[string]bool)

@@ -2,98 +2,20 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/contexts"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
-)
-
-// The files of a secure cluster in its directory.
-const (
-	certDir    = "certs"
-	headerFile = "header" // for curl -H @FILE
 )
 
 // tokenName is the name of the token that dev makes. A later dev cluster with the same
 // directory revokes it.
 const tokenName = "osqueue dev" //nolint:gosec // a name, no secret
-
-func (o *devOptions) cert(name string) string { return filepath.Join(o.dir, certDir, name) }
-
-func (o *devOptions) header() string { return filepath.Join(o.dir, headerFile) }
-
-// contextName is the name of the context of this cluster. Clusters on different ports have
-// different ones.
-func (o *devOptions) contextName() string {
-	if o.httpPort == defaultPort {
-		return contexts.DevName
-	}
-	return fmt.Sprintf("%s-%d", contexts.DevName, o.httpPort)
-}
-
-// scheme is that of the URLs of the nodes.
-func (o *devOptions) scheme() string {
-	if o.insecure {
-		return "http"
-	}
-	return "https"
-}
-
-// makeCerts makes the CA, unless the directory has one, and the certificates of the nodes.
-func (o *devOptions) makeCerts(now time.Time) error {
-	if o.insecure {
-		return nil
-	}
-	dir := filepath.Join(o.dir, certDir)
-	open := func() (*certs.Authority, error) { return certs.LoadAuthority(dir) }
-	if _, err := os.Stat(o.cert(certs.CAFile)); errors.Is(err, fs.ErrNotExist) {
-		open = func() (*certs.Authority, error) { return certs.CreateAuthority(dir, certs.CALifetime, now) }
-	}
-	ca, err := open()
-	if err != nil {
-		return err
-	}
-	for i := range o.nodes {
-		r := certs.Request{Kind: certs.Node, Name: o.name(i), Hosts: []string{"127.0.0.1", "localhost"}, Lifetime: certs.NodeLifetime}
-		if _, err := ca.Issue(r, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// secureArgs are the flags of serve that protect node i.
-func (o *devOptions) secureArgs(i int) []string {
-	if o.insecure {
-		return nil
-	}
-	return []string{
-		"--security", "on",
-		"--tls-ca", o.cert(certs.CAFile), "--tls-cert", o.cert(o.name(i) + ".crt"), "--tls-key", o.cert(o.name(i) + ".key"),
-	}
-}
-
-// client returns a client that watches the nodes. It has no token.
-func (o *devOptions) client() (*client.Client, error) {
-	cfg := client.Config{Servers: o.servers(), UserAgent: "osqueue-dev"}
-	if !o.insecure {
-		secure, err := client.LoadTLS(o.cert(certs.CAFile), "", "")
-		if err != nil {
-			return nil, err
-		}
-		cfg.TLS = secure
-	}
-	return client.New(cfg)
-}
 
 // admit makes a token on the leader, through its admin socket, and stores it for curl and in
 // the context.
@@ -150,18 +72,6 @@ func (d *devCluster) forget() {
 	}
 }
 
-// accessHint are the lines of the welcome about the way to the cluster.
-func (d *devCluster) accessHint() string {
-	if d.o.insecure {
-		return d.serversHint()
-	}
-	chosen, err := d.g.Contexts().Current()
-	if err == nil && chosen == d.o.contextName() && d.g.Getenv(contexts.EnvContext) == "" {
-		return ""
-	}
-	return "  export OSQUEUE_CONTEXT=" + d.o.contextName() + "\n"
-}
-
 // admitted reports whether there is a token for the cluster, and makes it if needed. An error is
 // reported once; the next leader, or the next look, may succeed.
 func (d *devCluster) admitted(ctx context.Context, leader string) bool {
@@ -174,13 +84,4 @@ func (d *devCluster) admitted(ctx context.Context, leader string) bool {
 		d.say("there is no access token yet: %v\n", err)
 	}
 	return err == nil
-}
-
-// webHint are the lines of the welcome about the dashboard and HTTP.
-func (d *devCluster) webHint(self string) string {
-	if d.o.insecure {
-		return fmt.Sprintf("  curl http://%s/v1/stats\n", d.o.http(0))
-	}
-	return fmt.Sprintf("  %s ui                  # prints a link to the dashboard\n  curl --cacert %s -H @%s https://%s/v1/stats\n",
-		self, units.ShellWord(d.o.cert(certs.CAFile)), units.ShellWord(d.o.header()), d.o.http(0))
 }

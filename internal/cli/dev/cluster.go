@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/client/contexts"
+	"osqueue/internal/auth/certs"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
 )
@@ -127,7 +129,7 @@ func (d *devCluster) restart(name string) error {
 			return d.start(i)
 		}
 	}
-	return fmt.Errorf("there is no node %q; the nodes are n1 to n%d", name, d.o.nodes)
+	return fmt.Errorf("node %q does not exist; the nodes are n1 to n%d", name, d.o.nodes)
 }
 
 // watch prints changes of the leader until ctx ends.
@@ -151,7 +153,7 @@ func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 		case <-tick.C:
 		}
 		if d.running() == 0 {
-			return errors.New("no node is left running; their logs say why: " + d.o.log(0))
+			return errors.New("no node is running; their logs say why: " + d.o.log(0))
 		}
 	}
 }
@@ -260,3 +262,24 @@ func (d *devCluster) say(format string, args ...any) {
 
 // devPollInterval is the interval at which dev polls for a change of leader.
 const devPollInterval = 300 * time.Millisecond
+
+// accessHint are the lines of the welcome about the way to the cluster.
+func (d *devCluster) accessHint() string {
+	if d.o.insecure {
+		return d.serversHint()
+	}
+	chosen, err := d.g.Contexts().Current()
+	if err == nil && chosen == d.o.contextName() && d.g.Getenv(contexts.EnvContext) == "" {
+		return ""
+	}
+	return "  export OSQUEUE_CONTEXT=" + d.o.contextName() + "\n"
+}
+
+// webHint are the lines of the welcome about the dashboard and HTTP.
+func (d *devCluster) webHint(self string) string {
+	if d.o.insecure {
+		return fmt.Sprintf("  curl http://%s/v1/stats\n", d.o.http(0))
+	}
+	return fmt.Sprintf("  %s ui                  # prints a link to the dashboard\n  curl --cacert %s -H @%s https://%s/v1/stats\n",
+		self, units.ShellWord(d.o.cert(certs.CAFile)), units.ShellWord(d.o.header()), d.o.http(0))
+}

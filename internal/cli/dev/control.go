@@ -28,14 +28,14 @@ func listenControl(httpPort int) (net.Listener, error) {
 	path := controlPath(httpPort)
 	if c, err := net.Dial("unix", path); err == nil {
 		c.Close()
-		return nil, fmt.Errorf("another dev cluster runs with --http-port %d; stop it, or choose another port", httpPort)
+		return nil, fmt.Errorf("another dev cluster uses --http-port %d; stop it, or choose another port", httpPort)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the leftover socket: %w", err)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listen for \"dev restart\": %w", err)
+		return nil, fmt.Errorf("listen for osqueue dev restart: %w", err)
 	}
 	return l, nil
 }

@@ -12,9 +12,6 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-// defaultPort is the HTTP port of the first node.
-const defaultPort = 8080
-
 // newDevCommand returns the command dev. checkServe checks flags for the nodes as serve
 // does.
 func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []string) error) *cobra.Command {
@@ -22,24 +19,24 @@ func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []str
 	cmd := &cobra.Command{
 		Use:   "dev [-- SERVE-FLAGS]",
 		Short: "Run a three-node cluster on this machine, to try things out",
-		Long: `Run a cluster of three node processes on loopback, with a directory as its
-bucket. Ctrl-C stops all of it. Kill one of the nodes and see what happens;
-"osqueue dev restart n1" brings it back.
+		Long: `Runs a cluster of three node processes on loopback, with a directory as its bucket.
+Ctrl-C stops all of them. You can kill a node to watch a failover;
+"osqueue dev restart n1" starts it again.
 
-The nodes have certificates of a CA of their own and ask for access tokens. dev keeps
+The nodes have certificates of their own CA and require access tokens. dev keeps
 servers, CA and a token of the role admin in the context dev (dev-PORT with another
---http-port), which commands take by themselves unless another context is the current
-one. --insecure leaves all of it out: every user and program of this machine then
-controls the queue.
+--http-port), which commands use unless another context is the current one. With
+--insecure there are no certificates and tokens: every user and program of this machine
+can control the queue.
 
-Flags after -- are those of serve and given to every node.
+Flags after -- are flags of serve, for every node.
 
 ` + view.ExitHelp,
 		Example: `  osqueue dev
   osqueue dev --http-port 9080 --raft-port 9180 --dir ./dev -- --lease 5s --log-level debug`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return view.Usagef("%q is not known to dev; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
+				return view.Usagef("%q: dev takes no arguments; write flags for the nodes after --\nUsage: %s", args[0], cmd.UseLine())
 			}
 			return nil
 		},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"osqueue/client/contexts"
+	"osqueue/internal/auth/certs"
 	"osqueue/storage/bucketurl"
 )
 
@@ -105,10 +107,51 @@ func (o *devOptions) portsFree() error {
 		for flag, addr := range map[string]string{"--http-port": o.http(i), "--raft-port": o.raft(i)} {
 			l, err := net.Listen("tcp", addr)
 			if err != nil {
-				return fmt.Errorf("%s is in use; is another dev cluster running? Choose other ports with %s", addr, flag)
+				return fmt.Errorf("%s is in use, perhaps by another dev cluster; choose other ports with %s", addr, flag)
 			}
 			_ = l.Close() // the listener only tested the port
 		}
 	}
 	return nil
+}
+
+// defaultPort is the HTTP port of the first node.
+const defaultPort = 8080
+
+// The files of a secure cluster in its directory.
+const (
+	certDir    = "certs"
+	headerFile = "header" // for curl -H @FILE
+)
+
+func (o *devOptions) cert(name string) string { return filepath.Join(o.dir, certDir, name) }
+
+func (o *devOptions) header() string { return filepath.Join(o.dir, headerFile) }
+
+// contextName is the name of the context of this cluster. Clusters on different ports have
+// different ones.
+func (o *devOptions) contextName() string {
+	if o.httpPort == defaultPort {
+		return contexts.DevName
+	}
+	return fmt.Sprintf("%s-%d", contexts.DevName, o.httpPort)
+}
+
+// scheme is that of the URLs of the nodes.
+func (o *devOptions) scheme() string {
+	if o.insecure {
+		return "http"
+	}
+	return "https"
+}
+
+// secureArgs are the flags of serve that protect node i.
+func (o *devOptions) secureArgs(i int) []string {
+	if o.insecure {
+		return nil
+	}
+	return []string{
+		"--security", "on",
+		"--tls-ca", o.cert(certs.CAFile), "--tls-cert", o.cert(o.name(i) + ".crt"), "--tls-key", o.cert(o.name(i) + ".key"),
+	}
 }

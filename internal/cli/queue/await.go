@@ -63,15 +63,10 @@ const (
 // answer is not known, it returns "".
 func noWorker(ctx context.Context, c *client.Client, jobType, start string) string {
 	workers, err := c.Workers(ctx)
-	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return takes(w, jobType) }) {
+	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return w.Takes(jobType) }) {
 		return ""
 	}
-	return fmt.Sprintf("no worker takes jobs of type %s yet; start one with: %s\n", units.ShellWord(jobType), strings.Replace(start, "%s", units.ShellWord(jobType), 1))
-}
-
-// takes reports whether a worker claims jobs of a type.
-func takes(w v1.Worker, jobType string) bool {
-	return len(w.Types) == 0 || slices.Contains(w.Types, jobType)
+	return fmt.Sprintf("no worker takes jobs of type %s; start one with: %s\n", units.ShellWord(jobType), strings.Replace(start, "%s", units.ShellWord(jobType), 1))
 }
 
 // waitFinished prints a job's result, and nothing else.

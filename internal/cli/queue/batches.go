@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +16,10 @@ import (
 )
 
 func newBatchCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("batch", "Watch jobs that belong together",
+	cmd := view.NewGroup("batch", "Create, show and cancel batches of jobs",
 		`A batch counts the jobs that belong to it, until all of them have ended; then it
 enqueues its callback, if it has one.`)
-	cmd.AddCommand(newBatchCreateCommand(g), g.Watch(newBatchListCommand(g)), g.Watch(newBatchShowCommand(g)), newBatchCancelCommand(g))
+	cmd.AddCommand(newBatchCreateCommand(g), g.At(g.Watch(newBatchListCommand(g))), g.At(g.Watch(newBatchShowCommand(g))), newBatchCancelCommand(g))
 	return cmd
 }
 
@@ -36,16 +35,16 @@ func newBatchCreateCommand(g *view.Globals) *cobra.Command {
 	f := &batchFlags{}
 	cmd := &cobra.Command{
 		Use:   "create [FILE]",
-		Short: "Make a batch of the lines of a file",
-		Long: `Makes a batch and prints its id. Each line of FILE is a job, as with osqueue
+		Short: "Create a batch with the lines of a file as jobs",
+		Long: `Creates a batch and prints its id. Each line of FILE is a job, as with osqueue
 submit --file: its payload if --type is given, else an object like
-{"type":"wc","payload":[1,2]}. FILE may be - for stdin. All of it is made, or
-nothing: up to 1000 jobs and 1 MiB. More can be added while the batch is open, that is
-until all of its jobs have ended, with osqueue submit --batch ID; a batch without
-FILE waits for them.
+{"type":"wc","payload":[1,2]}. FILE may be - for stdin. The batch is created with all
+jobs or not at all: up to 1000 jobs and 1 MiB. Add more with osqueue submit --batch ID
+while the batch is open, that is until all of its jobs have ended. A batch without FILE
+is open until jobs are added and have ended.
 
-With --callback-type a job is enqueued when all have
-ended; with --callback-on completed only if all of them completed.
+With --callback-type a job is enqueued when all jobs of the batch have ended; with
+--callback-on completed only if all of them completed.
 
 ` + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
@@ -63,9 +62,9 @@ ended; with --callback-on completed only if all of them completed.
 	flags.StringVar(&f.id, "id", "", "id of the batch (default: a fresh UUID)")
 	flags.StringVar(&f.kind, "type", "", "type of the jobs; the lines are their payloads then")
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
-	flags.StringVar(&f.key, "idempotency-key", "", "make the batch once, however often the command is run with that key")
-	flags.StringVar(&f.callbackType, "callback-type", "", "type of the job that is enqueued when all have ended")
-	flags.StringVar(&f.callbackPayload, "callback-payload", "", "its payload, JSON")
+	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key create the batch once")
+	flags.StringVar(&f.callbackType, "callback-type", "", "type of the callback job, which is enqueued when all jobs have ended")
+	flags.StringVar(&f.callbackPayload, "callback-payload", "", "payload of the callback job, JSON")
 	flags.StringVar(&f.callbackOn, "callback-on", "", "ended or completed (default ended)")
 	f.bind(g, flags)
 	view.CompleteFlag(cmd, "callback-on", v1.CallbackEnded, v1.CallbackCompleted)
@@ -138,7 +137,7 @@ func batchJobs(g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
 	}
 	if _, err := lines.next(); !errors.Is(err, io.EOF) {
 		return nil, errors.Join(err, fmt.Errorf(
-			"%s has more than fits into one request (%d jobs, 1 MiB): make the batch of its first lines, or without, and add the others with osqueue submit --batch", f.file, client.MaxBatchJobs))
+			"%s is larger than one request (%d jobs, 1 MiB): create the batch with fewer lines, and add the others with osqueue submit --batch", f.file, client.MaxBatchJobs))
 	}
 	return all.jobs, nil
 }
@@ -148,19 +147,12 @@ func newBatchListCommand(g *view.Globals) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the batches that are kept",
-		Long: `Lists the batches that are kept: those that are open, and those that have ended
-not longer ago than completed jobs are kept. With --json each line is one batch.
+		Long: `Lists the open batches, and those that have ended within the retention of completed
+jobs. With --json each line is one batch.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := g.Client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return view.PrintAll(g, view.BatchColumns, c.Batches(cmd.Context()), func(b v1.BatchInfo) []string { return view.BatchRow(b, time.Now()) })
-		},
+		RunE: view.List(g, view.BatchColumns, (*client.Client).Batches, func(b v1.BatchInfo) []string { return view.BatchRow(b, g.Now()) }),
 	}
 }
 
@@ -200,8 +192,8 @@ func newBatchCancelCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Cancel the jobs of a batch that have not ended",
-		Long: `Cancels the jobs of a batch that have not ended. They are counted, and you are
-asked; --yes answers that beforehand, and is needed when stdin is no terminal.
+		Long: `Cancels the jobs of a batch that have not ended. The command counts them and asks for
+confirmation, unless --yes is given, which is required if stdin is not a terminal.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -213,6 +205,6 @@ asked; --yes answers that beforehand, and is needed when stdin is no terminal.
 			return r.run(cmd.Context(), nil)
 		},
 	}
-	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
 	return cmd
 }

@@ -64,8 +64,8 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 	r.filter.Bind(cmd, r.only == "")
 	flags := cmd.Flags()
 	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
-	flags.IntVar(&r.filter.Limit, "limit", 0, "change at most so many jobs (default: all that the filter matches)")
-	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask before jobs are changed by a filter")
+	flags.IntVar(&r.filter.Limit, "limit", 0, "maximum number of jobs to change (default: all that match the filter)")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation before a filter changes jobs")
 }
 
 // run changes the jobs with the given ids, or the jobs that match the filter.
@@ -93,7 +93,7 @@ func (r *changeRun) check(ids []string) error {
 	case len(ids) > 0 && (filtered || f.Limit != 0):
 		return view.Usagef("give ids or a filter, not both")
 	case len(ids) == 0 && !filtered:
-		return view.Usagef("which jobs? Give ids, or a filter: --type, --tag, --all… (see --help)")
+		return view.Usagef("no jobs given: give ids, or a filter: --type, --tag, --all… (see --help)")
 	case f.All && f.Named():
 		return view.Usagef("--all and a filter exclude each other")
 	case f.Limit < 0:
@@ -165,7 +165,7 @@ func showChange(g *view.Globals, ch *change, c client.Change) error {
 func changeText(ch *change, c client.Change) string {
 	switch {
 	case c.Tag == v1.TagNotFound:
-		return "there is no such job"
+		return "the job does not exist"
 	case c.Tag == v1.TagWrongStatus:
 		return fmt.Sprintf("not %s: its status does not allow it", ch.done)
 	case c.Tag == v1.TagUniqueTaken:
@@ -173,7 +173,7 @@ func changeText(ch *change, c client.Change) string {
 	case c.Tag != "":
 		return fmt.Sprintf("not %s: %s", ch.done, c.Tag)
 	case ch == cancelJobs && c.Status == v1.StatusInProgress:
-		return "cancellation requested; it ends when its worker has heard of it"
+		return "cancellation requested; its worker ends it"
 	case c.Duplicate:
 		return ch.done + " before"
 	}
@@ -200,7 +200,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	}
 	n, err := r.where(ctx, c, statuses)
 	if err != nil && n > 0 {
-		err = fmt.Errorf("%w\n%d jobs had been %s before", err, n, r.change.done)
+		err = fmt.Errorf("%w\n%d jobs were %s before the error", err, n, r.change.done)
 	}
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestChangeByID(t *testing.T) {
 		{"job cancel w2", "cancellation requested", "", view.ExitOK},
 		{"job cancel c0", "", "the job is completed", view.ExitFailure},
 		{"job cancel nobody", "", "no such job", view.ExitFailure},
-		{"job cancel w1 c0 nobody", "w1  cancelled\nc0  not cancelled: its status does not allow it\nnobody  there is no such job\n", "2 of 3 jobs could not be cancelled", view.ExitFailure},
+		{"job cancel w1 c0 nobody", "w1  cancelled\nc0  not cancelled: its status does not allow it\nnobody  the job does not exist\n", "2 of 3 jobs could not be cancelled", view.ExitFailure},
 		{"job retry d0", "d0  retried\n", "", view.ExitOK},
 		{"job delete c0", "c0  deleted\n", "", view.ExitOK},
 		{"job rm w2", "", "in_progress", view.ExitFailure},
@@ -169,7 +169,7 @@ func TestChangeByFilterFailsHalfWay(t *testing.T) {
 		return nil
 	}
 	got := osqTest(t, q, "", "job", "cancel", "--all", "--yes")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "enough") || !strings.Contains(got.Err, "4 jobs had been cancelled before") {
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "enough") || !strings.Contains(got.Err, "4 jobs were cancelled before the error") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -20,6 +20,6 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newHookCommand(g),
 		newBatchCommand(g),
 		newEventsCommand(g),
-		g.Watch(newStatsCommand(g)),
+		g.At(g.Watch(newStatsCommand(g))),
 	}
 }

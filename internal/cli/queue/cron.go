@@ -14,12 +14,12 @@ import (
 )
 
 func newCronCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("cron", "Enqueue jobs again and again, by schedules",
+	cmd := view.NewGroup("cron", "Manage schedules, which enqueue jobs at fixed times",
 		`A schedule enqueues a job at its times. They are reckoned in the schedule's time
 zone, and shown in yours.`)
 	cmd.AddCommand(
-		g.Watch(newCronListCommand(g)), g.Watch(newCronShowCommand(g)), newCronPutCommand(g),
-		newCronNamesCommand(g, "pause", "paused", "Let schedules fire no more", (*client.Client).PauseCron),
+		g.At(g.Watch(newCronListCommand(g))), g.At(g.Watch(newCronShowCommand(g))), newCronPutCommand(g),
+		newCronNamesCommand(g, "pause", "paused", "Pause schedules", (*client.Client).PauseCron),
 		newCronResumeCommand(g), newCronTriggerCommand(g),
 		newCronNamesCommand(g, "rm", "removed", "Remove schedules; their jobs stay", (*client.Client).DeleteCron),
 	)
@@ -31,20 +31,13 @@ func newCronListCommand(g *view.Globals) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the schedules",
-		Long: `Lists the schedules. NEXT and LAST are in your time zone; SKIPPED counts the
-times at which nothing was enqueued, and osqueue cron show says why the last time.
-With --json each line is one schedule.
+		Long: `Lists the schedules. NEXT and LAST are in your time zone; SKIPPED counts the times at
+which no job was enqueued, and osqueue cron show has the reason of the last one. With
+--json each line is one schedule.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := g.Client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return view.PrintAll(g, view.CronColumns, c.Crons(cmd.Context()), view.CronRow)
-		},
+		RunE: view.List(g, view.CronColumns, (*client.Client).Crons, view.CronRow),
 	}
 }
 
@@ -52,7 +45,7 @@ func newCronShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a schedule",
-		Long:  "Shows a schedule, its job, and why it enqueued nothing the last time, if so.\n\n" + view.ExitHelp,
+		Long:  "Shows a schedule and its job, and the reason if it enqueued no job the last time.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE:  view.Show(g, (*client.Client).Cron, showCron),
 	}
@@ -120,8 +113,8 @@ func newCronNamesCommand(g *view.Globals, verb, done, short string, do func(*cli
 func newCronResumeCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume NAME…",
-		Short: "End the pause of schedules",
-		Long:  "Ends the pause of schedules. Times that passed meanwhile are not made up for.\n\n" + view.ExitHelp,
+		Short: "Resume paused schedules",
+		Long:  "Resumes paused schedules. Times that passed during the pause are skipped.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {

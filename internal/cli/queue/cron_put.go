@@ -34,15 +34,15 @@ func newCronPutCommand(g *view.Globals) *cobra.Command {
 	f := &cronFlags{}
 	cmd := &cobra.Command{
 		Use:   "put NAME SPEC --type TYPE",
-		Short: "Make or replace a schedule",
-		Long: `Makes a schedule, or replaces the one of that name, and prints its next time.
+		Short: "Create or replace a schedule",
+		Long: `Creates a schedule, or replaces the one of that name, and prints its next time.
 SPEC is five fields (minute, hour, day of the month, month, day of the week), six
 with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
 @every 5m.
 
---overlap says what happens while the last job has not ended: allow (enqueue
-another) or skip. --missed says what happens with times that passed while nobody
-could fire: skip, or one job in the place of all of them.
+--overlap applies while the last job has not ended: allow (enqueue another) or skip.
+--missed applies to times that passed while there was no leader: skip, or one (one job
+for all of them).
 
 ` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
@@ -57,7 +57,7 @@ could fire: skip, or one job in the place of all of them.
 	flags.StringVar(&f.zone, "tz", "", "time zone of the fields, as in Europe/Berlin (default UTC)")
 	flags.StringVar(&f.overlap, "overlap", "", "allow or skip (default allow)")
 	flags.StringVar(&f.missed, "missed", "", "skip or one (default skip)")
-	flags.BoolVar(&f.paused, "paused", false, "make it, but let it not fire yet")
+	flags.BoolVar(&f.paused, "paused", false, "create it paused")
 	f.bind(g, flags)
 	view.CompleteFlag(cmd, "overlap", overlaps...)
 	view.CompleteFlag(cmd, "missed", misses...)

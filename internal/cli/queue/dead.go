@@ -12,14 +12,14 @@ import (
 )
 
 func newDeadCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("dead", "Look at dead jobs, retry or remove them",
+	cmd := view.NewGroup("dead", "List, retry and delete dead jobs",
 		`Dead jobs have used up their attempts, or failed for good. They are kept until
 somebody retries or removes them.`)
 	cmd.AddCommand(
-		g.Watch(newDeadListCommand(g)),
-		g.Watch(newJobShowCommand(g)),
-		newDeadChangeCommand(g, retryJobs, "retry", "Give dead jobs all their attempts again"),
-		newDeadChangeCommand(g, deleteJobs, "rm", "Remove dead jobs"),
+		g.At(g.Watch(newDeadListCommand(g))),
+		g.At(g.Watch(newJobShowCommand(g))),
+		newDeadChangeCommand(g, retryJobs, "retry", "Retry dead jobs, with all their attempts"),
+		newDeadChangeCommand(g, deleteJobs, "rm", "Delete dead jobs"),
 	)
 	return cmd
 }

@@ -38,20 +38,20 @@ func newDropCommand(g *view.Globals) *cobra.Command {
 	f.waitFor = time.Hour // there is no such flag here, and check wants one
 	cmd := &cobra.Command{
 		Use:   "drop [TYPE] [PAYLOAD]",
-		Short: "Put a job into the drop box of a bucket, without a cluster",
-		Long: `Puts a job into the bucket, as inbox/<id>.json, and prints its id. No node is
-needed, and none must be reachable: the active leader takes the job into the queue
-when it next looks, exactly once, and removes the file. A job that it does not take
-is moved to inbox-rejected/, with the reason beside it.
+		Short: "Put a job into the inbox of a bucket, without a cluster",
+		Long: `Writes a job to the bucket, as inbox/<id>.json, and prints its id. The command needs no
+node: the active leader enqueues the job when it next reads the inbox, exactly once,
+and removes the file. It moves a job that it rejects to inbox-rejected/, next to a file
+with the reason.
 
-PAYLOAD is JSON, or any text with --text; - or a piped stdin stands for what is read
-there. --delay counts from the moment at which the leader takes the job in.
+PAYLOAD is JSON, or any text with --text; with -, or if stdin is a pipe, it is read from
+stdin. --delay counts from the time at which the leader enqueues the job.
 
-An id is used once, also after a rejection. The same command with the same --id puts
-its job once, as long as the queue remembers it.
+An id is used once, also after a rejection. Commands with the same --id add the job
+once, as long as the queue remembers it.
 
 With --unique KEY[:SCOPE] nothing is added while another job of the type holds
-KEY; the file is removed all the same, and the leader's log names that job.
+KEY; the file is removed, and the leader's log names that job.
 ` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
   date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
@@ -61,10 +61,10 @@ KEY; the file is removed all the same, and the leader's log names that job.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.bucket, "bucket", g.Getenv(view.EnvPrefix+"BUCKET"), "the bucket of the cluster: "+bucketurl.Forms+" (environment: OSQUEUE_BUCKET)")
-	flags.BoolVar(&f.fresh, "new", false, "put the job even if no cluster has written to the bucket yet")
+	flags.BoolVar(&f.fresh, "new", false, "write the job even if no cluster has written to the bucket yet")
 	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
-	units.SpanVar(flags, &f.delay, "delay", 0, "do not run it before that time from when it is taken in")
+	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -117,13 +117,13 @@ func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) 
 
 func (f *dropFlags) checkBucket() error {
 	if f.bucket == "" {
-		return view.Usagef("no --bucket is given: name that of the cluster, for example --bucket file:///srv/osqueue")
+		return view.Usagef("--bucket is missing: give the bucket of the cluster, for example --bucket file:///srv/osqueue")
 	}
 	if err := bucketurl.Check(f.bucket); err != nil {
 		return view.Usagef("--bucket: %w", err)
 	}
 	if view.InMemory(f.bucket) {
-		return view.Usagef("--bucket %s: a bucket in memory belongs to one process; nobody would see the job", f.bucket)
+		return view.Usagef("--bucket %s: a bucket in memory exists in one process only; give the bucket of the cluster", f.bucket)
 	}
 	return nil
 }
@@ -224,16 +224,16 @@ func (f *dropFlags) explain(err error, within time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, inbox.ErrTaken):
-		return fmt.Errorf("another job waits in the drop box under the id %s: give this one another --id", f.id)
+		return fmt.Errorf("another job with the id %s waits in the inbox: give this job another --id", f.id)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("the bucket did not take the job within %s (--timeout), or did not say so: %w", units.Short(within), err)
+		err = fmt.Errorf("the bucket did not confirm the job within %s (--timeout): %w", units.Short(within), err)
 	}
-	return fmt.Errorf("%w\nTo try again without making two jobs of it, add --id %s", err, f.id)
+	return fmt.Errorf("%w\nTo try again without adding a second job, give --id %s", err, f.id)
 }
 
 func noQueue(bucket string) error {
-	return fmt.Errorf("%s has no %s: is the URL right, prefix included? "+
-		"Nothing was put; with --new it is put all the same, for a cluster that is yet to start", bucket, cluster.DocumentKey)
+	return fmt.Errorf("%s has no %s: check the URL and its prefix. Nothing was written; give --new to write the job "+
+		"for a cluster that has not started yet", bucket, cluster.DocumentKey)
 }
 
 // directoryHasQueue looks for the document without the driver, because the driver would

@@ -92,7 +92,7 @@ func TestDropTwice(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.Code != view.ExitFailure || got.Err != "osqueue: another job waits in the drop box under the id a: give this one another --id\n" {
+	if got := drop(t, dir, "", "--id", "a", "wc", "2"); got.Code != view.ExitFailure || got.Err != "osqueue: another job with the id a waits in the inbox: give this job another --id\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -100,15 +100,15 @@ func TestDropTwice(t *testing.T) {
 func TestDropRefusals(t *testing.T) {
 	empty := t.TempDir()
 	for line, want := range map[string]string{
-		"drop wc 1":                                                    "no --bucket is given",
-		"drop --bucket mem://x wc 1":                                   "belongs to one process",
-		"drop --bucket ftp://x wc 1":                                   `no scheme "ftp"`,
+		"drop wc 1":                                                    "--bucket is missing",
+		"drop --bucket mem://x wc 1":                                   "exists in one process only",
+		"drop --bucket ftp://x wc 1":                                   `unknown scheme "ftp"`,
 		"drop --bucket file:///x wc 1 --answer-timeout 0":              "--timeout 0s: must be positive",
 		"drop --bucket file://" + empty + " wc {":                      "not valid JSON",
-		"drop --bucket file://" + empty + " wc --id a/b":               "leave the slashes out",
+		"drop --bucket file://" + empty + " wc --id a/b":               "remove the slashes",
 		"drop --bucket file://" + empty + " wc 1 --lease 1000h":        "leaseMs is more than",
 		"drop --bucket file://" + empty + " a b c":                     "too many arguments: a b c",
-		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "exclude each other",
+		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "--delay and --run-at exclude each other",
 	} {
 		got := newTestCommand(t).Run(strings.Fields(line)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
@@ -129,7 +129,7 @@ func TestDropRefusals(t *testing.T) {
 // TestDropHelp: what only a server can do is not promised.
 func TestDropHelp(t *testing.T) {
 	got := newTestCommand(t).Run("drop", "--help")
-	if strings.Contains(got.Out, "that one's id is printed") {
+	if strings.Contains(got.Out, "prints the id of that job") {
 		t.Errorf("%s", got.Out)
 	}
 }

@@ -45,14 +45,13 @@ func newEventsCommand(g *view.Globals) *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Follow what happens in the queue",
-		Long: `Follows what happens in the queue, from now on, until Ctrl-C. --since ID goes on
-behind that event, --since start shows first what the nodes still hold. When a node
-dies the stream goes on from another one, without loss; a line "gap" says that
-events are missing because they are not held any more.
+		Short: "Follow the events of the queue",
+		Long: `Prints the events of the queue as they happen, until Ctrl-C. --since ID starts after
+that event, --since start with the oldest event that the nodes keep. If a node dies, the
+stream continues from another node without loss; a line "gap" means that events are
+missing because the nodes no longer keep them.
 
-Each line is the event's time, its kind, and what it is about; the ids are in the
-output of --json.
+Each line is the event's time, its kind and its object; --json has the ids.
 
 The kinds are:
 ` + wrapped(eventKinds, 78) + "\n\n" + view.ExitHelp,
@@ -63,11 +62,11 @@ The kinds are:
 		RunE: func(cmd *cobra.Command, _ []string) error { return followEvents(cmd.Context(), g, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "id of an event, to go on behind it, or start (default: from now on)")
+	flags.StringVar(&f.since, "since", "", "id of the event after which to start, or start for the oldest one (default: new events)")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of these kinds, several with commas")
 	flags.StringVar(&f.kind, "type", "", "only jobs of this type")
 	flags.StringVar(&f.job, "job", "", "only this job")
-	flags.IntVar(&f.limit, "limit", 0, "end after so many events (default: do not end)")
+	flags.IntVar(&f.limit, "limit", 0, "exit after this number of events (default: no limit)")
 	view.CompleteFlag(cmd, "kind", eventKinds...)
 	return cmd
 }
@@ -95,7 +94,7 @@ func (f *eventFlags) options() (client.EventOptions, error) {
 	}
 	for _, k := range f.kinds {
 		if !slices.Contains(eventKinds, k) {
-			return o, view.Usagef("--kind %q: there is no such kind; use %s", k, strings.Join(eventKinds, ", "))
+			return o, view.Usagef("--kind %q: unknown kind; use %s", k, strings.Join(eventKinds, ", "))
 		}
 	}
 	return o, nil
@@ -142,7 +141,7 @@ func showEvent(g *view.Globals, e v1.Event) error {
 		return g.WriteJSON(e)
 	}
 	if e.Kind == v1.EventGap {
-		return g.Printf("%s: events are missing here; the state tells how it ended\n", e.Kind)
+		return g.Printf("%s: events were missed; this is the present state of the job\n", e.Kind)
 	}
 	at := time.UnixMilli(e.At).Local().Format("15:04:05.000")
 	return g.Printf("%s\n", strings.TrimRight(fmt.Sprintf("%s  %-17s  %s", at, e.Kind, view.PlainLine(eventText(e))), " "))
@@ -171,6 +170,7 @@ func eventText(e v1.Event) string {
 	}
 	add("%s", e.Message)
 	add("%s", view.FirstLine(e.Error))
+	add("by %s", e.Actor)
 	return strings.Join(parts, "  ")
 }
 

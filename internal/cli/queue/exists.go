@@ -21,7 +21,7 @@ func checkType(ctx context.Context, c *client.Client, name string) error {
 	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return slices.Contains(w.Types, name) }) {
 		return err
 	}
-	return fmt.Errorf("type %q does not exist: it has no jobs and no settings, and no worker names it (osqueue queue ls lists the types)", name)
+	return fmt.Errorf("type %q does not exist: it has no jobs, settings or workers (osqueue queue ls lists the types)", name)
 }
 
 // checkNamed returns an error if the type or the batch that a filter names does not
@@ -58,5 +58,5 @@ func (w *workerless) waits(ctx context.Context, q v1.Queue) bool {
 		w.asked = true
 		w.workers, w.fault = w.c.Workers(ctx)
 	}
-	return w.fault == nil && !slices.ContainsFunc(w.workers, func(one v1.Worker) bool { return takes(one, q.Type) })
+	return w.fault == nil && q.LacksWorker(w.workers)
 }

@@ -17,15 +17,14 @@ func newJobGraphCommand(g *view.Globals) *cobra.Command {
 	limit, dot := 100, false
 	cmd := &cobra.Command{
 		Use:   "graph ID",
-		Short: "Show the jobs before and behind a job",
-		Long: `Shows as a tree the jobs that a job was enqueued to run after (submit --after),
-with those before them, and the jobs that run after it, with those behind them. The
-job itself has a *. A batch stands behind its jobs, and its callback behind the
-batch; the other jobs of the batch are not shown.
+		Short: "Show the jobs that a job depends on, and those that depend on it",
+		Long: `Shows, as a tree, the jobs that a job depends on (submit --after) with their own
+dependencies, and the jobs that depend on it with theirs. The job itself has a *. A
+batch comes after its jobs, and its callback after the batch; the other jobs of the
+batch are not shown.
 
-A job with several jobs before it is shown in full once, and later with "(above)".
-"…" marks a job that has others beside it that are not shown: the nearest jobs come
-first, and --limit leaves out the rest.
+A job with several dependencies is shown in full once, and later with "(above)". "…"
+marks a job with dependencies that are not shown: --limit keeps the nearest jobs.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
@@ -49,7 +48,7 @@ first, and --limit leaves out the rest.
 			})
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", limit, "the most jobs and batches to show")
+	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of jobs and batches to show")
 	cmd.Flags().BoolVar(&dot, "dot", false, "write the graph in the language of Graphviz")
 	return cmd
 }
@@ -138,7 +137,7 @@ func (t *tree) text() string {
 		}
 	}
 	if t.cut {
-		t.out.WriteString("… there is more: give a larger --limit\n")
+		t.out.WriteString("… more jobs are not shown: give a larger --limit\n")
 	}
 	return t.out.String()
 }

@@ -36,7 +36,7 @@ func TestGraphAsATree(t *testing.T) {
       └─ e  planned  "u"
 b  (not in the queue, or not yours)
 └─ c  running  t  40 %  *  (above)
-… there is more: give a larger --limit
+… more jobs are not shown: give a larger --limit
 `
 	if got := newTree(aGraph).text(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -25,7 +25,7 @@ leader delivers each at least once, signed, and with the same id in every repeti
 	cmd.AddCommand(
 		g.Watch(newHookListCommand(g)), g.Watch(newHookShowCommand(g)), newHookPutCommand(g),
 		newHookTestCommand(g), g.Watch(newHookDeliveriesCommand(g)),
-		newCronNamesCommand(g, "rm", "removed", "Remove hooks, with the events that were not delivered", (*client.Client).DeleteHook),
+		newCronNamesCommand(g, "rm", "removed", "Delete hooks, with the events that were not delivered", (*client.Client).DeleteHook),
 	)
 	return cmd
 }
@@ -44,11 +44,11 @@ func newHookPutCommand(g *view.Globals) *cobra.Command {
 	f := &hookFlags{}
 	cmd := &cobra.Command{
 		Use:   "put NAME --url URL --on EVENT,…",
-		Short: "Make or replace a hook",
-		Long: `Makes a hook, or replaces the one of that name, and prints the secret of a new one: the
-key with which receivers verify deliveries. Nothing shows it again. A hook that is
-replaced keeps its secret, its counters and the events that were not delivered; all
-its other settings are those of this command.
+		Short: "Create or replace a hook",
+		Long: `Creates a hook, or replaces the one of that name, and prints the secret of a new one: the
+key with which receivers verify deliveries. No command shows it again. A replaced hook
+keeps its secret, its counters and its undelivered events; all other settings are those
+of this command.
 
 EVENT is a name, or a glob such as queue.*:
   job.dead, job.completed, job.failed (it will be tried again), job.cancelled,
@@ -72,7 +72,7 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
 	flags.StringSliceVar(&f.in.On, "on", nil, "events, or globs of them; may be given several times")
 	flags.StringSliceVar(&f.in.Types, "type", nil, "glob of the types of jobs, such as mail.*; may be given several times (default: all)")
 	flags.BoolVar(&f.in.HTTP, "http", false, "allow a URL without TLS")
-	flags.BoolVar(&f.in.Paused, "paused", false, "keep events, and send none")
+	flags.BoolVar(&f.in.Paused, "paused", false, "keep events, but send none")
 	flags.BoolVar(&f.in.RotateSecret, "rotate-secret", false, "make a new secret, and print it; the old one signs as well for a day")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret, whsec_ and Base64; - is stdin (default: the leader makes one)")
 	units.SpanVar(flags, &f.oldestAge, "oldest-age", 0, "for queue.stuck (default 10m)")
@@ -148,82 +148,28 @@ func putHook(ctx context.Context, g *view.Globals, f *hookFlags, name string) er
 	})
 }
 
-// hookColumns is the header of a table of hooks.
-var hookColumns = view.Columns("NAME", "ON", "+URL", "STATE", "PENDING", "DELIVERED", "FAILED", "DROPPED")
-
 func newHookListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the hooks",
-		Long: `Lists the hooks, without their secrets. PENDING events are not delivered yet; FAILED ones
-were given up after --retry-for, and for DROPPED ones the outbox had no room. With --json
-each line is one hook.
+		Long: `Lists the hooks, without their secrets. PENDING events are not delivered yet; FAILED
+events were not delivered within --retry-for; DROPPED events did not fit into the outbox.
+With --json each line is one hook.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				all, err := c.Hooks(ctx)
-				if err != nil {
-					return err
-				}
-				t := &view.LongTable{G: g, Columns: hookColumns}
-				for _, h := range all {
-					if err := t.Add(h, func() []string { return hookRow(h) }); err != nil {
-						return err
-					}
-				}
-				return t.End()
-			})
-		},
+		RunE: view.List(g, view.HookColumns, view.Whole((*client.Client).Hooks), view.HookRow),
 	}
-}
-
-func hookRow(h v1.Hook) []string {
-	return []string{
-		h.Name, shortList(h.On), h.URL, hookState(h), strconv.Itoa(h.Pending),
-		strconv.FormatUint(h.Delivered, 10), strconv.FormatUint(h.Failed, 10), strconv.FormatUint(h.Dropped, 10),
-	}
-}
-
-// shortList returns the first items of a list, and the number of the others.
-func shortList(items []string) string {
-	const most = 2
-	if len(items) <= most {
-		return strings.Join(items, ",")
-	}
-	return fmt.Sprintf("%s +%d", strings.Join(items[:most], ","), len(items)-most)
-}
-
-// hookState describes a hook in a few words.
-func hookState(h v1.Hook) string {
-	switch {
-	case h.Paused:
-		return "paused"
-	case h.FailingSince != 0:
-		return "failing"
-	case len(h.Alerts) > 0:
-		return strconv.Itoa(len(h.Alerts)) + " alerts"
-	}
-	return "ok"
 }
 
 func newHookShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a hook, its limits, and the alerts that fire",
-		Long:  "Shows a hook, its limits, how its deliveries fare, and the alerts that fire.\n\n" + view.ExitHelp,
+		Long:  "Shows a hook, its limits, the state of its deliveries, and the alerts that fire.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				h, err := c.Hook(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showHook(g, h)
-			})
-		},
+		RunE:  view.Show(g, (*client.Client).Hook, showHook),
 	}
 }
 
@@ -240,7 +186,7 @@ func showHook(g *view.Globals, h v1.Hook) error {
 		{"url", h.URL},
 		{"on", strings.Join(h.On, " ")},
 		{"types", view.TextOr(strings.Join(h.Types, " "), "all")},
-		{"state", hookState(h)},
+		{"state", view.HookState(h)},
 		{"secret", sealed},
 		{"pending", fmt.Sprintf("%d events, %d bytes of %d", h.Pending, h.PendingBytes, h.BufferBytes)},
 		{"oldest", units.LocalTime(h.OldestAt)},
@@ -271,7 +217,7 @@ func newHookTestCommand(g *view.Globals) *cobra.Command {
 		Use:   "test NAME",
 		Short: "Send an event of the kind hook.test",
 		Long: `Sends an event of the kind hook.test to a hook, waits up to --timeout until it is
-delivered, and says how the receiver answered.
+delivered, and prints the receiver's answer.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -296,7 +242,7 @@ func testHook(ctx context.Context, g *view.Globals, c *client.Client, name strin
 	for {
 		d, err := c.HookDeliveries(ctx, name)
 		if err != nil {
-			return fmt.Errorf("event %s is in the outbox; its delivery is not known: %w", sent.ID, err)
+			return fmt.Errorf("event %s is in the outbox; it is not known whether it was delivered: %w", sent.ID, err)
 		}
 		for _, a := range d.Attempts {
 			if a.ID == sent.ID {

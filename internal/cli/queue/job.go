@@ -15,10 +15,10 @@ import (
 )
 
 func newJobCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("job", "Look at jobs, wait for them, cancel, retry or delete them",
-		"Looks at jobs, waits for them, and changes what becomes of them.")
+	cmd := view.NewGroup("job", "List, show, wait for, cancel, retry and delete jobs",
+		"Lists, shows and changes jobs, and waits for them.")
 	cmd.AddCommand(
-		g.Watch(newJobShowCommand(g)), g.Watch(newJobListCommand(g)), newJobWaitCommand(g), newJobLogsCommand(g), g.Watch(newJobGraphCommand(g)),
+		g.At(g.Watch(newJobShowCommand(g))), g.At(g.Watch(newJobListCommand(g))), newJobWaitCommand(g), newJobLogsCommand(g), g.At(g.Watch(newJobGraphCommand(g))),
 		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd
@@ -29,8 +29,8 @@ func newJobShowCommand(g *view.Globals) *cobra.Command {
 		Use:     "show ID",
 		Aliases: []string{"get"},
 		Short:   "Show a job",
-		Long: `Shows a job: where it stands, its payload, its result, the log of the attempt
-that completed it, and the attempts that failed.
+		Long: `Shows a job: its status, its payload, its result, the log of the attempt that
+completed it, and the attempts that failed.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
@@ -59,8 +59,8 @@ func newJobListCommand(g *view.Globals) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List, search or count jobs",
 		Long: `Lists jobs, the oldest first; without --status those that have not ended. With
---json each line is one job. --search looks at the id, the type, the tags, the last
-error and the payload, in either case of letters.
+--json each line is one job. --search searches the id, the type, the tags, the last
+error and the payload, without regard to case.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job ls --status dead,cancelled --type wc
@@ -93,10 +93,10 @@ func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
 	l.finished.after.Past, l.finished.before.Past = true, true
 	flags := cmd.Flags()
 	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
-	flags.IntVar(&l.filter.Limit, "limit", 100, "how many to list")
+	flags.IntVar(&l.filter.Limit, "limit", 100, "maximum number of jobs to list")
 	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
 	flags.BoolVar(&l.newest, "newest", false, "the newest jobs first")
-	flags.BoolVar(&l.count, "count", false, "print only how many jobs there are")
+	flags.BoolVar(&l.count, "count", false, "print only the number of jobs")
 	flags.StringVar(&l.search, "search", "", "only jobs with this text in id, type, tags, last error or payload")
 	flags.Var(&l.finished.after, "finished-after", "only jobs that ended at that time or later, as --created-after")
 	flags.Var(&l.finished.before, "finished-before", "only jobs that ended before that time")
@@ -150,7 +150,7 @@ func (l *jobLister) write(ctx context.Context, c *client.Client, list client.Lis
 			_, _ = fmt.Fprintf(l.g.Err, "There are more jobs than %d; see --limit and --all.\n", l.filter.Limit)
 			break
 		}
-		if err := t.Add(job, func() []string { return l.row(job, time.Now()) }); err != nil {
+		if err := t.Add(job, func() []string { return l.row(job, l.g.Now()) }); err != nil {
 			return err
 		}
 	}

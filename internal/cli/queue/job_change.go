@@ -7,10 +7,10 @@ import (
 )
 
 // filterHelp explains what commands that change jobs have in common.
-const filterHelp = `Jobs are named by their ids, or chosen by a filter: those that match all that it
-names. Before jobs are changed by a filter they are counted, and you are asked;
---yes answers that beforehand, and is needed when stdin is no terminal. With
---json there is a line for each id, or one with the count.`
+const filterHelp = `Give the ids of the jobs, or a filter, which selects the jobs that match all of its
+flags. With a filter the command counts the jobs and asks for confirmation, unless
+--yes is given, which is required if stdin is not a terminal. With --json there is a
+line for each id, or one with the count.`
 
 func newChangeCommand(g *view.Globals, ch *change, cmd *cobra.Command) *cobra.Command {
 	r := &changeRun{g: g, change: ch}
@@ -26,10 +26,10 @@ func newChangeCommand(g *view.Globals, ch *change, cmd *cobra.Command) *cobra.Co
 
 func newJobCancelCommand(g *view.Globals) *cobra.Command {
 	return newChangeCommand(g, cancelJobs, &cobra.Command{
-		Short: "Take jobs back",
-		Long: `Cancels jobs that have not ended. One that runs is cancelled as soon as its
-worker has heard of it, with its next heartbeat at the latest, and has ended the
-attempt; osqueue worker ends the command.
+		Short: "Cancel jobs",
+		Long: `Cancels jobs that have not ended. The worker of a running job learns of it with its
+next heartbeat at the latest, and ends the attempt; then the job is cancelled. osqueue
+worker ends the command.
 
 ` + filterHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue job cancel 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
@@ -40,9 +40,9 @@ attempt; osqueue worker ends the command.
 
 func newJobRetryCommand(g *view.Globals) *cobra.Command {
 	return newChangeCommand(g, retryJobs, &cobra.Command{
-		Short: "Give dead or cancelled jobs all their attempts again",
-		Long: `Gives dead or cancelled jobs all their attempts again, and lets scheduled ones
-run at once. A filter without --status means those that are dead or cancelled.
+		Short: "Retry dead or cancelled jobs, with all their attempts",
+		Long: `Makes dead or cancelled jobs available again, with all their attempts, and lets
+scheduled jobs run at once. A filter without --status selects dead and cancelled jobs.
 
 ` + filterHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue job retry 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
@@ -53,10 +53,9 @@ run at once. A filter without --status means those that are dead or cancelled.
 
 func newJobDeleteCommand(g *view.Globals) *cobra.Command {
 	cmd := newChangeCommand(g, deleteJobs, &cobra.Command{
-		Short: "Remove jobs that do not run",
-		Long: `Removes jobs, with their payloads and results. One that runs has to be cancelled
-first. For jobs that wait for it, a job that is deleted before it has completed
-counts as dead.
+		Short: "Delete jobs that are not running",
+		Long: `Deletes jobs, with their payloads and results. Cancel a running job first. For jobs
+that depend on it, a job that is deleted before it has completed counts as dead.
 
 ` + filterHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue job delete 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11

@@ -22,9 +22,9 @@ func newJobWaitCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
 		Short: "Wait for jobs, and print their results",
-		Long: `Waits until the jobs have ended. For one job its result is printed, and nothing
-else; for several a line for each, in their order: id, status, and the result or
-the error. With --json each line is one job.
+		Long: `Waits until the jobs have ended. For one job the output is its result; for several
+jobs it is a line for each, in the given order: id, status, and the result or the
+error. With --json each line is one job.
 
 The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
 did not end in time.
@@ -44,7 +44,7 @@ did not end in time.
 		},
 	}
 	flags := cmd.Flags()
-	units.SpanVar(flags, &atMost, "wait-for", atMost, "how long to wait for all of them")
+	units.SpanVar(flags, &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
 	renamed = g.RenameTimeout(flags, "wait-for")
 	return cmd
 }

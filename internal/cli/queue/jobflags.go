@@ -30,14 +30,14 @@ type jobFlags struct {
 func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
-	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "how often it may be tried (default: its type's, then the server's)")
-	units.SpanVar(flags, &f.lease, "lease", 0, "how long a claim of it lasts without heartbeat (default: its type's, then the server's)")
-	flags.Var(&f.timeout, "job-timeout", "how long one attempt may run, whatever its heartbeats (default: its type's, or no limit)")
-	flags.Var(&f.backoff, "backoff", "how long to wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or not at all)")
-	flags.StringVar(&f.group, "group", "", "tenant, or whatever the workers shall take turns with")
-	flags.StringArrayVar(&f.tags, "tag", nil, "a word to find it by; may be given several times")
-	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, which the worker gets with the job; may be given several times")
-	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not beside another job of the type with that key; SCOPE is waiting, active or period:LENGTH")
+	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts (default: its type's, then the server's)")
+	units.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
+	flags.Var(&f.timeout, "job-timeout", "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
+	flags.Var(&f.backoff, "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
+	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
+	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
+	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
+	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
 	f.renamed = g.RenameTimeout(flags, "job-timeout")
 }
 

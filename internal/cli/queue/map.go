@@ -20,8 +20,8 @@ import (
 )
 
 // mapExitHelp ends the help of "osqueue map".
-const mapExitHelp = `Exit status: 0 if all commands ended with 0; 123 if some did not, or were not run to
-their end; 125 if osqueue failed; 130 after Ctrl-C; 2 if it was used wrongly.`
+const mapExitHelp = `Exit status: 0 if all commands ended with 0; 123 if some did not, or did not run to
+their end; 125 if osqueue failed; 130 after Ctrl-C; 2 after a usage error.`
 
 // mapFlags are the flags of "osqueue map".
 type mapFlags struct {
@@ -38,24 +38,24 @@ func newMapCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "map FILE -- COMMAND [ARGUMENT]…",
 		Short: "Run a command on the workers for each line of a file",
-		Long: `Runs a command for each line of FILE that is not blank, as a job; FILE may be -
-for stdin. {} in an argument stands for the line; without any the line is the last
-argument. Arguments are passed as they are: for pipes and variables write sh -c
+		Long: `Runs a command for each line of FILE that is not blank, as a job; FILE may be - for
+stdin. {} in an argument is replaced by the line; without {} the line is the last
+argument. Arguments are passed unchanged: for pipes and variables write sh -c
 '… "$1" …' sh {}. A line that begins with - is an option for most programs: write --
 or ./ before {} if you do not trust the lines, as in rm -- {}.
 
-What the commands write comes as they end, each in one piece, or in the order of
-the lines with --keep-order. With --json each is a line: line, input, id, status,
-exit, stdout, stderr, and error if it was not run to its end. The progress is on
-stderr.
+The output of each command is printed whole when the command ends, or with --keep-order
+in the order of the lines. With --json each command is a line with the fields line,
+input, id, status, exit, stdout, stderr, and error if it did not run to its end. The
+progress is on stderr.
 
 ` + commandHelp + `
 
-At most --in-flight lines are jobs at a time. Each job has the id NAME-LINE and the
-tag NAME, for the NAME of --name: the same command with the same name does not run
-again what has been run, as long as the queue keeps these jobs, but takes their
-results, bad ones too: to run a line again, delete its job before. Ctrl-C leaves
-the jobs that are there, and says with which name to go on.
+At most --in-flight lines are jobs at the same time. Each job has the id NAME-LINE and
+the tag NAME, for the NAME of --name. A second run with the same name does not repeat
+jobs that the queue still has, but prints their results, also those of failed commands:
+to run a line again, delete its job first. After Ctrl-C the jobs continue; the command
+prints the name with which to resume the run.
 
 ` + units.BackoffHelp + "\n\n" + mapExitHelp,
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
@@ -72,10 +72,10 @@ the jobs that are there, and says with which name to go on.
 	}
 	flags := cmd.Flags()
 	f.bind(g, flags)
-	flags.StringVar(&f.name, "name", "", "name of this run, to take it up again (default: a fresh one)")
-	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "how many lines may be jobs at a time")
+	flags.StringVar(&f.name, "name", "", "name of this run, to resume it later (default: a new one)")
+	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "maximum number of lines that are jobs at the same time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
-	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for the end of one job (default: as long as it takes)")
+	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for one job (default: no limit)")
 	return cmd
 }
 
@@ -88,7 +88,7 @@ func (f *mapFlags) check() error {
 	case f.unique.Text != "":
 		return view.Usagef("--unique is for one job; osqueue run has it")
 	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-		return view.Usagef("--name %q: use visible ASCII characters only, it is a part of the ids of jobs", f.name)
+		return view.Usagef("--name %q: use visible ASCII characters only; the name is part of the ids of the jobs", f.name)
 	case len(f.name) > maxTag:
 		return view.Usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
 	}
@@ -168,7 +168,7 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	case errors.As(err, new(view.SilentError)):
 		return cutShort(m.progress.Figures().Sent, "--name "+units.ShellWord(f.name))
 	}
-	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("take the run up again with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
+	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
 		units.ShellWord(f.name), units.ShellWord(f.name)))
 }
 
@@ -233,7 +233,7 @@ func withLine(argv []string, line string) []string {
 // tell prints at once an error that will fail the command when all jobs have ended.
 func (m *mapRun) tell(err error) {
 	if client.HasTag(err, v1.TagIDTaken) {
-		err = fmt.Errorf("%w; a line of the run %s was another command before: give this one a --name of its own", err, m.flags.name)
+		err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, m.flags.name)
 	}
 	_ = m.progress.Around(func() error {
 		m.g.PrintError(err)
@@ -270,7 +270,7 @@ func (m *mapRun) summary(known int) error {
 	now := m.progress.Figures()
 	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, units.Short(time.Since(m.began)))
 	if known > 0 {
-		text += fmt.Sprintf(", %d of them were there already", known)
+		text += fmt.Sprintf(", %d of them existed already", known)
 	}
 	if now.Failed > 0 {
 		text += fmt.Sprintf("; %d failed", now.Failed)

@@ -55,7 +55,7 @@ func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
 	c := newTestCommand(t, q.Server.URL)
 	c.Stdin = in
 	got := c.Run("map", "-", "--name", "it's", "--", "echo")
-	want := `osqueue: not all lines were sent; when that is mended, go on with the same command and --name 'it'\''s'` + "\n"
+	want := `osqueue: not all lines were sent; correct the cause, and continue with the same command and --name 'it'\''s'` + "\n"
 	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) {
 		t.Errorf("%+v", got)
 	}
@@ -88,7 +88,7 @@ func TestAnotherServerAnswers(t *testing.T) {
 		if slices.Contains(args, "submit") {
 			got = newTestCommand(t, srv.URL).Run(append(args, "--answer-timeout", "300ms")...)
 		}
-		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is it a node of osqueue that answers there?") {
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the server may not be a node of osqueue") {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

@@ -32,7 +32,7 @@ func readPayload(ctx context.Context, g *view.Globals, argument *string) (text [
 	case err != nil:
 		return nil, false, fmt.Errorf("read the payload from stdin: %w", err)
 	case len(text) > maxPayload:
-		return nil, false, fmt.Errorf("the payload on stdin is larger than %d bytes; store it elsewhere and submit its place", maxPayload)
+		return nil, false, fmt.Errorf("the payload on stdin is larger than %d bytes; store it elsewhere and submit its URL", maxPayload)
 	}
 	return text, len(text) > 0 || argument != nil, nil
 }
@@ -84,7 +84,7 @@ func notJSON(text []byte) error {
 	at := int(syntax.ByteOffset)
 	reason := strings.TrimPrefix(syntax.Err.Error(), "jsontext: ")
 	if errors.Is(syntax.Err, io.ErrUnexpectedEOF) {
-		reason = "it ends too early"
+		reason = "it is incomplete"
 	}
 	return fmt.Errorf("is not valid JSON at byte %d%s: %s; quote text as JSON, or give --text", at, near(text, at), reason)
 }

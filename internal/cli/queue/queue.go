@@ -16,11 +16,11 @@ import (
 )
 
 func newQueueCommand(g *view.Globals) *cobra.Command {
-	cmd := view.NewGroup("queue", "Look at the types of jobs, pause and limit them",
+	cmd := view.NewGroup("queue", "Show, pause and limit the types of jobs",
 		`Every type of jobs is a queue, with figures and settings of its own. The jobs
 without type are one, too; its name is ''.`)
 	cmd.AddCommand(
-		g.Watch(newQueueListCommand(g)), g.Watch(newQueueShowCommand(g)), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		g.At(g.Watch(newQueueListCommand(g))), g.At(g.Watch(newQueueShowCommand(g))), newQueuePauseCommand(g), newQueueResumeCommand(g),
 		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
 	)
 	return cmd
@@ -31,9 +31,9 @@ func newQueueListCommand(g *view.Globals) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the types that have jobs or settings",
-		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest job
-that waits for a worker; LIMITS are what holds claims back: settings, or that no
-worker takes the type. With --json each line is one type.
+		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest available
+job; LIMITS shows what limits claims: settings, or that no worker takes the type. With
+--json each line is one type.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.NoArgs),
@@ -46,7 +46,7 @@ worker takes the type. With --json each line is one type.
 			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
 			idle := &workerless{c: c}
 			return view.PrintAll(g, columns, c.Queues(cmd.Context()), func(q v1.Queue) []string {
-				return queueRow(q, idle.waits(cmd.Context(), q), time.Now())
+				return queueRow(q, idle.waits(cmd.Context(), q), g.Now())
 			})
 		},
 	}
@@ -56,19 +56,19 @@ func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
-		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q, noWorker),
+		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q, noWorker, now),
 	}
 }
 
 // limitsText summarises the settings that delay claims of a type.
-func limitsText(q v1.Queue, noWorker bool) string {
+func limitsText(q v1.Queue, noWorker bool, now time.Time) string {
 	var parts []string
 	s := q.Settings
 	if noWorker {
 		parts = append(parts, "no worker")
 	}
 	if s.Paused {
-		parts = append(parts, view.PauseText(q.Pause))
+		parts = append(parts, view.PauseCell(q.Pause, now))
 	}
 	if s.MaxRunning > 0 {
 		parts = append(parts, fmt.Sprintf("%d running", s.MaxRunning))
@@ -85,8 +85,8 @@ func limitsText(q v1.Queue, noWorker bool) string {
 func newQueueShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show TYPE",
-		Short: "Show the figures and settings of a type",
-		Long:  "Shows the figures of a type, and those of its settings that are not the default.\n\n" + view.ExitHelp,
+		Short: "Show statistics and settings of a type",
+		Long:  "Shows statistics of a type, and its settings other than the defaults.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
@@ -116,7 +116,7 @@ func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
 		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
-		{"oldest", units.AgoText(q.OldestAt, time.Now())},
+		{"oldest", units.AgoText(q.OldestAt, g.Now())},
 		{"bytes", units.SizeText(q.Bytes)},
 	}
 	if noWorker {
@@ -133,12 +133,12 @@ func newQueuePauseCommand(g *view.Globals) *cobra.Command {
 		length time.Duration
 		until  units.Time
 	)
-	cmd := newQueueSwitch(g, "pause", "Let no more jobs of types be claimed",
-		`Lets no more jobs of the types be claimed. Those that run go on. A type that has
-no jobs, no settings and no worker is paused with --new only.
+	cmd := newQueueSwitch(g, "pause", "Pause types: workers get none of their jobs",
+		`Pauses the types: their jobs are not claimed any more, and running jobs continue. A
+type without jobs, settings and workers is paused only with --new.
 
-With --for or --until the queue ends the pause by itself. A type that is paused
-already gets the new reason and end, or none of them.`,
+With --for or --until the pause ends by itself. A type that is paused already gets the
+reason and the end of this command, or none.`,
 		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
 			if !ahead {
 				if err := checkType(ctx, c, name); err != nil {
@@ -153,8 +153,8 @@ already gets the new reason and end, or none of them.`,
 		})
 	cmd.Example = `  osqueue queue pause mail --reason "the provider is down" --for 2h`
 	flags := cmd.Flags()
-	flags.BoolVar(&ahead, "new", false, "pause types that do not exist yet, too")
-	flags.StringVar(&reason, "reason", "", "why, for those who look at the queue; at most 512 bytes")
+	flags.BoolVar(&ahead, "new", false, "also pause types that do not exist yet")
+	flags.StringVar(&reason, "reason", "", "reason, which is shown with the type; at most 512 bytes")
 	flags.DurationVar(&length, "for", 0, "resume by itself after this time")
 	flags.Var(&until, "until", "resume by itself at this time: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -172,7 +172,7 @@ already gets the new reason and end, or none of them.`,
 }
 
 func newQueueResumeCommand(g *view.Globals) *cobra.Command {
-	return newQueueSwitch(g, "resume", "End the pause of types", "Ends the pause of the types.",
+	return newQueueSwitch(g, "resume", "Resume paused types", "Resumes paused types.",
 		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
 			if err := checkType(ctx, c, name); err != nil {
 				return v1.Queue{}, err
@@ -265,11 +265,10 @@ func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
 	r := &changeRun{g: g, change: &ch}
 	cmd := &cobra.Command{
 		Use:   "purge TYPE",
-		Short: "Remove the jobs of a type that wait",
-		Long: `Removes the jobs of a type that wait: those that are blocked, scheduled or
-available. --status names others; all is every one that does not run. They are
-counted, and you are asked; --yes answers that beforehand, and is needed when
-stdin is no terminal.
+		Short: "Delete the waiting jobs of a type",
+		Long: `Deletes the jobs of a type that are blocked, scheduled or available. --status selects
+others; all means all that are not running. The command counts the jobs and asks for
+confirmation, unless --yes is given, which is required if stdin is not a terminal.
 
 ` + view.ExitHelp,
 		Example: `  osqueue queue purge mail
@@ -284,7 +283,7 @@ stdin is no terminal.
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
 	view.BindStatuses(cmd, &r.filter.Status, ch.applies)
 	return cmd
 }

@@ -80,19 +80,19 @@ func positiveSpan(text string) (time.Duration, error) {
 }
 
 func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
-	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "how many of its jobs run at once")
-	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "how many jobs of one group run at once")
-	bindSetting(flags, &p.RatePerSecond, units.ParseRate, "rate", "rate", "how many of its jobs are claimed, as in 10/s, 600/m or 5000/h")
-	bindSetting(flags, &p.Burst, positive, "number", "burst", "how many claims the rate may lag behind at once")
-	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "how long a claim lasts without heartbeat, unless the job or its worker says otherwise")
-	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "how long one attempt may run, unless the job says otherwise")
-	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "how often a job may be tried, unless it says otherwise")
-	bindSetting(flags, &p.Backoff, units.ParseBackoff, "backoff", "backoff", "how long to wait after a failed attempt, unless the job says otherwise, as in exponential:1s:1h:20%")
-	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "how long completed and cancelled jobs are kept")
-	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "how many completed and cancelled jobs are kept")
-	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "how many jobs that have not ended there may be")
-	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "how much all payloads, results and logs may take, as in 64MiB")
-	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "how large one payload may be, as in 64KiB")
+	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "maximum number of running jobs")
+	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "maximum number of running jobs of one group")
+	bindSetting(flags, &p.RatePerSecond, units.ParseRate, "rate", "rate", "maximum rate of claims, as in 10/s, 600/m or 5000/h")
+	bindSetting(flags, &p.Burst, positive, "number", "burst", "number of claims that may exceed the rate at once")
+	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "lease of a claim without heartbeats, unless the job or its worker sets one")
+	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "maximum run time of one attempt, unless the job sets one")
+	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "maximum number of attempts, unless the job sets one")
+	bindSetting(flags, &p.Backoff, units.ParseBackoff, "backoff", "backoff", "wait after a failed attempt, unless the job sets one, as in exponential:1s:1h:20%")
+	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "retention of completed and cancelled jobs")
+	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "maximum number of completed and cancelled jobs to keep")
+	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "maximum number of jobs that have not ended")
+	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "maximum size of all payloads, results and logs, as in 64MiB")
+	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "maximum size of one payload, as in 64KiB")
 }
 
 func newQueueSetCommand(g *view.Globals) *cobra.Command {
@@ -101,9 +101,8 @@ func newQueueSetCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set TYPE --SETTING VALUE…",
 		Short: "Change settings of a type",
-		Long: `Changes the settings of a type that are named, and no others; the value default
-sets one back. They hold from the next claim on, and quotas from the next
-enqueue; jobs that run go on as they are.
+		Long: `Changes the given settings of a type, and no others; the value default resets one. They
+apply from the next claim on, and quotas from the next enqueue; running jobs keep theirs.
 
 ` + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
@@ -115,10 +114,10 @@ enqueue; jobs that run go on as they are.
 				return err
 			}
 			if args[0] == "*" {
-				return view.Usagef("%q is no pattern: settings belong to one type each; name it", args[0])
+				return view.Usagef("%q is a pattern: settings belong to one type; give its name", args[0])
 			}
 			if patch == (client.QueuePatch{}) {
-				return view.Usagef("nothing to set: name settings, as in --max-running 5 (see --help)")
+				return view.Usagef("no setting given: give at least one, as in --max-running 5 (see --help)")
 			}
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				q, err := c.SetQueue(ctx, args[0], patch)
@@ -126,7 +125,7 @@ enqueue; jobs that run go on as they are.
 					return err
 				}
 				if q.Settings.Burst > 0 && q.Settings.RatePerSecond == 0 {
-					if err := view.WritePlain(g.Err, "burst has no effect until the type has a rate: give --rate, too\n"); err != nil {
+					if err := view.WritePlain(g.Err, "burst has no effect without a rate: give --rate too\n"); err != nil {
 						return err
 					}
 				}

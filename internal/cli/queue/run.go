@@ -20,7 +20,7 @@ import (
 
 // runExitHelp ends the help of "osqueue run".
 const runExitHelp = `Exit status: that of the command; 125 if it could not be run to its end; 130 after
-Ctrl-C; 2 if osqueue was used wrongly.`
+Ctrl-C; 2 after a usage error.`
 
 // runFlags are the flags of "osqueue run".
 type runFlags struct {
@@ -34,11 +34,11 @@ func newRunCommand(g *view.Globals) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENT]…",
-		Short: "Run a command on a worker, as if it were here",
-		Long: `Submits a command line as a job, waits for its end, and passes on its stdout, its
-stderr and its exit status. Its arguments are passed as they are: for pipes and
-variables write sh -c '…'. What is piped to osqueue is its stdin, up to 1 MiB of
-text. The output comes when the command has ended.
+		Short: "Run a command on a worker, with its output and exit status here",
+		Long: `Submits a command line as a job, waits for its end, prints its stdout and stderr, and
+exits with its exit status. The arguments are passed unchanged: for pipes and variables
+write sh -c '…'. If stdin is a pipe, it is the command's stdin, up to 1 MiB of text. The
+output appears when the command has ended.
 
 ` + commandHelp + `
 
@@ -61,7 +61,7 @@ run twice.
 	f.bind(g, flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
-	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "how long to wait for its end (default: as long as it takes)")
+	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for its end (default: no limit)")
 	return cmd
 }
 
@@ -176,7 +176,7 @@ func (r *commandRun) cancel(ctx context.Context) error {
 		return leave
 	}
 	if !r.flags.quiet {
-		_ = view.WritePlain(r.g.Err, fmt.Sprintf("cancelling job %s; Ctrl-C again to not wait for it\n", r.id))
+		_ = view.WritePlain(r.g.Err, fmt.Sprintf("cancelling job %s; press Ctrl-C again to exit without waiting\n", r.id))
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.Timeout+cancelWait)
 	defer stop()
@@ -186,7 +186,7 @@ func (r *commandRun) cancel(ctx context.Context) error {
 	job, err := endOf(ctx, r.c, r.id, cancelWait)
 	switch {
 	case err != nil:
-		return interrupted(fmt.Sprintf("job %s is to be cancelled, but its worker has not ended it yet: %v", r.id, err))
+		return interrupted(fmt.Sprintf("job %s: cancellation requested, but its worker has not ended it yet: %v", r.id, err))
 	case job.Status == v1.StatusCompleted: // it completed before the cancellation
 		return r.finish(job)
 	}

@@ -22,13 +22,14 @@ import (
 const commandType = "command"
 
 // commandHelp describes in run and map which workers run the commands.
-const commandHelp = `The commands are run by workers that were started with
+const commandHelp = `Workers that were started with
 
   osqueue worker --commands command
 
-which decides where and with what limits they run; its --help says how. A command
-that ends is not tried again, whatever its exit status; one whose worker is lost,
-or that ran longer than --job-timeout, is, up to --max-attempts times.`
+run the commands; the options of the worker set their limits and isolation (see its
+--help). A command that ends is not retried, whatever its exit status. A command whose
+worker is lost, or that runs longer than --job-timeout, is retried, up to
+--max-attempts times.`
 
 // commandFlags are the flags that configure a command.
 type commandFlags struct {
@@ -46,9 +47,9 @@ func (f *commandFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 		}
 		return pflag.NormalizedName(name)
 	})
-	flags.StringVar(&f.kind, "type", commandType, "type of the jobs: that of the workers' --commands")
+	flags.StringVar(&f.kind, "type", commandType, "type of the jobs, as in --commands of the workers")
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE in the command's environment, or NAME with its value here; may be given several times")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "nothing on stderr but what the commands write, and errors")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "write only errors and the commands' stderr to stderr")
 }
 
 // commandResult is a runner.CommandResult whose fields may be missing.
@@ -84,7 +85,7 @@ func (f *commandFlags) job(p runner.CommandPayload) (client.NewJob, error) {
 	}
 	payload, err := json.Marshal(p, json.Deterministic(true))
 	if err != nil {
-		return client.NewJob{}, fmt.Errorf("the command cannot be sent, it has to be UTF-8: %w", err)
+		return client.NewJob{}, fmt.Errorf("the command must be UTF-8: %w", err)
 	}
 	if len(payload) > maxPayload {
 		return client.NewJob{}, fmt.Errorf("the command takes %d bytes as a job, more than %d", len(payload), maxPayload)
@@ -128,9 +129,9 @@ func outcomeOfCommand(job v1.Job) commandOutcome {
 	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))
 	switch {
 	case job.Result == nil:
-		err = errors.New("its result is not kept any more")
+		err = errors.New("the result of the job is no longer stored")
 	case err == nil && o.Exit == nil:
-		err = errors.New("its result is not that of a command")
+		err = errors.New("the result of the job is not the result of a command")
 	}
 	if err != nil {
 		o.status, o.fault = view.ExitNotRun, fmt.Errorf("job %s has completed, but: %w", job.ID, err)

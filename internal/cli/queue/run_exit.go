@@ -48,7 +48,7 @@ func cutShort(sent int, how string) error {
 	if sent == 0 {
 		return view.SilentError{}
 	}
-	return errors.New("not all lines were sent; when that is mended, go on with the same command and " + how)
+	return errors.New("not all lines were sent; correct the cause, and continue with the same command and " + how)
 }
 
 // closedPipe makes writes to a closed pipe fail instead of ending the process, until
@@ -64,5 +64,5 @@ func goOn(jobs int) string {
 	if jobs == 1 {
 		return "1 job continues"
 	}
-	return fmt.Sprintf("%d jobs go on", jobs)
+	return fmt.Sprintf("%d jobs continue", jobs)
 }

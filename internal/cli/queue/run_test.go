@@ -18,22 +18,22 @@ import (
 
 func TestRun(t *testing.T) {
 	for line, want := range map[string]clitest.Result{
-		"run -- echo a -b":               {Out: "a -b"},
-		"run echo --json -- {}":          {Out: "--json -- {}"}, // what follows the command is its own
-		"run -- exit 7":                  {Err: "exiting", Code: 7},
-		"run -- exit 1":                  {Err: "exiting", Code: 1},
-		"run -- exit 2":                  {Err: "exiting", Code: 2},
-		"run -- exit 300":                {Err: "exiting", Code: 255},
-		"run -- exit -1":                 {Err: "exiting", Code: 255},
-		"run --env A=b=c -- env A":       {Out: "b=c\n"},
-		"run --env HERE -- env HERE":     {Out: "here\n"},
-		"run -- cat":                     {Out: "piped\nin"},
-		"run --no-stdin -- cat":          {},
-		"run --id j --json -- exit 3":    {Out: `{"id":"j","status":"completed","exit":3,"stdout":"","stderr":"exiting"}` + "\n", Code: 3},
-		"run --id j --json -- die":       {Out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", Err: `{"error":"job j is dead: the worker is gone"}` + "\n", Code: view.ExitNotRun},
-		"run --id j -- die":              {Err: "osqueue: job j is dead: the worker is gone\n", Code: view.ExitNotRun},
-		"run --id j -- odd":              {Err: "osqueue: job j has completed, but: ", Code: view.ExitNotRun},
-		"run --id j --wait-for 1ms wait": {Err: "osqueue: wait for job j, which is available: ", Code: view.ExitNotRun},
+		"run -- echo a -b":                 {Out: "a -b"},
+		"run echo --json -- {}":            {Out: "--json -- {}"}, // what follows the command is its own
+		"run -- exit 7":                    {Err: "exiting", Code: 7},
+		"run -- exit 1":                    {Err: "exiting", Code: 1},
+		"run -- exit 2":                    {Err: "exiting", Code: 2},
+		"run -- exit 300":                  {Err: "exiting", Code: 255},
+		"run -- exit -1":                   {Err: "exiting", Code: 255},
+		"run --env A=b=c -- env A":         {Out: "b=c\n"},
+		"run --env HERE -- env HERE":       {Out: "here\n"},
+		"run -- cat":                       {Out: "piped\nin"},
+		"run --no-stdin -- cat":            {},
+		"run --id j --json -- exit 3":      {Out: `{"id":"j","status":"completed","exit":3,"stdout":"","stderr":"exiting"}` + "\n", Code: 3},
+		"run --id j --json -- die":         {Out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", Err: `{"error":"job j is dead: the worker is gone"}` + "\n", Code: view.ExitNotRun},
+		"run --id j -- die":                {Err: "osqueue: job j is dead: the worker is gone\n", Code: view.ExitNotRun},
+		"run --id j -- odd":                {Err: "osqueue: job j has completed, but: ", Code: view.ExitNotRun},
+		"run --id j --wait-for 500ms wait": {Err: "osqueue: wait for job j, which is available: ", Code: view.ExitNotRun},
 	} {
 		q := clitest.NewFake(t)
 		c := newTestCommand(t, q.Server.URL)
@@ -129,7 +129,7 @@ func TestRunSaysThatThereIsNoWorker(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
 	got := osqTest(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
-	if !strings.Contains(got.Err, "no worker takes jobs of type command yet; start one with: osqueue worker --commands command\n") {
+	if !strings.Contains(got.Err, "no worker takes jobs of type command; start one with: osqueue worker --commands command\n") {
 		t.Errorf("%+v", got)
 	}
 	if got := osqTest(t, q, "a", "map", "-", "--wait-for", "2500ms", "--", "wait"); !strings.Contains(got.Err, "no worker takes jobs") {
@@ -200,7 +200,7 @@ func TestMapJSON(t *testing.T) {
 func TestMapIsTakenUp(t *testing.T) {
 	q := clitest.NewFake(t)
 	got := interruptedAt(t, q, 2, "1\n2\n3\n4\n", "map", "-", "--name", "n", "-n", "2", "--", "wait")
-	if got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "2 jobs go on; take the run up again with the same command and --name n, or end it with: osqueue job cancel --tag n --yes") {
+	if got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "2 jobs continue; resume the run with the same command and --name n, or end it with: osqueue job cancel --tag n --yes") {
 		t.Fatalf("%+v", got)
 	}
 	q.Mu.Lock()
@@ -219,7 +219,7 @@ func TestMapIsTakenUp(t *testing.T) {
 		q.EndAll(v1.StatusCancelled)
 	}()
 	got = c.Run("map", "-", "--name", "n", "-n", "2", "--", "wait")
-	if n := len(q.All()); n != 4 || got.Out != "done before\ndone before\n" || got.Code != view.ExitSomeFailed || !strings.Contains(got.Err, "2 of them were there already") {
+	if n := len(q.All()); n != 4 || got.Out != "done before\ndone before\n" || got.Code != view.ExitSomeFailed || !strings.Contains(got.Err, "2 of them existed already") {
 		t.Errorf("%d jobs, %+v", n, got)
 	}
 }
@@ -293,7 +293,7 @@ func TestMapManyLines(t *testing.T) {
 func TestMapNamesTheBadLine(t *testing.T) {
 	q := clitest.NewFake(t)
 	got := osqTest(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
-	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "line 2: the command cannot be sent, it has to be UTF-8") || got.Out != "1\n" {
+	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "line 2: the command must be UTF-8") || got.Out != "1\n" {
 		t.Errorf("%+v", got)
 	}
 	if got := osqTest(t, q, "", "map", "/no/such/file", "--", "echo"); got.Code != view.ExitNotRun {
@@ -311,7 +311,7 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
 	got := osqTest(t, q, "1", "map", "-", "--name", "n", "--", "echo")
-	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "give this one a --name of its own") {
+	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "choose another --name") {
 		t.Errorf("%+v", got)
 	}
 }

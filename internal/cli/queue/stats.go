@@ -17,8 +17,8 @@ import (
 func newStatsCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
-		Short: "Show the figures of the queue, by type",
-		Long:  "Shows the figures of the whole queue, and of each type.\n\n" + view.ExitHelp,
+		Short: "Show statistics of the queue, by type",
+		Long:  "Shows statistics of the whole queue, and of each type.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
@@ -49,7 +49,7 @@ func showStats(g *view.Globals, s v1.Stats) error {
 	if err := g.TableOf(columns, rows); err != nil {
 		return err
 	}
-	return g.Printf("ever: %d completed, %d dead, %d cancelled; %s\n",
+	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n",
 		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, view.Plural(uint64(s.Workers), "worker"))
 }
 

@@ -18,29 +18,28 @@ func newSubmitCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit [TYPE] [PAYLOAD]",
 		Short: "Enqueue jobs",
-		Long: `Enqueues a job and prints its id. PAYLOAD is JSON, or any text with --text; - or
-a piped stdin stands for what is read there. Without any of these the job has no
-payload. The type '' is that of jobs without type.
+		Long: `Enqueues a job and prints its id. PAYLOAD is JSON, or any text with --text; with -, or
+if stdin is a pipe, it is read from stdin. Otherwise the job has no payload. The type ''
+is that of jobs without type.
 
 With --file each line is a job: its payload if a type is given, else an object
 like {"type":"wc","payload":[1,2],"priority":5}, with the fields of the HTTP
-API; a line with an unknown field, or without type, is refused. FILE may be - for
-stdin. The lines are sent in batches of up to 1000, a few at a time; each batch is
-enqueued as a whole or not at all. With --id ID the job of line N gets the id ID-N:
-a file sent again under the same ID adds nothing twice.
+API; a line with an unknown field, or without type, is an error. FILE may be - for
+stdin. The lines are sent in batches of up to 1000, several at the same time; each batch
+is enqueued as a whole or not at all. With --id ID the job of line N gets the id ID-N:
+a second run with the same ID adds no job twice.
 
-With --wait the results are printed instead of the ids. Those of a file come as
+With --wait the command prints the results instead of the ids. Those of a file come as
 the jobs end, or in the order of the lines with --keep-order: number of the line,
 id, status, and the result or the error; with --json the job, with its line. The
-progress is on stderr. The exit status is 1 if a job did not complete. Ctrl-C
-ends the waiting, not the jobs, says how to wait for them again, and makes the
-exit status 130.
+progress is on stderr. The exit status is 1 if a job did not complete. After Ctrl-C the
+jobs continue; the command prints how to wait for them again, and exits with status 130.
 
-With --after ID the job waits until that job has completed; --after-failure says
-what happens if it dies or is cancelled: block (wait on: a retry may save it),
-cancel (this job too) or run (this job in any case).
+With --after ID the job waits until that job has completed; --after-failure applies if
+that job dies or is cancelled: block (keep waiting, for a retry), cancel (cancel this
+job too) or run (run this job anyway).
 
-The same command with the same --idempotency-key, or --id, adds its jobs once.
+Commands with the same --idempotency-key, or --id, add the jobs once.
 
 ` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue submit wc '"three little words"'
@@ -55,19 +54,19 @@ The same command with the same --idempotency-key, or --id, adds its jobs once.
 	flags := cmd.Flags()
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	units.SpanVar(flags, &f.delay, "delay", 0, "do not run it before that time from now")
+	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(g, flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")
-	flags.StringVar(&f.key, "idempotency-key", "", "add the jobs once, however often the command is run with that key")
+	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key add the jobs once")
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
-	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "how long to wait for one result")
+	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not tell on stderr how far the jobs of a file are")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on stderr")
 	view.CompleteFlag(cmd, "after-failure", afterFailures...)
 	return cmd
 }

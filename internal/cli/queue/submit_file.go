@@ -186,7 +186,7 @@ func (s *fileSubmit) summary() error {
 		text += fmt.Sprintf(" in %s (%.0f jobs/s)", units.Short(took), float64(s.submitted)/took.Seconds())
 	}
 	if s.duplicates > 0 {
-		text += fmt.Sprintf(", %d of them were there already", s.duplicates)
+		text += fmt.Sprintf(", %d of them existed already", s.duplicates)
 	}
 	if s.flags.wait {
 		text += fmt.Sprintf("; %d ended within %s", s.ended, units.Short(time.Since(s.began)))

@@ -48,7 +48,16 @@ func (b batch) String() string {
 	return fmt.Sprintf("lines %d to %d", b.first, b.last)
 }
 
+// mayBeEnqueued reports whether the jobs of a request that failed with err may exist.
+func mayBeEnqueued(err error) bool {
+	var fault *client.Error
+	return errors.As(err, &fault) && fault.Committed == client.CommittedUnknown
+}
+
 func (b batch) notEnqueued(err error) error {
+	if mayBeEnqueued(err) {
+		return fmt.Errorf("%s: %w", b, err)
+	}
 	if b.first == b.last {
 		return fmt.Errorf("%s was not enqueued: %w", b, err)
 	}

@@ -55,6 +55,7 @@ type pipeline struct {
 	recorded   int                    // the number of lines that were sent
 	next       int                    // the next line to deliver, if delivery is in order
 	duplicates int
+	unsure     int       // the number of jobs that may exist: the answer to their request was lost
 	answered   time.Time // when the last batch was answered
 	allRead    bool      // whether all lines are read and sent
 	fault      error     // the first error of reading or sending
@@ -101,10 +102,11 @@ func (f *pipeline) run(ctx context.Context, batches iter.Seq2[batch, error]) err
 	return err
 }
 
-// waiting returns the number of jobs that were sent and have not ended.
-func (f *pipeline) waiting() (n int) {
+// waiting returns the number of jobs that were sent and may not have ended.
+func (f *pipeline) waiting() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	n := f.unsure
 	for _, list := range f.open {
 		n += len(list)
 	}
@@ -213,7 +215,7 @@ func (f *pipeline) record(b batch) []*openLine {
 func (f *pipeline) send(ctx context.Context, b batch, lines []*openLine) {
 	got, err := f.watch.Enqueue(ctx, b.jobs)
 	if err != nil {
-		f.drop(lines)
+		f.drop(lines, mayBeEnqueued(err))
 		if ctx.Err() == nil {
 			f.fail(b.notEnqueued(err))
 		}
@@ -240,8 +242,8 @@ func (f *pipeline) noteAnswer(lines []*openLine, got client.BatchEnqueued) (hold
 	return holders
 }
 
-// drop removes lines that were not sent.
-func (f *pipeline) drop(lines []*openLine) {
+// drop removes lines that were not sent, or whose jobs may exist.
+func (f *pipeline) drop(lines []*openLine, mayExist bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dropped := 0
@@ -253,6 +255,10 @@ func (f *pipeline) drop(lines []*openLine) {
 		}
 	}
 	f.space.Release(int64(dropped))
+	if mayExist {
+		f.unsure += dropped
+		return
+	}
 	f.progress.Update(func(t *view.Figures) { t.Sent -= dropped })
 }
 

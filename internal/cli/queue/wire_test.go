@@ -122,7 +122,7 @@ func TestListsAndShows(t *testing.T) {
 		"cron trigger n":             {"fired\n"},
 		"batch ls -o wide":           {"b1  open   3     1        1          1     0          waits", "b2  ended"},
 		"batch show b1":              {"callback   cb, when all are ended (waits)"},
-		"stats -o wide":              {"-      0          0        0          2", "(all)  3", "1MiB", "ever: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
+		"stats -o wide":              {"-      0          0        0          2", "(all)  3", "1MiB", "in all: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
 		got := osqTest(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 	for i, want := range []string{
 		"cron.fired         nightly  job=j1&kind=job.claimed%2Ccron.fired&type=mail after 0-0.0",
 		"job.claimed        j1  mail  available → running  on w1  attempt 1",
-		"job.progress       j1  40%  half way", "gap: events are missing",
+		"job.progress       j1  40%  half way", "gap: events were missed",
 	} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("line %d: %s", i, lines[i])
@@ -189,11 +189,13 @@ func TestJobShowsAllThatIsSet(t *testing.T) {
 		UniqueMs: 60_000, After: []string{"p"}, AfterFailure: v1.AfterRun, WaitsFor: []string{"q"}, BatchID: "b", Cron: "c", TimeoutMs: 90_000,
 		Backoff: &v1.Backoff{Kind: "linear", BaseMs: 1000, CapMs: 7_200_000, Jitter: 5}, Progress: &v1.Progress{Percent: 30, Message: "going"},
 		History: []v1.Attempt{{Number: 1, StartedAt: 5, EndedAt: 1005, WorkerID: &worker, Error: "oh\n", End: "failed"}},
+		Actions: []v1.JobAction{{Kind: v1.EventEnqueued, At: 1_700_000_000_000, Actor: "token p (Ann)"}, {Kind: v1.EventRetried, At: 1_700_000_000_000}},
 	})
 	got := osqTest(t, q, "", "job", "show", "j")
 	for _, want := range []string{
 		"running (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
 		"waits for    q", "batch        b", "cron         c", "job timeout  1m30s", "backoff      linear:1s:2h:5%", "progress     30% going", "attempt 1    failed after 1s on w1: oh",
+		"enqueued     2023-11-14", "by token p (Ann)", "retried      2023-11-14",
 	} {
 		if !strings.Contains(got.Out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)

@@ -25,7 +25,7 @@ type collector struct {
 
 const (
 	// defaultMemoryTarget is twice the heap in use of a node with 100 000 small jobs.
-	defaultMemoryTarget = 128 << 20
+	defaultMemoryTarget = 96 << 20
 
 	// collectorLook is the interval at which the collector looks at the heap.
 	collectorLook = time.Second

@@ -2,11 +2,12 @@ package serve
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"osqueue/api"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/auth/enroll"
@@ -18,10 +19,17 @@ func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) 
 		return
 	}
 	s.enroll = enroll.New(enroll.Config{
-		Node: s.node, Files: o.tls.files, Log: s.log.Named("certificates"),
+		Node: s.node, Files: o.tls.files, Identity: o.tls.identity, Log: s.log.Named("certificates"),
 		Peers: func() ([]string, string) { return peersOf(&o.node) },
+		Audit: func(a enroll.Act) {
+			e := api.AuditEntry{Principal: a.Principal, Address: a.Address, Action: a.Action, Object: a.Node, Status: a.Status, Outcome: "ok"}
+			if a.Refusal != "" {
+				e.Outcome = v1.TagForbidden
+			}
+			s.api.Record(e)
+		},
 	})
-	s.keeper = &enroll.Keeper{Server: s.enroll, Identity: o.tls.identity, Client: o.node.Client, Name: o.node.Name}
+	s.keeper = &enroll.Keeper{Server: s.enroll, Client: o.node.Client, Name: o.node.Name}
 	if o.tls.caKey != "" {
 		s.keeper.Signer = func() (*certs.Authority, error) { return certs.LoadSigner(o.tls.files.CA, o.tls.caKey) }
 	}
@@ -61,22 +69,6 @@ func peersOf(c *cluster.Config) (addresses []string, peers string) {
 		named = append(named, c.Name+"="+c.HTTPAdvertise)
 	}
 	return addresses, strings.Join(named, ",")
-}
-
-// peerHandler returns the handler of the calls of other nodes at the port for nodes.
-func (s *server) peerHandler() http.Handler {
-	peers := s.node.PeerHandler()
-	if s.enroll == nil {
-		return peers
-	}
-	nodes := s.enroll.Nodes()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, enroll.Path) {
-			nodes.ServeHTTP(w, r)
-			return
-		}
-		peers.ServeHTTP(w, r)
-	})
 }
 
 // keepCertificate renews the certificate of this node, in the background. The caller calls stop.

@@ -57,7 +57,7 @@ func (g *exitGuard) expire(d time.Duration) {
 	logged := make(chan struct{})
 	go func() {
 		defer close(logged)
-		g.log.Error("the node has not ended in good order; the process exits without waiting any longer", "waited", d)
+		g.log.Error("the node did not stop in time; the process exits", "waited", d)
 	}()
 	select {
 	case <-logged:

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"osqueue/api/hooks"
 	"osqueue/cluster"
 	"osqueue/fsm"
-	"osqueue/internal/hooks"
 )
 
 // hookOptions are the flags about webhooks.

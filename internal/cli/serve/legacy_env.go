@@ -50,8 +50,9 @@ GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
 (--broker-heartbeat), BROKER_HEARTBEAT_TIMEOUT_MS (--broker-timeout),
 S3_MAX_READS_PER_MINUTE, S3_MAX_WRITES_PER_MINUTE and S3_MAX_WRITES_PER_DAY
 (--bucket-reads-per-minute, --bucket-writes-per-minute, --bucket-writes-per-day).
-A node that takes its bucket from there, and has no --peers, answers writes when the
-bucket has them (--ack object).`
+A node that takes its bucket from there writes every heartbeat (--broker-idle-heartbeat
+0), as legacy brokers on the same bucket need it. If it has no --peers, it answers writes
+when the bucket has them (--ack object).`
 
 // originalEnv converts the legacy environment to flags.
 type originalEnv struct {
@@ -73,6 +74,7 @@ func (e *originalEnv) take() {
 	// Read this first: flags that are set from here count as changed afterwards.
 	alone := !e.flags.Changed("peers")
 	acked, paced := e.flags.Changed("ack"), e.flags.Changed("flush-interval")
+	beats := e.flags.Changed("broker-idle-heartbeat")
 	e.address()
 	backend := e.bucket()
 	e.millis(envGroupCommit, "flush-interval")
@@ -82,6 +84,9 @@ func (e *originalEnv) take() {
 	e.count(envMaxReads, "bucket-reads-per-minute")
 	e.count(envMaxWrites, "bucket-writes-per-minute")
 	e.count(envDayWrites, "bucket-writes-per-day")
+	if backend != "" && !beats { // a legacy broker may be started on the same document, and knows no promise of a heartbeat
+		e.set(envBackend, "broker-idle-heartbeat", "0s")
+	}
 	if backend == "" || !alone {
 		return
 	}
@@ -249,7 +254,7 @@ func (e *originalEnv) backend() string {
 	case said != "":
 		return said
 	case s3 && gcs:
-		e.wrong("environment variables %s and %s: which of them is meant? Say it with %s=%s or %s",
+		e.wrong("environment variables %s and %s cannot be combined: choose one with %s=%s or %s",
 			envS3Bucket, envGCSBucket, envBackend, backendS3, backendGCS)
 		return ""
 	case s3:

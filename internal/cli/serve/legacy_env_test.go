@@ -62,7 +62,10 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 		"short timeout and a heartbeat": {
 			args: "--broker-heartbeat 500ms", env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "500ms"},
 		},
-		"S3 without more":  {env: env{"STORAGE_BACKEND": "S3", "S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "flush-interval": "50ms", "ack": "object"}},
+		"S3 without more": {env: env{"STORAGE_BACKEND": "S3", "S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "flush-interval": "50ms", "ack": "object", "broker-idle-heartbeat": "0s"}},
+		"S3 with a slow heartbeat": {
+			args: "--broker-idle-heartbeat 2m", env: env{"S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "broker-idle-heartbeat": "2m0s"},
+		},
 		"S3 by its bucket": {env: env{"S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs"}},
 		"GCS":              {env: env{"STORAGE_BACKEND": "gcs", "GCS_BUCKET": "jobs", "GCS_PREFIX": "/a b/"}, want: env{"bucket": "gs://jobs/a%20b", "flush-interval": "", "ack": "object"}},
 		"memory":           {env: env{"STORAGE_BACKEND": "memory"}, want: env{"bucket": "mem://", "ack": "object"}},
@@ -143,7 +146,7 @@ func TestEnvironmentThatContradictsItself(t *testing.T) {
 		"unknown":      {env{"STORAGE_BACKEND": "azure"}, `STORAGE_BACKEND="azure": write memory, s3 or gcs`},
 		"no bucket":    {env{"STORAGE_BACKEND": "s3", "GCS_BUCKET": "g"}, "STORAGE_BACKEND=s3 needs S3_BUCKET"},
 		"no bucket, 2": {env{"STORAGE_BACKEND": "gcs"}, "STORAGE_BACKEND=gcs needs GCS_BUCKET"},
-		"both":         {env{"S3_BUCKET": "s", "GCS_BUCKET": "g"}, "which of them is meant?"},
+		"both":         {env{"S3_BUCKET": "s", "GCS_BUCKET": "g"}, "cannot be combined"},
 		"port":         {env{"BROKER_PORT": "http"}, `BROKER_PORT="http": write a port`},
 		"port 0":       {env{"BROKER_PORT": "0"}, `BROKER_PORT="0": write a port`},
 		"port 70000":   {env{"BROKER_PORT": "70000"}, `BROKER_PORT="70000": write a port`},

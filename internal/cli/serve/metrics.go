@@ -118,12 +118,13 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		projected: desc("bucket_cost_projected_usd_month", "What they would cost in 30 days at the rate of the last hour, in US dollars; too little in the first ten minutes."),
 		budget:    desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget."),
 
-		files:       desc("inbox_files_total", "Files that this node has taken out of the drop box: taken as jobs, repeated ones that added nothing, rejected ones.", "outcome"),
+		files: desc("inbox_files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
+			"job, or rejected.", "outcome"),
 		clockOffset: desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node"),
 		clockAhead:  desc("clock_ahead_seconds", "How far the queue's time is ahead of this node's wall clock (active leader only)."),
 
-		filesWaiting: desc("inbox_files_waiting", "Files in the drop box that can be jobs (active leader only)."),
-		inboxFailing: desc("inbox_failing", "1 while the drop box cannot be emptied (active leader only)."),
+		filesWaiting: desc("inbox_files_waiting", "Files in the inbox that can become jobs (active leader only)."),
+		inboxFailing: desc("inbox_failing", "1 while the inbox cannot be emptied (active leader only)."),
 	}
 }
 

@@ -35,6 +35,7 @@ type serveOptions struct {
 	memoryTarget   units.Size
 	maxConnections int
 	maxPerAddress  int
+	maxWaiting     int
 	quotas         quotaOptions
 	pastMemory     autoSize
 	pprofAddr      string
@@ -100,15 +101,16 @@ func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
 	c := &o.node
 	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	f.BoolVar(&o.insecureRaft, "insecure-raft", false, "has no effect any more: addresses other than loopback need certificates")
+	f.BoolVar(&o.insecureRaft, "insecure-raft", false, "no effect any more: addresses other than loopback need certificates")
 	_ = f.MarkHidden("insecure-raft") // it exists
 	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: segments, bolt or memory; a log on the disk is converted at the start; start once with bolt before an older release")
 	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
 	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
 	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
-	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is cut")
-	units.SpanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often it is looked whether it is to be cut, up to twice that at random")
-	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept behind a cut for followers that lag")
+	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is truncated")
+	units.SpanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often the node checks whether to truncate the raft log; each interval is randomly up to "+
+		"twice as long")
+	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept in the log after a truncation, for followers that lag")
 	units.SpanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
 }
 
@@ -120,9 +122,10 @@ func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 	o.pastMemory = auto
 	f.Var(&o.pastMemory, "past-memory", "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none")
 	o.memoryTarget = defaultMemoryTarget
-	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 128MiB; a heap with more in use may double before; 0 collects as often as possible")
+	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 96MiB; a heap with more in use may double before; 0 collects as often as possible")
 	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
 	f.IntVar(&o.maxPerAddress, "max-connections-per-address", 0, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)")
+	f.IntVar(&o.maxWaiting, "max-waiting", api.DefaultWaits, "how many requests may wait for a job or a log, each about 16 KiB; one client gets at most half; a claim counts once more for every 32 types and 16 KiB of its body; further ones are refused with 503")
 	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
 	f.StringVar(&o.dashboard, "ui", uiOn, "dashboard for browsers at /ui: on, read-only (no actions) or off")
 }
@@ -131,7 +134,6 @@ func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	c := &o.node
 	units.SpanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
-	units.SpanVar(f, &c.Flush.IdleHeartbeat, "broker-idle-heartbeat", c.Flush.IdleHeartbeat, "most time between two writes to the bucket while nothing changes and no standby cluster is known, at most 5m; 0 is --broker-heartbeat; leave it out where a legacy broker may be started on the same queue.json: it would take over")
 	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
 	units.SpanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
@@ -139,6 +141,7 @@ func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	units.SpanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
 	units.SpanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
 	units.SpanVar(f, &c.StandbyInterval, "standby-interval", c.StandbyInterval, "how often a standby cluster announces itself in the bucket, and the active leader looks for one")
+	units.SpanVar(f, &c.StandbyWait, "standby-wait", c.StandbyWait, "how long a leader that knows of no standby cluster answers writes after its last heartbeat in the bucket, and how long a standby that it does not know of waits before it takes over, at most 5m and the broker timeout; 0: such a leader answers until --max-flush-lag, and such a standby waits --broker-timeout")
 	f.StringVar(&c.RivalPolicy, "rival-policy", c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (answer nothing that a takeover would lose) or continue")
 	units.SpanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
 	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
@@ -192,7 +195,7 @@ func (o *serveOptions) completeLog(g *view.Globals) error {
 
 func (o *serveOptions) checkBucketURL() error {
 	if o.bucket == "" {
-		return errors.New("no --bucket is given: name one, for example --bucket file:///srv/osqueue")
+		return errors.New("--bucket is missing: give one, for example --bucket file:///srv/osqueue")
 	}
 	if err := bucketurl.Check(o.bucket); err != nil {
 		return fmt.Errorf("--bucket: %w", err)
@@ -225,6 +228,9 @@ func (o *serveOptions) completeAddresses() (err error) {
 	return nil
 }
 
+// leastWaiting lets each client wait with a claim of the longest list of types.
+const leastWaiting = 128
+
 // checkHTTP checks the bounds of HTTP requests, and further HTTP services.
 func (o *serveOptions) checkHTTP() error {
 	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
@@ -232,6 +238,9 @@ func (o *serveOptions) checkHTTP() error {
 	}
 	if o.maxConnections < 1 {
 		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
+	}
+	if o.maxWaiting < leastWaiting {
+		return fmt.Errorf("--max-waiting %d: must be at least %d", o.maxWaiting, leastWaiting)
 	}
 	if o.maxPerAddress < 0 || o.maxPerAddress > o.maxConnections {
 		return fmt.Errorf("--max-connections-per-address %d: must lie between 1 and --max-connections, or be 0 for half of that", o.maxPerAddress)
@@ -359,7 +368,7 @@ func advertisable(addr, flag string) error {
 		return fmt.Errorf("address %q: write host:port", addr)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		return fmt.Errorf("others cannot reach %q: say with %s which address they are to use", addr, flag)
+		return fmt.Errorf("other nodes cannot reach %q: give the address that they use with %s", addr, flag)
 	}
 	return nil
 }

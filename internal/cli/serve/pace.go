@@ -20,6 +20,7 @@ type pace struct {
 	interval storeSpan
 	inbox    storeSpan
 	idle     storeSpan
+	alone    storeSpan
 	budget   string
 	prices   string
 	load     units.Size
@@ -31,11 +32,11 @@ type pace struct {
 
 // paces are the defaults by kind of store: GCS takes one write a second to an object, S3
 // charges for each request, and directories are fast and free.
-var paces = map[string]struct{ flush, inbox, idle time.Duration }{
+var paces = map[string]struct{ flush, inbox, idle, alone time.Duration }{
 	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
 	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
-	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute},
-	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute},
+	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute, alone: time.Minute},
+	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, alone: time.Minute},
 }
 
 // storeSpan is a flag whose value is a duration. Its zero value selects the default of
@@ -55,7 +56,7 @@ func (s *storeSpan) String() string {
 
 // Set implements pflag.Value.
 func (s *storeSpan) Set(text string) error {
-	d, err := time.ParseDuration(text)
+	d, err := units.ParseSpan(text)
 	s.given, s.d = true, d
 	return err
 }
@@ -75,6 +76,7 @@ func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
 	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
 	units.SpanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
+	f.Var(&p.alone, "broker-idle-heartbeat", "most time between two writes to the bucket while nothing changes and no standby cluster is known, at most 5m; 0 is --broker-heartbeat, for a queue.json on which a legacy broker may be started: it would take over (default: 1m for s3 and gs, 0 for file and mem, or if --broker-heartbeat is given)")
 	units.SpanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
 	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
 	f.Var(&p.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
@@ -92,6 +94,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	own := paces[scheme]
 	c.Flush.Interval, c.InboxInterval = p.interval.or(own.flush), p.inbox.or(own.inbox)
 	c.InboxIdleInterval = p.idleInbox(own.idle)
+	c.Flush.IdleHeartbeat = p.aloneHeartbeat(own.alone, c)
 	if err := p.checkTimes(c); err != nil {
 		return err
 	}
@@ -128,6 +131,16 @@ func (p *pace) idleInbox(own time.Duration) time.Duration {
 	return p.idle.or(own)
 }
 
+// aloneHeartbeat returns the heartbeat of an idle leader that knows of no standby cluster. The
+// default of the store holds only beside the defaults of the times that it must fit.
+func (p *pace) aloneHeartbeat(own time.Duration, c *cluster.Config) time.Duration {
+	usual := cluster.DefaultConfig()
+	if c.Flush.Heartbeat != usual.Flush.Heartbeat || c.MaxFlushLag > 0 && c.MaxFlushLag < own+c.BrokerTimeout {
+		own = 0
+	}
+	return p.alone.or(own)
+}
+
 // checkTimes compares the times. If a flush may come later than the heartbeat, another
 // cluster may consider this one dead. If the allowed lag is shorter than the heartbeat,
 // writes would be refused in normal operation.
@@ -139,8 +152,6 @@ func (p *pace) checkTimes(c *cluster.Config) error {
 	case c.Flush.Interval > heartbeat:
 		return fmt.Errorf("--flush-interval %v: must not be longer than --broker-heartbeat, %v: the heartbeats are flushes",
 			c.Flush.Interval, heartbeat)
-	case c.InboxInterval < 0:
-		return fmt.Errorf("--inbox-interval %v: must not be negative; 0 is never", c.InboxInterval)
 	case c.InboxIdleInterval < c.InboxInterval && c.InboxInterval > 0:
 		return fmt.Errorf("--inbox-idle-interval %v: must not be shorter than --inbox-interval, %v", c.InboxIdleInterval, c.InboxInterval)
 	case c.MaxFlushLag < 0:

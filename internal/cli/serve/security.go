@@ -2,16 +2,12 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +25,7 @@ type securityOptions struct {
 	mode      string
 	programs  []string
 	auditLog  string
+	auditFull string
 	auditKept units.Size // in memory
 
 	bootstrapFile string
@@ -50,6 +47,7 @@ func (o *securityOptions) bind(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.algorithms, "oidc-algorithms", oidc.DefaultAlgorithms, "signature algorithms of JWTs that count")
 	units.SpanVar(f, &o.leeway, "oidc-leeway", oidc.DefaultLeeway, "largest difference between the clocks of the provider and of this machine, at most 5m")
 	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
+	f.StringVar(&o.auditFull, "audit-full", auditRefuse, "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks")
 	o.auditKept = defaultAuditKept
 	f.Var(&o.auditKept, "audit-memory", "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given")
 	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
@@ -65,6 +63,9 @@ func (o *securityOptions) check(certificates bool) error {
 	}
 	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
 		return fmt.Errorf("--security %q: use off, log or on", o.mode)
+	}
+	if o.auditFull != auditRefuse && o.auditFull != auditDrop {
+		return fmt.Errorf("--audit-full %q: use refuse or drop", o.auditFull)
 	}
 	if err := o.checkIdentities(); err != nil || o.bootstrapFile == "" {
 		return err
@@ -88,83 +89,6 @@ func (o *securityOptions) auditBytes() int64 {
 	return int64(o.auditKept)
 }
 
-// auditMax is the size at which the audit log moves to FILE.1, which it replaces.
-const auditMax = 64 << 20
-
-// auditLog writes audit entries to a file. It is safe for concurrent use.
-type auditLog struct {
-	mu   sync.Mutex
-	log  hclog.Logger
-	path string // "": out is stdout, and is never rotated
-	out  io.WriteCloser
-	size int64
-	bad  bool // an error was logged
-}
-
-// openAudit opens the audit log, or returns nil if there is none.
-func (o *securityOptions) openAudit(log hclog.Logger) (*auditLog, error) {
-	switch o.auditLog {
-	case "":
-		return nil, nil
-	case "-":
-		return &auditLog{log: log, out: os.Stdout}, nil
-	}
-	a := &auditLog{log: log, path: o.auditLog}
-	if err := a.open(); err != nil {
-		return nil, fmt.Errorf("--audit-log: %w", err)
-	}
-	return a, nil
-}
-
-func (a *auditLog) open() error {
-	f, err := os.OpenFile(a.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	a.out, a.size = f, info.Size()
-	return nil
-}
-
-// write appends an entry. An entry that cannot be written does not fail the request; the first
-// error is logged.
-func (a *auditLog) write(e api.AuditEntry) {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return
-	}
-	line = append(line, '\n')
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.path != "" && a.size > 0 && a.size+int64(len(line)) > auditMax {
-		err = a.rotate()
-	}
-	if err == nil {
-		_, err = a.out.Write(line)
-		a.size += int64(len(line))
-	}
-	if err != nil && !a.bad {
-		a.log.Error("the audit log cannot be written", "error", err)
-	}
-	a.bad = err != nil
-}
-
-func (a *auditLog) rotate() error {
-	return errors.Join(a.out.Close(), os.Rename(a.path, a.path+".1"), a.open())
-}
-
-func (a *auditLog) close() error {
-	if a == nil || a.path == "" {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.out.Close()
-}
-
 // socketName is the name of the admin socket in the data directory.
 const socketName = view.SocketName
 
@@ -183,7 +107,7 @@ func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
 		}
 	}
 	if err != nil {
-		log.Warn("there is no admin socket: access tokens can be managed with a token only", "error", err)
+		log.Warn("no admin socket: only a token can manage access tokens", "error", err)
 		return func() {}
 	}
 	server := &http.Server{Handler: peersOnly(h), ReadHeaderTimeout: socketTimeout, ConnContext: withPeer}

@@ -29,8 +29,8 @@ func TestFewReadsOfTheBucketWarn(t *testing.T) {
 
 func TestServeRefusesWhatCannotWork(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                                                           "no --bucket is given",
-		"--bucket ftp://x":                                                           `no scheme "ftp"`,
+		"":                                                                           "--bucket is missing",
+		"--bucket ftp://x":                                                           `unknown scheme "ftp"`,
 		"--bucket mem:// --max-connections 0":                                        "at least 1",
 		"--bucket mem:// extra":                                                      `too many arguments: extra`,
 		"--bucket mem:// --body-limit 0":                                             "between 1 and 8388608",
@@ -41,10 +41,10 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --lease 0":                                                  "at least 1ms",
 		"--bucket mem:// --max-attempts 0":                                           "at least 1",
 		"--bucket mem:// --flush-interval 0":                                         "must be positive",
-		"--bucket mem:// --flush-interval -1ns":                                      "must be positive",
+		"--bucket mem:// --flush-interval -1ns":                                      "must not be negative",
 		"--bucket mem:// --flush-interval 5s":                                        "must not be longer than --broker-heartbeat, 3s",
-		"--bucket mem:// --flush-interval x":                                         "invalid duration",
-		"--bucket mem:// --inbox-interval -1s":                                       "--inbox-interval -1s: must not be negative",
+		"--bucket mem:// --flush-interval x":                                         "is not a duration",
+		"--bucket mem:// --inbox-interval -1s":                                       "must not be negative",
 		"--bucket s3://b --inbox-interval 10s --inbox-idle-interval 9s":              "--inbox-idle-interval 9s: must not be shorter than --inbox-interval, 10s",
 		"--bucket mem:// --max-flush-lag -1s":                                        `"--max-flush-lag" flag: "-1s": must not be negative`,
 		"--bucket mem:// --max-flush-lag 2s":                                         "must not be shorter than --broker-heartbeat, 3s",

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/api"
+	"osqueue/api/tracing"
 	"osqueue/cluster"
 	"osqueue/cluster/past"
 	"osqueue/compat/osqueue"
@@ -15,7 +16,6 @@ import (
 	"osqueue/internal/auth/enroll"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/inflight"
-	"osqueue/internal/telemetry"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
 )
@@ -29,13 +29,13 @@ type server struct {
 	past       *past.States
 	api        *api.Server
 	listen     net.Listener
-	legacy     net.Listener      // for legacy clients; nil: none
-	pprof      net.Listener      // nil: no profiles are served
-	scheme     string            // of the URLs of the nodes
-	advertised string            // the address of this node's API
-	audit      *auditLog         // nil: none
-	oidc       *oidc.Verifier    // nil: JWTs do not count
-	tracer     *telemetry.Tracer // nil: none
+	legacy     net.Listener    // for legacy clients; nil: none
+	pprof      net.Listener    // nil: no profiles are served
+	scheme     string          // of the URLs of the nodes
+	advertised string          // the address of this node's API
+	audit      *auditLog       // nil: none
+	oidc       *oidc.Verifier  // nil: JWTs do not count
+	tracer     *tracing.Tracer // nil: none
 
 	enroll *enroll.Server // nil: the node has no certificate
 	keeper *enroll.Keeper // nil: the same

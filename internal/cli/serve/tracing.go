@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"osqueue/api"
+	"osqueue/api/tracing"
 	"osqueue/cluster/flush"
-	"osqueue/internal/telemetry"
 )
 
 // openTracer makes the tracer of the node, if the environment asks for one. The flusher of the
 // node uses it.
 func (s *server) openTracer(ctx context.Context, o *serveOptions) (err error) {
-	node := telemetry.Node{Name: o.node.Name, Version: o.node.Version}
-	if s.tracer, err = telemetry.FromEnv(ctx, node, s.log.Named("traces")); s.tracer == nil || err != nil {
+	node := tracing.Node{Name: o.node.Name, Version: o.node.Version}
+	if s.tracer, err = tracing.FromEnv(ctx, node, s.log.Named("traces")); s.tracer == nil || err != nil {
 		return err
 	}
 	s.log.Info("traces are exported")

@@ -69,8 +69,11 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
 	}
+	if s.audit != nil {
+		s.audit.register(metrics)
+	}
 	if s.oidc, err = o.security.openOIDC(s.log, o.node.DataDir); err != nil {
-		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(), s.node.Close(), s.close())
+		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(machine.Memory(), pastShare)})
@@ -85,6 +88,7 @@ func assemble(ctx context.Context, o *serveOptions) (*server, error) {
 		Inflight:        s.inflight,
 		MaxConnections:  o.maxConnections,
 		ConnectionsEach: o.maxPerAddress,
+		Limits:          api.Limits{Waits: o.maxWaiting},
 		Ack:             o.pace.ack,
 		Logger:          s.log.Named("http"),
 		Internal:        s.internal(o),
@@ -109,7 +113,7 @@ func (s *server) securityOfAPI(o *serveOptions) api.SecurityConfig {
 		security.Certificate = o.security.certificateOf
 	}
 	if s.audit != nil {
-		security.Audit = s.audit.write
+		security.Audit, security.AdmitChange = s.audit.add, s.audit.admit
 	}
 	return security
 }
@@ -176,7 +180,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	}
 	shutdown := s.api.Shutdown(stop)
 	s.past.Close()
-	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.audit.close(), s.tracer.Close(stop))
+	return errors.Join(failure, shutdown, s.node.Close(), s.bucket.Close(), s.closeAudit(), s.tracer.Close(stop))
 }
 
 // stepDown hands leadership over. It returns early, with the error, if a fatal error

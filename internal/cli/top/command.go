@@ -23,7 +23,7 @@ func newCommand(g *view.Globals) *cobra.Command {
 		Use:   "top",
 		Short: "Watch types, workers and nodes on a screen",
 		Long: `Shows the nodes, the rates of the last half hour, and the types or the workers, and
-keeps them up to date. The screen changes nothing in the queue.
+refreshes them. The command does not change the queue.
 
 Keys: tab switches between types, workers and nodes, s changes the order of types,
 the arrow keys and page keys scroll, space stops and continues, q quits.

@@ -143,6 +143,9 @@ func spark(minutes []v1.HistoryMinute, of func(v1.HistoryMinute) uint64) string 
 	return b.String()
 }
 
+// fullWidth is the least width, in columns, of a screen with all figures of types.
+const fullWidth = 64
+
 // table writes the rows of the pane that are shown.
 func (m *model) table() error {
 	now := m.now.at
@@ -152,8 +155,14 @@ func (m *model) table() error {
 	case paneNodes:
 		return m.g.TableOf(view.Columns("SERVER", "NODE", "STATE", "LSN", "LAG", "FENCE"), rowsOf(m, m.now.nodes, nodeRow))
 	}
+	if m.width < fullWidth {
+		return m.g.TableOf(view.Columns("TYPE", "AVAIL", "OLDEST", "STATE"), rowsOf(m, m.sorted(), func(q v1.Queue) []string {
+			row := typeRow(q, m.now.workers, now)
+			return slices.Concat(row[:2], row[len(row)-2:])
+		}))
+	}
 	return m.g.TableOf(view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "DEAD", "OLDEST", "STATE"),
-		rowsOf(m, m.sorted(), func(q v1.Queue) []string { return typeRow(q, now) }))
+		rowsOf(m, m.sorted(), func(q v1.Queue) []string { return typeRow(q, m.now.workers, now) }))
 }
 
 // rowsOf returns the cells of the items that the screen has room for.
@@ -170,10 +179,13 @@ func rowsOf[T any](m *model, items []T, row func(T) []string) [][]string {
 	return out
 }
 
-func typeRow(q v1.Queue, now time.Time) []string {
+func typeRow(q v1.Queue, workers []v1.Worker, now time.Time) []string {
 	state := "-"
-	if q.Settings.Paused {
-		state = view.PauseText(q.Pause)
+	switch {
+	case q.Settings.Paused:
+		state = view.PauseCell(q.Pause, now)
+	case q.LacksWorker(workers):
+		state = "no worker"
 	}
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Dead),

@@ -156,3 +156,37 @@ func TestScreenOfAnySize(t *testing.T) {
 	poll(m)
 	shows(t, m, "(more are not shown)")
 }
+
+// A narrow screen keeps the age of the oldest job and the reason why it waits.
+func TestNarrowScreen(t *testing.T) {
+	f := &fakeCluster{types: types(2)}
+	f.types[1].OldestAt = time.Now().Add(-time.Hour).UnixMilli()
+	f.types[1].Type = "a-type-with-a-long-name"
+	f.types[0].Settings.Paused = true
+	m := newTestModel(f, 40, 10)
+	poll(m)
+	shows(t, m, "OLDEST", "1h", "STATE", "paused")
+}
+
+// A type that waits in vain says why.
+func TestTypesWithoutAWorker(t *testing.T) {
+	workers := []v1.Worker{{Name: "w", Types: []string{"mail"}}}
+	for name, c := range map[string]struct {
+		jobType            string
+		available, running int
+		paused             bool
+		want               string
+	}{
+		"no worker": {"film", 1, 0, false, "no worker"},
+		"a worker":  {"mail", 1, 0, false, "-"},
+		"running":   {"film", 1, 1, false, "-"},
+		"empty":     {"film", 0, 0, false, "-"},
+		"paused":    {"film", 1, 0, true, "paused"},
+	} {
+		q := v1.Queue{Type: c.jobType, Settings: v1.QueueSettings{Paused: c.paused}}
+		q.Unclaimed, q.InProgress = c.available, c.running
+		if row := typeRow(q, workers, time.Now()); row[len(row)-1] != c.want {
+			t.Errorf("%s: %q, want %q", name, row[len(row)-1], c.want)
+		}
+	}
+}

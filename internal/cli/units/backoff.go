@@ -14,8 +14,8 @@ import (
 // BackoffHelp is the notation of a backoff, for the help of commands.
 const BackoffHelp = `A backoff is the wait after a failed attempt: none, or KIND:BASE[:CAP][:JITTER%].
 KIND is fixed (always BASE), linear (BASE, 2·BASE, 3·BASE…) or exponential (BASE,
-2·BASE, 4·BASE…), CAP the longest wait, JITTER by how much it is shortened at
-random, at most: exponential:1s:1h:20%.`
+2·BASE, 4·BASE…). CAP is the longest wait. A random part of the wait, at most JITTER, is
+subtracted. Example: exponential:1s:1h:20%.`
 
 var backoffKinds = []string{v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential}
 
@@ -27,7 +27,7 @@ func ParseBackoff(text string) (client.Backoff, error) {
 		return b, nil
 	}
 	if !slices.Contains(backoffKinds, b.Kind) {
-		return b, fmt.Errorf("%q is no backoff: write none, or KIND:BASE[:CAP][:JITTER%%] with the kind fixed, linear or exponential, as in exponential:1s:1h:20%%", text)
+		return b, fmt.Errorf("%q is not a backoff: write none, or KIND:BASE[:CAP][:JITTER%%] with the kind fixed, linear or exponential, as in exponential:1s:1h:20%%", text)
 	}
 	parts = parts[1:]
 	if n := len(parts); n > 0 && strings.HasSuffix(parts[n-1], "%") {

@@ -18,7 +18,7 @@ func ParseRate(text string) (float64, error) {
 	n, err := strconv.ParseFloat(number, 64)
 	rate := n / factor
 	if err != nil || math.IsNaN(rate) || rate < 0.001 || rate > 1e6 {
-		return 0, fmt.Errorf("%q is no rate: write it as in 10/s, 600/m or 5000/h, at least 0.001 and at most 1000000 a second", text)
+		return 0, fmt.Errorf("%q is not a rate: write it as in 10/s, 600/m or 5000/h, at least 0.001 and at most 1000000 a second", text)
 	}
 	return rate, nil
 }

@@ -38,7 +38,7 @@ func ParseSize(text string) (int64, error) {
 	n, err := strconv.ParseFloat(number, 64)
 	size := n * factor
 	if err != nil || math.IsNaN(size) || size < 0 || size > 1<<60 {
-		return 0, fmt.Errorf("%q is no size: write it as in 4096, 64KiB, 10MiB or 1GiB", text)
+		return 0, fmt.Errorf("%q is not a size: write it as in 4096, 64KiB, 10MiB or 1GiB", text)
 	}
 	return int64(size), nil
 }

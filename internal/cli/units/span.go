@@ -29,7 +29,7 @@ func ParseSpan(text string) (time.Duration, error) {
 		}
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil || n*float64(unit)+float64(long) > float64(maxSpanDays*Day) {
-			return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
+			return 0, fmt.Errorf("%q: must be at most %dd", text, maxSpanDays)
 		}
 		long += time.Duration(n * float64(unit))
 		rest = rest[len(m[0]):]
@@ -39,13 +39,13 @@ func ParseSpan(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(rest)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no length of time: write it as in 500ms, 90s, 1h30m, 1d or 1w", text)
+		return 0, fmt.Errorf("%q is not a duration: write it as in 500ms, 90s, 1h30m, 1d or 1w", text)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q: must not be negative", text)
 	}
 	if long > 0 && d > maxSpanDays*Day {
-		return 0, fmt.Errorf("%q: is longer than %dd, the longest possible", text, maxSpanDays)
+		return 0, fmt.Errorf("%q: must be at most %dd", text, maxSpanDays)
 	}
 	return long + d, nil
 }

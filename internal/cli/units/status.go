@@ -38,7 +38,7 @@ func (f *Statuses) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		status := v1.StatusOf(strings.TrimSpace(word))
 		if status != v1.StatusAll && !slices.Contains(f.Known, status) {
-			return fmt.Errorf("%q is no status here: use %s, or all", word, strings.Join(StatusWords(f.Known), ", "))
+			return fmt.Errorf("%q is not a status for this command: use %s, or all", word, strings.Join(StatusWords(f.Known), ", "))
 		}
 		*f.To = append(*f.To, status)
 	}

@@ -48,12 +48,29 @@ func ParseTime(text string, past bool, now time.Time) (time.Time, error) {
 		if past {
 			direction = "ago"
 		}
-		return time.Time{}, fmt.Errorf("%q is no time: write it as in 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 90m (%s)", text, direction)
+		return time.Time{}, fmt.Errorf("%q is not a time: write it as in 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 90m (%s)", text, direction)
 	}
 	if past {
 		return now.Add(-span), nil
 	}
 	return now.Add(span), nil
+}
+
+// AtHelp describes the values of a flag that selects an earlier state.
+const AtHelp = "an LSN (12-90210), a time (2026-12-24T18:00:00Z, '2026-12-24 18:00' local time), or a duration before now (15m)"
+
+// ParsePast reads the time of an earlier state, of which the caller has found that it is not
+// an LSN.
+func ParsePast(text string, now time.Time) (time.Time, error) {
+	at, err := ParseTime(strings.TrimPrefix(text, "-"), true, now)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("%q is neither an LSN nor a time: "+
+			"write it as in 12-90210, 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 15m (ago)", text)
+	case at.After(now):
+		return time.Time{}, fmt.Errorf("%s is in the future", at.Format(time.RFC3339))
+	}
+	return at, nil
 }
 
 // LocalTime formats a time of the wire in the local zone. It returns "-" if there is

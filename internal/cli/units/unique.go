@@ -10,14 +10,14 @@ import (
 )
 
 // UniqueHelp is the notation of a unique key, for the help of commands.
-const UniqueHelp = `With --unique KEY[:SCOPE] nothing is added while another job of the type holds
-KEY; that one's id is printed instead. ` + UniqueForm
+const UniqueHelp = `With --unique KEY[:SCOPE] no job is added while another job of the type holds KEY; the
+command prints the id of that job. ` + UniqueForm
 
 // UniqueForm is the notation of the scope alone.
 const UniqueForm = `SCOPE is how long a job holds its key:
 waiting (until it is claimed), active (until it has ended; the default) or
-period:LENGTH, as in order-7:period:1h. A key that ends like a scope needs one
-behind it.`
+period:LENGTH, as in order-7:period:1h. If the key itself ends like a scope, add a
+scope.`
 
 // parseUnique parses KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may contain
 // colons.
@@ -36,7 +36,7 @@ func cutScope(text string) (client.Unique, error) {
 		}
 	}
 	if strings.HasSuffix(text, ":"+v1.UniquePeriod) {
-		return client.Unique{}, fmt.Errorf("%q does not say how long the period is: write %s:1h, or the like", text, text)
+		return client.Unique{}, fmt.Errorf("%q: the length of the period is missing: write it as in %s:1h", text, text)
 	}
 	parts := strings.Split(text, ":")
 	n := len(parts)

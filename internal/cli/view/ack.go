@@ -23,7 +23,7 @@ func (g *Globals) Acked(ctx context.Context, do func(context.Context) error) err
 	if g.ack != client.AckObject || g.receipt.Committed() != client.AckQuorum {
 		return nil
 	}
-	return WritePlain(g.Err, fmt.Sprintf("it is done, but not in the bucket yet (LSN %s); osqueue status shows how far the bucket is\n", g.receipt.LSN()))
+	return WritePlain(g.Err, fmt.Sprintf("the change is committed, but not in the bucket yet (LSN %s); osqueue status shows the lag of the bucket\n", g.receipt.LSN()))
 }
 
 // WriteWritten writes the answer to a write as JSON, with the receipt of all writes of

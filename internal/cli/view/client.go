@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"os"
 	"strings"
@@ -159,6 +160,37 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
+}
+
+// List returns the run function of a command that prints all items, with row as a line of its
+// table.
+func List[T any](
+	g *Globals, columns []Column, items func(*client.Client, context.Context) iter.Seq2[T, error], row func(T) []string,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			return PrintAll(g, columns, items(c, ctx), row)
+		})
+	}
+}
+
+// Whole returns the items of a list that the cluster sends as a whole, for List.
+func Whole[T any](get func(*client.Client, context.Context) ([]T, error)) func(*client.Client, context.Context) iter.Seq2[T, error] {
+	return func(c *client.Client, ctx context.Context) iter.Seq2[T, error] {
+		return func(yield func(T, error) bool) {
+			all, err := get(c, ctx)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range all {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Show returns the run function of a command that gets what its argument names, and prints it.

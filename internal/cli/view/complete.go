@@ -3,10 +3,13 @@ package view
 import (
 	"context"
 	"iter"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
@@ -35,6 +38,9 @@ var argumentNames = map[string]names{
 	"drop TYPE":   typeNames,
 }
 
+// fileArguments are the words of usages whose arguments may be files.
+var fileArguments = []string{"FILE", "COMMAND", "ARGUMENT"}
+
 // flagNames are the sources of flags.
 var flagNames = map[string]names{
 	"type":          typeNames,
@@ -43,40 +49,95 @@ var flagNames = map[string]names{
 	"batch":         batchNames,
 	"cron":          cronNames,
 	"callback-type": typeNames,
+	"tag":           tagNames,
+	"group":         groupNames,
+	"after":         jobNames(v1.StatusAll),
+	"job":           jobNames(v1.StatusAll),
 }
 
+// fileFlags are the flags whose value is a file, and directoryFlags those whose value is a
+// directory.
+var (
+	fileFlags = []string{
+		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "hook-ca", "hook-key-file", "key", "keys", "roles-file",
+		"sandbox-ro", "secret-file", "tls-ca", "tls-ca-key", "tls-cert", "tls-key", "token-file",
+	}
+	directoryFlags = []string{"copy-to", "data", "dir", "sandbox-dir"}
+)
+
 // Complete lets the shell complete arguments and flags of all commands below root with the
-// types, jobs, schedules, batches, workers and tokens that the cluster has. A cluster that
-// does not answer within a second offers nothing.
+// types, jobs, tags, schedules, batches, workers and tokens that the cluster has. A cluster that
+// does not answer within a second offers nothing. Only what is a file offers files.
 func Complete(g *Globals, root *cobra.Command) {
+	completeFlags(g, root, root.LocalFlags())
+	if root.ValidArgsFunction == nil {
+		root.ValidArgsFunction = g.arguments(root)
+	}
 	for _, cmd := range root.Commands() {
 		Complete(g, cmd)
-		for flag, source := range flagNames {
-			if cmd.LocalFlags().Lookup(flag) != nil {
-				// It fails if the flag has completions of its own already, which stay.
-				_ = cmd.RegisterFlagCompletionFunc(flag, g.offer(source))
-			}
-		}
-		words := strings.Fields(cmd.Use)
-		if len(words) < 2 || cmd.ValidArgsFunction != nil {
-			continue
-		}
-		group := words[0]
-		if parent := cmd.Parent(); parent.HasParent() {
-			group = parent.Name()
-		}
-		first := strings.Trim(words[1], "[]…")
-		if source := argumentNames[group+" "+first]; source != nil {
-			many := strings.Contains(words[1], "…")
-			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-				if len(args) > 0 && !many {
-					return nil, cobra.ShellCompDirectiveDefault
-				}
-				return g.offer(source)(cmd, args, prefix)
-			}
-		}
 	}
 }
+
+// completeFlags sets what the flags of a command offer. Flags with completions of their own keep
+// them.
+func completeFlags(g *Globals, cmd *cobra.Command, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		offer := cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
+		switch source := flagNames[f.Name]; {
+		case slices.Contains(fileFlags, f.Name):
+			return // the default of shells
+		case slices.Contains(directoryFlags, f.Name):
+			offer = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		case source != nil && cmd.Name() != "inspect": // it reads a bucket, which may be of another cluster
+			offer = g.offer(source)
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, offer) // it fails if the flag has completions
+	})
+}
+
+// arguments returns the completions of the arguments of a command, by the words of its usage.
+func (g *Globals) arguments(cmd *cobra.Command) cobra.CompletionFunc {
+	words := strings.Fields(cmd.Use)[1:]
+	group := cmd.Name()
+	if parent := cmd.Parent(); parent != nil && parent.HasParent() {
+		group = parent.Name()
+	}
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		word := argumentAt(words, len(args))
+		switch source := argumentNames[group+" "+word]; {
+		case source != nil:
+			return g.offer(source)(cmd, args, prefix)
+		case slices.Contains(fileArguments, word):
+			return nil, cobra.ShellCompDirectiveDefault
+		case word == "DIR":
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// argumentAt returns the word of a usage for the argument at a position, without its brackets;
+// "" if it has none. The last word counts for all further arguments if it may be repeated.
+func argumentAt(words []string, at int) string {
+	for _, word := range words {
+		name := strings.Trim(word, "[]")
+		switch {
+		case name == "--":
+			continue // the command of "run -- COMMAND" is an argument too
+		case name == "" || !isLetter(name[0]):
+			return "" // flags follow
+		}
+		repeated := strings.HasSuffix(word, "…") || strings.HasSuffix(name, "…") || strings.HasSuffix(name, "...")
+		if at == 0 || repeated {
+			return argumentWord.FindString(name)
+		}
+		at--
+	}
+	return ""
+}
+
+// argumentWord matches the first alternative of an argument in a usage.
+var argumentWord = regexp.MustCompile(`^[A-Z-]+`)
 
 // offer asks a source for the names that begin with what the user typed.
 func (g *Globals) offer(source names) cobra.CompletionFunc {
@@ -100,63 +161,5 @@ func (g *Globals) offer(source names) cobra.CompletionFunc {
 			}
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func jobNames(status string) names {
-	return func(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-		return each(c.Jobs(ctx, client.ListOptions{Statuses: []string{status}, Limit: 5 * completeMost}), func(j v1.Job) (string, string) {
-			return j.ID, OrDash(j.Type) + " " + v1.StatusWord(j.Status)
-		})
-	}
-}
-
-func typeNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return each(c.Queues(ctx), func(q v1.Queue) (string, string) {
-		return q.Type, Plural(uint64(max(q.Unclaimed, 0)), "available job")
-	})
-}
-
-func cronNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return each(c.Crons(ctx), func(cron v1.Cron) (string, string) { return cron.Name, cron.Spec })
-}
-
-func batchNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return each(c.Batches(ctx), func(b v1.BatchInfo) (string, string) { return b.ID, BatchState(b) })
-}
-
-func hookNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return listed(c.Hooks(ctx))(func(h v1.Hook) (string, string) { return h.Name, h.URL })
-}
-
-func workerNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return listed(c.Workers(ctx))(func(w v1.Worker) (string, string) { return w.Name, typesText(w.Types) })
-}
-
-func tokenNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-	return listed(c.Tokens(ctx))(func(t v1.AccessToken) (string, string) { return t.ID, t.Name })
-}
-
-// each yields the names of a listing up to its first error.
-func each[T any](list iter.Seq2[T, error], name func(T) (string, string)) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for item, err := range list {
-			if err != nil || !yield(name(item)) {
-				return
-			}
-		}
-	}
-}
-
-// listed does the same as each for a list that came at once.
-func listed[T any](items []T, err error) func(name func(T) (string, string)) iter.Seq2[string, string] {
-	return func(name func(T) (string, string)) iter.Seq2[string, string] {
-		return func(yield func(string, string) bool) {
-			for i := 0; err == nil && i < len(items); i++ {
-				if !yield(name(items[i])) {
-					return
-				}
-			}
-		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // NoTerminalError is the error of a command that needs a confirmation and has no terminal.
 func NoTerminalError(command string) error {
-	return Usagef("%s changes many jobs at once and asks before, but stdin is no terminal; give --yes if you are sure", command)
+	return Usagef("%s needs a confirmation, but stdin is not a terminal; give --yes to confirm", command)
 }
 
 // Interactive reports whether stdin is a terminal, so that the command can ask the user.

@@ -34,9 +34,9 @@ const StartHint = `start a cluster with "osqueue dev", or name its nodes with --
 // notOfNodes lists statuses that come from another program if the answer has no tag.
 var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 
-const otherHint = `is it a node of osqueue that answers there? --servers or OSQUEUE_SERVERS name the nodes`
+const otherHint = `the server may not be a node of osqueue: check --servers and OSQUEUE_SERVERS`
 
-const pathHint = `the node does not have that path: leave paths out of --servers and OSQUEUE_SERVERS; if there is none, the node is older than this command`
+const pathHint = `the node does not have that path: remove the path from --servers or OSQUEUE_SERVERS; without a path there, the node is older than this command`
 
 // Explain adds the next step for the user to errors of the client.
 func Explain(err error, timeout time.Duration) string {
@@ -99,5 +99,5 @@ func errorJSON(err error) string {
 	if fault != nil {
 		return `{"error":"unprintable"}` // not reached: all fields are texts and numbers
 	}
-	return string(line)
+	return escaped(string(line))
 }

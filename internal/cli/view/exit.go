@@ -6,7 +6,7 @@ import (
 )
 
 // ExitHelp ends the help of every command that talks to a cluster.
-const ExitHelp = "Exit status: 0 if all went well, 1 if something failed, 2 if the command was used wrongly."
+const ExitHelp = "Exit status: 0 on success, 1 on a failure, 2 on a usage error."
 
 // The exit statuses.
 const (

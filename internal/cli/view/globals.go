@@ -16,7 +16,7 @@ const DefaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
 
 const defaultTimeout = 10 * time.Second
 
-const timeoutHelp = "how long to try to get an answer from the cluster"
+const timeoutHelp = "maximum time for an answer of the cluster"
 
 // Globals are the flags that all commands share, and the streams that they use, so that
 // tests run commands without a process.
@@ -34,6 +34,7 @@ type Globals struct {
 	tls      tlsFlags
 	tokenIn  string // file with the token
 	keys     keyFlags
+	at       time.Time // of --at; zero: the present
 
 	In     io.Reader
 	Out    io.Writer
@@ -61,11 +62,11 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
-	flags.VarP(format{g}, "output", "o", "how to write: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
+	flags.VarP(format{g}, "output", "o", "output format: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")
 	flags.Lookup("json").NoOptDefVal = "true"
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
-	flags.Var((*units.Ack)(&g.ack), "ack", "how safe writes are when they are answered: quorum or object (default: the server's choice)")
+	flags.Var((*units.Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
 }
 
 // EnvPrefix begins the name of the environment variable of every flag.

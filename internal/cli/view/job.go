@@ -54,10 +54,24 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 		[]string{"log", PlainOrSealed(j.Log)},
 		[]string{"last error", PlainOrSealed(j.LastError)},
 	)...)
+	for _, a := range j.Actions {
+		rows = append(rows, []string{strings.TrimPrefix(a.Kind, "job."), actionText(a)})
+	}
+	for _, p := range j.ProgressHistory {
+		rows = append(rows, []string{"reported", fmt.Sprintf("%s  attempt %d  %s", units.ClockTime(p.At), p.Attempt,
+			progressText(&v1.Progress{Percent: p.Percent, Message: p.Message}))})
+	}
 	for _, a := range j.History {
 		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
 	}
 	return g.Table(rows)
+}
+
+func actionText(a v1.JobAction) string {
+	if a.Actor == "" {
+		return units.ClockTime(a.At)
+	}
+	return units.ClockTime(a.At) + "  by " + a.Actor
 }
 
 // MsOrNone formats a number of milliseconds; 0 is "".

@@ -83,7 +83,7 @@ func (g *Globals) WriteJSON(v any) error {
 		}
 		return Write(g.Out, "---\n"+text)
 	}
-	return Write(g.Out, string(line)+"\n")
+	return Write(g.Out, escaped(string(line))+"\n")
 }
 
 // Printf writes text for people to stdout.

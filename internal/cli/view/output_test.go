@@ -5,9 +5,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
+
+	v1 "osqueue/client/api/v1"
 )
 
 // screenOf returns globals that write to a buffer, which counts as a terminal of that
@@ -77,6 +80,79 @@ func TestLinesFitTheTerminal(t *testing.T) {
 	}
 }
 
+// The last cells of details are wrapped on a terminal, and keep their column. Words that are too
+// long are cut into lines too.
+func TestDetailsAreWrapped(t *testing.T) {
+	rows := func() [][]string {
+		return [][]string{{"id", "j"}, {"last error", "disk full " + strings.Repeat("x", 40) + " end"}}
+	}
+	g, out := screenOf(40, map[string]string{"NO_COLOR": "1"})
+	if err := g.Table(rows()); err != nil {
+		t.Fatal(err)
+	}
+	want := "id          j\nlast error  disk full\n            " + strings.Repeat("x", 28) + "\n            " + strings.Repeat("x", 12) + " end\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+	g, out = screenOf(40, map[string]string{"NO_COLOR": "1"})
+	g.format = formatWide
+	if err := g.Table(rows()); err != nil || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("-o wide: %v\n%s", err, out)
+	}
+}
+
+// A long name does not push the figures off the screen. Ids stay whole.
+func TestLongCellsAreCut(t *testing.T) {
+	rows := func() [][]string {
+		return [][]string{{strings.Repeat("i", 36), strings.Repeat("type", 20), "12345", "67890"}, {"j", "t", "1", "2"}}
+	}
+	g, out := screenOf(80, map[string]string{"NO_COLOR": "1"})
+	if err := g.TableOf(Columns("ID", "TYPE", "RUNNING", "DEAD"), rows()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if want := strings.Repeat("i", 36) + "  typetypetypetypetypetypet…  12345    67890"; lines[1] != want || !strings.HasSuffix(lines[2], "1        2") {
+		t.Errorf("%s", out)
+	}
+	for name, c := range map[string]struct {
+		width int
+		wide  string
+	}{"no terminal": {0, formatTable}, "-o wide": {80, formatWide}} {
+		g, out := screenOf(c.width, map[string]string{"NO_COLOR": "1"})
+		g.format = c.wide
+		if err := g.TableOf(Columns("ID", "TYPE", "RUNNING", "DEAD"), rows()); err != nil || strings.Contains(out.String(), "…") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	g, _ = screenOf(30, nil)
+	if err := g.TableOf(Columns("ID", "TYPE", "RUNNING", "DEAD"), rows()); err != nil { // there is no room at all
+		t.Error(err)
+	}
+}
+
+// Help is broken at words and beside the flags, and examples stay as they are.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	example := "osqueue ls --filter " + strings.Repeat("long ", 20)
+	help := func(width int) string {
+		g, out := screenOf(width, nil)
+		cmd := &cobra.Command{Use: "ls", Long: strings.Repeat("word ", 30), Example: "  " + example, Run: func(*cobra.Command, []string) {}}
+		cmd.Flags().String("filter", "", strings.Repeat("described ", 20))
+		if code := Execute(t.Context(), []string{"ls", "--help"}, g, NewRoot(g, cmd)); code != ExitOK {
+			t.Fatalf("%d %s", code, out)
+		}
+		return out.String()
+	}
+	narrow, wide := help(80), help(0)
+	for line := range strings.Lines(narrow) {
+		if len(line) > 81 && !strings.Contains(line, "osqueue ls") {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if strings.Join(strings.Fields(narrow), " ") != strings.Join(strings.Fields(wide), " ") || !strings.Contains(narrow, example) {
+		t.Errorf("the help has another text:\n%s\n%s", narrow, wide)
+	}
+}
+
 func TestColours(t *testing.T) {
 	for _, c := range []struct {
 		width int
@@ -136,5 +212,20 @@ func TestWatch(t *testing.T) {
 	g, out := screenOf(0, nil)
 	if code := Execute(t.Context(), []string{"ls", "--watch=1ms"}, g, NewRoot(g, g.Watch(listing(g)))); code != ExitUsage || !strings.Contains(out.String(), "at least 100ms") {
 		t.Errorf("%d %s", code, out)
+	}
+}
+
+// The pause of a type fits into a cell, with the time until its end.
+func TestPauseCell(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	for want, p := range map[string]*v1.Pause{
+		"paused":                  nil,
+		"paused (down)":           {Reason: "down"},
+		"paused for 1h58m (down)": {Reason: "down", Until: now.Add(118*time.Minute + 9*time.Second).UnixMilli()},
+		"paused for 1m":           {Until: now.Add(-time.Second).UnixMilli()},
+	} {
+		if got := PauseCell(p, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

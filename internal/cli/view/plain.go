@@ -10,8 +10,8 @@ import (
 
 // Jobs and workers supply errors, logs, messages and names. Their text must not control
 // the terminal of the reader: repaint it, set its title, or reverse the order of
-// characters. So text for people shows control characters in a visible form. JSON,
-// results and outputs for programs stay unchanged.
+// characters. So text for people shows control characters in a visible form, and JSON has
+// them as escapes, which are the same to a program. Results and outputs stay unchanged.
 
 // plain makes the control characters of a text visible, except newline and tab. It
 // returns other text unchanged.
@@ -67,8 +67,35 @@ func firstVisible(text, kept string) (char, shown string) {
 	switch {
 	case r == utf8.RuneError && size == 1:
 		return char, fmt.Sprintf(`\x%02x`, char[0])
-	case strings.ContainsRune(kept, r) || !unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control):
+	case strings.ContainsRune(kept, r) || !isControl(r):
 		return char, char
 	}
 	return char, strings.Trim(strconv.QuoteRune(r), "'")
+}
+
+func isControl(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// isEscaped reports whether escaped replaces a character: a control character that JSON allows in
+// strings. All of them are below U+10000.
+func isEscaped(r rune) bool { return r >= 0x7f && isControl(r) }
+
+// escaped returns a document, whose strings are in double quotes, with escapes for control
+// characters.
+func escaped(document string) string {
+	if strings.IndexFunc(document, isEscaped) < 0 {
+		return document
+	}
+	var b strings.Builder
+	for document != "" {
+		r, size := utf8.DecodeRuneInString(document)
+		if isEscaped(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteString(document[:size])
+		}
+		document = document[size:]
+	}
+	return b.String()
 }

@@ -204,7 +204,7 @@ func (p *Progress) wipe() {
 func (t Figures) line() string {
 	text := fmt.Sprintf("%d of %d jobs have ended", t.Ended, max(t.total, t.Sent))
 	if t.total == 0 {
-		text = fmt.Sprintf("%d of %d jobs so far have ended", t.Ended, t.Sent)
+		text = fmt.Sprintf("%d of %d jobs have ended so far", t.Ended, t.Sent)
 	}
 	if t.Failed > 0 {
 		text += fmt.Sprintf(", %d of them failed", t.Failed)

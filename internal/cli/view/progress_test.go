@@ -38,7 +38,7 @@ func TestBar(t *testing.T) {
 func TestProgressLine(t *testing.T) {
 	for want, c := range map[string]Figures{
 		"5 of 10 jobs have ended":                         {total: 10, Sent: 7, Ended: 5},
-		"5 of 7 jobs so far have ended, 2 of them failed": {Sent: 7, Ended: 5, Failed: 2},
+		"5 of 7 jobs have ended so far, 2 of them failed": {Sent: 7, Ended: 5, Failed: 2},
 	} {
 		if got := c.line(); got != want {
 			t.Errorf("%q, not %q", got, want)
@@ -80,7 +80,7 @@ func TestProgressLinesOnlyOnChange(t *testing.T) {
 	}
 	p.show()
 	p.Close()
-	if got := out.String(); got != "0 of 3 jobs so far have ended\n" {
+	if got := out.String(); got != "0 of 3 jobs have ended so far\n" {
 		t.Errorf("%q", got)
 	}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"strconv"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/units"
@@ -34,12 +35,23 @@ func SettingRows(s v1.QueueSettings) [][]string {
 
 // PauseText describes the pause of a type in a few words; p may be nil.
 func PauseText(p *v1.Pause) string {
-	text := "paused"
+	if p == nil || p.Until == 0 {
+		return pauseText(p, "paused")
+	}
+	return pauseText(p, "paused until "+units.LocalTime(p.Until))
+}
+
+// PauseCell is PauseText for a narrow cell: the end of the pause is the time until then.
+func PauseCell(p *v1.Pause, now time.Time) string {
+	if p == nil || p.Until == 0 {
+		return pauseText(p, "paused")
+	}
+	return pauseText(p, "paused for "+units.SpanText(max(time.UnixMilli(p.Until).Sub(now).Round(time.Minute), time.Minute)))
+}
+
+func pauseText(p *v1.Pause, text string) string {
 	if p == nil {
 		return text
-	}
-	if p.Until != 0 {
-		text += " until " + units.LocalTime(p.Until)
 	}
 	if p.Reason != "" {
 		text += " (" + PlainLine(p.Reason) + ")"

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	v1 "osqueue/client/api/v1"
 )
 
 // NewRoot returns the root of a command tree, with the flags that all commands share.
@@ -24,8 +26,10 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	g.Bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
 	root.AddCommand(commands...)
+	wrapHelp(g, root)
+	CompleteFlag(root, "output", formats...)
+	CompleteFlag(root, "ack", v1.AckQuorum, v1.AckObject)
 	Complete(g, root)
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return root
 }
 

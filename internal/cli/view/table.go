@@ -26,6 +26,9 @@ func Columns(names ...string) []Column {
 	return columns
 }
 
+// Shorten cuts a text to a width, and marks the cut.
+func Shorten(text string, width int) string { return ansi.Truncate(text, width, "…") }
+
 // NonEmptyRows are the rows that have a value.
 func NonEmptyRows(rows ...[]string) [][]string {
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" || row[1] == "-" })
@@ -101,10 +104,11 @@ func (g *Globals) grid(columns []Column, rows [][]string, header bool) error {
 		}
 		out = append(out, cells)
 	}
-	return g.align(out)
+	return g.align(out, shown)
 }
 
-// Table writes rows of aligned cells without a header to stdout.
+// Table writes rows of aligned cells without a header to stdout. On a terminal and without -o wide
+// long last cells are wrapped.
 func (g *Globals) Table(rows [][]string) error {
 	out := make([][]string, len(rows))
 	for i, row := range rows {
@@ -113,7 +117,7 @@ func (g *Globals) Table(rows [][]string) error {
 			out[i][j] = plain(cell)
 		}
 	}
-	return g.align(out)
+	return g.align(out, nil)
 }
 
 // gap separates two columns.
@@ -121,8 +125,8 @@ const gap = "  "
 
 // align writes rows with cells of the same width. The last cell of a row may have several
 // lines; each stays in its column, so that a line never looks like a row. On a terminal
-// and without -o wide, a line that is too long is cut.
-func (g *Globals) align(rows [][]string) error {
+// and without -o wide, the widest of the columns are cut, and then a line that is too long.
+func (g *Globals) align(rows [][]string, columns []Column) error {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row[:len(row)-1] {
@@ -133,14 +137,70 @@ func (g *Globals) align(rows [][]string) error {
 		}
 	}
 	most := 0
-	if columns, ok := g.screen(); ok && !g.Wide() {
-		most = columns
+	if width, ok := g.screen(); ok && !g.Wide() {
+		most = width
+		narrow(rows, widths, columns, most)
+		if columns == nil {
+			wrapLast(rows, widths, most)
+		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
 		writeRow(&b, row, widths, most)
 	}
 	return Write(g.Out, b.String())
+}
+
+const (
+	columnLeast = 12 // columns of a cell that narrow leaves
+	lastShown   = 16 // columns of the last cells, of which long texts are cut anyway
+)
+
+// narrow cuts the cells of the widest columns, so that the others are on the screen: one job type
+// with a long name would push all figures off it. Ids stay whole, because readers copy them.
+func narrow(rows [][]string, widths []int, columns []Column, most int) {
+	over := -most
+	for _, w := range widths {
+		over += w + len(gap)
+	}
+	last := 0
+	for _, row := range rows {
+		last = max(last, min(ansi.StringWidth(row[len(row)-1]), lastShown))
+	}
+	for over += last; over > 0; over-- {
+		widest := -1
+		for i, w := range widths {
+			if i < len(columns) && columns[i].Name != "ID" && w > columnLeast && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	for _, row := range rows {
+		for i := range row[:len(row)-1] {
+			row[i] = Shorten(row[i], widths[i])
+		}
+	}
+}
+
+// wrapLeast is the least width, in columns, to which wrapLast wraps.
+const wrapLeast = 20
+
+// wrapLast wraps the last cells of full rows, such as the error of a job, so that they can be read
+// to their end on a screen of most columns.
+func wrapLast(rows [][]string, widths []int, most int) {
+	room := most
+	for _, w := range widths {
+		room -= w + len(gap)
+	}
+	for _, row := range rows {
+		if last := len(row) - 1; last == len(widths) && room >= wrapLeast {
+			row[last] = ansi.Wrap(row[last], room, "")
+		}
+	}
 }
 
 // writeRow writes one row, in lines of at most most columns; 0 is no limit.

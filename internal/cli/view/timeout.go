@@ -25,7 +25,7 @@ type RenamedTimeout struct {
 // RenameTimeout binds --timeout to a command that has the flag place instead.
 func (g *Globals) RenameTimeout(flags *pflag.FlagSet, place string) *RenamedTimeout {
 	r := &RenamedTimeout{g: g, flags: flags, place: place}
-	flags.Var(&r.span, "timeout", fmt.Sprintf("before the command, as in osqueue --timeout 5s …: %s; here it still sets --%s, with a warning", timeoutHelp, place))
+	flags.Var(&r.span, "timeout", fmt.Sprintf("%s, if given before the command (osqueue --timeout 5s …); after the command it sets --%s, with a warning", timeoutHelp, place))
 	units.SpanVar(flags, &g.Timeout, "answer-timeout", defaultTimeout, "the older name of --timeout")
 	_ = flags.MarkHidden("answer-timeout") // the flag is there
 	return r
@@ -41,7 +41,7 @@ func (r *RenamedTimeout) Settle() error {
 		return r.flags.Set("answer-timeout", time.Duration(r.span).String())
 	}
 	err := WritePlain(r.g.Err, fmt.Sprintf(
-		"warning: --timeout behind the command still sets --%s in this release; write --%[1]s %s, or for the client's timeout osqueue --timeout %[2]s …\n",
+		"warning: --timeout after the command sets --%s in this release only; write --%[1]s %s, or for the client's timeout osqueue --timeout %[2]s …\n",
 		r.place, time.Duration(r.span).String()))
 	if err != nil {
 		return err

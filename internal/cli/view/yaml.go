@@ -22,7 +22,8 @@ func yamlOf(value []byte) (string, error) {
 	if err := e.Encode(node); err != nil {
 		return "", err
 	}
-	return b.String(), e.Close()
+	err = e.Close()
+	return escaped(b.String()), err
 }
 
 // yamlNode reads the next value of d.
@@ -38,7 +39,11 @@ func yamlNode(d *jsontext.Decoder) (*yaml.Node, error) {
 		return yamlParts(d, &yaml.Node{Kind: yaml.SequenceNode}, jsontext.KindEndArray)
 	case jsontext.KindString:
 		node := &yaml.Node{} // Encode quotes what YAML 1.1 takes for a bool or a number
-		return node, node.Encode(strings.ToValidUTF8(t.String(), "\uFFFD"))
+		err := node.Encode(strings.ToValidUTF8(t.String(), "\uFFFD"))
+		if strings.IndexFunc(t.String(), isEscaped) >= 0 {
+			node.Style = yaml.DoubleQuotedStyle
+		}
+		return node, err
 	case jsontext.KindNumber:
 		tag := "!!int"
 		if strings.ContainsAny(t.String(), ".eE") {

@@ -65,7 +65,7 @@ func parseWorkerFile(text []byte) (workerFile, error) {
 		return file, unknownKeys(err)
 	}
 	if err := dec.Decode(new(workerFile)); !errors.Is(err, io.EOF) {
-		return file, errors.New("there is more than one document in it")
+		return file, errors.New("the file has more than one YAML document")
 	}
 	for i, job := range file.Jobs {
 		if err := job.check(); err != nil {
@@ -91,7 +91,7 @@ func unknownKeys(err error) error {
 	}
 	texts := make([]string, len(faults.Errors))
 	for i, text := range faults.Errors {
-		texts[i] = yamlUnknown.ReplaceAllString(text, "there is no setting $1")
+		texts[i] = yamlUnknown.ReplaceAllString(text, "unknown setting $1")
 	}
 	return errors.New(strings.Join(texts, "; "))
 }

@@ -25,7 +25,7 @@ func readHeaderFile(path string) (http.Header, error) {
 		return nil, fmt.Errorf("file of headers: %w", err)
 	}
 	if len(data) > headerFileMax {
-		return nil, fmt.Errorf("file of headers %s: has %d bytes; at most %d are possible", path, len(data), headerFileMax)
+		return nil, fmt.Errorf("file of headers %s: has %d bytes; at most %d are allowed", path, len(data), headerFileMax)
 	}
 	header := make(http.Header)
 	number := 0

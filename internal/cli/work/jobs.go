@@ -72,10 +72,10 @@ func (j workerJob) check() error {
 		return errJobKind
 	}
 	if j.Concurrency < 0 || j.Concurrency > 0 && j.Type == "*" {
-		return fmt.Errorf("%s: concurrency must be at least 1, and * can have none of its own", j)
+		return fmt.Errorf("%s: concurrency must be at least 1, and is not possible for *", j)
 	}
 	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0 || j.HeaderFile != "") {
-		return fmt.Errorf("%s: on-exit belongs to exec; allow, timeout and header-file to http", j)
+		return fmt.Errorf("%s: on-exit needs exec; allow, timeout and header-file need http", j)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (b *workerBoxes) open(ctx context.Context, key boxKey) (*sandbox.Box, error
 	if err == nil || ctx.Err() != nil {
 		return box, err
 	}
-	b.log.Warn("commands run at the level process, because namespace is not possible here", "error", err)
+	b.log.Warn("commands run at the level process, because this machine does not support namespace", "error", err)
 	cfg.Level = sandbox.Process
 	return sandbox.New(ctx, cfg)
 }

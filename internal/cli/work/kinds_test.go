@@ -111,7 +111,7 @@ func TestWorkerRefusesByName(t *testing.T) {
 		"limits: {cpu: -1s}":      `line 1: "-1s": must not be negative`,
 		"limits: {files: -1}":     "limit-files -1",
 		"limits: {processes: -1}": "limit-processes -1",
-		"limits: {memory: -1}":    "is no size",
+		"limits: {memory: -1}":    "is not a size",
 		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    `line 1: "-1s": must not be negative`,
 		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": `line 1: "-1s": must not be negative`,
 		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "concurrency must be at least 1",

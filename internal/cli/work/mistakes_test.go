@@ -23,7 +23,7 @@ func TestWorkerFileWithUnknownSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
-	want := "osqueue: " + file + ": line 1: there is no setting concurency; line 4: there is no setting exce\n"
+	want := "osqueue: " + file + ": line 1: unknown setting concurency; line 4: unknown setting exce\n"
 	if got.Code != view.ExitUsage || got.Err != want {
 		t.Errorf("%+v", got)
 	}
@@ -43,7 +43,7 @@ func TestWorkerGreets(t *testing.T) {
 		return log.String()
 	}
 	q := clitest.NewFake(t)
-	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker of this name was heard of") {
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker with this name sent a heartbeat") {
 		t.Error(got)
 	}
 	for _, quiet := range []v1.Problem{
@@ -69,7 +69,7 @@ func TestWorkerFileHasLongSpans(t *testing.T) {
 		t.Errorf("%+v, %v", file, err)
 	}
 	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
-	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is no length of time`) || !strings.Contains(err.Error(), `line 4: "big" is no size`) {
+	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is not a duration`) || !strings.Contains(err.Error(), `line 4: "big" is not a size`) {
 		t.Error(err)
 	}
 }

@@ -22,42 +22,39 @@ func newWorkerCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker {--exec 'TYPE=COMMAND' | --http TYPE=URL | --python TYPE | --commands TYPE | --config FILE}…",
 		Short: "Run jobs: commands, HTTP services, Python functions",
-		Long: `Claims jobs and does each in the way given for its type. TYPE is the type of the
-jobs; * takes those of all types that have no way of their own, also those
-without type.
+		Long: `Claims jobs and runs each as the flag for its type says. TYPE is the type of the jobs;
+* means all types without a flag of their own, and jobs without type.
 
---exec runs a command: the payload is on its stdin, its stdout the result (JSON
-as it is, other text as a JSON string), a non-zero exit status a failure that
-quotes the end of its stderr; of a command that ends well that is the log of the
-attempt, which "osqueue job show" prints. COMMAND is split into words, and its variables
-expanded, as a shell would; for pipes and redirections write TYPE=sh -c '…'.
-{{.name}} in a word is the payload's value of that name, always within one
-argument. Its environment has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT
-and OSQUEUE_TOKEN, a number that grows with every claim, to fence what the
-command writes elsewhere. On exit status 75 the job is tried again after 10 s;
---on-exit changes what follows on a status.
+--exec runs a command. The payload is its stdin, and its stdout is the result (JSON
+unchanged, other text as a JSON string). If the exit status is not 0, the attempt fails,
+and the error quotes the end of stderr; otherwise the end of stderr is the log of the
+attempt, which "osqueue job show" prints. COMMAND is split into words, and variables are
+expanded, as in a shell; for pipes and redirections write TYPE=sh -c '…'. {{.name}} in a
+word is the payload's value of that name, always within one argument. The environment
+has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN, a number that
+grows with every claim: use it to fence writes to other systems. On exit status 75 the
+job is retried after 10 s; --on-exit changes the effect of an exit status.
 
---http posts the payload to a service, whose answer is the result. --python
+--http posts the payload to a service, and the answer is the result. --python
 calls the function of a payload {"code","function","args","kwargs"}. --commands
 runs the program of a payload {"argv","stdin","env"}, with the result
-{"exit","stdout","stderr"}: whoever may enqueue such jobs, as "osqueue run"
-does, runs programs here.
+{"exit","stdout","stderr"}: every client that may enqueue such jobs, as "osqueue run"
+does, runs programs on this machine.
 
---sandbox keeps commands in: none (a process group), process (limits, a user and
-a directory of its own, a clean environment, a filter of system calls, and no
-files but the system's where the kernel has Landlock) or namespace (also
-namespaces of its own; needs bubblewrap). Without it --exec runs in none,
---python and --commands in namespace where the machine can, else in process, in
-both cases without network; --sandbox-net changes that. The worker logs in one
-line what is in force. A level that this machine cannot give is an
-error at the start. docs/worker.md says what each level prevents.
+--sandbox isolates commands: none (a process group), process (limits, a separate user
+and directory, a clean environment, a filter of system calls, and only the system's
+files if the kernel has Landlock) or namespace (also separate namespaces; needs
+bubblewrap). By default --exec uses none, and --python and --commands use namespace if
+the machine supports it, else process, both without network (see --sandbox-net). The
+worker logs one line about the isolation in use. If the machine does not support the
+level, the worker does not start. docs/worker.md describes what each level prevents.
 
-A command whose job is cancelled, runs out of its time, or is taken back, is
-ended, with all that it has started: SIGTERM, and SIGKILL two seconds later.
+If a job is cancelled or released, or exceeds its time, the worker ends the command and
+all processes that it has started: with SIGTERM, and SIGKILL two seconds later.
 
-The worker stops on Ctrl-C or SIGTERM: it finishes the running jobs within
---stop-timeout, ends the others and gives them back. A second Ctrl-C ends it at
-once. osqueue worker ls shows which workers there are.
+On Ctrl-C or SIGTERM the worker finishes the running jobs within --stop-timeout, ends
+and releases the others, and exits. After a second Ctrl-C it exits at once. osqueue
+worker ls lists the workers.
 
 ` + view.ExitHelp,
 		Example: `  osqueue worker --exec 'wc=wc -w'
@@ -73,7 +70,9 @@ once. osqueue worker ls shows which workers there are.
 		},
 	}
 	f.bind(cmd.Flags())
-	cmd.AddCommand(g.Watch(newWorkerListCommand(g)), g.Watch(newWorkerShowCommand(g)))
+	cmd.AddCommand(
+		g.At(g.Watch(newWorkerListCommand(g))), g.At(g.Watch(newWorkerShowCommand(g))), newQuietCommand(g), newUnquietCommand(g),
+	)
 	return cmd
 }
 
@@ -123,7 +122,7 @@ func logLevel(verbose bool) hclog.Level {
 // newJobWorker returns a worker with the handlers of the flags.
 func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
 	if len(f.jobs) == 0 {
-		return nil, view.Usagef("nothing to run: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
+		return nil, view.Usagef("no job type given: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
 	w, err := worker.New(m.queue(q), f.config(lines.g.Version, m.finished(lines.finished), log))
 	if err != nil {

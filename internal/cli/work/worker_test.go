@@ -111,7 +111,7 @@ func TestWorkerGivesBackOnStop(t *testing.T) {
 func TestWorkersAreListedAndShown(t *testing.T) {
 	q := clitest.NewFake(t)
 	for line, want := range map[string][]string{
-		"worker ls":             {"w1    1        ", "mail"},
+		"worker ls":             {"w1    active  1        ", "mail"},
 		"worker show w1":        {"job         j9", "types       mail"},
 		"worker ls --json":      {`{"name":"w1",`},
 		"worker show w1 --json": {`{"name":"w1"`},

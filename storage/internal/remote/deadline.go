@@ -68,7 +68,7 @@ func (i *Idle) Explain(err error) error {
 // reports progress. A body that ends early is an error.
 func ReadBody(i *Idle, body io.Reader, size int64) ([]byte, error) {
 	if size > storage.MaxObjectBytes {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are allowed", size, storage.MaxObjectBytes)
+		return nil, fmt.Errorf("the object has %d bytes; at most %d are allowed", size, storage.MaxObjectBytes)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
 	n, err := buf.ReadFrom(&progress{idle: i, r: io.LimitReader(body, storage.MaxObjectBytes+1)})
@@ -76,7 +76,7 @@ func ReadBody(i *Idle, body io.Reader, size int64) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the body: %w", i.Explain(err))
 	case n > storage.MaxObjectBytes:
-		return nil, fmt.Errorf("it has more than %d bytes", storage.MaxObjectBytes)
+		return nil, fmt.Errorf("the object has more than %d bytes", storage.MaxObjectBytes)
 	case size >= 0 && n != size:
 		return nil, fmt.Errorf("read the body: %w: %d bytes of %d", io.ErrUnexpectedEOF, n, size)
 	}

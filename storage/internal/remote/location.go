@@ -34,20 +34,21 @@ func ParseLocation(u *url.URL, allowed ...string) (Location, error) {
 	}
 	switch {
 	case u.User != nil:
-		return fail("credentials do not belong into the URL: give them by the environment or the client's files")
+		return fail("the URL must not contain credentials: set them in the environment, or in the configuration " +
+			"files of the store's client")
 	case u.Host == "" || u.Opaque != "":
 		return fail("the bucket's name is missing: write %s://BUCKET or %s://BUCKET/PREFIX", u.Scheme, u.Scheme)
 	case strings.Contains(u.Host, ":"):
-		return fail("a bucket's name has no port: write %s://BUCKET?endpoint=http://HOST:PORT", u.Scheme)
+		return fail("the name of a bucket has no port: write %s://BUCKET?endpoint=http://HOST:PORT", u.Scheme)
 	case u.Fragment != "":
-		return fail("it has a fragment (#…), which means nothing")
+		return fail("the fragment (#…) has no meaning: remove it")
 	}
 	if prefix := strings.Trim(u.Path, "/"); prefix != "" {
 		if err := storage.ValidateKey(prefix); err != nil {
-			return fail("its prefix is not a good one: %v", err)
+			return fail("the prefix is not valid: %v", err)
 		}
 		if len(prefix) > maxPrefixBytes {
-			return fail("its prefix has %d bytes, at most %d are allowed", len(prefix), maxPrefixBytes)
+			return fail("the prefix has %d bytes; at most %d are allowed", len(prefix), maxPrefixBytes)
 		}
 		l.Prefix = prefix + "/"
 	}
@@ -60,12 +61,12 @@ func ParseLocation(u *url.URL, allowed ...string) (Location, error) {
 func (l *Location) parseParams(query string, allowed []string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("its parameters cannot be read: write NAME=VALUE&NAME=VALUE, and % as %25")
+		return errors.New("the parameters cannot be parsed: write NAME=VALUE&NAME=VALUE, and % as %25")
 	}
 	for name, v := range values {
 		switch {
 		case !slices.Contains(allowed, name):
-			return fmt.Errorf("unknown parameter %q; there are: %s", name, strings.Join(allowed, ", "))
+			return fmt.Errorf("unknown parameter %q; use %s", name, strings.Join(allowed, ", "))
 		case len(v) != 1 || v[0] == "":
 			return fmt.Errorf("parameter %q needs exactly one value", name)
 		}
@@ -86,7 +87,7 @@ func checkEndpoint(raw string) error {
 		return fmt.Errorf("endpoint %q is not a web address: write endpoint=http://HOST:PORT or https://HOST", storage.RedactURL(u))
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("endpoint %q has more than scheme, host and path", storage.RedactURL(u))
+		return fmt.Errorf("endpoint %q must have a scheme, a host and a path only", storage.RedactURL(u))
 	}
 	return nil
 }

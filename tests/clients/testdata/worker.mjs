@@ -30,6 +30,13 @@ handle("gate", (job) => {
   job.progress(50, "at the gate");
   return gate(job);
 });
+handle("talk", async (job) => {
+  for (let i = 0; i < 30; i++) {
+    job.log(`${i} é`);
+    await sleep(100);
+  }
+  return gate(job);
+});
 handle("babble", (job) => {
   job.progress(50, { far: "x".repeat(100000) });
   return gate(job);

@@ -56,6 +56,14 @@ def babble(job):
     return gate(job, told=True)
 
 
+def talk(job):
+    for i in range(30):
+        job.log("%d é" % i)
+        time.sleep(0.1)
+    return gate(job)
+
+
+handle("talk", talk)
 handle("square", square)
 handle("gate", gate)
 handle("until-stopped", until_stopped)

@@ -1,15 +1,14 @@
 package link
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // owners knows whose a socket of this machine is.
@@ -46,54 +45,60 @@ func (o *owners) dialer(c net.Conn) (string, bool) {
 	return Client, true
 }
 
-// The table of sockets is read in steps, so a row can be missed while others come
-// and go.
-const (
-	tableLooks = 5
-	tablePause = 2 * time.Millisecond
-)
-
-// peerInode returns the inode of the socket at the other end of a connection.
+// peerInode returns the inode of the socket at the other end of a connection, and false if it
+// is closed. It asks the kernel for that one socket, see sock_diag(7): the table in
+// /proc/net/tcp also has the thousands of sockets that wait for their end.
 func peerInode(c net.Conn) (uint64, bool) {
 	from, okFrom := c.RemoteAddr().(*net.TCPAddr)
 	to, okTo := c.LocalAddr().(*net.TCPAddr)
 	if !okFrom || !okTo {
 		return 0, false
 	}
-	row := fmt.Appendf(nil, ": %s %s ", procAddr(from), procAddr(to))
-	for range tableLooks {
-		table, err := os.ReadFile("/proc/net/tcp")
-		if err != nil {
-			return 0, false
-		}
-		if _, rest, found := bytes.Cut(table, row); found {
-			return rowInode(rest)
-		}
-		time.Sleep(tablePause)
-	}
-	return 0, false
-}
-
-// rowInode parses the inode from the part of a row after the addresses. A closed socket has
-// none.
-func rowInode(rest []byte) (uint64, bool) {
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	fields := bytes.Fields(line) // st queues timer retransmits uid timeout inode
-	if len(fields) < 7 {
+	answer, err := askKernel(socketQuery(from, to))
+	if err != nil || len(answer) < diagInode+4 || binary.NativeEndian.Uint16(answer[4:]) != diagByFamily {
 		return 0, false
 	}
-	inode, err := strconv.ParseUint(string(fields[6]), 10, 64)
-	return inode, err == nil && inode != 0
+	inode := binary.NativeEndian.Uint32(answer[diagInode:]) // 0: closed
+	return uint64(inode), inode != 0
 }
 
-// procAddr writes an address as /proc/net/tcp does: the four bytes as a number of
-// this machine.
-func procAddr(a *net.TCPAddr) string {
-	ip := a.IP.To4()
-	if ip == nil {
-		return "-"
+// Places and values of linux/inet_diag.h, which package unix lacks.
+const (
+	diagByFamily  = 20 // SOCK_DIAG_BY_FAMILY
+	diagQuerySize = unix.SizeofNlMsghdr + 56
+	diagInode     = unix.SizeofNlMsghdr + 68 // idiag_inode
+)
+
+// socketQuery asks for the TCP socket with that local and that remote address.
+func socketQuery(local, remote *net.TCPAddr) []byte {
+	q := make([]byte, diagQuerySize)
+	binary.NativeEndian.PutUint32(q[0:], diagQuerySize)
+	binary.NativeEndian.PutUint16(q[4:], diagByFamily)
+	binary.NativeEndian.PutUint16(q[6:], unix.NLM_F_REQUEST)
+	body := q[unix.SizeofNlMsghdr:]
+	body[0], body[1] = unix.AF_INET, unix.IPPROTO_TCP
+	binary.NativeEndian.PutUint32(body[4:], ^uint32(0)) // in any state
+	binary.BigEndian.PutUint16(body[8:], uint16(local.Port))
+	binary.BigEndian.PutUint16(body[10:], uint16(remote.Port))
+	copy(body[12:], local.IP.To4())
+	copy(body[28:], remote.IP.To4())
+	binary.NativeEndian.PutUint64(body[48:], ^uint64(0)) // INET_DIAG_NOCOOKIE
+	return q
+}
+
+// askKernel sends one question about sockets and returns the answer.
+func askKernel(query []byte) ([]byte, error) {
+	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip), a.Port)
+	defer unix.Close(s)
+	if err := unix.Sendto(s, query, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, os.Getpagesize())
+	n, _, err := unix.Recvfrom(s, answer, 0)
+	return answer[:max(n, 0)], err
 }
 
 // holds reports whether a process has a socket open.

@@ -27,7 +27,7 @@ var kinds = map[string]struct {
 	make   func() message
 	fields []descriptorpb.FieldDescriptorProto_Type
 }{
-	"Hello":   {func() message { return new(frame.Hello) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, stringType, uint32Type, uint32Type, uint32Type}},
+	"Hello":   {func() message { return new(frame.Hello) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, stringType, uint32Type, uint32Type, uint32Type, stringType}},
 	"Request": {func() message { return new(frame.Request) }, []descriptorpb.FieldDescriptorProto_Type{stringType, bytesType, stringType, stringType, stringType}},
 	"Answer":  {func() message { return new(frame.Answer) }, []descriptorpb.FieldDescriptorProto_Type{uint32Type, bytesType, stringType, stringType, boolType}},
 	"Moved":   {func() message { return new(frame.Moved) }, []descriptorpb.FieldDescriptorProto_Type{stringType, boolType}},

@@ -11,6 +11,7 @@ type Hello struct {
 	InFlight   uint32 // server: the most requests in progress on this connection
 	BodyBytes  uint32 // server: the most bytes in the body of a request frame
 	PingMillis uint32 // server: the interval of its pings, in ms
+	Token      string // client without an upgrade: its access token; "": none
 }
 
 // The field numbers of Hello.
@@ -20,6 +21,7 @@ const (
 	helloInFlight   protowire.Number = 3
 	helloBodyBytes  protowire.Number = 4
 	helloPingMillis protowire.Number = 5
+	helloToken      protowire.Number = 6
 )
 
 // Append implements Message.
@@ -28,7 +30,8 @@ func (m *Hello) Append(b []byte) []byte {
 	b = appendText(b, helloAgent, m.Agent)
 	b = appendUint(b, helloInFlight, m.InFlight)
 	b = appendUint(b, helloBodyBytes, m.BodyBytes)
-	return appendUint(b, helloPingMillis, m.PingMillis)
+	b = appendUint(b, helloPingMillis, m.PingMillis)
+	return appendText(b, helloToken, m.Token)
 }
 
 // Parse replaces m by the message in b.
@@ -46,6 +49,8 @@ func (m *Hello) Parse(b []byte) error {
 			f.toUint(&m.BodyBytes)
 		case helloPingMillis:
 			f.toUint(&m.PingMillis)
+		case helloToken:
+			f.toText(&m.Token)
 		}
 	})
 	if err != nil {

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/cluster/notify"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
+)
+
+// actors returns the kinds and actors of the events about a job or a name.
+func (g *rig) actors(id string) string {
+	events, _ := g.node.Events().Since(notify.EventID{}, historyKept)
+	var out []string
+	for _, e := range events {
+		if e.JobID == id || e.Name == id {
+			out = append(out, eventKind(&e)+"="+e.Actor)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func idOf(head []string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(head[1], "Bearer osq_"), "_")
+	return id
+}
+
+// TestActorsOfRequests: events name the caller over HTTP, a stream, the legacy listener and the
+// admin socket, and have no actor below Level12.
+func TestActorsOfRequests(t *testing.T) {
+	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
+	level := uint32(fsm.Level12)
+	s.node.status = func(st *cluster.Status) { st.Level = level }
+	s.s.cfg.Legacy, s.s.legacy = &LegacyConfig{API: "n1:8080"}, auth.Legacy([]string{"mail"})
+	admin := s.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
+	worker := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
+	byAdmin, byWorker := "token "+idOf(admin)+" (é)", "token "+idOf(worker)
+	want := func(id, actors string) {
+		t.Helper()
+		if got := s.actors(id); got != actors {
+			t.Errorf("%s: %q, want %q", id, got, actors)
+		}
+	}
+	served := func(h http.Handler, r *http.Request) {
+		t.Helper()
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", r.URL, w.Code, w.Body)
+		}
+	}
+	job := func(id string) *http.Request {
+		return httptest.NewRequest(http.MethodPost, v1.PathJobs, strings.NewReader(`{"id":"`+id+`","type":"mail"}`))
+	}
+
+	ok[v1.Enqueued](t, s.do("POST", v1.PathJobs, `{"id":"http","type":"mail"}`, admin...))
+	ok[v1.ClaimedJob](t, s.do("POST", v1.PathClaim, `{"workerId":"w","types":["mail"],"waitMs":1000}`, worker...))
+	if a := s.do("POST", v1.PathJobs+"/http/complete", `{"workerId":"w"}`, worker...); a.status != http.StatusNoContent {
+		t.Fatalf("the report: %d %s", a.status, a.body)
+	}
+	want("http", "job.enqueued="+byAdmin+" job.claimed="+byWorker+" job.completed="+byWorker)
+	s.do("PUT", v1.PathCrons+"/c", `{"spec":"@hourly","job":{"type":"mail"}}`, admin...)
+	want("c", "cron.put="+byAdmin)
+
+	c, err := client.New(client.Config{
+		Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: strings.TrimPrefix(admin[1], "Bearer "),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if _, err := c.Enqueue(t.Context(), client.NewJob{ID: "stream", Type: "mail"}); err != nil {
+		t.Fatal(err)
+	}
+	want("stream", "job.enqueued="+byAdmin)
+
+	r := job("legacy")
+	r = r.WithContext(context.WithValue(r.Context(), connKey{}, &boundedConn{legacy: true}))
+	served(outside(s.s.identified(s.s)), r)
+	want("legacy", "job.enqueued=legacy")
+	served(s.s.AsAdmin(), job("socket"))
+	want("socket", "job.enqueued=local-admin")
+
+	level = fsm.Level11
+	ok[v1.Enqueued](t, s.do("POST", v1.PathJobs, `{"id":"before","type":"mail"}`, admin...))
+	want("before", "job.enqueued=")
+}
+
+// TestActionsOfAJob: an answer about one job names who enqueued, cancelled and retried it.
+func TestActionsOfAJob(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
+	operator := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator)})
+	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"id":"a","type":"mail"}`, admin...))
+	for _, action := range []string{v1.ActionCancel, v1.ActionRetry} {
+		if a := g.do("POST", v1.PathJobs+"/a/"+action, "{}", operator...); a.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", action, a.status, a.body)
+		}
+	}
+	j := ok[v1.Job](t, g.do("GET", v1.PathJobs+"/a", "", admin...))
+	byAdmin, byOperator := "token "+idOf(admin)+" (é)", "token "+idOf(operator)
+	want := []v1.JobAction{
+		{Kind: v1.EventEnqueued, At: j.CreatedAt, Actor: byAdmin},
+		{Kind: v1.EventCancelled, At: j.CreatedAt, Actor: byOperator},
+		{Kind: v1.EventRetried, At: j.CreatedAt, Actor: byOperator},
+	}
+	if !slices.Equal(j.Actions, want) {
+		t.Errorf("actions %+v, want %+v", j.Actions, want)
+	}
+	if list := ok[v1.JobList](t, g.do("GET", v1.PathJobs, "", admin...)); list.Jobs[0].Actions != nil {
+		t.Errorf("a list has the actions %+v", list.Jobs[0].Actions)
+	}
+}

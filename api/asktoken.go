@@ -1,0 +1,118 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+	"osqueue/internal/sleep"
+)
+
+// A node that follows a leader may lack tokens that exist: it may be behind, and a cluster that
+// stands by lacks those that the active one has made since. So it asks the leader before it calls
+// a token unknown. The leader is right if it is active: its state then has all that was committed
+// before.
+
+const (
+	// tokenPatience bounds the wait for the leader's answer, and for a token that the leader knows.
+	tokenPatience = time.Second
+	tokenLook     = 20 * time.Millisecond
+	// asksAtOnce bounds the questions of a node at a time, also if all of its requests have forged
+	// tokens.
+	asksAtOnce = 8
+	// selfMax bounds the answer of the leader, in bytes.
+	selfMax = 64 << 10
+)
+
+// errUnsure means that the state of this node lacks a token, but may lack tokens that exist.
+var errUnsure = errors.New("cannot check the token: no active leader has answered, and this node may lack tokens that exist; " +
+	"retry, or use another node")
+
+// awaitToken authorizes a token that the state of this node lacked. On a node that does not lead
+// the leader decides whether the token exists. If it does, awaitToken waits until this node has it.
+func (s *Server) awaitToken(r *http.Request, text string) (*auth.Principal, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), tokenPatience)
+	defer cancel()
+	exists := false
+	for {
+		leader, self := s.b.Leader() // before it looks: the state may get the token meanwhile
+		p, err := auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+		if !errors.Is(err, auth.ErrUnknown) || self {
+			return p, err
+		}
+		if !exists {
+			known, askErr := s.askLeader(ctx, r, leader, text)
+			switch {
+			case askErr != nil:
+				return nil, fmt.Errorf("%w (%w)", errUnsure, askErr)
+			case !known:
+				return nil, err
+			}
+			exists = true
+		}
+		if !sleep.For(ctx, tokenLook) {
+			return nil, errUnsure
+		}
+	}
+}
+
+// askLeader reports whether the leader knows a token that came with r. It asks for the rights of
+// the token.
+func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text string) (known bool, err error) {
+	switch {
+	case leader == "":
+		return false, errors.New("none is known")
+	case len(r.Header[v1.HeaderForwarded]) > 0:
+		return false, errors.New("another node has asked this one, which does not lead")
+	}
+	select {
+	case s.gate.asking <- struct{}{}:
+		defer func() { <-s.gate.asking }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+leader+v1.PathSelf, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	req.Header["Authorization"] = []string{"Bearer " + text}
+	req.Header["X-Forwarded-For"] = []string{hostOf(r.RemoteAddr)}
+	req.Header.Set(v1.HeaderForwarded, s.node)
+	resp, err := s.cfg.Transport.RoundTrip(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, selfMax))
+	if err != nil {
+		return false, err
+	}
+	return knownBy(resp.StatusCode, body)
+}
+
+// knownBy reads the answer of the leader about a token.
+func knownBy(status int, body []byte) (known bool, err error) {
+	switch status {
+	case http.StatusUnauthorized:
+		return false, nil
+	case http.StatusForbidden, http.StatusTooManyRequests:
+		return true, nil
+	case http.StatusOK:
+		var self v1.Self
+		if err := json.Unmarshal(body, &self, lenient); err != nil {
+			return false, err
+		}
+		if self.ID == "" {
+			return false, fmt.Errorf("the leader has --security=%s, and checks no tokens", self.Security)
+		}
+		return true, nil
+	}
+	return false, fmt.Errorf("the leader answered %d", status)
+}

@@ -1,0 +1,190 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// The thresholds of the rules of a hook without its own.
+const (
+	OldestAgeDefault      = 10 * time.Minute
+	FailurePercentDefault = 50
+	DeadGrewDefault       = 10
+	LagDefault            = time.Minute
+)
+
+const (
+	rulesEvery     = 5 * time.Second
+	failureMinutes = 5
+	failureLeast   = 20 // attempts below which a failure rate says nothing
+	deadMinutes    = 10
+	calmAfter      = 2 // evaluations
+)
+
+// rules evaluates the rules of all hooks. It belongs to the goroutine of Sender.Run.
+type rules struct {
+	s    *Sender
+	node Node
+	next time.Time
+	calm map[alertKey]int // evaluations in which the condition of an alert that fires was false
+}
+
+type alertKey struct {
+	hook, subject string
+	kind          fsm.HookKind
+}
+
+// condition is the condition of a rule that is true.
+type condition struct {
+	kind    fsm.HookKind
+	subject string
+	value   int64
+	text    string
+}
+
+func newRules(s *Sender, node Node) *rules {
+	return &rules{s: s, node: node, calm: make(map[alertKey]int)}
+}
+
+// evaluate reports the alerts that begin or end, if it is time.
+func (r *rules) evaluate(ctx context.Context, v *fsm.View) {
+	now := time.Now()
+	if now.Before(r.next) {
+		return
+	}
+	r.next = now.Add(rulesEvery)
+	wanted := fsm.HookKinds(0)
+	v.Hooks(func(h *fsm.Hook) bool { wanted |= h.Kinds; return true })
+	if wanted&ruleKinds == 0 {
+		return
+	}
+	measured := r.measure(v)
+	v.Hooks(func(h *fsm.Hook) bool {
+		r.evaluateHook(ctx, h, measured)
+		return ctx.Err() == nil
+	})
+}
+
+// ruleKinds has the kinds of all rules.
+var ruleKinds = fsm.HookKinds(0).With(fsm.HookQueueStuck).With(fsm.HookQueueFailing).With(fsm.HookQueueDead).With(fsm.HookBucketLag)
+
+// measure returns the values of all rules, for every type, in O(types).
+func (r *rules) measure(v *fsm.View) (all []condition) {
+	now := max(r.node.Now(), v.Meta().Now)
+	for name := range r.node.AllTypeStats() {
+		if q := v.Queue(name); q != nil && q.Paused {
+			continue
+		}
+		if since, ok := v.OldestAvailable(name); ok && now > since {
+			age := now - since
+			all = append(all, condition{fsm.HookQueueStuck, name, age, fmt.Sprintf("the oldest available job has waited for %s", seconds(age))})
+		}
+	}
+	v.Figures(func(f *fsm.Figures) bool {
+		subject := f.Type
+		if f.Shared {
+			subject = fsm.FigureOther
+		}
+		all = append(all, ofHistory(f, subject, now)...)
+		return true
+	})
+	if lag := r.node.LagMs(); lag > 0 {
+		all = append(all, condition{fsm.HookBucketLag, "", lag, fmt.Sprintf("the oldest change that the bucket lacks is %s old", seconds(lag))})
+	}
+	return all
+}
+
+// ofHistory returns the values of the last minutes of a type.
+func ofHistory(f *fsm.Figures, subject string, now int64) (all []condition) {
+	var minutes [deadMinutes]fsm.Minute
+	f.History.AddTo(minutes[:], now/time.Minute.Milliseconds()-deadMinutes+1)
+	var dead, completed, failed int64
+	for i, m := range minutes {
+		dead += int64(m.Dead)
+		if i >= deadMinutes-failureMinutes {
+			completed += int64(m.Completed)
+			failed += int64(m.Failed)
+		}
+	}
+	if ended := completed + failed; ended >= failureLeast && failed > 0 {
+		text := fmt.Sprintf("%d of %d attempts failed in the last %d minutes", failed, ended, failureMinutes)
+		all = append(all, condition{fsm.HookQueueFailing, subject, failed * 100 / ended, text})
+	}
+	if dead > 0 {
+		all = append(all, condition{fsm.HookQueueDead, subject, dead, fmt.Sprintf("%d jobs became dead in the last %d minutes", dead, deadMinutes)})
+	}
+	return all
+}
+
+func seconds(ms int64) time.Duration {
+	return (time.Duration(ms) * time.Millisecond).Round(time.Second)
+}
+
+// Thresholds fills in the defaults of a hook.
+func Thresholds(h *fsm.Hook) v1.Hook {
+	return v1.Hook{
+		OldestAgeMs: cmp.Or(h.OldestAgeMs, OldestAgeDefault.Milliseconds()), FailurePercent: cmp.Or(h.FailurePercent, FailurePercentDefault),
+		DeadGrew: cmp.Or(h.DeadGrew, DeadGrewDefault), LagMs: cmp.Or(h.LagMs, LagDefault.Milliseconds()),
+		BufferBytes: h.Buffer(), RetryForMs: cmp.Or(h.RetryForMs, RetryForDefault.Milliseconds()),
+	}
+}
+
+// threshold returns the value from which on a rule of a hook fires.
+func threshold(limits *v1.Hook, k fsm.HookKind) int64 {
+	switch k {
+	case fsm.HookQueueStuck:
+		return limits.OldestAgeMs
+	case fsm.HookQueueFailing:
+		return limits.FailurePercent
+	case fsm.HookQueueDead:
+		return limits.DeadGrew
+	case fsm.HookBucketLag:
+		return limits.LagMs
+	default:
+		return 1 << 62
+	}
+}
+
+func (r *rules) evaluateHook(ctx context.Context, h *fsm.Hook, measured []condition) {
+	limits := Thresholds(h)
+	holds := make(map[alertKey]bool)
+	room := fsm.HookAlertsMax - len(h.Alerts)
+	for _, c := range measured {
+		if c.value < threshold(&limits, c.kind) || !h.Wants(c.kind, c.subject) {
+			continue
+		}
+		key := alertKey{h.Name, c.subject, c.kind}
+		holds[key] = true
+		delete(r.calm, key)
+		if _, fires := h.FindAlert(c.kind, c.subject); !fires && room > 0 {
+			room--
+			r.set(ctx, key, true, c.text)
+		}
+	}
+	for _, a := range h.Alerts {
+		key := alertKey{h.Name, a.Subject, a.Kind}
+		if holds[key] {
+			continue
+		}
+		if r.calm[key]++; r.calm[key] >= calmAfter {
+			delete(r.calm, key)
+			r.set(ctx, key, false, "")
+		}
+	}
+}
+
+// set reports that an alert begins or ends. After an error the next evaluation repeats it.
+func (r *rules) set(ctx context.Context, key alertKey, firing bool, text string) {
+	limited, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	op := &fsmpb.SetAlert{Hook: key.hook, Kind: uint32(key.kind), Subject: key.subject, Firing: firing, Text: text}
+	if _, _, err := r.node.Propose(limited, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: op}}); err != nil {
+		r.s.cfg.Log.Debug("cannot record an alert yet", "hook", key.hook, "rule", key.kind, "error", err)
+	}
+}

@@ -1,0 +1,300 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"osqueue/api/livelog"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+)
+
+// Bounds of what a worker sends; the document has them too.
+const (
+	logTextMax  = 24 << 10 // bytes of the text of a chunk, which may be encrypted
+	logBytesMax = 16 << 10 // plain bytes of a chunk
+	// logTick is the interval at which a request that waits for a log looks at the state of
+	// its job, and whether this node still leads.
+	logTick = 500 * time.Millisecond
+)
+
+func (s *Server) logRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: byID(v1.PathJobs) + "/" + v1.ActionLogs, at: inMemory, handle: s.followLogs,
+			params: []string{v1.ParamToken, v1.ParamOffset, v1.ParamWaitMs},
+		},
+		{method: http.MethodPost, path: v1.PathLogs, at: inMemory, waits: true, handle: s.sendLogs},
+	}
+}
+
+// passOnWait lets the leader answer a request about its memory, which may wait.
+func (s *Server) passOnWait(c *call) (done bool, err error) {
+	if c.route.waits {
+		return s.passOn(c, 0) // the body says for how long
+	}
+	values, err := c.query()
+	if err != nil {
+		return false, err
+	}
+	wait := time.Duration(0)
+	if text := values.Get(v1.ParamWaitMs); text != "" {
+		if wait, err = s.waitParam(v1.ParamWaitMs, text); err != nil {
+			return false, err
+		}
+	}
+	return s.passOn(c, wait)
+}
+
+// logsQuery is a request for what follows a position.
+type logsQuery struct {
+	id   string
+	at   livelog.Position
+	wait time.Duration
+}
+
+func (s *Server) readLogsQuery(c *call) (q logsQuery, err error) {
+	if q.id, err = c.variable(); err != nil {
+		return q, err
+	}
+	values, err := c.query()
+	if err != nil {
+		return q, err
+	}
+	if text := values.Get(v1.ParamToken); text != "" {
+		if q.at.Token, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return q, fail(badRequest, "%s is %q; the token of an earlier answer is wanted", v1.ParamToken, shown(text))
+		}
+	}
+	if text := values.Get(v1.ParamOffset); text != "" {
+		if q.at.Offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.at.Offset < 0 {
+			return q, fail(badRequest, "%s is %q; the offset of an earlier answer is wanted", v1.ParamOffset, shown(text))
+		}
+	}
+	if text := values.Get(v1.ParamWaitMs); text != "" {
+		q.wait, err = s.waitParam(v1.ParamWaitMs, text)
+	}
+	return q, err
+}
+
+var tooManyLogs = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "Too many jobs are followed", retry: 5 * time.Second}
+
+var followsTooMany = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLimited, title: "The client follows too many jobs", retry: 5 * time.Second}
+
+// followLogs is GET /v1/jobs/{id}/logs. It marks the job as watched, and answers when its
+// attempts have written something after the position, when the job has ended, or when the time
+// is over.
+func (s *Server) followLogs(c *call) error {
+	q, err := s.readLogsQuery(c)
+	if err != nil {
+		return err
+	}
+	c.holdOff(q.wait)
+	leave, err := c.enter(s.shares.waits, tooManyLogs, waiting)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	until := time.Now().Add(q.wait)
+	first := s.b.Job(q.id)
+	for {
+		j := s.b.Job(q.id)
+		if j == nil || first == nil || jobOf(j) != jobOf(first) { // one of another scope may have got the id
+			return fsm.NotFound.Err()
+		}
+		over := ended(j)
+		if !over {
+			if err := s.watch(c, j); err != nil {
+				return err
+			}
+		}
+		chunks, next, more := s.logs.Read(jobOf(j), q.at)
+		if len(chunks) > 0 || over || !time.Now().Before(until) {
+			return c.sendJSON(jobLogsOf(j, chunks, next))
+		}
+		if err := s.awaitLog(c, more, until); err != nil {
+			return err
+		}
+	}
+}
+
+// watch marks a job as followed by the client of c.
+func (s *Server) watch(c *call, j *fsm.Job) error {
+	switch err := s.logs.Watch(claimOf(j), c.client()); {
+	case errors.Is(err, livelog.ErrReader):
+		return fail(followsTooMany, "client %s follows the logs of %d running jobs, the limit for one client; it may follow another one "+
+			"ten seconds after it stopped to follow one of these", shown(c.client()), s.logs.ReaderJobs())
+	case err != nil:
+		return fail(tooManyLogs, "the leader keeps the logs of as many jobs as it can; retry after a moment")
+	}
+	return nil
+}
+
+// awaitLog waits for a change, for a moment at most. It returns an error if the request ends,
+// or if this node leads no more, so that the caller asks the new leader.
+func (s *Server) awaitLog(c *call, changed <-chan struct{}, until time.Time) error {
+	ctx, cancel := s.patience(c, min(time.Until(until), logTick))
+	defer cancel()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+	if err := s.interrupted(c); err != nil {
+		return err
+	}
+	if leader, self := s.b.Leader(); !self {
+		f := fail(notLeader, "this node does not lead any more; ask the leader for the log")
+		f.leader = leader
+		return f
+	}
+	return nil
+}
+
+func jobOf(j *fsm.Job) livelog.Job { return livelog.Job{ID: j.ID, Created: j.CreatedAt} }
+
+// claimOf returns the claim of a running job; without worker and token if it does not run.
+func claimOf(j *fsm.Job) livelog.Claim {
+	c := livelog.Claim{Job: jobOf(j)}
+	if j.Status == fsm.InProgress {
+		c.Worker, c.Token = j.Execution().Worker, j.Execution().Token
+	}
+	return c
+}
+
+func jobLogsOf(j *fsm.Job, chunks []livelog.Chunk, next livelog.Position) v1.JobLogs {
+	out := v1.JobLogs{Status: j.Status.String(), Token: next.Token, Offset: next.Offset}
+	for _, c := range chunks {
+		out.Chunks = append(out.Chunks, v1.LogChunk{
+			Attempt: c.Attempt, Token: c.Token, Offset: c.Offset, Bytes: c.Bytes, Text: c.Text, Lost: c.Lost,
+		})
+	}
+	return out
+}
+
+// sendLogs is POST /v1/jobs/logs.
+func (s *Server) sendLogs(c *call) error {
+	var in v1.SendLogs
+	if err := c.decode(&in); err != nil {
+		return err
+	}
+	if err := s.checkLogs(&in); err != nil {
+		return err
+	}
+	for i := range in.Jobs {
+		s.addLog(c, in.WorkerID, &in.Jobs[i])
+	}
+	wanted := s.wantedLogs(c, in.WorkerID)
+	if len(wanted) == 0 && len(in.Jobs) == 0 && in.WaitMs > 0 {
+		var err error
+		if wanted, err = s.awaitWatched(c, in.WorkerID, s.boundedWait(in.WaitMs)); err != nil {
+			return err
+		}
+	}
+	return c.sendJSON(v1.LogsWanted{Jobs: wanted})
+}
+
+func (s *Server) checkLogs(in *v1.SendLogs) error {
+	l := &s.cfg.Limits
+	if in.WorkerID == "" {
+		return bad("workerId", "is missing")
+	}
+	if err := l.checkName("workerId", in.WorkerID); err != nil {
+		return err
+	}
+	if in.WaitMs < 0 {
+		return bad("waitMs", "is negative")
+	}
+	if err := l.checkMost("jobs", len(in.Jobs)); err != nil {
+		return err
+	}
+	for i := range in.Jobs {
+		if err := checkSentLog(&in.Jobs[i]); err != nil {
+			return blame(err, i)
+		}
+	}
+	return nil
+}
+
+// checkSentLog checks a chunk and sets its length.
+func checkSentLog(in *v1.SentLog) error {
+	if err := checkJobID("jobId", in.JobID); err != nil {
+		return err
+	}
+	if in.Bytes == 0 {
+		in.Bytes = int64(len(in.Text))
+	}
+	switch {
+	case len(in.Text) > logTextMax:
+		return bad("text", "has %d bytes; at most %d are possible: send several chunks", len(in.Text), logTextMax)
+	case in.Bytes < 0 || in.Bytes > logBytesMax:
+		return bad("bytes", "is %d; a number up to %d is wanted", in.Bytes, logBytesMax)
+	case in.Offset < 0 || in.Offset > 1<<60:
+		return bad("offset", "is %d; a number of bytes is wanted", in.Offset)
+	}
+	return nil
+}
+
+// addLog adds a chunk if the caller holds the job.
+func (s *Server) addLog(c *call, worker string, in *v1.SentLog) {
+	j := s.b.Job(in.JobID)
+	if !s.holdsLog(c, j, worker, in.Token) {
+		return
+	}
+	s.logs.Add(jobOf(j), livelog.Chunk{
+		Token: in.Token, Attempt: j.Attempts, Offset: in.Offset, Bytes: in.Bytes, Text: in.Text,
+	})
+}
+
+// holdsLog reports whether a worker of the caller runs this attempt of a job. The rules are those
+// of reports.
+func (s *Server) holdsLog(c *call, j *fsm.Job, worker string, token uint64) bool {
+	if j == nil || j.Status != fsm.InProgress || j.Execution().Worker != worker || j.Execution().Token != token || token == 0 {
+		return false
+	}
+	p := c.principal
+	if p == nil || s.gate.off() {
+		return true
+	}
+	if p.Scoped() && s.denied(c, p.CheckJob(j)) != nil {
+		return false
+	}
+	owner := j.Details().Owner
+	return owner == 0 || p.Owner == 0 || owner == p.Owner
+}
+
+// wantedLogs returns the watched jobs that a worker of the caller runs.
+func (s *Server) wantedLogs(c *call, worker string) []v1.LogWanted {
+	out := []v1.LogWanted{}
+	for _, w := range s.logs.Watched(worker, s.cfg.Limits.BatchJobs) {
+		if s.holdsLog(c, s.b.Job(w.ID), worker, w.Token) {
+			out = append(out, v1.LogWanted{JobID: w.ID, Token: w.Token, Offset: w.Offset})
+		}
+	}
+	return out
+}
+
+// awaitWatched waits until a job of the worker is watched.
+func (s *Server) awaitWatched(c *call, worker string, wait time.Duration) ([]v1.LogWanted, error) {
+	c.holdOff(wait)
+	leave, err := c.enter(s.shares.waits, tooManyLogs, waiting)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	until := time.Now().Add(wait)
+	for {
+		changed, done := s.logs.Changed(worker)
+		wanted := s.wantedLogs(c, worker)
+		if len(wanted) > 0 || !time.Now().Before(until) {
+			done()
+			return wanted, nil
+		}
+		err := s.awaitLog(c, changed, until)
+		done()
+		if err != nil {
+			return nil, err
+		}
+	}
+}

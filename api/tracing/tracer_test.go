@@ -1,0 +1,217 @@
+package tracing
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// node is a machine whose writes a tracer sees.
+type node struct {
+	m     *fsm.Machine
+	t     *Tracer
+	index uint64
+}
+
+// newTracer returns a tracer whose spans are in the exporter as soon as they end.
+func newTracer(sampler sdktrace.Sampler) (*Tracer, *tracetest.InMemoryExporter) {
+	out := tracetest.NewInMemoryExporter()
+	return New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(out), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(generator{}))), out
+}
+
+func newNode(t *Tracer) *node {
+	n := &node{m: fsm.New(), t: t}
+	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
+	return n
+}
+
+func (n *node) do(m *fsmpb.Mutation) fsm.Result {
+	n.index++
+	res := n.m.Apply(n.index, 1, &fsmpb.Batch{NowMs: int64(1000 * n.index), Mutations: []*fsmpb.Mutation{m}})[0]
+	n.t.Committed(time.Now(), m, res, fsm.LSN{Term: 1, Index: n.index})
+	return res
+}
+
+func (n *node) enqueue(headers ...*fsmpb.Header) {
+	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j1", Type: "mail", Headers: headers}}}}})
+}
+
+func (n *node) claim(request string) *fsmpb.Lease {
+	j := n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", RequestId: request}}}).Jobs[0]
+	return &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}
+}
+
+func failed(l *fsmpb.Lease) *fsmpb.Mutation {
+	none := int64(0)
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{Worker: "w", Lease: l, RetryDelayMs: &none}}}
+}
+
+func completed(l *fsmpb.Lease) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: l}}}
+}
+
+// twoAttempts runs a job over two attempts. The second one is at another node, which leads then.
+func twoAttempts(n *node, later *Tracer, headers ...*fsmpb.Header) {
+	n.enqueue(headers...)
+	lease := n.claim("1")
+	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{failed(lease)}}}})
+	n.do(failed(lease)) // repeated
+	n.t = later
+	lease = n.claim("2")
+	n.claim("2") // repeated
+	n.do(completed(lease))
+	n.do(completed(lease)) // repeated
+}
+
+// edges returns the spans as "parent > span" and the links as "span ~ span".
+func edges(spans tracetest.SpanStubs, root string) []string {
+	names := map[trace.SpanID]string{{}: root}
+	for _, s := range spans {
+		names[s.SpanContext.SpanID()] = s.Name
+	}
+	var out []string
+	for _, s := range spans {
+		out = append(out, names[s.Parent.SpanID()]+" > "+s.Name)
+		for _, l := range s.Links {
+			out = append(out, s.Name+" ~ "+names[l.SpanContext.SpanID()])
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// A job with a traceparent is one tree below the span that it names, over two leaders.
+func TestAJobIsOneTree(t *testing.T) {
+	first, out := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
+	second, more := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
+	twoAttempts(newNode(first), second, &fsmpb.Header{Name: "traceparent", Value: traceparent})
+	spans := slices.Concat(out.GetSpans(), more.GetSpans())
+	want := []string{
+		" > claim mail", " > claim mail", " > enqueue mail", "claim mail > complete mail", "claim mail > fail mail", "claim mail ~ claim mail",
+	}
+	if got := edges(spans, ""); !slices.Equal(got, want) {
+		t.Errorf("edges\n got %q\nwant %q", got, want)
+	}
+	for _, s := range spans {
+		if s.SpanContext.TraceID().String() != strings.Split(traceparent, "-")[1] {
+			t.Errorf("%s is of another trace", s.Name)
+		}
+		if p := s.Parent.SpanID().String(); strings.HasPrefix(s.Name, "claim") && p != strings.Split(traceparent, "-")[2] {
+			t.Errorf("%s has the parent %s", s.Name, p)
+		}
+	}
+}
+
+// A job without a traceparent is one tree, too.
+func TestAJobWithoutParentIsOneTree(t *testing.T) {
+	first, out := newTracer(sdktrace.AlwaysSample())
+	second, more := newTracer(sdktrace.AlwaysSample())
+	twoAttempts(newNode(first), second)
+	want := []string{
+		"claim mail > complete mail", "claim mail > fail mail", "claim mail ~ claim mail",
+		"enqueue mail > claim mail", "enqueue mail > claim mail", "nothing > enqueue mail",
+	}
+	if got := edges(slices.Concat(out.GetSpans(), more.GetSpans()), "nothing"); !slices.Equal(got, want) {
+		t.Errorf("edges\n got %q\nwant %q", got, want)
+	}
+}
+
+// The sampler decides once about a job.
+func TestSampling(t *testing.T) {
+	never, out := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
+	twoAttempts(newNode(never), never)
+	always, more := newTracer(sdktrace.ParentBased(sdktrace.AlwaysSample()))
+	twoAttempts(newNode(always), always, &fsmpb.Header{Name: "traceparent", Value: strings.TrimSuffix(traceparent, "1") + "0"})
+	if n := len(out.GetSpans()) + len(more.GetSpans()); n != 0 {
+		t.Errorf("%d spans of jobs that are not sampled", n)
+	}
+}
+
+// A report that is refused has a span with the reason.
+func TestRefusedReport(t *testing.T) {
+	tracer, out := newTracer(sdktrace.AlwaysSample())
+	n := newNode(tracer)
+	n.enqueue()
+	lease := n.claim("1")
+	lease.Token++
+	n.do(completed(lease))
+	spans := out.GetSpans()
+	if last := spans[len(spans)-1]; last.Name != "complete mail" || last.Status.Description != "refused: stale_token" {
+		t.Errorf("%s: %q", last.Name, last.Status.Description)
+	}
+}
+
+// A flush is linked to the writes that it has, and to no later one; a heartbeat has no span.
+func TestFlush(t *testing.T) {
+	tracer, out := newTracer(sdktrace.AlwaysSample())
+	n := newNode(tracer)
+	n.enqueue()
+	lease := n.claim("1")
+	flushed := fsm.LSN{Term: 1, Index: n.index}
+	n.do(completed(lease))
+	out.Reset()
+	tracer.Flushed(time.Now(), flushed, 1)
+	tracer.Flushed(time.Now(), flushed, 1)
+	tracer.Flushed(time.Now(), fsm.LSN{Term: 1, Index: n.index}, 1)
+	spans := out.GetSpans()
+	if len(spans) != 2 || len(spans[0].Links) != 1 || len(spans[1].Links) != 1 {
+		t.Fatalf("%+v", spans)
+	}
+	if root := rootIDs("j1"); spans[0].Links[0].SpanContext.SpanID() != root.span || spans[0].SpanContext.TraceID() == root.trace {
+		t.Errorf("the first flush is %+v", spans[0])
+	}
+}
+
+// The writes that wait for a flush are bounded.
+func TestWritesAreBounded(t *testing.T) {
+	tracer, _ := newTracer(sdktrace.AlwaysSample())
+	op := &fsmpb.Enqueue{}
+	for range 3 * linksMax {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: string(rune(0x4e00 + len(op.Jobs)))})
+	}
+	newNode(tracer).do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	if n := len(tracer.writes); n != linksMax {
+		t.Errorf("%d writes", n)
+	}
+}
+
+// Without the environment there is no tracer.
+func TestOff(t *testing.T) {
+	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		t.Setenv(name, "")
+	}
+	tracer, err := FromEnv(t.Context(), Node{}, nil)
+	if tracer != nil || err != nil || tracer.Close(t.Context()) != nil {
+		t.Error(tracer, err)
+	}
+}
+
+// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete.
+func BenchmarkLifecycle(b *testing.B) {
+	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
+		b.Run(name, func(b *testing.B) {
+			quiet := New(sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(generator{}), sdktrace.WithSampler(sdktrace.ParentBased(sampler))))
+			n := newNode(quiet)
+			n.enqueue()
+			n.claim("c")
+			j := n.m.Job("j1")
+			b.ReportAllocs()
+			for b.Loop() {
+				at := moment{began: time.Now(), ended: time.Now()}
+				quiet.enqueued(at, j)
+				quiet.claimed(at, j)
+				quiet.reported(at, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{}}, j, fsm.OK)
+			}
+		})
+	}
+}

@@ -1,0 +1,401 @@
+package queue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
+
+	"osqueue/cluster/transport"
+)
+
+// node is a raft node as Log sees it.
+type node struct {
+	state  raft.RaftState
+	voters int
+}
+
+func (n *node) State() raft.RaftState { return n.state }
+
+func (n *node) GetConfiguration() raft.ConfigurationFuture {
+	c := raft.Configuration{Servers: []raft.Server{{ID: "x", Suffrage: raft.Nonvoter}}}
+	for i := range n.voters {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(fmt.Sprint(i))})
+	}
+	return configuration{c}
+}
+
+type configuration struct{ c raft.Configuration }
+
+func (configuration) Error() error                        { return nil }
+func (configuration) Index() uint64                       { return 0 }
+func (c configuration) Configuration() raft.Configuration { return c.c }
+
+// disk is a log whose writes wait until the test lets them end. Its content is durable.
+type disk struct {
+	outcome chan error // of the write under way
+	busy    bool
+	overlap bool // two writes were under way at the same time
+	failed  bool
+	after   bool      // there was a write after one that failed
+	appends *raft.Log // first entry of the write under way
+	first   uint64
+	logs    []*raft.Log // from first on
+	term    uint64
+}
+
+func newDisk() *disk { return &disk{outcome: make(chan error), first: 1} }
+
+// write performs one write. Only one goroutine runs at a time in these tests, except where it
+// waits here.
+func (d *disk) write(fn func()) error {
+	d.overlap = d.overlap || d.busy
+	d.after = d.after || d.failed
+	d.busy = true
+	err := <-d.outcome
+	d.busy = false
+	if d.failed = err != nil; err == nil {
+		fn()
+	}
+	return err
+}
+
+// end ends the write under way, if there is one.
+func (d *disk) end(err error) bool {
+	select {
+	case d.outcome <- err:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *disk) last() uint64 { return d.first + uint64(len(d.logs)) - 1 }
+
+func (d *disk) at(index uint64) *raft.Log {
+	if index < d.first || index > d.last() {
+		return nil
+	}
+	return d.logs[index-d.first]
+}
+
+func (d *disk) FirstIndex() (uint64, error) { return d.first, nil }
+func (d *disk) LastIndex() (uint64, error)  { return d.last(), nil }
+
+func (d *disk) GetLog(index uint64, l *raft.Log) error {
+	e := d.at(index)
+	if e == nil {
+		return raft.ErrLogNotFound
+	}
+	*l = *e
+	return nil
+}
+
+func (d *disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+
+func (d *disk) StoreLogs(logs []*raft.Log) error {
+	d.appends = logs[0]
+	defer func() { d.appends = nil }()
+	return d.write(func() { d.logs = append(d.logs, logs...) })
+}
+
+func (d *disk) DeleteRange(from, to uint64) error {
+	return d.write(func() {
+		if to >= d.last() {
+			d.logs = d.logs[:from-d.first]
+			return
+		}
+		d.logs = d.logs[to+1-d.first:]
+		d.first = to + 1
+	})
+}
+
+func (d *disk) Set([]byte, []byte) error           { return d.write(func() {}) }
+func (d *disk) Get([]byte) ([]byte, error)         { return nil, nil }
+func (d *disk) GetUint64([]byte) (uint64, error)   { return d.term, nil }
+func (d *disk) SetUint64(_ []byte, v uint64) error { return d.write(func() { d.term = v }) }
+
+// call is a call of a Log that may wait.
+type call struct {
+	what     string
+	returned bool
+	err      error
+}
+
+// history runs a queue against a model of the log, as raft's goroutines use it. It checks after each
+// step what a crash would leave behind.
+type history struct {
+	q       *Log
+	d       *disk
+	n       *node
+	closing chan struct{}
+	made    int
+
+	mem    []*raft.Log // content of the log, from memFrom on, as raft knows it
+	from   uint64
+	term   uint64
+	main   *call        // of raft's main goroutine
+	cuts   *call        // of the goroutine that removes the start
+	check  func() error // of main, when it has returned without an error
+	awaits []*await
+	failed bool
+}
+
+// await is an answer that waits.
+type await struct {
+	entry *raft.Log
+	call
+}
+
+func newHistory() *history {
+	h := &history{d: newDisk(), n: &node{state: raft.Follower, voters: 3}, closing: make(chan struct{}), from: 1, term: 1}
+	h.q = New(h.d, h.d, h.closing)
+	h.q.Serve(h.n)
+	return h
+}
+
+func (h *history) last() uint64 { return h.from + uint64(len(h.mem)) - 1 }
+
+func start(what string, fn func() error) *call {
+	c := &call{what: what}
+	go func() {
+		c.err = fn()
+		c.returned = true
+	}()
+	return c
+}
+
+// entries makes the next entries of the log.
+func (h *history) entries(n, size int) (logs []*raft.Log) {
+	for i := range n {
+		h.made++
+		data := append(fmt.Appendf(nil, "%d ", h.made), make([]byte, size)...)
+		logs = append(logs, &raft.Log{Index: h.last() + uint64(i) + 1, Term: h.term, Type: raft.LogCommand, Data: data})
+	}
+	return logs
+}
+
+// durable reports whether the whole log is on the disk.
+func (h *history) durable() error {
+	if h.d.last() != h.last() {
+		return fmt.Errorf("the disk has entries up to %d of %d", h.d.last(), h.last())
+	}
+	return nil
+}
+
+// step does one thing. a and b choose what.
+func (h *history) step(kind, a, b int) {
+	leads := h.n.state == raft.Leader
+	switch {
+	case kind == 0: // the disk answers
+		h.d.end(nil)
+	case kind == 1 && b == 0 && len(h.q.queue) > 0 && h.d.appends == h.q.queue[0]: // the write of the queue fails
+		h.failed = h.d.end(errDisk) || h.failed
+	case kind == 2 && h.main == nil && len(h.mem) > 0: // a follower has answered
+		e := h.mem[a%len(h.mem)]
+		w := &await{entry: e}
+		h.awaits = append(h.awaits, w)
+		go func() {
+			w.err = h.q.Await(e.Index, nil)
+			w.returned = true
+		}()
+	// The start that is removed is committed, so it is never truncated.
+	case kind == 3 && h.cuts == nil && h.d.last() > h.d.first+1 && (h.main == nil || h.main.what != "truncate"):
+		to := h.d.first + uint64(a)%(h.d.last()-h.d.first)
+		from := h.d.first
+		h.cuts = start("remove the start", func() error { return h.q.DeleteRange(from, to) })
+	case h.main != nil: // raft's main goroutine waits
+	case kind <= 5 && leads && h.n.voters > 1: // the leader appends
+		size := 10
+		if b == 0 {
+			size = maxBytes/3 + a
+		}
+		logs := h.entries(1+a%3, size)
+		h.mem = append(h.mem, logs...)
+		h.main = start("append", func() error { return h.q.StoreLogs(logs) })
+	case kind <= 6: // a follower or a single voter appends, or the leader a configuration
+		logs := h.entries(1+a%3, 10)
+		if leads && h.n.voters > 1 {
+			logs[len(logs)-1].Type = raft.LogConfiguration
+		}
+		h.mem, h.check = append(h.mem, logs...), h.durable
+		h.main = start("append and wait", func() error { return h.q.StoreLogs(logs) })
+	case kind == 7: // another term begins
+		h.n.state, h.check = raft.Follower, h.durable
+		h.term++
+		term := h.term
+		h.main = start("set the term", func() error { return h.q.SetUint64(nil, term) })
+	case kind == 8 && !leads: // the node is elected; a shorter log may have been overwritten before
+		h.n.state, h.n.voters = raft.Leader, 1+a%3
+	case kind == 9 && !leads && h.cuts == nil && h.d.last() > h.d.first: // a new leader truncates the log
+		at := h.last() - uint64(a)%(h.last()-h.d.first)
+		to := h.last()
+		h.mem, h.check = h.mem[:at-h.from], h.durable
+		h.main = start("truncate", func() error { return h.q.DeleteRange(at, to) })
+	case kind == 10:
+		h.check = h.durable
+		want := h.last()
+		h.main = start("read the last index", func() error {
+			got, err := h.q.LastIndex()
+			if err == nil && got != want {
+				err = fmt.Errorf("the last index is %d, want %d", got, want)
+			}
+			return err
+		})
+	}
+}
+
+var errDisk = errors.New("no space left on device")
+
+// settled checks the state after a step, in which every goroutine waits.
+func (h *history) settled() error {
+	if h.d.overlap {
+		return errors.New("two writes at a time")
+	}
+	if h.d.after {
+		return errors.New("a write after one that failed")
+	}
+	if c := h.cuts; c != nil && c.returned {
+		h.cuts = nil
+		if c.err != nil && !h.failed {
+			return fmt.Errorf("%s: %w", c.what, c.err)
+		}
+	}
+	if cut := int(h.d.first) - int(h.from); cut > 0 {
+		h.mem, h.from = h.mem[cut:], h.d.first
+	}
+	if c := h.main; c != nil && c.returned {
+		check := h.check
+		h.main, h.check = nil, nil
+		if c.err != nil && (!h.failed || c.what == "set the term") {
+			return fmt.Errorf("%s: %w", c.what, c.err)
+		}
+		if c.err == nil && check != nil {
+			if err := check(); err != nil {
+				return fmt.Errorf("%s has returned, and %w", c.what, err)
+			}
+		}
+	}
+	return errors.Join(h.content(), h.answers(), h.bounded())
+}
+
+// content checks what raft reads, and what a crash would leave: a prefix of it.
+func (h *history) content() error {
+	for i, want := range h.mem {
+		index := h.from + uint64(i)
+		if e := h.d.at(index); e != nil && e.Term == want.Term && string(e.Data) != string(want.Data) {
+			return fmt.Errorf("entry %d on the disk is another one", index)
+		}
+		if h.main != nil || h.failed {
+			continue // the entries may be neither in the queue nor on the disk
+		}
+		var l raft.Log
+		if err := h.q.GetLog(index, &l); err != nil || string(l.Data) != string(want.Data) {
+			return fmt.Errorf("entry %d is %.20q, want %.20q: %w", index, l.Data, want.Data, err)
+		}
+	}
+	if h.main == nil && h.d.last() > h.last() {
+		return fmt.Errorf("the disk has entries up to %d of %d", h.d.last(), h.last())
+	}
+	return nil
+}
+
+// answers checks the answers that were released.
+func (h *history) answers() error {
+	var rest []*await
+	for _, w := range h.awaits {
+		if !w.returned {
+			rest = append(rest, w)
+			continue
+		}
+		if w.err != nil {
+			if !h.failed {
+				return fmt.Errorf("the answer for entry %d: %w", w.entry.Index, w.err)
+			}
+			continue
+		}
+		if e := h.d.at(w.entry.Index); w.entry.Index >= h.d.first && w.entry.Term == h.term && h.n.state == raft.Leader &&
+			(e == nil || string(e.Data) != string(w.entry.Data)) {
+			return fmt.Errorf("the answer for entry %d is released, and the disk has the entries up to %d", w.entry.Index, h.d.last())
+		}
+	}
+	h.awaits = rest
+	return nil
+}
+
+func (h *history) bounded() error {
+	size := 0
+	for _, l := range h.q.queue {
+		size += transport.EntryBytes(l)
+	}
+	if size != h.q.bytes {
+		return fmt.Errorf("the queue has %d bytes, and reckons with %d", size, h.q.bytes)
+	}
+	if size > 3*(maxBytes/3+200) { // the largest append of a history
+		return fmt.Errorf("the queue has %d bytes", size)
+	}
+	return nil
+}
+
+// end lets everything end. A node whose disk has failed ends with it.
+func (h *history) end() error {
+	var err error
+	for more := true; more; more = h.d.end(nil) {
+		synctest.Wait()
+		err = cmp.Or(err, h.settled())
+	}
+	defer synctest.Wait()
+	closeNow := sync.OnceFunc(func() { close(h.closing) })
+	defer closeNow()
+	if err != nil {
+		return err
+	}
+	if !h.failed && (h.main != nil || h.cuts != nil || len(h.awaits) > 0) {
+		return fmt.Errorf("%v, %v and %d answers wait without a write", h.main, h.cuts, len(h.awaits))
+	}
+	if c := h.main; h.failed && c != nil && c.what != "set the term" {
+		return fmt.Errorf("the disk has failed, and raft waits to %s", c.what)
+	}
+	closeNow()
+	synctest.Wait()
+	if c := h.main; c != nil && (!c.returned || c.err != nil) {
+		return fmt.Errorf("the node is being closed, and %s: returned %v, %w", c.what, c.returned, c.err)
+	}
+	if len(h.awaits) > 0 && h.settled() == nil && len(h.awaits) > 0 {
+		return errors.New("an answer waits for a disk that has failed")
+	}
+	return nil
+}
+
+// play makes a history of steps, each a number that chooses what happens.
+func play(steps []int) (err error) {
+	h := newHistory()
+	for _, s := range steps {
+		h.step(s%11, s/11%8, s/88)
+		synctest.Wait()
+		if err = h.settled(); err != nil {
+			break
+		}
+	}
+	return cmp.Or(err, h.end())
+}
+
+// TestQueue compares the queue with a model in random histories. The model has the content of the
+// disk after each step, which is what a crash at that point leaves.
+func TestQueue(t *testing.T) {
+	for range 10 { // rapid makes 100 histories
+		rapid.Check(t, func(rt *rapid.T) {
+			steps := rapid.SliceOfN(rapid.IntRange(0, 11*64-1), 1, 200).Draw(rt, "steps")
+			var err error
+			synctest.Test(t, func(*testing.T) { err = play(steps) })
+			if err != nil {
+				rt.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/clitest"
+	"osqueue/internal/cli/view"
+)
+
+// offered returns what a shell offers after a command line, and the directive: ":0" offers the
+// files of the directory as well, ":16" its directories, ":4" neither.
+func offered(t *testing.T, q *clitest.Fake, line ...string) (names []string, directive string) {
+	t.Helper()
+	got := osqTest(t, q, "", append([]string{cobra.ShellCompRequestCmd}, line...)...)
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	for _, text := range lines[:len(lines)-1] {
+		name, _, _ := strings.Cut(text, "\t")
+		names = append(names, name)
+	}
+	return names, lines[len(lines)-1]
+}
+
+// How the help of flags begins whose value is a file or a directory.
+var (
+	isFile      = regexp.MustCompile(`^(PEM )?file |^enqueue the lines of a file|^the bootstrap\.json|^key ring`)
+	isDirectory = regexp.MustCompile(`^(data )?directory |^parent of the directories`)
+)
+
+// Each flag offers files if its help says that it is a file, directories if it is a directory,
+// and neither otherwise.
+func TestOnlyFilesOfferFiles(t *testing.T) {
+	t.Parallel()
+	g := view.NewGlobals(version)
+	server := clitest.NewFake(t).Server.URL
+	g.Getenv = func(name string) string { return map[string]string{"OSQUEUE_SERVERS": server}[name] }
+	root := view.NewRoot(g, commands(g)...)
+	checked := 0
+	for _, cmd := range append(all(root), root) {
+		cmd.SetContext(t.Context())
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			want := cobra.ShellCompDirectiveNoFileComp
+			switch {
+			case isFile.MatchString(f.Usage):
+				want = cobra.ShellCompDirectiveDefault
+			case isDirectory.MatchString(f.Usage):
+				want = cobra.ShellCompDirectiveFilterDirs
+			}
+			got := cobra.ShellCompDirectiveDefault
+			if offer, ok := cmd.GetFlagCompletionFunc(f.Name); ok {
+				_, got = offer(cmd, nil, "")
+			}
+			if got != want {
+				t.Errorf("%s --%s (%s) has the directive %d, want %d", cmd.CommandPath(), f.Name, f.Usage, got, want)
+			}
+			checked++
+		})
+	}
+	if checked < 200 {
+		t.Errorf("only %d flags", checked)
+	}
+}
+
+// Each argument offers files only if its usage says that it is a file or a command.
+func TestOnlyFileArgumentsOfferFiles(t *testing.T) {
+	t.Parallel()
+	q := clitest.NewFake(t)
+	for line, want := range map[string]string{
+		"audit":             ":0",
+		"audit x":           ":0",
+		"batch create":      ":0",
+		"batch create x":    ":4",
+		"cert renew":        ":4",
+		"cert show":         ":0",
+		"cert show x":       ":0",
+		"dev":               ":4",
+		"inspect":           ":4",
+		"job cancel x":      ":4",
+		"job logs":          ":4",
+		"job logs x":        ":4",
+		"man":               ":16",
+		"map":               ":0",
+		"map x --":          ":0",
+		"queue set x":       ":4",
+		"run --":            ":0",
+		"run -- cat":        ":0",
+		"stats":             ":4",
+		"submit mail":       ":4",
+		"worker":            ":4",
+		"queue nonsense":    ":4",
+		"hook put x":        ":4",
+		"cron put x @daily": ":4",
+	} {
+		if names, got := offered(t, q, append(strings.Fields(line), "")...); got != want {
+			t.Errorf("%s offers %q, %s, want %s", line, names, got, want)
+		}
+	}
+}
+
+// Flags that name a tag or a group offer those of the newest jobs.
+func TestTagsAndGroupsAreOffered(t *testing.T) {
+	t.Parallel()
+	q := clitest.NewFake(t)
+	q.Jobs = []*v1.Job{
+		{ID: "a", Type: "mail", Status: v1.StatusDead, Tags: []string{"red", "blue"}, Group: "north"},
+		{ID: "b", Type: "mail", Status: v1.StatusUnclaimed, Tags: []string{"red", "evil\x1b[2J"}},
+		{ID: "c", Type: "mail", Status: v1.StatusUnclaimed, Tags: []string{"rose"}, Group: "south"},
+	}
+	for line, want := range map[string][]string{
+		"job ls --tag":              {"blue", "red", "rose"},
+		"job ls --tag r":            {"red", "rose"},
+		"job ls --tag red --tag bl": {"blue"},
+		"job cancel --tag b":        {"blue"},
+		"submit mail --tag ro":      {"rose"},
+		"job ls --group":            {"north", "south"},
+		"submit --after":            {"a", "b", "c"},
+		"inspect --tag":             nil,
+	} {
+		words := strings.Fields(line)
+		if strings.HasPrefix(words[len(words)-1], "--") {
+			words = append(words, "")
+		}
+		names, directive := offered(t, q, words...)
+		if slices.Sort(names); !slices.Equal(names, want) || directive != ":4" {
+			t.Errorf("%s offers %q, %s, want %q", line, names, directive, want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package fsm
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// A quiet worker gets no new jobs: its claims find none. It keeps the jobs that it runs, and
+// reports them as before. That is a property of the name: it survives a change of leader, and a
+// worker that registers again stays quiet. A quiet worker that is declared dead, because it
+// lost its connection or was restarted, stays in the registry as gone for quietMs, so that it
+// is still quiet when it comes back. Deleting the worker ends it.
+
+// quietMs is how long the registry keeps a quiet worker that is dead.
+const quietMs = 24 * 3_600_000
+
+// QuietByMax is the largest length of Worker.QuietedBy, in bytes.
+const QuietByMax = 512
+
+var errQuiet = errors.New("a worker has times of its quiet that it cannot have, or a text that is too long or not UTF-8")
+
+// Quiet reports whether the worker gets no new jobs.
+func (w *Worker) Quiet() bool { return w.QuietSince != 0 }
+
+// Gone reports whether the worker was declared dead. It is kept because it was quiet.
+func (w *Worker) Gone() bool { return w.GoneAt != 0 }
+
+// validQuiet reports whether a worker can have these values.
+func (w *Worker) validQuiet() bool {
+	if w.QuietSince < 0 || w.GoneAt < 0 || w.QuietSince == 0 && (w.GoneAt != 0 || w.QuietedBy != "") {
+		return false
+	}
+	return validQuieter(w.QuietedBy)
+}
+
+func validQuieter(by string) bool { return len(by) <= QuietByMax && utf8.ValidString(by) }
+
+// Quiet reports whether a claim of this worker gets no jobs. It takes O(log n) and reads live
+// state, as Ready does: several goroutines may call it at a time, so it does not use m.wanted.
+func (m *Machine) Quiet(worker string) bool {
+	w, ok := m.workers.Get(&Worker{Name: worker})
+	return ok && w.Quiet()
+}
+
+// Turned returns the workers that the last entry made quiet, or that get jobs again since it.
+func (m *Machine) Turned() []string { return m.turned }
+
+// setQuiet makes a worker quiet, or gives it jobs again.
+func (m *Machine) setQuiet(op *fsmpb.SetQuiet) Result {
+	old := m.worker(op.Name)
+	switch {
+	case old == nil:
+		return Result{Code: NotFound}
+	case old.Quiet() == op.Quiet:
+		return Result{}
+	case old.Gone():
+		m.forgetWorker(old)
+		return Result{}
+	}
+	w := *old
+	w.QuietSince, w.QuietedBy = 0, ""
+	text := quietEnded
+	if op.Quiet {
+		w.QuietSince, w.QuietedBy, text = m.meta.Now, strings.Clone(op.By), quietBegan
+	}
+	m.workers.Set(&w)
+	m.turn(w.Name)
+	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: text})
+	return Result{}
+}
+
+// The texts of WorkerSet.
+const (
+	quietBegan = "quiet: it gets no new jobs"
+	quietEnded = "it gets jobs again"
+)
+
+// turn notes that a worker's claims must be looked at again.
+func (m *Machine) turn(name string) {
+	if !slices.Contains(m.turned, name) {
+		m.turned = append(m.turned, name)
+	}
+}
+
+// forgetWorker removes a gone worker from the registry.
+func (m *Machine) forgetWorker(w *Worker) {
+	m.dropWorker(w)
+	m.turn(w.Name)
+	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: quietEnded})
+}
+
+// keepGone keeps a quiet worker that was declared dead.
+func (m *Machine) keepGone(old *Worker) {
+	w := *old
+	w.GoneAt = m.meta.Now
+	m.addWorker(&w)
+}
+
+// cameBack ends that a worker is gone. Its deadline is an earlier one then.
+func (m *Machine) cameBack(w *Worker) {
+	m.dropWorker(w)
+	w.GoneAt = 0
+	m.addWorker(w)
+	m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
+}

@@ -1,0 +1,275 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/api"
+)
+
+// The audit log takes entries into a bounded queue, which one goroutine writes to the file. So a
+// disk that is slow, full or hung does not hold up requests while the queue has room. What is in
+// the queue is written as soon as the disk takes it, and before an orderly stop ends; a crash
+// loses it.
+//
+// When the queue is full, --audit-full decides about changes. With refuse, no change is made that
+// the log could not have: each waits for room for auditPatience, and is then refused. With drop,
+// changes go on, and the log gets a line with the number of the entries that it lacks. Entries of
+// requests that changed nothing are dropped in both cases, and refusals, which strangers can cause,
+// already when the queue is half full.
+
+const (
+	// auditQueueMax is the number of entries in the queue. An entry takes some 500 bytes, at most
+	// about 2 KiB. Changes that were admitted at the same moment may exceed it.
+	auditQueueMax = 8192
+	// auditPatience is how long a change waits for room in the queue.
+	auditPatience = time.Second
+	// auditAgain is the pause after a failed write.
+	auditAgain = time.Second
+	// auditBatch is the number of entries in one write.
+	auditBatch = 256
+)
+
+// The values of --audit-full.
+const (
+	auditRefuse = "refuse"
+	auditDrop   = "drop"
+)
+
+// auditLog is the queue of an audit log and its writer. It is safe for concurrent use.
+type auditLog struct {
+	log  hclog.Logger
+	full string // auditRefuse or auditDrop
+	file *auditFile
+	wake chan struct{} // has an item when the writer has something to do
+	stop chan struct{} // closed by close
+	done chan struct{} // closed when the writer has ended
+
+	mu      sync.Mutex
+	queue   []api.AuditEntry // the writer removes entries from its front
+	room    chan struct{}    // closed when the queue has room again; nil: no change waits
+	missing int              // dropped entries that no line of the log counts yet
+	last    api.AuditEntry   // the last one of these
+
+	dropped, refused, failed prometheus.Counter
+}
+
+func newAuditLog(log hclog.Logger, file *auditFile, full string) *auditLog {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	a := &auditLog{
+		log: log, full: full, file: file,
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		dropped: counter("osqueue_audit_dropped_total", "Entries that the audit log lacks, because its queue was full."),
+		refused: counter("osqueue_audit_refused_total", "Changes that were refused because the queue of the audit log was full."),
+		failed:  counter("osqueue_audit_write_errors_total", "Failed writes to the audit log; they are repeated."),
+	}
+	go a.run()
+	return a
+}
+
+// openAudit opens the audit log, or returns nil if there is none.
+func (o *securityOptions) openAudit(log hclog.Logger) (*auditLog, error) {
+	switch o.auditLog {
+	case "":
+		return nil, nil
+	case "-":
+		return newAuditLog(log, &auditFile{out: os.Stdout}, o.auditFull), nil
+	}
+	file, err := openAuditFile(o.auditLog)
+	if err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	return newAuditLog(log, file, o.auditFull), nil
+}
+
+// register adds the metrics.
+func (a *auditLog) register(r prometheus.Registerer) {
+	r.MustRegister(a.dropped, a.refused, a.failed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "osqueue_audit_queue_entries", Help: "Entries that wait to be written to the audit log.",
+	}, func() float64 { return float64(a.queued()) }))
+}
+
+func (a *auditLog) queued() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.queue)
+}
+
+// admit returns nil if a change may be made, as far as the audit log is concerned. It waits for
+// room in the queue for auditPatience at most.
+func (a *auditLog) admit(ctx context.Context) error {
+	if a.full == auditDrop {
+		return nil
+	}
+	room := a.awaitRoom()
+	if room == nil {
+		return nil
+	}
+	late := time.NewTimer(auditPatience)
+	defer late.Stop()
+	select {
+	case <-room:
+		return nil
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	a.refused.Inc()
+	return fmt.Errorf("the audit log of this node does not take entries, and %d wait for it; no change is made that it could not record", auditQueueMax)
+}
+
+// awaitRoom returns a channel that is closed when the queue has room, or nil if it has.
+func (a *auditLog) awaitRoom() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue) < auditQueueMax {
+		return nil
+	}
+	if a.room == nil {
+		a.room = make(chan struct{})
+	}
+	return a.room
+}
+
+// add puts an entry into the queue. admitted says that admit let the change happen: its entry is
+// never dropped, unless --audit-full=drop.
+func (a *auditLog) add(e api.AuditEntry, admitted bool) {
+	most := auditQueueMax
+	if e.Status == 401 || e.Status == 403 {
+		most /= 2
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue) >= most && (!admitted || a.full == auditDrop) {
+		a.missing++
+		a.last = e
+		a.dropped.Inc()
+		return
+	}
+	a.queue = append(a.queue, e)
+	a.signal()
+}
+
+// lostEntries is the entry in place of n entries that were dropped, of which one is the last.
+func lostEntries(n int, last api.AuditEntry) api.AuditEntry {
+	return api.AuditEntry{Time: last.Time, Node: last.Node, Action: "drop entries", Object: strconv.Itoa(n), Outcome: "audit_full"}
+}
+
+func (a *auditLog) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes the queue until close, and then what is left.
+func (a *auditLog) run() {
+	defer close(a.done)
+	bad := false // an error was logged
+	for {
+		batch := a.next()
+		if batch == nil {
+			select {
+			case <-a.wake:
+				continue
+			case <-a.stop:
+				if a.queued() > 0 {
+					continue
+				}
+				return
+			}
+		}
+		n, err := a.file.append(batch)
+		a.written(n)
+		if err == nil {
+			bad = false
+			continue
+		}
+		a.failed.Inc()
+		if !bad {
+			a.log.Error("the audit log cannot be written; its entries wait", "error", err)
+			bad = true
+		}
+		if n == len(batch) {
+			continue // it was written, although the file could not be replaced
+		}
+		select {
+		case <-a.stop:
+			return
+		case <-time.After(auditAgain):
+		}
+	}
+}
+
+// next returns the lines of the next write, or nil.
+func (a *auditLog) next() (lines [][]byte) {
+	a.mu.Lock()
+	entries := a.queue[:min(len(a.queue), auditBatch)]
+	a.mu.Unlock()
+	for i := range entries {
+		line, err := json.Marshal(&entries[i])
+		if err != nil {
+			line = nil // an entry has texts and numbers only
+		}
+		lines = append(lines, append(line, '\n'))
+	}
+	return lines
+}
+
+// written removes the first n entries from the queue.
+func (a *auditLog) written(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.queue[:n])
+	if a.queue = a.queue[n:]; len(a.queue) == 0 {
+		a.queue = nil
+	}
+	if a.missing > 0 && len(a.queue) < auditQueueMax/2 {
+		a.queue = append(a.queue, lostEntries(a.missing, a.last))
+		a.missing = 0
+	}
+	if a.room != nil && len(a.queue) < auditQueueMax {
+		close(a.room)
+		a.room = nil
+	}
+}
+
+// auditStop bounds the end of the audit log when the node stops.
+const auditStop = 2 * time.Second
+
+// closeAudit ends the audit log, also if the time for the requests is over.
+func (s *server) closeAudit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), auditStop)
+	defer cancel()
+	return s.audit.close(ctx)
+}
+
+// close writes what is in the queue, until ctx ends, and closes the file. It returns an error if
+// entries are lost. Nothing may call add any more.
+func (a *auditLog) close(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	close(a.stop)
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return fmt.Errorf("the audit log lacks the last %d entries: it takes none", a.queued())
+	}
+	if n := a.queued(); n > 0 {
+		return fmt.Errorf("the audit log lacks the last %d entries: it cannot be written", n)
+	}
+	if a.file.out == os.Stdout {
+		return nil
+	}
+	return a.file.out.Close()
+}

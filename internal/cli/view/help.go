@@ -1,0 +1,54 @@
+package view
+
+import (
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+)
+
+// wrapHelp breaks the long lines of help at words if stdout is a terminal: the terminal would
+// break them within words, and put the rest below the names of flags.
+func wrapHelp(g *Globals, root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		width, ok := g.screen()
+		if !ok {
+			help(c, args)
+			return
+		}
+		out := c.OutOrStdout()
+		var text strings.Builder
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		_, _ = io.WriteString(out, wrapLines(text.String(), width)) // as cobra, which ignores the error, too
+	})
+}
+
+// flagLine is the part of a line about a flag or a command that is before the description.
+var flagLine = regexp.MustCompile(`^ +(?:-\w, )?--[^ ]+(?: [^ ]+)?  +|^  [a-z-]+  +`)
+
+// helpLeast is the width of a description below which it is not wrapped beside its flag.
+const helpLeast = 20
+
+// wrapLines breaks the lines that begin with a word, and the descriptions of flags and commands.
+// Others are examples, which a reader copies.
+func wrapLines(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		head := flagLine.FindString(line)
+		if len(line) <= width || head == "" && strings.HasPrefix(line, " ") {
+			continue
+		}
+		room := width - len(head)
+		if room < helpLeast {
+			continue
+		}
+		body := ansi.Wordwrap(line[len(head):], room, "")
+		lines[i] = head + strings.ReplaceAll(body, "\n", "\n"+strings.Repeat(" ", len(head)))
+	}
+	return strings.Join(lines, "\n")
+}

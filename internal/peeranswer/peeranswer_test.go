@@ -1,0 +1,23 @@
+package peeranswer
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestAnswers(t *testing.T) {
+	w := httptest.NewRecorder()
+	Write(w, http.StatusMisdirectedRequest, Refusal{Message: "not the leader", Leader: "n2:8080"})
+	if w.Code != http.StatusMisdirectedRequest || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if got := Read(w.Body.Bytes()); got != (Refusal{"not the leader", "n2:8080"}) {
+		t.Errorf("%+v", got)
+	}
+	for _, body := range []string{"<html>", "{}", "[1]"} {
+		if got := Read([]byte(body + "\n")); got.Message != body || got.Leader != "" {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+}

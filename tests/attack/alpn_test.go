@@ -1,0 +1,107 @@
+package attack
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
+	"osqueue/internal/auth/certs"
+	"osqueue/tests/cluster"
+)
+
+// TestStreamsByALPN attacks the streams that begin in the TLS handshake, at a follower, which relays them.
+func TestStreamsByALPN(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(rules, []byte("- from: cert\n  match: {name: producer}\n  role: producer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := cluster.Start(t, cluster.Options{Nodes: 3, TLS: true, Flags: []string{"--security", "on", "--roles-file", rules}})
+	leader := c.WaitLeader()
+	n := c.Nodes[0]
+	if n == leader {
+		n = c.Nodes[1]
+	}
+	a, err := certs.LoadAuthority(c.CertDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"producer", "stranger"} {
+		if _, err := a.Issue(certs.Request{Kind: certs.Client, Name: name, Lifetime: time.Hour}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(t *testing.T, cert string) *framePeer {
+		t.Helper()
+		at := func(name string) string { return filepath.Join(c.CertDir(), name) }
+		var pair [2]string
+		if cert != "" {
+			pair = [2]string{at(cert + ".crt"), at(cert + ".key")}
+		}
+		secure, err := client.LoadTLS(at(certs.CAFile), pair[0], pair[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		secure.NextProtos = []string{frame.ALPN}
+		conn, err := tls.Dial("tcp", n.HTTP, secure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		return &framePeer{Conn: conn, in: bufio.NewReader(conn)}
+	}
+	job := &frame.Request{Target: v1.PathJobs, Body: []byte(`{"type":"alpn"}`)}
+	hello := func(token string) []byte {
+		return frames(1, frame.KindHello, &frame.Hello{Version: 1, Agent: "attack", Token: token})
+	}
+	ask := func(t *testing.T, cert, token string, want uint32) {
+		t.Helper()
+		p := open(t, cert)
+		p.put(hello(token))
+		if got, err := p.ask(1, job); want != 0 && (err != nil || got.Status != want) || want == 0 && err == nil {
+			t.Errorf("certificate %q: answered %d %s %v, want %d", cert, got.Status, got.Body, err, want)
+		}
+	}
+	t.Run("credentials", func(t *testing.T) {
+		ask(t, "", c.Token(), http.StatusOK)
+		ask(t, "producer", "", http.StatusOK)
+		ask(t, "producer", "osq_wrong_token", 0) // a token counts before the certificate
+		ask(t, "stranger", "", 0)
+		ask(t, "", "", 0)
+	})
+	for name, b := range map[string][]byte{
+		"a request before the hello":   frames(1, frame.KindRequest, job),
+		"a hello that is no message":   frames(1, frame.KindHello, frame.Bytes("\xff\xff\xff")),
+		"a hello of version 0":         frames(1, frame.KindHello, &frame.Hello{Agent: "x", Token: c.Token()}),
+		"a hello of 1 GiB":             frame.AppendHead(nil, frame.Head{Length: 1 << 30, Kind: frame.KindHello}),
+		"a hello with a large agent":   frames(1, frame.KindHello, &frame.Hello{Version: 1, Agent: string(make([]byte, 60<<10)), Token: c.Token()}),
+		"a request that is no message": append(hello(c.Token()), frames(1, frame.KindRequest, frame.Bytes("\x0a\xff"))...),
+		"garbage":                      bytes.Repeat([]byte{0xff}, 4096),
+		"HTTP":                         []byte(upgradeText(n.HTTP, bearer(c.Token()))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, "")
+			p.put(b)
+			p.ends(t)
+		})
+	}
+	t.Run("many that say nothing", func(t *testing.T) {
+		for range 100 {
+			open(t, "").put(hello(c.Token())[:5])
+		}
+		ask(t, "", c.Token(), http.StatusOK)
+	})
+	for _, n := range c.Nodes {
+		if !n.Running() {
+			t.Errorf("%s has ended", n.Name)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package attack
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The least numbers of attacks of a whole run.
+const (
+	malformedLeast = 250
+	othersLeast    = 300
+)
+
+// malformedHTTP is the class of TestMalformedHTTP.
+const malformedHTTP = "malformed HTTP"
+
+// classes are the classes of the attacks, by the test that makes them.
+var classes = map[string]string{
+	"TestMalformedHTTP":                     malformedHTTP,
+	"TestForgedRaftRequests":                "raft",
+	"TestFloodsOfTheRaftPort":               "raft",
+	"TestForgedJoins":                       "joins and certificates",
+	"TestCertificateRoutes":                 "joins and certificates",
+	"TestPagesOfStrangers":                  "browsers",
+	"TestFloodsOfTheHTTPPort":               "floods",
+	"TestWaitingClaimsOfSeveralClients":     "floods",
+	"TestTheLegacyListener":                 "legacy listener",
+	"TestTheLegacyListenerForOtherNetworks": "legacy listener",
+	"TestForgedTokens":                      "tokens",
+	"TestTokensBeyondTheirScope":            "tokens",
+	"TestStolenClaims":                      "tokens",
+	"TestTokensThatAreRevokedMidStream":     "tokens",
+	"TestStreamsBeyondTheirScope":           "streams",
+	"TestStolenClaimsOverStreams":           "streams",
+	"TestTokensThatExpireMidStream":         "streams",
+	"TestForgedFramesOverARelay":            "relayed streams",
+	"TestFloodsOverARelay":                  "relayed streams",
+	"TestHooksThatPointInside":              "webhooks",
+	"TestReceiversOfWebhooksOverTLS":        "webhooks",
+	"TestReceiversOfWebhooksThatDoHarm":     "webhooks",
+	"TestForgedLogs":                        "live logs and terminals",
+	"TestFloodsOfLogs":                      "live logs and terminals",
+	"TestEscapesInTheTerminal":              "live logs and terminals",
+	"TestSandboxEscapes":                    "sandbox",
+}
+
+// counts has the number of attacks of this run, by class.
+var counts = struct {
+	sync.Mutex
+	byClass map[string]int
+}{byClass: make(map[string]int)}
+
+// counted counts attacks of a test.
+func counted(t *testing.T, n int) {
+	t.Helper()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	class, ok := classes[test]
+	if !ok {
+		t.Errorf("the attacks of %s have no class", test)
+	}
+	counts.Lock()
+	defer counts.Unlock()
+	counts.byClass[class] += n
+}
+
+// counting prints the number of attacks at the end, and fails if a whole run has too few.
+type counting struct{ *testing.M }
+
+// Run implements goleak.TestingM.
+func (c counting) Run() int {
+	code := c.M.Run()
+	all := 0
+	names := make([]string, 0, len(counts.byClass))
+	for class, n := range counts.byClass {
+		names = append(names, class)
+		all += n
+	}
+	slices.Sort(names)
+	for _, class := range names {
+		fmt.Printf("%5d  %s\n", counts.byClass[class], class)
+	}
+	malformed := counts.byClass[malformedHTTP]
+	fmt.Printf("%5d  attacks in all, %d of them other than %s\n", all, all-malformed, malformedHTTP)
+	if whole := flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String() == ""; whole && code == 0 &&
+		(malformed < malformedLeast || all-malformed < othersLeast) {
+		fmt.Fprintf(os.Stderr, "there are too few attacks: at least %d of %s and %d others are wanted\n", malformedLeast, malformedHTTP, othersLeast)
+		return 1
+	}
+	return code
+}
+
+var _ goleak.TestingM = counting{}

@@ -1,0 +1,131 @@
+package mutants_test
+
+import "osqueue/tests/mutants"
+
+// recent are defects of what is younger than the reviews, and of the defects found since.
+var recent = []defect{
+	// A leader that knows of no standby, and promises in the document.
+	{"standby promise", mutants.Mutant{
+		Name: "a leader that knows of no standby answers on", File: "cluster/leader/standby.go",
+		Old: "return max(t.cfg.StandbyWait-t.cfg.BrokerTimeout, 0)",
+		Bug: "return 0 * t.cfg.StandbyWait",
+	}, check{pkg: "cluster", test: "TestCutOffLeaderStopsForAnUnknownStandby"}},
+	{"standby promise", mutants.Mutant{
+		Name: "a cluster waits for a broker at an address of its own", File: "cluster/leader/campaign.go",
+		Old: "return d != nil && d.Header != nil && d.Header.Node != \"\" &&",
+		Bug: "return d != nil && d.Header != nil && d.Header.Node == \"\" &&",
+	}, check{pkg: "cluster", test: "TestNoWaitForABrokerAtAnOwnAddress"}},
+	{"standby promise", mutants.Mutant{
+		Name: "a shorter promise whose answer is lost does not count", File: "cluster/flush/flusher.go",
+		Old: "\t\tf.limitPromise(rest, next)\n",
+		Bug: "",
+	}, check{pkg: "cluster/flush", test: "TestLostAnswerOfAShorterPromise"}},
+
+	// Cost, and a full disk.
+	{"B7 cost", mutants.Mutant{
+		Name: "a flush waits for the objects of the last one only", File: "cluster/flush/config.go",
+		Old: "return min(max(owed+1-int(waited/max(pause, 1)), 0)+written, owedMax)",
+		Bug: "return min(0*owed*int(pause+waited)+written, owedMax)",
+	}, check{pkg: "cluster/flush", test: "TestObjectsCountAsWrites"}},
+	{"full disk", mutants.Mutant{
+		Name: "raft panics when its term cannot be stored", File: "cluster/logstore.go",
+		Old: "\t\t<-g.dog.closing\n\t\treturn nil //nolint:nilerr // see above\n",
+		Bug: "\t\treturn err\n",
+	}, check{pkg: "cluster", test: "TestAFailedTermIsFatalWithoutAPanic"}},
+
+	// The raft log.
+	{"log queue", mutants.Mutant{
+		Name: "answers of followers do not wait for the leader's disk", File: "cluster/transport/outbound.go",
+		Old: "if n := len(args.Entries); n > 0 && resp.Success {",
+		Bug: "if n := len(args.Entries); n > 0 && resp.Success && false {",
+	}, check{pkg: "cluster", test: "TestSimLeaderAheadOfItsDisk"}},
+	{"log queue", mutants.Mutant{
+		Name: "a follower queues what it confirms", File: "cluster/raftlog/queue/queue.go",
+		Old: "(*r).State() != raft.Leader {",
+		Bug: "(*r).State() == raft.Shutdown {",
+	}, check{pkg: "cluster", test: "TestSimLeaderAheadOfItsDisk"}},
+	{"log queue", mutants.Mutant{
+		Name: "a write of the queue that fails counts", File: "cluster/raftlog/queue/queue.go",
+		Old: "if q.err = err; err == nil {",
+		Bug: "if q.err = nil; true {",
+	}, check{pkg: "cluster/raftlog/queue", test: "TestQueue"}},
+	{"log queue", mutants.Mutant{
+		Name: "a term does not wait for the entries of the one before", File: "cluster/raftlog/queue/queue.go",
+		Old: "err := q.write(func() error { return q.StableStore.SetUint64(key, val) })",
+		Bug: "err := q.StableStore.SetUint64(key, val)",
+	}, check{pkg: "cluster/raftlog/queue", test: "TestQueue"}},
+	{"log queue", mutants.Mutant{
+		Name: "a change of the voters is queued", File: "cluster/raftlog/queue/queue.go",
+		Old: "if l.Type == raft.LogConfiguration {",
+		Bug: "if l.Type == raft.LogConfiguration && false {",
+	}, check{pkg: "cluster/raftlog/queue", test: "TestRemovingTheOtherVoter"}},
+	{"log queue", mutants.Mutant{
+		Name: "a single voter queues its entries", File: "cluster/raftlog/queue/queue.go",
+		Old: "return voters > 1",
+		Bug: "return voters > 0",
+	}, check{pkg: "cluster/raftlog/queue", test: "TestRemovingTheOtherVoter"}},
+	{"log queue", mutants.Mutant{
+		Name: "an answer does not wait for the newest entry", File: "cluster/raftlog/queue/queue.go",
+		Old: "q.queue[0].Index <= index {",
+		Bug: "q.queue[0].Index < index {",
+	}, check{pkg: "cluster/raftlog/segment", test: "TestPowerCutsOfTheQueue"}},
+	{"log queue", mutants.Mutant{
+		Name: "a node that failed answers while it closes", File: "cluster/node.go",
+		Old: "\tif n.severed() {\n",
+		Bug: "\tif n.severed() && false {\n",
+	}, check{pkg: "cluster", test: "TestALeaderWithAHungDiskAnswersNothing"}},
+	{"log base", mutants.Mutant{
+		Name: "the log behind a snapshot does not know its term", File: "cluster/baselog.go",
+		Old: "if at == nil || at.index != index {",
+		Bug: "if at == nil || at.index == index {",
+	}, check{pkg: "cluster", test: "TestRepeatedRequestBehindASnapshot"}},
+	{"log base", mutants.Mutant{
+		Name: "a log with older entries has the base", File: "cluster/baselog.go",
+		Old: "firstErr != nil || first != 0 && first < index {",
+		Bug: "firstErr != nil || first != 0 && first < 0*index {",
+	}, check{pkg: "cluster", test: "TestABaseBehindEntriesIsNotInTheLog"}},
+	{"log signal", mutants.Mutant{
+		Name: "a signal before the wait is lost", File: "cluster/raftlog/segment/duty.go",
+		Old: "if !did && l.duty.signals == seen && !l.duty.closing {",
+		Bug: "if !did && l.duty.signals >= seen && !l.duty.closing {",
+	}, check{pkg: "cluster/raftlog/segment", test: "TestNoSignalIsLost"}},
+
+	// Webhooks.
+	{"outbox", mutants.Mutant{
+		Name: "a full outbox grows", File: "fsm/outbox.go",
+		Old: "for own.Bytes > own.Buffer() {",
+		Bug: "for own.Bytes > 2*own.Buffer() {",
+	}, check{pkg: "fsm", test: "TestFullOutboxDropsTheOldest"}},
+	{"outbox", mutants.Mutant{
+		Name: "a delivered event stays in the outbox", File: "fsm/outbox.go",
+		Old: "\tm.outbox.Delete(e)\n\th.Pending--\n",
+		Bug: "\th.Pending--\n",
+	}, check{pkg: "fsm", test: "TestMachineAgreesWithModel"}},
+	{"outbox", mutants.Mutant{
+		Name: "an event of a second hook has another id", File: "fsm/outbox.go",
+		Old: "e.Hook, e.ID, e.At, e.Actor = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now, m.actor",
+		Bug: "m.hookNumber++\n\te.Hook, e.ID, e.At, e.Actor = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now, m.actor",
+	}, check{pkg: "fsm", test: "TestEventOfTwoHooksHasOneID"}},
+
+	// Join tokens, quotas, streams.
+	{"join token", mutants.Mutant{
+		Name: "two machines use one join token", File: "internal/auth/enroll/server.go",
+		Old: "if key.Hash != string(sum(public)) {",
+		Bug: "if key.Hash != string(sum(public)) && false {",
+	}, check{pkg: "internal/auth/enroll", test: "TestJoin"}},
+	{"account", mutants.Mutant{
+		Name: "an ended job counts against its producer's quota", File: "fsm/account.go",
+		Old: "if !j.Status.ended() {\n\t\ta.open.jobs",
+		Bug: "if true {\n\t\ta.open.jobs",
+	}, check{pkg: "fsm", test: "TestAccountUsage"}},
+	{"relay", mutants.Mutant{
+		Name: "a relay stays when its leader is silent", File: "api/stream/relay.go",
+		Old: "func() { r.end(fmt.Errorf(\"the %s has sent nothing for %v\", name, limit)) })",
+		Bug: "func() { _ = fmt.Errorf(\"the %s has sent nothing for %v\", name, limit) })",
+	}, check{pkg: "api/stream", test: "TestRelayEndsWhenASideIsSilent"}},
+	{"relay", mutants.Mutant{
+		Name: "a relay keeps a frame until the next one", File: "api/stream/relay.go",
+		Old: "if another(in) {\n",
+		Bug: "if another(in) || head.Length > 0 {\n",
+	}, check{pkg: "api/stream", test: "TestRelayPassesFrames"}},
+}
