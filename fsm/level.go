@@ -33,7 +33,8 @@ const (
 	// webhooks (hook.go).
 	Level11 = 11
 	// Level12 adds the actors of events (Event.Actor, HookEvent.Actor), quiet workers and the capacity of workers
-	// (quiet.go), and tokens that replace another one (CreateToken.Replaces).
+	// (quiet.go), tokens that replace another one (CreateToken.Replaces), and keeps jobs whose
+	// batch was removed from counting in a later one after SetClock (beforeBatch).
 	Level12 = 12
 
 	MaxLevel = Level12 // the newest level that this version knows

@@ -138,14 +138,15 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 	case !was && is:
 		*countOf(&b, j.Status)++
 	case was && !is:
-		*countOf(&b, old.Status)--
+		countDown(countOf(&b, old.Status))
 		b.EndedAt = 0
 	case was && j != nil && j.Status != old.Status:
-		*countOf(&b, old.Status)--
+		countDown(countOf(&b, old.Status))
 		*countOf(&b, j.Status)++
 	default:
 		return
 	}
+	b.Total = max(b.Total, b.Completed+b.Dead+b.Cancelled)
 	over := old != nil && is && b.Pending() == 0
 	if over {
 		b.EndedAt = m.meta.Now
@@ -160,6 +161,10 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 		m.callBack(&b)
 	}
 }
+
+// countDown lowers a counter, which can be 0 when a job counts in a batch that did not
+// count it before (before Level12, after the clock was set back).
+func countDown(c *uint64) { *c -= min(*c, 1) }
 
 func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {
 	switch s {

@@ -121,15 +121,19 @@ func (s *setBack) job(old *Job) *Job {
 	return j
 }
 
-// beforeBatch reports whether a job is older than the batch with the id of its own, which
-// was removed: the job must not count in the other one.
+// beforeBatch reports whether the batch of a job was removed: the job must not count in
+// one that has, or gets, the same id. Before Level12 the job counted in a batch that was
+// made in the millisecond of the new time.
 func (s *setBack) beforeBatch(j *Job) bool {
 	id := j.Options().Batch
 	if id == "" {
 		return false
 	}
 	b, ok := s.from.batches.Get(&JobBatch{ID: id})
-	return ok && b.CreatedAt > j.CreatedAt
+	if !ok {
+		return s.from.meta.Level >= Level12
+	}
+	return b.CreatedAt > j.CreatedAt
 }
 
 func (s *setBack) details(old *Details) *Details {

@@ -83,3 +83,26 @@ func TestSetBack(t *testing.T) {
 		t.Errorf("a day later the job that was delayed by a day is %s", got)
 	}
 }
+
+// A job whose batch was removed before the clock was set back does not count in a batch
+// that gets the same id in the millisecond of the new time.
+func TestSetBackJobWithoutItsBatch(t *testing.T) {
+	const now = int64(1_800_000_000_000)
+	m := fsm.New()
+	batch := &fsmpb.NewBatch{Id: "b"}
+	dead := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{
+		Jobs: []*fsmpb.NewJob{{Id: "x", Type: "t", Batch: "b"}}, NewBatch: batch,
+	}}}
+	apply(t, m, now, raiseLevel(fsm.Level12), registerBroker("n", 1, fsm.Settings{}), dead)
+	got := apply(t, m, now, claim("w", 1))[0].Jobs
+	apply(t, m, now, fail("w", "x", got[0].Execution().Token, "boom", true))
+	apply(t, m, now+1000)
+	if m.View().Batch("b") != nil || m.Job("x") == nil {
+		t.Fatal("the batch must be gone, and its job there")
+	}
+	again := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{NewBatch: batch}}}
+	apply(t, m, now+1000, setClock(now-1000), again, forceComplete("x", "1"))
+	if b := m.View().Batch("b"); b == nil || b.Total != 0 || b.Completed != 0 {
+		t.Errorf("the new batch counts the old job: %+v", b)
+	}
+}
