@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +21,7 @@ import (
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/machine"
 	"osqueue/storage"
 	"osqueue/storage/cost"
 	"osqueue/storage/document"
@@ -361,6 +364,15 @@ func (c *Config) addresses() map[string]string {
 	}
 	known[c.Name] = c.HTTPAdvertise
 	return known
+}
+
+// place returns the place of this node's documents. Where the network stack has no identity, no
+// other process is known to be in the same one.
+func (c *Config) place() string {
+	if host, _, err := net.SplitHostPort(c.HTTPAdvertise); err != nil || !isLoopback(host) {
+		return ""
+	}
+	return cmp.Or(machine.NetworkStack(), rand.Text())
 }
 
 // peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.

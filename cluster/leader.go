@@ -22,7 +22,7 @@ func (n *Node) newLeader() *leader.Leader {
 		PITRWindow: c.PITRWindow, CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
 		ArchiveRead: c.ArchiveRead, StateCheck: c.StateCheck, BrokerTimeout: c.BrokerTimeout,
 		StandbyRetry: c.StandbyRetry, StandbyInterval: c.StandbyInterval, RivalPolicy: c.RivalPolicy,
-		StandbyWait: c.StandbyWait, Addresses: c.addresses(),
+		StandbyWait: c.StandbyWait, Addresses: c.addresses(), Place: c.place(),
 		MaxEntryBytes: c.MaxEntryBytes, MaxPendingItems: c.MaxPendingItems,
 		MaxPendingBytes: c.MaxPendingBytes, MaxInFlight: c.MaxInFlight,
 		ClockBound: clockBound,

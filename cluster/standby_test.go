@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
+	"osqueue/storage"
 )
 
 // standby starts an active cluster a, which reaches the bucket by path, and a standby
@@ -173,19 +176,14 @@ func TestCutOffLeaderStopsForAnUnknownStandby(t *testing.T) {
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
 }
 
-// A cluster on the addresses of the one that wrote the document does not wait for it: those
-// processes have ended.
-func TestNoWaitForABrokerAtAnOwnAddress(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
+// abandoned starts and ends a cluster whose document promises the next heartbeat within a minute,
+// and returns its nodes and a listener at its address.
+func (l *lab) abandoned(adjust func(*Config)) ([]PeerAddr, net.Listener) {
+	l.t.Helper()
 	path := fault.New(l.bucket, 1)
-	t.Cleanup(func() { _ = path.Close() })
-	wait := func(c *Config) {
-		c.StandbyWait, c.MaxFlushLag = time.Minute, time.Minute
-		c.Flush.WriteTimeout = 300 * time.Millisecond
-	}
+	l.t.Cleanup(func() { _ = path.Close() })
 	a := l.leader(l.start("a", 1, func(c *Config) {
-		wait(c)
+		adjust(c)
 		c.Bucket = path
 	})...)
 	l.enqueue(a, "kept")
@@ -194,15 +192,49 @@ func TestNoWaitForABrokerAtAnOwnAddress(t *testing.T) {
 	defer cut.Stop()
 	a.stop()
 	if next := l.document().Promise(); next != time.Minute-a.cfg.BrokerTimeout {
-		t.Fatalf("the document promises the next heartbeat within %v", next)
+		l.t.Fatalf("the document promises the next heartbeat within %v", next)
 	}
 	listener, err := net.Listen("tcp", a.cfg.HTTPAdvertise)
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
+	return a.cfg.Peers, listener
+}
+
+func waitMinute(c *Config) {
+	c.StandbyWait, c.MaxFlushLag = time.Minute, time.Minute
+	c.Flush.WriteTimeout = 300 * time.Millisecond
+}
+
+// A cluster on the addresses of the one that wrote the document does not wait for it: those
+// processes have ended.
+func TestNoWaitForABrokerAtAnOwnAddress(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	peers, listener := l.abandoned(waitMinute)
 	began := time.Now()
-	b := l.leader(l.open(a.cfg.Peers, 0, listener, wait)) // on an empty disk
+	b := l.leader(l.open(peers, 0, listener, waitMinute)) // on an empty disk
 	if took := time.Since(began); took > 20*time.Second || b.Job("kept") == nil {
 		t.Errorf("taken over after %v, with the job: %v", took, b.Job("kept") != nil)
 	}
+}
+
+// A cluster waits for a broker on another machine whose loopback address is its own one, as two
+// installations with default settings have it.
+func TestWaitForABrokerAtALoopbackAddress(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	peers, listener := l.abandoned(waitMinute)
+	obj, err := l.bucket.Get(t.Context(), DocumentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := l.document().Header.Place
+	edited := bytes.Replace(obj.Data, []byte(here), []byte("another machine"), 1)
+	if w := l.bucket.PutIfMatch(t.Context(), DocumentKey, edited, obj.Version); w.Outcome != storage.Committed || here == "" {
+		t.Fatalf("place %q: %v", here, w.Err)
+	}
+	b := l.open(peers, 0, listener, waitMinute)
+	l.eventually("the node to wait", func() bool { return strings.Contains(b.Status().FenceReason, "another broker") })
+	l.never(4*b.cfg.BrokerTimeout, "a takeover from a broker that may be alive", func() bool { _, self := b.Leader(); return self })
 }

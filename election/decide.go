@@ -12,6 +12,7 @@ import (
 type Candidate struct {
 	Node    string
 	Address string // of its HTTP API, as it is written into the document
+	Place   string // of a loopback address: document.Header.Place
 	Cluster string // made at bootstrap; "" before
 	Lineage string // of its machine; "" before the first broker
 	Epoch   uint64 // of the last registered broker; 0 before the first

@@ -51,6 +51,7 @@ func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 		Write:     id,
 		Writes:    f.writes,
 		Next:      f.next.Milliseconds(),
+		Place:     f.me.Place,
 		Handovers: f.passed,
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store has certainly finished reading it

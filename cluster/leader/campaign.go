@@ -86,9 +86,11 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 }
 
 // ended reports whether the document's broker had the name and the address of a node of this
-// cluster. That node runs there now, so the process of the broker has ended.
+// cluster. That node runs there now, so the process of the broker has ended. A loopback address
+// proves it only in the same network stack: another machine has it as well.
 func (l *Leader) ended(d *document.File) bool {
-	return d != nil && d.Header != nil && d.Header.Node != "" && l.cfg.Addresses[d.Header.Node] == d.BrokerAddress()
+	return d != nil && d.Header != nil && d.Header.Node != "" &&
+		l.cfg.Addresses[d.Header.Node] == d.BrokerAddress() && d.Header.Place == l.cfg.Place
 }
 
 // reading is the result of a read of the document that began at asked.
@@ -129,6 +131,7 @@ func (l *Leader) asCandidate(adopted storage.Version) election.Candidate {
 	return election.Candidate{
 		Node:      l.cfg.Name,
 		Address:   l.cfg.HTTPAdvertise,
+		Place:     l.cfg.Place,
 		Cluster:   l.do.ClusterID(),
 		Lineage:   m.Lineage,
 		Epoch:     m.Broker.Epoch,

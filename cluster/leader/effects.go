@@ -39,6 +39,7 @@ type Config struct {
 	StandbyInterval time.Duration
 	StandbyWait     time.Duration
 	Addresses       map[string]string // HTTP addresses of this cluster's nodes by name
+	Place           string            // document.Header.Place of this node's documents
 	RivalPolicy     string
 
 	MaxEntryBytes   int

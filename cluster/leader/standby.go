@@ -29,7 +29,8 @@ import (
 // standby waits for the promise, as for that of an idle heartbeat: a standby that the leader
 // knows takes over after the broker timeout, any other one after StandbyWait. The promise is
 // void if a node of the standby's own cluster has the name and the address of the document's
-// broker (campaign.go): then that broker's process has ended. So a cluster that has lost all
+// broker, a loopback address only in the same network stack (campaign.go): then that broker's
+// process has ended. So a cluster that has lost all
 // disks does not wait. Below promiseLevel, and by a release without StandbyWait, nothing is
 // promised, and a leader that does not know of the standby answers until MaxFlushLag is
 // reached.

@@ -1,5 +1,5 @@
-// Package machine tells how much memory this process may use, for defaults that follow from
-// the size of the machine.
+// Package machine describes the machine of this process: how much memory the process may use,
+// for defaults that follow from the size of the machine, and the identity of its network stack.
 package machine
 
 import "sync"

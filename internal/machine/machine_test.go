@@ -5,6 +5,12 @@ import (
 	"testing"
 )
 
+func TestNetworkStack(t *testing.T) {
+	if here := NetworkStack(); runtime.GOOS == "linux" && len(here) < 36 || here != NetworkStack() {
+		t.Errorf("the network stack is %q, then %q", here, NetworkStack())
+	}
+}
+
 func TestMemory(t *testing.T) {
 	size := Memory()
 	if runtime.GOOS == "linux" && size < 64<<20 {

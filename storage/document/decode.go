@@ -194,6 +194,8 @@ func (d *decoder) headerMember(name string) any {
 		return &h.Heartbeat
 	case "next":
 		return &h.Next
+	case "place":
+		return &h.Place
 	case "handovers":
 		return listPart(d.reader, &h.Handovers, handoverMember)
 	case "members":

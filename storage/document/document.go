@@ -43,6 +43,9 @@ type Header struct {
 	// Next is the time within which the writer promises its next heartbeat, ms. 0: it makes
 	// no promise, and writes well within the broker timeout.
 	Next int64
+	// Place identifies the network stack in which the address of the writer is valid; "" for
+	// an address that means the same host everywhere.
+	Place string
 	// Handovers records where the parts of the history end that other clusters wrote,
 	// oldest first. It has at most HandoversMax entries, one for each cluster.
 	Handovers []Handover

@@ -165,6 +165,9 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	if h.Next > 0 {
 		a.integer("next", h.Next)
 	}
+	if h.Place != "" {
+		a.text("place", h.Place)
+	}
 	a.texts("members", membersAt(m.Level))
 	a.handovers(h.Handovers)
 	a.state(h, m)
