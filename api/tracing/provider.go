@@ -23,12 +23,12 @@ type Node struct {
 // to export are logged, at most one a minute. The caller must call Close.
 func FromEnv(ctx context.Context, node Node, log hclog.Logger) (*Tracer, error) {
 	service := otlp.Service("osqueue", attribute.String("service.version", node.Version), attribute.String("service.instance.id", node.Name))
-	provider, err := otlp.Provider(ctx, service, sdktrace.WithIDGenerator(generator{}))
-	if provider == nil || err != nil {
+	exporter, err := otlp.Exporter(ctx)
+	if exporter == nil || err != nil {
 		return nil, err
 	}
 	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
-	return New(provider), nil
+	return New(otlp.Sampler(), service, sdktrace.WithBatcher(exporter)), nil
 }
 
 // ids are the ids of the next span that begins in a context; trace is used for a root only.

@@ -26,6 +26,7 @@ const linksMax = 100
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
+	sampler  sdktrace.Sampler // that of provider
 
 	mu      sync.Mutex // guards the fields below
 	writes  []write    // that no flush has yet, at most linksMax
@@ -38,10 +39,10 @@ type write struct {
 	span trace.SpanContext
 }
 
-// New returns a tracer that makes its spans with provider, which must have the ids of
-// generator.
-func New(provider *sdktrace.TracerProvider) *Tracer {
-	return &Tracer{provider: provider, tracer: provider.Tracer("osqueue/api/tracing")}
+// New returns a tracer whose spans sampler chooses. options are those of its provider.
+func New(sampler sdktrace.Sampler, options ...sdktrace.TracerProviderOption) *Tracer {
+	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(generator{}))...)
+	return &Tracer{provider: provider, tracer: provider.Tracer("osqueue/api/tracing"), sampler: sampler}
 }
 
 // Close exports the rest until ctx ends. A nil Tracer has none.
@@ -89,25 +90,29 @@ type moment struct {
 }
 
 func (t *Tracer) enqueued(at moment, j *fsm.Job) {
-	root, own := parentOf(j)
-	if !own {
-		root = withIDs(root, rootIDs(j.ID))
-	}
-	t.note(at, t.start(root, at, "enqueue "+j.Type, j))
-}
-
-func (t *Tracer) claimed(at moment, j *fsm.Job) {
-	root, exported := t.root(j)
+	above, own, exported := t.above(j)
 	if !exported {
 		return
 	}
-	span := t.start(withIDs(root, ids{span: claimSpan(j.ID, j.Execution().ClaimedAt)}), at, "claim "+j.Type, j)
+	ctx := withIDs(context.Background(), ids{trace: above.TraceID(), span: above.SpanID()})
+	if own {
+		ctx = under(above)
+	}
+	t.note(at, t.start(ctx, at, "enqueue "+j.Type, j))
+}
+
+func (t *Tracer) claimed(at moment, j *fsm.Job) {
+	above, _, exported := t.above(j)
+	if !exported {
+		return
+	}
+	span := t.start(withIDs(under(above), ids{span: claimSpan(j.ID, j.Execution().ClaimedAt)}), at, "claim "+j.Type, j)
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(attribute.String("osqueue.worker", j.Execution().Worker))
 	if past := j.Details().History; len(past) > 0 {
-		span.AddLink(trace.Link{SpanContext: claimContext(trace.SpanContextFromContext(root), j.ID, past[len(past)-1].StartedAt)})
+		span.AddLink(trace.Link{SpanContext: claimContext(above, j.ID, past[len(past)-1].StartedAt)})
 	}
 	span.End(trace.WithTimestamp(at.ended))
 }
@@ -126,32 +131,27 @@ func (t *Tracer) reported(at moment, m *fsmpb.Mutation, j *fsm.Job, code fsm.Cod
 	if j == nil || name == "" {
 		return
 	}
-	root, exported := t.root(j)
+	above, _, exported := t.above(j)
 	if !exported {
 		return
 	}
-	parent := trace.SpanContextFromContext(root)
 	if code.Done() { // else it may concern an earlier attempt
-		parent = claimContext(parent, j.ID, j.Execution().ClaimedAt)
+		above = claimContext(above, j.ID, j.Execution().ClaimedAt)
 	}
-	span := t.start(trace.ContextWithRemoteSpanContext(root, parent), at, name+j.Type, j)
+	span := t.start(under(above), at, name+j.Type, j)
 	if !code.Done() {
 		span.SetStatus(codes.Error, "refused: "+code.String())
 	}
 	t.note(at, span)
 }
 
-// start begins a span of a job. Most spans are not exported, so the attributes are made only for
-// those that are.
+// start begins a span of a job.
 func (t *Tracer) start(ctx context.Context, at moment, name string, j *fsm.Job) trace.Span {
-	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(at.began), trace.WithSpanKind(trace.SpanKindServer))
-	if span.IsRecording() {
-		span.SetAttributes(
-			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
-			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
-			attribute.String("osqueue.lsn", at.lsn.String()),
-		)
-	}
+	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(at.began), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
+		attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
+		attribute.String("osqueue.lsn", at.lsn.String()),
+	))
 	return span
 }
 
@@ -194,29 +194,34 @@ func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 	span.End(trace.WithTimestamp(ended))
 }
 
-// root returns a context with the parent of a job's claims, and whether spans below it may be
-// exported. For a job without parent it decides as the enqueue did, on whatever node that was:
-// each sampler of OTEL_TRACES_SAMPLER takes all spans of such a trace or none.
-func (t *Tracer) root(j *fsm.Job) (ctx context.Context, exported bool) {
-	ctx, own := parentOf(j)
-	if own {
-		return ctx, true
+// above returns the span above the claims of a job, which is that of its headers (own) or that of
+// its enqueue, and whether spans below it are exported. Most are not, so nothing is made before the
+// sampler has said so. For a job without parent it decides as for the enqueue, on whatever node that
+// was: each sampler of OTEL_TRACES_SAMPLER takes all spans of such a trace or none.
+func (t *Tracer) above(j *fsm.Job) (sc trace.SpanContext, own, exported bool) {
+	ctx := context.Background()
+	if h := headers(j.Options().Headers); len(h) > 0 {
+		ctx = propagation.TraceContext{}.Extract(ctx, h)
+		sc = trace.SpanContextFromContext(ctx)
 	}
-	_, span := t.tracer.Start(withIDs(ctx, rootIDs(j.ID)), "enqueue "+j.Type) // it never ends, so it is not exported
-	return trace.ContextWithRemoteSpanContext(context.Background(), span.SpanContext()), span.IsRecording()
+	if own = sc.IsValid(); !own {
+		sc = rootOf(j.ID)
+	}
+	by := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: sc.TraceID(), Kind: trace.SpanKindServer})
+	return sc, own, by.Decision == sdktrace.RecordAndSample
 }
 
-// parentOf returns a context with the span that the headers of a job name. If they name none,
-// own is false.
-func parentOf(j *fsm.Job) (ctx context.Context, own bool) {
-	ctx = propagation.TraceContext{}.Extract(context.Background(), headers(j.Options().Headers))
-	return ctx, trace.SpanContextFromContext(ctx).IsValid()
-}
-
-// rootIDs returns the ids of the enqueue of a job without parent.
-func rootIDs(jobID string) (of ids) {
+// rootOf returns the context of the span of the enqueue of a job without parent.
+func rootOf(jobID string) trace.SpanContext {
 	sum := sha256.Sum256([]byte(jobID))
-	return ids{trace: trace.TraceID(sum[:16]), span: trace.SpanID(sum[16:24])}
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled, Remote: true,
+	})
+}
+
+// under returns the context of spans below sc, which another process may have made.
+func under(sc trace.SpanContext) context.Context {
+	return trace.ContextWithRemoteSpanContext(context.Background(), sc)
 }
 
 // claimSpan returns the id of the span of a claim.
@@ -229,7 +234,7 @@ func claimSpan(jobID string, claimedAt int64) trace.SpanID {
 
 // claimContext returns the context of the span of a claim, whose parent is in root.
 func claimContext(root trace.SpanContext, jobID string, claimedAt int64) trace.SpanContext {
-	return root.WithSpanID(claimSpan(jobID, claimedAt)).WithRemote(true)
+	return root.WithSpanID(claimSpan(jobID, claimedAt))
 }
 
 // headers are the headers of a job as a propagation.TextMapCarrier that nothing writes to.

@@ -24,7 +24,7 @@ type node struct {
 // newTracer returns a tracer whose spans are in the exporter as soon as they end.
 func newTracer(sampler sdktrace.Sampler) (*Tracer, *tracetest.InMemoryExporter) {
 	out := tracetest.NewInMemoryExporter()
-	return New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(out), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(generator{}))), out
+	return New(sampler, sdktrace.WithSyncer(out)), out
 }
 
 func newNode(t *Tracer) *node {
@@ -167,7 +167,7 @@ func TestFlush(t *testing.T) {
 	if len(spans) != 2 || len(spans[0].Links) != 1 || len(spans[1].Links) != 1 {
 		t.Fatalf("%+v", spans)
 	}
-	if root := rootIDs("j1"); spans[0].Links[0].SpanContext.SpanID() != root.span || spans[0].SpanContext.TraceID() == root.trace {
+	if root := rootOf("j1"); spans[0].Links[0].SpanContext.SpanID() != root.SpanID() || spans[0].SpanContext.TraceID() == root.TraceID() {
 		t.Errorf("the first flush is %+v", spans[0])
 	}
 }
@@ -200,7 +200,7 @@ func TestOff(t *testing.T) {
 func BenchmarkLifecycle(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
-			quiet := New(sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(generator{}), sdktrace.WithSampler(sdktrace.ParentBased(sampler))))
+			quiet := New(sdktrace.ParentBased(sampler))
 			n := newNode(quiet)
 			n.enqueue()
 			n.claim("c")

@@ -47,6 +47,16 @@ func FromEnv(ctx context.Context) (t *tracing.Tracer, stop func(context.Context)
 // Provider returns the provider of FromEnv, or nil if the environment asks for no traces. The
 // caller must call its Shutdown.
 func Provider(ctx context.Context, opts ...sdktrace.TracerProviderOption) (*sdktrace.TracerProvider, error) {
+	exporter, err := Exporter(ctx)
+	if exporter == nil || err != nil {
+		return nil, err
+	}
+	return sdktrace.NewTracerProvider(append(opts, sdktrace.WithSampler(Sampler()), sdktrace.WithBatcher(exporter))...), nil
+}
+
+// Exporter returns the exporter of Provider for a program that makes its own, or nil if the
+// environment asks for no traces.
+func Exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if !wanted() {
 		return nil, nil
 	}
@@ -58,7 +68,7 @@ func Provider(ctx context.Context, opts ...sdktrace.TracerProviderOption) (*sdkt
 	if err != nil {
 		return nil, fmt.Errorf("export traces: %w", err)
 	}
-	return sdktrace.NewTracerProvider(append(opts, sdktrace.WithBatcher(exporter))...), nil
+	return exporter, nil
 }
 
 // Service returns the option of Provider for the name and the attributes of the program.
