@@ -19,6 +19,8 @@
 // the id of the job and of the time of the claim. So a later leader continues a trace, and finds
 // the attempt before. A repeated request whose answer is the first one has no spans.
 //
+// A span has at most six attributes and 100 links, so the limits of OTEL_SPAN_… are not applied.
+//
 // A job of a schedule or of the inbox has no span for its enqueue, and an attempt that ends
 // because its lease expires has none for its report.
 package tracing

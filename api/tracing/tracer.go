@@ -6,13 +6,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"osqueue/fsm"
@@ -23,10 +27,13 @@ import (
 const linksMax = 100
 
 // Tracer makes the spans of a node. Its methods are safe for concurrent use.
+//
+// It gives finished spans to the SDK's processor: a span of the SDK itself is made before its end is
+// known, which took several times as long.
 type Tracer struct {
-	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer
-	sampler  sdktrace.Sampler // that of provider
+	sampler sdktrace.Sampler
+	out     sdktrace.SpanProcessor
+	node    *resource.Resource
 
 	mu      sync.Mutex // guards the fields below
 	writes  []write    // that no flush has yet, at most linksMax
@@ -39,10 +46,10 @@ type write struct {
 	span trace.SpanContext
 }
 
-// New returns a tracer whose spans sampler chooses. options are those of its provider.
-func New(sampler sdktrace.Sampler, options ...sdktrace.TracerProviderOption) *Tracer {
-	provider := sdktrace.NewTracerProvider(append(options, sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(generator{}))...)
-	return &Tracer{provider: provider, tracer: provider.Tracer("osqueue/api/tracing"), sampler: sampler}
+// New returns a tracer of a node that gives the spans that sampler chooses to out. The caller must
+// call Close.
+func New(sampler sdktrace.Sampler, out sdktrace.SpanProcessor, node *resource.Resource) *Tracer {
+	return &Tracer{sampler: sampler, out: out, node: node}
 }
 
 // Close exports the rest until ctx ends. A nil Tracer has none.
@@ -50,7 +57,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.provider.Shutdown(ctx)
+	return t.out.Shutdown(ctx)
 }
 
 // Committed makes the spans of a write that was answered at lsn. The request began at began.
@@ -90,15 +97,15 @@ type moment struct {
 }
 
 func (t *Tracer) enqueued(at moment, j *fsm.Job) {
-	above, own, exported := t.above(j)
+	above, fromHeader, exported := t.above(j)
 	if !exported {
 		return
 	}
-	ctx := withIDs(context.Background(), ids{trace: above.TraceID(), span: above.SpanID()})
-	if own {
-		ctx = under(above)
+	own, parent := above.WithRemote(false), trace.SpanContext{}
+	if fromHeader {
+		own, parent = below(above, randomSpan()), above
 	}
-	t.note(at, t.start(ctx, at, "enqueue "+j.Type, j))
+	t.note(at, t.spanOf(at, "enqueue "+j.Type, j, own, parent))
 }
 
 func (t *Tracer) claimed(at moment, j *fsm.Job) {
@@ -106,15 +113,12 @@ func (t *Tracer) claimed(at moment, j *fsm.Job) {
 	if !exported {
 		return
 	}
-	span := t.start(withIDs(under(above), ids{span: claimSpan(j.ID, j.Execution().ClaimedAt)}), at, "claim "+j.Type, j)
-	if !span.IsRecording() {
-		return
-	}
-	span.SetAttributes(attribute.String("osqueue.worker", j.Execution().Worker))
+	s := t.spanOf(at, "claim "+j.Type, j, below(above, claimSpan(j.ID, j.Execution().ClaimedAt)), above)
+	s.Attributes = append(s.Attributes, attribute.String("osqueue.worker", j.Execution().Worker))
 	if past := j.Details().History; len(past) > 0 {
-		span.AddLink(trace.Link{SpanContext: claimContext(above, j.ID, past[len(past)-1].StartedAt)})
+		s.Links = []sdktrace.Link{{SpanContext: below(above, claimSpan(j.ID, past[len(past)-1].StartedAt)).WithRemote(true)}}
 	}
-	span.End(trace.WithTimestamp(at.ended))
+	t.export(s)
 }
 
 // reported makes the span of a report on a job; j is nil if there is no such job.
@@ -135,36 +139,40 @@ func (t *Tracer) reported(at moment, m *fsmpb.Mutation, j *fsm.Job, code fsm.Cod
 	if !exported {
 		return
 	}
+	parent := above
 	if code.Done() { // else it may concern an earlier attempt
-		above = claimContext(above, j.ID, j.Execution().ClaimedAt)
+		parent = below(above, claimSpan(j.ID, j.Execution().ClaimedAt)).WithRemote(true)
 	}
-	span := t.start(under(above), at, name+j.Type, j)
+	s := t.spanOf(at, name+j.Type, j, below(above, randomSpan()), parent)
 	if !code.Done() {
-		span.SetStatus(codes.Error, "refused: "+code.String())
+		s.Status = sdktrace.Status{Code: codes.Error, Description: "refused: " + code.String()}
 	}
-	t.note(at, span)
+	t.note(at, s)
 }
 
-// start begins a span of a job.
-func (t *Tracer) start(ctx context.Context, at moment, name string, j *fsm.Job) trace.Span {
-	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(at.began), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
-		attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
-		attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
-		attribute.String("osqueue.lsn", at.lsn.String()),
-	))
-	return span
+// spanOf returns the span of a write about a job.
+func (t *Tracer) spanOf(at moment, name string, j *fsm.Job, own, parent trace.SpanContext) tracetest.SpanStub {
+	return tracetest.SpanStub{
+		Name: name, SpanContext: own, Parent: parent, SpanKind: trace.SpanKindServer, StartTime: at.began, EndTime: at.ended,
+		Attributes: append(make([]attribute.KeyValue, 0, 6),
+			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
+			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
+			attribute.String("osqueue.lsn", at.lsn.String())),
+	}
 }
 
-// note ends the span of a write, and keeps its context for the link of the next flush.
-func (t *Tracer) note(at moment, span trace.Span) {
-	span.End(trace.WithTimestamp(at.ended))
-	if !span.SpanContext().IsSampled() {
-		return
-	}
+func (t *Tracer) export(s tracetest.SpanStub) {
+	s.Resource, s.InstrumentationScope = t.node, instrumentation.Scope{Name: "osqueue/api/tracing"}
+	t.out.OnEnd(s.Snapshot())
+}
+
+// note exports the span of a write, and keeps its context for the link of the next flush.
+func (t *Tracer) note(at moment, s tracetest.SpanStub) {
+	t.export(s)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.writes) < linksMax {
-		t.writes = append(t.writes, write{lsn: at.lsn, span: span.SpanContext()})
+		t.writes = append(t.writes, write{lsn: at.lsn, span: s.SpanContext})
 	}
 }
 
@@ -178,37 +186,46 @@ func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 		return
 	}
 	t.flushed = lsn
-	var links []trace.Link
+	var links []sdktrace.Link
 	rest := t.writes[:0]
 	for _, w := range t.writes {
 		if w.lsn.Compare(lsn) > 0 {
 			rest = append(rest, w)
 			continue
 		}
-		links = append(links, trace.Link{SpanContext: w.span})
+		links = append(links, sdktrace.Link{SpanContext: w.span})
 	}
 	t.writes = rest
 	t.mu.Unlock()
-	_, span := t.tracer.Start(context.Background(), "flush", trace.WithNewRoot(), trace.WithTimestamp(began), trace.WithLinks(links...),
-		trace.WithAttributes(attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)))
-	span.End(trace.WithTimestamp(ended))
+	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: randomTrace(), SpanID: randomSpan(), TraceFlags: trace.FlagsSampled})
+	if !t.samples(context.Background(), own.TraceID(), trace.SpanKindInternal) {
+		return
+	}
+	t.export(tracetest.SpanStub{
+		Name: "flush", SpanContext: own, SpanKind: trace.SpanKindInternal, StartTime: began, EndTime: ended, Links: links,
+		Attributes: []attribute.KeyValue{attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)},
+	})
 }
 
-// above returns the span above the claims of a job, which is that of its headers (own) or that of
-// its enqueue, and whether spans below it are exported. Most are not, so nothing is made before the
+// above returns the span above the claims of a job, which is that of its headers or that of its
+// enqueue, and whether spans below it are exported. Most are not, so nothing is made before the
 // sampler has said so. For a job without parent it decides as for the enqueue, on whatever node that
 // was: each sampler of OTEL_TRACES_SAMPLER takes all spans of such a trace or none.
-func (t *Tracer) above(j *fsm.Job) (sc trace.SpanContext, own, exported bool) {
+func (t *Tracer) above(j *fsm.Job) (sc trace.SpanContext, fromHeader, exported bool) {
 	ctx := context.Background()
 	if h := headers(j.Options().Headers); len(h) > 0 {
 		ctx = propagation.TraceContext{}.Extract(ctx, h)
 		sc = trace.SpanContextFromContext(ctx)
 	}
-	if own = sc.IsValid(); !own {
+	if fromHeader = sc.IsValid(); !fromHeader {
 		sc = rootOf(j.ID)
 	}
-	by := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: sc.TraceID(), Kind: trace.SpanKindServer})
-	return sc, own, by.Decision == sdktrace.RecordAndSample
+	return sc, fromHeader, t.samples(ctx, sc.TraceID(), trace.SpanKindServer)
+}
+
+// samples reports whether the sampler takes a span of a trace below the span in ctx, or a root.
+func (t *Tracer) samples(ctx context.Context, of trace.TraceID, kind trace.SpanKind) bool {
+	return t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: of, Kind: kind}).Decision == sdktrace.RecordAndSample
 }
 
 // rootOf returns the context of the span of the enqueue of a job without parent.
@@ -219,9 +236,9 @@ func rootOf(jobID string) trace.SpanContext {
 	})
 }
 
-// under returns the context of spans below sc, which another process may have made.
-func under(sc trace.SpanContext) context.Context {
-	return trace.ContextWithRemoteSpanContext(context.Background(), sc)
+// below returns the context of a span of this process below parent.
+func below(parent trace.SpanContext, id trace.SpanID) trace.SpanContext {
+	return parent.WithSpanID(id).WithTraceFlags(parent.TraceFlags() | trace.FlagsSampled).WithRemote(false)
 }
 
 // claimSpan returns the id of the span of a claim.
@@ -229,12 +246,21 @@ func claimSpan(jobID string, claimedAt int64) trace.SpanID {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(jobID))
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(claimedAt)))
-	return spanOf(h.Sum64())
+	return spanID(h.Sum64())
 }
 
-// claimContext returns the context of the span of a claim, whose parent is in root.
-func claimContext(root trace.SpanContext, jobID string, claimedAt int64) trace.SpanContext {
-	return root.WithSpanID(claimSpan(jobID, claimedAt))
+func randomTrace() (id trace.TraceID) {
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], max(rand.Uint64(), 1))
+	return id
+}
+
+func randomSpan() trace.SpanID { return spanID(rand.Uint64()) }
+
+// spanID returns the span id of a number; 0 is not valid.
+func spanID(n uint64) (id trace.SpanID) {
+	binary.BigEndian.PutUint64(id[:], max(n, 1))
+	return id
 }
 
 // headers are the headers of a job as a propagation.TextMapCarrier that nothing writes to.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -24,7 +25,7 @@ type node struct {
 // newTracer returns a tracer whose spans are in the exporter as soon as they end.
 func newTracer(sampler sdktrace.Sampler) (*Tracer, *tracetest.InMemoryExporter) {
 	out := tracetest.NewInMemoryExporter()
-	return New(sampler, sdktrace.WithSyncer(out)), out
+	return New(sampler, sdktrace.NewSimpleSpanProcessor(out), resource.Empty()), out
 }
 
 func newNode(t *Tracer) *node {
@@ -200,7 +201,7 @@ func TestOff(t *testing.T) {
 func BenchmarkLifecycle(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
-			quiet := New(sdktrace.ParentBased(sampler))
+			quiet := New(sdktrace.ParentBased(sampler), sdktrace.NewSimpleSpanProcessor(nil), resource.Empty())
 			n := newNode(quiet)
 			n.enqueue()
 			n.claim("c")

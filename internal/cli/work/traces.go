@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"osqueue/client/telemetry/tracing"
 	"osqueue/client/telemetry/tracing/otlp"
@@ -22,7 +23,8 @@ type workerTraces struct {
 }
 
 func openTraces(ctx context.Context, version string, log hclog.Logger) (*workerTraces, error) {
-	provider, err := otlp.Provider(ctx, otlp.Service("osqueue-worker", attribute.String("service.version", version)))
+	service := otlp.Service("osqueue-worker", attribute.String("service.version", version))
+	provider, err := otlp.Provider(ctx, sdktrace.WithResource(service))
 	if provider == nil || err != nil {
 		return &workerTraces{}, err
 	}

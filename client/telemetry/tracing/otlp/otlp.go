@@ -11,8 +11,8 @@
 //	OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE, OTEL_EXPORTER_OTLP_CLIENT_KEY
 //
 // OTEL_EXPORTER_OTLP_TRACES_… comes before each of them; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is
-// the whole URL. The SDK of OpenTelemetry reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-// OTEL_TRACES_SAMPLER, OTEL_TRACES_SAMPLER_ARG, OTEL_BSP_… and OTEL_SPAN_….
+// the whole URL. OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG are read by Sampler, and
+// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_… and OTEL_SPAN_… by the SDK of OpenTelemetry.
 package otlp
 
 import (
@@ -71,14 +71,14 @@ func Exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	return exporter, nil
 }
 
-// Service returns the option of Provider for the name and the attributes of the program.
-// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before them.
-func Service(name string, attrs ...attribute.KeyValue) sdktrace.TracerProviderOption {
+// Service returns the resource of a program with this name and these attributes, for
+// sdktrace.WithResource. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before them.
+func Service(name string, attrs ...attribute.KeyValue) *resource.Resource {
 	own := resource.NewSchemaless(append(attrs, attribute.String("service.name", name))...)
 	if all, err := resource.Merge(own, resource.Environment()); err == nil {
 		own = all
 	}
-	return sdktrace.WithResource(own)
+	return own
 }
 
 // OnError makes fn get the errors of all exporters of this process, at most one a minute.

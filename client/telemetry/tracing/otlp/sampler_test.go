@@ -1,0 +1,43 @@
+package otlp_test
+
+import (
+	"errors"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"osqueue/client/telemetry/tracing/otlp"
+)
+
+// The sampler is that of the SDK for each value of the environment, and what is not known is told.
+func TestSampler(t *testing.T) {
+	half := sdktrace.TraceIDRatioBased(0.5)
+	for _, row := range []struct {
+		name, arg string
+		want      sdktrace.Sampler
+		told      bool
+	}{
+		{"", "0.5", sdktrace.ParentBased(sdktrace.AlwaysSample()), false},
+		{"always_on", "", sdktrace.AlwaysSample(), false},
+		{"always_off", "", sdktrace.NeverSample(), false},
+		{"traceidratio", "0.5", half, false},
+		{"traceidratio", "", sdktrace.TraceIDRatioBased(1), false},
+		{" Traceidratio ", " 0.5 ", half, false},
+		{"parentbased_always_on", "", sdktrace.ParentBased(sdktrace.AlwaysSample()), false},
+		{"parentbased_always_off", "", sdktrace.ParentBased(sdktrace.NeverSample()), false},
+		{"parentbased_traceidratio", "0.5", sdktrace.ParentBased(half), false},
+		{"parentbased_traceidratio", "2", sdktrace.ParentBased(sdktrace.TraceIDRatioBased(1)), true},
+		{"traceidratio", "NaN", sdktrace.TraceIDRatioBased(1), true},
+		{"traceidratio", "-1", sdktrace.TraceIDRatioBased(1), true},
+		{"parentbased_jaeger_remote", "", sdktrace.ParentBased(sdktrace.AlwaysSample()), true},
+		{"always", "", sdktrace.ParentBased(sdktrace.AlwaysSample()), true},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", row.name)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", row.arg)
+		errs := []error{}
+		otlp.OnError(func(err error) { errs = append(errs, err) })
+		if got := otlp.Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.told {
+			t.Errorf("%q %q: %s, want %s; told %v", row.name, row.arg, got, row.want.Description(), errors.Join(errs...))
+		}
+	}
+}
