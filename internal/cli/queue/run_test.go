@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -273,7 +274,6 @@ func unended(q *clitest.Fake) (n int) {
 	return n
 }
 
-// Thousands of lines go in a few requests.
 func TestMapManyLines(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
@@ -282,12 +282,25 @@ func TestMapManyLines(t *testing.T) {
 	if got.Code != view.ExitOK || got.Out != numbered(n) {
 		t.Fatalf("%d lines, %s", strings.Count(got.Out, "\n"), got.Err)
 	}
-	q.Mu.Lock()
-	defer q.Mu.Unlock()
-	if len(q.Batches) > n/30 {
-		t.Errorf("%d requests for %d lines", len(q.Batches), n)
-	}
-	t.Logf("%d requests for %d lines", len(q.Batches), n)
+}
+
+// Lines that arrive during a request go together in the next one.
+func TestLinesGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 3000
+		m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
+		lines, batches := 0, 0
+		for b, err := range availableBatches(t.Context(), m.items(newLineReader(strings.NewReader(numbered(n)), nil, maxBatchBytes)), maxBatchBytes) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, batches = lines+len(b.jobs), batches+1
+			synctest.Wait() // the request, during which the reader fills its channel
+		}
+		if lines != n || batches > 2+n/itemsAhead {
+			t.Errorf("%d lines of %d in %d batches", lines, n, batches)
+		}
+	})
 }
 
 func TestMapNamesTheBadLine(t *testing.T) {
