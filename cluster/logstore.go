@@ -150,14 +150,25 @@ func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// DeleteRange implements raft.LogStore.
+// DeleteRange implements raft.LogStore. Raft removes the start of the log, which may fail and take
+// its time, and the end of it, which others have replaced: a node that cannot write is stopped
+// then, too.
 func (g *guardedLog) DeleteRange(from, to uint64) error {
-	if w := g.witness; w != nil && to >= w.last.Load() {
-		if err := g.dog.watch("shorten the raft log", func() error { return w.lower(from) }); err != nil {
-			return err
-		}
+	last, err := g.LogStore.LastIndex()
+	if err != nil {
+		return err
 	}
-	return g.LogStore.DeleteRange(from, to)
+	if to < last {
+		return g.LogStore.DeleteRange(from, to)
+	}
+	return g.dog.watch("shorten the raft log", func() error {
+		if g.witness != nil {
+			if err := g.witness.lower(from); err != nil {
+				return err
+			}
+		}
+		return g.LogStore.DeleteRange(from, to)
+	})
 }
 
 // Set implements raft.StableStore.

@@ -100,3 +100,25 @@ type fullDisk struct{ raft.StableStore }
 func (fullDisk) SetUint64([]byte, uint64) error {
 	return &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}
 }
+
+// A follower whose disk refuses to remove entries that others have replaced stops. The start of the
+// log may stay until there is room again.
+func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, fatal := watched(t)
+		mem := raft.NewInmemStore()
+		for i := range uint64(5) {
+			if err := mem.StoreLog(&raft.Log{Index: i + 1, Term: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fails := errors.New("no space left")
+		g := &guardedLog{LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: d}
+		if err := g.DeleteRange(1, 2); !errors.Is(err, fails) || len(fatal) > 0 {
+			t.Errorf("the start: %v, fatal %d times", err, len(fatal))
+		}
+		if err := g.DeleteRange(4, 5); !errors.Is(err, fails) || len(fatal) != 1 {
+			t.Errorf("the end: %v, fatal %d times", err, len(fatal))
+		}
+	})
+}
