@@ -33,7 +33,8 @@ type simDisk struct {
 	snapshots []*simSnapshot // complete ones, newest last
 	made      int            // number of snapshots so far
 	full      bool
-	refused   int           // writes refused since the disk is full
+	refused   int           // writes refused since the disk is full, after which a node must stop
+	postponed int           // snapshots and removals of old entries that it refused, which raft tries again
 	hangs     chan struct{} // closed by goOn; nil: the disk does not hang
 	hung      int           // writes that hang
 }
@@ -116,12 +117,13 @@ func (d *simDisk) save(w witnessed) error {
 	return nil
 }
 
-func (d *simDisk) setFull(full bool) (refused int) {
+func (d *simDisk) setFull(full bool) (refused, postponed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = full
-	refused, d.refused = d.refused, 0
-	return refused
+	refused, postponed = d.refused, d.postponed
+	d.refused, d.postponed = 0, 0
+	return refused, postponed
 }
 
 // hang delays all writes until goOn.
@@ -244,6 +246,13 @@ func (d *simDisk) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore.
 func (d *simDisk) DeleteRange(from, to uint64) error {
+	d.mu.Lock()
+	if d.full && to < d.high {
+		d.postponed++
+		d.mu.Unlock()
+		return errSimFull
+	}
+	d.mu.Unlock()
 	return d.write(func() {
 		for i := from; i <= to; i++ {
 			delete(d.logs, i)
@@ -311,7 +320,7 @@ func (d *simDisk) Create(
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.full {
-		d.refused++
+		d.postponed++
 		return nil, errSimFull
 	}
 	d.made++

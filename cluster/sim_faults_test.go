@@ -311,16 +311,16 @@ func (s *simRun) diskFull() func() string {
 	life, disk := n.alive(), n.mark(true)
 	disk.setFull(true)
 	return func() string {
-		refused := disk.setFull(false)
+		refused, postponed := disk.setFull(false)
 		if refused > 0 && life != nil && n.alive() == life {
 			s.failf("%s goes on though its disk took no writes", n.name)
 		}
 		n.mark(false)
 		n.start()
-		if refused == 0 {
+		if refused+postponed == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%d writes refused", refused)
+		return fmt.Sprintf("%d writes refused, %d postponed", refused, postponed)
 	}
 }
 
