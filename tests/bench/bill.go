@@ -36,7 +36,7 @@ var bills = []billed{
 // s3Flags give a directory the latency of S3 and its prices in us-east-1. The figures are not
 // about speed, and a busy machine must not cost a leader its term.
 var s3Flags = []string{
-	"--flush-interval", "1s", "--inbox-interval", "10s", "--inbox-idle-interval", "5m",
+	"--flush-interval", "1s", "--broker-idle-heartbeat", "1m", "--inbox-interval", "10s", "--inbox-idle-interval", "5m",
 	"--bucket-prices", money.DefaultPrices("s3").String(),
 	"--raft-heartbeat", "5s", "--raft-election", "5s", "--raft-lease", "3s",
 }
