@@ -504,6 +504,7 @@ const rivalWait = 60 * time.Second
 // again.
 func (s *simRun) rival() func() string {
 	b := newSimCluster(s.simWorld, fmt.Sprintf("b%d-", s.counts.count("rival"))+"n", 1+2*s.r.IntN(2), s.faults)
+	b.holdsLevel = s.rivalsHold
 	s.counts.one("rival")
 	s.setRival(b)
 	b.startAll()

@@ -142,6 +142,7 @@ func (s *simRun) hangBoth() func() string {
 func (s *simRun) withStandby(act func(b *simCluster) string) func() string {
 	s.counts.one("rival")
 	b := newSimCluster(s.simWorld, fmt.Sprintf("s%d-", s.counts.count("rival")), 1, s.faults)
+	b.holdsLevel = s.rivalsHold
 	s.setRival(b)
 	b.startAll()
 	proof := ""
@@ -367,6 +368,7 @@ func (s *simRun) upgradeAll() func() string {
 			return nil
 		}
 	}
+	s.rivalsHold = false
 	level := before
 	err := simAwait(time.Minute, func() string {
 		if l := s.a.active(); l != nil {

@@ -16,16 +16,17 @@ import (
 // simRun is one run: a cluster, its users, and the faults, all derived from a seed.
 type simRun struct {
 	*simWorld
-	r        *rand.Rand // of the sequence of faults
-	a        *simCluster
-	hidden   *simHidden
-	faults   *fault.Bucket
-	users    *simUsers
-	farJumps bool
-	hits     int        // number of faults that had an effect
-	missed   []simFault // faults that had none, or were not possible
-	begun    time.Time
-	lasted   time.Duration
+	r          *rand.Rand // of the sequence of faults
+	a          *simCluster
+	hidden     *simHidden
+	faults     *fault.Bucket
+	users      *simUsers
+	farJumps   bool
+	rivalsHold bool       // rivals hold the feature level until the first cluster is upgraded
+	hits       int        // number of faults that had an effect
+	missed     []simFault // faults that had none, or were not possible
+	begun      time.Time
+	lasted     time.Duration
 
 	rivalMu sync.Mutex
 	b       *simCluster // the rival, while there is one
@@ -42,7 +43,9 @@ func newSimRun(seed uint64, n int, counts *simCounts, spoil ...func(storage.Buck
 	s := &simRun{simWorld: w, r: w.rand(), hidden: hidden, faults: fault.New(hidden, w.r.Uint64()), begun: time.Now()}
 	s.farJumps = seed%3 == 0
 	s.a = newSimCluster(w, "a", n, s.faults)
-	s.a.holdsLevel = seed%2 == 0
+	// A rival that does not hold the level raises it when it takes over: no upgrade is left to
+	// play. With remainder 1 the rivals do so, with remainder 2 they hold the level too.
+	s.a.holdsLevel, s.rivalsHold = seed%5 == 1 || seed%5 == 2, seed%5 == 2
 	s.a.startAll()
 	return s
 }
