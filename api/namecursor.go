@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/base64"
-	"slices"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -39,16 +38,4 @@ func (a afterName) from() string {
 		return ""
 	}
 	return a.last + "\x00"
-}
-
-// skip returns how many of the names, which are sorted, come before the page.
-func (a afterName) skip(names []string) int {
-	if !a.given {
-		return 0
-	}
-	n, found := slices.BinarySearch(names, a.last)
-	if found {
-		n++
-	}
-	return n
 }

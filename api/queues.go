@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +25,7 @@ func (s *Server) queueRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: v1.PathQueues, at: upToDate, past: true, handle: s.listQueues,
-			params: []string{v1.ParamLimit, v1.ParamCursor},
+			params: []string{v1.ParamLimit, v1.ParamCursor, v1.ParamSort},
 		},
 		{method: http.MethodGet, path: one, at: upToDate, past: true, handle: s.showQueue},
 		{method: http.MethodPatch, path: one, at: leaderOnly, handle: s.changeQueue},
@@ -67,20 +66,27 @@ func (s *Server) listQueues(c *call) error {
 	if err != nil {
 		return err
 	}
-	limit, after, err := s.readQueuePage(values)
+	order, err := readQueueOrder(values)
+	if err != nil {
+		return err
+	}
+	limit, err := s.readLimit(values)
 	if err != nil {
 		return err
 	}
 	stats, v := c.state().AllTypeStats(), c.state().View()
+	types, err := order.after(order.sorted(v, queueNames(v, stats), stats), values.Get(v1.ParamCursor))
+	if err != nil {
+		return err
+	}
 	c.lsn = v.LSN()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.lsn.String()}
-	names := queueNames(v, stats)
-	for _, name := range names[after.skip(names):] {
-		if len(list.Queues) == limit {
-			list.NextCursor = nameCursorOf(list.Queues[limit-1].Type)
-			break
-		}
-		list.Queues = append(list.Queues, queueOf(v, name, stats[name]))
+	if len(types) > limit {
+		types = types[:limit]
+		list.NextCursor = order.cursor(types[limit-1])
+	}
+	for _, t := range types {
+		list.Queues = append(list.Queues, queueOf(v, t.name, stats[t.name]))
 	}
 	return c.sendJSON(list)
 }
@@ -96,23 +102,20 @@ func queueNames(v *fsm.View, stats map[string]fsm.TypeStats) []string {
 	return slices.Compact(names)
 }
 
-func (s *Server) readQueuePage(q url.Values) (limit int, after afterName, err error) {
-	p, err := s.readPage(url.Values{v1.ParamLimit: q[v1.ParamLimit]})
-	if err != nil {
-		return 0, after, err
-	}
-	after, err = readNameCursor(q.Get(v1.ParamCursor))
-	return p.limit, after, err
-}
-
 func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
 	settings := v.Queue(name)
 	q := v1.Queue{Type: name, TypeStats: typeStatsOf(n), Settings: settingsOf(settings), Pause: PauseOf(settings)}
+	q.OldestAt = oldestAt(v, name)
+	return q
+}
+
+// oldestAt returns when the oldest available job of a type was created, or 0 if there is none.
+func oldestAt(v *fsm.View, name string) (ms int64) {
 	v.JobsOfType(name, fsm.Unclaimed, 0, func(j *fsm.Job) bool {
-		q.OldestAt = j.CreatedAt
+		ms = j.CreatedAt
 		return false
 	})
-	return q
+	return ms
 }
 
 // PauseOf returns the description of the pause of a type, or nil. q may be nil.

@@ -304,6 +304,46 @@ func TestQueuesAreListed(t *testing.T) {
 	refused(t, g.do("GET", "/v1/queues?statsu=x", "", "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
 }
 
+// The list has the type with the oldest available job first, or the one with most of them,
+// whatever the size of the pages.
+func TestQueuesInOrder(t *testing.T) {
+	g := newRig(t)
+	for i, jobType := range []string{"z", "y", "", "y", "x", "y", "x"} {
+		g.node.tick(time.Second)
+		g.submit(fmt.Sprint(i), jobType)
+	}
+	g.patch("idle", `{"maxRunning":1}`)
+	g.patch("a", `{"maxRunning":1}`)
+	for sort, want := range map[string]string{
+		v1.SortType:          `"" "a" "idle" "x" "y" "z"`,
+		v1.SortOldestAt:      `"z" "y" "" "x" "a" "idle"`,
+		v1.SortMostUnclaimed: `"y" "x" "" "z" "a" "idle"`,
+	} {
+		for limit := 1; limit <= 7; limit++ {
+			var seen []v1.Queue
+			for cursor := ""; ; {
+				page := ok[v1.QueueList](t, g.do("GET", fmt.Sprintf("/v1/queues?sort=%s&limit=%d&cursor=%s", sort, limit, cursor), ""))
+				seen = append(seen, page.Queues...)
+				if cursor = page.NextCursor; cursor == "" || len(seen) > 6 {
+					break
+				}
+			}
+			if got := queueTypes(seen); got != want {
+				t.Errorf("%s by %d: %s, not %s", sort, limit, got, want)
+			}
+		}
+		next := ok[v1.QueueList](t, g.do("GET", "/v1/queues?limit=2&sort="+sort, "")).NextCursor
+		for other := range queueOrders {
+			if other != sort {
+				refused(t, g.do("GET", "/v1/queues?sort="+other+"&cursor="+next, ""), http.StatusBadRequest, v1.TagBadRequest)
+			}
+		}
+	}
+	for _, query := range []string{"sort=created", "sort=oldestAt&cursor=bw", "sort=oldestAt&cursor=%21"} {
+		refused(t, g.do("GET", "/v1/queues?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
+	}
+}
+
 func queueTypes(queues []v1.Queue) string {
 	var out []string
 	for _, q := range queues {

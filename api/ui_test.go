@@ -491,8 +491,12 @@ func TestOverviewOfManyTypes(t *testing.T) {
 	d := &dash{g, ui.New(ui.Config{API: g.s})}
 	d.ok("POST", "/v1/jobs", `{"type":"zz-stuck"}`)
 	g.node.tick(time.Minute)
-	for i := range 60 {
-		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"type":"type-%02d"}`, i))
+	for from := 0; from < 1200; from += 400 { // more than one page of the API
+		var jobs []string
+		for i := range 400 {
+			jobs = append(jobs, fmt.Sprintf(`{"type":"type-%04d"}`, from+i))
+		}
+		d.ok("POST", "/v1/jobs/batch", `{"jobs":[`+strings.Join(jobs, ",")+`]}`)
 	}
 	body := d.send("GET", "/ui", nil).Body.String()
 	if n := strings.Count(body, `href="queues/`); n != 50 || !strings.Contains(body, `href="queues/zz-stuck"`) || !strings.Contains(body, "All queues") {

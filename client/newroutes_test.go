@@ -368,6 +368,11 @@ func TestNewReads(t *testing.T) {
 	c.answers["/v1/workers"] = `{"workers":[{"name":"v"}],"nextCursor":"v"}`
 	c.answers["/v1/workers?cursor=v"] = `{"workers":[{"name":"w"}]}`
 	c.answers["/v1/workers/w"] = `{"name":"w","jobIds":["j"]}`
+	c.answers["/v1/queues?sort=oldestAt"] = `{"queues":[{"type":"z"}],"nextCursor":"y"}`
+	c.answers["/v1/queues?cursor=y&sort=oldestAt"] = `{"queues":[{"type":"a"}]}`
+	if list, err := collect(cl.QueuesBy(ctx, v1.SortOldestAt)); err != nil || len(list) != 2 || list[0].Type != "z" {
+		t.Errorf("%+v, %v", list, err)
+	}
 	types := ""
 	for q, err := range cl.Queues(ctx) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -16,7 +17,16 @@ import (
 // Queues iterates over the job types that have jobs or settings, ordered by type.
 // An error is the last item of the sequence.
 func (c *Client) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
-	list := listing{op: "list queues", path: v1.PathQueues}
+	return c.QueuesBy(ctx, v1.SortType)
+}
+
+// QueuesBy is Queues in an order: v1.SortType, v1.SortOldestAt or v1.SortMostUnclaimed. If the
+// queue changes between two pages, a type may occur twice or not at all, except by type.
+func (c *Client) QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, error] {
+	list := listing{op: "list queues", path: v1.PathQueues, query: url.Values{}}
+	if sort != v1.SortType { // an earlier release knows no other order
+		list.query.Set(v1.ParamSort, sort)
+	}
 	return pages(ctx, c, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })
 }
 

@@ -1,19 +1,13 @@
 package ui
 
 import (
-	"cmp"
-	"math"
 	"net/url"
-	"slices"
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
 )
 
-const (
-	typesShown = 50   // types on one page
-	typesRead  = 1000 // types among which the page looks for those whose jobs wait longest
-)
+const typesShown = 50 // types on one page
 
 // chartMinutes is the time that charts show.
 const chartMinutes = 60
@@ -49,15 +43,10 @@ func overview(q *request) error {
 	d.Chart = newChart(h, 720, 120, "Jobs per minute in the last hour")
 	d.LastOK, d.Hour = lastMinute(h), sum(h)
 	var list v1.QueueList
-	if err := q.get(v1.PathQueues, url.Values{v1.ParamLimit: {strconv.Itoa(typesRead)}}, &list); err != nil {
+	if err := q.longestWaiting(&list); err != nil {
 		return err
 	}
 	d.More = list.NextCursor != ""
-	if len(list.Queues) > typesShown {
-		d.More = true
-		slices.SortStableFunc(list.Queues, func(a, b v1.Queue) int { return cmp.Compare(waitsSince(a), waitsSince(b)) })
-		list.Queues = list.Queues[:typesShown]
-	}
 	idle := q.withoutWorker(list.Queues)
 	for _, t := range list.Queues {
 		row, err := q.typeRow(t)
@@ -70,13 +59,16 @@ func overview(q *request) error {
 	return q.render("overview", "Overview", "overview", &d)
 }
 
-// waitsSince returns the time, in ms, since which the oldest available job of a type waits, and
-// a time after all others if it has none.
-func waitsSince(t v1.Queue) int64 {
-	if t.OldestAt == 0 {
-		return math.MaxInt64
+// longestWaiting lists the types whose jobs wait longest if there are more than typesShown, and
+// otherwise all by name, so that their places are steady.
+func (q *request) longestWaiting(list *v1.QueueList) error {
+	values := url.Values{v1.ParamLimit: {strconv.Itoa(typesShown)}}
+	if err := q.get(v1.PathQueues, values, list); err != nil || list.NextCursor == "" {
+		return err
 	}
-	return t.OldestAt
+	values.Set(v1.ParamSort, v1.SortOldestAt)
+	*list = v1.QueueList{}
+	return q.get(v1.PathQueues, values, list)
 }
 
 func (q *request) typeRow(t v1.Queue) (typeRow, error) {

@@ -180,6 +180,10 @@ const (
 	ParamSort  = "sort"
 	SortOldest = "created"
 	SortNewest = "-created"
+	// SortType (default), SortOldestAt and SortMostUnclaimed are the orders of the list of types.
+	SortType          = "type"       // by name
+	SortOldestAt      = "oldestAt"   // the type with the oldest available job first, those without one last
+	SortMostUnclaimed = "-unclaimed" // the type with most available jobs first
 	// ParamJob, ParamKind narrow the stream of events, with ParamType.
 	ParamJob  = "job"
 	ParamKind = "kind"

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +127,27 @@ func TestEventsDoNotCommandTheTerminal(t *testing.T) {
 	clitest.Harmless(t, "events", out.String())
 	if strings.Count(out.String(), "\n") != 2 || !strings.Contains(out.String(), `half\n12:00`) || !strings.Contains(out.String(), "on w"+clitest.EvilShown) {
 		t.Errorf("%s", out.String())
+	}
+}
+
+func TestOrderOfQueues(t *testing.T) {
+	q := clitest.NewFake(t)
+	var got []string
+	q.Refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path == v1.PathQueues {
+			got = append(got, r.URL.Query().Get(v1.ParamSort))
+		}
+		return nil
+	}
+	for _, sort := range []string{"name", "oldest", "available"} {
+		if out := osqTest(t, q, "", "queue", "ls", "--sort", sort); out.Code != view.ExitOK {
+			t.Errorf("%s: %+v", sort, out)
+		}
+	}
+	if want := []string{"", v1.SortOldestAt, v1.SortMostUnclaimed}; !slices.Equal(got, want) {
+		t.Errorf("asked for %q, want %q", got, want)
+	}
+	if out := osqTest(t, q, "", "queue", "ls", "--sort", "age"); out.Code != view.ExitUsage || !strings.Contains(out.Err, `"age"`) {
+		t.Errorf("%+v", out)
 	}
 }

@@ -26,8 +26,12 @@ without type are one, too; its name is ''.`)
 	return cmd
 }
 
+// queueSorts are the values of --sort and those of the API.
+var queueSorts = map[string]string{"name": v1.SortType, "oldest": v1.SortOldestAt, "available": v1.SortMostUnclaimed}
+
 func newQueueListCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
+	sort := "name"
+	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List the types that have jobs or settings",
@@ -36,8 +40,13 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 --json each line is one type.
 
 ` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+		Example: `  osqueue queue ls --sort oldest`,
+		Args:    view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			order, known := queueSorts[sort]
+			if !known {
+				return view.Usagef("--sort %q: must be name, oldest or available", sort)
+			}
 			c, err := g.Client()
 			if err != nil {
 				return err
@@ -45,11 +54,14 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 			defer c.Close()
 			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
 			idle := &workerless{c: c}
-			return view.PrintAll(g, columns, c.Queues(cmd.Context()), func(q v1.Queue) []string {
+			return view.PrintAll(g, columns, c.QueuesBy(cmd.Context(), order), func(q v1.Queue) []string {
 				return queueRow(q, idle.waits(cmd.Context(), q), g.Now())
 			})
 		},
 	}
+	cmd.Flags().StringVar(&sort, "sort", sort, "order: by name, the type with the oldest available job first (oldest), or with most available jobs first (available)")
+	view.CompleteFlag(cmd, "sort", "name", "oldest", "available")
+	return cmd
 }
 
 func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {

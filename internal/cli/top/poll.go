@@ -12,7 +12,7 @@ import (
 
 const (
 	minutesShown = 30
-	typesMost    = 1000 // types that one poll reads
+	typesMost    = 1000 // types that one poll reads, those whose jobs wait longest
 )
 
 // figures are the result of one poll.
@@ -29,7 +29,7 @@ type figures struct {
 // cluster is the part of the client that a poll uses.
 type cluster interface {
 	StatusAll(ctx context.Context) []client.NodeStatus
-	Queues(ctx context.Context) iter.Seq2[v1.Queue, error]
+	QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, error]
 	Workers(ctx context.Context) ([]v1.Worker, error)
 	History(ctx context.Context, jobType string, minutes int) (v1.History, error)
 }
@@ -56,7 +56,7 @@ func (p *poller) poll(last figures) figures {
 }
 
 func (p *poller) types(ctx context.Context) (out []v1.Queue, more bool, err error) {
-	for q, err := range p.c.Queues(ctx) {
+	for q, err := range p.c.QueuesBy(ctx, v1.SortOldestAt) {
 		if err != nil {
 			return nil, false, err
 		}
