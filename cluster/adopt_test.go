@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/internal/storagetest/recording"
@@ -119,7 +120,7 @@ func TestAdoptionOfALostTerm(t *testing.T) {
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "first")
 	l.eventually("the flush", func() bool { return l.document().Counts[fsm.Unclaimed] == 1 })
-	doc := l.document()
+	doc := election.Observed{Doc: l.document()}
 	l.enqueue(n, "answered since")
 
 	ended, cancel := context.WithCancel(t.Context())
@@ -165,6 +166,54 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 	if based == 0 || beat < based {
 		t.Fatalf("the checkpoint was there at %d ms, and the first heartbeat is of %d", based, beat)
 	}
+}
+
+// A candidate that takes longer to adopt a document than it may pause between two reads of it
+// continues to read it, and takes it over without waiting for another broker timeout. It reads the
+// state once, while it waits.
+func TestSlowAdoption(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	large := func(c *Config) { c.Flush.InlineMax = 2 }
+	a := l.leader(l.start("a", 1, large)...)
+	l.enqueue(a, "kept")
+	l.eventually("a large document", func() bool { d := l.document(); return d.Large && d.Counts[fsm.Unclaimed] == 1 })
+	a.stop()
+	counting := &countedReads{Bucket: l.bucket, of: make(map[string]int)}
+	slow := fault.New(counting, 1)
+	const timeout = 2 * time.Second // of the lab
+	slow.Inject(fault.Rule{Kind: fault.Slow, Ops: []storage.Op{storage.OpGet}, KeyPrefix: "base/", Delay: 2 * timeout})
+	t.Cleanup(func() { _ = slow.Close() })
+	l.bucket = slow
+	b := l.start("b", 1, large)[0]
+	l.eventually("the adoption", func() bool { return b.Job("kept") != nil })
+	adopted := time.Now()
+	l.leader(b)
+	if took := time.Since(adopted); took >= timeout {
+		t.Errorf("active %v after the adoption: the candidate waited for another broker timeout", took)
+	}
+	counting.mu.Lock()
+	defer counting.mu.Unlock()
+	for key, n := range counting.of {
+		if strings.HasPrefix(key, "base/") && n > 1 {
+			t.Errorf("%s was read %d times", key, n)
+		}
+	}
+}
+
+// countedReads counts the reads of a bucket by key.
+type countedReads struct {
+	storage.Bucket
+	mu sync.Mutex
+	of map[string]int
+}
+
+// Get implements storage.Bucket.
+func (c *countedReads) Get(ctx context.Context, key string) (storage.Object, error) {
+	c.mu.Lock()
+	c.of[key]++
+	c.mu.Unlock()
+	return c.Bucket.Get(ctx, key)
 }
 
 // A document that cannot be adopted, because no broker can continue from it or because

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"osqueue/cluster/leader"
+	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -138,7 +139,7 @@ func TestSchedulesAreCarriedOverAgain(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), election.Observed{Doc: l.document()}); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"osqueue/cluster/leader"
+	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
@@ -160,7 +161,7 @@ func TestAdoptionAgainCarriesOver(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), election.Observed{Doc: l.document()}); err != nil {
 		t.Fatal(err)
 	}
 	b.stop()
@@ -184,7 +185,7 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 	l.idle(b)
 	heal()
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), l.document()); err != nil {
+	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), election.Observed{Doc: l.document()}); err != nil {
 		t.Fatal(err)
 	}
 	l.propose(b, change(fsm.CancelJobs, "ends later"))

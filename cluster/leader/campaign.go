@@ -13,7 +13,6 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/storage"
-	"osqueue/storage/archive"
 	"osqueue/storage/document"
 )
 
@@ -61,7 +60,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			}
 			return l.takeOver(ctx, term, seen, me, wasSet)
 		case election.Adopt:
-			if err := l.Adopt(ctx, term, seen.Doc); err != nil {
+			if err := l.adoptObserved(ctx, term, seen); err != nil {
 				l.setFence(FenceStandby, err.Error())
 				return nil, time.Second, fmt.Errorf("adopt the document: %w", err)
 			}
@@ -79,6 +78,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			fallthrough
 		default:
 			l.setFence(FenceStandby, d.Reason)
+			l.prepare(ctx, seen, heard)
 			l.announce(ctx)
 			return nil, l.standbyWait(seen, heard), errors.New(d.Reason)
 		}
@@ -219,9 +219,10 @@ func (l *Leader) standbyWait(seen election.Observed, heard election.Silence) tim
 // document's cluster had committed, and that no node has any more, must not share an LSN
 // with later entries. Jobs that this cluster has acknowledged and the document lacks are
 // carried over (carry.go).
-func (l *Leader) Adopt(ctx context.Context, term uint64, doc *document.File) error {
+func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed) error {
+	doc := seen.Doc
 	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
-	m, err := archive.Machine(ctx, l.cfg.Bucket, doc)
+	m, err := l.stateOf(ctx, seen)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,7 @@ func (l *Leader) startCampaign(ctx context.Context) (end func()) {
 // leader. When it has acquired the document it runs the leader term.
 func (l *Leader) candidate(ctx context.Context) {
 	defer l.setFence(FenceFollower, "")
+	defer l.prepared.end()
 	l.setFence(FenceStandby, "catching up with the log")
 	var adopted storage.Version
 	var told repeats.Filter
@@ -66,6 +67,7 @@ func (l *Leader) candidate(ctx context.Context) {
 		r, wait, err := l.campaign(ctx, &adopted)
 		switch {
 		case r != nil:
+			l.prepared.drop()
 			err = r.run(ctx)
 			if errors.Is(err, errSetClock) {
 				continue

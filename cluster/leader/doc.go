@@ -28,7 +28,7 @@
 //	status.go, carry.go                        what others see; jobs of an adopted document
 //	run.go                                     a term from its begin to its end
 //	leader.go, candidate.go                    the leader, and its loop
-//	orphan.go, campaign.go                     one attempt to acquire the document
+//	prepare.go, orphan.go, campaign.go         one attempt to acquire the document
 //
 // # States
 //

@@ -16,6 +16,7 @@ type Leader struct {
 	carried   atomic.Pointer[Carried]    // nil: nothing
 	watch     election.Watch             // of the document; used by the candidate's goroutine
 	announcer announcer                  // used by the candidate's goroutine
+	prepared  prepared                   // used by the candidate's goroutine
 }
 
 // fenceState is one of the Fence constants with its reason.
