@@ -47,25 +47,29 @@ var ErrSnapshot = errors.New("snapshot cannot be used")
 
 // Encode writes the snapshot of v.
 func (v *View) Encode(w io.Writer) error {
-	_, err := v.encode(w)
+	_, err := v.encode(bufio.NewWriterSize(w, encodeBuffer))
 	return err
 }
 
 // EncodeSum is Encode, and returns the checksum of the state, which costs nothing then.
 func (v *View) EncodeSum(w io.Writer) (StateSum, error) {
-	sum, err := v.encode(w)
+	sum, err := v.encode(bufio.NewWriterSize(w, encodeBuffer))
 	return StateSum{v.LSN(), sum}, err
 }
 
 // Hash returns the sha-256 of the snapshot. Two states have the same hash only if they
 // are equal.
 func (v *View) Hash() [sha256.Size]byte {
-	sum, _ := v.encode(io.Discard) // io.Discard never fails
+	// io.Discard never fails and needs no buffer: to clear a large one takes longer than to hash a small state.
+	sum, _ := v.encode(bufio.NewWriterSize(io.Discard, 1))
 	return sum
 }
 
-func (v *View) encode(w io.Writer) (sum [sha256.Size]byte, err error) {
-	e := recordWriter{sum: sha256.New(), buf: bufio.NewWriterSize(w, 64<<10)}
+// encodeBuffer is the number of bytes that Encode writes at a time.
+const encodeBuffer = 64 << 10
+
+func (v *View) encode(w *bufio.Writer) (sum [sha256.Size]byte, err error) {
+	e := recordWriter{sum: sha256.New(), buf: w}
 	e.raw([]byte(snapshotMagic))
 	e.record(v.metaToPB())
 	var job fsmpb.Job
