@@ -21,7 +21,7 @@ var shrink = flag.Bool("shrink", false, "take the cases that pass out of "+pendi
 
 // TestMain ignores a goroutine that a library of the GCS client starts on import.
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(4) // eight seconds of waiting to one of computing
+	storagetest.AtOnce(8) // eight long setups, most of whose time is waiting
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
 }
