@@ -9,13 +9,13 @@ import (
 	"osqueue/client/telemetry/tracing/otlp"
 )
 
-// The sampler is that of the SDK for each value of the environment, and what is not known is told.
+// The sampler is that of the SDK for each value of the environment. Values that are not known are reported.
 func TestSampler(t *testing.T) {
 	half := sdktrace.TraceIDRatioBased(0.5)
 	for _, row := range []struct {
 		name, arg string
 		want      sdktrace.Sampler
-		told      bool
+		reported  bool
 	}{
 		{"", "0.5", sdktrace.ParentBased(sdktrace.AlwaysSample()), false},
 		{"always_on", "", sdktrace.AlwaysSample(), false},
@@ -36,8 +36,8 @@ func TestSampler(t *testing.T) {
 		t.Setenv("OTEL_TRACES_SAMPLER_ARG", row.arg)
 		errs := []error{}
 		otlp.OnError(func(err error) { errs = append(errs, err) })
-		if got := otlp.Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.told {
-			t.Errorf("%q %q: %s, want %s; told %v", row.name, row.arg, got, row.want.Description(), errors.Join(errs...))
+		if got := otlp.Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.reported {
+			t.Errorf("%q %q: %s, want %s; reported %v", row.name, row.arg, got, row.want.Description(), errors.Join(errs...))
 		}
 	}
 }
