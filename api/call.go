@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,6 +37,8 @@ type call struct {
 	newJob v1.NewJob  // of an enqueue
 	out    []byte     // the body of the answer
 	held   inflight.Hold
+
+	outHeld int // bytes of out in held
 
 	principal *auth.Principal // nil: none, or the server does not ask
 	admitted  bool            // the audit log takes the entry of the change
@@ -134,34 +137,75 @@ func (c *call) send() error {
 
 // sendSettled is send after settle, for answers that contain the time.
 func (c *call) sendSettled() error {
-	if err := c.holdAnswer(); err != nil {
-		return err
+	if c.status == 0 {
+		if err := c.holdAnswer(); err != nil {
+			return err
+		}
+		if len(c.out) >= lengthFrom {
+			c.Header()["Content-Length"] = []string{strconv.Itoa(len(c.out))}
+		}
+		c.begin()
 	}
-	h := c.Header()
-	h["Content-Type"] = jsonType
-	if len(c.out) >= lengthFrom {
-		h["Content-Length"] = []string{strconv.Itoa(len(c.out))}
-	}
-	c.stamp(h)
-	c.WriteHeader(http.StatusOK)
 	_, _ = c.ResponseWriter.Write(c.out) // the client may have disconnected; the state has changed
 	return nil
 }
 
-// holdAnswer counts an answer against the budget until its reader has read it. If the budget is
-// used up, holdAnswer refuses the answer to a GET, which can be repeated. It does not refuse
+// begin sends the head of an answer.
+func (c *call) begin() {
+	h := c.Header()
+	h["Content-Type"] = jsonType
+	c.stamp(h)
+	c.WriteHeader(http.StatusOK)
+}
+
+// sendPart sends c.out, a part of an answer, and empties it.
+func (c *call) sendPart() error {
+	if c.status == 0 {
+		if err := c.holdAnswer(); err != nil {
+			return err
+		}
+		c.begin()
+	}
+	_, err := c.ResponseWriter.Write(c.out)
+	c.out = c.out[:0]
+	if err != nil {
+		return &failure{kind: clientGone, detail: "the client has gone", cause: err}
+	}
+	return nil
+}
+
+// grow makes room for n bytes more in c.out.
+func (c *call) grow(n int) error {
+	if len(c.out)+n <= cap(c.out) {
+		return nil
+	}
+	if err := c.holdOut(len(c.out) + n); err != nil {
+		return err
+	}
+	c.out = slices.Grow(c.out, n)
+	return nil
+}
+
+// holdAnswer counts the answer against the budget until its reader has read it.
+func (c *call) holdAnswer() error { return c.holdOut(usedOf(c.out)) }
+
+// holdOut counts n bytes of c.out against the budget. If the budget is used up, it refuses the
+// answer to a GET, which can be repeated, unless the answer has begun. It does not refuse
 // the answer to a write, because the write has been committed.
-func (c *call) holdAnswer() error {
-	if c.r.Method != http.MethodGet {
-		c.held.Force(len(c.out))
+func (c *call) holdOut(n int) error {
+	more := n - c.outHeld
+	switch {
+	case more <= 0:
 		return nil
+	case c.r.Method != http.MethodGet || c.status != 0:
+		c.held.Force(more)
+	case c.held.Take(more) != nil:
+		c.out, c.lsn = nil, fsm.LSN{}
+		return fail(overBudget, "the node has too many bytes of requests and answers in memory; retry after a moment, or ask for "+
+			"a smaller page")
 	}
-	if c.held.Take(len(c.out)) == nil {
-		return nil
-	}
-	c.out, c.lsn = nil, fsm.LSN{}
-	return fail(overBudget, "the node has too many bytes of requests and answers in memory; retry after a moment, or ask for "+
-		"a smaller page")
+	c.outHeld = n
+	return nil
 }
 
 // sendNothing answers 204.

@@ -299,27 +299,30 @@ func (s *Server) listCrons(c *call) error {
 	}
 	v := c.state().View()
 	c.lsn = v.LSN()
-	c.out = append(c.out[:0], `{"crons":[`...)
-	shown, last, more := 0, "", false
+	var crons []*fsm.Cron
+	bytes, more := 0, false
 	v.Crons(after.from(), func(cron *fsm.Cron) bool {
-		if more = shown == limit || shown > 0 && len(c.out) >= s.cfg.Limits.ListBytes; more {
+		if more = len(crons) == limit || len(crons) > 0 && bytes >= s.cfg.Limits.ListBytes; more {
 			return false
 		}
-		if shown > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = appendCron(c.out, cron)
-		shown, last = shown+1, cron.Name
+		crons = append(crons, cron)
+		bytes += cronBytes(cron)
 		return true
 	})
-	c.out = append(c.out, ']')
+	built()
+	c.out = append(c.out[:0], `{"crons":[`...)
+	if err := sendItems(c, crons, cronBytes, appendCron); err != nil {
+		return err
+	}
 	if more {
-		c.out = text(c.out, "nextCursor", nameCursorOf(last))
+		c.out = text(c.out, "nextCursor", nameCursorOf(crons[len(crons)-1].Name))
 	}
 	c.out = append(lsnText(c.out, c.lsn), '}')
-	built()
 	return c.send()
 }
+
+// cronBytes estimates the bytes of a schedule in a list.
+func cronBytes(cron *fsm.Cron) int { return len(cron.Job.Payload) + shortJob }
 
 // appendCron appends a v1.Cron.
 func appendCron(b []byte, cron *fsm.Cron) []byte {

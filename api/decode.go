@@ -177,12 +177,14 @@ func (c *call) readBody() error {
 	c.in = c.in[:0]
 	// The announced bytes may never arrive. One byte more shows the end without another step.
 	c.in = slices.Grow(c.in, int(min(max(c.r.ContentLength, 0), firstBytes))+1)
+	held := 0
 	for {
 		n, err := c.r.Body.Read(c.in[len(c.in):cap(c.in)])
-		if over := c.held.Take(n); over != nil {
+		c.in = c.in[:len(c.in)+n]
+		if over := c.held.Take(usedOf(c.in) - held); over != nil {
 			return brokenBody(over, limit)
 		}
-		c.in = c.in[:len(c.in)+n]
+		held = usedOf(c.in)
 		switch {
 		case int64(len(c.in)) > limit:
 			return bodyTooLarge(limit)
@@ -193,9 +195,26 @@ func (c *call) readBody() error {
 		case err != nil:
 			return brokenBody(err, limit)
 		case len(c.in) == cap(c.in):
-			c.in = slices.Grow(c.in, len(c.in))
+			// The memory counts now: the bytes for it may never arrive.
+			more := len(c.in)
+			if left := c.r.ContentLength + 1 - int64(more); left > 0 {
+				more = min(more, int(left))
+			}
+			c.in = slices.Grow(c.in, more)
+			if over := c.held.Take(usedOf(c.in) - held); over != nil {
+				return brokenBody(over, limit)
+			}
+			held = usedOf(c.in)
 		}
 	}
+}
+
+// usedOf returns the bytes of a buffer that count against the budget. A small buffer is used again.
+func usedOf(b []byte) int {
+	if cap(b) > keptBytes {
+		return cap(b)
+	}
+	return len(b)
 }
 
 // firstBytes is the memory for a body before its first byte has arrived.

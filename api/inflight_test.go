@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -89,7 +90,7 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 // Bodies that arrive share one budget. A request over the budget is refused, is certainly not
 // committed, and can be sent again. The budget is returned when a request ends.
 func TestBodiesShareABudget(t *testing.T) {
-	budget := inflight.New(300 << 10)
+	budget := inflight.New(400 << 10)
 	g := newRig(t, func(c *Config) { c.Inflight = budget })
 	at, _ := g.listen(t)
 	slow := dialRaw(t, at, fmt.Sprintf(headOfJob, 300<<10)+`{"payload":"`+strings.Repeat("x", 200<<10))
@@ -118,21 +119,54 @@ func TestAnswersShareTheBudget(t *testing.T) {
 	budget := inflight.New(40 << 20)
 	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })
 	at, _ := g.listen(t)
-	for i := range 8 {
-		g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j%d","payload":"%s"}`, i, strings.Repeat("x", 1<<20)))
-	}
+	g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j","payload":"%s"}`, strings.Repeat("x", 7<<20)))
 	for i := 0; budget.Used() < 32<<20; i++ {
 		if i == 20 {
 			t.Fatalf("%d connections that do not read hold %d bytes", i, budget.Used())
 		}
 		before := budget.Used()
-		dialRaw(t, at, "GET "+v1.PathJobs+"?status=all&limit=1000 HTTP/1.1\r\nHost: x\r\nAccept: application/problem+json\r\n\r\n")
+		dialRaw(t, at, "GET "+v1.PathJobs+"/j HTTP/1.1\r\nHost: x\r\nAccept: application/problem+json\r\n\r\n")
 		eventually(t, "the answer to be counted", func() bool { return budget.Used() > before })
 	}
-	refused(t, g.do(http.MethodGet, v1.PathJobs+"?status=all&limit=1000", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
+	for _, path := range []string{"/j", "?status=all"} {
+		refused(t, g.do(http.MethodGet, v1.PathJobs+path, ""), http.StatusServiceUnavailable, v1.TagOverloaded)
+	}
 }
 
-// At most pagesAtOnce pages are built at one time. A request that waits for its turn takes no
+// A list takes the memory of one item, also if its client does not read it, and breaks off visibly.
+func TestListsAreSentInParts(t *testing.T) {
+	budget := inflight.New(40 << 20)
+	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })
+	at, open := g.listen(t)
+	payload := strings.Repeat("x", 1<<20)
+	for i := range 7 {
+		g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j%d","payload":"%s"}`, i, payload))
+		g.do(http.MethodPut, fmt.Sprintf("%s/c%d", v1.PathCrons, i), fmt.Sprintf(`{"spec":"@yearly","job":{"payload":"%s"}}`, payload))
+	}
+	for _, path := range []string{v1.PathJobs, v1.PathCrons} {
+		if a := g.do(http.MethodGet, path, ""); a.status != http.StatusOK || strings.Count(string(a.body), payload) != 7 || !json.Valid(a.body) {
+			t.Errorf("%s: %d with %d bytes", path, a.status, len(a.body))
+		}
+		c := dialRaw(t, at, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAccept: application/problem+json\r\n\r\n")
+		eventually(t, "the answer to begin", func() bool { return budget.Used() > 0 })
+		if used := budget.Used(); used > 2<<20 {
+			t.Errorf("%s: a list that is not read takes %d KiB", path, used>>10)
+		}
+		_ = c.Close()
+		eventually(t, "the request to end", func() bool { return open.Load() == 0 && budget.Used() == 0 })
+	}
+}
+
+// Memory for a body counts from the moment at which it is there, not when the bytes arrive.
+func TestBodiesCountByTheirMemory(t *testing.T) {
+	budget := inflight.New(40 << 20)
+	g := newRig(t, func(c *Config) { c.Inflight = budget })
+	at, _ := g.listen(t)
+	dialRaw(t, at, fmt.Sprintf(headOfJob, 1_000_000)+`{"payload":"`+strings.Repeat("x", 700<<10))
+	eventually(t, "the body", func() bool { return budget.Used() >= 800_000 })
+}
+
+// The items of at most pagesAtOnce pages are looked for at one time. A request that waits for its turn takes no
 // memory, and ends with its client. A reader that does not read holds no turn.
 func TestPagesAreBuiltInTurn(t *testing.T) {
 	g := newRig(t)

@@ -38,7 +38,11 @@ func (s *Server) job(c *call) error {
 	if j == nil {
 		return fsm.NotFound.Err()
 	}
-	c.out = appendJobMembers(c.out[:0], j)
+	c.out = c.out[:0]
+	if err := c.grow(listedBytes(j)); err != nil {
+		return err
+	}
+	c.out = appendJobMembers(c.out, j)
 	if c.past == nil { // the bucket does not have it
 		c.out = appendProgress(c.out, s.b.ProgressOf(id))
 		c.out = appendActions(c.out, s.b, j)

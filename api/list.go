@@ -118,23 +118,59 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
+	jobs, next := s.pageOf(v, &p)
+	built()
 	c.lsn = v.LSN()
 	// The figures and the jobs are fields of one object.
 	c.out = append(c.out[:0], head[:len(head)-1]...)
 	c.out = append(key(c.out, "jobs"), '[')
-	var next uint64
-	c.out, next = s.appendPage(c.out, v, &p)
-	c.out = append(c.out, ']')
+	if err := sendItems(c, jobs, listedBytes, AppendJob); err != nil {
+		return err
+	}
 	if next != 0 {
 		c.out = text(c.out, "nextCursor", cursorOf(p.newest, next))
 	}
 	c.out = append(c.out, '}')
-	built()
 	return c.send()
 }
 
-// page waits until c may build a page. The caller calls built before it sends the page,
-// because a reader may take as long as it likes.
+// sendItems appends the items of a list and its end to c.out. It sends what it has whenever that is
+// partBytes, so that a reader that does not read takes no more memory than one item. size
+// estimates the bytes of an item.
+func sendItems[T any](c *call, items []T, size func(T) int, appendItem func([]byte, T) []byte) error {
+	for i, item := range items {
+		if i > 0 {
+			c.out = append(c.out, ',')
+		}
+		if err := c.grow(size(item)); err != nil {
+			return err
+		}
+		c.out = appendItem(c.out, item)
+		if len(c.out) < partBytes {
+			continue
+		}
+		if err := c.sendPart(); err != nil {
+			return err
+		}
+	}
+	c.out = append(c.out, ']')
+	return nil
+}
+
+// partBytes is the size of the parts of a list.
+const partBytes = 32 << 10
+
+// listedBytes estimates the bytes of a job in a list.
+func listedBytes(j *fsm.Job) int {
+	x := j.Execution()
+	return len(j.Payload()) + len(x.Result) + len(x.LastError) + len(j.Details().Log) + shortJob
+}
+
+// shortJob is the size of a job without payload in a list.
+const shortJob = 256
+
+// page waits until c may look for the items of a page. The caller calls built before it sends the
+// page, because a reader may take as long as it likes.
 func (s *Server) page(c *call) (built func(), err error) {
 	select {
 	case s.pages <- struct{}{}:
@@ -144,19 +180,16 @@ func (s *Server) page(c *call) (built func(), err error) {
 	}
 }
 
-// appendPage appends the jobs of a page. If there may be more, next is the position after which
+// pageOf returns the jobs of a page. If there may be more, next is the position after which
 // they come.
-func (s *Server) appendPage(b []byte, v *fsm.View, p *page) (_ []byte, next uint64) {
-	start, shown := len(b), 0
+func (s *Server) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
+	bytes := 0
 	next = s.walk(v, p, func(j *fsm.Job) bool {
-		if shown > 0 {
-			b = append(b, ',')
-		}
-		shown++
-		b = AppendJob(b, j)
-		return shown < p.limit && len(b)-start < s.cfg.Limits.ListBytes
+		jobs = append(jobs, j)
+		bytes += listedBytes(j)
+		return len(jobs) < p.limit && bytes < s.cfg.Limits.ListBytes
 	})
-	return b, next
+	return jobs, next
 }
 
 // walk calls fn for the jobs of a page until fn returns false, or the bounds of one request

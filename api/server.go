@@ -51,7 +51,8 @@ type Server struct {
 	audited    *auditRing
 	logs       *livelog.Hub
 	legacy     *auth.Principal // of the clients of ServeLegacy; nil: there are none
-	pages      chan struct{}   // has an item for each page that is built at present
+	pages      chan struct{}   // has an item for each page whose items are looked for at present
+	documents  chan struct{}   // has an item while the document is encoded
 	closing    context.Context // ends when the server does
 	shut       context.CancelFunc
 	served     atomic.Uint64 // names requests in the debug log
@@ -65,8 +66,7 @@ const headerBytesMax = 64 << 10
 // hold an answer in memory.
 const http2Streams = 32
 
-// pagesAtOnce bounds the pages of lists that are built at one time: a page counts in the
-// budget of bytes only when it is built.
+// pagesAtOnce bounds the pages of lists whose items are looked for at one time.
 const pagesAtOnce = 8
 
 // New makes a server. It panics without a backend, with an ack level that does
@@ -90,7 +90,7 @@ func New(cfg Config) *Server {
 	if cfg.Legacy != nil {
 		s.legacy = auth.Legacy(cfg.Legacy.Types)
 	}
-	s.pages = make(chan struct{}, pagesAtOnce)
+	s.pages, s.documents = make(chan struct{}, pagesAtOnce), make(chan struct{}, 1)
 	s.closing, s.shut = context.WithCancel(context.Background())
 	s.forward = newForwarder(s)
 	s.buildRouter()

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -99,6 +100,14 @@ func typeStatsOf(t fsm.TypeStats) v1.TypeStats {
 func (s *Server) showState(c *call) error {
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Answer)
 	defer cancel()
+	leave, err := s.documentTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err = c.holdOut(int(s.b.View().Bytes())); err != nil {
+		return err
+	}
 	doc, err := s.b.Document(ctx)
 	if err != nil {
 		return err
@@ -108,8 +117,23 @@ func (s *Server) showState(c *call) error {
 			return err
 		}
 	}
-	c.out = append(c.out[:0], doc...)
+	c.out = doc
+	if err = c.holdAnswer(); err != nil {
+		return err
+	}
+	leave()
 	return c.send()
+}
+
+// documentTurn waits until no other request encodes the document, which takes a multiple of its
+// size. The caller calls leave, once or more often, before it sends the document.
+func (s *Server) documentTurn(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.documents <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.documents }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // showThrottle is GET /v1/throttle-stats. The leader answers, because it writes to the bucket.

@@ -17,7 +17,7 @@ import (
 var ErrOver = errors.New("too many bytes of requests and answers are in memory; retry after a moment")
 
 // DefaultBytes is the default budget.
-const DefaultBytes = 256 << 20
+const DefaultBytes = 96 << 20
 
 // Budget is a number of bytes that may be in memory. Its methods are safe for concurrent
 // use. A nil Budget has no bound.

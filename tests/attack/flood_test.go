@@ -81,7 +81,8 @@ func (c *h2) flood(frames func()) {
 	}
 }
 
-// openMany opens connections that each send the same bytes and then nothing.
+// openMany opens connections that each send the same bytes and then nothing, until the node grows no
+// further.
 func openMany(t *testing.T, n *cluster.Node, count int, text string) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -98,6 +99,14 @@ func openMany(t *testing.T, n *cluster.Node, count int, text string) {
 		})
 	}
 	wg.Wait()
+	// The connections are open until the node has done what it does with them.
+	for before, until := int64(0), time.Now().Add(patience); time.Now().Before(until); time.Sleep(floodTime) {
+		now := resident(t, n, "VmHWM")
+		if now == before {
+			return
+		}
+		before = now
+	}
 }
 
 // Floods of connections, frames and bytes cost bounded memory, and others are served meanwhile.
@@ -128,6 +137,9 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 				strings.Repeat("1\r\n{\r\n", 20_000))
 		}},
 		{"answers that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/v1/jobs?status=all&limit=1000"), 50)) }},
+		{"single jobs that are not read", func(t *testing.T) { openMany(t, n, 800, strings.Repeat(get("/v1/jobs/big0"), 50)) }},
+		{"schedules that are not read", func(t *testing.T) { openMany(t, n, 200, strings.Repeat(get("/v1/crons"), 50)) }},
+		{"the whole state, not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/state"), 50)) }},
 		{"streams of events", func(t *testing.T) { openMany(t, n, 400, get("/v1/events?lastEventId=0-0.0")) }},
 		{"WebSockets", func(t *testing.T) { openMany(t, n, 400, upgrade("/v1/ws", "websocket")) }},
 		{"WebSockets that send half a frame", func(t *testing.T) {
@@ -204,16 +216,21 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 	g.settled()
 }
 
-// fill adds a few jobs with large payloads, so that lists are long.
+// fill adds a few jobs and schedules with large payloads, so that lists are long.
 func fill(t *testing.T, n *cluster.Node) {
 	t.Helper()
-	body := `{"type":"big","payload":"` + strings.Repeat("x", 500<<10) + `"}`
-	for range 20 {
-		a, err := request(n.HTTP, fmt.Sprintf("POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
-			n.HTTP, len(body), body), patience)
+	payload := strings.Repeat("x", 500<<10)
+	send := func(method, path, body string) {
+		t.Helper()
+		a, err := request(n.HTTP, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+			method, path, n.HTTP, len(body), body), patience)
 		if err != nil || a.StatusCode != http.StatusOK {
 			t.Fatalf("%v %v", a, err)
 		}
+	}
+	for i := range 20 {
+		send(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"big%d","type":"big","payload":"%s"}`, i, payload))
+		send(http.MethodPut, fmt.Sprintf("%s/big%d", v1.PathCrons, i), fmt.Sprintf(`{"spec":"@yearly","job":{"payload":"%s"}}`, payload))
 	}
 }
 

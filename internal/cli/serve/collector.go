@@ -3,21 +3,31 @@ package serve
 import (
 	"context"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
 // collector adapts Go's garbage collector to a memory target.
 //
 // With GOGC=100 the collector runs dozens of times a second for a heap of 20 MB under load.
-// So the heap may grow to the target first, whatever is in use; above the target GOGC is 100.
+// So the heap may grow to the target first, whatever is in use; above the target it may double.
+// Bytes of bodies and answers in flight are not doubled: a client can make them many, and the
+// collector need not look into them. GOGC is set after each collection, because the next one
+// must not come too late when the heap in use has grown many times over.
+//
 // When the node is idle, the collector releases the garbage of the last load to the system.
 type collector struct {
-	target int64 // bytes of heap up to which it runs rarely
-	tune   bool  // GOGC is not set by the environment
+	target   int64        // bytes of heap up to which it runs rarely
+	inflight func() int64 // bytes of bodies and answers that are in use
+	tune     bool         // GOGC is not set by the environment
 
-	percent  int   // GOGC in force
+	mu      sync.Mutex
+	percent int  // GOGC in force
+	ended   bool // no GOGC is to be set any more
+
 	seen     int64 // bytes allocated so far, at the last look
 	quiet    int   // looks in a row without a load
 	released int64 // bytes allocated so far, when memory was last released
@@ -27,7 +37,7 @@ const (
 	// defaultMemoryTarget is twice the heap in use of a node with 100 000 small jobs.
 	defaultMemoryTarget = 96 << 20
 
-	// collectorLook is the interval at which the collector looks at the heap.
+	// collectorLook is the interval at which the collector looks for the end of a load.
 	collectorLook = time.Second
 	// quietLooks is the number of looks without a load after which the node is idle.
 	quietLooks = 5
@@ -37,40 +47,67 @@ const (
 	// collection.
 	releaseBytes = 32 << 20
 
-	leastPercent = 100 // GOGC above the target
-	mostPercent  = 800 // GOGC of the smallest heap
+	mostPercent = 800 // GOGC of the smallest heap
+	// leastGrowth is the least number of bytes between two collections, unless the target is less.
+	leastGrowth = 32 << 20
 )
 
-func newCollector(target int64) *collector {
-	return &collector{target: target, tune: os.Getenv("GOGC") == "", percent: leastPercent}
+func newCollector(target int64, inflight func() int64) *collector {
+	return &collector{target: target, inflight: inflight, tune: os.Getenv("GOGC") == ""}
 }
 
 // run looks at the heap until ctx ends.
 func (c *collector) run(ctx context.Context) {
+	if c.tune {
+		c.set()
+		c.afterNext()
+	}
 	tick := time.NewTicker(collectorLook)
 	defer tick.Stop()
-	figures := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
 	for {
-		metrics.Read(figures)
-		c.look(int64(figures[0].Value.Uint64()), int64(figures[1].Value.Uint64()))
+		if c.idle(figure("/gc/heap/allocs:bytes")) {
+			debug.FreeOSMemory()
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			c.mu.Lock()
+			c.ended = true
+			c.mu.Unlock()
 			return
 		}
 	}
 }
 
-// look sets GOGC for the live heap, and releases memory when the node has become idle.
-// allocated counts from the start of the process. Both are in bytes.
-func (c *collector) look(live, allocated int64) {
-	if p := gcPercent(live, c.target); c.tune && p != c.percent {
+// afterNext calls set after each collection: the runtime runs the cleanup of an object that
+// nothing refers to when a collection has found it.
+func (c *collector) afterNext() {
+	runtime.AddCleanup(new(*collector), func(c *collector) {
+		if c.set() {
+			c.afterNext()
+		}
+	}, c)
+}
+
+// set sets GOGC for the heap in use. It returns false if the collector has ended.
+func (c *collector) set() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	if p := gcPercent(figure("/gc/heap/live:bytes"), c.inflight(), c.target); p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}
-	if c.idle(allocated) {
-		debug.FreeOSMemory()
-	}
+	return true
+}
+
+// figure returns a figure of the runtime.
+func figure(name string) int64 {
+	sample := []metrics.Sample{{Name: name}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
 }
 
 // idle reports whether memory is to be released: once after each load.
@@ -89,10 +126,9 @@ func (c *collector) idle(allocated int64) bool {
 	return true
 }
 
-// gcPercent returns the value of GOGC with which a heap of live bytes grows to the target
-// before the next collection. It is a multiple of 10: changing it stops the program for a
-// moment.
-func gcPercent(live, target int64) int {
-	p := 100 * (target - live) / max(live, 1)
-	return int(min(max(p, leastPercent), mostPercent)) / 10 * 10
+// gcPercent returns the value of GOGC for a heap of live bytes, of which some are in flight. It is
+// a multiple of 10: changing it stops the program for a moment.
+func gcPercent(live, inflight, target int64) int {
+	growth := max(target-live, live-inflight, min(target, leastGrowth))
+	return int(min(max(100*growth/max(live, 1), 10), mostPercent)) / 10 * 10
 }

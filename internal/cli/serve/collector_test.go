@@ -5,19 +5,23 @@ import "testing"
 func TestGCPercent(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {
-		live, target int64
-		want         int
+		live, inflight, target int64
+		want                   int
 	}{
-		{0, 128 * mib, mostPercent},
-		{4 * mib, 128 * mib, mostPercent},
-		{32 * mib, 128 * mib, 300},
-		{64 * mib, 128 * mib, 100},
-		{100 * mib, 128 * mib, leastPercent},
-		{1000 * mib, 128 * mib, leastPercent},
-		{10 * mib, 0, leastPercent},
+		{0, 0, 128 * mib, mostPercent},
+		{4 * mib, 0, 128 * mib, mostPercent},
+		{32 * mib, 0, 128 * mib, 300},
+		{64 * mib, 0, 128 * mib, 100},
+		{100 * mib, 0, 128 * mib, 100},
+		{1000 * mib, 0, 128 * mib, 100},
+		{10 * mib, 0, 0, 100},
+		{160 * mib, 128 * mib, 96 * mib, 20},
+		{160 * mib, 200 * mib, 96 * mib, 20}, // some are collected already
+		{1000 * mib, 500 * mib, 96 * mib, 50},
+		{80_000 * mib, 80_000 * mib, 96 * mib, 10},
 	} {
-		if got := gcPercent(test.live, test.target); got != test.want {
-			t.Errorf("gcPercent(%d, %d) = %d, want %d", test.live, test.target, got, test.want)
+		if got := gcPercent(test.live, test.inflight, test.target); got != test.want {
+			t.Errorf("gcPercent(%d, %d, %d) = %d, want %d", test.live, test.inflight, test.target, got, test.want)
 		}
 	}
 }
@@ -25,7 +29,7 @@ func TestGCPercent(t *testing.T) {
 // Memory is released once after each load, and not for the little that an idle node
 // allocates.
 func TestCollectorGivesBackOnceAfterALoad(t *testing.T) {
-	c := newCollector(defaultMemoryTarget)
+	c := newCollector(defaultMemoryTarget, nil)
 	allocated := int64(0)
 	looks := func(n int, each int64) (released int) {
 		for range n {

@@ -13,6 +13,7 @@ import (
 
 	"osqueue/cluster"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/inflight"
 )
 
 func newServeCommand(g *view.Globals) *cobra.Command {
@@ -80,7 +81,8 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 func serve(ctx context.Context, o *serveOptions) error {
 	collecting, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { newCollector(int64(o.memoryTarget)).run(collecting) })
+	budget := inflight.New(int64(o.inflightBytes))
+	wg.Go(func() { newCollector(int64(o.memoryTarget), budget.Used).run(collecting) })
 	log := o.node.Logger
 	if o.tls.identity != nil {
 		wg.Go(func() { o.tls.watchExpiry(collecting, log) })
@@ -92,7 +94,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 	defer guard.stop()
 	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs
 	defer stopped()
-	s, err := assemble(ctx, o)
+	s, err := assemble(ctx, o, budget)
 	if err != nil {
 		guard.within(fatalLimit)
 		return notStarted(ctx, log, err)

@@ -31,8 +31,8 @@ const (
 
 // assemble starts everything except the HTTP server. It opens the listener first: a port
 // in use is the most common mistake, and at that moment nothing has happened yet.
-func assemble(ctx context.Context, o *serveOptions) (*server, error) {
-	s := &server{log: o.node.Logger, inflight: inflight.New(int64(o.inflightBytes)), scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
+func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*server, error) {
+	s := &server{log: o.node.Logger, inflight: budget, scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
 	metrics := o.newRegistry()
 	for _, w := range o.warnings() {
 		s.log.Warn(w)
