@@ -100,12 +100,13 @@ func typeStatsOf(t fsm.TypeStats) v1.TypeStats {
 func (s *Server) showState(c *call) error {
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Answer)
 	defer cancel()
-	leave, err := s.documentTurn(ctx)
+	size := int(s.b.View().Bytes())
+	leave, err := s.documentTurn(ctx, size)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err = c.holdOut(int(s.b.View().Bytes())); err != nil {
+	if err = c.holdOut(size); err != nil {
 		return err
 	}
 	doc, err := s.b.Document(ctx)
@@ -125,15 +126,28 @@ func (s *Server) showState(c *call) error {
 	return c.send()
 }
 
-// documentTurn waits until no other request encodes the document, which takes a multiple of its
-// size. The caller calls leave, once or more often, before it sends the document.
-func (s *Server) documentTurn(ctx context.Context) (leave func(), err error) {
+// encodingMax bounds the bytes that the encoding of a document counts for besides the document.
+const encodingMax = 64 << 20
+
+// documentTurn waits until no other request encodes the document of size bytes, which takes a
+// multiple of its size for a moment. The caller calls leave, once or more often, before it sends the
+// document.
+func (s *Server) documentTurn(ctx context.Context, size int) (leave func(), err error) {
 	select {
 	case s.documents <- struct{}{}:
-		return sync.OnceFunc(func() { <-s.documents }), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	work := s.cfg.Inflight.Hold()
+	leave = sync.OnceFunc(func() {
+		work.Release()
+		<-s.documents
+	})
+	if work.Take(min(2*size, encodingMax)) != nil {
+		leave()
+		return nil, fail(overBudget, "the node has too many bytes of requests and answers in memory; retry after a moment")
+	}
+	return leave, nil
 }
 
 // showThrottle is GET /v1/throttle-stats. The leader answers, because it writes to the bucket.

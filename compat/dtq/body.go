@@ -3,7 +3,6 @@ package dtq
 import (
 	"bytes"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -42,7 +41,7 @@ func (c *call) read() (*body, *reply) {
 	if !isJSON(c.r.Header.Get("Content-Type")) {
 		return nil, refusal(http.StatusBadRequest, "the content type is not JSON; send Content-Type: application/json")
 	}
-	data, err := io.ReadAll(c.held.Reader(http.MaxBytesReader(c.w, c.r.Body, c.max)))
+	data, err := c.held.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.max))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, refusal(http.StatusRequestEntityTooLarge, "the body is too large")
 	}

@@ -62,9 +62,7 @@ func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, 
 	if r.ContentLength > limit { // the announced bytes may never arrive
 		return nil, false
 	}
-	var in bytes.Buffer // grows with what arrives
-	_, err := in.ReadFrom(io.LimitReader(held.Reader(r.Body), limit+1))
-	body = in.Bytes()
+	body, err := held.ReadAll(io.LimitReader(r.Body, limit+1))
 	switch {
 	case err != nil:
 		r.Body = reader{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}

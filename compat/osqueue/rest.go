@@ -14,7 +14,6 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/inflight"
-	"osqueue/internal/inprocess"
 )
 
 // serveREST passes the request to the HTTP API and translates the answer where the
@@ -258,65 +257,6 @@ func routeNotFound(r *http.Request) []byte {
 		StatusCode int    `json:"statusCode"`
 	}{"Route " + r.Method + ":" + target + " not found", "Not Found", http.StatusNotFound}, lenient)
 	return body
-}
-
-// listREST answers with the whole list where the API has pages. If the API's first page
-// is the whole list, it is the answer.
-func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
-	first := inprocess.NewAnswer(w.Header())
-	if !first.Of(h.cfg.Native, r) {
-		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
-	}
-	body := first.Body.Bytes()
-	switch {
-	case first.Status != http.StatusOK:
-		a := &answer{ResponseWriter: w, r: r}
-		a.WriteHeader(first.Status)
-		_, _ = a.Write(body) // the client may have gone
-		a.finish()
-		return
-	case bytes.Contains(body[max(0, len(body)-cursorTail):], []byte(`,"nextCursor":"`)):
-		h.wholeList(w, r, body)
-		return
-	}
-	w.WriteHeader(first.Status)
-	_, _ = w.Write(body) // the client may have gone
-}
-
-// cursorTail is the largest distance in bytes of the cursor from the end of a page.
-const cursorTail = 64
-
-// A rawList is a v1.JobList whose jobs stay encoded.
-type rawList struct {
-	Figures    jsontext.Value   `json:",embed"`
-	Jobs       []jsontext.Value `json:"jobs"`
-	NextCursor string           `json:"nextCursor,omitzero"` // set if the list is incomplete
-}
-
-// wholeList adds the other pages to the first.
-func (h *Handler) wholeList(w http.ResponseWriter, r *http.Request, first []byte) {
-	c := caller{ctx: r.Context(), remote: r.RemoteAddr}
-	var all rawList
-	release, err := h.native.lists.take(c.ctx)
-	if err == nil {
-		defer release()
-		err = json.Unmarshal(first, &all, lenient)
-	}
-	if err == nil {
-		err = follow(h.native, c, len(first), all.NextCursor, func(more *rawList) string {
-			all.Jobs, all.NextCursor = append(all.Jobs, more.Jobs...), more.NextCursor
-			return more.NextCursor
-		})
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(&all, lenient)
-	}
-	if err != nil {
-		sendFault(w, faultOf(err))
-		return
-	}
-	sendJSON(w, http.StatusOK, body)
 }
 
 // sendFault answers 503 with an error of the contract.

@@ -16,8 +16,12 @@ import (
 // sent again after a moment.
 var ErrOver = errors.New("too many bytes of requests and answers are in memory; retry after a moment")
 
-// DefaultBytes is the default budget.
-const DefaultBytes = 96 << 20
+// DefaultBytes is the default budget. 8192 requests that wait over streams take 128 MiB of it.
+const DefaultBytes = 136 << 20
+
+// smallBytes are the bytes of a request that cost no more than its connection: small requests are
+// served also while large ones have used up the budget.
+const smallBytes = 4 << 10
 
 // Budget is a number of bytes that may be in memory. Its methods are safe for concurrent
 // use. A nil Budget has no bound.
@@ -47,12 +51,12 @@ type Hold struct {
 	taken  int64
 }
 
-// Take takes n bytes more, or returns ErrOver.
+// Take takes n bytes more, or returns ErrOver. A hold always gets its first smallBytes.
 func (h *Hold) Take(n int) error {
 	if h.budget == nil {
 		return nil
 	}
-	if h.budget.used.Add(int64(n)) > h.budget.limit {
+	if h.budget.used.Add(int64(n)) > h.budget.limit && h.taken+int64(n) > smallBytes {
 		h.budget.used.Add(-int64(n))
 		return ErrOver
 	}
@@ -81,20 +85,26 @@ func (h *Hold) Release() {
 	}
 }
 
-// Reader returns a reader of r that takes the bytes that it has read. It fails with ErrOver when
-// the budget is used up.
-func (h *Hold) Reader(r io.Reader) io.Reader { return &reader{hold: h, from: r} }
-
-type reader struct {
-	hold *Hold
-	from io.Reader
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
-	if over := r.hold.Take(n); over != nil {
-		return 0, over
+// ReadAll reads r to its end. Memory is taken from the budget before it is allocated, because the
+// bytes for it may never arrive. It returns what it has read with the error of r, and nothing with
+// ErrOver.
+func (h *Hold) ReadAll(r io.Reader) ([]byte, error) {
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			more := max(len(b), smallBytes)
+			if err := h.Take(more); err != nil {
+				return nil, err
+			}
+			b = append(make([]byte, 0, len(b)+more), b...)
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return b, err
+		}
 	}
-	return n, err
 }

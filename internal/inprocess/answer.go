@@ -48,9 +48,14 @@ func NewRequest(ctx context.Context, method, target, remote string, body []byte)
 	return r, nil
 }
 
-// Of calls h with r. It reports whether h answered completely: the connection to another
-// node that answers may break.
+// Of calls h with r. It reports whether h answered completely.
 func (a *Answer) Of(h http.Handler, r *http.Request) (whole bool) {
+	return Serve(h, a, r) && a.Status != 0
+}
+
+// Serve calls h with w and r. It reports whether h answered completely: the connection to another
+// node that answers may break.
+func Serve(h http.Handler, w http.ResponseWriter, r *http.Request) (whole bool) {
 	// Only with this value httputil.ReverseProxy panics if it has half an answer.
 	if r.Context().Value(http.ServerContextKey) == nil {
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{})) //nolint:gosec // it serves nothing
@@ -63,6 +68,6 @@ func (a *Answer) Of(h http.Handler, r *http.Request) (whole bool) {
 			whole = false
 		}
 	}()
-	h.ServeHTTP(a, r)
-	return a.Status != 0
+	h.ServeHTTP(w, r)
+	return true
 }

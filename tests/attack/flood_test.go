@@ -131,12 +131,14 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 		{"silent connections", func(t *testing.T) { openMany(t, n, 800, "") }},
 		{"slow bodies", func(t *testing.T) { openMany(t, n, 800, post(900, "{")) }},
 		{"announced bodies", func(t *testing.T) { openMany(t, n, 800, post(1<<20, "{")) }},
+		{"bodies that stop after 600 KiB", func(t *testing.T) { openMany(t, n, 800, post(1<<20, strings.Repeat("x", 600<<10))) }},
 		{"announced bodies over the limit", func(t *testing.T) { openMany(t, n, 800, post(1<<40, "{")) }},
 		{"chunks without an end", func(t *testing.T) {
 			openMany(t, n, 64, "POST /v1/jobs HTTP/1.1\r\nHost: "+n.HTTP+"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+
 				strings.Repeat("1\r\n{\r\n", 20_000))
 		}},
 		{"answers that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/v1/jobs?status=all&limit=1000"), 50)) }},
+		{"lists of legacy clients that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/v1/jobs"), 50)) }},
 		{"single jobs that are not read", func(t *testing.T) { openMany(t, n, 800, strings.Repeat(get("/v1/jobs/big0"), 50)) }},
 		{"schedules that are not read", func(t *testing.T) { openMany(t, n, 200, strings.Repeat(get("/v1/crons"), 50)) }},
 		{"the whole state, not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(get("/state"), 50)) }},

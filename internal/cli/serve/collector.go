@@ -16,13 +16,15 @@ import (
 // So the heap may grow to the target first, whatever is in use; above the target it may double.
 // Bytes of bodies and answers in flight are not doubled: a client can make them many, and the
 // collector need not look into them. GOGC is set after each collection, because the next one
-// must not come too late when the heap in use has grown many times over.
+// must not come too late when the heap in use has grown many times over. It can still be late: the
+// runtime reports a collection to the program some time after its end. The memory limit of the
+// runtime bounds what is allocated until then.
 //
 // When the node is idle, the collector releases the garbage of the last load to the system.
 type collector struct {
 	target   int64        // bytes of heap up to which it runs rarely
 	inflight func() int64 // bytes of bodies and answers that are in use
-	tune     bool         // GOGC is not set by the environment
+	tune     bool         // GOGC and GOMEMLIMIT are not set by the environment
 
 	mu      sync.Mutex
 	percent int  // GOGC in force
@@ -50,10 +52,12 @@ const (
 	mostPercent = 800 // GOGC of the smallest heap
 	// leastGrowth is the least number of bytes between two collections, unless the target is less.
 	leastGrowth = 32 << 20
+	// lateBytes may be allocated before a new GOGC is in force.
+	lateBytes = 16 << 20
 )
 
 func newCollector(target int64, inflight func() int64) *collector {
-	return &collector{target: target, inflight: inflight, tune: os.Getenv("GOGC") == ""}
+	return &collector{target: target, inflight: inflight, tune: os.Getenv("GOGC")+os.Getenv("GOMEMLIMIT") == ""}
 }
 
 // run looks at the heap until ctx ends.
@@ -89,17 +93,23 @@ func (c *collector) afterNext() {
 	}, c)
 }
 
-// set sets GOGC for the heap in use. It returns false if the collector has ended.
+// set sets GOGC and the memory limit for the heap in use. It returns false if the collector has
+// ended.
 func (c *collector) set() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		return false
 	}
-	if p := gcPercent(figure("/gc/heap/live:bytes"), c.inflight(), c.target); p != c.percent {
+	live, inflight := figure("/gc/heap/live:bytes"), c.inflight()
+	if p := gcPercent(live, inflight, c.target); p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}
+	// The limit counts all that the runtime has. Free memory below the limit is no reason to collect.
+	other := figure("/memory/classes/total:bytes") - figure("/memory/classes/heap/released:bytes") -
+		figure("/memory/classes/heap/objects:bytes") - figure("/memory/classes/heap/free:bytes")
+	debug.SetMemoryLimit(other + live + gcGrowth(live, inflight, c.target) + lateBytes)
 	return true
 }
 
@@ -129,6 +139,10 @@ func (c *collector) idle(allocated int64) bool {
 // gcPercent returns the value of GOGC for a heap of live bytes, of which some are in flight. It is
 // a multiple of 10: changing it stops the program for a moment.
 func gcPercent(live, inflight, target int64) int {
-	growth := max(target-live, live-inflight, min(target, leastGrowth))
-	return int(min(max(100*growth/max(live, 1), 10), mostPercent)) / 10 * 10
+	return int(min(max(100*gcGrowth(live, inflight, target)/max(live, 1), 10), mostPercent)) / 10 * 10
+}
+
+// gcGrowth returns by how many bytes the heap may grow until the next collection.
+func gcGrowth(live, inflight, target int64) int64 {
+	return max(target-live, live-inflight, min(target, leastGrowth))
 }

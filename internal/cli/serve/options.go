@@ -118,7 +118,7 @@ func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
 func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
 	o.inflightBytes = inflight.DefaultBytes
-	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 96MiB; more is refused with 503")
+	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 136MiB; more is refused with 503")
 	o.pastMemory = auto
 	f.Var(&o.pastMemory, "past-memory", "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none")
 	o.memoryTarget = defaultMemoryTarget
