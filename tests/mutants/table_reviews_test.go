@@ -144,8 +144,8 @@ var reviewed = []defect{
 
 	{"X3 votes", mutants.Mutant{
 		Name: "the witness claims entries that raft removes", File: "cluster/logstore.go",
-		Old: "if w := g.witness; w != nil && to >= w.last.Load() {",
-		Bug: "if w := g.witness; w != nil && to >= w.last.Load() && false {",
+		Old: "\t\tif g.witness != nil {\n\t\t\tif err := g.witness.lower(from); err != nil {",
+		Bug: "\t\tif false {\n\t\t\tif err := g.witness.lower(from); err != nil {",
 	}, check{pkg: "cluster", test: "TestTheWitnessIsLoweredBeforeTheLogIs"}},
 	{"X13 identity", mutants.Mutant{
 		Name: "a damaged identity is another node's", File: "cluster/membership/serverid.go",
@@ -181,8 +181,8 @@ var reviewed = []defect{
 	}, check{pkg: "api", test: "TestAnAnnouncedBodyTakesNoMemory"}},
 	{"S8 bytes", mutants.Mutant{
 		Name: "bodies and answers have no common budget", File: "internal/inflight/inflight.go",
-		Old: "if h.budget.used.Add(int64(n)) > h.budget.limit {",
-		Bug: "if h.budget.used.Add(int64(n)) > h.budget.limit && false {",
+		Old: "if h.budget.used.Add(int64(n)) > h.budget.limit && ",
+		Bug: "if h.budget.used.Add(int64(n)) > h.budget.limit && false && ",
 	}, check{pkg: "api", test: "TestAnswersShareTheBudget"}},
 	{"R13 gate", mutants.Mutant{
 		Name: "reports are refused while the bucket lags", File: "cluster/leader/term.go",
