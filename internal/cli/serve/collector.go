@@ -14,8 +14,8 @@ import (
 //
 // With GOGC=100 the collector runs dozens of times a second for a heap of 20 MB under load.
 // So the heap may grow to the target first, whatever is in use; above the target it may double.
-// Bytes of bodies and answers in flight are not doubled: a client can make them many, and the
-// collector need not look into them. GOGC is set after each collection, because the next one
+// Bytes of bodies and answers in flight take the place of garbage, as far as leastGrowth is left:
+// a client can make them many, and the collector need not look into them. GOGC is set after each collection, because the next one
 // must not come too late when the heap in use has grown many times over. It can still be late: the
 // runtime reports a collection to the program some time after its end. The memory limit of the
 // runtime bounds what is allocated until then.
@@ -144,5 +144,5 @@ func gcPercent(live, inflight, target int64) int {
 
 // gcGrowth returns by how many bytes the heap may grow until the next collection.
 func gcGrowth(live, inflight, target int64) int64 {
-	return max(target-live, live-inflight, min(target, leastGrowth))
+	return max(target-live, live-2*inflight, min(target, leastGrowth))
 }

@@ -17,7 +17,8 @@ func TestGCPercent(t *testing.T) {
 		{10 * mib, 0, 0, 100},
 		{160 * mib, 128 * mib, 96 * mib, 20},
 		{160 * mib, 200 * mib, 96 * mib, 20}, // some are collected already
-		{1000 * mib, 500 * mib, 96 * mib, 50},
+		{1000 * mib, 250 * mib, 96 * mib, 50},
+		{320 * mib, 150 * mib, 96 * mib, 10}, // the least growth
 		{80_000 * mib, 80_000 * mib, 96 * mib, 10},
 	} {
 		if got := gcPercent(test.live, test.inflight, test.target); got != test.want {
