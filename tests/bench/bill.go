@@ -18,25 +18,24 @@ import (
 // claim to completion.
 type billed struct {
 	name    string
-	rate    int // jobs a second
-	payload int // bytes of text of each
-	flags   []string
+	rate    int     // jobs a second
+	payload int     // bytes of text of each
 	aim     float64 // dollars a month; 0: none
 }
 
-// bills are the loads of the table in docs/operations.md. The idle queue begins with the inbox
-// interval that it reaches after 40 min without a file.
+// bills are the loads of the table in docs/operations.md.
 var bills = []billed{
-	{name: "idle", flags: []string{"--inbox-interval", "5m"}, aim: 0.50},
+	{name: "idle", aim: 0.50},
 	{name: "10 jobs/s of 130 B", rate: 10, payload: 130},
 	{name: "1000 jobs/s of 130 B", rate: 1000, payload: 130, aim: 14},
 	{name: "1000 jobs/s of 1 KB", rate: 1000, payload: 1000},
 }
 
 // s3Flags give a directory the latency of S3 and its prices in us-east-1. The figures are not
-// about speed, and a busy machine must not cost a leader its term.
+// about speed, and a busy machine must not cost a leader its term. The inbox begins with the
+// interval that it reaches after 40 min without a file, under any load.
 var s3Flags = []string{
-	"--flush-interval", "1s", "--broker-idle-heartbeat", "1m", "--inbox-interval", "10s", "--inbox-idle-interval", "5m",
+	"--flush-interval", "1s", "--broker-idle-heartbeat", "1m", "--inbox-interval", "5m", "--inbox-idle-interval", "5m",
 	"--bucket-prices", money.DefaultPrices("s3").String(),
 	"--raft-heartbeat", "5s", "--raft-election", "5s", "--raft-lease", "3s",
 }
@@ -100,7 +99,7 @@ func (b *bench) billOf(l *billed) (used money.Counts, span time.Duration, err er
 	forget := measure.OnInterrupt("bench", p.Leave)
 	defer forget()
 	err = p.Guarded(func() error {
-		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: slices.Concat(s3Flags, l.flags, b.serve)})
+		c := cluster.Start(p, cluster.Options{Bucket: b.bucket, Flags: slices.Concat(s3Flags, b.serve)})
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		end := make(chan struct{})
 		done := make(chan error, 1)
