@@ -12,14 +12,10 @@ import (
 )
 
 // restore gives every node the state v, if this node has been leader since the campaign
-// began in that term. It encodes v twice, once for its size and once while raft reads it,
-// because a second copy of v may not fit into memory. It returns ErrNotLeader if
-// leadership changed, and ErrClosed if the node is closing.
+// began in that term. It encodes v while raft reads it, because a second copy of v may not
+// fit into memory. It returns ErrNotLeader if leadership changed, and ErrClosed if the node
+// is closing.
 func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
-	var size counter
-	if err := v.Encode(&size); err != nil {
-		return err
-	}
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(v.Encode(w)) }() // writes to a pipe; raft gets the error of Encode
 	defer func() { _ = r.Close() }()                  // closing a pipe cannot fail
@@ -27,7 +23,7 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 		Version: raft.SnapshotVersionMax,
 		Index:   v.LSN().Index,
 		Term:    term,
-		Size:    int64(size),
+		Size:    v.EncodedSize(),
 	}
 	// Preparing the state takes time, and v lacks the writes that another leader has
 	// answered since.
@@ -48,12 +44,3 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 
 // restoreTimeout bounds how long raft may take to give all nodes a new state.
 const restoreTimeout = 10 * time.Minute
-
-// counter counts the bytes that are written to it.
-type counter int64
-
-// Write implements io.Writer.
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
-}

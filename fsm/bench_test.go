@@ -255,6 +255,14 @@ func BenchmarkSnapshotEncode(b *testing.B) {
 	perJob(b, 100_000)
 }
 
+func BenchmarkSnapshotSize(b *testing.B) {
+	v, _ := hundredThousand()
+	for b.Loop() {
+		v.EncodedSize()
+	}
+	perJob(b, 100_000)
+}
+
 func BenchmarkSnapshotDecode(b *testing.B) {
 	_, data := hundredThousand()
 	b.SetBytes(int64(len(data)))

@@ -37,6 +37,9 @@ func snapshot(t rapid.TB, m *fsm.Machine) []byte {
 	if err := m.View().Encode(&buf); err != nil {
 		t.Fatal(err)
 	}
+	if size := m.View().EncodedSize(); size != int64(buf.Len()) {
+		t.Fatalf("EncodedSize is %d for a snapshot of %d bytes", size, buf.Len())
+	}
 	return buf.Bytes()
 }
 
