@@ -150,8 +150,8 @@ type LogPart struct {
 // WantedLog is a running attempt whose log a reader follows.
 type WantedLog struct {
 	JobID  string
-	Token  uint64
-	Offset int64 // the cluster has what was written before it
+	Token  uint64 // the fencing token of the attempt
+	Offset int64  // the cluster has what was written before it
 }
 
 // SendLogs passes what the running attempts of a worker write to the readers of its jobs. It

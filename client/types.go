@@ -15,7 +15,7 @@ type NewJob struct {
 	// ID identifies the job. "" means a new UUIDv7. Enqueueing a job again with the
 	// same id changes nothing.
 	ID       string
-	Type     string
+	Type     string          // selects the workers; the type is also the name of the queue
 	Payload  json.RawMessage // JSON; nil: no payload
 	Priority int32           // jobs with a higher priority are claimed first
 	// RunAt is the time, and Delay the duration on the server's clock, after which
@@ -36,7 +36,7 @@ type NewJob struct {
 	Timeout time.Duration
 	// Group is the tenant group. Claims take turns among the groups.
 	Group string
-	Tags  []string
+	Tags  []string // labels by which lists and filters select jobs
 	// Unique prevents a second job of the same type with the same key.
 	Unique Unique
 	// After are the ids of jobs that must complete before this job becomes
@@ -78,7 +78,7 @@ type Unique struct {
 	// claimed, v1.UniqueActive (the default, also "") until it has ended,
 	// v1.UniquePeriod for Period.
 	Scope  string
-	Period time.Duration
+	Period time.Duration // from the enqueue on
 }
 
 // Enqueued is the result of enqueueing one job.
@@ -86,7 +86,7 @@ type Enqueued struct {
 	// JobID is the id of the job, or of the other job that has reserved the unique
 	// key.
 	JobID string
-	LSN   string
+	LSN   string // the position of the write in the log
 	// Committed is the level of the write: AckQuorum or AckObject.
 	Committed Ack
 	// Duplicate is true if nothing was added, because the job existed already or
@@ -99,7 +99,7 @@ type Enqueued struct {
 
 // ClaimOptions describe a claim request of a worker.
 type ClaimOptions struct {
-	Worker string
+	Worker string   // the name of the worker that gets the leases
 	Types  []string // empty: any type
 	Max    int      // the most jobs to claim; less than 1 means 1
 	// Wait is how long the server may wait for the first job.
@@ -147,7 +147,7 @@ type ClaimedJob struct {
 	Token    uint64        // grows with every claim; pass it to other systems to fence side effects
 	Length   time.Duration // how long the lease lasts
 	Age      time.Duration // the age of the lease at the time of the answer; a repeated claim returns an older lease
-	Worker   string
+	Worker   string        // the name of the worker that has the lease
 
 	MaxAttempts int // 0: the server did not say
 	CreatedAt   time.Time
@@ -155,8 +155,8 @@ type ClaimedJob struct {
 	Group       string
 	Tags        []string
 	Headers     map[string]string // of the producer
-	BatchID     string
-	Cron        string // the schedule that enqueued the job
+	BatchID     string            // "": the job is in no batch
+	Cron        string            // the schedule that enqueued the job
 	// CronAt is the time of the schedule for which the job was enqueued. It is zero
 	// if TriggerCron enqueued it.
 	CronAt    time.Time
@@ -171,7 +171,7 @@ func (j ClaimedJob) Lease() Lease { return Lease{JobID: j.ID, Worker: j.Worker, 
 
 // Failure describes a failed attempt.
 type Failure struct {
-	Error string
+	Error string // what failed, for people; the job keeps it as its last error
 	// Public says that Error has nothing of the job's content: Config.Cipher does not
 	// encrypt it, so that everybody can read why the job failed.
 	Public bool
@@ -217,9 +217,9 @@ type Beat struct {
 // for 30 s (the server's setting) is declared dead.
 type WorkerInfo struct {
 	Name    string
-	Types   []string
-	Version string
-	Address string
+	Types   []string // of the jobs that it claims; empty: any
+	Version string   // of the worker's program, for the list of workers
+	Address string   // where people find the worker, for the list of workers
 	// Capacity is the number of jobs that the worker can run at a time; 0: not known.
 	Capacity uint32
 }

@@ -10,18 +10,18 @@ import (
 
 // The environment variables that every client reads.
 const (
-	EnvContext = "OSQUEUE_CONTEXT"
-	EnvServers = "OSQUEUE_SERVERS"
-	EnvCA      = "OSQUEUE_CA"    // a file
-	EnvToken   = "OSQUEUE_TOKEN" //nolint:gosec // the name of a variable
+	EnvContext = "OSQUEUE_CONTEXT" // the name of a context
+	EnvServers = "OSQUEUE_SERVERS" // the servers, separated by commas
+	EnvCA      = "OSQUEUE_CA"      // a file with the certificates of the CA
+	EnvToken   = "OSQUEUE_TOKEN"   //nolint:gosec // the name of a variable
 )
 
 // Given are the values that a caller gives by flags; empty ones are not given.
 type Given struct {
-	Context string
-	Servers []string
-	CA      string // file with the certificates of the CA
-	Token   string
+	Context string   // the name of a context
+	Servers []string // as host:port or URLs
+	CA      string   // file with the certificates of the CA
+	Token   string   // access token
 }
 
 // Resolved is a choice. Servers may be empty, if nothing names any.

@@ -14,7 +14,7 @@ import (
 
 // Context is the way to reach one cluster.
 type Context struct {
-	Servers []string `json:"servers"`
+	Servers []string `json:"servers"`        // as host:port or URLs
 	CA      string   `json:"ca,omitzero"`    // certificates of the CA, PEM
 	Token   string   `json:"token,omitzero"` // access token
 }

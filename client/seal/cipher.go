@@ -16,7 +16,9 @@ import (
 // concurrent use. An error of DecryptWithContext counts as temporary, unless it wraps
 // client.ErrTampered or client.ErrNoKey.
 type KEK interface {
+	// EncryptWithContext wraps a data key.
 	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
+	// DecryptWithContext unwraps a data key.
 	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
 }
 

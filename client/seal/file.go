@@ -97,7 +97,7 @@ func (f *file) ids() map[uint32]bool {
 
 // Key describes a key of a ring, without its secret.
 type Key struct {
-	ID      uint32    `json:"id"`
+	ID      uint32    `json:"id"`      // unique in the ring
 	Primary bool      `json:"primary"` // it encrypts; the others only decrypt
 	Created time.Time `json:"created,omitzero"`
 }
@@ -105,7 +105,7 @@ type Key struct {
 // Content describes a key ring, without its secrets.
 type Content struct {
 	Path  string `json:"path"`
-	Scope string `json:"scope"`
+	Scope string `json:"scope"` // the name that all texts of the ring are bound to
 	Keys  []Key  `json:"keys"`
 }
 

@@ -120,7 +120,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	Completed  Outcome = "completed"
+	Completed  Outcome = "completed"  // the result is stored
 	Failed     Outcome = "failed"     // this attempt failed; retries may follow
 	Released   Outcome = "released"   // released; the attempt does not count
 	Cancelled  Outcome = "cancelled"  // after a request to cancel the job

@@ -200,8 +200,8 @@ func endOf(text string, limit int, cut bool) string {
 // the stderr of a command. If the worker has ended the attempt, the failure quotes the
 // log and not the error that followed from the end.
 type LoggedError struct {
-	Err error
-	Log string
+	Err error  // the error of the handler
+	Log string // the end of the log
 }
 
 // Error returns the text of the error and the log.

@@ -1,6 +1,6 @@
 // Package dtq lets the clients of dtq, a task queue written in Python, work
-// against a cluster of ours without a change: its routes for submitters and
-// workers, and its part of GET /status.
+// against an osqueue cluster without a change: it serves dtq's routes for
+// submitters and workers, and dtq's part of GET /status.
 //
 // # Problem
 //

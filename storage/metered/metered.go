@@ -1,6 +1,6 @@
 // Package metered is a decorator that tells an observer about every operation
-// on a bucket: which one, how it ended, how many bytes, how long. What becomes
-// of that (metrics, a log, a test's counter) is the observer's business.
+// on a bucket: which one, how it ended, how many bytes, how long. The observer
+// feeds metrics, a log or a test's counter.
 package metered
 
 import (

@@ -1,5 +1,5 @@
-// Package probe finds out whether a bucket keeps its promises before anything
-// is entrusted to it.
+// Package probe checks that a bucket supports conditional writes, before a
+// cluster uses it.
 //
 // Some stores that speak S3 accept If-None-Match and If-Match and ignore them.
 // On such a store every compare-and-swap succeeds, and the writes of others are

@@ -1,5 +1,5 @@
-// Package s3 keeps a bucket on Amazon S3 or on a store that speaks its language
-// and honours If-None-Match and If-Match (package probe finds out).
+// Package s3 keeps a bucket on Amazon S3, or on a store that has the same API and
+// supports If-None-Match and If-Match, which package probe checks.
 //
 // # URL
 //
