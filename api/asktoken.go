@@ -68,9 +68,9 @@ func (s *Server) awaitToken(r *http.Request, text string) (*auth.Principal, erro
 func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text string) (known bool, err error) {
 	switch {
 	case leader == "":
-		return false, errors.New("none is known")
+		return false, errors.New("this node knows no leader")
 	case len(r.Header[v1.HeaderForwarded]) > 0:
-		return false, errors.New("another node has asked this one, which does not lead")
+		return false, errors.New("another node forwarded the request to this one, which is not the leader")
 	}
 	select {
 	case s.gate.asking <- struct{}{}:

@@ -45,11 +45,11 @@ func TestBadRequests(t *testing.T) {
 		"priority huge":    {"/v1/jobs", `{"priority":99999999999}`, 400, v1.TagBadRequest, "priority"},
 		"id space":         {"/v1/jobs", `{"id":"a b"}`, 400, v1.TagBadRequest, "id contains ' '"},
 		"id NUL":           {"/v1/jobs", `{"id":"a\u0000"}`, 400, v1.TagBadRequest, "id contains"},
-		"id long":          {"/v1/jobs", `{"id":"` + long[:129] + `"}`, 400, v1.TagBadRequest, "longer than 128"},
+		"id long":          {"/v1/jobs", `{"id":"` + long[:129] + `"}`, 400, v1.TagBadRequest, "at most 128 are allowed"},
 		"id dots":          {"/v1/jobs", `{"id":".."}`, 400, v1.TagBadRequest, "id"},
 		"type NUL":         {"/v1/jobs", `{"type":"\u0000"}`, 400, v1.TagBadRequest, "NUL"},
-		"type long":        {"/v1/jobs", `{"type":"` + long + `"}`, 400, v1.TagBadRequest, "longer than 256"},
-		"lease below":      {"/v1/jobs", `{"leaseMs":-1}`, 400, v1.TagBadRequest, "leaseMs is negative"},
+		"type long":        {"/v1/jobs", `{"type":"` + long + `"}`, 400, v1.TagBadRequest, "at most 256 are allowed"},
+		"lease below":      {"/v1/jobs", `{"leaseMs":-1}`, 400, v1.TagBadRequest, "leaseMs is -1; must not be negative"},
 		"lease long":       {"/v1/jobs", `{"leaseMs":86400001}`, 400, v1.TagBadRequest, "leaseMs"},
 		"delay below":      {"/v1/jobs", `{"delayMs":-5}`, 400, v1.TagBadRequest, "delayMs"},
 		"delay long":       {"/v1/jobs", `{"delayMs":9223372036854775807}`, 400, v1.TagBadRequest, "delayMs"},
@@ -247,6 +247,9 @@ func TestWrongMethods(t *testing.T) {
 		p := refused(t, a, http.StatusMethodNotAllowed, v1.TagMethod)
 		if got := a.header.Get("Allow"); got != tc.allow || p.Committed != "" {
 			t.Errorf("%s %s: Allow %q, want %q", tc.method, tc.path, got, tc.allow)
+		}
+		if want := tc.path + " does not allow the method " + tc.method; !strings.HasPrefix(p.Detail, want) {
+			t.Errorf("detail %q, want %q", p.Detail, want)
 		}
 	}
 }

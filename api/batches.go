@@ -96,7 +96,7 @@ func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) 
 	}
 	for i, j := range jobs {
 		if j.Batch != "" && j.Batch != n.Id {
-			return nil, blame(bad("batchId", "names another batch than the one that this request makes; leave it out"), i)
+			return nil, blame(bad("batchId", "is %q, but this request makes the batch %q; leave it out", shown(j.Batch), n.Id), i)
 		}
 		j.Batch = n.Id
 	}
@@ -112,7 +112,7 @@ func readCallbackOn(in *v1.NewBatch) (uint32, error) {
 		return 0, unknownValue("callbackOn", in.CallbackOn, v1.CallbackEnded, v1.CallbackCompleted)
 	}
 	if in.Callback == nil {
-		return 0, bad("callbackOn", "needs a callback")
+		return 0, bad("callbackOn", "needs a callback; give one, or leave callbackOn out")
 	}
 	if in.CallbackOn == v1.CallbackCompleted {
 		return uint32(fsm.CallbackCompleted), nil

@@ -103,7 +103,7 @@ func (c *call) variable() (string, error) {
 		return "", fail(badRequest, "the path has an invalid escape: %v", err)
 	}
 	if len(id) > pathIDMax {
-		return "", fail(badRequest, "the name in the path is longer than %d bytes", pathIDMax)
+		return "", fail(badRequest, "the name in the path has %d bytes; at most %d are allowed", len(id), pathIDMax)
 	}
 	return id, nil
 }

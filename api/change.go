@@ -151,7 +151,7 @@ func (s *Server) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 
 func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	if in.Limit < 0 {
-		return nil, bad("limit", "is negative")
+		return nil, bad("limit", "is %d; must not be negative", in.Limit)
 	}
 	f, err := s.readFilter(in.Filter)
 	if err != nil {
@@ -197,7 +197,7 @@ func namesNothing(in *v1.Filter) bool {
 
 func filterStatuses(names []string) ([]uint32, error) {
 	if len(names) > len(allStatuses) {
-		return nil, bad("filter.statuses", "has more names than there are statuses")
+		return nil, bad("filter.statuses", "has %d names, but there are only %d statuses; name each once", len(names), len(allStatuses))
 	}
 	var out []uint32
 	for i, name := range names {

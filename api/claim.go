@@ -104,7 +104,7 @@ func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 		return err
 	}
 	if in.WaitMs < 0 {
-		return bad("waitMs", "is negative")
+		return bad("waitMs", "is %d; must not be negative", in.WaitMs)
 	}
 	w.wait = s.boundedWait(in.WaitMs)
 	w.op.Max, w.op.LeaseMs = 1, in.LeaseMs

@@ -243,7 +243,7 @@ func readEventFilter(q map[string][]string) (*eventFilter, error) {
 			}
 		}
 		if len(*list) > filterMax {
-			return nil, fail(badRequest, "%s has more than %d names", name, filterMax)
+			return nil, fail(badRequest, "%s has %d names; at most %d are allowed", name, len(*list), filterMax)
 		}
 	}
 	f.kinds = slices.DeleteFunc(f.kinds, func(k string) bool { return strings.Contains(k, ",") })

@@ -272,7 +272,7 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 		end.unknown = sent
 		out = &end
 	case h.cut.Load():
-		out = fail(brokeOff, "another node than %s is the leader now; %[1]s had not answered", h.leader)
+		out = fail(brokeOff, "%s stopped being the leader before it answered", h.leader)
 		out.unknown = sent
 	case !sent:
 		out = fail(unreachable, "cannot connect to the leader at %s; nothing was sent", h.leader)

@@ -252,7 +252,7 @@ func TestForwardsAreCutWhenAnotherLeads(t *testing.T) {
 		<-arrived
 		g.node.set(change)
 		p := refused(t, <-write, http.StatusServiceUnavailable, v1.TagLeaderGone)
-		if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "is the leader now") {
+		if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "stopped being the leader") {
 			t.Errorf("%s: problem %+v", what, p)
 		}
 		if a := <-read; a.status != http.StatusOK {

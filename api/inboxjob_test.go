@@ -42,7 +42,7 @@ func TestReadJobRefuses(t *testing.T) {
 	for _, c := range []struct{ id, body, why string }{
 		{"f1", `{"id":"f2"}`, `id is "f2"; must be "f1"`},
 		{"", `{}`, "id is missing"},
-		{long, `{}`, "id is longer than 128"},
+		{long, `{}`, "id has 129 characters; at most 128 are allowed"},
 		{"..", `{}`, "cannot be part of a path"},
 		{"a b", `{}`, "visible ASCII"},
 		{"f1", ``, "the body is empty"},

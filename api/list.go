@@ -251,7 +251,7 @@ func (s *Server) readPage(q url.Values) (page, error) {
 		}
 	}
 	if p.search = q.Get(v1.ParamSearch); len(p.search) > searchMax {
-		return p, fail(badRequest, "%s is longer than %d bytes", v1.ParamSearch, searchMax)
+		return p, fail(badRequest, "%s has %d bytes; at most %d are allowed", v1.ParamSearch, len(p.search), searchMax)
 	}
 	return p, s.readPlace(q, &p)
 }
@@ -289,7 +289,7 @@ func badCursor(given string) error {
 // new jobs.
 func checkParam(name, value string) error {
 	if len(value) > pathIDMax {
-		return fail(badRequest, "%s is longer than %d bytes", name, pathIDMax)
+		return fail(badRequest, "%s has %d bytes; at most %d are allowed", name, len(value), pathIDMax)
 	}
 	if strings.IndexByte(value, 0) >= 0 {
 		return fail(badRequest, "%s contains the character NUL", name)
@@ -346,7 +346,7 @@ func readStatuses(names string) ([]fsm.Status, error) {
 		}
 		statuses = append(statuses, st)
 		if len(statuses) > len(allStatuses) {
-			return nil, fail(badRequest, "status has more names than there are statuses")
+			return nil, fail(badRequest, "status has more than %d names, the number of statuses; name each once", len(allStatuses))
 		}
 	}
 	return statuses, nil

@@ -177,7 +177,7 @@ func TestBadListQueries(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for query, say := range map[string]string{
 		"tag=%00": "tag contains", "type=a%00": "type contains", "group=%00": "group contains", "worker=%00": "worker contains",
-		"batch=" + long: "batch is longer", "cron=" + long: "cron is longer",
+		"batch=" + long: "batch has 1025 bytes", "cron=" + long: "cron has 1025 bytes",
 		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
 		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
 		"status=waiting": "unknown status \"waiting\"; use all or scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked",

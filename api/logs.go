@@ -65,12 +65,12 @@ func (s *Server) readLogsQuery(c *call) (q logsQuery, err error) {
 	}
 	if text := values.Get(v1.ParamToken); text != "" {
 		if q.at.Token, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return q, fail(badRequest, "%s is %q; the token of an earlier answer is wanted", v1.ParamToken, shown(text))
+			return q, fail(badRequest, "%s is %q; must be the token of an earlier answer", v1.ParamToken, shown(text))
 		}
 	}
 	if text := values.Get(v1.ParamOffset); text != "" {
 		if q.at.Offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.at.Offset < 0 {
-			return q, fail(badRequest, "%s is %q; the offset of an earlier answer is wanted", v1.ParamOffset, shown(text))
+			return q, fail(badRequest, "%s is %q; must be the offset of an earlier answer", v1.ParamOffset, shown(text))
 		}
 	}
 	if text := values.Get(v1.ParamWaitMs); text != "" {
@@ -124,10 +124,10 @@ func (s *Server) followLogs(c *call) error {
 func (s *Server) watch(c *call, j *fsm.Job) error {
 	switch err := s.logs.Watch(claimOf(j), c.client()); {
 	case errors.Is(err, livelog.ErrReader):
-		return fail(followsTooMany, "client %s follows the logs of %d running jobs, the limit for one client; it may follow another one "+
-			"ten seconds after it stopped to follow one of these", shown(c.client()), s.logs.ReaderJobs())
+		return fail(followsTooMany, "client %s follows the logs of %d running jobs, the limit for one client; stop following one of "+
+			"them, and retry ten seconds later", shown(c.client()), s.logs.ReaderJobs())
 	case err != nil:
-		return fail(tooManyLogs, "the leader keeps the logs of as many jobs as it can; retry after a moment")
+		return fail(tooManyLogs, "the leader follows the logs of as many jobs as it can; retry after a moment")
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (s *Server) awaitLog(c *call, changed <-chan struct{}, until time.Time) err
 		return err
 	}
 	if leader, self := s.b.Leader(); !self {
-		f := fail(notLeader, "this node does not lead any more; ask the leader for the log")
+		f := fail(notLeader, "this node is no longer the leader, which has the log; repeat the request")
 		f.leader = leader
 		return f
 	}
@@ -204,7 +204,7 @@ func (s *Server) checkLogs(in *v1.SendLogs) error {
 		return err
 	}
 	if in.WaitMs < 0 {
-		return bad("waitMs", "is negative")
+		return bad("waitMs", "is %d; must not be negative", in.WaitMs)
 	}
 	if err := l.checkMost("jobs", len(in.Jobs)); err != nil {
 		return err
@@ -227,11 +227,11 @@ func checkSentLog(in *v1.SentLog) error {
 	}
 	switch {
 	case len(in.Text) > logTextMax:
-		return bad("text", "has %d bytes; at most %d are possible: send several chunks", len(in.Text), logTextMax)
+		return bad("text", "has %d bytes; at most %d are allowed: send several chunks", len(in.Text), logTextMax)
 	case in.Bytes < 0 || in.Bytes > logBytesMax:
-		return bad("bytes", "is %d; a number up to %d is wanted", in.Bytes, logBytesMax)
+		return bad("bytes", "is %d; must be from 0 to %d", in.Bytes, logBytesMax)
 	case in.Offset < 0 || in.Offset > 1<<60:
-		return bad("offset", "is %d; a number of bytes is wanted", in.Offset)
+		return bad("offset", "is %d; must be from 0 to %d", in.Offset, int64(1<<60))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 		return w, err
 	}
 	if w.lsn, err = fsm.ParseLSN(text); err != nil {
-		return w, fail(badRequest, "the path: %s", shown(err.Error()))
+		return w, fail(badRequest, "the LSN in the path: %s", shown(err.Error()))
 	}
 	values, err := c.query()
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *Server) checkNewJob(in *v1.NewJob) error {
 		return err
 	}
 	if in.MaxAttempts != nil && *in.MaxAttempts < 0 {
-		return bad("maxAttempts", "is negative")
+		return bad("maxAttempts", "is %d; must not be negative", *in.MaxAttempts)
 	}
 	return nil
 }

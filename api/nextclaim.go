@@ -23,7 +23,7 @@ func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, err
 	case in == nil:
 		return nil, nil
 	case worker == fsm.Anonymous:
-		return nil, bad("claim", "needs a workerId in the report")
+		return nil, bad("claim", "needs a worker; give workerId in the report")
 	case in.RequestID == "":
 		return nil, bad("claim.requestId", "is missing; a claim with the same id gets the same jobs if the answer is lost")
 	}

@@ -59,7 +59,7 @@ func (s *Server) notReady(c *call) error {
 	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
 		return noLeaderKnown(c)
 	}
-	return fail(noLeader, "raft elected %s, which does not serve requests yet, it is %s: %s", st.Node, st.Fence, st.FenceReason)
+	return fail(noLeader, "node %s is raft's leader, but does not serve requests yet (%s: %s)", st.Node, st.Fence, st.FenceReason)
 }
 
 // showStatus is GET /status.

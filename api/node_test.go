@@ -141,7 +141,7 @@ func TestHealth(t *testing.T) {
 		f.status = func(st *cluster.Status) { st.Fence, st.FenceReason = cluster.FenceStandby, "another broker is alive" }
 	})
 	p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
-	if p.Detail != "raft elected n1, which does not serve requests yet, it is standby: another broker is alive" {
+	if p.Detail != "node n1 is raft's leader, but does not serve requests yet (standby: another broker is alive)" {
 		t.Fatalf("detail %q", p.Detail)
 	}
 	g.end()

@@ -110,7 +110,7 @@ func (s *Server) readPast(c *call) (done bool, err error) {
 func (s *Server) readAt(text string) (past.Target, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= secondsBelow {
 		if now := max(s.b.View().Meta().Now, time.Now().UnixMilli()); ms > now {
-			return past.Target{}, fail(badRequest, "%s is %d, which is in the future: it is %d", v1.ParamAt, ms, now)
+			return past.Target{}, fail(badRequest, "%s is %d, which is in the future: the present time is %d", v1.ParamAt, ms, now)
 		}
 		return past.Target{Time: time.UnixMilli(ms)}, nil
 	}

@@ -221,7 +221,7 @@ func (s *Server) pauseQueue(c *call) error {
 // and an end has none, so that it can be committed.
 func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	if len(in.Reason) > fsm.PauseTextMax {
-		return nil, bad("reason", "is longer than %d bytes", fsm.PauseTextMax)
+		return nil, bad("reason", "has %d bytes; at most %d are allowed", len(in.Reason), fsm.PauseTextMax)
 	}
 	if err := checkReadable("reason", in.Reason); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func noSuchRoute(c *call) error {
 func (s *Server) noSuchMethod(c *call) error {
 	allowed := s.allowed(c.r)
 	c.Header().Set("Allow", strings.Join(allowed, ", "))
-	return fail(wrongMethod, "%s does not allow the method %[1]s; use %[3]s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
+	return fail(wrongMethod, "%[2]s does not allow the method %[1]s; use %[3]s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
 }
 
 // knownMethods are the methods that a route can have, in the order of the Allow

@@ -44,9 +44,11 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	case in.Burst < 0 || in.Burst > burstMax:
 		return nil, bad("burst", "is %d; must be at most %d", in.Burst, int(burstMax))
 	case min(in.MaxPayload, in.MaxJobs, in.MaxBytes) < 0:
-		return nil, fail(badRequest, "maxPayload, maxJobs and maxBytes must not be negative")
-	case len(in.Types) > tokenScopes || len(in.Groups) > tokenScopes:
-		return nil, bad("types", "or groups has more than %d items", tokenScopes)
+		return nil, fail(badRequest, "maxPayload is %d, maxJobs %d and maxBytes %d; must not be negative", in.MaxPayload, in.MaxJobs, in.MaxBytes)
+	case len(in.Types) > tokenScopes:
+		return nil, bad("types", "has %d items; at most %d are allowed", len(in.Types), tokenScopes)
+	case len(in.Groups) > tokenScopes:
+		return nil, bad("groups", "has %d items; at most %d are allowed", len(in.Groups), tokenScopes)
 	}
 	l := &s.cfg.Limits
 	for where, names := range map[string][]string{"name": {in.Name}, "types": in.Types, "groups": in.Groups} {

@@ -31,7 +31,7 @@ func pointer(member string) string { return "/" + toPointer.Replace(member) }
 // NUL.
 func (l *Limits) checkName(member, value string) error {
 	if len(value) > l.NameBytes {
-		return bad(member, "is longer than %d bytes", l.NameBytes)
+		return bad(member, "has %d bytes; at most %d are allowed", len(value), l.NameBytes)
 	}
 	if strings.IndexByte(value, 0) >= 0 {
 		return bad(member, "contains the character NUL")
@@ -82,7 +82,7 @@ func (l *Limits) checkNewNames(member string, values []string) error {
 // the names of files. The empty id means none.
 func (l *Limits) checkID(member, id string) error {
 	if len(id) > l.IDChars {
-		return bad(member, "is longer than %d characters", l.IDChars)
+		return bad(member, "has %d characters; at most %d are allowed", len(id), l.IDChars)
 	}
 	if strings.HasPrefix(id, "/") {
 		return bad(member, "begins with /: a program that uses it as a file name would write outside its directory")
@@ -105,10 +105,10 @@ func (l *Limits) checkID(member, id string) error {
 // checkMs checks a duration in milliseconds.
 func checkMs(member string, ms int64, limit time.Duration) error {
 	if ms < 0 {
-		return bad(member, "is negative")
+		return bad(member, "is %d; must not be negative", ms)
 	}
 	if ms > limit.Milliseconds() {
-		return bad(member, "is more than %d (%s)", limit.Milliseconds(), limit)
+		return bad(member, "is %d; must be at most %d (%s)", ms, limit.Milliseconds(), limit)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func checkJobID(member, id string) error {
 		return bad(member, "is missing")
 	}
 	if len(id) > pathIDMax {
-		return bad(member, "is longer than %d bytes", pathIDMax)
+		return bad(member, "has %d bytes; at most %d are allowed", len(id), pathIDMax)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (l *Limits) checkTag(member, tag string) error {
 		return bad(member, "is empty")
 	}
 	if len(tag) > l.TagBytes {
-		return bad(member, "is longer than %d bytes", l.TagBytes)
+		return bad(member, "has %d bytes; at most %d are allowed", len(tag), l.TagBytes)
 	}
 	return checkReadable(member, tag)
 }

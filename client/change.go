@@ -94,7 +94,7 @@ func (c *Client) changeMany(ctx context.Context, op, path string, ids []string) 
 			return changes, err
 		}
 		if len(out.Results) != len(part) {
-			return changes, oddWrite(op, fmt.Errorf("%d results for %d jobs", len(out.Results), len(part)))
+			return changes, oddWrite(op, fmt.Errorf("the server returned %d results for %d jobs", len(out.Results), len(part)))
 		}
 		for _, r := range out.Results {
 			one := Change{JobID: r.JobID, Tag: refusalOf(r), Duplicate: r.Status == v1.ItemDuplicate, Stopping: r.Cancel}

@@ -20,21 +20,24 @@ import (
 // wraps ErrTampered if the text is not what was encrypted, and one that wraps ErrNoKey if
 // the key is missing here; other errors count as temporary.
 type Cipher interface {
+	// EncryptWithContext returns the ciphertext of plaintext.
 	EncryptWithContext(ctx context.Context, plaintext, associatedData []byte) ([]byte, error)
+	// DecryptWithContext returns the plaintext of ciphertext, which was encrypted with the same
+	// associated data.
 	DecryptWithContext(ctx context.Context, ciphertext, associatedData []byte) ([]byte, error)
 }
 
 // The reasons why an encrypted text cannot be read.
 var (
 	// ErrNoCipher means that Config.Cipher is not set.
-	ErrNoCipher = errors.New("it is encrypted, and no keys are configured here")
+	ErrNoCipher = errors.New("it is encrypted, and this client has no keys (Config.Cipher)")
 	// ErrNoKey means that the key of the text is not among the configured ones.
-	ErrNoKey = errors.New("the key with which it is encrypted is missing here")
+	ErrNoKey = errors.New("this client does not have the key with which it is encrypted")
 	// ErrTampered means that the text was changed, cut, or moved from another job.
 	ErrTampered = errors.New("it was changed after its encryption, or belongs to another job")
 	// ErrNotSealed means that a payload or result is not encrypted, although
 	// Config.SealedOnly demands it.
-	ErrNotSealed = errors.New("it is not encrypted, and only encrypted ones are accepted here")
+	ErrNotSealed = errors.New("it is not encrypted, and this client accepts only encrypted ones (Config.SealedOnly)")
 )
 
 // A SealError is the error for a part of a job that cannot be decrypted. It wraps one of
@@ -183,7 +186,7 @@ func (c *Client) sealProgress(ctx context.Context, l Lease) *v1.Progress {
 	return p
 }
 
-var errNoSpace = errors.New("the limit is too small for an encrypted text, even an empty one")
+var errNoSpace = errors.New("the size limit leaves no room for an encrypted text")
 
 // sealingError is the error of a report that was not sent because its encryption failed. A
 // repetition may succeed.

@@ -55,7 +55,7 @@ type BatchEnqueued struct {
 	// JobIDs are in the order of the jobs. If another job has reserved the unique
 	// key of a job, the id of that other job is in its place.
 	JobIDs     []string
-	LSN        string
+	LSN        string   // the position of the write in the log
 	Duplicates []string // the ids in JobIDs that existed before
 	Committed  Ack      // the level of the write: AckQuorum or AckObject
 }
@@ -80,7 +80,7 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 		op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	if err == nil && len(out.JobIDs) != len(jobs) {
-		err = oddWrite(op, fmt.Errorf("%d ids for %d jobs", len(out.JobIDs), len(jobs)))
+		err = oddWrite(op, fmt.Errorf("the server returned %d ids for %d jobs", len(out.JobIDs), len(jobs)))
 	}
 	return BatchEnqueued{JobIDs: out.JobIDs, LSN: out.LSN, Duplicates: out.Duplicates, Committed: r.Committed()}, err
 }

@@ -188,7 +188,7 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 		return o
 	}
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, mediaTypeEvents) {
-		o.err = fmt.Errorf("answered %q and not a stream of events", kind)
+		o.err = fmt.Errorf("answered with the content type %q; expected %s", kind, mediaTypeEvents)
 		return o
 	}
 	heard()

@@ -70,7 +70,7 @@ func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next C
 	return beatsOf(out), c.claimed(ctx, out.Claimed, next.Worker), nil
 }
 
-var errNoWorker = errors.New("needs jobs, and the name of the worker in the claim")
+var errNoWorker = errors.New("no job or no worker is given: give jobs, and ClaimOptions.Worker")
 
 func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (v1.ReportedBatch, error) {
 	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs)), Claim: next}
@@ -171,7 +171,7 @@ func (c *Client) reportAll(ctx context.Context, k call, in any, n int) (out v1.R
 			return err
 		}
 		if len(out.Results) != n {
-			return fmt.Errorf("%d results for %d reports", len(out.Results), n)
+			return fmt.Errorf("the server returned %d results for %d reports", len(out.Results), n)
 		}
 		return nil
 	})

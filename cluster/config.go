@@ -223,23 +223,28 @@ func (c *Config) Validate() error {
 
 func (c *Config) validateBucket() error {
 	switch f := &c.Flush; {
-	case c.InboxInterval < 0 || c.InboxInterval > 0 && c.ReadJob == nil:
-		return errors.New("the inbox needs an interval that is not negative, and a reader of jobs")
+	case c.InboxInterval < 0:
+		return fmt.Errorf("InboxInterval %v: must not be negative", c.InboxInterval)
+	case c.InboxInterval > 0 && c.ReadJob == nil:
+		return errors.New("ReadJob is nil: an inbox needs it")
 	case c.RivalPolicy != RivalRefuse && c.RivalPolicy != RivalContinue:
 		return fmt.Errorf("rival policy %q: use %s or %s", c.RivalPolicy, RivalRefuse, RivalContinue)
 	case c.StandbyInterval <= 0:
-		return errors.New("the interval of a standby's announcements must be positive")
+		return fmt.Errorf("StandbyInterval %v: must be positive", c.StandbyInterval)
 	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
-		return errors.New("the maximum flush lag and the window of restores must not be negative")
+		return fmt.Errorf("MaxFlushLag %v and PITRWindow %v: must not be negative", c.MaxFlushLag, c.PITRWindow)
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
-		return errors.New("the intervals at which the archive is checked and read must not be negative")
+		return fmt.Errorf("ArchiveCheck %v and ArchiveRead %v: must not be negative", c.ArchiveCheck, c.ArchiveRead)
 	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.UnflushedBytes <= 0:
-		return errors.New("the intervals of garbage collection and of uploads, and the maximum size of the unflushed log, " +
-			"must be positive")
+		return fmt.Errorf("CollectInterval %v, UploadInterval %v and UnflushedBytes %d: must be positive",
+			c.CollectInterval, c.UploadInterval, c.UnflushedBytes)
 	case f.Interval <= 0 || min(f.InlineMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.CheckpointMin < 0:
-		return errors.New("the interval and the bounds of flushes must be positive: start from the defaults")
+		return fmt.Errorf("the settings of flushes: Interval %v, InlineMax %d, TailMax %d, TailMin %d, TailRepeats %d, SegmentRaw %d, StepBytes %d, FoldAt %d and "+
+			"RefsMax %d: must be positive; CheckpointMin %d: must not be negative",
+			f.Interval, f.InlineMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.CheckpointMin)
 	case f.TailMin > f.TailMax || f.SegmentRaw > f.StepBytes || f.FoldAt >= f.RefsMax:
-		return errors.New("the bounds of flushes contradict each other: start from the defaults")
+		return fmt.Errorf("the settings of flushes: TailMin %d must be at most TailMax %d, SegmentRaw %d at most StepBytes %d, and FoldAt %d less than RefsMax %d",
+			f.TailMin, f.TailMax, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax)
 	}
 	return nil
 }
@@ -275,7 +280,7 @@ func (c *Config) validateNames() error {
 	seen := make(map[string]bool)
 	for _, p := range c.Peers {
 		if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("the peers name %q twice", p.Name))
+			errs = append(errs, fmt.Errorf("the peers name %q twice: give each node a name of its own", p.Name))
 		}
 		seen[p.Name] = true
 	}

@@ -1,7 +1,7 @@
 package fsm
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -23,7 +23,7 @@ type account struct {
 // accountMax is the largest length of the name of an account, in bytes.
 const accountMax = 128
 
-var errAccount = errors.New("an account has an invalid name, or a quota is negative")
+var errAccount = fmt.Errorf("an account has a negative quota, or a name that is not UTF-8 or longer than %d bytes", accountMax)
 
 func checkAccount(name string) error {
 	return need(len(name) <= accountMax && utf8.ValidString(name), errAccount)

@@ -1,7 +1,7 @@
 package fsm
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +21,7 @@ const quietMs = 24 * 3_600_000
 // QuietByMax is the largest length of Worker.QuietedBy, in bytes.
 const QuietByMax = 512
 
-var errQuiet = errors.New("a worker has times of its quiet that it cannot have, or a text that is too long or not UTF-8")
+var errQuiet = fmt.Errorf("a worker has an invalid quietSince or goneAt, or a quietedBy that is not UTF-8 or longer than %d bytes", QuietByMax)
 
 // Quiet reports whether the worker gets no new jobs.
 func (w *Worker) Quiet() bool { return w.QuietSince != 0 }

@@ -177,7 +177,7 @@ func Roots(pem []byte) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("it contains no certificate")
+		return nil, errors.New("contains no certificate in PEM form")
 	}
 	return pool, nil
 }

@@ -54,12 +54,16 @@ const (
 	signaturesMax                   = 16
 )
 
-// The errors of Verify and Read.
+// The errors of ParseSecret, Verify and Read.
 var (
-	ErrSecret    = errors.New("not a secret of a webhook: whsec_ and the Base64 of 24 to 64 bytes are wanted")
-	ErrHeaders   = errors.New("not a delivery: headers are missing or invalid")
+	// ErrSecret means that ParseSecret got no secret.
+	ErrSecret = errors.New("the secret of the webhook is not valid: must be whsec_ and the Base64 of 24 to 64 bytes")
+	// ErrHeaders means that the request has no HeaderID, or no valid HeaderTimestamp.
+	ErrHeaders = errors.New("the request is not a delivery: " + HeaderID + " is missing, or " + HeaderTimestamp + " is not a number")
+	// ErrTimestamp means that the delivery is older than Tolerance, or as far in the future.
 	ErrTimestamp = errors.New("the timestamp is too far from the clock of this machine")
-	ErrSignature = errors.New("no signature is by this secret")
+	// ErrSignature means that the body was changed, or signed with another secret.
+	ErrSignature = errors.New("no signature matches the secret: sender and receiver must have the same one")
 )
 
 // Secret is the key of the signatures.
@@ -110,7 +114,7 @@ func (s Secret) Verify(h http.Header, body []byte, now time.Time) error {
 		return ErrHeaders
 	}
 	if off := now.Sub(time.Unix(seconds, 0)); off.Abs() > Tolerance {
-		return fmt.Errorf("%w: %s", ErrTimestamp, off.Round(time.Second))
+		return fmt.Errorf("%w: it is %s off; at most %s is allowed", ErrTimestamp, off.Round(time.Second), Tolerance)
 	}
 	want := s.sum(id, stamp, body)
 	for i, text := range strings.Fields(h.Get(HeaderSignature)) {

@@ -113,7 +113,7 @@ func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
 	errs := make([]error, len(items))
 	beats, err := send(items)
 	if err == nil && len(beats) != len(items) {
-		err = fmt.Errorf("%d answers to %d reports", len(beats), len(items))
+		err = fmt.Errorf("the server returned %d answers to %d reports", len(beats), len(items))
 	}
 	switch {
 	case err == nil:

@@ -37,7 +37,7 @@ func (w *Worker) Name() string { return w.cfg.Name }
 func (w *Worker) Handle(jobType string, fn HandlerFunc) {
 	switch {
 	case w.started.Load():
-		panic("worker: Handle after Run")
+		panic("worker: Handle was called after Run")
 	case jobType == "" || fn == nil:
 		panic("worker: Handle needs a type and a function")
 	case w.handlers[jobType] != nil:
@@ -50,7 +50,7 @@ func (w *Worker) Handle(jobType string, fn HandlerFunc) {
 // without a type. The worker then claims jobs of every type.
 func (w *Worker) HandleAny(fn HandlerFunc) {
 	if w.started.Load() || fn == nil || w.any != nil {
-		panic("worker: HandleAny takes one function, before Run")
+		panic("worker: HandleAny was called twice, after Run, or without a function")
 	}
 	w.any = fn
 }
@@ -60,7 +60,7 @@ func (w *Worker) HandleAny(fn HandlerFunc) {
 // last. Use panics after Run has started.
 func (w *Worker) Use(around ...Middleware) {
 	if w.started.Load() || slices.ContainsFunc(around, func(m Middleware) bool { return m == nil }) {
-		panic("worker: Use takes functions, before Run")
+		panic("worker: Use was called after Run, or with a nil middleware")
 	}
 	w.around = append(w.around, around...)
 }
@@ -102,9 +102,12 @@ func (w *Worker) handler(jobType string) HandlerFunc {
 
 // The errors of Run.
 var (
+	// ErrNoHandler means that neither Handle nor HandleAny was called.
 	ErrNoHandler = errors.New("the worker has no handler; call Handle first")
-	ErrRunTwice  = errors.New("a worker runs only once; make a new one")
-	ErrPerType   = errors.New("Config.PerType names a type that has no handler of its own, or is used with HandleAny")
+	// ErrRunTwice means that Run was called before.
+	ErrRunTwice = errors.New("a worker runs only once; make a new one")
+	// ErrPerType means that Config.PerType names a type without a handler of its own.
+	ErrPerType = errors.New("Config.PerType names a type that has no handler of its own, or is used with HandleAny")
 )
 
 func (w *Worker) checkPerType() error {

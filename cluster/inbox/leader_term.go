@@ -145,7 +145,7 @@ func (r *leaderTerm) leaveAlone(o storage.Info, isJob bool) {
 	r.alien[o.Key] = struct{}{}
 	why := "its name is not inbox/<id>.json"
 	if isJob {
-		why = fmt.Sprintf("the file has %d bytes, more than the maximum", o.Size)
+		why = fmt.Sprintf("the file has %d bytes; at most %d are allowed", o.Size, r.bounds.moved)
 	}
 	r.cfg.Log.Warn("ignoring a file in the inbox", "key", fmt.Sprintf("%q", o.Key), "reason", why)
 }

@@ -70,7 +70,7 @@ func (l *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, l
 		return newLeaderClock(l.do.Wall, meta.Now, always), false
 	default:
 		l.log.Error("this node's clock is ahead of the cluster's time, and the clocks of a majority do not agree "+
-			"with it: time continues from its last value", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
+			"with it: time continues from its last value; check NTP on all nodes", "ahead_by", time.Duration(wall-meta.Now)*time.Millisecond)
 		return newLeaderClock(l.do.Wall, meta.Now, latest), true
 	}
 }

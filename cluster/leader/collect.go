@@ -55,8 +55,8 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 		return err
 	}
 	if more {
-		t.log.Warn("there are too many copies of documents, so objects that some of them need are deleted when they "+
-			"are past the window; remove the copies that you do not need", "prefix", archive.CopyPrefix)
+		t.log.Warn("there are too many copies of documents: objects that only some of them need are deleted when they "+
+			"are older than --pitr-window; remove the copies that you do not need", "prefix", archive.CopyPrefix)
 	}
 	deleted, err := archive.Collect(ctx, t.cfg.Bucket, seen.Doc, before, collectMost, t.stillAlive, kept...)
 	if deleted > 0 {

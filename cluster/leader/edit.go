@@ -39,9 +39,9 @@ func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) 
 
 // Messages that say why a copy of a document is kept.
 const (
-	editedByHand = "the document was changed by somebody else; new jobs, and members that are not ours, are taken over, the rest is replaced"
-	oldCopy      = "the document is an old copy that was put back; it is replaced by this cluster's state"
-	hasForeign   = "the document has members that are not ours and cannot be kept: they are too long, or named like ours"
+	editedByHand = "another program changed the document: its new jobs and unknown fields are kept, and this cluster's state replaces the rest"
+	oldCopy      = "an old copy of the document was put back: this cluster's state replaces it"
+	hasForeign   = "the document has unknown fields that cannot be kept: they are too long, or have names of known fields"
 )
 
 // keepAdded stores a copy of a document before this leader takes it over, if the document

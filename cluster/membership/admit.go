@@ -26,7 +26,7 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 		return errNotLeader
 	}
 	if !namePattern.MatchString(who.Name) || NodeName(raft.ServerID(who.ServerID)) != who.Name || who.RaftAddress == "" {
-		return errors.New("the identity of the node is not complete")
+		return fmt.Errorf("the identity of the node is not valid: name %.64q, server %.128q, raft address %.128q", who.Name, who.ServerID, who.RaftAddress)
 	}
 	if err := who.knows(n.do.Meta().Level); err != nil {
 		return err

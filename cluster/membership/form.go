@@ -87,14 +87,14 @@ func planFormation(me Identity, peers []Identity, expected int) (plan formation,
 		if p.Empty {
 			empty++
 		} else if me.Empty && p.member(me.ServerID) {
-			return formWait, "this node is a member; waiting for the leader to call"
+			return formWait, "this node is a member of the cluster; waiting for entries from its leader"
 		}
 	}
 	if empty < len(peers) {
-		return formJoin, "the other nodes have a cluster"
+		return formJoin, "the other nodes form a cluster already"
 	}
 	if !me.Empty {
-		return formWait, "no other node knows a cluster, and this one is in none that its log knows"
+		return formWait, "this node has a log in which it has no vote, and no other node that answers has a log: start the nodes of its cluster, or check --peers"
 	}
 	if missing := max(expected, 1) - 1 - len(peers); missing > 0 {
 		return formWait, fmt.Sprintf("%d of the nodes named by --peers do not answer yet", missing)

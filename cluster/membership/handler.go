@@ -3,6 +3,7 @@ package membership
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -27,7 +28,7 @@ func (n *Members) ServeIdentity(w http.ResponseWriter, _ *http.Request) {
 func (n *Members) ServeJoin(w http.ResponseWriter, r *http.Request) {
 	var who Identity
 	if err := json.NewDecoder(io.LimitReader(r.Body, BodyMax)).Decode(&who); err != nil {
-		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: "not an identity: " + err.Error()})
+		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: "the body is not the identity of a node: " + err.Error()})
 		return
 	}
 	switch err := n.admit(r.Context(), who); {
@@ -53,7 +54,7 @@ func (n *Members) ServeHistory(w http.ResponseWriter, r *http.Request) {
 	case n.raft.State() != raft.Leader:
 		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: errNotLeader.Error(), Leader: n.LeaderHTTP()})
 	case !n.do.Agrees(n.raft.CommitIndex(), term, index):
-		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: "the log of this node does not go on from there"})
+		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %d of term %d", index, term)})
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}

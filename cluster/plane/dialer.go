@@ -155,7 +155,7 @@ func (d *Dialer) ask(address string) (string, error) {
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("ask for the node port: %w", err)
+		return "", fmt.Errorf("read the node port from the status of %s: %w", address, err)
 	}
 	defer resp.Body.Close()
 	var status struct {

@@ -135,7 +135,7 @@ func (p *Port) cut() {
 	}
 }
 
-var errUnknown = errors.New("the connection carries neither raft nor a call of a node")
+var errUnknown = errors.New("the connection is neither raft's nor a call of a node's API")
 
 // sort returns the branch of a connection.
 func (p *Port) sort(ctx context.Context, c *connmux.Conn) (int, net.Conn, error) {

@@ -119,7 +119,7 @@ func (u upload) check(r *record, m *blob.Manifest) error {
 		return fmt.Errorf("%w: the manifest describes another snapshot, %s of node %q in cluster %q", ErrDamaged, r.point(), r.Node, r.Cluster)
 	}
 	if r.Size != m.Raw || r.sum() != m.RawSum {
-		return fmt.Errorf("%w: the manifest contradicts itself", ErrDamaged)
+		return fmt.Errorf("%w: its description names %d bytes with the checksum %x, and the manifest %d with %x", ErrDamaged, r.Size, r.sum(), m.Raw, m.RawSum)
 	}
 	return nil
 }

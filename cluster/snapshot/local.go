@@ -144,7 +144,7 @@ func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error
 		return nil, nil, err
 	}
 	if m.ID != id || (point{m.Term, m.Index}) != p || m.Size != info.Size() {
-		return nil, nil, fmt.Errorf("%w: %s does not describe it", ErrDamaged, metaFile)
+		return nil, nil, fmt.Errorf("%w: %s is of the snapshot %q of %d bytes; the file has %d bytes", ErrDamaged, metaFile, m.ID, m.Size, info.Size())
 	}
 	data, err := os.ReadFile(l.path(id, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,7 +158,7 @@ func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error
 		return nil, nil, err
 	}
 	if !r.describes(m) {
-		return nil, nil, fmt.Errorf("%w: %s and %s contradict each other", ErrDamaged, metaFile, recordFile)
+		return nil, nil, fmt.Errorf("%w: %s and %s describe different snapshots", ErrDamaged, metaFile, recordFile)
 	}
 	return m, r, nil
 }
@@ -367,12 +367,12 @@ func (l *local) setAside(id, reason string) error {
 	l.forget(id)
 	dir := filepath.Join(l.base, asideDir)
 	to := filepath.Join(dir, fmt.Sprintf("%s~%d", id, time.Now().UnixMilli()))
-	l.log.Warn("setting a snapshot aside", "id", id, "to", to, "reason", reason)
+	l.log.Warn("moving a snapshot to quarantine", "id", id, "to", to, "reason", reason)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("set a snapshot aside: %w", err)
+		return fmt.Errorf("move a snapshot to quarantine: %w", err)
 	}
 	if err := os.Rename(l.path(id), to); err != nil {
-		return fmt.Errorf("set a snapshot aside: %w", err)
+		return fmt.Errorf("move a snapshot to quarantine: %w", err)
 	}
 	return errors.Join(trimAside(dir), syncDir(dir), syncDir(l.path()))
 }

@@ -95,10 +95,10 @@ func (s *Store) checkStart(logs raft.LogStore, newest *copyOnDisk) error {
 func continues(logs raft.LogStore, from, lost point, ours bool) error {
 	if from != lost {
 		if !ours && !holds(logs, from) {
-			return fmt.Errorf("the log does not have the entry %s, so it is unknown whether the two belong together", from)
+			return fmt.Errorf("the raft log does not have the entry %s, at which that snapshot ends: the snapshot may be of another history", from)
 		}
 		if from.Index < lost.Index && !holds(logs, lost) {
-			return fmt.Errorf("the log does not reach %s", lost)
+			return fmt.Errorf("the raft log does not reach %s, where the lost snapshot ended", lost)
 		}
 	}
 	last, err := logs.LastIndex()

@@ -103,15 +103,15 @@ func (r *record) fault() string {
 	case r.Format != recordFormat:
 		return fmt.Sprintf("has format %d", r.Format)
 	case r.Check != r.check():
-		return "does not match its own check"
+		return "has a checksum mismatch"
 	case r.Term == 0 || r.Index == 0:
 		return "has no term or index"
 	case r.ConfigurationIndex > r.Index:
-		return "has a configuration from after it"
+		return fmt.Sprintf("has the configuration of entry %d, which is after entry %d", r.ConfigurationIndex, r.Index)
 	case r.Size < 0:
 		return "has a negative size"
 	case err != nil || len(sum) != sha256.Size:
-		return "has no sha-256"
+		return "has no valid SHA-256"
 	}
 	seen := make(map[string]bool)
 	for _, s := range r.Servers {

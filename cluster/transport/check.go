@@ -34,7 +34,7 @@ func checkRequest(rpc raft.RPC, f Follower, snapshotMax int64) error {
 	case *raft.TimeoutNowRequest:
 		return checkTransfer(r, f)
 	default:
-		return fmt.Errorf("%T is not a request that nodes send", rpc.Command)
+		return fmt.Errorf("nodes do not send requests of the type %T", rpc.Command)
 	}
 }
 
@@ -51,7 +51,7 @@ func checkTerm(f Follower, term uint64) error {
 // is repeated.
 func checkOneLeader(f Follower, term uint64) error {
 	if f.State() == raft.Leader && f.CurrentTerm() == term {
-		return fmt.Errorf("this node leads in term %d", term)
+		return fmt.Errorf("the request is of another leader in term %d, in which this node leads", term)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func checkOneLeader(f Follower, term uint64) error {
 // checkLast refuses a log that has entries of a later term than the request.
 func checkLast(last, term uint64) error {
 	if last > term {
-		return fmt.Errorf("an entry of term %d in a request of term %d", last, term)
+		return fmt.Errorf("the request names an entry of term %d, which is above its own term %d", last, term)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func checkEntries(r *raft.AppendEntriesRequest) error {
 // decode.
 func checkSnapshot(r *raft.InstallSnapshotRequest, most int64) error {
 	if r.Size < 0 || r.Size > most {
-		return fmt.Errorf("a snapshot of %d bytes; this node accepts at most %d, the size of its memory", r.Size, most)
+		return fmt.Errorf("the snapshot has %d bytes; this node accepts at most %d, the size of its memory", r.Size, most)
 	}
 	if r.SnapshotVersion < 1 {
 		return fmt.Errorf("the snapshot version %d is unknown", r.SnapshotVersion)
@@ -128,7 +128,7 @@ func checkTransfer(r *raft.TimeoutNowRequest, f Follower) error {
 // checkAnswer refuses an answer whose term is too far above the term of the request.
 func checkAnswer(asked, answered uint64) error {
 	if answered > asked && answered-asked > termLeap {
-		return fmt.Errorf("an answer of term %d to a request of term %d", answered, asked)
+		return fmt.Errorf("the answer has term %d, more than %d above the term %d of the request", answered, uint64(termLeap), asked)
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ type message struct {
 var (
 	errTooLarge  = fmt.Errorf("the request has more than %d bytes", messageMax)
 	errTooMany   = fmt.Errorf("the request has more than %d values", valuesMax)
-	errNoRequest = errors.New("this is not a request that nodes send")
-	errNoID      = errors.New("the request lacks the id of its sender")
+	errNoRequest = errors.New("the bytes are not a request of raft")
+	errNoID      = errors.New("the request does not name its sender")
 )
 
 // under reports whether a request has begun and has not been answered.
@@ -114,7 +114,7 @@ func (m *message) endValue() error {
 		return nil
 	}
 	if name, _, _ := strings.Cut(text, "~"); name != m.from {
-		return fmt.Errorf("a request in the name of %.64q on a connection of node %s", text, m.from)
+		return fmt.Errorf("node %s sent a request in which the sender is %.64q", m.from, text)
 	}
 	m.ids++
 	return nil

@@ -22,7 +22,7 @@ func (h *Handler) raftMessage(c *call) *reply {
 		return refusal(http.StatusBadRequest, "the message has no type")
 	}
 	h.deaf.Do(func() {
-		h.cfg.Logger.Warn("a broker of dtq takes this node for one of its peers; its messages have no effect here, take this node off its list",
+		h.cfg.Logger.Warn("a broker of dtq takes this node for one of its peers; its messages have no effect: remove this node from its list of peers",
 			"from", c.r.RemoteAddr, "candidate", clip.To(string(in.Candidate), clipMax), "leader", clip.To(string(in.Leader), clipMax))
 	})
 	return &reply{status: http.StatusNoContent}

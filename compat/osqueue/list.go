@@ -23,7 +23,7 @@ const (
 	headMax     = 4 << 10 // bytes: more than a page has before its jobs
 )
 
-var errNoList = errors.New("the page of a list does not look like one")
+var errNoList = errors.New("the page of the list has no jobs field at its start")
 
 // pages joins the pages of a list. It is the http.ResponseWriter of each of them in turn.
 type pages struct {

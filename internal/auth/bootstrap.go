@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 
@@ -112,8 +111,11 @@ func (f *bootstrapFile) check() error {
 		if role, ok := fsm.ParseRole(t.Role); !ok || role == fsm.RoleMark {
 			return fmt.Errorf("role %q: use producer, worker, reader, operator or admin", t.Role)
 		}
-		if len(t.Name) > firstNameMax || seen[t.ID] {
-			return fmt.Errorf("token %s occurs twice, or its name has more than %d bytes", t.ID, firstNameMax)
+		if len(t.Name) > firstNameMax {
+			return fmt.Errorf("the name of token %s has %d bytes; at most %d are allowed", t.ID, len(t.Name), firstNameMax)
+		}
+		if seen[t.ID] {
+			return fmt.Errorf("token %s occurs twice", t.ID)
 		}
 		seen[t.ID] = true
 	}
@@ -121,11 +123,11 @@ func (f *bootstrapFile) check() error {
 }
 
 func checkFirst(id, sum string) error {
-	if id, err := encoding.DecodeString(id); err != nil || len(id) != idBytes {
-		return errors.New("the id of a token is damaged")
+	if b, err := encoding.DecodeString(id); err != nil || len(b) != idBytes {
+		return fmt.Errorf("the id %.40q of a token is damaged", id)
 	}
 	if hash, err := hex.DecodeString(sum); err != nil || len(hash) != sha256.Size {
-		return errors.New("the sha256 of a token is damaged")
+		return fmt.Errorf("the sha256 of token %s is damaged", id)
 	}
 	return nil
 }

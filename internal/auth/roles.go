@@ -72,7 +72,8 @@ func (r *roleRule) check() error {
 	case len(r.Match) == 0:
 		return errors.New("match: name at least one claim, or cn, uri or name of a certificate")
 	case min(r.MaxPayload, r.MaxJobs, r.MaxBytes, r.Burst) < 0 || math.IsNaN(r.Rate) || r.Rate < 0 || r.Rate > rateMost:
-		return errors.New("max-payload, max-jobs, max-bytes, rate and burst must not be negative, and rate not above 1000000")
+		return fmt.Errorf("max-payload %d, max-jobs %d, max-bytes %d, burst %d and rate %v: must not be negative, and rate at most %d",
+			r.MaxPayload, r.MaxJobs, r.MaxBytes, r.Burst, r.Rate, int(rateMost))
 	}
 	globs := append(slices.Clone(r.Types), r.Groups...)
 	for claim, glob := range r.Match {

@@ -77,7 +77,7 @@ func HTTP(target string, cfg HTTPConfig) (worker.HandlerFunc, error) {
 		return nil, fmt.Errorf("URL of a service %q: must begin with http:// or https://", target)
 	}
 	if cfg.Timeout < 0 || cfg.MaxAnswer < 0 {
-		return nil, fmt.Errorf("service %s: Timeout and MaxAnswer must not be negative", target)
+		return nil, fmt.Errorf("service %s: Timeout %v and MaxAnswer %d must not be negative", target, cfg.Timeout, cfg.MaxAnswer)
 	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultHTTPTimeout)
 	cfg.MaxAnswer = min(cmp.Or(cfg.MaxAnswer, DefaultHTTPAnswer), math.MaxInt64-1) // one byte more is read

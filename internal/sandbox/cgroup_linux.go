@@ -54,7 +54,7 @@ func openCgroups() (*cgroups, error) {
 		}
 	}
 	if own == "" {
-		return nil, errors.New("the worker is in no group of version 2")
+		return nil, errors.New("the worker is not in a control group of version 2")
 	}
 	for _, root := range cgroupRoots {
 		var st unix.Statfs_t
@@ -86,7 +86,7 @@ func newCgroups(own string) (*cgroups, error) {
 	return g, nil
 }
 
-var errNoControllers = errors.New("version 2 lacks them there")
+var errNoControllers = errors.New("the control group of the worker does not have them")
 
 // delegate lets groups below dir bound memory and processes: both or neither. If a group
 // with processes delegates pids alone, no process can start in the groups below it

@@ -35,14 +35,14 @@ func makeHeld(mk func() (path string, err error)) (path string, held *os.File, e
 func hold(path string) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("hold %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	if err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 		err = stillThere(dir, path)
 	}
 	if err != nil {
 		dir.Close()
-		return nil, fmt.Errorf("hold %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return dir, nil
 }

@@ -27,7 +27,7 @@ func canCount() error {
 		err = errors.ErrUnsupported
 	}
 	if err != nil {
-		return fmt.Errorf("ask the kernel whether a user id has processes, by getpriority(2): %w", err)
+		return fmt.Errorf("look for processes of a user id with getpriority(2): %w", err)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func onLaterThread(f func() (reusable bool, err error)) error {
 func setUser(ruid, euid int) error {
 	const unchanged = ^uintptr(0)
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(ruid), uintptr(euid), unchanged); errno != 0 {
-		return fmt.Errorf("take the user id %d to kill its processes: %w", euid, errno)
+		return fmt.Errorf("switch to user id %d to kill its processes: %w", euid, errno)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (b *Box) probe(ctx context.Context) error {
 	// The command makes a file, so prove also checks that the worker can remove it.
 	res, err := b.Run(ctx, Command{Args: []string{"/bin/sh", "-c", ": >f && echo works"}})
 	if err == nil && strings.TrimSpace(string(res.Stdout)) != "works" {
-		err = fmt.Errorf("a test command wrote %q", res.Stdout)
+		err = fmt.Errorf("the test command wrote %q; expected \"works\"", res.Stdout)
 	}
 	if err != nil && res.Log != "" {
 		err = fmt.Errorf("%w: %s", err, res.Log)

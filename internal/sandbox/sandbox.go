@@ -95,7 +95,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	orDefault(&l.Output, d.Output)
 	orDefault(&l.Log, d.Log)
 	if min(l.Memory, l.Files, l.Processes, l.FileSize, l.Disk, int64(l.Output), int64(l.Log), int64(l.Timeout)) < 0 {
-		return l, errors.New("a limit must not be negative")
+		return l, fmt.Errorf("limits %+v: must not be negative", l)
 	}
 	if l.Processes > maxProcesses {
 		return l, fmt.Errorf("limit of processes %d: must be at most %d", l.Processes, maxProcesses)

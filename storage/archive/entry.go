@@ -41,7 +41,7 @@ func (e *Entry) check(last fsm.LSN, at int64) error {
 	case e.At < 0 || e.At < at:
 		return fmt.Errorf("the clock of entry %s is %d ms, below %d ms of the entry before", e.LSN, e.At, at)
 	case len(e.Data) > dataMax:
-		return fmt.Errorf("entry %s has %d bytes", e.LSN, len(e.Data))
+		return fmt.Errorf("entry %s has %d bytes; at most %d are allowed", e.LSN, len(e.Data), dataMax)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (r *replayer) apply(m *fsm.Machine, o *opened, to limit) (done bool, err er
 
 // errDiverged says that an entry has another effect on this machine than on the machine of its
 // writer.
-var errDiverged = errors.New("the entry does not apply to this state")
+var errDiverged = errors.New("the entry has another effect than on the node that wrote it")
 
 // entry applies an entry as the leader did, and checks that the machine reaches the leader's
 // state.

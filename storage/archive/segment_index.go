@@ -109,7 +109,7 @@ func (j *refJSON) ref(lineage string) (r document.Ref, err error) {
 	}
 	r.Key, r.Stored = j.Key, j.Stored
 	if len(j.Sum) != hex.EncodedLen(len(r.Sum)) || j.Stored < 0 {
-		return r, errors.New("the checksum or the size is damaged")
+		return r, fmt.Errorf("the checksum %.80q or the size %d is not valid", j.Sum, j.Stored)
 	}
 	_, err = hex.Decode(r.Sum[:], []byte(j.Sum))
 	return r, err

@@ -27,7 +27,7 @@ func (r *reader) number(dst any) error {
 		raw = raw[1 : len(raw)-1]
 	}
 	if err := parseInto(dst, raw); err != nil {
-		return r.fail("of "+strconv.Quote(clip.To(string(raw), 40)), err)
+		return r.fail("the value "+strconv.Quote(clip.To(string(raw), 40)), err)
 	}
 	return nil
 }

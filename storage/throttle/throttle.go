@@ -15,7 +15,6 @@ package throttle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -39,7 +38,7 @@ type Config struct {
 // Validate returns an error if c has a negative limit.
 func (c Config) Validate() error {
 	if c.ReadsPerMinute < 0 || c.WritesPerMinute < 0 || c.WritesPerDay < 0 || c.MaxWait < 0 {
-		return errors.New("a storage budget cannot be negative: give a positive number, or 0 for no limit")
+		return fmt.Errorf("storage budget %+v: must not be negative; 0 is no limit", c)
 	}
 	return nil
 }

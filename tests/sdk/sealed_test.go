@@ -276,7 +276,7 @@ func TestSealedJobsNeedKeys(t *testing.T) {
 		seen, err = plain.Job(ctx, job.JobID)
 		return err != nil || seen.Status == v1.StatusScheduled
 	})
-	if err != nil || !strings.Contains(seen.LastError, "no keys are configured") {
+	if err != nil || !strings.Contains(seen.LastError, "this client has no keys") {
 		t.Errorf("%+v, %v", seen, err)
 	}
 }

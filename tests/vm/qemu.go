@@ -30,7 +30,7 @@ type machine struct {
 // bootTime is the maximum boot time; such a machine boots in about two seconds.
 const bootTime = 15 * time.Second
 
-var errSilent = errors.New("the machine did not say a word")
+var errSilent = errors.New("the virtual machine wrote nothing to its console")
 
 // boot runs the machine to its end. accel is kvm, tcg (emulation), or auto, which selects the
 // first that works.

@@ -55,15 +55,15 @@ const (
 const (
 	TagNotFound     = "not_found"     // 404: no such job or worker
 	TagNotRunning   = "not_running"   // 409: the job is not in progress
-	TagWrongWorker  = "wrong_worker"  // 409: another worker holds the job
+	TagWrongWorker  = "wrong_worker"  // 409: another worker has the lease of the job
 	TagStaleToken   = "stale_token"   // 409: the job was claimed again since
-	TagLeaseExpired = "lease_expired" // 409: the lease ran out and the job went back
+	TagLeaseExpired = "lease_expired" // 409: the lease expired and the job returned to the queue
 	TagIDTaken      = "id_taken"      // 409: the id belongs to another job
 	TagNoID         = "no_id"         // 400
 
 	TagTimedOut        = "timed_out"         // 409: the attempt ran longer than its timeout
 	TagWrongStatus     = "wrong_status"      // 409: the job's status does not allow this
-	TagUniqueTaken     = "unique_taken"      // 409: another job holds the unique key
+	TagUniqueTaken     = "unique_taken"      // 409: another job has the unique key
 	TagNoSuchJob       = "no_such_job"       // 409: a job to wait for does not exist
 	TagCycle           = "cycle"             // 400: jobs would wait for each other
 	TagTooManyWaiters  = "too_many_waiters"  // 409: too many jobs wait for one

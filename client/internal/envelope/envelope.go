@@ -109,7 +109,7 @@ func ParseJSON(raw json.RawMessage) (Envelope, error) {
 		return Envelope{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if in.To != ToJob && in.To != ToCron {
-		return Envelope{}, fmt.Errorf("%w: to %q", ErrDamaged, in.To)
+		return Envelope{}, fmt.Errorf("%w: its field to is %q", ErrDamaged, in.To)
 	}
 	ciphertext, err := base64.StdEncoding.Strict().DecodeString(in.Data)
 	if err != nil || len(ciphertext) == 0 {
@@ -123,7 +123,7 @@ func versionError(n string) error {
 	if len(n) > most {
 		n = n[:most] + "…"
 	}
-	return fmt.Errorf("%w (version %s, known is %d)", ErrVersion, n, Version)
+	return fmt.Errorf("%w (version %s; this program reads version %d)", ErrVersion, n, Version)
 }
 
 // Text returns a ciphertext as a string.

@@ -108,7 +108,7 @@ func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, own frame.H
 	}
 	refused := head.Kind == frame.KindAnswer
 	if head.Kind != frame.KindHello && !refused || head.Length > handshakeMax {
-		return hello, fmt.Errorf("the server began with a frame of the kind %d and %d bytes; a hello is wanted", head.Kind, head.Length)
+		return hello, fmt.Errorf("the first frame of the server has the kind %d and %d bytes; must be a hello (%d)", head.Kind, head.Length, frame.KindHello)
 	}
 	body := make([]byte, head.Length)
 	if _, err := io.ReadFull(in, body); err != nil {

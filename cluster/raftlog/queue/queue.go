@@ -33,7 +33,7 @@ import (
 // maxBytes bounds the entries in the queue. A larger append waits until the queue is empty.
 const maxBytes = 4 << 20
 
-var errCut = errors.New("the entries are not durable, and the node is cut off from the others")
+var errCut = errors.New("the entries are not durable, and this node has no contact with the others")
 
 // Raft has the methods of *raft.Raft that Log calls.
 type Raft interface {

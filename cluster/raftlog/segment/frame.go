@@ -25,7 +25,7 @@ const (
 // in a segment fits into 32 bits.
 const entryMax = 1 << 30
 
-var errBadFrame = errors.New("a sector of this generation is not the expected one")
+var errBadFrame = errors.New("the sector has a valid checksum, but not the part of a write that belongs there")
 
 // frame is the header of a frame.
 type frame struct {

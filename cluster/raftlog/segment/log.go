@@ -223,7 +223,7 @@ func (l *Log) read(s *segment, p place, index uint64, e *raft.Log) error {
 	}
 	b = joinPayloads(b)[p.pos-at*payloadSize:]
 	if _, err := decodeEntry(b[:p.length], e); err != nil || e.Index != index {
-		return fmt.Errorf("found entry %d: %w", e.Index, ErrDamaged)
+		return fmt.Errorf("the segment has entry %d in its place: %w", e.Index, ErrDamaged)
 	}
 	return nil
 }

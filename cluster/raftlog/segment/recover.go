@@ -216,7 +216,7 @@ func (l *Log) scan(c *scan, b []byte) error {
 			break
 		}
 		if n := len(c.frames); n > 0 && f.seq != c.frames[n-1].seq+1 {
-			return fmt.Errorf("sector %d: write %d after %d", c.end, f.seq, c.frames[n-1].seq)
+			return fmt.Errorf("sector %d: write %d follows write %d", c.end, f.seq, c.frames[n-1].seq)
 		}
 		c.frames = append(c.frames, f)
 		start, c.end = c.end, c.end+f.sectors()
@@ -232,7 +232,7 @@ func (l *Log) scan(c *scan, b []byte) error {
 			continue
 		}
 		if int32(has-seq) > 1 {
-			return fmt.Errorf("sector %d: the write before is missing", c.end)
+			return fmt.Errorf("sector %d: a write is missing, but a later one is there", c.end)
 		}
 		c.torn = i + 1 - c.end
 	}

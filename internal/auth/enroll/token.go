@@ -81,12 +81,15 @@ func (f *tokenForm) token() (t Token, err error) {
 	if err := certs.CheckName(f.Name); err != nil {
 		return Token{}, fmt.Errorf("%w: %w", ErrToken, err)
 	}
-	if len(f.Pins) == 0 || len(f.Pins) > pinsMax || len(f.Addresses) == 0 || len(f.Addresses) > addressesMax {
-		return Token{}, fmt.Errorf("%w: it has %d pins and %d addresses", ErrToken, len(f.Pins), len(f.Addresses))
+	if n := len(f.Pins); n == 0 || n > pinsMax {
+		return Token{}, fmt.Errorf("%w: it has %d pins; must be 1 to %d", ErrToken, n, pinsMax)
+	}
+	if n := len(f.Addresses); n == 0 || n > addressesMax {
+		return Token{}, fmt.Errorf("%w: it has %d addresses; must be 1 to %d", ErrToken, n, addressesMax)
 	}
 	for _, p := range f.Pins {
 		if len(p) != len(certs.Pin{}) {
-			return Token{}, fmt.Errorf("%w: a pin has %d bytes", ErrToken, len(p))
+			return Token{}, fmt.Errorf("%w: a pin has %d bytes; must be %d", ErrToken, len(p), len(certs.Pin{}))
 		}
 		t.Pins = append(t.Pins, certs.Pin(p))
 	}

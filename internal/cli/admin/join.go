@@ -219,7 +219,7 @@ func (s *signing) watch(ctx context.Context) error {
 		case s.only != "" && len(signed) > 0:
 			return nil
 		case !s.until.IsZero() && time.Now().After(s.until):
-			return errors.New("the join token has expired, and no machine has used it")
+			return errors.New("the join token has expired, and no machine has used it: make another one with osqueue cert join-token")
 		}
 		if !sleep.For(ctx, askAgain) {
 			return nil

@@ -158,7 +158,7 @@ func (t *trusting) one(ctx context.Context, p v1.Peer, in enroll.Trust) (out enr
 	for {
 		err = enroll.Post(ctx, t.http, "https://"+p.HTTPAddress+enroll.TrustPath, in, &out)
 		if err == nil && out.Node != p.Name {
-			return out, fmt.Errorf("node %q answers at its address %s", out.Node, p.HTTPAddress)
+			return out, fmt.Errorf("its address %s is that of node %q: check --http-advertise of both", p.HTTPAddress, out.Node)
 		}
 		var refused *enroll.RefusedError
 		if err == nil || errors.As(err, &refused) || !sleep.For(ctx, askAgain) {

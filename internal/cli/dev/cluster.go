@@ -48,7 +48,7 @@ func (d *devCluster) start(i int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.nodes[i] != nil {
-		return fmt.Errorf("%s is running (pid %d)", d.o.name(i), d.nodes[i].cmd.Process.Pid)
+		return fmt.Errorf("%s is running (pid %d): end that process first", d.o.name(i), d.nodes[i].cmd.Process.Pid)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -29,17 +28,17 @@ func (o *devOptions) validate() error {
 		return fmt.Errorf("--nodes %d: use 1 to 9", o.nodes)
 	}
 	if o.httpPort < 1 || o.httpPort+o.nodes > 65535 || o.raftPort < 1 || o.raftPort+o.nodes > 65535 {
-		return errors.New("the ports must lie between 1 and 65535")
+		return fmt.Errorf("--http-port %d and --raft-port %d: the ports of %d nodes must lie between 1 and 65535", o.httpPort, o.raftPort, o.nodes)
 	}
 	if o.httpPort < o.raftPort+o.nodes && o.raftPort < o.httpPort+o.nodes {
-		return fmt.Errorf("--http-port %d and --raft-port %d: each is the first of %d, and these overlap", o.httpPort, o.raftPort, o.nodes)
+		return fmt.Errorf("--http-port %d and --raft-port %d: each is the first of %d ports, and these overlap: choose ports that are %[3]d or more apart", o.httpPort, o.raftPort, o.nodes)
 	}
 	if o.bucket != "" {
 		if err := bucketurl.Check(o.bucket); err != nil {
 			return fmt.Errorf("--bucket: %w", err)
 		}
 		if strings.HasPrefix(o.bucket, "mem:") && o.nodes > 1 {
-			return fmt.Errorf("--bucket %s: every node is a process of its own, and would have a bucket of its own", o.bucket)
+			return fmt.Errorf("--bucket %s: each node is a process, and would have a bucket of its own: give a bucket that they share, as in file:///DIR", o.bucket)
 		}
 	}
 	return nil

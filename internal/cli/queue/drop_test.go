@@ -106,7 +106,7 @@ func TestDropRefusals(t *testing.T) {
 		"drop --bucket file:///x wc 1 --answer-timeout 0":              "--timeout 0s: must be positive",
 		"drop --bucket file://" + empty + " wc {":                      "not valid JSON",
 		"drop --bucket file://" + empty + " wc --id a/b":               "remove the slashes",
-		"drop --bucket file://" + empty + " wc 1 --lease 1000h":        "leaseMs is more than",
+		"drop --bucket file://" + empty + " wc 1 --lease 1000h":        "leaseMs is 3600000000; must be at most",
 		"drop --bucket file://" + empty + " a b c":                     "too many arguments: a b c",
 		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "--delay and --run-at exclude each other",
 	} {

@@ -210,7 +210,7 @@ func TestAuditThatHangsAtTheStop(t *testing.T) {
 		a.objects("lost")
 		ctx, cancel := context.WithTimeout(t.Context(), auditStop)
 		defer cancel()
-		if err := a.close(ctx); err == nil || !strings.Contains(err.Error(), "lacks the last 1 ") {
+		if err := a.close(ctx); err == nil || !strings.Contains(err.Error(), "the last 1 entries were not written") {
 			t.Errorf("closed with %v", err)
 		}
 		close(hangs)

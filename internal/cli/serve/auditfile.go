@@ -106,7 +106,7 @@ func (f *auditFile) rotate() error {
 	}
 	if err != nil {
 		f.move = f.size + auditRetry
-		return fmt.Errorf("the file cannot be replaced and grows: %w", err)
+		return fmt.Errorf("start a new file (the old one becomes %s.1): %w; until then the file grows", f.path, err)
 	}
 	return old.Close()
 }

@@ -124,7 +124,7 @@ func (a *auditLog) admit(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	a.refused.Inc()
-	return fmt.Errorf("the audit log of this node does not take entries, and %d wait for it; no change is made that it could not record", auditQueueMax)
+	return fmt.Errorf("this node cannot write its audit log, and %d entries wait for it: it makes no change that it cannot record; see its log, or start it with --audit-full drop", auditQueueMax)
 }
 
 // awaitRoom returns a channel that is closed when the queue has room, or nil if it has.
@@ -263,10 +263,10 @@ func (a *auditLog) close(ctx context.Context) error {
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		return fmt.Errorf("the audit log lacks the last %d entries: it takes none", a.queued())
+		return fmt.Errorf("the last %d entries were not written to the audit log: a write did not end in time", a.queued())
 	}
 	if n := a.queued(); n > 0 {
-		return fmt.Errorf("the audit log lacks the last %d entries: it cannot be written", n)
+		return fmt.Errorf("the last %d entries were not written to the audit log: each write failed", n)
 	}
 	if a.file.out == os.Stdout {
 		return nil

@@ -13,7 +13,7 @@ import (
 func checkPeer(conn net.Conn) error {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return errors.New("the connection is not one of a socket")
+		return errors.New("the connection is not a Unix socket")
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {

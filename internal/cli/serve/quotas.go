@@ -82,7 +82,7 @@ func (c *autoCount) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is no number: write auto, 0 for no limit, or a number", text)
+		return fmt.Errorf("%q: write auto, 0 for no limit, or a positive number", text)
 	}
 	*c = autoCount(n)
 	return nil

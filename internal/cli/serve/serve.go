@@ -121,7 +121,7 @@ func CheckFlags(g *view.Globals, args []string) error {
 		return fmt.Errorf("flags for the nodes: %w", err)
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("flags for the nodes: %q is none", flags.Arg(0))
+		return fmt.Errorf("flags for the nodes: %q is not a flag", flags.Arg(0))
 	}
 	if node.bucket == "" {
 		node.bucket = "mem://" // dev gives the real one

@@ -88,7 +88,7 @@ func (o *tlsOptions) load(c *cluster.Config) error {
 		return errors.New("--tls-ca, --tls-cert and --tls-key: give all three or none")
 	}
 	log := c.Logger.Named("tls")
-	id, err := certs.Load(f, func(err error) { log.Error("certificates not reloaded", "error", err) })
+	id, err := certs.Load(f, func(err error) { log.Error("cannot reload the certificates", "error", err) })
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}

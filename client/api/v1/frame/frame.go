@@ -11,7 +11,7 @@ import (
 // Path is the route of the HTTP API at which a stream begins, by an upgrade to Protocol.
 const (
 	Path     = "/v1/stream"
-	Protocol = "osqueue-stream"
+	Protocol = "osqueue-stream" // value of the header Upgrade
 )
 
 // ALPN is the name of the protocol in a TLS handshake. With it a stream begins without the upgrade: the Hello of
@@ -74,6 +74,7 @@ func AppendHead(b []byte, h Head) []byte {
 
 // Message is the body of a frame.
 type Message interface {
+	// Append appends the encoded message to b.
 	Append(b []byte) []byte
 }
 
@@ -104,5 +105,5 @@ func (m Bytes) Append(b []byte) []byte { return append(b, m...) }
 
 // wrongField returns the error of a body that is not a message.
 func wrongField(message string, err error) error {
-	return fmt.Errorf("decode a frame: the body is no %s: %w", message, err)
+	return fmt.Errorf("decode a frame: the body is not a valid %s: %w", message, err)
 }

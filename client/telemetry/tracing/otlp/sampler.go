@@ -27,7 +27,7 @@ func Sampler() sdktrace.Sampler {
 		s = sdktrace.TraceIDRatioBased(ratio(os.Getenv("OTEL_TRACES_SAMPLER_ARG")))
 	default:
 		if name != "" {
-			otel.Handle(fmt.Errorf("OTEL_TRACES_SAMPLER is %q; all traces are exported", name))
+			otel.Handle(fmt.Errorf("OTEL_TRACES_SAMPLER %q: unknown sampler; all traces are exported", name))
 		}
 		s, parentBased = sdktrace.AlwaysSample(), true
 	}
@@ -44,7 +44,7 @@ func ratio(text string) float64 {
 	}
 	r, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(r >= 0 && r <= 1) {
-		otel.Handle(fmt.Errorf("OTEL_TRACES_SAMPLER_ARG is %q, which is no number from 0 to 1; all traces are exported", text))
+		otel.Handle(fmt.Errorf("OTEL_TRACES_SAMPLER_ARG %q: must be a number from 0 to 1; all traces are exported", text))
 		return 1
 	}
 	return r

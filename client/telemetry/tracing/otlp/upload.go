@@ -49,14 +49,14 @@ func newUploader(env func(string) string) (*uploader, error) {
 		return env("OTEL_EXPORTER_OTLP_" + name)
 	}
 	if p := get("PROTOCOL"); p != "" && p != "http/protobuf" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %q: only http/protobuf is possible", p)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %q: must be http/protobuf", p)
 	}
 	u := &uploader{headers: http.Header{"Content-Type": {"application/x-protobuf"}}}
 	timeout := defaultTimeout
 	if text := get("TIMEOUT"); text != "" {
 		ms, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || ms <= 0 {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT %q: a positive number of milliseconds is wanted", text)
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT %q: must be a positive number of milliseconds", text)
 		}
 		timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -66,7 +66,7 @@ func newUploader(env func(string) string) (*uploader, error) {
 		u.gzip = true
 		u.headers.Set("Content-Encoding", "gzip")
 	default:
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION %q: gzip or none is possible", c)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION %q: must be gzip or none", c)
 	}
 	config, err := tlsOf(get)
 	if err != nil {
@@ -88,7 +88,7 @@ func (u *uploader) readEndpoint(env func(string) string) error {
 	}
 	parsed, err := url.Parse(u.url)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return errors.New("the endpoint of OTLP is no URL such as http://collector:4318; OTEL_EXPORTER_OTLP_ENDPOINT sets it")
+		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL such as http://collector:4318")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func tlsOf(get func(string) string) (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE %s: no certificate in PEM", ca)
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE %s: contains no certificate in PEM form", ca)
 		}
 	}
 	if cert != "" || key != "" {
