@@ -1,11 +1,8 @@
 package tracing
 
 import (
-	"context"
-
 	"github.com/hashicorp/go-hclog"
 	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"osqueue/client/telemetry/tracing/otlp"
 )
@@ -18,12 +15,12 @@ type Node struct {
 
 // FromEnv returns the tracer of a node, or nil if the environment asks for no traces. Failures
 // to export are logged, at most one a minute. The caller must call Close.
-func FromEnv(ctx context.Context, node Node, log hclog.Logger) (*Tracer, error) {
+func FromEnv(node Node, log hclog.Logger) (*Tracer, error) {
 	service := otlp.Service("osqueue", attribute.String("service.version", node.Version), attribute.String("service.instance.id", node.Name))
-	exporter, err := otlp.Exporter(ctx)
-	if exporter == nil || err != nil {
+	send, err := otlp.Sender()
+	if send == nil || err != nil {
 		return nil, err
 	}
 	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
-	return New(otlp.Sampler(), sdktrace.NewBatchSpanProcessor(exporter), service), nil
+	return New(otlp.Sampler(), send, service), nil
 }

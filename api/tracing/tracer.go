@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
@@ -10,13 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
 	"osqueue/fsm"
@@ -28,12 +25,11 @@ const linksMax = 100
 
 // Tracer makes the spans of a node. Its methods are safe for concurrent use.
 //
-// It gives finished spans to the SDK's processor: a span of the SDK itself is made before its end is
-// known, which took several times as long.
+// It makes finished spans: a span of the SDK is made before its end is known, which took several
+// times as long.
 type Tracer struct {
 	sampler sdktrace.Sampler
-	out     sdktrace.SpanProcessor
-	node    *resource.Resource
+	out     *batcher
 
 	mu      sync.Mutex // guards the fields below
 	writes  []write    // that no flush has yet, at most linksMax
@@ -46,10 +42,10 @@ type write struct {
 	span trace.SpanContext
 }
 
-// New returns a tracer of a node that gives the spans that sampler chooses to out. The caller must
-// call Close.
-func New(sampler sdktrace.Sampler, out sdktrace.SpanProcessor, node *resource.Resource) *Tracer {
-	return &Tracer{sampler: sampler, out: out, node: node}
+// New returns a tracer of a node that sends the spans that sampler chooses. The caller must call
+// Close.
+func New(sampler sdktrace.Sampler, send Sender, node *resource.Resource) *Tracer {
+	return &Tracer{sampler: sampler, out: newBatcher(limitsFromEnv(), send, node)}
 }
 
 // Close exports the rest until ctx ends. A nil Tracer has none.
@@ -57,7 +53,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.out.Shutdown(ctx)
+	return t.out.close(ctx)
 }
 
 // Committed makes the spans of a write that was answered at lsn. The request began at began.
@@ -105,7 +101,10 @@ func (t *Tracer) enqueued(at moment, j *fsm.Job) {
 	if fromHeader {
 		own, parent = below(above, randomSpan()), above
 	}
-	t.note(at, t.spanOf(at, "enqueue "+j.Type, j, own, parent))
+	var room [attributesMax]attribute.KeyValue
+	s := spanOf(room[:0], at, "enqueue ", j, own, parent)
+	t.out.add(&s)
+	t.note(at.lsn, own)
 }
 
 func (t *Tracer) claimed(at moment, j *fsm.Job) {
@@ -113,12 +112,13 @@ func (t *Tracer) claimed(at moment, j *fsm.Job) {
 	if !exported {
 		return
 	}
-	s := t.spanOf(at, "claim "+j.Type, j, below(above, claimSpan(j.ID, j.Execution().ClaimedAt)), above)
-	s.Attributes = append(s.Attributes, attribute.String("osqueue.worker", j.Execution().Worker))
+	var room [attributesMax]attribute.KeyValue
+	s := spanOf(room[:0], at, "claim ", j, below(above, claimSpan(j.ID, j.Execution().ClaimedAt)), above)
+	s.attributes = append(s.attributes, attribute.String("osqueue.worker", j.Execution().Worker))
 	if past := j.Details().History; len(past) > 0 {
-		s.Links = []sdktrace.Link{{SpanContext: below(above, claimSpan(j.ID, past[len(past)-1].StartedAt)).WithRemote(true)}}
+		s.links = []trace.SpanContext{below(above, claimSpan(j.ID, past[len(past)-1].StartedAt)).WithRemote(true)}
 	}
-	t.export(s)
+	t.out.add(&s)
 }
 
 // reported makes the span of a report on a job; j is nil if there is no such job.
@@ -143,36 +143,36 @@ func (t *Tracer) reported(at moment, m *fsmpb.Mutation, j *fsm.Job, code fsm.Cod
 	if code.Done() { // else it may concern an earlier attempt
 		parent = below(above, claimSpan(j.ID, j.Execution().ClaimedAt)).WithRemote(true)
 	}
-	s := t.spanOf(at, name+j.Type, j, below(above, randomSpan()), parent)
+	var room [attributesMax]attribute.KeyValue
+	own := below(above, randomSpan())
+	s := spanOf(room[:0], at, name, j, own, parent)
 	if !code.Done() {
-		s.Status = sdktrace.Status{Code: codes.Error, Description: "refused: " + code.String()}
+		s.failure = "refused: " + code.String()
 	}
-	t.note(at, s)
+	t.out.add(&s)
+	t.note(at.lsn, own)
 }
 
-// spanOf returns the span of a write about a job.
-func (t *Tracer) spanOf(at moment, name string, j *fsm.Job, own, parent trace.SpanContext) tracetest.SpanStub {
-	return tracetest.SpanStub{
-		Name: name, SpanContext: own, Parent: parent, SpanKind: trace.SpanKindServer, StartTime: at.began, EndTime: at.ended,
-		Attributes: append(make([]attribute.KeyValue, 0, 6),
+// attributesMax is the number of attributes of a claim, which has the most.
+const attributesMax = 6
+
+// spanOf returns the span of a write about a job. Its attributes are in room, which is empty.
+func spanOf(room []attribute.KeyValue, at moment, verb string, j *fsm.Job, own, parent trace.SpanContext) span {
+	return span{
+		verb: verb, jobType: j.Type, own: own, parent: parent, kind: trace.SpanKindServer, began: at.began, ended: at.ended,
+		attributes: append(room,
 			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
 			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
 			attribute.String("osqueue.lsn", at.lsn.String())),
 	}
 }
 
-func (t *Tracer) export(s tracetest.SpanStub) {
-	s.Resource, s.InstrumentationScope = t.node, instrumentation.Scope{Name: "osqueue/api/tracing"}
-	t.out.OnEnd(s.Snapshot())
-}
-
-// note exports the span of a write, and keeps its context for the link of the next flush.
-func (t *Tracer) note(at moment, s tracetest.SpanStub) {
-	t.export(s)
+// note keeps the context of the span of a write for the link of the next flush.
+func (t *Tracer) note(at fsm.LSN, own trace.SpanContext) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.writes) < linksMax {
-		t.writes = append(t.writes, write{lsn: at.lsn, span: s.SpanContext})
+		t.writes = append(t.writes, write{lsn: at, span: own})
 	}
 }
 
@@ -186,14 +186,14 @@ func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 		return
 	}
 	t.flushed = lsn
-	var links []sdktrace.Link
+	var links []trace.SpanContext
 	rest := t.writes[:0]
 	for _, w := range t.writes {
 		if w.lsn.Compare(lsn) > 0 {
 			rest = append(rest, w)
 			continue
 		}
-		links = append(links, sdktrace.Link{SpanContext: w.span})
+		links = append(links, w.span)
 	}
 	t.writes = rest
 	t.mu.Unlock()
@@ -201,9 +201,9 @@ func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 	if !t.samples(context.Background(), own.TraceID(), trace.SpanKindInternal) {
 		return
 	}
-	t.export(tracetest.SpanStub{
-		Name: "flush", SpanContext: own, SpanKind: trace.SpanKindInternal, StartTime: began, EndTime: ended, Links: links,
-		Attributes: []attribute.KeyValue{attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)},
+	t.out.add(&span{
+		verb: "flush", own: own, kind: trace.SpanKindInternal, began: began, ended: ended, links: links,
+		attributes: []attribute.KeyValue{attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)},
 	})
 }
 
@@ -230,10 +230,18 @@ func (t *Tracer) samples(ctx context.Context, of trace.TraceID, kind trace.SpanK
 
 // rootOf returns the context of the span of the enqueue of a job without parent.
 func rootOf(jobID string) trace.SpanContext {
-	sum := sha256.Sum256([]byte(jobID))
-	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID(sum[:16]), SpanID: trace.SpanID(sum[16:24]), TraceFlags: trace.FlagsSampled, Remote: true,
-	})
+	sum := xxhash.Sum64String(jobID)
+	c := trace.SpanContextConfig{SpanID: toSpanID(mixed(sum + 2)), TraceFlags: trace.FlagsSampled, Remote: true}
+	binary.BigEndian.PutUint64(c.TraceID[:8], sum)
+	binary.BigEndian.PutUint64(c.TraceID[8:], max(mixed(sum+1), 1))
+	return trace.NewSpanContext(c)
+}
+
+// mixed returns a number each of whose bits depends on all bits of n: the finalizer of MurmurHash3.
+func mixed(n uint64) uint64 {
+	n = (n ^ n>>33) * 0xff51afd7ed558ccd
+	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
+	return n ^ n>>33
 }
 
 // below returns the context of a span of this process below parent.
@@ -246,7 +254,7 @@ func claimSpan(jobID string, claimedAt int64) trace.SpanID {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(jobID))
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(claimedAt)))
-	return spanID(h.Sum64())
+	return toSpanID(h.Sum64())
 }
 
 func randomTrace() (id trace.TraceID) {
@@ -255,10 +263,10 @@ func randomTrace() (id trace.TraceID) {
 	return id
 }
 
-func randomSpan() trace.SpanID { return spanID(rand.Uint64()) }
+func randomSpan() trace.SpanID { return toSpanID(rand.Uint64()) }
 
-// spanID returns the span id of a number; 0 is not valid.
-func spanID(n uint64) (id trace.SpanID) {
+// toSpanID returns the span id of a number; 0 is not valid.
+func toSpanID(n uint64) (id trace.SpanID) {
 	binary.BigEndian.PutUint64(id[:], max(n, 1))
 	return id
 }

@@ -1,15 +1,20 @@
 package tracing
 
 import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -22,10 +27,50 @@ type node struct {
 	index uint64
 }
 
-// newTracer returns a tracer whose spans are in the exporter as soon as they end.
-func newTracer(sampler sdktrace.Sampler) (*Tracer, *tracetest.InMemoryExporter) {
-	out := tracetest.NewInMemoryExporter()
-	return New(sampler, sdktrace.NewSimpleSpanProcessor(out), resource.Empty()), out
+// collector decodes what a tracer sends.
+type collector struct {
+	t    testing.TB
+	from *Tracer
+
+	mu       sync.Mutex // guards the fields below
+	requests []*tracepb.TracesData
+}
+
+func (c *collector) send(_ context.Context, request []byte) error {
+	in := new(tracepb.TracesData)
+	if err := proto.Unmarshal(request, in); err != nil {
+		c.t.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = append(c.requests, in)
+	return nil
+}
+
+// spans returns the spans that ended since the last call.
+func (c *collector) spans() (all []*tracepb.Span) {
+	for {
+		next, _ := c.from.out.next(true)
+		if next.spans == 0 {
+			break
+		}
+		c.from.out.upload(c.t.Context(), next)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, in := range c.requests {
+		all = append(all, in.ResourceSpans[0].ScopeSpans[0].Spans...)
+	}
+	c.requests = nil
+	return all
+}
+
+// newTracer returns a tracer and the collector that gets its spans.
+func newTracer(t testing.TB, sampler sdktrace.Sampler) (*Tracer, *collector) {
+	c := &collector{t: t}
+	c.from = New(sampler, c.send, resource.Empty())
+	t.Cleanup(func() { _ = c.from.Close(context.Background()) })
+	return c.from, c
 }
 
 func newNode(t *Tracer) *node {
@@ -73,16 +118,16 @@ func twoAttempts(n *node, later *Tracer, headers ...*fsmpb.Header) {
 }
 
 // edges returns the spans as "parent > span" and the links as "span ~ span".
-func edges(spans tracetest.SpanStubs, root string) []string {
-	names := map[trace.SpanID]string{{}: root}
+func edges(spans []*tracepb.Span, root string) []string {
+	names := map[string]string{"": root}
 	for _, s := range spans {
-		names[s.SpanContext.SpanID()] = s.Name
+		names[string(s.SpanId)] = s.Name
 	}
 	var out []string
 	for _, s := range spans {
-		out = append(out, names[s.Parent.SpanID()]+" > "+s.Name)
+		out = append(out, names[string(s.ParentSpanId)]+" > "+s.Name)
 		for _, l := range s.Links {
-			out = append(out, s.Name+" ~ "+names[l.SpanContext.SpanID()])
+			out = append(out, s.Name+" ~ "+names[string(l.SpanId)])
 		}
 	}
 	slices.Sort(out)
@@ -93,10 +138,10 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // A job with a traceparent is one tree below the span that it names, over two leaders.
 func TestAJobIsOneTree(t *testing.T) {
-	first, out := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
-	second, more := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
+	first, out := newTracer(t, sdktrace.ParentBased(sdktrace.NeverSample()))
+	second, more := newTracer(t, sdktrace.ParentBased(sdktrace.NeverSample()))
 	twoAttempts(newNode(first), second, &fsmpb.Header{Name: "traceparent", Value: traceparent})
-	spans := slices.Concat(out.GetSpans(), more.GetSpans())
+	spans := slices.Concat(out.spans(), more.spans())
 	want := []string{
 		" > claim mail", " > claim mail", " > enqueue mail", "claim mail > complete mail", "claim mail > fail mail", "claim mail ~ claim mail",
 	}
@@ -104,10 +149,10 @@ func TestAJobIsOneTree(t *testing.T) {
 		t.Errorf("edges\n got %q\nwant %q", got, want)
 	}
 	for _, s := range spans {
-		if s.SpanContext.TraceID().String() != strings.Split(traceparent, "-")[1] {
+		if hex.EncodeToString(s.TraceId) != strings.Split(traceparent, "-")[1] {
 			t.Errorf("%s is of another trace", s.Name)
 		}
-		if p := s.Parent.SpanID().String(); strings.HasPrefix(s.Name, "claim") && p != strings.Split(traceparent, "-")[2] {
+		if p := hex.EncodeToString(s.ParentSpanId); strings.HasPrefix(s.Name, "claim") && p != strings.Split(traceparent, "-")[2] {
 			t.Errorf("%s has the parent %s", s.Name, p)
 		}
 	}
@@ -115,67 +160,87 @@ func TestAJobIsOneTree(t *testing.T) {
 
 // A job without a traceparent is one tree, too.
 func TestAJobWithoutParentIsOneTree(t *testing.T) {
-	first, out := newTracer(sdktrace.AlwaysSample())
-	second, more := newTracer(sdktrace.AlwaysSample())
+	first, out := newTracer(t, sdktrace.AlwaysSample())
+	second, more := newTracer(t, sdktrace.AlwaysSample())
 	twoAttempts(newNode(first), second)
 	want := []string{
 		"claim mail > complete mail", "claim mail > fail mail", "claim mail ~ claim mail",
 		"enqueue mail > claim mail", "enqueue mail > claim mail", "nothing > enqueue mail",
 	}
-	if got := edges(slices.Concat(out.GetSpans(), more.GetSpans()), "nothing"); !slices.Equal(got, want) {
+	if got := edges(slices.Concat(out.spans(), more.spans()), "nothing"); !slices.Equal(got, want) {
 		t.Errorf("edges\n got %q\nwant %q", got, want)
 	}
 }
 
 // The sampler decides once about a job.
 func TestSampling(t *testing.T) {
-	never, out := newTracer(sdktrace.ParentBased(sdktrace.NeverSample()))
+	never, out := newTracer(t, sdktrace.ParentBased(sdktrace.NeverSample()))
 	twoAttempts(newNode(never), never)
-	always, more := newTracer(sdktrace.ParentBased(sdktrace.AlwaysSample()))
+	always, more := newTracer(t, sdktrace.ParentBased(sdktrace.AlwaysSample()))
 	twoAttempts(newNode(always), always, &fsmpb.Header{Name: "traceparent", Value: strings.TrimSuffix(traceparent, "1") + "0"})
-	if n := len(out.GetSpans()) + len(more.GetSpans()); n != 0 {
+	if n := len(out.spans()) + len(more.spans()); n != 0 {
 		t.Errorf("%d spans of jobs that are not sampled", n)
+	}
+}
+
+// A sampler of a ratio takes that share of the jobs, also if their ids differ little.
+func TestShareOfTheTraces(t *testing.T) {
+	t.Parallel()
+	tracer, _ := newTracer(t, sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.1)))
+	m, n := fsm.New(), 0
+	for i := range 10_000 {
+		id := fmt.Sprintf("%05d", i)
+		op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "mail"}}}
+		j := m.Apply(uint64(i+1), 1, &fsmpb.Batch{Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}}})[0].Jobs[0]
+		if _, _, exported := tracer.above(j); exported {
+			n++
+		}
+	}
+	if n < 900 || n > 1100 { // more than three standard deviations
+		t.Errorf("%d of 10000 traces are exported", n)
 	}
 }
 
 // A report that is refused has a span with the reason.
 func TestRefusedReport(t *testing.T) {
-	tracer, out := newTracer(sdktrace.AlwaysSample())
+	tracer, out := newTracer(t, sdktrace.AlwaysSample())
 	n := newNode(tracer)
 	n.enqueue()
 	lease := n.claim("1")
 	lease.Token++
 	n.do(completed(lease))
-	spans := out.GetSpans()
-	if last := spans[len(spans)-1]; last.Name != "complete mail" || last.Status.Description != "refused: stale_token" {
-		t.Errorf("%s: %q", last.Name, last.Status.Description)
+	spans := out.spans()
+	if last := spans[len(spans)-1]; last.Name != "complete mail" || last.Status.GetMessage() != "refused: stale_token" || last.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+		t.Errorf("%s: %v", last.Name, last.Status)
 	}
 }
 
 // A flush is linked to the writes that it has, and to no later one; a heartbeat has no span.
 func TestFlush(t *testing.T) {
-	tracer, out := newTracer(sdktrace.AlwaysSample())
+	tracer, out := newTracer(t, sdktrace.AlwaysSample())
 	n := newNode(tracer)
 	n.enqueue()
 	lease := n.claim("1")
 	flushed := fsm.LSN{Term: 1, Index: n.index}
 	n.do(completed(lease))
-	out.Reset()
+	out.spans()
 	tracer.Flushed(time.Now(), flushed, 1)
 	tracer.Flushed(time.Now(), flushed, 1)
 	tracer.Flushed(time.Now(), fsm.LSN{Term: 1, Index: n.index}, 1)
-	spans := out.GetSpans()
+	spans := out.spans()
 	if len(spans) != 2 || len(spans[0].Links) != 1 || len(spans[1].Links) != 1 {
 		t.Fatalf("%+v", spans)
 	}
-	if root := rootOf("j1"); spans[0].Links[0].SpanContext.SpanID() != root.SpanID() || spans[0].SpanContext.TraceID() == root.TraceID() {
+	root := rootOf("j1")
+	trace, id := root.TraceID(), root.SpanID()
+	if !bytes.Equal(spans[0].Links[0].SpanId, id[:]) || bytes.Equal(spans[0].TraceId, trace[:]) {
 		t.Errorf("the first flush is %+v", spans[0])
 	}
 }
 
 // The writes that wait for a flush are bounded.
 func TestWritesAreBounded(t *testing.T) {
-	tracer, _ := newTracer(sdktrace.AlwaysSample())
+	tracer, _ := newTracer(t, sdktrace.AlwaysSample())
 	op := &fsmpb.Enqueue{}
 	for range 3 * linksMax {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: string(rune(0x4e00 + len(op.Jobs)))})
@@ -191,27 +256,30 @@ func TestOff(t *testing.T) {
 	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		t.Setenv(name, "")
 	}
-	tracer, err := FromEnv(t.Context(), Node{}, nil)
+	tracer, err := FromEnv(Node{}, nil)
 	if tracer != nil || err != nil || tracer.Close(t.Context()) != nil {
 		t.Error(tracer, err)
 	}
 }
 
-// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete.
+// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete, and of the requests
+// with them, up to their sending.
 func BenchmarkLifecycle(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
-			quiet := New(sdktrace.ParentBased(sampler), sdktrace.NewSimpleSpanProcessor(nil), resource.Empty())
-			n := newNode(quiet)
-			n.enqueue()
+			t := New(sdktrace.ParentBased(sampler), func(context.Context, []byte) error { return nil }, resource.Empty())
+			defer func() { _ = t.Close(context.Background()) }()
+			n := newNode(t)
+			id := "0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
+			n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "mail"}}}}})
 			n.claim("c")
-			j := n.m.Job("j1")
+			j, done := n.m.Job(id), &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{}}
 			b.ReportAllocs()
 			for b.Loop() {
 				at := moment{began: time.Now(), ended: time.Now()}
-				quiet.enqueued(at, j)
-				quiet.claimed(at, j)
-				quiet.reported(at, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{}}, j, fsm.OK)
+				t.enqueued(at, j)
+				t.claimed(at, j)
+				t.reported(at, done, j, fsm.OK)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"time"
 
 	"osqueue/api"
@@ -11,9 +10,9 @@ import (
 
 // openTracer makes the tracer of the node, if the environment asks for one. The flusher of the
 // node uses it.
-func (s *server) openTracer(ctx context.Context, o *serveOptions) (err error) {
+func (s *server) openTracer(o *serveOptions) (err error) {
 	node := tracing.Node{Name: o.node.Name, Version: o.node.Version}
-	if s.tracer, err = tracing.FromEnv(ctx, node, s.log.Named("traces")); s.tracer == nil || err != nil {
+	if s.tracer, err = tracing.FromEnv(node, s.log.Named("traces")); s.tracer == nil || err != nil {
 		return err
 	}
 	s.log.Info("traces are exported")

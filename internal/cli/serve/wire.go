@@ -50,7 +50,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 	if err := s.openBucket(ctx, o, metrics); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	if err := s.openTracer(ctx, o); err != nil {
+	if err := s.openTracer(o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	o.node.ReadJob = func(nowMs func() int64) func(string, []byte) (*fsmpb.Mutation, error) {

@@ -12,7 +12,8 @@
 //
 // OTEL_EXPORTER_OTLP_TRACES_… comes before each of them; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is
 // the whole URL. OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG are read by Sampler, and
-// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_… and OTEL_SPAN_… by the SDK of OpenTelemetry.
+// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_BSP_… and OTEL_SPAN_… by the SDK of OpenTelemetry. A
+// program that uses Sender reads the last two itself.
 package otlp
 
 import (
@@ -47,16 +48,6 @@ func FromEnv(ctx context.Context) (t *tracing.Tracer, stop func(context.Context)
 // Provider returns the provider of FromEnv, or nil if the environment asks for no traces. The
 // caller must call its Shutdown.
 func Provider(ctx context.Context, opts ...sdktrace.TracerProviderOption) (*sdktrace.TracerProvider, error) {
-	exporter, err := Exporter(ctx)
-	if exporter == nil || err != nil {
-		return nil, err
-	}
-	return sdktrace.NewTracerProvider(append(opts, sdktrace.WithSampler(Sampler()), sdktrace.WithBatcher(exporter))...), nil
-}
-
-// Exporter returns the exporter of Provider for a program that makes its own, or nil if the
-// environment asks for no traces.
-func Exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if !wanted() {
 		return nil, nil
 	}
@@ -68,7 +59,21 @@ func Exporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export traces: %w", err)
 	}
-	return exporter, nil
+	return sdktrace.NewTracerProvider(append(opts, sdktrace.WithSampler(Sampler()), sdktrace.WithBatcher(exporter))...), nil
+}
+
+// Sender returns a function for a program that encodes its spans itself: it sends an
+// ExportTraceServiceRequest in protobuf, and tries again as Provider does, until ctx ends. It is nil
+// if the environment asks for no traces.
+func Sender() (send func(ctx context.Context, request []byte) error, err error) {
+	if !wanted() {
+		return nil, nil
+	}
+	up, err := newUploader(os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("export traces: %w", err)
+	}
+	return up.upload, nil
 }
 
 // Service returns the resource of a program with this name and these attributes, for

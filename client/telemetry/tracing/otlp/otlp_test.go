@@ -191,6 +191,9 @@ func TestOffIsFree(t *testing.T) {
 	if err != nil || tracer != nil || stop(t.Context()) != nil {
 		t.Fatal(tracer, err)
 	}
+	if send, err := otlp.Sender(); send != nil || err != nil {
+		t.Fatal("there is a sender", err)
+	}
 	c := new(idle)
 	var q worker.Queue = c
 	job, jobs, ctx := client.NewJob{Type: "t"}, []client.NewJob{{}}, t.Context()

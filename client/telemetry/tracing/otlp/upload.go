@@ -144,13 +144,18 @@ func (u *uploader) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. It repeats a request that the collector could not
-// take, as its answer allows, until ctx ends; a batch that arrives twice has the same spans.
+// UploadTraces implements otlptrace.Client.
 func (u *uploader) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // as ExportTraceServiceRequest
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
 	}
+	return u.upload(ctx, body)
+}
+
+// upload sends encoded spans. It repeats a request that the collector could not take, as its answer
+// allows, until ctx ends; a batch that arrives twice has the same spans.
+func (u *uploader) upload(ctx context.Context, body []byte) (err error) {
 	if u.gzip {
 		if body, err = compressed(body); err != nil {
 			return err
