@@ -133,17 +133,30 @@ func (s *Server) readRequestID(in *v1.Claim, w *claimRequest) error {
 	return s.cfg.Limits.checkNewName("requestId", in.RequestID)
 }
 
-// readTypes drops types that match no job, and duplicates: a claim sleeps once per type.
+// fewTypes is the number of types up to which a search is faster than a map.
+const fewTypes = 16
+
+// readTypes drops types that match no job, and duplicates: a claim sleeps once per type. Its time is
+// linear in the number of types.
 func (s *Server) readTypes(types []string, w *claimRequest) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
 		return bad("types", "has %d items; a claim may have at most %d", len(types), s.cfg.Limits.ClaimTypes)
+	}
+	var many map[string]struct{} // of w.op.Types
+	if len(types) > fewTypes {
+		many = make(map[string]struct{}, len(types))
 	}
 	for i, t := range types {
 		if s.cfg.Limits.checkName("", t) != nil {
 			return s.cfg.Limits.checkName(fmt.Sprintf("types[%d]", i), t)
 		}
-		if t != "" && !slices.Contains(w.op.Types, t) {
-			w.op.Types = append(w.op.Types, t)
+		_, known := many[t]
+		if t == "" || known || many == nil && slices.Contains(w.op.Types, t) {
+			continue
+		}
+		w.op.Types = append(w.op.Types, t)
+		if many != nil {
+			many[t] = struct{}{}
 		}
 	}
 	w.nothing = len(types) > 0 && len(w.op.Types) == 0
