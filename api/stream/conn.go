@@ -67,6 +67,8 @@ const (
 	// controlMax is the longest body of any other frame from a client.
 	controlMax = 4 << 10
 	readBuffer = 16 << 10
+	// firstBytes is what a request takes for its body before any of it has arrived.
+	firstBytes = 4 << 10
 	// requestBytes is what a request in progress takes in the budget besides its body: its goroutine
 	// and what the handler keeps.
 	requestBytes = 16 << 10
@@ -235,16 +237,19 @@ func (c *Conn) control(head frame.Head) error {
 // request reads the body of a request and lets a handler answer it.
 func (c *Conn) request(ctx context.Context, head frame.Head) error {
 	if int64(head.Length) > c.limits.BodyBytes+envelopeBytes {
-		return c.discard(head, ErrTooLarge)
+		if head.Length > discardMax {
+			return fmt.Errorf("a request has %d bytes; at most %d are allowed", head.Length, c.limits.BodyBytes)
+		}
+		return c.discard(head.ID, int(head.Length), ErrTooLarge)
 	}
 	t := &task{conn: c, id: head.ID, hold: c.budget.Hold(), ctx: requestContext{parent: ctx}}
-	if err := t.hold.Take(int(head.Length) + requestBytes); err != nil {
-		return c.discard(head, err)
-	}
-	t.body = getBody(int(head.Length))
-	if _, err := io.ReadFull(c.in, *t.body); err != nil {
+	switch left, err := c.readBody(t, int(head.Length)); {
+	case errors.Is(err, inflight.ErrOver):
 		t.free()
-		return fmt.Errorf("read the body of a request: %w", err)
+		return c.discard(head.ID, left, err)
+	case err != nil:
+		t.free()
+		return err
 	}
 	if err := c.admit(t); err != nil {
 		t.free()
@@ -258,18 +263,34 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 	return nil
 }
 
-// discard skips the body of a request and refuses it.
-func (c *Conn) discard(head frame.Head, why error) error {
-	if head.Length > discardMax {
-		return fmt.Errorf("a request has %d bytes; at most %d are allowed", head.Length, c.limits.BodyBytes)
+// readBody reads the body of t, which has n bytes. It takes memory from the budget as the bytes arrive: a
+// client may announce bytes that it never sends. If the error is inflight.ErrOver, left bytes of the
+// body have not been read.
+func (c *Conn) readBody(t *task, n int) (left int, err error) {
+	for read := 0; ; {
+		more := min(n-read, max(read, c.in.Buffered(), firstBytes))
+		if err := t.hold.Take(more); err != nil {
+			return n - read, err
+		}
+		t.grow(read, more)
+		if _, err := io.ReadFull(c.in, (*t.body)[read:]); err != nil {
+			return 0, fmt.Errorf("read the body of a request: %w", err)
+		}
+		if read += more; read == n {
+			return 0, t.hold.Take(requestBytes)
+		}
 	}
-	if _, err := io.CopyN(io.Discard, c.in, int64(head.Length)); err != nil {
+}
+
+// discard skips the bytes of a request that are left, and refuses it.
+func (c *Conn) discard(id uint32, left int, why error) error {
+	if _, err := io.CopyN(io.Discard, c.in, int64(left)); err != nil {
 		return fmt.Errorf("read the body of a request: %w", err)
 	}
 	if err := c.awaitRoom(); err != nil {
 		return err
 	}
-	c.push(frame.KindAnswer, head.ID, c.h.Refuse(why))
+	c.push(frame.KindAnswer, id, c.h.Refuse(why))
 	return nil
 }
 

@@ -141,6 +141,60 @@ func TestConnRefusesBeyondItsLimits(t *testing.T) {
 	}
 }
 
+// A body takes bytes of the budget as it arrives: what is announced only takes next to none. A body that does
+// not fit is refused, and the frames after it are read.
+func TestAnAnnouncedBodyTakesNoBudget(t *testing.T) {
+	const announced, arrived = 90_000, 20_000
+	g := newGate()
+	close(g.open)
+	p := serve(t, limits(), g)
+	request, err := frame.Append(nil, frame.KindRequest, 1, &frame.Request{Body: make([]byte, announced)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(part []byte) {
+		t.Helper()
+		if _, err := p.conn.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := func(least, most int64) {
+		t.Helper()
+		for until := time.Now().Add(5 * time.Second); p.budget.Used() < least; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				break
+			}
+		}
+		if n := p.budget.Used(); n < least || n > most {
+			t.Fatalf("%d bytes of the budget are taken; want %d to %d", n, least, most)
+		}
+	}
+	send(request[:100])
+	used(1, 8<<10)
+	send(request[100:arrived])
+	used(arrived, 3*arrived)
+	send(request[arrived:])
+	if head, a := p.read(); head.ID != 1 || a.Status != 200 {
+		t.Fatalf("%+v %s", head, a.Body)
+	}
+	used(0, 0)
+
+	send(request[:arrived])
+	used(arrived, 3*arrived)
+	others := p.budget.Hold()
+	others.Force(1 << 20)
+	send(request[arrived:])
+	if head, a := p.read(); head.ID != 1 || string(a.Body) != inflight.ErrOver.Error() {
+		t.Fatalf("%+v %s", head, a.Body)
+	}
+	others.Release()
+	used(0, 0)
+	send(request)
+	if head, a := p.read(); head.ID != 1 || a.Status != 200 {
+		t.Errorf("%+v %s", head, a.Body)
+	}
+}
+
 // Requests beyond the bytes in progress are read when earlier ones have ended.
 func TestConnHoldsRequestsBack(t *testing.T) {
 	g := newGate()

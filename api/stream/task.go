@@ -25,19 +25,21 @@ const keptBytes = 64 << 10
 
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-func getBody(n int) *[]byte {
-	b := bodies.Get().(*[]byte)
-	if cap(*b) < n {
-		*b = make([]byte, n)
+// grow adds more bytes to the body, of which read bytes have been read.
+func (t *task) grow(read, more int) {
+	if t.body == nil {
+		t.body = bodies.Get().(*[]byte)
 	}
-	*b = (*b)[:n]
-	return b
+	if cap(*t.body) < read+more {
+		*t.body = append(make([]byte, 0, read+more), (*t.body)[:read]...)
+	}
+	*t.body = (*t.body)[:read+more]
 }
 
 // free returns the memory of t.
 func (t *task) free() {
 	t.hold.Release()
-	if cap(*t.body) <= keptBytes {
+	if t.body != nil && cap(*t.body) <= keptBytes {
 		bodies.Put(t.body)
 	}
 }
