@@ -22,7 +22,7 @@ type Config struct {
 	Calls http.Handler
 	// MaxBody is the size of the largest body that Native accepts, in bytes.
 	MaxBody int64
-	// Inflight bounds the bytes of bodies in memory; nil means no bound.
+	// Inflight bounds the bytes of bodies, lists and waiting answers in memory; nil means no bound.
 	Inflight *inflight.Budget
 	// Origins are the web origins whose pages may read answers in a browser.
 	Origins Origins
@@ -53,7 +53,7 @@ type Limits struct {
 	// Further messages wait.
 	MediumMessages int
 	LargeMessages  int
-	// Lists is the number of lists of jobs in memory; further lists wait. A list of more
+	// Lists is the number of lists of jobs that are made at a time; further lists wait. A list of more
 	// than ListBytes gets no further page.
 	Lists     int
 	ListBytes int
@@ -63,7 +63,7 @@ type Limits struct {
 	// connection is cut.
 	Queue      int
 	QueueBytes int
-	// AllQueueBytes is the size of the answers that wait on all connections.
+	// AllQueueBytes is the size of the answers that wait on all connections, if they are more than one.
 	AllQueueBytes int64
 
 	Write time.Duration // time limit of writing one answer, without its size
@@ -81,13 +81,13 @@ func DefaultLimits() Limits {
 		MessageBytes:    8 << 20,
 		ConnectionCalls: 16,
 		Calls:           512,
-		MediumMessages:  256,
-		LargeMessages:   8,
-		Lists:           8,
+		MediumMessages:  128,
+		LargeMessages:   4,
+		Lists:           1,
 		ListBytes:       24 << 20,
 		Queue:           64,
 		QueueBytes:      4 << 20,
-		AllQueueBytes:   128 << 20,
+		AllQueueBytes:   32 << 20,
 		Write:           10 * time.Second,
 		Read:            30 * time.Second,
 		Ping:            30 * time.Second,

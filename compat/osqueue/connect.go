@@ -60,7 +60,7 @@ func (h *Handler) serveRPC(method http.Handler, w http.ResponseWriter, r *http.R
 	r.Header.Del("Connect-Protocol-Version")
 	ctx, end := withEnding(r.Context())
 	defer end.run()
-	slots := &reservation{capacity: h.capacity}
+	slots := &reservation{capacity: h.capacity, held: h.cfg.Inflight.Hold()}
 	atEnd(ctx, slots.release)
 	r = r.WithContext(context.WithValue(ctx, reservationKey{}, slots))
 	if r.Header.Get("Content-Type") == "application/json" && !isPacked(r.Header) {
@@ -161,23 +161,23 @@ func (s *service) GetStats(ctx context.Context, r *connect.Request[queuev1.GetSt
 
 // ListJobs implements queuev1.QueueServiceHandler.
 func (s *service) ListJobs(ctx context.Context, r *connect.Request[queuev1.ListJobsRequest]) (*connect.Response[queuev1.ListJobsResponse], error) {
-	list, release, err := s.native.list(callerOf(ctx, r))
-	if err != nil {
-		return respond[queuev1.ListJobsResponse](nil, err)
-	}
-	atEnd(ctx, release)
-	out := &queuev1.ListJobsResponse{
-		Jobs:           make([]*queuev1.JobInfo, len(list.Jobs)),
-		Total:          whole(list.Total),
-		Unclaimed:      whole(list.Unclaimed),
-		InProgress:     whole(list.InProgress),
-		CompletedTotal: whole(list.CompletedTotal),
-		BrokerAddress:  list.BrokerAddress,
-	}
-	for i := range list.Jobs {
-		out.Jobs[i] = infoOf(&list.Jobs[i])
-	}
-	return respond(out, nil)
+	var out *queuev1.ListJobsResponse
+	err := s.native.list(callerOf(ctx, r), func(list *heldList) error {
+		atEnd(ctx, list.held.Release)
+		out = &queuev1.ListJobsResponse{
+			Jobs:           make([]*queuev1.JobInfo, len(list.Jobs)),
+			Total:          whole(list.Total),
+			Unclaimed:      whole(list.Unclaimed),
+			InProgress:     whole(list.InProgress),
+			CompletedTotal: whole(list.CompletedTotal),
+			BrokerAddress:  list.BrokerAddress,
+		}
+		for i := range list.Jobs {
+			out.Jobs[i] = infoOf(&list.Jobs[i])
+		}
+		return nil
+	})
+	return respond(out, err)
 }
 
 func infoOf(j *v1.Job) *queuev1.JobInfo {

@@ -7,6 +7,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+
+	"osqueue/internal/inflight"
 )
 
 // A message of up to smallBytes is bounded by the number of calls only. A longer one
@@ -36,11 +38,25 @@ func newCapacity(l *Limits) *capacity {
 	return &capacity{medium: make(slots, l.MediumMessages), large: make(slots, l.LargeMessages)}
 }
 
-// A reservation is the set of slots that one message occupies. It is not safe for
-// concurrent use.
+// A reservation is the set of slots that one message occupies, and its bytes in the budget. These are
+// never refused, because the slots bound them. It is not safe for concurrent use.
 type reservation struct {
 	capacity *capacity
 	taken    []func() // release the slots, the medium one first
+	held     inflight.Hold
+}
+
+// counted is a message that takes bytes of the budget as it arrives.
+type counted struct {
+	io.Reader
+	held *inflight.Hold
+}
+
+// Read implements io.Reader.
+func (c counted) Read(into []byte) (int, error) {
+	n, err := c.Reader.Read(into)
+	c.held.Force(n)
+	return n, err
 }
 
 // grow waits for the slots that a message needs of which read bytes have arrived.
@@ -74,8 +90,11 @@ func (s *reservation) settle(size int) {
 	}
 }
 
-// release releases all slots.
-func (s *reservation) release() { s.settle(0) }
+// release releases all slots and bytes.
+func (s *reservation) release() {
+	s.settle(0)
+	s.held.Release()
+}
 
 // An ending is the list of functions to call after a request has been answered.
 type ending struct{ steps []func() }
@@ -117,7 +136,7 @@ func (b *slottedBody) Read(into []byte) (int, error) {
 	if err := b.slots.grow(b.ctx, b.read); err != nil {
 		return 0, err
 	}
-	n, err := b.ReadCloser.Read(into)
+	n, err := counted{b.ReadCloser, &b.slots.held}.Read(into)
 	b.read += n
 	if b.packed && n > 0 {
 		if err := b.slots.grow(b.ctx, mediumBytes); err != nil {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -14,12 +15,14 @@ import (
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/inflight"
 	"osqueue/internal/inprocess"
 )
 
 // native calls the node's HTTP API within the process. It is safe for concurrent use.
 type native struct {
 	api       http.Handler
+	budget    *inflight.Budget
 	lists     slots
 	listBytes int
 }
@@ -27,6 +30,7 @@ type native struct {
 func newNative(cfg *Config) *native {
 	return &native{
 		api:       cfg.Calls,
+		budget:    cfg.Inflight,
 		lists:     make(slots, cfg.Limits.Lists),
 		listBytes: cfg.Limits.ListBytes,
 	}
@@ -132,55 +136,97 @@ func (n *native) stats(c caller) (v1.Stats, error) {
 // pagesMax is the largest number of pages that a list is made of.
 const pagesMax = 1000
 
-// list reads the jobs of the queue up to Limits.ListBytes. The number of lists in memory
-// is bounded: the caller calls release when it no longer needs the list.
-func (n *native) list(c caller) (all *v1.JobList, release func(), err error) {
-	if release, err = n.lists.take(c.ctx); err != nil {
-		return nil, nil, err
+// listCopies is how many times a list is in memory while it is answered: as a page of the API, as values,
+// and as the answer.
+const listCopies = 3
+
+// A heldList is a list that takes bytes of the budget until held is released.
+type heldList struct {
+	v1.JobList
+	size int // of its pages, in bytes
+	held inflight.Hold
+}
+
+// list reads the jobs of the queue up to Limits.ListBytes, and passes them to use. Few lists are in use
+// at a time. The bytes of the list count until its held is released.
+func (n *native) list(c caller, use func(*heldList) error) error {
+	free, err := n.lists.take(c.ctx)
+	if err != nil {
+		return err
 	}
-	all = new(v1.JobList)
-	size, err := n.page(c, "", all)
+	defer free()
+	a := pageBuffers.Get().(*heldPage)
+	defer a.free()
+	all := &heldList{held: n.budget.Hold()}
+	err = n.page(c, "", a, all, &all.JobList)
+	for range pagesMax {
+		if err != nil || all.NextCursor == "" || all.size >= n.listBytes {
+			break
+		}
+		var more v1.JobList
+		err = n.page(c, all.NextCursor, a, all, &more)
+		all.Jobs, all.NextCursor = append(all.Jobs, more.Jobs...), more.NextCursor
+	}
 	if err == nil {
-		err = follow(n, c, size, all.NextCursor, func(more *v1.JobList) string {
-			all.Jobs = append(all.Jobs, more.Jobs...)
-			return more.NextCursor
-		})
+		err = use(all)
 	}
 	if err != nil {
-		release()
-		return nil, nil, err
+		all.held.Release()
 	}
-	return all, release, nil
+	return err
 }
 
-// follow passes the pages from a cursor on to add, which returns the cursor of the next
-// page, until the list has Limits.ListBytes. size is the size so far in bytes.
-func follow[T any](n *native, c caller, size int, cursor string, add func(*T) (next string)) error {
-	for range pagesMax {
-		if cursor == "" || size >= n.listBytes {
-			return nil
-		}
-		page := new(T)
-		bytes, err := n.page(c, cursor, page)
-		if err != nil {
-			return err
-		}
-		size += bytes
-		cursor = add(page)
-	}
-	return nil
-}
-
-func (n *native) page(c caller, cursor string, into any) (size int, err error) {
+// page reads the page of a list that begins at a cursor.
+func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *v1.JobList) error {
 	target := v1.PathJobs
 	if cursor != "" {
 		target += "?" + v1.ParamCursor + "=" + url.QueryEscape(cursor)
 	}
-	a, err := n.answer(c, http.MethodGet, target, nil)
+	r, err := n.request(c, http.MethodGet, target, nil)
 	if err != nil {
+		return err
+	}
+	a.begin(&of.held)
+	whole := inprocess.Serve(n.api, a, r) && a.Status != 0
+	if a.over {
+		return &fault{v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment"}
+	}
+	if err := n.check(c, a.Answer, whole); err != nil {
+		return err
+	}
+	of.size += a.Body.Len()
+	return read(a.Answer, into)
+}
+
+// A heldPage is a page whose bytes count in the budget before they take memory.
+type heldPage struct {
+	*inprocess.Answer
+	held *inflight.Hold
+	over bool // the budget is used up, and the page is not whole
+}
+
+// pageBuffers has pages whose memory is used again: it grows in many steps.
+var pageBuffers = sync.Pool{New: func() any { return &heldPage{Answer: inprocess.NewAnswer(nil)} }}
+
+// begin begins a new page.
+func (a *heldPage) begin(held *inflight.Hold) {
+	a.Reset(make(http.Header))
+	a.held, a.over = held, false
+}
+
+// free lets another list use the memory.
+func (a *heldPage) free() {
+	a.held = nil
+	pageBuffers.Put(a)
+}
+
+// Write implements http.ResponseWriter.
+func (a *heldPage) Write(b []byte) (int, error) {
+	if err := a.held.Take(listCopies * len(b)); err != nil {
+		a.over = true
 		return 0, err
 	}
-	return a.Body.Len(), read(a, into)
+	return a.Answer.Write(b)
 }
 
 func (n *native) post(c caller, path string, in, out any) error {
@@ -205,21 +251,34 @@ func (n *native) do(c caller, method, target string, in, out any) error {
 
 // answer makes one call and returns a successful answer; a refusal is an error.
 func (n *native) answer(c caller, method, target string, body []byte) (*inprocess.Answer, error) {
+	r, err := n.request(c, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	a := inprocess.NewAnswer(make(http.Header))
+	return a, n.check(c, a, a.Of(n.api, r))
+}
+
+func (n *native) request(c caller, method, target string, body []byte) (*http.Request, error) {
 	r, err := inprocess.NewRequest(c.ctx, method, target, c.remote, body)
 	if err != nil {
 		return nil, &fault{v1.TagBadRequest, "the call has no path"}
 	}
-	a := inprocess.NewAnswer(make(http.Header))
-	if !a.Of(n.api, r) {
-		return nil, &fault{v1.TagLeaderGone, "the connection to the leader broke before it answered"}
+	return r, nil
+}
+
+// check returns the refusal in an answer, or nil.
+func (n *native) check(c caller, a *inprocess.Answer, whole bool) error {
+	if !whole {
+		return &fault{v1.TagLeaderGone, "the connection to the leader broke before it answered"}
 	}
 	if err := c.ctx.Err(); err != nil && a.Status >= http.StatusInternalServerError {
-		return nil, err
+		return err
 	}
 	if a.Status >= http.StatusMultipleChoices {
-		return nil, faultIn(a)
+		return faultIn(a)
 	}
-	return a, nil
+	return nil
 }
 
 func read(a *inprocess.Answer, into any) error {

@@ -86,17 +86,57 @@ func listingOf(l *v1.JobList) *listing {
 
 // answerTo executes a message and returns the answer.
 func (n *native) answerTo(c caller, m *message) []byte {
-	result, release, err := n.run(c, m)
-	defer release()
+	if m.named && m.method == methodList {
+		return n.listTo(c, m)
+	}
+	result, err := n.run(c, m)
 	if err != nil {
-		f := faultOf(err)
-		return refusal(m.id, f.meaning().tag, f.message)
+		return refused(m, err)
 	}
 	answer, err := json.Marshal(&reply{ID: m.id, OK: true, Result: result}, lenient)
 	if err != nil {
 		return refusal(m.id, storageError, "the answer cannot be written")
 	}
 	return answer
+}
+
+// listTo answers with the list of jobs.
+func (n *native) listTo(c caller, m *message) []byte {
+	if err := checkShort(m); err != nil {
+		return refused(m, err)
+	}
+	var answer appended
+	err := n.list(c, func(list *heldList) error {
+		defer list.held.Release()
+		answer = make(appended, 0, list.size) // or else it grows in many steps
+		return json.MarshalWrite(&answer, &reply{ID: m.id, OK: true, Result: listingOf(&list.JobList)}, lenient)
+	})
+	if err != nil {
+		return refused(m, err)
+	}
+	return answer
+}
+
+// appended collects what is written to it. For a bytes.Buffer the encoder takes twice the memory.
+type appended []byte
+
+// Write implements io.Writer.
+func (a *appended) Write(b []byte) (int, error) {
+	*a = append(*a, b...)
+	return len(b), nil
+}
+
+func refused(m *message, err error) []byte {
+	f := faultOf(err)
+	return refusal(m.id, f.meaning().tag, f.message)
+}
+
+// checkShort refuses a message whose names are too long together.
+func checkShort(m *message) error {
+	if size := len(m.params.Types) + len(m.params.WorkerID) + len(m.params.JobID); size > shortBytes {
+		return &fault{v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes)}
+	}
+	return nil
 }
 
 // refusal returns an answer with an error.
@@ -108,42 +148,35 @@ func refusal(id jsontext.Value, tag, text string) []byte {
 	return answer
 }
 
-// run executes a message. The caller calls release when it no longer needs the result.
-func (n *native) run(c caller, m *message) (result any, release func(), err error) {
-	release = func() {}
+// run executes a message other than that for the list.
+func (n *native) run(c caller, m *message) (result any, err error) {
 	if !m.named {
-		return nil, release, unsupported(m)
+		return nil, unsupported(m)
+	}
+	if err := checkShort(m); err != nil {
+		return nil, err
 	}
 	p := &m.params
-	if size := len(p.Types) + len(p.WorkerID) + len(p.JobID); size > shortBytes {
-		return nil, release, &fault{v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes)}
-	}
 	switch m.method {
 	case methodSubmit:
 		var out accepted
 		out.JobID, err = n.submit(c, p.submission())
-		return out, release, err
+		return out, err
 	case methodClaim:
 		job, err := n.claim(c, nameOf(p.WorkerID, nameBytes), p.filter())
 		if job == nil {
-			return nothing{}, release, err
+			return nothing{}, err
 		}
-		return claimed{job.JobID, jsontext.Value(job.Payload), job.Type}, release, err
+		return claimed{job.JobID, jsontext.Value(job.Payload), job.Type}, err
 	case methodHeartbeat:
-		return nothing{}, release, n.heartbeat(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
+		return nothing{}, n.heartbeat(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
 	case methodComplete:
-		return nothing{}, release, n.complete(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
+		return nothing{}, n.complete(c, nameOf(p.JobID, idMax), nameOf(p.WorkerID, nameBytes))
 	case methodStats:
 		s, err := n.stats(c)
-		return figuresOf(&s), release, err
-	case methodList:
-		list, done, err := n.list(c)
-		if err != nil {
-			return nil, release, err
-		}
-		return listingOf(list), done, nil
+		return figuresOf(&s), err
 	}
-	return nil, release, unsupported(m)
+	return nil, unsupported(m)
 }
 
 func unsupported(m *message) error {

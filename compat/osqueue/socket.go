@@ -94,7 +94,7 @@ func (s *socket) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		slots := &reservation{capacity: s.sockets.capacity}
+		slots := &reservation{capacity: s.sockets.capacity, held: s.sockets.cfg.Inflight.Hold()}
 		done := func() { slots.release(); release() }
 		raw, err := s.next(ctx, slots)
 		if err != nil {
@@ -105,7 +105,7 @@ func (s *socket) read(ctx context.Context) error {
 		s.sockets.metrics.message(m.method, m.named)
 		if err != nil {
 			done()
-			s.push(refusal(null, protocolError, err.Error()))
+			s.push(refusal(null, protocolError, err.Error()), nil)
 			continue
 		}
 		free, err := s.admit(ctx, &m)
@@ -155,7 +155,7 @@ func (s *socket) next(ctx context.Context, slots *reservation) ([]byte, error) {
 	}
 	var in bytes.Buffer
 	for _, limit := range []int64{smallBytes, mediumBytes - smallBytes, s.limits.MessageBytes} {
-		n, err := s.receive(&in, io.LimitReader(from, limit))
+		n, err := s.receive(&in, io.LimitReader(counted{from, &slots.held}, limit))
 		if err != nil || n < limit {
 			return in.Bytes(), err
 		}
@@ -181,19 +181,36 @@ func (s *socket) call(ctx context.Context, m *message) {
 			s.cut()
 		}
 	}()
-	s.push(s.sockets.native.answerTo(caller{ctx: ctx, remote: s.remote}, m))
+	c := caller{ctx: ctx, remote: s.remote}
+	if m.method != methodList {
+		s.push(s.sockets.native.answerTo(c, m), nil)
+		return
+	}
+	instead := refusal(m.id, storageError, "the answers that wait for clients of this node have too many bytes; retry after a moment")
+	if !s.sockets.fits(s.sockets.listed.Load()) {
+		s.push(instead, nil)
+		return
+	}
+	answer := s.sockets.native.answerTo(c, m)
+	s.sockets.listed.Store(int64(len(answer)))
+	s.push(answer, instead)
 }
 
 // push queues an answer. If the client has not read the earlier ones, it cuts the
-// socket: the answers could not be delivered.
-func (s *socket) push(answer []byte) {
+// socket: the answers could not be delivered. If clients together have not read too many bytes, it queues
+// instead, which is nil if the call must not be repeated.
+func (s *socket) push(answer, instead []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return
 	}
 	full := len(s.queue) >= s.limits.Queue || s.waiting > 0 && s.waiting+len(answer) > s.limits.QueueBytes
-	if full || !s.sockets.reserve(len(answer)) {
+	if !full && !s.sockets.reserve(len(answer)) {
+		answer = instead
+		full = answer == nil || !s.sockets.reserve(len(answer))
+	}
+	if full {
 		s.sockets.cfg.Logger.Debug("a WebSocket does not read its answers and is cut", "client", s.remote, "answers", len(s.queue))
 		s.dropLocked()
 		s.cutFor(cutUnread)

@@ -24,6 +24,7 @@ type sockets struct {
 	metrics  *metrics
 	calls    slots // of calls in flight, without lists
 	queued   atomic.Int64
+	listed   atomic.Int64 // bytes of the last list
 
 	// ctx is cancelled when close gives the calls in flight up.
 	ctx    context.Context
@@ -158,14 +159,24 @@ func (s *sockets) close() {
 	s.served.Wait()
 }
 
-// reserve counts n bytes that wait for a client. It returns false if they exceed the
-// limit.
+// reserve counts n bytes that wait for a client. It returns false if they and others exceed the limit. They
+// count in the budget also if it is used up: the call has been made, and its answer must be sent.
 func (s *sockets) reserve(n int) bool {
-	if s.queued.Add(int64(n)) <= s.cfg.Limits.AllQueueBytes {
-		return true
+	if all := s.queued.Add(int64(n)); all > s.cfg.Limits.AllQueueBytes && all > int64(n) {
+		s.queued.Add(-int64(n))
+		return false
 	}
-	s.free(n)
-	return false
+	s.cfg.Inflight.Add(int64(n))
+	return true
 }
 
-func (s *sockets) free(n int) { s.queued.Add(-int64(n)) }
+// fits reports whether n bytes more may wait now.
+func (s *sockets) fits(n int64) bool {
+	waiting := s.queued.Load()
+	return waiting == 0 || waiting+n <= s.cfg.Limits.AllQueueBytes
+}
+
+func (s *sockets) free(n int) {
+	s.queued.Add(-int64(n))
+	s.cfg.Inflight.Add(-int64(n))
+}

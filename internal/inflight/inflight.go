@@ -41,6 +41,14 @@ func (b *Budget) Used() int64 {
 	return b.used.Load()
 }
 
+// Add counts n bytes more, even if the budget does not have them, or -n bytes less: for bytes that
+// another bound limits. The caller subtracts what it has added.
+func (b *Budget) Add(n int64) {
+	if b != nil {
+		b.used.Add(n)
+	}
+}
+
 // Hold returns a hold on the budget that has taken nothing.
 func (b *Budget) Hold() Hold { return Hold{budget: b} }
 

@@ -18,6 +18,12 @@ type Answer struct {
 // NewAnswer makes an answer that writes its head into header.
 func NewAnswer(header http.Header) *Answer { return &Answer{header: header} }
 
+// Reset prepares the answer for another call, and keeps the memory of the body.
+func (a *Answer) Reset(header http.Header) {
+	a.Status, a.header = 0, header
+	a.Body.Reset()
+}
+
 // Header implements http.ResponseWriter.
 func (a *Answer) Header() http.Header { return a.header }
 

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -123,6 +124,18 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 		return "GET " + path + " HTTP/1.1\r\nHost: " + n.HTTP + "\r\nConnection: Upgrade\r\nUpgrade: " + protocol +
 			"\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 	}
+	// socket opens a WebSocket and sends a message that announces length bytes.
+	socket := func(length int, sent string) string {
+		return upgrade("/v1/ws", "websocket") + "\x81\xff" + string(binary.BigEndian.AppendUint64(nil, uint64(length))) + "\x00\x00\x00\x00" + sent
+	}
+	const list = `{"id":1,"method":"listJobs","params":{}}`
+	lists := upgrade("/v1/ws", "websocket") + strings.Repeat("\x81"+string([]byte{0x80 | byte(len(list))})+"\x00\x00\x00\x00"+list, 16)
+	rpc := func(contentType, body string) string {
+		return fmt.Sprintf("POST /osqueue.v1.QueueService/ListJobs HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+			n.HTTP, contentType, len(body), body)
+	}
+	stream := upgrade(frame.Path, frame.Protocol) + string(helloFrame)
+	announced := string(frame.AppendHead(nil, frame.Head{Length: api.DefaultBodyBytes, Kind: frame.KindRequest, ID: 1}))
 	for _, row := range []struct {
 		name string
 		run  func(t *testing.T)
@@ -146,6 +159,18 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 		{"WebSockets", func(t *testing.T) { openMany(t, n, 400, upgrade("/v1/ws", "websocket")) }},
 		{"WebSockets that send half a frame", func(t *testing.T) {
 			openMany(t, n, 200, upgrade("/v1/ws", "websocket")+"\x81\xff\x00\x00\x00\x00\x00\x7f")
+		}},
+		{"WebSockets that stop in large messages", func(t *testing.T) { openMany(t, n, 400, socket(7<<20, strings.Repeat("x", 300<<10))) }},
+		{"lists over WebSockets that are not read", func(t *testing.T) { openMany(t, n, 64, lists) }},
+		{"lists of Connect that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(rpc("application/proto", ""), 16)) }},
+		{"lists of Connect in JSON that are not read", func(t *testing.T) { openMany(t, n, 64, strings.Repeat(rpc("application/json", "{}"), 16)) }},
+		{"streams that announce bodies", func(t *testing.T) {
+			openMany(t, n, 200, stream+announced+"x")
+			body := `{"type":"large","payload":"` + strings.Repeat("x", 600<<10) + `"}` // of another client
+			a, err := request(n.HTTP, strings.Replace(post(len(body), body), "\r\n", "\r\nConnection: close\r\n", 1), answerMax)
+			if err != nil || a.StatusCode != http.StatusOK {
+				t.Errorf("a large body is answered %v %v", a, err)
+			}
 		}},
 		{"streams without a hello", func(t *testing.T) { openMany(t, n, 200, upgrade(frame.Path, frame.Protocol)) }},
 		{"streams of garbage", func(t *testing.T) {
