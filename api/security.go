@@ -100,6 +100,7 @@ func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
 // identified returns a handler that authenticates requests for next, which may make requests
 // of its own with their context.
 func (s *Server) identified(next http.Handler) http.Handler {
+	stranger := s.strangers()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := s.legacyOf(r); {
 		case p != nil:
@@ -111,6 +112,10 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		}
 		cred := s.authenticate(r)
 		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
+		if (cred.p == nil || cred.err != nil) && s.gate.Mode == SecurityOn && takesMemory(r) {
+			stranger.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
 		if mayWait(r) {
 			var stop context.CancelFunc
 			ctx, stop = s.whileValid(ctx, cred)
@@ -118,6 +123,26 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// strangers returns the handler of requests without a valid credential that take memory. The packages of
+// compat open WebSockets and read bodies before they call the API, which refuses strangers.
+func (s *Server) strangers() http.Handler {
+	refuse := s.handler(&route{path: "of other contracts", at: anyNode, right: auth.Read, handle: noSuchRoute})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := r.URL.Path; path == pathSockets || !strings.HasPrefix(path, "/v1/") {
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		s.ServeHTTP(w, r) // it has no such route, or refuses the request before it reads the body
+	})
+}
+
+// takesMemory reports whether a request may send much. The dashboard has a login, and the routes of nodes
+// have their own checks.
+func takesMemory(r *http.Request) bool {
+	path := r.URL.Path
+	return path == pathSockets || r.Method == http.MethodPost && !strings.HasPrefix(path, "/ui") && !strings.HasPrefix(path, "/cluster/")
 }
 
 // Identified returns the handler for calls that this process makes for a caller: it

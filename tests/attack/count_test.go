@@ -34,6 +34,7 @@ var classes = map[string]string{
 	"TestTheLegacyListener":                 "legacy listener",
 	"TestTheLegacyListenerForOtherNetworks": "legacy listener",
 	"TestForgedTokens":                      "tokens",
+	"TestStrangersTakeNoMemory":             "tokens",
 	"TestTokensBeyondTheirScope":            "tokens",
 	"TestStolenClaims":                      "tokens",
 	"TestTokensThatAreRevokedMidStream":     "tokens",

@@ -93,6 +93,45 @@ func try(t *testing.T, n *cluster.Node, method, path, headers, body string) *ans
 
 const mailJob = `{"type":"mail"}`
 
+// Clients without a valid token open no WebSocket, and are refused before the node reads their bodies, also
+// on the routes of other contracts.
+func TestStrangersTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t, 1)
+	n := s.node
+	const handshake = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	revoked := s.give(`{"role":"worker"}`)
+	if a, err := s.local("DELETE", v1.PathTokens+"/"+revoked.ID, ""); err != nil || a.StatusCode != http.StatusOK {
+		t.Fatalf("revoke: %v %v", a, err)
+	}
+	for name, credential := range map[string]string{"none": "", "another cluster's": bearer(auth.New().Text), "a revoked one": bearer(revoked.Token)} {
+		for _, path := range []string{
+			v1.PathJobs, v1.PathClaim, v1.PathJobs + "/x/heartbeat", v1.PathJobs + "/x/complete", "/osqueue.v1.QueueService/SubmitJob",
+			"/osqueue.v1.QueueService/ListJobs", "/submit_task", "/get_pending_task", "/complete_task", "/register_worker", "/heartbeat", "/raft_message",
+		} {
+			s.attack(name+" "+path, func(t *testing.T) {
+				// The announced body never arrives.
+				a, err := request(n.HTTP, "POST "+path+" HTTP/1.1\r\nHost: "+n.HTTP+"\r\n"+credential+
+					"Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{", answerMax)
+				if err != nil || a.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%v %v", a, err)
+				}
+			})
+		}
+		s.attack(name+" WebSocket", func(t *testing.T) {
+			a, err := request(n.HTTP, "GET /v1/ws HTTP/1.1\r\nHost: "+n.HTTP+"\r\n"+credential+handshake+"\r\n", answerMax)
+			if err != nil || a.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%v %v", a, err)
+			}
+		})
+	}
+	good := s.give(`{"role":"worker"}`)
+	if a, err := request(n.HTTP, "GET /v1/ws HTTP/1.1\r\nHost: "+n.HTTP+"\r\n"+bearer(good.Token)+handshake+"\r\n", answerMax); a == nil || a.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("a worker opens no WebSocket: %v %v", a, err)
+	}
+	s.settled()
+}
+
 // Credentials that are none are answered 401, whatever they look like.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
