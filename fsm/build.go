@@ -48,8 +48,11 @@ func NewBuilder(meta Meta) *Builder {
 }
 
 // AddJob adds a job with all of its fields.
-func (b *Builder) AddJob(j *Job) error {
-	if err := b.checkJob(j); err != nil {
+func (b *Builder) AddJob(j *Job) error { return b.addJob(j, b.m.ids.hash(j.ID)) }
+
+// addJob adds a job with the hash of its id.
+func (b *Builder) addJob(j *Job, hash uint32) error {
+	if err := b.checkJob(j, hash); err != nil {
 		return fmt.Errorf("%w: job %q: %w", ErrState, j.ID, err)
 	}
 	b.seqs[j.Seq/64] |= 1 << (j.Seq % 64)
@@ -61,7 +64,7 @@ func (b *Builder) AddJob(j *Job) error {
 		j.Exec = nil
 	}
 	b.m.shareOptions(j)
-	b.m.ids.put(j)
+	b.m.ids.add(j, hash)
 	b.m.index(j)
 	b.m.addDependents(j)
 	return nil
@@ -166,12 +169,12 @@ var (
 	errOrder    = errors.New("the token is not above the token of the previous claim")
 )
 
-func (b *Builder) checkJob(j *Job) error {
+func (b *Builder) checkJob(j *Job, hash uint32) error {
 	m := b.m
 	switch {
 	case j.ID == "":
 		return errNoID
-	case m.ids.get(j.ID) != nil:
+	case m.ids.has(j.ID, hash):
 		return errTwice
 	case j.Status == 0 || j.Status >= numStatuses:
 		return errStatus

@@ -45,7 +45,7 @@
 //	report.go   backoff.go worker.go             the ends of attempts
 //	change.go   cron.go    request.go retain.go  changes by requests and by time
 //	advance.go  apply.go                         what falls due, and the mutations of an entry
-//	build.go    snapshot.go                      restored states
+//	build.go    snapshot.go snapshotjobs.go      restored states
 //
 // # Time
 //
@@ -132,8 +132,9 @@
 // # Failure stance
 //
 // A node stops at an entry that this version does not understand; it never skips one. A
-// snapshot is checked completely before it replaces a state. Apply cannot fail: a refused
-// mutation has a Code in its Result.
+// snapshot is checked completely before it replaces a state. Decode reads, decodes and adds
+// jobs in several goroutines, which end before it returns (package inorder). Apply cannot fail:
+// a refused mutation has a Code in its Result.
 //
 // A Machine is not safe for concurrent use. Its owner serialises Apply and View, which
 // are writes, with each other and with the readers of live state. Views and Jobs are

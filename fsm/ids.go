@@ -89,6 +89,17 @@ func (x *jobIDs) put(j *Job) {
 		b.jobs[i] = j
 		return
 	}
+	x.add(j, hash)
+}
+
+// has reports whether there is a job with an id.
+func (x *jobIDs) has(id string, hash uint32) bool {
+	b, _ := x.find(id, hash)
+	return b != nil
+}
+
+// add adds j, whose id no other job has.
+func (x *jobIDs) add(j *Job, hash uint32) {
 	if x.len >= x.buckets*bucketFull {
 		x.grow()
 	}

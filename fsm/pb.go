@@ -139,15 +139,20 @@ func jobFromPB(p *fsmpb.Job) *Job {
 
 // executionFromPB returns the execution of a stored job, or nil if it has none.
 func executionFromPB(p *fsmpb.Job) *Execution {
-	e := Execution{
-		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
-		HeldMs: p.HeldMs, Token: p.Token, FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
-	}
+	e := executionOf(p)
 	if e.zero() {
 		return nil
 	}
 	e.Worker, e.LastError = strings.Clone(e.Worker), strings.Clone(e.LastError)
 	return &e
+}
+
+// executionOf returns the execution of a stored job, in the memory of the record.
+func executionOf(p *fsmpb.Job) Execution {
+	return Execution{
+		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
+		HeldMs: p.HeldMs, Token: p.Token, FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+	}
 }
 
 func workerToPB(w *Worker) *fsmpb.Worker {

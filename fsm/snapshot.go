@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -181,7 +181,7 @@ type recordReader struct {
 }
 
 func (d *recordReader) machine() (*Machine, error) {
-	magic, err := d.take(len(snapshotMagic))
+	magic, err := d.take(nil, len(snapshotMagic))
 	if err != nil {
 		return nil, fmt.Errorf("the snapshot is truncated: %w", err)
 	}
@@ -206,7 +206,7 @@ func (d *recordReader) machine() (*Machine, error) {
 
 func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 	steps := []func() error{
-		func() error { return records(d, meta.Jobs, jobFromPB, b.AddJob) },
+		func() error { return d.jobs(meta.Jobs, b) },
 		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
 		func() error { return records(d, meta.Claims, claimFromPB, b.AddClaim) },
 		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
@@ -254,15 +254,29 @@ type decodable interface {
 // record reads one message. Its strings share the memory of the record, which no other
 // record uses.
 func (d *recordReader) record(m decodable) error {
-	size, err := d.size()
+	data, err := d.read(nil)
 	if err != nil {
 		return err
 	}
-	data, err := d.take(size)
+	return decodeRecord(m, data)
+}
+
+// read appends one record to buf.
+func (d *recordReader) read(buf []byte) ([]byte, error) {
+	size, err := d.size()
 	if err != nil {
-		return fmt.Errorf("the snapshot is truncated: %w", err)
+		return nil, err
 	}
-	d.sum.Write(data)
+	data, err := d.take(buf, size)
+	if err != nil {
+		return nil, fmt.Errorf("the snapshot is truncated: %w", err)
+	}
+	d.sum.Write(data[len(buf):])
+	return data, nil
+}
+
+// decodeRecord decodes a record to a message, which keeps the memory of the record.
+func decodeRecord(m decodable, data []byte) error {
 	m.Reset()
 	if err := m.UnmarshalVTUnsafe(data); err != nil {
 		return err
@@ -288,19 +302,20 @@ func (d *recordReader) size() (int, error) {
 	return int(size), err
 }
 
-// take reads n bytes. It allocates memory only for bytes that have arrived, because n
-// may be damaged.
-func (d *recordReader) take(n int) ([]byte, error) {
-	if n <= 1<<20 {
-		data := make([]byte, n)
-		_, err := io.ReadFull(d.in, data)
-		return data, err
+// take appends the next n bytes to buf. It allocates memory only for bytes that have arrived,
+// because n may be damaged.
+func (d *recordReader) take(buf []byte, n int) ([]byte, error) {
+	const step = 1 << 20
+	for n > 0 {
+		part := min(n, step)
+		from := len(buf)
+		buf = slices.Grow(buf, part)[:from+part]
+		if _, err := io.ReadFull(d.in, buf[from:]); err != nil {
+			return nil, err
+		}
+		n -= part
 	}
-	var data bytes.Buffer
-	if _, err := io.CopyN(&data, d.in, int64(n)); err != nil {
-		return nil, err
-	}
-	return data.Bytes(), nil
+	return buf, nil
 }
 
 func (d *recordReader) trailer() error {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -186,6 +187,79 @@ func TestSnapshotMemoryIsBounded(t *testing.T) {
 	if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
 		t.Fatalf("%d bytes allocated for a stream of %d", used, len(data))
 	}
+}
+
+// manyChunks is a machine with so many jobs of all kinds of memory that the decoder uses each of its
+// chunks several times.
+func manyChunks(t testing.TB) *fsm.Machine {
+	const jobs, perEntry = 30_000, 1000
+	m := fsm.New()
+	apply(t, m, 1000, registerBroker("n1", 1, fsm.DefaultSettings()), registerWorker("w"))
+	for from := 0; from < jobs; from += perEntry {
+		op := &fsmpb.Enqueue{}
+		for i := from; i < from+perEntry; i++ {
+			n := &fsmpb.NewJob{Id: benchID(i), Type: typeOf(i / 100), Payload: fmt.Appendf(nil, "[%d]", i)}
+			if i%3 == 0 {
+				n.Tags, n.Group = []string{tagOf(i)}, groupOf(i)
+			}
+			op.Jobs = append(op.Jobs, n)
+		}
+		apply(t, m, 1001, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	}
+	for i := range jobs / 5 / perEntry {
+		for _, j := range apply(t, m, 1002, claimAs(fmt.Sprint("worker ", i), fmt.Sprint("request ", i), perEntry))[0].Jobs[:perEntry/2] {
+			apply(t, m, 1003, fail(fmt.Sprint("worker ", i), j.ID, j.Execution().Token, "error of "+j.ID, false))
+		}
+	}
+	return m
+}
+
+func TestSnapshotOfManyChunks(t *testing.T) {
+	m := manyChunks(t)
+	data := snapshot(t, m)
+	back, err := fsm.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.View().Hash() != m.View().Hash() {
+		t.Fatal("the state changed on its way through a snapshot")
+	}
+	if err := back.CheckIndexes(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Jobs are decoded at the same time, but the error is the first one of the stream.
+func TestSnapshotReportsTheFirstDamage(t *testing.T) {
+	data := snapshot(t, manyChunks(t))
+	rename := func(data []byte, from, to int) []byte {
+		return bytes.ReplaceAll(data, []byte(benchID(from)), []byte(benchID(to)))
+	}
+	early := rename(data, 29_000, 28_000)
+	both := rename(early, 29_900, 28_500)
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"id twice":           {resum(early), benchID(28_000)},
+		"two ids twice":      {resum(both), benchID(28_000)},
+		"twice, then cut":    {early[:len(early)*9/10], benchID(28_000)},
+		"cut":                {data[:len(data)*9/10], "truncated"},
+		"cut early":          {data[:len(data)/10], "truncated"},
+		"bit flipped in one": {flipped(data, benchID(29_500)), "checksum mismatch"},
+	} {
+		m, err := fsm.Decode(bytes.NewReader(c.data))
+		if m != nil || !errors.Is(err, fsm.ErrSnapshot) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}
+
+// flipped changes a text in a snapshot.
+func flipped(data []byte, text string) []byte {
+	damaged := bytes.Clone(data)
+	damaged[bytes.Index(damaged, []byte(text))] ^= 1
+	return damaged
 }
 
 func TestSnapshotReportsTheWritersError(t *testing.T) {

@@ -564,6 +564,11 @@ var machine = []defect{
 		Bug: `if m.building && q.waiting.Len() > 2 {`,
 	}, behaviour},
 	{"snapshot", mutants.Mutant{
+		Name: "jobs keep memory that the decoder uses again", File: "fsm/snapshotjobs.go",
+		Old: `if e := executionOf(p); p.Options == nil && p.Details == nil && e.zero() {`,
+		Bug: `if e := executionOf(p); p.Details == nil && e.zero() {`,
+	}, check{pkg: "fsm", test: "TestSnapshotOfManyChunks"}},
+	{"snapshot", mutants.Mutant{
 		Name: "snapshots lose the level of a rate", File: "fsm/pbrecords.go",
 		Old: `Level: p.Level, LevelAt: p.LevelAtMs,`,
 		Bug: `Level: p.Level, LevelAt: p.Level,`,
