@@ -45,6 +45,6 @@
 // # Without JavaScript
 //
 // All pages and actions work. The script adds live values (it follows GET /ui/stream, the events of the API, and loads
-// the page again in the background), the list of live events, the switch between light and
+// the page again in the background), the node's knowledge of the leader (it reads GET /ui/where every second), the list of live events, the switch between light and
 // dark, keys and copying.
 package ui

@@ -24,6 +24,7 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("POST "+Root+"/logout", h.handle(logout))
 	mux.HandleFunc("POST "+Root+"/link", h.handle(makeLink))
 	mux.HandleFunc("GET "+Root+"/stream", h.handle(stream))
+	mux.HandleFunc("GET "+Root+"/where", h.handle(where))
 	mux.HandleFunc("GET "+Root+"/jobs/{id}/log", h.handle(jobLog))
 	static, err := fs.Sub(staticFiles, "static")
 	if err != nil {

@@ -108,11 +108,7 @@ type page struct {
 func (q *request) render(name, title, nav string, data any) error {
 	p := page{Title: title, Nav: nav, Notice: noticeOf(q.r.URL.Query()), Data: data, Session: q.signedIn() != ""}
 	q.place(&p)
-	if err := q.call(http.MethodGet, v1.PathSelf, nil, nil, &p.Self); err != nil {
-		return err
-	}
-	p.ReadOnly = q.cfg.ReadOnly || !p.Self.Has("manage")
-	if err := q.get(v1.PathStatus, nil, &p.Status); err != nil {
+	if err := q.identify(&p); err != nil {
 		return err
 	}
 	p.Wall = max(p.Status.Now, time.Now().UnixMilli()) // a follower knows the time of the last entry only
@@ -121,6 +117,26 @@ func (q *request) render(name, title, nav string, data any) error {
 		q.showPast(&p)
 	}
 	return q.send(http.StatusOK, name, &p)
+}
+
+// identify fills in who asks, and the node.
+func (q *request) identify(p *page) error {
+	if err := q.call(http.MethodGet, v1.PathSelf, nil, nil, &p.Self); err != nil {
+		return err
+	}
+	p.ReadOnly = q.cfg.ReadOnly || !p.Self.Has("manage")
+	return q.get(v1.PathStatus, nil, &p.Status)
+}
+
+// where sends the chips in the head of the page, which the script reads every second: they follow
+// the node's knowledge of the leader, also while there are no events and while a page is slow.
+func where(q *request) error {
+	var p page
+	if err := q.identify(&p); err != nil {
+		return err
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	return q.pages()["overview"].ExecuteTemplate(q.w, "where", &p)
 }
 
 // place sets where the page is.

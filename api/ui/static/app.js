@@ -9,7 +9,7 @@
   const $ = (id) => document.getElementById(id);
   const minGap = 1000; // ms between two refreshes
   const pollGap = 5000; // ms, when nothing happens
-  let refreshing = false, wanted = false, live = false, last = 0, timer = 0;
+  let refreshing = false, wanted = false, live = false, last = 0, timer = 0, whereTimer = 0;
 
   // busy reports whether a refresh would take the focus, a form or a selection from the reader.
   const busy = (el) => el.contains(document.activeElement) ||
@@ -30,9 +30,7 @@
         for (const el of document.querySelectorAll("[data-live]")) {
           const fresh = doc.getElementById(el.id);
           if (!fresh || busy(el)) continue;
-          if (el.id === "where") {
-            el.querySelectorAll("a.chip").forEach((a, i) => { const b = fresh.querySelectorAll("a.chip")[i]; if (b) { a.textContent = b.textContent; a.className = b.className; } });
-          } else if (el.innerHTML !== fresh.innerHTML) el.innerHTML = fresh.innerHTML;
+          if (el.innerHTML !== fresh.innerHTML) el.innerHTML = fresh.innerHTML;
         }
       }
       show(res.ok, res.status === 404 && "gone");
@@ -52,6 +50,34 @@
     live.hidden = false;
     live.classList.toggle("off", !on);
     live.textContent = on ? "live" : why || "reconnecting";
+  }
+
+  const whereGap = 1000; // ms between two looks at the node
+  const whereMost = 2000; // ms in which a node that is alive answers
+  let chips = "";
+  // where keeps the chips of the head: the node, its leader, and whether it answers. A frozen node
+  // keeps its connections, so an error of the stream does not show it.
+  async function where() {
+    clearTimeout(whereTimer);
+    const el = $("where");
+    if (document.hidden) return; // visibilitychange looks again
+    try {
+      const res = await fetch("/ui/where", { signal: AbortSignal.timeout(whereMost) });
+      const html = await res.text();
+      if (res.ok && !res.redirected && html !== chips) {
+        const named = el.textContent, doc = new DOMParser().parseFromString(html, "text/html").body;
+        chips = html;
+        if (doc.children.length !== el.children.length) el.replaceChildren(...doc.childNodes);
+        else [...el.children].forEach((c, i) => { const d = doc.children[i]; c.textContent = d.textContent; c.className = d.className; c.title = d.title; }); // keeps the focus
+        if (live && named !== el.textContent) soon();
+      }
+    } catch {
+      chips = "";
+      const chip = el.querySelector(".chip");
+      if (chip) { chip.textContent = el.dataset.node + " · no answer"; chip.className = "chip bad"; }
+      if (live) show(false);
+    }
+    whereTimer = setTimeout(where, whereGap);
   }
 
   const kinds = ["job.enqueued", "job.due", "job.unblocked", "job.claimed", "job.completed", "job.failed", "job.expired",
@@ -168,7 +194,12 @@
       $("hold").onclick = () => { held = !held; $("hold").textContent = held ? "Continue" : "Hold"; };
     }
     document.addEventListener("keydown", key);
-    document.addEventListener("visibilitychange", () => { if (live && !document.hidden) refresh(); });
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) return;
+      if (live) refresh();
+      if ($("where").dataset.node) where();
+    });
+    if ($("where").dataset.node) where();
     if ($("slide")) slide($("slide"));
     if (document.body.hasAttribute("data-still")) return; // it does not change
     live = true;
