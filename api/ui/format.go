@@ -39,8 +39,13 @@ var functions = template.FuncMap{
 	"last":      shortID,
 	"cut":       cut,
 	"zero":      zeroClass,
+	"silent":    func(ms *int64) bool { return ms == nil || *ms > silentMs },
 	"with_now":  func(now int64, jobs []v1.Job) jobTable { return jobTable{now, jobs} },
 }
+
+// silentMs is the time without an answer after which a member counts as out of contact. The leader
+// asks several times a second.
+const silentMs = 5000
 
 // jobTable is the data of a table of jobs.
 type jobTable struct {

@@ -64,7 +64,14 @@ func job(q *request) error {
 	if err := enc.Encode(copyOf(j)); err != nil {
 		return err
 	}
-	d.Curl = "curl -X POST " + scheme + "://" + q.r.Host + v1.PathJobs + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
+	access := ""
+	if q.r.TLS != nil {
+		access += ` --cacert "$OSQUEUE_CA"`
+	}
+	if q.authorization() != "" {
+		access += ` -H "Authorization: Bearer $OSQUEUE_TOKEN"`
+	}
+	d.Curl = "curl -X POST " + scheme + "://" + q.r.Host + v1.PathJobs + access + " -H 'Content-Type: application/json' -d " + quoted(strings.TrimSpace(body.String()))
 	return q.render("job", "Job "+shortID(j.ID), "jobs", &d)
 }
 

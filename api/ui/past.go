@@ -89,7 +89,7 @@ func past(q *request) error {
 	if ms, err := strconv.ParseInt(given.Get("from"), 10, 64); err == nil {
 		at = ms
 	}
-	d := pastData{Jumps: jumps(wall, wall, "")}
+	d := pastData{}
 	var kept v1.Past
 	var refused *apiError
 	switch err := q.get(v1.PathPast, nil, &kept); {
@@ -98,7 +98,7 @@ func past(q *request) error {
 	case err != nil:
 		return err
 	}
-	d.Spans, d.Slide = kept.Spans, slideOf(&kept, wall, at)
+	d.Spans, d.Slide, d.Jumps = kept.Spans, slideOf(&kept, wall, at), jumps(&kept, wall, wall, "")
 	slices.Reverse(d.Spans)
 	return q.render("past", "Past", "past", &d)
 }
@@ -145,13 +145,15 @@ func slideOf(kept *v1.Past, wall, at int64) *slide {
 	return &slide{From: from, To: to, Step: step, At: min(max(at, from), to)}
 }
 
-// jumps returns links to times around at.
-func jumps(at, wall int64, rel string) (links []jump) {
+// jumps returns links to the times around at that are kept.
+func jumps(kept *v1.Past, at, wall int64, rel string) (links []jump) {
 	for _, by := range []struct {
 		name string
 		d    time.Duration
 	}{{"1 h", time.Hour}, {"10 min", 10 * time.Minute}, {"1 min", time.Minute}} {
-		links = append(links, jump{"−" + by.name, by.name + " earlier", pastBase(at-by.d.Milliseconds()) + rel})
+		if to := at - by.d.Milliseconds(); len(kept.Spans) > 0 && to >= kept.Spans[0].From {
+			links = append(links, jump{"−" + by.name, by.name + " earlier", pastBase(to) + rel})
+		}
 	}
 	for _, by := range []struct {
 		name string
@@ -172,9 +174,9 @@ func (q *request) showPast(p *page) {
 
 // showSlide fills in the ways to other times.
 func (q *request) showSlide(p *page) {
-	p.Jumps = jumps(q.at, p.Wall, p.Rel)
 	var kept v1.Past
 	if q.get(v1.PathPast, nil, &kept) == nil { // otherwise without slider
 		p.Slide = slideOf(&kept, p.Wall, q.at)
 	}
+	p.Jumps = jumps(&kept, q.at, p.Wall, p.Rel)
 }

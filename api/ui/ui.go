@@ -185,7 +185,9 @@ func (q *request) fail(err error) {
 	if e.Again {
 		q.w.Header().Set("Refresh", "1")
 	}
-	_ = q.get(v1.PathStatus, nil, &p.Status)
+	if q.identify(&p) != nil {
+		_ = q.get(v1.PathStatus, nil, &p.Status)
+	}
 	if err := q.send(e.Status, "error", &p); err != nil {
 		http.Error(q.w, err.Error(), http.StatusInternalServerError)
 	}

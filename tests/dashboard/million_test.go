@@ -42,13 +42,13 @@ func TestMillion(t *testing.T) {
 	}
 }
 
-// fill enqueues jobs of 20 types.
+// fill enqueues jobs of 200 types, more than the overview shows.
 func fill(t *testing.T, c *cluster.Cluster, jobs int) {
 	t.Helper()
 	for from := 0; from < jobs; {
 		var batch []client.NewJob
 		for ; len(batch) < 1000 && from < jobs; from++ {
-			j := client.NewJob{ID: fmt.Sprintf("job-%d", from), Type: fmt.Sprintf("type-%d", from%20), Payload: []byte(`{"n":1}`)}
+			j := client.NewJob{ID: fmt.Sprintf("job-%d", from), Type: fmt.Sprintf("type-%d", from%200), Payload: []byte(`{"n":1}`)}
 			if from%100_000 == 0 {
 				j.Tags = []string{"rare"}
 			}

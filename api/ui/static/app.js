@@ -13,7 +13,8 @@
 
   // busy reports whether a refresh would take the focus, a form or a selection from the reader.
   const busy = (el) => el.contains(document.activeElement) ||
-    el.querySelector("details[open]") || (String(getSelection()) && el.contains(getSelection().anchorNode));
+    el.querySelector("details[open]") || (el.matches(":hover") && el.querySelector("form")) || // a button must not move under the pointer
+    (String(getSelection()) && el.contains(getSelection().anchorNode));
 
   // refresh loads the page again in the background and replaces its live parts.
   async function refresh() {
