@@ -21,6 +21,8 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"queue set":                         "TYPE is missing",
 		"cron put n":                        "SPEC is missing",
 		"cron put n @daily":                 "--type is missing",
+		"cluster ls":                        `unknown command "ls" for "osqueue cluster"; its commands are clock`,
+		"hook delete a":                     `its commands are `,
 		"submit a --priority high":          `invalid argument "high" for "--priority" flag: write a whole number`,
 		"submit a --max-attempts -1":        "--max-attempts -1: must be at least 1",
 		"submit a --lease soon":             `invalid argument "soon" for "--lease" flag: "soon" is not a duration: write it as in 500ms, 90s, 1h30m, 1d or 1w`,

@@ -152,7 +152,7 @@ type auditReader struct {
 }
 
 func newAuditReader(g *view.Globals, f auditFilter) *auditReader {
-	columns := view.Columns("TIME", "PRINCIPAL", "ADDRESS", "ACTION", "OBJECT", "LSN", "OUTCOME")
+	columns := view.Columns("TIME", "PRINCIPAL", "+ADDRESS", "ACTION", "OBJECT", "LSN", "OUTCOME")
 	return &auditReader{g: g, filter: f, table: view.LongTable{G: g, Columns: columns}}
 }
 

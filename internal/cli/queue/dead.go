@@ -45,7 +45,7 @@ func newDeadListCommand(g *view.Globals) *cobra.Command {
 	return cmd
 }
 
-var deadColumns = view.Columns("ID", "TYPE", "ATTEMPTS", "DIED", "+WORKER", "ERROR")
+var deadColumns = view.Columns("ID", "TYPE", "+ATTEMPTS", "DIED", "+WORKER", "ERROR")
 
 func deadRow(j v1.Job, now time.Time) []string {
 	died := units.AgoText(j.FinishedAt, now)

@@ -198,8 +198,11 @@ func nodeRow(n client.NodeStatus) []string {
 	if n.Err != nil {
 		return []string{server, "-", "unreachable", "-", "-", view.FirstLine(n.Err.Error())}
 	}
-	s := n.Status
-	return []string{server, s.NodeID, s.State, s.LSN, strconv.FormatUint(s.LagEntries, 10), view.OrDash(s.Fence.State)}
+	s, lag := n.Status, "-" // only the leader knows it
+	if s.State == v1.StateLeader {
+		lag = strconv.FormatUint(s.LagEntries, 10)
+	}
+	return []string{server, s.NodeID, s.State, s.LSN, lag, view.OrDash(s.Fence.State)}
 }
 
 // sorted returns the types in the order of the screen.

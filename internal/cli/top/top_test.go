@@ -193,3 +193,10 @@ func TestTypesWithoutAWorker(t *testing.T) {
 		}
 	}
 }
+
+// A follower does not know how far the bucket is behind: it has not heard of the last flush yet.
+func TestFollowerHasNoLag(t *testing.T) {
+	if row := nodeRow(client.NodeStatus{Status: v1.Status{State: v1.StateFollower, LagEntries: 2}}); row[4] != "-" {
+		t.Errorf("%q", row)
+	}
+}

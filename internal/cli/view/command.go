@@ -15,9 +15,23 @@ func NewGroup(name, short, long string) *cobra.Command {
 		Use:   name,
 		Short: short,
 		Long:  long + "\n\n" + ExitHelp,
-		Args:  UsageArgs(cobra.NoArgs),
+		Args:  groupArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+}
+
+// groupArgs refuses a subcommand that does not exist, and names those that do.
+func groupArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return Usagef("unknown command %q for %q; its commands are %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // CompleteFlag adds completions for the value of a flag.

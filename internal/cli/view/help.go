@@ -37,7 +37,7 @@ const helpLeast = 20
 // wrapLines breaks the lines that begin with a word, and the descriptions of flags and commands.
 // Others are examples, which a reader copies.
 func wrapLines(text string, width int) string {
-	lines := strings.Split(text, "\n")
+	lines := joinParagraphs(strings.Split(text, "\n"), width)
 	for i, line := range lines {
 		head := flagLine.FindString(line)
 		if len(line) <= width || head == "" && strings.HasPrefix(line, " ") {
@@ -51,4 +51,27 @@ func wrapLines(text string, width int) string {
 		lines[i] = head + strings.ReplaceAll(body, "\n", "\n"+strings.Repeat(" ", len(head)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// joinParagraphs makes one line of each paragraph that has a line longer than width. The source of a
+// text has line breaks of its own, and lines broken at both would be ragged.
+func joinParagraphs(lines []string, width int) (out []string) {
+	isText := func(line string) bool { return line != "" && line[0] != ' ' }
+	for i := 0; i < len(lines); {
+		end, long := i, false
+		for ; end < len(lines) && isText(lines[end]); end++ {
+			long = long || ansi.StringWidth(lines[end]) > width
+		}
+		switch {
+		case end == i:
+			out = append(out, lines[i])
+			end++
+		case long:
+			out = append(out, strings.Join(lines[i:end], " "))
+		default:
+			out = append(out, lines[i:end]...)
+		}
+		i = end
+	}
+	return out
 }

@@ -156,8 +156,11 @@ const (
 	lastShown   = 16 // columns of the last cells, of which long texts are cut anyway
 )
 
+// uncut are the columns that are never cut: readers copy ids, and half a time says nothing.
+var uncut = map[string]bool{"ID": true, "TIME": true}
+
 // narrow cuts the cells of the widest columns, so that the others are on the screen: one job type
-// with a long name would push all figures off it. Ids stay whole, because readers copy them.
+// with a long name would push all figures off it.
 func narrow(rows [][]string, widths []int, columns []Column, most int) {
 	over := -most
 	for _, w := range widths {
@@ -170,7 +173,7 @@ func narrow(rows [][]string, widths []int, columns []Column, most int) {
 	for over += last; over > 0; over-- {
 		widest := -1
 		for i, w := range widths {
-			if i < len(columns) && columns[i].Name != "ID" && w > columnLeast && (widest < 0 || w > widths[widest]) {
+			if i < len(columns) && !uncut[columns[i].Name] && w > columnLeast && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
