@@ -28,7 +28,7 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 		"--bucket ftp://x":                  `unknown scheme "ftp"`,
 		"--bucket mem://":                   "a bucket of its own",
 		"-- --nonsense":                     "unknown flag",
-		"-- extra":                          `"extra" is none`,
+		"-- extra":                          `"extra" is not a flag`,
 		"-- --max-attempts 0":               "at least 1",
 	} {
 		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
