@@ -27,7 +27,7 @@ func TestStatusShowsTheMembers(t *testing.T) {
 		"MEMBER INSTANCE VOTE RAFT ADDRESS HTTP ADDRESS CONTACT LOG CLOCK",
 		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",
 		"n2 bb yes 10.0.0.2:7080 10.0.0.2:8080 120ms 17 -1h0m0s",
-		"n9 cc no 10.0.0.9:7080 - - - -",
+		"n9 cc no 10.0.0.9:7080 - none - -",
 	} {
 		if !strings.Contains(oneSpaced(got.Out), want) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)

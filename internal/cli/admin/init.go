@@ -35,7 +35,7 @@ func newInitCommand(g *view.Globals) *cobra.Command {
   ca.crt          certificates of the CA, for every node and client
   ca.key          the CA's key: it makes nodes, so keep it here
   admin.token     the first access token, of the role admin, for you
-  bootstrap.json  the hash of that token, for the nodes (serve --bootstrap-token)
+  bootstrap.json  the hash of the token, for nodes (serve --bootstrap-token)
   NAME.crt, .key  certificate of each node that --node names
 
 Give --node once for each node, with every host name and IP address by which nodes and

@@ -26,7 +26,8 @@ func newStatusCommand(g *view.Globals) *cobra.Command {
 log entry of the node, FLUSHED the newest entry that it knows to be in the bucket, LAG
 the age of the leader's entries that are not there. PENDING jobs wait for their time or
 for a worker, BLOCKED jobs wait for other jobs. The second table has the members of the
-cluster as the leader sees them: CONTACT is the time since the member last answered, LOG
+cluster as the leader sees them: CONTACT is the time since the member last answered, none if
+it has not answered this leader, LOG
 its newest log entry, CLOCK the lead of its wall clock over the leader's. The lines
 below show the state and the cost of the bucket. The exit status is 1 if there is no
 leader.
@@ -59,7 +60,7 @@ func checkReady(ctx context.Context, c *client.Client) error {
 	var errs []error
 	for _, server := range c.Servers() {
 		if err := c.Ready(ctx, server); err != nil {
-			errs = append(errs, fmt.Errorf("%s is not ready: %s", hostOf(server), cause(err)))
+			errs = append(errs, fmt.Errorf("%s is not ready: %s", hostOf(server), view.Cause(err)))
 		}
 	}
 	return errors.Join(errs...)
@@ -213,7 +214,7 @@ func nodeRow(n client.NodeStatus) []string {
 func nodeNotes(n client.NodeStatus) (notes []string) {
 	host := hostOf(n.Server)
 	if n.Err != nil {
-		return []string{fmt.Sprintf("%s: %s", host, cause(n.Err))}
+		return []string{fmt.Sprintf("%s: %s", host, view.Cause(n.Err))}
 	}
 	if r := n.Status.Fence.Reason; r != "" {
 		notes = append(notes, fmt.Sprintf("%s: %s", host, r))
@@ -222,15 +223,6 @@ func nodeNotes(n client.NodeStatus) (notes []string) {
 		notes = append(notes, host+": "+note)
 	}
 	return notes
-}
-
-// cause is why one server could not be asked, without the server's name.
-func cause(err error) string {
-	var e *client.Error
-	if errors.As(err, &e) && len(e.Tried) == 1 {
-		return e.Tried[0].Err.Error()
-	}
-	return err.Error()
 }
 
 func leaderName(s v1.Status) string {

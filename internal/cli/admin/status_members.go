@@ -20,7 +20,8 @@ var memberColumns = view.Columns("MEMBER", "+INSTANCE", "VOTE", "RAFT ADDRESS", 
 // leader, it uses the first node that answers.
 func memberRows(nodes []client.NodeStatus) [][]string {
 	i := leaderIndex(nodes)
-	if i < 0 {
+	leads := i >= 0
+	if !leads {
 		i = slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil })
 	}
 	if i < 0 || len(nodes[i].Status.Peers) == 0 {
@@ -35,7 +36,7 @@ func memberRows(nodes []client.NodeStatus) [][]string {
 		}
 		rows = append(rows, []string{
 			p.Name, view.OrDash(instance), vote, view.OrDash(p.RaftAddress), view.OrDash(p.HTTPAddress),
-			contactText(p.LastContactMs), indexText(p.LogIndex), offsetText(p.ClockOffsetMs),
+			contactText(p.LastContactMs, leads && !p.Leader), indexText(p.LogIndex), offsetText(p.ClockOffsetMs),
 		})
 	}
 	return rows
@@ -46,8 +47,12 @@ func leaderIndex(nodes []client.NodeStatus) int {
 	return slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil && n.Status.State == v1.StateLeader })
 }
 
-func contactText(ms *int64) string {
-	if ms == nil {
+// contactText is how long ago a member answered; asked says that the leader expects answers.
+func contactText(ms *int64, asked bool) string {
+	switch {
+	case ms == nil && asked:
+		return "none"
+	case ms == nil:
 		return "-"
 	}
 	return units.Short(time.Duration(*ms) * time.Millisecond)

@@ -64,8 +64,8 @@ func (m *model) head() []string {
 	return []string{
 		state,
 		bucket,
-		fmt.Sprintf("enqueued  %8s/s  %s", in, spark(m.now.history.Minutes, func(x v1.HistoryMinute) uint64 { return x.Enqueued })),
-		fmt.Sprintf("completed %8s/s  %s  failed %s/s", out, spark(m.now.history.Minutes, func(x v1.HistoryMinute) uint64 { return x.Completed }), failed),
+		fmt.Sprintf("enqueued  %8s/s  ", in) + m.spark(func(x v1.HistoryMinute) uint64 { return x.Enqueued }, ""),
+		fmt.Sprintf("completed %8s/s  ", out) + m.spark(func(x v1.HistoryMinute) uint64 { return x.Completed }, "  failed "+failed+"/s"),
 		"",
 	}
 }
@@ -129,17 +129,18 @@ func (m *model) rates() (in, out, failed string) {
 	return rate(last.Enqueued), rate(last.Completed), rate(last.Failed)
 }
 
-// spark draws one character for each minute.
-func spark(minutes []v1.HistoryMinute, of func(v1.HistoryMinute) uint64) string {
+// spark draws one character for each minute, then the note, and the number that the highest one stands for.
+func (m *model) spark(of func(v1.HistoryMinute) uint64, note string) string {
 	steps := []rune("▁▂▃▄▅▆▇█")
-	most := uint64(1)
-	for _, m := range minutes {
-		most = max(most, of(m))
+	most := uint64(0)
+	for _, x := range m.now.history.Minutes {
+		most = max(most, of(x))
 	}
 	var b strings.Builder
-	for _, m := range minutes {
-		b.WriteRune(steps[of(m)*uint64(len(steps)-1)/most])
+	for _, x := range m.now.history.Minutes {
+		b.WriteRune(steps[of(x)*uint64(len(steps)-1)/max(most, 1)])
 	}
+	fmt.Fprintf(&b, "%s  most %d/min", note, most)
 	return b.String()
 }
 
@@ -196,7 +197,7 @@ func typeRow(q v1.Queue, workers []v1.Worker, now time.Time) []string {
 func nodeRow(n client.NodeStatus) []string {
 	server := strings.TrimPrefix(strings.TrimPrefix(n.Server, "http://"), "https://")
 	if n.Err != nil {
-		return []string{server, "-", "unreachable", "-", "-", view.FirstLine(n.Err.Error())}
+		return []string{server, "-", "unreachable", "-", "-", view.FirstLine(view.Cause(n.Err))}
 	}
 	s, lag := n.Status, "-" // only the leader knows it
 	if s.State == v1.StateLeader {

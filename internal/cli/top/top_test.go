@@ -106,7 +106,7 @@ func TestScreen(t *testing.T) {
 	shows(t, m, "asking a:1, b:1")
 	poll(m)
 	shows(t, m, "1 of 2 nodes up, n1 leads; 3 pending, 1 running, 2 dead; 1 worker", "bucket lags by 40ms of the log (entries: 5)",
-		"10.0/s  ▁█▁", "5.0/s", "failed 0.5/s", "types by oldest  1 of 100")
+		"10.0/s  ▁█▁", "5.0/s", "failed 0.5/s  most 300/min", "most 600/min", "types by oldest  1 of 100")
 	if first := strings.Split(ansi.Strip(m.text()), "\n")[headLines+1]; !strings.HasPrefix(first, "type007") || !strings.Contains(first, "1h") {
 		t.Errorf("the type whose job waits longest is not first: %s", first)
 	}

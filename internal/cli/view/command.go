@@ -31,7 +31,7 @@ func groupArgs(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return Usagef("unknown command %q for %q; its commands are %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+	return Usagef("unknown command %q for %q (commands: %s)", args[0], cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // CompleteFlag adds completions for the value of a flag.

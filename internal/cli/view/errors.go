@@ -101,3 +101,12 @@ func errorJSON(err error) string {
 	}
 	return escaped(string(line))
 }
+
+// Cause is why one server could not be asked, without the server's name.
+func Cause(err error) string {
+	var e *client.Error
+	if errors.As(err, &e) && len(e.Tried) == 1 {
+		return e.Tried[0].Err.Error()
+	}
+	return err.Error()
+}

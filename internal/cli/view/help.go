@@ -47,10 +47,26 @@ func wrapLines(text string, width int) string {
 		if room < helpLeast {
 			continue
 		}
-		body := ansi.Wordwrap(line[len(head):], room, "")
-		lines[i] = head + strings.ReplaceAll(body, "\n", "\n"+strings.Repeat(" ", len(head)))
+		lines[i] = head + strings.Join(fill(line[len(head):], room), "\n"+strings.Repeat(" ", len(head)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// fill breaks a text at spaces, into lines of at most width columns. A flag stays in one line, where
+// ansi.Wordwrap would break it at a hyphen.
+func fill(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case ansi.StringWidth(line)+1+ansi.StringWidth(word) > width:
+			lines, line = append(lines, line), word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
 }
 
 // joinParagraphs makes one line of each paragraph that has a line longer than width. The source of a

@@ -7,8 +7,8 @@ import (
 
 // A paragraph with a line that is too long is filled again; others, lists and examples stay as they are.
 func TestHelpIsNotRagged(t *testing.T) {
-	const text = "Shows the nodes and the\nrates,\nand more.\n\nKeys: q\nquits.\n\nUsage:\n  osqueue top --with a very long example\n\nFlags:\n      --interval duration   time between two polls of it\n"
-	const want = "Shows the nodes and\nthe rates, and more.\n\nKeys: q\nquits.\n\nUsage:\n  osqueue top --with a very long example\n\nFlags:\n      --interval duration   time between two polls of it\n"
+	const text = "Shows the nodes and the\nrates,\nand --more-of-it - if so.\n\nKeys: q\nquits.\n\nUsage:\n  osqueue top --with a very long example\n\nFlags:\n      --interval duration   time between two polls of it\n"
+	const want = "Shows the nodes and\nthe rates, and\n--more-of-it - if\nso.\n\nKeys: q\nquits.\n\nUsage:\n  osqueue top --with a very long example\n\nFlags:\n      --interval duration   time between two polls of it\n"
 	if got := wrapLines(text, 20); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
