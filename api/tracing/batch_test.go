@@ -20,7 +20,7 @@ func textValue(key, value string) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
 }
 
-// A request has all that was noted, in the message of OpenTelemetry.
+// A request has every field of its spans, in the message of OpenTelemetry.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
 	state, err := trace.ParseTraceState("a=b")
