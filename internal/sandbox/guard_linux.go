@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -93,9 +94,11 @@ func openRuleset(abi int, dir, program string, readOnly []string) (*os.File, err
 }
 
 // readableEtc returns the paths of /etc that programs without namespaces need to start:
-// in addition to those of Namespace, users and names of machines.
+// in addition to those of Namespace, users and names of machines, and what Python of Debian reads at
+// its start: it takes a file that it may not read for an error, and one that is missing for none.
 func readableEtc() []string {
-	paths := []string{"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf"}
+	paths, _ := filepath.Glob("/etc/python3*") // the pattern is valid
+	paths = append(paths, "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
 	for _, name := range etc {
 		paths = append(paths, "/etc/"+name)
 	}

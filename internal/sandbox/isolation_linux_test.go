@@ -45,6 +45,20 @@ func TestEnvironmentIsClean(t *testing.T) {
 	}
 }
 
+// Python of Debian starts without a word about files that it may not read.
+func TestPythonStarts(t *testing.T) {
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) {
+			c := py("")
+			c.Args[1] = "-c" // with all that it reads at the start
+			res, err := bench(t, level, small).Run(limited(t), c)
+			if err != nil || res.Log != "" {
+				t.Errorf("%v; log %s", err, res.Log)
+			}
+		})
+	}
+}
+
 // Neither the environment nor the memory nor descriptors of the worker can be
 // had, by its number in /proc.
 func TestWorkerCannotBeRead(t *testing.T) {

@@ -73,33 +73,42 @@ func readProc(pid int) (proc, bool) {
 	return p, true
 }
 
-// ending reports whether a process has begun to end, or is gone.
-func ending(pid int) bool {
+// progress reports whether a process has begun to end, or is gone, and whether it is running or could
+// run.
+func progress(pid int) (ends, running bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true
+		return true, false
 	}
 	const (
-		flags   = 6   // the index of the field after the name, which may contain spaces and brackets
+		state   = 0 // the index of the field after the name, which may contain spaces and brackets
+		flags   = 6
 		exiting = 0x4 // PF_EXITING of the kernel
 	)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= flags {
-		return false
+		return false, false
 	}
 	n, err := strconv.ParseUint(fields[flags], 10, 64)
-	return err == nil && n&exiting != 0
+	return err == nil && n&exiting != 0, fields[state] == "R"
+}
+
+// ending reports whether a process has begun to end, or is gone.
+func ending(pid int) bool {
+	ends, _ := progress(pid)
+	return ends
 }
 
 // markVariable is the environment variable that contains the mark of a command.
 const markVariable = "OSQUEUE_SANDBOX"
 
 // markOf returns the mark in a process's environment, or "". A process that executes a
-// program has no environment for some moments, and no command line shortly before. So
-// markOf returns "" only if the environment stays empty for a while.
+// program has no environment for some moments, and no command line shortly before. The machine decides
+// how long these are, because another process may run meanwhile. So markOf returns "" only if the
+// environment stays empty while the process waits, or for long.
 func markOf(pid int) string {
 	dir := "/proc/" + strconv.Itoa(pid)
-	none := 0 // counts reads with a command line and without environment
+	none := 0 // counts reads of a process that waits with a command line and without environment
 	for pause := 50 * time.Microsecond; pause < 20*time.Millisecond; pause *= 2 {
 		env, err := os.ReadFile(dir + "/environ")
 		if err != nil {
@@ -110,10 +119,11 @@ func markOf(pid int) string {
 				return string(mark)
 			}
 		}
-		if len(env) > 0 || none > 5 || ending(pid) {
+		ends, running := progress(pid)
+		if len(env) > 0 || none > 5 || ends {
 			return ""
 		}
-		if line, err := os.ReadFile(dir + "/cmdline"); err != nil || len(line) > 0 {
+		if line, err := os.ReadFile(dir + "/cmdline"); !running && (err != nil || len(line) > 0) {
 			none++
 		}
 		time.Sleep(pause)
