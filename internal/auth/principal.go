@@ -244,8 +244,14 @@ func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {
 	return nil
 }
 
-// CheckJob returns an error if an existing job is not in the scope.
-func (p *Principal) CheckJob(j *fsm.Job) error { return p.CheckScope(j.Type, j.Options().Group) }
+// CheckJob returns an error if an existing job is not in the scope. It does not name the type and the
+// group of the job, which the caller may not learn.
+func (p *Principal) CheckJob(j *fsm.Job) error {
+	if p.CheckScope(j.Type, j.Options().Group) != nil {
+		return p.deny("job %q", j.ID)
+	}
+	return nil
+}
 
 // CheckScope returns an error if a job of a type and a group is not in the scope of the principal.
 func (p *Principal) CheckScope(jobType, group string) error {
@@ -263,10 +269,14 @@ func (p *Principal) checkExisting(id string, r Rules) error {
 }
 
 func (p *Principal) checkCron(name string, r Rules) error {
-	if c := r.Cron(name); c != nil {
-		return p.checkJob(c.Job, r)
+	c := r.Cron(name)
+	switch {
+	case c == nil:
+		return nil
+	case p.CheckScope(c.Job.GetType(), c.Job.GetGroup()) != nil:
+		return p.deny("schedule %q", name) // whose type and group the caller may not learn
 	}
-	return nil
+	return p.checkJob(c.Job, r)
 }
 
 // Count makes new jobs, and those of new schedules and callbacks, count in the quota of the

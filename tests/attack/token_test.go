@@ -226,6 +226,9 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 			t.Fatal(a.Body)
 		}
 	}
+	if a := try(t, s.node, "PUT", v1.PathCrons+"/secret-3", admin, `{"spec":"@yearly","job":{"type":"secret"}}`); a.StatusCode != http.StatusOK {
+		t.Fatal(a.Body)
+	}
 	job := func(more string) string { return `{"type":"mail"` + more + `}` }
 	rows := []struct{ name, token, method, path, body string }{
 		{"a producer claims", producer, "POST", v1.PathClaim, `{"workerId":"w","types":["mail"]}`},
@@ -274,6 +277,9 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 		{"an operator pauses another type", operator, "POST", v1.PathQueues + "/secret/pause", ""},
 		{"an operator schedules another type", operator, "PUT", v1.PathCrons + "/c", `{"spec":"@hourly","job":{"type":"secret","group":"a"}}`},
 		{"an operator schedules a program", give(`{"role":"operator"}`), "PUT", v1.PathCrons + "/c", `{"spec":"@hourly","job":{"type":"command"}}`},
+		{"an operator replaces a schedule", operator, "PUT", v1.PathCrons + "/secret-3", `{"spec":"@hourly","job":{"type":"mail","group":"a"}}`},
+		{"an operator pauses a schedule", operator, "POST", v1.PathCrons + "/secret-3/pause", ""},
+		{"an operator deletes a schedule", operator, "DELETE", v1.PathCrons + "/secret-3", ""},
 		{"an operator makes a token", operator, "POST", v1.PathTokens, `{"role":"admin"}`},
 		{"an operator rotates a token", operator, "POST", v1.PathTokens + "/x/rotate", `{}`},
 		{"an operator revokes a token", operator, "DELETE", v1.PathTokens + "/x", ""},
@@ -282,8 +288,12 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 	}
 	for _, r := range rows {
 		s.attack(r.name, func(t *testing.T) {
-			if a := try(t, s.node, r.method, r.path, r.token, r.body); a.StatusCode != http.StatusForbidden {
+			a := try(t, s.node, r.method, r.path, r.token, r.body)
+			if a.StatusCode != http.StatusForbidden {
 				t.Errorf("answered %d %s", a.StatusCode, a.Body)
+			}
+			if named := r.path + r.body; strings.Contains(named, "/secret-") && strings.Contains(a.Body, `\"secret\"`) {
+				t.Errorf("it shows the type: %s", a.Body)
 			}
 		})
 	}
