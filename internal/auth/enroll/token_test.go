@@ -43,6 +43,21 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// The error says which part of a token is wrong.
+func TestTokensWithoutAPart(t *testing.T) {
+	pins, addresses := []certs.Pin{{1}}, []string{"10.0.0.1:8080"}
+	for want, bad := range map[string]Token{
+		"it has 0 pins; must be 1 to 4":      {Addresses: addresses},
+		"it has 5 pins; must be 1 to 4":      {Pins: make([]certs.Pin, 5), Addresses: addresses},
+		"it has 0 addresses; must be 1 to 9": {Pins: pins},
+	} {
+		bad.Secret, bad.Name = auth.New(), "n4"
+		if _, err := ParseToken(bad.String()); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // FuzzParseToken checks that a text that is read is written as it was, and that nothing panics.
 func FuzzParseToken(f *testing.F) {
 	t := Token{Secret: auth.New(), Name: "n4", Pins: []certs.Pin{{1}}, Addresses: []string{"h:1"}}
