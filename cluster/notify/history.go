@@ -85,22 +85,77 @@ type Event struct {
 // events.
 const eventTextMax = 256
 
-// fill sets e to the event ev. It sets e in place, because an entry may have many events.
-func (e *Event) fill(ev *fsm.Event, id EventID, at int64) {
-	*e = Event{ID: id, At: at, Kind: ev.Kind, From: ev.From, Name: ev.Name, Message: ev.Text, Actor: ev.Actor}
-	j := ev.Job
-	if j == nil {
-		return
+// slot is an Event as a History keeps it. It has a copy of the id of its job, because Job.ID keeps the
+// payload of the job in memory.
+type slot struct {
+	lsn      fsm.LSN
+	at       int64
+	n        uint32
+	attempts int32
+	kind     fsm.EventKind
+	from     fsm.Status
+	status   fsm.Status
+	end      fsm.End
+	idLen    uint8
+	id       [43]byte // a UUID has 36
+	jobType  string
+	worker   string
+	actor    string
+	rare     *rareFields // nil: all are zero
+}
+
+// rareFields are the fields of an Event that few events have.
+type rareFields struct {
+	jobID              string // if it does not fit into slot.id
+	percent            uint8
+	err, message, name string
+}
+
+// fill sets s to the event ev. It sets s in place, because an entry may have many events.
+func (s *slot) fill(ev *fsm.Event, lsn fsm.LSN, n uint32, at int64) {
+	*s = slot{lsn: lsn, n: n, at: at, kind: ev.Kind, from: ev.From, actor: ev.Actor}
+	rare := rareFields{name: ev.Name, message: ev.Text}
+	if j := ev.Job; j != nil {
+		s.jobType, s.worker = j.Type, j.Execution().Worker
+		s.status, s.end, s.attempts = j.Status, j.AttemptEnd, j.Attempts
+		if len(j.ID) <= len(s.id) {
+			s.idLen = uint8(copy(s.id[:], j.ID))
+		} else {
+			rare.jobID = strings.Clone(j.ID)
+		}
+		if ev.Kind == fsm.JobProgress {
+			p := j.Details().Progress
+			rare.percent, rare.message = p.Percent, cutText(p.Message)
+		}
+		if ev.Kind == fsm.JobChanged && endedBadly(ev.From, j) {
+			rare.err = cutText(j.Execution().LastError)
+		}
 	}
-	e.JobID, e.Type, e.Worker = j.ID, j.Type, j.Execution().Worker
-	e.Status, e.End, e.Attempts = j.Status, j.AttemptEnd, j.Attempts
-	if ev.Kind == fsm.JobProgress {
-		p := j.Details().Progress
-		e.Percent, e.Message = p.Percent, cutText(p.Message)
+	if rare != (rareFields{}) {
+		s.rare = new(rare)
 	}
-	if ev.Kind == fsm.JobChanged && endedBadly(ev.From, j) {
-		e.Error = cutText(j.Execution().LastError)
+}
+
+func (s *slot) eventID() EventID { return EventID{LSN: s.lsn, N: s.n} }
+
+// isOf reports whether the event is about a job.
+func (s *slot) isOf(jobID string) bool {
+	if s.rare != nil && s.rare.jobID != "" {
+		return s.rare.jobID == jobID
 	}
+	return string(s.id[:s.idLen]) == jobID
+}
+
+func (s *slot) event() Event {
+	e := Event{
+		ID: s.eventID(), At: s.at, Kind: s.kind, From: s.from, Status: s.status, End: s.end, Attempts: s.attempts,
+		JobID: string(s.id[:s.idLen]), Type: s.jobType, Worker: s.worker, Actor: s.actor,
+	}
+	if r := s.rare; r != nil {
+		e.JobID = cmp.Or(r.jobID, e.JobID)
+		e.Percent, e.Error, e.Message, e.Name = r.percent, r.err, r.message, r.name
+	}
+	return e
 }
 
 // endedBadly reports whether the job's last error belongs to this change, and not to an
@@ -131,7 +186,7 @@ func cutText(s string) string {
 // History keeps the newest events of a machine in memory. It is safe for concurrent use.
 type History struct {
 	mu    sync.RWMutex
-	slots []Event
+	slots []slot
 	next  uint64        // number of events so far; event i is in slot i modulo len(slots)
 	first uint64        // oldest event that is kept
 	since EventID       // all events after it are kept
@@ -139,10 +194,10 @@ type History struct {
 }
 
 // NewHistory returns a history that keeps size events, and at least one.
-func NewHistory(size int) *History { return &History{slots: make([]Event, max(size, 1))} }
+func NewHistory(size int) *History { return &History{slots: make([]slot, max(size, 1))} }
 
-// Applied adds the events of the entry that m has applied last. It allocates only copies
-// of truncated texts. The caller holds the lock that guards m.
+// Applied adds the events of the entry that m has applied last. It allocates only for
+// events with rare fields. The caller holds the lock that guards m.
 func (h *History) Applied(m *fsm.Machine) {
 	events := m.Events()
 	if len(events) == 0 {
@@ -152,12 +207,12 @@ func (h *History) Applied(m *fsm.Machine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
-		e := h.at(h.next)
+		s := h.at(h.next)
 		if h.next-h.first == uint64(len(h.slots)) {
-			h.since = e.ID
+			h.since = s.eventID()
 			h.first++
 		}
-		e.fill(&events[i], EventID{LSN: meta.LSN, N: uint32(i + 1)}, meta.Now)
+		s.fill(&events[i], meta.LSN, uint32(i+1), meta.Now)
 		h.next++
 	}
 	h.wakeLocked()
@@ -193,10 +248,10 @@ func (h *History) lastLocked() EventID {
 	if h.next == h.first {
 		return h.since
 	}
-	return h.at(h.next - 1).ID
+	return h.at(h.next - 1).eventID()
 }
 
-func (h *History) at(i uint64) *Event { return &h.slots[i%uint64(len(h.slots))] }
+func (h *History) at(i uint64) *slot { return &h.slots[i%uint64(len(h.slots))] }
 
 // Since returns the events after an id, in order, but not more than most. If some events
 // after the id are not kept any more, lost is the id of the last one that is missing, and
@@ -208,14 +263,14 @@ func (h *History) Since(after EventID, most int) (events []Event, lost EventID) 
 		lost = h.since
 	}
 	held := int(h.next - h.first)
-	skip := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).ID.Compare(after) > 0 })
+	skip := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).eventID().Compare(after) > 0 })
 	count := min(held-skip, most)
 	if count <= 0 {
 		return nil, lost
 	}
 	events = make([]Event, count)
 	for i := range events {
-		events[i] = *h.at(h.first + uint64(skip+i))
+		events[i] = h.at(h.first + uint64(skip+i)).event()
 	}
 	return events, lost
 }
@@ -228,13 +283,13 @@ func (h *History) Enqueued(jobID string, at int64) (e Event, found bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	held := int(h.next - h.first)
-	first := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).At >= at })
+	first := sort.Search(held, func(i int) bool { return h.at(h.first+uint64(i)).at >= at })
 	for i := first; i < min(held, first+enqueuesLooked); i++ {
-		switch e := h.at(h.first + uint64(i)); {
-		case e.At != at:
+		switch s := h.at(h.first + uint64(i)); {
+		case s.at != at:
 			return Event{}, false
-		case e.JobID == jobID && e.Kind == fsm.JobChanged && e.From == 0:
-			return *e, true
+		case s.kind == fsm.JobChanged && s.from == 0 && s.isOf(jobID):
+			return s.event(), true
 		}
 	}
 	return Event{}, false

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -192,4 +194,39 @@ func FuzzParseEventID(f *testing.F) {
 			t.Fatalf("%q is %v, and then %v (%v)", text, id, again, err)
 		}
 	})
+}
+
+// The events of a job that is gone do not keep its payload in memory, which has one allocation
+// with its id.
+func TestEventsKeepNoPayload(t *testing.T) {
+	b := newBench(t, 100)
+	long := strings.Repeat("long", 20)
+	for i, jobID := range []string{"0193c0de-0000-7000-8000-000000000001", long} {
+		freed := make(chan struct{})
+		b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{
+			Jobs: []*fsmpb.NewJob{{Id: jobID, Type: "t", Payload: []byte(`"payload"`)}},
+		}}})
+		runtime.AddCleanup(unsafe.StringData(b.machine.Job(jobID).ID), func(freed chan struct{}) { close(freed) }, freed)
+		at := b.now
+		b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{jobID}}}})
+		b.enqueue("t", 1) // the machine forgets the events of the entry before
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			runtime.GC()
+			select {
+			case <-freed:
+			default:
+				if time.Now().After(end) {
+					t.Fatalf("the payload of %q is still in memory", jobID)
+				}
+				continue
+			}
+			break
+		}
+		if e, found := b.events.Enqueued(jobID, at); !found || e.JobID != jobID {
+			t.Errorf("the event of the enqueue: %v, %v", e, found)
+		}
+		if events, _ := b.events.Since(EventID{}, 100); events[3*i].JobID != jobID || events[3*i+1].JobID != jobID {
+			t.Errorf("the events are about %q and %q, want %q", events[3*i].JobID, events[3*i+1].JobID, jobID)
+		}
+	}
 }
