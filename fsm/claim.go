@@ -183,7 +183,7 @@ func (m *Machine) remember(worker, requestID string, jobs []*Job) {
 		Leases:    make([]Lease, len(jobs)),
 	}
 	for i, j := range jobs {
-		r.Leases[i] = Lease{JobID: j.ID, Token: j.Execution().Token}
+		r.Leases[i] = Lease{JobID: strings.Clone(j.ID), Token: j.Execution().Token} // the record can outlive the job
 	}
 	m.addClaim(r)
 	m.boundClaims(worker)
