@@ -107,7 +107,7 @@ var reviewed = []defect{
 	{"X11 clock", mutants.Mutant{
 		Name: "a repeated request sets the time back again", File: "cluster/setclock.go",
 		Old: `Key: "\x00clock:" + c.Key,`,
-		Bug: `Key: "\x00clock:" + c.Key + randomID(),`,
+		Bug: `Key: "\x00clock:" + c.Key + randomKey(),`,
 	}, check{pkg: "cluster", test: "TestSimSetBackOnceWhenTheLeaderDies"}},
 	{"X11 clock", mutants.Mutant{
 		Name: "the log of the archive runs on when the time is set back", File: "cluster/replica.go",
@@ -123,9 +123,9 @@ var reviewed = []defect{
 	// Members and disks.
 	{"R7 members", mutants.Mutant{
 		Name: "a living node is replaced by one of its name", File: "cluster/membership/admit.go",
-		Old: "\t\tif err := n.isGone(ctx, s, who); err != nil {\n",
-		Bug: "\t\tif err := n.isGone(ctx, s, who); err != nil && false {\n",
-	}, check{pkg: "cluster", test: "TestSecondNodeOfALivingNameIsRefused"}},
+		Old: "case err == nil && id.ServerID == string(s.ID):\n\t\t\treturn running",
+		Bug: "case err == nil && id.ServerID == string(s.ID):\n\t\t\treturn nil",
+	}, check{pkg: "cluster/membership", test: "TestServerOfUnknownHTTPAddressIsNotGone"}},
 	{"X6 members", mutants.Mutant{
 		Name: "a node that nobody announced gets a vote", File: "cluster/membership/admit.go",
 		Old: "\tif address == \"\" {\n",
@@ -270,7 +270,7 @@ var reviewed = []defect{
 		Name: "an old copy of the document runs ended jobs again", File: "storage/document/newjobs.go",
 		Old: "if waits && !old {",
 		Bug: "if waits && (!old || known > 0) {",
-	}, check{pkg: "cluster", test: "TestAnOldCopyDoesNotRunEndedJobs"}},
+	}, check{pkg: "storage/document", test: "TestNewJobs"}},
 	{"B7 thinning", mutants.Mutant{
 		Name: "all checkpoints are kept", File: "storage/archive/sweep.go",
 		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery {",
