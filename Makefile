@@ -18,9 +18,9 @@ TAGS := disable_grpc_modules
 export GOFLAGS := $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS)
 
 # What the test targets run, and for how long at most.
-# Tests of processes wait for 70 to 95 % of their time. They run in parallel within their
-# package, so one package more than there are processors is enough.
-TEST_FLAGS ?= -timeout 15m -p $(shell echo $$(( $$(nproc) + 1 )))
+# Tests of processes wait for 70 to 95 % of their time, so two packages for each processor keep
+# it busy.
+TEST_FLAGS ?= -timeout 15m -p $(shell echo $$(( $$(nproc) * 2 )))
 RACE_FLAGS ?= -timeout 20m
 STORES_FLAGS ?= -timeout 5m
 FUZZTIME ?= 20000x
