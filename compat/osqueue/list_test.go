@@ -88,13 +88,14 @@ func TestListsShareTheBudget(t *testing.T) {
 	defer ws.close()
 	rpc := queuev1.NewQueueServiceClient(http.DefaultClient, server.URL)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	lists := func() (got incoming, overConnect error) {
+	lists := func(others int64) (got incoming, overConnect error) {
 		ws.send(`{"id":7,"method":"listJobs","params":{}}`)
 		got = ws.receive()
+		waitFor(t, "the end of the first list", func() bool { return budget.Used() == others })
 		_, overConnect = rpc.ListJobs(t.Context(), connect.NewRequest(&queuev1.ListJobsRequest{}))
 		return got, overConnect
 	}
-	if got, err := lists(); !got.OK || len(got.Result) < 1<<20 || err != nil {
+	if got, err := lists(0); !got.OK || len(got.Result) < 1<<20 || err != nil {
 		t.Errorf("%v %d bytes; %v", got.OK, len(got.Result), err)
 	}
 	if n := most.Load(); n < listCopies<<20 {
@@ -103,12 +104,12 @@ func TestListsShareTheBudget(t *testing.T) {
 	waitFor(t, "the budget to be free", func() bool { return budget.Used() == 0 })
 	others := budget.Hold()
 	others.Force(2 << 20)
-	if got, err := lists(); got.OK || connect.CodeOf(err) != connect.CodeUnavailable {
+	if got, err := lists(2 << 20); got.OK || connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("beyond the budget: %v; %v", got.OK, err)
 	}
 	others.Release()
 	waitFor(t, "the budget to be free", func() bool { return budget.Used() == 0 })
-	if got, err := lists(); !got.OK || err != nil {
+	if got, err := lists(0); !got.OK || err != nil {
 		t.Errorf("after that: %v; %v", got.OK, err)
 	}
 }
