@@ -20,7 +20,9 @@ type simUsers struct {
 	clusters func() []*simCluster
 	produce  chan struct{} // closed when producers must end
 	work     chan struct{} // closed when workers must end
-	wg       sync.WaitGroup
+
+	producers sync.WaitGroup
+	wg        sync.WaitGroup // reader and workers
 }
 
 const (
@@ -32,7 +34,7 @@ func newSimUsers(w *simWorld, clusters func() []*simCluster) *simUsers {
 	u := &simUsers{world: w, clusters: clusters, produce: make(chan struct{}), work: make(chan struct{})}
 	for i := range simProducers {
 		c := &simClient{simUsers: u, name: fmt.Sprintf("p%d", i+1), r: w.rand(), over: u.produce}
-		u.wg.Go(c.produceJobs)
+		u.producers.Go(c.produceJobs)
 	}
 	reader := &simClient{simUsers: u, name: "r", r: w.rand(), over: u.work}
 	u.wg.Go(reader.readJobs)

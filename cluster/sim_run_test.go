@@ -187,6 +187,7 @@ func (s *simRun) finish() {
 	}()
 	calm := len(s.failed()) == 0 && s.calm()
 	close(s.users.produce)
+	s.users.producers.Wait() // the last enqueue may be on its way
 	if calm {
 		s.users.dropSchedule()
 		if err := simAwait(drainWait, s.drained); err != nil {
