@@ -160,13 +160,14 @@ func TestAnAnnouncedBodyTakesNoBudget(t *testing.T) {
 	}
 	used := func(least, most int64) {
 		t.Helper()
-		for until := time.Now().Add(5 * time.Second); p.budget.Used() < least; time.Sleep(time.Millisecond) {
-			if time.Now().After(until) {
-				break
+		for until := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			n := p.budget.Used()
+			if least <= n && n <= most {
+				return
 			}
-		}
-		if n := p.budget.Used(); n < least || n > most {
-			t.Fatalf("%d bytes of the budget are taken; want %d to %d", n, least, most)
+			if time.Now().After(until) {
+				t.Fatalf("%d bytes of the budget are taken; want %d to %d", n, least, most)
+			}
 		}
 	}
 	send(request[:100])
