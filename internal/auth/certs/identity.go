@@ -129,6 +129,10 @@ func (i *Identity) current() material {
 	if err == nil {
 		m, err = i.read()
 	}
+	// The CA may be another one, with another cluster in its certificates.
+	if was := i.loaded.subject; err == nil && (m.subject.Kind != was.Kind || m.subject.Name != was.Name) {
+		err = fmt.Errorf("%s: it is the certificate of %s, and this process is %s", i.files.Cert, m.subject, was)
+	}
 	if err != nil { // perhaps only one of the files is replaced yet: look again next time
 		if why := err.Error(); why != i.failed {
 			i.failed = why

@@ -54,6 +54,29 @@ func TestReload(t *testing.T) {
 	if !second.After(first) || len(errs) != 1 {
 		t.Errorf("after the replacement it ends at %v, before it did at %v; errors %v", second, first, errs)
 	}
+	for i, other := range []Request{
+		{Kind: Node, Name: "n2", Hosts: []string{"h"}, Lifetime: 3 * time.Hour},
+		{Kind: Client, Name: "c", Lifetime: 3 * time.Hour},
+	} {
+		c, err := a.Issue(other, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, suffix := range []string{".key", ".crt"} {
+			data, err := os.ReadFile(filepath.Join(dir, other.Name+suffix))
+			if err == nil {
+				err = durable.Replace(filepath.Join(dir, "n1"+suffix), data, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		at = at.Add(lookAgain)
+		if s := id.Subject(); s.Name != "n1" || s.Kind != Node || !id.Expires().Equal(second) || len(errs) != 2+i {
+			t.Errorf("with the certificate of %s it is %s and ends at %v; errors %v", c.Subject.CommonName, s, id.Expires(), errs)
+		}
+	}
+	errs = errs[:1]
 	if err := os.Remove(f.CA); err != nil {
 		t.Fatal(err)
 	}
