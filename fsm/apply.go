@@ -37,6 +37,7 @@ func New() *Machine {
 		queues:          make(map[string]*queue),
 		heads:           btree.New(byBest),
 		byWorker:        make(map[string][]*ClaimRecord),
+		byClaim:         make(map[claimKey]*ClaimRecord),
 		byKey:           make(map[string]*RequestRecord),
 		timers:          btree.New(byTime),
 		holders:         btree.New(byKeySeq),

@@ -108,7 +108,8 @@ func (e *enqueuer) apply() {
 }
 
 // BenchmarkLifecycle claims a job, completes it and enqueues another, in one
-// entry each, as a busy queue of constant depth does.
+// entry each, as a busy queue of constant depth does. Its worker names its claims, as all
+// clients do, and has as many remembered claims as a worker may have.
 func BenchmarkLifecycle(b *testing.B) {
 	for _, depth := range depths {
 		for _, types := range [][]string{nil, {"bench"}} {
@@ -118,7 +119,9 @@ func BenchmarkLifecycle(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					index += 3
-					got := m.Apply(index, 1, one(claim("w", 1, types...)))
+					mine := claim("w", 1, types...)
+					mine.GetClaim().RequestId = benchID(next)
+					got := m.Apply(index, 1, one(mine))
 					j := got[0].Jobs[0]
 					if r := m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token))); r[0].Code != fsm.OK {
 						b.Fatal(r[0].Code)

@@ -135,6 +135,11 @@ func firstPositive(values ...int64) int64 {
 	return 0
 }
 
+// claimKey identifies a claim by its request.
+type claimKey struct{ worker, request string }
+
+func (r *ClaimRecord) key() claimKey { return claimKey{worker: r.Worker, request: r.RequestID} }
+
 func (r *ClaimRecord) firstToken() uint64 {
 	if len(r.Leases) == 0 {
 		return 0
@@ -148,12 +153,7 @@ func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
 	if requestID == "" {
 		return nil
 	}
-	for _, r := range m.byWorker[worker] {
-		if r.RequestID == requestID {
-			return r
-		}
-	}
-	return nil
+	return m.byClaim[claimKey{worker: worker, request: requestID}]
 }
 
 // Remembers reports whether the machine still keeps the answer to that worker's claim, so
@@ -193,11 +193,15 @@ func (m *Machine) remember(worker, requestID string, jobs []*Job) {
 func (m *Machine) addClaim(r *ClaimRecord) {
 	m.claims.Set(r)
 	m.byWorker[r.Worker] = append(m.byWorker[r.Worker], r)
+	m.byClaim[r.key()] = r
 }
 
 // dropClaim removes r, the oldest record of its worker.
 func (m *Machine) dropClaim(r *ClaimRecord) {
 	m.claims.Delete(r)
+	if k := r.key(); m.byClaim[k] == r {
+		delete(m.byClaim, k)
+	}
 	own := m.byWorker[r.Worker]
 	own[0] = nil
 	if m.byWorker[r.Worker] = own[1:]; len(own) == 1 {

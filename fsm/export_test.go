@@ -223,6 +223,9 @@ func (m *Machine) checkClaims(fresh *Machine) error {
 	if !maps.EqualFunc(m.byWorker, fresh.byWorker, same) {
 		return fmt.Errorf("claims by worker %v, anew %v", m.byWorker, fresh.byWorker)
 	}
+	if !maps.Equal(m.byClaim, fresh.byClaim) {
+		return fmt.Errorf("claims by request %v, anew %v", m.byClaim, fresh.byClaim)
+	}
 	for worker, own := range m.byWorker {
 		if len(own) == 0 || len(own) > claimsPerWorkerMax {
 			return fmt.Errorf("worker %q has %d claims", worker, len(own))

@@ -110,6 +110,7 @@ type Machine struct {
 	queues          map[string]*queue
 	heads           *btree.Tree[*queue]       // types that a claim can take a job of, by their best job
 	byWorker        map[string][]*ClaimRecord // in claim order
+	byClaim         map[claimKey]*ClaimRecord // the newest one with that key
 	byKey           map[string]*RequestRecord
 	timers          *btree.Tree[timer]
 	holders         *btree.Tree[holder]    // jobs by the unique key that they hold
