@@ -2,7 +2,11 @@ package api
 
 import (
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
@@ -64,8 +68,40 @@ func (s *Server) admit(c *call) error {
 // sets the time and the node.
 func (s *Server) Record(e AuditEntry) { s.record(e, false) }
 
+// Bounds of the entries about refused requests of strangers. Without them a stranger could push all
+// other entries out of the log, which keeps the newest.
+const (
+	strangerEntries = 1 // a second
+	strangerBurst   = 1000
+)
+
+// refusals bounds these entries.
+type refusals struct {
+	limit   *rate.Limiter
+	skipped atomic.Int64 // entries since the last one that was recorded
+}
+
+func newRefusals() *refusals {
+	return &refusals{limit: rate.NewLimiter(strangerEntries, strangerBurst)}
+}
+
+// record adds an entry. The first one of a stranger after a gap follows a line with the number of those
+// that were left out.
 func (s *Server) record(e AuditEntry, admitted bool) {
 	e.Time, e.Node = time.Now().UTC().Format(time.RFC3339Nano), s.node
+	if e.Principal == "" && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		if !s.refusals.limit.Allow() {
+			s.refusals.skipped.Add(1)
+			return
+		}
+		if n := s.refusals.skipped.Swap(0); n > 0 {
+			s.keep(AuditEntry{Time: e.Time, Node: e.Node, Action: "drop entries", Object: strconv.FormatInt(n, 10), Outcome: v1.TagUnauthorized}, false)
+		}
+	}
+	s.keep(e, admitted)
+}
+
+func (s *Server) keep(e AuditEntry, admitted bool) {
 	if s.audited.max > 0 {
 		s.audited.add(&e)
 	}

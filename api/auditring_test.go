@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -64,4 +67,31 @@ func TestAuditOverHTTP(t *testing.T) {
 		}
 	}
 	refused(t, g.do("GET", v1.PathAudit+"?limit=0", "", admin...), http.StatusBadRequest, v1.TagBadRequest)
+}
+
+// Strangers push no entry of another client out of the log, and their refusals are counted.
+func TestStrangersInTheAuditLog(t *testing.T) {
+	var lines []AuditEntry
+	g := secured(t, SecurityOn, func(e AuditEntry) { lines = append(lines, e) })
+	g.s.audited = newAuditRing(1 << 20)
+	g.s.refusals.limit = rate.NewLimiter(rate.Every(time.Hour), strangerBurst)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader)})
+	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"type":"mail"}`, admin...))
+	const tries = 8000
+	for range tries {
+		refused(t, g.do("GET", v1.PathJobs, "", "Authorization", "Bearer nonsense"), http.StatusUnauthorized, v1.TagUnauthorized)
+	}
+	refused(t, g.do("GET", v1.PathAudit, "", reader...), http.StatusForbidden, v1.TagForbidden) // is always recorded
+	if len(lines) != 1+strangerBurst+1 {
+		t.Errorf("the log has %d lines, want %d", len(lines), 1+strangerBurst+1)
+	}
+	if page := ok[v1.AuditPage](t, g.do("GET", v1.PathAudit, "", admin...)); page.Entries[0].Action != "POST "+v1.PathJobs {
+		t.Errorf("the oldest entry is %+v", page.Entries[0])
+	}
+	g.s.refusals.limit = rate.NewLimiter(rate.Inf, 0)
+	refused(t, g.do("GET", v1.PathJobs, ""), http.StatusUnauthorized, v1.TagUnauthorized)
+	if e := lines[len(lines)-2]; e.Action != "drop entries" || e.Object != strconv.Itoa(tries-strangerBurst) || e.Outcome != v1.TagUnauthorized {
+		t.Errorf("the line about the others is %+v", e)
+	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -58,7 +57,7 @@ func newForwarder(s *Server) *forwarder {
 		Transport:    s.cfg.Transport,
 		BufferPool:   copyBuffers{},
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r).err = err },
-		ErrorLog:     s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+		ErrorLog:     newErrorLog(s.log),
 	}
 	return f
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth"
@@ -50,7 +48,7 @@ func (s *Server) newNodeServer() *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
 		},
-		ErrorLog: s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+		ErrorLog: newErrorLog(s.log),
 	}
 }
 

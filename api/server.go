@@ -49,6 +49,7 @@ type Server struct {
 	conns      *share.Limit // open connections of clients
 	spare      *share.Limit // those over the bounds
 	audited    *auditRing
+	refusals   *refusals // of strangers, in the audit log
 	logs       *livelog.Hub
 	legacy     *auth.Principal // of the clients of ServeLegacy; nil: there are none
 	pages      chan struct{}   // has an item for each page whose items are looked for at present
@@ -85,7 +86,7 @@ func New(cfg Config) *Server {
 	}
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
-	s.audited = newAuditRing(cfg.Security.AuditBytes)
+	s.audited, s.refusals = newAuditRing(cfg.Security.AuditBytes), newRefusals()
 	s.logs = livelog.New(livelog.DefaultConfig())
 	if cfg.Legacy != nil {
 		s.legacy = auth.Legacy(cfg.Legacy.Types)
@@ -108,7 +109,7 @@ func New(cfg Config) *Server {
 		ConnState:         s.fresh.track,
 		ConnContext:       withConn,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){frame.ALPN: s.serveDirect},
-		ErrorLog:          s.log.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+		ErrorLog:          newErrorLog(s.log),
 	}
 	s.nodes = s.newNodeServer()
 	return s

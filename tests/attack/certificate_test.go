@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,6 +239,66 @@ func (e *enrolling) renewals() {
 		if err == nil {
 			_ = resp.Body.Close()
 			e.Errorf("a renewal with %s: %s", name, resp.Status)
+		}
+	}
+}
+
+// logMax is how much each log of a node may grow, in bytes, by requests of strangers.
+const logMax = 256 << 10
+
+// TestStrangersFillNoLog: refused connections and requests fill neither the log nor the audit log.
+func TestStrangersFillNoLog(t *testing.T) {
+	t.Parallel()
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	c := cluster.Start(t, cluster.Options{TLS: true, Nodes: 1, Flags: []string{"--audit-log", audit}})
+	secure, err := client.LoadTLS(filepath.Join(c.CertDir(), certs.CAFile), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: secure}}
+	e := &enrolling{T: t, c: c, node: c.Nodes[0], client: kept}
+	t.Cleanup(kept.CloseIdleConnections)
+	forgedJoin := func() []byte { return encoded(t, enroll.CSR{Secret: auth.New().Text, Request: []byte("noise")}) }
+	size := func() int64 {
+		info, err := os.Stat(audit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(len(e.node.Log())) + info.Size()
+	}
+	for name, try := range map[string]func(){
+		"plain HTTP": func() {
+			_, _ = request(e.node.HTTP, "GET / HTTP/1.1\r\n\r\n", answerMax)
+		},
+		"requests without a token": func() {
+			if status, text := e.send("GET", v1.PathJobs, "", nil); status != http.StatusUnauthorized {
+				t.Fatalf("%d %s", status, text)
+			}
+		},
+		"forged join tokens": func() {
+			if status, text := e.send("POST", enroll.JoinPath, "", forgedJoin()); status != http.StatusForbidden {
+				t.Fatalf("%d %s", status, text)
+			}
+		},
+	} {
+		counted(t, 1)
+		before := size()
+		for range 3000 {
+			try()
+		}
+		e.admin(v1.PathTokens, json.RawMessage(`{"role":"reader"}`), &struct{}{})
+		c.Eventually(patience, "the audit entry of a token", func() error {
+			text, err := os.ReadFile(audit)
+			if err != nil {
+				return err
+			}
+			if line := text[bytes.LastIndexByte(bytes.TrimSpace(text), '\n')+1:]; !bytes.Contains(line, []byte("POST "+v1.PathTokens)) {
+				return fmt.Errorf("the last line is %s", line)
+			}
+			return nil
+		})
+		if grown := size() - before; grown > logMax {
+			t.Errorf("%s: the logs have grown by %d KiB", name, grown>>10)
 		}
 	}
 }

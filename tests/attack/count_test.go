@@ -31,6 +31,7 @@ var classes = map[string]string{
 	"TestFloodsOfTheRaftPort":               "raft",
 	"TestForgedJoins":                       "joins and certificates",
 	"TestCertificateRoutes":                 "joins and certificates",
+	"TestStrangersFillNoLog":                "joins and certificates",
 	"TestPagesOfStrangers":                  "web pages of strangers",
 	"TestFloodsOfTheHTTPPort":               "floods of the HTTP port",
 	"TestWaitingClaimsOfSeveralClients":     "floods of the HTTP port",

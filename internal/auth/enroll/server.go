@@ -305,7 +305,6 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 	if err != nil {
 		return out, false, refuse(http.StatusForbidden, "the secret of the join token is damaged")
 	}
-	act.Principal = "join token " + secret.ID
 	hash := noHash
 	t := s.cfg.Node.Token(joinRecord + secret.ID)
 	if t != nil {
@@ -315,7 +314,7 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 		s.warn("refused a join token", "client", r.RemoteAddr, "id", secret.ID)
 		return out, false, errNoToken
 	}
-	act.Node = t.Name
+	act.Principal, act.Node = "join token "+secret.ID, t.Name
 	public, err := certs.ReadRequest(in.Request)
 	if err != nil {
 		return out, false, refuse(http.StatusBadRequest, "%v", err)
