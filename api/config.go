@@ -38,6 +38,8 @@ type Config struct {
 	// Throttle returns the effects of the limits on requests to the bucket; nil means that
 	// there are no limits.
 	Throttle func() v1.ThrottleStats
+	// Inbox returns the counts of the inbox for /status; nil means that there is no inbox.
+	Inbox func() v1.Inbox
 	// Past rebuilds earlier states; nil: there are none.
 	Past Past
 	// Logger receives panics and internal errors, and each request at level debug.

@@ -66,7 +66,7 @@ func (s *Server) notReady(c *call) error {
 func (s *Server) showStatus(c *call) error {
 	st := s.b.Status()
 	out := statusOf(&st, time.Now().UnixMilli())
-	out.Ack = s.cfg.Ack
+	out.Ack, out.Inbox = s.cfg.Ack, s.inbox()
 	legacy := c.principal != nil && c.principal.Kind == auth.KindLegacy
 	if legacy || s.gate.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
 		out = discovery(&out)
@@ -75,6 +75,18 @@ func (s *Server) showStatus(c *call) error {
 		}
 	}
 	return c.sendJSON(out)
+}
+
+// inbox returns nil until the inbox has been used.
+func (s *Server) inbox() *v1.Inbox {
+	if s.cfg.Inbox == nil {
+		return nil
+	}
+	out := s.cfg.Inbox()
+	if out == (v1.Inbox{}) {
+		return nil
+	}
+	return &out
 }
 
 func statusOf(st *cluster.Status, now int64) v1.Status {
@@ -106,7 +118,6 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		Document:        documentOf(st),
 		Bucket:          bucketOf(st),
 		Snapshots:       snapshotsOf(st),
-		Inbox:           inboxOf(st),
 		Epoch:           st.Epoch,
 		Fence:           v1.Fence{State: st.Fence, Reason: st.FenceReason},
 		Lineage:         st.Lineage,
@@ -188,16 +199,6 @@ func snapshotsOf(st *cluster.Status) *v1.Snapshots {
 		out.Bucket = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
 	}
 	if out == (v1.Snapshots{}) {
-		return nil
-	}
-	return &out
-}
-
-// inboxOf returns nil until the inbox has been used.
-func inboxOf(st *cluster.Status) *v1.Inbox {
-	b := &st.Inbox
-	out := v1.Inbox{Taken: b.Taken, Repeated: b.Repeated, Rejected: b.Rejected, Waiting: b.Waiting, Failing: b.Failing}
-	if out == (v1.Inbox{}) {
 		return nil
 	}
 	return &out

@@ -20,7 +20,6 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/machine"
 	"osqueue/storage"
 	"osqueue/storage/cost"
@@ -91,12 +90,6 @@ type Config struct {
 	TrailingBytes int
 
 	Flush flush.Config
-	// InboxInterval is the pause between two scans of the inbox; 0 disables the inbox. It
-	// grows up to InboxIdleInterval while no file arrives. ReadJob returns the function
-	// that parses a file of the inbox; nowMs is the leader's clock.
-	InboxInterval     time.Duration
-	InboxIdleInterval time.Duration
-	ReadJob           func(nowMs func() int64) func(id string, data []byte) (*fsmpb.Mutation, error)
 
 	// Account, if given, returns the requests and the cost of the bucket so far, for
 	// Status.
@@ -223,10 +216,6 @@ func (c *Config) Validate() error {
 
 func (c *Config) validateBucket() error {
 	switch f := &c.Flush; {
-	case c.InboxInterval < 0:
-		return fmt.Errorf("InboxInterval %v: must not be negative", c.InboxInterval)
-	case c.InboxInterval > 0 && c.ReadJob == nil:
-		return errors.New("ReadJob is nil: an inbox needs it")
 	case c.RivalPolicy != RivalRefuse && c.RivalPolicy != RivalContinue:
 		return fmt.Errorf("rival policy %q: use %s or %s", c.RivalPolicy, RivalRefuse, RivalContinue)
 	case c.StandbyInterval <= 0:

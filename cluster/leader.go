@@ -52,9 +52,6 @@ func (n *Node) newLeader() *leader.Leader {
 		SumsFinding:   n.sums.find,
 		TakeForked:    n.takeForked,
 	}
-	if n.inbox != nil {
-		do.Inbox = n.inbox.Run
-	}
 	if c.WhileLeading != nil {
 		do.Duty = func(ctx context.Context) { c.WhileLeading(ctx, n) }
 	}

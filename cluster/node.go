@@ -12,13 +12,13 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
-	"osqueue/cluster/inbox"
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/plane"
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
 	"osqueue/internal/machine"
 )
@@ -44,7 +44,6 @@ type Node struct {
 	progress  *notify.JobHistory
 	tokens    *notify.Tokens
 	unflushed *flush.UnflushedLog
-	inbox     *inbox.Box    // nil: there is none
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
 	reads     *groupcommit.Batcher[struct{}, struct{}]
 	started   time.Time
@@ -235,6 +234,12 @@ func (n *Node) AccountUsage(name string) (jobs, bytes int64) {
 func (n *Node) Level() (level uint32) {
 	n.replica.read(func(m *fsm.Machine) { level = m.Level() })
 	return level
+}
+
+// Requested reports whether the machine remembers a request with this key and fingerprint.
+func (n *Node) Requested(req *fsmpb.Request) (known bool) {
+	n.replica.read(func(m *fsm.Machine) { known = m.Requested(req) })
+	return known
 }
 
 // View returns a frozen view of the applied state.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -279,6 +280,39 @@ func TestGracefulHandOver(t *testing.T) {
 	next := l.leader(rest...)
 	t.Logf("handed over in %v", time.Since(start))
 	l.enqueue(next, "b")
+}
+
+// TestWhileLeading checks that the active leader runs its duty, and that the duty has ended
+// when StepDown returns.
+func TestWhileLeading(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var running sync.Map // names of nodes
+	all := l.start("n", 3, func(c *Config) {
+		c.WhileLeading = func(ctx context.Context, n *Node) {
+			running.Store(n.Name(), true)
+			<-ctx.Done()
+			time.Sleep(50 * time.Millisecond) // StepDown waits for it
+			running.Delete(n.Name())
+		}
+	})
+	runs := func(m *member) bool {
+		_, ok := running.Load(m.Name())
+		return ok
+	}
+	old := l.leader(all...)
+	l.eventually("the duty of the leader", func() bool { return runs(old) })
+	for _, m := range all {
+		if m != old && runs(m) {
+			t.Errorf("the duty runs on %s, which does not lead", m.Name())
+		}
+	}
+	old.StepDown(t.Context())
+	if runs(old) {
+		t.Error("the duty runs after the leader term")
+	}
+	next := l.leader(slices.DeleteFunc(all, func(m *member) bool { return m == old })...)
+	l.eventually("the duty of the next leader", func() bool { return runs(next) })
 }
 
 func TestSecondClusterWaitsThenAdopts(t *testing.T) {

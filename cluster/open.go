@@ -52,7 +52,6 @@ func Open(cfg Config) (*Node, error) {
 	n.peers.Joined(n.joinedHTTP)
 	n.progress, n.tokens = notify.NewJobHistory(), notify.NewTokens()
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
-	n.openInbox()
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.leader = n.newLeader()
 	if err := n.start(); err != nil {

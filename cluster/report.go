@@ -56,9 +56,6 @@ func (n *Node) Status() Status {
 	if n.stores.kept != nil {
 		s.Snapshots = n.stores.kept.Status()
 	}
-	if n.inbox != nil {
-		s.Inbox = n.inbox.Stats()
-	}
 	if n.cfg.Account != nil {
 		s.Bucket = n.cfg.Account()
 	}

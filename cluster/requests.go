@@ -17,17 +17,11 @@ const (
 // log entries a second, written at the interval of the heartbeat. The audit's reads
 // (every object once in ArchiveRead) and standbys are not included.
 func (c *Config) Repeated(load int64) []cost.Repeated {
-	all := []cost.Repeated{
+	return []cost.Repeated{
 		{Name: "a heartbeat", Every: c.Flush.Heartbeat, Counts: cost.Counts{Replaces: 1}, Flag: cost.HeartbeatFlag},
 		{Name: "a check of the archive", Every: c.ArchiveCheck, Counts: cost.Counts{Lists: checkLists}, Flag: "--archive-check"},
 		{Name: "a collection", Every: c.CollectInterval, Counts: cost.Counts{Lists: collectLists, Gets: collectGets}},
 		{Name: "a look for a standby cluster", Every: leader.StandbyLook(&c.Flush, c.StandbyInterval, c.BrokerTimeout), Counts: cost.Counts{Gets: 1}},
 		{Name: "a segment of the expected load", Every: c.Flush.ObjectEvery(load), Counts: cost.Counts{Creates: 1}},
 	}
-	if c.InboxInterval > 0 {
-		all = append(all, cost.Repeated{
-			Name: "a listing of the inbox", Every: c.InboxIdleInterval, Counts: cost.Counts{Lists: 1}, Flag: "--inbox-idle-interval",
-		})
-	}
-	return all
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"osqueue/cluster/inbox"
 	"osqueue/cluster/leader"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
@@ -56,7 +55,6 @@ type Status struct {
 	ArchiveLSN      fsm.LSN         // the log in the bucket contains the entries up to here
 	LogBytes        int64           // size of the log behind the checkpoint
 	Snapshots       snapshot.Status // raft's snapshots
-	Inbox           inbox.Stats     // statistics of the inbox
 
 	Bucket      cost.Report // requests and their cost since this process started
 	Epoch       uint64

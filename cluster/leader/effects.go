@@ -114,9 +114,6 @@ type Effects struct {
 	// term puts each into an entry. It is called in a function that Read calls. It takes the
 	// lock of the claims.
 	TakeWaiting func(jobType string, jobs, bytes int) []WaitingClaim
-	// Inbox scans the inbox until ctx ends; nil: there is none. Each leader term runs it in
-	// a goroutine of its own.
-	Inbox func(ctx context.Context)
 	// Duty works until ctx ends; nil: there is none. Each leader term runs it in a goroutine of
 	// its own. It must end soon after ctx, because the leader term waits for it.
 	Duty func(ctx context.Context)

@@ -66,9 +66,6 @@ func (t *Term) run(ctx context.Context) error {
 	wg.Go(func() { t.audit(ctx) })
 	wg.Go(func() { t.checkStates(ctx) })
 	wg.Go(func() { t.watchStandby(ctx) })
-	if t.do.Inbox != nil {
-		wg.Go(func() { t.do.Inbox(ctx) })
-	}
 	if t.do.Duty != nil {
 		wg.Go(func() { t.do.Duty(ctx) })
 	}

@@ -37,7 +37,7 @@
 // log, checkpoints, listings, reads. The Limiter controls only the interval, up to the
 // heartbeat. If the cost at that interval is within the budget, a month costs at most the
 // budget and the amount of twelve hours (1.7 %). Plan.Check verifies at the start that the
-// budget covers what a leader repeats at its slowest pace (cluster.Config.Repeated): the
+// budget covers what a leader repeats at its slowest pace (Plan.Repeated): the
 // heartbeats, all listings, and the segments of an expected load. Where requests are
 // charged, an object counts as a flush (flush.Config.CountObjects), so that segments and
 // checkpoints lengthen the interval, too. At the longest interval their cost is additional:

@@ -282,20 +282,20 @@ var reviewed = []defect{
 		Bug: "\t\tkeys = nil\n",
 	}, check{pkg: "storage/archive", test: "TestCollectKeepsUp"}},
 	{"B9 inbox", mutants.Mutant{
-		Name: "a file that cannot be removed is enqueued again", File: "cluster/inbox/settle.go",
+		Name: "a file that cannot be removed is enqueued again", File: "internal/inbox/settle.go",
 		Old: "\t\t\treturn errors.Join(err, r.mark(ctx, id))\n",
 		Bug: "\t\t\tdelete(r.stuck, id)\n\t\t\treturn errors.Join(err)\n",
-	}, check{pkg: "cluster/inbox", test: "TestAFileThatCannotBeRemovedIsTakenOnce"}},
+	}, check{pkg: "internal/inbox", test: "TestAFileThatCannotBeRemovedIsTakenOnce"}},
 	{"B10 inbox", mutants.Mutant{
-		Name: "rejected files stay in the listing of the inbox", File: "cluster/inbox/name.go",
+		Name: "rejected files stay in the listing of the inbox", File: "internal/inbox/name.go",
 		Old: `RejectedPrefix = "inbox-rejected/"`,
 		Bug: `RejectedPrefix = "inbox/refused/"`,
-	}, check{pkg: "cluster/inbox", test: "TestOldRejectedFilesLeaveTheBox"}},
+	}, check{pkg: "internal/inbox", test: "TestOldRejectedFilesLeaveTheBox"}},
 	{"B16 inbox", mutants.Mutant{
-		Name: "a file that an older release has taken runs again", File: "cluster/inbox/take.go",
-		Old: "if !r.cfg.Requested(req) {",
+		Name: "a file that an older release has taken runs again", File: "internal/inbox/take.go",
+		Old: "if !r.queue.Requested(req) {",
 		Bug: "if req != nil {",
-	}, check{pkg: "cluster/inbox", test: "TestAFileOfAnOlderReleaseIsTakenOnce"}},
+	}, check{pkg: "internal/inbox", test: "TestAFileOfAnOlderReleaseIsTakenOnce"}},
 	{"B11 documents", mutants.Mutant{
 		Name: "an empty cluster begins a queue beside an archive", File: "cluster/leader/orphan.go",
 		Old: "\tcase found:\n",

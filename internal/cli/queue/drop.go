@@ -18,9 +18,9 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
-	"osqueue/cluster/inbox"
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
+	"osqueue/internal/inbox"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 )

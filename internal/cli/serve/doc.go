@@ -1,7 +1,7 @@
 // Package serve has the command serve, which composes and runs one node of a cluster.
 //
 // The node's parts know nothing of each other: the bucket with its limits and its meter,
-// the raft node, the HTTP API, the contracts of legacy clients, metrics and profiles.
+// the raft node, the inbox, the HTTP API, the contracts of legacy clients, metrics and profiles.
 // assemble starts them in one order and run stops them in an order that loses no request
 // (wire.go). server has the running parts (server.go).
 //
@@ -12,6 +12,8 @@
 //   - A new node does not start on a bucket that ignores its conditions or does not
 //     answer. A node that has run before starts without the bucket and continues the check
 //     (bucket.go).
+//   - While the node is the active leader it delivers webhooks (hooks.go) and takes jobs out of
+//     the inbox (inbox.go).
 //   - After a fatal error, or if a part hangs during the stop, the process exits within a
 //     bounded time (exit_guard.go).
 //

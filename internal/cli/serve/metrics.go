@@ -71,8 +71,6 @@ type nodeCollector struct {
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
 	cost, projected, budget              *prometheus.Desc
 
-	files, filesWaiting, inboxFailing *prometheus.Desc
-
 	clockOffset, clockAhead *prometheus.Desc
 }
 
@@ -118,13 +116,8 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		projected: desc("bucket_cost_projected_usd_month", "What they would cost in 30 days at the rate of the last hour, in US dollars; too little in the first ten minutes."),
 		budget:    desc("bucket_budget_usd_month", "What they may cost in 30 days, in US dollars; not there without a budget."),
 
-		files: desc("inbox_files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
-			"job, or rejected.", "outcome"),
 		clockOffset: desc("clock_offset_seconds", "How far another member's wall clock is ahead of this node's.", "node"),
 		clockAhead:  desc("clock_ahead_seconds", "How far the queue's time is ahead of this node's wall clock (active leader only)."),
-
-		filesWaiting: desc("inbox_files_waiting", "Files in the inbox that can become jobs (active leader only)."),
-		inboxFailing: desc("inbox_failing", "1 while the inbox cannot be emptied (active leader only)."),
 	}
 }
 
@@ -138,7 +131,7 @@ func (c *nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	c.queue(out, &s)
 	c.raft(out, &s)
 	c.bucket(out, &s)
-	c.inbox(out, &s)
+	c.adoptions(out, &s)
 	active := s.State == "leader"
 	out.flag(c.active, active)
 	if active {
@@ -186,20 +179,13 @@ func (c *nodeCollector) bucket(out sender, s *cluster.Status) {
 	}
 }
 
-// inbox sends the outcomes of the files in the inbox.
-func (c *nodeCollector) inbox(out sender, s *cluster.Status) {
+// adoptions sends what happened to jobs and records that adopted documents lacked.
+func (c *nodeCollector) adoptions(out sender, s *cluster.Status) {
 	out.counter(c.carried, float64(s.Carried.Jobs), "carried_over")
 	out.counter(c.carried, float64(s.Carried.Ended), "ended")
 	out.counter(c.carried, float64(s.Carried.Kept), "kept")
 	out.counter(c.carriedRecords, float64(s.Carried.Requests+s.Carried.Schedules+s.Carried.Settings+s.Carried.Tokens), "carried_over")
 	out.counter(c.carriedRecords, float64(s.Carried.Records), "kept")
-	out.counter(c.files, float64(s.Inbox.Taken), "taken")
-	out.counter(c.files, float64(s.Inbox.Repeated), "repeated")
-	out.counter(c.files, float64(s.Inbox.Rejected), "rejected")
-	if s.State == "leader" {
-		out.gauge(c.filesWaiting, float64(s.Inbox.Waiting))
-		out.flag(c.inboxFailing, s.Inbox.Failing != "")
-	}
 }
 
 // flushes sends the figures that only the active leader knows.

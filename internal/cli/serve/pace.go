@@ -18,8 +18,7 @@ import (
 type pace struct {
 	ack      string
 	interval storeSpan
-	inbox    storeSpan
-	idle     storeSpan
+	inbox    inboxOptions
 	alone    storeSpan
 	budget   string
 	prices   string
@@ -78,8 +77,7 @@ func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	units.SpanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
 	f.Var(&p.alone, "broker-idle-heartbeat", "most time between two writes to the bucket while nothing changes and no standby cluster is known, at most 5m; 0 is --broker-heartbeat, for a queue.json on which a legacy broker may be started: it would take over (default: 1m for s3 and gs, 0 for file and mem, or if --broker-heartbeat is given)")
 	units.SpanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
-	f.Var(&p.inbox, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
-	f.Var(&p.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
+	p.inbox.bind(f)
 	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
 	f.Var(&p.load, "bucket-load", "bytes of log entries a second that --bucket-budget must suffice for, about the payload and 500 bytes for each job, as in 100KB; 0 is an idle queue")
 	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
@@ -92,10 +90,12 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	}
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
-	c.Flush.Interval, c.InboxInterval = p.interval.or(own.flush), p.inbox.or(own.inbox)
-	c.InboxIdleInterval = p.idleInbox(own.idle)
+	c.Flush.Interval = p.interval.or(own.flush)
 	c.Flush.IdleHeartbeat = p.aloneHeartbeat(own.alone, c)
 	if err := p.checkTimes(c); err != nil {
+		return err
+	}
+	if err := p.inbox.complete(own.inbox, own.idle); err != nil {
 		return err
 	}
 	p.plan = cost.Plan{BrokerTimeout: c.BrokerTimeout}
@@ -112,23 +112,11 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if p.plan.Prices.Put > 0 {
 		c.Flush.SaveRequests()
 	}
-	p.plan.Repeated = c.Repeated(int64(p.load))
+	p.plan.Repeated = append(c.Repeated(int64(p.load)), p.inbox.repeated())
 	if err := p.plan.Check(); err != nil {
 		return fmt.Errorf("--bucket-budget: %w", err)
 	}
 	return nil
-}
-
-// idleInbox returns the longest interval between two reads of the inbox. If only the
-// busy interval is given, it is also used while the inbox is empty.
-func (p *pace) idleInbox(own time.Duration) time.Duration {
-	switch {
-	case p.inbox.given && p.inbox.d <= 0:
-		return 0
-	case p.inbox.given && !p.idle.given:
-		return p.inbox.d
-	}
-	return p.idle.or(own)
 }
 
 // aloneHeartbeat returns the heartbeat of an idle leader that knows of no standby cluster. The
@@ -152,8 +140,6 @@ func (p *pace) checkTimes(c *cluster.Config) error {
 	case c.Flush.Interval > heartbeat:
 		return fmt.Errorf("--flush-interval %v: must not be longer than --broker-heartbeat, %v: the heartbeats are flushes",
 			c.Flush.Interval, heartbeat)
-	case c.InboxIdleInterval < c.InboxInterval && c.InboxInterval > 0:
-		return fmt.Errorf("--inbox-idle-interval %v: must not be shorter than --inbox-interval, %v", c.InboxIdleInterval, c.InboxInterval)
 	case c.MaxFlushLag < 0:
 		return fmt.Errorf("--max-flush-lag %v: must not be negative; 0 is no limit", c.MaxFlushLag)
 	case c.MaxFlushLag > 0 && c.MaxFlushLag < heartbeat:

@@ -10,26 +10,6 @@ import (
 	"osqueue/cluster"
 )
 
-// TestInboxIntervals checks how often the node reads a busy and an idle inbox, for each
-// combination of flags.
-func TestInboxIntervals(t *testing.T) {
-	for line, want := range map[string][2]time.Duration{
-		"file:///d":                       {time.Second, time.Second},
-		"s3://b":                          {10 * time.Second, 5 * time.Minute},
-		"gs://b":                          {10 * time.Second, 5 * time.Minute},
-		"s3://b --inbox-interval=10s":     {10 * time.Second, 10 * time.Second},
-		"s3://b --inbox-interval=0":       {0, 0},
-		"s3://b --inbox-idle-interval=1h": {10 * time.Second, time.Hour},
-		"s3://b --inbox-interval=5s --inbox-idle-interval=30s":   {5 * time.Second, 30 * time.Second},
-		"file:///d --inbox-interval=2s --inbox-idle-interval=4s": {2 * time.Second, 4 * time.Second},
-	} {
-		c := paced(t, line)
-		if got := [2]time.Duration{c.InboxInterval, c.InboxIdleInterval}; got != want {
-			t.Errorf("%s: %v, want %v", line, got, want)
-		}
-	}
-}
-
 // TestIdleHeartbeats checks the heartbeat of an idle leader: slow where writes cost money,
 // unless the times that are given do not allow it.
 func TestIdleHeartbeats(t *testing.T) {
@@ -43,7 +23,7 @@ func TestIdleHeartbeats(t *testing.T) {
 		"s3://b --max-flush-lag=1m":             0,
 		"s3://b --max-flush-lag=0":              time.Minute,
 	} {
-		if c := paced(t, line); c.Flush.IdleHeartbeat != want {
+		if _, c := paced(t, line); c.Flush.IdleHeartbeat != want {
 			t.Errorf("%s: %v, want %v", line, c.Flush.IdleHeartbeat, want)
 		}
 	}
@@ -54,8 +34,8 @@ func TestIdleHeartbeats(t *testing.T) {
 	}
 }
 
-// paced returns the configuration that a bucket and flags of pace result in.
-func paced(t *testing.T, line string) cluster.Config {
+// paced returns the pace and the configuration that a bucket and flags of pace result in.
+func paced(t *testing.T, line string) (*pace, *cluster.Config) {
 	t.Helper()
 	c := cluster.DefaultConfig()
 	var p pace
@@ -67,5 +47,5 @@ func paced(t *testing.T, line string) cluster.Config {
 	if err := p.complete(f.Arg(0), &c); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	return c
+	return &p, &c
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"osqueue/api"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/past"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/cli/view"
 	"osqueue/internal/inflight"
@@ -53,18 +54,15 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 	if err := s.openTracer(o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	o.node.ReadJob = func(nowMs func() int64) func(string, []byte) (*fsmpb.Mutation, error) {
-		return api.JobReader(api.Limits{}, o.bodyLimit, nowMs)
-	}
 	if err := o.node.Validate(); err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.close())
 	}
-	sender := o.hooks.newSender(s.log)
-	o.node.WhileLeading = deliver(sender)
+	sender, box := o.hooks.newSender(s.log), o.pace.inbox.newBox(s.bucket, s.log)
+	o.node.WhileLeading = together(deliver(sender), empty(box, o.bodyLimit))
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View), newHookCollector(s.node, sender))
+	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View), newHookCollector(s.node, sender), newInboxCollector(s.node, box))
 	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())
@@ -82,6 +80,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 		Security:        s.securityOfAPI(o),
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
 		Hooks:           sender,
+		Inbox:           func() v1.Inbox { return v1.Inbox(box.Stats()) },
 		Backend:         s.node,
 		Metrics:         metrics,
 		MaxBody:         o.bodyLimit,
@@ -101,6 +100,18 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 		Wrap:            s.wrap(o, metrics),
 	})
 	return s, nil
+}
+
+// together returns a function that runs all duties of a leader at the same time, and returns
+// when all have returned.
+func together(duties ...func(context.Context, *cluster.Node)) func(context.Context, *cluster.Node) {
+	return func(ctx context.Context, n *cluster.Node) {
+		var wg sync.WaitGroup
+		for _, duty := range duties {
+			wg.Go(func() { duty(ctx, n) })
+		}
+		wg.Wait()
+	}
 }
 
 // securityOfAPI returns how the API identifies callers, and where it records them.

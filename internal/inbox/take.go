@@ -15,11 +15,10 @@ import (
 	"osqueue/storage"
 )
 
-// letter is a file with its bytes and its mutation.
+// letter is a file with its bytes.
 type letter struct {
 	file
-	data     []byte
-	mutation *fsmpb.Mutation
+	data []byte
 }
 
 // outcome is the result for some files.
@@ -73,38 +72,13 @@ func (r *leaderTerm) batches(files []file) iter.Seq[[]file] {
 // take takes one batch.
 func (r *leaderTerm) take(ctx context.Context, batch []file) (outcome, error) {
 	read, all := r.read(ctx, batch)
-	var good []letter
-	var rejects []rejection
-	for _, l := range read {
-		m, err := r.cfg.Parse(l.id, l.data)
-		if err != nil {
-			rejects = append(rejects, rejection{letter: l, reason: err})
-			continue
-		}
-		m.Request = r.requestOf(l)
-		l.mutation = m
-		good = append(good, l)
-	}
-	refused, decided, err := r.propose(ctx, good)
+	rejects, decided, err := r.enqueue(ctx, read)
 	all.add(decided)
 	if err != nil {
 		return all, err
 	}
-	all.add(r.rejectAll(ctx, append(rejects, refused...)))
+	all.add(r.rejectAll(ctx, rejects))
 	return all, nil
-}
-
-// requestOf returns the request of the enqueue, which makes it take effect once. The space
-// separates the key from the keys of API clients, which only have visible characters. Up to
-// level 6 the key had a colon: if the machine remembers a file under that key, which an
-// earlier release has taken and could not remove, the file keeps it.
-func (r *leaderTerm) requestOf(l letter) *fsmpb.Request {
-	sum := sha256.Sum256(l.data)
-	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
-	if !r.cfg.Requested(req) {
-		req.Key = "inbox " + l.id
-	}
-	return req
 }
 
 // read reads the files of a batch that still exist.
@@ -150,36 +124,54 @@ func (r *leaderTerm) failed(f file, err error) outcome {
 	return outcome{refused: true, failures: []error{err}}
 }
 
-// propose proposes the mutations of letters in one log entry. It returns the letters to
-// reject, and the result for the others.
-func (r *leaderTerm) propose(ctx context.Context, letters []letter) (refused []rejection, all outcome, err error) {
+// enqueue enqueues the jobs of letters in one log entry. It returns the letters to reject,
+// and the result for the others.
+func (r *leaderTerm) enqueue(ctx context.Context, letters []letter) (rejects []rejection, all outcome, err error) {
 	if len(letters) == 0 {
 		return nil, outcome{}, nil
 	}
-	ms := make([]*fsmpb.Mutation, len(letters))
+	files := make([]File, len(letters))
 	for i, l := range letters {
-		ms[i] = l.mutation
+		files[i] = File{ID: l.id, Data: l.data, Request: r.requestOf(l)}
 	}
-	results, lsn, err := r.cfg.Propose(ctx, ms)
-	if err == nil && len(results) != len(ms) {
-		err = fmt.Errorf("got %d results for %d mutations", len(results), len(ms))
+	answers, lsn, err := r.queue.Enqueue(ctx, files)
+	if err == nil && len(answers) != len(files) {
+		err = fmt.Errorf("got %d answers for %d files", len(answers), len(files))
 	}
 	if err != nil {
-		return nil, outcome{refused: true}, fmt.Errorf("enqueue %d jobs: %w", len(letters), err)
+		return nil, outcome{refused: true}, fmt.Errorf("enqueue the jobs of %d files: %w", len(files), err)
 	}
 	for i, l := range letters {
-		switch v := r.judge(l.file, results[i]); v {
+		a := answers[i]
+		if a.Defect != nil {
+			rejects = append(rejects, rejection{letter: l, reason: a.Defect})
+			continue
+		}
+		switch v := r.judge(l.file, a.Result); v {
 		case added, repeated:
-			r.noteTaken(l, v, results[i], lsn)
+			r.noteTaken(l, v, a.Result, lsn)
 			all.done++
 		case bad:
-			refused = append(refused, rejection{letter: l, reason: reasonOf(results[i].Code)})
+			rejects = append(rejects, rejection{letter: l, reason: reasonOf(a.Result.Code)})
 		default:
 			r.hold(l.file)
 			all.refused = true
 		}
 	}
-	return refused, all, nil
+	return rejects, all, nil
+}
+
+// requestOf returns the request of the enqueue, which makes it take effect once. The space
+// separates the key from the keys of API clients, which only have visible characters. Up to
+// level 6 the key had a colon: if the machine remembers a file under that key, which an
+// earlier release has taken and could not remove, the file keeps it.
+func (r *leaderTerm) requestOf(l letter) *fsmpb.Request {
+	sum := sha256.Sum256(l.data)
+	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
+	if !r.queue.Requested(req) {
+		req.Key = "inbox " + l.id
+	}
+	return req
 }
 
 // judge is like the function judge, but rejects a file that has waited too long for a

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 )
 
@@ -104,20 +103,29 @@ func (b *shaky) Delete(ctx context.Context, key string) error {
 func (b *shaky) Close() error { return nil }
 
 // shakyBox returns a box of the leader whose every step is decided by s.
-func (l *leader) shakyBox(s *steps) *Box {
+func (l *leader) shakyBox(s *steps) testBox {
 	b := l.box()
 	b.cfg.Bucket = &shaky{steps: s, inner: b.cfg.Bucket}
-	b.cfg.Propose = func(ctx context.Context, ms []*fsmpb.Mutation) (res []fsm.Result, lsn fsm.LSN, err error) {
-		err = s.step(ctx, func() error {
-			res, lsn, err = l.propose(ctx, ms)
-			return err
-		})
-		return res, lsn, err
-	}
-	b.cfg.Flushed = func(ctx context.Context, lsn fsm.LSN) error {
-		return s.step(ctx, func() error { return l.isFlushed(ctx, lsn) })
-	}
+	b.queue = &shakyQueue{steps: s, leader: l}
 	return b
+}
+
+// shakyQueue is a queue on which every proposal and every wait is a step.
+type shakyQueue struct {
+	*steps
+	*leader
+}
+
+func (q *shakyQueue) Enqueue(ctx context.Context, files []File) (answers []Answer, lsn fsm.LSN, err error) {
+	err = q.step(ctx, func() error {
+		answers, lsn, err = q.leader.Enqueue(ctx, files)
+		return err
+	})
+	return answers, lsn, err
+}
+
+func (q *shakyQueue) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
+	return q.step(ctx, func() error { return q.leader.WaitFlushed(ctx, lsn) })
 }
 
 // leadUntil runs a leader with these steps for a time, or until it dies. It returns the

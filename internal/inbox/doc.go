@@ -8,9 +8,15 @@
 //
 //	        ┌──────────────── refused for now ────────────────┐
 //	        ▼                                                 │
-//	listed ─▶ read ─▶ proposed ─▶ in the machine ─▶ flushed ─▶ removed
+//	listed ─▶ read ─▶ enqueued ─▶ in the machine ─▶ flushed ─▶ removed
 //	           │         │
 //	           └─────────┴─▶ bad ─▶ copied to inbox-rejected/ ─▶ removed
+//
+// # Composition
+//
+// The box knows the bucket, and the node as a Queue only: the user of this package decides
+// which bytes are a job, enqueues it with the request that the box gives it, and calls Run
+// in every leader term. internal/cli/serve does so with the rules of the API.
 //
 // # Exactly once
 //

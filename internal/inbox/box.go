@@ -13,29 +13,42 @@ import (
 	"osqueue/storage"
 )
 
-// Config has the settings and the node functions of a box. Interval, IdleInterval, Now and
-// Log are optional. One goroutine calls the functions, while the node leads.
+// Config has the settings of a box. IdleInterval, Now and Log are optional.
 type Config struct {
 	Bucket   storage.Bucket
 	Interval time.Duration // rest between two rounds; 0: the box does nothing
 	// IdleInterval is the longest rest while no file arrives. If it is less than Interval,
 	// the rest is always Interval.
 	IdleInterval time.Duration
-	// Parse converts the bytes of a file to an enqueue of one job with that id. An error
-	// describes the defect of the file, and rejects the file.
-	Parse func(id string, data []byte) (*fsmpb.Mutation, error)
-	// Propose commits mutations in one log entry, and returns the machine's answer to each.
-	// After an error it is unknown whether they were committed; the box proposes them
-	// again.
-	Propose func(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error)
-	// Requested reports whether the machine remembers a request with this key and
-	// fingerprint.
-	Requested func(*fsmpb.Request) bool
-	// Flushed waits until the document in the bucket has that LSN, and then returns nil.
-	Flushed func(ctx context.Context, lsn fsm.LSN) error
 
 	Now func() time.Time // for reasons, and for the time that a file waits; nil: time.Now
 	Log hclog.Logger     // nil: no log
+}
+
+// Queue is the queue of the node that leads. One goroutine calls it, during a Run.
+type Queue interface {
+	// Enqueue enqueues the jobs of files, in one log entry, and returns an answer for each
+	// file. After an error it is unknown whether they were enqueued; the box calls Enqueue
+	// with them again. lsn is that of the entry.
+	Enqueue(ctx context.Context, files []File) (answers []Answer, lsn fsm.LSN, err error)
+	// Requested reports whether the machine remembers a request with this key and
+	// fingerprint.
+	Requested(req *fsmpb.Request) bool
+	// WaitFlushed waits until the document in the bucket has that LSN, and then returns nil.
+	WaitFlushed(ctx context.Context, lsn fsm.LSN) error
+}
+
+// File is a file that has one job.
+type File struct {
+	ID      string // of the job
+	Data    []byte
+	Request *fsmpb.Request // of the mutation that enqueues the job, which makes it take effect once
+}
+
+// Answer is the answer of the queue to a file.
+type Answer struct {
+	Defect error      // reason for which the file is not a job, and is rejected; nil: it is one
+	Result fsm.Result // of the machine, if Defect is nil
 }
 
 // bounds limits one round and the memory of a leader. Tests make them smaller.
@@ -115,14 +128,14 @@ func (b *Box) count(change func(*Stats)) {
 	change(&b.stats)
 }
 
-// Run takes jobs in, round after round, until ctx ends. One goroutine calls it, once in
-// each leader term, while this node is the active leader.
-func (b *Box) Run(ctx context.Context) {
+// Run takes jobs into the queue, round after round, until ctx ends. One goroutine calls it,
+// once in each leader term, while this node is the active leader.
+func (b *Box) Run(ctx context.Context, queue Queue) {
 	if b.cfg.Interval <= 0 {
 		return
 	}
 	defer b.count(func(s *Stats) { s.Waiting, s.Failing = 0, "" })
-	r := newLeaderTerm(b)
+	r := newLeaderTerm(b, queue)
 	for failures := 0; ; {
 		rest, err := r.round(ctx)
 		if ctx.Err() != nil {

@@ -20,7 +20,7 @@ func (r *leaderTerm) settle(ctx context.Context) error {
 		return nil
 	}
 	newest := slices.MaxFunc(slices.Collect(maps.Values(r.taken)), fsm.LSN.Compare)
-	if err := r.cfg.Flushed(ctx, newest); err != nil {
+	if err := r.queue.WaitFlushed(ctx, newest); err != nil {
 		return fmt.Errorf("wait until the jobs are in the bucket: %w", err)
 	}
 	var group errgroup.Group

@@ -129,6 +129,30 @@ type leader struct {
 	term uint64
 }
 
+// Enqueue implements Queue.
+func (l *leader) Enqueue(ctx context.Context, files []File) ([]Answer, fsm.LSN, error) {
+	answers := make([]Answer, len(files))
+	var ms []*fsmpb.Mutation
+	var good []*Answer
+	for i, f := range files {
+		m, err := parse(f.ID, f.Data)
+		if err != nil {
+			answers[i].Defect = err
+			continue
+		}
+		m.Request = f.Request
+		ms, good = append(ms, m), append(good, &answers[i])
+	}
+	if len(ms) == 0 {
+		return answers, fsm.LSN{}, nil
+	}
+	results, lsn, err := l.propose(ctx, ms)
+	for i, res := range results {
+		good[i].Result = res
+	}
+	return answers, lsn, err
+}
+
 func (l *leader) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Result, fsm.LSN, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +168,8 @@ func (l *leader) propose(ctx context.Context, ms []*fsmpb.Mutation) ([]fsm.Resul
 	return res, lsn, nil
 }
 
-func (l *leader) isFlushed(ctx context.Context, lsn fsm.LSN) error {
+// WaitFlushed implements Queue.
+func (l *leader) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
 	for {
 		l.mu.Lock()
 		switch {
@@ -168,15 +193,24 @@ func (l *leader) isFlushed(ctx context.Context, lsn fsm.LSN) error {
 // interval is the interval of the boxes in tests.
 const interval = 10 * time.Second
 
-// box returns a box of this leader.
-func (l *leader) box() *Box {
-	return New(Config{
-		Bucket: &watched{l.bucket, l.world}, Interval: interval, Parse: parse,
-		Propose: l.propose, Requested: l.requested, Flushed: l.isFlushed,
-	})
+// testBox is a box with the queue of one leader.
+type testBox struct {
+	*Box
+	queue Queue
 }
 
-func (w *world) requested(req *fsmpb.Request) bool {
+// box returns a box of this leader.
+func (l *leader) box() testBox {
+	return testBox{New(Config{Bucket: &watched{l.bucket, l.world}, Interval: interval}), l}
+}
+
+// Run runs the box with its leader.
+func (b testBox) Run(ctx context.Context) { b.Box.Run(ctx, b.queue) }
+
+func (b testBox) newTerm() *leaderTerm { return newLeaderTerm(b.Box, b.queue) }
+
+// Requested implements Queue.
+func (w *world) Requested(req *fsmpb.Request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.machine.Requested(req)
@@ -325,7 +359,7 @@ func (w *world) wantOnce(ids ...string) {
 }
 
 // run runs a box for a time, in the bubble of the caller.
-func run(b *Box, d time.Duration) {
+func run(b testBox, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	b.Run(ctx)

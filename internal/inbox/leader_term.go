@@ -14,11 +14,12 @@ import (
 // leaderTerm is the memory of the inbox during one leader term. One goroutine uses it.
 type leaderTerm struct {
 	*Box
+	queue Queue
 
 	taken map[string]fsm.LSN   // by id: in the machine at that LSN, not removed yet
 	held  map[string]time.Time // by id: to be tried again; the time since which it waits for another job, zero if it does not
-	queue []file               // the files of held, in the order of the next attempts
-	probe int                  // number of files of queue to try in the next round
+	retry []file               // the files of held, in the order of the next attempts
+	probe int                  // number of files of retry to try in the next round
 	alien map[string]struct{}  // ignored names that have been logged
 	stuck map[string]struct{}  // by id: taken and flushed, but the removal failed; nil: the marks are not read yet
 	old   []string             // keys of files that an earlier version has rejected
@@ -34,9 +35,10 @@ type file struct {
 // key returns the key of the file.
 func (f file) key() string { return Prefix + f.id + suffix }
 
-func newLeaderTerm(b *Box) *leaderTerm {
+func newLeaderTerm(b *Box, queue Queue) *leaderTerm {
 	return &leaderTerm{
 		Box:   b,
+		queue: queue,
 		taken: make(map[string]fsm.LSN),
 		held:  make(map[string]time.Time),
 		probe: b.bounds.probe,
@@ -57,12 +59,12 @@ func (r *leaderTerm) round(ctx context.Context) (rest time.Duration, err error) 
 	}
 	r.unstick(ctx, &l)
 	r.moveOld(ctx)
-	probes := r.queue[:min(r.probe, len(r.queue))]
-	r.queue = slices.Clone(r.queue[len(probes):])
+	probes := r.retry[:min(r.probe, len(r.retry))]
+	r.retry = slices.Clone(r.retry[len(probes):])
 	got, err := r.takeAll(ctx, slices.Concat(probes, l.fresh))
 	r.requeue(probes, got)
 	err = errors.Join(err, r.settle(ctx))
-	if err == nil && got.done > 0 && (l.more || len(r.queue) > 0 && !got.refused) {
+	if err == nil && got.done > 0 && (l.more || len(r.retry) > 0 && !got.refused) {
 		return 0, nil
 	}
 	return r.rest(&l) * time.Duration(max(1, l.pages)), err
@@ -75,7 +77,7 @@ const quietPart = 8
 // then a growing time, up to IdleInterval.
 func (r *leaderTerm) rest(l *look) time.Duration {
 	now := r.cfg.Now()
-	if len(l.fresh) > 0 || len(r.queue) > 0 {
+	if len(l.fresh) > 0 || len(r.retry) > 0 {
 		r.quiet = now
 	}
 	return max(r.cfg.Interval, min(now.Sub(r.quiet)/quietPart, r.cfg.IdleInterval))
@@ -150,13 +152,13 @@ func (r *leaderTerm) leaveAlone(o storage.Info, isJob bool) {
 	r.cfg.Log.Warn("ignoring a file in the inbox", "key", fmt.Sprintf("%q", o.Key), "reason", why)
 }
 
-// requeue appends the tried files that are still refused to the queue, and sets the number
-// of files for the next round: it doubles if none was refused, and returns to the initial
+// requeue appends the tried files that are still refused to retry, and sets the number of
+// files for the next round: it doubles if none was refused, and returns to the initial
 // number otherwise.
 func (r *leaderTerm) requeue(probes []file, got outcome) {
 	for _, f := range probes {
 		if _, refused := r.held[f.id]; refused {
-			r.queue = append(r.queue, f)
+			r.retry = append(r.retry, f)
 		}
 	}
 	switch {
@@ -171,7 +173,7 @@ func (r *leaderTerm) requeue(probes []file, got outcome) {
 func (r *leaderTerm) hold(f file) {
 	if _, known := r.held[f.id]; !known {
 		r.held[f.id] = time.Time{}
-		r.queue = append(r.queue, f)
+		r.retry = append(r.retry, f)
 	}
 }
 

@@ -203,13 +203,13 @@ func TestHeldFilesAreBounded(t *testing.T) {
 		}
 		b := w.leader().box()
 		b.bounds.held, b.bounds.files, b.bounds.probe = 20, 5, 2
-		r := newLeaderTerm(b)
+		r := b.newTerm()
 		for range 30 {
 			if _, err := r.round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if len(r.held) > 20 || len(r.queue) != len(r.held) {
-				t.Fatalf("%d files are held, %d in the queue", len(r.held), len(r.queue))
+			if len(r.held) > 20 || len(r.retry) != len(r.held) {
+				t.Fatalf("%d files are held, %d in the queue", len(r.held), len(r.retry))
 			}
 		}
 		if len(r.held) != 20 {
@@ -384,12 +384,13 @@ func TestBucketThatReadsNothing(t *testing.T) {
 			w.drop(fmt.Sprint(i))
 		}
 		rule := w.bucket.Inject(fault.Rule{Kind: fault.Throttle, Ops: []storage.Op{storage.OpGet}})
-		r := newLeaderTerm(w.leader().box())
+		b := w.leader().box()
+		r := b.newTerm()
 		if _, err := r.round(t.Context()); err == nil || rule.Hits() > failuresMax+r.bounds.parallel {
 			t.Errorf("%v after %d reads", err, rule.Hits())
 		}
 		rule.Stop()
-		run(r.Box, time.Minute)
+		run(b, time.Minute)
 		if left := w.files(); len(left) > 0 {
 			t.Errorf("%d files are left", len(left))
 		}

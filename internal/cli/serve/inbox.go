@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"osqueue/api"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/inbox"
+	"osqueue/storage"
+	"osqueue/storage/cost"
+)
+
+// inboxOptions are the flags for how often the inbox is listed.
+type inboxOptions struct {
+	interval storeSpan
+	idle     storeSpan
+	cfg      inbox.Config // of the flags, set by complete
+}
+
+func (o *inboxOptions) bind(f *pflag.FlagSet) {
+	f.Var(&o.interval, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
+	f.Var(&o.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
+}
+
+// complete checks the flags together, with the defaults of the store. If only the interval
+// is given, it is also used while the inbox is empty.
+func (o *inboxOptions) complete(interval, idle time.Duration) error {
+	interval, idle = o.interval.or(interval), o.idle.or(idle)
+	if interval == 0 || o.interval.given && !o.idle.given {
+		idle = interval
+	}
+	if idle < interval {
+		return fmt.Errorf("--inbox-idle-interval %v: must not be shorter than --inbox-interval, %v", idle, interval)
+	}
+	o.cfg = inbox.Config{Interval: interval, IdleInterval: idle}
+	return nil
+}
+
+// repeated returns the listings of an inbox in which no file arrives.
+func (o *inboxOptions) repeated() cost.Repeated {
+	return cost.Repeated{
+		Name: "a listing of the inbox", Every: o.cfg.IdleInterval, Counts: cost.Counts{Lists: 1}, Flag: "--inbox-idle-interval",
+	}
+}
+
+// newBox returns the inbox of a bucket. The node runs it while it leads.
+func (o *inboxOptions) newBox(bucket storage.Bucket, log hclog.Logger) *inbox.Box {
+	cfg := o.cfg
+	cfg.Bucket, cfg.Log = bucket, log.Named("inbox")
+	return inbox.New(cfg)
+}
+
+// empty runs the inbox while a node leads. A file may have bodyLimit bytes.
+func empty(box *inbox.Box, bodyLimit int64) func(context.Context, *cluster.Node) {
+	return func(ctx context.Context, n *cluster.Node) {
+		box.Run(ctx, inboxQueue{Node: n, read: api.JobReader(api.Limits{}, bodyLimit, n.Now)})
+	}
+}
+
+// inboxQueue is a node as the inbox sees it. A file is a job by the rules of POST /v1/jobs.
+type inboxQueue struct {
+	*cluster.Node
+	read func(id string, data []byte) (*fsmpb.Mutation, error)
+}
+
+// Enqueue implements inbox.Queue.
+func (q inboxQueue) Enqueue(ctx context.Context, files []inbox.File) ([]inbox.Answer, fsm.LSN, error) {
+	answers := make([]inbox.Answer, len(files))
+	var jobs []*fsmpb.Mutation
+	var of []int // index of the file of each job
+	for i, f := range files {
+		m, err := q.read(f.ID, f.Data)
+		if err != nil {
+			answers[i].Defect = err
+			continue
+		}
+		m.Request = f.Request
+		jobs, of = append(jobs, m), append(of, i)
+	}
+	if len(jobs) == 0 {
+		return answers, fsm.LSN{}, nil
+	}
+	results, lsn, err := q.ProposeAll(ctx, jobs)
+	if err != nil {
+		return nil, fsm.LSN{}, err
+	}
+	for i, res := range results {
+		answers[of[i]].Result = res
+	}
+	return answers, lsn, nil
+}
+
+// inboxCollector sends the figures of the inbox at each scrape.
+type inboxCollector struct {
+	node interface {
+		Leader() (address string, self bool)
+	}
+	box *inbox.Box
+
+	files, waiting, failing *prometheus.Desc
+}
+
+func newInboxCollector(node *cluster.Node, box *inbox.Box) *inboxCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("osqueue_inbox_"+name, help, labels, nil)
+	}
+	return &inboxCollector{
+		node: node, box: box,
+		files: desc("files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
+			"job, or rejected.", "outcome"),
+		waiting: desc("files_waiting", "Files in the inbox that can become jobs (active leader only)."),
+		failing: desc("failing", "1 while the inbox cannot be emptied (active leader only)."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *inboxCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.files, c.waiting, c.failing} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *inboxCollector) Collect(ch chan<- prometheus.Metric) {
+	out, s := sender{ch: ch}, c.box.Stats()
+	out.counter(c.files, float64(s.Taken), "taken")
+	out.counter(c.files, float64(s.Repeated), "repeated")
+	out.counter(c.files, float64(s.Rejected), "rejected")
+	if _, active := c.node.Leader(); active {
+		out.gauge(c.waiting, float64(s.Waiting))
+		out.flag(c.failing, s.Failing != "")
+	}
+}
