@@ -38,39 +38,6 @@ var paces = map[string]struct{ flush, inbox, idle, alone time.Duration }{
 	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, alone: time.Minute},
 }
 
-// storeSpan is a flag whose value is a duration. Its zero value selects the default of
-// the store and is not shown.
-type storeSpan struct {
-	given bool
-	d     time.Duration
-}
-
-// String implements pflag.Value.
-func (s *storeSpan) String() string {
-	if !s.given {
-		return ""
-	}
-	return s.d.String()
-}
-
-// Set implements pflag.Value.
-func (s *storeSpan) Set(text string) error {
-	d, err := units.ParseSpan(text)
-	s.given, s.d = true, d
-	return err
-}
-
-// Type implements pflag.Value.
-func (*storeSpan) Type() string { return "duration" }
-
-// or returns the given value, or else the default.
-func (s *storeSpan) or(d time.Duration) time.Duration {
-	if s.given {
-		return s.d
-	}
-	return d
-}
-
 func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
 	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
