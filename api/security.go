@@ -219,11 +219,12 @@ func (s *Server) stillValid(p *auth.Principal) error {
 const pathSockets = "/v1/ws"
 
 // mayWait reports whether a request may take longer than a moment: requests of other contracts,
-// streams, and those that ask to wait.
+// streams, and those that ask to wait. A read with any query may wait: it need not write waitMs and minLsn
+// without escapes.
 func mayWait(r *http.Request) bool {
 	path := r.URL.Path
 	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == pathSockets ||
-		strings.HasPrefix(path, v1.PathLSN) || strings.Contains(r.URL.RawQuery, v1.ParamWaitMs)
+		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && r.Method == http.MethodGet
 }
 
 // watch is a request that waits with a credential.

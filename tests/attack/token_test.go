@@ -371,6 +371,24 @@ func TestTokensThatAreRevokedMidStream(t *testing.T) {
 		"claim": func(n *cluster.Node, head string) string {
 			return requestText("POST", v1.PathClaim, n.HTTP, head, waits)
 		},
+		"wait for a job": func(n *cluster.Node, head string) string {
+			return requestText("GET", v1.PathJobs+"/never?wait%4Ds=60000", n.HTTP, head, "")
+		},
+		"wait for an LSN": func(n *cluster.Node, head string) string {
+			return requestText("GET", v1.PathJobs+"?minLsn=999999-1", n.HTTP, head, "")
+		},
+		"wait for logs": func(n *cluster.Node, head string) string {
+			return requestText("GET", v1.PathJobs+"/never/"+v1.ActionLogs+"?%77aitMs=60000", n.HTTP, head, "")
+		},
+		"dashboard": func(n *cluster.Node, head string) string {
+			return "GET /ui/stream HTTP/1.1\r\nHost: " + n.HTTP + "\r\nConnection: close\r\n" + head + "\r\n"
+		},
+	}
+	if a := try(t, s.node, "POST", v1.PathJobs, bearer(s.token), `{"id":"never","type":"never"}`); a.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", a.StatusCode, a.Body)
+	}
+	if a := try(t, s.node, "POST", v1.PathClaim, bearer(s.token), `{"workerId":"w","types":["never"],"max":1}`); a.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", a.StatusCode, a.Body)
 	}
 	type open struct {
 		name string
@@ -388,7 +406,7 @@ func TestTokensThatAreRevokedMidStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := open{kind + " on " + n.Name, conn, bufio.NewReader(conn)}
-			if kind != "claim" {
+			if kind != "claim" && !strings.HasPrefix(kind, "wait") {
 				line, err := o.in.ReadString('\n')
 				if err != nil || !strings.Contains(line, " 101 ") && !strings.Contains(line, " 200 ") {
 					t.Fatalf("%s: %q %v", o.name, line, err)
