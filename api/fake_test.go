@@ -141,6 +141,13 @@ func (f *fakeNode) entriesSoFar() int {
 	return f.entries
 }
 
+// asleep returns the number of claims that wait.
+func (f *fakeNode) asleep() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sleeping
+}
+
 func (f *fakeNode) Refusal() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -43,6 +43,31 @@ func TestTheClientUnderstandsTheStream(t *testing.T) {
 	}
 }
 
+// Close ends the calls over a stream as well, and their errors say so.
+func TestCloseEndsCallsOverTheStream(t *testing.T) {
+	s := newServed(t)
+	c := newStreamClient(t, s.addr)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Claim(t.Context(), client.ClaimOptions{Worker: "w", Types: []string{"none"}, Wait: time.Minute})
+		done <- err
+	}()
+	for deadline := time.Now().Add(10 * time.Second); s.node.asleep() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the claim does not arrive")
+		}
+	}
+	c.Close()
+	select {
+	case err := <-done:
+		if !errors.Is(err, client.ErrClosed) {
+			t.Errorf("the claim ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the claim does not end")
+	}
+}
+
 // A stream has the rights of the token that opened it, and a claim in it ends with the token.
 func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })

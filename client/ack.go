@@ -170,7 +170,7 @@ func (k call) prefer() string {
 	if !k.write || k.ack != AckDefault {
 		return v1.PreferStrict
 	}
-	return fmt.Sprintf("%s, wait=%d", v1.PreferStrict, k.bucket/time.Second)
+	return v1.PreferStrict + ", wait=" + strconv.FormatInt(int64(k.bucket/time.Second), 10)
 }
 
 // acknowledge records the level that a write has reached. If the wait for the
@@ -180,7 +180,7 @@ func (c *Client) acknowledge(ctx context.Context, k call, o outcome) {
 	if !k.write {
 		return
 	}
-	lsn, level := o.header.Get(v1.HeaderLSN), Ack(o.header.Get(v1.HeaderCommitted))
+	lsn, level := o.lsn, Ack(o.committed)
 	if k.ack == AckObject && level == AckQuorum && o.bucketLeft >= worthWaiting {
 		limited, cancel := context.WithTimeout(ctx, o.bucketLeft)
 		defer cancel()

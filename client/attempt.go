@@ -26,26 +26,35 @@ const drainBytes = 64 << 10
 
 // attempt sends the call to tgt once.
 func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
+	k.bucket = c.ackWait(ctx, k)
+	began := time.Now()
+	limit := c.cfg.AttemptTimeout + k.wait + k.ownWait()
+	var o outcome
+	again := true
+	if conn := c.streams.pick(ctx, tgt, &k); conn != nil {
+		o, again = c.overStream(ctx, conn, tgt, k, limit, accept)
+	}
+	if again {
+		o = c.overHTTP(ctx, tgt, k, limit-time.Since(began), accept)
+	}
+	o.bucketLeft = k.ownWait() - time.Since(began)
+	return o
+}
+
+// overHTTP sends the call to tgt in a request of its own, for at most limit.
+func (c *Client) overHTTP(ctx context.Context, tgt *target, k call, limit time.Duration, accept func([]byte) error) outcome {
+	ctx, end := c.whileOpen(ctx)
+	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	k.bucket = c.ackWait(ctx, k)
-	timer := time.AfterFunc(c.cfg.AttemptTimeout+k.wait+k.ownWait(), func() { cancel(errSlow) })
+	timer := time.AfterFunc(limit, func() { cancel(errSlow) })
 	defer timer.Stop()
 	stay := context.AfterFunc(tgt.gone, func() { cancel(errGone) })
 	defer stay()
 
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
-	began := time.Now()
-	var o outcome
-	again := true
-	if conn := c.streams.pick(ctx, tgt, &k); conn != nil {
-		o, again = c.overStream(ctx, conn, k, accept)
-	}
-	if again {
-		o = c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
-	}
-	o.bucketLeft = k.ownWait() - time.Since(began)
+	o := c.exchange(httptrace.WithClientTrace(ctx, trace), tgt.url, k, accept)
 	if o.err != nil {
 		o.sent = o.sent || o.status != 0 || sent.Load()
 		if cause := context.Cause(ctx); cause != nil {
@@ -67,7 +76,10 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 	}
 	defer resp.Body.Close()
 	defer drain(resp.Body)
-	o := outcome{status: resp.StatusCode, header: resp.Header}
+	o := outcome{
+		status: resp.StatusCode, lsn: resp.Header.Get(v1.HeaderLSN), committed: resp.Header.Get(v1.HeaderCommitted),
+		retry: resp.Header.Get("Retry-After"),
+	}
 	body, err := readBody(resp, c.answerLimit(k))
 	switch {
 	case errors.Is(err, errLarge):
@@ -80,7 +92,7 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 	return o
 }
 
-// readAnswer reads the body of an answer whose status and header are in o.
+// readAnswer reads the body of an answer whose status and headers are in o.
 func (c *Client) readAnswer(o *outcome, k call, body []byte, accept func([]byte) error) {
 	if o.status/100 != 2 {
 		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
@@ -92,7 +104,7 @@ func (c *Client) readAnswer(o *outcome, k call, body []byte, accept func([]byte)
 		o.err = fmt.Errorf("answered %d with a body that is not from an osqueue node: %w", o.status, err)
 		return
 	}
-	c.lsn.note(o.header.Get(v1.HeaderLSN))
+	c.lsn.note(o.lsn)
 }
 
 func (c *Client) request(ctx context.Context, server string, k call) (*http.Request, error) {

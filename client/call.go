@@ -68,18 +68,16 @@ func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 // passed. accept reads the body of a 2xx answer; if it fails, the answer counts as
 // missing.
 func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
-	ctx, cancel := c.whileOpen(ctx)
-	defer cancel()
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}
 	if err := errors.Join(checkKey(k.key), c.askAck(ctx, &k)); err != nil {
 		return local(k.op, err)
 	}
-	t := &trial{call: k, pauses: newPauses()}
+	t := &trial{call: k}
 	for {
-		if ctx.Err() != nil {
-			return t.fail(context.Cause(ctx))
+		if err := c.ended(ctx); err != nil {
+			return t.fail(err)
 		}
 		tgt := c.target(ctx, k)
 		o := c.attempt(ctx, tgt, k, accept)
@@ -93,7 +91,7 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 			return t.fail(nil)
 		}
 		if !c.again(ctx, t, tgt, v) {
-			return t.fail(context.Cause(ctx))
+			return t.fail(c.ended(ctx))
 		}
 	}
 }
@@ -109,11 +107,16 @@ func (c *Client) target(ctx context.Context, k call) *target {
 // again pauses before the next attempt. It returns false if there must be no
 // further attempt.
 func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bool {
+	ctx, cancel := c.whileOpen(ctx)
+	defer cancel()
 	if v.moved {
 		c.tracker.giveUp(tgt)
 	}
 	if !v.again || (t.call.once && v.unknown) || ctx.Err() != nil || c.down(t) {
 		return false
+	}
+	if t.pauses == nil {
+		t.pauses = newPauses()
 	}
 	pause := max(t.pauses.NextBackOff(), v.after)
 	if t.overdue(c.cfg.RetryFor, pause) || endsWithin(ctx, pause) {
@@ -156,7 +159,7 @@ func newPauses() *backoff.ExponentialBackOff {
 // trial holds the results of the attempts of one call.
 type trial struct {
 	call     call
-	pauses   *backoff.ExponentialBackOff
+	pauses   *backoff.ExponentialBackOff // nil before the first one
 	attempts int
 	first    time.Time // time of the first failure
 	unknown  bool

@@ -70,6 +70,15 @@ func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
 	}
 }
 
+// ended returns why a call must end: the cause of ctx, or ErrClosed after Close. It returns nil
+// while the call may go on.
+func (c *Client) ended(ctx context.Context) error {
+	if ctx.Err() == nil && c.base.Err() != nil {
+		return ErrClosed
+	}
+	return context.Cause(ctx)
+}
+
 // ask asks one node which node leads.
 func (c *Client) ask(ctx context.Context, server string) view {
 	st, err := c.statusOf(ctx, server)

@@ -181,7 +181,7 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 		return outcome{err: plain(err)}
 	}
 	defer resp.Body.Close()
-	o := outcome{status: resp.StatusCode, header: resp.Header}
+	o := outcome{status: resp.StatusCode, retry: resp.Header.Get("Retry-After")}
 	if o.status != http.StatusOK {
 		body, err := readBody(resp, s.c.cfg.MaxAnswerBytes)
 		o.problem, o.err = readProblem(body), err

@@ -64,10 +64,7 @@ func TestRetryAfter(t *testing.T) {
 		{now.Add(-5 * time.Second).Format(http.TimeFormat), 0, 0},
 	}
 	for _, c := range cases {
-		o := outcome{header: http.Header{}, problem: problem{after: c.ms}}
-		if c.text != "" {
-			o.header.Set("Retry-After", c.text)
-		}
+		o := outcome{retry: c.text, problem: problem{after: c.ms}}
 		if got := o.retryAfter(now); got != c.want {
 			t.Errorf("%q, %v: %v, want %v", c.text, c.ms, got, c.want)
 		}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "osqueue/client/api/v1"
 	wire "osqueue/client/api/v1/frame"
 	shared "osqueue/client/internal/stream"
 )
@@ -35,7 +34,7 @@ const (
 	streamConns = 4
 	// streamShare is the number of requests in progress on every connection from which another
 	// one is opened.
-	streamShare = 16
+	streamShare = 64
 	// streamBody is the largest body that goes over a stream. A larger one would delay the
 	// requests behind it.
 	streamBody = 1 << 20
@@ -231,7 +230,9 @@ func (s *streams) open(server string, one *serverStreams) {
 
 // overStream sends a call over a stream. again reports that nothing was sent, so that the call
 // can use HTTP.
-func (c *Client) overStream(ctx context.Context, conn *shared.Conn, k call, accept func([]byte) error) (o outcome, again bool) {
+func (c *Client) overStream(
+	ctx context.Context, conn *shared.Conn, tgt *target, k call, limit time.Duration, accept func([]byte) error,
+) (o outcome, again bool) {
 	req := wire.Request{Target: k.path, Body: k.body, Key: k.key, Prefer: k.prefer()}
 	if query := k.ackQuery(); len(query) > 0 {
 		req.Target += "?" + query.Encode()
@@ -240,25 +241,21 @@ func (c *Client) overStream(ctx context.Context, conn *shared.Conn, k call, acce
 		req.Method = k.method
 	}
 	began := time.Now()
-	answer, sent, err := conn.Do(ctx, &req, c.answerLimit(k))
+	answer, sent, err := conn.Do(ctx, shared.Cut{After: limit, When: tgt.gone.Done()}, &req, c.answerLimit(k))
 	switch {
 	case errors.Is(err, shared.ErrTooLarge):
 		return outcome{sent: true, err: errLarge}, false
-	case err != nil && !sent && ctx.Err() == nil:
+	case errors.Is(err, shared.ErrSlow):
+		conn.EndIfSilent(began)
+		return outcome{sent: sent, err: errSlow}, false
+	case errors.Is(err, shared.ErrCut):
+		return outcome{sent: sent, err: errGone}, false
+	case err != nil && !sent && c.ended(ctx) == nil:
 		return outcome{}, true
 	case err != nil:
-		if errors.Is(err, errSlow) {
-			conn.EndIfSilent(began)
-		}
 		return outcome{sent: sent, err: err}, false
 	}
-	o = outcome{status: int(answer.Status), header: make(http.Header, 2), sent: true}
-	if answer.LSN != "" {
-		o.header[v1.HeaderLSN] = []string{answer.LSN}
-	}
-	if answer.Committed != "" {
-		o.header[v1.HeaderCommitted] = []string{answer.Committed}
-	}
+	o = outcome{status: int(answer.Status), sent: true, lsn: answer.LSN, committed: answer.Committed}
 	c.readAnswer(&o, k, answer.Body, accept)
 	return o, false
 }

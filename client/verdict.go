@@ -11,11 +11,12 @@ import (
 
 // outcome is the result of one attempt.
 type outcome struct {
-	status  int         // HTTP status; 0: no answer
-	header  http.Header // header of the answer
-	problem problem     // the problem of an answer that is not 2xx
-	sent    bool        // at least a part of the request was sent
-	err     error       // set if there is no answer or an unreadable one
+	status  int     // HTTP status; 0: no answer
+	problem problem // the problem of an answer that is not 2xx
+	sent    bool    // at least a part of the request was sent
+	err     error   // set if there is no answer or an unreadable one
+
+	lsn, committed, retry string // the headers Osqueue-LSN, Osqueue-Committed and Retry-After of the answer
 
 	bucketLeft time.Duration // the rest of the time that the write may wait for the bucket
 }
@@ -99,7 +100,7 @@ const retryAfterMax = time.Minute
 // from the Retry-After header, in seconds or as a date.
 func (o outcome) retryAfter(now time.Time) time.Duration {
 	d := o.problem.after
-	text := o.header.Get("Retry-After")
+	text := o.retry
 	if d > 0 || text == "" {
 		return min(d, retryAfterMax)
 	}

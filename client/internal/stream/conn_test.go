@@ -91,9 +91,13 @@ type done struct {
 }
 
 func (s *server) do(ctx context.Context, limit int64) <-chan done {
+	return s.doUntil(ctx, stream.Cut{After: time.Minute}, limit)
+}
+
+func (s *server) doUntil(ctx context.Context, cut stream.Cut, limit int64) <-chan done {
 	out := make(chan done, 1)
 	go func() {
-		a, sent, err := s.c.Do(ctx, &frame.Request{Target: "/v1/jobs"}, limit)
+		a, sent, err := s.c.Do(ctx, cut, &frame.Request{Target: "/v1/jobs"}, limit)
 		out <- done{a, sent, err}
 	}()
 	return out
@@ -136,6 +140,38 @@ func TestGivingUp(t *testing.T) {
 	s.write(frame.KindAnswer, id, &frame.Answer{Status: 200}) // too late
 	if n, usable := s.c.Load(); n != 0 || !usable {
 		t.Errorf("%d in progress, usable %v", n, usable)
+	}
+}
+
+// A call ends when it is cut off, and tells the server; the next call has its own time.
+func TestCut(t *testing.T) {
+	s := dial(t, frame.Hello{Version: 1})
+	gone := make(chan struct{})
+	for _, c := range []struct {
+		cut  stream.Cut
+		want error
+	}{
+		{stream.Cut{After: time.Millisecond}, stream.ErrSlow},
+		{stream.Cut{After: time.Minute, When: gone}, stream.ErrCut},
+	} {
+		call := s.doUntil(t.Context(), c.cut, 100)
+		id := s.read(frame.KindRequest)
+		if errors.Is(c.want, stream.ErrCut) {
+			close(gone)
+		}
+		if r := <-call; !errors.Is(r.err, c.want) {
+			t.Errorf("%v: %+v", c.want, r)
+		}
+		if got := s.read(frame.KindCancel); got != id {
+			t.Errorf("cancelled %d, want %d", got, id)
+		}
+	}
+	for range 3 {
+		call := s.do(t.Context(), 100)
+		s.write(frame.KindAnswer, s.read(frame.KindRequest), &frame.Answer{Status: 200})
+		if r := <-call; r.err != nil {
+			t.Errorf("after the cut: %v", r.err)
+		}
 	}
 }
 
