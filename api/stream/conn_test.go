@@ -108,6 +108,27 @@ func limits() stream.Limits {
 	return stream.Limits{InFlight: 2, BodyBytes: 100_000, QueuedBytes: 100_000, WriteTimeout: 200 * time.Millisecond, Ping: 10 * time.Second}
 }
 
+// sender answers, and then keeps its goroutine until the end.
+type sender struct{ *gate }
+
+func (s sender) Answer(_ context.Context, _ *frame.Request, to stream.Sender) {
+	to.Send(&frame.Answer{Status: 200})
+	<-s.open
+}
+
+// A client that has an answer can use its id and its place again at once.
+func TestConnAfterAnAnswer(t *testing.T) {
+	s := sender{newGate()}
+	defer close(s.open)
+	p := serve(t, limits(), s)
+	for range 3 * limits().InFlight {
+		p.send(frame.KindRequest, 1, &frame.Request{Target: "a"})
+		if head, a := p.read(); head.ID != 1 || a.Status != 200 {
+			t.Fatalf("%+v %d %s", head, a.Status, a.Body)
+		}
+	}
+}
+
 func TestConnRefusesBeyondItsLimits(t *testing.T) {
 	g := newGate()
 	p := serve(t, limits(), g)

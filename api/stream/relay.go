@@ -28,7 +28,7 @@ type Relay struct {
 	done           chan struct{}    // closed at the end
 
 	mu      sync.Mutex
-	pending map[uint32]struct{} // requests in progress
+	pending map[uint32]int // requests in progress; 2 of an id that the client used again before its answer was noted
 	leaving bool
 	err     error // why the relay has ended
 }
@@ -59,7 +59,7 @@ func NewRelay(client net.Conn, in io.Reader, leader io.ReadWriteCloser, moved st
 		leave:   make(chan frame.Moved, 1),
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),
-		pending: make(map[uint32]struct{}),
+		pending: make(map[uint32]int),
 	}
 	r.open(&r.client, deadlined{client, limits.WriteTimeout}, in, "client")
 	r.open(&r.leader, leader, leader, "leader")
@@ -214,7 +214,7 @@ func (r *Relay) asked(head frame.Head) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[head.ID] = struct{}{}
+	r.pending[head.ID]++
 }
 
 // passed notes an answer that was passed on.
@@ -224,7 +224,9 @@ func (r *Relay) passed(head frame.Head) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pending, head.ID)
+	if r.pending[head.ID]--; r.pending[head.ID] <= 0 {
+		delete(r.pending, head.ID)
+	}
 	r.restLocked()
 }
 

@@ -17,8 +17,16 @@ type task struct {
 	req  frame.Request
 }
 
-// Send implements Sender.
-func (t *task) Send(a *frame.Answer) { t.conn.push(frame.KindAnswer, t.id, a) }
+// Send implements Sender. A client that has the answer may use the id and the place of the
+// request again, so the request is not in progress from here on.
+func (t *task) Send(a *frame.Answer) { t.conn.append(frame.KindAnswer, t.id, a, t) }
+
+// forget removes t from the requests in progress. The caller holds the lock.
+func (c *Conn) forget(t *task) {
+	if t != nil && c.pending[t.id] == t {
+		delete(c.pending, t.id)
+	}
+}
 
 // keptBytes is the largest body buffer that is used again.
 const keptBytes = 64 << 10
@@ -89,7 +97,7 @@ func (c *Conn) answer(t *task) {
 	t.ctx.cancel()
 	c.mu.Lock()
 	c.bodies -= len(*t.body)
-	delete(c.pending, t.id)
+	c.forget(t)
 	c.room.Signal()
 	last := c.draining && len(c.pending) == 0
 	c.mu.Unlock()

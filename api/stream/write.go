@@ -19,8 +19,13 @@ type output struct {
 const keptOutput = 256 << 10
 
 // push appends a frame to the output. If the connection has ended, it does nothing.
-func (c *Conn) push(k frame.Kind, id uint32, m frame.Message) {
+func (c *Conn) push(k frame.Kind, id uint32, m frame.Message) { c.append(k, id, m, nil) }
+
+// append is push. It forgets the request that the frame answers, if any, under the same lock:
+// a draining connection must see the request or its answer.
+func (c *Conn) append(k frame.Kind, id uint32, m frame.Message, answered *task) {
 	c.mu.Lock()
+	c.forget(answered)
 	if c.err != nil {
 		c.mu.Unlock()
 		return
