@@ -60,6 +60,18 @@ func (s series) cost() *cost {
 	return &sum
 }
 
+// meanOf returns the mean of two sides in each round.
+func meanOf(a, b series) series {
+	var mean series
+	for i, rate := range a.rates {
+		mean.rates = append(mean.rates, (rate+b.rates[i])/2)
+	}
+	for i := range a.costs {
+		mean.costs = append(mean.costs, *series{costs: []cost{a.costs[i], b.costs[i]}}.cost())
+	}
+	return mean
+}
+
 // rateOf returns the median of the rates as multiples of those of another side in the same
 // round.
 func (s series) rateOf(other series) float64 {
