@@ -35,6 +35,7 @@ var classes = map[string]string{
 	"TestPagesOfStrangers":                  "web pages of strangers",
 	"TestFloodsOfTheHTTPPort":               "floods of the HTTP port",
 	"TestWaitingClaimsOfSeveralClients":     "floods of the HTTP port",
+	"TestWritesThatWaitForTheBucket":        "floods of the HTTP port",
 	"TestTheLegacyListener":                 "legacy listener",
 	"TestTheLegacyListenerForOtherNetworks": "legacy listener",
 	"TestForgedTokens":                      "tokens",

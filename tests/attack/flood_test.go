@@ -1,15 +1,20 @@
 package attack
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +24,7 @@ import (
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
+	"osqueue/internal/inflight"
 	"osqueue/tests/cluster"
 )
 
@@ -100,7 +106,12 @@ func openMany(t *testing.T, n *cluster.Node, count int, text string) {
 		})
 	}
 	wg.Wait()
-	// The connections are open until the node has done what it does with them.
+	awaitGrowth(t, n) // the connections are open until the node has done what it does with them
+}
+
+// awaitGrowth waits until a node grows no further.
+func awaitGrowth(t *testing.T, n *cluster.Node) {
+	t.Helper()
 	for before, until := int64(0), time.Now().Add(patience); time.Now().Before(until); time.Sleep(floodTime) {
 		now := resident(t, n, "VmHWM")
 		if now == before {
@@ -299,10 +310,23 @@ func TestWaitingClaimsOfSeveralClients(t *testing.T) {
 // waitAs sends claims that wait, over streams from an address of its own. It drops the answers.
 func waitAs(t *testing.T, n *cluster.Node, client, claims, types int) (open []net.Conn) {
 	t.Helper()
+	names := make([]string, types)
+	return sendAs(t, n, client, claims, func(number int) *frame.Request {
+		for i := range names {
+			names[i] = fmt.Sprintf(`"%d.%d.%d"`, client, number, i)
+		}
+		body := `{"workerId":"w","types":[` + strings.Join(names, ",") + `],"waitMs":60000}`
+		return &frame.Request{Target: v1.PathClaim, Body: []byte(body)}
+	}, nil)
+}
+
+// sendAs sends requests over streams from an address of the client's own. It counts the answers with the
+// status 503, and drops all; nil counts none.
+func sendAs(t *testing.T, n *cluster.Node, client, requests int, request func(number int) *frame.Request, refused *atomic.Int64) (open []net.Conn) {
+	t.Helper()
 	const ofAStream = 1024
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(client+1))}}
-	names := make([]string, types)
-	for left := claims; left > 0; left -= ofAStream {
+	for left := requests; left > 0; left -= ofAStream {
 		c, err := from.DialContext(t.Context(), "tcp", n.HTTP)
 		if err != nil {
 			t.Fatal(err)
@@ -310,14 +334,10 @@ func waitAs(t *testing.T, n *cluster.Node, client, claims, types int) (open []ne
 		t.Cleanup(func() { _ = c.Close() })
 		open = append(open, c)
 		_, _ = io.WriteString(c, upgradeText(n.HTTP, ""))
-		go func() { _, _ = io.Copy(io.Discard, c) }() // ends with the connection
+		go countRefused(c, refused) // ends with the connection
 		_, _ = c.Write(helloFrame)
 		for id := range min(left, ofAStream) {
-			for i := range names {
-				names[i] = fmt.Sprintf(`"%d.%d.%d.%d"`, client, left, id, i)
-			}
-			body := `{"workerId":"w","types":[` + strings.Join(names, ",") + `],"waitMs":60000}`
-			b, err := frame.Append(nil, frame.KindRequest, uint32(id+1), &frame.Request{Target: v1.PathClaim, Body: []byte(body)})
+			b, err := frame.Append(nil, frame.KindRequest, uint32(id+1), request(left+id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -328,6 +348,36 @@ func waitAs(t *testing.T, n *cluster.Node, client, claims, types int) (open []ne
 		}
 	}
 	return open
+}
+
+// countRefused reads the answers of a stream until it ends.
+func countRefused(c net.Conn, refused *atomic.Int64) {
+	in := bufio.NewReader(c)
+	if refused == nil {
+		_, _ = io.Copy(io.Discard, in)
+		return
+	}
+	for line := ""; line != "\r\n"; { // the head of the answer to the upgrade
+		var err error
+		if line, err = in.ReadString('\n'); err != nil {
+			return
+		}
+	}
+	for {
+		var buf [frame.HeadBytes]byte
+		head, err := frame.ReadHead(in, &buf)
+		if err != nil {
+			return
+		}
+		body := make([]byte, head.Length)
+		if _, err := io.ReadFull(in, body); err != nil {
+			return
+		}
+		var a frame.Answer
+		if head.Kind == frame.KindAnswer && a.Parse(body) == nil && a.Status == http.StatusServiceUnavailable {
+			refused.Add(1)
+		}
+	}
 }
 
 // metric returns a metric of a node that has no labels.
@@ -348,4 +398,64 @@ func metric(t *testing.T, n *cluster.Node, name string) float64 {
 	}
 	t.Fatalf("no %s in the metrics", name)
 	return 0
+}
+
+// requestBytes is what a request in progress on a stream counts in --inflight-bytes.
+const requestBytes = 16 << 10
+
+// Writes that wait for the bucket, which is away, cost bounded memory, also with as many jobs as a
+// request may name.
+func TestWritesThatWaitForTheBucket(t *testing.T) {
+	const clients = 4
+	bucket := filepath.Join(t.TempDir(), "bucket")
+	g := newTargetWith(t, cluster.Options{Nodes: 1, Bucket: "file://" + bucket, Flags: []string{
+		"--max-connections-per-address", "2048", "--standby-wait", "0", // it answers without the bucket
+	}})
+	n := g.Nodes[0]
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = fmt.Sprintf(`{"id":"held%d","type":"held"}`, i)
+	}
+	manyJobs := `{"jobs":[` + strings.Join(many, ",") + `]}`
+	if a := try(t, n, "POST", v1.PathJobsBatch, "", manyJobs); a.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", a.StatusCode, a.Body)
+	}
+	// A file in its place: no write succeeds.
+	if err := errors.Join(os.Rename(bucket, bucket+".away"), os.WriteFile(bucket, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const single = 4608 // of one client
+	for _, row := range []struct {
+		name, path, body string
+		each             int
+		refused          int64 // requests that do not fit, at least
+	}{
+		{"single jobs", v1.PathJobs, `{"id":"held1","type":"held"}`, single, clients*single - inflight.DefaultBytes/requestBytes},
+		{"batches of 1000 jobs", v1.PathJobsBatch, manyJobs, 64, 0},
+	} {
+		g.attack(row.name, func(t *testing.T) {
+			var open []net.Conn
+			refused := new(atomic.Int64)
+			for client := range clients {
+				open = append(open, sendAs(t, n, client, row.each, func(int) *frame.Request {
+					return &frame.Request{Target: row.path + "?ack=object", Body: []byte(row.body)}
+				}, refused)...)
+			}
+			g.Eventually(patience, "refusals", func() error {
+				if refused.Load() < row.refused {
+					return fmt.Errorf("%d are refused, want %d", refused.Load(), row.refused)
+				}
+				return nil
+			})
+			awaitGrowth(t, n)
+			t.Logf("%d are refused, and the node has grown by at most %d MiB", refused.Load(), (resident(t, n, "VmHWM")-g.before[n])>>20)
+			for _, c := range open {
+				_ = c.Close()
+			}
+		})
+	}
+	if err := errors.Join(os.Remove(bucket), os.Rename(bucket+".away", bucket)); err != nil {
+		t.Fatal(err)
+	}
+	g.settled()
 }

@@ -48,7 +48,12 @@ type target struct {
 // newTarget starts a cluster that is to be attacked.
 func newTarget(t *testing.T, nodes int, flags ...string) *target {
 	t.Helper()
-	c := cluster.Start(t, cluster.Options{Nodes: nodes, Flags: calmed(nodes, flags)})
+	return newTargetWith(t, cluster.Options{Nodes: nodes, Flags: calmed(nodes, flags)})
+}
+
+func newTargetWith(t *testing.T, o cluster.Options) *target {
+	t.Helper()
+	c := cluster.Start(t, o)
 	g := &target{Cluster: c, t: t, before: make(map[*cluster.Node]int64), terms: make(map[*cluster.Node]uint64)}
 	g.bystand()
 	for _, n := range c.Nodes {
