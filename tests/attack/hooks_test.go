@@ -226,7 +226,12 @@ func hung(text string) func(net.Conn) {
 // Redirects lead nowhere.
 func TestReceiversOfWebhooksThatDoHarm(t *testing.T) {
 	t.Parallel()
-	g := newTarget(t, 1, "--hook-allow", "127.0.0.1")
+	proxy, proxied := trap(t, "127.0.0.1:0")
+	through := "=http://127.0.0.1:" + proxy
+	g := newTargetWith(t, cluster.Options{
+		Nodes: 1, Flags: []string{"--hook-allow", "127.0.0.1"},
+		Env: []string{"HTTP_PROXY" + through, "HTTPS_PROXY" + through, "ALL_PROXY" + through, "http_proxy" + through, "https_proxy" + through},
+	})
 	n := g.Nodes[0]
 	port, caught := trap(t, "127.0.0.2:0")
 	redirect := func(status int, to string) func(net.Conn) {
@@ -309,6 +314,16 @@ func TestReceiversOfWebhooksThatDoHarm(t *testing.T) {
 	if n := caught.Load(); n != 0 {
 		t.Errorf("%d connections arrived at a private address", n)
 	}
+	// Go takes no proxy for loopback addresses, so this one is another private one.
+	g.attack("a proxy of the environment", func(t *testing.T) {
+		if a := putHook(t, n, "proxied", "http://10.0.0.1/", true); a.StatusCode != http.StatusOK {
+			t.Fatal(a.Body)
+		}
+		testHook(t, n, "proxied")
+		if a := attempted(t, g, "proxied"); a.Status != 0 || a.Error == "" || proxied.Load() != 0 {
+			t.Errorf("%+v, and %d connections arrived at the proxy", a, proxied.Load())
+		}
+	})
 	g.settled()
 }
 

@@ -116,7 +116,7 @@ func (k *Keeper) look(ctx context.Context) time.Duration {
 		if time.Since(k.told) >= tellEvery {
 			k.told = time.Now()
 			log.Error("the certificate of this node cannot be renewed", "file", k.Server.cfg.Files.Cert,
-				"end", own.NotAfter, "left", time.Until(own.NotAfter).Round(time.Second), "reason", why)
+				"end", own.NotAfter, "left", time.Until(own.NotAfter).Round(time.Second).String(), "reason", why)
 		}
 	}
 	return every

@@ -134,19 +134,29 @@ func (o *tlsOptions) clientTLS() *tls.Config {
 // expiryWarning is the remaining lifetime of a certificate below which the log warns.
 const expiryWarning = 14 * 24 * time.Hour
 
-// watchExpiry warns once a day while the certificate ends soon. It returns when ctx ends.
+// watchExpiry warns once a day while the certificate ends soon, and says when it has ended. It returns when ctx
+// ends.
 func (o *tlsOptions) watchExpiry(ctx context.Context, log hclog.Logger) {
-	tick := time.NewTicker(24 * time.Hour)
-	defer tick.Stop()
 	for {
-		if left := time.Until(o.identity.Expires()); left < expiryWarning {
+		left := time.Until(o.identity.Expires())
+		switch {
+		case left <= 0:
+			log.Error("the certificate of this node has expired: nobody opens a connection to it, and it opens none to other nodes; "+
+				"run osqueue cert renew where ca.key is, and copy the key and the certificate to it", "file", o.files.Cert)
+		case left < expiryWarning:
 			log.Warn("the certificate of this node ends soon; sign its request with: osqueue cert sign",
-				"file", o.files.Cert, "left", left.Round(time.Minute))
+				"file", o.files.Cert, "left", left.Round(time.Second).String())
 		}
+		wait := 24 * time.Hour
+		if left > 0 {
+			wait = min(wait, left+time.Second)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }
