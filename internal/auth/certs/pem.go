@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -28,10 +29,17 @@ func readFile(path string) ([]byte, error) {
 }
 
 // parseCertificates returns the certificates in PEM data, of which there must be one at
-// least.
+// least. Package pem skips a block that is damaged or cut, as in a file that another program is
+// copying: parseCertificates refuses it, because a process must not trust a part of the CA's certificates.
 func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+	blocks, rest := 0, data
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		blocks++
 		if block.Type != certBlock {
 			continue
 		}
@@ -41,7 +49,10 @@ func parseCertificates(data []byte) ([]*x509.Certificate, error) {
 		}
 		out = append(out, c)
 	}
-	if len(out) == 0 {
+	switch {
+	case bytes.Count(data, []byte("-----BEGIN ")) != blocks || bytes.Contains(rest, []byte("-----")):
+		return nil, errors.New("ends in the middle of a PEM block, or has a damaged one: copy the whole file")
+	case len(out) == 0:
 		return nil, errors.New("contains no certificate in PEM form")
 	}
 	return out, nil

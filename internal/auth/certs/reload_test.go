@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -105,4 +106,36 @@ func FuzzParseCertificates(f *testing.F) {
 		}
 		Describe("f", list)
 	})
+}
+
+// A list of which the end is missing, or a part is damaged, is refused: a process that is copied a file trusts
+// both certificates of a CA that is replaced, or keeps those that it has.
+func TestCutLists(t *testing.T) {
+	a, err := CreateAuthority(t.TempDir(), CALifetime, time.Now())
+	if err == nil {
+		err = a.Rotate(CALifetime, time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := encodeCertificates(a.bundle...)
+	first := len(encodeCertificates(a.bundle[0]))
+	for n := range data {
+		list, err := parseCertificates(data[:n])
+		switch {
+		case n >= first && n < first+len("-----"), n >= len(data)-1, n == first-1:
+			// It ends between two certificates, before the next one can be told.
+		case err == nil:
+			t.Fatalf("%d of %d bytes are %d certificates", n, len(data), len(list))
+		}
+	}
+	damaged := bytes.Clone(data)
+	damaged[first/2] = '!'
+	if list, err := parseCertificates(damaged); err == nil {
+		t.Errorf("a damaged list is %d certificates", len(list))
+	}
+	comment := append([]byte("the CA of 2026\n"), data...)
+	if list, err := parseCertificates(append(comment, "\n# end\n"...)); err != nil || len(list) != 2 {
+		t.Errorf("a list with comments is %d certificates: %v", len(list), err)
+	}
 }
