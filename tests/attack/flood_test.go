@@ -400,7 +400,7 @@ func metric(t *testing.T, n *cluster.Node, name string) float64 {
 	return 0
 }
 
-// requestBytes is what a request in progress on a stream counts in --inflight-bytes.
+// requestBytes is the number of bytes that a request in progress on a stream counts in --inflight-bytes.
 const requestBytes = 16 << 10
 
 // Writes that wait for the bucket, which is away, cost bounded memory, also with as many jobs as a

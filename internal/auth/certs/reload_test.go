@@ -124,7 +124,7 @@ func TestCutLists(t *testing.T) {
 		list, err := parseCertificates(data[:n])
 		switch {
 		case n >= first && n < first+len("-----"), n >= len(data)-1, n == first-1:
-			// It ends between two certificates, before the next one can be told.
+			// It ends between two certificates, before the next one is recognizable.
 		case err == nil:
 			t.Fatalf("%d of %d bytes are %d certificates", n, len(data), len(list))
 		}
