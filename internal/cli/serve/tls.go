@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -96,6 +97,11 @@ func (o *tlsOptions) load(c *cluster.Config) error {
 		return fmt.Errorf("--tls-cert %s is the certificate of %s, but this is node %s (--name)", f.Cert, s, c.Name)
 	}
 	o.identity = id
+	for _, key := range []string{f.Key, o.caKey} {
+		if info, err := os.Stat(key); err == nil && info.Mode().Perm()&0o007 != 0 {
+			log.Warn("all users of this machine may read or replace a private key: chmod 600", "file", key, "mode", info.Mode().Perm().String())
+		}
+	}
 	return nil
 }
 

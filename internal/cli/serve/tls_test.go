@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/cluster"
 	"osqueue/internal/auth/certs"
 )
 
@@ -49,6 +52,30 @@ func TestTheEndOfACertificateIsLogged(t *testing.T) {
 			}
 		case <-time.After(20 * time.Second):
 			t.Fatalf("the log has no line with %q", want)
+		}
+	}
+}
+
+// A node warns if others can read its key, or that of the CA.
+func TestKeysThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, err := certs.CreateAuthority(dir, certs.CALifetime, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: time.Hour}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	o := tlsOptions{files: certs.Files{CA: at(certs.CAFile), Cert: at("n1.crt"), Key: at("n1.key")}, caKey: at("ca.key")}
+	for mode, warnings := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 2} {
+		if err := errors.Join(os.Chmod(o.files.Key, mode), os.Chmod(o.caKey, mode)); err != nil {
+			t.Fatal(err)
+		}
+		out := make(lines, 10)
+		if err := o.load(&cluster.Config{Name: "n1", Logger: hclog.New(&hclog.LoggerOptions{Output: out})}); err != nil || len(out) != warnings {
+			t.Errorf("%v: %d warnings, want %d (%v)", mode, len(out), warnings, err)
 		}
 	}
 }
