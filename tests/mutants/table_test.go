@@ -70,8 +70,8 @@ var defects = []defect{
 	}, model},
 	{"idempotency", mutants.Mutant{
 		Name: "repeated claims are not recognised", File: "fsm/claim.go",
-		Old: "if r.RequestID == requestID {",
-		Bug: "if r.RequestID == requestID && false {",
+		Old: "return m.byClaim[claimKey{worker: worker, request: requestID}]",
+		Bug: "return nil",
 	}, model},
 	{"lease", mutants.Mutant{
 		Name: "a takeover does not extend the leases", File: "fsm/apply.go",

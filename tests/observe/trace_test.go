@@ -168,15 +168,14 @@ func TestOneJobIsOneTreeOverAFailover(t *testing.T) {
 		}
 		return nil
 	})
-	flushes := 0
-	for _, s := range got.all() {
-		if s.name == "flush" && s.parent == "" && s.linksToOtherTraces > 0 {
-			flushes++
+	c.Eventually(20*time.Second, "the span of a flush", func() error { // a flush follows its writes
+		if !slices.ContainsFunc(got.all(), func(s span) bool {
+			return s.name == "flush" && s.parent == "" && s.linksToOtherTraces > 0
+		}) {
+			return errors.New("no flush is linked to a write")
 		}
-	}
-	if flushes == 0 {
-		t.Error("no flush is linked to a write")
-	}
+		return nil
+	})
 }
 
 // edgesOf returns the spans of a trace as "parent > span", and their links as "span ~ span".
