@@ -3,6 +3,7 @@ package tracing
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -124,15 +125,25 @@ func appendFlags(b []byte, field protowire.Number, sc, other trace.SpanContext) 
 
 // appendAttribute appends a KeyValue whose value is a text or a whole number.
 func appendAttribute(b []byte, field protowire.Number, kv attribute.KeyValue) []byte {
-	return message(b, field, func(b []byte) []byte {
-		b = text(b, keyValueKey, string(kv.Key))
-		return message(b, keyValueValue, func(b []byte) []byte {
-			if kv.Value.Type() == attribute.INT64 {
-				return number(b, anyInt, uint64(kv.Value.AsInt64()))
-			}
-			return text(b, anyString, kv.Value.AsString())
-		})
-	})
+	if kv.Value.Type() == attribute.INT64 {
+		n := uint64(kv.Value.AsInt64())
+		b = appendKey(b, field, kv.Key, protowire.SizeTag(anyInt)+protowire.SizeVarint(n))
+		return number(b, anyInt, n)
+	}
+	s := valid(kv.Value.AsString())
+	b = appendKey(b, field, kv.Key, protowire.SizeTag(anyString)+protowire.SizeBytes(len(s)))
+	return protowire.AppendString(protowire.AppendTag(b, anyString, protowire.BytesType), s)
+}
+
+// appendKey appends a KeyValue without its value, which has size bytes. A span has six of them,
+// so the lengths come first, and nothing is moved.
+func appendKey(b []byte, field protowire.Number, key attribute.Key, size int) []byte {
+	k := valid(string(key))
+	b = protowire.AppendTag(b, field, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(protowire.SizeTag(keyValueKey)+protowire.SizeBytes(len(k))+
+		protowire.SizeTag(keyValueValue)+protowire.SizeBytes(size)))
+	b = protowire.AppendString(protowire.AppendTag(b, keyValueKey, protowire.BytesType), k)
+	return protowire.AppendVarint(protowire.AppendTag(b, keyValueValue, protowire.BytesType), uint64(size))
 }
 
 // message appends a field with the length and the bytes that fill appends.
@@ -154,7 +165,12 @@ func text(b []byte, field protowire.Number, s string) []byte {
 }
 
 // valid returns a text that is UTF-8: a collector refuses the whole request otherwise.
-func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+func valid(s string) string {
+	if utf8.ValidString(s) { // several times as fast as ToValidUTF8
+		return s
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
 
 func bytesOf(b []byte, field protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
