@@ -140,9 +140,8 @@ func (q *Log) run() {
 		q.mu.Lock()
 		logs := slices.Clip(q.queue)
 		q.mu.Unlock()
-		err := q.LogStore.StoreLogs(logs)
-		<-q.disk
-		more = q.written(logs, err)
+		more = q.written(logs, q.LogStore.StoreLogs(logs))
+		<-q.disk // after written: the next write must see an error
 	}
 }
 
@@ -210,7 +209,16 @@ func (q *Log) write(fn func() error) error {
 	}
 	q.disk <- struct{}{}
 	defer func() { <-q.disk }()
+	if err := q.failure(); err != nil { // of entries that came in since
+		return err
+	}
 	return fn()
+}
+
+func (q *Log) failure() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.err
 }
 
 // GetLog implements raft.LogStore. It finds the entries in the queue, too.

@@ -385,6 +385,16 @@ func play(steps []int) (err error) {
 	return cmp.Or(err, h.end())
 }
 
+// A write that waited for the disk, while entries came in and their write failed, does not take
+// place: rapid found this history.
+func TestNoWriteAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if err := play([]int{52, 23, 0, 1, 3, 3, 0, 1}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestQueue compares the queue with a model in random histories. The model has the content of the
 // disk after each step, which is what a crash at that point leaves.
 func TestQueue(t *testing.T) {
