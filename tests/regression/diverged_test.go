@@ -19,12 +19,20 @@ func TestANodeWithAnotherStateEnds(t *testing.T) {
 	if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: "job", Type: "t", Payload: []byte(`"right"`)}); err != nil {
 		t.Fatal(err)
 	}
+	// A majority can have accepted the job without this node.
+	wrong, entries := c.Nodes[0], appliedIndex(t, c)
+	c.Eventually(patience, wrong.Name+" to have the job", func() error {
+		s, err := wrong.Status()
+		if err == nil && s.Applied < entries {
+			err = fmt.Errorf("it has applied %d of %d entries", s.Applied, entries)
+		}
+		return err
+	})
 	for _, n := range c.Nodes {
 		if err := n.Stop(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wrong := c.Nodes[0]
 	if err := wrong.ChangeJob("job", []byte(`"wrong"`)); err != nil {
 		t.Fatal(err)
 	}
