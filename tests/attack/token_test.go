@@ -140,7 +140,7 @@ func TestForgedTokens(t *testing.T) {
 	parts := strings.Split(good.Token, "_")
 	stranger := auth.New()
 	foreign := strings.Split(stranger.Text, "_")
-	expired := s.give(`{"role":"admin","ttlMs":1}`).Token
+	expired := s.give(`{"role":"admin","ttlMs":2000}`).Token // less time could be over before it is made
 	revoked := s.give(`{"role":"admin"}`)
 	if a := try(t, s.node, "DELETE", v1.PathTokens+"/"+revoked.ID, bearer(good.Token), ""); a.StatusCode != http.StatusOK {
 		t.Fatalf("revoke: %d %s", a.StatusCode, a.Body)
@@ -184,6 +184,12 @@ func TestForgedTokens(t *testing.T) {
 		"the name of the local admin":   bearer("local-admin"),
 		"a certificate's name as token": bearer("cert:admin"),
 	}
+	s.Eventually(patience, "the token to expire", func() error {
+		if a := try(t, s.node, "GET", v1.PathJobs, bearer(expired), ""); a.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("%d %s", a.StatusCode, a.Body)
+		}
+		return nil
+	})
 	for name, headers := range rows {
 		s.attack(name, func(t *testing.T) {
 			for _, r := range [][3]string{

@@ -60,12 +60,12 @@ func Start(cfg Config, servers []string, rec *history.Recorder) (*Load, error) {
 	working, quit := context.WithCancel(context.Background())
 	l.stop, l.quit = stop, quit
 	for _, k := range l.kinds() {
-		ctx, wg := asking, &l.asking
+		goesOn, wg := asking, &l.asking
 		if k.works {
-			ctx, wg = working, &l.working
+			goesOn, wg = working, &l.working
 		}
 		for i := range k.n {
-			if err := l.run(ctx, wg, k, i); err != nil {
+			if err := l.run(goesOn, working, wg, k, i); err != nil {
 				l.Close()
 				return nil, err
 			}
@@ -115,8 +115,9 @@ func (a *actor) worker() string {
 	return fmt.Sprintf("%s.%d", a.name, a.lives)
 }
 
-// run starts one client.
-func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error {
+// run starts one client. It makes no turn after goesOn has ended. A call in progress ends only
+// with calls: an enqueue that is given up may commit after all, when the load counts what is left.
+func (l *Load) run(goesOn, calls context.Context, wg *sync.WaitGroup, k kind, i int) error {
 	number := uint64(len(l.clients))
 	a := &actor{name: fmt.Sprint(k.name, i+1), rng: rand.New(rand.NewPCG(l.cfg.Seed, number))}
 	order := slices.Clone(l.servers)
@@ -127,10 +128,10 @@ func (l *Load) run(ctx context.Context, wg *sync.WaitGroup, k kind, i int) error
 	}
 	l.clients = append(l.clients, a.client)
 	wg.Go(func() {
-		for ctx.Err() == nil {
-			k.turn(ctx, a)
+		for goesOn.Err() == nil {
+			k.turn(calls, a)
 			if k.every > 0 {
-				sleep.For(ctx, k.every/2+time.Duration(a.rng.Int64N(int64(k.every))))
+				sleep.For(goesOn, k.every/2+time.Duration(a.rng.Int64N(int64(k.every))))
 			}
 		}
 	})

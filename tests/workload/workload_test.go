@@ -71,6 +71,44 @@ func TestLoadThroughAFailover(t *testing.T) {
 	counts(t, h)
 }
 
+// TestDrainLosesNoEnqueue checks that Drain knows the outcome of every enqueue: one that is given
+// up could commit after the last look at the queue.
+func TestDrainLosesNoEnqueue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process")
+	}
+	c := cluster.Start(t, cluster.Options{Nodes: 1})
+	rec := history.NewRecorder(nil, history.Run{})
+	load, err := workload.Start(workload.Config{Seed: 1, JobRate: 200, Dial: dialSlow}, c.Servers(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer load.Close()
+	goesOn(t, c, load, 20)
+	if err := load.Drain(c.Context(60 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range rec.History().Ops {
+		if op.Kind == history.Enqueue && op.Outcome != history.OK {
+			t.Errorf("the enqueue of %s is %s: %s", op.Job, op.Outcome, op.Error)
+		}
+	}
+}
+
+// dialSlow opens a connection whose answers are late, so that calls are in progress at any time.
+func dialSlow(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	return slowConn{c}, err
+}
+
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(100 * time.Millisecond) // the delay of the network that is simulated
+	return n, err
+}
+
 // goesOn waits until so many more operations have been answered.
 func goesOn(t *testing.T, c *cluster.Cluster, load *workload.Load, n int64) {
 	t.Helper()
