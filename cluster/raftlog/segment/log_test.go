@@ -529,7 +529,7 @@ func FuzzFrame(f *testing.F) {
 			}
 		}
 		c := &scan{segment: &segment{gen: 1, sectors: uint32(len(b) / sectorSize)}}
-		if err := l.scan(c, b); err != nil {
+		if err := l.scan(c, b, new([]byte)); err != nil {
 			return
 		}
 		for _, f := range c.frames {

@@ -97,12 +97,19 @@ type scanned struct {
 	places []place
 }
 
+// scanBuffers are used again for each segment: a long log would leave as much garbage as it has
+// bytes.
+type scanBuffers struct {
+	file  []byte
+	frame []byte // the content of one frame
+}
+
 // readSegments reads all segments and restores the state from their frames.
 func (l *Log) readSegments(names []string) error {
 	var used []*scan
-	var buf []byte
+	var buffers scanBuffers
 	for _, name := range names {
-		c, err := l.readSegment(name, &buf)
+		c, err := l.readSegment(name, &buffers)
 		if c != nil {
 			l.gen = max(l.gen, c.gen)
 			var number uint64
@@ -164,9 +171,9 @@ func (l *Log) repair(c *scan) error {
 	return writeSync(c.file, b, int64(c.end-n)*sectorSize)
 }
 
-// readSegment reads one segment. It uses the buffer again. The segment is returned with an
-// error, too, if its file is open.
-func (l *Log) readSegment(name string, buf *[]byte) (*scan, error) {
+// readSegment reads one segment. The segment is returned with an error, too, if its file is
+// open.
+func (l *Log) readSegment(name string, buffers *scanBuffers) (*scan, error) {
 	f, err := l.fs.Open(name)
 	if err != nil {
 		return nil, err
@@ -179,10 +186,10 @@ func (l *Log) readSegment(name string, buf *[]byte) (*scan, error) {
 	if size < 2*sectorSize || size > int64(maxSectors)*sectorSize {
 		return c, fmt.Errorf("the file has the invalid size of %d bytes", size)
 	}
-	if int64(cap(*buf)) < size {
-		*buf = make([]byte, size)
+	if int64(cap(buffers.file)) < size {
+		buffers.file = make([]byte, size)
 	}
-	b := (*buf)[:size]
+	b := buffers.file[:size]
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return c, err
 	}
@@ -194,7 +201,7 @@ func (l *Log) readSegment(name string, buf *[]byte) (*scan, error) {
 		return c, fmt.Errorf("the file has %d bytes; expected %d", size, h.size)
 	}
 	c.gen, c.sectors = h.gen, uint32(size/sectorSize)
-	return c, l.scan(c, b)
+	return c, l.scan(c, b, &buffers.frame)
 }
 
 // maxSectors bounds the size of a segment: positions are 32-bit.
@@ -204,11 +211,11 @@ const maxSectors = (1<<32 - 1) / payloadSize
 // complete. Such a frame is what an interrupted write has left, if each of its sectors is as
 // before the write or as after it, and if no later write is behind it. Otherwise it is
 // damaged.
-func (l *Log) scan(c *scan, b []byte) error {
+func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
 	c.end = 1
 	var start uint32
 	for c.end < c.sectors {
-		f, ok, err := l.scanFrame(c, b, c.end)
+		f, ok, err := l.scanFrame(c, b, c.end, buf)
 		if err != nil {
 			return fmt.Errorf("sector %d: %w", c.end, err)
 		}
@@ -241,7 +248,7 @@ func (l *Log) scan(c *scan, b []byte) error {
 
 // scanFrame reads the frame that begins at a sector. ok is false if there is none, or if it
 // is incomplete.
-func (l *Log) scanFrame(c *scan, b []byte, at uint32) (f scanned, ok bool, err error) {
+func (l *Log) scanFrame(c *scan, b []byte, at uint32, buf *[]byte) (f scanned, ok bool, err error) {
 	sector := func(i uint32) (state, uint32) { return l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen) }
 	st, seq := sector(at)
 	switch st {
@@ -272,8 +279,8 @@ func (l *Log) scanFrame(c *scan, b []byte, at uint32) (f scanned, ok bool, err e
 	if !ok || f.kind == kindTruncate {
 		return f, ok, nil
 	}
-	content := joinPayloads(slices.Clone(b[at*sectorSize : (at+n)*sectorSize]))
-	f.places, err = decodeFrameEntries(f.frame, content, at)
+	*buf = append((*buf)[:0], b[at*sectorSize:(at+n)*sectorSize]...)
+	f.places, err = decodeFrameEntries(f.frame, joinPayloads(*buf), at)
 	return f, err == nil, err
 }
 
