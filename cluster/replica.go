@@ -12,6 +12,7 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/paced"
 	"osqueue/storage/archive"
 )
 
@@ -236,7 +237,7 @@ type frozen struct{ view *fsm.View }
 func (f frozen) Persist(sink raft.SnapshotSink) error {
 	err := checkPersisted(sink, f.view.LSN())
 	if err == nil {
-		err = f.view.Encode(sink)
+		err = f.view.Encode(paced.NewWriter(sink))
 	}
 	if err != nil {
 		_ = sink.Cancel() // cancels the snapshot; err says why

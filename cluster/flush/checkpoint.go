@@ -61,7 +61,7 @@ func (d *DocumentBuilder) writeCheckpoint(v *fsm.View, prev fsm.LSN) {
 	p := &pendingCheckpoint{at: v.LSN(), done: make(chan struct{})}
 	d.checkpoint = p
 	d.wg.Go(func() {
-		p.checkpoint, p.err = archive.WriteCheckpoint(d.ctx, d.bucket, d.lineage, prev, v)
+		p.checkpoint, p.err = archive.WritePacedCheckpoint(d.ctx, d.bucket, d.lineage, prev, v)
 		close(p.done)
 		if wake := d.wake.Load(); wake != nil {
 			(*wake)()

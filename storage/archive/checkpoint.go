@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
+	"osqueue/internal/paced"
 	"osqueue/storage"
 	"osqueue/storage/blob"
 	"osqueue/storage/document"
@@ -37,6 +38,21 @@ func metaOf(n name) checkpointMeta {
 // tries until ctx ends. After a failure it removes the parts that it wrote, if it can;
 // otherwise they are garbage.
 func WriteCheckpoint(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (document.Checkpoint, error) {
+	return writeCheckpoint(ctx, bucket, lineage, prev, v, v.EncodeSum)
+}
+
+// WritePacedCheckpoint is WriteCheckpoint on a node that serves clients meanwhile. It takes twice
+// the time and half of a processor.
+func WritePacedCheckpoint(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (document.Checkpoint, error) {
+	return writeCheckpoint(ctx, bucket, lineage, prev, v, func(w io.Writer) (fsm.StateSum, error) {
+		return v.EncodeSum(paced.NewWriter(w))
+	})
+}
+
+func writeCheckpoint(
+	ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View,
+	encode func(io.Writer) (fsm.StateSum, error),
+) (document.Checkpoint, error) {
 	m := v.Meta()
 	if prev.Compare(m.LSN) > 0 {
 		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: it must be after %s", m.LSN, prev)
@@ -48,7 +64,7 @@ func WriteCheckpoint(ctx context.Context, bucket storage.Bucket, lineage string,
 	}
 	w := blob.Create(ctx, bucket, n.directory(), blob.Options{PartBytes: partBytes(v, meta.Jobs)})
 	defer w.Abort()
-	sum, err := v.EncodeSum(w)
+	sum, err := encode(w)
 	if err != nil {
 		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN, err)
 	}

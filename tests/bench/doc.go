@@ -23,6 +23,7 @@
 //	worker      a Go worker with 64 slots and jobs that do nothing; commands compared
 //	            with the bare start of the same program
 //	depth       enqueue and claim at 1 000 and at 1 000 000 queued jobs
+//	checkpoint  enqueues while the leader writes checkpoints of 1 000 000 queued jobs
 //	recovery    restart of one node and of all, restore of an earlier state, and
 //	            recovery from the bucket alone, with 1 000 000 queued jobs
 //	failover    SIGKILL of the leader until another node has committed a job

@@ -49,6 +49,7 @@ var sections = []section{
 	{"observe", (*bench).observe},
 	{"worker", (*bench).worker},
 	{"depth", (*bench).depth},
+	{"checkpoint", (*bench).checkpoint},
 	{"recovery", (*bench).recovery},
 	{"failover", (*bench).failover},
 	{"cost", (*bench).bill},
