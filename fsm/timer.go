@@ -3,8 +3,8 @@ package fsm
 import "strconv"
 
 // A timer is an action that falls due at a time. The timer of a lease or worker may be
-// earlier than the real deadline, because heartbeats and changes of leader do not move
-// it. When it fires early, the machine moves it to the real deadline. So leases expire in
+// earlier than the real deadline, because most heartbeats and changes of leader do not
+// move it. When it fires early, the machine moves it to the real deadline. So leases expire in
 // the order of their real deadlines, and a machine restored from a snapshot, whose timers
 // are exact, behaves the same. This requires that a deadline never moves back: Heartbeat,
 // LastSeen and LeasesFrom never decrease, and a shorter WorkerTimeoutMs sets all timers

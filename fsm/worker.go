@@ -68,7 +68,9 @@ func (m *Machine) worker(name string) *Worker {
 	return w
 }
 
-// seen records a heartbeat or report of a registered worker.
+// seen records a heartbeat or report of a registered worker. It moves the timer of the worker if
+// that is early by a quarter of WorkerTimeoutMs: the timer of an idle worker, which is heard of
+// every half of it, does not fire, and a busy worker does not move its timer in every entry.
 func (m *Machine) seen(name string) {
 	old := m.worker(name)
 	if old == nil || old.LastSeen >= m.meta.Now && !old.Gone() {
@@ -76,11 +78,15 @@ func (m *Machine) seen(name string) {
 	}
 	w := *old
 	w.LastSeen = m.meta.Now
-	if w.Gone() {
+	switch end := m.workerEnd(&w); {
+	case w.Gone():
 		m.cameBack(&w)
-		return
+	case end-w.timerAt > m.meta.Settings.WorkerTimeoutMs/4:
+		m.dropWorker(&w)
+		m.addWorker(&w)
+	default:
+		m.workers.Set(&w)
 	}
-	m.workers.Set(&w)
 }
 
 // workerEnd returns the first moment, in ms, at which a silent worker counts as dead, or at
