@@ -13,8 +13,8 @@ func (s *Server) countRoutes() []route {
 	}}
 }
 
-// countJobs is GET /v1/stats/jobs. A count by statuses and type alone is read from the
-// counters; any other looks at the jobs, like a page of their list.
+// countJobs is GET /v1/stats/jobs. A count by statuses and type alone is read from the sizes of
+// indexes; any other looks at the jobs, like a page of their list.
 func (s *Server) countJobs(c *call) error {
 	values, err := c.query()
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) countJobs(c *call) error {
 	c.lsn = v.LSN()
 	out := v1.JobCount{LSN: c.lsn.String()}
 	if p.counted() {
-		out.Count = uint64(sumOf(v.Counts(), p.statuses))
+		out.Count = uint64(p.sum(v))
 		return c.sendJSON(out)
 	}
 	next := s.walk(v, &p, func(*fsm.Job) bool {
@@ -41,16 +41,21 @@ func (s *Server) countJobs(c *call) error {
 	return c.sendJSON(out)
 }
 
-// counted reports whether the counters by status have the number of jobs.
+// counted reports whether sum has the number of jobs.
 func (p *page) counted() bool {
-	return len(p.tags) == 0 && p.jobType+p.batch+p.group+p.worker+p.cron+p.search == "" &&
+	return len(p.tags) == 0 && p.batch+p.group+p.worker+p.cron+p.search == "" &&
 		p.created == span{} && p.finished == span{} && p.after == 0
 }
 
-func sumOf(counts fsm.Counts, statuses []fsm.Status) (n int) {
-	seen := map[fsm.Status]bool{}
-	for _, status := range statuses {
-		if !seen[status] {
+// sum returns the number of jobs with the statuses, and the type, of the page.
+func (p *page) sum(v *fsm.View) (n int) {
+	counts, seen := v.Counts(), map[fsm.Status]bool{}
+	for _, status := range p.statuses {
+		switch {
+		case seen[status]:
+		case p.jobType != nil:
+			n += v.CountOfType(*p.jobType, status)
+		default:
 			n += counts.Of(status)
 		}
 		seen[status] = true

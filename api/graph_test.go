@@ -112,6 +112,31 @@ func TestJobGraphInAScope(t *testing.T) {
 	}
 }
 
+// A token that is limited to some types reads the history of these alone, and not the jobs without type,
+// which have a name of their own in lists.
+func TestHistoryAndUntypedJobsInAScope(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	for _, body := range []string{`{"id":"untyped"}`, `{"id":"typed","type":"mine"}`, `{"id":"tilde","type":"~"}`} {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body, admin...))
+	}
+	for query, want := range map[string]string{"~": "untyped", "~~": "tilde", "mine": "typed"} {
+		list := ok[v1.JobList](t, g.do("GET", "/v1/jobs?type="+query, "", admin...))
+		if len(list.Jobs) != 1 || list.Jobs[0].ID != want {
+			t.Errorf("type %s: %+v", query, list.Jobs)
+		}
+	}
+	for _, limit := range []string{"mine", "~"} {
+		reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{limit}})
+		for _, path := range []string{"/v1/jobs", "/v1/stats/jobs", "/v1/stats/history"} {
+			ok[map[string]any](t, g.do("GET", path+"?type="+v1.QueueName(limit), "", reader...))
+			for _, other := range []string{"", "?type=", "?type=~", "?type=other"} {
+				refused(t, g.do("GET", path+other, "", reader...), http.StatusForbidden, v1.TagForbidden)
+			}
+		}
+	}
+}
+
 // The figures in a list are those of the listed type for a token that is limited to types.
 func TestFiguresInAScope(t *testing.T) {
 	g := secured(t, SecurityOn, nil)

@@ -24,7 +24,7 @@ var listParams = []string{
 // page is the requested part of a list. Empty fields and 0 do not restrict it.
 type page struct {
 	statuses []fsm.Status
-	jobType  string
+	jobType  *string  // "" are the jobs without type
 	tags     []string // the jobs have all of them
 	group    string
 	worker   string
@@ -49,7 +49,7 @@ func (s span) has(ms int64) bool {
 func (p *page) matches(j *fsm.Job) bool {
 	o := j.Options()
 	switch {
-	case p.jobType != "" && j.Type != p.jobType,
+	case p.jobType != nil && j.Type != *p.jobType,
 		slices.ContainsFunc(p.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }),
 		p.group != "" && o.Group != p.group,
 		p.worker != "" && j.Execution().Worker != p.worker,
@@ -77,8 +77,8 @@ func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
 		v.MergedOfBatch(p.batch, p.statuses, p.after, fn)
 	case p.worker != "" && onlyRunning(p.statuses):
 		v.HeldBy(p.worker, p.after, fn)
-	case p.jobType != "":
-		v.MergedOfType(p.jobType, p.statuses, p.after, fn)
+	case p.jobType != nil:
+		v.MergedOfType(*p.jobType, p.statuses, p.after, fn)
 	default:
 		v.Merged(p.statuses, p.after, fn)
 	}
@@ -217,14 +217,29 @@ const listStride = 16
 // these as the whole list.
 var defaultStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
 
+// endedStatuses are the default of a list by the time of the end, which no other jobs have.
+var endedStatuses = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}
+
 var allStatuses = []fsm.Status{
 	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
 }
 
+// listedType returns the type that v1.ParamType of a list names. A text that v1.QueueName does not
+// make is a type: lists knew no other form before.
+func listedType(given string) string {
+	if jobType, ok := v1.QueueType(given); ok {
+		return jobType
+	}
+	return given
+}
+
 func (s *Server) readPage(q url.Values) (page, error) {
 	p := page{
-		statuses: defaultStatuses, jobType: q.Get(v1.ParamType), tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
+		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
 		worker: q.Get(v1.ParamWorker), batch: q.Get(v1.ParamBatch), cron: q.Get(v1.ParamCron),
+	}
+	if given := q.Get(v1.ParamType); given != "" {
+		p.jobType = new(listedType(given))
 	}
 	for _, name := range []string{v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron} {
 		for _, value := range q[name] {
@@ -249,6 +264,9 @@ func (s *Server) readPage(q url.Values) (page, error) {
 		if *to, err = readTime(q, name); err != nil {
 			return p, err
 		}
+	}
+	if q.Get(v1.ParamStatus) == "" && p.finished != (span{}) {
+		p.statuses = endedStatuses
 	}
 	if p.search = q.Get(v1.ParamSearch); len(p.search) > searchMax {
 		return p, fail(badRequest, "%s has %d bytes; at most %d are allowed", v1.ParamSearch, len(p.search), searchMax)
@@ -282,7 +300,7 @@ const tagsMax = 20
 func isEmpty(text string) bool { return text == "" }
 
 func badCursor(given string) error {
-	return fail(badRequest, "%s is %q; must be the nextCursor of an earlier answer", v1.ParamCursor, shown(given))
+	return fail(badRequest, "%s is %q; must be the nextCursor of an earlier answer of the same sort", v1.ParamCursor, shown(given))
 }
 
 // checkParam checks a name in the query. Names in legacy documents may be longer than those of
@@ -305,7 +323,8 @@ func readTime(q url.Values, name string) (int64, error) {
 	}
 	ms, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || ms < secondsBelow {
-		return 0, fail(badRequest, "%s is %q; must be a time in milliseconds since 1970", name, shown(given))
+		return 0, fail(badRequest, "%s is %q; must be a time in milliseconds since 1970, at least %d: a smaller number is in seconds",
+			name, shown(given), secondsBelow)
 	}
 	return ms, nil
 }
@@ -339,7 +358,11 @@ func readStatuses(names string) ([]fsm.Status, error) {
 	}
 	var statuses []fsm.Status
 	for name := range strings.SplitSeq(names, ",") {
-		st, ok := fsm.ParseStatus(v1.StatusOf(strings.TrimSpace(name)))
+		name = strings.TrimSpace(name)
+		if name == v1.StatusAll {
+			return nil, fail(badRequest, "status is %q; %s cannot be combined with other names", shown(names), v1.StatusAll)
+		}
+		st, ok := fsm.ParseStatus(v1.StatusOf(name))
 		if !ok {
 			return nil, fail(badRequest, "unknown status %q; use %s or %s, separated by commas", shown(name),
 				v1.StatusAll, strings.Join(statusNames(), ", "))

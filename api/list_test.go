@@ -95,7 +95,7 @@ func drawQuery(rt *rapid.T) url.Values {
 	statuses := rapid.SliceOfNDistinct(rapid.SampledFrom(statusNames()), 1, 4, rapid.ID[string]).Draw(rt, "statuses")
 	q.Set(v1.ParamStatus, strings.Join(statuses, ","))
 	for name, values := range map[string][]string{
-		v1.ParamType: {"a", "b", "nope"}, v1.ParamTag: {"a", "every"}, v1.ParamGroup: {"a", "b"}, v1.ParamBatch: {"batch", "nope"},
+		v1.ParamType: {"a", "b", "~", "nope"}, v1.ParamTag: {"a", "every"}, v1.ParamGroup: {"a", "b"}, v1.ParamBatch: {"batch", "nope"},
 		v1.ParamWorker: {"w", "wa"}, v1.ParamCron: {"nope"},
 		v1.ParamCreatedFrom:   {strconv.Itoa(startMs + 1000), strconv.Itoa(startMs + 3000)},
 		v1.ParamCreatedBefore: {strconv.Itoa(startMs + 1), strconv.Itoa(startMs + 3000)},
@@ -126,7 +126,7 @@ func matchesQuery(j *v1.Job, q url.Values) bool {
 		worker = *j.WorkerID
 	}
 	lacks := func(tag string) bool { return !slices.Contains(j.Tags, tag) }
-	return slices.Contains(strings.Split(q.Get(v1.ParamStatus), ","), j.Status) && is(v1.ParamType, j.Type) &&
+	return slices.Contains(strings.Split(q.Get(v1.ParamStatus), ","), j.Status) && is(v1.ParamType, v1.QueueName(j.Type)) &&
 		is(v1.ParamGroup, j.Group) && is(v1.ParamBatch, j.BatchID) && is(v1.ParamWorker, worker) && is(v1.ParamCron, j.Cron) &&
 		!slices.ContainsFunc(q[v1.ParamTag], lacks) &&
 		j.CreatedAt >= at(v1.ParamCreatedFrom, 0) && j.CreatedAt < at(v1.ParamCreatedBefore, startMs*2) &&
@@ -150,6 +150,54 @@ func (g *rig) counted(q url.Values) (n int) {
 	}
 	g.t.Fatal("the count does not end")
 	return 0
+}
+
+// Without a status, a list by the time of the end has the jobs that have ended, and a list without that
+// time those that have not.
+func TestDefaultStatuses(t *testing.T) {
+	g := newRig(t)
+	for _, id := range []string{"done", "dead", "cancelled", "open"} {
+		g.submit(id, "t")
+	}
+	for _, then := range []string{"complete", "fail"} {
+		j := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
+		g.do("POST", "/v1/jobs/"+j.JobID+"/"+then, `{"workerId":"w","retryable":false}`)
+	}
+	g.do("POST", "/v1/jobs/cancelled/cancel", "")
+	early, late := strconv.Itoa(startMs-1), strconv.Itoa(startMs+1_000_000)
+	for query, want := range map[string]string{
+		"?type=t":                                    "[open]",
+		"?finishedFrom=" + early:                     "[done dead cancelled]",
+		"?finishedBefore=" + late + "&type=t":        "[done dead cancelled]",
+		"?finishedFrom=" + early + "&sort=-created":  "[cancelled dead done]",
+		"?finishedFrom=" + late:                      "[]",
+		"?finishedFrom=" + early + "&status=dead":    "[dead]",
+		"?finishedFrom=" + early + "&status=all":     "[done dead cancelled]",
+		"?finishedFrom=" + early + "&status=running": "[]",
+	} {
+		ids, _ := g.listed(query)
+		q, _ := url.ParseQuery(query[1:])
+		if fmt.Sprint(ids) != want || g.counted(q) != len(ids) {
+			t.Errorf("%s: %v, want %s; counted %d", query, ids, want, g.counted(q))
+		}
+	}
+}
+
+// A count by statuses and type alone looks at no job.
+func TestCountsByType(t *testing.T) {
+	g := newRig(t)
+	for _, body := range []string{`{"type":"a"}`, `{"type":"a"}`, `{"type":"a","delayMs":1000}`, `{"type":"b"}`, `{}`} {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body))
+	}
+	g.s.cfg.Limits.ListScan = 0
+	for query, want := range map[string]uint64{
+		"?type=a": 3, "?type=a&status=unclaimed": 2, "?type=a&status=unclaimed,unclaimed": 2, "?type=b&status=all": 1, "?type=~": 1,
+		"?type=nope": 0, "?type=a&status=dead": 0, "?status=all": 5,
+	} {
+		if got := ok[v1.JobCount](t, g.do("GET", v1.PathCount+query, "")); got.Count != want || got.NextCursor != "" {
+			t.Errorf("%s: %+v, want %d", query, got, want)
+		}
+	}
 }
 
 // A cursor is a position in the single order of all jobs.
@@ -179,7 +227,10 @@ func TestBadListQueries(t *testing.T) {
 		"tag=%00": "tag contains", "type=a%00": "type contains", "group=%00": "group contains", "worker=%00": "worker contains",
 		"batch=" + long: "batch has 1025 bytes", "cron=" + long: "cron has 1025 bytes",
 		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
-		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
+		"finishedFrom=1":  "finishedFrom is \"1\"; must be a time in milliseconds since 1970, at least 100000000000: a smaller number is in seconds",
+		"status=all,dead": "status is \"all,dead\"; all cannot be combined", "status=dead,%20all": "status is \"dead, all\"; all cannot be",
+		"cursor=" + cursorOf(true, 5): "cursor is \"AwU\"; must be the nextCursor of an earlier answer of the same sort",
+		"createdFrom=1.5":             "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
 		"status=waiting": "unknown status \"waiting\"; use all or scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked",
 		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
 	} {

@@ -26,6 +26,8 @@ func scanned(body []byte, v any) bool {
 		ok = scanClaim(&s, v)
 	case *v1.Complete:
 		ok = scanComplete(&s, v)
+	case *v1.CompleteBatch:
+		ok = scanCompleteBatch(&s, v)
 	}
 	return ok && s.End()
 }
@@ -59,6 +61,8 @@ func scanNewJob(s *jsonscan.Scanner, j *v1.NewJob) bool {
 			return seen.first(10) && scanTexts(s, &j.Tags)
 		case "uniqueKey":
 			return seen.first(11) && scanText(s, &j.UniqueKey)
+		case "headers":
+			return seen.first(12) && scanHeaders(s, &j.Headers)
 		}
 		return false
 	})
@@ -109,14 +113,70 @@ func scanComplete(s *jsonscan.Scanner, c *v1.Complete) bool {
 			c.WorkerID = new(string)
 			return seen.first(0) && scanText(s, c.WorkerID)
 		case "token":
-			var n int64
-			ok := seen.first(1) && scanInt(s, &n) && n >= 0
-			c.Token = uint64(n)
-			return ok
+			return seen.first(1) && scanToken(s, &c.Token)
 		case "result":
 			return seen.first(2) && scanRaw(s, &c.Result)
 		case "log":
 			return seen.first(3) && scanText(s, &c.Log)
+		case "claim":
+			c.Claim = new(v1.NextClaim)
+			return seen.first(4) && scanNextClaim(s, c.Claim)
+		}
+		return false
+	})
+}
+
+func scanCompleteBatch(s *jsonscan.Scanner, c *v1.CompleteBatch) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "workerId":
+			c.WorkerID = new(string)
+			return seen.first(0) && scanText(s, c.WorkerID)
+		case "jobs":
+			c.Jobs = []v1.CompleteLease{}
+			return seen.first(1) && s.Array(func() bool {
+				c.Jobs = append(c.Jobs, v1.CompleteLease{})
+				return scanCompleteLease(s, &c.Jobs[len(c.Jobs)-1])
+			})
+		case "claim":
+			c.Claim = new(v1.NextClaim)
+			return seen.first(2) && scanNextClaim(s, c.Claim)
+		}
+		return false
+	})
+}
+
+func scanCompleteLease(s *jsonscan.Scanner, c *v1.CompleteLease) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "jobId":
+			return seen.first(0) && scanText(s, &c.JobID)
+		case "token":
+			return seen.first(1) && scanToken(s, &c.Token)
+		case "result":
+			return seen.first(2) && scanRaw(s, &c.Result)
+		case "log":
+			return seen.first(3) && scanText(s, &c.Log)
+		}
+		return false
+	})
+}
+
+func scanNextClaim(s *jsonscan.Scanner, c *v1.NextClaim) bool {
+	var seen fields
+	return s.Object(func(name []byte) bool {
+		switch string(name) {
+		case "requestId":
+			return seen.first(0) && scanText(s, &c.RequestID)
+		case "types":
+			return seen.first(1) && scanTexts(s, &c.Types)
+		case "max":
+			c.Max = new(int32)
+			return seen.first(2) && scanInt32(s, c.Max)
+		case "leaseMs":
+			return seen.first(3) && scanInt(s, &c.LeaseMs)
 		}
 		return false
 	})
@@ -147,6 +207,20 @@ func scanTexts(s *jsonscan.Scanner, into *[]string) bool {
 	})
 }
 
+// scanHeaders leaves a name that occurs twice to the general decoder.
+func scanHeaders(s *jsonscan.Scanner, into *map[string]string) bool {
+	all := make(map[string]string)
+	*into = all
+	return s.Object(func(name []byte) bool {
+		if _, twice := all[string(name)]; twice {
+			return false
+		}
+		text, ok := s.Text()
+		all[shared(name)] = shared(text)
+		return ok
+	})
+}
+
 // shared returns a text of the body without a copy: the body does not change any more.
 func shared(text []byte) string {
 	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // text does not change
@@ -166,4 +240,10 @@ func scanInt32(s *jsonscan.Scanner, into *int32) bool {
 	n, ok := s.Int()
 	*into = int32(n)
 	return ok && n >= math.MinInt32 && n <= math.MaxInt32
+}
+
+func scanToken(s *jsonscan.Scanner, into *uint64) bool {
+	n, ok := s.Int()
+	*into = uint64(n)
+	return ok && n >= 0
 }

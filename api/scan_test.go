@@ -17,12 +17,16 @@ var scanSeeds = []string{
 	`{"workerId":"w","types":["t",""],"max":2,"leaseMs":500,"requestId":"r","waitMs":3}`, `{"types":[]}`, `{"types":null}`,
 	`{"workerId":"w","token":4294967297,"result":{"a":1,"a":2},"log":"l"}`, `{"token":-1}`, `{"token":-0}`, `{"max":3000000000}`,
 	`{"jobs":[{"id":"b"},{"type":"t","payload":"` + "\u2028" + `"}]}`, `{"jobs":[]}`, `{"jobs":[null]}`, `{"jobs":null}`,
-	`{"id":"a","id":"b"}`, `{"ID":"a"}`, `{"type":"\u0041"}`, `{"x":1}`, `{"id":5}`, `{"maxAttempts":1.0}`, `{"a":1}x`, `[]`, "{\"type\":\"\x7f\"}",
+	`{"id":"a","id":"b"}`, `{"ID":"a"}`, `{"type":"\u0041"}`, `{"x":1}`, `{"id":5}`, `{"maxAttempts":1.0}`, `{"a":1}x`, `[]`,
+	`{"headers":{"a":"1","b":"2"}}`, `{"headers":{"a":"1","a":"2"}}`, `{"headers":null}`, `{"headers":{}}`, `{"headers":{"a":1}}`,
+	`{"workerId":"w","token":1,"claim":{"requestId":"r","types":[],"max":1,"leaseMs":1000}}`, `{"claim":null}`, `{"token":-1}`,
+	`{"workerId":"w","jobs":[{"jobId":"a","token":1,"result":2,"log":"x"},{}],"claim":{"requestId":"r"}}`, `{"jobs":[null]}`,
+	"{\"type\":\"\x7f\"}",
 }
 
 // scanTargets returns new values of the types whose bodies are scanned.
 func scanTargets() []any {
-	return []any{new(v1.NewJob), new(v1.Batch), new(v1.Claim), new(v1.Complete)}
+	return []any{new(v1.NewJob), new(v1.Batch), new(v1.Claim), new(v1.Complete), new(v1.CompleteBatch)}
 }
 
 // The busy bodies of our own clients do not need the general decoder.
@@ -32,6 +36,9 @@ func TestBusyBodiesAreScanned(t *testing.T) {
 		`{"jobs":[{"type":"mail","payload":1,"tags":["a"]},{"id":"x","uniqueKey":"k","delayMs":5}]}`: new(v1.Batch),
 		`{"workerId":"w","types":["mail"],"max":10,"waitMs":1000,"requestId":"r"}`:                   new(v1.Claim),
 		`{"workerId":"w","token":4294967297,"result":{"ok":true},"log":"done"}`:                      new(v1.Complete),
+		`{"type":"mail","headers":{"traceparent":"00-1-1-01"}}`:                                      new(v1.NewJob),
+		`{"workerId":"w","token":1,"claim":{"requestId":"r","types":["mail"],"max":1}}`:              new(v1.Complete),
+		`{"workerId":"w","jobs":[{"jobId":"a","token":1,"result":2}],"claim":{"requestId":"r"}}`:     new(v1.CompleteBatch),
 	} {
 		if !scanned([]byte(body), v) {
 			t.Errorf("%s was not scanned into %T", body, v)

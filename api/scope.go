@@ -88,29 +88,32 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 			err = p.CheckType(name)
 		}
 		return err
-	case v1.PathJobs, v1.PathCount, v1.PathEvents:
+	case v1.PathJobs, v1.PathCount, v1.PathHistory, v1.PathEvents:
 		return s.listable(c, p)
 	}
 	return fail(forbidden, "%s is limited to some types or groups, but %s shows others too", p, c.route.path)
 }
 
-// listable checks the types that a list or a stream of events names.
+// listable checks the types that a list, a history or a stream of events names.
 func (s *Server) listable(c *call, p *auth.Principal) error {
 	values, err := c.query()
 	if err != nil {
 		return err
 	}
-	var types []string
-	for _, text := range values[v1.ParamType] {
-		types = append(types, strings.Split(text, ",")...)
+	given := values[v1.ParamType]
+	if c.route.path == v1.PathEvents {
+		given = strings.Split(strings.Join(given, ","), ",")
 	}
-	if len(p.Types) > 0 && (len(types) == 0 || slices.Contains(types, "")) {
+	if len(p.Types) > 0 && (len(given) == 0 || slices.Contains(given, "")) {
 		return fail(forbidden, "%s is limited to some types: give %s", p, v1.ParamType)
 	}
 	if len(p.Groups) > 0 {
 		return fail(forbidden, "%s is limited to some groups, but %s shows others too", p, c.route.path)
 	}
-	for _, t := range types {
+	for _, t := range given {
+		if c.route.path != v1.PathEvents {
+			t = listedType(t)
+		}
 		if err := p.CheckType(t); err != nil {
 			return err
 		}

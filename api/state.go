@@ -63,11 +63,11 @@ func (s *Server) stats(v *fsm.View) v1.Stats {
 
 // statsFor returns the figures of the whole queue, or, for a caller that is limited to some
 // types, those of the type that it lists.
-func (s *Server) statsFor(c *call, v *fsm.View, jobType string) v1.Stats {
-	if jobType == "" || c.principal == nil || !c.principal.Scoped() {
+func (s *Server) statsFor(c *call, v *fsm.View, jobType *string) v1.Stats {
+	if jobType == nil || c.principal == nil || !c.principal.Scoped() {
 		return s.stats(v)
 	}
-	t := typeStatsOf(c.state().TypeStats(jobType))
+	t := typeStatsOf(c.state().TypeStats(*jobType))
 	return v1.Stats{
 		Total: t.Unclaimed + t.InProgress, Unclaimed: t.Unclaimed, InProgress: t.InProgress, Scheduled: t.Scheduled,
 		Completed: t.Completed, Dead: t.Dead, Cancelled: t.Cancelled, Blocked: t.Blocked, Bytes: t.Bytes, LSN: v.LSN().String(),

@@ -28,16 +28,17 @@ func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
 	return job, err
 }
 
-// ListOptions select jobs. The zero value selects all jobs that have not ended.
+// ListOptions select jobs. The zero value selects all jobs that have not ended. Without Statuses,
+// FinishedFrom or FinishedBefore select among the jobs that have.
 type ListOptions struct {
 	// Statuses are the statuses to list, for example v1.StatusUnclaimed or
 	// v1.WordAvailable. v1.StatusAll selects every status.
 	Statuses []string
-	Type     string   // "": any
+	Type     string   // "": any; v1.QueueName("") are the jobs without type
 	Tag      string   // "": any
 	Tags     []string // in addition to Tag; a job must have all of them
 	Group    string   // "": any
-	Worker   string   // the worker that runs the job or ended it; "": any
+	Worker   string   // the worker of the last attempt; "": any
 	BatchID  string   // "": any job, in a batch or not
 	Cron     string   // the schedule that enqueued the job; "": any job
 	// CreatedFrom is inclusive, CreatedBefore is exclusive. Zero means no bound.
@@ -118,7 +119,7 @@ func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, erro
 
 // CountJobs returns the number of jobs that o selects; Limit and Newest have no effect. The
 // servers look at a bounded number of jobs for one request, so that a count by more than
-// statuses takes several and is not of one moment.
+// statuses and type takes several and is not of one moment.
 func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err error) {
 	o.Newest = false
 	list := listing{op: "count jobs", path: v1.PathCount, query: o.query()}

@@ -95,7 +95,7 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 		}
 	}
 	newest("jobs", fsm.Index{}, func(*fsm.Job) bool { return true })
-	newest("of type "+typ, fsm.Index{Type: typ}, func(j *fsm.Job) bool { return typ == "" || j.Type == typ })
+	newest("of type "+typ, fsm.Index{Type: &typ}, func(j *fsm.Job) bool { return j.Type == typ })
 	newest("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
 	newest("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
 	for _, j := range naive.jobs {
@@ -104,6 +104,12 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 		want := naive.list(0, func(o *fsm.Job) bool { return slices.Contains(o.Options().After, j.ID) })
 		if !slices.Equal(got, want) {
 			t.Fatalf("after %s: %v, want %v", j.ID, got, want)
+		}
+	}
+	for _, s := range statuses {
+		want := len(naive.list(0, func(j *fsm.Job) bool { return j.Type == typ && j.Status == s }))
+		if got := v.CountOfType(typ, s); got != want {
+			t.Fatalf("%d %v jobs of type %q, want %d", got, s, typ, want)
 		}
 	}
 	worker := pick(t, workers, "held by")

@@ -9,7 +9,10 @@ import (
 
 // Index selects the jobs that a listing reads: all, or the jobs of a type, a tag or a batch.
 // At most one field is set.
-type Index struct{ Type, Tag, Batch string }
+type Index struct {
+	Type       *string // "" are the jobs without type
+	Tag, Batch string
+}
 
 // Merged is Jobs over several statuses, in one FIFO order. A repeated status counts once.
 func (v *View) Merged(statuses []Status, after uint64, fn func(*Job) bool) {
@@ -53,8 +56,8 @@ func behind(after uint64) start { return start{seq: after + 1, some: after < mat
 
 func (v *View) list(of Index, statuses []Status, from start, fn func(*Job) bool) {
 	switch {
-	case of.Type != "":
-		v.mergeType(of.Type, statuses, from, fn)
+	case of.Type != nil:
+		v.mergeType(*of.Type, statuses, from, fn)
 	case of.Tag != "":
 		v.mergeLabel(tagLabel(of.Tag), statuses, from, fn)
 	case of.Batch != "":

@@ -1,6 +1,9 @@
 package fsm
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // JobsOfType is Jobs for one type. It visits no jobs of other types.
 func (v *View) JobsOfType(name string, s Status, after uint64, fn func(*Job) bool) {
@@ -10,6 +13,17 @@ func (v *View) JobsOfType(name string, s Status, after uint64, fn func(*Job) boo
 	v.typed.Ascend(&Job{Type: name, Status: s, Seq: after + 1}, func(j *Job) bool {
 		return j.Type == name && j.Status == s && fn(j)
 	})
+}
+
+// CountOfType returns the number of jobs of a type in a status, in O(log² n).
+func (v *View) CountOfType(name string, s Status) int {
+	before := func(s Status) int {
+		return sort.Search(v.typed.Len(), func(i int) bool {
+			j, ok := v.typed.GetAt(i)
+			return !ok || j.Type > name || j.Type == name && j.Status >= s
+		})
+	}
+	return before(s+1) - before(s)
 }
 
 // JobsTagged is Jobs for the jobs with a tag. It visits no other jobs.
