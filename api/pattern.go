@@ -23,6 +23,10 @@ func compile(path string) pattern {
 // match implements mux.MatcherFunc. It matches the encoded path, which keeps ids with a slash
 // distinct.
 func (p *pattern) match(r *http.Request, _ *mux.RouteMatch) bool {
+	// The literal parts are the same in both forms of a path. EscapedPath encodes the path at each call.
+	if !strings.HasPrefix(r.URL.Path, p.prefix) || !strings.HasSuffix(r.URL.Path, p.suffix) {
+		return false
+	}
 	path := r.URL.EscapedPath()
 	if !p.variable {
 		return path == p.prefix

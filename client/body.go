@@ -51,7 +51,7 @@ func decode(body []byte, out any) error {
 	return jsonv2.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// encode returns the body of a request.
+// encode returns the body of a request. Give it a pointer: the encoder copies a struct.
 func encode(v any) ([]byte, error) {
 	body, err := jsonv2.Marshal(v, jsontext.PreserveRawStrings(true))
 	if err != nil {

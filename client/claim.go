@@ -16,7 +16,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	if o.RequestID == "" && o.Worker != "" {
 		o.RequestID = NewID()
 	}
-	body, err := encode(v1.Claim{
+	body, err := encode(&v1.Claim{
 		WorkerID:  optional(o.Worker),
 		Types:     o.Types,
 		Max:       &n,

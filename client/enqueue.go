@@ -161,7 +161,7 @@ func encodeJob(job NewJob) ([]byte, error) {
 	if !job.RunAt.IsZero() && job.Delay > 0 {
 		return nil, errTwoTimes
 	}
-	out := v1.NewJob{
+	out := &v1.NewJob{
 		ID:           job.ID,
 		Type:         job.Type,
 		Priority:     job.Priority,

@@ -151,8 +151,11 @@ func (c *Client) claimed(ctx context.Context, in []v1.ClaimedJob, worker string)
 	for i, j := range in {
 		jobs[i] = claimedJob(j, worker)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
-	defer cancel()
+	if c.cfg.Cipher != nil {
+		limited, cancel := context.WithTimeout(ctx, c.cfg.AttemptTimeout)
+		defer cancel()
+		ctx = limited
+	}
 	_ = inParallel(len(jobs), func(i int) error { // every job has its own error
 		j := &jobs[i]
 		o := &opener{c: c, ctx: ctx, id: j.ID}

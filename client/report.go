@@ -17,7 +17,7 @@ func (c *Client) Complete(ctx context.Context, l Lease, result json.RawMessage) 
 	if err != nil {
 		return unsent(v1.ActionComplete, err)
 	}
-	body, err := encodeWith(v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, "result", result)
+	body, err := encodeWith(&v1.Complete{WorkerID: optional(l.Worker), Token: l.Token}, "result", result)
 	return c.report(ctx, v1.ActionComplete, l, body, err)
 }
 

@@ -85,7 +85,7 @@ func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Comple
 	if slices.ContainsFunc(jobs, func(j Completion) bool { return j.Lease.Token == 0 }) {
 		k.key = ownKey(ctx)
 	}
-	return c.reportAll(ctx, k, in, len(jobs))
+	return c.reportAll(ctx, k, &in, len(jobs))
 }
 
 // completion returns the wire form of a completion, encrypted.

@@ -15,17 +15,17 @@ func (j *Job) labels(fn func(label)) {
 
 // put stores j, which replaces old (nil for a new job), in every index.
 func (m *Machine) put(old, j *Job) {
-	m.ids.put(j)
-	if old != nil && old.Status == j.Status {
-		m.replace(old, j)
-		return
-	}
 	from := Status(0)
-	if old != nil {
-		from = old.Status
-		m.unindex(old)
-	} else {
+	if old == nil {
+		m.ids.add(j, m.ids.hash(j.ID)) // the enqueue has found no job with the id
 		m.addDependents(j)
+	} else {
+		m.ids.put(j)
+		if from = old.Status; from == j.Status {
+			m.replace(old, j)
+			return
+		}
+		m.unindex(old)
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
