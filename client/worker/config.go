@@ -75,7 +75,7 @@ type Config struct {
 	// default: a worker cannot poll without a wait.
 	PollWait time.Duration
 	// KeepAlive is the longest time without a request to the cluster, which
-	// declares a worker dead after 30 s.
+	// declares a worker dead after a minute, unless serve --worker-timeout says otherwise.
 	KeepAlive time.Duration
 	// StopTimeout is how long handlers may continue after the context of Run ends.
 	// A negative value ends them at once. Their contexts then end, they have 4 s to

@@ -107,7 +107,7 @@ export class Client {
   /** Renews leases of one worker; the answers are in the order of the jobs. */
   heartbeat(worker: string, jobs: Job[], options?: { withinMs?: number }):
     Promise<{ jobId: string; status: string; cancel?: boolean }[]>;
-  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every 30 s, by any call,
+  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
    *  or its jobs go back. */
   register(worker: string, types: string[], withinMs?: number, capacity?: number): Promise<unknown>;
   /** Takes the worker from the list, and its jobs back. */

@@ -159,7 +159,7 @@ export class Client {
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
   }
 
-  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every 30 s, by any call,
+  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
    *  or its jobs go back. */
   register(worker, types, withinMs, capacity) {
     return this.#call(["workers"], { body: { name: worker, types, capacity }, withinMs }).catch((e) => (

@@ -154,7 +154,7 @@ class Client:
 
     def register(self, worker, types, within=EVER, capacity=0):
         """Lists the worker, and how many jobs it runs at once; 0: not known. From then on it has to be heard of every
-        30 s, by any call, or its jobs go back."""
+        minute, by any call, or its jobs go back."""
         body = dict({"capacity": capacity} if capacity else {}, name=worker, types=list(types))
         try: self._call("workers", body=body, within=within)
         except Error as e:
