@@ -118,15 +118,16 @@ func (s *Server) withinBound(next http.Handler) http.Handler {
 		if conn != nil {
 			conn.pace.request(r)
 		}
+		handle := next
 		switch r.URL.Path {
 		case v1.PathHealthz, v1.PathReadyz, v1.PathMetrics:
 		default:
 			if conn != nil && conn.over != nil {
-				refuse.ServeHTTP(w, r)
-				return
+				handle = refuse
 			}
 		}
-		next.ServeHTTP(w, r)
+		handle.ServeHTTP(w, r)
+		finishBody(w, r)
 	})
 }
 

@@ -204,7 +204,7 @@ func (f *failure) send(w http.ResponseWriter, write bool) {
 		body = []byte(`{"_tag":"` + v1.TagInternal + `"}`)
 	}
 	h := w.Header()
-	h["Content-Type"] = problemType
+	h["Content-Type"], h["Content-Length"] = problemType, []string{strconv.Itoa(len(body))}
 	if f.retry > 0 {
 		seconds := (f.retry + time.Second - 1) / time.Second
 		h.Set("Retry-After", strconv.Itoa(int(seconds)))

@@ -2,6 +2,7 @@ package dtq
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,7 +49,8 @@ func (a *reply) write(w http.ResponseWriter) {
 		w.WriteHeader(a.status)
 		return
 	}
-	w.Header()["Content-Type"] = []string{"application/json"}
+	h := w.Header()
+	h["Content-Type"], h["Content-Length"] = []string{"application/json"}, []string{strconv.Itoa(len(a.body) + 1)}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(append(a.body, '\n')) // if the client has gone, the state has changed nevertheless
 }

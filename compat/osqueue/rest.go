@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -191,7 +192,7 @@ func (a *answer) send(status int, body []byte) {
 // sendJSON answers with the content type of the contract.
 func sendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
-	h.Del("Content-Length") // the length of the API's answer
+	h.Set("Content-Length", strconv.Itoa(len(body))) // in place of the length of the API's answer
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have gone
