@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -13,7 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// Sender sends an ExportTraceServiceRequest in protobuf to a collector, until ctx ends.
+// Sender sends an ExportTraceServiceRequest in protobuf to a collector, until ctx ends. It does not
+// read the request after it has returned.
 type Sender func(ctx context.Context, request []byte) error
 
 // limits are those of a batcher. The environment variables OTEL_BSP_… set them.
@@ -49,12 +51,13 @@ func positive(name string, byDefault int) int {
 	return int(n)
 }
 
-// batcher sends spans in batches. It encodes a span when it ends: the processor of the SDK wakes a
+// batcher sends spans in batches. It encodes a span at once: the processor of the SDK wakes a
 // goroutine for each span, which takes longer. A span that finds the queue full is dropped.
 type batcher struct {
 	limits
-	send Sender
-	node *resource.Resource
+	send    Sender
+	node    *resource.Resource
+	headMax int // bytes of what stands before the spans of a request
 
 	wake   chan struct{} // has a value if a batch is full or the batcher is closed
 	cancel context.CancelFunc
@@ -63,23 +66,35 @@ type batcher struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []batch    // only the last one is not full
 	spans   int        // in waiting
-	spare   []byte     // for the next batch
+	spare   [][]byte   // for the next batches, at most spareMax
+	size    int        // of the largest batch so far
 	closed  bool
 }
 
+// spareMax is the number of buffers in use when the collector keeps up: one is filled and one is
+// sent.
+const spareMax = 2
+
 // batch is a number of encoded spans.
 type batch struct {
-	encoded []byte
+	encoded []byte // after headMax bytes for the head of the request
 	spans   int
 }
 
-// newBatcher returns a batcher. The caller must call close.
+// newBatcher returns a batcher. The caller must call start, and then close.
 func newBatcher(l limits, send Sender, node *resource.Resource) *batcher {
-	b := &batcher{limits: l, send: send, node: node, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &batcher{
+		limits: l, send: send, node: node, headMax: len(appendHead(nil, node, math.MaxInt32)),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+// start begins to send. Every delay, it calls collect, which may add spans, before it sends a batch that
+// is not full.
+func (b *batcher) start(collect func()) {
 	var ctx context.Context
 	ctx, b.cancel = context.WithCancel(context.Background())
-	go b.run(ctx)
-	return b
+	go b.run(ctx, collect)
 }
 
 // add puts a span into the queue.
@@ -90,8 +105,7 @@ func (b *batcher) add(s *span) {
 		return
 	}
 	if n := len(b.waiting); n == 0 || b.waiting[n-1].spans == b.batch {
-		b.waiting = append(b.waiting, batch{encoded: b.spare})
-		b.spare = nil
+		b.waiting = append(b.waiting, batch{encoded: b.buffer()})
 	}
 	last := &b.waiting[len(b.waiting)-1]
 	last.encoded = appendSpan(last.encoded, s)
@@ -100,6 +114,18 @@ func (b *batcher) add(s *span) {
 	if last.spans == b.batch {
 		b.signal()
 	}
+}
+
+// buffer returns a buffer for a batch. It has the size of the largest one so far, because a buffer
+// that grows to it is copied many times.
+func (b *batcher) buffer() []byte {
+	n := len(b.spare)
+	if n == 0 {
+		return make([]byte, b.headMax, b.headMax+b.size+b.size/8)
+	}
+	last := b.spare[n-1]
+	b.spare = b.spare[:n-1]
+	return last
 }
 
 // signal wakes run.
@@ -126,7 +152,7 @@ func (b *batcher) close(ctx context.Context) error {
 }
 
 // run sends batches until the batcher is closed and has none, or ctx ends.
-func (b *batcher) run(ctx context.Context) {
+func (b *batcher) run(ctx context.Context, collect func()) {
 	defer close(b.done)
 	tick := time.NewTicker(b.delay)
 	defer tick.Stop()
@@ -137,6 +163,7 @@ func (b *batcher) run(ctx context.Context) {
 		case <-b.wake:
 		case <-tick.C:
 			late = true
+			collect()
 		}
 		next, last := b.next(late)
 		for next.spans > 0 && ctx.Err() == nil {
@@ -163,15 +190,21 @@ func (b *batcher) next(late bool) (first batch, last bool) {
 	return first, b.closed
 }
 
+// upload sends a batch. The head of the request ends where the spans begin, so nothing is copied.
 func (b *batcher) upload(ctx context.Context, one batch) {
-	// The request is a copy: net/http may read it after the answer.
-	request := appendRequest(make([]byte, 0, len(one.encoded)+1024), b.node, one.encoded)
-	b.mu.Lock()
-	b.spare = one.encoded[:0]
-	b.mu.Unlock()
+	size := len(one.encoded) - b.headMax
+	head := appendHead(nil, b.node, size)
+	request := one.encoded[b.headMax-len(head):]
+	copy(request, head)
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	if err := b.send(ctx, request); err != nil {
 		otel.Handle(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.size = max(b.size, size)
+	if len(b.spare) < spareMax {
+		b.spare = append(b.spare, one.encoded[:b.headMax])
 	}
 }

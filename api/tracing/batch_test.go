@@ -41,7 +41,8 @@ func TestEncoding(t *testing.T) {
 		verb: "flush", own: parent.WithRemote(false).WithTraceState(trace.TraceState{}), kind: trace.SpanKindInternal, began: time.Unix(-1, 0), ended: began,
 	})
 	got := new(tracepb.TracesData)
-	if err := proto.Unmarshal(appendRequest(nil, resource.NewSchemaless(attribute.String("service.name", "q")), spans), got); err != nil {
+	request := append(appendHead(nil, resource.NewSchemaless(attribute.String("service.name", "q")), len(spans)), spans...)
+	if err := proto.Unmarshal(request, got); err != nil {
 		t.Fatal(err)
 	}
 	traceID, known := parent.TraceID(), uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)|1
@@ -84,6 +85,7 @@ func hanging(t *testing.T, l limits) (b *batcher, taken chan int) {
 			return ctx.Err()
 		}
 	}, resource.Empty())
+	b.start(func() {})
 	return b, taken
 }
 
@@ -118,6 +120,33 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// The buffer of a batch is used again after the batch was sent, with nothing of it.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	requests := make(chan []byte, 1)
+	b := newBatcher(limits{queue: 5, batch: 1, delay: time.Hour, timeout: time.Hour}, func(_ context.Context, request []byte) error {
+		requests <- request
+		return nil
+	}, resource.NewSchemaless(attribute.String("service.name", "q")))
+	var sizes []int
+	for i, verb := range []string{"enqueue ", "claim "} {
+		b.add(&span{verb: verb})
+		next, _ := b.next(false)
+		b.upload(t.Context(), next)
+		request, in := <-requests, new(tracepb.TracesData)
+		if err := proto.Unmarshal(request, in); err != nil {
+			t.Fatal(err)
+		}
+		if spans := in.ResourceSpans[0].ScopeSpans[0].Spans; len(spans) != 1 || spans[0].Name != verb {
+			t.Errorf("request %d has %v", i, spans)
+		}
+		sizes = append(sizes, cap(request))
+	}
+	if sizes[0] != sizes[1] {
+		t.Errorf("buffers of %v bytes", sizes)
+	}
+}
+
 // A batch that is not full is sent after the delay.
 func TestDelayOfABatch(t *testing.T) {
 	t.Parallel()
@@ -145,6 +174,7 @@ func TestBatchesAreRareUnderLoad(t *testing.T) {
 		b.add(&span{})
 		return nil
 	}, resource.Empty())
+	b.start(func() {})
 	began := time.Now()
 	b.add(&span{})
 	for range want {
@@ -180,6 +210,7 @@ func TestTimeoutOfABatch(t *testing.T) {
 		calls <- ctx.Err()
 		return nil
 	}, resource.Empty())
+	b.start(func() {})
 	b.add(&span{})
 	b.add(&span{})
 	for range 2 {

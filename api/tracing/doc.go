@@ -15,6 +15,8 @@
 // usually the enqueue of the producer. A job without the header has a trace whose ids are a
 // function of the id of the job.
 //
+// The spans of 64 operations are made together, at the latest after OTEL_BSP_SCHEDULE_DELAY.
+//
 // Nothing is remembered between the spans of a job: the id of a claim's span is a function of
 // the id of the job and of the time of the claim. So a later leader continues a trace, and finds
 // the attempt before. A repeated request whose answer is the first one has no spans.

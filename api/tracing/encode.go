@@ -92,20 +92,22 @@ func appendSpan(b []byte, s *span) []byte {
 	})
 }
 
-// appendRequest appends an ExportTraceServiceRequest with the spans that appendSpan appended.
-func appendRequest(b []byte, of *resource.Resource, spans []byte) []byte {
-	return message(b, requestResourceSpans, func(b []byte) []byte {
-		b = message(b, resourceSpansFrom, func(b []byte) []byte {
-			for _, kv := range of.Attributes() {
-				b = appendAttribute(b, resourceAttributes, kv)
-			}
-			return b
-		})
-		return message(b, resourceSpansScopes, func(b []byte) []byte {
-			b = message(b, scopeSpansScope, func(b []byte) []byte { return text(b, scopeName, "osqueue/api/tracing") })
-			return append(b, spans...)
-		})
+// appendHead appends what stands before the spans in an ExportTraceServiceRequest. appendSpan
+// appends the spans, of size bytes.
+func appendHead(b []byte, of *resource.Resource, size int) []byte {
+	from := message(nil, resourceSpansFrom, func(b []byte) []byte {
+		for _, kv := range of.Attributes() {
+			b = appendAttribute(b, resourceAttributes, kv)
+		}
+		return b
 	})
+	scope := message(nil, scopeSpansScope, func(b []byte) []byte { return text(b, scopeName, "osqueue/api/tracing") })
+	scoped := len(scope) + size
+	all := len(from) + protowire.SizeTag(resourceSpansScopes) + protowire.SizeBytes(scoped)
+	b = protowire.AppendVarint(protowire.AppendTag(b, requestResourceSpans, protowire.BytesType), uint64(all))
+	b = append(b, from...)
+	b = protowire.AppendVarint(protowire.AppendTag(b, resourceSpansScopes, protowire.BytesType), uint64(scoped))
+	return append(b, scope...)
 }
 
 // appendIDs appends the first two fields of a span, which are those of a link.

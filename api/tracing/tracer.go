@@ -9,19 +9,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"osqueue/client/telemetry/tracing"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-// linksMax is the number of writes to which the span of a flush has links.
-const linksMax = 100
+const (
+	// linksMax is the number of writes to which the span of a flush has links.
+	linksMax = 100
+	// burst is the number of operations whose spans are made together. In a leader under load, a span
+	// took more than twice as long when each request made its own: code and data were not in the
+	// caches, and the stack of the request's goroutine had to grow.
+	burst = 64
+)
 
 // Tracer makes the spans of a node. Its methods are safe for concurrent use.
 //
@@ -31,10 +37,28 @@ type Tracer struct {
 	sampler sdktrace.Sampler
 	out     *batcher
 
-	mu      sync.Mutex // guards the fields below
-	writes  []write    // that no flush has yet, at most linksMax
+	mu    sync.Mutex  // guards ended
+	ended []operation // that have no span yet: less than burst, and those of the writes under way
+
+	making  sync.Mutex  // held while spans are made; locked before mu, and guards the fields below
+	spare   []operation // empty; the next ended
+	writes  []write     // that no flush has yet, at most linksMax
 	flushed fsm.LSN
 }
+
+// operation is the outcome of a write for one job.
+type operation struct {
+	moment
+	verb string
+	job  *fsm.Job // as the write left it
+	code fsm.Code
+}
+
+// The verbs of operations that are no reports.
+const (
+	enqueue = "enqueue "
+	claim   = "claim "
+)
 
 // write is a write with a span that is exported.
 type write struct {
@@ -45,7 +69,9 @@ type write struct {
 // New returns a tracer of a node that sends the spans that sampler chooses. The caller must call
 // Close.
 func New(sampler sdktrace.Sampler, send Sender, node *resource.Resource) *Tracer {
-	return &Tracer{sampler: sampler, out: newBatcher(limitsFromEnv(), send, node)}
+	t := &Tracer{sampler: sampler, out: newBatcher(limitsFromEnv(), send, node)}
+	t.out.start(t.makeSpans)
+	return t
 }
 
 // Close exports the rest until ctx ends. A nil Tracer has none.
@@ -53,36 +79,23 @@ func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
+	t.makeSpans()
 	return t.out.close(ctx)
 }
 
-// Committed makes the spans of a write that was answered at lsn. The request began at began.
+// Committed notes a write that was answered at lsn. The request began at began. If burst operations
+// have no span yet, it makes their spans.
 func (t *Tracer) Committed(began time.Time, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) {
 	if !res.LSN.IsZero() || res.Code == fsm.Duplicate {
 		return
 	}
 	at := moment{began: began, ended: time.Now(), lsn: lsn}
-	switch op := m.Op.(type) {
-	case *fsmpb.Mutation_Enqueue:
-		for i, j := range res.Jobs {
-			if j != nil && res.Code.Done() && (i >= len(res.Codes) || res.Codes[i] == fsm.OK) {
-				t.enqueued(at, j)
-			}
-		}
-	case *fsmpb.Mutation_Claim:
-		for _, j := range res.Jobs {
-			t.claimed(at, j)
-		}
-	case *fsmpb.Mutation_Group:
-		for i, part := range op.Group.Mutations {
-			if i < len(res.Jobs) && i < len(res.Codes) && res.Codes[i] != fsm.Duplicate {
-				t.reported(at, part, res.Jobs[i], res.Codes[i])
-			}
-		}
-	default:
-		if len(res.Jobs) == 1 {
-			t.reported(at, m, res.Jobs[0], res.Code)
-		}
+	t.mu.Lock()
+	t.ended = appendOperations(t.ended, at, m, res)
+	full := len(t.ended) >= burst
+	t.mu.Unlock()
+	if full {
+		t.makeSpans()
 	}
 }
 
@@ -92,100 +105,124 @@ type moment struct {
 	lsn          fsm.LSN
 }
 
-func (t *Tracer) enqueued(at moment, j *fsm.Job) {
+// appendOperations appends the operations of a write that have spans.
+func appendOperations(to []operation, at moment, m *fsmpb.Mutation, res fsm.Result) []operation {
+	switch op := m.Op.(type) {
+	case *fsmpb.Mutation_Enqueue:
+		for i, j := range res.Jobs {
+			if j != nil && res.Code.Done() && (i >= len(res.Codes) || res.Codes[i] == fsm.OK) {
+				to = append(to, operation{moment: at, verb: enqueue, job: j, code: fsm.OK})
+			}
+		}
+	case *fsmpb.Mutation_Claim:
+		for _, j := range res.Jobs {
+			to = append(to, operation{moment: at, verb: claim, job: j, code: fsm.OK})
+		}
+	case *fsmpb.Mutation_Group:
+		for i, part := range op.Group.Mutations {
+			if i < len(res.Jobs) && i < len(res.Codes) && res.Codes[i] != fsm.Duplicate {
+				to = appendReport(to, at, part, res.Jobs[i], res.Codes[i])
+			}
+		}
+	default:
+		if len(res.Jobs) == 1 {
+			to = appendReport(to, at, m, res.Jobs[0], res.Code)
+		}
+	}
+	return to
+}
+
+// appendReport appends the operation of a report on a job; j is nil if there is no such job.
+func appendReport(to []operation, at moment, m *fsmpb.Mutation, j *fsm.Job, code fsm.Code) []operation {
+	verb := ""
+	switch m.Op.(type) {
+	case *fsmpb.Mutation_Complete:
+		verb = "complete "
+	case *fsmpb.Mutation_Fail:
+		verb = "fail "
+	case *fsmpb.Mutation_Release:
+		verb = "release "
+	}
+	if j == nil || verb == "" {
+		return to
+	}
+	return append(to, operation{moment: at, verb: verb, job: j, code: code})
+}
+
+// makeSpans makes the spans of all operations that have ended.
+func (t *Tracer) makeSpans() {
+	t.making.Lock()
+	defer t.making.Unlock()
+	t.makeSpansLocked()
+}
+
+// makeSpansLocked is makeSpans with the lock making held.
+func (t *Tracer) makeSpansLocked() {
+	t.mu.Lock()
+	ended := t.ended
+	t.ended = t.spare
+	t.mu.Unlock()
+	for i := range ended {
+		t.makeSpan(&ended[i])
+	}
+	clear(ended) // so that it keeps no job in memory
+	t.spare = ended[:0]
+}
+
+func (t *Tracer) makeSpan(o *operation) {
+	j := o.job
 	above, fromHeader, exported := t.above(j)
 	if !exported {
 		return
 	}
-	own, parent := above.WithRemote(false), trace.SpanContext{}
-	if fromHeader {
-		own, parent = below(above, randomSpan()), above
+	claimAt := func(ms int64) trace.SpanContext { return below(above, claimSpan(j.ID, ms)) }
+	own, parent := below(above, randomSpan()), above
+	switch {
+	case o.verb == enqueue && !fromHeader:
+		own, parent = above.WithRemote(false), trace.SpanContext{}
+	case o.verb == enqueue:
+	case o.verb == claim:
+		own = claimAt(j.Execution().ClaimedAt)
+	case o.code.Done(): // else it may concern an earlier attempt
+		parent = claimAt(j.Execution().ClaimedAt).WithRemote(true)
 	}
 	var room [attributesMax]attribute.KeyValue
-	s := spanOf(room[:0], at, "enqueue ", j, own, parent)
-	t.out.add(&s)
-	t.note(at.lsn, own)
-}
-
-func (t *Tracer) claimed(at moment, j *fsm.Job) {
-	above, _, exported := t.above(j)
-	if !exported {
-		return
+	s := span{
+		verb: o.verb, jobType: j.Type, own: own, parent: parent, kind: trace.SpanKindServer, began: o.began, ended: o.ended,
+		attributes: append(room[:0],
+			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
+			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
+			attribute.String("osqueue.lsn", o.lsn.String())),
 	}
-	var room [attributesMax]attribute.KeyValue
-	s := spanOf(room[:0], at, "claim ", j, below(above, claimSpan(j.ID, j.Execution().ClaimedAt)), above)
-	s.attributes = append(s.attributes, attribute.String("osqueue.worker", j.Execution().Worker))
-	if past := j.Details().History; len(past) > 0 {
-		s.links = []trace.SpanContext{below(above, claimSpan(j.ID, past[len(past)-1].StartedAt)).WithRemote(true)}
+	if o.verb == claim {
+		s.attributes = append(s.attributes, attribute.String("osqueue.worker", j.Execution().Worker))
+		if past := j.Details().History; len(past) > 0 {
+			s.links = []trace.SpanContext{claimAt(past[len(past)-1].StartedAt).WithRemote(true)}
+		}
 	}
-	t.out.add(&s)
-}
-
-// reported makes the span of a report on a job; j is nil if there is no such job.
-func (t *Tracer) reported(at moment, m *fsmpb.Mutation, j *fsm.Job, code fsm.Code) {
-	name := ""
-	switch m.Op.(type) {
-	case *fsmpb.Mutation_Complete:
-		name = "complete "
-	case *fsmpb.Mutation_Fail:
-		name = "fail "
-	case *fsmpb.Mutation_Release:
-		name = "release "
-	}
-	if j == nil || name == "" {
-		return
-	}
-	above, _, exported := t.above(j)
-	if !exported {
-		return
-	}
-	parent := above
-	if code.Done() { // else it may concern an earlier attempt
-		parent = below(above, claimSpan(j.ID, j.Execution().ClaimedAt)).WithRemote(true)
-	}
-	var room [attributesMax]attribute.KeyValue
-	own := below(above, randomSpan())
-	s := spanOf(room[:0], at, name, j, own, parent)
-	if !code.Done() {
-		s.failure = "refused: " + code.String()
+	if !o.code.Done() {
+		s.failure = "refused: " + o.code.String()
 	}
 	t.out.add(&s)
-	t.note(at.lsn, own)
+	if o.verb != claim && len(t.writes) < linksMax {
+		t.writes = append(t.writes, write{lsn: o.lsn, span: own})
+	}
 }
 
 // attributesMax is the number of attributes of a claim, which has the most.
 const attributesMax = 6
 
-// spanOf returns the span of a write about a job. Its attributes are in room, which is empty.
-func spanOf(room []attribute.KeyValue, at moment, verb string, j *fsm.Job, own, parent trace.SpanContext) span {
-	return span{
-		verb: verb, jobType: j.Type, own: own, parent: parent, kind: trace.SpanKindServer, began: at.began, ended: at.ended,
-		attributes: append(room,
-			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
-			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
-			attribute.String("osqueue.lsn", at.lsn.String())),
-	}
-}
-
-// note keeps the context of the span of a write for the link of the next flush.
-func (t *Tracer) note(at fsm.LSN, own trace.SpanContext) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.writes) < linksMax {
-		t.writes = append(t.writes, write{lsn: at, span: own})
-	}
-}
-
 // Flushed makes the span of a write of the document, of that many bytes, which has the entries up to lsn. A
 // write that only renews the heartbeat has none.
 func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 	ended := time.Now()
-	t.mu.Lock()
+	t.making.Lock()
+	defer t.making.Unlock()
 	if lsn.Compare(t.flushed) == 0 {
-		t.mu.Unlock()
 		return
 	}
 	t.flushed = lsn
+	t.makeSpansLocked()
 	var links []trace.SpanContext
 	rest := t.writes[:0]
 	for _, w := range t.writes {
@@ -196,7 +233,6 @@ func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 		links = append(links, w.span)
 	}
 	t.writes = rest
-	t.mu.Unlock()
 	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: randomTrace(), SpanID: randomSpan(), TraceFlags: trace.FlagsSampled})
 	if !t.samples(context.Background(), own.TraceID(), trace.SpanKindInternal) {
 		return
@@ -218,7 +254,7 @@ func (t *Tracer) above(j *fsm.Job) (sc trace.SpanContext, fromHeader, exported b
 		sc = trace.SpanContextFromContext(ctx)
 	}
 	if fromHeader = sc.IsValid(); !fromHeader {
-		sc = rootOf(j.ID)
+		sc = tracing.RootOf(j.ID)
 	}
 	return sc, fromHeader, t.samples(ctx, sc.TraceID(), trace.SpanKindServer)
 }
@@ -226,22 +262,6 @@ func (t *Tracer) above(j *fsm.Job) (sc trace.SpanContext, fromHeader, exported b
 // samples reports whether the sampler takes a span of a trace below the span in ctx, or a root.
 func (t *Tracer) samples(ctx context.Context, of trace.TraceID, kind trace.SpanKind) bool {
 	return t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: of, Kind: kind}).Decision == sdktrace.RecordAndSample
-}
-
-// rootOf returns the context of the span of the enqueue of a job without parent.
-func rootOf(jobID string) trace.SpanContext {
-	sum := xxhash.Sum64String(jobID)
-	c := trace.SpanContextConfig{SpanID: toSpanID(mixed(sum + 2)), TraceFlags: trace.FlagsSampled, Remote: true}
-	binary.BigEndian.PutUint64(c.TraceID[:8], sum)
-	binary.BigEndian.PutUint64(c.TraceID[8:], max(mixed(sum+1), 1))
-	return trace.NewSpanContext(c)
-}
-
-// mixed returns a number each of whose bits depends on all bits of n: the finalizer of MurmurHash3.
-func mixed(n uint64) uint64 {
-	n = (n ^ n>>33) * 0xff51afd7ed558ccd
-	n = (n ^ n>>33) * 0xc4ceb9fe1a85ec53
-	return n ^ n>>33
 }
 
 // below returns the context of a span of this process below parent.

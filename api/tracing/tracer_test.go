@@ -16,6 +16,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"osqueue/client/telemetry/tracing"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -49,6 +50,7 @@ func (c *collector) send(_ context.Context, request []byte) error {
 
 // spans returns the spans that ended since the last call.
 func (c *collector) spans() (all []*tracepb.Span) {
+	c.from.makeSpans()
 	for {
 		next, _ := c.from.out.next(true)
 		if next.spans == 0 {
@@ -231,7 +233,7 @@ func TestFlush(t *testing.T) {
 	if len(spans) != 2 || len(spans[0].Links) != 1 || len(spans[1].Links) != 1 {
 		t.Fatalf("%+v", spans)
 	}
-	root := rootOf("j1")
+	root := tracing.RootOf("j1")
 	trace, id := root.TraceID(), root.SpanID()
 	if !bytes.Equal(spans[0].Links[0].SpanId, id[:]) || bytes.Equal(spans[0].TraceId, trace[:]) {
 		t.Errorf("the first flush is %+v", spans[0])
@@ -246,8 +248,35 @@ func TestWritesAreBounded(t *testing.T) {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: string(rune(0x4e00 + len(op.Jobs)))})
 	}
 	newNode(tracer).do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	tracer.makeSpans()
 	if n := len(tracer.writes); n != linksMax {
 		t.Errorf("%d writes", n)
+	}
+}
+
+// The spans of a burst are made at once, and those of fewer operations after the delay and at the end.
+func TestBursts(t *testing.T) {
+	j, m := &fsm.Job{ID: "j1"}, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{}}
+	commit := func(t *Tracer, times int) {
+		for range times {
+			t.Committed(time.Now(), m, fsm.Result{Code: fsm.OK, Jobs: []*fsm.Job{j}}, fsm.LSN{})
+		}
+	}
+	tracer, _ := newTracer(t, sdktrace.AlwaysSample())
+	for _, times := range []int{burst - 1, 1, 1} {
+		commit(tracer, times)
+	}
+	if n := tracer.out.spans; n != burst {
+		t.Errorf("%d spans after %d operations", n, burst+1)
+	}
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+	sent := make(chan struct{}, 2)
+	tracer = New(sdktrace.AlwaysSample(), func(context.Context, []byte) error { sent <- struct{}{}; return nil }, resource.Empty())
+	commit(tracer, 1)
+	<-sent
+	commit(tracer, 1)
+	if err := tracer.Close(t.Context()); err != nil || len(sent) != 1 {
+		t.Errorf("%d requests, %v", len(sent), err)
 	}
 }
 
@@ -273,13 +302,14 @@ func BenchmarkLifecycle(b *testing.B) {
 			id := "0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
 			n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "mail"}}}}})
 			n.claim("c")
-			j, done := n.m.Job(id), &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{}}
+			jobs := []*fsm.Job{n.m.Job(id)}
+			writes := []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{}}, {Op: &fsmpb.Mutation_Claim{}}, {Op: &fsmpb.Mutation_Complete{}}}
 			b.ReportAllocs()
 			for b.Loop() {
-				at := moment{began: time.Now(), ended: time.Now()}
-				t.enqueued(at, j)
-				t.claimed(at, j)
-				t.reported(at, done, j, fsm.OK)
+				began := time.Now()
+				for _, m := range writes {
+					t.Committed(began, m, fsm.Result{Code: fsm.OK, Jobs: jobs}, fsm.LSN{})
+				}
 			}
 		})
 	}

@@ -16,8 +16,9 @@
 //	    └── run TYPE                linked to the run before, if this process did that, too
 //	        └── report TYPE
 //
-// The headers are those of the W3C (traceparent, tracestate). A job without them begins a trace
-// at its claim. A job that waits for others, and a job of a schedule, has the trace of the call
+// The headers are those of the W3C (traceparent, tracestate). A job without them has the trace that
+// the nodes derive from its id (RootOf), whose root is their span of the enqueue. A Tracer of New does
+// not know how these are sampled: there, each claim of such a job begins a trace. A job that waits for others, and a job of a schedule, has the trace of the call
 // that enqueued it, if there was one.
 //
 // # Off

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"osqueue/client"
@@ -41,8 +40,7 @@ func (q queue) Claim(ctx context.Context, opts client.ClaimOptions) ([]client.Cl
 
 func (q queue) claimed(ctx context.Context, began time.Time, jobs []client.ClaimedJob) {
 	for _, job := range jobs {
-		parent := q.t.text.Extract(ctx, propagation.MapCarrier(job.Headers))
-		_, span := q.t.tracer.Start(parent, "claim "+job.Type, trace.WithTimestamp(began),
+		_, span := q.t.tracer.Start(q.t.above(ctx, job.ID, job.Headers), "claim "+job.Type, trace.WithTimestamp(began),
 			trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(typeOf(job.Type), idOf(job.ID)))
 		q.t.claims.put(job.Lease(), span.SpanContext())
 		span.End()

@@ -21,17 +21,25 @@ const scope = "osqueue/client/telemetry/tracing"
 type Tracer struct {
 	tracer trace.Tracer
 	text   propagation.TextMapPropagator
-	claims recent[client.Lease] // of jobs that are not reported
-	runs   recent[client.Lease]
-	before recent[string] // the last run of a job, by its id
+	// sampled reports whether the spans of a trace with a root of RootOf are exported; nil: no roots.
+	sampled func(trace.TraceID) bool
+	claims  recent[client.Lease] // of jobs that are not reported
+	runs    recent[client.Lease]
+	before  recent[string] // the last run of a job, by its id
 }
 
-// New returns a Tracer that makes its spans with provider; nil for nil.
-func New(provider trace.TracerProvider) *Tracer {
+// New returns a Tracer that makes its spans with provider; nil for nil. The claims of a job without
+// headers begin a trace each, see NewWithRoots.
+func New(provider trace.TracerProvider) *Tracer { return NewWithRoots(provider, nil) }
+
+// NewWithRoots returns a Tracer as New does, whose spans of a job without headers are in the trace that
+// nodes make of the job, below RootOf. The provider's sampler finds a parent there, so sampled must
+// decide about these traces, as the nodes do: otlp.Sampled is their function.
+func NewWithRoots(provider trace.TracerProvider, sampled func(trace.TraceID) bool) *Tracer {
 	if provider == nil {
 		return nil
 	}
-	return &Tracer{tracer: provider.Tracer(scope), text: propagation.TraceContext{}}
+	return &Tracer{tracer: provider.Tracer(scope), text: propagation.TraceContext{}, sampled: sampled}
 }
 
 // Enqueuer is the part of *client.Client that adds jobs.
@@ -97,7 +105,7 @@ func (t *Tracer) Middleware(next worker.HandlerFunc) worker.HandlerFunc {
 		if claim, ok := t.claims.get(job.Lease()); ok {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, claim)
 		} else { // the queue of the worker is not traced
-			ctx = t.text.Extract(ctx, propagation.MapCarrier(job.Headers))
+			ctx = t.above(ctx, job.ID, job.Headers)
 		}
 		ctx, span := t.tracer.Start(ctx, "run "+job.Type, opts...)
 		t.runs.put(job.Lease(), span.SpanContext())

@@ -30,7 +30,7 @@ func openTraces(ctx context.Context, version string, log hclog.Logger) (*workerT
 	}
 	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
 	log.Info("traces are exported")
-	return &workerTraces{Tracer: tracing.New(provider), stop: provider.Shutdown, log: log}, nil
+	return &workerTraces{Tracer: tracing.NewWithRoots(provider, otlp.Sampled()), stop: provider.Shutdown, log: log}, nil
 }
 
 // close exports the rest.

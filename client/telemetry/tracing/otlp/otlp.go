@@ -42,7 +42,7 @@ func FromEnv(ctx context.Context) (t *tracing.Tracer, stop func(context.Context)
 	if provider == nil || err != nil {
 		return nil, func(context.Context) error { return nil }, err
 	}
-	return tracing.New(provider), provider.Shutdown, nil
+	return tracing.NewWithRoots(provider, Sampled()), provider.Shutdown, nil
 }
 
 // Provider returns the provider of FromEnv, or nil if the environment asks for no traces. The
@@ -63,8 +63,8 @@ func Provider(ctx context.Context, opts ...sdktrace.TracerProviderOption) (*sdkt
 }
 
 // Sender returns a function for a program that encodes its spans itself: it sends an
-// ExportTraceServiceRequest in protobuf, and tries again as Provider does, until ctx ends. It is nil
-// if the environment asks for no traces.
+// ExportTraceServiceRequest in protobuf, and tries again as Provider does, until ctx ends. When it
+// returns, the caller may change the request. It is nil if the environment asks for no traces.
 func Sender() (send func(ctx context.Context, request []byte) error, err error) {
 	if !wanted() {
 		return nil, nil

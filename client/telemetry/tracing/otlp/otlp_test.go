@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -155,6 +157,50 @@ func TestOneJobIsOneTree(t *testing.T) {
 		t.Errorf("%d log lines have %s:\n%s", n, trace, text.String())
 	}
 }
+
+// A job without headers is in the trace that nodes derive from its id, at each attempt, if their sampler
+// takes that trace.
+func TestAJobWithoutHeadersHasTheTraceOfTheNodes(t *testing.T) {
+	if got := tracing.RootOf("j1"); got.TraceID().String() != "bd69c68cee32edb3c874e4b87cbaa836" || got.SpanID().String() != "217f82af650262d2" {
+		t.Errorf("nodes of other releases have another root: %s %s", got.TraceID(), got.SpanID())
+	}
+	root := tracing.RootOf("j1")
+	for _, row := range []struct {
+		sampler, share string
+		headers        map[string]string
+		trace, parent  string
+		spans          int
+	}{
+		{"parentbased_always_on", "", nil, root.TraceID().String(), root.SpanID().String(), 2},
+		{"parentbased_traceidratio", "0", nil, "", "", 0},
+		{"parentbased_traceidratio", "0", map[string]string{"traceparent": traceparent}, traceparent[3:35], traceparent[36:52], 2},
+	} {
+		t.Setenv("OTEL_TRACES_SAMPLER", row.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", row.share)
+		out := tracetest.NewInMemoryExporter()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(out), sdktrace.WithSampler(otlp.Sampler()))
+		q := tracing.NewWithRoots(provider, otlp.Sampled()).Queue(&cluster{job: &client.NewJob{Type: "mail", Headers: row.headers}, free: true})
+		for range 2 {
+			if _, err := q.Claim(t.Context(), client.ClaimOptions{Worker: "w"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.FailBatch(t.Context(), "w", []client.FailedJob{}); err != nil { // it is free again
+				t.Fatal(err)
+			}
+		}
+		spans := out.GetSpans()
+		if len(spans) != row.spans {
+			t.Errorf("%+v: %d spans", row, len(spans))
+		}
+		for _, s := range spans {
+			if s.SpanContext.TraceID().String() != row.trace || s.Parent.SpanID().String() != row.parent || !s.Parent.IsRemote() {
+				t.Errorf("%+v: %+v below %+v", row, s.SpanContext, s.Parent)
+			}
+		}
+	}
+}
+
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // checkTree checks that all spans are of one trace, with one root, and who is whose child.
 func checkTree(t *testing.T, spans []*tracepb.Span) {

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Sampler returns the sampler that OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG name, as the SDK
@@ -35,6 +37,16 @@ func Sampler() sdktrace.Sampler {
 		return sdktrace.ParentBased(s)
 	}
 	return s
+}
+
+// Sampled returns a function that reports whether Sampler takes a trace whose root has no parent, for
+// tracing.NewWithRoots.
+func Sampled() func(trace.TraceID) bool {
+	s := Sampler()
+	return func(id trace.TraceID) bool {
+		in := sdktrace.SamplingParameters{ParentContext: context.Background(), TraceID: id}
+		return s.ShouldSample(in).Decision == sdktrace.RecordAndSample
+	}
 }
 
 // ratio returns the share of the traces in text; "" and what is no share are 1.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -154,7 +155,8 @@ func (u *uploader) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSp
 }
 
 // upload sends encoded spans. It repeats a request that the collector could not take, as its answer
-// allows, until ctx ends; a batch that arrives twice has the same spans.
+// allows, until ctx ends; a batch that arrives twice has the same spans. It does not read body after
+// it has returned.
 func (u *uploader) upload(ctx context.Context, body []byte) (err error) {
 	if u.gzip {
 		if body, err = compressed(body); err != nil {
@@ -191,11 +193,16 @@ func compressed(body []byte) ([]byte, error) {
 // send sends one request. After an error, after is the least pause before another attempt;
 // below 0: none is useful.
 func (u *uploader) send(ctx context.Context, body []byte) (after time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, http.NoBody)
 	if err != nil {
 		return -1, err
 	}
 	req.Header = u.headers.Clone()
+	var readers sync.WaitGroup // net/http may read a body after the answer, until it closes it
+	defer readers.Wait()
+	req.ContentLength = int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return newReader(body, &readers), nil }
+	req.Body, _ = req.GetBody()
 	res, err := u.http.Do(req)
 	if err != nil {
 		return 0, fmt.Errorf("send spans: %w", err)
@@ -212,4 +219,23 @@ func (u *uploader) send(ctx context.Context, body []byte) (after time.Duration, 
 		after = -1
 	}
 	return after, fmt.Errorf("send spans: the collector %s answered %s", req.URL.Redacted(), res.Status)
+}
+
+// reader reads the body of a request and tells readers when it is closed.
+type reader struct {
+	bytes.Reader
+	close func()
+}
+
+func newReader(body []byte, readers *sync.WaitGroup) *reader {
+	readers.Add(1)
+	r := &reader{close: sync.OnceFunc(readers.Done)}
+	r.Reset(body)
+	return r
+}
+
+// Close implements io.Closer.
+func (r *reader) Close() error {
+	r.close()
+	return nil
 }

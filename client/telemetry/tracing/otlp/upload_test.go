@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -57,6 +58,33 @@ func TestRefusedUploadIsNotRepeated(t *testing.T) {
 	err := u.UploadTraces(t.Context(), nil)
 	if err == nil || n != 1 || !strings.Contains(err.Error(), "401") {
 		t.Errorf("%d requests, %v", n, err)
+	}
+}
+
+// An uploader has done with the body when it returns, also if the collector answered before it read the
+// body. The race detector finds a reader. A collector that moved gets the whole body.
+func TestBodyIsFreeAfterUpload(t *testing.T) {
+	t.Parallel()
+	body := bytes.Repeat([]byte("x"), 4<<20)
+	got := 0
+	mux := http.NewServeMux()
+	mux.Handle("/v1/traces", http.RedirectHandler("/moved", http.StatusTemporaryRedirect))
+	mux.HandleFunc("/moved", func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		got = len(text)
+	})
+	mux.HandleFunc("/full/v1/traces", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+	srv := httptest.NewServer(mux)
+	defer srv.Close()
+	for _, path := range []string{"", "/full"} {
+		u := mustUploader(t, map[string]string{"ENDPOINT": srv.URL + path})
+		if err := u.upload(t.Context(), body); (err != nil) != (path == "/full") {
+			t.Errorf("%s: %v", path, err)
+		}
+		clear(body)
+	}
+	if got != len(body) {
+		t.Errorf("the collector got %d bytes of %d", got, len(body))
 	}
 }
 
