@@ -39,6 +39,9 @@ func (t *Term) audit(ctx context.Context) {
 	a := archive.NewAudit(t.cfg.Bucket)
 	for round := 0; sleep.For(ctx, interval); round++ {
 		d := t.written.Load()
+		if d != nil && t.unhealed {
+			t.healEarlier(ctx, d)
+		}
 		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 {
 			continue
 		}
@@ -78,16 +81,35 @@ func (t *Term) heal(ctx context.Context, found *archive.Finding) {
 	t.damage.Store(e)
 	t.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
 	t.tellDamage(ctx, fsm.AnnounceBucketDamaged, fsm.AnnounceBucketAway, e.Cause.Error())
-	t.builder.Renew()
-	for t.written.Load().names(e.named) {
-		t.flusher.Rewrite()
-		if !sleep.For(ctx, healInterval) {
-			return
-		}
+	if !t.renew(ctx, e.named) {
+		return
 	}
 	t.damage.Store(nil)
 	t.log.Info("a new checkpoint has replaced the damaged archive", "key", e.Key)
 	t.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, fmt.Sprintf("a new checkpoint has replaced object %q", e.Key))
+}
+
+// healEarlier replaces the archive d, in which an earlier term found damage whose end was not
+// announced.
+func (t *Term) healEarlier(ctx context.Context, d *written) {
+	if d.root != nil && !t.renew(ctx, d.root.Checkpoint.Key) {
+		return
+	}
+	t.unhealed = false
+	t.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, "a new checkpoint has replaced the damaged archive")
+}
+
+// renew makes the flusher write a new checkpoint, and returns true when the document no longer
+// needs an object, or false when ctx ends.
+func (t *Term) renew(ctx context.Context, key string) bool {
+	t.builder.Renew()
+	for t.written.Load().names(key) {
+		t.flusher.Rewrite()
+		if !sleep.For(ctx, healInterval) {
+			return false
+		}
+	}
+	return true
 }
 
 // tellDamage proposes an event about the archive, of the kind older below Level9, where

@@ -26,7 +26,10 @@ type gate struct {
 
 	// The next fields belong to the goroutine of passTime.
 	awaySince time.Time // when the flusher began to fail; zero: it does not fail
-	announced bool      // the event that the bucket is unavailable was proposed
+	announced bool      // the event that the bucket is unavailable was proposed, by this term or an earlier one
+	// unresolved is set if an earlier term announced that writes are refused, and none that
+	// they are accepted.
+	unresolved bool
 }
 
 // refusal returns why writes are refused now, or nil.

@@ -17,6 +17,8 @@ type Leader struct {
 	watch     election.Watch             // of the document; used by the candidate's goroutine
 	announcer announcer                  // used by the candidate's goroutine
 	prepared  prepared                   // used by the candidate's goroutine
+
+	unresolved unresolved // guarded by the replica's lock
 }
 
 // fenceState is one of the Fence constants with its reason.
@@ -50,10 +52,21 @@ func (l *Leader) Behind() bool {
 	return r != nil && r.behind.Load()
 }
 
-// Applied signals the leader term that m has applied an entry, or has a new state. idle
+// Applied signals the leader term that m has applied an entry. idle
 // marks an entry that needs no flush of its own. The node calls it for each entry, under
 // the replica's lock. Applied does not block and calls none of the effects.
 func (l *Leader) Applied(m *fsm.Machine, idle bool) {
+	l.unresolved.applied(m.Events())
+	l.signal(m, idle)
+}
+
+// Restored is like Applied, for a state that replaces the old one as a whole.
+func (l *Leader) Restored(m *fsm.Machine) {
+	l.unresolved = unresolved{}
+	l.signal(m, false)
+}
+
+func (l *Leader) signal(m *fsm.Machine, idle bool) {
 	if r := l.current.Load(); r != nil {
 		r.changed(m, idle)
 	}

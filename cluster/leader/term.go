@@ -44,6 +44,7 @@ type Term struct {
 	alone     atomic.Bool                  // the last read of the announcement has shown that no standby is alive
 	damage    atomic.Pointer[ArchiveError] // last finding of the audit; nil: none
 	unread    float64                      // objects that the audit still has to read; used by its goroutine only
+	unhealed  bool                         // an earlier term announced damage, and not its end; used by the audit's goroutine only
 
 	strange  sync.Map      // specs and zones of schedules that this version cannot read, [2]string
 	deadline atomic.Int64  // deadline of the timer in passTime, ms

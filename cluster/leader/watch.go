@@ -28,6 +28,9 @@ func (t *Term) watchGate(ctx context.Context) {
 		t.log.Info("the bucket has caught up; writes are accepted again")
 	case most > 0 && lag > most:
 		t.refuse(ctx, &FlushLagError{Lag: lag, Max: most, Cause: t.flusher.Failing()})
+	case t.gate.unresolved:
+		t.gate.unresolved = false
+		t.tell(ctx, fsm.AnnounceWritesAccepted, "")
 	}
 }
 
@@ -35,7 +38,10 @@ func (t *Term) watchGate(ctx context.Context) {
 func (t *Term) refuse(ctx context.Context, why error) {
 	if t.gate.refused.Swap(&why) == nil {
 		t.log.Error("writes are refused", "reason", why)
-		t.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
+		if !t.gate.unresolved {
+			t.tell(ctx, fsm.AnnounceWritesRefused, why.Error())
+		}
+		t.gate.unresolved = false // the end is announced when the gate opens
 	}
 }
 

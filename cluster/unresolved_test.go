@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"osqueue/cluster/notify"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// announcements returns the kinds of all announcements that a node knows of, sorted.
+func announcements(n *member) (kinds []fsm.EventKind) {
+	events, _ := n.Events().Since(notify.EventID{}, 10_000)
+	for _, e := range events {
+		if e.Kind >= fsm.BucketAway && e.Kind <= fsm.BucketHealed {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// TestANewLeaderAnnouncesTheEnd ends the terms of leaders that have announced conditions, and
+// not yet their end, by a failover and by a restart. Terms without such announcements announce
+// nothing.
+func TestANewLeaderAnnouncesTheEnd(t *testing.T) {
+	t.Parallel()
+	inline := func(c *Config) { c.ArchiveCheck = 20 * time.Millisecond }
+	large := func(c *Config) { c.ArchiveCheck, c.Flush.InlineMax = 20*time.Millisecond, 1 }
+	t.Run("failover", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		all := l.start("n", 3, inline)
+		old := l.announces(l.leader(all...))
+		old.stop()
+		l.announcesTheEnd(l.leader(slices.DeleteFunc(all, func(m *member) bool { return m == old })...))
+	})
+	t.Run("restart", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		n := l.announces(l.leader(l.start("n", 1, large)...))
+		for range 2 { // the second term has nothing to announce
+			n.stop()
+			n = l.leader(l.again(n, n.cfg.DataDir, large))
+			l.announcesTheEnd(n)
+		}
+	})
+	t.Run("damage below level 9", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		old := func(c *Config) { large(c); c.FeatureLevel = fsm.Level8 }
+		n := l.leader(l.start("n", 1, old)...)
+		l.flushed(n, l.enqueue(n, "a"))
+		before := l.document().Archive.Checkpoint.Key
+		l.announce(n, fsm.AnnounceBucketAway) // the kind of damage, too
+		n.stop()
+		n = l.leader(l.again(n, n.cfg.DataDir, old))
+		l.eventually("the end to be announced", func() bool { return slices.Contains(announcements(n), fsm.BucketBack) })
+		if l.document().Archive.Checkpoint.Key == before {
+			t.Error("the archive was not replaced before its damage was said to be over")
+		}
+	})
+}
+
+// announces makes a leader announce three conditions.
+func (l *lab) announces(n *member) *member {
+	l.flushed(n, l.enqueue(n, "a"))
+	if got := announcements(n); len(got) != 0 {
+		l.t.Fatalf("the first leader announces %v", got)
+	}
+	l.announce(n, fsm.AnnounceBucketAway, fsm.AnnounceWritesRefused, fsm.AnnounceBucketDamaged)
+	return n
+}
+
+func (l *lab) announce(n *member, kinds ...fsm.AnnounceKind) {
+	for _, kind := range kinds {
+		l.commit(n, &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: &fsmpb.Announce{Kind: uint32(kind)}}})
+	}
+}
+
+// announcesTheEnd checks that the end of each condition of announces is announced once.
+func (l *lab) announcesTheEnd(n *member) {
+	want := []fsm.EventKind{fsm.BucketAway, fsm.BucketBack, fsm.WritesRefused, fsm.WritesAccepted, fsm.BucketDamaged, fsm.BucketHealed}
+	l.eventually("the ends to be announced", func() bool { return slices.Equal(announcements(n), want) })
+	l.never(time.Second, "another announcement", func() bool { return !slices.Equal(announcements(n), want) })
+}
