@@ -45,9 +45,17 @@
 //
 // An event that failed is sent again after 1 s, and then after twice the time before, up to
 // 5 min, less up to half of it at random. While the last attempts of a hook all failed, its
-// sender makes one request at a time, with pauses that grow in the same way: a receiver that
-// comes back is not flooded by retries. An event that is older than --retry-for (24 h) is
-// given up and counted as failed.
+// sender makes one request at a time, with pauses that grow in the same way, up to 30 s: a
+// receiver that comes back is not flooded by retries. An event that is older than --retry-for
+// (24 h) is given up and counted as failed. If the hook is put, all events are due at once. A
+// test event (hook.test) waits for no other event and for no pause.
+//
+// Events that wait for a retry do not delay others. The sender reads the outbox once, with a
+// cursor. Of the events before the cursor it keeps the id, the attempts and the time of the
+// next one, about 130 bytes; of those behind it nothing. New events come before retries. After
+// a failure with a pause the next event is a new one at random, not the oldest: if a receiver
+// rejects a kind of events, a new leader may find hundreds of those before the first one that
+// the receiver takes.
 //
 // The order of events is kept only as far as nothing fails. Receivers use the timestamp in
 // the body. Attempts are counted by the leader, not by the state: after a failover the pauses

@@ -8,21 +8,24 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 )
 
 const (
 	senderConcurrency = 4   // requests at a time, of one hook
-	windowMax         = 512 // events of one hook that are known to its sender
+	endedMax          = 512 // events of one hook that have ended and are still in the outbox
+	urgentMax         = 16  // test events that do not wait for other events
 	reportMax         = 256 // events of one report
 
 	reportEvery   = 100 * time.Millisecond
 	reportTimeout = 5 * time.Second
-	errorEvery    = 30 * time.Second // between two reports of the same error
+	errorEvery    = 5 * time.Minute // between two reports of the same error
 
 	backoffFirst = time.Second
-	backoffMax   = 5 * time.Minute
-	brokenAfter  = 3 // failures without a success between them
+	backoffMax   = 5 * time.Minute  // between two attempts of an event
+	pauseMax     = 30 * time.Second // between two requests of a broken hook
+	brokenAfter  = 3                // failures without a success between them
 
 	// RetryForDefault is the age at which an event is given up.
 	RetryForDefault = 24 * time.Hour
@@ -41,8 +44,16 @@ type hookSender struct {
 
 	view   *fsm.View
 	hook   *fsm.Hook
-	known  map[fsm.HookEventID]*try
 	flight int
+
+	// The outbox is read in the order of ids. Events behind tried are new, apart from those
+	// in tries and ended; they take no memory here.
+	seen    fsm.HookEventID          // of the newest event that look has read
+	tried   fsm.HookEventID          // no event up to it is new
+	urgent  []fsm.HookEventID        // test events, oldest first
+	tries   map[fsm.HookEventID]*try // under way, or in waiting
+	waiting *btree.Tree[*try]        // for the next attempt, by its time
+	ended   map[fsm.HookEventID]bool // delivered or given up, and in the outbox of view
 
 	broken    int       // failures without a success between them
 	lastFail  time.Time // of any event
@@ -56,15 +67,24 @@ type hookSender struct {
 
 // try records the attempts of one event.
 type try struct {
-	event    *fsm.HookEvent
+	id       fsm.HookEventID
 	attempts int
+	failures int       // since the hook was put
 	next     time.Time // of the next attempt
 	flying   bool
-	over     bool // delivered or given up; it leaves when the state has it no more
+}
+
+func byNext(a, b *try) bool {
+	if !a.next.Equal(b.next) {
+		return a.next.Before(b.next)
+	}
+	return a.id.Compare(b.id) < 0
 }
 
 type result struct {
 	try    *try
+	event  *fsm.HookEvent
+	hook   *fsm.Hook // that the attempt was made with
 	at     time.Time
 	took   time.Duration
 	status int
@@ -74,7 +94,8 @@ type result struct {
 func newHookSender(s *Sender, node Node, name string, stop func()) *hookSender {
 	return &hookSender{
 		s: s, node: node, name: name, stop: stop,
-		views: make(chan *fsm.View, 1), results: make(chan result, senderConcurrency), known: make(map[fsm.HookEventID]*try),
+		views: make(chan *fsm.View, 1), results: make(chan result, senderConcurrency),
+		tries: make(map[fsm.HookEventID]*try), waiting: btree.New(byNext), ended: make(map[fsm.HookEventID]bool),
 	}
 }
 
@@ -116,27 +137,62 @@ func (h *hookSender) run(ctx context.Context) {
 	}
 }
 
-// look compares the known events with those of a newer state.
+// look takes over a newer state.
 func (h *hookSender) look(v *fsm.View) {
+	old := h.hook
 	h.view, h.hook = v, v.Hook(h.name)
 	if h.hook == nil {
-		clear(h.known)
+		h.urgent, h.waiting = nil, btree.New(byNext)
+		clear(h.tries)
+		clear(h.ended)
 		return
 	}
-	for id, t := range h.known {
-		if !t.flying && v.HookEvent(h.name, id) == nil {
-			delete(h.known, id)
-		}
+	if old != nil && wasPut(old, h.hook) {
+		h.retryNow()
 	}
-	v.HookEvents(h.name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
-		if len(h.known) >= windowMax {
-			return false
-		}
-		if h.known[e.ID] == nil {
-			h.known[e.ID] = &try{event: e}
+	v.HookEvents(h.name, h.seen, func(e *fsm.HookEvent) bool {
+		h.seen = e.ID
+		if e.Kind == fsm.HookTested {
+			h.urgent = append(h.urgent, e.ID)
 		}
 		return true
 	})
+	h.urgent = h.urgent[max(0, len(h.urgent)-urgentMax):]
+	for id := range h.ended {
+		if v.HookEvent(h.name, id) == nil {
+			delete(h.ended, id)
+		}
+	}
+	// A full outbox drops events that wait. Half of the tries at least are of such events, so
+	// that their removal takes constant time for each.
+	if len(h.tries) > 2*h.hook.Pending+endedMax {
+		h.forgetDropped()
+	}
+}
+
+// wasPut reports whether a hook was put after it was old.
+func wasPut(old, now *fsm.Hook) bool { return now.UpdatedAt != old.UpdatedAt || now.URL != old.URL }
+
+// retryNow makes all events due that wait: the cause of the failures may be gone.
+func (h *hookSender) retryNow() {
+	h.broken = 0
+	waiting := btree.New(byNext)
+	h.waiting.Scan(func(t *try) bool {
+		t.failures, t.next = 0, time.Time{}
+		waiting.Set(t)
+		return true
+	})
+	h.waiting = waiting
+}
+
+// forgetDropped forgets the events that wait and are not in the outbox.
+func (h *hookSender) forgetDropped() {
+	for id, t := range h.tries {
+		if !t.flying && h.view.HookEvent(h.name, id) == nil {
+			h.waiting.Delete(t)
+			delete(h.tries, id)
+		}
+	}
 }
 
 // start starts the requests that are due, and returns the time until the next one is.
@@ -148,97 +204,167 @@ func (h *hookSender) start(ctx context.Context, now time.Time) time.Duration {
 	if h.hook == nil || h.hook.Paused {
 		return wait
 	}
-	limit := senderConcurrency
-	if h.broken >= brokenAfter {
+	for len(h.urgent) > 0 && h.flight < senderConcurrency {
+		if e := h.view.HookEvent(h.name, h.urgent[0]); e != nil && h.isNew(e) {
+			h.launch(ctx, e)
+		}
+		h.urgent = h.urgent[1:]
+	}
+	limit, broken := senderConcurrency, h.broken >= brokenAfter
+	if broken {
 		limit = 1
-		if pause := h.lastFail.Add(h.backoff(h.broken - brokenAfter + 1)).Sub(now); pause > 0 {
+		if pause := h.lastFail.Add(h.backoff(h.broken-brokenAfter+1, pauseMax)).Sub(now); pause > 0 {
 			h.giveUpOld(now)
 			return min(wait, pause)
 		}
 	}
-	for h.flight < limit {
-		t := h.nextTry()
-		if t == nil {
-			return wait
+	for h.flight < limit && len(h.ended) < endedMax {
+		e := h.newEvent(broken)
+		if e == nil {
+			var until time.Duration
+			if e, until = h.due(now); e == nil {
+				return min(wait, until)
+			}
 		}
-		if until := t.next.Sub(now); until > 0 {
-			return min(wait, until)
-		}
-		h.launch(ctx, t)
+		h.launch(ctx, e)
 	}
 	return wait
 }
 
-// nextTry returns the event whose attempt is due first, the oldest one of those that were not
-// tried yet.
-func (h *hookSender) nextTry() (first *try) {
-	for _, t := range h.known {
-		if t.flying || t.over {
-			continue
+// isNew reports whether an event behind h.tried was not tried yet.
+func (h *hookSender) isNew(e *fsm.HookEvent) bool { return h.tries[e.ID] == nil && !h.ended[e.ID] }
+
+// newEvent returns the oldest event that was not tried yet, or nil. If the hook is broken, it
+// returns one at random: the receiver may reject only some events, and those must not
+// delay the others for as long as the pauses of a broken hook last.
+func (h *hookSender) newEvent(broken bool) (e *fsm.HookEvent) {
+	h.view.HookEvents(h.name, h.tried, func(next *fsm.HookEvent) bool {
+		if h.isNew(next) {
+			e = next
+			return false
 		}
-		if first == nil || t.next.Before(first.next) || t.next.Equal(first.next) && t.event.ID.Compare(first.event.ID) < 0 {
-			first = t
-		}
+		h.tried = next.ID
+		return true
+	})
+	if e == nil || !broken {
+		return e
 	}
-	return first
+	n := int64(0)
+	h.eachNew(func(*fsm.HookEvent) bool { n++; return true })
+	n = random(n)
+	h.eachNew(func(next *fsm.HookEvent) bool { e = next; n--; return n >= 0 })
+	return e
 }
 
-func (h *hookSender) launch(ctx context.Context, t *try) {
+// eachNew calls fn for the events that were not tried yet, until it returns false.
+func (h *hookSender) eachNew(fn func(*fsm.HookEvent) bool) {
+	h.view.HookEvents(h.name, h.tried, func(e *fsm.HookEvent) bool { return !h.isNew(e) || fn(e) })
+}
+
+// due takes the event out of waiting that is due first. If none is due, it returns nil and the
+// time until one is.
+func (h *hookSender) due(now time.Time) (*fsm.HookEvent, time.Duration) {
+	for {
+		t, ok := h.waiting.Min()
+		if !ok {
+			return nil, time.Hour
+		}
+		if until := t.next.Sub(now); until > 0 {
+			return nil, until
+		}
+		h.waiting.Delete(t)
+		if e := h.view.HookEvent(h.name, t.id); e != nil {
+			return e, 0
+		}
+		delete(h.tries, t.id) // the outbox was full
+	}
+}
+
+func (h *hookSender) launch(ctx context.Context, e *fsm.HookEvent) {
+	t := h.tries[e.ID]
+	if t == nil {
+		t = &try{id: e.ID}
+		h.tries[e.ID] = t
+	}
 	t.flying = true
 	t.attempts++
 	h.flight++
 	hook := h.hook
 	go func() {
 		at := time.Now()
-		status, err := h.s.post(ctx, hook, t.event, at)
-		h.results <- result{try: t, at: at, took: time.Since(at), status: status, err: err}
+		status, err := h.s.post(ctx, hook, e, at)
+		h.results <- result{try: t, event: e, hook: hook, at: at, took: time.Since(at), status: status, err: err}
 	}()
 }
 
 // settle records the end of an attempt.
 func (h *hookSender) settle(r result) {
-	t := r.try
+	t, e := r.try, r.event
 	t.flying = false
 	attempt := v1.HookAttempt{
-		ID: t.event.ID.String(), Type: t.event.Kind.String(), At: r.at.UnixMilli(), Attempt: t.attempts, TookMs: r.took.Milliseconds(), Status: r.status,
+		ID: e.ID.String(), Type: e.Kind.String(), At: r.at.UnixMilli(), Attempt: t.attempts, TookMs: r.took.Milliseconds(), Status: r.status,
 	}
 	now := time.Now()
-	if r.err == nil {
+	switch {
+	case r.err == nil:
 		h.broken, h.lastError = 0, ""
-		h.end(t, &h.delivered, now)
-	} else {
+		h.end(e.ID, &h.delivered, now)
+	case h.hook != nil && wasPut(r.hook, h.hook):
+		attempt.Error = r.err.Error()
+		t.failures, t.next = 0, time.Time{}
+		h.wait(t)
+	default:
 		attempt.Error = r.err.Error()
 		h.broken++
 		h.lastFail, h.lastError = now, attempt.Error
-		t.next = now.Add(h.backoff(t.attempts))
-		if h.tooOld(t) {
-			h.end(t, &h.failed, now)
+		t.failures++
+		t.next = now.Add(h.backoff(t.failures, backoffMax))
+		if h.tooOld(e) {
+			h.end(e.ID, &h.failed, now)
+		} else {
+			h.wait(t)
 		}
 		h.reportSoon(now)
 	}
 	h.s.note(h.name, attempt)
 }
 
-// giveUpOld gives up events that are too old while nothing is delivered.
-func (h *hookSender) giveUpOld(now time.Time) {
-	for _, t := range h.known {
-		if !t.flying && !t.over && h.tooOld(t) {
-			h.end(t, &h.failed, now)
-		}
+// wait puts a try into waiting, unless look has forgotten it with the hook.
+func (h *hookSender) wait(t *try) {
+	if h.tries[t.id] == t {
+		h.waiting.Set(t)
 	}
 }
 
-func (h *hookSender) tooOld(t *try) bool {
+// giveUpOld gives up events that are too old while nothing is delivered.
+func (h *hookSender) giveUpOld(now time.Time) {
+	h.view.HookEvents(h.name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+		if !h.tooOld(e) || len(h.ended) >= endedMax {
+			return false
+		}
+		t := h.tries[e.ID]
+		if h.ended[e.ID] || t != nil && t.flying {
+			return true
+		}
+		if t != nil {
+			h.waiting.Delete(t)
+		}
+		h.end(e.ID, &h.failed, now)
+		return true
+	})
+}
+
+func (h *hookSender) tooOld(e *fsm.HookEvent) bool {
 	limit := RetryForDefault.Milliseconds()
 	if h.hook != nil {
 		limit = cmp.Or(h.hook.RetryForMs, limit)
 	}
-	return h.node.Now()-t.event.At > limit
+	return h.node.Now()-e.At > limit
 }
 
-func (h *hookSender) end(t *try, list *[]*fsmpb.HookEventId, now time.Time) {
-	t.over = true
-	id := t.event.ID
+func (h *hookSender) end(id fsm.HookEventID, list *[]*fsmpb.HookEventId, now time.Time) {
+	delete(h.tries, id)
+	h.ended[id] = true
 	*list = append(*list, &fsmpb.HookEventId{Term: id.LSN.Term, Index: id.LSN.Index, N: id.N})
 	h.reportSoon(now)
 }
@@ -278,12 +404,12 @@ func (h *hookSender) report(ctx context.Context) {
 	}
 }
 
-// backoff returns the pause after that many failures in sequence, less up to half of it at
-// random.
-func (h *hookSender) backoff(failures int) time.Duration {
-	d := backoffMax
+// backoff returns the pause after that many failures in sequence, up to most, less up to half of
+// it at random.
+func (h *hookSender) backoff(failures int, most time.Duration) time.Duration {
+	d := most
 	if shift := failures - 1; shift < 16 {
-		d = min(h.s.cfg.Backoff<<shift, backoffMax)
+		d = min(h.s.cfg.Backoff<<shift, most)
 	}
 	return d - time.Duration(random(int64(d)/2))
 }

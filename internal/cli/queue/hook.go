@@ -217,7 +217,8 @@ func newHookTestCommand(g *view.Globals) *cobra.Command {
 		Use:   "test NAME",
 		Short: "Send an event of the kind hook.test",
 		Long: `Sends an event of the kind hook.test to a hook, waits up to --timeout until it is
-delivered, and prints the receiver's answer.
+delivered, and prints the receiver's answer. The event is sent at once, also if the hook
+pauses after failures. If the hook was put with --paused, the event stays in the outbox.
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
@@ -237,12 +238,15 @@ func testHook(ctx context.Context, g *view.Globals, c *client.Client, name strin
 	if err != nil {
 		return err
 	}
+	if h, err := c.Hook(ctx, name); err == nil && h.Paused {
+		return notSent(sent.ID, h)
+	}
 	tick := time.NewTicker(testPoll)
 	defer tick.Stop()
 	for {
 		d, err := c.HookDeliveries(ctx, name)
-		if err != nil {
-			return fmt.Errorf("event %s is in the outbox; it is not known whether it was delivered: %w", sent.ID, err)
+		if err != nil && ctx.Err() == nil {
+			return unknownTest(sent.ID, err)
 		}
 		for _, a := range d.Attempts {
 			if a.ID == sent.ID {
@@ -252,9 +256,39 @@ func testHook(ctx context.Context, g *view.Globals, c *client.Client, name strin
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("event %s is in the outbox and was not sent yet: see osqueue hook show %s", sent.ID, name)
+			return lateTest(ctx, c, sent.ID, name)
 		}
 	}
+}
+
+// showTimeout bounds the read of a hook after the end of --timeout.
+const showTimeout = 2 * time.Second
+
+func unknownTest(id string, err error) error {
+	return fmt.Errorf("event %s is in the outbox; it is not known whether it was delivered: %w", id, err)
+}
+
+// lateTest says why a test event was not answered within --timeout.
+func lateTest(ctx context.Context, c *client.Client, id, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTimeout)
+	defer cancel()
+	h, err := c.Hook(ctx, name)
+	if err != nil {
+		return unknownTest(id, err)
+	}
+	return notSent(id, h)
+}
+
+// notSent says why a test event was not sent, or not answered, as far as the hook shows it.
+func notSent(id string, h v1.Hook) error {
+	switch {
+	case h.Paused:
+		return fmt.Errorf("hook %s is paused: event %s stays in the outbox until osqueue hook put without --paused", h.Name, id)
+	case h.FailingSince != 0:
+		return fmt.Errorf("event %s is in the outbox and was not answered yet; hook %s has failed since %s: %s",
+			id, h.Name, units.LocalTime(h.FailingSince), h.LastError)
+	}
+	return fmt.Errorf("event %s is in the outbox and was not answered yet: see osqueue hook show %s", id, h.Name)
 }
 
 func showTested(g *view.Globals, name string, a v1.HookAttempt) error {
