@@ -44,7 +44,7 @@ marks a job with dependencies that are not shown: --limit keeps the nearest jobs
 				case dot:
 					return g.Printf("%s", dotText(graph))
 				}
-				return g.Printf("%s", newTree(graph).text())
+				return view.Write(g.Out, treeText(g, graph))
 			})
 		},
 	}
@@ -75,15 +75,27 @@ type tree struct {
 	out    strings.Builder
 }
 
-func newTree(g v1.Graph) *tree {
+// treeText returns a graph as a tree. If it is wider than the terminal, its long ids are shortened
+// and its lines cut.
+func treeText(g *view.Globals, graph v1.Graph) string {
+	text := newTree(graph, view.PlainLine).text()
+	if width, ok := g.CutWidth(); ok && view.CutLines(text, width) != text {
+		short := func(id string) string { return view.ShortenID(view.PlainLine(id), 0) }
+		text = view.CutLines(newTree(graph, short).text(), width)
+	}
+	return text
+}
+
+// newTree returns the tree of a graph, in which id makes the texts of ids.
+func newTree(g v1.Graph, id func(string) string) *tree {
 	t := &tree{root: g.JobID, labels: make(map[node]string), later: make(map[node][]node), behind: make(map[node]bool), shown: make(map[node]bool), cut: g.Cut}
 	for _, j := range g.Jobs {
 		n := node{id: j.ID}
-		t.order, t.labels[n] = append(t.order, n), jobLabel(j, j.ID == g.JobID)
+		t.order, t.labels[n] = append(t.order, n), jobLabel(j, id(j.ID), j.ID == g.JobID)
 	}
 	for _, b := range g.Batches {
 		n := node{batch: true, id: b.ID}
-		t.order, t.labels[n] = append(t.order, n), batchLabel(b)
+		t.order, t.labels[n] = append(t.order, n), batchLabel(b, id(b.ID))
 	}
 	for _, e := range g.Edges {
 		from, to := edgeNodes(e)
@@ -93,8 +105,8 @@ func newTree(g v1.Graph) *tree {
 	return t
 }
 
-func jobLabel(j v1.GraphJob, root bool) string {
-	parts := []string{view.PlainLine(j.ID), jobState(j)}
+func jobLabel(j v1.GraphJob, id string, root bool) string {
+	parts := []string{id, jobState(j)}
 	if j.Type != "" {
 		parts = append(parts, view.PlainLine(j.Type))
 	}
@@ -120,8 +132,8 @@ func jobState(j v1.GraphJob) string {
 	return v1.StatusWord(j.Status)
 }
 
-func batchLabel(b v1.GraphBatch) string {
-	return fmt.Sprintf("batch %s  %d of %d jobs have ended", view.PlainLine(b.ID), b.Completed+b.Dead+b.Cancelled, b.Total)
+func batchLabel(b v1.GraphBatch, id string) string {
+	return fmt.Sprintf("batch %s  %d of %d jobs have ended", id, b.Completed+b.Dead+b.Cancelled, b.Total)
 }
 
 // text returns the tree. Every node is in it: the first ones have nothing before them.
@@ -177,10 +189,10 @@ func dotText(g v1.Graph) string {
 		if j.ID == g.JobID {
 			style = ", penwidth=2"
 		}
-		fmt.Fprintf(&b, "  %s [label=%s%s];\n", name(node{id: j.ID}), dotQuote(jobLabel(j, false)), style)
+		fmt.Fprintf(&b, "  %s [label=%s%s];\n", name(node{id: j.ID}), dotQuote(jobLabel(j, view.PlainLine(j.ID), false)), style)
 	}
 	for _, one := range g.Batches {
-		fmt.Fprintf(&b, "  %s [label=%s, shape=oval];\n", name(node{batch: true, id: one.ID}), dotQuote(batchLabel(one)))
+		fmt.Fprintf(&b, "  %s [label=%s, shape=oval];\n", name(node{batch: true, id: one.ID}), dotQuote(batchLabel(one, view.PlainLine(one.ID))))
 	}
 	for _, e := range g.Edges {
 		from, to := edgeNodes(e)

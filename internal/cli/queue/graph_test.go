@@ -1,10 +1,14 @@
 package queue
 
 import (
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/cli/view"
 )
 
 // aGraph has a job with two jobs before it, and behind it a batch with the id of a job.
@@ -38,8 +42,38 @@ b  (not in the queue, or not yours)
 └─ c  running  t  40 %  *  (above)
 … more jobs are not shown: give a larger --limit
 `
-	if got := newTree(aGraph).text(); got != want {
+	if got := treeText(&view.Globals{Out: io.Discard}, aGraph); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A tree that is wider than the terminal has short ids, so that the states are seen, and no line that
+// is too long. With -o wide, and if it fits, it is whole.
+func TestWideGraph(t *testing.T) {
+	id := strings.Repeat("i", 60) + "-end"
+	graph := v1.Graph{JobID: id, Jobs: []v1.GraphJob{
+		{ID: id, Status: v1.StatusCompleted, Type: strings.Repeat("t", 30)},
+		{ID: "b", Depth: 1, Status: v1.StatusBlocked},
+	}, Edges: []v1.GraphEdge{{Kind: v1.EdgeAfter, From: id, To: "b"}}}
+	text := func(width int, flags ...string) string {
+		var out strings.Builder
+		g := &view.Globals{Out: &out, Getenv: func(string) string { return "" }, Screen: func() (int, int, bool) { return width, 0, width > 0 }}
+		show := &cobra.Command{Use: "show", RunE: func(*cobra.Command, []string) error { return view.Write(g.Out, treeText(g, graph)) }}
+		if code := view.Execute(t.Context(), append([]string{"show"}, flags...), g, view.NewRoot(g, show)); code != view.ExitOK {
+			t.Fatal(code)
+		}
+		return out.String()
+	}
+	whole := id + "  completed  " + strings.Repeat("t", 30) + "  *\n└─ b  blocked\n"
+	for got, want := range map[string]string{
+		text(0):                whole,
+		text(120):              whole,
+		text(80, "-o", "wide"): whole,
+		text(80):               strings.Repeat("i", 20) + "…" + strings.Repeat("i", 15) + "-end  completed  " + strings.Repeat("t", 26) + "…\n└─ b  blocked\n",
+	} {
+		if got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

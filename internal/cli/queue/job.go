@@ -58,9 +58,10 @@ func newJobListCommand(g *view.Globals) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List, search or count jobs",
-		Long: `Lists jobs, the oldest first; without --status those that have not ended. With
---json each line is one job. --search searches the id, the type, the tags, the last
-error and the payload, without regard to case.
+		Long: `Lists jobs, the oldest first; without --status those that have not ended, or with
+--finished-after or --finished-before those that have. With --json each line is one
+job. --search searches the id, the type, the tags, the last error and the payload,
+without regard to case.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job ls --status dead,cancelled --type wc

@@ -62,7 +62,7 @@ func (f *fakeCluster) History(context.Context, string, int) (v1.History, error) 
 func newTestModel(f *fakeCluster, width, height int) *model {
 	g := &view.Globals{
 		Out: &strings.Builder{}, Getenv: func(string) string { return "" }, Timeout: time.Second,
-		Screen: func() (int, bool) { return width, true }, Servers: []string{"a:1", "b:1"},
+		Screen: func() (int, int, bool) { return width, 24, true }, Servers: []string{"a:1", "b:1"},
 	}
 	m := newModel(g, &poller{c: f, timeout: time.Second}, time.Second)
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})

@@ -24,18 +24,21 @@ const (
 type names func(context.Context, *client.Client) iter.Seq2[string, string]
 
 // argumentNames are the sources of a command's arguments, by the group of the command and
-// the word of its usage.
+// the word of its usage. A key with the name of the command in between is for that command only.
 var argumentNames = map[string]names{
-	"job ID":      jobNames(v1.StatusAll),
-	"dead ID":     jobNames(v1.StatusDead),
-	"queue TYPE":  typeNames,
-	"cron NAME":   cronNames,
-	"hook NAME":   hookNames,
-	"batch ID":    batchNames,
-	"worker NAME": workerNames,
-	"token ID":    tokenNames,
-	"submit TYPE": typeNames,
-	"drop TYPE":   typeNames,
+	"job ID":        jobNames(v1.StatusAll),
+	"job cancel ID": jobNames(v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusInProgress),
+	"job delete ID": jobNames(v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled),
+	"job retry ID":  jobNames(v1.StatusDead, v1.StatusCancelled, v1.StatusScheduled),
+	"dead ID":       jobNames(v1.StatusDead),
+	"queue TYPE":    typeNames,
+	"cron NAME":     cronNames,
+	"hook NAME":     hookNames,
+	"batch ID":      batchNames,
+	"worker NAME":   workerNames,
+	"token ID":      tokenNames,
+	"submit TYPE":   typeNames,
+	"drop TYPE":     typeNames,
 }
 
 // fileArguments are the words of usages whose arguments may be files.
@@ -104,7 +107,11 @@ func (g *Globals) arguments(cmd *cobra.Command) cobra.CompletionFunc {
 	}
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		word := argumentAt(words, len(args))
-		switch source := argumentNames[group+" "+word]; {
+		source := argumentNames[group+" "+cmd.Name()+" "+word]
+		if source == nil {
+			source = argumentNames[group+" "+word]
+		}
+		switch {
 		case source != nil:
 			return g.offer(source)(cmd, args, prefix)
 		case slices.Contains(fileArguments, word):

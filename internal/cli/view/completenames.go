@@ -8,15 +8,16 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-func jobNames(status string) names {
+// jobNames yields the ids of the newest jobs with these statuses.
+func jobNames(statuses ...string) names {
 	return func(ctx context.Context, c *client.Client) iter.Seq2[string, string] {
-		return each(c.Jobs(ctx, client.ListOptions{Statuses: []string{status}, Limit: newestJobs}), func(j v1.Job) (string, string) {
+		return each(c.Jobs(ctx, client.ListOptions{Statuses: statuses, Newest: true, Limit: newestJobs}), func(j v1.Job) (string, string) {
 			return j.ID, OrDash(j.Type) + " " + v1.StatusWord(j.Status)
 		})
 	}
 }
 
-// newestJobs is the number of jobs, the newest ones, in which tags and groups are looked for.
+// newestJobs is the number of jobs, the newest ones, in which ids, tags and groups are looked for.
 const newestJobs = 5 * completeMost
 
 func tagNames(ctx context.Context, c *client.Client) iter.Seq2[string, string] {

@@ -40,7 +40,7 @@ func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
 	flags.StringVar(&f.Type, "type", "", "only jobs of this type")
 	flags.StringArrayVar(&f.Tags, "tag", nil, "only jobs with this tag; several tags: only jobs with all of them")
 	flags.StringVar(&f.Group, "group", "", "only jobs of this group")
-	flags.StringVar(&f.Worker, "worker", "", "only jobs that this worker runs or has run")
+	flags.StringVar(&f.Worker, "worker", "", "only jobs whose last attempt this worker runs or ran")
 	flags.StringVar(&f.Batch, "batch", "", "only jobs of this batch")
 	flags.Var(&f.Created.After, "created-after", "only jobs created at that time or later: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m (ago)")
 	flags.Var(&f.Created.Before, "created-before", "only jobs created before that time")

@@ -42,9 +42,9 @@ type Globals struct {
 	Getenv func(string) string
 	// Terminal reports whether stdin is a terminal; nil examines stdin.
 	Terminal func() bool
-	// Screen returns the width of the terminal that stdout is, and whether it is one; nil
+	// Screen returns the size of the terminal that stdout is, and whether it is one; nil
 	// examines stdout.
-	Screen func() (columns int, ok bool)
+	Screen func() (columns, rows int, ok bool)
 }
 
 // NewGlobals returns globals on the process's own streams and environment.

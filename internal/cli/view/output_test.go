@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func screenOf(width int, env map[string]string) (*Globals, *strings.Builder) {
 	out := &strings.Builder{}
 	return &Globals{
 		Out: out, Err: out, Getenv: func(name string) string { return env[name] },
-		Screen: func() (int, bool) { return width, width > 0 },
+		Screen: func() (int, int, bool) { return width, 24, width > 0 },
 	}, out
 }
 
@@ -130,6 +131,39 @@ func TestLongCellsAreCut(t *testing.T) {
 	}
 }
 
+// If the rest does not fit, ids that are longer than a UUID lose their middle.
+func TestLongIDsAreShortened(t *testing.T) {
+	uuid := "0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11"
+	for _, c := range []struct {
+		width        int
+		format       string
+		id, kind     string
+		shown, aType string
+	}{
+		{80, formatTable, strings.Repeat("i", 90) + "z", "mail", strings.Repeat("i", 25) + "…" + strings.Repeat("i", 23) + "z", "mail"},
+		{80, formatTable, "a" + strings.Repeat("漢", 50), "mail", "a" + strings.Repeat("漢", 12) + "…" + strings.Repeat("漢", 12), "mail"},
+		{80, formatTable, strings.Repeat("i", 45) + "z", "mail", strings.Repeat("i", 45) + "z", "mail"}, // it fits
+		{80, formatTable, strings.Repeat("i", 99), strings.Repeat("t", 30), strings.Repeat("i", 21) + "…" + strings.Repeat("i", 20), strings.Repeat("t", 11) + "…"},
+		{60, formatTable, uuid, "mail", uuid, "mail"},
+		{80, formatWide, strings.Repeat("i", 90), "mail", strings.Repeat("i", 90), "mail"},
+		{0, formatTable, strings.Repeat("i", 90), "mail", strings.Repeat("i", 90), "mail"},
+	} {
+		g, out := screenOf(c.width, map[string]string{"NO_COLOR": "1"})
+		g.format = c.format
+		row := []string{c.id, c.kind, "running", "1 of 3", "2h"}
+		if err := g.TableOf(Columns("ID", "TYPE", "STATUS", "ATTEMPTS", "AGE"), [][]string{row}); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Split(out.String(), "\n")[1]
+		if got := strings.Fields(line); got[0] != c.shown || got[1] != c.aType || c.width == 80 && !strings.HasSuffix(line, "2h") {
+			t.Errorf("%d %s:\n%s", c.width, c.format, out)
+		}
+	}
+	if got, want := ShortenID(strings.Repeat("漢", 21), 0), strings.Repeat("漢", 10)+"…"+strings.Repeat("漢", 9); got != want {
+		t.Errorf("%s, want %s", got, want) // the 40th column is in the middle of a character
+	}
+}
+
 // Help is broken at words and beside the flags, and examples stay as they are.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	example := "osqueue ls --filter " + strings.Repeat("long ", 20)
@@ -212,6 +246,53 @@ func TestWatch(t *testing.T) {
 	g, out := screenOf(0, nil)
 	if code := Execute(t.Context(), []string{"ls", "--watch=1ms"}, g, NewRoot(g, g.Watch(listing(g)))); code != ExitUsage || !strings.Contains(out.String(), "at least 100ms") {
 		t.Errorf("%d %s", code, out)
+	}
+}
+
+// An output that is higher than the terminal is cut, and the screen does not scroll: its last row stays empty.
+func TestWatchFitsTheTerminal(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines   int
+		width   int // of each line
+		note    string
+		failed  error
+		rows    int // on the screen
+		shown   int
+		endings []string
+	}{
+		"exactly":     {lines: 21, width: 5, rows: 23, shown: 21},
+		"too high":    {lines: 60, width: 5, rows: 23, shown: 20, endings: []string{"… 40 more lines"}},
+		"wide lines":  {lines: 60, width: 100, rows: 23, shown: 10, endings: []string{"… 50 more lines"}},
+		"with a note": {lines: 60, width: 5, note: "there is more\n", rows: 23, shown: 19, endings: []string{"… 41 more lines", "there is more"}},
+		"an error":    {lines: 22, width: 5, failed: errors.New("no leader"), rows: 23, shown: 18, endings: []string{"… 4 more lines", "", "no leader"}},
+	} {
+		g, out := screenOf(80, map[string]string{"NO_COLOR": "1"})
+		ctx, stop := context.WithCancel(t.Context())
+		n := 0
+		cmd := g.Watch(&cobra.Command{Use: "ls", RunE: func(*cobra.Command, []string) error {
+			if n++; n == 2 {
+				stop()
+				return nil
+			}
+			for range c.lines {
+				if err := g.Printf("%s\n", strings.Repeat("x", c.width)); err != nil {
+					return err
+				}
+			}
+			_ = WritePlain(g.Err, c.note)
+			return c.failed
+		}})
+		if code := Execute(ctx, []string{"ls", "--watch=100ms"}, g, NewRoot(g, cmd)); code != ExitOK {
+			t.Errorf("%s: exit status %d", name, code)
+		}
+		text, clean := strings.CutSuffix(strings.TrimPrefix(out.String(), screenEmpty), screenRest)
+		lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(text, lineRest, ""), "\n"), "\n")
+		if got := rowsOf(strings.Join(lines, "\n"), 80); got > c.rows || !clean || !strings.HasPrefix(lines[0], "osqueue ls  every") {
+			t.Errorf("%s: %d rows: %q", name, got, out)
+		}
+		if got := strings.Count(text, strings.Repeat("x", c.width)+lineRest); got != c.shown || !slices.Equal(lines[2+got:], c.endings) {
+			t.Errorf("%s: %d lines, then %q", name, got, lines[2+got:])
+		}
 	}
 }
 

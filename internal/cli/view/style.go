@@ -28,15 +28,21 @@ var stateColumns = map[string]bool{"STATUS": true, "STATE": true, "FENCE": true,
 
 // screen returns the width of the terminal that stdout is; ok is false if it is none.
 func (g *Globals) screen() (columns int, ok bool) {
+	columns, _, ok = g.screenSize()
+	return columns, ok
+}
+
+// screenSize is screen with the height of the terminal.
+func (g *Globals) screenSize() (columns, rows int, ok bool) {
 	if g.Screen != nil {
 		return g.Screen()
 	}
 	file, isFile := g.Out.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
-		return 0, false
+		return 0, 0, false
 	}
-	columns, _, err := term.GetSize(int(file.Fd()))
-	return columns, err == nil && columns > 0
+	columns, rows, err := term.GetSize(int(file.Fd()))
+	return columns, rows, err == nil && columns > 0
 }
 
 // Colour reports whether texts on stdout have styles: if it is a terminal, TERM is not

@@ -29,6 +29,33 @@ func Columns(names ...string) []Column {
 // Shorten cuts a text to a width, and marks the cut.
 func Shorten(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
+// CutLines cuts the lines of a text to a width.
+func CutLines(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		rest, end := strings.CutSuffix(line, "\n")
+		b.WriteString(Shorten(rest, width))
+		if end {
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+// ShortenID cuts the middle out of an id that is wider than idLeast, or than width if that is more. Its
+// beginning and its end often differ from those of other ids.
+func ShortenID(id string, width int) string {
+	width, whole := max(width, idLeast), ansi.StringWidth(id)
+	if whole <= width {
+		return id
+	}
+	end := ansi.TruncateLeft(id, whole-(width-1)/2, "")
+	if ansi.StringWidth(end) > (width-1)/2 { // it begins with a half of a wide character
+		end = ansi.TruncateLeft(id, whole-(width-1)/2+1, "")
+	}
+	return ansi.Truncate(id, width/2, "") + "…" + end
+}
+
 // NonEmptyRows are the rows that have a value.
 func NonEmptyRows(rows ...[]string) [][]string {
 	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" || row[1] == "-" })
@@ -120,6 +147,13 @@ func (g *Globals) Table(rows [][]string) error {
 	return g.align(out, nil)
 }
 
+// CutWidth returns the width to which lines are cut; ok is false if they are not, because stdout is no
+// terminal or the format is wide.
+func (g *Globals) CutWidth() (columns int, ok bool) {
+	columns, ok = g.screen()
+	return columns, ok && !g.Wide()
+}
+
 // gap separates two columns.
 const gap = "  "
 
@@ -137,7 +171,7 @@ func (g *Globals) align(rows [][]string, columns []Column) error {
 		}
 	}
 	most := 0
-	if width, ok := g.screen(); ok && !g.Wide() {
+	if width, ok := g.CutWidth(); ok {
 		most = width
 		narrow(rows, widths, columns, most)
 		if columns == nil {
@@ -153,11 +187,16 @@ func (g *Globals) align(rows [][]string, columns []Column) error {
 
 const (
 	columnLeast = 12 // columns of a cell that narrow leaves
+	idLeast     = 40 // those of an id; one of UUIDs has 36
 	lastShown   = 16 // columns of the last cells, of which long texts are cut anyway
 )
 
-// uncut are the columns that are never cut: readers copy ids, and half a time says nothing.
-var uncut = map[string]bool{"ID": true, "TIME": true}
+// The columns that are not cut as others: readers copy ids, so that they are cut last, and half a time
+// says nothing.
+const (
+	columnID   = "ID"
+	columnTime = "TIME"
+)
 
 // narrow cuts the cells of the widest columns, so that the others are on the screen: one job type
 // with a long name would push all figures off it.
@@ -170,10 +209,29 @@ func narrow(rows [][]string, widths []int, columns []Column, most int) {
 	for _, row := range rows {
 		last = max(last, min(ansi.StringWidth(row[len(row)-1]), lastShown))
 	}
-	for over += last; over > 0; over-- {
+	isID := func(i int) bool { return i < len(columns) && columns[i].Name == columnID }
+	over = shrink(widths, over+last, columnLeast, func(i int) bool {
+		return i < len(columns) && columns[i].Name != columnTime && !isID(i)
+	})
+	shrink(widths, over, idLeast, isID)
+	for _, row := range rows {
+		for i := range row[:len(row)-1] {
+			if isID(i) {
+				row[i] = ShortenID(row[i], widths[i])
+			} else {
+				row[i] = Shorten(row[i], widths[i])
+			}
+		}
+	}
+}
+
+// shrink reduces the largest widths of some columns, each down to least, by over in all, and returns
+// the part of over that remains.
+func shrink(widths []int, over, least int, column func(i int) bool) int {
+	for ; over > 0; over-- {
 		widest := -1
 		for i, w := range widths {
-			if i < len(columns) && !uncut[columns[i].Name] && w > columnLeast && (widest < 0 || w > widths[widest]) {
+			if column(i) && w > least && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
@@ -182,11 +240,7 @@ func narrow(rows [][]string, widths []int, columns []Column, most int) {
 		}
 		widths[widest]--
 	}
-	for _, row := range rows {
-		for i := range row[:len(row)-1] {
-			row[i] = Shorten(row[i], widths[i])
-		}
-	}
+	return over
 }
 
 // wrapLeast is the least width, in columns, to which wrapLast wraps.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"osqueue/internal/cli/units"
@@ -28,8 +29,8 @@ const (
 )
 
 // Watch adds --watch to a command that only reads. With it the command runs again and
-// again until ctx ends; a terminal shows the newest output only. Errors of the cluster are
-// shown and do not end it, because a cluster without a leader has one again soon.
+// again until ctx ends; a terminal shows the newest output only, as much of it as fits. Errors of
+// the cluster are shown and do not end it, because a cluster without a leader has one again soon.
 func (g *Globals) Watch(cmd *cobra.Command) *cobra.Command {
 	every := watchDefault
 	flags := cmd.Flags()
@@ -63,14 +64,20 @@ func (w *watcher) run(ctx context.Context, once func() error) error {
 	defer ticks.Stop()
 	for {
 		columns, _ := w.g.screen()
+		stderr := w.g.Err
+		var notes bytes.Buffer
+		if w.redraws() {
+			w.g.Err = &notes // they would scroll the screen
+		}
 		output, err := w.g.Capture(columns, once)
+		w.g.Err = stderr
 		if ctx.Err() != nil {
 			return nil // Ctrl-C is the orderly end
 		}
 		if errors.As(err, new(*UsageError)) {
 			return err
 		}
-		if err := w.show(output, err); err != nil {
+		if err := w.show(output, notes.String(), err); err != nil {
 			return err
 		}
 		select {
@@ -92,15 +99,19 @@ func (g *Globals) OnScreen() bool {
 func (g *Globals) Capture(width int, once func() error) (string, error) {
 	var b bytes.Buffer
 	out, screen, ok := g.Out, g.Screen, g.OnScreen()
-	g.Out, g.Screen = &b, func() (int, bool) { return width, ok }
+	g.Out, g.Screen = &b, func() (int, int, bool) { return width, 0, ok }
 	err := once()
 	g.Out, g.Screen = out, screen
 	return b.String(), err
 }
 
-// show writes an output and the error that ended the command.
-func (w *watcher) show(output string, failed error) error {
-	if _, ok := w.g.screen(); !ok || w.g.JSON {
+// redraws reports whether each output replaces the one before.
+func (w *watcher) redraws() bool { return w.g.OnScreen() && !w.g.JSON }
+
+// show writes an output, the notes below it, and the error that ended the command. Of an output that
+// is higher than the screen it writes the beginning: the rest would scroll that away.
+func (w *watcher) show(output, notes string, failed error) error {
+	if !w.redraws() {
 		if w.drawn && !w.g.JSON && output != "" {
 			output = "\n" + output
 		}
@@ -110,12 +121,41 @@ func (w *watcher) show(output string, failed error) error {
 	}
 	head := fmt.Sprintf("%s  every %s  %s\n\n", w.command, units.SpanText(w.every), time.Now().Format(time.TimeOnly))
 	if failed != nil {
-		output += "\n" + plain(Explain(failed, w.g.Timeout)) + "\n"
+		notes += "\n" + plain(Explain(failed, w.g.Timeout)) + "\n"
+	}
+	if columns, rows, _ := w.g.screenSize(); rows > 0 {
+		output = firstRows(output, columns, rows-1-rowsOf(head, columns)-rowsOf(notes, columns))
 	}
 	start := screenHome
 	if !w.drawn {
 		start = screenEmpty
 	}
 	w.drawn = true
-	return Write(w.g.Out, start+strings.ReplaceAll(head+output, "\n", lineRest+"\n")+screenRest)
+	return Write(w.g.Out, start+strings.ReplaceAll(head+output+notes, "\n", lineRest+"\n")+screenRest)
+}
+
+// rowsOf returns the rows of a screen that complete lines take.
+func rowsOf(text string, columns int) (rows int) {
+	for line := range strings.Lines(text) {
+		width := ansi.StringWidth(strings.TrimSuffix(line, "\n"))
+		rows += max(1, (width+columns-1)/columns)
+	}
+	return rows
+}
+
+// firstRows returns text if it takes at most rows rows, else its first lines and how many more there are.
+func firstRows(text string, columns, rows int) string {
+	if rowsOf(text, columns) <= rows {
+		return text
+	}
+	var shown strings.Builder
+	more := uint64(0)
+	for line := range strings.Lines(text) {
+		if rows -= rowsOf(line, columns); rows < 1 {
+			more++
+			continue
+		}
+		shown.WriteString(line)
+	}
+	return shown.String() + "… " + Plural(more, "more line") + "\n"
 }
