@@ -40,13 +40,13 @@ const (
 	defaultMemoryTarget = 96 << 20
 
 	// collectorLook is the interval at which the collector looks for the end of a load.
-	collectorLook = time.Second
+	collectorLook = 250 * time.Millisecond
 	// quietLooks is the number of looks without a load after which the node is idle.
-	quietLooks = 5
+	quietLooks = 4
 	// quietBytes is the allocation between two looks up to which there is no load.
-	quietBytes = 4 << 20
+	quietBytes = 1 << 20
 	// releaseBytes is the least allocation that is worth giving memory back: it takes a full
-	// collection.
+	// collection. With a large heap, which takes longer, it is a quarter of the heap in use.
 	releaseBytes = 32 << 20
 
 	mostPercent = 800 // GOGC of the smallest heap
@@ -69,7 +69,7 @@ func (c *collector) run(ctx context.Context) {
 	tick := time.NewTicker(collectorLook)
 	defer tick.Stop()
 	for {
-		if c.idle(figure("/gc/heap/allocs:bytes")) {
+		if c.idle(figure("/gc/heap/allocs:bytes"), figure("/gc/heap/live:bytes")) {
 			debug.FreeOSMemory()
 		}
 		select {
@@ -120,8 +120,8 @@ func figure(name string) int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// idle reports whether memory is to be released: once after each load.
-func (c *collector) idle(allocated int64) bool {
+// idle reports whether memory is to be released: once after each load. live is the heap in use.
+func (c *collector) idle(allocated, live int64) bool {
 	since := allocated - c.seen
 	c.seen = allocated
 	if since > quietBytes {
@@ -129,7 +129,7 @@ func (c *collector) idle(allocated int64) bool {
 		return false
 	}
 	c.quiet++
-	if c.quiet < quietLooks || allocated-c.released < releaseBytes {
+	if c.quiet < quietLooks || allocated-c.released < max(releaseBytes, live/4) {
 		return false
 	}
 	c.released = allocated

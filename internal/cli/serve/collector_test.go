@@ -31,11 +31,11 @@ func TestGCPercent(t *testing.T) {
 // allocates.
 func TestCollectorGivesBackOnceAfterALoad(t *testing.T) {
 	c := newCollector(defaultMemoryTarget, nil)
-	allocated := int64(0)
+	allocated, live := int64(0), int64(0)
 	looks := func(n int, each int64) (released int) {
 		for range n {
 			allocated += each
-			if c.idle(allocated) {
+			if c.idle(allocated, live) {
 				released++
 			}
 		}
@@ -54,5 +54,10 @@ func TestCollectorGivesBackOnceAfterALoad(t *testing.T) {
 		if got := looks(100, 1000); got != 1 {
 			t.Errorf("after a load: %d times", got)
 		}
+	}
+	live = 1 << 30
+	looks(2, 100<<20)
+	if got := looks(100, 1000); got != 0 {
+		t.Errorf("after a load that is small beside the heap: %d times", got)
 	}
 }
