@@ -36,7 +36,7 @@ func newTypeCollector(node typeSource) *typeCollector {
 	return &typeCollector{
 		node:    node,
 		jobs:    desc("type_jobs", "Jobs by type and status.", "type", "status"),
-		oldest:  desc("type_oldest_available_age_seconds", "How long the oldest available job has waited; 0 without one.", "type"),
+		oldest:  desc("type_oldest_available_age_seconds", "Time since the oldest available job was created, fell due or failed last; 0 without one. "+waitHelp, "type"),
 		all:     desc("types", "Types that have jobs."),
 		waiting: desc("claims_waiting", "Claims that wait for a job on this node."),
 
@@ -49,11 +49,14 @@ func newTypeCollector(node typeSource) *typeCollector {
 		cancelled:  desc("type_jobs_cancelled_total", "Jobs cancelled.", "type"),
 		leasesLost: desc("type_leases_lost_total", "Attempts that ended because the lease expired or the worker was declared dead.", "type"),
 
-		wait:  desc("type_wait_seconds", "Time that jobs were available before they were claimed.", "type"),
+		wait:  desc("type_wait_seconds", "Time from the creation of jobs, their due time or their last failure to the claim. "+waitHelp, "type"),
 		run:   desc("type_run_seconds", "Duration of attempts, however they ended.", "type"),
 		tries: desc("type_attempts", "Attempts of jobs that ended.", "type"),
 	}
 }
+
+// waitHelp says what fsm.AvailableSince cannot leave out.
+const waitHelp = "Includes the wait for other jobs, and the time before a retry by request."
 
 // Describe implements prometheus.Collector.
 func (c *typeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
