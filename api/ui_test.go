@@ -74,7 +74,7 @@ func (d *dash) pages() []string {
 	evilPath, then := url.PathEscape(evil), pastRoot
 	return []string{
 		"/ui", "/ui/jobs", "/ui/jobs?status=dead&type=mail", "/ui/jobs?tag=none", "/ui/jobs?type=" + url.QueryEscape(evil),
-		"/ui/jobs/bulk?action=retry&status=dead&type=mail", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/dead", "/ui/queues",
+		"/ui/bulk?action=retry&status=dead&type=mail", "/ui/jobs/j1", "/ui/jobs/j2", "/ui/jobs/j3", "/ui/dead", "/ui/queues",
 		"/ui/queues/mail", "/ui/queues/" + evilPath, "/ui/queues/" + evilPath + "/purge", "/ui/schedules", "/ui/workers",
 		"/ui/workers/w%3C1%3E", "/ui/batches", "/ui/events", "/ui/cluster", "/ui/past", "/ui/", then, then + "jobs",
 		then + "jobs/j1", then + "dead", then + "queues/" + evilPath, then + "workers/w%3C1%3E",
@@ -183,7 +183,7 @@ func innerText(n *html.Node) (text string) {
 func TestDashboardLinksKeepTheFilter(t *testing.T) {
 	d := newDash(t, false)
 	body := d.send("GET", "/ui/jobs?status=dead&type=mail", nil).Body.String()
-	if want := `href="jobs/bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
+	if want := `href="bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
 		t.Errorf("no %s in %s", want, body)
 	}
 }
@@ -223,7 +223,7 @@ func TestDashboardActions(t *testing.T) {
 	act("/ui/queues/mail/resume", nil)
 	act("/ui/schedules/c1/pause", nil)
 	act("/ui/workers/w%3C1%3E/remove", nil)
-	act("/ui/jobs/bulk", url.Values{"action": {"cancel"}, "status": {"unclaimed"}, "type": {"mail"}})
+	act("/ui/bulk", url.Values{"action": {"cancel"}, "status": {"unclaimed"}, "type": {"mail"}})
 	if s := status("j4"); s != v1.StatusCancelled {
 		t.Errorf("j4 is %s after the bulk action", s)
 	}
@@ -250,7 +250,7 @@ func TestDashboardSearches(t *testing.T) {
 	if body := d.send("GET", "/ui/jobs?sort=created&"+query.Encode(), nil).Body.String(); !strings.Contains(body, `"jobs/s00"`) {
 		t.Errorf("the oldest job is not first: %s", body)
 	}
-	if body := d.send("GET", "/ui/jobs/bulk?action=cancel&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "cancel 30 ") {
+	if body := d.send("GET", "/ui/bulk?action=cancel&"+query.Encode(), nil).Body.String(); !strings.Contains(body, "cancel 30 ") {
 		t.Errorf("the count is missing: %s", body)
 	}
 	// The jobs of this test are of 2023.
@@ -258,7 +258,7 @@ func TestDashboardSearches(t *testing.T) {
 		t.Errorf("the time has no effect: %s", body)
 	}
 	query.Set("action", "cancel")
-	if w := d.send("POST", "/ui/jobs/bulk", query); !strings.Contains(w.Header().Get("Location"), "n=30") {
+	if w := d.send("POST", "/ui/bulk", query); !strings.Contains(w.Header().Get("Location"), "n=30") {
 		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
 	}
 	if n := d.queue("ship"); n.Cancelled != 30 || n.Unclaimed != 30 {

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -145,35 +147,66 @@ func changeQueue(q *request) error {
 			body = pause
 		}
 	}
-	if err := q.post(segment(v1.PathQueues, name, action), body, nil); err != nil {
+	err := q.post(segment(v1.PathQueues, name, action), body, nil)
+	if e := badForm(err); e != nil {
+		return q.queuePage(e.Status, "Not paused: "+e.Detail)
+	}
+	if err != nil {
 		return err
 	}
 	return q.back(segment("/queues", name), action, 0)
 }
 
-// limits are the settings that the page of a queue changes, by the name of the field.
-var limits = []string{"maxRunning", "maxRunningPerGroup", "ratePerSecond", "maxJobs"}
-
 // setLimits changes the limits of a queue. An empty field removes the limit.
 func setLimits(q *request) error {
-	name := q.r.PathValue("type")
+	const notSaved = "Limits not saved: "
 	patch := make(map[string]any)
-	for _, field := range limits {
-		text := strings.TrimSpace(q.r.PostForm.Get(field))
-		if text == "" {
-			patch[field] = nil
-			continue
+	fields := limitsOf(new(v1.QueueSettings))
+	for _, l := range fields {
+		text := strings.TrimSpace(q.r.PostForm.Get(l.Name))
+		n, ok := numberIn(l.Name, text)
+		if !ok {
+			return q.queuePage(http.StatusBadRequest, notSaved+l.Label+" is "+strconv.Quote(text)+"; write a number, or leave the field empty for no limit.")
 		}
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || n < 0 {
-			return &apiError{Status: http.StatusBadRequest, Title: "The limit is not a number", Detail: field + " is " + strconv.Quote(text) + "; write a number, or leave the field empty for no limit."}
-		}
-		patch[field] = n
+		patch[l.Name] = n
 	}
-	if err := q.write(http.MethodPatch, segment(v1.PathQueues, name), patch, nil); err != nil {
+	name := q.r.PathValue("type")
+	err := q.write(http.MethodPatch, segment(v1.PathQueues, name), patch, nil)
+	if e := badForm(err); e != nil {
+		detail := strings.Replace(e.Detail, "or null for", "or empty for", 1)
+		for _, l := range fields {
+			if rest, ok := strings.CutPrefix(detail, l.Name+" "); ok {
+				detail = l.Label + " " + rest
+			}
+		}
+		return q.queuePage(e.Status, notSaved+detail)
+	}
+	if err != nil {
 		return err
 	}
 	return q.back(segment("/queues", name), "limits", 0)
+}
+
+// numberIn returns the value of a limit, which is nil for no limit.
+func numberIn(name, text string) (n any, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	if name == rateLimit {
+		rate, err := strconv.ParseFloat(text, 64)
+		return rate, err == nil && !math.IsNaN(rate) && !math.IsInf(rate, 0)
+	}
+	whole, err := strconv.ParseInt(text, 10, 64)
+	return whole, err == nil && whole >= 0
+}
+
+// badForm returns err if the API refused the values of a form, otherwise nil.
+func badForm(err error) *apiError {
+	var e *apiError
+	if errors.As(err, &e) && e.Status == http.StatusBadRequest {
+		return e
+	}
+	return nil
 }
 
 // purge deletes the jobs of a queue that do not run. The form repeats the name of the queue.

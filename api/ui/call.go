@@ -19,6 +19,7 @@ type apiError struct {
 	Detail string
 	Again  bool   // the same request may succeed in a moment
 	Tag    string // of the API's problem
+	SignIn string // the path to sign in; "": it would not help
 }
 
 // Error implements error.

@@ -88,12 +88,18 @@ func changeGroup(q *request) error {
 			ids = append(ids, j.ID)
 		}
 	}
-	if len(ids) == 0 {
-		return q.back("/dead", action, 0)
-	}
 	var changed v1.Changed
-	if err := q.post(changePaths[action], v1.ChangeJobs{IDs: ids}, &changed); err != nil {
-		return err
+	if len(ids) > 0 {
+		if err := q.post(changePaths[action], v1.ChangeJobs{IDs: ids}, &changed); err != nil {
+			return err
+		}
 	}
-	return q.back("/dead", action, changed.Count)
+	if changed.Count == 0 {
+		action = "none"
+	}
+	page := "/dead"
+	if cursor := form.Get(v1.ParamCursor); cursor != "" {
+		page += "?" + url.Values{v1.ParamCursor: {cursor}}.Encode()
+	}
+	return q.back(page, action, changed.Count)
 }

@@ -18,9 +18,10 @@
 //
 // # Cost
 //
-// Each page makes a fixed number of calls, each bounded by the API: a page of a list, the
-// figures of types, the status of the node. No page scans the queue. The page of dead jobs
-// looks at the first deadScan dead jobs.
+// Each page makes a bounded number of calls, each bounded by the API: a page of a list, the
+// figures of types, the status of the node. No page scans the queue, except a list of jobs that
+// looks for its first one, for firstTime. The page of dead jobs looks at the first deadScan dead
+// jobs.
 //
 // # Security
 //
@@ -35,7 +36,7 @@
 // the token in it, encrypted with a key that this process made, bound to host and port, and
 // limited to sessionLife. So it ends with the process, no other node and no other program on
 // the same host can read the token, and the node keeps nothing. The cookie is HttpOnly,
-// SameSite=Strict and, with TLS, Secure with the prefix __Host-. Only the dashboard reads it:
+// SameSite=Lax and, with TLS, Secure with the prefix __Host-. Only the dashboard reads it:
 // the API takes tokens from headers alone, which no page of another site can send.
 //
 // POST /ui/link makes a link for a caller with a token: its code opens one session, once and

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	v1 "osqueue/client/api/v1"
@@ -39,6 +40,8 @@ var functions = template.FuncMap{
 	"last":      shortID,
 	"cut":       cut,
 	"zero":      zeroClass,
+	"decimal":   decimal,
+	"isGlob":    func(s string) bool { return strings.ContainsAny(s, `*?[\`) },
 	"silent":    func(ms *int64) bool { return ms == nil || *ms > silentMs },
 	"with_now":  func(now int64, jobs []v1.Job) jobTable { return jobTable{now, jobs} },
 }
@@ -54,10 +57,15 @@ type jobTable struct {
 }
 
 // jobsOf returns the path, below the base of the page, of the list of jobs with these conditions: name, value, …
+// A type is written as v1.QueueName does it, because the jobs without type have a list, too.
 func jobsOf(conditions ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(conditions); i += 2 {
-		values.Set(conditions[i], conditions[i+1])
+		name, value := conditions[i], conditions[i+1]
+		if name == v1.ParamType {
+			value = v1.QueueName(value)
+		}
+		values.Set(name, value)
 	}
 	return "jobs?" + values.Encode()
 }
@@ -121,6 +129,9 @@ func formatInt(n any) string {
 	}
 	return fmt.Sprint(n)
 }
+
+// decimal writes a number without exponent.
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // num writes a number with narrow spaces between groups of three digits.
 func num(n int64) string {
@@ -196,10 +207,19 @@ func pretty(raw json.RawMessage) string {
 // lineMax is the largest part of an error in a list, in bytes.
 const lineMax = 200
 
-// firstLine returns the first line of a text.
+// firstLine returns the first line of a text, with spaces in place of control characters: a browser
+// sends it back in a form, and would change these.
 func firstLine(s string) string {
-	s = strings.TrimSpace(s)
-	line, _, _ := strings.Cut(s, "\n")
+	line := strings.TrimSpace(s)
+	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
+		line = line[:i]
+	}
+	line = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, line)
 	if len(line) > lineMax {
 		line = strings.ToValidUTF8(line[:lineMax], "") + "…"
 	}

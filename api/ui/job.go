@@ -16,7 +16,6 @@ type jobData struct {
 	CanRun  bool
 	CanDrop bool
 	Steps   []step
-	Parents []string
 	Reports []v1.ProgressPoint // newest first
 	Graph   *graph             // nil: there is none
 
@@ -40,7 +39,7 @@ func job(q *request) error {
 		return err
 	}
 	j := &d.Job
-	d.Steps, d.Parents = timeline(j), j.After
+	d.Steps = timeline(j)
 	d.Reports = slices.Clone(j.ProgressHistory)
 	slices.Reverse(d.Reports)
 	d.CanStop = j.Status == v1.StatusScheduled || j.Status == v1.StatusUnclaimed || j.Status == v1.StatusBlocked ||
@@ -92,6 +91,9 @@ func copyOf(j *v1.Job) v1.NewJob {
 	n := v1.NewJob{
 		Type: j.Type, Payload: j.Payload, Priority: j.Priority, Backoff: j.Backoff, TimeoutMs: j.TimeoutMs,
 		Group: j.Group, Tags: j.Tags, Headers: j.Headers,
+	}
+	if j.Status != v1.StatusInProgress { // a running job has the lease of its claim
+		n.LeaseMs = j.LeaseMs
 	}
 	if j.MaxAttempts > 0 {
 		n.MaxAttempts = &j.MaxAttempts

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "osqueue/client/api/v1"
@@ -26,5 +27,38 @@ func TestTimelineNamesActors(t *testing.T) {
 	want := []string{"Enqueued by token p", "Retried", "Attempt 1 failed", "Cancelled by token o", "Cancelled by token q (Ann)"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A copy of a job has its lease, and not the one that a claim has given to a running job.
+func TestCopyHasTheLease(t *testing.T) {
+	for status, want := range map[string]int64{v1.StatusDead: 5000, v1.StatusInProgress: 0} {
+		if n := copyOf(&v1.Job{Status: status, LeaseMs: 5000}); n.LeaseMs != want {
+			t.Errorf("a copy of a %s job has the lease %d", status, n.LeaseMs)
+		}
+	}
+}
+
+// The page of a job says what it still waits for, and after which jobs it came when it does not wait.
+func TestWhatAJobWaitsFor(t *testing.T) {
+	for waits, want := range map[string]string{
+		"b": `<dt>Waits for</dt><dd><a class="mono" href="jobs/b">b</a> </dd>`,
+		"":  `<dt>After</dt><dd><a class="mono" href="jobs/a">a</a> <a class="mono" href="jobs/b">b</a> </dd>`,
+	} {
+		j := v1.Job{ID: "j", Status: v1.StatusCompleted, After: []string{"a", "b"}}
+		if waits != "" {
+			j.Status, j.WaitsFor = v1.StatusBlocked, []string{waits}
+		}
+		if page := show(&recorder{answers: map[string]any{v1.PathJobs + "/j": j}}, "/jobs/j").Body.String(); !strings.Contains(page, want) {
+			t.Errorf("waits for %q: %s", waits, page)
+		}
+	}
+}
+
+// A job may have the id of another page.
+func TestJobNamedLikeAPage(t *testing.T) {
+	a := &recorder{answers: map[string]any{v1.PathJobs + "/bulk": v1.Job{ID: "bulk"}}}
+	if page := show(a, "/jobs/bulk").Body.String(); !strings.Contains(page, "<title>Job bulk") {
+		t.Errorf("%s", page)
 	}
 }

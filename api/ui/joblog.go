@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,10 +25,10 @@ const (
 
 // jobLog streams what a running job writes as server-sent events: "log" with a LogChunk as data,
 // and "end" when the job has ended. The id of an event is the position after it, so that a browser
-// that reconnects gets nothing twice.
+// that reconnects gets nothing twice. A page that was hidden gives it in the query.
 func jobLog(q *request) error {
 	at := v1.JobLogs{}
-	if given := q.r.Header.Get(lastEventID); given != "" {
+	if given := cmp.Or(q.r.Header.Get(lastEventID), q.r.URL.Query().Get(v1.ParamLastEventID)); given != "" {
 		if _, err := fmt.Sscanf(given, "%d-%d", &at.Token, &at.Offset); err != nil {
 			return &apiError{Status: http.StatusBadRequest, Title: "The position is not valid", Detail: "Reload the page."}
 		}

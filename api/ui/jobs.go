@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"errors"
 	"html/template"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,7 +21,8 @@ var statuses = []string{
 	v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed, v1.StatusInProgress, v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled,
 }
 
-// filter has the conditions of a list of jobs, as in the query of the page.
+// filter has the conditions of a list of jobs, as in the query of the page. Type is a name of
+// v1.QueueName, or a type that begins with ~ and that v1.QueueName would write in another way.
 type filter struct {
 	Status, Type, Tag, Group, Worker, Batch, Cron string
 	Search                                        string
@@ -101,6 +104,14 @@ func link(values url.Values) template.URL { return template.URL(values.Encode())
 // the jobs.
 func (f filter) byID() bool { return f.Search+f.Time+f.Cron != "" }
 
+// jobType returns the type that f.Type names, as lists of the API read it.
+func (f filter) jobType() string {
+	if jobType, ok := v1.QueueType(f.Type); ok {
+		return jobType
+	}
+	return f.Type
+}
+
 // change returns the conditions as those of a change.
 func (f filter) change() *v1.Filter {
 	out := &v1.Filter{Tag: f.Tag, BatchID: f.Batch}
@@ -108,7 +119,7 @@ func (f filter) change() *v1.Filter {
 		out.Statuses = []string{f.Status}
 	}
 	if f.Type != "" {
-		out.Type = &f.Type
+		out.Type = new(f.jobType())
 	}
 	if f.Group != "" {
 		out.Group = &f.Group
@@ -128,7 +139,19 @@ type jobsData struct {
 	Oldest   bool         // the oldest job first; otherwise the newest
 	Next     template.URL // the query of the next page
 	First    bool
+	Problem  string   // the list was refused
 	Actions  []string // that apply to the matching jobs
+}
+
+// refusal puts the refusal of a list onto its page, so that the caller can change the filter: a token
+// that is limited to some types must name one. It returns the status of the page, or another error.
+func (d *jobsData) refusal(err error) (int, error) {
+	var refused *apiError
+	if errors.As(err, &refused) && (refused.Status == http.StatusForbidden || refused.Status == http.StatusBadRequest) {
+		d.Problem = refused.Error()
+		return refused.Status, nil
+	}
+	return http.StatusOK, err
 }
 
 // jobs is the list of jobs.
@@ -145,14 +168,15 @@ func jobs(q *request) error {
 	if d.Oldest {
 		order = v1.SortOldest
 	}
-	values := d.Filter.list(time.Now())
+	values := d.Filter.list(q.shownTime())
 	values.Set(v1.ParamSort, order)
 	values.Set(v1.ParamLimit, strconv.Itoa(jobsShown))
 	if c := given.Get(v1.ParamCursor); c != "" {
 		values.Set(v1.ParamCursor, c)
 	}
-	var list v1.JobList
-	if err := q.get(v1.PathJobs, values, &list); err != nil {
+	list, err := q.firstJobs(values)
+	status, err := d.refusal(err)
+	if err != nil {
 		return err
 	}
 	d.Jobs, d.Actions = list.Jobs, actionsFor(d.Filter.Status)
@@ -162,7 +186,27 @@ func jobs(q *request) error {
 		next.Set(v1.ParamCursor, list.NextCursor)
 		d.Next = link(next)
 	}
-	return q.render("jobs", "Jobs", "jobs", &d)
+	return q.renderAs(status, "jobs", "Jobs", "jobs", &d)
+}
+
+// firstTime bounds the time before the last request of firstJobs.
+const firstTime = 50 * time.Millisecond
+
+// firstJobs lists the first page that has a job, as far as it is found within firstTime: a request of
+// the API looks at a bounded number of jobs. A page that took several requests does not refresh.
+func (q *request) firstJobs(values url.Values) (list v1.JobList, err error) {
+	for end := time.Now().Add(firstTime); ; {
+		var next v1.JobList
+		if err = q.get(v1.PathJobs, values, &next); err != nil && list.NextCursor != "" {
+			return list, nil // what was looked at is not lost
+		}
+		list = next
+		if err != nil || len(list.Jobs) > 0 || list.NextCursor == "" || time.Now().After(end) {
+			return list, err
+		}
+		q.still = true
+		values.Set(v1.ParamCursor, list.NextCursor)
+	}
 }
 
 // find opens the job with an id. Text that is no id of a job is searched as a type.
@@ -200,8 +244,8 @@ type bulkData struct {
 	Fields []field
 }
 
-// field is a hidden field of a form.
-type field struct{ Name, Value string }
+// field is a hidden field of a form, and its text on the page.
+type field struct{ Name, Value, Text string }
 
 // confirmBulk asks before a bulk action, with the number of jobs.
 func confirmBulk(q *request) error {
@@ -215,7 +259,14 @@ func confirmBulk(q *request) error {
 		return err
 	}
 	for name, values := range d.Filter.query() {
-		d.Fields = append(d.Fields, field{name, values[0]})
+		one := field{name, values[0], values[0]}
+		switch name {
+		case v1.ParamStatus:
+			one.Text = v1.StatusWord(one.Value)
+		case v1.ParamType:
+			one.Text = typeName(d.Filter.jobType())
+		}
+		d.Fields = append(d.Fields, one)
 	}
 	slices.SortFunc(d.Fields, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
 	return q.render("bulk", "Change jobs", "jobs", &d)
@@ -226,7 +277,7 @@ func confirmBulk(q *request) error {
 func (q *request) count(f filter) (n int, more bool, err error) {
 	if (f == filter{Status: f.Status, Type: f.Type}) && f.Type != "" {
 		var t v1.Queue
-		err = q.get(segment(v1.PathQueues, v1.QueueName(f.Type)), nil, &t)
+		err = q.get(segment(v1.PathQueues, v1.QueueName(f.jobType())), nil, &t)
 		return countOf(&t.TypeStats, f.Status), false, err
 	}
 	values := f.list(time.Now())

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -56,10 +58,42 @@ func (q *request) withoutWorker(types []v1.Queue) map[string]bool {
 type queueData struct {
 	Queue  v1.Queue
 	Name   string // in paths
-	Chart  chart
-	Pauses []int64
+	Chart  *chart // nil: the token is limited to groups, of which there is no history
+	Limits []limit
+	Pauses []pauseChoice
+	Reason string // of a new pause
 
-	NoWorker bool // it has available jobs that no worker takes
+	NoWorker bool   // it has available jobs that no worker takes
+	Problem  string // the form was refused
+}
+
+// limit is a field of the form with the limits.
+type limit struct{ Name, Label, Value string }
+
+// rateLimit is the only limit that may have a fraction.
+const rateLimit = "ratePerSecond"
+
+// limitsOf returns the limits that the page of a queue changes. 0 is no limit.
+func limitsOf(s *v1.QueueSettings) []limit {
+	orNone := func(n string) string {
+		if n == "0" {
+			return ""
+		}
+		return n
+	}
+	whole := func(n int64) string { return orNone(strconv.FormatInt(n, 10)) }
+	return []limit{
+		{"maxRunning", "Running at once", whole(s.MaxRunning)},
+		{"maxRunningPerGroup", "Running per group", whole(s.MaxRunningPerGroup)},
+		{rateLimit, "Claims per second", orNone(decimal(s.RatePerSecond))},
+		{"maxJobs", "Jobs that have not ended", whole(s.MaxJobs)},
+	}
+}
+
+// pauseChoice is a length of a pause, in ms.
+type pauseChoice struct {
+	Ms     int64
+	Chosen bool
 }
 
 // pauses are the lengths of a pause to choose from, in ms.
@@ -72,17 +106,35 @@ func (q *request) queue() (v1.Queue, error) {
 	return one, q.get(segment(v1.PathQueues, q.r.PathValue("type")), nil, &one)
 }
 
-func queue(q *request) error {
+func queue(q *request) error { return q.queuePage(http.StatusOK, "") }
+
+// queuePage is the page of a queue. If its form was refused, it has the problem, and the fields have
+// what was entered.
+func (q *request) queuePage(status int, problem string) error {
 	one, err := q.queue()
 	if err != nil {
 		return err
 	}
-	h, err := q.history(one.Type, false)
-	if err != nil {
+	d := queueData{
+		NoWorker: q.withoutWorker([]v1.Queue{one})[one.Type], Queue: one, Name: q.r.PathValue("type"), Problem: problem,
+		Limits: limitsOf(&one.Settings), Reason: q.r.PostForm.Get("reason"),
+	}
+	for _, ms := range pauses {
+		d.Pauses = append(d.Pauses, pauseChoice{ms, strconv.FormatInt(ms, 10) == q.r.PostForm.Get("for")})
+	}
+	for i := range d.Limits {
+		if l := &d.Limits[i]; q.r.PostForm.Has(l.Name) {
+			l.Value = q.r.PostForm.Get(l.Name)
+		}
+	}
+	var refused *apiError
+	switch h, err := q.history(one.Type, false); {
+	case err == nil:
+		d.Chart = new(newChart(h, 720, 120, "Jobs per minute in the last hour"))
+	case !errors.As(err, &refused) || refused.Status != http.StatusForbidden:
 		return err
 	}
-	d := queueData{NoWorker: q.withoutWorker([]v1.Queue{one})[one.Type], Queue: one, Name: q.r.PathValue("type"), Pauses: pauses, Chart: newChart(h, 720, 120, "Jobs per minute in the last hour")}
-	return q.render("queue", "Queue "+typeName(one.Type), "queues", &d)
+	return q.renderAs(status, "queue", "Queue "+typeName(one.Type), "queues", &d)
 }
 
 func confirmPurge(q *request) error {

@@ -25,7 +25,7 @@ func (s *statusAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // other nodes do not know, and say where it is known.
 func TestNodesWithoutContact(t *testing.T) {
 	heard, silent, leader := int64(40), int64(60_000), "n1"
-	s := &statusAPI{NodeID: "n1", RaftState: "Leader", State: v1.StateLeader, Leader: &leader, LeaderAddress: &leader, Peers: []v1.Peer{
+	s := &statusAPI{NodeID: "n1", Version: "1", RaftState: "Leader", State: v1.StateLeader, Leader: &leader, LeaderAddress: &leader, Peers: []v1.Peer{
 		{Name: "n1", Leader: true, Voter: true},
 		{Name: "n2", Voter: true, LastContactMs: &heard},
 		{Name: "n3", Voter: true, LastContactMs: &silent},
@@ -77,5 +77,23 @@ func TestJumpsAreKept(t *testing.T) {
 	}
 	if got := strings.Join(names, ", "); got != "10 min earlier, 1 min earlier, 1 min later" {
 		t.Errorf("%s", got)
+	}
+}
+
+// A long id or tag does not push the status of the jobs off the page.
+func TestLongNamesInTheListOfJobsAreCut(t *testing.T) {
+	long := strings.Repeat("n", 120)
+	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == v1.PathJobs {
+			_ = json.NewEncoder(w).Encode(v1.JobList{Jobs: []v1.Job{{ID: long, Status: v1.StatusDead, Tags: []string{long}}}})
+			return
+		}
+		new(statusAPI).ServeHTTP(w, r)
+	})
+	w := httptest.NewRecorder()
+	New(Config{API: api}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ui/jobs", nil))
+	page := w.Body.String()
+	if !strings.Contains(page, ">"+long[:40]+"…</a>") || !strings.Contains(page, ">"+long[:30]+"…</a>") || strings.Contains(page, ">"+long+"<") {
+		t.Errorf("%d %s", w.Code, page)
 	}
 }

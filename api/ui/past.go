@@ -52,6 +52,14 @@ func (h *handler) pastPages() http.Handler {
 	})
 }
 
+// shownTime returns the time of the state that the page shows.
+func (q *request) shownTime() time.Time {
+	if q.at != 0 {
+		return time.UnixMilli(q.at)
+	}
+	return time.Now()
+}
+
 // slide is the range of a slider, in ms.
 type slide struct{ From, To, Step, At int64 }
 

@@ -40,7 +40,7 @@ func (h *handler) views() map[string]func(*request) error {
 	return map[string]func(*request) error{
 		"/{$}":                 overview,
 		"/jobs":                jobs,
-		"/jobs/bulk":           confirmBulk,
+		"/bulk":                confirmBulk,
 		"/jobs/{id}":           job,
 		"/dead":                dead,
 		"/queues":              queues,
@@ -59,12 +59,12 @@ func (h *handler) views() map[string]func(*request) error {
 }
 
 // notInPast are the views of the present alone.
-var notInPast = []string{"/jobs/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past", "/hooks", "/hooks/{name}"}
+var notInPast = []string{"/bulk", "/queues/{type}/purge", "/events", "/cluster", "/past", "/hooks", "/hooks/{name}"}
 
 // actions are the targets of forms by their path below Root.
 func (h *handler) actions() map[string]func(*request) error {
 	return map[string]func(*request) error{
-		"/jobs/bulk":                 bulk,
+		"/bulk":                      bulk,
 		"/jobs/{id}/{action}":        changeJob,
 		"/dead/{action}":             changeGroup,
 		"/queues/{type}/limits":      setLimits,

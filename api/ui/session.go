@@ -123,11 +123,12 @@ func cookieName(r *http.Request) string {
 	return name
 }
 
-// setCookie stores a value in the browser until it is closed; "" removes it.
+// setCookie stores a value in the browser until it is closed; "" removes it. Lax: a link in a chat or
+// an alert opens its page in the session.
 func (q *request) setCookie(value string) {
 	c := http.Cookie{ //nolint:gosec // without TLS, which is for loopback, a browser would not send a secure one
 		Name: cookieName(q.r), Value: value, Path: "/",
-		HttpOnly: true, Secure: q.r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: q.r.TLS != nil, SameSite: http.SameSiteLaxMode,
 	}
 	if value == "" {
 		c.MaxAge = -1

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -67,7 +68,7 @@ func browser(t *testing.T, h http.Handler, jar map[string]string, method, target
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	for _, c := range setCookies(t, w.Header()) {
-		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Domain != "" {
+		if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" {
 			t.Errorf("cookie %s", c)
 		}
 		jar[c.Name] = c.Value
@@ -80,7 +81,7 @@ func browser(t *testing.T, h http.Handler, jar map[string]string, method, target
 
 func TestSession(t *testing.T) {
 	h, jar := New(Config{API: http.HandlerFunc(guarded)}), map[string]string{}
-	if r := browser(t, h, jar, "GET", "/ui/cluster", nil); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/ui/login" {
+	if r := browser(t, h, jar, "GET", "/ui/cluster", nil); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/ui/login?next=%2Fui%2Fcluster" {
 		t.Fatalf("without a token: %d %s", r.StatusCode, r.Header.Get("Location"))
 	}
 	if r := browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {"wrong"}}); r.StatusCode != http.StatusForbidden || len(jar) != 0 {
@@ -154,5 +155,50 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	if len(s.links) != linksMax {
 		t.Errorf("%d codes", len(s.links))
+	}
+}
+
+// The page that a browser asked for comes after the sign-in, also if it is one of the past, and no
+// page of another site.
+func TestPageAfterTheSignIn(t *testing.T) {
+	h := New(Config{API: http.HandlerFunc(guarded)})
+	for path, next := range map[string]string{
+		"/ui": "", "/ui/jobs?status=dead&notice=retry&lsn=1-2": "/ui/jobs?status=dead", "/ui/queues/a%2Fb": "/ui/queues/a%2Fb",
+		"/ui/at/1763700000000/jobs?type=x": "/ui/at/1763700000000/jobs?type=x", "/ui/where": "", "/ui/": "/ui/", "/ui/jobs/j/log": "",
+	} {
+		jar := map[string]string{}
+		r := browser(t, h, jar, "GET", path, nil)
+		to, err := url.Parse(r.Header.Get("Location"))
+		if err != nil || to.Path != "/ui/login" || to.Query().Get("next") != next || r.Header.Get("Set-Cookie") != "" {
+			t.Errorf("%s: to %s, next %q; want %q; cookie %q", path, to, to.Query().Get("next"), next, r.Header.Get("Set-Cookie"))
+		}
+		if page := browser(t, h, jar, "GET", to.String(), nil).Body; next != "" && !strings.Contains(page, `name="next" value="`+html.EscapeString(next)+`"`) {
+			t.Errorf("%s: %s", path, page)
+		}
+		want := next
+		if next == "" {
+			want = "/ui"
+		}
+		if r := browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {"admin"}, "next": {next}}); r.Header.Get("Location") != want {
+			t.Errorf("%s: the sign-in leads to %q", path, r.Header.Get("Location"))
+		}
+	}
+	for _, evil := range []string{
+		"https://evil.test/ui", "//evil.test", "/uix", "/v1/jobs", "/\\evil.test", "/ui/../\\evil.test", "/ui//evil.test",
+		"/ui/%2e%2e/x", "/ui/..\\x", "/ui/\\..\\..\\x", "/ui/.\t./x", "/ui/%2E./x", "/ui/%zz",
+	} {
+		if r := browser(t, h, map[string]string{}, "POST", "/ui/login", url.Values{"token": {"admin"}, "next": {evil}}); r.Header.Get("Location") != "/ui" {
+			t.Errorf("%s leads to %q", evil, r.Header.Get("Location"))
+		}
+	}
+}
+
+// An action without a valid session says that nothing was changed.
+func TestActionAfterTheSession(t *testing.T) {
+	h, jar := New(Config{API: http.HandlerFunc(guarded)}), map[string]string{"osqueue-8080": "old"}
+	r := browser(t, h, jar, "POST", "/ui/jobs/j/cancel", url.Values{}, "Referer", "http://127.0.0.1:8080/ui/jobs/j")
+	if r.StatusCode != http.StatusUnauthorized || !strings.Contains(r.Body, "Nothing was changed") || len(jar) != 0 ||
+		!strings.Contains(r.Body, `href="/ui/login?next=%2Fui%2Fjobs%2Fj"`) || strings.Contains(r.Body, "Sign out") {
+		t.Errorf("%d %v %s", r.StatusCode, jar, r.Body)
 	}
 }

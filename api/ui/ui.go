@@ -65,6 +65,7 @@ type request struct {
 	lsn string // of the action before, which the page must show
 
 	begin time.Time
+	still bool // the page does not refresh by itself
 
 	at    int64  // the time of the state that the page shows, ms; 0: the present
 	base  string // the path that links of the page are relative to
@@ -88,6 +89,7 @@ type page struct {
 	Self     v1.Self // the caller
 	Session  bool    // the caller has signed in
 	Outside  bool    // the caller has to sign in first
+	Still    bool    // the page does not refresh by itself
 	Status   v1.Status
 	Now      int64 // the queue's time, ms
 	Notice   string
@@ -106,6 +108,12 @@ type page struct {
 
 // render sends a page.
 func (q *request) render(name, title, nav string, data any) error {
+	return q.renderAs(http.StatusOK, name, title, nav, data)
+}
+
+// renderAs sends a page with a status. If the page is a refusal, it does not refresh by itself.
+func (q *request) renderAs(status int, name, title, nav string, data any) error {
+	q.still = q.still || status != http.StatusOK
 	p := page{Title: title, Nav: nav, Notice: noticeOf(q.r.URL.Query()), Data: data, Session: q.signedIn() != ""}
 	q.place(&p)
 	if err := q.identify(&p); err != nil {
@@ -116,7 +124,7 @@ func (q *request) render(name, title, nav string, data any) error {
 	if q.at != 0 {
 		q.showPast(&p)
 	}
-	return q.send(http.StatusOK, name, &p)
+	return q.send(status, name, &p)
 }
 
 // identify fills in who asks, and the node.
@@ -141,7 +149,7 @@ func where(q *request) error {
 
 // place sets where the page is.
 func (q *request) place(p *page) {
-	p.Root, p.Base, p.At = Root, q.base, q.at
+	p.Root, p.Base, p.At, p.Still = Root, q.base, q.at, q.still
 	p.Path = Root + strings.TrimPrefix(q.r.URL.EscapedPath(), Root)
 	if q.at != 0 {
 		p.Path = strings.TrimSuffix(q.base, "/") + q.r.URL.EscapedPath()
@@ -177,8 +185,9 @@ func (q *request) fail(err error) {
 	if !errors.As(err, &e) {
 		e = &apiError{Status: http.StatusInternalServerError, Title: "The page could not be made", Detail: err.Error()}
 	}
-	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "", Now: time.Now().UnixMilli(), Wall: time.Now().UnixMilli()}
+	p := page{Title: e.Title, ReadOnly: q.cfg.ReadOnly, Data: e, Session: q.signedIn() != "" && e.SignIn == "", Outside: e.SignIn != "", Now: time.Now().UnixMilli(), Wall: time.Now().UnixMilli()}
 	q.place(&p)
+	p.Still = q.r.Method != http.MethodGet // its address may have a page that says something else
 	if q.at != 0 {
 		q.showSlide(&p)
 	}
@@ -216,6 +225,7 @@ var notices = map[string]string{
 	"retry":     "Retried.",
 	"cancel":    "Cancelled. The worker of a running job learns it from its next heartbeat.",
 	"delete":    "Deleted.",
+	"none":      "No job of the group is dead any more. Nothing was changed.",
 	"clone":     "Cloned. This is the new job.",
 	"pause":     "Paused. Running jobs continue.",
 	"resume":    "Resumed.",

@@ -120,6 +120,22 @@ func (b *browser) size(width, height int64, scheme string) {
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
 }
 
+// keepSources makes the pages from now on keep their streams in the array sources.
+func (b *browser) keepSources() {
+	b.t.Helper()
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`window.sources = [];
+			window.EventSource = class extends EventSource { constructor(...args) { super(...args); sources.push(this); } };`).Do(ctx)
+		return err
+	}))
+}
+
+// hide makes the page see itself hidden, or visible again.
+func (b *browser) hide(on bool) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %v, configurable: true}), document.dispatchEvent(new Event("visibilitychange"))`, on), nil))
+}
+
 func (b *browser) shoot(name string) {
 	dir := os.Getenv("OSQUEUE_SCREENSHOTS")
 	if dir == "" {

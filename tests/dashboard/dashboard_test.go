@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
 
+// long is a name without a place for a line break.
+var long = strings.Repeat("thumbnail", 20)
+
 type object = map[string]any
 
 // call sends one request to a node.
@@ -82,14 +85,23 @@ func seed(t *testing.T, n *cluster.Node) {
 	call(t, n, "PUT", "/v1/crons/nightly", object{"spec": "@daily", "job": object{"type": "mail"}})
 	call(t, n, "POST", "/v1/workers", object{"name": "w" + evil, "types": []string{"mail"}})
 	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + evil, "types": []string{"mail"}})
+	call(t, n, "POST", "/v1/jobs/batch", object{"jobs": []object{{"id": "long-1", "type": long}, {"id": "long-2", "type": long, "maxAttempts": one, "tags": []string{long[:99]}}}})
+	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + long, "types": []string{long}})
+	for percent := range 2 {
+		call(t, n, "POST", "/v1/jobs/long-1/progress", object{"workerId": "w" + long, "progress": object{"percent": percent, "message": strings.Repeat("resizing", 25)}})
+	}
+	call(t, n, "POST", "/v1/jobs/claim", object{"workerId": "w" + long, "types": []string{long}})
+	call(t, n, "POST", "/v1/jobs/long-2/fail", object{"workerId": "w" + long, "error": long})
 	call(t, n, "POST", "/v1/jobs/dead-1/fail", object{"workerId": "w" + evil, "error": evil + "\nat x.go:1"})
 }
 
 var pages = map[string]string{
-	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/jobs/bulk?action=retry&status=dead",
+	"overview": "", "jobs": "/jobs", "jobs-dead": "/jobs?status=dead", "bulk": "/bulk?action=retry&status=dead",
 	"job": "/jobs/dead-1", "job-evil": "/jobs/evil-1", "job-graph": "/jobs/last-1", "dead": "/dead", "queues": "/queues", "queue": "/queues/" + url.PathEscape(evil),
 	"purge": "/queues/mail/purge", "schedules": "/schedules", "workers": "/workers", "worker": "/workers/" + url.PathEscape("w"+evil),
 	"batches": "/batches", "events": "/events", "cluster": "/cluster", "missing": "/none", "past": "/past", "hooks": "/hooks", "hook": "/hooks/ops",
+	"job-long": "/jobs/long-1", "job-long-dead": "/jobs/long-2", "queue-long": "/queues/" + long, "purge-long": "/queues/" + long + "/purge", "bulk-long": "/bulk?action=retry&status=dead&type=" + long,
+	"missing-long": "/jobs/" + long, "jobs-long": "/jobs?type=" + long,
 }
 
 // pastPages are the pages about an earlier state.
@@ -169,8 +181,12 @@ func (b *browser) act(root string) {
 		chromedp.Click(`form[action$="/pause"] button`))
 	b.until("the pause", `!!document.querySelector("h1 .s-paused") && document.querySelector(".warned").textContent.includes("down")`)
 	b.shoot("queue-paused")
-	b.do(chromedp.Click(`form[action$="/resume"] button`))
-	b.until("the resume", `!!document.querySelector('form[action$="/pause"]')`)
+	limits := `form[action$="/limits"] `
+	b.do(chromedp.SetValue(limits+`input[name=maxJobs]`, "many"), chromedp.Click(limits+`button`))
+	b.until("the refusal of the limits", `document.querySelector(".problem[role=alert]").textContent.includes("Jobs that have not ended") && document.querySelector("input[name=maxJobs]").value === "many"`)
+	b.do(chromedp.Navigate(root+"/queues/mail"), chromedp.WaitVisible(`form[action$="/resume"]`))
+	b.do(chromedp.Evaluate(`fetch("/v1/queues/mail/resume", {method: "POST"})`, nil))
+	b.until("the resume by another client", `!!document.querySelector('form[action$="/pause"]')`)
 	b.do(chromedp.Navigate(root+"/jobs?status=unclaimed&type=resize-image"), chromedp.Click(`a[href*="action=cancel"]`))
 	b.until("the count", `document.querySelector("h1").textContent.includes("60")`)
 	b.do(chromedp.Click("main button.danger"))

@@ -48,6 +48,7 @@ func TestLiveLog(t *testing.T) {
 	}
 	const log = `document.querySelector("#livelog pre").textContent`
 	page := "http://" + node.HTTP + "/ui/jobs/live-1"
+	b.keepSources()
 	c.Eventually(cluster.LeaderTimeout, "the job on a follower", func() error { return served(page) })
 	for _, look := range looks() {
 		b.size(look.width, 900, look.scheme)
@@ -57,7 +58,21 @@ func TestLiveLog(t *testing.T) {
 		b.shoot("job-live-" + look.name)
 		b.check("live log")
 	}
+	b.hide(true)
+	b.do(chromedp.Evaluate(`window.hidden = `+log+`, 0`, nil))
+	time.Sleep(time.Second)
+	if open := b.eval(`sources.filter((s) => s.readyState !== EventSource.CLOSED).length + (window.hidden === ` + log + ` ? "" : ", and new lines")`); open != "0" {
+		t.Errorf("a hidden page has streams: %s", open)
+	}
+	b.hide(false)
 	lines := b.eval(log + `.split("\n").length`)
+	b.until("the lines of a page that was hidden", log+`.split("\n").length > `+lines+` + 5`)
+	if open := b.eval(`sources.filter((s) => s.readyState === EventSource.OPEN).length`); open != "2" {
+		t.Errorf("%s streams after the page was hidden", open)
+	}
+	if missing := b.eval(`(() => { const all = ` + log + `.split("\n").filter((l) => l.startsWith("line ")).map((l) => parseInt(l.slice(5))); return all.some((n, i) => n !== all[0] + i); })()`); missing != "false" {
+		t.Errorf("the log lacks lines: %s", b.eval(log))
+	}
 	old.Kill()
 	c.WaitOtherLeader(old)
 	b.until("the lines after the death of the leader", log+`.split("\n").length > `+lines+` + 10`)

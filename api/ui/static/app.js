@@ -103,30 +103,55 @@
     cell([e.error || e.message || e.workerId, e.actor && "by " + e.actor].filter(Boolean).join(" · "));
     return tr;
   }
-  function follow() {
-    const list = $("events");
-    const source = new EventSource("/ui/stream");
-    source.onopen = () => show(true);
+  // The streams of the page. A hidden page has none: without TLS a browser opens six connections to
+  // a node, for all of its tabs.
+  const streams = {};
+  function connect() {
+    if (!live || document.hidden) return;
+    if (!streams.events && !document.body.hasAttribute("data-poll")) follow();
+    if ($("livelog") && !streams.log && !ended) followLog($("livelog"));
+  }
+  function disconnect() {
+    for (const name in streams) { streams[name].close(); delete streams[name]; }
+  }
+  // keep is the source of a stream, which comes back when the node has refused it. after is the id of
+  // its last event; "" begins at the present.
+  function keep(name, path, after) {
+    const source = streams[name] = new EventSource(path + (after && "?lastEventId=" + encodeURIComponent(after)));
     source.onerror = () => {
-      show(false);
-      if (source.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+      if (name === "events") show(false);
+      if (source.readyState !== EventSource.CLOSED || streams[name] !== source) return;
+      delete streams[name];
+      setTimeout(connect, 2000);
     };
+    return source;
+  }
+
+  let newest = ""; // the id of the last event in the list
+  let hiddenAt = Date.now();
+  const replayMost = 60000; // ms after which a page that was hidden begins at the present: a node keeps many events
+  function follow() {
+    const list = $("events"); // absent on the other pages
+    const source = keep("events", "/ui/stream", newest);
+    source.onopen = () => show(true);
     const got = (m) => {
       if (!list) { soon(); return; }
+      newest = m.lastEventId;
       if (held) return;
       $("noevents").hidden = true;
       list.prepend(row(JSON.parse(m.data)));
       while (list.rows.length > 200) list.deleteRow(-1);
     };
     for (const kind of kinds) source.addEventListener(kind, got);
-    addEventListener("pagehide", () => source.close());
   }
 
   const logMost = 200000; // characters of a live log that stay on the page
+  let ended = false, position = ""; // of the live log, whose last event has the id position
   // followLog appends what the job writes, and scrolls while the reader is at the end.
   function followLog(box) {
-    const pre = box.querySelector("pre"), source = new EventSource(box.dataset.log);
+    const pre = box.querySelector("pre"), source = keep("log", box.dataset.log, position);
     source.addEventListener("log", (m) => {
+      position = m.lastEventId;
       const c = JSON.parse(m.data);
       const end = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
       box.hidden = false;
@@ -135,11 +160,7 @@
       pre.textContent = (pre.textContent + lost + text).slice(-logMost);
       if (end) pre.scrollTop = pre.scrollHeight;
     });
-    source.addEventListener("end", () => { source.close(); soon(); });
-    source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => followLog(box), 5000);
-    };
-    addEventListener("pagehide", () => source.close());
+    source.addEventListener("end", () => { ended = true; source.close(); soon(); });
   }
 
   // slide shows the time of the slider while it moves, and the state when it rests.
@@ -196,7 +217,9 @@
     }
     document.addEventListener("keydown", key);
     document.addEventListener("visibilitychange", () => {
-      if (document.hidden) return;
+      if (document.hidden) { disconnect(); hiddenAt = Date.now(); return; }
+      if (Date.now() - hiddenAt > replayMost) newest = "";
+      connect();
       if (live) refresh();
       if ($("where").dataset.node) where();
     });
@@ -204,8 +227,8 @@
     if ($("slide")) slide($("slide"));
     if (document.body.hasAttribute("data-still")) return; // it does not change
     live = true;
-    follow();
-    if ($("livelog")) followLog($("livelog"));
+    connect();
+    addEventListener("pagehide", disconnect);
     timer = setTimeout(refresh, pollGap);
   });
 })();
