@@ -200,24 +200,33 @@ func (t *trial) work(ctx context.Context, workers int, h handlers) error {
 	defer end()
 	return each(all, func(c caller) error {
 		for ctx.Err() == nil {
-			j, err := c.(claimer).claim(ctx)
-			if errors.Is(err, errNoJob) {
-				continue
-			}
-			if err == nil {
-				h.taken(j.payload)
-				err = j.complete(ctx)
-			}
-			switch {
-			case ctx.Err() != nil:
-				return nil
-			case err != nil:
+			if err := workOff(ctx, c.(claimer), h); err != nil && ctx.Err() == nil {
 				return err
 			}
-			h.completed()
 		}
 		return nil
 	})
+}
+
+// workOff completes jobs until a claim finds none.
+func workOff(ctx context.Context, c claimer, h handlers) error {
+	j, err := c.claim(ctx)
+	for err == nil {
+		h.taken(j.payload)
+		if j.completeAndClaim == nil {
+			if err = j.complete(ctx); err == nil {
+				h.completed()
+			}
+			return err
+		}
+		if j, err = j.completeAndClaim(ctx); err == nil || errors.Is(err, errNoJob) {
+			h.completed()
+		}
+	}
+	if errors.Is(err, errNoJob) {
+		return nil
+	}
+	return err
 }
 
 // drain fills the queue, measures the memory of the servers, and then lets workers complete the

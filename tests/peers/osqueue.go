@@ -77,10 +77,26 @@ func (c *sdkCaller) claim(ctx context.Context) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
+	return c.claimed(jobs)
+}
+
+func (c *sdkCaller) claimed(jobs []client.ClaimedJob) (job, error) {
 	if len(jobs) == 0 {
 		return job{}, errNoJob
 	}
-	return job{payload: jobs[0].Payload, complete: func(ctx context.Context) error {
-		return c.client.Complete(ctx, jobs[0].Lease(), nil)
-	}}, nil
+	return job{
+		payload:  jobs[0].Payload,
+		complete: func(ctx context.Context) error { return c.client.Complete(ctx, jobs[0].Lease(), nil) },
+		completeAndClaim: func(ctx context.Context) (job, error) {
+			beats, next, err := c.client.CompleteAndClaim(ctx,
+				[]client.Completion{{Lease: jobs[0].Lease()}}, client.ClaimOptions{Worker: c.worker})
+			if err == nil && beats[0].Tag != "" {
+				err = fmt.Errorf("complete %s: refused: %s", jobs[0].ID, beats[0].Tag)
+			}
+			if err != nil {
+				return job{}, err
+			}
+			return c.claimed(next)
+		},
+	}, nil
 }

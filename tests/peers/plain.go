@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/tests/measure"
 )
@@ -62,23 +63,56 @@ func (c *plainCaller) claim(ctx context.Context) (job, error) {
 		Worker string `json:"workerId"`
 		WaitMs int64  `json:"waitMs"`
 	}{c.worker, claimWait.Milliseconds()}
-	var got struct {
-		ID      string          `json:"jobId"`
-		Token   uint64          `json:"token"`
-		Payload json.RawMessage `json:"payload"`
-	}
+	var got plainClaimed
 	if err := c.post(ctx, v1.PathClaim, request, &got); err != nil {
 		return job{}, err
 	}
+	return c.claimed(got)
+}
+
+// plainClaimed is a claimed job; without an id there was none.
+type plainClaimed struct {
+	ID      string          `json:"jobId"`
+	Token   uint64          `json:"token"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// plainComplete is the report of a completed job.
+type plainComplete struct {
+	Worker string     `json:"workerId"`
+	Token  uint64     `json:"token"`
+	Next   *plainNext `json:"claim,omitempty"`
+}
+
+// plainNext is the claim in a report.
+type plainNext struct {
+	RequestID string `json:"requestId"`
+}
+
+func (c *plainCaller) claimed(got plainClaimed) (job, error) {
 	if got.ID == "" {
 		return job{}, errNoJob
 	}
-	return job{payload: got.Payload, complete: func(ctx context.Context) error {
-		return c.post(ctx, v1.PathJobs+"/"+got.ID+"/complete", struct {
-			Worker string `json:"workerId"`
-			Token  uint64 `json:"token"`
-		}{c.worker, got.Token}, nil)
-	}}, nil
+	path := v1.PathJobs + "/" + got.ID + "/complete"
+	return job{
+		payload: got.Payload,
+		complete: func(ctx context.Context) error {
+			return c.post(ctx, path, plainComplete{Worker: c.worker, Token: got.Token}, nil)
+		},
+		completeAndClaim: func(ctx context.Context) (job, error) {
+			request := plainComplete{Worker: c.worker, Token: got.Token, Next: &plainNext{client.NewID()}}
+			var answer struct {
+				Claimed []plainClaimed `json:"claimed"`
+			}
+			if err := c.post(ctx, path, request, &answer); err != nil {
+				return job{}, err
+			}
+			if len(answer.Claimed) == 0 {
+				return job{}, errNoJob
+			}
+			return c.claimed(answer.Claimed[0])
+		},
+	}, nil
 }
 
 // post sends a request with a JSON body and decodes the answer, if into is not nil.

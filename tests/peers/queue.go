@@ -67,6 +67,9 @@ type claimer interface {
 type job struct {
 	payload  []byte
 	complete func(ctx context.Context) error
+	// completeAndClaim completes the job and claims the next one with one call. It returns errNoJob if
+	// none is available. It is nil in systems without such a call.
+	completeAndClaim func(ctx context.Context) (job, error)
 }
 
 // pusher is a queue whose client library runs the workers. Other queues have callers that are
