@@ -25,7 +25,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = broken
 		c.MaxFlushLag = 3 * time.Second // long enough for the outage to be announced before
-		c.Settings.LeaseMs = 1000
+		c.Settings.LeaseMs = 3000
 		c.Flush.WriteTimeout = 200 * time.Millisecond
 	})...)
 	l.enqueue(n, "a")
@@ -64,7 +64,7 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	if err := waitFor(t, 100*time.Millisecond, func(ctx context.Context) error { return n.WaitFlushed(ctx, n.Status().LSN) }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("flushed without a bucket: %v", err)
 	}
-	l.never(1200*time.Millisecond, "the lease run out while writes were refused", func() bool {
+	l.never(4*time.Second, "the lease run out while writes were refused", func() bool {
 		return n.Job(job.ID).Status != fsm.InProgress
 	})
 
@@ -107,7 +107,7 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = slow
 		c.MaxFlushLag = time.Second
-		c.Settings.LeaseMs = 500
+		c.Settings.LeaseMs = 3000
 		c.Flush.WriteTimeout = 2 * time.Second
 		c.Flush.Heartbeat = 200 * time.Millisecond
 	})...)
@@ -123,7 +123,7 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 		return n.Refusal() != nil
 	})
 	l.eventually("the flush to fail", func() bool { return n.Status().FlushError != "" })
-	l.never(1500*time.Millisecond, "the lease run out while writes were refused", func() bool {
+	l.never(4*time.Second, "the lease run out while writes were refused", func() bool {
 		return n.Job(job.ID).Status != fsm.InProgress
 	})
 	stalled.Stop()
@@ -155,7 +155,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = broken
 		c.MaxFlushLag = time.Second
-		c.Settings.LeaseMs = 500
+		c.Settings.LeaseMs = 3000
 		c.Flush.WriteTimeout = 200 * time.Millisecond
 		c.Flush.Heartbeat = 200 * time.Millisecond
 	})...)
@@ -170,7 +170,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 		}
 		return n.Refusal() != nil
 	})
-	l.never(time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
+	l.never(4*time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
 	l.edit("by-hand")
 	start := n.Events().Last()
 	away.Stop()
