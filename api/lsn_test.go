@@ -103,11 +103,11 @@ func TestBadWaitsForAnLSN(t *testing.T) {
 
 // A node knows the LSN that it has applied. Only the leader answers for the bucket.
 func TestWaitForAnLSNOnAFollower(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+	p := newPair(t, func(c *Config) { c.Timeouts.Forward = time.Second })
 	g := p.follower
 	p.leader.submit("a", "t") // 3-2; the follower is at 3-1
 	refused(t, g.do("GET", "/v1/lsn/3-2/wait?waitMs=10", ""), http.StatusGatewayTimeout, v1.TagTimeout)
-	late := refused(t, g.do("GET", "/v1/lsn/3-2/wait?level=object&waitMs=300", ""), http.StatusGatewayTimeout, v1.TagTimeout)
+	late := refused(t, g.do("GET", "/v1/lsn/3-2/wait?level=object&waitMs=1300", ""), http.StatusGatewayTimeout, v1.TagTimeout)
 	if late.AppliedLSN != "3-2" || !strings.Contains(late.Detail, "3-2") {
 		t.Errorf("it is not the leader that answered: %+v", late)
 	}

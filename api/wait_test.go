@@ -121,9 +121,9 @@ func TestWaitEnds(t *testing.T) {
 
 // The node that passes the read on has to be as patient as the leader.
 func TestForwardedWaitForTheEnd(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward, c.Timeouts.Fresh = 100*time.Millisecond, 50*time.Millisecond })
+	p := newPair(t, func(c *Config) { c.Timeouts.Forward, c.Timeouts.Fresh = time.Second, 50*time.Millisecond })
 	p.leader.submit("a", "t")
-	j := ok[v1.Job](t, p.follower.do("GET", "/v1/jobs/a?waitMs=400", ""))
+	j := ok[v1.Job](t, p.follower.do("GET", "/v1/jobs/a?waitMs=1500", ""))
 	if j.Waited == nil || *j.Waited {
 		t.Fatalf("got %+v", j)
 	}
