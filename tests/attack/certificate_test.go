@@ -113,7 +113,7 @@ func TestCertificateRoutes(t *testing.T) {
 	}
 	e := &enrolling{T: t, c: c, node: c.Nodes[0], client: &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}}
 	before := resident(t, e.node, "VmRSS")
-	unused, used, old := e.joinToken("n4", time.Hour), e.joinToken("n5", time.Hour), e.joinToken("n6", time.Second)
+	unused, used, old := e.joinToken("n4", time.Hour), e.joinToken("n5", time.Hour), e.joinToken("n6", 3*time.Second) // less time could be over before it is made
 	csr := func(secret string, request []byte) []byte {
 		return encoded(t, enroll.CSR{Secret: secret, Request: request})
 	}

@@ -99,16 +99,16 @@ func TestTheLegacyListener(t *testing.T) {
 	if a := try(t, n, "GET", v1.PathJobs, "", ""); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the port of the API answers %d without a token", a.StatusCode)
 	}
-	log, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, want := range []string{
 		`"principal":"legacy","address":"127.`, `"action":"POST /v1/jobs","lsn":"`, `"action":"POST /v1/tokens","status":403,"outcome":"forbidden"`,
 	} {
-		if !strings.Contains(string(log), want) {
-			t.Errorf("the audit log has no %s:\n%.2000s", want, log)
-		}
+		s.Eventually(patience, want+" in the audit log", func() error {
+			log, err := os.ReadFile(audit)
+			if err == nil && !strings.Contains(string(log), want) {
+				err = fmt.Errorf("it is not in\n%.2000s", log)
+			}
+			return err
+		})
 	}
 	s.settled()
 }

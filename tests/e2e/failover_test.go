@@ -129,7 +129,8 @@ func TestLeaderKilledUnderLoad(t *testing.T) {
 
 func TestFollowerKilledAndReturns(t *testing.T) {
 	t.Parallel()
-	c, s := startOnStore(t)
+	// A busy machine does not move leadership with these times.
+	c, s := startOnStore(t, "--raft-heartbeat", "3s", "--raft-election", "3s", "--raft-lease", "3s")
 	l := startLoad(t, c)
 	l.waitSent(50)
 	leader, follower := c.WaitLeader(), c.Follower()

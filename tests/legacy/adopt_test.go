@@ -15,7 +15,7 @@ import (
 func TestAdoptsAQueueWithJobs(t *testing.T) {
 	t.Parallel()
 	b := begin(t)
-	old := b.legacy(func(c *Config) { c.JobTimeout = time.Second })
+	old := b.legacy(func(c *Config) { c.JobTimeout = 3 * time.Second })
 	old.WaitServing()
 	at := caller{t, old.Address}
 	expires := at.submit(fields{"payload": "expires", "type": "odd"})

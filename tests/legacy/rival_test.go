@@ -39,6 +39,10 @@ func TestSameElection(t *testing.T) {
 	b.standsBy(c)
 	at := caller{t, old.Address}
 	ids = append(ids, at.submit(fields{"payload": "theirs"}))
+	c.Eventually(cluster.LeaderTimeout, leader.Name+" to serve", func() error {
+		_, err := leader.Status()
+		return err
+	})
 	if err := Call(t.Context(), "POST", leader.HTTP, "/v1/jobs", fields{"payload": "refused"}, nil); !refused(err) {
 		t.Errorf("a node that stands by answers a write with %v", err)
 	}

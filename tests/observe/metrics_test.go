@@ -259,8 +259,11 @@ func TestCountersAreTrueOverFailovers(t *testing.T) {
 	producing.Go(func() { produce(ctx, t, c.Client, l, rand.New(rand.NewPCG(seed, 0)), 600) })
 	var down *cluster.Node
 	for i := range 3 {
-		leader := c.WaitLeader()
-		c.Eventually(30*time.Second, "a scrape of the leader, and jobs", func() error {
+		var leader *cluster.Node
+		c.Eventually(30*time.Second, "a scrape of the leader, and jobs", func() (err error) {
+			if leader, err = c.Leader(); err != nil {
+				return err
+			}
 			if n := l.enqueued(); n < float64(150*(i+1)) || seen.Load() == nil || *seen.Load() != leader.Name {
 				return fmt.Errorf("%v jobs, the leader is %s", n, leader.Name)
 			}

@@ -21,7 +21,7 @@ func TestIdleHeartbeat(t *testing.T) {
 	flags := append([]string{"--standby-interval", "1s", "--broker-idle-heartbeat", idle.String()}, standbyTimes...)
 	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + dir, Flags: flags})
 	n := a.Nodes[0]
-	time.Sleep(2 * time.Second) // the writes of the start
+	startWritten(t, a, n, 2*time.Second)
 	puts := func(span time.Duration) (n uint64, passed time.Duration) {
 		began, before := time.Now(), putsOf(reading(t, a.Nodes[0]))
 		time.Sleep(span)

@@ -28,11 +28,7 @@ func TestANodeWithAnotherStateEnds(t *testing.T) {
 		}
 		return err
 	})
-	for _, n := range c.Nodes {
-		if err := n.Stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.StopAll()
 	if err := wrong.ChangeJob("job", []byte(`"wrong"`)); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package regression
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -87,13 +88,17 @@ func waitingClaims(ctx context.Context, t *testing.T, c *cluster.Cluster) (n int
 // appliedIndex returns the index of the newest entry that the leader has applied.
 func appliedIndex(t *testing.T, c *cluster.Cluster) uint64 {
 	t.Helper()
-	for _, n := range c.Nodes {
-		if s, err := n.Status(); err == nil && s.Fence.State == "active" {
-			return s.Applied
+	var applied uint64
+	c.Eventually(patience, "the active leader to say what it has applied", func() error {
+		for _, n := range c.Nodes {
+			if s, err := n.Status(); err == nil && s.Fence.State == "active" {
+				applied = s.Applied
+				return nil
+			}
 		}
-	}
-	t.Fatal("no node is the active leader")
-	return 0
+		return errors.New("no node is the active leader")
+	})
+	return applied
 }
 
 // A worker of one slot needs about one entry for each job of a queue: the report carries the

@@ -58,15 +58,7 @@ func TestIdleWorkersOfAllClients(t *testing.T) {
 		return err
 	})
 
-	c.Eventually(patience, "the writes of the start to be in the bucket", func() error {
-		before := putsOf(reading(t, n))
-		time.Sleep(heartbeatPause) // a window that is measured
-		if puts := putsOf(reading(t, n)) - before; puts > 2 {
-			return fmt.Errorf("%d writes in %v", puts, heartbeatPause)
-		}
-		return nil
-	})
-
+	startWritten(t, c, n, heartbeatPause)
 	began := time.Now()
 	before := reading(t, n)
 	time.Sleep(2*keepalivePause + time.Second) // the window that is measured: each worker is due twice
@@ -145,11 +137,28 @@ func startIdleScript(t *testing.T, c *cluster.Cluster, interpreter, client, prog
 
 func reading(t *testing.T, n *cluster.Node) v1.Status {
 	t.Helper()
-	s, err := n.Status()
+	var s v1.Status
+	err := cluster.Poll(10*time.Second, func() (err error) {
+		s, err = n.Status()
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// startWritten waits until n has written to the bucket what its start, and the load before, cause.
+func startWritten(t *testing.T, c *cluster.Cluster, n *cluster.Node, heartbeat time.Duration) {
+	t.Helper()
+	c.Eventually(patience, "the writes of the start to be in the bucket", func() error {
+		before := putsOf(reading(t, n))
+		time.Sleep(heartbeat) // a window that is measured
+		if puts := putsOf(reading(t, n)) - before; puts > 2 {
+			return fmt.Errorf("%d writes in %v", puts, heartbeat)
+		}
+		return nil
+	})
 }
 
 // putsOf returns the number of writes to the bucket, of objects of any kind.

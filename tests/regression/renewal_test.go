@@ -162,6 +162,9 @@ type securedLoad struct {
 
 func loadOf(t *testing.T, c *cluster.Cluster) *securedLoad {
 	t.Helper()
+	for _, n := range c.Nodes {
+		follows(c, n) // a node that knows no leader refuses a request, which is not repeated
+	}
 	trust := followCA(filepath.Join(c.CertDir(), certs.CAFile))
 	kept, err := client.New(client.Config{Servers: c.Servers(), Token: c.Token(), TLS: trust, RetryFor: -1})
 	if err != nil {

@@ -169,9 +169,9 @@ func TestARevokedNodeIsOut(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for i, other := range others { // the deadline is the same for all
-		_ = stolen[i].SetReadDeadline(revoked.Add(time.Second))
+		_ = stolen[i].SetReadDeadline(revoked.Add(time.Second + 500*time.Millisecond)) // a second, and what a busy machine adds
 		if _, err := stolen[i].Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-			t.Errorf("the connection of the revoked node to %s is open after 1s: %v", other.Name, err)
+			t.Errorf("the connection of the revoked node to %s is open after 1.5s: %v", other.Name, err)
 		}
 	}
 	for _, other := range others {

@@ -25,7 +25,7 @@ func ended(n *cluster.Node) func() error {
 // process ends while the write still hangs.
 func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 	t.Parallel()
-	c := cluster.Start(t, cluster.Options{FaultClock: true, Flags: []string{"--disk-stall-limit", "1s"}})
+	c := cluster.Start(t, cluster.Options{FaultClock: true, Flags: []string{"--disk-stall-limit", "3s"}})
 	old := c.WaitLeader()
 	if err := old.HangDisk(); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestALeaderWhoseDiskHangsEnds(t *testing.T) {
 		t.Errorf("%s leads without a disk", old.Name)
 	}
 	c.Eventually(patience, old.Name+" to end", ended(old))
-	if log := old.Log(); !strings.Contains(log, "the disk of the raft log has not answered for 1s") {
+	if log := old.Log(); !strings.Contains(log, "the disk of the raft log has not answered for 3s") {
 		t.Errorf("%s does not say why it ended:\n%s", old.Name, old.LogTail(5))
 	}
 	if err := old.UnhangDisk(); err != nil {
