@@ -100,9 +100,7 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != view.ExitInterrupted || !strings.Contains(errOut.String(), "job stopped is cancelled") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the command is left: %v", err)
-	}
+	d.eventually("the command to be gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 }
 
 // numbered returns n lines, which are the numbers from 0.

@@ -211,7 +211,7 @@ func (d *devProcess) walkCancel(t *testing.T, pidFile string) {
 	if job := d.ended(id); job.Status != v1.StatusCancelled || job.Attempts != 1 {
 		t.Errorf("%+v", job)
 	}
-	id = d.run("submit", "slow", "1", "--job-timeout", "500ms", "--max-attempts", "1")
+	id = d.run("submit", "slow", "1", "--job-timeout", "3s", "--max-attempts", "1")
 	pid = started()
 	if job := d.ended(id); job.Status != v1.StatusDead || len(job.History) != 1 || job.History[0].End != "timed_out" {
 		t.Errorf("%+v", job)

@@ -139,9 +139,9 @@ func TestHeartbeats(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		id, open := gated(t, c)
-		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
+		w := l.workerOf(t, c, "w", "LEASE_MS=4500")
 		began := w.mustBegin(id)
-		time.Sleep(4500 * time.Millisecond) // three leases
+		time.Sleep(13500 * time.Millisecond) // three leases
 		job, err := c.Client.Job(c.Context(10*time.Second), id)
 		if err != nil {
 			t.Fatal(err)
@@ -260,7 +260,7 @@ func TestOddProgress(t *testing.T) {
 		c := cluster.Start(t, cluster.Options{Nodes: 1})
 		file := filepath.Join(t.TempDir(), "gate")
 		id := enqueue(t, c, client.NewJob{Type: "babble", Payload: text(file)})
-		l.workerOf(t, c, "w", "LEASE_MS=1500").mustBegin(id)
+		l.workerOf(t, c, "w", "LEASE_MS=4500").mustBegin(id)
 		eventually(t, "the progress", func() error {
 			job, err := c.Client.Job(c.Context(10*time.Second), id)
 			if err == nil && (job.Progress == nil || job.Progress.Message == "") {
@@ -279,7 +279,7 @@ func TestOddProgress(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		c := cluster.Start(t, cluster.Options{Nodes: 1})
-		w := l.workerOf(t, c, "w", "LEASE_MS=1500")
+		w := l.workerOf(t, c, "w", "LEASE_MS=4500")
 		id := enqueue(t, c, client.NewJob{Type: "until-stopped"})
 		w.mustBegin(id)
 		if _, err := c.Client.Cancel(c.Context(10*time.Second), id); err != nil {
@@ -310,7 +310,7 @@ func TestStop(t *testing.T) {
 		short, open := gated(t, c)
 		stubborn, _ := gated(t, c) // its handler does not look whether it is to end
 		long := enqueue(t, c, client.NewJob{Type: "until-stopped"})
-		w := l.workerOf(t, c, "w", "STOP_MS=3000")
+		w := l.workerOf(t, c, "w", "STOP_MS=8000")
 		for _, id := range []string{short, stubborn, long} {
 			w.mustBegin(id)
 		}
