@@ -9,7 +9,6 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,17 +78,28 @@ func (f frozenChain) Persist(sink raft.SnapshotSink) error {
 
 func (frozenChain) Release() {}
 
-// wire is a transport that counts the sent snapshots.
+// wire is a transport that counts the sent snapshots, by the node that gets them: a voter that is slow
+// for a moment may need one, too.
 type wire struct {
 	*raft.InmemTransport
-	sent atomic.Int32
+	mu   sync.Mutex
+	sent map[raft.ServerID]int
 }
 
 func (w *wire) InstallSnapshot(
 	id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
-	w.sent.Add(1)
+	w.mu.Lock()
+	w.sent[id]++
+	w.mu.Unlock()
 	return w.InmemTransport.InstallSnapshot(id, to, args, resp, data)
+}
+
+// sentTo returns how many snapshots a node was sent.
+func (w *wire) sentTo(p *peer) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent[p.id]
 }
 
 // peer is a raft node on a data directory.
@@ -151,7 +161,7 @@ func (g *group) start(id raft.ServerID, dir string) *peer {
 		g.t.Fatal(err)
 	}
 	_, inner := raft.NewInmemTransport(raft.ServerAddress(id))
-	p.wire = &wire{InmemTransport: inner}
+	p.wire = &wire{InmemTransport: inner, sent: make(map[raft.ServerID]int)}
 	c := raft.DefaultConfig()
 	c.LocalID = id
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = g.timeout, g.timeout, g.timeout/2
@@ -330,7 +340,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 			}
 			g.addNonvoter(leader, n4)
 			g.same(leader, n4)
-			if n := leader.wire.sent.Load(); n != 0 {
+			if n := leader.wire.sentTo(n4); n != 0 {
 				t.Errorf("the leader has sent %d snapshots", n)
 			}
 			if err := leader.AddVoter(n4.id, n4.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
@@ -343,7 +353,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 			g.apply(leader, 5)
 			n4 = g.start("n4", dir)
 			g.same(leader, n4)
-			if n := leader.wire.sent.Load(); n != 0 {
+			if n := leader.wire.sentTo(n4); n != 0 {
 				t.Errorf("the leader has sent %d snapshots", n)
 			}
 		})
@@ -367,7 +377,7 @@ func TestNewNodeThatComesTooLate(t *testing.T) {
 	n4 := g.start("n4", dir)
 	g.addNonvoter(leader, n4)
 	g.same(leader, n4)
-	if n := leader.wire.sent.Load(); n != 1 {
+	if n := leader.wire.sentTo(n4); n != 1 {
 		t.Errorf("the leader has sent %d snapshots", n)
 	}
 	metas := mustList(t, n4.store)
