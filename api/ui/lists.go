@@ -108,8 +108,8 @@ func (q *request) queue() (v1.Queue, error) {
 
 func queue(q *request) error { return q.queuePage(http.StatusOK, "") }
 
-// queuePage is the page of a queue. If its form was refused, it has the problem, and the fields have
-// what was entered.
+// queuePage is the page of a queue. If its form was refused, it shows the problem, and the fields keep
+// the values that the user entered.
 func (q *request) queuePage(status int, problem string) error {
 	one, err := q.queue()
 	if err != nil {
