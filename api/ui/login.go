@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path"
@@ -103,7 +104,7 @@ func (q *request) loginPage(status int, data loginPage) error {
 func login(q *request) error {
 	token, next := strings.TrimSpace(q.r.PostForm.Get("token")), q.r.PostForm.Get("next")
 	if code := q.r.PostForm.Get("code"); code != "" {
-		if token = q.sessions.take(code); token == "" {
+		if token = q.links.end(code, ""); token == "" {
 			return q.loginPage(http.StatusForbidden, loginPage{Problem: "The link was used, or is too old. Make another one with osqueue ui."})
 		}
 	}
@@ -116,15 +117,20 @@ func login(q *request) error {
 	case err != nil:
 		return err
 	}
-	q.setCookie(q.sessions.seal(token, strings.ToLower(q.r.Host)))
+	key := q.sessions.add(token, q.host())
+	if key == "" {
+		return q.loginPage(http.StatusForbidden, loginPage{Next: next, Problem: fmt.Sprintf("Not signed in: the token has more than %d bytes.", tokenMax)})
+	}
+	q.setCookie(key)
 	if !isPage(next) { // a link must not lead to another site
 		next = Root
 	}
 	return q.redirect(next)
 }
 
-// logout ends the session in this browser. The token stays valid.
+// logout ends the session. The token stays valid.
 func logout(q *request) error {
+	q.sessions.end(q.session(), q.host())
 	q.setCookie("")
 	return q.redirect(Root + loginPath)
 }
@@ -136,7 +142,7 @@ func makeLink(q *request) error {
 	to := Root
 	err := q.call(http.MethodGet, v1.PathSelf, nil, nil, &self)
 	if scheme, token, ok := strings.Cut(q.r.Header.Get("Authorization"), " "); err == nil && self.ID != "" && ok && strings.EqualFold(scheme, "Bearer") {
-		to += loginPath + "?" + url.Values{"code": {q.sessions.add(strings.TrimSpace(token))}}.Encode()
+		to += loginPath + "?" + url.Values{"code": {q.links.add(strings.TrimSpace(token), "")}}.Encode()
 	}
 	var refused *apiError
 	switch {

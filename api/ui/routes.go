@@ -9,7 +9,7 @@ import (
 
 // New returns the handler of Root and of all paths below it.
 func New(cfg Config) http.Handler {
-	h := &handler{cfg: cfg, pages: sync.OnceValue(parsePages), sessions: newSessions()}
+	h := &handler{cfg: cfg, pages: sync.OnceValue(parsePages), sessions: newTickets(sessionLife), links: newTickets(linkLife)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Root, h.handle(overview))
 	for pattern, show := range h.views() {

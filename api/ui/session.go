@@ -1,11 +1,7 @@
 package ui
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"encoding/base64"
-	"encoding/binary"
 	"net"
 	"net/http"
 	"strings"
@@ -18,96 +14,89 @@ const (
 	sessionLife = 12 * time.Hour
 	// linkLife is the time within which the code of a link must be used.
 	linkLife = 10 * time.Minute
-	// linksMax bounds the codes that have not been used. The oldest goes first.
-	linksMax = 1024
-	// cookieMax bounds the value of a cookie, in bytes.
-	cookieMax = 4096
+	// ticketsMax bounds the sessions of a node, and the codes that have not been used.
+	ticketsMax = 1024
+	// ticketsEach bounds those of one token, so that one user cannot end the sessions of others.
+	ticketsEach = 64
+	// tokenMax bounds the token of a session, in bytes: that of a long JWT.
+	tokenMax = 16 << 10
 )
 
-// sessions seals tokens into cookies, and keeps the codes of links. It is safe for concurrent
-// use.
-type sessions struct {
-	aead cipher.AEAD
+// tickets exchanges tokens for random keys: the cookies of sessions, and the codes of links. A key is
+// valid for one host ("": for all), until its time is over or end removes it. It is safe for concurrent use.
+type tickets struct {
+	life time.Duration
 	now  func() time.Time
 
-	mu    sync.Mutex
-	links map[string]pendingLink // by code
+	mu   sync.Mutex
+	open map[string]ticket // by key
 }
 
-// pendingLink has the token of a code.
-type pendingLink struct {
-	token string
-	until time.Time
+// ticket is what a key stands for.
+type ticket struct {
+	token, host string
+	until       time.Time
 }
 
-func newSessions() *sessions {
-	var key [32]byte
-	_, _ = rand.Read(key[:]) // crypto/rand never fails
-	block, err := aes.NewCipher(key[:])
-	if err != nil {
-		panic(err) // the key has a valid length
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic(err) // AES has the block size of GCM
-	}
-	return &sessions{aead: aead, now: time.Now, links: make(map[string]pendingLink)}
+func newTickets(life time.Duration) *tickets {
+	return &tickets{life: life, now: time.Now, open: make(map[string]ticket)}
 }
 
-// seal returns the value of a cookie for host.
-func (s *sessions) seal(token, host string) string {
-	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(sessionLife).UnixMilli()))
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, token...), []byte(host))) //nolint:gosec // the AEAD adds a random nonce itself
-}
-
-// open returns the token in the value of a cookie, or "".
-func (s *sessions) open(value, host string) string {
-	if len(value) > cookieMax {
+// add returns a key for a token, or "" if the token is too long. If there are too many keys, the oldest one of
+// the token ends, or the oldest one of all.
+func (s *tickets) add(token, host string) string {
+	if len(token) > tokenMax {
 		return ""
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil {
-		return ""
-	}
-	plain, err := s.aead.Open(nil, nil, sealed, []byte(host))
-	if err != nil || len(plain) < 8 || int64(binary.BigEndian.Uint64(plain)) < s.now().UnixMilli() {
-		return ""
-	}
-	return string(plain[8:])
-}
-
-// add returns a code for the token.
-func (s *sessions) add(token string) string {
-	code := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.links) >= linksMax {
-		s.dropOldest()
-	}
-	s.links[code] = pendingLink{token: token, until: s.now().Add(linkLife)}
-	return code
+	s.dropOldest(ticketsEach, func(t ticket) bool { return t.token == token })
+	s.dropOldest(ticketsMax, func(ticket) bool { return true })
+	key := rand.Text()
+	s.open[key] = ticket{token: token, host: host, until: s.now().Add(s.life)}
+	return key
 }
 
-func (s *sessions) dropOldest() {
-	oldest := ""
-	for code, l := range s.links {
-		if oldest == "" || l.until.Before(s.links[oldest].until) {
-			oldest = code
+// dropOldest ends the oldest of the keys that match, if there are most of them.
+func (s *tickets) dropOldest(most int, matches func(ticket) bool) {
+	n, oldest := 0, ""
+	for key, t := range s.open {
+		if !matches(t) {
+			continue
+		}
+		if n++; oldest == "" || t.until.Before(s.open[oldest].until) {
+			oldest = key
 		}
 	}
-	delete(s.links, oldest)
+	if n >= most {
+		delete(s.open, oldest)
+	}
 }
 
-// take returns the token of a code, and removes it, or "".
-func (s *sessions) take(code string) string {
+// token returns the token of a key, or "".
+func (s *tickets) token(key, host string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.links[code]
-	delete(s.links, code)
-	if !ok || l.until.Before(s.now()) {
+	t, ok := s.open[key]
+	if !ok || t.host != host {
 		return ""
 	}
-	return l.token
+	if t.until.Before(s.now()) {
+		delete(s.open, key)
+		return ""
+	}
+	return t.token
+}
+
+// end returns the token of a key, or "", and ends the key.
+func (s *tickets) end(key, host string) string {
+	token := s.token(key, host)
+	if token != "" {
+		s.mu.Lock()
+		delete(s.open, key)
+		s.mu.Unlock()
+	}
+	return token
 }
 
 // cookieName returns the name of the cookie of this node. Browsers send the cookies of a host
@@ -136,14 +125,20 @@ func (q *request) setCookie(value string) {
 	http.SetCookie(q.w, &c)
 }
 
-// signedIn returns the token of the session, or "".
-func (q *request) signedIn() string {
+// session returns the key of the session in the cookie, or "".
+func (q *request) session() string {
 	c, err := q.r.Cookie(cookieName(q.r))
 	if err != nil {
 		return ""
 	}
-	return q.sessions.open(c.Value, strings.ToLower(q.r.Host))
+	return c.Value
 }
+
+// host returns the host that the browser asked.
+func (q *request) host() string { return strings.ToLower(q.r.Host) }
+
+// signedIn returns the token of the session, or "".
+func (q *request) signedIn() string { return q.sessions.token(q.session(), q.host()) }
 
 // authorization returns the value of the Authorization header for the calls of this request.
 func (q *request) authorization() string {

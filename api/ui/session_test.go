@@ -3,9 +3,11 @@ package ui
 import (
 	"encoding/json"
 	"html"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,26 +137,61 @@ func TestLink(t *testing.T) {
 	}
 }
 
-func TestSessionsEnd(t *testing.T) {
-	s := newSessions()
+// A cookie that was kept does not outlive the session.
+func TestSignOutEndsTheSession(t *testing.T) {
+	h, jar := New(Config{API: http.HandlerFunc(guarded)}), map[string]string{}
+	browser(t, h, jar, "POST", "/ui/login", url.Values{"token": {"admin"}})
+	kept := maps.Clone(jar)
+	if r := browser(t, h, kept, "GET", "/ui/cluster", nil); r.StatusCode != http.StatusOK {
+		t.Fatalf("before: %d", r.StatusCode)
+	}
+	browser(t, h, jar, "POST", "/ui/logout", nil)
+	if r := browser(t, h, kept, "GET", "/ui/cluster", nil); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("after the sign-out the old cookie gets %d", r.StatusCode)
+	}
+}
+
+func TestTickets(t *testing.T) {
+	s := newTickets(time.Hour)
 	at := time.Unix(1_000_000, 0)
 	s.now = func() time.Time { return at }
-	value, code := s.seal("token", "host:1"), s.add("token")
-	if s.open(value, "host:1") != "token" || s.open(value, "host:2") != "" || s.open(value[1:], "host:1") != "" {
-		t.Error("the cookie opens wrongly")
+	key := s.add("token", "host:1")
+	if s.token(key, "host:1") != "token" || s.token(key, "host:2") != "" || s.token(key[1:], "host:1") != "" {
+		t.Error("the key counts wrongly")
 	}
-	if newSessions().open(value, "host:1") != "" {
-		t.Error("another process opens it")
+	if newTickets(time.Hour).token(key, "host:1") != "" {
+		t.Error("another process knows it")
 	}
-	at = at.Add(sessionLife + time.Second)
-	if s.open(value, "host:1") != "" || s.take(code) != "" {
-		t.Error("it does not end")
+	if s.end(key, "host:2") != "" || s.end(key, "host:1") != "token" || s.token(key, "host:1") != "" {
+		t.Error("the end counts wrongly")
 	}
-	for range 3 * linksMax {
-		s.add("token")
+	key = s.add("token", "")
+	at = at.Add(time.Hour + time.Second)
+	if s.token(key, "") != "" || len(s.open) != 0 {
+		t.Error("it does not end with its time")
 	}
-	if len(s.links) != linksMax {
-		t.Errorf("%d codes", len(s.links))
+	if s.add(strings.Repeat("x", tokenMax+1), "") != "" {
+		t.Error("a token without bound")
+	}
+}
+
+// One user does not end the sessions of others, and all together are bounded.
+func TestTicketsAreBounded(t *testing.T) {
+	s := newTickets(time.Hour)
+	at := time.Unix(1_000_000, 0)
+	s.now = func() time.Time { at = at.Add(time.Millisecond); return at }
+	first := s.add("alice", "")
+	for range 3 * ticketsMax {
+		s.add("mallory", "")
+	}
+	if s.token(first, "") != "alice" || len(s.open) != ticketsEach+1 {
+		t.Errorf("%d keys; that of alice: %q", len(s.open), s.token(first, ""))
+	}
+	for i := range 3 * ticketsMax {
+		s.add(strconv.Itoa(i), "")
+	}
+	if len(s.open) != ticketsMax {
+		t.Errorf("%d keys", len(s.open))
 	}
 }
 

@@ -36,7 +36,8 @@ type Config struct {
 type handler struct {
 	cfg      Config
 	pages    func() map[string]*template.Template // parsed when the first page is shown: they take 4 MB
-	sessions *sessions
+	sessions *tickets
+	links    *tickets // of osqueue ui
 }
 
 // parsePages parses each page together with the layout.
