@@ -73,7 +73,7 @@ func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
 
 // Ready returns nil if the given server reports that it is ready to serve.
 func (c *Client) Ready(ctx context.Context, server string) error {
-	base, err := baseURL(server, c.cfg.TLS != nil)
+	base, err := c.cfg.baseURL(server)
 	if err != nil {
 		return local("ready", err)
 	}

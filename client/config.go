@@ -68,7 +68,8 @@ type Config struct {
 	// by 16 MiB plus one job.
 	MaxAnswerBytes int64
 	// Token is an access token, osq_…, which the client sends with every request. Empty: the
-	// environment variable OSQUEUE_TOKEN, if it is set.
+	// environment variable OSQUEUE_TOKEN, if it is set. Without TLS it is sent to loopback
+	// addresses only, or if Servers say http://.
 	Token string
 	// Cipher, if given, encrypts the payloads of new jobs, and the results, errors, logs and
 	// messages of progress in reports; and decrypts them in claims, jobs and events. Type,
@@ -112,7 +113,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.TLS = secure
 	}
-	servers, err := baseURLs(c.Servers, c.TLS != nil)
+	if c.Token == "" {
+		c.Token = os.Getenv(contexts.EnvToken)
+	}
+	servers, err := c.baseURLs()
 	if err != nil {
 		return c, err
 	}
@@ -134,9 +138,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
-	if c.Token == "" {
-		c.Token = os.Getenv(contexts.EnvToken)
-	}
 	if c.UserAgent == "" {
 		c.UserAgent = "osqueue-go"
 	}
@@ -158,13 +159,13 @@ func positiveOr[T ~int64](v, otherwise T) T {
 var errNoServers = errors.New("no servers given; name the nodes of the cluster as host:port")
 
 // baseURLs converts the servers to base URLs without duplicates.
-func baseURLs(servers []string, secure bool) ([]string, error) {
+func (c *Config) baseURLs() ([]string, error) {
 	var out []string
-	for _, s := range servers {
+	for _, s := range c.Servers {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		u, err := baseURL(s, secure)
+		u, err := c.baseURL(s)
 		if err != nil {
 			return nil, err
 		}
@@ -178,14 +179,21 @@ func baseURLs(servers []string, secure bool) ([]string, error) {
 	return out, nil
 }
 
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // defaultPort is the port of a server that is given as a host only.
 const defaultPort = "8080"
 
-func baseURL(server string, secure bool) (string, error) {
+// baseURL converts a server to a base URL. A token goes over a network without TLS only if the server
+// says http://.
+func (c *Config) baseURL(server string) (string, error) {
 	full := server
 	plain := !strings.Contains(full, "://")
 	switch {
-	case plain && secure:
+	case plain && c.TLS != nil:
 		full = "https://" + full
 	case plain:
 		full = "http://" + full
@@ -201,6 +209,8 @@ func baseURL(server string, secure bool) (string, error) {
 		return "", fmt.Errorf("server %q: scheme %q is not http or https", server, u.Scheme)
 	case u.Host == "" || u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("server %q is not host:port or a URL of a node", server)
+	case plain && c.TLS == nil && c.Transport == nil && c.Token != "" && !isLoopback(u.Hostname()):
+		return "", fmt.Errorf("server %q: the access token would be sent without TLS: give the cluster's CA (Config.TLS, --ca or OSQUEUE_CA), or write http://%s if you want that", server, u.Host)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

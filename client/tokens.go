@@ -30,7 +30,7 @@ func (c *Client) Self(ctx context.Context) (v1.Self, error) {
 // NextCursor of its last answer, or "" for the oldest entry.
 func (c *Client) AuditPage(ctx context.Context, server, cursor string) (v1.AuditPage, error) {
 	const op = "read audit log"
-	base, err := baseURL(server, c.cfg.TLS != nil)
+	base, err := c.cfg.baseURL(server)
 	if err != nil {
 		return v1.AuditPage{}, local(op, err)
 	}

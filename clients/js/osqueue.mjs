@@ -83,6 +83,10 @@ export class Client {
     const found = resolve({ ...how, servers });
     const named = found.servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
     const scheme = found.ca ? "https" : "http";
+    const clear = named.find((s) => !/^(https?:\/\/|(localhost|127\.[0-9.]+|\[::1\]):)/.test(s));
+    if (found.token && !found.ca && clear) {
+      throw new Error(`${clear}: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write http://${clear} if you want that`);
+    }
     this.#servers = named.map((s) => (s.includes("://") ? s : `${scheme}://${s}`).replace(/\/+$/, ""));
     const pool = { keepAlive: true, timeout: 60000, ca: found.ca };
     this.#agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };

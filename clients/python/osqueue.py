@@ -82,6 +82,10 @@ class Client:
         servers, ca, self._token = resolve(servers, ca, token, context)
         self._tls = ssl.create_default_context(cadata=ca or None)
         named = [re.sub(r"^([^/:]+|\[[^]/]+\])(?=/|$)", r"\1:8080", s.strip()) for s in servers if s.strip()]
+        for server in named:
+            if self._token and not ca and not re.match(r"https?://|(localhost|127\.[0-9.]+|\[::1\]):", server):
+                raise ValueError("%s: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write "
+                                 "http://%s if you want that" % (server, server))
         self._servers = [(s if "://" in s else "http%s://%s" % ("s" if ca else "", s)).rstrip("/") for s in named]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
         self._lock, self._leader, self._term = threading.Lock(), None, 0

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -294,11 +296,14 @@ func TestAuditToAPipe(t *testing.T) {
 func TestAuditOfControlCharacters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	a := openedAudit(t, path)
-	const forged = "x\"}\n{\"object\":\"forged\"}\r\n\u2028\u0085\x00"
+	const forged = "x\"}\n{\"object\":\"forged\"}\r\n\u2028\u0085\x00\x7f\u009b31m\u202e\u2066\U000e0041"
 	a.add(api.AuditEntry{Object: forged, Principal: forged, Address: forged, Action: forged}, true)
 	closed(t, a)
 	if got := objects(t, path); got != forged {
 		t.Errorf("the log has %q", got)
+	}
+	if data, err := os.ReadFile(path); err != nil || bytes.ContainsFunc(data, func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf) }) {
+		t.Errorf("a terminal obeys %q, %v", data, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
