@@ -267,6 +267,9 @@ func TestForgedJWTs(t *testing.T) {
 	embedded, _ := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: other}, &jose.SignerOptions{EmbedJWK: true})
 	own, _ := embedded.Sign(text)
 	ownKey, _ := own.CompactSerialize()
+	doubled := func(claim string) string {
+		return sign(t, jose.ES256, key("e", es), json.RawMessage("{"+claim+","+string(text[1:])))
+	}
 	for name, jwt := range map[string]string{
 		"alg none":                 raw(map[string]any{"alg": "none", "kid": "e"}, good),
 		"alg None":                 raw(map[string]any{"alg": "None"}, good),
@@ -287,6 +290,11 @@ func TestForgedJWTs(t *testing.T) {
 		"expired":                  with(map[string]any{"exp": c.now.Load() - 60}),
 		"without an end":           with(map[string]any{"exp": nil}),
 		"exp as a text":            with(map[string]any{"exp": "never"}),
+		"exp as a text of digits":  with(map[string]any{"exp": "9999999999"}),
+		"exp in other letters":     with(map[string]any{"EXP": c.now.Load() + 600}),
+		"exp twice":                doubled(`"exp":99999999999`),
+		"groups twice":             doubled(`"groups":["queue-admins"]`),
+		"a name inside twice":      doubled(`"realm_access":{"roles":["x"],"roles":["reader"]}`),
 		"not valid yet":            with(map[string]any{"nbf": c.now.Load() + 61}),
 		"of the future":            with(map[string]any{"iat": c.now.Load() + 61}),
 		"no subject":               with(map[string]any{"sub": ""}),

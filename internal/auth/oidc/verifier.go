@@ -135,6 +135,9 @@ func (v *Verifier) Principal(ctx context.Context, jwt string) (*auth.Principal, 
 	if p := v.recall(sum, now); p != nil {
 		return p, nil
 	}
+	if err := checkClaims(jwt); err != nil {
+		return nil, fmt.Errorf("%w: JWT: %s", auth.ErrToken, reason(err))
+	}
 	token, err := v.verify.Verify(ctx, jwt)
 	if err != nil {
 		return nil, fmt.Errorf("%w: JWT: %s", auth.ErrToken, reason(err))
