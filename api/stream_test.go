@@ -391,3 +391,22 @@ func TestAFollowerOfALeaderWithoutStreams(t *testing.T) {
 		t.Errorf("the leader has no write; the answer is %q", body)
 	}
 }
+
+// A proxy would take bytes behind the request for its body, and the node would take them for frames.
+func TestARequestForAStreamHasNoBodyAndNoOrigin(t *testing.T) {
+	s := newServed(t)
+	for header, body := range map[string]string{
+		"Content-Length: 4": "abcd", "Transfer-Encoding: chunked": "0\r\n\r\n", "Origin: https://evil.example": "", "Origin: null": "",
+	} {
+		conn, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = fmt.Fprintf(conn, "GET /v1/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: osqueue-stream\r\n%s\r\n\r\n%s", header, body)
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+			t.Errorf("%s: %q, %v", header, line, err)
+		}
+		_ = conn.Close()
+	}
+}

@@ -49,6 +49,12 @@ func (s *Server) openStream(c *call) error {
 		c.Header().Set("Connection", "Upgrade")
 		return fail(upgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
 	}
+	if c.r.ContentLength != 0 { // -1: chunked
+		return fail(badRequest, "the request for a stream has a body: frames begin after the answer 101")
+	}
+	if origin := c.r.Header.Get("Origin"); origin != "" {
+		return fail(badRequest, "the header Origin is %q: a stream is for programs, and not for the pages of browsers", origin)
+	}
 	if err := s.interrupted(c); err != nil {
 		return err
 	}

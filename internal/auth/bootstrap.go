@@ -2,11 +2,13 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -58,11 +60,14 @@ const (
 	firstNameMax   = 64
 )
 
-// ReadBootstrap reads the file that Write has written.
+// ReadBootstrap reads the file that Write has written. All may read it, because it has hashes of random secrets.
 func ReadBootstrap(path string) (Bootstrap, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Bootstrap{}, err
+	}
+	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 {
+		return Bootstrap{}, cmp.Or(err, fmt.Errorf("all users of this machine may replace %s, and so become admins of the cluster: chmod 600", path))
 	}
 	var f bootstrapFile
 	if len(data) > bootstrapBytes {

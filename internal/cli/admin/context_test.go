@@ -52,3 +52,21 @@ func TestContexts(t *testing.T) {
 		}
 	}
 }
+
+// A token that all users may read is used, with a warning.
+func TestTokenFileOfAllUsers(t *testing.T) {
+	q := clitest.NewFake(t)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("osq_theid_thesecret_00000000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o602: true} {
+		if err := os.Chmod(token, mode); err != nil {
+			t.Fatal(err)
+		}
+		got := clitest.NewCommand(t, Commands).Run("status", "--servers", q.Server.URL, "--token-file", token)
+		if got.Code != view.ExitOK || strings.Contains(got.Err, "chmod 600") != warned {
+			t.Errorf("%o: %+v", mode, got)
+		}
+	}
+}

@@ -50,6 +50,12 @@ func TestInitCanBeRepeated(t *testing.T) {
 	if strings.Contains(after[bootstrapName], strings.Split(secret.Text, "_")[2]) {
 		t.Error("bootstrap.json has the secret")
 	}
+	if err := os.Chmod(filepath.Join(dir, bootstrapName), 0o646); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.ReadBootstrap(filepath.Join(dir, bootstrapName)); err == nil {
+		t.Error("a bootstrap.json that all users may write is taken")
+	}
 }
 
 // A second run completes an interrupted one, and a token that was moved away stays the first

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -146,6 +147,9 @@ func (g *Globals) tokenOfFile() (string, error) {
 	data, err := os.ReadFile(g.tokenIn)
 	if err != nil {
 		return "", &UsageError{Err: fmt.Errorf("--token-file: %w", err)}
+	}
+	if info, err := os.Stat(g.tokenIn); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
+		_, _ = fmt.Fprintf(g.Err, "warning: all users of this machine may read or replace the access token in %s: chmod 600\n", g.tokenIn)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
