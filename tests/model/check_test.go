@@ -40,6 +40,18 @@ func TestCheckersAcceptTheTruth(t *testing.T) {
 	})
 }
 
+// TestALostClaimHasTheJob: claim 89 gets nothing while a claim whose answer was lost has the
+// job, which the history without its log does not show.
+func TestALostClaimHasTheJob(t *testing.T) {
+	h := simulate(0xd5e0, 102, true)
+	for _, log := range [][]history.Applied{h.Applied, nil} {
+		h.Applied = log
+		if v := verdictOf(h, "Reassigned"); len(v.Violations) > 0 {
+			t.Errorf("log of %d lines: %v", len(log), v.Violations)
+		}
+	}
+}
+
 // TestCheckersLookAtSomething: a long enough run leaves none without work.
 func TestCheckersLookAtSomething(t *testing.T) {
 	for _, v := range model.Check(simulate(7, 1000, true), model.Options{}) {

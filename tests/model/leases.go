@@ -30,6 +30,7 @@ type term struct {
 	lease  history.Time
 	sign   *history.Op // of life: the last one that was acknowledged
 	gaveUp bool        // there was a report that ends the lease, or may have
+	unsure bool        // a heartbeat may have lengthened it: its answer was lost
 }
 
 // terms are all attempts, by job and then by token.
@@ -54,6 +55,7 @@ func (f *facts) terms() []*term {
 			if op.Outcome == history.OK && op.Call > t.sign.Call {
 				t.sign = op
 			}
+			t.unsure = t.unsure || op.Outcome == history.Unknown
 		case history.Complete, history.Fail, history.Release:
 			t.gaveUp = t.gaveUp || op.Outcome != history.Refused
 		}

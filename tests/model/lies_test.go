@@ -276,8 +276,8 @@ var liesOfTime = []lie{
 		b.Call += 20_000 * history.Millisecond
 		b.Return += 20_000 * history.Millisecond
 		at := b.Call - 1000*history.Millisecond
-		h.Applied = nil
 		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Outcome == history.Unknown })
+		h.Applied = h.Applied[:1+lineWhere(h, func(l *history.Applied) bool { return l.Request == a.Request })]
 		h.Ops = append(h.Ops, history.Op{
 			ID: maxID(h) + 1, Client: "w", Kind: history.Claim, Outcome: history.OK, Worker: "w", Max: 1, Call: at, Return: at,
 		})

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -74,43 +75,84 @@ func (f *facts) ofMachine(ms int64) history.Time {
 
 // disturbed reports whether there was a fault, or a takeover, in that time.
 func (f *facts) disturbed(from, to history.Time) bool {
-	for _, fault := range f.h.Faults {
-		if fault.Name != history.WorkerDead && fault.Begin-faultBefore <= to && fault.End+faultAfter >= from {
-			return true
-		}
-	}
-	return slices.ContainsFunc(f.log, func(l *history.Applied) bool {
+	return f.faulty(from, to) || slices.ContainsFunc(f.log, func(l *history.Applied) bool {
 		at := f.ofMachine(l.Now)
 		return l.Kind == history.Broker && at >= from-faultBefore && at <= to+faultBefore
 	})
 }
 
+// faulty reports whether there was a fault in that time.
+func (f *facts) faulty(from, to history.Time) bool {
+	return slices.ContainsFunc(f.h.Faults, func(x history.Fault) bool {
+		return x.Name != history.WorkerDead && x.Begin-faultBefore <= to && x.End+faultAfter >= from
+	})
+}
+
 // notKeptFromClaims checks that no claim of the type, made a second or more after the end
 // of a lease, returns fewer jobs than it asked for while the job has not been given out.
+// Claims whose answers were lost may have the job, and takeovers lengthen leases, so that
+// without a log that knows both there is nothing to compare with.
 func (f *facts) notKeptFromClaims(v *Verdict) {
+	if len(f.log) == 0 || f.unseen() > 0 {
+		return
+	}
 	cancels := make(map[string]bool)
 	for _, op := range f.ops {
 		cancels[op.Job] = cancels[op.Job] || op.Kind == history.Cancel
 	}
-	all := f.terms()
-	for i, t := range all {
+	given := f.given()
+	for _, t := range f.terms() {
 		e := f.enqueue[t.job]
-		if t.gaveUp || f.foreignJob[t.job] || e == nil || e.Backoff > 0 || cancels[t.job] || f.lastAttempt(t, e) || t.lease == 0 {
+		if t.gaveUp || t.unsure || f.foreignJob[t.job] || e == nil || e.Backoff > 0 || cancels[t.job] || f.lastAttempt(t, e) || t.lease == 0 {
 			continue
 		}
-		next := history.Never
-		if i+1 < len(all) && all[i+1].job == t.job {
-			next = all[i+1].claim.Call
-		} else if !f.endsWaiting(t) {
+		next, token := history.Never, uint64(math.MaxUint64)
+		for _, g := range given[t.job] {
+			if g.token > t.token && g.token < token {
+				next, token = g.op.Call, g.token
+			}
+		}
+		if next == history.Never && !f.endsWaiting(t) {
 			continue // a worker that is not known had it
 		}
 		over := t.sign.Return + t.lease + t.lease/slewShare + reassignWithin
 		v.Checked++
-		if op := f.emptyClaim(e.Type, over, next); op != nil && !f.disturbed(t.sign.Call, op.Return) {
+		op := f.emptyClaim(e.Type, over, next)
+		if op != nil && !f.faulty(t.sign.Call, op.Return) && !f.takenOver(t.sign, op) {
 			v.broken([]int{t.claim.ID, op.ID}, "job %s: the lease of %s under token %d was over by %.3f s, and claim %d of %s got nothing until %.3f s",
 				t.job, t.claim.Client, t.token, (over - reassignWithin).Seconds(), op.ID, op.Client, op.Return.Seconds())
 		}
 	}
+}
+
+// given are the claims that handed out each job, also those whose answers were lost.
+func (f *facts) given() map[string][]handing {
+	by := make(map[string][]handing)
+	for _, op := range f.ops {
+		if op.Kind != history.Claim {
+			continue
+		}
+		for _, held := range f.handed(op) {
+			by[held.Job] = append(by[held.Job], handing{op, held.Token})
+		}
+	}
+	return by
+}
+
+// takenOver reports whether the log may have a takeover between two answers. It compares
+// LSNs: the machine's clock can be far from the time of the run.
+func (f *facts) takenOver(from, to *history.Op) bool {
+	last := to.LSN
+	if last == (history.LSN{}) { // what got nothing may have no entry
+		for _, op := range f.ops {
+			if op.Call > to.Return && op.LSN != (history.LSN{}) && (last == (history.LSN{}) || op.LSN.Compare(last.LSN) < 0) {
+				last = op.LSN
+			}
+		}
+	}
+	return slices.ContainsFunc(f.log, func(l *history.Applied) bool {
+		return l.Kind == history.Broker && l.LSN.Compare(from.LSN.LSN) > 0 && (last == (history.LSN{}) || l.LSN.Compare(last.LSN) < 0)
+	})
 }
 
 // lastAttempt: the lease's end is the job's.
@@ -136,7 +178,7 @@ func (f *facts) emptyClaim(kind string, from, to history.Time) *history.Op {
 		if op.Kind != history.Claim || op.Outcome != history.OK || op.Return < from || op.Return >= to {
 			continue
 		}
-		if len(op.Jobs) == 0 && (len(op.Types) == 0 || slices.Contains(op.Types, kind)) {
+		if len(f.handed(op)) == 0 && (len(op.Types) == 0 || slices.Contains(op.Types, kind)) {
 			return op
 		}
 	}
