@@ -338,6 +338,13 @@ func (c *Config) HasRun() bool {
 	return membership.HasID(c.DataDir) && c.RaftLog != RaftLogMemory
 }
 
+// HasState reports whether the node of this configuration's data directory has been part of a
+// cluster, and so may have state.
+func (c *Config) HasState() bool {
+	w, err := readWitness(c.DataDir)
+	return c.HasRun() && (err != nil || w != nil && (w.Term > 0 || w.Index > 0))
+}
+
 // loadServerID returns the server id of the node.
 func loadServerID(cfg *Config) (raft.ServerID, error) {
 	if cfg.testEnv != nil {

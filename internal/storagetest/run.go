@@ -129,7 +129,9 @@ func mustKeys(ctx context.Context, t tb, b storage.Bucket, prefix string) []stri
 	t.Helper()
 	keys := []string{}
 	err := b.List(ctx, prefix, func(i storage.Info) bool {
-		keys = append(keys, i.Key)
+		if i.Key != storage.MarkerKey { // a directory has it with its first document
+			keys = append(keys, i.Key)
+		}
 		return true
 	})
 	if err != nil {

@@ -67,6 +67,19 @@ func Open(ctx context.Context, raw string) (storage.Bucket, error) {
 	return openers[u.Scheme](ctx, u)
 }
 
+// OpenKnown is Open for a node that has state, and so has used the bucket before. A directory
+// that is not a bucket yet is not that one: every call fails until it is.
+func OpenKnown(ctx context.Context, raw string) (storage.Bucket, error) {
+	u, err := parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "file" {
+		return open(file.OpenKnown)(ctx, u)
+	}
+	return openers[u.Scheme](ctx, u)
+}
+
 // WithEncryption returns the URL with the parameters for encryption at rest. kind is s3,
 // kms or kms-dsse, and key the name of a key of the store's key management service; both
 // may be empty. Google's store takes kms with a key only.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,8 +69,8 @@ func numberOf(name string) (prefix byte, number uint64, ok bool) {
 // readChain reads the directory of a chain; one that does not exist has no
 // links. Links that others make or remove meanwhile may or may not be in it; it
 // has all others.
-func readChain(dir string) (chain, error) {
-	entries, err := os.ReadDir(dir)
+func (v *visit) readChain(dir string) (chain, error) {
+	entries, err := v.readDir(dir)
 	if absent(err) {
 		return chain{}, nil
 	}
@@ -98,39 +97,39 @@ func (c chain) takenInTurn(n uint64) bool {
 
 // beginChain makes the chain of a key that has none. Its first number is the
 // time, so that the numbers of a chain that was deleted do not come back.
-func (b *Bucket) beginChain(key string) error {
-	dir := b.chainDir(key)
-	staged := filepath.Join(b.temp, rand.Text())
-	err := os.Mkdir(staged, dirMode)
+func (v *visit) beginChain(key string) error {
+	dir := chainDir(key)
+	staged := filepath.Join(tempDir, rand.Text())
+	err := v.root.Mkdir(staged, dirMode)
 	if absent(err) {
-		if err = b.makePrivate(); err == nil {
-			err = os.Mkdir(staged, dirMode)
+		if err = v.makePrivate(); err == nil {
+			err = v.root.Mkdir(staged, dirMode)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(staged) // gone already if it was placed
+	defer v.root.RemoveAll(staged) // gone already if it was placed
 	first := chainName(takenPrefix, uint64(max(time.Now().UnixNano(), 1)))
-	if err := errors.Join(os.Symlink(base, filepath.Join(staged, first)), b.sync(staged)); err != nil {
+	if err := errors.Join(v.root.Symlink(base, filepath.Join(staged, first)), v.sync(v.root, staged)); err != nil {
 		return err
 	}
 	// Rename replaces an empty directory only, so that one of several wins.
-	err = b.inDirs(b.chains, dir, func() error { return os.Rename(staged, dir) })
+	err = v.inDirs(chainsDir, dir, func() error { return v.root.Rename(staged, dir) })
 	if errors.Is(err, fs.ErrExist) {
-		return b.restartChain(dir)
+		return v.restartChain(dir)
 	}
 	if err != nil {
 		return err
 	}
-	return b.syncDir(filepath.Dir(dir))
+	return v.syncDir(filepath.Dir(dir))
 }
 
 // restartChain makes a first link in a chain's directory that has none, if that is so: the
 // directory was copied without its symbolic links. Several processes may do so at once. All
 // numbers are new, so that none collides with what else was copied.
-func (b *Bucket) restartChain(dir string) error {
-	c, err := readChain(dir)
+func (v *visit) restartChain(dir string) error {
+	c, err := v.readChain(dir)
 	if err != nil || c.highest > 0 {
 		return err
 	}
@@ -140,23 +139,23 @@ func (b *Bucket) restartChain(dir string) error {
 			first = max(first, n+1)
 		}
 	}
-	err = os.Symlink(base, filepath.Join(dir, chainName(takenPrefix, first)))
+	err = v.root.Symlink(base, filepath.Join(dir, chainName(takenPrefix, first)))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return b.syncDir(dir)
+	return v.syncDir(dir)
 }
 
 // settle finishes the newest write of a key if its writer has not: it puts the
 // bytes in the place of the object. It returns the chain that was read before.
-func (b *Bucket) settle(key string) (chain, error) {
-	dir := b.chainDir(key)
+func (v *visit) settle(key string) (chain, error) {
+	dir := chainDir(key)
 	for {
-		c, err := readChain(dir)
+		c, err := v.readChain(dir)
 		if err != nil || c.highest == 0 {
 			return c, err
 		}
-		target, err := os.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
+		target, err := v.root.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
 		if absent(err) {
 			continue // given up since: there is a higher one, or the key was deleted
 		}
@@ -168,10 +167,10 @@ func (b *Bucket) settle(key string) (chain, error) {
 			return c, nil
 		}
 		// The listing may be older than the link, and so not have the staged file.
-		if _, err := os.Lstat(filepath.Join(dir, stagedName(c.highest, nonce))); absent(err) {
+		if _, err := v.root.Lstat(filepath.Join(dir, stagedName(c.highest, nonce))); absent(err) {
 			return c, nil
 		}
-		_, err = b.publish(key, c.highest, nonce, basis)
+		_, err = v.publish(key, c.highest, nonce, basis)
 		return c, err
 	}
 }
@@ -181,52 +180,52 @@ func (b *Bucket) settle(key string) (chain, error) {
 // and they are put aside. Any number of processes may do so at once and at any
 // time: the staged file is there for one of them only, and it is gone before
 // the next number can be taken. publish reports whether it did so itself, durably.
-func (b *Bucket) publish(key string, n uint64, nonce, basis string) (itself bool, err error) {
-	dir := b.chainDir(key)
+func (v *visit) publish(key string, n uint64, nonce, basis string) (itself bool, err error) {
+	dir := chainDir(key)
 	staged := filepath.Join(dir, stagedName(n, nonce))
-	_, sum, err := readObject(b.path(key))
+	_, sum, err := v.readObject(path(key))
 	if err != nil && !absent(err) {
 		return false, err
 	}
-	to := b.path(key)
+	to := path(key)
 	if err != nil || !strings.HasPrefix(sum, basis) {
 		to = filepath.Join(dir, droppedName(n, nonce))
 	}
-	if err := b.step(stepChecked); err != nil {
+	if err := v.step(stepChecked); err != nil {
 		return false, err
 	}
-	if err := os.Rename(staged, to); err != nil {
+	if err := v.root.Rename(staged, to); err != nil {
 		if absent(err) {
 			return false, nil // another writer was first
 		}
 		return false, err
 	}
-	if err := b.step(stepPublished); err != nil {
+	if err := v.step(stepPublished); err != nil {
 		return false, err
 	}
-	err = b.syncDir(filepath.Dir(to))
-	return err == nil && to == b.path(key), err
+	err = v.syncDir(filepath.Dir(to))
+	return err == nil && to == path(key), err
 }
 
 // unpublished returns the bytes of the newest committed write that wait to be
 // published, for a reader that may not do so itself.
-func (b *Bucket) unpublished(key string) ([]byte, string, error) {
-	dir := b.chainDir(key)
-	c, err := readChain(dir)
+func (v *visit) unpublished(key string) ([]byte, string, error) {
+	dir := chainDir(key)
+	c, err := v.readChain(dir)
 	if err != nil || c.highest == 0 {
 		return nil, "", errors.Join(err, fs.ErrNotExist)
 	}
-	target, err := os.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
+	target, err := v.root.Readlink(filepath.Join(dir, chainName(takenPrefix, c.highest)))
 	if err != nil {
 		return nil, "", err
 	}
 	nonce, _, _ := strings.Cut(target, ".")
-	return readObject(filepath.Join(dir, stagedName(c.highest, nonce)))
+	return v.readObject(filepath.Join(dir, stagedName(c.highest, nonce)))
 }
 
 // tidy removes what the write n has made superfluous. An error is none: the
 // next write tries again.
-func tidy(dir string, c chain, n uint64) {
+func (v *visit) tidy(dir string, c chain, n uint64) {
 	// In ascending order, since takenInTurn relies on it. A writer that stops here
 	// and continues later removes only numbers that are free to remove anyway.
 	for _, name := range slices.Sorted(maps.Keys(c.names)) {
@@ -234,7 +233,7 @@ func tidy(dir string, c chain, n uint64) {
 		switch {
 		case !ok:
 		case prefix == stagedPrefix && number <= n, prefix != stagedPrefix && number+kept <= n:
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !absent(err) {
+			if err := v.root.Remove(filepath.Join(dir, name)); err != nil && !absent(err) {
 				return
 			}
 		}

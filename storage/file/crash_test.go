@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"osqueue/storage"
-	"osqueue/storage/probe"
 )
 
 // dieEnv asks a child process to begin a write and to die at one step of it.
@@ -76,7 +73,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
 			v0 := b.PutIfAbsent(ctx, "k", []byte("older")).Version
 			b.PutIfMatch(ctx, "k", []byte("old"), v0)
-			die(t, step, b.root)
+			die(t, step, b.dir)
 			holds(t, b, map[bool]string{false: "old", true: "new"}[committedAt(step)])
 			goesOn(t, b)
 		})
@@ -84,7 +81,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	for _, step := range createSteps {
 		t.Run("create/"+step, func(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
-			die(t, step, b.root)
+			die(t, step, b.dir)
 			if !committedAt(step) {
 				if o, err := b.Get(ctx, "k"); !errors.Is(err, storage.ErrNotFound) {
 					t.Fatalf("after the kill: %q, %v", o.Data, err)
@@ -148,7 +145,7 @@ func TestErrorAtEachStep(t *testing.T) {
 			b.at = nil
 			holds(t, b, map[bool]string{false: "old", true: "new"}[committedAt(step)])
 			goesOn(t, b)
-			if left, err := os.ReadDir(b.temp); err != nil || len(left) != 0 {
+			if left, err := os.ReadDir(filepath.Join(b.dir, tempDir)); err != nil || len(left) != 0 {
 				t.Errorf("the failed write left %d files in tmp, %v", len(left), err)
 			}
 		})
@@ -160,7 +157,7 @@ func TestErrorAtEachStep(t *testing.T) {
 func TestDirectorySyncFails(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
-	b.sync = func(string) error { return syscall.EIO }
+	b.sync = func(*os.Root, string) error { return syscall.EIO }
 	for what, w := range map[string]storage.Write{
 		"replace": b.PutIfMatch(ctx, "k", []byte("new"), v),
 		"create":  b.PutIfAbsent(ctx, "other", []byte("x")),
@@ -189,7 +186,7 @@ func TestFrozenWriter(t *testing.T) {
 				ctx, b := t.Context(), open(t, t.TempDir())
 				v := b.PutIfAbsent(ctx, "k", []byte("start")).Version
 				v = b.PutIfMatch(ctx, "k", []byte("old"), v).Version
-				frozen, stopped, cont := open(t, b.root), make(chan struct{}), make(chan struct{})
+				frozen, stopped, cont := open(t, b.dir), make(chan struct{}), make(chan struct{})
 				frozen.at = func(s string) error {
 					if s == step {
 						close(stopped)
@@ -244,130 +241,12 @@ func TestEditBesideAFrozenWriter(t *testing.T) {
 	goesOn(t, b)
 }
 
-// olderBucket is a directory that a process of an older release has written, and its lock of key.
-func olderBucket(t *testing.T, key string) (dir, stripe string) {
-	t.Helper()
-	dir = t.TempDir()
-	locks := filepath.Join(dir, privateDir, "lock")
-	if err := errors.Join(os.MkdirAll(locks, 0o700), os.WriteFile(filepath.Join(dir, "k"), []byte("old"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	return dir, filepath.Join(locks, fmt.Sprintf("%02x", h.Sum32()%64))
-}
-
-// TestOlderRelease checks that no process of an older release writes after a
-// newer one has replaced its object, and that one which holds a lock is named.
-func TestOlderRelease(t *testing.T) {
-	dir, stripe := olderBucket(t, "k")
-	older, err := waitLock(t.Context(), stripe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := open(t, dir)
-	holds(t, b, "old") // reading asks for nothing
-	o, err := b.Get(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	w := b.PutIfMatch(short, "k", nil, o.Version)
-	if w.Outcome != storage.Unknown || !strings.Contains(fmt.Sprint(w.Err), stripe) {
-		t.Fatalf("write while an older process holds a lock: %+v", w)
-	}
-	older.Close()
-	goesOn(t, b)
-	// What an older release does at its start, and before each write.
-	if err := os.MkdirAll(filepath.Dir(stripe), 0o700); err == nil {
-		t.Error("an older release can open the directory")
-	}
-	if f, err := os.OpenFile(stripe, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
-		f.Close()
-		t.Error("an older release can take a lock")
-	}
-	goesOn(t, open(t, dir))
-}
-
-// TestStartBesideAnOlderRelease probes a bucket, and creates and deletes objects, while an
-// older release leads: it can write until this one replaces its document.
-func TestStartBesideAnOlderRelease(t *testing.T) {
-	dir, stripe := olderBucket(t, "snapshots/s")
-	b := open(t, dir)
-	if err := probe.Run(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	older, err := waitLock(t.Context(), stripe)
-	if err != nil {
-		t.Fatalf("the older release cannot write any more: %v", err)
-	}
-	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if w := b.PutIfAbsent(short, "snapshots/s", nil); w.Outcome != storage.Unknown {
-		t.Errorf("created without the key's lock: %+v", w)
-	}
-	older.Close()
-	if w := b.PutIfAbsent(t.Context(), "snapshots/s", nil); w.Outcome != storage.Committed {
-		t.Errorf("create: %+v", w)
-	}
-	if w := b.PutIfMatch(t.Context(), "k", nil, "other"); w.Outcome != storage.Conflict || b.claimed() {
-		t.Errorf("a write that changes nothing: %+v, claimed: %v", w, b.claimed())
-	}
-	goesOn(t, b)
-	if !b.claimed() {
-		t.Error("an older release can write beside the leader")
-	}
-}
-
-// TestLocksOfTwoDirectories: a process has taken all locks, and then another one moves their
-// directory away. The first one removes neither the file that shuts older releases out, nor
-// a directory of locks in use that a process of such a release has made since.
-func TestLocksOfTwoDirectories(t *testing.T) {
-	for _, then := range []string{"file", "directory"} {
-		t.Run(then, func(t *testing.T) {
-			dir, stripe := olderBucket(t, "k")
-			b := open(t, dir)
-			held, err := takeLocks(t.Context(), b.lock)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer release(held)
-			if err := os.Rename(b.lock, filepath.Join(b.temp, "moved")); err != nil {
-				t.Fatal(err)
-			}
-			if then == "file" {
-				if err := b.placeNotice(); err != nil {
-					t.Fatal(err)
-				}
-				if err := b.moveLocks(t.Context(), held); err != nil || !b.claimed() {
-					t.Errorf("claimed: %v, %v", b.claimed(), err)
-				}
-				return
-			}
-			if err := os.Mkdir(b.lock, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			older, err := waitLock(t.Context(), stripe)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer older.Close()
-			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			if err := b.moveLocks(short, held); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("while an older process holds a lock: %v", err)
-			}
-		})
-	}
-}
-
 // TestDeleteBesideAReplacement removes an object while a replacement is about to put its
 // bytes there: nothing is there in the end.
 func TestDeleteBesideAReplacement(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
-	writer, stopped, cont := open(t, b.root), make(chan struct{}), make(chan struct{})
+	writer, stopped, cont := open(t, b.dir), make(chan struct{}), make(chan struct{})
 	writer.at = func(s string) error {
 		if s == stepChecked {
 			close(stopped)
@@ -376,7 +255,7 @@ func TestDeleteBesideAReplacement(t *testing.T) {
 		return nil
 	}
 	done := make(chan storage.Write)
-	deleter, began := open(t, b.root), false
+	deleter, began := open(t, b.dir), false
 	deleter.at = func(s string) error {
 		if s == stepUnchained && !began {
 			began = true
@@ -404,15 +283,15 @@ func TestDeleteBesideAReplacement(t *testing.T) {
 func TestDirectoryOfAnObjectIsSyncedAgain(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	synced := make(map[string]int)
-	b.sync = func(string) error { return syscall.EIO }
+	b.sync = func(*os.Root, string) error { return syscall.EIO }
 	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Unknown {
 		t.Fatalf("write = %+v", w)
 	}
-	b.sync = func(dir string) error {
+	b.sync = func(root *os.Root, dir string) error {
 		synced[dir]++
-		return syncDir(dir)
+		return syncDir(root, dir)
 	}
-	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Committed || synced[b.root] == 0 {
+	if w := b.PutIfAbsent(ctx, "a/b/k", nil); w.Outcome != storage.Committed || synced["."] == 0 {
 		t.Errorf("write = %+v, fsyncs: %v", w, synced)
 	}
 }
@@ -423,14 +302,14 @@ func TestFsyncsOfAReplacement(t *testing.T) {
 	v := b.PutIfAbsent(ctx, "k", []byte("1")).Version
 	v = b.PutIfMatch(ctx, "k", []byte("2"), v).Version // makes the chain
 	var synced []string
-	b.sync = func(dir string) error {
+	b.sync = func(root *os.Root, dir string) error {
 		synced = append(synced, dir)
-		return syncDir(dir)
+		return syncDir(root, dir)
 	}
 	if w := b.PutIfMatch(ctx, "k", []byte("3"), v); w.Outcome != storage.Committed {
 		t.Fatalf("write = %+v", w)
 	}
-	if want := []string{b.chainDir("k"), b.root}; !slices.Equal(synced, want) {
+	if want := []string{chainDir("k"), "."}; !slices.Equal(synced, want) {
 		t.Errorf("synced %v, want %v", synced, want)
 	}
 }
@@ -441,7 +320,7 @@ func TestPrivateFilesRemoved(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
 	b.PutIfMatch(ctx, "k", []byte("new"), v)
-	if err := os.RemoveAll(filepath.Join(b.root, privateDir)); err != nil {
+	if err := os.RemoveAll(filepath.Join(b.dir, privateDir)); err != nil {
 		t.Fatal(err)
 	}
 	goesOn(t, b)

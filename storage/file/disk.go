@@ -42,25 +42,25 @@ func hash(data []byte) (sum [sha256.Size]byte) {
 
 // stage writes data to a new file and syncs it. It creates the private directories of
 // the bucket if they were removed.
-func (b *Bucket) stage(path string, data []byte) error {
-	err := writeNew(path, data)
-	if absent(err) && filepath.Dir(path) == b.temp {
-		if err := b.makePrivate(); err != nil {
+func (v *visit) stage(path string, data []byte) error {
+	err := v.writeNew(path, data)
+	if absent(err) && filepath.Dir(path) == tempDir {
+		if err := v.makePrivate(); err != nil {
 			return err
 		}
-		err = writeNew(path, data)
+		err = v.writeNew(path, data)
 	}
 	return err
 }
 
 // makePrivate makes the private directories of the bucket.
-func (b *Bucket) makePrivate() error {
-	return errors.Join(os.MkdirAll(b.temp, dirMode), os.MkdirAll(b.chains, dirMode))
+func (v *visit) makePrivate() error {
+	return errors.Join(v.root.MkdirAll(tempDir, dirMode), v.root.MkdirAll(chainsDir, dirMode))
 }
 
 // writeNew writes data to a new file and syncs it; nothing is left of a failure.
-func writeNew(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+func (v *visit) writeNew(path string, data []byte) error {
+	f, err := v.root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}
@@ -69,18 +69,18 @@ func writeNew(path string, data []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(err, v.root.Remove(path))
 	}
 	return nil
 }
 
 // inDirs makes the directories of path below root and calls place. It tries
 // again when a Delete removed a directory that had become empty.
-func (b *Bucket) inDirs(root, path string, place func() error) error {
+func (v *visit) inDirs(root, path string, place func() error) error {
 	const attempts = 10
 	var err error
 	for range attempts {
-		if err = b.makeDirs(root, filepath.Dir(path)); err != nil {
+		if err = v.makeDirs(root, filepath.Dir(path)); err != nil {
 			return err
 		}
 		if err = place(); !errors.Is(err, fs.ErrNotExist) {
@@ -92,39 +92,42 @@ func (b *Bucket) inDirs(root, path string, place func() error) error {
 
 // makeDirs makes dir and its parents below root, each one durable before it
 // is used.
-func (b *Bucket) makeDirs(root, dir string) error {
+func (v *visit) makeDirs(root, dir string) error {
 	if dir == root {
-		return os.MkdirAll(dir, dirMode)
+		if dir == "." {
+			return nil
+		}
+		return v.root.MkdirAll(dir, dirMode)
 	}
 	parent := filepath.Dir(dir)
-	if err := b.makeDirs(root, parent); err != nil {
+	if err := v.makeDirs(root, parent); err != nil {
 		return err
 	}
-	err := os.Mkdir(dir, dirMode)
+	err := v.root.Mkdir(dir, dirMode)
 	if errors.Is(err, fs.ErrExist) {
-		return b.resync(parent) // the fsync after an earlier Mkdir may have failed
+		return v.resync(parent) // the fsync after an earlier Mkdir may have failed
 	}
 	if err != nil {
 		return err
 	}
-	return b.syncDir(parent)
+	return v.syncDir(parent)
 }
 
 // pruneDirs removes dir and its parents below root as long as they are empty.
-func pruneDirs(root, dir string) {
-	for dir != root && os.Remove(dir) == nil {
+func (v *visit) pruneDirs(root, dir string) {
+	for dir != root && v.root.Remove(dir) == nil {
 		dir = filepath.Dir(dir)
 	}
 }
 
 // syncDir makes the names in dir durable. If that fails, it remembers the
 // directory: see resync.
-func (b *Bucket) syncDir(dir string) error {
-	err := b.sync(dir)
+func (v *visit) syncDir(dir string) error {
+	err := v.sync(v.root, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.unsynced[dir] = true
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.unsynced[dir] = true
 	}
 	return err
 }
@@ -133,50 +136,68 @@ func (b *Bucket) syncDir(dir string) error {
 // as that does not succeed: what a failed write left there must not be read and
 // then taken for durable. It changes the directory first, because a second
 // fsync alone would report success for names that the kernel has given up.
-func (b *Bucket) resync(dirs ...string) error {
+func (v *visit) resync(dirs ...string) error {
 	for _, dir := range dirs {
-		b.mu.Lock()
-		unsynced := b.unsynced[dir]
-		b.mu.Unlock()
+		v.mu.Lock()
+		unsynced := v.unsynced[dir]
+		v.mu.Unlock()
 		if !unsynced {
 			continue
 		}
 		probe := filepath.Join(dir, ".sync-"+rand.Text())
-		err := writeNew(probe, nil)
+		err := v.writeNew(probe, nil)
 		if err == nil {
-			err = errors.Join(b.sync(dir), os.Remove(probe))
+			err = errors.Join(v.sync(v.root, dir), v.root.Remove(probe))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("an earlier write to %s is not yet durable: %w", dir, err)
 		}
-		b.mu.Lock()
-		delete(b.unsynced, dir)
-		b.mu.Unlock()
+		v.mu.Lock()
+		delete(v.unsynced, dir)
+		v.mu.Unlock()
 	}
 	return nil
 }
 
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+// syncDir makes the names in a directory durable.
+func syncDir(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
 	if err != nil {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// removeStale removes what killed writers left in dir.
-func removeStale(dir string, now time.Time) error {
-	entries, err := os.ReadDir(dir)
+func (v *visit) readDir(dir string) ([]fs.DirEntry, error) {
+	d, err := v.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.ReadDir(-1)
+}
+
+// prepare makes the private directories, and removes what killed writers left there.
+func (v *visit) prepare() error {
+	if err := v.makePrivate(); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(v.root, privateDir), syncDir(v.root, "."), v.removeStale(time.Now()))
+}
+
+// removeStale removes what killed writers left in tempDir.
+func (v *visit) removeStale(now time.Time) error {
+	entries, err := v.readDir(tempDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		info, err := e.Info()
+		path := filepath.Join(tempDir, e.Name())
+		info, err := v.root.Lstat(path)
 		if err != nil || now.Sub(info.ModTime()) < stale {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := v.root.RemoveAll(path); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@
 //	    v00000000000000000007            number 7 is taken (a symbolic link)
 //	    d00000000000000000008-NONCE      bytes that want to be number 8
 //	DIR/.osqueue/tmp/                    files being written, files being removed
-//	DIR/.osqueue/lock                    a file that keeps older releases out
+//	DIR/bucket-id                        the marker: a random id
 //
 // An object's file is exactly the object: people read it with jq, and a copy
 // of the directory made by any tool is a copy of the bucket. Everything below
@@ -68,18 +68,34 @@
 // Get does step 1 and reads the object. A reader that may not write reads
 // the staged bytes in place of publishing them.
 //
-// # Older releases
+// # Which directory
 //
-// Releases that locked the keys (flock) wrote version cards below
-// .osqueue/version, which this release does not read. The first write of this
-// release that replaces an object which this Bucket has not created itself (a
-// node's first write as the active leader, a repair) takes all of their locks, and puts a
-// file in the place of the directory of the locks. Until then this release creates and
-// deletes objects, and replaces its own, under the older release's lock of the key: a node
-// that starts (storage/probe) or stores a snapshot does not stop a leader of an older
-// release. From then on a process of such a release cannot write
-// here and does not start here: its error names DIR/.osqueue/lock and "not a
-// directory". To go back to one, stop all processes and remove .osqueue.
+// A mount can go away, and the directory below its mount point is then at the bucket's path; or
+// another directory is moved or mounted there. A write into it would be lost, and another cluster
+// that still sees the bucket would become active as well. So each operation opens the directory,
+// checks that it is the bucket, and uses paths that are relative to it from then on. Nothing stays
+// open between two operations, so that the file system can be unmounted.
+//
+// The first document brings a marker, an object with a random id. A Bucket remembers the id and
+// the place of the directory: device, inode, time of birth and mount.
+//
+//	the marker is the one that was seen    go on, wherever it is (mounted again, a copy)
+//	another marker, another place          ErrElsewhere
+//	another marker, the same place         go on: emptied by hand, and begun again
+//	no marker, the same place              go on: emptied by hand; the marker is made again
+//	no marker, another place               ErrElsewhere
+//
+// A marker that is cut counts as none. A Bucket that has not seen a marker yet takes the first
+// one, and marks a directory that has a document. OpenKnownDir is for a node that has state: it
+// goes on only in a directory that has one of the two. OpenDir takes an empty directory as well,
+// but leaves it unmarked until the first document: a node that is added while its mount is away
+// must not mark the directory below.
+//
+// # Links
+//
+// Only regular files are objects, and no path leads out of the directory (os.Root): whoever may
+// write into a part of the bucket, as the producers of an inbox, cannot make a node read or write
+// other files. The bucket's own path may contain symbolic links.
 //
 // # Failure
 //

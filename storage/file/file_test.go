@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -27,11 +28,14 @@ func open(t *testing.T, dir string) *Bucket {
 	return b
 }
 
+// path is the file of an object.
+func (b *Bucket) path(key string) string { return filepath.Join(b.dir, path(key)) }
+
 func TestConformance(t *testing.T) {
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return open(t, t.TempDir()) },
 		storagetest.RepeatsVersions(),
-		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket { return open(t, b.(*Bucket).root) }),
+		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket { return open(t, b.(*Bucket).dir) }),
 	)
 }
 

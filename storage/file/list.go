@@ -3,7 +3,7 @@ package file
 import (
 	"context"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,14 +15,18 @@ import (
 // keys with the prefix. Files whose names are no keys (an editor's backups)
 // are left out.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	w := walk{ctx: ctx, prefix: prefix, fn: fn}
-	if err := w.dir(b.root, ""); err != nil {
-		return fmt.Errorf("list %q in %s: %w", prefix, b.root, err)
+	err := b.visit(func(v *visit) error {
+		w := walk{visit: v, ctx: ctx, prefix: prefix, fn: fn}
+		return w.dir(".", "")
+	})
+	if err != nil {
+		return fmt.Errorf("list %q in %s: %w", prefix, b.dir, err)
 	}
 	return nil
 }
 
 type walk struct {
+	*visit
 	ctx     context.Context
 	prefix  string
 	fn      func(storage.Info) bool
@@ -34,7 +38,7 @@ func (w *walk) dir(path, base string) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := w.readDir(path)
 	if absent(err) {
 		return nil // removed since its parent was read
 	}
@@ -43,7 +47,7 @@ func (w *walk) dir(path, base string) error {
 	}
 	// Keys sort by their bytes, in which a directory's name is followed by a
 	// slash: "a-b" comes before "a/x", though "a" comes before "a-b".
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
 	for _, e := range entries {
 		if err := w.entry(path, base, e); err != nil || w.stopped {
 			return err
@@ -52,7 +56,7 @@ func (w *walk) dir(path, base string) error {
 	return nil
 }
 
-func (w *walk) entry(path, base string, e os.DirEntry) error {
+func (w *walk) entry(path, base string, e fs.DirEntry) error {
 	key := base + sortName(e)
 	switch {
 	case !nameable(strings.TrimSuffix(key, "/")):
@@ -62,10 +66,10 @@ func (w *walk) entry(path, base string, e os.DirEntry) error {
 			return w.dir(filepath.Join(path, e.Name()), key)
 		}
 		return nil
-	case !strings.HasPrefix(key, w.prefix):
+	case !e.Type().IsRegular() || !strings.HasPrefix(key, w.prefix):
 		return nil
 	}
-	info, err := os.Stat(filepath.Join(path, e.Name()))
+	info, err := w.root.Lstat(filepath.Join(path, e.Name()))
 	if absent(err) {
 		return nil // deleted during the listing
 	}
@@ -76,7 +80,7 @@ func (w *walk) entry(path, base string, e os.DirEntry) error {
 	return nil
 }
 
-func sortName(e os.DirEntry) string {
+func sortName(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"
 	}

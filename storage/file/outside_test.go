@@ -17,12 +17,12 @@ func TestFileIsTheObject(t *testing.T) {
 	const doc = `{"broker":null,"jobs":[]}`
 	v := b.PutIfAbsent(ctx, "queue.json", []byte("{}")).Version
 	b.PutIfMatch(ctx, "queue.json", []byte(doc), v)
-	data, err := os.ReadFile(filepath.Join(b.root, "queue.json"))
+	data, err := os.ReadFile(filepath.Join(b.dir, "queue.json"))
 	if err != nil || string(data) != doc {
 		t.Fatalf("the file holds %q, %v", data, err)
 	}
-	entries, err := os.ReadDir(b.root)
-	if err != nil || len(entries) != 2 || entries[0].Name() != privateDir {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil || len(entries) != 3 || entries[0].Name() != privateDir || entries[1].Name() != storage.MarkerKey {
 		t.Fatalf("the directory holds %v, %v", entries, err)
 	}
 }
@@ -94,7 +94,7 @@ func TestCopiedBucket(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	v := b.PutIfAbsent(ctx, "a/b", []byte("1")).Version
 	copied := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(copied, os.DirFS(b.root)); err != nil {
+	if err := os.CopyFS(copied, os.DirFS(b.dir)); err != nil {
 		t.Fatal(err)
 	}
 	o, err := open(t, copied).Get(ctx, "a/b")
@@ -111,8 +111,8 @@ func TestChainWithoutLinks(t *testing.T) {
 			ctx, b := t.Context(), open(t, t.TempDir())
 			v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
 			b.PutIfMatch(ctx, "k", []byte("new"), v)
-			die(t, stepStaged, b.root)
-			dir := b.chainDir("k")
+			die(t, stepStaged, b.dir)
+			dir := filepath.Join(b.dir, chainDir("k"))
 			entries, err := os.ReadDir(dir)
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func TestChainWithoutLinks(t *testing.T) {
 			}
 			holds(t, b, "new")
 			goesOn(t, b)
-			goesOn(t, open(t, b.root))
+			goesOn(t, open(t, b.dir))
 		})
 	}
 }
@@ -140,16 +140,16 @@ func TestListLeavesOutWhatIsNoObject(t *testing.T) {
 	ctx, b := t.Context(), open(t, t.TempDir())
 	b.PutIfAbsent(ctx, "queue.json", nil)
 	for _, name := range []string{".queue.json.swp", "with space", "ä"} {
-		if err := os.WriteFile(filepath.Join(b.root, name), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(b.dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(b.root, "empty"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(b.dir, "empty"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var keys []string
 	err := b.List(ctx, "", func(i storage.Info) bool { keys = append(keys, i.Key); return true })
-	if err != nil || !slices.Equal(keys, []string{"queue.json"}) {
+	if err != nil || !slices.Equal(keys, []string{storage.MarkerKey, "queue.json"}) {
 		t.Fatalf("list = %q, %v", keys, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, dir := range []string{b.root, b.chains} {
+	for _, dir := range []string{b.dir, filepath.Join(b.dir, chainsDir)} {
 		entries, err := os.ReadDir(dir)
 		entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return e.Name() == privateDir })
 		if err != nil || len(entries) != 0 {
@@ -176,7 +176,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 
 func TestOpenRemovesWhatKilledWritersLeft(t *testing.T) {
 	b := open(t, t.TempDir())
-	old, fresh := filepath.Join(b.temp, "old"), filepath.Join(b.temp, "fresh")
+	old, fresh := filepath.Join(b.dir, tempDir, "old"), filepath.Join(b.dir, tempDir, "fresh")
 	for _, path := range []string{old, fresh} {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestOpenRemovesWhatKilledWritersLeft(t *testing.T) {
 	if err := os.Chtimes(old, past, past); err != nil {
 		t.Fatal(err)
 	}
-	open(t, b.root)
+	open(t, b.dir)
 	_, err1 := os.Stat(old)
 	_, err2 := os.Stat(fresh)
 	if !errors.Is(err1, os.ErrNotExist) || err2 != nil {

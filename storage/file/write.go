@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"osqueue/storage"
@@ -36,114 +35,79 @@ var errEdited = errors.New("another program changed the file during the write")
 
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(key, data, func() error {
-		err := b.beside(ctx, key, func() error { return b.create(ctx, key, data) })
-		if err == nil && !b.claimed() {
-			b.setOwn(key, true)
-		}
-		return err
-	})
+	return b.put(key, data, func(v *visit) error { return v.create(ctx, key, data) })
 }
 
 // PutIfMatch implements storage.Bucket.
-func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return b.put(key, data, func() error {
-		replace := func() error { return b.replace(ctx, key, data, v) }
-		if b.claimed() {
-			return replace()
-		}
-		if b.isOwn(key) {
-			return b.beside(ctx, key, replace)
-		}
-		if _, sum, _, err := b.read(ctx, key); absent(err) || err == nil && version(sum) != v {
-			return errChanged // it takes no claim to see that
-		}
-		if err := b.claim(ctx); err != nil {
-			return err
-		}
-		return replace()
-	})
+func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, was storage.Version) storage.Write {
+	return b.put(key, data, func(v *visit) error { return v.replace(ctx, key, data, was) })
 }
 
-func (b *Bucket) put(key string, data []byte, write func() error) storage.Write {
+func (b *Bucket) put(key string, data []byte, write func(*visit) error) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
-	err := write()
+	err := b.visit(write)
 	switch {
 	case errors.Is(err, errChanged):
 		return storage.Write{Outcome: storage.Conflict}
 	case err != nil:
-		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.root, err)}
+		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.dir, err)}
 	}
 	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(hash(data)))}
 }
 
-// isOwn reports whether this Bucket has created the object before older releases were shut
-// out. No other process replaces such an object: its key has a random part.
-func (b *Bucket) isOwn(key string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.own[key]
-}
-
-// setOwn remembers that this Bucket has created an object, or that it is deleted.
-func (b *Bucket) setOwn(key string, own bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if own {
-		b.own[key] = true
-	} else {
-		delete(b.own, key)
-	}
-}
-
 // create makes the object by giving the staged file its name, which fails if
 // the name is in use.
-func (b *Bucket) create(ctx context.Context, key string, data []byte) error {
-	_, _, _, err := b.read(ctx, key)
+func (v *visit) create(ctx context.Context, key string, data []byte) error {
+	_, _, _, err := v.read(ctx, key)
 	switch {
 	case err == nil:
 		return errChanged
 	case !absent(err):
 		return err
 	}
-	staged := filepath.Join(b.temp, rand.Text())
-	if err := b.stage(staged, data); err != nil {
+	staged := filepath.Join(tempDir, rand.Text())
+	if err := v.stage(staged, data); err != nil {
 		return err
 	}
-	defer os.Remove(staged)
-	if err := b.step(stepStaged); err != nil {
+	defer v.root.Remove(staged)
+	if err := v.step(stepStaged); err != nil {
 		return err
 	}
-	path := b.path(key)
-	err = b.inDirs(b.root, path, func() error { return os.Link(staged, path) })
+	if key == documentName {
+		if err := v.begin(); err != nil {
+			return err
+		}
+	}
+	to := path(key)
+	err = v.inDirs(".", to, func() error { return v.root.Link(staged, to) })
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a directory", path)
+		if info, err := v.root.Lstat(to); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory", to)
 		}
 		return errChanged
 	case err != nil:
 		return linkHelp(err)
 	}
-	if err := b.step(stepTaken); err != nil {
+	if err := v.step(stepTaken); err != nil {
 		return err
 	}
-	if err := b.syncDir(filepath.Dir(path)); err != nil {
+	if err := v.syncDir(filepath.Dir(to)); err != nil {
 		return err
 	}
-	return b.step(stepSynced)
+	return v.step(stepSynced)
 }
 
 // replaceAttempts bounds how often a replacement begins again because there was
 // no chain: the first one makes it, and a Delete may remove it at the same time.
 const replaceAttempts = 10
 
-func (b *Bucket) replace(ctx context.Context, key string, data []byte, v storage.Version) error {
+func (v *visit) replace(ctx context.Context, key string, data []byte, was storage.Version) error {
 	var err error
 	for range replaceAttempts {
-		if err = b.tryReplace(ctx, key, data, v); !errors.Is(err, errNoChain) {
+		if err = v.tryReplace(ctx, key, data, was); !errors.Is(err, errNoChain) {
 			return err
 		}
 	}
@@ -153,63 +117,63 @@ func (b *Bucket) replace(ctx context.Context, key string, data []byte, v storage
 // errNoChain says that there was no chain, or is none any more.
 var errNoChain = errors.New("another program is deleting the object: try again")
 
-func (b *Bucket) tryReplace(ctx context.Context, key string, data []byte, v storage.Version) error {
-	_, basis, c, err := b.read(ctx, key)
+func (v *visit) tryReplace(ctx context.Context, key string, data []byte, was storage.Version) error {
+	_, basis, c, err := v.read(ctx, key)
 	switch {
-	case absent(err) || err == nil && version(basis) != v:
+	case absent(err) || err == nil && version(basis) != was:
 		return errChanged
 	case err != nil:
 		return err
 	}
 	if c.highest == 0 {
-		if err := b.beginChain(key); err != nil {
+		if err := v.beginChain(key); err != nil {
 			return err
 		}
 		return errNoChain // what was read is older than the chain
 	}
-	dir, n, nonce := b.chainDir(key), c.highest+1, rand.Text()
+	dir, n, nonce := chainDir(key), c.highest+1, rand.Text()
 	staged := filepath.Join(dir, stagedName(n, nonce))
-	if err := b.stage(staged, data); err != nil {
+	if err := v.stage(staged, data); err != nil {
 		return gone(err)
 	}
-	taken, err := b.take(ctx, dir, n, nonce, basis)
+	taken, err := v.take(ctx, dir, n, nonce, basis)
 	if !taken {
-		os.Remove(staged)
+		v.root.Remove(staged)
 		return err
 	}
-	if err := b.step(stepTaken); err != nil {
+	if err := v.step(stepTaken); err != nil {
 		return err
 	}
-	now, err := readChain(dir)
+	now, err := v.readChain(dir)
 	if err == nil && !now.takenInTurn(n) {
-		os.Remove(staged)
+		v.root.Remove(staged)
 		err = errOvertaken
 	}
 	if err != nil {
 		return err
 	}
-	if err := b.syncDir(dir); err != nil {
+	if err := v.syncDir(dir); err != nil {
 		return err
 	}
-	if err := b.step(stepSynced); err != nil {
+	if err := v.step(stepSynced); err != nil {
 		return err
 	}
-	if err := b.finish(key, n, nonce, basis); err != nil {
+	if err := v.finish(key, n, nonce, basis); err != nil {
 		return err
 	}
-	tidy(dir, now, n)
+	v.tidy(dir, now, n)
 	return nil
 }
 
 // take makes the link that commits the write n, unless another writer has made it.
-func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis string) (bool, error) {
-	if err := b.step(stepStaged); err != nil {
+func (v *visit) take(ctx context.Context, dir string, n uint64, nonce, basis string) (bool, error) {
+	if err := v.step(stepStaged); err != nil {
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	err := os.Symlink(linkTarget(nonce, basis), filepath.Join(dir, chainName(takenPrefix, n)))
+	err := v.root.Symlink(linkTarget(nonce, basis), filepath.Join(dir, chainName(takenPrefix, n)))
 	if errors.Is(err, fs.ErrExist) {
 		err = errChanged
 	}
@@ -218,21 +182,21 @@ func (b *Bucket) take(ctx context.Context, dir string, n uint64, nonce, basis st
 
 // finish publishes the committed write n and makes that durable. Several processes may
 // call it for the same write.
-func (b *Bucket) finish(key string, n uint64, nonce, basis string) error {
-	itself, err := b.publish(key, n, nonce, basis[:basisDigits])
+func (v *visit) finish(key string, n uint64, nonce, basis string) error {
+	itself, err := v.publish(key, n, nonce, basis[:basisDigits])
 	if err != nil {
 		return err
 	}
 	if itself {
-		return b.step(stepDone)
+		return v.step(stepDone)
 	}
-	if _, err := os.Lstat(filepath.Join(b.chainDir(key), droppedName(n, nonce))); err == nil {
+	if _, err := v.root.Lstat(filepath.Join(chainDir(key), droppedName(n, nonce))); err == nil {
 		return errEdited
 	}
-	if err := b.syncDir(filepath.Dir(b.path(key))); err != nil {
+	if err := v.syncDir(filepath.Dir(path(key))); err != nil {
 		return err
 	}
-	return b.step(stepDone)
+	return v.step(stepDone)
 }
 
 // gone turns the absence of a chain's directory into errNoChain.
@@ -252,28 +216,24 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	}
 	err := ctx.Err()
 	if err == nil {
-		err = b.beside(ctx, key, func() error { return b.deleteAll(key) })
+		err = b.visit(func(v *visit) error { return v.deleteAll(key) })
 	}
 	if err != nil {
-		return fmt.Errorf("delete %q from %s: %w", key, b.root, err)
+		return fmt.Errorf("delete %q from %s: %w", key, b.dir, err)
 	}
-	b.setOwn(key, false)
 	return nil
 }
 
-func (b *Bucket) deleteAll(key string) error {
+func (v *visit) deleteAll(key string) error {
 	for round := 0; ; round++ {
-		had, err := b.removeChain(key)
+		had, err := v.removeChain(key)
 		if err != nil || round > 0 && !had {
 			return err
 		}
-		if err := b.step(stepUnchained); err != nil {
+		if err := v.step(stepUnchained); err != nil {
 			return err
 		}
-		if err := b.remove(b.root, b.path(key)); err != nil {
-			return err
-		}
-		if err := b.remove(b.cards, filepath.Join(b.cards, filepath.FromSlash(key))); err != nil {
+		if err := v.remove(path(key)); err != nil {
 			return err
 		}
 	}
@@ -281,35 +241,35 @@ func (b *Bucket) deleteAll(key string) error {
 
 // removeChain moves the chain away as a whole, so that no writer can take an old
 // number again. It reports whether there was one.
-func (b *Bucket) removeChain(key string) (had bool, err error) {
-	dir, trash := b.chainDir(key), filepath.Join(b.temp, rand.Text())
-	if err := os.Rename(dir, trash); err != nil {
+func (v *visit) removeChain(key string) (had bool, err error) {
+	dir, trash := chainDir(key), filepath.Join(tempDir, rand.Text())
+	if err := v.root.Rename(dir, trash); err != nil {
 		if absent(err) {
 			return false, nil
 		}
 		return false, err
 	}
-	pruneDirs(b.chains, filepath.Dir(dir))
-	return true, os.RemoveAll(trash)
+	v.pruneDirs(chainsDir, filepath.Dir(dir))
+	return true, v.root.RemoveAll(trash)
 }
 
-// remove removes the file path durably, and directories below root that this
-// leaves empty. A path that does not exist, or is a directory, is no object and no error.
-func (b *Bucket) remove(root, path string) error {
-	info, err := os.Lstat(path)
+// remove removes the file path durably, and directories that this leaves empty. A path that
+// does not exist, or is a directory, is no object and no error.
+func (v *visit) remove(path string) error {
+	info, err := v.root.Lstat(path)
 	if absent(err) || err == nil && info.IsDir() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := v.root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := b.syncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := v.syncDir(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	pruneDirs(root, filepath.Dir(path))
+	v.pruneDirs(".", filepath.Dir(path))
 	return nil
 }
 

@@ -308,8 +308,8 @@ var reviewed = []defect{
 	}, check{pkg: "internal/cli/bucket", test: "TestRestoreListensBeforeItReplaces"}},
 	{"B14 file bucket", mutants.Mutant{
 		Name: "a name that is not durable is read as if it were", File: "storage/file/disk.go",
-		Old: "\t\tb.unsynced[dir] = true\n",
-		Bug: "\t\tb.unsynced[dir] = false\n",
+		Old: "\t\tv.unsynced[dir] = true\n",
+		Bug: "\t\tv.unsynced[dir] = false\n",
 	}, check{pkg: "storage/file", test: "TestDirectorySyncFails"}},
 	{"B15 garbage", mutants.Mutant{
 		Name: "snapshots of clusters that are gone stay", File: "cluster/snapshot/garbage.go",
@@ -328,8 +328,8 @@ var reviewed = []defect{
 	}, check{pkg: "compat/osqueue", test: "TestWritesRefused"}},
 	{"K1 file bucket", mutants.Mutant{
 		Name: "writers wait for one that is frozen", File: "storage/file/write.go",
-		Old: "n, nonce := b.chainDir(key), c.highest+1, rand.Text()\n",
-		Bug: "n, nonce := b.chainDir(key), c.highest+1, rand.Text()\n\tif s, _ := filepath.Glob(filepath.Join(dir, \"d*\")); len(s) > 0 {\n\t\treturn errNoChain\n\t}\n",
+		Old: "n, nonce := chainDir(key), c.highest+1, rand.Text()\n",
+		Bug: "n, nonce := chainDir(key), c.highest+1, rand.Text()\n\tif s, _ := filepath.Glob(filepath.Join(v.dir, dir, \"d*\")); len(s) > 0 {\n\t\treturn errNoChain\n\t}\n",
 	}, check{pkg: "storage/file", test: "TestFrozenWriter"}},
 
 	// Requests and clients.

@@ -30,7 +30,11 @@ const (
 // is probably wrong. A node that has run before starts anyway, and keepProving continues
 // the check.
 func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prometheus.Registry) error {
-	b, err := bucketurl.Open(ctx, o.bucket)
+	open := bucketurl.Open
+	if o.node.HasState() {
+		open = bucketurl.OpenKnown
+	}
+	b, err := open(ctx, o.bucket)
 	if err != nil {
 		return fmt.Errorf("--bucket: %w", err)
 	}
