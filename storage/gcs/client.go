@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/auth"
 	"github.com/cenkalti/backoff/v5"
 	"github.com/go-json-experiment/json"
 
@@ -24,8 +23,8 @@ import (
 // client sends requests of the JSON API of Cloud Storage.
 type client struct {
 	http        *http.Client
-	credentials *auth.Credentials // nil: an emulator
-	base        string            // scheme and host of the store
+	credentials *rotating // nil: an emulator
+	base        string    // scheme and host of the store
 	bucket      string
 	key         string // of the encryption at rest; "": the bucket's own setting
 }
@@ -91,6 +90,9 @@ func (c *client) send(ctx context.Context, method, target, mediaType string, bod
 		return res, nil
 	}
 	defer res.Body.Close()
+	if c.credentials != nil && unauthorized(res.StatusCode) {
+		c.credentials.refuse()
+	}
 	text, _ := io.ReadAll(io.LimitReader(res.Body, errorMax)) // the status says enough
 	return nil, &refused{status: res.StatusCode, body: string(text)}
 }
@@ -100,7 +102,7 @@ func (c *client) authorize(ctx context.Context, h http.Header) error {
 	if c.credentials == nil {
 		return nil // an emulator
 	}
-	token, err := c.credentials.Token(ctx)
+	token, project, err := c.credentials.token(ctx)
 	if err != nil {
 		return fmt.Errorf("get an access token: %w", err)
 	}
@@ -109,7 +111,7 @@ func (c *client) authorize(ctx context.Context, h http.Header) error {
 		kind = "Bearer"
 	}
 	h.Set("Authorization", kind+" "+token.Value)
-	if project, err := c.credentials.QuotaProjectID(ctx); err == nil && project != "" {
+	if project != "" {
 		h.Set("X-Goog-User-Project", project)
 	}
 	return nil

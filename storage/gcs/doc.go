@@ -5,7 +5,9 @@
 //	gs://BUCKET/PREFIX?endpoint=URL&kms-key=KEY
 //
 // The prefix is optional. Credentials come from Google's default chain
-// (GOOGLE_APPLICATION_CREDENTIALS, gcloud, the metadata server). An endpoint
+// (GOOGLE_APPLICATION_CREDENTIALS, gcloud, the metadata server). When they are refused
+// (401, 403, no access token), the next request finds them again, so a key that was
+// replaced in its file is used without a restart. An endpoint
 // names an emulator, which is spoken to without credentials.
 //
 // # Versions

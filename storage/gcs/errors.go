@@ -36,7 +36,7 @@ func (b *Bucket) explain(op, key string, err error) error {
 		err = fmt.Errorf("%w: %w", storage.ErrThrottled, err)
 	case noBucket(err):
 		err = fmt.Errorf("bucket %q does not exist; create it first: %w", b.location.Bucket, err)
-	case status == http.StatusForbidden || status == http.StatusUnauthorized:
+	case unauthorized(status):
 		err = fmt.Errorf("the store refused the credentials, or they do not allow this operation: %w", err)
 	}
 	return fmt.Errorf("%s %q in %s: %w", op, key, b.location, err)

@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"cloud.google.com/go/auth/credentials"
-
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
 )
@@ -50,12 +48,14 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	return &Bucket{location: location, client: c}, nil
 }
 
-// findCredentials sets the credentials and the address of the store that they are for.
-func (c *client) findCredentials(ctx context.Context) (err error) {
-	if c.credentials, err = credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{scope}}); err != nil {
+// findCredentials finds the credentials and sets the address of the store that they are for.
+func (c *client) findCredentials(ctx context.Context) error {
+	c.credentials = &rotating{}
+	found, err := c.credentials.current()
+	if err != nil {
 		return fmt.Errorf("find credentials: %w", err)
 	}
-	universe, err := c.credentials.UniverseDomain(ctx)
+	universe, err := found.UniverseDomain(ctx)
 	if err != nil {
 		return fmt.Errorf("find the domain of the credentials: %w", err)
 	}

@@ -9,7 +9,9 @@
 // sources, and with an endpoint defaults to us-east-1. An endpoint names another
 // store than Amazon's; it is addressed as ENDPOINT/BUCKET/KEY. Credentials
 // come from the SDK's default chain: environment, shared files, web identity,
-// instance role; never from the URL.
+// instance role; never from the URL. When the store refuses them (401, 403, an expired
+// token), the next request reads that chain again, so a key or token that was replaced in
+// a file is used without a restart.
 //
 // # Versions
 //

@@ -71,7 +71,8 @@ func (b *Bucket) explain(op, key string, err error) error {
 		err = fmt.Errorf("%w: %w", storage.ErrThrottled, err)
 	case a.code == "NoSuchBucket":
 		err = fmt.Errorf("bucket %q does not exist; create it first: %w", b.location.Bucket, err)
-	case a.status == http.StatusForbidden || a.status == http.StatusUnauthorized:
+	case a.unauthorized():
+		b.keys.refuse()
 		err = fmt.Errorf("the store refused the credentials, or they do not allow this operation: %w", err)
 	case a.status == http.StatusMovedPermanently || a.status == http.StatusTemporaryRedirect:
 		err = fmt.Errorf("the bucket is in another region: give it as ?region=NAME: %w", err)

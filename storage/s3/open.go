@@ -29,6 +29,7 @@ type Bucket struct {
 	location remote.Location
 	client   *s3.Client
 	http     *http.Client
+	keys     *rotating
 	pageSize int32
 
 	encryption encryption // what every write asks for
@@ -64,9 +65,9 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if cfg.Region, err = region(location, cfg.Region); err != nil {
 		return nil, err
 	}
-	b := &Bucket{location: location, encryption: sse, http: httpClient(cfg), pageSize: defaultPageSize}
+	b := &Bucket{location: location, encryption: sse, http: httpClient(cfg), keys: rotatingFrom(cfg), pageSize: defaultPageSize}
 	b.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.HTTPClient = b.http
+		o.HTTPClient, o.Credentials = b.http, b.keys
 		if endpoint != "" {
 			o.BaseEndpoint, o.UsePathStyle = aws.String(endpoint), true
 			// Few other stores know Amazon's newer checksums.
