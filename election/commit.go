@@ -23,6 +23,9 @@ func (f *Fence) commit(ctx context.Context, p *pending, moved func(o storage.Obj
 		case attempt == 0 && notApplied(w.Err):
 			return w.Err
 		}
+		if w.Outcome == storage.Unknown {
+			f.noteFailed(w.Err)
+		}
 		o, found, err := getSettling(ctx, f.bucket, f.key)
 		switch {
 		case err != nil:

@@ -33,6 +33,7 @@ type Fence struct {
 	next    time.Duration // promised with the next write
 	spare   []byte        // a buffer to encode into
 	fenced  *FencedError
+	failed  func(error) // OnFailure; nil: none
 }
 
 // Acquire overwrites the observed document with content c, under a new epoch. Call it for
@@ -113,6 +114,16 @@ func (f *Fence) Version() storage.Version { return f.version }
 // Promise makes every following Write promise the next heartbeat within next. 0, the
 // default, promises none: the next heartbeat comes well within the broker timeout.
 func (f *Fence) Promise(next time.Duration) { f.next = next }
+
+// OnFailure sets a function that Write calls with each failed attempt before it repeats it, so
+// that a failure is known before the outcome of the write is.
+func (f *Fence) OnFailure(failed func(error)) { f.failed = failed }
+
+func (f *Fence) noteFailed(err error) {
+	if f.failed != nil && err != nil {
+		f.failed(err)
+	}
+}
 
 // Write makes c the content of the document, with nowMs as the broker's heartbeat. It
 // returns nil if c is in the document. Otherwise the error is or wraps

@@ -31,6 +31,8 @@ type Document interface {
 	Size() int
 	// Large reports whether the last written document has no state inline.
 	Large() bool
+	// OnFailure sets a function that Write calls with each failed attempt before it repeats it.
+	OnFailure(failed func(error))
 }
 
 // Draft builds contents; *DocumentBuilder implements it. One goroutine uses it at a time.
@@ -81,8 +83,9 @@ type Flusher struct {
 
 	poke     chan struct{}
 	forced   atomic.Bool // write the next draft even if nothing has changed
-	failing  atomic.Pointer[string]
-	failures int // consecutive
+	failing  atomic.Pointer[failure]
+	busy     atomic.Pointer[time.Time] // when the present write began, or made progress last; nil: none
+	failures int                       // consecutive
 	owed     int // objects for which no flush has waited yet
 	wroteAt  time.Time
 	final    bool // the next write is the last one
@@ -92,6 +95,12 @@ type Flusher struct {
 	flushed fsm.LSN
 	more    chan struct{} // closed when flushed grows; nil without waiters
 	over    bool
+}
+
+// failure is why writes do not succeed.
+type failure struct {
+	since  time.Time // of the first failure after a success
+	reason string    // of the last one
 }
 
 // heartbeat is the last successful write of the document.
@@ -110,6 +119,7 @@ func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *F
 		f.fx.Interval = func() time.Duration { return cfg.Interval }
 	}
 	draft.Notify(f.Changed)
+	doc.OnFailure(f.fail)
 	return f
 }
 
@@ -235,12 +245,40 @@ func (f *Flusher) limitPromise(rest, next time.Duration) {
 // follows from the last successful write, because other nodes have read no later one.
 func (f *Flusher) heartbeat() time.Duration { return f.renewed.Load().rest }
 
-// Failing returns the error of the last write; "" if it succeeded.
+// Failing returns the error of the last write; "" if it succeeded. A write that repeats failed
+// attempts counts as failed.
 func (f *Flusher) Failing() string {
-	if s := f.failing.Load(); s != nil {
-		return *s
+	if e := f.failing.Load(); e != nil {
+		return e.reason
 	}
 	return ""
+}
+
+// Stalled returns since when writes fail, or the present one makes no progress, and why they
+// fail; the zero time: neither, and "": it only takes its time so far.
+func (f *Flusher) Stalled() (since time.Time, reason string) {
+	if e := f.failing.Load(); e != nil {
+		return e.since, e.reason
+	}
+	if began := f.busy.Load(); began != nil {
+		return *began, ""
+	}
+	return time.Time{}, ""
+}
+
+// progress notes that a write begins, or that a part of it is done.
+func (f *Flusher) progress() {
+	now := time.Now()
+	f.busy.Store(&now)
+}
+
+// fail notes a failed attempt.
+func (f *Flusher) fail(err error) {
+	e := &failure{since: time.Now(), reason: err.Error()}
+	if last := f.failing.Load(); last != nil {
+		e.since = last.since
+	}
+	f.failing.Store(e)
 }
 
 // Run writes until ctx ends, and then returns nil, or until the node is fenced, and then
@@ -281,10 +319,14 @@ func (f *Flusher) Run(ctx context.Context) error {
 // and the next start.
 func (f *Flusher) pause() time.Duration {
 	if f.failures > 0 {
-		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat)
+		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat, retryMax)
 	}
 	return f.cfg.pause(f.fx.Interval(), f.doc.Size())
 }
+
+// retryMax bounds the pause after a failed write, so that the bucket is up to date soon after it
+// is reachable again, or its credentials are valid again.
+const retryMax = 2 * time.Second
 
 // Final writes the unflushed changes once, after Run has returned. It also withdraws a
 // promised heartbeat: a cluster that takes over after an orderly stop does not have to wait
@@ -308,7 +350,9 @@ func (f *Flusher) dirty() bool {
 // flush brings the document up to date. It returns an error only if the node is fenced; it
 // records any other error, and logs the first failure and the recovery.
 func (f *Flusher) flush(ctx context.Context) error {
+	f.progress()
 	err := f.write(ctx)
+	f.busy.Store(nil)
 	var fenced *election.FencedError
 	if errors.As(err, &fenced) {
 		return err
@@ -320,19 +364,16 @@ func (f *Flusher) flush(ctx context.Context) error {
 }
 
 func (f *Flusher) note(err error) {
-	before := f.Failing()
 	if err == nil {
-		if before != "" {
+		if f.failures > 0 {
 			f.log.Info("the bucket takes writes again", "flushed", f.doc.Flushed())
 		}
 		f.failing.Store(nil)
 		f.failures = 0
 		return
 	}
-	f.failures++
-	reason := err.Error()
-	f.failing.Store(&reason)
-	if before == "" {
+	f.fail(err)
+	if f.failures++; f.failures == 1 {
 		f.log.Warn("cannot write the state to the bucket; the cluster continues without it", "error", err)
 	}
 }
@@ -388,6 +429,9 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 		if err == nil {
 			f.renewed.Store(&heartbeat{began: began, next: next, rest: rest})
 			f.wroteAt = time.Now()
+			if f.busy.Load() != nil {
+				f.progress()
+			}
 			kept := f.draft.Wrote(c)
 			w := Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept}
 			f.fx.Wrote(w)

@@ -126,6 +126,9 @@ func (d *desk) Notify(func()) {}
 // Large implements Document.
 func (d *desk) Large() bool { return false }
 
+// OnFailure implements Document.
+func (d *desk) OnFailure(func(error)) {}
+
 // Promise implements Document.
 func (d *desk) Promise(next time.Duration) { d.script(func() { d.next = next }) }
 

@@ -322,3 +322,33 @@ func TestSuccessorWithoutAnUnflushedLog(t *testing.T) {
 		o.end()
 	})
 }
+
+// TestFirstFailureIsShown lets every write of the document fail at once, as on a full or read-only
+// bucket, whose reads succeed. Failing has the reason with the first attempt, and not only when
+// the write has been given up.
+func TestFirstFailureIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		o.flushed(time.Minute)
+		if since, reason := o.leader.Stalled(); !since.IsZero() {
+			t.Fatalf("with a healthy bucket: stalled since %v, %q", since, reason)
+		}
+		began := time.Now()
+		i := o.faults.Inject(fault.Rule{Kind: fault.LoseRequest, KeyPrefix: docKey, Ops: []storage.Op{storage.OpPutIfMatch}})
+		o.work(1)
+		time.Sleep(200 * time.Millisecond)
+		if o.leader.Failing() == "" {
+			t.Error("200 ms after the first failure there is no reason")
+		}
+		time.Sleep(10 * time.Second)
+		if since, reason := o.leader.Stalled(); reason == "" || since.Sub(began) > 200*time.Millisecond {
+			t.Errorf("stalled since %v after the fault, %q", since.Sub(began), reason)
+		}
+		i.Stop()
+		o.flushed(3 * time.Second)
+		if since, reason := o.leader.Stalled(); !since.IsZero() && reason != "" {
+			t.Errorf("after the fault: stalled since %v, %q", since, reason)
+		}
+		o.end()
+	})
+}
