@@ -67,7 +67,7 @@ func (f *fires) fire(c *fsm.Cron, now int64) *fsmpb.FireCron {
 		return nil
 	}
 	fire := &fsmpb.FireCron{Name: c.Name, DueMs: c.NextAt, Spec: &c.Spec, TimeZone: &c.TimeZone}
-	fire.AtMs, fire.Missed = s.Latest(c.NextAt, now)
+	fire.AtMs, fire.Missed = s.Latest(max(c.LastAt, c.UpdatedAt), c.NextAt, now)
 	fire.NextMs = s.Next(fire.AtMs)
 	return fire
 }

@@ -3,12 +3,14 @@ package leader
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/cronid"
+	"osqueue/internal/crontab"
 )
 
 func putCron(name, spec string, next int64) *fsmpb.Mutation {
@@ -114,5 +116,35 @@ func TestOneEntryHasABoundedNumberOfFires(t *testing.T) {
 	}
 	if len(f.read) != 1 {
 		t.Errorf("%d specs are kept of one", len(f.read))
+	}
+}
+
+// Fixed times in an hour that the clocks skip fire once, right after it, and the others of
+// them count as missed.
+func TestASkippedHourFiresOnce(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	f := &fires{term: b.term}
+	b.now = time.Date(2027, 3, 28, 1, 0, 0, 0, zone).UnixMilli()
+	after := time.Date(2027, 3, 28, 3, 0, 0, 0, zone).UnixMilli()
+	s, err := crontab.Parse("15,30 2 * * *", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := putCron("night", "15,30 2 * * *", s.Next(b.now))
+	put.GetPutCron().TimeZone = "Europe/Berlin"
+	b.apply(put)
+	b.now = after + 10
+	p, err := f.due(b.now)
+	if err != nil || len(p) != 1 {
+		t.Fatalf("%v, %v", p, err)
+	}
+	b.apply(p...)
+	c := b.machine.View().Cron("night")
+	if c.Fired != 1 || c.LastAt != after || c.MissedCount != 1 || c.NextAt != time.Date(2027, 3, 29, 2, 15, 0, 0, zone).UnixMilli() {
+		t.Errorf("fired %d, last %d (want %d), missed %d, next %d", c.Fired, c.LastAt, after, c.MissedCount, c.NextAt)
 	}
 }

@@ -1,17 +1,27 @@
 // Package crontab computes the times of schedules.
 //
-// A spec has five fields (minute, hour, day of month, month, day of week) or
-// six, with seconds in front, in the syntax of github.com/robfig/cron/v3; or it
-// is a descriptor: @yearly, @annually, @monthly, @weekly, @daily, @midnight,
-// @hourly or "@every" with a duration such as 90s or 1h30m. The time zone is a
+// A spec has five fields (minute, hour, day of month, month, day of week) as in cron(5), or
+// six, with seconds in front; or it is a descriptor: @yearly, @annually, @monthly, @weekly,
+// @daily, @midnight, @hourly or "@every" with a duration such as 90s or 1h30m. In addition to
+// cron(5), "?" is "*", and "5/10" is "5-59/10". The time zone is a
 // separate field: TZ= in the spec is refused. Zones come from the system, or else from
 // the copy that is built into the program.
 //
+// If both day fields are restricted, a day needs to be in one of them. A field that begins
+// with "*", also "*/2", does not restrict: then the day must be in both.
+//
 // # The clocks change
 //
-// If the clocks skip a time of day when they go forward, the schedule skips it too. If
-// a time of day comes twice when they go back, only the first one counts, unless the
-// field of the hour is "*" (or "?"): such a schedule continues in the repeated hour.
+// The rules are those of Vixie cron. A spec whose second, minute or hour begins with "*" is
+// wild: it follows the clocks, so it has no times in a skipped hour, and those of a repeated
+// hour twice. All other specs have fixed times. If the clocks skip fixed times when they go
+// forward, the schedule has one time right after the change, for all of them; cron runs the
+// job once for each. In a repeated hour fixed times count once, the first time. A change
+// forward by three hours or more, or back by more than three, is a new clock: it skips or
+// repeats fixed times like others.
+//
+// Times that changes of the clocks leave out count as missed, as those that pass while no
+// leader can fire, unless the schedule runs in every hour.
 //
 // # @every
 //

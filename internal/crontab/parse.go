@@ -3,11 +3,11 @@ package crontab
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // for systems without
-
-	"github.com/robfig/cron/v3"
 )
 
 // The longest spec and name of a zone, in bytes.
@@ -29,8 +29,6 @@ var (
 	ErrZone = errors.New("time zone")
 )
 
-var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
-
 // Parse reads a spec. The zone is an IANA name; "" is UTC. The error wraps
 // ErrSpec or ErrZone and says what to write instead.
 func Parse(spec, timeZone string) (*Schedule, error) {
@@ -47,13 +45,19 @@ func Parse(spec, timeZone string) (*Schedule, error) {
 
 var (
 	errSpecLong = fmt.Errorf("it has more than %d bytes", SpecMax)
-	errSpecText = errors.New("use visible ASCII characters and spaces only")
+	errSpecText = errors.New("use visible ASCII characters, spaces and tabs only")
 	errNoSpec   = errors.New("it is empty; write minute, hour, day of month, month and day of week, for example \"30 4 * * 1-5\"")
 	errTZ       = errors.New("it names a time zone; use the separate field for the time zone")
 )
 
+// descriptors are the specs that have a name.
+var descriptors = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
 func parse(spec string, loc *time.Location) (*Schedule, error) {
-	spec = strings.Trim(spec, " ")
+	spec = strings.Trim(spec, " \t")
 	switch {
 	case len(spec) > SpecMax:
 		return nil, errSpecLong
@@ -67,24 +71,23 @@ func parse(spec string, loc *time.Location) (*Schedule, error) {
 	if given, ok := strings.CutPrefix(spec, "@every"); ok {
 		return parseEvery(given)
 	}
-	if err := checkFields(spec); err != nil {
-		return nil, err
+	if spec[0] == '@' {
+		fields, ok := descriptors[spec]
+		if !ok {
+			return nil, fmt.Errorf("%q is not known; write @yearly, @monthly, @weekly, @daily, @hourly or @every with a duration", spec)
+		}
+		spec = fields
 	}
-	parsed, err := parser.Parse(spec)
+	clock, err := parseFields(strings.Fields(spec))
 	if err != nil {
 		return nil, err
 	}
-	times, ok := parsed.(*cron.SpecSchedule)
-	if !ok {
-		return nil, fmt.Errorf("%q is not allowed", spec)
-	}
-	times.Location = time.UTC // Schedule puts the zone's clocks on top
-	return &Schedule{clock: times, zone: loc}, nil
+	return &Schedule{clock: clock, zone: loc}, nil
 }
 
 func visible(s string) bool {
 	for _, r := range s {
-		if r < ' ' || r > '~' {
+		if r != '\t' && (r < ' ' || r > '~') {
 			return false
 		}
 	}
@@ -92,9 +95,9 @@ func visible(s string) bool {
 }
 
 func parseEvery(given string) (*Schedule, error) {
-	d, err := time.ParseDuration(strings.Trim(given, " "))
+	d, err := time.ParseDuration(strings.Trim(given, " \t"))
 	switch {
-	case err != nil || !strings.HasPrefix(given, " "):
+	case err != nil || given[0] != ' ' && given[0] != '\t':
 		return nil, errors.New("write @every with a space and a duration, for example \"@every 1h30m\"")
 	case d < everyLow || d > everyHigh:
 		return nil, fmt.Errorf("the duration of @every must be from %s to %s", everyLow, everyHigh)
@@ -104,48 +107,125 @@ func parseEvery(given string) (*Schedule, error) {
 	return &Schedule{every: d.Milliseconds()}, nil
 }
 
-var fieldNames = [...]string{"second", "minute", "hour", "day of month", "month", "day of week"}
+// fieldOf describes one field of a spec.
+type fieldOf struct {
+	name      string
+	low, high int
+	names     []string // of the values from low on
+}
 
-// checkFields checks each field by itself, so that the error names the wrong one. It
-// refuses fields that the parser would accept with an unintended meaning.
-func checkFields(spec string) error {
-	if spec[0] == '@' {
-		return nil
+var fields = [...]fieldOf{
+	{name: "second", high: 59},
+	{name: "minute", high: 59},
+	{name: "hour", high: 23},
+	{name: "day of month", low: 1, high: 31},
+	{name: "month", low: 1, high: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{name: "day of week", high: 6, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+}
+
+const sunday = 7 // the other number of Sunday, 0 being the first
+
+func parseFields(given []string) (*clock, error) {
+	if len(given) == len(fields)-1 {
+		given = append([]string{"0"}, given...)
 	}
-	fields := strings.Fields(spec)
-	if len(fields) == len(fieldNames)-1 {
-		fields = append([]string{"0"}, fields...)
+	if len(given) != len(fields) {
+		return nil, fmt.Errorf("it has %d fields; write five (minute, hour, day of month, month, day of week), "+
+			"or six with the second in front", len(given))
 	}
-	if len(fields) != len(fieldNames) {
-		return fmt.Errorf("it has %d fields; write five (minute, hour, day of month, month, day of week), "+
-			"or six with the second in front", len(fields))
-	}
-	for i, f := range fields {
-		if err := checkField(i, f); err != nil {
-			return fmt.Errorf("%s %q: %w", fieldNames[i], f, err)
+	var sets [len(fields)]uint64
+	var star [len(fields)]bool
+	for i, text := range given {
+		set, err := fields[i].parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s %q: %w", fields[i].name, text, err)
 		}
+		sets[i], star[i] = set, text[0] == '*' || text[0] == '?'
 	}
-	return nil
+	return &clock{
+		second: sets[0], minute: sets[1], hour: sets[2], day: sets[3], month: sets[4], weekday: sets[5],
+		both: star[3] || star[5],
+		wild: star[0] || star[1] || star[2],
+	}, nil
 }
 
 var (
 	errEmptyPart = errors.New("a comma needs a value on both sides")
 	errStarRange = errors.New("a range cannot begin with * or ?")
+	errStep      = errors.New("the step after / must be a positive number")
 )
 
-func checkField(i int, field string) error {
-	for part := range strings.SplitSeq(field, ",") {
-		if part == "" {
-			return errEmptyPart
+// parse returns the set of the values of a field, a bit for each.
+func (f fieldOf) parse(text string) (set uint64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, step, err := f.parseRange(part)
+		if err != nil {
+			return 0, err
 		}
-		if strings.HasPrefix(part, "*-") || strings.HasPrefix(part, "?-") {
-			return errStarRange
+		for v := low; v <= high; v += step {
+			set |= 1 << v
 		}
 	}
-	alone := [len(fieldNames)]string{"*", "*", "*", "*", "*", "*"}
-	alone[i] = field
-	_, err := parser.Parse(strings.Join(alone[:], " "))
-	return err
+	if f.high == sunday-1 && set&(1<<sunday) != 0 {
+		set = set&^(1<<sunday) | 1
+	}
+	return set, nil
+}
+
+// parseRange reads "*", a value, or a range, each with or without a step. A value with a
+// step begins a range that ends with the field.
+func (f fieldOf) parseRange(text string) (low, high, step int, err error) {
+	text, by, stepped := strings.Cut(text, "/")
+	first, last, ranged := strings.Cut(text, "-")
+	switch {
+	case first == "":
+		return 0, 0, 0, errEmptyPart
+	case first == "*" || first == "?":
+		if ranged {
+			return 0, 0, 0, errStarRange
+		}
+		low, high = f.low, f.high
+	default:
+		if low, err = f.value(first); err != nil {
+			return 0, 0, 0, err
+		}
+		high = low
+		if ranged {
+			high, err = f.value(last)
+		} else if stepped {
+			high = max(low, f.high)
+		}
+		if err == nil && high < low {
+			err = fmt.Errorf("the range %s-%s ends before it begins", first, last)
+		}
+		if err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	step = 1
+	if stepped {
+		if step, err = strconv.Atoi(by); err != nil || step <= 0 {
+			return 0, 0, 0, errStep
+		}
+	}
+	return low, high, min(step, f.high+1), nil
+}
+
+func (f fieldOf) value(text string) (int, error) {
+	if i := slices.Index(f.names, strings.ToLower(text)); i >= 0 {
+		return f.low + i, nil
+	}
+	high := f.high
+	if high == sunday-1 {
+		high = sunday
+	}
+	if n, err := strconv.ParseUint(text, 10, 8); err == nil && int(n) >= f.low && int(n) <= high {
+		return int(n), nil
+	}
+	if len(f.names) > 0 {
+		return 0, fmt.Errorf("%q is not a number from %d to %d or a name from %s to %s", text, f.low, high, f.names[0], f.names[len(f.names)-1])
+	}
+	return 0, fmt.Errorf("%q is not a number from %d to %d", text, f.low, high)
 }
 
 var errZoneName = errors.New("it is not known; write an IANA name, for example Europe/Berlin, or nothing for UTC")

@@ -1,15 +1,11 @@
 package crontab
 
-import (
-	"time"
-
-	"github.com/robfig/cron/v3"
-)
+import "time"
 
 // Schedule is a parsed spec. The zero Schedule has no times.
 type Schedule struct {
 	every int64 // ms; 0: by clock
-	clock *cron.SpecSchedule
+	clock *clock
 	zone  *time.Location
 }
 
@@ -39,44 +35,90 @@ const (
 	shiftsMax = 100
 )
 
-// nextByClock returns the first time that is not before the second from, or 0. The
-// parser's own search does not end in zones that once left out a day. Between two
+// nextByClock returns the first time that is not before the second from, or 0. Between two
 // changes of a zone, its clocks show the time in UTC plus an offset, so nextByClock
 // searches each such stretch by itself.
 func (s *Schedule) nextByClock(from int64) int64 {
-	shown := int64(0) // the clocks' last time before the stretch
 	limit := from + aheadMax
 	for range shiftsMax {
 		st := s.stretchAt(from)
-		shown = max(shown, st.shown)
-		clock := from + st.offset
-		if s.clock.Hour&anyHour == 0 {
-			clock = max(clock, shown)
+		if from == st.start && s.catchesUp(st) {
+			return from
 		}
-		next := s.clock.Next(time.Unix(clock-1, 0).UTC())
-		if next.IsZero() {
+		shows := from + st.offset
+		if back := st.shown - (st.start + st.offset); !s.clock.wild && back <= backMax {
+			shows = max(shows, st.shown)
+		}
+		next := s.clock.next(shows)
+		if next == 0 {
 			return 0
 		}
-		if at := next.Unix() - st.offset; at < st.end {
+		if at := next - st.offset; at < st.end {
 			return at
 		}
 		if from = st.end; from > limit {
 			return 0
 		}
-		shown = st.end + st.offset
 	}
 	return 0
 }
 
-// anyHour is the parser's mark of a field that is "*" or "?".
-const anyHour = 1 << 63
+// The bounds, in seconds, up to which a change of the clocks is one that cron follows: fixed
+// times run at once that a change forward of less than forwardEnd skips, and do not run again
+// after a change back of at most backMax. After any other change only the new time counts.
+const (
+	forwardEnd = 3 * 3600
+	backMax    = 3*3600 + 60
+)
+
+// catchesUp reports whether the schedule has a time at the beginning of st because the
+// change of the clocks skipped times.
+func (s *Schedule) catchesUp(st stretch) bool {
+	skipped := st.skipped()
+	if s.clock.wild || skipped <= 0 || skipped >= forwardEnd {
+		return false
+	}
+	first := s.clock.next(st.shown)
+	return first != 0 && first < st.shown+skipped
+}
+
+// lost returns the number of times, at most MissedMax+1, without a run of their own because
+// of the change of the clocks at the beginning of st. A schedule of every hour loses none.
+func (s *Schedule) lost(st stretch) (n uint64) {
+	skipped := st.skipped()
+	if skipped <= 0 || s.clock.hour == allHours {
+		return 0
+	}
+	end := st.shown + skipped
+	catches := s.catchesUp(st)
+	if catches {
+		end++ // with the time after the change, which is the one of its run
+	}
+	for t := s.clock.next(st.shown); t != 0 && t < end && n <= MissedMax; t = s.clock.next(t + 1) {
+		n++
+	}
+	if catches {
+		n--
+	}
+	return n
+}
 
 // stretch is a time during which a zone's offset does not change. All fields are
 // seconds.
 type stretch struct {
 	offset int64
+	start  int64 // 0: it has none
 	end    int64 // the first moment after it
 	shown  int64 // by the clocks when it began, just before they were changed
+}
+
+// skipped returns by how much the clocks went forward when st began. If they went back, it
+// is negative.
+func (st stretch) skipped() int64 {
+	if st.start == 0 {
+		return 0
+	}
+	return st.start + st.offset - st.shown
 }
 
 func (s *Schedule) stretchAt(moment int64) stretch {
@@ -92,9 +134,10 @@ func (s *Schedule) stretchAt(moment int64) stretch {
 		// and so errs on the last day of a leap year.
 		st.end = moment + 3600
 	}
-	if !start.IsZero() {
+	if !start.IsZero() && start.Unix() > 0 {
+		st.start = start.Unix()
 		_, before := start.Add(-time.Second).Zone()
-		st.shown = start.Unix() + int64(before)
+		st.shown = st.start + int64(before)
 	}
 	return st
 }
@@ -102,23 +145,39 @@ func (s *Schedule) stretchAt(moment int64) stretch {
 // MissedMax is the maximal number of times that Latest counts one by one.
 const MissedMax = 1000
 
-// Latest returns the latest time that is not after now, and the number of times from due
-// on before it. due must be a time of the schedule that is not after now. For specs
-// other than "@every", Latest counts at most MissedMax times: missed then means "at
-// least". The latest time is exact in every case.
-func (s *Schedule) Latest(due, now int64) (at int64, missed uint64) {
-	if first := s.Next(due); first == 0 || first > now {
-		return due, 0
-	}
+// Latest returns the latest time that is not after now, and the number of times that have
+// no run of their own: those from due on before it, and those after the moment since that
+// changes of the clocks left out. due must be a time of the schedule that is not after now.
+// For specs other than "@every", Latest counts at most MissedMax times of each kind: missed
+// then means "at least". The latest time is exact in every case.
+func (s *Schedule) Latest(since, due, now int64) (at int64, missed uint64) {
+	at = due
+	first := s.Next(due)
+	late := first != 0 && first <= now
 	if s.every > 0 {
-		at = now / s.every * s.every
+		if late {
+			at = now / s.every * s.every
+		}
 		return at, uint64((at - due + s.every - 1) / s.every)
 	}
-	at = s.lastUntil(due, now)
+	if late {
+		at = s.lastUntil(due, now)
+	}
 	for t := due; t != 0 && t < at && missed < MissedMax; t = s.Next(t) {
 		missed++
 	}
-	return at, missed
+	return at, missed + s.lostBetween(since, at)
+}
+
+// lostBetween returns the number of times that the changes of the clocks after the first
+// moment, and not after the second one, left out.
+func (s *Schedule) lostBetween(since, until int64) (n uint64) {
+	st := s.stretchAt(until / 1000)
+	for i := 0; i < shiftsMax && st.start*1000 > since && n < MissedMax; i++ {
+		n += s.lost(st)
+		st = s.stretchAt(st.start - 1)
+	}
+	return min(n, MissedMax)
 }
 
 // lastUntil returns the last time in (from, now]. There must be one. It bisects: "a time

@@ -36,13 +36,17 @@ func newCronPutCommand(g *view.Globals) *cobra.Command {
 		Use:   "put NAME SPEC --type TYPE",
 		Short: "Create or replace a schedule",
 		Long: `Creates a schedule, or replaces the one of that name, and prints its next time.
-SPEC is five fields (minute, hour, day of the month, month, day of the week), six
-with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
-@every 5m.
+SPEC is five fields (minute, hour, day of the month, month, day of the week) as in
+cron(5), six with seconds in front, or @hourly, @daily, @weekly, @monthly, @yearly, or
+@every 5m. When the clocks of the time zone change, the rules of cron apply: a fixed time
+in the skipped hour fires right after it, one in the repeated hour fires once. With a *
+in minute or hour the schedule follows the clocks.
 
 --overlap applies while the last job has not ended: allow (enqueue another) or skip.
---missed applies to times that passed while there was no leader: skip, or one (one job
-for all of them).
+Of the times that passed while there was no leader only the last one fires: give a
+schedule whose times must all fire a period longer than a failover. --missed applies if
+that time is more than a minute ago: skip it, or one (fire). The other times, and those
+that a change of the clocks left out, count as missed.
 
 ` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one

@@ -1,0 +1,24 @@
+package mutants_test
+
+import "osqueue/tests/mutants"
+
+func init() { allDefects = append(allDefects, jobs...) }
+
+// jobs are defects of schedules, of attempts and of workers that share a name.
+var jobs = []defect{
+	{"schedules", mutants.Mutant{
+		Name: "a star with a step restricts the day", File: "internal/crontab/parse.go",
+		Old: "both: star[3] || star[5],",
+		Bug: `both: given[3] == "*" || given[5] == "*",`,
+	}, check{pkg: "internal/crontab", test: "TestCronTable"}},
+	{"schedules", mutants.Mutant{
+		Name: "a fixed time in a skipped hour does not run", File: "internal/crontab/schedule.go",
+		Old: "skipped <= 0 || skipped >= forwardEnd",
+		Bug: "skipped <= 0 || skipped >= 0*forwardEnd",
+	}, check{pkg: "internal/crontab", test: "TestCronTable"}},
+	{"schedules", mutants.Mutant{
+		Name: "times that a change of the clocks left out are not missed", File: "internal/crontab/schedule.go",
+		Old: "return at, missed + s.lostBetween(since, at)",
+		Bug: "return at, missed + 0*s.lostBetween(since, at)",
+	}, check{pkg: "cluster/leader", test: "TestASkippedHourFiresOnce"}},
+}
