@@ -29,13 +29,6 @@ import (
 // DocumentKey is the key of the document in the bucket.
 const DocumentKey = leader.DocumentKey
 
-// The kinds of raft log for Config.RaftLog.
-const (
-	RaftLogSegments = "segments" // segments of a fixed size: one fsync for each append, the default
-	RaftLogBolt     = "bolt"     // raft-boltdb, which releases without segments can read
-	RaftLogMemory   = "memory"   // nothing survives the process; for tests
-)
-
 // The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
 // while a standby is known.
 const (
@@ -53,7 +46,7 @@ type PeerAddr struct {
 type Config struct {
 	Name    string // unique in the cluster
 	DataDir string // raft's log, snapshots and the node's identity
-	RaftLog string // one of the RaftLog constants
+	Memory  bool   // nothing is kept on the disk, and DataDir is not used; for tests
 
 	RaftAddr      string // host:port to listen on
 	RaftAdvertise string // host:port that the others dial; "" uses RaftAddr
@@ -162,7 +155,6 @@ type Config struct {
 // DefaultConfig returns a configuration with the default of every setting that has one.
 func DefaultConfig() Config {
 	return Config{
-		RaftLog:           RaftLogSegments,
 		RaftAddr:          "127.0.0.1:7080",
 		HTTPAdvertise:     "127.0.0.1:8080",
 		HeartbeatTimeout:  500 * time.Millisecond,
@@ -257,7 +249,7 @@ func (c *Config) validateNames() error {
 	if !membership.ValidName(c.Name) {
 		errs = append(errs, fmt.Errorf("node name %q: use 1 to 63 letters, digits, '.', '_' or '-'", c.Name))
 	}
-	if c.DataDir == "" && c.RaftLog != RaftLogMemory {
+	if c.DataDir == "" && !c.Memory {
 		errs = append(errs, errors.New("no data directory: give --data"))
 	}
 	if c.Bucket == nil {
@@ -278,11 +270,6 @@ func (c *Config) validateNames() error {
 
 func (c *Config) validateRaft() error {
 	var errs []error
-	switch c.RaftLog {
-	case RaftLogSegments, RaftLogBolt, RaftLogMemory:
-	default:
-		errs = append(errs, fmt.Errorf("raft log %q: use segments, bolt or memory", c.RaftLog))
-	}
 	host, _, err := net.SplitHostPort(c.RaftAddr)
 	if err != nil {
 		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
@@ -335,7 +322,7 @@ func (c *Config) Warnings() []string {
 
 // HasRun reports whether a node has run on this configuration's data directory before.
 func (c *Config) HasRun() bool {
-	return membership.HasID(c.DataDir) && c.RaftLog != RaftLogMemory
+	return membership.HasID(c.DataDir) && !c.Memory
 }
 
 // HasState reports whether the node of this configuration's data directory has been part of a
@@ -350,7 +337,7 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 	if cfg.testEnv != nil {
 		return cfg.testEnv.id, nil
 	}
-	if cfg.RaftLog == RaftLogMemory {
+	if cfg.Memory {
 		return membership.RandomID(cfg.Name), nil
 	}
 	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)

@@ -32,7 +32,7 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 	if cfg.testEnv != nil {
 		return cfg.testEnv.stores(cfg, dog), nil
 	}
-	if cfg.RaftLog == RaftLogMemory {
+	if cfg.Memory {
 		mem := raft.NewInmemStore()
 		bounded := newBoundedLog(mem, cfg.remembered())
 		return &stores{log: bounded, bounded: bounded, stable: mem, snapshots: raft.NewInmemSnapshotStore(), close: func() error { return nil }}, nil
@@ -98,11 +98,8 @@ func prepare(s *snapshot.Store, logs raft.LogStore) error {
 }
 
 func openLog(cfg *Config) (*raftlog.Log, error) {
-	if cfg.RaftLog == RaftLogBolt {
-		return raftlog.OpenBolt(cfg.DataDir)
-	}
 	log := cfg.Logger.Named("raft-log")
-	return raftlog.OpenSegments(cfg.DataDir, func(err error) { log.Warn(err.Error()) })
+	return raftlog.Open(cfg.DataDir, func(err error) { log.Warn(err.Error()) })
 }
 
 // guardedLog reports writes that fail or hang to the watchdog. Raft itself would continue

@@ -110,7 +110,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.id, err = loadServerID(&n.cfg); err != nil {
 		return err
 	}
-	if fresh && n.cfg.RaftLog != RaftLogMemory {
+	if fresh && !n.cfg.Memory {
 		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Dir: n.cfg.DataDir, Log: n.log})
 	}
 	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {

@@ -36,25 +36,19 @@ func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 	})
 }
 
-func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
+func TestTheLogSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			l := newLab(t)
-			use := func(c *Config) { c.RaftLog = kind }
-			n := l.leader(l.start("n", 1, use)...)
-			l.enqueue(n, "a", "b")
-			before := n.Status()
-			n.stop()
-			n = l.leader(l.again(n, n.cfg.DataDir, use))
-			if n.Job("a") == nil || n.Job("b") == nil {
-				t.Fatal("jobs are lost")
-			}
-			if s := n.Status(); s.Cluster != before.Cluster || s.Epoch != before.Epoch+1 {
-				t.Fatalf("cluster %s epoch %d, before %s and %d", s.Cluster, s.Epoch, before.Cluster, before.Epoch)
-			}
-		})
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.enqueue(n, "a", "b")
+	before := n.Status()
+	n.stop()
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	if n.Job("a") == nil || n.Job("b") == nil {
+		t.Fatal("jobs are lost")
+	}
+	if s := n.Status(); s.Cluster != before.Cluster || s.Epoch != before.Epoch+1 {
+		t.Fatalf("cluster %s epoch %d, before %s and %d", s.Cluster, s.Epoch, before.Cluster, before.Epoch)
 	}
 }
 
@@ -63,7 +57,7 @@ func TestEveryKindOfLogSurvivesARestart(t *testing.T) {
 func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	use := func(c *Config) { c.RaftLog = RaftLogMemory }
+	use := func(c *Config) { c.Memory = true }
 	n := l.leader(l.start("n", 1, use)...)
 	lsn := l.enqueue(n, "a")
 	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })

@@ -129,7 +129,7 @@ func newSimCluster(w *simWorld, name string, n int, bucket storage.Bucket) *simC
 // simConfig returns a configuration with which every mechanism runs within minutes.
 func simConfig() Config {
 	cfg := DefaultConfig()
-	cfg.RaftLog = RaftLogMemory // testEnv has the log; nothing else is on a disk
+	cfg.Memory = true // testEnv has the log; nothing else is on a disk
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
 	cfg.StandbyWait = 20 * time.Second
 	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second

@@ -211,7 +211,7 @@ func divergedAdvice(dir string) string {
 }
 
 // onDisk reports whether the node has a data directory that outlives the process.
-func (n *Node) onDisk() bool { return n.cfg.testEnv == nil && n.cfg.RaftLog != RaftLogMemory }
+func (n *Node) onDisk() bool { return n.cfg.testEnv == nil && !n.cfg.Memory }
 
 // checkNotDiverged returns an error if the data directory is marked as having a wrong
 // state.

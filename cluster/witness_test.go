@@ -13,48 +13,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// eachLog runs a test with each kind of log on the disk.
-func eachLog(t *testing.T, test func(t *testing.T, use func(*Config))) {
-	for _, kind := range []string{RaftLogBolt, RaftLogSegments} {
-		t.Run(kind, func(t *testing.T) { test(t, func(c *Config) { c.RaftLog = kind }) })
-	}
-}
-
-// raftLogNames are the names of raft logs in a data directory.
-var raftLogNames = []string{"raft.db", "raft"}
-
 // removeLog removes the raft log of a data directory.
-func removeLog(dir string) error {
-	var errs []error
-	for _, name := range raftLogNames {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	return errors.Join(errs...)
-}
+func removeLog(dir string) error { return os.RemoveAll(filepath.Join(dir, "raft")) }
 
 // emptyLog truncates the files of the raft log of a data directory.
 func emptyLog(dir string) error {
-	var errs []error
-	for _, name := range raftLogNames {
-		errs = append(errs, filepath.WalkDir(filepath.Join(dir, name), func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() {
-				return os.Truncate(path, 0)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}))
-	}
-	return errors.Join(errs...)
+	return filepath.WalkDir(filepath.Join(dir, "raft"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			return os.Truncate(path, 0)
+		}
+		return err
+	})
 }
 
 // stoppedFollower returns a follower of three nodes that has confirmed a job, its leader,
 // and its data directory. The test stops it.
-func stoppedFollower(t *testing.T, adjust func(*Config)) (l *lab, leader, n *member, dir string) {
+func stoppedFollower(t *testing.T) (l *lab, leader, n *member, dir string) {
 	t.Helper()
 	l = newLab(t)
-	nodes := l.start("n", 3, adjust)
+	nodes := l.start("n", 3, nil)
 	leader = l.leader(nodes...)
 	l.enqueue(leader, "a")
 	for _, m := range nodes {
@@ -93,37 +70,31 @@ func (l *lab) refused(m *member) {
 func TestANodeWhoseLogIsGoneDoesNotStart(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{"deleted": removeLog, "emptied": emptyLog} {
 		t.Run(name, func(t *testing.T) {
-			eachLog(t, func(t *testing.T, use func(*Config)) {
-				l, leader, n, dir := stoppedFollower(t, use)
-				l.eventually("the witness", func() bool { return l.witnessOf(n).Term > 0 })
-				n.stop()
-				if err := spoil(dir); err != nil {
-					t.Fatal(err)
-				}
-				l.refused(n)
+			l, leader, n, dir := stoppedFollower(t)
+			l.eventually("the witness", func() bool { return l.witnessOf(n).Term > 0 })
+			n.stop()
+			if err := spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			l.refused(n)
 
-				// The advice in the error message works.
-				back := l.again(n, t.TempDir(), use)
-				l.eventually("the new member to have the job and a vote", func() bool {
-					return back.Job("a") != nil && membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
-				})
+			// The advice in the error message works.
+			back := l.again(n, t.TempDir(), nil)
+			l.eventually("the new member to have the job and a vote", func() bool {
+				return back.Job("a") != nil && membership.Voter(leader.raft.GetConfiguration().Configuration(), back.id)
 			})
 		})
 	}
 }
 
 func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
-	eachLog(t, olderLog)
-}
-
-func olderLog(t *testing.T, use func(*Config)) {
-	l, leader, n, dir := stoppedFollower(t, use)
+	l, leader, n, dir := stoppedFollower(t)
 	n.stop()
 	old := t.TempDir()
 	if err := os.CopyFS(old, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	n = l.again(n, n.cfg.DataDir, use)
+	n = l.again(n, n.cfg.DataDir, nil)
 	before := l.witnessOf(n).Index
 	l.enqueue(leader, "b")
 	l.eventually("the witness of the entry", func() bool { return l.witnessOf(n).Index > before && n.Job("b") != nil })
@@ -131,10 +102,8 @@ func olderLog(t *testing.T, use func(*Config)) {
 	if err := removeLog(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range raftLogNames {
-		if err := os.Rename(filepath.Join(old, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+	if err := os.Rename(filepath.Join(old, "raft"), filepath.Join(dir, "raft")); err != nil {
+		t.Fatal(err)
 	}
 	l.refused(n)
 }
@@ -142,7 +111,7 @@ func olderLog(t *testing.T, use func(*Config)) {
 // An earlier release without witnesses, to which a node was downgraded, may have
 // truncated its log and reached a later term. Such a log is not an older copy.
 func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
-	l, leader, n, _ := stoppedFollower(t, nil)
+	l, leader, n, _ := stoppedFollower(t)
 	n.stop()
 	w := l.witnessOf(n)
 	w.Term, w.VoteTerm, w.Index = w.Term-1, min(w.VoteTerm, w.Term-1), w.Index+1000
@@ -157,11 +126,7 @@ func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
 // A data directory of a version without witnesses has its log, or the node starts as a
 // new member.
 func TestADataDirectoryWithoutAWitness(t *testing.T) {
-	eachLog(t, withoutWitness)
-}
-
-func withoutWitness(t *testing.T, use func(*Config)) {
-	l, leader, n, dir := stoppedFollower(t, use)
+	l, leader, n, dir := stoppedFollower(t)
 	was := n.id
 	for _, lost := range []bool{false, true} {
 		n.stop()
@@ -172,7 +137,7 @@ func withoutWitness(t *testing.T, use func(*Config)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n = l.again(n, n.cfg.DataDir, use)
+		n = l.again(n, n.cfg.DataDir, nil)
 		if (n.id != was) != lost {
 			t.Fatalf("its log is lost: %v; it was %s and is %s", lost, was, n.id)
 		}

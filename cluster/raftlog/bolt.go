@@ -7,10 +7,44 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
+	"time"
 
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 )
+
+const boltLockTimeout = 2 * time.Second
+
+func openBolt(path string) (stableStore, error) {
+	if err := checkBolt(path); err != nil {
+		return nil, boltError(err)
+	}
+	return raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(false)})
+}
+
+func boltOptions(readOnly bool) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout:        boltLockTimeout,
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		ReadOnly:       readOnly,
+	}
+}
+
+// boltError adds the advice for an error of bolt. An error that comes neither from the lock
+// nor from the operating system means a damaged file.
+func boltError(err error) error {
+	var system *fs.PathError
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return errors.New("the log is in use: stop the other node that runs on this data directory")
+	case errors.Is(err, ErrDamaged), errors.As(err, &system):
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrDamaged)
+}
 
 // Layout of the first two pages of a bolt file, each of which has a root (go.etcd.io/bbolt,
 // type meta): 16 bytes of page header, then the fields below.

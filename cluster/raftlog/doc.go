@@ -11,24 +11,11 @@
 //
 // # Approach
 //
-// Log adds a CRC-32C over index, term, type and data to every entry, in raft's field for
-// middleware (Extensions), and removes it when the entry is read: entries that raft sends
-// to other nodes do not have it. The checksum of a vote or term is under a key of its own.
-// The segments of package segment have checksums of their own, so entries in them have none
-// of these. OpenSegments and OpenBolt read everything once, so that a damaged log is refused
-// before raft starts. This costs one pass over the file, which raft makes anyway.
-//
-// # Two kinds
-//
-// The default is segments: one fsync for each append. Votes and terms stay in a raft-boltdb of
-// their own (raft/votes.db), because they are written only in elections. Releases without
-// segments need the other kind, a single raft-boltdb (raft.db). Each Open function converts a
-// log of the other kind. One rename, of raft.db, decides which log counts; layout.go has the
-// states. A crash before it leaves the old log, and a crash after it the new one. What does not
-// count is removed at the next start. In a directory with segments raft.db is a symbolic link
-// to nothing, so that a release without segments ends instead of voting with an empty log.
-//
-// Entries and votes of older versions have no checksum and are accepted without one.
+// A data directory has the directory raft with two parts. The entries are in segments (package segment),
+// which have checksums of their own and need one fsync for an append. Votes and terms are in a
+// raft-boltdb (raft/votes.db), because they are written only in elections. Log adds the checksum of each vote
+// and term, under a key of its own. Open reads everything once, so that a damaged log is refused
+// before raft starts. This costs one pass over the files, which raft makes anyway.
 //
 // # Undetected damage
 //

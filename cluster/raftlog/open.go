@@ -3,15 +3,12 @@ package raftlog
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
 
 	"osqueue/cluster/raftlog/segment"
 )
@@ -20,88 +17,98 @@ import (
 // data.
 var ErrDamaged = segment.ErrDamaged
 
-// store is the common interface of raft-boltdb and segmentStore.
-type store interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
-}
+// Names in a data directory. The directory gets its name when both parts are in it, so a
+// part that is missing later was lost.
+const (
+	dirName     = "raft"
+	votesName   = "votes.db" // in it
+	entriesName = "log"      // in it
+
+	unfinished = ".tmp" // ends the name of what is being created
+)
 
 // Log is a raft log with votes and terms on the disk. It implements raft.LogStore,
 // raft.StableStore and raft.MonotonicLogStore, and is safe for concurrent use.
 type Log struct {
-	store
-	sealed bool       // each entry has a checksum (seal.go); segments have checksums of their own
-	votes  sync.Mutex // a value and its checksum change together
+	*segment.Log
+	stable  stableStore
+	sealing sync.Mutex // a value and its checksum change together
 }
 
-// OpenBolt opens the log of a data directory as a raft-boltdb. It creates the log if there
-// is none, and converts one in segments. The error wraps ErrDamaged if a file is damaged.
-func OpenBolt(dir string) (*Log, error) { return newLayout(dir).openBolt() }
-
-// OpenSegments opens the log of a data directory in segments, with votes and terms in a
-// raft-boltdb. It creates the log if there is none, and converts a raft-boltdb. The error
-// wraps ErrDamaged if a file is damaged. warn is called when the log cannot prepare a segment;
-// see segment.Options.
-func OpenSegments(dir string, warn func(error)) (*Log, error) {
-	return newLayout(dir).openSegments(segment.Options{Warn: warn, Free: freeBytes(dir)})
-}
-
-const boltLockTimeout = 2 * time.Second
-
-func openBolt(path string) (store, error) {
-	if err := checkBolt(path); err != nil {
-		return nil, boltError(err)
+// Open opens the raft log of a data directory. It creates the log if there is none. The error wraps
+// ErrDamaged if a file is damaged. warn is called when the log cannot prepare a segment; see
+// segment.Options.
+func Open(dir string, warn func(error)) (*Log, error) {
+	path := filepath.Join(dir, dirName)
+	if err := create(path); err != nil {
+		return nil, fmt.Errorf("create the raft log %s: %w", path, err)
 	}
-	return raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(false)})
-}
-
-func boltOptions(readOnly bool) *bbolt.Options {
-	return &bbolt.Options{
-		Timeout:        boltLockTimeout,
-		NoFreelistSync: true,
-		FreelistType:   bbolt.FreelistMapType,
-		ReadOnly:       readOnly,
-	}
-}
-
-// boltError adds the advice for an error of bolt. An error that comes neither from the lock
-// nor from the operating system means a damaged file.
-func boltError(err error) error {
-	var system *fs.PathError
-	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
-		return errors.New("the log is in use: stop the other node that runs on this data directory")
-	case errors.Is(err, ErrDamaged), errors.As(err, &system):
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ErrDamaged)
-}
-
-// inspected opens a store and reads all of it once. A segment log reads its entries by
-// itself.
-func inspected(path string, sealed bool, open func() (store, error)) (*Log, error) {
-	var db store
+	var l *Log
 	err := shielded(func() (err error) {
-		db, err = open()
-		if err != nil {
+		if err := complete(path); err != nil {
 			return err
 		}
-		l := &Log{store: db, sealed: sealed}
-		if sealed {
-			err = l.readEntries()
+		if l, err = open(path, segment.Options{Warn: warn, Free: freeBytes(dir)}); err != nil {
+			return err
 		}
-		return errors.Join(err, l.readVotes())
+		return l.readVotes()
 	})
 	if err == nil {
-		return &Log{store: db, sealed: sealed}, nil
+		return l, nil
 	}
 	err = fmt.Errorf("open the raft log %s: %w", path, err)
-	if db != nil {
+	if l != nil {
 		// Close of a damaged store may fail, too; the process ends anyway.
-		err = errors.Join(err, shielded(db.Close))
+		err = errors.Join(err, shielded(l.Close))
 	}
 	return nil, err
+}
+
+// open opens both parts. The lock on the votes keeps a second process out, so it is taken
+// first.
+func open(path string, o segment.Options) (*Log, error) {
+	votes, err := openBolt(filepath.Join(path, votesName))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := segment.Open(segment.Dir(filepath.Join(path, entriesName)), o)
+	if err != nil {
+		return nil, errors.Join(err, votes.Close())
+	}
+	return &Log{Log: entries, stable: votes}, nil
+}
+
+// Close closes both parts.
+func (s *Log) Close() error { return errors.Join(s.Log.Close(), s.stable.Close()) }
+
+// create creates an empty log if there is none. A crash before the rename leaves nothing that
+// counts.
+func create(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	tmp := path + unfinished
+	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(filepath.Join(tmp, entriesName), 0o700)); err != nil {
+		return err
+	}
+	l, err := open(tmp, segment.Options{Spares: -1, Free: freeBytes(filepath.Dir(path))})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.Close(), segment.Dir(tmp).SyncDir()); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(tmp, path), segment.Dir(filepath.Dir(path)).SyncDir())
+}
+
+// complete checks that neither part is missing. A missing one would be created empty.
+func complete(path string) error {
+	for _, name := range []string{votesName, filepath.Join(entriesName, segment.MetaName)} {
+		if info, err := os.Stat(filepath.Join(path, name)); err != nil || info.Size() == 0 {
+			return errors.Join(fmt.Errorf("%s is missing or empty: %w", filepath.Join(path, name), ErrDamaged), err)
+		}
+	}
+	return nil
 }
 
 // shielded converts a panic to ErrDamaged. Bolt panics on invalid pages, and so does a read
@@ -115,3 +122,9 @@ func shielded(fn func() error) (err error) {
 	}()
 	return fn()
 }
+
+var (
+	_ raft.LogStore          = (*Log)(nil)
+	_ raft.StableStore       = (*Log)(nil)
+	_ raft.MonotonicLogStore = (*Log)(nil)
+)

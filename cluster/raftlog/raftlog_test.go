@@ -9,41 +9,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(reopen); dir != "" {
-		os.Exit(reopened(dir, os.Getenv(reopenKind)))
+		os.Exit(reopened(dir))
 	}
 	goleak.VerifyTestMain(m)
 }
 
-type kind struct {
-	name string
-	open func(dir string) (*Log, error)
-}
-
-var kinds = []kind{
-	{"bolt", OpenBolt},
-	{"segments", func(dir string) (*Log, error) { return OpenSegments(dir, nil) }},
-}
-
-func each(t *testing.T, test func(t *testing.T, k kind, dir string)) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) { test(t, k, t.TempDir()) })
-	}
-}
-
-func mustOpen(t *testing.T, k kind, dir string) *Log {
+func mustOpen(t *testing.T, dir string) *Log {
 	t.Helper()
-	l, err := k.open(dir)
+	l, err := Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,161 +87,83 @@ func sameEntry(l *Log, i uint64) error {
 }
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		fill(t, l, 30)
-		holds(t, l, 30)
-		must(t, l.Close())
-		l = mustOpen(t, k, dir)
-		holds(t, l, 30)
-		must(t, l.Close())
-	})
-}
-
-func TestRaftsOwnEntriesStayAsTheyAre(t *testing.T) {
-	l := mustOpen(t, kinds[0], t.TempDir())
-	e := entry(1)
-	must(t, l.StoreLog(e))
-	if e.Extensions != nil {
-		t.Fatal("the seal would be sent to other nodes")
-	}
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	fill(t, l, 30)
+	holds(t, l, 30)
+	must(t, l.Close())
+	l = mustOpen(t, dir)
+	holds(t, l, 30)
 	must(t, l.Close())
 }
 
 func TestAnEmptyLogHasNoVotes(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		if term, err := l.GetUint64([]byte("CurrentTerm")); term != 0 || err != nil && !notFound(err) {
-			t.Fatal(term, err)
-		}
-		must(t, l.Close())
-	})
-}
-
-// TestALogWithAHole reads a log with the hole that raft leaves after a restored state.
-func TestALogWithAHole(t *testing.T) {
 	dir := t.TempDir()
-	l := mustOpen(t, kinds[0], dir)
-	must(t, l.StoreLogs([]*raft.Log{entry(1), entry(2), entry(4), entry(5)}), l.Close())
-	l = mustOpen(t, kinds[0], dir)
-	if err := l.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Fatal(err)
+	l := mustOpen(t, dir)
+	if term, err := l.GetUint64([]byte("CurrentTerm")); term != 0 || err != nil && !notFound(err) {
+		t.Fatal(term, err)
 	}
-	must(t, l.Close())
-}
-
-// TestLogsOfOlderVersionsAreRead reads a log without checksums.
-func TestLogsOfOlderVersionsAreRead(t *testing.T) {
-	dir := t.TempDir()
-	db, err := raftboltdb.NewBoltStore(filepath.Join(dir, "raft.db"))
-	must(t, err)
-	must(t, db.StoreLogs([]*raft.Log{entry(1), entry(2)}),
-		db.SetUint64([]byte("CurrentTerm"), 7), db.Set([]byte("LastVoteCand"), []byte("n2")), db.Close())
-	l := mustOpen(t, kinds[0], dir)
-	holds(t, l, 2)
-	must(t, l.StoreLog(entry(3)), l.SetUint64([]byte("CurrentTerm"), 7))
-	holds(t, l, 3)
 	must(t, l.Close())
 }
 
 // TestVotesOfManyGoroutines sets the term concurrently, as raft's main loop and its
 // heartbeat handler do.
 func TestVotesOfManyGoroutines(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
-		var group errgroup.Group
-		for g := range uint64(4) {
-			group.Go(func() error {
-				for i := range uint64(25) {
-					_, errTerm := l.GetUint64(term)
-					_, errCand := l.Get(cand)
-					if notFound(errTerm) || notFound(errCand) {
-						errTerm, errCand = nil, nil
-					}
-					if err := errors.Join(errTerm, errCand, l.SetUint64(term, 100*g+i), l.Set(cand, number(100*g+i))); err != nil {
-						return err
-					}
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
+	var group errgroup.Group
+	for g := range uint64(4) {
+		group.Go(func() error {
+			for i := range uint64(25) {
+				_, errTerm := l.GetUint64(term)
+				_, errCand := l.Get(cand)
+				if notFound(errTerm) || notFound(errCand) {
+					errTerm, errCand = nil, nil
 				}
-				return nil
-			})
-		}
-		must(t, group.Wait(), l.Close())
-		must(t, mustOpen(t, k, dir).Close())
-	})
+				if err := errors.Join(errTerm, errCand, l.SetUint64(term, 100*g+i), l.Set(cand, number(100*g+i))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	must(t, group.Wait(), l.Close())
+	must(t, mustOpen(t, dir).Close())
 }
 
 // TestAVoteThatWasCutInTheMiddle checks that a node may die between the write of a vote's
 // checksum and of the vote.
 func TestAVoteThatWasCutInTheMiddle(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
-		must(t, l.seal(term, number(1), number(0)), l.seal(cand, []byte("n1"), nil), l.Close())
-		l = mustOpen(t, k, dir)
-		must(t, l.SetUint64(term, 7), l.Set(cand, []byte("n2")))
-		must(t, l.seal(term, number(8), number(7)), l.seal(cand, []byte("n3"), []byte("n2")), l.Close())
-		l = mustOpen(t, k, dir)
-		holds(t, l, 0)
-		must(t, l.Close())
-	})
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
+	must(t, l.seal(term, number(1), number(0)), l.seal(cand, []byte("n1"), nil), l.Close())
+	l = mustOpen(t, dir)
+	must(t, l.SetUint64(term, 7), l.Set(cand, []byte("n2")))
+	must(t, l.seal(term, number(8), number(7)), l.seal(cand, []byte("n3"), []byte("n2")), l.Close())
+	l = mustOpen(t, dir)
+	holds(t, l, 0)
+	must(t, l.Close())
 }
 
 func TestAWrongVoteIsNoticed(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		fill(t, l, 3)
-		must(t, l.store.SetUint64([]byte("CurrentTerm"), 3))
-		if _, err := l.GetUint64([]byte("CurrentTerm")); !errors.Is(err, ErrDamaged) {
-			t.Fatal(err)
-		}
-		must(t, l.Close())
-		if _, err := k.open(dir); !errors.Is(err, ErrDamaged) {
-			t.Fatalf("it opens: %v", err)
-		}
-	})
-}
-
-func TestAWrongEntryIsNoticed(t *testing.T) {
-	for name, spoil := range map[string]func(*raft.Log){
-		"data":  func(e *raft.Log) { e.Data[3] ^= 4 },
-		"term":  func(e *raft.Log) { e.Term++ },
-		"type":  func(e *raft.Log) { e.Type = raft.LogNoop },
-		"index": func(e *raft.Log) { e.Index = 1 },
-		"seal":  func(e *raft.Log) { e.Extensions[0]++ },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			l := mustOpen(t, kinds[0], dir)
-			fill(t, l, 1)
-			e := entry(2)
-			e.Extensions = sealOf(e)
-			spoil(e)
-			store := l.store
-			must(t, store.StoreLogs([]*raft.Log{e}))
-			if name == "index" { // its wrong index has overwritten the first entry
-				e = entry(1)
-				e.Extensions = sealOf(entry(2))
-				must(t, store.StoreLogs([]*raft.Log{e}))
-			}
-			at := e.Index
-			if err := l.GetLog(at, new(raft.Log)); !errors.Is(err, ErrDamaged) {
-				t.Fatal(err)
-			}
-			must(t, l.Close())
-			if _, err := OpenBolt(dir); !errors.Is(err, ErrDamaged) {
-				t.Fatalf("it opens: %v", err)
-			}
-		})
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	fill(t, l, 3)
+	must(t, l.stable.SetUint64([]byte("CurrentTerm"), 3))
+	if _, err := l.GetUint64([]byte("CurrentTerm")); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	must(t, l.Close())
+	if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("it opens: %v", err)
 	}
 }
 
 // reopen is the environment variable of a process that only opens a log: on some damage a
 // goroutine of bolt panics and ends the process.
-const (
-	reopen     = "OSQUEUE_TEST_REOPEN"
-	reopenKind = "OSQUEUE_TEST_REOPEN_KIND"
-)
+const reopen = "OSQUEUE_TEST_REOPEN"
 
 // Exit codes of that process.
 const (
@@ -273,9 +177,8 @@ const (
 const written = 40
 
 // reopened opens the log of a directory and returns the exit code for its content.
-func reopened(dir, name string) int {
-	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
-	l, err := k.open(dir)
+func reopened(dir string) int {
+	l, err := Open(dir, nil)
 	if errors.Is(err, ErrDamaged) {
 		return refused
 	}
@@ -299,43 +202,40 @@ func reopened(dir, name string) int {
 // refused, or have all written data, or lack only the newest entries. It must never have an
 // entry, a vote or a term that was not written.
 func TestDamagedFiles(t *testing.T) {
-	each(t, func(t *testing.T, k kind, dir string) {
-		l := mustOpen(t, k, dir)
-		fill(t, l, written)
-		must(t, l.Close())
-		rng, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
-		for range 60 {
-			damaged := filepath.Join(t.TempDir(), "data")
-			must(t, os.CopyFS(damaged, os.DirFS(dir)))
-			damage(t, rng, damaged)
-			end, out := reopenedElsewhere(damaged, k)
-			ends[end]++
-			switch end {
-			case allThere, refused:
-			case shortened:
-				if k.name != "bolt" {
-					t.Errorf("entries are missing")
-				}
-			case panicked:
-				if !bytes.Contains(out, []byte("bbolt")) {
-					t.Errorf("%s", out)
-				}
-			default:
-				t.Errorf("exit status %d: %s", end, out)
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	fill(t, l, written)
+	must(t, l.Close())
+	rng, ends := rand.New(rand.NewPCG(3, 2)), map[int]int{}
+	for range 60 {
+		damaged := filepath.Join(t.TempDir(), "data")
+		must(t, os.CopyFS(damaged, os.DirFS(dir)))
+		damage(t, rng, damaged)
+		end, out := reopenedElsewhere(damaged)
+		ends[end]++
+		switch end {
+		case allThere, refused:
+		case shortened:
+			t.Errorf("entries are missing")
+		case panicked:
+			if !bytes.Contains(out, []byte("bbolt")) {
+				t.Errorf("%s", out)
 			}
-			must(t, os.RemoveAll(damaged))
+		default:
+			t.Errorf("exit status %d: %s", end, out)
 		}
-		t.Logf("of 60 damaged files %d were refused by us, %d by bolt's panic, %d had lost their newest entries, of %d no page in use was hit",
-			ends[refused], ends[panicked], ends[shortened], ends[allThere])
-		if ends[refused] == 0 {
-			t.Error("no damage was noticed")
-		}
-	})
+		must(t, os.RemoveAll(damaged))
+	}
+	t.Logf("of 60 damaged files %d were refused by us, %d by bolt's panic, of %d no page in use was hit",
+		ends[refused], ends[panicked], ends[allThere])
+	if ends[refused] == 0 {
+		t.Error("no damage was noticed")
+	}
 }
 
-func reopenedElsewhere(dir string, k kind) (exit int, out []byte) {
+func reopenedElsewhere(dir string) (exit int, out []byte) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), reopen+"="+dir, reopenKind+"="+k.name)
+	cmd.Env = append(os.Environ(), reopen+"="+dir)
 	out, _ = cmd.CombinedOutput()
 	return cmd.ProcessState.ExitCode(), out
 }
@@ -364,4 +264,41 @@ func damage(t *testing.T, rng *rand.Rand, dir string) {
 	}
 	data[rng.IntN(n)] ^= 1 << rng.IntN(8)
 	must(t, os.WriteFile(path, data, 0o600))
+}
+
+// A part of the log that is missing was lost, and must not be created empty: with it the node would vote
+// twice.
+func TestAMissingPartIsNoticed(t *testing.T) {
+	for _, name := range []string{"votes.db", "log", "log/meta"} {
+		dir := t.TempDir()
+		l := mustOpen(t, dir)
+		fill(t, l, 3)
+		must(t, l.Close(), os.RemoveAll(filepath.Join(dir, "raft", name)))
+		if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %s it opens: %v", name, err)
+		}
+	}
+}
+
+// A value without its checksum was not written by this package.
+func TestAVoteWithoutChecksumIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	l := mustOpen(t, dir)
+	must(t, l.stable.Set([]byte("LastVoteCand"), []byte("n3")), l.Close())
+	if _, err := Open(dir, nil); !errors.Is(err, ErrDamaged) {
+		t.Errorf("it opens: %v", err)
+	}
+}
+
+// A crash while the log is created leaves nothing that counts.
+func TestACutCreation(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "raft.tmp", "log"), 0o700), os.WriteFile(filepath.Join(dir, "raft.tmp", "votes.db"), []byte("x"), 0o600))
+	l := mustOpen(t, dir)
+	fill(t, l, 3)
+	holds(t, l, 3)
+	must(t, l.Close())
+	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
 }

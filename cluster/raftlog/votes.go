@@ -1,11 +1,27 @@
 package raftlog
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
+
+	"github.com/hashicorp/raft"
 )
+
+// stableStore is a raft-boltdb, of which only the part for votes and terms is used.
+type stableStore interface {
+	raft.StableStore
+	io.Closer
+}
+
+// castagnoli is the polynomial of CRC-32C (RFC 3720), for which processors have an
+// instruction.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const sumSize = 4
 
 // Raft's keys in its stable store.
 const (
@@ -22,15 +38,15 @@ func sumOf(key, val []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
 }
 
-// notFound reports whether the store below returned that there is no such key. The stores
-// share no error value; raft itself compares the text.
+// notFound reports whether the store below returned that there is no such key, which raft compares by
+// its text, too.
 func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
 // Set implements raft.StableStore. It takes a lock, because raft also sets its term from
 // the goroutine that handles heartbeats.
 func (s *Log) Set(key, val []byte) error {
-	s.votes.Lock()
-	defer s.votes.Unlock()
+	s.sealing.Lock()
+	defer s.sealing.Unlock()
 	old, err := s.get(key)
 	if err != nil && !notFound(err) {
 		return err
@@ -38,30 +54,29 @@ func (s *Log) Set(key, val []byte) error {
 	if err := s.seal(key, val, old); err != nil {
 		return err
 	}
-	return s.store.Set(key, val)
+	return s.stable.Set(key, val)
 }
 
 // Get implements raft.StableStore. The error wraps ErrDamaged if the value does not match
 // its checksum, or if a value that was set is missing.
 func (s *Log) Get(key []byte) ([]byte, error) {
-	s.votes.Lock()
-	defer s.votes.Unlock()
+	s.sealing.Lock()
+	defer s.sealing.Unlock()
 	return s.get(key)
 }
 
 func (s *Log) get(key []byte) ([]byte, error) {
-	val, err := s.store.Get(key)
+	val, err := s.stable.Get(key)
 	if err != nil && !notFound(err) {
 		return nil, err
 	}
 	return val, cmp.Or(s.check(key, val), err)
 }
 
-// SetUint64 implements raft.StableStore. The stores below write numbers in different forms;
-// the checksum always covers the same form.
+// SetUint64 implements raft.StableStore.
 func (s *Log) SetUint64(key []byte, val uint64) error {
-	s.votes.Lock()
-	defer s.votes.Unlock()
+	s.sealing.Lock()
+	defer s.sealing.Unlock()
 	old, err := s.getUint64(key)
 	if err != nil && !notFound(err) {
 		return err
@@ -69,19 +84,19 @@ func (s *Log) SetUint64(key []byte, val uint64) error {
 	if err := s.seal(key, number(val), number(old)); err != nil {
 		return err
 	}
-	return s.store.SetUint64(key, val)
+	return s.stable.SetUint64(key, val)
 }
 
 // GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
 // match its checksum.
 func (s *Log) GetUint64(key []byte) (uint64, error) {
-	s.votes.Lock()
-	defer s.votes.Unlock()
+	s.sealing.Lock()
+	defer s.sealing.Unlock()
 	return s.getUint64(key)
 }
 
 func (s *Log) getUint64(key []byte) (uint64, error) {
-	val, err := s.store.GetUint64(key)
+	val, err := s.stable.GetUint64(key)
 	if err != nil && !notFound(err) {
 		return 0, err
 	}
@@ -93,19 +108,19 @@ func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) 
 func (s *Log) seal(key, val, old []byte) error {
 	sums := binary.LittleEndian.AppendUint32(nil, sumOf(key, val))
 	sums = binary.LittleEndian.AppendUint32(sums, sumOf(key, old))
-	return s.store.Set(sealKey(key), sums)
+	return s.stable.Set(sealKey(key), sums)
 }
 
 func (s *Log) check(key, val []byte) error {
-	sums, err := s.store.Get(sealKey(key))
-	if notFound(err) || err == nil && sums == nil {
-		return nil // written by an older version
-	}
-	if err != nil {
+	sums, err := s.stable.Get(sealKey(key))
+	if err != nil && !notFound(err) {
 		return err
 	}
+	if len(sums) == 0 && len(bytes.Trim(val, "\x00")) == 0 {
+		return nil // never set
+	}
 	sum := sumOf(key, val)
-	for ; len(sums) >= sealSize; sums = sums[sealSize:] {
+	for ; len(sums) >= sumSize; sums = sums[sumSize:] {
 		if binary.LittleEndian.Uint32(sums) == sum {
 			return nil
 		}

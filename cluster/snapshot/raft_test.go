@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"osqueue/cluster/raftlog"
 	"osqueue/storage"
@@ -120,18 +118,9 @@ type raftLog interface {
 	io.Closer
 }
 
-func openBolt(t *testing.T, dir string) raftLog {
+func openLog(t *testing.T, dir string) raftLog {
 	t.Helper()
-	logs, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, "raft.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return logs
-}
-
-func openSegments(t *testing.T, dir string) raftLog {
-	t.Helper()
-	logs, err := raftlog.OpenSegments(dir, nil)
+	logs, err := raftlog.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,18 +133,17 @@ type group struct {
 	bucket   storage.Bucket
 	trailing uint64
 	timeout  time.Duration // election timeout of peers that start
-	open     func(*testing.T, string) raftLog
 	peers    []*peer
 }
 
 func newGroup(t *testing.T, trailing uint64) *group {
-	return &group{t: t, bucket: newBucket(t), trailing: trailing, timeout: electionTimeout, open: openBolt}
+	return &group{t: t, bucket: newBucket(t), trailing: trailing, timeout: electionTimeout}
 }
 
 // start calls Prepare and starts raft on a directory.
 func (g *group) start(id raft.ServerID, dir string) *peer {
 	g.t.Helper()
-	p := &peer{id: id, dir: dir, chain: &chain{}, logs: g.open(g.t, dir)}
+	p := &peer{id: id, dir: dir, chain: &chain{}, logs: openLog(g.t, dir)}
 	p.store = newStore(g.t, dir, g.bucket, func(o *Options) { o.Node, o.Slack = string(id), 1 })
 	if err := p.store.Prepare(g.t.Context(), p.logs); err != nil {
 		g.t.Fatal(err)
@@ -319,44 +307,39 @@ func (w testWriter) Write(p []byte) (int, error) {
 // TestNewNodeStartsFromTheBucket joins a node whose id is not in any snapshot. The leader
 // has the log after the snapshot, and sends only that.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, string) raftLog{"bolt": openBolt, "segments": openSegments} {
-		t.Run(name, func(t *testing.T) {
-			g := newGroup(t, 10_000)
-			g.open = open
-			leader := g.bootstrap()
-			g.apply(leader, 50)
-			g.snapshot(leader)
-			put(t, leader.store)
-			g.apply(leader, 20)
+	g := newGroup(t, 10_000)
+	leader := g.bootstrap()
+	g.apply(leader, 50)
+	g.snapshot(leader)
+	put(t, leader.store)
+	g.apply(leader, 20)
 
-			dir := t.TempDir()
-			m, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(leader))
-			if err != nil {
-				t.Fatal(err)
-			}
-			n4 := g.start("n4", dir)
-			if n4.AppliedIndex() != m.Index || n4.State() != raft.Follower {
-				t.Fatalf("it starts at %d as %s", n4.AppliedIndex(), n4.State())
-			}
-			g.addNonvoter(leader, n4)
-			g.same(leader, n4)
-			if n := leader.wire.sentTo(n4); n != 0 {
-				t.Errorf("the leader has sent %d snapshots", n)
-			}
-			if err := leader.AddVoter(n4.id, n4.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
-				t.Fatal(err)
-			}
-			g.apply(leader, 5)
-			g.same(leader, n4)
+	dir := t.TempDir()
+	m, err := Fetch(t.Context(), g.bucket, dir, testCluster, ask(leader))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n4 := g.start("n4", dir)
+	if n4.AppliedIndex() != m.Index || n4.State() != raft.Follower {
+		t.Fatalf("it starts at %d as %s", n4.AppliedIndex(), n4.State())
+	}
+	g.addNonvoter(leader, n4)
+	g.same(leader, n4)
+	if n := leader.wire.sentTo(n4); n != 0 {
+		t.Errorf("the leader has sent %d snapshots", n)
+	}
+	if err := leader.AddVoter(n4.id, n4.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
+		t.Fatal(err)
+	}
+	g.apply(leader, 5)
+	g.same(leader, n4)
 
-			g.stop(n4)
-			g.apply(leader, 5)
-			n4 = g.start("n4", dir)
-			g.same(leader, n4)
-			if n := leader.wire.sentTo(n4); n != 0 {
-				t.Errorf("the leader has sent %d snapshots", n)
-			}
-		})
+	g.stop(n4)
+	g.apply(leader, 5)
+	n4 = g.start("n4", dir)
+	g.same(leader, n4)
+	if n := leader.wire.sentTo(n4); n != 0 {
+		t.Errorf("the leader has sent %d snapshots", n)
 	}
 }
 
@@ -452,7 +435,7 @@ func lostHistory(t *testing.T) (g *group, survivor *peer) {
 // recoverAlone makes a stopped node the only one of its cluster.
 func recoverAlone(t *testing.T, p *peer) {
 	t.Helper()
-	logs := openBolt(t, p.dir)
+	logs := openLog(t, p.dir)
 	defer logs.Close()
 	c := raft.DefaultConfig()
 	c.LocalID, c.Logger = p.id, hclog.NewNullLogger()

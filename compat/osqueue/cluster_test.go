@@ -76,7 +76,7 @@ func (c *nodes) open(i int, limits Limits) {
 		cfg.Peers = append(cfg.Peers, cluster.PeerAddr{Name: fmt.Sprintf("n%d", k+1), HTTP: n.address})
 	}
 	n := c.all[i]
-	cfg.Name, cfg.RaftLog, cfg.Bucket = cfg.Peers[i].Name, cluster.RaftLogMemory, c.bucket
+	cfg.Name, cfg.Memory, cfg.Bucket = cfg.Peers[i].Name, true, c.bucket
 	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", n.address
 	cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaseTimeout = 3*time.Second, 3*time.Second, 3*time.Second
 	if len(c.all) == 1 {

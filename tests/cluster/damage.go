@@ -10,9 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"unsafe"
-
-	"go.etcd.io/bbolt"
 
 	"osqueue/cluster/raftlog/segment"
 )
@@ -133,17 +130,9 @@ func (n *Node) snapshots() ([]snapshot, error) {
 
 // LastEntry returns the position of the newest entry of a stopped node's raft log.
 func (n *Node) LastEntry() (path string, offset, length int64, err error) {
-	switch {
-	case n.Running():
+	if n.Running() {
 		return "", 0, 0, fmt.Errorf("%s is running", n.Name)
-	case n.inSegments():
-		return n.lastInSegments()
 	}
-	offset, length, err = n.lastInBolt()
-	return n.raftDB(), offset, length, err
-}
-
-func (n *Node) lastInSegments() (path string, offset, length int64, err error) {
 	dir := filepath.Join(n.data(), "raft", "log")
 	log, err := segment.Open(segment.Dir(dir), segment.Options{Spares: -1})
 	if err != nil {
@@ -154,31 +143,4 @@ func (n *Node) lastInSegments() (path string, offset, length int64, err error) {
 		path, offset, length, err = log.Place(last)
 	}
 	return filepath.Join(dir, path), offset, length, errors.Join(err, log.Close())
-}
-
-// lastInBolt finds the entry in a raft-boltdb. Other parts of the file may be unused.
-func (n *Node) lastInBolt() (offset, length int64, err error) {
-	db, err := bbolt.Open(n.raftDB(), 0o600, &bbolt.Options{ReadOnly: true})
-	if err != nil {
-		return 0, 0, err
-	}
-	err = db.View(func(tx *bbolt.Tx) error {
-		logs := tx.Bucket([]byte("logs")) // raft-boltdb's name
-		if logs == nil {
-			return errors.New("there is no log")
-		}
-		_, entry := logs.Cursor().Last()
-		if len(entry) == 0 {
-			return errors.New("the log is empty")
-		}
-		// The entry is in the mapped file, unless the log is so short (1 kB) that bolt keeps it
-		// in another page and returns a copy.
-		at, begin := uintptr(unsafe.Pointer(&entry[0])), db.Info().Data
-		if at < begin || at >= begin+uintptr(tx.Size()) {
-			return errors.New("the log is too short")
-		}
-		offset, length = int64(at-begin), int64(len(entry))
-		return nil
-	})
-	return offset, length, errors.Join(err, db.Close())
 }

@@ -131,7 +131,3 @@ var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // DataDir returns the node's data directory.
 func (n *Node) DataDir() string { return n.data() }
-
-// raftDB returns the file of a raft log of kind bolt. If the log is in segments, it is a
-// symbolic link.
-func (n *Node) raftDB() string { return filepath.Join(n.data(), "raft.db") }

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
@@ -67,38 +66,23 @@ func (n *Node) base(log *model.Log, first uint64) error {
 	return err
 }
 
-// inSegments reports whether the raft log is in segments.
-func (n *Node) inSegments() bool {
-	info, err := os.Lstat(n.raftDB())
-	return err == nil && !info.Mode().IsRegular()
-}
-
-// openLog opens the raft log of a stopped node, and leaves it as the kind that it is.
+// openLog opens the raft log of a stopped node.
 func (n *Node) openLog() (*raftlog.Log, error) {
 	if n.Running() {
 		return nil, fmt.Errorf("%s is running", n.Name)
 	}
-	if n.inSegments() {
-		return raftlog.OpenSegments(n.data(), nil)
-	}
-	return raftlog.OpenBolt(n.data())
+	return raftlog.Open(n.data(), nil)
 }
 
-// logNames returns the paths of the raft log in the data directory.
-func (n *Node) logNames() []string {
-	return []string{n.raftDB(), filepath.Join(n.data(), "raft")}
-}
+// logDir returns the path of the raft log in the data directory.
+func (n *Node) logDir() string { return filepath.Join(n.data(), "raft") }
 
 // RemoveLog removes the raft log of a stopped node. Its identity stays.
 func (n *Node) RemoveLog() error {
 	if n.Running() {
 		return fmt.Errorf("%s is running", n.Name)
 	}
-	var errs []error
-	for _, path := range n.logNames() {
-		errs = append(errs, os.RemoveAll(path))
-	}
-	return errors.Join(errs...)
+	return os.RemoveAll(n.logDir())
 }
 
 // EmptyLog truncates the files of the raft log of a stopped node.
@@ -106,10 +90,7 @@ func (n *Node) EmptyLog() error {
 	if n.Running() {
 		return fmt.Errorf("%s is running", n.Name)
 	}
-	if !n.inSegments() {
-		return os.Truncate(n.raftDB(), 0)
-	}
-	return filepath.WalkDir(filepath.Join(n.data(), "raft"), func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(n.logDir(), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			err = os.Truncate(path, 0)
 		}
@@ -122,35 +103,7 @@ func (n *Node) RestoreLog(c DiskCopy) error {
 	if err := n.RemoveLog(); err != nil {
 		return err
 	}
-	for _, path := range n.logNames() {
-		saved := filepath.Join(c.dir, filepath.Base(path))
-		switch info, err := os.Lstat(saved); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		case info.IsDir():
-			if err := os.CopyFS(path, os.DirFS(saved)); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular():
-			data, err := os.ReadFile(saved)
-			if err == nil {
-				err = os.WriteFile(path, data, 0o600)
-			}
-			if err != nil {
-				return err
-			}
-		default:
-			to, err := os.Readlink(saved)
-			if err == nil {
-				err = os.Symlink(to, path)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return os.CopyFS(n.logDir(), os.DirFS(filepath.Join(c.dir, "raft")))
 }
 
 // ChangeJob gives a job another payload in the raft log of a stopped node, in the entry
@@ -163,15 +116,7 @@ func (n *Node) ChangeJob(id string, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	// A node converts the log when it starts.
-	converted, err := raftlog.OpenBolt(n.data())
-	if err == nil {
-		err = converted.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("convert the raft log of %s: %w", n.Name, err)
-	}
-	db, err := raftboltdb.NewBoltStore(n.raftDB())
+	db, err := n.openLog()
 	if err != nil {
 		return fmt.Errorf("open the raft log of %s: %w", n.Name, err)
 	}
@@ -193,16 +138,23 @@ func (n *Node) ChangeJob(id string, payload []byte) error {
 	return fmt.Errorf("the raft log of %s has no job %q", n.Name, id)
 }
 
-// rewrite replaces the batch of an entry, without a seal, in the form of releases before seals.
-func rewrite(db *raftboltdb.BoltStore, index uint64, batch *fsmpb.Batch) error {
-	var l raft.Log
-	err := db.GetLog(index, &l)
+// rewrite replaces the batch of an entry. A segment log has no other way than to write the entry and those
+// behind it again.
+func rewrite(db *raftlog.Log, index uint64, batch *fsmpb.Batch) error {
+	last, err := db.LastIndex()
 	if err != nil {
 		return err
 	}
-	if l.Data, err = fsm.EncodeEntry(batch); err != nil {
+	var all []*raft.Log
+	for i := index; i <= last; i++ {
+		l := new(raft.Log)
+		if err := db.GetLog(i, l); err != nil {
+			return err
+		}
+		all = append(all, l)
+	}
+	if all[0].Data, err = fsm.EncodeEntry(batch); err != nil {
 		return err
 	}
-	l.Extensions = nil
-	return db.StoreLog(&l)
+	return errors.Join(db.DeleteRange(index, last), db.StoreLogs(all))
 }

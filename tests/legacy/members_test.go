@@ -42,7 +42,7 @@ func TestUnknownMembers(t *testing.T) {
 			})
 			b.has(`"last":true`, onTop, nil, map[string]string{"first": onJob, "second": onJob, third: ""})
 
-			c := b.ours(1, "--raft-log", "bolt")
+			c := b.ours(1)
 			start(c)
 			c.WaitLeader()
 			b.flushed(c)

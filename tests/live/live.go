@@ -63,7 +63,7 @@ func (c *Cluster) open(i int) error {
 		cfg.Peers = append(cfg.Peers, cluster.PeerAddr{Name: fmt.Sprintf("n%d", k+1), HTTP: n.address})
 	}
 	n := c.nodes[i]
-	cfg.Name, cfg.RaftLog, cfg.Bucket = cfg.Peers[i].Name, cluster.RaftLogMemory, storage.Bucket(c.bucket)
+	cfg.Name, cfg.Memory, cfg.Bucket = cfg.Peers[i].Name, true, storage.Bucket(c.bucket)
 	cfg.RaftAddr, cfg.HTTPAdvertise = "127.0.0.1:0", n.address
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	if len(c.nodes) == 1 { // no other node, so no silence to wait for

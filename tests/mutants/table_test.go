@@ -37,7 +37,6 @@ var (
 	replicas   = check{pkg: "fsm", test: "TestReplicasStayEqual"}
 	damage     = check{pkg: "cluster", test: "TestNodeWithADamagedLogDoesNotStart"}
 	power      = check{pkg: "cluster/raftlog/segment", test: "TestPowerCuts"}
-	conversion = check{pkg: "cluster/raftlog", test: "TestCrashesOfAConversion"}
 	gate       = check{pkg: "cluster", test: "TestNoLeaseRunsOutWhenTheBucketFailsLate"}
 	simulation = check{pkg: "cluster", test: "TestSimulation"}
 )
@@ -187,11 +186,6 @@ var defects = []defect{
 
 	// Raft and its disk.
 	{"disk", mutants.Mutant{
-		Name: "a damaged entry is applied", File: "cluster/raftlog/seal.go",
-		Old: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) {",
-		Bug: "if len(seal) > 0 && !bytes.Equal(seal, sealOf(l)) && false {",
-	}, damage},
-	{"disk", mutants.Mutant{
 		Name: "an append is not made durable", File: "cluster/raftlog/segment/log.go",
 		Old: "err := writeSync(s.file, b, int64(s.end)*sectorSize)",
 		Bug: "_, err := s.file.WriteAt(b, int64(s.end)*sectorSize)",
@@ -207,15 +201,10 @@ var defects = []defect{
 		Bug: "case has > gen || binary.LittleEndian.Uint32(sector[sectorSize-4:]) != s.sum(sector, number) && false:",
 	}, damage},
 	{"disk", mutants.Mutant{
-		Name: "a conversion of the log loses the votes", File: "cluster/raftlog/convert.go",
-		Old: "if err := copyVotes(to, from); err != nil {",
-		Bug: "if err := copyVotes(from, from); err != nil {",
-	}, conversion},
-	{"disk", mutants.Mutant{
-		Name: "a conversion replaces the log before it is complete", File: "cluster/raftlog/convert.go",
-		Old: "\tto, err := openSegmentStore(d.path(tmp),",
-		Bug: "\tif err := d.mark(); err != nil {\n\t\treturn err\n\t}\n\tto, err := openSegmentStore(d.path(tmp),",
-	}, conversion},
+		Name: "a lost part of the log is created empty", File: "cluster/raftlog/open.go",
+		Old: "if err := complete(path); err != nil {",
+		Bug: "if err := complete(path); err != nil && false {",
+	}, check{pkg: "cluster/raftlog", test: "TestAMissingPartIsNoticed"}},
 	{"votes", mutants.Mutant{
 		Name: "a node that lost its disk votes at once", File: "cluster/transport/inbound.go",
 		Old: "if asksForVote(rpc) && !mayVote() {",

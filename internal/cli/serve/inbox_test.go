@@ -144,7 +144,7 @@ osqueue_inbox_files_waiting 0
 func openNode(t *testing.T, bucket storage.Bucket, duty func(context.Context, *cluster.Node)) *cluster.Node {
 	t.Helper()
 	c := cluster.DefaultConfig()
-	c.Name, c.RaftLog, c.Bucket, c.RaftAddr, c.WhileLeading = "n1", cluster.RaftLogMemory, bucket, "127.0.0.1:0", duty
+	c.Name, c.Memory, c.Bucket, c.RaftAddr, c.WhileLeading = "n1", true, bucket, "127.0.0.1:0", duty
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaseTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
 	n, err := cluster.Open(c)
 	if err != nil {

@@ -103,7 +103,6 @@ func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
 	f.BoolVar(&o.insecureRaft, "insecure-raft", false, "no effect any more: addresses other than loopback need certificates")
 	_ = f.MarkHidden("insecure-raft") // it exists
-	f.StringVar(&c.RaftLog, "raft-log", c.RaftLog, "kind of raft log: segments, bolt or memory; a log on the disk is converted at the start; start once with bolt before an older release")
 	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
 	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
 	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
