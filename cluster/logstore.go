@@ -58,16 +58,21 @@ func guard(cfg *Config, db diskLog, dog *watchdog) *stores {
 	guarded := &guardedLog{LogStore: db, StableStore: db, dog: dog}
 	cached := newBoundedLog(guarded, cfg.remembered())
 	q := queue.New(cached, guarded, dog.closing)
-	return &stores{log: q, bounded: cached, queue: q, stable: q, guarded: guarded, close: func() error {
+	s := &stores{log: q, bounded: cached, queue: q, stable: q, guarded: guarded, close: func() error {
 		_ = q.Flush() // its error was fatal
 		return db.Close()
 	}}
+	guarded.snapshot = s.snapshotIndex
+	return s
 }
 
 // serve sets the raft node whose entries may be queued.
 func (s *stores) serve(r *raft.Raft) {
 	if s.queue != nil {
 		s.queue.Serve(r)
+	}
+	if s.guarded != nil {
+		s.guarded.raft.Store(r)
 	}
 }
 
@@ -108,7 +113,10 @@ type guardedLog struct {
 	raft.LogStore
 	raft.StableStore
 	dog     *watchdog
-	witness *witness // of the stored entries; nil: none
+	witness *witness                  // of the stored entries; nil: none
+	raft    atomic.Pointer[raft.Raft] // nil until raft runs
+	// snapshot returns the index of the newest snapshot on the disk.
+	snapshot func() uint64
 }
 
 // IsMonotonic implements raft.MonotonicLogStore: raft must know if it has to clear a log
@@ -159,6 +167,9 @@ func (g *guardedLog) DeleteRange(from, to uint64) error {
 		return g.LogStore.DeleteRange(from, to)
 	}
 	return g.dog.watch("shorten the raft log", func() error {
+		if err := g.mayLose(from); err != nil {
+			return err
+		}
 		if g.witness != nil {
 			if err := g.witness.lower(from); err != nil {
 				return err
@@ -166,6 +177,21 @@ func (g *guardedLog) DeleteRange(from, to uint64) error {
 		}
 		return g.LogStore.DeleteRange(from, to)
 	})
+}
+
+// mayLose returns an error if the log must not lose its end from an index on: this node has
+// confirmed committed entries there, and the disk has no snapshot that contains them.
+func (g *guardedLog) mayLose(from uint64) error {
+	r := g.raft.Load()
+	if r == nil {
+		return nil
+	}
+	committed := r.CommitIndex()
+	if newest := g.snapshot(); from <= committed && newest < committed {
+		return fmt.Errorf("entry %d is committed, and the newest snapshot on the disk is that of entry %d: this node keeps entry %d "+
+			"and what follows", committed, newest, from)
+	}
+	return nil
 }
 
 // Set implements raft.StableStore.

@@ -75,12 +75,13 @@ func (n *Node) PeerListener() net.Listener { return n.port.Peers() }
 
 // inboundConfig bounds a snapshot of another node by the memory of this one, which the state
 // must fit into.
-func (n *Node) inboundConfig() transport.InboundConfig {
-	log := transport.NewLogger(n.log.Named("raft-net"))
+func (n *Node) inboundConfig(log transport.Position) transport.InboundConfig {
+	warn := transport.NewLogger(n.log.Named("raft-net"))
 	return transport.InboundConfig{
 		SnapshotMax: machine.Memory(),
+		Log:         log,
 		Refused: func(err error) {
-			log.Warn("refused a request that does not come from a node of this cluster", "error", err)
+			warn.Warn("refused a request that does not come from a node of this cluster", "error", err)
 		},
 		Heard: func(term uint64) { n.silence.heard(term, time.Now()) },
 	}

@@ -197,6 +197,10 @@ func (d *simDisk) newest() (index, term uint64) {
 	return d.high, term
 }
 
+// IsMonotonic implements raft.MonotonicLogStore, as the log of a node does: raft clears the log
+// when it installs a snapshot.
+func (d *simDisk) IsMonotonic() bool { return true }
+
 // FirstIndex implements raft.LogStore.
 func (d *simDisk) FirstIndex() (uint64, error) {
 	d.mu.Lock()
@@ -254,6 +258,9 @@ func (d *simDisk) DeleteRange(from, to uint64) error {
 	}
 	d.mu.Unlock()
 	return d.write(func() {
+		if len(d.logs) == 0 {
+			return
+		}
 		for i := from; i <= to; i++ {
 			delete(d.logs, i)
 		}

@@ -26,11 +26,21 @@ type simNet struct {
 	r     *rand.Rand
 	ends  map[string]*simEnd // by node name; nil or missing: the node is down
 	cuts  map[simLink]*simCut
-	slow  time.Duration // longest delay that is added to each direction
-	flaky float64       // probability that a connection breaks
-	bad   int           // messages that were delayed or lost
-	rate  int           // bytes of entries that a link carries per second; 0: no limit
-	most  int           // bytes of entries in the largest request
+	slow  time.Duration           // longest delay that is added to each direction
+	flaky float64                 // probability that a connection breaks
+	bad   int                     // messages that were delayed or lost
+	rate  int                     // bytes of entries that a link carries per second; 0: no limit
+	most  int                     // bytes of entries in the largest request
+	keep  func(simLink, any) bool // requests that keep holds back; nil: none
+	kept  []*simLate
+	late  sync.WaitGroup // late requests under way
+}
+
+// simLate is a request that arrives after its sender gave up.
+type simLate struct {
+	to   string
+	cmd  any
+	body []byte
 }
 
 // simLink is one direction between two nodes.
@@ -310,6 +320,9 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	there := simHost(string(to))
+	if e.net.keeps(simLink{e.name, there}, cmd, data) {
+		return errors.Join(simWait(limit, e.dead, nil), errSimTimeout)
+	}
 	if err := e.net.pass(simLink{e.name, there}, e.dead, timer.C); err != nil {
 		return err
 	}
@@ -337,6 +350,66 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 		return errSimDown
 	case <-timer.C:
 		return errSimTimeout
+	}
+}
+
+// hold holds back the requests that match keep: their senders give up. release delivers them.
+func (n *simNet) hold(keep func(simLink, any) bool) (release func() int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.keep = keep
+	return func() int {
+		n.mu.Lock()
+		all := n.kept
+		n.keep, n.kept = nil, nil
+		n.mu.Unlock()
+		for _, l := range all {
+			n.deliver(l)
+		}
+		return len(all)
+	}
+}
+
+// keeps reports whether a request is held back.
+func (n *simNet) keeps(l simLink, cmd any, data io.Reader) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.keep == nil || !n.keep(l, cmd) {
+		return false
+	}
+	n.kept = append(n.kept, newSimLate(l.to, cmd, data))
+	return true
+}
+
+// newSimLate copies a request whole, as the buffers of the network do.
+func newSimLate(to string, cmd any, data io.Reader) *simLate {
+	l := &simLate{to: to, cmd: cmd}
+	if s, ok := data.(*simStream); ok {
+		l.body, _ = io.ReadAll(s.Reader) // from memory
+	}
+	return l
+}
+
+// deliver delivers a request whose sender does not wait for the answer. It returns when the node
+// has answered, and reports whether there was a node.
+func (n *simNet) deliver(l *simLate) bool {
+	peer := n.end(l.to)
+	if peer == nil {
+		return false
+	}
+	answer := make(chan raft.RPCResponse, 1)
+	rpc := raft.RPC{Command: l.cmd, RespChan: answer}
+	if _, ok := l.cmd.(*raft.InstallSnapshotRequest); ok {
+		rpc.Reader = bytes.NewReader(l.body)
+	}
+	if err := peer.take(rpc, nil, nil); err != nil {
+		return false
+	}
+	select {
+	case <-answer:
+		return true
+	case <-peer.dead:
+		return false
 	}
 }
 

@@ -14,10 +14,40 @@
 //	Listen    the TCP transport: bounded connections and requests, deadlines that follow
 //	          the progress
 //	Inbound   between the transport and raft: heartbeats and votes of other nodes, and
-//	          the check of every request (check.go)
+//	          the check of every request (check.go), also against this node's log (install.go)
 //	Outbound  between raft and the transport: bounded requests, who has answered, and when
 //	Await     waits for a future of raft, also when raft ends
 //	NewLogger raft's log without repetitions
+//
+// # Order of requests
+//
+// A request may arrive late: after its sender gave up and repeated it, after other requests, or
+// after a change of leader. Three goroutines take part.
+//
+//	connection   reads a request, and waits for its answer. It answers a heartbeat that
+//	             changes nothing by itself (Inbound.heartbeat).
+//	Relay        takes the requests of all connections, one at a time. It checks a request,
+//	             hands it to raft, and waits for raft's answer. Until then it takes no other
+//	             request, so no append passes a snapshot, and no lock is needed.
+//	raft         handles the request in its main goroutine
+//
+// Relay compares with the log of this node only what raft would handle wrongly: a snapshot, and
+// entries at or below the commit index. Before it looks at a snapshot it gives raft a heartbeat
+// of the sender, so raft is in the sender's term, and follows it. Then:
+//
+//	the log or its base has the snapshot's entry           success; raft does not see it
+//	the snapshot ends below the oldest entry of the log    success, unless its term is later
+//	this node has committed another entry there            an error that says what to do
+//	otherwise, the snapshot is ahead                       raft installs it
+//
+// After a success the leader sends what follows the snapshot. Relay removes the entries that
+// are committed here from that request, because the log may begin behind them. So the leader
+// reaches the end of the log and does not send the snapshot again.
+//
+// The body of a snapshot that raft does not see is read by a goroutine of its own.
+//
+// Below raft, the log keeps committed entries that no snapshot on the disk contains (guardedLog
+// in package cluster): the node ends if raft removes them.
 //
 // # States
 //

@@ -12,7 +12,12 @@ import (
 // reach raft, and in which goroutine.
 //
 // Requests for votes pass only if this node may vote (votes.go), and no request passes that
-// a correct node does not send (check.go).
+// a correct node does not send (check.go), or that would take back what this node has
+// confirmed (install.go).
+//
+// Relay has one request with raft at a time: it waits for raft's answer before it looks at the
+// next request. So the position that a check compares a request with is the one at which raft
+// handles it.
 //
 // Raft has a separate path for heartbeats: its transport hands them to raft in the
 // goroutine of their connection, so that a slow disk does not delay them. There raft may
@@ -33,9 +38,11 @@ type Inbound struct {
 	Transport
 	raft   atomic.Pointer[Follower] // nil until Serve
 	stop   <-chan struct{}
-	refuse func(error)   // logs a refused request
-	heard  func(uint64)  // records a heartbeat
-	most   int64         // size of the largest snapshot that is accepted, in bytes
+	refuse func(error)  // logs a refused request
+	heard  func(uint64) // records a heartbeat
+	most   int64        // size of the largest snapshot that is accepted, in bytes
+	log    Position     // of this node; nil: positions are not compared
+	member func(raft.ServerID) error
 	passed chan raft.RPC // from Relay to raft's main goroutine
 	beats  chan raft.RPC // heartbeats that raft has to answer
 	pulse  chan raft.RPC // newest heartbeat that was answered for raft; capacity 1
@@ -47,6 +54,8 @@ type Follower interface {
 	CurrentTerm() uint64
 	LastIndex() uint64
 	LeaderWithID() (raft.ServerAddress, raft.ServerID)
+	CommitIndex() uint64
+	AppliedIndex() uint64
 }
 
 // InboundConfig configures an Inbound.
@@ -54,6 +63,11 @@ type InboundConfig struct {
 	// SnapshotMax is the size of the largest snapshot that the node accepts, in bytes.
 	// 0 is no bound.
 	SnapshotMax int64
+	// Log is the log of this node, with which requests are compared. If it is nil, they are not.
+	Log Position
+	// Member returns an error unless a server is a member of this node's cluster. It is called
+	// from the goroutines of the connections after Serve. Nil means every server.
+	Member func(raft.ServerID) error
 	// Refused is called with the reason of every request that is refused. It may be nil.
 	Refused func(error)
 	// Heard is called with the term of every heartbeat. It may be nil.
@@ -69,11 +83,14 @@ func NewInbound(t Transport, stop <-chan struct{}, cfg InboundConfig) *Inbound {
 	if cfg.Refused == nil {
 		cfg.Refused = func(error) {}
 	}
+	if cfg.Member == nil {
+		cfg.Member = func(raft.ServerID) error { return nil }
+	}
 	if cfg.Heard == nil {
 		cfg.Heard = func(uint64) {}
 	}
 	b := &Inbound{
-		Transport: t, stop: stop, refuse: cfg.Refused, heard: cfg.Heard, most: cfg.SnapshotMax,
+		Transport: t, stop: stop, refuse: cfg.Refused, heard: cfg.Heard, most: cfg.SnapshotMax, log: cfg.Log, member: cfg.Member,
 		passed: make(chan raft.RPC), beats: make(chan raft.RPC), pulse: make(chan raft.RPC, 1),
 	}
 	t.SetHeartbeatHandler(b.heartbeat)
@@ -100,16 +117,34 @@ func (b *Inbound) Relay(mayVote func() bool) {
 				rpc.Respond(nil, errNoVote)
 				continue
 			}
-			if b.sound(rpc) {
-				b.pass(rpc)
-			}
+			b.relay(rpc)
 		case rpc := <-b.beats:
-			b.pass(rpc)
+			b.relay(rpc)
 		case rpc := <-b.pulse:
-			b.pass(rpc)
+			b.relay(rpc)
 		case <-b.stop:
 			return
 		}
+	}
+}
+
+// relay answers one request, or has raft answer it.
+func (b *Inbound) relay(rpc raft.RPC) {
+	if !b.sound(rpc) {
+		return
+	}
+	f := b.raft.Load()
+	if f == nil || b.log == nil {
+		b.pass(rpc)
+		return
+	}
+	switch r := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		b.append(rpc, *f, r)
+	case *raft.InstallSnapshotRequest:
+		b.install(rpc, *f, r)
+	default:
+		b.pass(rpc)
 	}
 }
 
@@ -119,19 +154,52 @@ func (b *Inbound) sound(rpc raft.RPC) bool {
 	if f == nil {
 		return true
 	}
-	if err := checkRequest(rpc, *f, b.most); err != nil {
-		b.refuse(err)
-		rpc.Respond(nil, fmt.Errorf("this node refuses the request: %w", err))
+	err := b.member(senderOf(rpc))
+	if err == nil {
+		err = checkRequest(rpc, *f, b.most)
+	}
+	if err != nil {
+		b.reject(rpc, err)
 		return false
 	}
 	return true
 }
 
+// senderOf returns the id in a request; "": it has none.
+func senderOf(rpc raft.RPC) raft.ServerID {
+	if r, ok := rpc.Command.(raft.WithRPCHeader); ok {
+		return raft.ServerID(r.GetRPCHeader().ID)
+	}
+	return ""
+}
+
+// reject answers a request with an error.
+func (b *Inbound) reject(rpc raft.RPC, err error) {
+	b.refuse(err)
+	rpc.Respond(nil, fmt.Errorf("this node refuses the request: %w", err))
+}
+
+// pass has raft answer a request.
 func (b *Inbound) pass(rpc raft.RPC) {
+	got := b.ask(rpc)
+	rpc.Respond(got.Response, got.Error)
+}
+
+// ask passes a request to raft and returns raft's answer. Raft answers each request that it
+// takes.
+func (b *Inbound) ask(rpc raft.RPC) raft.RPCResponse {
+	answer := make(chan raft.RPCResponse, 1)
+	rpc.RespChan = answer
 	select {
 	case b.passed <- rpc:
 	case <-b.stop:
-		rpc.Respond(nil, raft.ErrRaftShutdown)
+		return raft.RPCResponse{Error: raft.ErrRaftShutdown}
+	}
+	select {
+	case got := <-answer:
+		return got
+	case <-b.stop:
+		return raft.RPCResponse{Error: raft.ErrRaftShutdown}
 	}
 }
 

@@ -101,6 +101,9 @@ type standing struct {
 	leader raft.ServerID
 }
 
+func (s standing) CommitIndex() uint64  { return 40 }
+func (s standing) AppliedIndex() uint64 { return 40 }
+
 func (s standing) State() raft.RaftState                             { return s.state }
 func (s standing) CurrentTerm() uint64                               { return s.term }
 func (s standing) LastIndex() uint64                                 { return 42 }

@@ -1,0 +1,34 @@
+package mutants_test
+
+import "osqueue/tests/mutants"
+
+// trustLate are defects of the answers to requests that arrive late.
+var trustLate = []defect{
+	{"late requests", mutants.Mutant{
+		Name: "a late snapshot is installed", File: "cluster/transport/install.go",
+		Old: "\tcase known:\n",
+		Bug: "\tcase known + 10:\n",
+	}, check{pkg: "cluster", test: "TestSimLateSnapshotTakesNothingBack"}},
+	{"late requests", mutants.Mutant{
+		Name: "entries below the log are given to raft", File: "cluster/transport/install.go",
+		Old: "if len(r.Entries) == 0 || r.Entries[0].Index > limit {",
+		Bug: "if len(r.Entries) == 0 || limit < 1<<60 {",
+	}, check{pkg: "cluster", test: "TestALateSnapshotKeepsTheLog"}},
+	{"late requests", mutants.Mutant{
+		Name: "raft's memory of a cleared log stops the leader", File: "cluster/baselog.go",
+		Old: "case at.index < index && first == 0:",
+		Bug: "case at.index < index && first == 1<<60:",
+	}, check{pkg: "cluster", test: "TestASnapshotReplacesAnUncommittedEnd"}},
+	{"late requests", mutants.Mutant{
+		Name: "the log loses committed entries", File: "cluster/logstore.go",
+		Old: "from <= committed && newest < committed {",
+		Bug: "from <= committed && newest < committed && false {",
+	}, check{pkg: "cluster", test: "TestALogKeepsCommittedEntries"}},
+	{"forged requests", mutants.Mutant{
+		Name: "committed entries are replaced", File: "cluster/transport/install.go",
+		Old: "if b.relate(f, e.Index, e.Term) != known {",
+		Bug: "if b.relate(f, e.Index, e.Term) > foreign {",
+	}, check{pkg: "cluster", test: "TestAForeignHistoryIsRefused"}},
+}
+
+func init() { allDefects = append(allDefects, trustLate...) }
