@@ -34,7 +34,7 @@ func (s *Server) jobGraph(c *call) error {
 	g := grapher{v: v, job: c.state().Job, limit: limit, hidden: s.hidden(c), places: make(map[string]int), ofBatch: make(map[string]bool)}
 	found := g.build(id)
 	built()
-	if !found {
+	if !found || g.found[0] == nil { // hidden
 		return fsm.NotFound.Err()
 	}
 	g.out.LSN = c.lsn.String()

@@ -104,7 +104,7 @@ func TestJobGraphInAScope(t *testing.T) {
 	if want := "secret -1 \nmine 0 blocked more\nafter secret mine waits"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	refused(t, g.do("GET", "/v1/jobs/secret/graph", "", reader...), http.StatusForbidden, v1.TagForbidden)
+	refused(t, g.do("GET", "/v1/jobs/secret/graph", "", reader...), http.StatusNotFound, v1.TagNotFound)
 	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"b","jobs":[{"id":"part","type":"t"}],"callback":{"id":"end","type":"u"}}`, admin...))
 	planned := ok[v1.Graph](t, g.do("GET", "/v1/jobs/part/graph", "", reader...))
 	if n := planned.Jobs[len(planned.Jobs)-1]; n.ID != "end" || !n.Planned || n.Type != "" {

@@ -31,12 +31,15 @@ func (s *Server) job(c *call) error {
 	}
 	j := c.state().Job(id)
 	if j != nil && q.waitsEnd && !ended(j) {
-		if j, err = s.awaitEnd(c, id, q.end); err != nil {
+		if j, err = s.awaitEnd(c, j, q.end); err != nil {
 			return err
 		}
 	}
 	if j == nil {
 		return fsm.NotFound.Err()
+	}
+	if err := s.checkJob(c, j); err != nil {
+		return err
 	}
 	c.out = c.out[:0]
 	if err := c.grow(listedBytes(j)); err != nil {
@@ -55,22 +58,29 @@ func (s *Server) job(c *call) error {
 }
 
 // awaitEnd returns the job when it has ended, or when the time is over. It returns nil if the
-// job no longer exists.
-func (s *Server) awaitEnd(c *call, id string, wait time.Duration) (*fsm.Job, error) {
+// job no longer exists, also if another one has got its id.
+func (s *Server) awaitEnd(c *call, first *fsm.Job, wait time.Duration) (*fsm.Job, error) {
+	id := first.ID
+	now := func() *fsm.Job {
+		if j := s.b.Job(id); j != nil && j.Seq == first.Seq && j.CreatedAt == first.CreatedAt {
+			return j
+		}
+		return nil
+	}
 	c.holdOff(wait)
 	ctx, cancel := s.patience(c, wait)
 	defer cancel()
 	for {
 		err := s.b.WaitEnded(ctx, id)
 		// A job that has ended may have been retried since.
-		if j := s.b.Job(id); err == nil && (j == nil || ended(j)) {
+		if j := now(); j == nil || err == nil && ended(j) {
 			return j, nil
 		}
 		if why := s.interrupted(c); why != nil {
 			return nil, why
 		}
 		if ctx.Err() != nil {
-			return s.b.Job(id), nil
+			return now(), nil
 		}
 		if err != nil {
 			return nil, err

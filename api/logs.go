@@ -99,9 +99,12 @@ func (s *Server) followLogs(c *call) error {
 	defer leave()
 	until := time.Now().Add(q.wait)
 	first := s.b.Job(q.id)
+	if err := s.checkJob(c, first); err != nil {
+		return err
+	}
 	for {
 		j := s.b.Job(q.id)
-		if j == nil || first == nil || jobOf(j) != jobOf(first) { // one of another scope may have got the id
+		if j == nil || first == nil || j.Seq != first.Seq || jobOf(j) != jobOf(first) { // one of another scope may have got the id
 			return fsm.NotFound.Err()
 		}
 		over := ended(j)

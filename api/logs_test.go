@@ -182,7 +182,8 @@ func TestLiveLogsInAScope(t *testing.T) {
 		t.Fatalf("claimed %+v", job)
 	}
 	ok[v1.JobLogs](t, g.follow("j", v1.JobLogs{}, 0, mail...))
-	for name, head := range map[string][]string{"another type": film, "a producer": producer, "the worker": owner} {
+	refused(t, g.follow("j", v1.JobLogs{}, 0, film...), http.StatusNotFound, v1.TagNotFound)
+	for name, head := range map[string][]string{"a producer": producer, "the worker": owner} {
 		if a := g.follow("j", v1.JobLogs{}, 0, head...); a.status != http.StatusForbidden {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}

@@ -105,7 +105,7 @@ func TestPastRights(t *testing.T) {
 		t.Error(p.Detail)
 	}
 	other := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"other"}})
-	refused(t, g.do("GET", fmt.Sprintf("/v1/jobs/a?at=%d", startMs), "", other...), http.StatusForbidden, v1.TagForbidden)
+	refused(t, g.do("GET", fmt.Sprintf("/v1/jobs/a?at=%d", startMs), "", other...), http.StatusNotFound, v1.TagNotFound)
 }
 
 // The SDK reads an earlier state with the context of a moment, by LSN and by time.

@@ -20,10 +20,16 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if p == nil {
 		return nil
 	}
-	err := p.CheckWrite(m, auth.Rules{
+	rules := auth.Rules{
 		Programs: s.gate.Programs, Job: s.b.Job,
 		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(name) },
-	})
+	}
+	err := p.CheckWrite(m, rules)
+	if s.enforces(p) {
+		if p.Bind(m, rules); errors.Is(err, auth.ErrHidden) {
+			err = nil // the machine answers for each job
+		}
+	}
 	if err = s.denied(c, err); err != nil {
 		return err
 	}
@@ -45,14 +51,30 @@ func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
 	}
 }
 
+// enforces reports whether the server refuses what a principal may not do, or only logs it.
+func (s *Server) enforces(p *auth.Principal) bool {
+	return s.gate.Mode != SecurityLog || p.Kind == auth.KindLegacy
+}
+
+// checkJob refuses a job outside of the scope of the caller. Handlers call it for the job that they
+// send: it may be another one than the job that had the id when the request came.
+func (s *Server) checkJob(c *call, j *fsm.Job) error {
+	if c.principal == nil || j == nil {
+		return nil
+	}
+	return s.denied(c, c.principal.CheckJob(j))
+}
+
 // denied turns a denial into an answer, or into a warning.
 func (s *Server) denied(c *call, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case s.gate.Mode == SecurityLog && c.principal.Kind != auth.KindLegacy:
+	case !s.enforces(c.principal):
 		s.wouldRefuse(c, err)
 		return nil
+	case errors.Is(err, auth.ErrHidden):
+		return fsm.NotFound.Err()
 	case errors.Is(err, auth.ErrDenied):
 		return fail(forbidden, "%v", err)
 	}
@@ -85,7 +107,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 	case typeOf():
 		name, err := c.variable()
 		if err == nil {
-			err = p.CheckType(name)
+			err = p.CheckWholeType(name)
 		}
 		return err
 	case v1.PathJobs, v1.PathCount, v1.PathHistory, v1.PathEvents:

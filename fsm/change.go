@@ -39,7 +39,11 @@ func (m *Machine) change(op *fsmpb.Change) Result {
 	}
 	res := Result{Jobs: make([]*Job, len(op.Ids)), Codes: make([]Code, len(op.Ids))}
 	for i, id := range op.Ids {
-		res.Jobs[i], res.Codes[i] = m.changeOne(kind, m.ids.get(id))
+		j := m.ids.get(id)
+		if len(op.Seqs) > 0 && j != nil && j.Seq != op.Seqs[i] {
+			j = nil
+		}
+		res.Jobs[i], res.Codes[i] = m.changeOne(kind, j)
 		if res.Codes[i] == OK {
 			res.Count++
 		}

@@ -57,6 +57,7 @@ var (
 	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
 	errLog       = errors.New("the log of the attempt is not UTF-8, or too long")
 	errNested    = errors.New("a group contains another group, or a mutation with its own request key or actor")
+	errSeqs      = errors.New("a change of jobs has another number of ids than of Seqs")
 	errActor     = errors.New("the actor is not UTF-8, or too long")
 )
 
@@ -238,6 +239,9 @@ func checkChange(op *fsmpb.Change) error {
 		if s >= numStatuses {
 			return errNewValue
 		}
+	}
+	if n := len(op.Seqs); n != 0 && n != len(op.Ids) {
+		return errSeqs
 	}
 	return need(op.Kind > 0 && op.Kind <= numChanges, errNewValue)
 }

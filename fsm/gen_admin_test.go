@@ -21,8 +21,18 @@ func (w *workload) change(t *rapid.T) *fsmpb.Mutation {
 		for range 1 + roll(t, 4, "ids") {
 			op.Ids = append(op.Ids, w.someJob(t, nil))
 		}
+		if once(t, 4, "these jobs") {
+			for range op.Ids {
+				op.Seqs = append(op.Seqs, w.someSeq(t))
+			}
+		}
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
+}
+
+// someSeq is that of a young job, as the leader gives it, or of none.
+func (w *workload) someSeq(t *rapid.T) uint64 {
+	return 1 + uint64(roll(t, max(len(w.known), 1), "seq"))
 }
 
 var changeKinds = []fsm.ChangeKind{fsm.CancelJobs, fsm.RetryJobs, fsm.DeleteJobs}

@@ -252,6 +252,9 @@ const forcedResult = "22"
 // forceComplete is mostly of a job that is there, in whatever status.
 func (w *workload) forceComplete(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.ForceComplete{JobId: w.someJob(t, nil)}
+	if once(t, 4, "one job") {
+		op.Seq = w.someSeq(t)
+	}
 	op.Result = rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte(forcedResult)}).Draw(t, "result")
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: op}}
 }

@@ -19,8 +19,12 @@ func (m *model) changeJobs(op *fsmpb.Change) fsm.Result {
 		return m.changeByFilter(kind, op.Filter, op.Limit)
 	}
 	var res fsm.Result
-	for _, id := range op.Ids {
-		j, code := m.changeOne(kind, m.job(id))
+	for i, id := range op.Ids {
+		j := m.job(id)
+		if j != nil && op.Seqs != nil && j.Seq != op.Seqs[i] {
+			j = nil
+		}
+		j, code := m.changeOne(kind, j)
 		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, code)
 		if code == fsm.OK {
 			res.Count++

@@ -72,7 +72,7 @@ func (m *model) complete(op *fsmpb.Complete) fsm.Result {
 
 func (m *model) forceComplete(op *fsmpb.ForceComplete) fsm.Result {
 	old := m.job(op.JobId)
-	if old == nil {
+	if old == nil || op.Seq != 0 && op.Seq != old.Seq {
 		return fsm.Result{Code: fsm.NotFound}
 	}
 	j := m.change(old, func(j *fsm.Job) {

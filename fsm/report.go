@@ -105,7 +105,7 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 // unchanged, unless the job is running.
 func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
 	old := m.ids.get(op.JobId)
-	if old == nil {
+	if old == nil || op.Seq != 0 && old.Seq != op.Seq {
 		return Result{Code: NotFound}
 	}
 	j := old.Change()

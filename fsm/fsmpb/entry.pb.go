@@ -1722,9 +1722,11 @@ func (x *Complete) GetOwner() uint64 {
 // ForceComplete completes a job in whatever status it is, and whoever holds it.
 // A job that is completed gets the other result.
 type ForceComplete struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Result        []byte                 `protobuf:"bytes,2,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Result []byte                 `protobuf:"bytes,2,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	// As in Change; 0: whichever job has the id.
+	Seq           uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1771,6 +1773,13 @@ func (x *ForceComplete) GetResult() []byte {
 		return x.Result
 	}
 	return nil
+}
+
+func (x *ForceComplete) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
 }
 
 // SetExtra replaces the members of queue.json that are not ours: those of a job,
@@ -2326,7 +2335,10 @@ type Change struct {
 	Ids    []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
 	Filter *Filter  `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	// The most jobs to change by the filter.
-	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The Seq of each of the jobs that the leader has found in the scope of the caller: a job with
+	// the id and another Seq does not exist for the mutation. None: the ids alone count.
+	Seqs          []uint64 `protobuf:"varint,5,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2387,6 +2399,13 @@ func (x *Change) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *Change) GetSeqs() []uint64 {
+	if x != nil {
+		return x.Seqs
+	}
+	return nil
 }
 
 // Filter matches jobs that have all that it names.
@@ -4711,10 +4730,11 @@ const file_entry_proto_rawDesc = "" +
 	"\x06result\x18\x03 \x01(\fH\x00R\x06result\x88\x01\x01\x12\x10\n" +
 	"\x03log\x18\x04 \x01(\tR\x03log\x12\x14\n" +
 	"\x05owner\x18\x05 \x01(\x06R\x05ownerB\t\n" +
-	"\a_result\"N\n" +
+	"\a_result\"`\n" +
 	"\rForceComplete\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
-	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x88\x01\x01B\t\n" +
+	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x88\x01\x01\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seqB\t\n" +
 	"\a_result\"7\n" +
 	"\bSetExtra\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
@@ -4753,12 +4773,13 @@ const file_entry_proto_rawDesc = "" +
 	"\bSetQuiet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05quiet\x18\x02 \x01(\bR\x05quiet\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"t\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\x88\x01\n" +
 	"\x06Change\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x10\n" +
 	"\x03ids\x18\x02 \x03(\tR\x03ids\x12.\n" +
 	"\x06filter\x18\x03 \x01(\v2\x16.osqueue.fsm.v1.FilterR\x06filter\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xcf\x02\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x12\n" +
+	"\x04seqs\x18\x05 \x03(\x04R\x04seqs\"\xcf\x02\n" +
 	"\x06Filter\x12\x1a\n" +
 	"\bstatuses\x18\x01 \x03(\rR\bstatuses\x12\x17\n" +
 	"\x04type\x18\x02 \x01(\tH\x00R\x04type\x88\x01\x01\x12\x10\n" +

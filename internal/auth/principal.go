@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,9 @@ import (
 
 // ErrDenied is wrapped by the errors about a request that its principal may not make.
 var ErrDenied = errors.New("not allowed")
+
+// ErrHidden is wrapped by the errors about an object that does not exist for the principal.
+var ErrHidden = fmt.Errorf("%w: hidden", ErrDenied)
 
 // Principal is the identity behind a request. It is immutable.
 type Principal struct {
@@ -82,6 +86,15 @@ func (p *Principal) CheckType(name string) error {
 		return nil
 	}
 	return p.deny("type %q", name)
+}
+
+// CheckWholeType returns an error if something that concerns all jobs of a type, such as its
+// settings and its counts, is not in the scope.
+func (p *Principal) CheckWholeType(name string) error {
+	if len(p.Groups) > 0 {
+		return p.deny("type %q with all of its groups", name)
+	}
+	return p.CheckType(name)
 }
 
 func (p *Principal) checkGroup(name string) error {
@@ -212,7 +225,7 @@ func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	case *fsmpb.Mutation_Change:
 		return p.checkChange(op.Change, r)
 	case *fsmpb.Mutation_SetQueue:
-		return p.CheckType(op.SetQueue.GetName())
+		return p.CheckWholeType(op.SetQueue.GetName())
 	case *fsmpb.Mutation_PauseCron:
 		return p.checkCron(op.PauseCron.GetName(), r)
 	case *fsmpb.Mutation_DeleteCron:
@@ -244,13 +257,38 @@ func (p *Principal) checkChange(op *fsmpb.Change, r Rules) error {
 	return nil
 }
 
-// CheckJob returns an error if an existing job is not in the scope. It does not name the type and the
-// group of the job, which the caller may not learn.
+// CheckJob returns an error that wraps ErrHidden if an existing job is not in the scope.
 func (p *Principal) CheckJob(j *fsm.Job) error {
 	if p.CheckScope(j.Type, j.Options().Group) != nil {
-		return p.deny("job %q", j.ID)
+		return fmt.Errorf("%w: job %q is not in the scope of %s", ErrHidden, j.ID, p)
 	}
 	return nil
+}
+
+// Bind binds a mutation about jobs by id to the jobs that are in the scope now: between the check
+// and the entry that applies the mutation, an id may pass to a job of somebody else. For the ids of
+// other jobs the machine answers that they do not exist.
+func (p *Principal) Bind(m *fsmpb.Mutation, r Rules) {
+	if !p.Scoped() {
+		return
+	}
+	if op := m.GetForceComplete(); op != nil {
+		op.Seq = p.seqOf(op.JobId, r)
+	}
+	if op := m.GetChange(); op != nil && op.Filter == nil {
+		op.Seqs = make([]uint64, len(op.Ids))
+		for i, id := range op.Ids {
+			op.Seqs[i] = p.seqOf(id, r)
+		}
+	}
+}
+
+// seqOf returns the Seq of a job in the scope, or one that no job has.
+func (p *Principal) seqOf(id string, r Rules) uint64 {
+	if j := r.Job(id); j != nil && p.CheckJob(j) == nil {
+		return j.Seq
+	}
+	return math.MaxUint64
 }
 
 // CheckScope returns an error if a job of a type and a group is not in the scope of the principal.

@@ -295,7 +295,8 @@ func TestTokensBeyondTheirScope(t *testing.T) {
 	for _, r := range rows {
 		s.attack(r.name, func(t *testing.T) {
 			a := try(t, s.node, r.method, r.path, r.token, r.body)
-			if a.StatusCode != http.StatusForbidden {
+			hidden := strings.Contains(a.Body, v1.TagNotFound) && strings.Contains(r.path+r.body, "secret-")
+			if a.StatusCode != http.StatusForbidden && !hidden {
 				t.Errorf("answered %d %s", a.StatusCode, a.Body)
 			}
 			if named := r.path + r.body; strings.Contains(named, "/secret-") && strings.Contains(a.Body, `\"secret\"`) {
