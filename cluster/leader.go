@@ -30,7 +30,7 @@ func (n *Node) newLeader() *leader.Leader {
 	do := leader.Effects{
 		Term:          func() uint64 { return n.raft.CurrentTerm() },
 		Leads:         func() bool { return n.raft.State() == raft.Leader },
-		Barrier:       func(ctx context.Context) error { return n.await(ctx, n.raft.Barrier(0)) },
+		Barrier:       n.barrier,
 		Verify:        func(ctx context.Context) error { return n.await(ctx, n.raft.VerifyLeader()) },
 		Apply:         n.applyEntry,
 		Restore:       n.restore,
@@ -41,6 +41,9 @@ func (n *Node) newLeader() *leader.Leader {
 		Rescan:        func() { n.ready.Rescan(n.replica.read) },
 		Waiting:       n.ready.Sleeping,
 		TakeWaiting:   n.takeWaiting,
+		Voters:        n.otherVoters,
+		AskBucket:     n.askBucket,
+		HandOver:      n.handOver,
 		ClusterID:     n.clusterID,
 		Servers:       func() []raft.Server { return n.raft.GetConfiguration().Configuration().Servers },
 		CommonLevel:   func(ctx context.Context) (uint32, error) { return n.members.CommonLevel(ctx) },

@@ -50,9 +50,12 @@ type Node struct {
 	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 
-	clocks    clocks                          // of the other voters
-	restoring sync.Mutex                      // held while raft gives all nodes a new state
-	setClock  atomic.Pointer[setClockRequest] // request to set the time back; nil: none
+	clocks clocks // of the other voters
+	// transferring is when raft began to refuse entries because of a transfer of leadership, as
+	// the time since started; 0: it does not.
+	transferring atomic.Int64
+	restoring    sync.Mutex                      // held while raft gives all nodes a new state
+	setClock     atomic.Pointer[setClockRequest] // request to set the time back; nil: none
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

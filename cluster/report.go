@@ -76,6 +76,9 @@ func (n *Node) describeFlush(s *Status) {
 	t := r.Status()
 	s.LagMs, s.FlushIntervalMs = t.Lag.Milliseconds(), t.FlushInterval.Milliseconds()
 	s.FlushError, s.ArchiveError, s.Standby, s.Refusing = t.FlushError, t.ArchiveError, t.Standby, t.Refusing
+	if finding := n.leader.Finding(); s.FlushError != "" && finding != "" {
+		s.FlushError += "; " + finding
+	}
 	s.DocumentBytes, s.DocumentForm = t.DocumentBytes, t.DocumentForm
 	s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = t.CheckpointLSN, t.ArchiveLSN, t.LogBytes
 }

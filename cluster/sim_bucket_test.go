@@ -24,6 +24,7 @@ type simGate struct {
 	cut      chan struct{} // closed when the connection is restored; nil: it is not cut
 	withheld int
 	deaf     bool    // operations do not end with their context while cut is set
+	refusing bool    // operations fail at once while cut is set
 	seen     fsm.LSN // LSN of the document when it was last read
 }
 
@@ -45,6 +46,18 @@ func (g *simGate) block() (unblock func() int) {
 	return g.blockLocked(false)
 }
 
+// refuse is block for a bucket that refuses each operation of this node at once.
+func (g *simGate) refuse() (unblock func() int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	unblock = g.blockLocked(false)
+	g.refusing = true
+	return unblock
+}
+
+// errSimRefused is the answer of a bucket that refuses a node's credentials.
+var errSimRefused = errors.New("the store refused the credentials")
+
 // hang is block for a bucket on a file system that hangs: operations do not end with
 // their context.
 func (g *simGate) hang() (unblock func() int) {
@@ -55,7 +68,7 @@ func (g *simGate) hang() (unblock func() int) {
 
 func (g *simGate) blockLocked(deaf bool) (unblock func() int) {
 	free := make(chan struct{})
-	g.cut, g.withheld, g.deaf = free, 0, deaf
+	g.cut, g.withheld, g.deaf, g.refusing = free, 0, deaf, false
 	return sync.OnceValue(func() int {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -70,7 +83,7 @@ func (g *simGate) blockLocked(deaf bool) (unblock func() int) {
 // way waits for the latency of one direction, and while the connection is cut.
 func (g *simGate) way(ctx context.Context) error {
 	g.mu.Lock()
-	cut := g.cut
+	cut, refusing := g.cut, g.refusing
 	delay := 2*time.Millisecond + time.Duration(g.r.Int64N(int64(8*time.Millisecond)))
 	done := ctx.Done()
 	if cut != nil {
@@ -80,6 +93,9 @@ func (g *simGate) way(ctx context.Context) error {
 		}
 	}
 	g.mu.Unlock()
+	if cut != nil && refusing {
+		return errSimRefused
+	}
 	if cut != nil {
 		select {
 		case <-cut:

@@ -21,6 +21,7 @@ func hungFaults() []simFault {
 	return []simFault{
 		{name: "disk hangs", times: 2, begin: (*simRun).hangDisk},
 		{name: "bucket hangs", times: 1, begin: (*simRun).hangBucket},
+		{name: "nodes without the bucket", times: 3, begin: (*simRun).bucketPaths},
 		{name: "bucket and disk hang", times: 1, begin: (*simRun).hangBoth},
 		{name: "standby without bucket", times: 1, alone: true, begin: (*simRun).standbyAway},
 		{name: "outage for leader and standby", times: 1, alone: true, begin: (*simRun).standbyOutage},

@@ -9,11 +9,12 @@ import (
 
 // The values of Status.Fence.
 const (
-	FenceFollower = leader.FenceFollower // not raft's leader; nothing to fence
-	FenceStandby  = leader.FenceStandby  // raft's leader, but another broker owns the document
-	FenceActive   = leader.FenceActive   // owns the document; answers writes
-	FenceFenced   = leader.FenceFenced   // another broker took the document over
-	FenceRefused  = leader.FenceRefused  // the document belongs to a lineage that this cluster must not touch
+	FenceFollower    = leader.FenceFollower    // not raft's leader; nothing to fence
+	FenceStandby     = leader.FenceStandby     // raft's leader, but another broker owns the document
+	FenceUnreachable = leader.FenceUnreachable // raft's leader, but it cannot use the bucket
+	FenceActive      = leader.FenceActive      // owns the document; answers writes
+	FenceFenced      = leader.FenceFenced      // another broker took the document over
+	FenceRefused     = leader.FenceRefused     // the document belongs to a lineage that this cluster must not touch
 )
 
 // The values of Status.DocumentForm.

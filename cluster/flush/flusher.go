@@ -86,7 +86,7 @@ type Flusher struct {
 	failing  atomic.Pointer[failure]
 	busy     atomic.Pointer[time.Time] // when the present write began, or made progress last; nil: none
 	failures int                       // consecutive
-	owed     int // objects for which no flush has waited yet
+	owed     int                       // objects for which no flush has waited yet
 	wroteAt  time.Time
 	final    bool // the next write is the last one
 	renewed  atomic.Pointer[heartbeat]

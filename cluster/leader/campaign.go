@@ -37,9 +37,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		got := read()
 		seen, asked := got.seen, got.asked
 		if err := got.err; err != nil {
-			l.watch.Missed()
-			l.setFence(FenceStandby, err.Error())
-			return nil, time.Second, fmt.Errorf("read the document: %w", err)
+			return nil, time.Second, l.cannotUse(fmt.Errorf("read the document: %w", err))
 		}
 		me := l.asCandidate(*adopted)
 		heard := election.Silence{
@@ -62,7 +60,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		case election.Adopt:
 			if err := l.adoptObserved(ctx, term, seen); err != nil {
 				l.setFence(FenceStandby, err.Error())
-				return nil, time.Second, fmt.Errorf("adopt the document: %w", err)
+				return nil, time.Second, &bucketError{fmt.Errorf("adopt the document: %w", err)}
 			}
 			*adopted = seen.Version
 		case election.Refuse:
@@ -147,9 +145,7 @@ func (l *Leader) asCandidate(adopted storage.Version) election.Candidate {
 func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*Term, time.Duration, error) {
 	backoff := l.cfg.Flush.ConflictBackoff
 	if err := l.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
-		l.watch.Missed()
-		l.setFence(FenceStandby, err.Error())
-		return nil, time.Second, err
+		return nil, time.Second, l.cannotUse(err)
 	}
 	clock, limited := l.startClock(ctx, wasSet) // before the entries of takeIn, which count as time that has passed
 	if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
@@ -157,9 +153,7 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	}
 	first, err := l.firstContent(ctx, seen, me)
 	if err != nil {
-		l.watch.Missed()
-		l.setFence(FenceStandby, err.Error())
-		return nil, time.Second, err
+		return nil, time.Second, l.cannotUse(err)
 	}
 	acquire, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
@@ -169,9 +163,7 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 		return nil, backoff, err
 	}
 	if err != nil {
-		l.watch.Missed()
-		l.setFence(FenceStandby, err.Error())
-		return nil, time.Second, fmt.Errorf("take the document over: %w", err)
+		return nil, time.Second, l.cannotUse(fmt.Errorf("take the document over: %w", err))
 	}
 	r, err := l.beginTerm(ctx, term, fence, first, clock)
 	if err != nil {

@@ -16,6 +16,11 @@ import (
 // ends. When this node becomes raft's leader it runs candidate, and ends it when the
 // leadership is lost. At most one candidate runs at a time.
 func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan struct{}) {
+	var duty sync.WaitGroup
+	defer duty.Wait()
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	duty.Go(func() { l.watchHandover(watching) })
 	var end func()
 	stop := func() {
 		if end != nil {
@@ -64,7 +69,11 @@ func (l *Leader) candidate(ctx context.Context) {
 	var adopted storage.Version
 	var told repeats.Filter
 	for ctx.Err() == nil {
+		l.noteCampaign(false, nil)
 		r, wait, err := l.campaign(ctx, &adopted)
+		if ctx.Err() == nil {
+			l.noteCampaign(true, err)
+		}
 		switch {
 		case r != nil:
 			l.prepared.drop()

@@ -62,9 +62,11 @@ func (c *Config) highestLevel() uint32 {
 const (
 	FenceFollower = "follower" // not raft's leader; nothing to fence
 	FenceStandby  = "standby"  // raft's leader, but another broker owns the document
-	FenceActive   = "active"   // owns the document; answers writes
-	FenceFenced   = "fenced"   // another broker took the document over
-	FenceRefused  = "refused"  // the document belongs to a lineage that this cluster must not touch
+	// FenceUnreachable: raft's leader, but it cannot use the bucket
+	FenceUnreachable = "unreachable"
+	FenceActive      = "active"  // owns the document; answers writes
+	FenceFenced      = "fenced"  // another broker took the document over
+	FenceRefused     = "refused" // the document belongs to a lineage that this cluster must not touch
 )
 
 // DocumentKey is the key of the document in the bucket.
@@ -117,6 +119,15 @@ type Effects struct {
 	// Duty works until ctx ends; nil: there is none. Each leader term runs it in a goroutine of
 	// its own. It must end soon after ctx, because the leader term waits for it.
 	Duty func(ctx context.Context)
+
+	// Voters returns the other voters that answer this node, as raft's leader.
+	Voters func() []Voter
+	// AskBucket asks another voter to call CheckBucket, and returns its error or that of the
+	// request.
+	AskBucket func(ctx context.Context, id raft.ServerID) error
+	// HandOver gives raft's leadership to another voter. It returns when the leadership is
+	// lost, with nil, or when the attempt has failed.
+	HandOver func(ctx context.Context, to raft.ServerID) error
 
 	// ClusterID returns the id of the cluster.
 	ClusterID func() string

@@ -17,6 +17,9 @@ type Leader struct {
 	watch     election.Watch             // of the document; used by the candidate's goroutine
 	announcer announcer                  // used by the candidate's goroutine
 	prepared  prepared                   // used by the candidate's goroutine
+	campaigns atomic.Pointer[campaignState]
+	finding   atomic.Pointer[string] // of the last round of watchHandover; nil: none
+	checks    checks
 
 	unresolved unresolved // guarded by the replica's lock
 }
@@ -33,6 +36,9 @@ func New(cfg Config, do Effects) *Leader {
 
 // Fence returns the state of the fence, one of the Fence constants, and its reason.
 func (l *Leader) Fence() (state, reason string) {
+	if !l.do.Leads() { // a campaign that hangs in the bucket may not have noticed
+		return FenceFollower, ""
+	}
 	f := l.state.Load()
 	return f.state, f.reason
 }

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"osqueue/cluster/flush"
@@ -24,9 +25,21 @@ type Status struct {
 	LogBytes      int64
 }
 
+// slowFlush is the time after which the status mentions a write that has not ended.
+const slowFlush = 2 * time.Second
+
+// flushError returns why the state does not reach the bucket; "" if it does.
+func (t *Term) flushError() string {
+	since, reason := t.flusher.Stalled()
+	if reason == "" && !since.IsZero() && time.Since(since) > slowFlush {
+		return fmt.Sprintf("a write of the bucket has not ended for %v", time.Since(since).Round(time.Second))
+	}
+	return reason
+}
+
 // Status returns the state of the term.
 func (t *Term) Status() Status {
-	s := Status{Lag: t.lag(), FlushInterval: t.flushInterval(), FlushError: t.flusher.Failing()}
+	s := Status{Lag: t.lag(), FlushInterval: t.flushInterval(), FlushError: t.flushError()}
 	if e := t.damage.Load(); e != nil {
 		s.ArchiveError = e.Error()
 	}

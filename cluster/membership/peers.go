@@ -112,6 +112,15 @@ func (p *Peers) join(ctx context.Context, address string, me Identity) error {
 	return p.call(req, nil)
 }
 
+// Post sends an empty request to the node at an HTTP address and decodes its answer.
+func (p *Peers) Post(ctx context.Context, address, path string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	return p.call(req, answer)
+}
+
 // call sends a request to a peer and decodes its answer into answer, unless answer is
 // nil.
 func (p *Peers) call(req *http.Request, answer any) error {

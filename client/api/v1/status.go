@@ -123,7 +123,7 @@ type Inbox struct {
 }
 
 // Fence says whether the node may answer writes: "follower", "standby",
-// "active", "fenced" or "refused", and why not.
+// "active", "fenced", "refused" or "unreachable", and why not.
 type Fence struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitzero"`

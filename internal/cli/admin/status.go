@@ -96,6 +96,9 @@ func leaderless(nodes []client.NodeStatus) error {
 		}
 		answers++
 		switch s := n.Status.Fence.State; s {
+		case cluster.FenceUnreachable:
+			barred = fmt.Sprintf("no active leader: %s is raft's leader and cannot use the bucket; it hands leadership over when another node "+
+				"can use it: repair the bucket or its way to it, or stop this node if the others are well", hostOf(n.Server))
 		case cluster.FenceStandby, cluster.FenceRefused, cluster.FenceFenced:
 			barred = fmt.Sprintf("no active leader: %s is raft's leader, but its cluster does not own the bucket (%s)", hostOf(n.Server), s)
 		}

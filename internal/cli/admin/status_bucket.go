@@ -64,7 +64,8 @@ func bucketNotes(s v1.Status) (notes []string) {
 		notes = append(notes, "writes are refused: "+strings.Replace(r, "; writes are refused until it catches up", "", 1))
 	}
 	if e := s.FlushError; e != "" && !strings.Contains(s.Refusing, e) {
-		notes = append(notes, "the last flush failed: "+e)
+		notes = append(notes, fmt.Sprintf("%s, the leader, cannot write to the bucket: %s (it hands leadership over when another node can; "+
+			"repair the bucket or its way to it, or stop %s if the others are well)", s.NodeID, e, s.NodeID))
 	}
 	if e := s.ArchiveError; e != "" {
 		notes = append(notes, e)

@@ -104,7 +104,7 @@ func TestStatusTellsThatWritesAreRefused(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if strings.Contains(got.Out, "the last flush failed") || strings.Count(got.Out, "writes are refused:") != 1 || strings.Contains(got.Out, "until it catches up") {
+	if strings.Contains(got.Out, "cannot write to the bucket") || strings.Count(got.Out, "writes are refused:") != 1 || strings.Contains(got.Out, "until it catches up") {
 		t.Errorf("the same is said twice:\n%s", got.Out)
 	}
 }

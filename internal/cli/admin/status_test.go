@@ -31,7 +31,7 @@ func TestStatusTable(t *testing.T) {
 	if len(strings.Fields(lines[0])) != len(want) || len(strings.Fields(lines[2])) != len(want) {
 		t.Errorf("the columns differ:\n%s", got.Out)
 	}
-	for _, text := range []string{host + ": a reason", "the last flush failed: bucket away", "127.0.0.1:1: ", "connection refused"} {
+	for _, text := range []string{host + ": a reason", "the leader, cannot write to the bucket: bucket away", "127.0.0.1:1: ", "connection refused"} {
 		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing:\n%s", text, got.Out)
 		}
