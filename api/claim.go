@@ -114,6 +114,10 @@ func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 		}
 		w.op.Max = uint32(min(int(*in.Max), l.ClaimJobs))
 	}
+	if w.op.Instance, err = instanceOf(in.Instance); err != nil {
+		return err
+	}
+	w.op.Confirms = in.Confirms
 	if err = s.readRequestID(in, w); err != nil {
 		return err
 	}

@@ -79,6 +79,9 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 	b = strconv.AppendUint(key(b, "token"), j.Execution().Token, 10)
 	b = number(b, "leaseMs", j.Execution().HeldMs)
 	b = numberIf(b, "leaseAgeMs", at.leaseAge(j))
+	if j.Execution().Unconfirmed {
+		b = append(key(b, "confirm"), "true"...)
+	}
 	b = number(b, "createdAt", j.CreatedAt)
 	b = numberIf(b, "timeoutMs", j.Details().TimeoutMs)
 	if j.Opt != nil {

@@ -30,6 +30,7 @@ func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, err
 	n := new(nextClaim)
 	err := s.readClaimRequest(&v1.Claim{
 		WorkerID: &worker, Types: in.Types, Max: in.Max, LeaseMs: in.LeaseMs, RequestID: in.RequestID,
+		Instance: in.Instance, Confirms: in.Confirms,
 	}, &n.claimRequest)
 	if err != nil {
 		return nil, within(err, "claim")

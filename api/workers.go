@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "osqueue/client/api/v1"
@@ -20,7 +21,7 @@ func (s *Server) workerRoutes() []route {
 			params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
 		{method: http.MethodGet, path: v1.PathWorkers + "/{name}", at: upToDate, past: true, handle: s.showWorker},
-		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.markWorkerDead},
+		{method: http.MethodDelete, path: v1.PathWorkers + "/{name}", at: leaderOnly, handle: s.markWorkerDead, params: []string{v1.ParamInstance}},
 		{method: http.MethodPost, path: v1.PathWorkers + "/{name}/" + v1.ActionQuiet, at: leaderOnly, handle: s.setQuiet(true)},
 		{method: http.MethodPost, path: v1.PathWorkers + "/{name}/" + v1.ActionUnquiet, at: leaderOnly, handle: s.setQuiet(false)},
 	}
@@ -38,6 +39,10 @@ func (s *Server) registerWorker(c *call) error {
 	if s.b.Level() < fsm.Level12 {
 		in.Capacity = 0
 	}
+	instance, err := instanceOf(in.Instance)
+	if err != nil {
+		return err
+	}
 	register := &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name:    in.Name,
 		Types:   in.Types,
@@ -45,9 +50,10 @@ func (s *Server) registerWorker(c *call) error {
 		Address: in.Address,
 
 		Capacity: in.Capacity,
+		Instance: instance,
 	}}}
 	view := s.b.View()
-	if known := view.Worker(in.Name); c.key == "" && known != nil && isSame(known, &in) {
+	if known := view.Worker(in.Name); c.key == "" && known != nil && known.Instance == instance && isSame(known, &in) {
 		done, due := s.beginKeepalive(in.Name)
 		defer done()
 		if !due {
@@ -79,13 +85,33 @@ func (s *Server) checkWorker(in *v1.WorkerInfo) error {
 		l.checkNewName("address", in.Address), l.checkNewNames("types", in.Types))
 }
 
+// instanceOf reads the instance of a worker: 16 hexadecimal digits, or 0 for none.
+func instanceOf(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || len(text) != 16 || n == 0 {
+		return 0, bad("instance", "must be 16 hexadecimal digits, not all of them 0")
+	}
+	return n, nil
+}
+
 // markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
 func (s *Server) markWorkerDead(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: name}}})
+	values, err := c.query()
+	if err != nil {
+		return err
+	}
+	dead := &fsmpb.WorkerDead{Name: name}
+	if dead.Instance, err = instanceOf(values.Get(v1.ParamInstance)); err != nil {
+		return err
+	}
+	res, err := s.propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: dead}})
 	if err == nil && res.Code == fsm.NotFound {
 		return noSuchWorker()
 	}

@@ -23,6 +23,8 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 		WaitMs:    inMilliseconds(o.Wait),
 		LeaseMs:   inMilliseconds(o.Lease),
 		RequestID: o.RequestID,
+		Instance:  o.Instance,
+		Confirms:  o.Confirms,
 	})
 	if err != nil {
 		return nil, local(op, err)
@@ -57,6 +59,7 @@ func claimedJob(j v1.ClaimedJob, worker string) ClaimedJob {
 		Age:      milliseconds(max(j.LeaseAgeMs, 0)),
 		Worker:   worker,
 
+		Confirm:   j.Confirm,
 		CreatedAt: time.UnixMilli(j.CreatedAt),
 		Timeout:   milliseconds(j.TimeoutMs),
 		Group:     j.Group,

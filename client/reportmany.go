@@ -63,6 +63,7 @@ func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next C
 	}
 	out, err := c.completeBatch(ctx, next.Worker, jobs, &v1.NextClaim{
 		RequestID: next.RequestID, Types: next.Types, Max: &n, LeaseMs: inMilliseconds(next.Lease),
+		Instance: next.Instance, Confirms: next.Confirms,
 	})
 	if err != nil {
 		return nil, nil, err

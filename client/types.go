@@ -2,6 +2,8 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -110,6 +112,11 @@ type ClaimOptions struct {
 	// RequestID makes a repeated claim return the same jobs. "" means a new id. Set
 	// it to repeat a claim whose outcome is unknown.
 	RequestID string
+	// Instance is the instance of the worker, as it was registered.
+	Instance string
+	// Confirms promises a heartbeat for each job with ClaimedJob.Confirm before it starts. If
+	// the lease of such a job ends without one, the attempt does not count.
+	Confirms bool
 }
 
 // Lease identifies a claim of a job, for heartbeats and reports.
@@ -150,13 +157,15 @@ type ClaimedJob struct {
 	Worker   string        // the name of the worker that has the lease
 
 	MaxAttempts int // 0: the server did not say
-	CreatedAt   time.Time
-	Timeout     time.Duration // how long the attempt may run; 0: no limit
-	Group       string
-	Tags        []string
-	Headers     map[string]string // of the producer
-	BatchID     string            // "": the job is in no batch
-	Cron        string            // the schedule that enqueued the job
+	// Confirm is true for the last attempt of a job whose claim has Confirms.
+	Confirm   bool
+	CreatedAt time.Time
+	Timeout   time.Duration // how long the attempt may run; 0: no limit
+	Group     string
+	Tags      []string
+	Headers   map[string]string // of the producer
+	BatchID   string            // "": the job is in no batch
+	Cron      string            // the schedule that enqueued the job
 	// CronAt is the time of the schedule for which the job was enqueued. It is zero
 	// if TriggerCron enqueued it.
 	CronAt    time.Time
@@ -222,7 +231,13 @@ type WorkerInfo struct {
 	Address string   // where people find the worker, for the list of workers
 	// Capacity is the number of jobs that the worker can run at a time; 0: not known.
 	Capacity uint32
+	// Instance is a random number of the worker's process: see NewInstance.
+	Instance string
 }
+
+// NewInstance returns a new instance of a worker. Processes may share a name, at least while
+// one replaces the other; RemoveInstance takes only the jobs that claims of the instance got.
+func NewInstance() string { return fmt.Sprintf("%016x", rand.Uint64()|1) }
 
 // NewID returns a new id for a job or a request. It is a UUIDv7: ids in the order
 // of time keep the indexes of the cluster compact.

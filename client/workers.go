@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 
 	v1 "osqueue/client/api/v1"
 )
@@ -28,7 +29,7 @@ func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
 // capacities refuse them; the worker is then registered without.
 func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	const op = "register worker"
-	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address, Capacity: info.Capacity})
+	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address, Capacity: info.Capacity, Instance: info.Instance})
 	if err != nil {
 		return local(op, err)
 	}
@@ -65,10 +66,19 @@ func (c *Client) setQuiet(ctx context.Context, op, name, action string) error {
 // RemoveWorker marks a worker dead: it removes the registration and releases the
 // jobs of the worker at once. A worker that was quiet gets jobs again if it comes back.
 func (c *Client) RemoveWorker(ctx context.Context, name string) error {
+	return c.RemoveInstance(ctx, name, "")
+}
+
+// RemoveInstance is RemoveWorker for one instance: jobs of other workers of that name go on, and
+// one that has registered since stays registered.
+func (c *Client) RemoveInstance(ctx context.Context, name, instance string) error {
 	const op = "remove worker"
 	path, err := namePath(v1.PathWorkers, name, "")
 	if err != nil {
 		return local(op, err)
+	}
+	if instance != "" {
+		path += "?" + url.Values{v1.ParamInstance: {instance}}.Encode()
 	}
 	return c.do(ctx, call{op: op, method: http.MethodDelete, path: path, write: true}, acknowledged[v1.WorkerAnswer])
 }

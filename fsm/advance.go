@@ -80,7 +80,7 @@ func (m *Machine) checkLease(j *Job, t timer) {
 		return
 	}
 	m.firings--
-	m.expire(j, "the lease of worker "+printable(j.Exec.Worker)+" ran out")
+	m.lose(j, EndLease, "the lease of worker "+printable(j.Exec.Worker)+" ran out")
 }
 
 func (m *Machine) checkTimeout(old *Job, t timer) {
@@ -91,7 +91,7 @@ func (m *Machine) checkTimeout(old *Job, t timer) {
 		return
 	}
 	m.firings--
-	m.endBadly(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms", nil)
+	m.lose(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms")
 }
 
 // NextDeadline returns the machine time, in ms, at which the machine has to act without a
@@ -142,7 +142,7 @@ func (m *Machine) checkWorker(t timer) {
 		m.forgetWorker(old)
 		return
 	}
-	m.markWorkerDead(old)
+	m.markWorkerDead(old, 0)
 	if old.Quiet() {
 		m.keepGone(old)
 	}

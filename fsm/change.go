@@ -151,7 +151,7 @@ func (m *Machine) revive(old *Job) (*Job, Code) {
 	j.Status, j.AttemptEnd, j.Attempts = Unclaimed, NoEnd, 0
 	j.Exec.Worker, j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = "", 0, 0, 0
 	j.changeDetails(func(d *Details) {
-		d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, Progress{}, 0, nil
+		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
 	})
 	m.put(old, j)
 	return j, OK

@@ -114,6 +114,8 @@ func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	}
 	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, m.meta.Settings.LeaseMs)
 	j.Exec.Token = m.meta.Token
+	j.Exec.Instance = op.Instance
+	j.Exec.Unconfirmed = op.Confirms && m.exhausted(j) && old.Details().GivenBack < giveBackMax
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil || op.Owner != 0 {
 		j.changeDetails(func(d *Details) {

@@ -178,6 +178,8 @@ func (w *workload) claim(t *rapid.T) *fsmpb.Mutation {
 		Types:   rapid.SliceOfN(rapid.SampledFrom(append(jobTypes, "none")), 0, 3).Draw(t, "types"),
 		Max:     pick(t, []uint32{1, 2, 3, 0, 5, math.MaxUint32}, "max"),
 		LeaseMs: odd(t, rapid.SampledFrom([]int64{0, 10, 50, 200}), "lease"),
+
+		Instance: w.instance(t), Confirms: rapid.Bool().Draw(t, "confirms"),
 	}
 	if rapid.Bool().Draw(t, "repeatable") {
 		op.RequestId = fmt.Sprintf("r%d", roll(t, 25, "request"))

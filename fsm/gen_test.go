@@ -215,6 +215,7 @@ func (w *workload) registerWorker(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name: w.worker(t), Types: rapid.SliceOfN(rapid.SampledFrom(jobTypes), 0, 2).Draw(t, "types"),
 		Version: "1", Address: pick(t, []string{"", "h:1"}, "address"), Capacity: rapid.Uint32Range(0, 2).Draw(t, "capacity"),
+		Instance: w.instance(t),
 	}}}
 }
 
@@ -223,8 +224,11 @@ func (w *workload) setQuiet(t *rapid.T) *fsmpb.Mutation {
 }
 
 func (w *workload) workerDead(t *rapid.T) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: w.worker(t)}}}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: &fsmpb.WorkerDead{Name: w.worker(t), Instance: w.instance(t)}}}
 }
+
+// instance draws one of few, so that processes share names.
+func (w *workload) instance(t *rapid.T) uint64 { return pick(t, []uint64{0, 1, 2}, "instance") }
 
 // announce says something of any length, in characters of several bytes.
 func (w *workload) announce(t *rapid.T) *fsmpb.Mutation {

@@ -147,6 +147,11 @@ type Execution struct {
 	// Token is the fencing token of the last claim; it grows with every claim
 	// of any job, also across a takeover by another cluster.
 	Token uint64
+	// Instance is the instance of the worker that claimed it (Worker.Instance), or 0.
+	Instance uint64
+	// Unconfirmed is true if the attempt is the job's last one, and its worker confirms it by
+	// a heartbeat before it starts it, and has not done so.
+	Unconfirmed bool
 
 	timerAt int64 // the time of the lease's timer; derived, not encoded
 }
@@ -161,7 +166,7 @@ func (j *Job) Execution() *Execution {
 
 func (e *Execution) zero() bool {
 	return e.Result == nil && e.LastError == "" && e.Worker == "" && e.ClaimedAt == 0 && e.Heartbeat == 0 && e.FinishedAt == 0 &&
-		e.LeaseMs == 0 && e.HeldMs == 0 && e.Token == 0
+		e.LeaseMs == 0 && e.HeldMs == 0 && e.Token == 0 && e.Instance == 0 && !e.Unconfirmed
 }
 
 // Change returns a copy of j with an execution of its own. The caller may change the fields
@@ -188,6 +193,9 @@ type Worker struct {
 	QuietSince   int64  // ms; 0: it gets jobs
 	QuietedBy    string // who made it quiet
 	GoneAt       int64  // ms, when it was declared dead; 0: it is alive
+	// Instance is a random number of the process that registered last, or 0. Processes may
+	// share a name, at least while one replaces the other: the end of one takes only its jobs.
+	Instance uint64
 
 	timerAt int64 // the time of the worker's timer; derived, not encoded
 }

@@ -73,7 +73,7 @@ func (m *model) retry(j *fsm.Job) (*fsm.Job, fsm.Code) {
 			j.Status, j.Attempts, j.AttemptEnd, j.Exec.Worker = fsm.Unclaimed, 0, fsm.NoEnd, ""
 			j.Exec.Heartbeat, j.Exec.FinishedAt, j.RunAt = 0, 0, 0
 			details(j, func(d *fsm.Details) {
-				d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, fsm.Progress{}, 0, nil
+				d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, fsm.Progress{}, 0, nil, 0
 			})
 		}), fsm.OK
 	case fsm.Scheduled:

@@ -144,6 +144,8 @@ func (m *model) lease(old *fsm.Job, op *fsmpb.Claim) *fsm.Job {
 			d.TimeoutMs = firstPositive(j.Options().TimeoutMs, q.TimeoutMs)
 			d.Progress, d.ProgressAt, d.Owner = fsm.Progress{}, 0, op.Owner
 		})
+		j.Exec.Instance = op.Instance
+		j.Exec.Unconfirmed = op.Confirms && j.Attempts >= m.maxAttempts(j) && j.Details().GivenBack < 3
 	})
 	if q.RateMilli > 0 {
 		taken := *q

@@ -115,7 +115,7 @@ func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
 		code := verdict(j, op.Worker, op.Owner, l.Token, fsm.NoEnd)
 		if code == fsm.OK {
 			j = m.change(j, func(j *fsm.Job) {
-				j.Exec.Heartbeat = m.meta.Now
+				j.Exec.Heartbeat, j.Exec.Unconfirmed = m.meta.Now, false
 				if p := l.Progress; p != nil {
 					details(j, func(d *fsm.Details) {
 						d.Progress = fsm.Progress{Percent: uint8(p.Percent), Message: p.Message}
@@ -132,8 +132,18 @@ func (m *model) heartbeat(op *fsmpb.Heartbeat) fsm.Result {
 	return res
 }
 
-// lost ends an attempt that its worker did not end.
+// lost ends an attempt that its worker did not end. A last one that the worker was to
+// confirm, and did not, does not count.
 func (m *model) lost(j *fsm.Job, end fsm.End, why string) {
+	if j.Execution().Unconfirmed && j.Details().CancelAt == 0 {
+		m.change(j, func(j *fsm.Job) {
+			j.Attempts = max(j.Attempts-1, 0)
+			j.Exec.LastError = why
+			details(j, func(d *fsm.Details) { d.GivenBack++ })
+			m.back(j, end)
+		})
+		return
+	}
 	m.change(j, func(j *fsm.Job) { m.failed(j, end, why, nil, false) })
 }
 

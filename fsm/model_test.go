@@ -307,7 +307,7 @@ func (m *model) fallsDue(d deadline) {
 		}
 		gone := *m.workers[i]
 		gone.GoneAt = m.meta.Now
-		m.die(i)
+		m.die(i, 0)
 		if gone.QuietSince != 0 {
 			m.workers = put(m.workers, &gone, byWorkerName)
 		}
@@ -551,7 +551,7 @@ func byWorkerName(a, b *fsm.Worker) int { return strings.Compare(a.Name, b.Name)
 func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	w := &fsm.Worker{
 		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
-		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now, Capacity: op.Capacity,
+		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now, Capacity: op.Capacity, Instance: op.Instance,
 	}
 	if i := m.workerAt(op.Name); i >= 0 {
 		was := m.workers[i]
@@ -571,11 +571,15 @@ func (m *model) workerDead(op *fsmpb.WorkerDead) fsm.Result {
 	if i < 0 {
 		return fsm.Result{Code: fsm.NotFound}
 	}
+	if op.Instance != 0 && op.Instance != m.workers[i].Instance {
+		m.takeBack(op.Name, op.Instance)
+		return fsm.Result{}
+	}
 	if m.workers[i].GoneAt != 0 {
 		m.forgetWorker(i)
 		return fsm.Result{}
 	}
-	m.die(i)
+	m.die(i, op.Instance)
 	return fsm.Result{}
 }
 
@@ -619,13 +623,18 @@ func (m *model) isQuiet(name string) bool {
 	return i >= 0 && m.workers[i].QuietSince != 0
 }
 
-// die takes a worker out of the registry, and its jobs back in FIFO order.
-func (m *model) die(i int) {
+// die takes a worker out of the registry, and its jobs back.
+func (m *model) die(i int, instance uint64) {
 	name := m.workers[i].Name
 	m.workers = slices.Delete(slices.Clone(m.workers), i, i+1)
 	m.happened(fsm.WorkerDied, name)
+	m.takeBack(name, instance)
+}
+
+// takeBack ends the attempts of an instance of a worker, or of all of its name, in FIFO order.
+func (m *model) takeBack(name string, instance uint64) {
 	for _, j := range slices.Clone(m.jobs) {
-		if j.Status == fsm.InProgress && j.Execution().Worker == name {
+		if j.Status == fsm.InProgress && j.Execution().Worker == name && (instance == 0 || instance == j.Execution().Instance) {
 			m.lost(j, fsm.EndLease, "worker "+shown(name)+" is dead")
 		}
 	}

@@ -125,6 +125,9 @@ type Details struct {
 	// Owner is the owner of the last claim, a hash of the caller's identity; 0 if the claim
 	// named none. Only this owner, or a caller without one, may report on the attempt.
 	Owner uint64
+	// GivenBack is the number of last attempts that ended unconfirmed and did not count, at
+	// most giveBackMax.
+	GivenBack uint8
 
 	timerAt int64 // the time of the timeout's timer; derived, not encoded
 }

@@ -113,6 +113,7 @@ func jobToPB(j *Job, p *fsmpb.Job) {
 	p.LeaseMs, p.Worker, p.ClaimedAtMs, p.HeartbeatMs = e.LeaseMs, e.Worker, e.ClaimedAt, e.Heartbeat
 	p.HeldMs, p.Token, p.AttemptEnd = e.HeldMs, e.Token, uint32(j.AttemptEnd)
 	p.FinishedAtMs, p.Result, p.LastError = e.FinishedAt, e.Result, e.LastError
+	p.Instance, p.Unconfirmed = e.Instance, e.Unconfirmed
 	p.Options, p.Details = optionsToPB(j.Opt), detailsToPB(j.Det)
 }
 
@@ -152,6 +153,7 @@ func executionOf(p *fsmpb.Job) Execution {
 	return Execution{
 		LeaseMs: p.LeaseMs, Worker: p.Worker, ClaimedAt: p.ClaimedAtMs, Heartbeat: p.HeartbeatMs,
 		HeldMs: p.HeldMs, Token: p.Token, FinishedAt: p.FinishedAtMs, Result: p.Result, LastError: p.LastError,
+		Instance: p.Instance, Unconfirmed: p.Unconfirmed,
 	}
 }
 
@@ -160,6 +162,7 @@ func workerToPB(w *Worker) *fsmpb.Worker {
 		Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
 		RegisteredAtMs: w.RegisteredAt, LastSeenMs: w.LastSeen,
 		Capacity: w.Capacity, QuietSinceMs: w.QuietSince, QuietedBy: w.QuietedBy, GoneAtMs: w.GoneAt,
+		Instance: w.Instance,
 	}
 }
 
@@ -168,6 +171,7 @@ func workerFromPB(p *fsmpb.Worker) *Worker {
 		Name: p.Name, Types: p.Types, Version: p.Version, Address: p.Address,
 		RegisteredAt: p.RegisteredAtMs, LastSeen: p.LastSeenMs,
 		Capacity: p.Capacity, QuietSince: p.QuietSinceMs, QuietedBy: p.QuietedBy, GoneAt: p.GoneAtMs,
+		Instance: p.Instance,
 	}
 }
 

@@ -64,7 +64,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 	}
 	p := &fsmpb.Details{
 		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Extra: d.Extra, Log: d.Log,
-		Owner: d.Owner,
+		Owner: d.Owner, GivenBack: uint32(d.GivenBack),
 	}
 	if d.Progress != (Progress{}) {
 		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
@@ -85,7 +85,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
 		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,
-		Owner: p.Owner,
+		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack),
 	}
 	for _, a := range p.History {
 		d.History = append(d.History, Attempt{

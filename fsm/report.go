@@ -59,7 +59,7 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 	for i, l := range op.Leases {
 		old, code := m.held(op.Worker, op.Owner, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
-		if code == OK && (old.Execution().Heartbeat < m.meta.Now || l.Progress != nil) {
+		if code == OK && (old.Execution().Heartbeat < m.meta.Now || old.Execution().Unconfirmed || l.Progress != nil) {
 			res.Jobs[i] = m.beat(old, l.Progress)
 		}
 	}
@@ -70,6 +70,7 @@ func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
 func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
 	j := old.Change()
 	j.Exec.Heartbeat = max(j.Exec.Heartbeat, m.meta.Now)
+	j.Exec.Unconfirmed = false
 	if p != nil {
 		j.changeDetails(func(d *Details) {
 			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
@@ -164,9 +165,27 @@ func (m *Machine) release(op *fsmpb.Release) Result {
 	return Result{Jobs: one(j)}
 }
 
-// expire ends an attempt whose lease expired or whose worker is dead.
-func (m *Machine) expire(old *Job, reason string) {
-	m.endBadly(old, EndLease, reason, nil)
+// lose ends an attempt that its worker did not end: the lease expired, the timeout did, or
+// the worker is dead.
+func (m *Machine) lose(old *Job, end End, reason string) {
+	if old.Execution().Unconfirmed && old.Details().CancelAt == 0 {
+		m.giveBack(old, end, reason)
+		return
+	}
+	m.endBadly(old, end, reason, nil)
+}
+
+// giveBackMax bounds how often a job is given back.
+const giveBackMax = 3
+
+// giveBack returns a job to the queue whose last attempt its worker never started: a frozen
+// worker with a claim that waits is granted jobs, too. The attempt does not count.
+func (m *Machine) giveBack(old *Job, end End, reason string) {
+	j := old.Change()
+	j.AttemptEnd, j.Exec.LastError = end, reason
+	j.Attempts = max(j.Attempts-1, 0)
+	j.changeDetails(func(d *Details) { d.GivenBack++ })
+	m.requeue(old, j, 0)
 }
 
 // endBadly ends an attempt as failed. If the job has attempts left, it is tried again

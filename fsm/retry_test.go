@@ -129,8 +129,11 @@ func repeated(m *fsm.Machine, mut *fsmpb.Mutation, first fsm.Result) (want answe
 	if mut.Request != nil && first.Code.Done() {
 		return want, false // what is remembered of it is held against the model
 	}
-	switch mut.Op.(type) {
+	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_WorkerDead:
+		if op.WorkerDead.Instance != 0 {
+			return want, false // another instance of the name may be registered
+		}
 		want.code = fsm.NotFound
 	case *fsmpb.Mutation_Enqueue:
 		if first.Code == fsm.OK {

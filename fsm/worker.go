@@ -17,6 +17,7 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		Version:      strings.Clone(op.Version),
 		Address:      strings.Clone(op.Address),
 		Capacity:     op.Capacity,
+		Instance:     op.Instance,
 		RegisteredAt: m.meta.Now,
 		LastSeen:     m.meta.Now,
 	}
@@ -103,6 +104,10 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 	if w == nil {
 		return Result{Code: NotFound}
 	}
+	if op.Instance != 0 && op.Instance != w.Instance {
+		m.loseJobs(w.Name, op.Instance) // another instance has the name now
+		return Result{}
+	}
 	if w.Gone() {
 		m.forgetWorker(w)
 		return Result{}
@@ -110,32 +115,41 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 	if w.Quiet() {
 		m.turn(w.Name)
 	}
-	m.markWorkerDead(w)
+	m.markWorkerDead(w, op.Instance)
 	return Result{}
 }
 
-// markWorkerDead removes the worker from the registry and returns its jobs to the queue.
-func (m *Machine) markWorkerDead(w *Worker) {
+// markWorkerDead removes the worker from the registry and returns its jobs to the queue, those
+// of one instance or, if that is 0, of all.
+func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	if m.hooks.Len() > 0 {
-		m.tell(HookEvent{Kind: HookWorkerGone, Subject: w.Name, Text: itoa(int64(len(m.heldBy(w.Name)))) + " jobs were running"})
+		m.tell(HookEvent{Kind: HookWorkerGone, Subject: w.Name, Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
 	}
 	m.firings--
-	for _, j := range m.heldBy(w.Name) {
+	m.loseJobs(w.Name, instance)
+}
+
+// loseJobs ends the attempts of a worker that is dead.
+func (m *Machine) loseJobs(name string, instance uint64) {
+	for _, j := range m.heldBy(name, instance) {
 		m.firings--
-		m.expire(j, "worker "+printable(w.Name)+" is dead")
+		m.lose(j, EndLease, "worker "+printable(name)+" is dead")
 	}
 }
 
-// heldBy returns the jobs leased to a worker, lowest Seq first.
-func (m *Machine) heldBy(name string) []*Job {
+// heldBy returns the jobs leased to an instance of a worker, or if that is 0 to all of its
+// name, lowest Seq first.
+func (m *Machine) heldBy(name string, instance uint64) []*Job {
 	var jobs []*Job
 	m.running.Ascend(&Job{Exec: &Execution{Worker: name}}, func(j *Job) bool {
 		if j.Execution().Worker != name {
 			return false
 		}
-		jobs = append(jobs, j)
+		if instance == 0 || instance == j.Execution().Instance {
+			jobs = append(jobs, j)
+		}
 		return true
 	})
 	return jobs

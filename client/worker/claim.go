@@ -61,6 +61,7 @@ func (s *shift) claim(ctx context.Context, a *ask) error {
 func (s *shift) claimOptions(a *ask) client.ClaimOptions {
 	return client.ClaimOptions{
 		Worker: s.cfg.Name, Types: a.types, Max: a.max, Wait: a.wait, Lease: s.cfg.Lease, RequestID: client.NewID(),
+		Instance: s.instance, Confirms: true,
 	}
 }
 

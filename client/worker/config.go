@@ -33,8 +33,9 @@ type Queue interface {
 	// RegisterWorker registers the worker. It is also the keepalive of an idle
 	// worker.
 	RegisterWorker(ctx context.Context, info client.WorkerInfo) error
-	// RemoveWorker removes the registration and releases the jobs of the worker.
-	RemoveWorker(ctx context.Context, name string) error
+	// RemoveInstance removes the registration of the worker, unless another instance has
+	// registered since, and releases the jobs of the instance.
+	RemoveInstance(ctx context.Context, name, instance string) error
 }
 
 // The defaults of Config.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 // Limits of the texts in reports, in bytes.
@@ -45,6 +46,9 @@ func (s *shift) execute(h *hold) {
 	if err == nil {
 		err = unreadable(h.job)
 	}
+	if err == nil && h.job.Confirm {
+		err = s.confirm(h)
+	}
 	if err == nil {
 		began := time.Now()
 		result, err = call(h.ctx, s.worker.handler(h.job.Type), h.job)
@@ -52,6 +56,28 @@ func (s *shift) execute(h *hold) {
 	}
 	s.startAll(s.room.ended(h))
 	s.settle(h, result, err)
+}
+
+// confirm sends a heartbeat for the last attempt of a job, until it is accepted or the context of
+// the job ends. So an attempt that this worker cannot report on, because it was frozen or cut
+// off when it got the job, does not count.
+func (s *shift) confirm(h *hold) error {
+	for pauses := newPauses(); ; {
+		sent := time.Now()
+		beats, err := s.queue.Heartbeat(h.ctx, s.cfg.Name, []client.Lease{h.job.Lease()})
+		if err == nil && len(beats) == 1 {
+			s.seen()
+			s.noteBeat(h, beats[0], sent)
+			if beats[0].Tag == "" {
+				return context.Cause(h.ctx)
+			}
+		}
+		if cause := context.Cause(h.ctx); cause != nil {
+			return cause
+		}
+		s.about(h.job).Warn("cannot confirm the last attempt of a job; it does not start", "error", err)
+		sleep.For(h.ctx, pauses.NextBackOff())
+	}
 }
 
 // retrySealed is the wait before another attempt of a job whose payload this worker could

@@ -28,6 +28,7 @@ type fakeJob struct {
 	failure  client.Failure
 	timeout  time.Duration
 	cancel   bool // cancellation was requested
+	last     bool // its attempts are last ones, to be confirmed
 	told     []client.Progress
 	accepted int // completions that counted
 	released int // releases that counted
@@ -55,6 +56,7 @@ type fakeQueue struct {
 	seen      []client.WorkerInfo
 	seenAt    []time.Time
 	removed   []string
+	ended     []string // the instances of removed
 }
 
 func newFake(lease time.Duration) *fakeQueue {
@@ -183,7 +185,7 @@ func (q *fakeQueue) leaseLocked(j *fakeJob, worker string) client.ClaimedJob {
 	j.status, j.worker, j.token, j.ended = "in_progress", worker, q.tokens, ""
 	j.claimed, j.until = time.Now(), time.Now().Add(q.lease)
 	j.attempts++
-	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker, Timeout: j.timeout}
+	return client.ClaimedJob{ID: j.id, Type: j.jobType, Attempt: j.attempts, Token: j.token, Length: q.lease, Worker: worker, Timeout: j.timeout, Confirm: j.last}
 }
 
 // held decides like the machine does.
@@ -307,14 +309,14 @@ func (q *fakeQueue) RegisterWorker(_ context.Context, info client.WorkerInfo) er
 	return after
 }
 
-func (q *fakeQueue) RemoveWorker(_ context.Context, name string) error {
+func (q *fakeQueue) RemoveInstance(_ context.Context, name, instance string) error {
 	before, after := q.enter("remove")
 	if before != nil {
 		return before
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.removed = append(q.removed, name)
+	q.removed, q.ended = append(q.removed, name), append(q.ended, instance)
 	return after
 }
 

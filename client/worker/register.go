@@ -60,6 +60,7 @@ func (s *shift) register(ctx context.Context) bool {
 		Address: s.cfg.Address,
 
 		Capacity: uint32(s.cfg.Concurrency),
+		Instance: s.instance,
 	})
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("registration failed; it will be repeated", "error", err)

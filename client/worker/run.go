@@ -33,6 +33,8 @@ func newShift(ctx context.Context, w *Worker) *shift {
 		room:   newRoom(w.cfg, w.types()),
 		holds:  newHolds(),
 		began:  time.Now(),
+
+		instance: client.NewInstance(),
 	}
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
@@ -94,7 +96,7 @@ func (s *shift) leave() {
 	s.helpers.Wait() // or a registration might follow
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.jobs), leaveTimeout)
 	defer cancel()
-	if err := s.queue.RemoveWorker(ctx, s.cfg.Name); err != nil && !client.IsNotFound(err) {
+	if err := s.queue.RemoveInstance(ctx, s.cfg.Name, s.instance); err != nil && !client.IsNotFound(err) {
 		s.log.Debug("cannot deregister the worker", "error", err)
 	}
 }

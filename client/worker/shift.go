@@ -17,8 +17,11 @@ type shift struct {
 	cfg    Config
 	queue  Queue
 	log    *slog.Logger
-	room   *room
-	holds  *holds
+
+	instance string // among the workers of this name
+
+	room  *room
+	holds *holds
 
 	jobs        context.Context // of the handlers; ends with ErrStopping
 	stopJobs    context.CancelCauseFunc

@@ -103,15 +103,16 @@ export class Client {
   /** Leases jobs to the worker of that name. Within a minute the same `request` gets the same jobs again. */
   claim(worker: string, options?: {
     types?: string[]; max?: number; waitMs?: number; leaseMs?: number; request?: string; withinMs?: number;
+    instance?: string; confirms?: boolean;
   }): Promise<Job[]>;
   /** Renews leases of one worker; the answers are in the order of the jobs. */
   heartbeat(worker: string, jobs: Job[], options?: { withinMs?: number }):
     Promise<{ jobId: string; status: string; cancel?: boolean }[]>;
   /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
    *  or its jobs go back. */
-  register(worker: string, types: string[], withinMs?: number, capacity?: number): Promise<unknown>;
+  register(worker: string, types: string[], withinMs?: number, capacity?: number, instance?: string): Promise<unknown>;
   /** Takes the worker from the list, and its jobs back. */
-  leave(worker: string, withinMs?: number): Promise<unknown>;
+  leave(worker: string, withinMs?: number, instance?: string): Promise<unknown>;
   /** Sends what running jobs have logged; the answer has the jobs that somebody follows. */
   sendLogs(worker: string, parts: LogPart[], how?: { waitMs?: number; withinMs?: number }):
     Promise<{ jobId: string; token: number; offset: number }[]>;
@@ -138,6 +139,8 @@ export class Job {
   type: string;
   payload: any;
   attempts: number;
+  /** By a heartbeat before it starts: it is the last attempt, and the claim had `confirms`. */
+  confirm: boolean;
   /** Of the producer, such as traceparent. */
   headers: { [name: string]: string };
   /** The time of the claim, by performance.now(). */

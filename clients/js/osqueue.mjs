@@ -137,8 +137,9 @@ export class Client {
   }
 
   /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
-  async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs } = {}) {
-    const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request };
+  async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs, ...how } = {}) {
+    const { instance, confirms } = how;
+    const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request, instance, confirms };
     const { jobs } = await this.#call(["jobs", "claim"], { body, waitMs, withinMs });
     const claimed = jobs.map((j) => new Job(worker, j));
     return this.#count("claimed", claimed, claimed);
@@ -165,13 +166,16 @@ export class Client {
 
   /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
    *  or its jobs go back. */
-  register(worker, types, withinMs, capacity) {
-    return this.#call(["workers"], { body: { name: worker, types, capacity }, withinMs }).catch((e) => (
+  register(worker, types, withinMs, capacity, instance) {
+    return this.#call(["workers"], { body: { name: worker, types, capacity, instance }, withinMs }).catch((e) => (
       capacity && e.status === 400 ? this.register(worker, types, withinMs) : Promise.reject(e))); // an earlier release
   }
 
-  /** Takes the worker from the list, and its jobs back. */
-  leave(worker, withinMs) { return this.#call(["workers", worker], { method: "DELETE", body: {}, withinMs }); }
+  /** Takes the worker from the list, and its jobs back; with an instance only what is of it. */
+  leave(worker, withinMs, instance) {
+    const query = instance ? `?instance=${instance}` : "";
+    return this.#call(["workers", worker], { query, method: "DELETE", body: {}, withinMs });
+  }
 
   /** What this client did: the number of jobs by event, and in `runMs` the time from claims to reports. */
   counts() { return { ...this.#counts }; }
@@ -272,6 +276,7 @@ export class Job {
     const signal = this.#stop.signal;
     Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
     const began = now();
+    this.confirm = raw.confirm === true; // by a heartbeat, before it starts
     Object.assign(this, { began, why: "", settled: false, renewed: began - age, due: began - age + leaseMs / 3 });
     this.output = { kept: Buffer.alloc(0), written: 0, followed: undefined }; // of `log`
   }
@@ -316,6 +321,7 @@ export class Worker {
   constructor(client, { concurrency = 4, name, leaseMs = 0, pollWaitMs = 2000, stopTimeoutMs = 30000 } = {}) {
     name ??= `${hostname()}-${process.pid}-${randomUUID().slice(0, 6)}`;
     Object.assign(this, { client, concurrency: Math.min(concurrency, 1000), name, leaseMs, pollWaitMs, stopTimeoutMs });
+    this.instance = randomUUID().replaceAll("-", "").slice(0, 16); // another process may have the same name
     this.log = (line) => console.error(line); // replace it to have the lines elsewhere
   }
 
@@ -355,7 +361,8 @@ export class Worker {
       }
       if (!request) [request, max] = [randomUUID(), this.concurrency - this.#busy]; // else a claim failed: repeat it
       const how = { types: [...this.#handlers.keys()], waitMs: this.pollWaitMs, withinMs: this.pollWaitMs + 5000 };
-      const jobs = await this.client.claim(this.name, { ...how, max, leaseMs: this.leaseMs, request }).catch((e) => {
+      const own = { instance: this.instance, confirms: true, leaseMs: this.leaseMs };
+      const jobs = await this.client.claim(this.name, { ...how, ...own, max, request }).catch((e) => {
         this.log(e.message);
         if (e.refused) [this.#refusal, this.#stopping] = [e, true];
       });
@@ -372,6 +379,7 @@ export class Worker {
     let action = "complete", body;
     try {
       if (job.payload?.["osqueue.sealed"] !== undefined) throw new Failure(SEALED, { delayMs: 30_000 });
+      if (job.confirm) await this.#confirm(job);
       JSON.stringify(body = { result: await this.#handlers.get(job.type)(job) });
     } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
@@ -403,6 +411,29 @@ export class Worker {
     }
   }
 
+  /** The last attempt of a job starts when a heartbeat for it is accepted; else it does not count. */
+  async #confirm(job) {
+    while (!job.why) {
+      const sent = now(), beat = this.client.heartbeat(this.name, [job], { withinMs: job.leaseMs / 3 });
+      const answers = await beat.catch((e) => this.log(`${job}: ${e.message}`));
+      if (this.#heard(job, answers?.[0], sent) && !job.why) return;
+      if (this.#stopping) job.end("stopping");
+      await sleep(500);
+    }
+    throw new Error(job.why);
+  }
+
+  /** What the answer to a heartbeat says of a job: whether it is still ours. */
+  #heard(job, { status, cancel } = {}, sent) {
+    job.due = now() + 500;
+    if (status === "ok") [job.renewed, job.due] = [sent, sent + job.leaseMs / 3];
+    if (cancel) job.end("cancelled");
+    if (LOST.includes(status) && !job.settled) // if it is being reported, that may be the reason
+      (job.settled = this.#held.delete(job)) && job.end("lost");
+    if (now() - job.renewed > job.leaseMs) job.end("lost"); // nobody says so, but it may be
+    return status === "ok";
+  }
+
   async #keepLeases() {
     for (; !this.#over; await sleep(100)) {
       const jobs = [...this.#held], sent = now();
@@ -410,15 +441,7 @@ export class Worker {
       const ends = jobs.flatMap((j) => [j.leaseMs / 3, j.why ? Infinity : j.renewed + j.leaseMs - sent]);
       const how = { withinMs: Math.min(...ends) };
       const answers = await this.client.heartbeat(this.name, jobs, how).catch((e) => this.log(e.message));
-      jobs.forEach((job, i) => {
-        const { status, cancel } = answers?.[i] ?? {};
-        job.due = now() + 500;
-        if (status === "ok") [job.renewed, job.due] = [sent, sent + job.leaseMs / 3];
-        if (cancel) job.end("cancelled");
-        if (LOST.includes(status) && !job.settled) // if it is being reported, that may be the reason
-          (job.settled = this.#held.delete(job)) && job.end("lost");
-        if (now() - job.renewed > job.leaseMs) job.end("lost"); // nobody says so, but it may be
-      });
+      jobs.forEach((job, i) => void this.#heard(job, answers?.[i], sent));
     }
   }
 
@@ -443,10 +466,11 @@ export class Worker {
   async #stayListed() {
     for (let due = 0; !this.#over; await sleep(100)) {
       if (now() < due) continue;
-      const listed = this.client.register(this.name, [...this.#handlers.keys()], 5000, this.concurrency);
+      const types = [...this.#handlers.keys()];
+      const listed = this.client.register(this.name, types, 5000, this.concurrency, this.instance);
       due = await listed.then(() => 10000, (e) => (this.log(e.message), 1000)) + now();
     }
-    await this.client.leave(this.name, 2000).catch(() => {}); // left undone it does no harm: the silence will tell
+    await this.client.leave(this.name, 2000, this.instance).catch(() => {}); // or the silence will tell
   }
 }
 

@@ -132,10 +132,12 @@ class Client:
         """Takes a job back and returns its status: one that runs is cancelled when its worker has ended the attempt."""
         return self._call("jobs", id, "cancel", want="status", body={}, key=key or str(uuid.uuid4()))
 
-    def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER):
-        """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs."""
-        body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000),
-                "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4())}
+    def claim(self, worker, types=(), max=1, wait=0.0, lease=0.0, request=None, within=EVER, instance="",
+              confirms=False):
+        """Leases up to `max` Jobs to a worker, waiting for one. For a minute the same `request` gets the same jobs.
+        Who `confirms` sends a heartbeat for each job with `confirm` before it starts it."""
+        body = {"workerId": worker, "types": list(types), "max": max, "waitMs": int(wait * 1000), "confirms": confirms,
+                "leaseMs": int(lease * 1000), "requestId": request or str(uuid.uuid4()), "instance": instance}
         jobs = [Job(worker, j) for j in self._call("jobs", "claim", want="jobs", body=body, wait=wait, within=within)]
         return self._count("claimed", jobs, jobs)
 
@@ -156,18 +158,19 @@ class Client:
         answer = self._call("jobs", job.id, action, body=dict(body, workerId=job.worker, token=job.token))
         return self._count(EVENTS[2 + ENDS.index(action)], [job], answer)
 
-    def register(self, worker, types, within=EVER, capacity=0):
+    def register(self, worker, types, within=EVER, capacity=0, instance=""):
         """Lists the worker, and how many jobs it runs at once; 0: not known. From then on it has to be heard of every
-        minute, by any call, or its jobs go back."""
-        body = dict({"capacity": capacity} if capacity else {}, name=worker, types=list(types))
+        minute, by any call, or its jobs go back. The instance, 16 hexadecimal digits, is that of its claims."""
+        body = dict({"capacity": capacity} if capacity else {}, name=worker, types=list(types), instance=instance)
         try: self._call("workers", body=body, within=within)
         except Error as e:
             if not capacity or e.status != 400: raise
             self.register(worker, types, within)  # a server of an earlier release
 
-    def leave(self, worker, within=EVER):
-        """Takes the worker from the list, and its jobs back."""
-        self._call("workers", worker, body={}, method="DELETE", within=within)
+    def leave(self, worker, within=EVER, instance=""):
+        """Takes the worker from the list, and its jobs back; with an instance only what is of it."""
+        query = "?instance=" + instance if instance else ""
+        self._call("workers", worker, query=query, body={}, method="DELETE", within=within)
 
     def counts(self):
         """What this client did, a dict: the number of each of EVENTS, and the seconds from claims to reports."""
@@ -260,6 +263,7 @@ class Job:
     def __init__(self, worker, raw):
         self.worker, self.raw, self.id, self.token = worker, raw, raw["jobId"], raw["token"]
         self.type, self.payload, self.attempts = raw.get("type", ""), raw.get("payload"), raw["attempts"]
+        self.confirm = raw.get("confirm", False)  # by a heartbeat, before it starts
         self.headers, self.began = raw.get("headers", {}), now()  # headers of the producer, such as traceparent
         self.lease, self.note, self.why, self.stop = raw["leaseMs"] / 1000, None, "", threading.Event()
         self.right, self.renewed = threading.Lock(), now() - raw.get("leaseAgeMs", 0) / 1000  # who has it reports
@@ -300,6 +304,7 @@ class Worker:
     def __init__(self, client, concurrency=4, name=None, lease=0.0, poll_wait=2.0, stop_timeout=30.0):
         self.client, self.concurrency, self.lease, self.poll_wait = client, min(concurrency, 1000), lease, poll_wait
         self.name = name or "%s-%d-%s" % (socket.gethostname(), os.getpid(), uuid.uuid4().hex[:6])
+        self.instance = uuid.uuid4().hex[:16]  # another process may have the same name
         self.stop_timeout, self._handlers, self._held, self._busy, self._refusal = stop_timeout, {}, set(), 0, None
         self._stopping, self._over, self._freed = threading.Event(), threading.Event(), threading.Condition()
 
@@ -340,7 +345,7 @@ class Worker:
             if not request: request, most = str(uuid.uuid4()), free
             try:
                 jobs = self.client.claim(self.name, self._handlers, most, self.poll_wait, self.lease, request,
-                                         within=self.poll_wait + 5)
+                                         within=self.poll_wait + 5, instance=self.instance, confirms=True)
             except Error as e:
                 log.warning("%s", e)
                 if e.refused: self._refusal = self.stop() or e
@@ -354,6 +359,7 @@ class Worker:
         action, body = "release", {}  # of a job that came while the worker stopped
         try:
             if isinstance(job.payload, dict) and "osqueue.sealed" in job.payload: raise Failure(SEALED, delayMs=30000)
+            if job.confirm: self._confirm(job)
             if not self._stopping.is_set(): action, body = "complete", {"result": self._handlers[job.type](job)}
             json.dumps(body, allow_nan=False)
         except BaseException as e:  # SystemExit, too
@@ -384,6 +390,28 @@ class Worker:
                 elif e.refused and not body.pop("delayMs", 0): self._held.discard(job)  # its lease will end
                 elif self._over.wait(0.5): return
 
+    def _confirm(self, job):
+        """The last attempt of a job starts when a heartbeat for it is accepted; else it does not count."""
+        while not job.why and not self._stopping.is_set():
+            sent, answer = now(), {}
+            try: answer = self.client.heartbeat(self.name, [job], within=job.lease / 3)[0]
+            except Error as e: log.warning("%s: %s", job, e)
+            if self._heard(job, answer, sent) and not job.why: return
+            self._over.wait(0.5)
+        if job.why: raise InterruptedError(job.why)
+
+    def _heard(self, job, answer, sent):
+        """What the answer to a heartbeat says of a job: whether it is still ours."""
+        job.due = now() + 0.5
+        if answer.get("status") == "ok":
+            job.renewed, job.due = sent, sent + job.lease / 3
+            job.end("cancelled") if answer.get("cancel") else None
+        elif answer.get("status") in LOST and job.right.acquire(blocking=False):
+            self._held.discard(job)  # if it is being reported, that may be the reason
+            job.end("lost")
+        if now() - job.renewed > job.lease: job.end("lost")  # nobody says so, but it may be
+        return answer.get("status") == "ok"
+
     def _keep_leases(self):
         while not self._over.wait(0.1):
             jobs, answers, sent = list(self._held), [], now()
@@ -391,15 +419,7 @@ class Worker:
             ends = [min(j.lease / 3, EVER if j.why else j.renewed + j.lease - sent) for j in jobs]
             try: answers = self.client.heartbeat(self.name, jobs, within=min(ends))
             except Error as e: log.warning("%s", e)
-            for job, answer in zip(jobs, answers or [{}] * len(jobs)):
-                job.due = now() + 0.5
-                if answer.get("status") == "ok":
-                    job.renewed, job.due = sent, sent + job.lease / 3
-                    job.end("cancelled") if answer.get("cancel") else None
-                elif answer.get("status") in LOST and job.right.acquire(blocking=False):
-                    self._held.discard(job)  # if it is being reported, that may be the reason
-                    job.end("lost")
-                if now() - job.renewed > job.lease: job.end("lost")  # nobody says so, but it may be
+            for job, answer in zip(jobs, answers or [{}] * len(jobs)): self._heard(job, answer, sent)
 
     def _send_logs(self):
         wanted, sent, pause = [], 0.0, 0.0
@@ -416,9 +436,9 @@ class Worker:
     def _stay_listed(self):
         pause = 0.0
         while not self._over.wait(pause):
-            try: pause = self.client.register(self.name, self._handlers, 5.0, self.concurrency) or 10.0
+            try: pause = self.client.register(self.name, self._handlers, 5.0, self.concurrency, self.instance) or 10.0
             except Error as e: pause = log.warning("%s", e) or 1.0
-        with contextlib.suppress(Error): self.client.leave(self.name, within=2.0)  # or the silence will tell
+        with contextlib.suppress(Error): self.client.leave(self.name, 2.0, self.instance)  # or the silence will tell
 
 
 def main(command="", *args):

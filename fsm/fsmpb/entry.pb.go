@@ -1387,7 +1387,11 @@ type Claim struct {
 	// Makes a repeated claim answer the same jobs; "" does not.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Owner of the claim (fsm.Details.Owner); 0: anybody who has the lease.
-	Owner         uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner uint64 `protobuf:"fixed64,6,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The instance of the worker (fsm.Worker.Instance); 0: none was given.
+	Instance uint64 `protobuf:"fixed64,7,opt,name=instance,proto3" json:"instance,omitempty"`
+	// The worker confirms the last attempt of a job by a heartbeat before it starts it.
+	Confirms      bool `protobuf:"varint,8,opt,name=confirms,proto3" json:"confirms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1462,6 +1466,20 @@ func (x *Claim) GetOwner() uint64 {
 		return x.Owner
 	}
 	return 0
+}
+
+func (x *Claim) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Claim) GetConfirms() bool {
+	if x != nil {
+		return x.Confirms
+	}
+	return false
 }
 
 // Lease names a claimed job. Token 0 skips the token check, for callers that
@@ -2150,7 +2168,9 @@ type RegisterWorker struct {
 	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	Address string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	// The jobs that it can run at a time; 0: it did not say. Since level 12.
-	Capacity      uint32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Capacity uint32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// A random number of the process that has the name; 0: none was given.
+	Instance      uint64 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2220,9 +2240,18 @@ func (x *RegisterWorker) GetCapacity() uint32 {
 	return 0
 }
 
+func (x *RegisterWorker) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
 type WorkerDead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Only this instance of the worker; 0: whoever has the name.
+	Instance      uint64 `protobuf:"fixed64,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2262,6 +2291,13 @@ func (x *WorkerDead) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *WorkerDead) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
 }
 
 // SetQuiet decides whether a registered worker gets jobs.
@@ -4704,7 +4740,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
 	"\vcallback_on\x18\x03 \x01(\rR\n" +
-	"callbackOn\"\x97\x01\n" +
+	"callbackOn\"\xcf\x01\n" +
 	"\x05Claim\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x10\n" +
@@ -4712,7 +4748,9 @@ const file_entry_proto_rawDesc = "" +
 	"\blease_ms\x18\x04 \x01(\x03R\aleaseMs\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\x06R\x05owner\"j\n" +
+	"\x05owner\x18\x06 \x01(\x06R\x05owner\x12\x1a\n" +
+	"\binstance\x18\a \x01(\x06R\binstance\x12\x1a\n" +
+	"\bconfirms\x18\b \x01(\bR\bconfirms\"j\n" +
 	"\x05Lease\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x124\n" +
@@ -4760,16 +4798,18 @@ const file_entry_proto_rawDesc = "" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\x8a\x01\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\xa6\x01\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x1a\n" +
-	"\bcapacity\x18\x05 \x01(\rR\bcapacity\" \n" +
+	"\bcapacity\x18\x05 \x01(\rR\bcapacity\x12\x1a\n" +
+	"\binstance\x18\x06 \x01(\x06R\binstance\"<\n" +
 	"\n" +
 	"WorkerDead\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\x06R\binstance\"D\n" +
 	"\bSetQuiet\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05quiet\x18\x02 \x01(\bR\x05quiet\x12\x0e\n" +

@@ -1420,6 +1420,22 @@ func (m *Claim) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Confirms {
+		i--
+		if m.Confirms {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.Instance != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Instance))
+		i--
+		dAtA[i] = 0x39
+	}
 	if m.Owner != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Owner))
@@ -2083,6 +2099,12 @@ func (m *RegisterWorker) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Instance != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Instance))
+		i--
+		dAtA[i] = 0x31
+	}
 	if m.Capacity != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Capacity))
 		i--
@@ -2150,6 +2172,12 @@ func (m *WorkerDead) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Instance != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Instance))
+		i--
+		dAtA[i] = 0x11
 	}
 	if len(m.Name) > 0 {
 		i -= len(m.Name)
@@ -4852,6 +4880,12 @@ func (m *Claim) SizeVT() (n int) {
 	if m.Owner != 0 {
 		n += 9
 	}
+	if m.Instance != 0 {
+		n += 9
+	}
+	if m.Confirms {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5113,6 +5147,9 @@ func (m *RegisterWorker) SizeVT() (n int) {
 	if m.Capacity != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Capacity))
 	}
+	if m.Instance != 0 {
+		n += 9
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -5126,6 +5163,9 @@ func (m *WorkerDead) SizeVT() (n int) {
 	l = len(m.Name)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Instance != 0 {
+		n += 9
 	}
 	n += len(m.unknownFields)
 	return n
@@ -9361,6 +9401,36 @@ func (m *Claim) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Owner = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 7:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Instance", wireType)
+			}
+			m.Instance = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Instance = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 8:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Confirms", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Confirms = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -11033,6 +11103,16 @@ func (m *RegisterWorker) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 6:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Instance", wireType)
+			}
+			m.Instance = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Instance = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -11120,6 +11200,16 @@ func (m *WorkerDead) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Name = stringValue
 			iNdEx = postIndex
+		case 2:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Instance", wireType)
+			}
+			m.Instance = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Instance = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -320,29 +320,32 @@ func (x *Meta) GetHookEvents() uint64 {
 }
 
 type Job struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
-	Payload       []byte                 `protobuf:"bytes,4,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
-	Status        uint32                 `protobuf:"varint,5,opt,name=status,proto3" json:"status,omitempty"`
-	Priority      int32                  `protobuf:"zigzag32,6,opt,name=priority,proto3" json:"priority,omitempty"`
-	CreatedAtMs   int64                  `protobuf:"varint,7,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
-	RunAtMs       int64                  `protobuf:"varint,8,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"`
-	Attempts      int32                  `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	MaxAttempts   *int32                 `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
-	LeaseMs       int64                  `protobuf:"varint,11,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
-	Worker        string                 `protobuf:"bytes,12,opt,name=worker,proto3" json:"worker,omitempty"`
-	ClaimedAtMs   int64                  `protobuf:"varint,13,opt,name=claimed_at_ms,json=claimedAtMs,proto3" json:"claimed_at_ms,omitempty"`
-	HeartbeatMs   int64                  `protobuf:"varint,14,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
-	HeldMs        int64                  `protobuf:"varint,15,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
-	Token         uint64                 `protobuf:"varint,16,opt,name=token,proto3" json:"token,omitempty"`
-	AttemptEnd    uint32                 `protobuf:"varint,17,opt,name=attempt_end,json=attemptEnd,proto3" json:"attempt_end,omitempty"`
-	FinishedAtMs  int64                  `protobuf:"varint,18,opt,name=finished_at_ms,json=finishedAtMs,proto3" json:"finished_at_ms,omitempty"`
-	Result        []byte                 `protobuf:"bytes,19,opt,name=result,proto3,oneof" json:"result,omitempty"`
-	LastError     string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Options       *Options               `protobuf:"bytes,21,opt,name=options,proto3" json:"options,omitempty"`
-	Details       *Details               `protobuf:"bytes,22,opt,name=details,proto3" json:"details,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Seq          uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Id           string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Type         string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Payload      []byte                 `protobuf:"bytes,4,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
+	Status       uint32                 `protobuf:"varint,5,opt,name=status,proto3" json:"status,omitempty"`
+	Priority     int32                  `protobuf:"zigzag32,6,opt,name=priority,proto3" json:"priority,omitempty"`
+	CreatedAtMs  int64                  `protobuf:"varint,7,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
+	RunAtMs      int64                  `protobuf:"varint,8,opt,name=run_at_ms,json=runAtMs,proto3" json:"run_at_ms,omitempty"`
+	Attempts     int32                  `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	MaxAttempts  *int32                 `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
+	LeaseMs      int64                  `protobuf:"varint,11,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	Worker       string                 `protobuf:"bytes,12,opt,name=worker,proto3" json:"worker,omitempty"`
+	ClaimedAtMs  int64                  `protobuf:"varint,13,opt,name=claimed_at_ms,json=claimedAtMs,proto3" json:"claimed_at_ms,omitempty"`
+	HeartbeatMs  int64                  `protobuf:"varint,14,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`
+	HeldMs       int64                  `protobuf:"varint,15,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
+	Token        uint64                 `protobuf:"varint,16,opt,name=token,proto3" json:"token,omitempty"`
+	AttemptEnd   uint32                 `protobuf:"varint,17,opt,name=attempt_end,json=attemptEnd,proto3" json:"attempt_end,omitempty"`
+	FinishedAtMs int64                  `protobuf:"varint,18,opt,name=finished_at_ms,json=finishedAtMs,proto3" json:"finished_at_ms,omitempty"`
+	Result       []byte                 `protobuf:"bytes,19,opt,name=result,proto3,oneof" json:"result,omitempty"`
+	LastError    string                 `protobuf:"bytes,20,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Options      *Options               `protobuf:"bytes,21,opt,name=options,proto3" json:"options,omitempty"`
+	Details      *Details               `protobuf:"bytes,22,opt,name=details,proto3" json:"details,omitempty"`
+	// Of the claim: see Claim.
+	Instance      uint64 `protobuf:"fixed64,23,opt,name=instance,proto3" json:"instance,omitempty"`
+	Unconfirmed   bool   `protobuf:"varint,24,opt,name=unconfirmed,proto3" json:"unconfirmed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,6 +534,20 @@ func (x *Job) GetDetails() *Details {
 	return nil
 }
 
+func (x *Job) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *Job) GetUnconfirmed() bool {
+	if x != nil {
+		return x.Unconfirmed
+	}
+	return false
+}
+
 // Options are what few producers ask for.
 type Options struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -672,6 +689,7 @@ type Details struct {
 	Log string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
 	// Of the last claim; since level 10.
 	Owner         uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	GivenBack     uint32 `protobuf:"varint,10,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -765,6 +783,13 @@ func (x *Details) GetLog() string {
 func (x *Details) GetOwner() uint64 {
 	if x != nil {
 		return x.Owner
+	}
+	return 0
+}
+
+func (x *Details) GetGivenBack() uint32 {
+	if x != nil {
+		return x.GivenBack
 	}
 	return 0
 }
@@ -866,6 +891,7 @@ type Worker struct {
 	QuietSinceMs  int64  `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
 	QuietedBy     string `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
 	GoneAtMs      int64  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
+	Instance      uint64 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,6 +992,13 @@ func (x *Worker) GetQuietedBy() string {
 func (x *Worker) GetGoneAtMs() int64 {
 	if x != nil {
 		return x.GoneAtMs
+	}
+	return 0
+}
+
+func (x *Worker) GetInstance() uint64 {
+	if x != nil {
+		return x.Instance
 	}
 	return 0
 }
@@ -2010,7 +2043,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\afigures\x18\x1e \x01(\x04R\afigures\x12\x14\n" +
 	"\x05hooks\x18\x1f \x01(\x04R\x05hooks\x12\x1f\n" +
 	"\vhook_events\x18  \x01(\x04R\n" +
-	"hookEvents\"\xcc\x05\n" +
+	"hookEvents\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2036,7 +2069,9 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x14 \x01(\tR\tlastError\x121\n" +
 	"\aoptions\x18\x15 \x01(\v2\x17.osqueue.fsm.v1.OptionsR\aoptions\x121\n" +
-	"\adetails\x18\x16 \x01(\v2\x17.osqueue.fsm.v1.DetailsR\adetailsB\n" +
+	"\adetails\x18\x16 \x01(\v2\x17.osqueue.fsm.v1.DetailsR\adetails\x12\x1a\n" +
+	"\binstance\x18\x17 \x01(\x06R\binstance\x12 \n" +
+	"\vunconfirmed\x18\x18 \x01(\bR\vunconfirmedB\n" +
 	"\n" +
 	"\b_payloadB\x0f\n" +
 	"\r_max_attemptsB\t\n" +
@@ -2054,7 +2089,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
 	"\aheaders\x18\n" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\"\xad\x02\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\"\xcc\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2066,14 +2101,17 @@ const file_snapshot_proto_rawDesc = "" +
 	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x14\n" +
 	"\x05extra\x18\a \x01(\tR\x05extra\x12\x10\n" +
 	"\x03log\x18\b \x01(\tR\x03log\x12\x14\n" +
-	"\x05owner\x18\t \x01(\x06R\x05owner\"\xa5\x01\n" +
+	"\x05owner\x18\t \x01(\x06R\x05owner\x12\x1d\n" +
+	"\n" +
+	"given_back\x18\n" +
+	" \x01(\rR\tgivenBack\"\xa5\x01\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\"\n" +
 	"\rstarted_at_ms\x18\x02 \x01(\x03R\vstartedAtMs\x12\x1e\n" +
 	"\vended_at_ms\x18\x03 \x01(\x03R\tendedAtMs\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x10\n" +
-	"\x03end\x18\x06 \x01(\rR\x03end\"\xb1\x02\n" +
+	"\x03end\x18\x06 \x01(\rR\x03end\"\xcd\x02\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -2088,7 +2126,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"quieted_by\x18\t \x01(\tR\tquietedBy\x12\x1c\n" +
 	"\n" +
 	"gone_at_ms\x18\n" +
-	" \x01(\x03R\bgoneAtMs\"\x97\x01\n" +
+	" \x01(\x03R\bgoneAtMs\x12\x1a\n" +
+	"\binstance\x18\v \x01(\x06R\binstance\"\x97\x01\n" +
 	"\vClaimRecord\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1d\n" +
 	"\n" +

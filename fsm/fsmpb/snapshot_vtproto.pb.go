@@ -292,6 +292,26 @@ func (m *Job) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Unconfirmed {
+		i--
+		if m.Unconfirmed {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc0
+	}
+	if m.Instance != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Instance))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xb9
+	}
 	if m.Details != nil {
 		size, err := m.Details.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -592,6 +612,11 @@ func (m *Details) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.GivenBack != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GivenBack))
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.Owner != 0 {
 		i -= 8
 		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Owner))
@@ -757,6 +782,12 @@ func (m *Worker) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Instance != 0 {
+		i -= 8
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Instance))
+		i--
+		dAtA[i] = 0x59
 	}
 	if m.GoneAtMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.GoneAtMs))
@@ -1827,6 +1858,12 @@ func (m *Job) SizeVT() (n int) {
 		l = m.Details.SizeVT()
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Instance != 0 {
+		n += 10
+	}
+	if m.Unconfirmed {
+		n += 3
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1931,6 +1968,9 @@ func (m *Details) SizeVT() (n int) {
 	if m.Owner != 0 {
 		n += 9
 	}
+	if m.GivenBack != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.GivenBack))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2007,6 +2047,9 @@ func (m *Worker) SizeVT() (n int) {
 	}
 	if m.GoneAtMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.GoneAtMs))
+	}
+	if m.Instance != 0 {
+		n += 9
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3715,6 +3758,36 @@ func (m *Job) UnmarshalVTUnsafe(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 23:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Instance", wireType)
+			}
+			m.Instance = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Instance = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
+		case 24:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Unconfirmed", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Unconfirmed = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4422,6 +4495,25 @@ func (m *Details) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Owner = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field GivenBack", wireType)
+			}
+			m.GivenBack = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.GivenBack |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -4947,6 +5039,16 @@ func (m *Worker) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 11:
+			if wireType != 1 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Instance", wireType)
+			}
+			m.Instance = 0
+			if (iNdEx + 8) > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Instance = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			iNdEx += 8
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -116,6 +116,10 @@ func (f *jobFields) ours(name string) any {
 		return &f.Exec.Result
 	case "lastError":
 		return &f.Exec.LastError
+	case "claimInstance":
+		return &f.Exec.Instance
+	case "unconfirmed":
+		return &f.Exec.Unconfirmed
 	}
 	return nil
 }
@@ -173,6 +177,8 @@ func (d *decoder) worker() error {
 			return &w.QuietedBy
 		case "goneAt":
 			return &w.GoneAt
+		case "instance":
+			return &w.Instance
 		}
 		return nil
 	})

@@ -91,6 +91,8 @@ func (r *reader) detailMember(d *fsm.Details, name string) any {
 		return &d.Log
 	case "claimOwner":
 		return &d.Owner
+	case "givenBack":
+		return &d.GivenBack
 	}
 	return nil
 }
@@ -187,7 +189,7 @@ func optionsOrNil(o *fsm.Options) *fsm.Options {
 // detailsOrNil returns a copy of d, or nil if all of it is zero.
 func detailsOrNil(d *fsm.Details) *fsm.Details {
 	rest := d.Progress == (fsm.Progress{}) && d.ProgressAt == 0 && d.CancelAt == 0 && d.TimeoutMs == 0
-	if rest && len(d.History) == 0 && len(d.Waits) == 0 && d.Extra == "" && d.Log == "" && d.Owner == 0 {
+	if rest && len(d.History) == 0 && len(d.Waits) == 0 && d.Extra == "" && d.Log == "" && d.Owner == 0 && d.GivenBack == 0 {
 		return nil
 	}
 	c := *d

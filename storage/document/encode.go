@@ -263,6 +263,7 @@ func (a *appender) worker(w *fsm.Worker) {
 	a.nonzero("quietSince", w.QuietSince)
 	a.optional("quietedBy", w.QuietedBy)
 	a.nonzero("goneAt", w.GoneAt)
+	a.natural("instance", w.Instance)
 }
 
 func (a *appender) claim(c *fsm.ClaimRecord) {

@@ -80,4 +80,6 @@ func (a *appender) ending(j *fsm.Job) {
 	a.nonzero("finishedAt", j.Execution().FinishedAt)
 	a.value("result", j.Execution().Result)
 	a.optional("lastError", j.Execution().LastError)
+	a.natural("claimInstance", j.Execution().Instance)
+	a.flag("unconfirmed", j.Execution().Unconfirmed)
 }

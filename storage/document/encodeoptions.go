@@ -51,6 +51,7 @@ func (a *appender) details(d *fsm.Details) {
 	a.history(d.History)
 	a.optional("attemptLog", d.Log)
 	a.natural("claimOwner", d.Owner)
+	a.nonzero("givenBack", int64(d.GivenBack))
 }
 
 func (a *appender) history(attempts []fsm.Attempt) {

@@ -189,7 +189,7 @@ func (a *appender) vocabulary() *vocabulary {
 // laterMembers are the names, at the top and in jobs, of fields of this package that were
 // added after version 5 of log entries, the first version that keeps unknown fields. A
 // document names them in its header. Add each new name here.
-var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens", "figures", "headers", "quotaAccount", "hooks", "hookEvents"}
+var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens", "figures", "headers", "quotaAccount", "hooks", "hookEvents", "claimInstance", "unconfirmed", "givenBack"}
 
 // membersBelow10 and membersBelow11 are the numbers of laterMembers that documents below
 // fsm.Level10 and below fsm.Level11 can have.

@@ -134,6 +134,32 @@ func TestFrozenWorker(t *testing.T) {
 	})
 }
 
+// A worker that is frozen while its claim waits is given a job, and never starts it. If that is
+// the job's last attempt, it does not count.
+func TestFrozenWorkerWithAnOpenClaim(t *testing.T) {
+	eachLanguage(t, func(t *testing.T, l language) {
+		c := cluster.Start(t, cluster.Options{Nodes: 1})
+		first := l.workerOf(t, c, "first", "LEASE_MS=2000", "POLL_MS=20000")
+		var id string
+		eventually(t, "the frozen worker to be given a job", func() error {
+			first.signal(syscall.SIGSTOP)
+			id = enqueue(t, c, client.NewJob{Type: "square", Payload: json.RawMessage("3"), MaxAttempts: new(int32(1))})
+			if job, err := c.Client.Job(c.Context(time.Second), id); err == nil && job.Status == "in_progress" {
+				return nil
+			}
+			first.signal(syscall.SIGCONT) // its claim did not wait yet
+			ending(t, c, id)
+			return errNotYet
+		})
+		second := l.workerOf(t, c, "second")
+		second.mustBegin(id)
+		if job := ending(t, c, id); job.Status != "completed" {
+			t.Errorf("the job is %s: %s", job.Status, job.LastError)
+		}
+		first.signal(syscall.SIGKILL)
+	})
+}
+
 // Heartbeats keep a job for several times its lease, and carry its progress.
 func TestHeartbeats(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {

@@ -21,4 +21,19 @@ var jobs = []defect{
 		Old: "return at, missed + s.lostBetween(since, at)",
 		Bug: "return at, missed + 0*s.lostBetween(since, at)",
 	}, check{pkg: "cluster/leader", test: "TestASkippedHourFiresOnce"}},
+	{"attempts", mutants.Mutant{
+		Name: "an unconfirmed last attempt counts", File: "fsm/report.go",
+		Old: "if old.Execution().Unconfirmed && old.Details().CancelAt == 0 {",
+		Bug: "if old.Execution().Unconfirmed && old.Details().CancelAt != 0 {",
+	}, check{pkg: "fsm", test: "TestAnUnconfirmedLastAttemptIsGivenBack"}},
+	{"attempts", mutants.Mutant{
+		Name: "a worker starts a last attempt unconfirmed", File: "client/worker/execute.go",
+		Old: "if err == nil && h.job.Confirm {",
+		Bug: "if err == nil && h.job.Confirm && false {",
+	}, check{pkg: "client/worker", test: "TestALastAttemptIsConfirmed"}},
+	{"instances", mutants.Mutant{
+		Name: "the end of an old instance takes the jobs of the new one", File: "fsm/worker.go",
+		Old: "if instance == 0 || instance == j.Execution().Instance {",
+		Bug: "if instance == 0 || instance != 0 {",
+	}, check{pkg: "fsm", test: "TestTheEndOfAnOldInstance"}},
 }

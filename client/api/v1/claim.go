@@ -19,6 +19,12 @@ type Claim struct {
 	// RequestID makes the same claim, sent again within a minute, get the same
 	// jobs. It needs a WorkerID.
 	RequestID string `json:"requestId,omitzero"`
+	// Instance names the worker's process among those of its name, as in WorkerInfo.
+	Instance string `json:"instance,omitzero"`
+	// Confirms promises that the worker sends a heartbeat for each job with Confirm before it
+	// starts the job, and starts it only if the heartbeat is accepted. If the lease of such a
+	// job ends without one, the attempt does not count, at most three times a job.
+	Confirms bool `json:"confirms,omitzero"`
 }
 
 // Claimed is the answer to a Claim with Max. LSN is absent when there was
@@ -43,7 +49,9 @@ type ClaimedJob struct {
 	// LeaseAgeMs is how much of the lease had passed when this was answered: a
 	// claim that is repeated gets the lease that it got first.
 	LeaseAgeMs int64 `json:"leaseAgeMs,omitzero"`
-	CreatedAt  int64 `json:"createdAt"`
+	// Confirm is true for the last attempt of a job whose claim has Confirms.
+	Confirm   bool  `json:"confirm,omitzero"`
+	CreatedAt int64 `json:"createdAt"`
 	// TimeoutMs is how long the attempt may run, whatever its heartbeats.
 	TimeoutMs int64             `json:"timeoutMs,omitzero"`
 	Group     string            `json:"group,omitzero"`

@@ -147,6 +147,8 @@ const (
 	// default there.
 	ParamWaitMs = "waitMs"
 
+	// ParamInstance is the instance of a worker that DELETE /v1/workers/{name} ends.
+	ParamInstance = "instance"
 	// ParamOverlapMs is how long a revoked token stays valid.
 	ParamOverlapMs = "overlapMs"
 	// ParamLevel is the ack level to wait for, of GET /v1/lsn/{lsn}/wait, where

@@ -33,6 +33,8 @@ type NextClaim struct {
 	Types     []string `json:"types,omitzero"`   // as in Claim
 	Max       *int32   `json:"max,omitzero"`     // at least 1; absent is 1
 	LeaseMs   int64    `json:"leaseMs,omitzero"` // as in Claim
+	Instance  string   `json:"instance,omitzero"`
+	Confirms  bool     `json:"confirms,omitzero"`
 }
 
 // ForceComplete completes a job in any status, without regard to its lease: POST

@@ -14,6 +14,10 @@ type WorkerInfo struct {
 	// Capacity is the number of jobs that the worker can run at a time; absent: not known.
 	// Below feature level 12 the cluster does not keep it.
 	Capacity uint32 `json:"capacity,omitzero"`
+	// Instance is a random number of the worker's process, 16 hexadecimal digits. Processes may
+	// share a name, at least while one replaces the other: DELETE with ?instance= ends one of
+	// them, and takes only the jobs that its claims, with the same instance, got.
+	Instance string `json:"instance,omitzero"`
 }
 
 // WorkerAnswer is the answer to a registration, to DELETE /v1/workers/{name}, which declares

@@ -60,7 +60,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.IntVar(&f.concurrency, "concurrency", 0, "maximum number of running jobs (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: maximum number of running jobs of a type, within --concurrency; may be given several times")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "number of jobs to claim ahead; for many short jobs")
-	flags.StringVar(&f.name, "name", "", "unique name of the worker (default: host, process and a random part)")
+	flags.StringVar(&f.name, "name", "", "name of the worker (default: host, process and a random part)")
 	units.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: the job's, then the server's)")
 	units.SpanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
 	units.SpanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "maximum time of running jobs after Ctrl-C")

@@ -10,7 +10,7 @@ client.report = async (job, action, body) => {
 };
 const w = new Worker(client, {
   concurrency: Number(env.CONCURRENCY ?? 4), name: env.NAME, leaseMs: Number(env.LEASE_MS ?? 0),
-  stopTimeoutMs: Number(env.STOP_MS ?? 20000),
+  stopTimeoutMs: Number(env.STOP_MS ?? 20000), pollWaitMs: Number(env.POLL_MS ?? 2000),
 });
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const handle = (type, handler) => w.handle(type, (job) => {

@@ -7,7 +7,7 @@ from osqueue import Client, Failure, Worker
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 w = Worker(Client(), int(os.environ.get("CONCURRENCY", 4)), os.environ["NAME"],
-           float(os.environ.get("LEASE_MS", 0)) / 1000, stop_timeout=float(os.environ.get("STOP_MS", 20000)) / 1000)
+           float(os.environ.get("LEASE_MS", 0)) / 1000, float(os.environ.get("POLL_MS", 2000)) / 1000, stop_timeout=float(os.environ.get("STOP_MS", 20000)) / 1000)
 
 
 def handle(type, handler):
