@@ -151,10 +151,7 @@ func carriedOf(c leader.Carried) *v1.Carried {
 	if c == (leader.Carried{}) {
 		return nil
 	}
-	return &v1.Carried{
-		Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Requests: c.Requests, Schedules: c.Schedules,
-		Settings: c.Settings, Tokens: c.Tokens, Records: c.Records, Copy: c.Copy,
-	}
+	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Records: c.Records, Copy: c.Copy}
 }
 
 // documentOf returns nil on a node that has not written the document.

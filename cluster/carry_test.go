@@ -18,11 +18,7 @@ import (
 // keptJobs returns the ids of the jobs in all copies in the bucket.
 func (l *lab) keptJobs() (ids []string) {
 	l.t.Helper()
-	var keys []string
-	if err := l.bucket.List(l.t.Context(), "conflicts/", func(i storage.Info) bool { keys = append(keys, i.Key); return true }); err != nil {
-		l.t.Fatal(err)
-	}
-	for _, key := range keys {
+	for _, key := range l.keys("conflicts/") {
 		obj, err := l.bucket.Get(l.t.Context(), key)
 		if err != nil {
 			l.t.Fatal(err)
@@ -37,6 +33,15 @@ func (l *lab) keptJobs() (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// keys returns the keys in the bucket that begin with prefix.
+func (l *lab) keys(prefix string) (keys []string) {
+	l.t.Helper()
+	if err := l.bucket.List(l.t.Context(), prefix, func(i storage.Info) bool { keys = append(keys, i.Key); return true }); err != nil {
+		l.t.Fatal(err)
+	}
+	return keys
 }
 
 // propose applies one mutation, which must be answered with OK.

@@ -18,8 +18,8 @@ import (
 //     same end in the adopted state, unless it has ended or was claimed there.
 //   - A job that the document had and no longer has, has ended there. It does not run again.
 //   - A job of a schedule is left out if the schedule exists there: its times count there.
-//   - Schedules, request keys, access tokens and settings follow the rules in
-//     carry_records.go.
+//   - Schedules, settings, access tokens, hooks and request keys are not carried over; a copy
+//     has those that differ (carry_rest.go).
 //
 // The other jobs are only stored as a copy (keep in carry_copy.go): dead jobs, jobs that the adopted
 // state refuses, jobs that ended here while they ran there, jobs of a request that the other
@@ -32,10 +32,6 @@ type fork struct {
 	token uint64 // last fencing token
 	now   int64  // queue's time, ms
 	lsn   fsm.LSN
-
-	// ours says that no other cluster has changed records of the document since, such as
-	// schedules and request keys: a legacy broker does not know them, or no broker has led.
-	ours bool
 }
 
 // forkOf returns the point where the history of a document left that of v. known is false
@@ -45,7 +41,7 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 	if h.Cluster == cluster {
 		// Another broker with this cluster's id wrote the document: a legacy broker, or one
 		// whose history is lost.
-		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline, lsn: h.LSN(), ours: true}, doc.Overtaken
+		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline, lsn: h.LSN()}, doc.Overtaken
 	}
 	o, ok := h.Handover(cluster)
 	if ok && m.Broker.Epoch <= o.Epoch && o.LSN().Compare(m.LSN) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
@@ -53,7 +49,7 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 	}
 	// If v was adopted from this document, and no broker of this cluster has registered
 	// since, all younger jobs were carried over at that time.
-	f = fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now, lsn: doc.Meta.LSN, ours: true}
+	f = fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now, lsn: doc.Meta.LSN}
 	return f, m.Broker == doc.Meta.Broker && m.Now == doc.Meta.Now
 }
 
@@ -71,8 +67,7 @@ type carried struct {
 	ended int        // number of the document's jobs that got the end that they had here
 	kept  []*fsm.Job // jobs that are only in the copy
 
-	counts   recordCounts
-	records  keptRecords
+	records  document.Records    // that are only in the copy
 	repeated map[string]struct{} // ids of jobs of requests that both clusters have answered
 
 	batch []*fsm.Job          // jobs to enqueue next
@@ -99,7 +94,7 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 			}
 			return true
 		})
-		c.keepAll(v)
+		c.rest(v, fork{})
 		return c
 	}
 	c.findRepeated(v, f)
@@ -115,11 +110,7 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		return j.Seq <= f.seq
 	})
 	c.endRemoved(v, f)
-	c.schedules(v, f)
-	c.settingsOf(v, f)
-	c.tokens(v, f)
-	c.hooks(v, f)
-	c.requests(v, f)
+	c.rest(v, f)
 	return c
 }
 

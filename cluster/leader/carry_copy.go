@@ -14,9 +14,9 @@ import (
 // keptFile is the number of jobs in one object of a copy.
 const keptFile = 1000
 
-// keep stores under conflicts/ what cannot be carried over: jobs with payloads and results,
-// settings of types, and schedules. It returns the key of the first object. The keys are derived
-// from the content, so a repeated adoption stores nothing twice.
+// keep stores under conflicts/ what is not carried over: jobs with payloads and results, and
+// records. It returns the key of the first object. The keys are derived from the content, so a
+// repeated adoption stores nothing twice.
 func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error) {
 	at := l.meta().LSN
 	for part := range slices.Chunk(c.kept, keptFile) {
@@ -30,10 +30,11 @@ func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error)
 			first = key
 		}
 	}
-	if c.records.len() == 0 {
+	if c.records.Len() == 0 {
 		return first, nil
 	}
-	data := document.EncodeRecords(c.records.settings, c.records.schedules, fmt.Sprintf("cluster %s had these settings and schedules at %s; those of the adopted document replaced them", l.do.ClusterID(), at))
+	data := document.EncodeRecords(&c.records, fmt.Sprintf("cluster %s had these records at %s, and had deleted those in the list deleted; "+
+		"the records of the adopted document replaced them", l.do.ClusterID(), at))
 	key, err := l.keepObject(ctx, at, "records", data)
 	if first == "" {
 		first = key
@@ -52,24 +53,15 @@ func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data [
 // Carried counts the jobs and records that this cluster had acknowledged and that a document
 // that this node adopted lacked, since this process started.
 type Carried struct {
-	Jobs      int    // carried over
-	Ended     int    // jobs of the document that got the end that they had here
-	Kept      int    // jobs that were not carried over, only stored as a copy
-	Requests  int    // request keys carried over
-	Schedules int    // added, changed or deleted as here
-	Settings  int    // types that got their settings of here
-	Tokens    int    // access tokens added, expired or revoked as here
-	Hooks     int    // put or deleted as here
-	Records   int    // settings and schedules that differ, only stored as a copy
-	Copy      string // key of the newest copy; "" for none
+	Jobs    int    // carried over
+	Ended   int    // jobs of the document that got the end that they had here
+	Kept    int    // jobs that were not carried over, only stored as a copy
+	Records int    // settings, schedules, tokens, hooks and request keys, only stored as a copy
+	Copy    string // key of the newest copy; "" for none
 }
 
 func (c *carried) sum(copied string) Carried {
-	return Carried{
-		Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept),
-		Requests: c.counts.keys, Schedules: c.counts.schedules, Settings: c.counts.settings, Tokens: c.counts.tokens, Hooks: c.counts.hooks,
-		Records: c.records.len(), Copy: copied,
-	}
+	return Carried{Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept), Records: c.records.Len(), Copy: copied}
 }
 
 // plus adds the counts of an earlier adoption.
@@ -77,11 +69,6 @@ func (c Carried) plus(before *Carried) Carried {
 	c.Jobs += before.Jobs
 	c.Ended += before.Ended
 	c.Kept += before.Kept
-	c.Requests += before.Requests
-	c.Schedules += before.Schedules
-	c.Settings += before.Settings
-	c.Tokens += before.Tokens
-	c.Hooks += before.Hooks
 	c.Records += before.Records
 	if c.Copy == "" {
 		c.Copy = before.Copy
@@ -99,10 +86,11 @@ func (l *Leader) noteCarried(c *carried, copied string) {
 	if sum.Kept+sum.Records > 0 {
 		log = l.log.Error
 	}
+	r := &c.records
 	log("the adopted document lacked changes that this cluster had acknowledged",
 		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
-		"request_keys", sum.Requests, "schedules", sum.Schedules, "settings", sum.Settings, "tokens", sum.Tokens, "hooks", sum.Hooks,
-		"records_only_in_the_copy", sum.Records, "copy", copied)
+		"settings", len(r.Settings), "schedules", len(r.Schedules), "tokens", len(r.Tokens), "hooks", len(r.Hooks),
+		"request_keys", len(r.Requests), "deleted", len(r.Deleted), "copy", copied)
 	if before := l.carried.Load(); before != nil {
 		sum = sum.plus(before)
 	}

@@ -29,17 +29,36 @@ func (a *appender) beside(v *fsm.View) {
 	}
 }
 
-// EncodeRecords returns a document that only has settings of types, schedules, and a text for
-// people. Decode reads it as a legacy document without jobs.
-func EncodeRecords(settings []*fsm.QueueSettings, schedules []*fsm.Cron, reason string) []byte {
+// Records are the records of a cluster that are kept as a copy.
+type Records struct {
+	Settings  []*fsm.QueueSettings
+	Schedules []*fsm.Cron
+	Tokens    []*fsm.Token
+	Hooks     []*fsm.Hook
+	Requests  []*fsm.RequestRecord
+	Deleted   []string // kind and name of records that the cluster has deleted
+}
+
+// Len returns the number of records.
+func (r *Records) Len() int {
+	return len(r.Settings) + len(r.Schedules) + len(r.Tokens) + len(r.Hooks) + len(r.Requests) + len(r.Deleted)
+}
+
+// EncodeRecords returns a document that only has records and a text for people. Decode reads it
+// as a legacy document without jobs.
+func EncodeRecords(r *Records, reason string) []byte {
 	a := appender{limit: math.MaxInt}
 	a.open('{')
 	a.text("reason", reason)
 	a.key("jobs")
 	a.open('[')
 	a.close(']')
-	records(&a, "queues", slices.Values(settings), a.queue)
-	records(&a, "crons", slices.Values(schedules), a.cron)
+	records(&a, "queues", slices.Values(r.Settings), a.queue)
+	records(&a, "crons", slices.Values(r.Schedules), a.cron)
+	records(&a, "tokens", slices.Values(r.Tokens), a.token)
+	records(&a, "hooks", slices.Values(r.Hooks), a.hook)
+	records(&a, "requests", slices.Values(r.Requests), a.request)
+	a.texts("deleted", r.Deleted)
 	a.close('}')
 	return a.buf
 }

@@ -207,20 +207,10 @@ var reviewed = []defect{
 		Bug: "",
 	}, check{pkg: "cluster", test: "TestAnsweredJobsAreCarriedOver"}},
 	{"B2 records", mutants.Mutant{
-		Name: "request keys are not carried over", File: "cluster/leader/carry_records.go",
-		Old: "case c.hasEffect(here, r) && c.m.CarryRequest(r):\n",
-		Bug: "case c.hasEffect(here, r) && false:\n",
-	}, check{pkg: "cluster", test: "TestRequestKeysAreCarriedOver"}},
-	{"B2 records", mutants.Mutant{
 		Name: "a request that both clusters answered runs twice", File: "cluster/leader/carry.go",
 		Old: "case repeated, j.Status == fsm.Dead:\n",
 		Bug: "case repeated && false, j.Status == fsm.Dead:\n",
-	}, check{pkg: "cluster", test: "TestRequestKeysAreCarriedOver"}},
-	{"B2 records", mutants.Mutant{
-		Name: "schedules that changed here are lost", File: "cluster/leader/carry_records.go",
-		Old: "\t\tc.putSchedule(&merged)\n",
-		Bug: "",
-	}, check{pkg: "cluster", test: "TestSchedulesAreCarriedOver"}},
+	}, check{pkg: "cluster", test: "TestRecordsGoToACopy"}},
 	{"X10 numbers", mutants.Mutant{
 		Name: "an edit may use up the positions", File: "storage/document/assemble.go",
 		Old: "if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) {",

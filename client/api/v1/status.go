@@ -62,15 +62,11 @@ type Status struct {
 // Carried counts, since the node started, the jobs and records that its cluster had
 // acknowledged and that a document which it adopted did not have.
 type Carried struct {
-	Jobs      int    `json:"jobs"`               // in the queue again
-	Ended     int    `json:"ended"`              // jobs of the document that had ended in this cluster, and so have now
-	Kept      int    `json:"kept"`               // jobs that were not carried over
-	Requests  int    `json:"requests,omitzero"`  // request keys that are remembered again
-	Schedules int    `json:"schedules,omitzero"` // added, changed or deleted as in this cluster
-	Settings  int    `json:"settings,omitzero"`  // types that have the settings of this cluster again
-	Tokens    int    `json:"tokens,omitzero"`    // access tokens added, expired or revoked as in this cluster
-	Records   int    `json:"records,omitzero"`   // settings and schedules that differ and were not carried over
-	Copy      string `json:"copy,omitzero"`      // the object of the bucket that has the newest of what was not carried over
+	Jobs    int    `json:"jobs"`             // in the queue again
+	Ended   int    `json:"ended"`            // jobs of the document that had ended in this cluster, and so have now
+	Kept    int    `json:"kept"`             // jobs that were not carried over
+	Records int    `json:"records,omitzero"` // settings, schedules, tokens, hooks and request keys that were not carried over
+	Copy    string `json:"copy,omitzero"`    // the object of the bucket that has the newest of what was not carried over
 }
 
 // Document is queue.json.

@@ -76,11 +76,9 @@ func bucketNotes(s v1.Status) (notes []string) {
 	if c := s.Carried; c != nil {
 		text := fmt.Sprintf("the adopted document lacked writes that this cluster had acknowledged: %s carried over, %d ended with the same outcome",
 			view.Plural(uint64(c.Jobs), "job"), c.Ended)
-		if n := c.Requests + c.Schedules + c.Settings + c.Tokens; n > 0 {
-			text += fmt.Sprintf(", with %d request keys, schedules, settings and tokens", n)
-		}
 		if c.Kept > 0 || c.Records > 0 {
-			text += fmt.Sprintf(", %s and %d settings and schedules only in the copy %s", view.Plural(uint64(c.Kept), "job"), c.Records, c.Copy)
+			text += fmt.Sprintf(", %s and %s only in the copy %s",
+				view.Plural(uint64(c.Kept), "job"), view.Plural(uint64(c.Records), "other record"), c.Copy)
 		}
 		notes = append(notes, text)
 	}

@@ -98,7 +98,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		archiveDamaged: desc("archive_damaged", "1 while an object that the document needs is known to be missing or damaged (active leader only)."),
 		standby:        desc("standby_known", "1 while a standby cluster announces itself in the bucket (active leader only)."),
 		carried:        desc("carried_jobs_total", "Jobs that the cluster had acknowledged and that a document which this node adopted did not have, by outcome: carried over, ended in the adopted state as in the cluster, or kept only as a copy.", "outcome"),
-		carriedRecords: desc("carried_records_total", "Request keys, schedules, settings and tokens that the cluster had and that a document which this node adopted did not have, by outcome: carried over, or kept only as a copy.", "outcome"),
+		carriedRecords: desc("carried_records_total", "Settings, schedules, tokens, hooks and request keys that the cluster had and that a document which this node adopted did not have. They are kept only as a copy."),
 		stateDiverged:  desc("state_diverged", "1 if the last comparison found nodes with different states."),
 
 		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
@@ -184,8 +184,7 @@ func (c *nodeCollector) adoptions(out sender, s *cluster.Status) {
 	out.counter(c.carried, float64(s.Carried.Jobs), "carried_over")
 	out.counter(c.carried, float64(s.Carried.Ended), "ended")
 	out.counter(c.carried, float64(s.Carried.Kept), "kept")
-	out.counter(c.carriedRecords, float64(s.Carried.Requests+s.Carried.Schedules+s.Carried.Settings+s.Carried.Tokens), "carried_over")
-	out.counter(c.carriedRecords, float64(s.Carried.Records), "kept")
+	out.counter(c.carriedRecords, float64(s.Carried.Records))
 }
 
 // flushes sends the figures that only the active leader knows.
