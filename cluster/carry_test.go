@@ -67,16 +67,33 @@ func (l *lab) split(flushed ...string) (a, b *member, heal func()) {
 	return l.splitAfter(func(*member) {}, flushed...)
 }
 
+// release lets any cluster take the document over at once.
+func (l *lab) release() {
+	l.t.Helper()
+	o, err := l.bucket.Get(l.t.Context(), DocumentKey)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	data, err := document.Release(o.Data)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if w := l.bucket.PutIfMatch(l.t.Context(), DocumentKey, data, o.Version); w.Outcome != storage.Committed {
+		l.t.Fatal(w.Err)
+	}
+}
+
 // splitAfter is split for a state that prepare makes in a.
 func (l *lab) splitAfter(prepare func(a *member), flushed ...string) (a, b *member, heal func()) {
 	l.t.Helper()
 	path := fault.New(l.bucket, 1)
 	l.t.Cleanup(func() { _ = path.Close() })
-	a = l.leader(l.start("a", 1, func(c *Config) { c.Bucket, c.StandbyRetry = path, 200*time.Millisecond })...)
+	a = l.leader(l.start("a", 1, func(c *Config) { c.Bucket, c.StandbyRetry, c.MaxFlushLag = path, 200*time.Millisecond, 0 })...)
 	prepare(a)
 	lsn := l.enqueue(a, flushed...)
 	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
 	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
+	l.release()
 	b = l.leader(l.start("b", 1, func(c *Config) { c.StandbyRetry = 200 * time.Millisecond })...)
 	return a, b, cut.Stop
 }

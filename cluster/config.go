@@ -23,7 +23,6 @@ import (
 	"osqueue/internal/machine"
 	"osqueue/storage"
 	"osqueue/storage/cost"
-	"osqueue/storage/document"
 )
 
 // DocumentKey is the key of the document in the bucket.
@@ -90,7 +89,7 @@ type Config struct {
 	// FlushInterval, if given, replaces Flush.Interval, for example while a budget is
 	// running out.
 	FlushInterval   func() time.Duration
-	MaxFlushLag     time.Duration // lag of the bucket from which writes are refused; 0: no limit
+	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
 	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
 	PITRWindow      time.Duration // how far back states can be restored
 	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
@@ -101,11 +100,6 @@ type Config struct {
 	BrokerTimeout   time.Duration // silence after which a broker of another cluster counts as dead
 	StandbyRetry    time.Duration // longest time between two reads of the document by a standby
 	StandbyInterval time.Duration // how often a standby announces itself, and a leader reads the announcement
-	// StandbyWait is how long a leader that knows of no standby answers writes after its last
-	// heartbeat in the bucket. The document tells a standby to wait as long. 0: such a leader
-	// answers until MaxFlushLag is reached, and a standby that it does not know of takes over
-	// after BrokerTimeout. A longer MaxFlushLag, or none, has the same effect.
-	StandbyWait time.Duration
 	// RivalPolicy is RivalRefuse or RivalContinue.
 	RivalPolicy string
 
@@ -176,8 +170,7 @@ func DefaultConfig() Config {
 		StateCheck:        10 * time.Minute,
 		BrokerTimeout:     10 * time.Second,
 		StandbyRetry:      10 * time.Second,
-		StandbyInterval:   30 * time.Second,
-		StandbyWait:       5 * time.Minute,
+		StandbyInterval:   time.Minute,
 		RivalPolicy:       RivalRefuse,
 		MaxEntryBytes:     512 << 10,
 		MaxPendingItems:   32 << 10,
@@ -282,21 +275,12 @@ func (c *Config) validateRaft() error {
 }
 
 func (c *Config) validateTimes() error {
-	if c.Flush.Heartbeat >= c.BrokerTimeout {
-		return fmt.Errorf("the broker heartbeat interval %v must be shorter than the broker timeout %v: otherwise another "+
-			"cluster takes over between two heartbeats", c.Flush.Heartbeat, c.BrokerTimeout)
+	if c.Flush.Heartbeat > c.BrokerTimeout/3 {
+		return fmt.Errorf("--broker-heartbeat %v: must be at most a third of --broker-timeout %v, so that a lost write does not cost the queue",
+			c.Flush.Heartbeat, c.BrokerTimeout)
 	}
-	if idle := c.Flush.IdleHeartbeat; idle != 0 && (idle < c.Flush.Heartbeat || idle > document.NextMax) {
-		return fmt.Errorf("the idle heartbeat interval %v must be at least the broker heartbeat interval %v and at most %v (0: the broker heartbeat interval)",
-			idle, c.Flush.Heartbeat, document.NextMax)
-	}
-	if most, idle := c.MaxFlushLag, c.Flush.IdleHeartbeat; most > 0 && idle > 0 && most < idle+c.BrokerTimeout {
-		return fmt.Errorf("the maximum flush lag %v must be at least the sum of the idle heartbeat interval %v and the "+
-			"broker timeout %v: a healthy bucket may be that far behind", most, idle, c.BrokerTimeout)
-	}
-	if most := document.NextMax + c.BrokerTimeout; c.StandbyWait < 0 || c.StandbyWait > most {
-		return fmt.Errorf("the time %v that an unknown standby waits must be from 0 to %v, the broker timeout and %v",
-			c.StandbyWait, most, document.NextMax)
+	if c.MaxFlushLag > 0 && c.MaxFlushLag <= c.BrokerTimeout {
+		return fmt.Errorf("--max-flush-lag %v: must be longer than --broker-timeout %v (0: no limit)", c.MaxFlushLag, c.BrokerTimeout)
 	}
 	if c.StateCheck < 0 {
 		return fmt.Errorf("the interval %v at which the nodes compare their states must not be negative (0: never)", c.StateCheck)
@@ -308,16 +292,6 @@ func (c *Config) validateTimes() error {
 		return fmt.Errorf("raft's lease timeout %v must not be longer than its heartbeat timeout %v", c.LeaseTimeout, c.HeartbeatTimeout)
 	}
 	return nil
-}
-
-// Warnings returns the settings that are valid but risky.
-func (c *Config) Warnings() []string {
-	var w []string
-	if c.Flush.Heartbeat*2 > c.BrokerTimeout {
-		w = append(w, fmt.Sprintf("the broker heartbeat interval %v is more than half of the broker timeout %v: after one slow "+
-			"write another cluster takes over", c.Flush.Heartbeat, c.BrokerTimeout))
-	}
-	return w
 }
 
 // HasRun reports whether a node has run on this configuration's data directory before.
@@ -343,25 +317,9 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)
 }
 
-// addresses returns the HTTP addresses of the cluster's nodes by name, as far as the
-// configuration has them.
-func (c *Config) addresses() map[string]string {
-	known := make(map[string]string, len(c.Peers)+1)
-	for _, p := range c.Peers {
-		known[p.Name] = p.HTTP
-	}
-	known[c.Name] = c.HTTPAdvertise
-	return known
-}
-
-// place returns the place of this node's documents. Where the network stack has no identity, no
-// other process is known to be in the same one.
-func (c *Config) place() string {
-	if host, _, err := net.SplitHostPort(c.HTTPAdvertise); err != nil || !isLoopback(host) {
-		return ""
-	}
-	return cmp.Or(machine.NetworkStack(), rand.Text())
-}
+// host returns the Host of members with loopback addresses. Where the network stack has no
+// identity, no other process is known to be in the same one.
+func (c *Config) host() string { return cmp.Or(machine.NetworkStack(), rand.Text()) }
 
 // peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.
 func (c *Config) peerHTTP(name string) string {

@@ -14,23 +14,20 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		spoil func(*Config)
 		want  string
 	}{
-		"nothing":                 {func(*Config) {}, ""},
-		"name":                    {func(c *Config) { c.Name = "n 1" }, "node name"},
-		"no directory":            {func(c *Config) { c.DataDir = "" }, "data directory"},
-		"none needed":             {func(c *Config) { c.DataDir, c.Memory = "", true }, ""},
-		"no bucket":               {func(c *Config) { c.Bucket = nil }, "no bucket"},
-		"not a peer":              {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
-		"peer twice":              {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
-		"raft address":            {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
-		"open raft port":          {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "osqueue init"},
-		"allowed":                 {func(c *Config) { c.RaftAddr, c.Security.Accept = "10.0.0.1:7080", new(tls.Config) }, ""},
-		"idle heartbeat is short": {func(c *Config) { c.Flush.IdleHeartbeat = c.Flush.Heartbeat - 1 }, "must be at least"},
-		"idle heartbeat is long":  {func(c *Config) { c.Flush.IdleHeartbeat = 5*time.Minute + 1 }, "at most 5m0s"},
-		"idle heartbeat and lag": {func(c *Config) {
-			c.Flush.IdleHeartbeat, c.MaxFlushLag = time.Minute, time.Minute+c.BrokerTimeout-1
-		}, "the maximum flush lag"},
-		"heartbeat equals": {func(c *Config) { c.Flush.Heartbeat = c.BrokerTimeout }, "must be shorter"},
-		"raft's lease":     {func(c *Config) { c.LeaseTimeout = time.Second }, "lease timeout"},
+		"nothing":        {func(*Config) {}, ""},
+		"name":           {func(c *Config) { c.Name = "n 1" }, "node name"},
+		"no directory":   {func(c *Config) { c.DataDir = "" }, "data directory"},
+		"none needed":    {func(c *Config) { c.DataDir, c.Memory = "", true }, ""},
+		"no bucket":      {func(c *Config) { c.Bucket = nil }, "no bucket"},
+		"not a peer":     {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
+		"peer twice":     {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
+		"raft address":   {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
+		"open raft port": {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "osqueue init"},
+		"allowed":        {func(c *Config) { c.RaftAddr, c.Security.Accept = "10.0.0.1:7080", new(tls.Config) }, ""},
+		"heartbeat":      {func(c *Config) { c.Flush.Heartbeat = c.BrokerTimeout/3 + 1 }, "a third of --broker-timeout"},
+		"outage":         {func(c *Config) { c.MaxFlushLag = c.BrokerTimeout }, "must be longer than --broker-timeout"},
+		"no outage":      {func(c *Config) { c.MaxFlushLag = 0 }, ""},
+		"raft's lease":   {func(c *Config) { c.LeaseTimeout = time.Second }, "lease timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := DefaultConfig()
@@ -44,17 +41,6 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 				t.Fatalf("got %v, want an error about %q", err, c.want)
 			}
 		})
-	}
-}
-
-func TestLongHeartbeatIsWarnedOf(t *testing.T) {
-	cfg := DefaultConfig()
-	if w := cfg.Warnings(); len(w) != 0 {
-		t.Errorf("the defaults warn of %q", w)
-	}
-	cfg.Flush.Heartbeat = cfg.BrokerTimeout/2 + 1
-	if w := cfg.Warnings(); len(w) != 1 || !strings.Contains(w[0], "more than half") {
-		t.Errorf("warns of %q", w)
 	}
 }
 

@@ -48,9 +48,9 @@
 // that a job that the other cluster has finished and forgotten does not run again. Jobs
 // that cannot be carried over are stored under conflicts/ before the state is replaced.
 //
-// A standby announces itself in the bucket. If a leader knows of a standby and cannot renew
-// its heartbeat for the broker timeout, it acknowledges only heartbeats
-// (leader/term.go).
+// A standby announces itself in the bucket, and the leader names it in the document. A leader
+// that cannot renew its heartbeat stops answering before another cluster takes over
+// (leader/standby.go).
 //
 // # Write path
 //

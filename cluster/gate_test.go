@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	slow := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = slow
-		c.MaxFlushLag = time.Second
+		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = time.Second, 900*time.Millisecond, 200*time.Millisecond
 		c.Settings.LeaseMs = 3000
 		c.Flush.WriteTimeout = 2 * time.Second
 		c.Flush.Heartbeat = 200 * time.Millisecond
@@ -154,7 +155,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = broken
-		c.MaxFlushLag = time.Second
+		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = time.Second, 900*time.Millisecond, 200*time.Millisecond
 		c.Settings.LeaseMs = 3000
 		c.Flush.WriteTimeout = 200 * time.Millisecond
 		c.Flush.Heartbeat = 200 * time.Millisecond
@@ -204,8 +205,9 @@ func TestReportsPassTheGate(t *testing.T) {
 	broken := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = broken
-		c.MaxFlushLag = time.Second
+		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = 3*time.Second, 2*time.Second, 200*time.Millisecond
 		c.Flush.WriteTimeout = 200 * time.Millisecond
+		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 64
 	})...)
 	l.enqueue(n, "completed", "failed", "released", "grouped", "forced")
 	held := make(map[string]*fsmpb.Lease)
@@ -213,9 +215,12 @@ func TestReportsPassTheGate(t *testing.T) {
 		j := l.claim(n, "w")
 		held[j.ID] = &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}
 	}
-	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
+	// The leader renews its heartbeat, but cannot write the segments of the log.
+	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfAbsent}})
 	defer away.Stop()
-	l.enqueue(n, "behind")
+	for i := range 20 { // more than the tail in the document takes
+		l.enqueue(n, fmt.Sprint("behind ", i))
+	}
 	l.eventually("writes to be refused", func() bool { return n.Refusal() != nil })
 
 	complete := func(id string) *fsmpb.Mutation {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"net"
 
 	"github.com/hashicorp/raft"
 
@@ -9,6 +10,7 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/storage/document"
 )
 
 // newLeader returns the leader of this node. Raft and the members are set before the
@@ -22,7 +24,6 @@ func (n *Node) newLeader() *leader.Leader {
 		PITRWindow: c.PITRWindow, CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
 		ArchiveRead: c.ArchiveRead, StateCheck: c.StateCheck, BrokerTimeout: c.BrokerTimeout,
 		StandbyRetry: c.StandbyRetry, StandbyInterval: c.StandbyInterval, RivalPolicy: c.RivalPolicy,
-		StandbyWait: c.StandbyWait, Addresses: c.addresses(), Place: c.place(),
 		MaxEntryBytes: c.MaxEntryBytes, MaxPendingItems: c.MaxPendingItems,
 		MaxPendingBytes: c.MaxPendingBytes, MaxInFlight: c.MaxInFlight,
 		ClockBound: clockBound,
@@ -45,6 +46,7 @@ func (n *Node) newLeader() *leader.Leader {
 		AskBucket:     n.askBucket,
 		HandOver:      n.handOver,
 		ClusterID:     n.clusterID,
+		Members:       n.voters,
 		Servers:       func() []raft.Server { return n.raft.GetConfiguration().Configuration().Servers },
 		CommonLevel:   func(ctx context.Context) (uint32, error) { return n.members.CommonLevel(ctx) },
 		StateOf:       n.stateOf,
@@ -59,6 +61,23 @@ func (n *Node) newLeader() *leader.Leader {
 		do.Duty = func(ctx context.Context) { c.WhileLeading(ctx, n) }
 	}
 	return leader.New(cfg, do)
+}
+
+// voters returns the voters of raft's configuration with the addresses of their HTTP APIs.
+func (n *Node) voters() []document.Member {
+	var members []document.Member
+	for _, srv := range n.raft.GetConfiguration().Configuration().Servers {
+		if srv.Suffrage != raft.Voter {
+			continue
+		}
+		name := membership.NodeName(srv.ID)
+		m := document.Member{Name: name, Address: n.members.HTTPAddress(name)}
+		if host, _, err := net.SplitHostPort(m.Address); err == nil && isLoopback(host) {
+			m.Host = n.host
+		}
+		members = append(members, m)
+	}
+	return members
 }
 
 // takeWaiting takes waiting claims for an entry.

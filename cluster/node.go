@@ -47,6 +47,7 @@ type Node struct {
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
 	reads     *groupcommit.Batcher[struct{}, struct{}]
 	started   time.Time
+	host      string // of this node's loopback addresses: document.Member.Host
 	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 

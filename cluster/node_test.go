@@ -108,7 +108,7 @@ func (l *lab) open(peers []PeerAddr, i int, listener net.Listener, adjust func(*
 	cfg.RaftAddr, cfg.HTTPAdvertise = net.JoinHostPort(host, "0"), peers[i].HTTP
 	cfg.Bucket = l.bucket
 	cfg.BrokerTimeout, cfg.Flush.Heartbeat = 2*time.Second, 500*time.Millisecond
-	cfg.StandbyWait = 0                     // a standby of a leader that was killed takes over after BrokerTimeout
+	cfg.MaxFlushLag = 10 * time.Second      // a standby of a leader that was killed takes over then
 	cfg.LeaseTimeout = cfg.HeartbeatTimeout // so that a leader on a busy machine seldom loses its leadership
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: cfg.Name, Level: hclog.Warn, Output: testWriter{l.t}})
 	cfg.Client = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

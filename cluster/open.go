@@ -35,6 +35,7 @@ func Open(cfg Config) (*Node, error) {
 		cfg:     cfg,
 		log:     cfg.Logger,
 		started: time.Now(),
+		host:    cfg.host(),
 		leave:   make(chan struct{}),
 		gone:    make(chan struct{}),
 		down:    make(chan struct{}),

@@ -11,12 +11,16 @@ import (
 )
 
 // Linearize returns nil once the local state contains every write that was answered
-// before the call. It returns ErrNotLeader on every node but the active leader. The other
-// errors are ErrOverloaded, ErrClosed and those of ctx.
+// before the call. It returns ErrNotLeader on every node but the active leader, and ErrFlushLag
+// if another cluster may have taken the queue over. The other errors are ErrOverloaded, ErrClosed
+// and those of ctx.
 func (n *Node) Linearize(ctx context.Context) error {
 	before := n.active()
 	if before == nil {
 		return ErrNotLeader
+	}
+	if err := before.MayRead(); err != nil {
+		return err
 	}
 	if _, err := n.reads.Do(ctx, struct{}{}); err != nil {
 		return readError(err)
@@ -24,7 +28,7 @@ func (n *Node) Linearize(ctx context.Context) error {
 	if n.active() != before {
 		return ErrNotLeader
 	}
-	return nil
+	return before.MayRead()
 }
 
 // readError translates an error of the batcher to one of this package. A read changes

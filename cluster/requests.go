@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"osqueue/cluster/leader"
 	"osqueue/storage/cost"
 )
 
@@ -21,7 +20,7 @@ func (c *Config) Repeated(load int64) []cost.Repeated {
 		{Name: "a heartbeat", Every: c.Flush.Heartbeat, Counts: cost.Counts{Replaces: 1}, Flag: cost.HeartbeatFlag},
 		{Name: "a check of the archive", Every: c.ArchiveCheck, Counts: cost.Counts{Lists: checkLists}, Flag: "--archive-check"},
 		{Name: "a collection", Every: c.CollectInterval, Counts: cost.Counts{Lists: collectLists, Gets: collectGets}},
-		{Name: "a look for a standby cluster", Every: leader.StandbyLook(&c.Flush, c.StandbyInterval, c.BrokerTimeout), Counts: cost.Counts{Gets: 1}},
+		{Name: "a look for standby clusters", Every: c.StandbyInterval, Counts: cost.Counts{Lists: 1}},
 		{Name: "a segment of the expected load", Every: c.Flush.ObjectEvery(load), Counts: cost.Counts{Creates: 1}},
 	}
 }

@@ -40,7 +40,7 @@ func TestRequestsOfAnIdleHour(t *testing.T) {
 					return fmt.Errorf("an idle month costs %s, planned are %s", month, plan)
 				case name == "large" && month < plan-plan/50:
 					return fmt.Errorf("an idle month costs %s, planned are %s: a request that is planned is not made", month, plan)
-				case name == "small" && (lists > 28 || gets > 150):
+				case name == "small" && (lists > 88 || gets > 30):
 					return fmt.Errorf("%d listings and %d reads in an idle hour", lists, gets)
 				}
 				return nil
@@ -94,6 +94,7 @@ func leading(t *testing.T, inline int, act func(*simLife, *cost.Meter) error) {
 			cfg.CollectInterval, cfg.ArchiveCheck, cfg.ArchiveRead, cfg.StateCheck = d.CollectInterval, d.ArchiveCheck, d.ArchiveRead, d.StateCheck
 			cfg.PITRWindow, cfg.MaxFlushLag, cfg.SnapshotThreshold = d.PITRWindow, d.MaxFlushLag, d.SnapshotThreshold
 			cfg.Flush.Interval = time.Second
+			cfg.Flush.Heartbeat, cfg.BrokerTimeout = 10*time.Second, 30*time.Second
 			cfg.Flush.SaveRequests()
 			cfg.Flush.InlineMax = inline
 			if inline == 1 {

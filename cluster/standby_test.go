@@ -158,7 +158,7 @@ func TestCutOffLeaderStopsForAnUnknownStandby(t *testing.T) {
 	tune := func(c *Config) {
 		c.StandbyInterval, c.StandbyRetry = time.Hour, 100*time.Millisecond // one look, before b starts
 		c.Flush.WriteTimeout = 300 * time.Millisecond
-		c.StandbyWait, c.MaxFlushLag = wait, wait
+		c.MaxFlushLag = wait
 	}
 	a := l.leader(l.start("a", 1, func(c *Config) {
 		tune(c)
@@ -185,7 +185,7 @@ func TestCutOffLeaderStopsForAnUnknownStandby(t *testing.T) {
 	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
 }
 
-// abandoned starts and ends a cluster whose document promises the next heartbeat within a minute,
+// abandoned starts and ends a cluster after whose document an unknown standby waits for a minute,
 // and returns its nodes and a listener at its address.
 func (l *lab) abandoned(adjust func(*Config)) ([]PeerAddr, net.Listener) {
 	l.t.Helper()
@@ -197,11 +197,11 @@ func (l *lab) abandoned(adjust func(*Config)) ([]PeerAddr, net.Listener) {
 	})...)
 	l.enqueue(a, "kept")
 	l.idle(a)
-	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest}) // so that the stop withdraws no promise
+	cut := path.Inject(fault.Rule{Kind: fault.LoseRequest})
 	defer cut.Stop()
 	a.stop()
-	if next := l.document().Promise(); next != time.Minute-a.cfg.BrokerTimeout {
-		l.t.Fatalf("the document promises the next heartbeat within %v", next)
+	if f := l.document().Fence(); f.Outage != time.Minute || len(f.Members) != 1 || f.Members[0].Address != a.cfg.HTTPAdvertise {
+		l.t.Fatalf("the document says %+v", f)
 	}
 	listener, err := net.Listen("tcp", a.cfg.HTTPAdvertise)
 	if err != nil {
@@ -211,7 +211,7 @@ func (l *lab) abandoned(adjust func(*Config)) ([]PeerAddr, net.Listener) {
 }
 
 func waitMinute(c *Config) {
-	c.StandbyWait, c.MaxFlushLag = time.Minute, time.Minute
+	c.MaxFlushLag = time.Minute
 	c.Flush.WriteTimeout = 300 * time.Millisecond
 }
 
@@ -238,10 +238,10 @@ func TestWaitForABrokerAtALoopbackAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here := l.document().Header.Place
+	here := l.document().Fence().Members[0].Host
 	edited := bytes.Replace(obj.Data, []byte(here), []byte("another machine"), 1)
 	if w := l.bucket.PutIfMatch(t.Context(), DocumentKey, edited, obj.Version); w.Outcome != storage.Committed || here == "" {
-		t.Fatalf("place %q: %v", here, w.Err)
+		t.Fatalf("host %q: %v", here, w.Err)
 	}
 	b := l.open(peers, 0, listener, waitMinute)
 	l.eventually("the node to wait", func() bool { return strings.Contains(b.Status().FenceReason, "another broker") })

@@ -12,7 +12,6 @@ import (
 type Candidate struct {
 	Node    string
 	Address string // of its HTTP API, as it is written into the document
-	Place   string // of a loopback address: document.Header.Place
 	Cluster string // made at bootstrap; "" before
 	Lineage string // of its machine; "" before the first broker
 	Epoch   uint64 // of the last registered broker; 0 before the first
@@ -23,6 +22,9 @@ type Candidate struct {
 	Applied fsm.LSN
 	// Populated reports that the machine has jobs or had a lineage at any time.
 	Populated bool
+	// Fence is what the candidate writes into the document. Its members are the candidate's
+	// own nodes.
+	Fence document.Fence
 	// Adopted is the version of the document whose state the candidate has adopted
 	// since it became leader; "" for none.
 	Adopted storage.Version
@@ -55,11 +57,10 @@ type Decision struct {
 
 // Decide compares the document with the candidate. It has the whole policy of the fence
 // and no effects. A broker counts as alive until the candidate itself has seen the
-// document unchanged for the broker timeout, and for the time in which the document
-// promises the next heartbeat.
+// document unchanged for the time that Silence.Of returns.
 func Decide(o Observed, me Candidate, s Silence) Decision {
 	d := o.Doc
-	s = s.Of(d)
+	s = s.Of(d, me)
 	switch {
 	case d == nil:
 		return Decision{Action: Create, Reason: "there is no document yet"}

@@ -35,7 +35,7 @@
 // # When a broker is dead
 //
 // A broker of another cluster, or a legacy one, is dead when the candidate itself has read
-// the same version of the document for the whole broker timeout, by its own monotonic clock
+// the same version of the document for the whole wait (see below), by its own monotonic clock
 // (Watch). A failed read, a failed write, or a pause of the candidate restarts the
 // measurement. So neither a wall clock nor an outage of the bucket makes a living broker
 // look dead, and a takeover comes one broker timeout after the candidate's first read at
@@ -48,41 +48,26 @@
 // asks the caller to check raft's leadership first: if this node is still leader, no node
 // of this cluster is in the later term.
 //
-// # The idle heartbeat
+// # Both sides count with the same numbers
 //
-// A leader that knows of no standby may write its heartbeat rarely. Each such version of
-// the document promises the next one: the header's next is the time until then. A broker
-// that promised is dead one broker timeout after that (Silence.Promised, by the
-// candidate's monotonic clock), and a promise counts for at most document.NextMax.
+// A leader that is cut off from the bucket must stop answering before another cluster takes the
+// document over. So the document says when that may be (document.Fence): the leader's broker
+// timeout, its outage limit, its members, and the clusters that stand by, as far as it knows them.
 //
-//	       the last look found no standby
-//	    ┌───────────────────────────────────┐
-//	  fast                              idle, promises
-//	    └───────────────────────────────────┘
-//	a standby has announced itself, or the look failed: writes at once
+//	the candidate                                   waits for    the leader stops answering after
+//	is named in the document as a standby           timeout      timeout
+//	has a majority of the members: they are gone    timeout      it is gone
+//	is not known to the leader                      outage       outage; timeout if it named another one
 //
-// The pace follows from the last version that was written, not from the state: the pause
-// after a version without a promise is short, also if the leader is idle by now. So no
-// candidate waits less than the leader allows itself. The cases:
+// The leader counts from the start of its last write that certainly succeeded, and the candidate
+// from the end of its first read of that version, which is later. A write whose outcome is unknown
+// counts as the document if it names a standby. Announcements may be lost or late, and the clusters
+// may be configured differently: only what the document says counts. Both sides use monotonic
+// clocks, which stand still while a machine is suspended: a suspended leader answers nothing, but
+// may answer for a moment when it wakes, until its next write of the document fails.
 //
-//   - A standby announces itself. The leader looks for one at least twice in a broker
-//     timeout, writes without a promise, and stays fast while the standby is known. A
-//     standby that knows no promises is noticed before its broker timeout is over.
-//   - The announcement is lost, is removed, or cannot be written: the leader stays or
-//     becomes idle, and the standby waits for each promise. It takes over later, not earlier.
-//   - The leader cannot look: it writes at once, and stays fast.
-//   - The leader dies while it is idle. The nodes of its cluster take over as ever, by raft.
-//     Another cluster takes over after the rest of its own wait: the promise and the
-//     broker timeout, from its first look. A leader that is stopped writes its last
-//     version without a promise, unless it has lost the quorum before.
-//   - The writes fail while a standby is known: the leader counts the promise of the last
-//     version that it wrote before it refuses writes, if the standby says that it waits.
-//   - Wall clocks do not matter: the promise is a duration.
-//   - An earlier release of this program knows no promises. It refuses the document, as
-//     a document can promise only above fsm.BaseLevel, at a feature level that it does not
-//     know (cluster.promiseLevel).
-//   - A legacy broker judges the heartbeat by its wall clock, cannot announce itself, and
-//     would depose an idle leader. Therefore the idle heartbeat is off unless it is asked for.
+// The document is given up only by command (document.Release). A legacy broker judges the heartbeat
+// by its wall clock.
 //
 // # Lost answers
 //

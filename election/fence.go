@@ -30,8 +30,9 @@ type Fence struct {
 	flushed fsm.LSN             // of all versions that certainly were in the document
 	size    int
 	large   bool
-	next    time.Duration // promised with the next write
-	spare   []byte        // a buffer to encode into
+	began   time.Time // of the write that acquired the document
+	named   bool      // whether that write named a standby
+	spare   []byte    // a buffer to encode into
 	fenced  *FencedError
 	failed  func(error) // OnFailure; nil: none
 }
@@ -52,7 +53,7 @@ type Fence struct {
 func Acquire(
 	ctx context.Context, bucket storage.Bucket, key string, o Observed, me Candidate, c *document.Content, nowMs int64,
 ) (*Fence, error) {
-	f := &Fence{bucket: bucket, key: key, me: me, version: o.Version}
+	f := &Fence{bucket: bucket, key: key, me: me, version: o.Version, began: time.Now(), named: len(me.Fence.Standbys) > 0}
 	if err := f.succeed(o.Doc, c); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
@@ -111,9 +112,12 @@ func (f *Fence) Large() bool { return f.large }
 // Version returns the version that the next Write replaces.
 func (f *Fence) Version() storage.Version { return f.version }
 
-// Promise makes every following Write promise the next heartbeat within next. 0, the
-// default, promises none: the next heartbeat comes well within the broker timeout.
-func (f *Fence) Promise(next time.Duration) { f.next = next }
+// Acquired returns when the write began that acquired the document, and whether the document
+// then named a standby.
+func (f *Fence) Acquired() (began time.Time, named bool) { return f.began, f.named }
+
+// Announce sets what every following Write tells the clusters that wait for the document.
+func (f *Fence) Announce(t document.Fence) { f.me.Fence = t }
 
 // OnFailure sets a function that Write calls with each failed attempt before it repeats it, so
 // that a failure is known before the outcome of the write is.

@@ -50,8 +50,7 @@ func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 		Node:      f.me.Node,
 		Write:     id,
 		Writes:    f.writes,
-		Next:      f.next.Milliseconds(),
-		Place:     f.me.Place,
+		Fence:     f.me.Fence,
 		Handovers: f.passed,
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store has certainly finished reading it

@@ -1,6 +1,8 @@
 package election
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"osqueue/storage"
@@ -12,25 +14,48 @@ type Silence struct {
 	// For is the time for which the document has had the same version, by the
 	// candidate's monotonic clock and only as far as its own reads show it.
 	For time.Duration
-	// Timeout is the broker timeout: the time for which a broker may be silent.
+	// Timeout is the broker timeout: that of the document (document.Fence), or that of the
+	// candidate for a document without one.
 	Timeout time.Duration
-	// Ended says that the process of the document's broker has ended, so that its promise is
-	// void.
-	Ended bool
-	// Promised is the time in which the document promises the next heartbeat
-	// (document.File.Promise). The broker may be silent for so much longer.
-	Promised time.Duration
+	// Wait is the time after which the document's broker counts as dead. Of sets it.
+	Wait time.Duration
 	// Now is the candidate's wall clock. It never decides alone.
 	Now time.Time
 }
 
-// Of returns s with the promise of document d.
-func (s Silence) Of(d *document.File) Silence {
-	s.Promised = d.Promise()
-	if s.Ended {
-		s.Promised = 0
+// forever is the wait for a broker that no silence makes dead.
+const forever = time.Duration(math.MaxInt64)
+
+// Of returns s with the timeout and the wait that apply to document d. The leader that wrote d
+// counts with the same numbers (leader.Term): it refuses writes after Timeout if d names a
+// standby, and after Outage otherwise.
+func (s Silence) Of(d *document.File, me Candidate) Silence {
+	f := d.Fence()
+	switch {
+	case f.Timeout <= 0:
+		s.Wait = s.Timeout
+		return s
+	case slices.Contains(f.Standbys, me.Cluster) || me.replaces(f.Members):
+		s.Wait = f.Timeout
+	case f.Outage <= 0:
+		s.Wait = forever
+	default:
+		s.Wait = f.Outage
 	}
+	s.Timeout = f.Timeout
 	return s
+}
+
+// replaces reports whether the candidate's own nodes have the names and the addresses of a
+// majority of members. Those processes have ended then, and their cluster has no quorum.
+func (me *Candidate) replaces(members []document.Member) bool {
+	own := 0
+	for _, m := range members {
+		if m.Address != "" && slices.Contains(me.Fence.Members, m) {
+			own++
+		}
+	}
+	return own > len(members)/2
 }
 
 // dead reports whether the document's broker counts as dead.
@@ -38,7 +63,7 @@ func (s Silence) dead() bool { return s.Remaining() <= 0 }
 
 // Remaining returns for how long the document has to stay the same version yet until its
 // broker counts as dead.
-func (s Silence) Remaining() time.Duration { return s.Timeout + s.Promised - s.For }
+func (s Silence) Remaining() time.Duration { return s.Wait - s.For }
 
 // stale reports whether a heartbeat is too old by the wall clock. It is the rule of the
 // legacy brokers.

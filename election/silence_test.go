@@ -64,33 +64,50 @@ func TestClockDoesNotDecide(t *testing.T) {
 	}
 }
 
-// TestPromisedHeartbeat: the broker of a document that promises its next heartbeat is dead
-// one broker timeout after that, and no promise is longer than NextMax. A broker that
-// overtook the document has promised nothing.
-func TestPromisedHeartbeat(t *testing.T) {
-	const limit = timeout * time.Millisecond
-	me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}}
-	at := func(cluster string, next time.Duration, overtaken bool) *document.File {
-		h := &document.Header{Cluster: cluster, Lineage: "L", Term: 8, Next: next.Milliseconds()}
-		d := docOf("b:1", start, h)
-		d.Overtaken = overtaken
-		return d
+// TestFenceOfTheDocument: how long a candidate waits follows from what the document says, not from
+// the candidate's own broker timeout.
+func TestFenceOfTheDocument(t *testing.T) {
+	const own, theirs, outage = timeout * time.Millisecond, 30 * time.Second, 5 * time.Minute
+	member := func(name, address, host string) document.Member {
+		return document.Member{Name: name, Address: address, Host: host}
 	}
+	three := []document.Member{member("n1", "10.0.0.1:1", ""), member("n2", "10.0.0.2:1", ""), member("n3", "10.0.0.3:1", "")}
+	one := []document.Member{member("n1", "127.0.0.1:1", "here")}
 	for name, c := range map[string]struct {
-		doc  *document.File
-		dead time.Duration
-		wait election.Action
+		theirs    document.Fence
+		members   []document.Member // of the candidate
+		overtaken bool
+		dead      time.Duration // 0: never
 	}{
-		"none":             {at("B", 0, false), limit, election.Wait},
-		"a minute":         {at("B", time.Minute, false), time.Minute + limit, election.Wait},
-		"a year":           {at("B", 8760*time.Hour, false), document.NextMax + limit, election.Wait},
-		"less than none":   {at("B", -time.Minute, false), limit, election.Wait},
-		"of one overtaken": {at("B", time.Minute, true), limit, election.Wait},
-		"of a copy":        {at("A", time.Minute, false), time.Minute + limit, election.StepDown},
+		"no fence":            {document.Fence{}, nil, false, own},
+		"unknown":             {document.Fence{Timeout: theirs, Outage: outage, Members: three}, nil, false, outage},
+		"known":               {document.Fence{Timeout: theirs, Outage: outage, Standbys: []string{"C", "A"}}, nil, false, theirs},
+		"another is known":    {document.Fence{Timeout: theirs, Outage: outage, Standbys: []string{"C"}}, nil, false, outage},
+		"no outage is enough": {document.Fence{Timeout: theirs}, nil, false, 0},
+		"of a legacy broker":  {document.Fence{Timeout: theirs, Outage: outage}, nil, true, own},
+		"all nodes":           {document.Fence{Timeout: theirs, Outage: outage, Members: three}, three, false, theirs},
+		"a majority of nodes": {document.Fence{Timeout: theirs, Outage: outage, Members: three}, three[:2], false, theirs},
+		"a minority of nodes": {document.Fence{Timeout: theirs, Outage: outage, Members: three}, three[:1], false, outage},
+		"another address":     {document.Fence{Timeout: theirs, Outage: outage, Members: one}, []document.Member{member("n1", "127.0.0.1:2", "here")}, false, outage},
+		"another name":        {document.Fence{Timeout: theirs, Outage: outage, Members: one}, []document.Member{member("n2", "127.0.0.1:1", "here")}, false, outage},
+		"another host":        {document.Fence{Timeout: theirs, Outage: outage, Members: one}, []document.Member{member("n1", "127.0.0.1:1", "there")}, false, outage},
+		"the same host":       {document.Fence{Timeout: theirs, Outage: outage, Members: one}, one, false, theirs},
+		"addresses are missing": {
+			document.Fence{Timeout: theirs, Outage: outage, Members: []document.Member{member("n1", "", "")}},
+			[]document.Member{member("n1", "", "")},
+			false, outage,
+		},
 	} {
-		for silent, want := range map[time.Duration]election.Action{0: c.wait, c.dead - 1: c.wait, c.dead: election.Adopt} {
-			s := election.Silence{For: silent, Timeout: limit, Now: time.UnixMilli(start)}
-			if got := election.Decide(election.Observed{Doc: c.doc, Version: "v"}, me, s); got.Action != want {
+		d := docOf("b:1", start, &document.Header{Cluster: "B", Lineage: "L", Term: 8, Fence: c.theirs})
+		d.Overtaken = c.overtaken
+		me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}, Fence: document.Fence{Members: c.members}}
+		cases := map[time.Duration]election.Action{0: election.Wait, c.dead - 1: election.Wait, c.dead: election.Adopt}
+		if c.dead == 0 {
+			cases = map[time.Duration]election.Action{0: election.Wait, 8760 * time.Hour: election.Wait}
+		}
+		for silent, want := range cases {
+			s := election.Silence{For: silent, Timeout: own, Now: time.UnixMilli(start)}
+			if got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, s); got.Action != want {
 				t.Errorf("%s, silent for %v: %s, want %s", name, silent, got.Action, want)
 			}
 		}

@@ -12,7 +12,6 @@ import (
 type Config struct {
 	Interval        time.Duration // minimum time between the starts of two writes
 	Heartbeat       time.Duration // maximum time between two writes
-	IdleHeartbeat   time.Duration // replaces Heartbeat while Effects.Idle; the document promises it. 0: Heartbeat
 	ConflictBackoff time.Duration // pause after the n-th conflict is n times this
 	ConflictRetries int           // consecutive conflicts before the flusher waits for the next round
 	WriteTimeout    time.Duration // of one write, including the settling of its outcome

@@ -22,9 +22,11 @@ type Document interface {
 	// Write makes c the content of the document, by compare-and-swap. See election.Fence
 	// for its errors.
 	Write(ctx context.Context, c *document.Content, nowMs int64) error
-	// Promise makes the following writes promise the next heartbeat within next; 0: no
-	// promise.
-	Promise(next time.Duration)
+	// Acquired returns when the write began that acquired the document, and whether the
+	// document then named a standby.
+	Acquired() (began time.Time, named bool)
+	// Announce sets what the following writes tell the clusters that wait for the document.
+	Announce(t document.Fence)
 	// Flushed returns the newest LSN that is known to be in the document.
 	Flushed() fsm.LSN
 	// Size returns the number of bytes of the last written document.
@@ -55,15 +57,9 @@ type Effects struct {
 	NowMs func() int64   // the leader's clock
 	// Interval is the minimum time between two writes; nil means Config.Interval.
 	Interval func() time.Duration
-	// Idle reports whether Config.IdleHeartbeat applies, because no other cluster waits for
-	// the document; nil: never. Rewrite ends an idle period before the next heartbeat is
-	// due.
-	Idle func() bool
-	// Lone returns for how long the leader may answer after a heartbeat that it cannot
-	// renew, because it knows of no other cluster that waits; nil and 0: the broker timeout.
-	// The document promises its next heartbeat within that time, so that another cluster
-	// waits as long.
-	Lone func() time.Duration
+	// Fence returns what the next version of the document tells the clusters that wait for it;
+	// nil: nothing.
+	Fence func() document.Fence
 	// Adopt adopts an edit of the document by another writer: it keeps a copy and proposes
 	// the changes. When it returns nil, the fence is rebased.
 	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
@@ -88,7 +84,6 @@ type Flusher struct {
 	failures int                       // consecutive
 	owed     int                       // objects for which no flush has waited yet
 	wroteAt  time.Time
-	final    bool // the next write is the last one
 	renewed  atomic.Pointer[heartbeat]
 
 	mu      sync.Mutex
@@ -106,15 +101,18 @@ type failure struct {
 // heartbeat is the last successful write of the document.
 type heartbeat struct {
 	began time.Time
-	next  time.Duration // time of the next heartbeat that it promises; 0: none
-	rest  time.Duration // until the next write, if nothing changes
+	named bool // the document may name a standby: this write did, or a later one whose outcome is not known
 }
 
 // New returns a flusher for a document that has just been acquired.
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
 	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
-	f.renewed.Store(&heartbeat{began: f.wroteAt, rest: cfg.Heartbeat})
+	began, named := doc.Acquired()
+	f.renewed.Store(&heartbeat{began: began, named: named})
+	if f.fx.Fence == nil {
+		f.fx.Fence = func() document.Fence { return document.Fence{} }
+	}
 	if f.fx.Interval == nil {
 		f.fx.Interval = func() time.Duration { return cfg.Interval }
 	}
@@ -206,44 +204,12 @@ func (f *Flusher) noteFlushed() {
 	}
 }
 
-// Renewed returns the time when the last successful write of the document began.
-func (f *Flusher) Renewed() time.Time { return f.renewed.Load().began }
-
-// Promised returns the time when the last successful write of the document began, and the
-// time within which that write promises the next one; 0: no promise. It returns the shorter
-// promise of a later write whose outcome is not known.
-func (f *Flusher) Promised() (began time.Time, next time.Duration) {
+// Renewed returns when the last successful write of the document began, and whether the
+// document may name a standby: that write did, or a later one whose outcome is not known.
+func (f *Flusher) Renewed() (began time.Time, named bool) {
 	r := f.renewed.Load()
-	return r.began, r.next
+	return r.began, r.named
 }
-
-// promise returns the maximum time between the next write and the one after it, and the time
-// within which the document promises that one; 0: no promise.
-func (f *Flusher) promise() (rest, next time.Duration) {
-	rest = f.cfg.Heartbeat
-	if f.final {
-		return rest, 0
-	}
-	if f.cfg.IdleHeartbeat > rest && f.fx.Idle != nil && f.fx.Idle() {
-		rest, next = f.cfg.IdleHeartbeat, f.cfg.IdleHeartbeat
-	}
-	if f.fx.Lone != nil {
-		next = max(next, f.fx.Lone())
-	}
-	return rest, next
-}
-
-// limitPromise notes that a write is sent that promises the next one within next. From then
-// on no longer promise holds: the write may succeed though its answer is lost.
-func (f *Flusher) limitPromise(rest, next time.Duration) {
-	r := *f.renewed.Load()
-	r.rest, r.next = min(r.rest, rest), min(r.next, next)
-	f.renewed.Store(&r)
-}
-
-// heartbeat returns the maximum time between the last successful write and the next one. It
-// follows from the last successful write, because other nodes have read no later one.
-func (f *Flusher) heartbeat() time.Duration { return f.renewed.Load().rest }
 
 // Failing returns the error of the last write; "" if it succeeded. A write that repeats failed
 // attempts counts as failed.
@@ -306,7 +272,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			return err
 		}
 		f.owed = owe(f.owed, pause, waited, f.draft.Objects())
-		next.Reset(f.heartbeat() - time.Since(f.wroteAt))
+		next.Reset(f.cfg.Heartbeat - time.Since(f.wroteAt))
 		if f.Failing() != "" {
 			next.Reset(f.cfg.Heartbeat)
 			last = time.Now() // pause after the attempt, because the store is in trouble
@@ -328,17 +294,10 @@ func (f *Flusher) pause() time.Duration {
 // is reachable again, or its credentials are valid again.
 const retryMax = 2 * time.Second
 
-// Final writes the unflushed changes once, after Run has returned. It also withdraws a
-// promised heartbeat: a cluster that takes over after an orderly stop does not have to wait
-// for a heartbeat that never comes.
+// Final writes the unflushed changes once, after Run has returned.
 func (f *Flusher) Final(ctx context.Context) error {
-	f.final = true
-	_, next := f.Promised()
-	if !f.dirty() && next == 0 {
+	if !f.dirty() {
 		return nil
-	}
-	if next > 0 {
-		f.forced.Store(true)
 	}
 	return f.write(ctx)
 }
@@ -413,7 +372,7 @@ func (f *Flusher) renew(ctx context.Context) error {
 }
 
 // heartbeatDue reports whether the heartbeat would be late after the next pause.
-func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.heartbeat() }
+func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.cfg.Heartbeat }
 
 // put writes one content and adopts edits by other writers.
 func (f *Flusher) put(ctx context.Context, c *document.Content) error {
@@ -422,12 +381,15 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 	defer f.noteFlushed() // an earlier write may turn out to have succeeded
 	for attempt := 1; ; attempt++ {
 		began := time.Now()
-		rest, next := f.promise()
-		f.doc.Promise(next)
-		f.limitPromise(rest, next)
+		t := f.fx.Fence()
+		f.doc.Announce(t)
+		named := len(t.Standbys) > 0
+		if last := f.renewed.Load(); named && !last.named { // before it is sent: its answer may get lost
+			f.renewed.Store(&heartbeat{began: last.began, named: true})
+		}
 		err := f.doc.Write(ctx, c, f.fx.NowMs())
 		if err == nil {
-			f.renewed.Store(&heartbeat{began: began, next: next, rest: rest})
+			f.renewed.Store(&heartbeat{began: began, named: named})
 			f.wroteAt = time.Now()
 			if f.busy.Load() != nil {
 				f.progress()

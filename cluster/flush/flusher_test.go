@@ -49,8 +49,9 @@ type desk struct {
 	stuck   bool  // there is no newer content for now
 	broken  error // error of Draft
 	pieces  int   // objects that a draft writes
-	idle    bool  // result of Idle
-	next    time.Duration
+
+	acquired time.Time
+	standbys []string // of the next document
 }
 
 // run starts a flusher in the bubble of the caller, and lets its interval pass.
@@ -60,7 +61,7 @@ func run(t *testing.T, cfg Config) *desk {
 		LSN:   d.current,
 		NowMs: d.sinceStartMs,
 		Adopt: d.adopt,
-		Idle:  func() bool { d.mu.Lock(); defer d.mu.Unlock(); return d.idle },
+		Fence: func() document.Fence { d.mu.Lock(); defer d.mu.Unlock(); return document.Fence{Standbys: d.standbys} },
 		Wrote: func(Written) {},
 	}, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -129,18 +130,11 @@ func (d *desk) Large() bool { return false }
 // OnFailure implements Document.
 func (d *desk) OnFailure(func(error)) {}
 
-// Promise implements Document.
-func (d *desk) Promise(next time.Duration) { d.script(func() { d.next = next }) }
+// Acquired implements Document.
+func (d *desk) Acquired() (time.Time, bool) { return d.acquired, false }
 
-// promised checks the promise of the last write.
-func (d *desk) promised(want time.Duration) {
-	d.t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next != want {
-		d.t.Fatalf("the last write promised %v, want %v", d.next, want)
-	}
-}
+// Announce implements Document.
+func (d *desk) Announce(document.Fence) {}
 
 // Write implements Document.
 func (d *desk) Write(ctx context.Context, c *document.Content, _ int64) error {
@@ -517,86 +511,43 @@ func TestWaitFlushed(t *testing.T) {
 	})
 }
 
-// TestIdleHeartbeat checks that the promise of a write determines the time until the next
-// one, that Rewrite ends a long promise, and that a failed write is tried again at the
-// short pace.
-func TestIdleHeartbeat(t *testing.T) {
+// TestLostAnswerThatNamesAStandby: a write that names a standby, and that may have succeeded
+// though it failed, counts until a later write has succeeded.
+func TestLostAnswerThatNamesAStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		cfg.IdleHeartbeat = time.Minute
-		d := run(t, cfg)
-		d.script(func() { d.idle = true })
-		d.pass(4 * time.Second)
-		d.wrote(2950 * ms) // due by the previous promise
-		d.promised(time.Minute)
-		d.pass(58 * time.Second)
-		d.wrote()
-		d.pass(time.Second)
-		d.wrote(62_950 * ms)
+		d := run(t, DefaultConfig())
 		d.change()
-		d.wrote(63_000 * ms) // changes are written at once
-		d.promised(time.Minute)
-
-		d.pass(10 * time.Second)
-		d.script(func() { d.idle = false })
-		d.answer(errors.New("the bucket is away"))
+		before, named := d.Renewed()
+		if named {
+			t.Fatal("the first document names a standby")
+		}
+		d.script(func() { d.standbys = []string{"b"} })
+		d.answer(slices.Repeat([]error{errors.New("the answer is lost")}, 20)...)
 		d.Rewrite()
 		d.pass(time.Second)
-		d.wrote(73_000*ms, 73_050*ms)
-		d.promised(0)
-		if _, next := d.Promised(); next != 0 {
-			t.Errorf("promised %v", next)
+		if began, named := d.Renewed(); !named || !began.Equal(before) {
+			t.Errorf("named %v, since %v, want a standby since %v", named, began, before)
 		}
-		d.pass(3 * time.Second)
-		d.wrote(76_050 * ms)
-	})
-}
-
-// TestLostAnswerOfAShorterPromise checks that a write without a promise, which may have
-// succeeded though it failed, ends the promise of the write before.
-func TestLostAnswerOfAShorterPromise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		cfg.IdleHeartbeat = time.Minute
-		d := run(t, cfg)
-		d.script(func() { d.idle = true })
-		d.change()
-		before, next := d.Promised()
-		if next != time.Minute {
-			t.Fatalf("promised %v", next)
-		}
-		d.pass(10 * time.Second)
-		d.script(func() { d.idle = false })
-		d.answer(slices.Repeat([]error{errors.New("the answer is lost")}, 100)...)
-		d.Rewrite()
+		d.script(func() { d.standbys = nil })
 		d.pass(time.Second)
-		if began, next := d.Promised(); next != 0 || !began.Equal(before) {
-			t.Errorf("promised %v from %v on, want nothing from %v on", next, began, before)
+		if _, named := d.Renewed(); !named {
+			t.Error("a write that failed has made the leader forget the standby")
+		}
+		d.pass(time.Minute)
+		if began, named := d.Renewed(); named || !began.After(before) {
+			t.Errorf("named %v since %v, after a write that names none", named, began)
 		}
 	})
 }
 
-// TestFinalTakesThePromiseBack checks that the last write of a leader that stops withdraws
-// its promise.
-func TestFinalTakesThePromiseBack(t *testing.T) {
+// TestAcquiredCounts: the heartbeat counts from the start of the write that acquired the document.
+func TestAcquiredCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		cfg.IdleHeartbeat = time.Minute
-		d := run(t, cfg)
-		d.script(func() { d.idle = true })
-		d.change()
-		d.promised(time.Minute)
-		d.cancel()
-		if err := <-d.ended; err != nil {
-			t.Fatal(err)
+		d := run(t, DefaultConfig())
+		d.acquired = time.Now().Add(-8 * time.Second)
+		f := New(DefaultConfig(), d, d, Effects{LSN: d.current, NowMs: d.sinceStartMs}, hclog.NewNullLogger())
+		if began, _ := f.Renewed(); !began.Equal(d.acquired) {
+			t.Errorf("renewed at %v, want %v", began, d.acquired)
 		}
-		d.script(func() { d.writes = nil })
-		for range 2 { // the second call has nothing to do
-			if err := d.Final(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d.wrote(0)
-		d.promised(0)
 	})
 }

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +40,12 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		if err := got.err; err != nil {
 			return nil, time.Second, l.cannotUse(fmt.Errorf("read the document: %w", err))
 		}
-		me := l.asCandidate(*adopted)
+		me := l.asCandidate(*adopted, seen.Doc)
 		heard := election.Silence{
-			For:     l.watch.Saw(seen, asked, l.cfg.BrokerTimeout/2),
+			For:     l.watch.Saw(seen, asked, l.timeoutOf(seen.Doc)/2),
 			Timeout: l.cfg.BrokerTimeout,
 			Now:     l.cfg.Clock(),
-			Ended:   l.ended(seen.Doc),
-		}.Of(seen.Doc)
+		}.Of(seen.Doc, me)
 		d := election.Decide(seen, me, heard)
 		switch d.Action {
 		case election.Create, election.TakeOver:
@@ -83,12 +83,10 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 	}
 }
 
-// ended reports whether the document's broker had the name and the address of a node of this
-// cluster. That node runs there now, so the process of the broker has ended. A loopback address
-// proves it only in the same network stack: another machine has it as well.
-func (l *Leader) ended(d *document.File) bool {
-	return d != nil && d.Header != nil && d.Header.Node != "" &&
-		l.cfg.Addresses[d.Header.Node] == d.BrokerAddress() && d.Header.Place == l.cfg.Place
+// timeoutOf returns the broker timeout of a document, or that of this node for a document
+// without one.
+func (l *Leader) timeoutOf(doc *document.File) time.Duration {
+	return cmp.Or(doc.Fence().Timeout, l.cfg.BrokerTimeout)
 }
 
 // reading is the result of a read of the document that began at asked.
@@ -122,20 +120,24 @@ func (b *base) readDocument(ctx context.Context) (election.Observed, error) {
 }
 
 // asCandidate describes this node and its state to package election.
-func (l *Leader) asCandidate(adopted storage.Version) election.Candidate {
+func (l *Leader) asCandidate(adopted storage.Version, doc *document.File) election.Candidate {
 	v := l.do.Freeze()
 	m := v.Meta()
 	counts := v.Counts()
+	var named []string // by an earlier leader of this cluster
+	if doc != nil && doc.Header != nil && doc.Header.Cluster == l.do.ClusterID() {
+		named = doc.Fence().Standbys
+	}
 	return election.Candidate{
 		Node:      l.cfg.Name,
 		Address:   l.cfg.HTTPAdvertise,
-		Place:     l.cfg.Place,
 		Cluster:   l.do.ClusterID(),
 		Lineage:   m.Lineage,
 		Epoch:     m.Broker.Epoch,
 		LSN:       fsm.LSN{Term: l.do.Term() + m.TermBase, Index: m.LSN.Index},
 		Applied:   m.LSN,
 		Populated: m.Lineage != "" || counts != fsm.Counts{},
+		Fence:     l.fenceOf(named),
 		Adopted:   adopted,
 	}
 }
@@ -165,10 +167,11 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	if err != nil {
 		return nil, time.Second, l.cannotUse(fmt.Errorf("take the document over: %w", err))
 	}
-	r, err := l.beginTerm(ctx, term, fence, first, clock)
+	r, err := l.beginTerm(ctx, term, fence, me.Fence.Standbys, first, clock)
 	if err != nil {
 		return nil, backoff, err
 	}
+	l.withdraw(ctx)
 	r.behind.Store(limited)
 	return r, 0, nil
 }

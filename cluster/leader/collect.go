@@ -77,7 +77,7 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 // recent that no other broker can have taken it over.
 func (t *Term) alive(doc *document.File) bool {
 	return doc != nil && doc.Header != nil && doc.Header.Epoch == t.fence.Epoch() && !doc.Overtaken &&
-		t.clock.now()-doc.BrokerHeartbeat < (t.cfg.BrokerTimeout+doc.Promise()).Milliseconds()
+		t.clock.now()-doc.BrokerHeartbeat < t.cfg.BrokerTimeout.Milliseconds()
 }
 
 // stillAlive reads the document again: this node may have been paused for long.

@@ -85,7 +85,7 @@ func (t *Term) proposeEdit(ctx context.Context, p proposal) ([]fsm.Result, error
 			return nil, err
 		}
 	}
-	c, err := t.proposals.Do(ctx, p)
+	c, err := t.proposals.Do(ctx, own(p))
 	return c.results, proposalError(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/document"
 )
 
 // Config is the configuration of a Leader. The fields are those of cluster.Config.
@@ -37,9 +38,6 @@ type Config struct {
 	BrokerTimeout   time.Duration
 	StandbyRetry    time.Duration
 	StandbyInterval time.Duration
-	StandbyWait     time.Duration
-	Addresses       map[string]string // HTTP addresses of this cluster's nodes by name
-	Place           string            // document.Header.Place of this node's documents
 	RivalPolicy     string
 
 	MaxEntryBytes   int
@@ -131,6 +129,8 @@ type Effects struct {
 
 	// ClusterID returns the id of the cluster.
 	ClusterID func() string
+	// Members returns the voters of this cluster.
+	Members func() []document.Member
 	// Servers returns the servers of raft's configuration.
 	Servers func() []raft.Server
 	// CommonLevel returns the highest feature level that all servers allow. It asks them.

@@ -67,21 +67,25 @@ func (e *ArchiveError) Error() string { return fmt.Sprintf("%v: %v", ErrArchive,
 func (*ArchiveError) Unwrap() error { return ErrArchive }
 
 // RivalError is an ErrFlushLag: the leader could not renew its heartbeat for so long that
-// a standby may have taken the document over.
+// another cluster may have taken the document over.
 type RivalError struct {
 	Silent  time.Duration // time since the start of the last successful write of the document
-	Standby string        // node and address of the standby; "" if none is known
+	Named   bool          // the document may name a standby, which takes over after the broker timeout
+	Standby string        // the standbys that are known; "" if there is none
 	Cause   string        // why the last write failed; "" if it has not ended
 }
 
 // Error returns the duration, the standby and the cause.
 func (e *RivalError) Error() string {
-	standby := "a standby cluster that this one does not know of (--standby-wait)"
-	if e.Standby != "" {
-		standby = "the standby cluster (" + e.Standby + ")"
+	standby, flag := "another cluster", "--max-flush-lag"
+	if e.Named {
+		standby, flag = "the standby cluster", "--broker-timeout, --rival-policy"
+		if e.Standby != "" {
+			standby += " (" + e.Standby + ")"
+		}
 	}
 	s := fmt.Sprintf("the heartbeat in the bucket has not been renewed for %v, and %s may have taken the queue over: "+
-		"writes are refused until the bucket accepts a write (--rival-policy)", e.Silent.Round(100*time.Millisecond), standby)
+		"writes are refused until the bucket accepts a write (%s)", e.Silent.Round(100*time.Millisecond), standby, flag)
 	if e.Cause != "" {
 		s += ": " + e.Cause
 	}

@@ -42,18 +42,19 @@ func (g *gate) refusal() error {
 
 // Standby is the announcement of a cluster that waits to take the document over.
 type Standby struct {
-	Cluster   string `json:"cluster"`
-	Node      string `json:"node"`
-	Address   string `json:"address"`   // of the node's HTTP API
-	TimeoutMs int64  `json:"timeoutMs"` // the broker timeout of that cluster
-	At        int64  `json:"at"`        // wall clock of that node; informative only
-	// Waits says that the standby waits, in addition to its broker timeout, for the next
-	// heartbeat that the document promises.
-	Waits bool `json:"waits,omitempty"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	Address string `json:"address"` // of the node's HTTP API
+	At      int64  `json:"at"`      // wall clock of that node; informative only
 }
 
 // String returns the node and the address of the standby, for logs and errors.
-func (s *Standby) String() string { return fmt.Sprintf("node %s at %s", s.Node, s.Address) }
+func (s *Standby) String() string {
+	if s.Node == "" {
+		return "cluster " + s.Cluster
+	}
+	return fmt.Sprintf("node %s at %s", s.Node, s.Address)
+}
 
 // written describes the last version of the document that this leader has written.
 type written struct {

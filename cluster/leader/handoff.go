@@ -37,12 +37,12 @@ func putBack(taken []handedOver) {
 // assemble puts the mutations of a batch into an entry, and behind each proposal the waiting
 // claims for the jobs that it makes available. It returns the index of each proposal's first
 // mutation, and the claims. While writes are refused it takes none.
-func (t *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken []handedOver) {
+func (t *Term) assemble(entry *fsmpb.Batch, batch []request) (at []int, taken []handedOver) {
 	at = make([]int, len(batch))
 	if t.do.Waiting() == 0 || t.rival() != nil || t.gate.refusal() != nil {
 		for i, p := range batch {
 			at[i] = len(entry.Mutations)
-			entry.Mutations = append(entry.Mutations, p...)
+			entry.Mutations = append(entry.Mutations, p.ms...)
 		}
 		return at, nil
 	}
@@ -58,8 +58,8 @@ func (t *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken [
 		jobs := m.NewForecast(entry.NowMs, take)
 		for i, p := range batch {
 			at[i] = len(entry.Mutations)
-			entry.Mutations = append(entry.Mutations, p...)
-			for _, mut := range p {
+			entry.Mutations = append(entry.Mutations, p.ms...)
+			for _, mut := range p.ms {
 				jobs.Add(mut)
 			}
 		}
@@ -68,7 +68,7 @@ func (t *Term) assemble(entry *fsmpb.Batch, batch []proposal) (at []int, taken [
 }
 
 // claimBytes returns how many bytes of claims may be added to the entry of a batch.
-func (t *Term) claimBytes(batch []proposal) int {
+func (t *Term) claimBytes(batch []request) int {
 	left := entryMax / 2
 	if t.cfg.MaxEntryBytes > 0 {
 		left = t.cfg.MaxEntryBytes

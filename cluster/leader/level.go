@@ -52,7 +52,7 @@ func (t *Term) tryRaise(ctx context.Context, level uint32) (why string) {
 	if common <= level {
 		return "a node of the cluster knows no higher level, or holds it back (--feature-level)"
 	}
-	if _, err := t.proposals.Do(ctx, proposal{raiseLevel(common)}); err != nil {
+	if _, err := t.proposals.Do(ctx, own(proposal{raiseLevel(common)})); err != nil {
 		return err.Error()
 	}
 	t.log.Info("raised the feature level; earlier releases cannot join this cluster any more", "from", level, "to", common)

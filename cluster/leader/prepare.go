@@ -89,14 +89,16 @@ func (l *Leader) adoptObserved(ctx context.Context, term uint64, seen election.O
 // observe reads the document for l.watch until ctx ends. The candidate's goroutine must not use
 // l.watch meanwhile.
 func (l *Leader) observe(ctx context.Context) {
-	for sleep.For(ctx, l.cfg.BrokerTimeout/standbyPolls) {
+	wait := l.cfg.BrokerTimeout
+	for sleep.For(ctx, wait/standbyPolls) {
 		got := l.readNow(ctx)
 		switch {
 		case ctx.Err() != nil: // the result proves nothing
 		case got.err != nil:
 			l.watch.Missed()
 		default:
-			l.watch.Saw(got.seen, got.asked, l.cfg.BrokerTimeout/2)
+			wait = l.timeoutOf(got.seen.Doc)
+			l.watch.Saw(got.seen, got.asked, wait/2)
 		}
 	}
 }

@@ -16,13 +16,14 @@ import (
 // beginTerm begins a leader term: it registers the broker through the log, which extends
 // all leases, and opens the write path. run has to be called next.
 func (l *Leader) beginTerm(
-	ctx context.Context, term uint64, fence *election.Fence, first *document.Content, clock *leaderClock,
+	ctx context.Context, term uint64, fence *election.Fence, named []string, first *document.Content, clock *leaderClock,
 ) (*Term, error) {
 	r := &Term{
 		base:    l.base,
 		term:    term,
 		clock:   clock,
 		fence:   fence,
+		named:   named,
 		log:     l.log.Named("leaderTerm"),
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
@@ -48,8 +49,7 @@ func (l *Leader) beginTerm(
 		LSN:      func() fsm.LSN { return l.meta().LSN },
 		NowMs:    r.heartbeatMs,
 		Interval: l.flushInterval,
-		Idle:     r.idle,
-		Lone:     r.lone,
+		Fence:    r.announcement,
 		Adopt:    r.adoptEdit,
 		Wrote:    r.wrote,
 	}, r.log)
@@ -72,7 +72,7 @@ func (t *Term) run(ctx context.Context) error {
 	wg.Go(func() { t.keepLevel(ctx) })
 	wg.Go(func() { t.audit(ctx) })
 	wg.Go(func() { t.checkStates(ctx) })
-	wg.Go(func() { t.watchStandby(ctx) })
+	wg.Go(func() { t.watchStandbys(ctx) })
 	if t.do.Duty != nil {
 		wg.Go(func() { t.do.Duty(ctx) })
 	}
@@ -81,7 +81,9 @@ func (t *Term) run(ctx context.Context) error {
 	t.log.Info("this node is the active leader", "term", t.term, "epoch", t.fence.Epoch())
 
 	err := t.flusher.Run(ctx)
-
+	if err != nil {
+		t.lost.Store(true)
+	}
 	t.ended()
 	cancel()
 	close(t.over)
@@ -185,7 +187,7 @@ func (t *Term) pass(ctx context.Context, crons *fires) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.proposals.Do(ctx, due)
+	_, err = t.proposals.Do(ctx, own(due))
 	return err
 }
 

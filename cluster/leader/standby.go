@@ -4,49 +4,38 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
-	"osqueue/cluster/flush"
 	"osqueue/internal/sleep"
 	"osqueue/storage"
+	"osqueue/storage/document"
 )
 
-// standbyKey is the object that a cluster writes every Config.StandbyInterval while it
-// waits for the document of another cluster. The active leader reads it as often. So a
-// leader that is cut off from the bucket knows whether another cluster may have taken the
-// document over by now. That cluster would lack every write that the leader acknowledges
-// from then on. With RivalRefuse the leader acknowledges only heartbeats until a write of
-// the document succeeds. A takeover breaks no promise of a heartbeat, and the heartbeat
-// lets a worker keep its job until it can report.
-//
-// All standbys write the same object; it does not matter which of them wrote last.
-//
-// A leader that is cut off before it has read the first announcement cannot know of the
-// standby, and the standby cannot know whether the leader is dead. So the document says
-// what the leader knows. While it knows of no standby, each document promises the next
-// heartbeat within lone, and the leader refuses writes when that time and the broker timeout
-// are over. When it has read an announcement, it writes the document without the promise. A
-// standby waits for the promise, as for that of an idle heartbeat: a standby that the leader
-// knows takes over after the broker timeout, any other one after StandbyWait. The promise is
-// void if a node of the standby's own cluster has the name and the address of the document's
-// broker, a loopback address only in the same network stack (campaign.go): then that broker's
-// process has ended. So a cluster that has lost all
-// disks does not wait. Below promiseLevel, and by a release without StandbyWait, nothing is
-// promised, and a leader that does not know of the standby answers until MaxFlushLag is
-// reached.
+// A cluster that waits for the document of another one writes an object of its own,
+// standby/<cluster>, every Config.StandbyInterval. The active leader looks for these objects as
+// often, and names the clusters in the document. Both sides count with what the document says
+// (election.Silence.Of and Term.rival): a cluster that it names takes over after the timeout, any
+// other one after the outage, and the leader refuses writes before that. So it does not matter
+// whether an announcement is lost or late, or which timeout the other cluster is configured with.
 
-const standbyKey = "standby.json"
+// standbyPrefix begins the keys of the announcements.
+const standbyPrefix = "standby/"
 
-// The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
-// while a standby is known.
+// The values of Config.RivalPolicy: whether a leader lets a standby take over after the broker
+// timeout.
 const (
-	RivalRefuse   = "refuse"   // acknowledge nothing that a takeover would lose; the default
-	RivalContinue = "continue" // acknowledge until MaxFlushLag is reached
+	RivalRefuse   = "refuse"   // name standbys, and refuse writes after the broker timeout; the default
+	RivalContinue = "continue" // name no standby, and answer until MaxFlushLag is over
 )
 
 // standbyKept is the number of intervals without a new announcement after which a standby
 // no longer counts.
 const standbyKept = 3
+
+// standbyMost bounds the announcements that a leader reads.
+const standbyMost = 16
 
 // announcer remembers when this cluster announced itself last. The candidate's goroutine
 // uses it.
@@ -56,122 +45,182 @@ type announcer struct{ last time.Time }
 // eighth of the broker timeout: a longer pause between two reads of the document would
 // restart the measurement of its silence (election.Watch).
 func (l *Leader) announce(ctx context.Context) {
-	a := &l.announcer
-	if !a.last.IsZero() && time.Since(a.last) < l.cfg.StandbyInterval {
+	a, cluster := &l.announcer, l.do.ClusterID()
+	if cluster == "" || !a.last.IsZero() && time.Since(a.last) < l.cfg.StandbyInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.BrokerTimeout/8)
 	defer cancel()
-	data, err := json.Marshal(Standby{
-		Cluster: l.do.ClusterID(), Node: l.cfg.Name, Address: l.cfg.HTTPAdvertise,
-		TimeoutMs: l.cfg.BrokerTimeout.Milliseconds(), At: l.cfg.Clock().UnixMilli(),
-		Waits: true,
-	})
+	data, err := json.Marshal(Standby{Cluster: cluster, Node: l.cfg.Name, Address: l.cfg.HTTPAdvertise, At: l.cfg.Clock().UnixMilli()})
 	if err != nil {
 		return // cannot happen: the fields are text and numbers
 	}
 	a.last = time.Now()
+	key := standbyPrefix + cluster
 	var w storage.Write
-	switch old, err := l.cfg.Bucket.Get(ctx, standbyKey); {
+	switch old, err := l.cfg.Bucket.Get(ctx, key); {
 	case errors.Is(err, storage.ErrNotFound):
-		w = l.cfg.Bucket.PutIfAbsent(ctx, standbyKey, data)
+		w = l.cfg.Bucket.PutIfAbsent(ctx, key, data)
 	case err != nil:
 		w = storage.Write{Outcome: storage.Unknown, Err: err}
 	default:
-		w = l.cfg.Bucket.PutIfMatch(ctx, standbyKey, data, old.Version)
+		w = l.cfg.Bucket.PutIfMatch(ctx, key, data, old.Version)
 	}
-	if w.Outcome == storage.Unknown { // after a conflict another standby has announced itself
+	if w.Outcome == storage.Unknown {
 		l.log.Debug("cannot announce this standby", "error", w.Err)
 	}
 }
 
-// lone returns the promise of a document while the leader knows of no standby.
-func (t *Term) lone() time.Duration {
-	if t.standby.Load() != nil {
-		return 0
-	}
-	return t.loneMax()
+// standbys are the clusters that stand by, as a leader term knows them. Its goroutine is the only
+// one that changes them.
+type standbys map[string]*announced
+
+// announced is the last announcement of a cluster.
+type announced struct {
+	Standby
+	version storage.Version
+	changed time.Time // when this leader read that version first
 }
 
-// loneMax returns the time, in addition to the broker timeout, for which a leader that knows
-// of no standby answers after its last heartbeat; 0: there is no such bound, and the leader
-// answers until MaxFlushLag is reached. A longer MaxFlushLag prevails.
-func (t *Term) loneMax() time.Duration {
-	c := &t.cfg
-	if c.RivalPolicy == RivalContinue || c.MaxFlushLag == 0 || c.MaxFlushLag > c.StandbyWait || t.meta().Level < promiseLevel {
-		return 0
+// watchStandbys keeps t.standbys up to date until ctx ends.
+func (t *Term) watchStandbys(ctx context.Context) {
+	known := make(standbys)
+	for _, id := range t.named {
+		known[id] = &announced{Standby: Standby{Cluster: id}, changed: time.Now()}
 	}
-	return max(t.cfg.StandbyWait-t.cfg.BrokerTimeout, 0)
-}
-
-// watchStandby keeps r.standby up to date until ctx ends. A standby counts until it has
-// announced nothing new for standbyKept intervals and this leader has renewed its own
-// heartbeat since. A bucket that is unavailable, or looks empty, does not end a standby.
-func (t *Term) watchStandby(ctx context.Context) {
-	var version storage.Version
-	var changed time.Time
-	kept := standbyKept * t.cfg.StandbyInterval
 	for {
-		var s Standby
-		o, err := t.readStandby(ctx)
-		readable := err == nil || errors.Is(err, storage.ErrNotFound)
-		switch {
-		case !readable:
-			t.log.Debug("cannot read the announcement of a standby", "error", err)
-		case err == nil && o.Version != version:
-			version = o.Version
-			if json.Unmarshal(o.Data, &s) == nil && s.Cluster != t.do.ClusterID() {
-				changed = time.Now()
-				t.noteStandby(&s)
-			}
+		if err := t.lookForStandbys(ctx, known); err != nil {
+			t.log.Debug("cannot read the announcements of standbys", "error", err)
 		}
-		if t.flusher.Renewed().After(changed.Add(kept)) {
-			t.noteStandby(nil)
-		}
-		t.noteAlone(readable && t.standby.Load() == nil)
-		if !sleep.For(ctx, StandbyLook(&t.cfg.Flush, t.cfg.StandbyInterval, t.cfg.BrokerTimeout)) {
+		t.forgetStandbys(ctx, known)
+		t.noteStandbys(known)
+		if !sleep.For(ctx, t.cfg.StandbyInterval) {
 			return
 		}
 	}
 }
 
-// StandbyLook returns the time between two reads of the announcement by the leader. With
-// an idle heartbeat it is at most half of the broker timeout: a standby that does not
-// know the promise in the document takes over one broker timeout after its first read.
-func StandbyLook(f *flush.Config, interval, timeout time.Duration) time.Duration {
-	if f.IdleHeartbeat > f.Heartbeat {
-		return min(interval, timeout/2)
+// lookForStandbys reads the announcements in the bucket.
+func (t *Term) lookForStandbys(ctx context.Context, known standbys) error {
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	var keys []string
+	err := t.cfg.Bucket.List(ctx, standbyPrefix, func(i storage.Info) bool {
+		if i.Key != standbyPrefix+t.do.ClusterID() {
+			keys = append(keys, i.Key)
+		}
+		return len(keys) < standbyMost
+	})
+	for _, key := range keys {
+		o, gone := t.cfg.Bucket.Get(ctx, key)
+		if gone != nil {
+			continue
+		}
+		id := key[len(standbyPrefix):]
+		if a := known[id]; a == nil || a.version != o.Version {
+			a = &announced{version: o.Version, changed: time.Now()}
+			_ = json.Unmarshal(o.Data, &a.Standby) // the key is enough; the rest is for people
+			a.Cluster = id
+			known[id] = a
+		}
 	}
-	return interval
+	return err
 }
 
-// noteAlone records whether the last read has shown that no standby is alive. If that
-// ceases to hold, the leader writes the document at once, and then every Flush.Heartbeat.
-func (t *Term) noteAlone(alone bool) {
-	if t.alone.Swap(alone) && !alone && t.cfg.Flush.IdleHeartbeat > 0 {
+// forgetStandbys removes the standbys that have announced nothing new for standbyKept intervals,
+// if this leader has renewed its own heartbeat since: an outage of the bucket ends no standby.
+func (t *Term) forgetStandbys(ctx context.Context, known standbys) {
+	renewed, _ := t.flusher.Renewed()
+	for id, a := range known {
+		if renewed.After(a.changed.Add(standbyKept * t.cfg.StandbyInterval)) {
+			delete(known, id)
+			ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+			if err := t.cfg.Bucket.Delete(ctx, standbyPrefix+id); err != nil { // it is written again if the cluster is alive
+				t.log.Debug("cannot delete the announcement of a standby", "cluster", id, "error", err)
+			}
+			cancel()
+		}
+	}
+}
+
+// noteStandbys makes the known standbys those that the next document names. If one has come or
+// gone, the leader writes the document at once.
+func (t *Term) noteStandbys(known standbys) {
+	list := make([]Standby, 0, len(known))
+	for _, id := range slices.Sorted(maps.Keys(known)) {
+		list = append(list, known[id].Standby)
+	}
+	var before []Standby
+	if old := t.standbys.Swap(&list); old != nil {
+		before = *old
+	}
+	is := func(s Standby) func(Standby) bool { return func(o Standby) bool { return o.Cluster == s.Cluster } }
+	changed := len(list) != len(before)
+	for _, s := range list {
+		if !slices.ContainsFunc(before, is(s)) {
+			changed = true
+			t.log.Info("a standby cluster announces itself", "cluster", s.Cluster, "node", s.Node, "address", s.Address, "policy", t.cfg.RivalPolicy)
+		}
+	}
+	for _, s := range before {
+		if !slices.ContainsFunc(list, is(s)) {
+			t.log.Info("the standby cluster does not announce itself any more", "cluster", s.Cluster, "node", s.Node, "address", s.Address)
+		}
+	}
+	if changed {
 		t.flusher.Rewrite()
 	}
 }
 
-// idle reports whether the next heartbeat may come as late as Flush.IdleHeartbeat.
-// Releases that know neither promises nor announcements refuse a document of
-// promiseLevel.
-func (t *Term) idle() bool {
-	return t.alone.Load() && t.meta().Level >= promiseLevel
-}
-
-func (t *Term) readStandby(ctx context.Context) (storage.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
-	defer cancel()
-	return t.cfg.Bucket.Get(ctx, standbyKey)
-}
-
-func (t *Term) noteStandby(s *Standby) {
-	switch before := t.standby.Swap(s); {
-	case before == nil && s != nil:
-		t.flusher.Rewrite() // without the promise of a leader that knows of no standby
-		t.log.Info("a standby cluster announces itself", "node", s.Node, "address", s.Address, "policy", t.cfg.RivalPolicy)
-	case before != nil && s == nil:
-		t.log.Info("the standby cluster does not announce itself any more", "node", before.Node, "address", before.Address)
+// fenceOf returns what a document of this node tells other clusters. named are the ids of the
+// clusters that stand by.
+func (b *base) fenceOf(named []string) document.Fence {
+	f := document.Fence{
+		Heartbeat: b.cfg.Flush.Heartbeat, Timeout: b.cfg.BrokerTimeout, Outage: b.cfg.MaxFlushLag, Members: b.do.Members(),
 	}
+	if b.cfg.RivalPolicy != RivalContinue {
+		f.Standbys = named
+	}
+	return f
+}
+
+// announcement returns what the next document tells other clusters.
+func (t *Term) announcement() document.Fence {
+	named := t.named
+	if list := t.standbys.Load(); list != nil {
+		named = nil
+		for _, s := range *list {
+			named = append(named, s.Cluster)
+		}
+	}
+	return t.fenceOf(named)
+}
+
+// standing returns the standby clusters for people; "" if none is known.
+func (t *Term) standing() (text string) {
+	list := t.standbys.Load()
+	if list == nil {
+		return ""
+	}
+	for i, s := range *list {
+		if i > 0 {
+			text += ", "
+		}
+		text += s.String()
+	}
+	return text
+}
+
+// withdraw removes the announcement of this cluster, which has acquired the document.
+func (l *Leader) withdraw(ctx context.Context) {
+	if l.announcer.last.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.BrokerTimeout/8)
+	defer cancel()
+	if err := l.cfg.Bucket.Delete(ctx, standbyPrefix+l.do.ClusterID()); err != nil {
+		l.log.Debug("cannot withdraw the announcement of this cluster", "error", err)
+		return
+	}
+	l.announcer = announcer{}
 }

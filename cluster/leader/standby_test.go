@@ -20,14 +20,14 @@ func TestAStandbyWaitsBetweenTwoLooks(t *testing.T) {
 		timeout:                    standbyWaitFloor,
 		2 * timeout:                standbyWaitFloor,
 	} {
-		if got := n.standbyWait(election.Observed{}, election.Silence{For: heard, Timeout: timeout}); got != want {
+		if got := n.standbyWait(election.Observed{}, election.Silence{For: heard, Timeout: timeout, Wait: timeout}); got != want {
 			t.Errorf("%v after a silence of %v, want %v", got, heard, want)
 		}
 	}
 	now := time.UnixMilli(1_000_000)
 	doc := &document.File{Overtaken: true}
 	doc.BrokerHeartbeat = now.Add(-timeout - 9*time.Millisecond).UnixMilli()
-	if got := n.standbyWait(election.Observed{Doc: doc}, election.Silence{Timeout: timeout, Now: now}); got != standbyWaitFloor {
+	if got := n.standbyWait(election.Observed{Doc: doc}, election.Silence{Timeout: timeout, Wait: timeout, Now: now}); got != standbyWaitFloor {
 		t.Errorf("%v until an older broker is dead in 1 ms, want %v", got, standbyWaitFloor)
 	}
 }

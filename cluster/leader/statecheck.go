@@ -49,7 +49,7 @@ func (t *Term) checkStates(ctx context.Context) {
 // checkState makes one comparison: it proposes a CheckState, collects the checksums of
 // the state after it, and proposes the result.
 func (t *Term) checkState(ctx context.Context) error {
-	c, err := t.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}})
+	c, err := t.proposals.Do(ctx, own(proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}}))
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (t *Term) checkState(ctx context.Context) error {
 	case len(v.diverged) > 0:
 		t.log.Error("the state of a node differs from that of the majority; the node stops", "nodes", v.diverged, "lsn", c.lsn, "checksums", v.finding)
 	}
-	_, err = t.proposals.Do(ctx, proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
+	_, err = t.proposals.Do(ctx, own(proposal{{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{
 		Term: c.lsn.Term, Index: c.lsn.Index, Sum: v.agreed, Diverged: v.diverged,
-	}}}})
+	}}}}))
 	return err
 }
 

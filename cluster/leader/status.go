@@ -43,9 +43,7 @@ func (t *Term) Status() Status {
 	if e := t.damage.Load(); e != nil {
 		s.ArchiveError = e.Error()
 	}
-	if standby := t.standby.Load(); standby != nil {
-		s.Standby = standby.String()
-	}
+	s.Standby = t.standing()
 	if refused := t.gate.refusal(); refused != nil {
 		s.Refusing = refused.Error()
 	}

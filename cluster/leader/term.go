@@ -15,7 +15,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
-	"osqueue/storage/document"
 )
 
 // Term is a node's time as active leader. It begins when the node has acquired the
@@ -35,13 +34,14 @@ type Term struct {
 	// when it answers none any more, before its goroutines end. run holds no lock.
 	began, ended func()
 
-	proposals *groupcommit.Batcher[proposal, committed]
+	proposals *groupcommit.Batcher[request, committed]
 	flusher   *flush.Flusher
 	builder   *flush.DocumentBuilder
 	written   atomic.Pointer[written]
 	gate      gate
-	standby   atomic.Pointer[Standby]      // newest standby that is known to be alive; nil: none
-	alone     atomic.Bool                  // the last read of the announcement has shown that no standby is alive
+	named     []string                     // standbys that the document named when this leader acquired it
+	standbys  atomic.Pointer[[]Standby]    // standbys that are known to be alive; nil: not looked yet
+	lost      atomic.Bool                  // another broker has the document
 	damage    atomic.Pointer[ArchiveError] // last finding of the audit; nil: none
 	unread    float64                      // objects that the audit still has to read; used by its goroutine only
 	unhealed  bool                         // an earlier term announced damage, and not its end; used by the audit's goroutine only
@@ -81,7 +81,7 @@ func (t *Term) registerAt(ctx context.Context, nowMs int64, more ...*fsmpb.Mutat
 // tell proposes an event about the state of the bucket. If it fails, only the event is
 // lost.
 func (t *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
-	if _, err := t.proposals.Do(ctx, proposal{announce(kind, text)}); err != nil {
+	if _, err := t.proposals.Do(ctx, own(proposal{announce(kind, text)})); err != nil {
 		t.log.Debug("an event was lost", "kind", kind, "error", err)
 	}
 }
@@ -114,34 +114,20 @@ func (t *Term) Failing() string { return t.flusher.Failing() }
 // Flushed returns the LSN of the newest state in the bucket.
 func (t *Term) Flushed() fsm.LSN { return t.flusher.Flushed() }
 
-// rival returns why only heartbeats may be acknowledged now, or nil. The silence counts
-// from the start of the last successful write: a standby has seen that write later.
+// rival returns why this leader may have lost the document, so that only heartbeats may be
+// acknowledged now; nil if it certainly has it. The silence counts from the start of the last
+// successful write: other clusters have seen that version later, and wait for as long
+// (election.Silence.Of).
 func (t *Term) rival() *RivalError {
-	s := t.standby.Load()
-	if t.cfg.RivalPolicy == RivalContinue {
+	began, named := t.flusher.Renewed()
+	silent, allowed := time.Since(began), t.cfg.MaxFlushLag
+	if named {
+		allowed = t.cfg.BrokerTimeout
+	}
+	if !t.lost.Load() && (allowed == 0 || silent <= allowed-min(rivalMargin, (t.cfg.BrokerTimeout-t.cfg.Flush.Heartbeat)/2)) {
 		return nil
 	}
-	began, promised := t.flusher.Promised()
-	silent, timeout := time.Since(began), t.cfg.BrokerTimeout
-	if s == nil && (silent <= timeout/2 || t.loneMax() == 0) {
-		return nil
-	}
-	e := &RivalError{Silent: silent}
-	if s != nil {
-		e.Standby = s.String()
-		if theirs := time.Duration(s.TimeoutMs) * time.Millisecond; theirs > 0 {
-			timeout = min(timeout, max(theirs, t.cfg.Flush.Heartbeat))
-		}
-	}
-	allowed := timeout - min(rivalMargin, (timeout-t.cfg.Flush.Heartbeat)/2)
-	if s == nil || s.Waits {
-		allowed += min(promised, document.NextMax)
-	}
-	if silent <= allowed {
-		return nil
-	}
-	e.Cause = t.flusher.Failing()
-	return e
+	return &RivalError{Silent: silent, Named: named, Standby: t.standing(), Cause: t.flusher.Failing()}
 }
 
 // refuses returns why a proposal is refused now, or nil.
@@ -155,14 +141,23 @@ func (t *Term) refuses(p proposal) error {
 	return nil
 }
 
-// rivalMargin is how long before a standby may take over the leader begins to refuse
-// writes. Entries that were proposed before must be committed by then.
+// rivalMargin is how long before another cluster may take over the leader begins to refuse
+// writes. Both sides measure durations by their monotonic clocks, which differ a little.
 const rivalMargin = 250 * time.Millisecond
 
-// committed is one caller's share of the results of an applied entry.
+// committed is one caller's share of the results of an applied entry, or why there is none.
 type committed struct {
 	results []fsm.Result
 	lsn     fsm.LSN
+	err     error
+}
+
+// MayRead returns nil if no other broker can have answered a write by now.
+func (t *Term) MayRead() error {
+	if e := t.rival(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // Propose commits mutations in one entry. It returns one result for each.
@@ -178,7 +173,10 @@ func (t *Term) ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit ti
 	if err := t.CheckLevel(ms); err != nil {
 		return nil, fsm.LSN{}, err
 	}
-	c, err := t.proposals.DoWithin(ctx, ms, limit)
+	c, err := t.proposals.DoWithin(ctx, request{ms: ms}, limit)
+	if err == nil {
+		err = c.err
+	}
 	if err != nil {
 		return nil, fsm.LSN{}, proposalError(err)
 	}
@@ -213,7 +211,3 @@ func proposalError(err error) error {
 		return err
 	}
 }
-
-// promiseLevel is the feature level from which the document can promise its next
-// heartbeat.
-const promiseLevel = fsm.Level8

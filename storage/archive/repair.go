@@ -164,7 +164,7 @@ func (r *repair) mayReplace() error {
 		return nil
 	case !r.sure:
 		return fmt.Errorf("%w (the document cannot be read)", ErrAlive)
-	case r.doc.Broker != nil && silence < r.opts.Timeout:
+	case r.doc.Broker != nil && silence < max(r.opts.Timeout, r.doc.Fence().Timeout):
 		return fmt.Errorf("%w (%s, whose last heartbeat is %s old)", ErrAlive, r.doc.BrokerAddress(), silence.Round(time.Millisecond))
 	}
 	return nil

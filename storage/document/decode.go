@@ -2,7 +2,9 @@ package document
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"osqueue/fsm"
 )
@@ -192,10 +194,8 @@ func (d *decoder) headerMember(name string) any {
 		return &h.Writes
 	case "heartbeat":
 		return &h.Heartbeat
-	case "next":
-		return &h.Next
-	case "place":
-		return &h.Place
+	case "fence":
+		return d.objectPart(fenceMember(d.reader, &h.Fence))
 	case "handovers":
 		return listPart(d.reader, &h.Handovers, handoverMember)
 	case "members":
@@ -204,6 +204,44 @@ func (d *decoder) headerMember(name string) any {
 		return d.readState
 	case "sums":
 		return d.objectPart(d.sumsMember)
+	}
+	return nil
+}
+
+func fenceMember(r *reader, f *Fence) func(name string) any {
+	ms := func(d *time.Duration) any {
+		return func() error {
+			var n int64
+			err := r.number(&n)
+			*d = time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+			return err
+		}
+	}
+	return func(name string) any {
+		switch name {
+		case "heartbeat":
+			return ms(&f.Heartbeat)
+		case "timeout":
+			return ms(&f.Timeout)
+		case "outage":
+			return ms(&f.Outage)
+		case "members":
+			return listPart(r, &f.Members, memberMember)
+		case "standbys":
+			return &f.Standbys
+		}
+		return nil
+	}
+}
+
+func memberMember(m *Member, name string) any {
+	switch name {
+	case "name":
+		return &m.Name
+	case "address":
+		return &m.Address
+	case "host":
+		return &m.Host
 	}
 	return nil
 }

@@ -362,21 +362,22 @@ func TestForeignJSONIsRefused(t *testing.T) {
 	}
 }
 
-// TestPromise checks that a document promises its next heartbeat in its header, and that a
-// document without a promise has no such field.
-func TestPromise(t *testing.T) {
-	for _, next := range []int64{0, 1, 60_000, document.NextMax.Milliseconds(), document.NextMax.Milliseconds() + 1} {
-		data := document.Encode(document.Inline(fsm.New().View()), document.Header{Lineage: "L", Next: next}, "b:1", 1000)
+// TestFence checks that the header keeps the fence, and that a document of no leader has none.
+func TestFence(t *testing.T) {
+	f := document.Fence{
+		Heartbeat: 3 * time.Second, Timeout: 10 * time.Second, Outage: 5 * time.Minute,
+		Members:  []document.Member{{Name: "n1", Address: "127.0.0.1:1", Host: "here"}, {Name: "n2", Address: "10.0.0.2:1"}, {Name: "n3"}},
+		Standbys: []string{"b", "c"},
+	}
+	for _, want := range []document.Fence{{}, f} {
+		data := document.Encode(document.Inline(fsm.New().View()), document.Header{Lineage: "L", Fence: want}, "b:1", 1000)
 		doc, err := document.Decode(data)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || !reflect.DeepEqual(doc.Fence(), want) {
+			t.Errorf("%+v, %v, want %+v in %s", doc.Fence(), err, want, data)
 		}
-		want := min(time.Duration(next)*time.Millisecond, document.NextMax)
-		if got := doc.Promise(); got != want || doc.Header.Next != next {
-			t.Errorf("next %d: promise %v, want %v", next, got, want)
-		}
-		if strings.Contains(string(data), `"next"`) != (next > 0) {
-			t.Errorf("next %d: %s", next, data)
+		doc.Overtaken = true
+		if got := doc.Fence(); !reflect.DeepEqual(got, document.Fence{}) {
+			t.Errorf("of a broker that knows none: %+v", got)
 		}
 	}
 }

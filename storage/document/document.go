@@ -40,15 +40,39 @@ type Header struct {
 	Writes  []string // ids of the last PUTs, oldest first, including this one
 	// Heartbeat is the value of brokerHeartbeat when the header was written, ms.
 	Heartbeat int64
-	// Next is the time within which the writer promises its next heartbeat, ms. 0: it makes
-	// no promise, and writes well within the broker timeout.
-	Next int64
-	// Place identifies the network stack in which the address of the writer is valid; "" for
-	// an address that means the same host everywhere.
-	Place string
+	// Fence has the numbers by which the writer and the clusters that wait for the document
+	// decide when the writer has lost it. It is zero in a document that no leader wrote.
+	Fence Fence
 	// Handovers records where the parts of the history end that other clusters wrote,
 	// oldest first. It has at most HandoversMax entries, one for each cluster.
 	Handovers []Handover
+}
+
+// Fence is the part of the header by which both sides of a takeover compute its time.
+type Fence struct {
+	Heartbeat time.Duration // longest time between two writes of a healthy leader
+	Timeout   time.Duration // silence after which a cluster that the document names may take it over
+	Outage    time.Duration // the same for any other cluster; 0: no silence is enough
+	Members   []Member      // voters of the writer's cluster
+	Standbys  []string      // ids of the clusters that stand by, as the leader knows them
+}
+
+// Member is a voter of the cluster that wrote a document.
+type Member struct {
+	Name    string
+	Address string // of its HTTP API; "" if the writer does not know it
+	// Host identifies the network stack in which a loopback address is valid; "" for an
+	// address that means the same host everywhere.
+	Host string
+}
+
+// Fence returns the fence of the document; a zero one if no leader wrote it, or if another
+// program has registered another broker since.
+func (d *File) Fence() Fence {
+	if d == nil || d.Header == nil || d.Overtaken {
+		return Fence{}
+	}
+	return d.Header.Fence
 }
 
 // HandoversMax is the maximum number of handovers in a document.
@@ -95,21 +119,6 @@ func (d *File) HandedOver(to string) []Handover {
 		})
 	}
 	return list[max(0, len(list)-HandoversMax):]
-}
-
-// NextMax is the longest time within which a writer can promise its next heartbeat. A
-// longer promise counts as NextMax.
-const NextMax = 5 * time.Minute
-
-// Promise returns the time within which the document's broker promises its next heartbeat,
-// or 0 if it makes no promise. The broker counts as alive for this time plus the broker
-// timeout.
-func (d *File) Promise() time.Duration {
-	if d == nil || d.Header == nil || d.Overtaken {
-		return 0
-	}
-	ms := min(max(d.Header.Next, 0), NextMax.Milliseconds())
-	return time.Duration(ms) * time.Millisecond
 }
 
 // LSN returns the LSN of the last log entry in the document.

@@ -2,6 +2,7 @@ package document
 
 import (
 	"math"
+	"slices"
 
 	"osqueue/fsm"
 )
@@ -162,18 +163,32 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.text("write", h.Write)
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
-	if h.Next > 0 {
-		a.integer("next", h.Next)
-	}
-	if h.Place != "" {
-		a.text("place", h.Place)
-	}
+	a.fence(&h.Fence)
 	a.texts("members", membersAt(m.Level))
 	a.handovers(h.Handovers)
 	a.state(h, m)
 	if !IsLarge(format) {
 		a.sums()
 	}
+	a.close('}')
+}
+
+// fence appends the fence; nothing if it is zero.
+func (a *appender) fence(f *Fence) {
+	if f.Timeout == 0 {
+		return
+	}
+	a.key("fence")
+	a.open('{')
+	a.integer("heartbeat", f.Heartbeat.Milliseconds())
+	a.integer("timeout", f.Timeout.Milliseconds())
+	a.integer("outage", f.Outage.Milliseconds())
+	records(a, "members", slices.Values(f.Members), func(m Member) {
+		a.text("name", m.Name)
+		a.text("address", m.Address)
+		a.optional("host", m.Host)
+	})
+	a.texts("standbys", f.Standbys)
 	a.close('}')
 }
 

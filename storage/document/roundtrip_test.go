@@ -21,7 +21,6 @@ func TestRoundTrip(t *testing.T) {
 			Lineage: textGen.Draw(t, "lineage"), Cluster: textGen.Draw(t, "cluster"),
 			Epoch: rapid.Uint64().Draw(t, "epoch"), Node: textGen.Draw(t, "node"),
 			Write: textGen.Draw(t, "write"), Writes: rapid.SliceOfN(textGen, 0, 3).Draw(t, "writes"),
-			Place: textGen.Draw(t, "place"),
 		}
 		broker := textGen.Draw(t, "broker")
 		data := document.Encode(document.Inline(v), h, broker, rapid.Int64().Draw(t, "heartbeat"))
@@ -29,7 +28,7 @@ func TestRoundTrip(t *testing.T) {
 		if m.View().Hash() != v.Hash() {
 			t.Fatalf("the state changed on its way through\n%s\nmeta %+v\n was %+v", data, m.Meta(), v.Meta())
 		}
-		if doc.Overtaken || doc.Header.LSN() != v.LSN() || doc.Header.Epoch != h.Epoch || doc.Header.Write != h.Write || doc.Header.Place != h.Place ||
+		if doc.Overtaken || doc.Header.LSN() != v.LSN() || doc.Header.Epoch != h.Epoch || doc.Header.Write != h.Write ||
 			strings.Join(doc.Header.Writes, "|") != strings.Join(h.Writes, "|") || doc.BrokerAddress() != broker {
 			t.Fatalf("header %+v (overtaken %v) of\n%s", doc.Header, doc.Overtaken, data)
 		}

@@ -409,7 +409,7 @@ func TestWritesThatWaitForTheBucket(t *testing.T) {
 	const clients = 4
 	bucket := filepath.Join(t.TempDir(), "bucket")
 	g := newTargetWith(t, cluster.Options{Nodes: 1, Bucket: "file://" + bucket, Flags: []string{
-		"--max-connections-per-address", "2048", "--standby-wait", "0", // it answers without the bucket
+		"--max-connections-per-address", "2048", "--max-flush-lag", "0", // it answers without the bucket
 	}})
 	n := g.Nodes[0]
 	many := make([]string, 1000)

@@ -25,7 +25,7 @@ type billed struct {
 
 // bills are the loads of the table in docs/operations.md.
 var bills = []billed{
-	{name: "idle", aim: 0.50},
+	{name: "idle", aim: 2.00},
 	{name: "10 jobs/s of 130 B", rate: 10, payload: 130},
 	{name: "1000 jobs/s of 130 B", rate: 1000, payload: 130, aim: 14},
 	{name: "1000 jobs/s of 1 KB", rate: 1000, payload: 1000},
@@ -35,7 +35,7 @@ var bills = []billed{
 // about speed, and a busy machine must not cost a leader its term. The inbox begins with the
 // interval that it reaches after 40 min without a file, under any load.
 var s3Flags = []string{
-	"--flush-interval", "1s", "--broker-idle-heartbeat", "1m", "--inbox-interval", "5m", "--inbox-idle-interval", "5m",
+	"--flush-interval", "1s", "--broker-heartbeat", "10s", "--broker-timeout", "30s", "--inbox-interval", "5m", "--inbox-idle-interval", "5m",
 	"--bucket-prices", money.DefaultPrices("s3").String(),
 	"--raft-heartbeat", "5s", "--raft-election", "5s", "--raft-lease", "3s",
 }

@@ -198,7 +198,7 @@ func TestGracefulRollLosesNoRequest(t *testing.T) {
 func TestTwoClustersOnOneBucket(t *testing.T) {
 	t.Parallel()
 	s := store.Start(t)
-	opt := cluster.Options{Bucket: s.URL(), Flags: []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s", "--standby-wait", "0"}}
+	opt := cluster.Options{Bucket: s.URL(), Flags: []string{"--broker-timeout", "4s", "--broker-heartbeat", "1s", "--max-flush-lag", "5s"}}
 	first := cluster.Start(t, opt)
 	ids := submit(t, first, 50)
 	second := cluster.New(t, opt)

@@ -52,7 +52,7 @@ type disasters struct {
 // start starts a cluster without data, and checks the state that it adopts.
 func (d *disasters) start(t *testing.T, round int) *cluster.Cluster {
 	t.Helper()
-	flags := append([]string{"--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "1s", "--standby-wait", "0"}, wholeLog...)
+	flags := append([]string{"--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "1s", "--max-flush-lag", "5s"}, wholeLog...)
 	if round%2 == 1 {
 		flags = append(flags, "--inline-max", smallInline)
 	}

@@ -4,23 +4,6 @@ import "osqueue/tests/mutants"
 
 // recent are defects of what is younger than the reviews, and of the defects found since.
 var recent = []defect{
-	// A leader that knows of no standby, and promises in the document.
-	{"standby promise", mutants.Mutant{
-		Name: "a leader that knows of no standby answers on", File: "cluster/leader/standby.go",
-		Old: "return max(t.cfg.StandbyWait-t.cfg.BrokerTimeout, 0)",
-		Bug: "return 0 * t.cfg.StandbyWait",
-	}, check{pkg: "cluster", test: "TestCutOffLeaderStopsForAnUnknownStandby"}},
-	{"standby promise", mutants.Mutant{
-		Name: "a cluster waits for a broker at an address of its own", File: "cluster/leader/campaign.go",
-		Old: "return d != nil && d.Header != nil && d.Header.Node != \"\" &&",
-		Bug: "return d != nil && d.Header != nil && d.Header.Node == \"\" &&",
-	}, check{pkg: "cluster", test: "TestNoWaitForABrokerAtAnOwnAddress"}},
-	{"standby promise", mutants.Mutant{
-		Name: "a shorter promise whose answer is lost does not count", File: "cluster/flush/flusher.go",
-		Old: "\t\tf.limitPromise(rest, next)\n",
-		Bug: "",
-	}, check{pkg: "cluster/flush", test: "TestLostAnswerOfAShorterPromise"}},
-
 	// Cost, and a full disk.
 	{"B7 cost", mutants.Mutant{
 		Name: "a flush waits for the objects of the last one only", File: "cluster/flush/config.go",

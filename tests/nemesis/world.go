@@ -77,9 +77,9 @@ func (w *World) own() []string {
 	return slices.Concat([]string{"--disk-stall-limit", stallLimit.String()}, soonTaken, archiveFlags)
 }
 
-// soonTaken lets a standby take over after the broker timeout, also if the leader has not
-// noticed it. The leader's node needs the flags.
-var soonTaken = []string{"--standby-wait", "0"}
+// soonTaken lets a leader notice a standby soon, and lets one that it has not noticed take over
+// within the patience of a round. The leader's node needs the flags.
+var soonTaken = []string{"--standby-interval", "1s", "--max-flush-lag", "15s"}
 
 // newWorld starts a cluster and its load.
 func newWorld(t *testing.T, r Round) *World {

@@ -19,7 +19,7 @@ import (
 
 // standbyTimes are broker times that make a takeover quick, also if the leader has not noticed
 // the standby.
-var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms", "--standby-wait", "0"}
+var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms", "--max-flush-lag", "5s"}
 
 // pathTo returns a symbolic link to a directory, by which a cluster reaches its bucket. cut
 // makes it point to nothing; heal makes it point to the directory again.

@@ -29,7 +29,7 @@ type recorded struct {
 	now    int64
 	arc    document.Archive
 	tail   *archive.Tail
-	next   time.Duration // promised with the next flush
+	next   time.Duration // broker timeout in the next document
 }
 
 // begunAt is the time of the first entry: long ago, so that the text of ages does
@@ -149,7 +149,7 @@ func (r *recorded) flush(large bool, heartbeat time.Time) {
 	id := rand.Text()
 	r.put(document.Encode(c, document.Header{
 		Lineage: recordedLineage, Cluster: "c1", Epoch: 1, Node: "n1", Write: id, Writes: []string{id},
-		Next: r.next.Milliseconds(),
+		Fence: document.Fence{Timeout: r.next},
 	}, "127.0.0.1:1", heartbeat.UnixMilli()))
 }
 

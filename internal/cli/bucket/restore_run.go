@@ -80,7 +80,7 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 	case silent >= clocksApart || silent >= 0 && silent < watch:
 		return nil
 	case silent >= 0:
-		watch = r.silence*2/5 + seen.doc.Promise()
+		watch = max(r.silence*2/5, seen.doc.Fence().Heartbeat*3/2)
 	}
 	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
 		if !sleep.For(ctx, min(watch, time.Second)) {
@@ -96,7 +96,9 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 }
 
 // silenceOf is the silence after which the document's broker counts as dead.
-func (r *restoration) silenceOf(d *document.File) time.Duration { return r.silence + d.Promise() }
+func (r *restoration) silenceOf(d *document.File) time.Duration {
+	return max(r.silence, d.Fence().Timeout)
+}
 
 func (r *restoration) silentFor(d *document.File) time.Duration {
 	return r.now.Sub(time.UnixMilli(d.BrokerHeartbeat))

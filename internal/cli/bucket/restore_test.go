@@ -258,9 +258,9 @@ func TestRestoreReplaces(t *testing.T) {
 	}
 	other.flush(false, time.Now())
 	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace"}, "is alive", "127.0.0.1:1", "stop all of its nodes")
-	other.next = time.Minute // the heartbeat is old, and the next one is promised
+	other.next = time.Minute // the heartbeat is old, and the document says that another cluster has to wait for longer
 	other.flush(false, time.Now().Add(-11*time.Second))
-	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace"}, "is alive", "try again after 1m10s")
+	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace"}, "is alive", "try again after 1m0s")
 	other.next = 0
 	other.flush(false, time.Now().Add(-11*time.Second))
 	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace", "--broker-timeout", "1m"}, "is alive")

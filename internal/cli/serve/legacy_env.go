@@ -50,9 +50,9 @@ GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
 (--broker-heartbeat), BROKER_HEARTBEAT_TIMEOUT_MS (--broker-timeout),
 S3_MAX_READS_PER_MINUTE, S3_MAX_WRITES_PER_MINUTE and S3_MAX_WRITES_PER_DAY
 (--bucket-reads-per-minute, --bucket-writes-per-minute, --bucket-writes-per-day).
-A node that takes its bucket from there writes every heartbeat (--broker-idle-heartbeat
-0), as legacy brokers on the same bucket need it. If it has no --peers, it answers writes
-when the bucket has them (--ack object).`
+A node that takes its bucket from there has a heartbeat of 3 s and a timeout of 10 s, as legacy
+brokers on the same bucket expect. If it has no --peers, it answers writes when the bucket has
+them (--ack object).`
 
 // originalEnv converts the legacy environment to flags.
 type originalEnv struct {
@@ -74,19 +74,17 @@ func (e *originalEnv) take() {
 	// Read this first: flags that are set from here count as changed afterwards.
 	alone := !e.flags.Changed("peers")
 	acked, paced := e.flags.Changed("ack"), e.flags.Changed("flush-interval")
-	beats := e.flags.Changed("broker-idle-heartbeat")
 	e.address()
 	backend := e.bucket()
 	e.millis(envGroupCommit, "flush-interval")
 	e.millis(envHeartbeat, "broker-heartbeat")
 	e.millis(envTimeout, "broker-timeout")
-	e.heartbeat()
+	if backend != "" {
+		e.heartbeat()
+	}
 	e.count(envMaxReads, "bucket-reads-per-minute")
 	e.count(envMaxWrites, "bucket-writes-per-minute")
 	e.count(envDayWrites, "bucket-writes-per-day")
-	if backend != "" && !beats { // a legacy broker may be started on the same document, and knows no promise of a heartbeat
-		e.set(envBackend, "broker-idle-heartbeat", "0s")
-	}
 	if backend == "" || !alone {
 		return
 	}
@@ -98,18 +96,23 @@ func (e *originalEnv) take() {
 	}
 }
 
-// heartbeat shortens the default heartbeat to a third of a shorter timeout: serve refuses a
-// timeout that one missed heartbeat exceeds.
+// heartbeat sets the times of the legacy broker, which does not know those of the document, also
+// for a bucket that charges for requests.
 func (e *originalEnv) heartbeat() {
-	if e.getenv(envTimeout) == "" || e.flags.Changed("broker-heartbeat") {
-		return
+	if !e.flags.Changed("broker-timeout") {
+		e.set(envBackend, "broker-timeout", originalTimeout.String())
 	}
-	every, err := time.ParseDuration(e.flags.Lookup("broker-heartbeat").Value.String())
-	timeout, wrong := time.ParseDuration(e.flags.Lookup("broker-timeout").Value.String())
-	if err == nil && wrong == nil && 0 < timeout && timeout < 3*every {
-		e.set(envTimeout, "broker-heartbeat", (timeout / 3).Truncate(time.Millisecond).String())
+	timeout, err := time.ParseDuration(e.flags.Lookup("broker-timeout").Value.String())
+	if err == nil && timeout >= 3*originalHeartbeat && !e.flags.Changed("broker-heartbeat") {
+		e.set(envBackend, "broker-heartbeat", originalHeartbeat.String())
 	}
 }
+
+// The times of the legacy broker.
+const (
+	originalHeartbeat = 3 * time.Second
+	originalTimeout   = 10 * time.Second
+)
 
 // originalGroupCommit is the legacy default. GCS takes fewer writes of an object.
 const originalGroupCommit = 50 * time.Millisecond

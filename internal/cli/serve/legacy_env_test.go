@@ -58,13 +58,13 @@ func TestEnvironmentOfTheOriginal(t *testing.T) {
 			},
 			noted: []string{"legacy clients are served at 10.0.0.7:9000 (BROKER_HOST) without TLS and tokens, from these networks only: private (--legacy-allow); the API is at 127.0.0.1:8080"},
 		},
-		"short timeout": {env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "666ms"}},
+		"short timeout": {env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": ""}}, // a third of it
 		"short timeout and a heartbeat": {
 			args: "--broker-heartbeat 500ms", env: env{"BROKER_HEARTBEAT_TIMEOUT_MS": "2000"}, want: env{"broker-timeout": "2s", "broker-heartbeat": "500ms"},
 		},
-		"S3 without more": {env: env{"STORAGE_BACKEND": "S3", "S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "flush-interval": "50ms", "ack": "object", "broker-idle-heartbeat": "0s"}},
+		"S3 without more": {env: env{"STORAGE_BACKEND": "S3", "S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "flush-interval": "50ms", "ack": "object", "broker-heartbeat": "3s", "broker-timeout": "10s"}},
 		"S3 with a slow heartbeat": {
-			args: "--broker-idle-heartbeat 2m", env: env{"S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs", "broker-idle-heartbeat": "2m0s"},
+			args: "--broker-heartbeat 30s --broker-timeout 90s", env: env{"S3_BUCKET": "jobs"}, want: env{"broker-heartbeat": "30s", "broker-timeout": "1m30s"},
 		},
 		"S3 by its bucket": {env: env{"S3_BUCKET": "jobs"}, want: env{"bucket": "s3://jobs"}},
 		"GCS":              {env: env{"STORAGE_BACKEND": "gcs", "GCS_BUCKET": "jobs", "GCS_PREFIX": "/a b/"}, want: env{"bucket": "gs://jobs/a%20b", "flush-interval": "", "ack": "object"}},
@@ -169,7 +169,7 @@ func runServe(ctx context.Context, g *view.Globals) int {
 func TestEnvironmentIsChecked(t *testing.T) {
 	for want, env := range map[string]map[string]string{
 		"must not be longer than --broker-heartbeat": {"STORAGE_BACKEND": "memory", "GROUP_COMMIT_INTERVAL_MS": "5000"},
-		"must be shorter": {"STORAGE_BACKEND": "memory", "BROKER_HEARTBEAT_INTERVAL_MS": "10000", "BROKER_PORT": "18993"},
+		"a third of --broker-timeout": {"STORAGE_BACKEND": "memory", "BROKER_HEARTBEAT_INTERVAL_MS": "10000", "BROKER_PORT": "18993"},
 	} {
 		var out, errOut strings.Builder
 		env["OSQUEUE_DATA"] = t.TempDir()

@@ -132,16 +132,13 @@ func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
 // bindBucket binds the flags that pace and bound requests to the bucket.
 func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
 	c := &o.node
-	units.SpanVar(f, &c.Flush.Heartbeat, "broker-heartbeat", c.Flush.Heartbeat, "most time between two writes to the bucket")
 	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
 	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
 	units.SpanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
 	units.SpanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
 	units.SpanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
-	units.SpanVar(f, &c.BrokerTimeout, "broker-timeout", c.BrokerTimeout, "time without a change of the document after which a standby takes the broker of another cluster for dead")
 	units.SpanVar(f, &c.StandbyInterval, "standby-interval", c.StandbyInterval, "how often a standby cluster announces itself in the bucket, and the active leader looks for one")
-	units.SpanVar(f, &c.StandbyWait, "standby-wait", c.StandbyWait, "how long a leader that knows of no standby cluster answers writes after its last heartbeat in the bucket, and how long a standby that it does not know of waits before it takes over, at most 5m and the broker timeout; 0: such a leader answers until --max-flush-lag, and such a standby waits --broker-timeout")
-	f.StringVar(&c.RivalPolicy, "rival-policy", c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (answer nothing that a takeover would lose) or continue")
+	f.StringVar(&c.RivalPolicy, "rival-policy", c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (the standby may take over then) or continue (until --max-flush-lag, and the standby waits as long)")
 	units.SpanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
 	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
 	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
@@ -259,7 +256,7 @@ const standbyReads = 10
 
 // warnings returns what may be a mistake in settings that are possible.
 func (o *serveOptions) warnings() []string {
-	w := o.node.Warnings()
+	var w []string
 	switch {
 	case o.tls.plain:
 		w = append(w, "--security=log: all ports accept connections without TLS and requests without a token; start all nodes with --security=on soon")
@@ -277,8 +274,6 @@ func (o *serveOptions) warnings() []string {
 func (o *serveOptions) checkBucket() error {
 	c := &o.node
 	switch {
-	case c.Flush.Heartbeat <= 0:
-		return fmt.Errorf("--broker-heartbeat %v: must be positive", c.Flush.Heartbeat)
 	case c.Flush.WriteTimeout <= 0:
 		return fmt.Errorf("--bucket-write-timeout %v: must be positive", c.Flush.WriteTimeout)
 	case c.Flush.InlineMax <= 0:

@@ -16,13 +16,14 @@ import (
 // pace contains the flags for the rate of flushes, the budget of the bucket, and the
 // limits when the bucket lags behind.
 type pace struct {
-	ack      string
-	interval storeSpan
-	inbox    inboxOptions
-	alone    storeSpan
-	budget   string
-	prices   string
-	load     units.Size
+	ack       string
+	interval  storeSpan
+	heartbeat storeSpan
+	timeout   storeSpan
+	inbox     inboxOptions
+	budget    string
+	prices    string
+	load      units.Size
 
 	plan       cost.Plan // computed from the flags
 	priceList  string    // the store whose price list is used
@@ -31,18 +32,19 @@ type pace struct {
 
 // paces are the defaults by kind of store: GCS takes one write a second to an object, S3
 // charges for each request, and directories are fast and free.
-var paces = map[string]struct{ flush, inbox, idle, alone time.Duration }{
-	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
-	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second},
-	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute, alone: time.Minute},
-	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, alone: time.Minute},
+var paces = map[string]struct{ flush, inbox, idle, heartbeat, timeout time.Duration }{
+	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second, heartbeat: 3 * time.Second, timeout: 10 * time.Second},
+	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second, heartbeat: 3 * time.Second, timeout: 10 * time.Second},
+	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
+	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
 }
 
 func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
 	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
 	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
-	units.SpanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused; 0 is no limit")
-	f.Var(&p.alone, "broker-idle-heartbeat", "most time between two writes to the bucket while nothing changes and no standby cluster is known, at most 5m; 0 is --broker-heartbeat, for a queue.json on which a legacy broker may be started: it would take over (default: 1m for s3 and gs, 0 for file and mem, or if --broker-heartbeat is given)")
+	units.SpanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released")
+	f.Var(&p.heartbeat, "broker-heartbeat", "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)")
+	f.Var(&p.timeout, "broker-timeout", "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)")
 	units.SpanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
 	p.inbox.bind(f)
 	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
@@ -58,7 +60,8 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
 	c.Flush.Interval = p.interval.or(own.flush)
-	c.Flush.IdleHeartbeat = p.aloneHeartbeat(own.alone, c)
+	c.BrokerTimeout = p.timeout.or(own.timeout)
+	c.Flush.Heartbeat = p.heartbeat.or(min(own.heartbeat, (c.BrokerTimeout / 3).Truncate(time.Millisecond)))
 	if err := p.checkTimes(c); err != nil {
 		return err
 	}
@@ -86,32 +89,20 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	return nil
 }
 
-// aloneHeartbeat returns the heartbeat of an idle leader that knows of no standby cluster. The
-// default of the store holds only beside the defaults of the times that it must fit.
-func (p *pace) aloneHeartbeat(own time.Duration, c *cluster.Config) time.Duration {
-	usual := cluster.DefaultConfig()
-	if c.Flush.Heartbeat != usual.Flush.Heartbeat || c.MaxFlushLag > 0 && c.MaxFlushLag < own+c.BrokerTimeout {
-		own = 0
-	}
-	return p.alone.or(own)
-}
-
 // checkTimes compares the times. If a flush may come later than the heartbeat, another
-// cluster may consider this one dead. If the allowed lag is shorter than the heartbeat,
-// writes would be refused in normal operation.
+// cluster may consider this one dead.
 func (p *pace) checkTimes(c *cluster.Config) error {
 	heartbeat := c.Flush.Heartbeat
 	switch {
 	case c.Flush.Interval <= 0:
 		return fmt.Errorf("--flush-interval %v: must be positive", c.Flush.Interval)
+	case heartbeat <= 0:
+		return fmt.Errorf("--broker-heartbeat %v: must be positive", heartbeat)
 	case c.Flush.Interval > heartbeat:
 		return fmt.Errorf("--flush-interval %v: must not be longer than --broker-heartbeat, %v: the heartbeats are flushes",
 			c.Flush.Interval, heartbeat)
 	case c.MaxFlushLag < 0:
 		return fmt.Errorf("--max-flush-lag %v: must not be negative; 0 is no limit", c.MaxFlushLag)
-	case c.MaxFlushLag > 0 && c.MaxFlushLag < heartbeat:
-		return fmt.Errorf("--max-flush-lag %v: must not be shorter than --broker-heartbeat, %v: the bucket may be that far behind when all is well",
-			c.MaxFlushLag, heartbeat)
 	case c.PITRWindow < 0:
 		return fmt.Errorf("--pitr-window %v: must not be negative; 0 keeps no earlier states", c.PITRWindow)
 	}

@@ -10,27 +10,18 @@ import (
 	"osqueue/cluster"
 )
 
-// TestIdleHeartbeats checks the heartbeat of an idle leader: slow where writes cost money,
-// unless the times that are given do not allow it.
-func TestIdleHeartbeats(t *testing.T) {
-	for line, want := range map[string]time.Duration{
-		"file:///d":                             0,
-		"s3://b":                                time.Minute,
-		"gs://b":                                time.Minute,
-		"s3://b --broker-idle-heartbeat=0":      0,
-		"s3://b --broker-idle-heartbeat=2m":     2 * time.Minute,
-		"file:///d --broker-idle-heartbeat=30s": 30 * time.Second,
-		"s3://b --max-flush-lag=1m":             0,
-		"s3://b --max-flush-lag=0":              time.Minute,
+// TestHeartbeats checks the heartbeat and the broker timeout: longer where writes cost money.
+func TestHeartbeats(t *testing.T) {
+	for line, want := range map[string][2]time.Duration{
+		"file:///d":                  {3 * time.Second, 10 * time.Second},
+		"s3://b":                     {10 * time.Second, 30 * time.Second},
+		"gs://b":                     {10 * time.Second, 30 * time.Second},
+		"s3://b --broker-timeout=9s": {3 * time.Second, 9 * time.Second},
+		"s3://b --broker-heartbeat=30s --broker-timeout=90s": {30 * time.Second, 90 * time.Second},
 	} {
-		if _, c := paced(t, line); c.Flush.IdleHeartbeat != want {
-			t.Errorf("%s: %v, want %v", line, c.Flush.IdleHeartbeat, want)
+		if _, c := paced(t, line); c.Flush.Heartbeat != want[0] || c.BrokerTimeout != want[1] {
+			t.Errorf("%s: %v and %v, want %v", line, c.Flush.Heartbeat, c.BrokerTimeout, want)
 		}
-	}
-	c := cluster.DefaultConfig()
-	c.Flush.Heartbeat = time.Second
-	if got := (&pace{}).aloneHeartbeat(time.Minute, &c); got != 0 {
-		t.Errorf("with a heartbeat of its own: %v", got)
 	}
 }
 
