@@ -11,6 +11,7 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth"
 	"osqueue/internal/connmux"
+	"osqueue/internal/handshake"
 )
 
 // Clients and nodes have ports of their own. Requests of clients lose the headers by which
@@ -123,12 +124,12 @@ func (s *Server) serveOn(ln net.Listener) error {
 	case s.cfg.TLS == nil: // net/http sets that of s.http for a listener without TLS
 		return s.http.Serve(ln)
 	case !s.cfg.PlainToo:
-		return s.http.ServeTLS(ln, "", "")
+		return s.http.ServeTLS(handshake.Listen(ln), "", "")
 	}
 	m := connmux.New(ln, connmux.Config{Sort: byTLS, Branches: numBranches, Patience: s.cfg.Timeouts.Header, Max: s.cfg.MaxConnections})
 	errs := make(chan error, numBranches)
 	go func() { errs <- s.http.Serve(m.Branch(plainBranch)) }()
-	go func() { errs <- s.http.ServeTLS(m.Branch(tlsBranch), "", "") }()
+	go func() { errs <- s.http.ServeTLS(handshake.Listen(m.Branch(tlsBranch)), "", "") }()
 	err := <-errs
 	_ = m.Close() // the listener may have failed already
 	if late := <-errs; err == nil {

@@ -84,6 +84,7 @@ func (n *Node) inboundConfig(log transport.Position) transport.InboundConfig {
 	return transport.InboundConfig{
 		SnapshotMax: machine.Memory(),
 		Log:         log,
+		Member:      func(id raft.ServerID) error { return n.members.MaySend(id) },
 		Refused: func(err error) {
 			warn.Warn("refused a request that does not come from a node of this cluster", "error", err)
 		},

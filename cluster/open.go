@@ -64,6 +64,7 @@ func Open(cfg Config) (*Node, error) {
 		n.leader.Run(n.ctx, n.raft.LeaderCh(), n.leave)
 	})
 	n.wg.Go(func() { n.members.Run(n.ctx) })
+	n.wg.Go(func() { n.members.Meet(n.ctx) })
 	n.wg.Go(n.watchClocks)
 	n.wg.Go(n.watchLeader)
 	n.wg.Go(n.sumStates)

@@ -12,6 +12,7 @@
 //	Peers        the requests to other nodes; needs no raft
 //	Seed         a new node fetches a snapshot from the bucket before raft starts
 //	Members      the node's own membership, and what the leader does for others
+//	senders.go   whose raft requests the node takes
 //
 // # States of a node
 //

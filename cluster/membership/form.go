@@ -60,6 +60,7 @@ func (n *Members) tryForm(ctx context.Context) (done bool, err error) {
 			n.named.Store(true)
 		}
 	}
+	n.meet(peers)
 	switch plan, reason := planFormation(n.Identity(), peers, n.cfg.Expected); plan {
 	case formBootstrap:
 		return n.bootstrap(append(peers, n.Identity()))

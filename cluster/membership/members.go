@@ -58,12 +58,14 @@ type Members struct {
 	raft  *raft.Raft
 	peers *Peers
 	log   hclog.Logger
-	named atomic.Bool // a peer's configuration contains this server
+	named atomic.Bool                            // a peer's configuration contains this server
+	met   atomic.Pointer[map[raft.ServerID]bool] // members of the cluster, by its nodes in --peers; nil: not asked
+	unmet chan struct{}                          // signals Meet that a sender is unknown; capacity 1
 }
 
 // New returns the members of the cluster of a node whose raft runs.
 func New(cfg Config, do Effects) *Members {
-	return &Members{cfg: cfg, do: do, raft: cfg.Raft, peers: cfg.Peers, log: cfg.Log}
+	return &Members{cfg: cfg, do: do, raft: cfg.Raft, peers: cfg.Peers, log: cfg.Log, unmet: make(chan struct{}, 1)}
 }
 
 // Run forms the cluster or joins it, and then ends the node when it is no longer a

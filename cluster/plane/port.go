@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/internal/connmux"
+	"osqueue/internal/handshake"
 	"osqueue/internal/repeats"
 )
 
@@ -159,7 +160,7 @@ func (p *Port) sort(ctx context.Context, c *connmux.Conn) (int, net.Conn, error)
 }
 
 func (p *Port) sortTLS(ctx context.Context, c net.Conn) (int, net.Conn, error) {
-	secured := tls.Server(c, p.security.Accept)
+	secured := tls.Server(handshake.Bound(c), p.security.Accept)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		p.log.Debug("a connection was refused", "client", c.RemoteAddr(), "reason", err)
 		return 0, nil, err

@@ -28,6 +28,7 @@ const malformedHTTP = "malformed HTTP"
 var classes = map[string]string{
 	"TestMalformedHTTP":                     malformedHTTP,
 	"TestForgedRaftRequests":                "raft",
+	"TestForgedHistories":                   "raft",
 	"TestFloodsOfTheRaftPort":               "raft",
 	"TestForgedJoins":                       "joins and certificates",
 	"TestCertificateRoutes":                 "joins and certificates",

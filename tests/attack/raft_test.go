@@ -3,6 +3,7 @@ package attack
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -128,6 +129,61 @@ func TestForgedRaftRequests(t *testing.T) {
 		}
 	}
 	g.settled()
+}
+
+// An append that replaces entries from the beginning of the log is refused, also from a stranger who
+// knows the id of the leader, and in a later term. Nobody without the id of a member is heard, and a
+// single node hears nobody. The nodes still start again.
+func TestForgedHistories(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 3} {
+		g := newTarget(t, nodes)
+		to := g.WaitLeader()
+		if nodes > 1 {
+			to = g.Follower()
+		}
+		s := newStranger(t, g, to)
+		from := func(id string) raft.RPCHeader {
+			return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte("127.0.0.1:1")}
+		}
+		garbage := func(h raft.RPCHeader) *raft.AppendEntriesRequest {
+			return &raft.AppendEntriesRequest{RPCHeader: h, Term: s.term, PrevLogEntry: 1, PrevLogTerm: 1, Entries: []*raft.Log{
+				{Index: 2, Term: s.term, Type: raft.LogCommand, Data: []byte("garbage")},
+			}}
+		}
+		later := func(h raft.RPCHeader) *raft.AppendEntriesRequest {
+			r := garbage(h)
+			r.Term, r.Entries[0].Term = s.term+10, s.term+10
+			return r
+		}
+		for name, request := range map[string]any{
+			"garbage of nobody":                 garbage(from("")),
+			"garbage of nobody in a later term": later(from("")),
+			"garbage of an unknown node":        later(from("n9~alien")),
+			"a heartbeat of nobody":             &raft.AppendEntriesRequest{RPCHeader: from(""), Term: s.term + 10},
+			"a vote of nobody":                  &raft.RequestVoteRequest{RPCHeader: from(""), Term: s.term + 10, LeadershipTransfer: true},
+			"a vote of an unknown node":         &raft.RequestVoteRequest{RPCHeader: from("n9~alien"), Term: s.term + 10, LeadershipTransfer: true},
+		} {
+			g.attack(fmt.Sprintf("%s to one of %d", name, nodes), func(t *testing.T) {
+				if err := s.send(request); err == nil || !strings.Contains(err.Error(), "this node refuses the request") {
+					t.Errorf("the node answers %v", err)
+				}
+			})
+		}
+		g.settled()
+		counted(t, 1)
+		if err := s.send(later(s.header)); err == nil || !strings.Contains(err.Error(), "this node refuses the request") {
+			t.Errorf("the node answers %v to garbage with the id of its leader", err)
+		}
+		for _, n := range g.Nodes {
+			n.Kill()
+		}
+		for _, n := range g.Nodes {
+			n.Start()
+		}
+		g.WaitLeader()
+		g.bystand()
+	}
 }
 
 // broke reports whether a connection broke off: the node closes those with a snapshot that it

@@ -29,6 +29,21 @@ var trustLate = []defect{
 		Old: "if b.relate(f, e.Index, e.Term) != known {",
 		Bug: "if b.relate(f, e.Index, e.Term) > foreign {",
 	}, check{pkg: "cluster", test: "TestAForeignHistoryIsRefused"}},
+	{"forged requests", mutants.Mutant{
+		Name: "a single node takes requests of raft", File: "cluster/membership/senders.go",
+		Old: "case len(config.Servers) == 1 && config.Servers[0].ID == n.cfg.ID:",
+		Bug: "case len(config.Servers) > 1<<20 && config.Servers[0].ID == n.cfg.ID:",
+	}, check{pkg: "cluster/membership", test: "TestWhoseRequestsANodeTakes"}},
+	{"forged requests", mutants.Mutant{
+		Name: "members of other clusters are members", File: "cluster/membership/senders.go",
+		Old: "p.Cluster != own {",
+		Bug: "p.Cluster == \"\" {",
+	}, check{pkg: "cluster/membership", test: "TestWhoseRequestsANodeTakes"}},
+	{"handshakes", mutants.Mutant{
+		Name: "every connection works on its handshake at once", File: "internal/handshake/handshake.go",
+		Old: "max(1, runtime.GOMAXPROCS(0)/2))",
+		Bug: "max(64, runtime.GOMAXPROCS(0)/2))",
+	}, check{pkg: "internal/handshake", test: "TestHandshakesAreBounded"}},
 }
 
 func init() { allDefects = append(allDefects, trustLate...) }
