@@ -18,6 +18,8 @@ type conn struct {
 	up, down *pipe // from the dialer, and to it
 	halves   atomic.Int32
 
+	sent *record // what the dialer has sent; nil: it is not recorded
+
 	ctx context.Context // ends with the connection
 	end context.CancelFunc
 
@@ -124,6 +126,9 @@ func (c *conn) read(p *pipe, src *net.TCPConn) {
 		it := item{at: time.Now(), luck: rand.Float64()}
 		if n > 0 {
 			it.data = bytes.Clone(buf[:n])
+			if p == c.up {
+				c.sent.add(it.data)
+			}
 			if p.lane.effect.Load().Cut {
 				p.lane.withhold(&it)
 			}

@@ -43,6 +43,12 @@
 // A target that does not answer, as the address of a killed process, is a reset
 // after the connection was accepted, where a real one would be refused.
 //
+// # Late and repeated requests
+//
+// Replay sends once more what was sent to the raft of a node, over new connections: as if
+// its senders had given up on the requests and the network delivered them now. It is for
+// connections without TLS.
+//
 // # Whose connection it is
 //
 // The port finds the other end's socket in /proc/net/tcp, and its holder among the

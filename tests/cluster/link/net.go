@@ -20,6 +20,7 @@ type Net struct {
 	lanes  map[Link]*lane
 	faults []*Fault
 	conns  map[*conn]bool
+	sent   []*record // newest last
 	closed bool
 }
 
@@ -98,6 +99,7 @@ func (n *Net) carry(dialer *net.TCPConn, owner string, s Service, target string)
 		return
 	}
 	defer n.dismiss(c)
+	c.sent = n.record(Link{name, owner, s}, target)
 	c.run(target)
 }
 
