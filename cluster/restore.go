@@ -27,8 +27,11 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 	}
 	// Preparing the state takes time, and v lacks the writes that another leader has
 	// answered since.
-	if ctx.Err() != nil || n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
-		return fmt.Errorf("leadership changed before the state was restored: %w", ErrNotLeader)
+	if err := n.leads(term); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ErrNotLeader
 	}
 	timeout := restoreTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -39,7 +42,37 @@ func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
 	if n.ctx.Err() != nil {
 		return ErrClosed
 	}
-	return n.raft.Restore(meta, r, timeout)
+	err := n.raft.Restore(meta, whileLeading{r, func() error { return n.leads(term) }}, timeout)
+	if err != nil {
+		if lost := n.leads(term); lost != nil { // raft does not wrap the reader's error
+			return lost
+		}
+	}
+	return err
+}
+
+// leads returns an error unless this node is raft's leader of a term.
+func (n *Node) leads(term uint64) error {
+	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
+		return fmt.Errorf("leadership changed before the state was restored: %w", ErrNotLeader)
+	}
+	return nil
+}
+
+// whileLeading reads the state that raft restores. Raft reads it in its main goroutine, and changes
+// its term in no other one. So a request that raft takes up late, in a later term of this
+// node, fails and changes nothing.
+type whileLeading struct {
+	io.Reader
+	leads func() error
+}
+
+// Read implements io.Reader.
+func (w whileLeading) Read(p []byte) (int, error) {
+	if err := w.leads(); err != nil {
+		return 0, err
+	}
+	return w.Reader.Read(p)
 }
 
 // restoreTimeout bounds how long raft may take to give all nodes a new state.

@@ -39,6 +39,11 @@ var trustLate = []defect{
 		Old: "p.Cluster != own {",
 		Bug: "p.Cluster == \"\" {",
 	}, check{pkg: "cluster/membership", test: "TestWhoseRequestsANodeTakes"}},
+	{"late requests", mutants.Mutant{
+		Name: "a restore is taken up in a later term", File: "cluster/restore.go",
+		Old: "if err := w.leads(); err != nil {",
+		Bug: "if err := w.leads(); err != nil && false {",
+	}, check{pkg: "cluster", test: "TestALateRestoreChangesNothing"}},
 	{"handshakes", mutants.Mutant{
 		Name: "every connection works on its handshake at once", File: "internal/handshake/handshake.go",
 		Old: "max(1, runtime.GOMAXPROCS(0)/2))",
