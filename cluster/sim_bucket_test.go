@@ -26,6 +26,9 @@ type simGate struct {
 	deaf     bool    // operations do not end with their context while cut is set
 	refusing bool    // operations fail at once while cut is set
 	seen     fsm.LSN // LSN of the document when it was last read
+
+	// repeat may let a write that was sent arrive once more. It is set before the gate is used.
+	repeat func(put func(context.Context) storage.Write)
 }
 
 var errSimGone = errors.New("the node is gone")
@@ -35,7 +38,7 @@ var errSimGone = errors.New("the node is gone")
 const simPatience = 30 * time.Second
 
 func newSimGate(b storage.Bucket, dead <-chan struct{}, r *rand.Rand) *simGate {
-	return &simGate{Bucket: b, dead: dead, r: rand.New(rand.NewPCG(r.Uint64(), 0))}
+	return &simGate{Bucket: b, dead: dead, r: rand.New(rand.NewPCG(r.Uint64(), 0)), repeat: func(func(context.Context) storage.Write) {}}
 }
 
 // block cuts the connection to the bucket until unblock is called, which returns how many
@@ -176,6 +179,7 @@ func (g *simGate) PutIfMatch(ctx context.Context, key string, data []byte, v sto
 }
 
 func (g *simGate) write(ctx context.Context, put func(context.Context) storage.Write) (w storage.Write) {
+	g.repeat(put)
 	if lost := g.do(ctx, func(ctx context.Context) { w = put(ctx) }); lost != nil {
 		return storage.Write{Err: lost}
 	}

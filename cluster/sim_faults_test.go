@@ -46,6 +46,7 @@ func simFaults() []simFault {
 		{name: "leader without bucket", times: 1, begin: (*simRun).leaderWithoutBucket},
 		{name: "slow network", times: 1, begin: (*simRun).slowNetwork},
 		{name: "flaky network", times: 1, begin: (*simRun).flakyNetwork},
+		{name: "late messages", times: 2, begin: (*simRun).lateMessages},
 		{name: "disk full", times: 1, begin: (*simRun).diskFull},
 		{name: "clock jumped", times: 2, begin: (*simRun).clockJump},
 		{name: "clock drifts", times: 1, begin: (*simRun).clockDrift},

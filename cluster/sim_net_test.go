@@ -21,6 +21,10 @@ import (
 // for each direction. A link that is cut holds the messages back, like a firewall that
 // drops packets: a message arrives when the link is restored, if the sender still waits,
 // as TCP would send it again. Or the link refuses them, like a host that is down.
+//
+// A message may also come late: a copy of it arrives up to simLateMost after it was sent, whether
+// the message itself has arrived or not, and after its sender has given up, has sent others, or
+// is gone. Its answer is lost.
 type simNet struct {
 	mu    sync.Mutex
 	r     *rand.Rand
@@ -33,14 +37,7 @@ type simNet struct {
 	most  int                     // bytes of entries in the largest request
 	keep  func(simLink, any) bool // requests that keep holds back; nil: none
 	kept  []*simLate
-	late  sync.WaitGroup // late requests under way
-}
-
-// simLate is a request that arrives after its sender gave up.
-type simLate struct {
-	to   string
-	cmd  any
-	body []byte
+	lates simLateness
 }
 
 // simLink is one direction between two nodes.
@@ -61,7 +58,7 @@ var (
 )
 
 func newSimNet(r *rand.Rand) *simNet {
-	return &simNet{r: r, ends: make(map[string]*simEnd), cuts: make(map[simLink]*simCut)}
+	return &simNet{r: r, ends: make(map[string]*simEnd), cuts: make(map[simLink]*simCut), lates: newSimLateness()}
 }
 
 // cut cuts links. The returned function restores those that no other call has cut or
@@ -320,6 +317,7 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	there := simHost(string(to))
+	data = e.net.copyLate(simLink{e.name, there}, cmd, data)
 	if e.net.keeps(simLink{e.name, there}, cmd, data) {
 		return errors.Join(simWait(limit, e.dead, nil), errSimTimeout)
 	}
@@ -350,66 +348,6 @@ func simCall[T any](e *simEnd, to raft.ServerAddress, cmd any, answer *T, data i
 		return errSimDown
 	case <-timer.C:
 		return errSimTimeout
-	}
-}
-
-// hold holds back the requests that match keep: their senders give up. release delivers them.
-func (n *simNet) hold(keep func(simLink, any) bool) (release func() int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.keep = keep
-	return func() int {
-		n.mu.Lock()
-		all := n.kept
-		n.keep, n.kept = nil, nil
-		n.mu.Unlock()
-		for _, l := range all {
-			n.deliver(l)
-		}
-		return len(all)
-	}
-}
-
-// keeps reports whether a request is held back.
-func (n *simNet) keeps(l simLink, cmd any, data io.Reader) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.keep == nil || !n.keep(l, cmd) {
-		return false
-	}
-	n.kept = append(n.kept, newSimLate(l.to, cmd, data))
-	return true
-}
-
-// newSimLate copies a request whole, as the buffers of the network do.
-func newSimLate(to string, cmd any, data io.Reader) *simLate {
-	l := &simLate{to: to, cmd: cmd}
-	if s, ok := data.(*simStream); ok {
-		l.body, _ = io.ReadAll(s.Reader) // from memory
-	}
-	return l
-}
-
-// deliver delivers a request whose sender does not wait for the answer. It returns when the node
-// has answered, and reports whether there was a node.
-func (n *simNet) deliver(l *simLate) bool {
-	peer := n.end(l.to)
-	if peer == nil {
-		return false
-	}
-	answer := make(chan raft.RPCResponse, 1)
-	rpc := raft.RPC{Command: l.cmd, RespChan: answer}
-	if _, ok := l.cmd.(*raft.InstallSnapshotRequest); ok {
-		rpc.Reader = bytes.NewReader(l.body)
-	}
-	if err := peer.take(rpc, nil, nil); err != nil {
-		return false
-	}
-	select {
-	case <-answer:
-		return true
-	case <-peer.dead:
-		return false
 	}
 }
 
@@ -471,9 +409,16 @@ func (e *simEnd) serve(h http.Handler) {
 	e.peers = h
 }
 
+func (e *simEnd) handler() http.Handler {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.peers
+}
+
 // RoundTrip implements http.RoundTripper, for the requests between nodes.
 func (e *simEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	there := simHost(req.URL.Host)
+	e.net.copyLateHTTP(simLink{e.name, there}, req)
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
 	gone := simEither(ctx, e.dead)
@@ -484,9 +429,7 @@ func (e *simEnd) RoundTrip(req *http.Request) (*http.Response, error) {
 	if peer == nil {
 		return nil, errSimCut
 	}
-	peer.mu.Lock()
-	h := peer.peers
-	peer.mu.Unlock()
+	h := peer.handler()
 	if h == nil {
 		return nil, errSimCut
 	}

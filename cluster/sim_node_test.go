@@ -172,6 +172,7 @@ func (n *simNode) tryStart() error {
 		}
 	})
 	l.gate = newSimGate(c.bucket, l.end.dead, c.r)
+	l.gate.repeat = func(put func(context.Context) storage.Write) { c.net.copyLatePut(n.name, put) }
 	cfg := simConfig()
 	cfg.Name, cfg.Peers = n.name, c.peers
 	cfg.RaftAddr, cfg.HTTPAdvertise = simRaftAddr(n.name), simHTTPAddr(n.name)
@@ -307,6 +308,9 @@ func (c *simCluster) startAll() {
 func (c *simCluster) end() {
 	for _, n := range c.nodes {
 		n.crash()
+	}
+	for kind, n := range c.net.endLate() {
+		c.world.counts.add("late: "+kind, n)
 	}
 	c.ending.Wait()
 }

@@ -23,6 +23,7 @@ import (
 // deck of faults, which are applied while producers and workers use the queue.
 //
 //	sim_net_test.go     links that can be cut, in one or both directions; raft's transport
+//	sim_late_test.go    messages that arrive late or twice
 //	sim_disk_test.go    the data that survives a crash; disks that are full, or lost
 //	sim_bucket_test.go  a node's connection to the bucket
 //	sim_node_test.go    processes that crash, stop and start, and the entries they apply
@@ -160,6 +161,9 @@ func simMissing(counts *simCounts) (missing []string) {
 		"check: completed once", "check: token", "check: lease in full", "check: standby", "check: fresh read", "check: schedule fires once",
 		"check: acknowledged job is in the log", "check: acknowledged completion", "check: acknowledged job is there",
 		"check: in order after healing", "check: all nodes equal in the end", "check: archive verified",
+	}
+	for _, kind := range simLateKinds {
+		wanted = append(wanted, "late: "+kind)
 	}
 	for _, f := range simFaults() {
 		wanted = append(wanted, "fault: "+f.name)

@@ -40,6 +40,7 @@
 //	links-slow                every link delays                          bytes delayed
 //	links-narrow              every link carries a few kB a second       bytes delayed
 //	links-reset               connections are reset repeatedly           connections reset
+//	requests-replayed         raft's requests arrive once more, late     bytes sent again
 //	leader-without-bucket     the leader cannot reach the bucket         bytes withheld
 //	bucket-down, -refusing, -hanging, -slow, -misbehaving, -losing-answers
 //	                          see cluster/store                          requests hit

@@ -24,6 +24,7 @@ var linkFaults = []Fault{
 	{Name: "links-slow", Needs: NeedLinks, Hold: 4 * time.Second, Begin: slowLinks},
 	{Name: "links-narrow", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: narrowLinks},
 	{Name: "links-reset", Needs: NeedLinks, Takes: 1, Begin: resetLinks},
+	{Name: "requests-replayed", Needs: NeedLinks, Takes: 1, Begin: replayRequests},
 	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket},
 }
 
@@ -224,6 +225,21 @@ func slowLinks(w *World, s *history.FaultSpan) func() {
 func narrowLinks(w *World, s *history.FaultSpan) func() {
 	n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 	return w.impose(s, link.Condition{Rate: 16 << 10}, w.around(n)...)
+}
+
+// replayRequests sends all requests of raft that are recorded once more to each node, those of former
+// leaders among them.
+func replayRequests(w *World, s *history.FaultSpan) func() {
+	bytes := 0
+	for _, n := range w.Cluster.Nodes {
+		bytes += w.Cluster.Net().Replay(link.Link{To: n.Name, Service: link.Raft})
+	}
+	if bytes == 0 {
+		s.Missed("nothing was sent again")
+	} else {
+		s.Hit(fmt.Sprintf("%d bytes of requests were sent again", bytes))
+	}
+	return func() {}
 }
 
 func resetLinks(w *World, s *history.FaultSpan) func() {

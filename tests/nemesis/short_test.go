@@ -26,7 +26,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, r := range []Round{
 		{Name: "processes", Inline: largeInline, Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
-		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset"}},
+		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset", "requests-replayed"}},
 		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
 		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "log-lost", "disk-full", "node-wiped-leader-killed"}},
