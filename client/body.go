@@ -17,7 +17,7 @@ import (
 // problem if the body is not a problem of an osqueue node.
 func readProblem(body []byte) problem {
 	if bytes.HasPrefix(body, wantsTLS) {
-		return problem{message: "this server speaks TLS: give the cluster's CA (Config.TLS, --ca or OSQUEUE_CA)"}
+		return problem{wantsTLS: true, message: "this server speaks TLS: give the cluster's CA (Config.TLS, --ca or OSQUEUE_CA), or make the client by client.FromContext"}
 	}
 	var p v1.Problem
 	if err := jsonv2.Unmarshal(body, &p); err != nil || p.Tag == "" {

@@ -97,8 +97,8 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Unreachable() bool { return e.Status == 0 && len(e.Tried) > 0 }
 
 // Refused reports whether a server answered that the request itself is wrong, so
-// that a repetition would fail in the same way. A 404 that does not come from a
-// node is no refusal: a proxy may answer so while its nodes are down.
+// that a repetition would fail in the same way. An answer that does not come from a
+// node is no refusal, whatever its status: the next one may come from a node.
 func (e *Error) Refused() bool {
 	if overQuota(e.Tag) {
 		return true

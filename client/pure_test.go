@@ -28,7 +28,7 @@ func TestJudge(t *testing.T) {
 		{"redirect", outcome{status: 307}, verdict{again: true, moved: true}},
 		{"refusal", outcome{status: 400, problem: ours}, verdict{}},
 		{"refusal of unknown outcome", outcome{status: 409, problem: unsure}, verdict{unknown: true}},
-		{"no such route, not a node", outcome{status: 404}, verdict{again: true, moved: true}},
+		{"TLS is needed", outcome{status: 400, problem: problem{wantsTLS: true}}, verdict{}},
 		{"no such job", outcome{status: 404, problem: ours}, verdict{}},
 		{"too many", outcome{status: 429, problem: ours}, verdict{again: true}},
 		{"a bug", outcome{status: 500, problem: ours}, verdict{}},
@@ -37,6 +37,12 @@ func TestJudge(t *testing.T) {
 		{"bad gateway", outcome{status: 502}, verdict{again: true, moved: true, unknown: true}},
 		{"no leader", outcome{status: 503, problem: ours}, verdict{again: true, moved: true}},
 		{"full disk", outcome{status: 507, problem: ours}, verdict{again: true}},
+	}
+	for _, status := range []int{400, 401, 403, 404, 405, 409, 413, 421, 429, 451, 500, 501, 502, 503, 505} { // of a stranger
+		want := verdict{again: true, moved: true, unknown: true}
+		if got := judge(outcome{status: status}, time.Now()); got != want {
+			t.Errorf("%d of a stranger: %+v, want %+v", status, got, want)
+		}
 	}
 	for _, c := range cases {
 		if got := judge(c.o, time.Now()); got != c.want {

@@ -24,6 +24,7 @@ type outcome struct {
 // problem has the fields of an error body that the client uses.
 type problem struct {
 	ours      bool // the body is an error of an osqueue node
+	wantsTLS  bool // the server speaks TLS
 	tag       string
 	message   string
 	committed Committed
@@ -52,7 +53,9 @@ func judge(o outcome, now time.Time) verdict {
 		return verdict{done: true}
 	case o.status >= 300 && o.status < 400:
 		return verdict{again: true, moved: true}
-	case o.problem.ours && overQuota(o.problem.tag):
+	case !o.problem.ours:
+		return judgeStranger(o, now)
+	case overQuota(o.problem.tag):
 		return verdict{}
 	case o.status < 500:
 		return judgeRefusal(o, now)
@@ -60,14 +63,21 @@ func judge(o outcome, now time.Time) verdict {
 	return judgeFailure(o, now)
 }
 
+// judgeStranger decides on an answer that does not come from a node, but from a proxy or from another
+// program. It proves nothing about the request, whatever its status: the next attempt may meet a node.
+// A server that asks for TLS is a mistake in the configuration.
+func judgeStranger(o outcome, now time.Time) verdict {
+	if o.problem.wantsTLS {
+		return verdict{}
+	}
+	return verdict{again: true, moved: true, unknown: true, after: o.retryAfter(now)}
+}
+
 // judgeRefusal decides on 4xx: the request is wrong and did nothing. Statuses such
 // as 408 and 429 are exceptions, which depend on the time or the node.
 func judgeRefusal(o outcome, now time.Time) verdict {
 	v := verdict{unknown: o.problem.committed == CommittedUnknown}
 	switch o.status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest:
-		// The answer does not come from a node: another program listens there.
-		v.again, v.moved = !o.problem.ours, !o.problem.ours
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		v.again = true
 		v.after = o.retryAfter(now)
@@ -75,11 +85,9 @@ func judgeRefusal(o outcome, now time.Time) verdict {
 	return v
 }
 
-// judgeFailure decides on 5xx. The outcome is unknown unless a node says otherwise,
-// because the answer may come from a proxy.
+// judgeFailure decides on 5xx of a node.
 func judgeFailure(o outcome, now time.Time) verdict {
-	v := verdict{unknown: !o.problem.ours || o.problem.committed == CommittedUnknown}
-	v.after = o.retryAfter(now)
+	v := verdict{unknown: o.problem.committed == CommittedUnknown, after: o.retryAfter(now)}
 	switch o.status {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 	case http.StatusInternalServerError:

@@ -120,7 +120,7 @@ func deliver[T any](items []T, send func([]T) ([]client.Beat, error)) []error {
 		for i, b := range beats {
 			errs[i] = refusalOf(b)
 		}
-	case len(items) > 1 && refused(err):
+	case len(items) > 1 && refused(err) && !denied(err):
 		half := len(items) / 2
 		copy(errs, deliver(items[:half], send))
 		copy(errs[half:], deliver(items[half:], send))
@@ -147,4 +147,11 @@ func refusalOf(b client.Beat) error {
 func refused(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && (e.Refused() || e.Invalid()) || errors.Is(err, client.ErrClosed)
+}
+
+// denied reports whether a node does not know the token, or the token may not do this. Another node, or
+// a moment later the same, may see it otherwise: after a restart a node may not have the keys of an issuer yet.
+func denied(err error) bool {
+	var e *client.Error
+	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }

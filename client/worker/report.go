@@ -18,6 +18,7 @@ import (
 func (s *shift) report(rep report, f *Finished) {
 	f.Outcome, f.Result, f.Err = rep.outcome, rep.result, rep.err
 	pauses := newPauses()
+	var since time.Time // the node denies the report
 	for {
 		err := s.send(f.Job.Lease(), rep)
 		switch {
@@ -35,11 +36,15 @@ func (s *shift) report(rep report, f *Finished) {
 		case errors.Is(err, client.ErrClosed):
 			f.Outcome, f.Result, f.Err = Unreported, nil, err
 			return
-		case refused(err) && rep.log != "":
+		case denied(err) && (since.IsZero() || time.Since(since) < f.Job.Length):
+			if since.IsZero() {
+				since = time.Now() // until the lease has ended: the job has its result
+			}
+		case refused(err) && !denied(err) && rep.log != "":
 			s.about(f.Job).Warn("a completion was refused; sending it without its log", "error", err)
 			rep.log = "" // which must not cost the job its result
 			continue
-		case refused(err) && rep.outcome == Completed:
+		case refused(err) && !denied(err) && rep.outcome == Completed:
 			rep = failure(Permanent(fmt.Errorf("the cluster refused the result: %w", err)))
 			f.Outcome, f.Result, f.Err = rep.outcome, nil, rep.err
 			continue

@@ -91,10 +91,13 @@ func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
 	}
 }
 
-// strayed answers the first completions as a proxy does that has no node behind it.
+// strayed answers the first completions as a proxy does in front of the nodes, or as a node does that cannot check
+// the token.
 type strayed struct {
 	accepting
-	left atomic.Int32
+	status int
+	body   string
+	left   atomic.Int32
 }
 
 func (s *strayed) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -103,35 +106,66 @@ func (s *strayed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer r.Body.Close()
 	return &http.Response{
-		StatusCode: http.StatusNotFound, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("nothing here")),
+		StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(s.body)),
 	}, nil
 }
 
-// That no node is found is no refusal of the result: it waits for one.
-func TestAStrayAnswerCostsNoResult(t *testing.T) {
-	s := new(strayed)
-	s.left.Store(2)
+// runStrayed runs one job of a worker whose reports s carries, until they have ended.
+func runStrayed(t *testing.T, s *strayed, lease time.Duration) (fakeJob, []Finished) {
+	t.Helper()
 	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: s, RetryFor: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	q := newFake(30 * time.Second)
+	q := newFake(lease)
 	q.add("a", 1)
+	ended := make(chan Finished, 8)
 	b := newBench(t, q, Config{Concurrency: 1})
+	b.worker.cfg.Finished = func(f Finished) { ended <- f }
 	b.worker.queue = clientQueue{q, c}
 	b.worker.Handle("a", func(_ context.Context, job Job) (json.RawMessage, error) {
 		job.Log("done")
 		return json.RawMessage("1"), nil
 	})
 	b.start()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); sleep.For(t.Context(), time.Millisecond) {
-		if q.count("completed")+q.count("dead") == 1 {
-			break
+	var all []Finished
+	select {
+	case f := <-ended:
+		all = append(all, f)
+	case <-time.After(20 * time.Second):
+		t.Error("the report does not end")
+	}
+	b.stop()
+	<-b.ended
+	return q.job(1), all
+}
+
+// An answer that does not come from a node refuses no result, whatever its status; and a token that a node does not
+// accept for a moment makes no success a failure.
+func TestAStrayAnswerCostsNoResult(t *testing.T) {
+	const denied = `{"_tag":"unauthorized","title":"A valid token is needed"}`
+	for _, status := range []int{400, 401, 403, 404, 405, 413, 421, 429, 451, 501, 502} {
+		body := []string{"<html>nothing here</html>"}
+		if status == 401 || status == 403 {
+			body = append(body, denied)
+		}
+		for _, body := range body {
+			s := &strayed{status: status, body: body}
+			s.left.Store(2)
+			if j, _ := runStrayed(t, s, 30*time.Second); j.status != "completed" || j.result != "1" {
+				t.Errorf("%d %s: %s: %s", status, body, j.status, j.failure.Error)
+			}
 		}
 	}
-	b.mustFinish()
-	if j := q.job(1); j.status != "completed" || j.result != "1" {
-		t.Errorf("%s: %s", j.status, j.failure.Error)
+}
+
+// A success that nodes deny for longer than the lease stays unreported: the next attempt decides.
+func TestADeniedResultIsNoFailure(t *testing.T) {
+	s := &strayed{status: 403, body: `{"_tag":"forbidden","title":"The token may not do this"}`}
+	s.left.Store(1 << 30)
+	j, ended := runStrayed(t, s, time.Second)
+	if j.failure.Error != "" || len(ended) != 1 || ended[0].Outcome != Unreported {
+		t.Errorf("%s: %s, %+v", j.status, j.failure.Error, ended)
 	}
 }

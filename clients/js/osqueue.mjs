@@ -85,7 +85,8 @@ export class Client {
     const scheme = found.ca ? "https" : "http";
     const clear = named.find((s) => !/^(https?:\/\/|(localhost|127\.[0-9.]+|\[::1\]):)/.test(s));
     if (found.token && !found.ca && clear) {
-      throw new Error(`${clear}: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write http://${clear} if you want that`);
+      throw new Error(`${clear}: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write ` +
+        `http://${clear} if you want that`);
     }
     this.#servers = named.map((s) => (s.includes("://") ? s : `${scheme}://${s}`).replace(/\/+$/, ""));
     const pool = { keepAlive: true, timeout: 60000, ca: found.ca };
@@ -207,24 +208,25 @@ export class Client {
     const end = now() + Math.min(withinMs, waitMs + this.#retryForMs);
     for (let pause = 50, unknown = false; ; pause = Math.min(pause * 2, 1000)) {
       const server = await this.#pick();
-      let status = 0, answer = {}, message;
+      let status = 0, answer = {}, message, text;
       try {
         const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - now())));
-        let text;
         [status, text] = await this.#send(server + path, { ...request, limit, head: (n) => { status = n; } });
         answer = text || status >= 300 ? JSON.parse(text) : {};
         if (status < 300) return answer;
         message = answer.detail ?? answer.message ?? `answered ${status}`;
       } catch (e) { // no answer, or not a node's
+        if (status === 400 && text?.startsWith("Client sent an HTTP request to an HTTPS server"))
+          throw new QueueError(`${server} speaks TLS: give ca, OSQUEUE_CA or a context`, status);
         [answer, message] = [{}, `${server}: ${status || ""} ${e.message || e.code}`];
         unknown ||= status < 300 && !UNSENT.includes(e.code);
       }
       const tag = answer._tag ?? "";
-      unknown ||= answer.committed === "unknown" || (answer.committed !== "no" && status >= 500);
+      unknown ||= answer.committed === "unknown" || (answer.committed !== "no" && status >= (tag ? 500 : 400));
       const error = new QueueError(`${path}: ${message}`, status, tag, unknown && body ? "unknown" : "no");
       if (this.#leader === server) this.#leader = "";
       const nap = Math.max(pause * (0.5 + Math.random()), Math.min(60000, answer.retryAfterMs ?? 0));
-      error.refused &&= tag !== "" || ![404, 405, 421].includes(status); // without a tag: not from a node
+      error.refused &&= tag !== ""; // without one the answer is not a node's, and proves nothing
       const off = this.#term === -2 && !body && !waitMs; // a read that no node accepts; the rest may wait
       const final = off || error.refused || ([500, 501, 505].includes(status) && answer.committed === "no");
       if (final || now() + nap > end) throw error;
@@ -384,7 +386,8 @@ export class Worker {
     } catch (e) {
       action = ["stopping", "lost"].includes(job.why) ? "release" : "fail";
       const { retryable = true, delayMs } = e?.how ?? {};
-      body = { error: job.why === "cancelled" ? job.why : inspect(e).slice(0, 8000), retryable: Boolean(retryable) };
+      const text = e instanceof Failure ? e.message : inspect(e);
+      body = { error: job.why === "cancelled" ? job.why : text.slice(0, 8000), retryable: Boolean(retryable) };
       if (delayMs != null) body.delayMs = Math.max(0, Math.round(Number(delayMs)));
     }
     const rest = job.output.followed !== undefined && job.part(job.output.followed);
@@ -403,7 +406,9 @@ export class Worker {
         this.#held.delete(job);
       } catch (e) {
         this.log(`${job}: ${e.message}`);
-        if (e.refused && !e.leaseLost && action === "complete")
+        if ([401, 403].includes(e.status)) { // the job has its result, and nodes may accept the token again
+          if (job.why !== "lost" && !this.#over) await sleep(500); else this.#held.delete(job);
+        } else if (e.refused && !e.leaseLost && action === "complete")
           [action, body] = ["fail", { error: `the result was refused: ${e.message}`, retryable: false }];
         else if (e.refused && !(body.delayMs && delete body.delayMs)) this.#held.delete(job); // its lease will end
         else if (!this.#over) await sleep(500); else return;

@@ -210,11 +210,13 @@ class Client:
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
             except Exception as e:  # no answer, or not a node's
                 answer, message = {}, "%s: %s %s" % (server, status or "", e or type(e).__name__)
+                if status == 400 and text.startswith(b"Client sent an HTTP request to an HTTPS server"):
+                    raise Error("%s speaks TLS: give ca, OSQUEUE_CA or a context" % server, status)
                 unknown |= status < 300 and not isinstance(e, (ConnectionRefusedError, socket.gaierror))
             tag, committed = answer.get("_tag", ""), answer.get("committed")
-            unknown |= committed == "unknown" or committed != "no" and status >= 500
+            unknown |= committed == "unknown" or committed != "no" and (status >= 500 or status >= 400 and not tag)
             error = Error("%s: %s" % (path, message), status, tag, "unknown" if unknown and data else "no")
-            error.refused &= bool(tag) or status not in (404, 405, 421)  # without a tag: not from a node
+            error.refused &= bool(tag)  # without one the answer is not a node's, and proves nothing
             self._leader = None if self._leader == server else self._leader
             nap = max(pause * random.uniform(0.5, 1.5), min(60.0, answer.get("retryAfterMs", 0) / 1000))
             off = self._term == -2 and data is None and not wait  # a read that no node accepts; the rest may wait
@@ -243,6 +245,13 @@ def _exchange(server, path, data, headers, limit, tls, method="POST"):
             conn.request("GET" if data is None else method, url.path + path, data, headers)
         answer = conn.getresponse()
         return answer.status, answer.read()
+
+
+def _text(e):
+    """The text of an exception: what failed in the first line, and then the traceback. A Failure is its text alone."""
+    if isinstance(e, Failure): return str(e)[:8000]
+    first = "".join(traceback.format_exception_only(type(e), e)).strip()[:1000].encode(errors="replace")
+    return (first + b"\n" + traceback.format_exc().encode(errors="replace")[-7000:]).decode(errors="replace")
 
 
 def _start(target, *args):
@@ -363,8 +372,8 @@ class Worker:
             if not self._stopping.is_set(): action, body = "complete", {"result": self._handlers[job.type](job)}
             json.dumps(body, allow_nan=False)
         except BaseException as e:  # SystemExit, too
-            text = traceback.format_exc().encode(errors="replace")[-8000:].decode(errors="replace")
-            action, body = "fail", dict(getattr(e, "how", {}), error=job.why if job.why == "cancelled" else text)
+            text = "cancelled" if job.why == "cancelled" else _text(e)
+            action, body = "fail", dict(getattr(e, "how", {}), error=text)
             action, body = ("release", {}) if job.why in ("stopping", "lost") else (action, body)
         rest = job.followed is not None and job.part(job.followed)
         kept = (job.part() or {"text": ""})["text"].rstrip("\n")
@@ -385,7 +394,9 @@ class Worker:
                 self._held.discard(job)
             except Error as e:
                 log.warning("%s: %s", job, e)
-                if e.refused and not e.lease_lost and action == "complete":
+                if e.status in (401, 403):  # the job has its result, and nodes may accept the token again
+                    if job.why == "lost" or self._over.wait(0.5): self._held.discard(job)
+                elif e.refused and not e.lease_lost and action == "complete":
                     action, body = "fail", {"error": "the result was refused: %s" % e, "retryable": False}
                 elif e.refused and not body.pop("delayMs", 0): self._held.discard(job)  # its lease will end
                 elif self._over.wait(0.5): return

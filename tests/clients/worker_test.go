@@ -245,6 +245,9 @@ func TestFailures(t *testing.T) {
 			if job.Status != v1.StatusDead || job.Attempts != want.attempts {
 				t.Errorf("%s job is %s after %d attempts, want it dead after %d", job.Type, job.Status, job.Attempts, want.attempts)
 			}
+			if first, _, _ := strings.Cut(job.LastError, "\n"); !strings.Contains(first, want.errors[0]) || want.id == hopeless && job.LastError != "never again" {
+				t.Errorf("%s job: the first line of its error does not say what failed:\n%s", job.Type, job.LastError)
+			}
 			for _, part := range want.errors {
 				if !strings.Contains(job.LastError, part) {
 					t.Errorf("%s job: error without %q:\n%s", job.Type, part, job.LastError)
