@@ -38,7 +38,7 @@ func (s *Server) createBatch(c *call) error {
 		return err
 	}
 	if !res.Code.Done() {
-		return s.refusedNewBatch(res, op.Jobs)
+		return s.refusedNewBatch(c, res, op.Jobs)
 	}
 	c.out = text(append(c.out[:0], '{'), "batchId", op.NewBatch.Id)
 	c.out = textIf(c.out, "callbackId", s.callbackID(c, op.NewBatch))
@@ -47,8 +47,8 @@ func (s *Server) createBatch(c *call) error {
 }
 
 // refusedNewBatch attributes a refusal to the batch itself if no job caused it.
-func (s *Server) refusedNewBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
-	err := s.refusedBatch(res, jobs)
+func (s *Server) refusedNewBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
+	err := s.refusedBatch(c, res, jobs)
 	f := *failureOf(err)
 	if f.index != nil || res.Code != fsm.IDTaken {
 		return err
@@ -64,7 +64,7 @@ func (s *Server) callbackID(c *call, n *fsmpb.NewBatch) string {
 	if n.Callback == nil {
 		return ""
 	}
-	b := s.b.View().Batch(n.Id)
+	b := s.b.View().Batch(c.owned(n.Id))
 	switch {
 	case b != nil && b.Callback != nil:
 		return b.Callback.Id
@@ -174,7 +174,7 @@ func (s *Server) keyedID(c *call) string {
 	var id string
 	for try := range keyedTries {
 		id = hashedID([]byte(c.key), c.in, []byte(strconv.Itoa(try)))
-		old := v.Batch(id)
+		old := v.Batch(c.owned(id))
 		if old == nil || old.CreatedAt+v.Meta().Settings.RequestMs >= s.b.Now() {
 			break
 		}
@@ -198,7 +198,7 @@ func hashedID(parts ...[]byte) string {
 
 // showBatch is GET /v1/batches/{id}.
 func (s *Server) showBatch(c *call) error {
-	id, err := c.variable()
+	id, err := c.ownedVariable()
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,9 @@ func (s *Server) showBatch(c *call) error {
 	if b == nil {
 		return notThere("batch", "the batch does not exist; it may have been removed after its retention time")
 	}
-	return c.sendJSON(batchInfo(b))
+	info := batchInfo(b)
+	info.ID = c.named(b.ID)
+	return c.sendJSON(info)
 }
 
 // notThere returns the refusal of a name that does not exist.

@@ -93,6 +93,25 @@ func (c *call) Write(b []byte) (int, error) {
 // Unwrap implements the interface of http.ResponseController.
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
+// tenant returns the tenant of the caller, to whom the objects belong that it names.
+func (c *call) tenant() string {
+	if c.principal == nil {
+		return ""
+	}
+	return c.principal.Tenant
+}
+
+// owned returns the name of the state for an object that the caller names, and named the one for the
+// caller of an object of the state.
+func (c *call) owned(name string) string  { return fsm.Owned(c.tenant(), name) }
+func (c *call) named(owned string) string { return fsm.NameFor(c.tenant(), owned) }
+
+// ownedVariable is variable for the name of an object that has an owner.
+func (c *call) ownedVariable() (string, error) {
+	name, err := c.variable()
+	return c.owned(name), err
+}
+
 func (c *call) context() context.Context { return c.r.Context() }
 
 // variable returns the value of the variable in the path.

@@ -45,6 +45,7 @@ func (s *Server) claim(c *call) error {
 		return err
 	}
 	c.settle()
+	jobs = c.seen(jobs)
 	at := moment{now: s.b.Now()}
 	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
 		at.leasesFrom = s.b.View().Meta().LeasesFrom
@@ -183,8 +184,8 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	}
 	defer leave()
 	// The machine answers a repeated claim, even if there is no job to claim now.
-	repeated := c.key != "" || s.b.Remembers(w.op.Worker, w.op.RequestId)
-	try := !w.nothing && (repeated || s.b.Ready(w.op.Worker, w.op.Types))
+	repeated := c.key != "" || s.b.Remembers(c.owned(w.op.Worker), w.op.RequestId)
+	try := !w.nothing && (repeated || s.b.Ready(c.owned(w.op.Worker), w.op.Types))
 	for {
 		if try {
 			m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
@@ -252,14 +253,14 @@ func (s *Server) beginKeepalive(name string) (done func(), due bool) {
 // signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the
 // worker's next claim tries again.
 func (s *Server) signOfLife(c *call, w *claimRequest) {
-	done, due := s.beginKeepalive(w.op.Worker)
+	done, due := s.beginKeepalive(c.owned(w.op.Worker))
 	defer done()
 	if !due {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
 	defer cancel()
-	_, _, err := s.b.Propose(ctx, heartbeatOf(w.op.Worker, nil))
+	_, _, err := s.b.Propose(ctx, heartbeatOf(c.owned(w.op.Worker), nil))
 	if err != nil {
 		s.log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
 	}

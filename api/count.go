@@ -20,7 +20,7 @@ func (s *Server) countJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.readPage(values)
+	p, err := s.readPage(c, values)
 	if err != nil {
 		return err
 	}

@@ -176,7 +176,7 @@ func (s *Server) answerCron(c *call, name string, res fsm.Result) error {
 		return err
 	}
 	c.out = append(c.out[:0], '{')
-	if cron := s.b.View().Cron(name); cron != nil {
+	if cron := s.b.View().Cron(c.owned(name)); cron != nil {
 		c.out = numberIf(c.out, "nextAt", cron.NextAt)
 	}
 	c.out = append(lsnText(c.out, c.lsn), '}')
@@ -229,7 +229,7 @@ func (s *Server) resumeCron(c *call) error {
 	}
 	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
 		op := &fsmpb.PauseCron{Name: name}
-		if cron := s.b.View().Cron(name); cron != nil {
+		if cron := s.b.View().Cron(c.owned(name)); cron != nil {
 			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
 			if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.b.Now()); err != nil {
 				return nil, err
@@ -269,7 +269,7 @@ func (s *Server) triggerCron(c *call) error {
 
 // showCron is GET /v1/crons/{name}.
 func (s *Server) showCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.ownedVariable()
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (s *Server) showCron(c *call) error {
 	if cron == nil {
 		return errNoCron
 	}
-	c.out = appendCron(c.out[:0], cron)
+	c.out = appendCron(c.out[:0], cron.For(c.tenant()))
 	return c.send()
 }
 

@@ -98,6 +98,18 @@ func appendClaimed(b []byte, j *fsm.Job, at moment) []byte {
 // the JSON of the API; package document has the format of queue.json.
 func AppendJob(b []byte, j *fsm.Job) []byte { return append(appendJobMembers(b, j), '}') }
 
+// seen returns jobs with the names that the caller knows.
+func (c *call) seen(jobs []*fsm.Job) []*fsm.Job {
+	if c.tenant() == "" {
+		return jobs
+	}
+	out := make([]*fsm.Job, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.For(c.tenant())
+	}
+	return out
+}
+
 // appendJobMembers is AppendJob without the end of the object.
 func appendJobMembers(b []byte, j *fsm.Job) []byte {
 	b = append(b, '{')

@@ -34,7 +34,7 @@ func (s *Server) enqueue(c *call) error {
 		return err
 	}
 	if err := res.Code.Err(); err != nil {
-		return s.nameMissing(err, job, nil)
+		return s.nameMissing(c, err, job, nil)
 	}
 	c.out = append(c.out[:0], '{')
 	c.out = text(c.out, "jobId", enqueuedID(res, 0, job))
@@ -62,25 +62,25 @@ func (s *Server) enqueueBatch(c *call) error {
 		return err
 	}
 	if !res.Code.Done() {
-		return s.refusedBatch(res, jobs)
+		return s.refusedBatch(c, res, jobs)
 	}
 	c.out = append(appendEnqueued(append(c.out[:0], '{'), jobs, res, c.lsn), '}')
 	return c.send()
 }
 
 // refusedBatch names the job of a batch that was refused, and the reason.
-func (s *Server) refusedBatch(res fsm.Result, jobs []*fsmpb.NewJob) error {
+func (s *Server) refusedBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
 	for i, code := range res.Codes {
 		if !code.Done() && i < len(jobs) {
-			return blame(s.nameMissing(code.Err(), jobs[i], jobs), i)
+			return blame(s.nameMissing(c, code.Err(), jobs[i], jobs), i)
 		}
 	}
 	return res.Code.Err()
 }
 
-// nameMissing adds to a refusal the dependencies of the job that do not exist. Jobs of its
-// batch do exist.
-func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
+// nameMissing adds to a refusal the dependencies of the job that do not exist for the caller. Jobs
+// of its batch do exist.
+func (s *Server) nameMissing(c *call, err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
 	f := *failureOf(err)
 	if f.tag != v1.TagNoSuchJob {
 		return err
@@ -88,7 +88,7 @@ func (s *Server) nameMissing(err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob
 	var missing []string
 	for _, id := range job.GetAfter() {
 		inBatch := slices.ContainsFunc(batch, func(j *fsmpb.NewJob) bool { return j.GetId() == id })
-		if !inBatch && s.b.Job(id) == nil && len(missing) < unknownMax {
+		if j := s.b.Job(id); !inBatch && (j == nil || s.checkJob(c, j) != nil) && len(missing) < unknownMax {
 			missing = append(missing, strconv.Quote(shown(id)))
 		}
 	}

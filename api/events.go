@@ -159,7 +159,9 @@ func (st *eventStream) more() (busy, sent bool) {
 	for i := range events {
 		st.at = events[i].ID
 		if st.filter.match(&events[i]) {
-			c.out = appendEventFrame(c.out, &events[i])
+			e := events[i]
+			e.Worker, e.Name = c.named(e.Worker), c.named(e.Name)
+			c.out = appendEventFrame(c.out, &e)
 			st.told = st.at
 		}
 	}

@@ -31,7 +31,7 @@ func (s *Server) jobGraph(c *call) error {
 	}
 	v := c.state().View()
 	c.lsn = v.LSN()
-	g := grapher{v: v, job: c.state().Job, limit: limit, hidden: s.hidden(c), places: make(map[string]int), ofBatch: make(map[string]bool)}
+	g := grapher{v: v, job: c.state().Job, limit: limit, hidden: s.hidden(c), named: c.named, places: make(map[string]int), ofBatch: make(map[string]bool)}
 	found := g.build(id)
 	built()
 	if !found || g.found[0] == nil { // hidden
@@ -57,6 +57,7 @@ type grapher struct {
 	v       *fsm.View
 	job     func(id string) *fsm.Job // as it is now, which may be later than v
 	hidden  func(jobType, group string) bool
+	named   func(owned string) string
 	limit   int
 	out     v1.Graph
 	found   []*fsm.Job // of out.Jobs; nil: it is not known
@@ -106,8 +107,8 @@ func (g *grapher) add(id string, depth int) bool {
 	if j != nil {
 		e := j.Execution()
 		n.Status, n.Type, n.Attempts, n.CreatedAt = j.Status.String(), j.Type, j.Attempts, j.CreatedAt
-		n.ClaimedAt, n.FinishedAt, n.WorkerID = e.ClaimedAt, e.FinishedAt, e.Worker
-		n.Percent, n.Cron, n.BatchID = j.Details().Progress.Percent, j.Options().Cron, j.Options().Batch
+		n.ClaimedAt, n.FinishedAt, n.WorkerID = e.ClaimedAt, e.FinishedAt, g.named(e.Worker)
+		n.Percent, n.Cron, n.BatchID = j.Details().Progress.Percent, g.named(j.Options().Cron), g.named(j.Options().Batch)
 		if n.WorkerID == fsm.Anonymous {
 			n.WorkerID = ""
 		}
@@ -140,7 +141,7 @@ func (g *grapher) behind(at int, j *fsm.Job) {
 		g.out.Jobs[at].More = true
 		return false
 	})
-	if id := j.Options().Batch; id != "" && !g.ofBatch[id] {
+	if id := j.Options().Batch; id != "" && !g.ofBatch[g.named(id)] {
 		g.batch(at, id, depth+1)
 	}
 }
@@ -154,9 +155,9 @@ func (g *grapher) batch(at int, id string, depth int) {
 		g.out.Cut, g.out.Jobs[at].More = true, true
 		return
 	}
-	g.ofBatch[id] = true
+	g.ofBatch[g.named(id)] = true
 	g.out.Batches = append(g.out.Batches, v1.GraphBatch{
-		ID: b.ID, Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled, EndedAt: b.EndedAt,
+		ID: g.named(b.ID), Total: b.Total, Completed: b.Completed, Dead: b.Dead, Cancelled: b.Cancelled, EndedAt: b.EndedAt,
 	})
 	if b.Callback == nil || !g.add(b.Callback.GetId(), depth) {
 		return
@@ -167,7 +168,7 @@ func (g *grapher) batch(at int, id string, depth int) {
 			n.Type = b.Callback.GetType()
 		}
 	}
-	g.edge(v1.GraphEdge{Kind: v1.EdgeCallback, From: b.ID, To: b.Callback.GetId(), Waiting: !b.Called})
+	g.edge(v1.GraphEdge{Kind: v1.EdgeCallback, From: g.named(b.ID), To: b.Callback.GetId(), Waiting: !b.Called})
 }
 
 // connect adds the edges between the jobs, and to the batches.

@@ -105,7 +105,7 @@ func (s *Server) listJobs(c *call) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.readPage(values)
+	p, err := s.readPage(c, values)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Server) listJobs(c *call) error {
 	// The figures and the jobs are fields of one object.
 	c.out = append(c.out[:0], head[:len(head)-1]...)
 	c.out = append(key(c.out, "jobs"), '[')
-	if err := sendItems(c, jobs, listedBytes, AppendJob); err != nil {
+	if err := sendItems(c, c.seen(jobs), listedBytes, AppendJob); err != nil {
 		return err
 	}
 	if next != 0 {
@@ -233,10 +233,10 @@ func listedType(given string) string {
 	return given
 }
 
-func (s *Server) readPage(q url.Values) (page, error) {
+func (s *Server) readPage(c *call, q url.Values) (page, error) {
 	p := page{
 		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
-		worker: q.Get(v1.ParamWorker), batch: q.Get(v1.ParamBatch), cron: q.Get(v1.ParamCron),
+		worker: c.owned(q.Get(v1.ParamWorker)), batch: c.owned(q.Get(v1.ParamBatch)), cron: c.owned(q.Get(v1.ParamCron)),
 	}
 	if given := q.Get(v1.ParamType); given != "" {
 		p.jobType = new(listedType(given))

@@ -185,6 +185,7 @@ func (s *Server) sendLogs(c *call) error {
 	if err := s.checkLogs(&in); err != nil {
 		return err
 	}
+	in.WorkerID = c.owned(in.WorkerID)
 	for i := range in.Jobs {
 		s.addLog(c, in.WorkerID, &in.Jobs[i])
 	}

@@ -41,7 +41,7 @@ func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, err
 // proposeReport commits a report, and the worker's next claim behind it. The claim is left out
 // if it would find no job, and if only reports are accepted now.
 func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Result, error) {
-	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(n.op.Worker, n.op.RequestId) && !s.b.Ready(n.op.Worker, n.op.Types) {
+	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(c.owned(n.op.Worker), n.op.RequestId) && !s.b.Ready(c.owned(n.op.Worker), n.op.Types) {
 		return s.propose(c, m)
 	}
 	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}
@@ -76,7 +76,7 @@ func (n *nextClaim) append(c *call, b []byte) []byte {
 		at.leasesFrom = c.s.b.View().Meta().LeasesFrom
 	}
 	b = append(key(b, "claimed"), '[')
-	for i, j := range n.jobs {
+	for i, j := range c.seen(n.jobs) {
 		if i > 0 {
 			b = append(b, ',')
 		}

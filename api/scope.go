@@ -29,6 +29,13 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 		if p.Bind(m, rules); errors.Is(err, auth.ErrHidden) {
 			err = nil // the machine answers for each job
 		}
+		if after := (*auth.HiddenAfter)(nil); errors.As(err, &after) { // as the machine refuses one that does not exist
+			jobs := m.GetEnqueue().GetJobs()
+			if err = s.nameMissing(c, fsm.NoSuchJob.Err(), jobs[after.Index], jobs); c.route.path != v1.PathJobs {
+				err = blame(err, after.Index)
+			}
+			return err
+		}
 	}
 	if err = s.denied(c, err); err != nil {
 		return err
@@ -44,7 +51,7 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	return nil
 }
 
-// attribute names the caller in a mutation, for events. Below Level12 the log has no actors.
+// attribute names the caller and its tenant in a mutation, for events. Below Level12 the log has no actors.
 func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
 	if c.principal != nil && s.b.Level() >= fsm.Level12 {
 		m.Actor = c.principal.Actor()
@@ -98,6 +105,16 @@ func (s *Server) checkRead(c *call) error {
 
 func (s *Server) readable(c *call, p *auth.Principal) error {
 	switch c.route.path {
+	case byID(v1.PathBatches), byName(v1.PathWorkers): // its own alone
+		if p.Tenant != "" {
+			return nil
+		}
+	case byName(v1.PathCrons):
+		name, err := c.ownedVariable()
+		if cron := c.state().View().Cron(name); err == nil && cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
+			return errNoCron
+		}
+		return err
 	case byID(v1.PathJobs), byID(v1.PathJobs) + "/" + v1.ActionGraph, byID(v1.PathJobs) + "/" + v1.ActionLogs:
 		id, err := c.variable()
 		if j := c.state().Job(id); err == nil && j != nil {

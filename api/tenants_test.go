@@ -1,9 +1,12 @@
 package api
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -46,6 +49,7 @@ func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
 	for _, path := range []string{"/v1/jobs/race?waitMs=60000", "/v1/jobs/race/logs?waitMs=60000"} {
 		t.Run(path, func(t *testing.T) {
 			g := secured(t, SecurityOn, nil)
+			g.s.cfg.Timeouts.Wait = 2 * time.Second
 			admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 			reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"a.*"}})
 			ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"race","type":"a.x"}`, admin...))
@@ -111,5 +115,170 @@ func TestChangesOfAJobWhoseIDPassesOn(t *testing.T) {
 func (g *rig) apply(ms ...*fsmpb.Mutation) {
 	if _, _, err := g.node.apply(ms...); err != nil {
 		panic(err)
+	}
+}
+
+// tenants is a rig with the tokens of two tenants that share the type s.x, each with an own group, and
+// have a type of their own.
+type tenants struct {
+	*rig
+	admin, a, b, workA, workB []string
+}
+
+func twoTenants(t *testing.T) *tenants {
+	g := secured(t, SecurityOn, nil)
+	token := func(role fsm.Role, tenant string) []string {
+		return g.give(&fsmpb.Token{Role: uint32(role), Types: []string{tenant + ".*", "s.x"}, Tenant: tenant})
+	}
+	return &tenants{
+		rig: g, admin: g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)}),
+		a: token(fsm.RoleOperator, "a"), b: token(fsm.RoleOperator, "b"),
+		workA: token(fsm.RoleWorker, "a"), workB: token(fsm.RoleWorker, "b"),
+	}
+}
+
+// A batch belongs to the tenant that made it: others neither add to it, nor see it, nor take its name.
+func TestBatchesOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	made := ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"nightly","jobs":[{"id":"b1","type":"b.x"}],"callback":{"type":"b.x"}}`, g.b...))
+	if made.BatchID != "nightly" || made.CallbackID == "" {
+		t.Errorf("made %+v", made)
+	}
+	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","batchId":"nightly"}`, g.a...), http.StatusConflict, v1.TagNoSuchBatch)
+	refused(t, g.do("GET", "/v1/batches/nightly", "", g.a...), http.StatusNotFound, v1.TagNotFound)
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"nightly","jobs":[{"type":"a.x"}]}`, g.a...))
+	producer := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer), Types: []string{"b.*"}, Tenant: "b"})
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"b2","type":"b.x","batchId":"nightly"}`, producer...))
+	if b := ok[v1.BatchInfo](t, g.do("GET", "/v1/batches/nightly", "", producer...)); b.ID != "nightly" || b.Total != 2 {
+		t.Errorf("b sees %+v", b)
+	}
+	if b := ok[v1.BatchInfo](t, g.do("GET", "/v1/batches/b%2Fnightly", "", g.admin...)); b.ID != "b/nightly" || b.Total != 2 {
+		t.Errorf("the admin sees %+v", b)
+	}
+	if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/b2", "", g.b...)); j.BatchID != "nightly" {
+		t.Errorf("b sees %+v", j)
+	}
+	if l := ok[v1.JobList](t, g.do("GET", "/v1/jobs?type=b.x&batch=nightly", "", g.b...)); len(l.Jobs) != 2 || l.Jobs[0].BatchID != "nightly" {
+		t.Errorf("b lists %+v", l.Jobs)
+	}
+}
+
+// A unique key that a tenant holds is free for others, also within one type.
+func TestUniqueKeysOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	for _, head := range [][]string{g.a, g.b, g.admin} {
+		const body = `{"type":"s.x","uniqueKey":"order-7"}`
+		first := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body, head...))
+		again := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body, head...))
+		if first.Duplicate || !again.Duplicate || again.JobID != first.JobID {
+			t.Errorf("got %+v, then %+v", first, again)
+		}
+		if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+first.JobID, "", head...)); j.UniqueKey != "order-7" {
+			t.Errorf("its key is %q", j.UniqueKey)
+		}
+	}
+}
+
+// The idempotency key of a tenant is another one than that of another tenant.
+func TestRequestKeysOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	for _, head := range [][]string{g.a, g.b, g.admin} {
+		keyed := append([]string{v1.HeaderIdempotencyKey, "order-123"}, head...)
+		first := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"s.x","payload":1}`, keyed...))
+		again := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"s.x","payload":1}`, keyed...))
+		if first.JobID != again.JobID {
+			t.Errorf("%s, repeated %s", first.JobID, again.JobID)
+		}
+		refused(t, g.do("POST", "/v1/jobs", `{"type":"s.x","payload":2}`, keyed...), http.StatusConflict, v1.TagRequestConflict)
+	}
+}
+
+// A worker's name belongs to its tenant: nobody else changes its registration or is heard for it.
+func TestWorkersOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	const name = `"wkB"`
+	ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":`+name+`,"types":["b.x"],"version":"1"}`, g.workB...))
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"j","type":"b.x"}`, g.b...))
+	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["b.x"]}`, g.workB...))
+	refused(t, g.do("POST", "/v1/workers", `{"name":"x","types":["b.x"]}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
+	refused(t, g.do("POST", "/v1/workers", `{"name":"x"}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
+	seen := g.node.View().Worker("b/wkB").LastSeen
+	g.node.tick(time.Second)
+	ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":`+name+`,"types":["a.x"],"version":"evil"}`, g.workA...))
+	ok[map[string]any](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["a.x"]}`, g.workA...))
+	w := ok[v1.Worker](t, g.do("GET", "/v1/workers/b%2FwkB", "", g.admin...))
+	if w.Version != "1" || w.LastSeen != seen || len(w.JobIDs) != 1 {
+		t.Errorf("the worker of b: %+v", w)
+	}
+	if w := ok[v1.Worker](t, g.do("GET", "/v1/workers/wkB", "", g.a...)); w.Name != "wkB" || w.Version != "evil" || len(w.JobIDs) != 0 {
+		t.Errorf("the worker of a: %+v", w)
+	}
+	if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/j", "", g.b...)); j.WorkerID == nil || *j.WorkerID != "wkB" {
+		t.Errorf("b sees %+v", j)
+	}
+	done := ok[v1.Reported](t, g.do("POST", "/v1/jobs/j/complete", fmt.Sprintf(`{"workerId":"wkB","token":%d}`, job.Token), g.workB...))
+	if done.Status != v1.StatusCompleted {
+		t.Errorf("completed: %+v", done)
+	}
+}
+
+// A schedule belongs to its tenant, and its jobs have the tenant's unique keys.
+func TestSchedulesOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	put := func(kind string) string { return `{"spec":"@hourly","job":{"type":"` + kind + `","uniqueKey":"k"}}` }
+	ok[map[string]any](t, g.do("PUT", "/v1/crons/nightly", put("b.x"), g.b...))
+	for _, request := range [][2]string{
+		{"GET", "/v1/crons/nightly"}, {"DELETE", "/v1/crons/nightly"}, {"POST", "/v1/crons/nightly/pause"}, {"POST", "/v1/crons/nightly/resume"}, {"POST", "/v1/crons/nightly/trigger"},
+	} {
+		refused(t, g.do(request[0], request[1], "", g.a...), http.StatusNotFound, v1.TagNotFound)
+	}
+	ok[map[string]any](t, g.do("PUT", "/v1/crons/nightly", put("a.x"), g.a...))
+	if c := ok[v1.Cron](t, g.do("GET", "/v1/crons/nightly", "", g.b...)); c.Name != "nightly" || c.Job.Type != "b.x" || c.Job.UniqueKey != "k" {
+		t.Errorf("b sees %+v", c)
+	}
+	made := ok[v1.Enqueued](t, g.do("POST", "/v1/crons/nightly/trigger", "", g.b...))
+	if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+made.JobID, "", g.b...)); j.Cron != "nightly" || j.UniqueKey != "k" {
+		t.Errorf("its job is %+v", j)
+	}
+	if c := ok[v1.Cron](t, g.do("GET", "/v1/crons/b%2Fnightly", "", g.admin...)); c.Name != "b/nightly" || c.Fired != 1 {
+		t.Errorf("the admin sees %+v", c)
+	}
+}
+
+// Nobody waits for a job out of the scope: its dependents are bounded.
+func TestDependentsOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"target","type":"b.x"}`, g.b...))
+	for path, body := range map[string]string{
+		"/v1/jobs":       `{"type":"a.x","after":["nope","TARGET"]}`,
+		"/v1/jobs/batch": `{"jobs":[{"type":"a.x"},{"type":"a.x","after":["TARGET"]}]}`,
+		"/v1/batches":    `{"jobs":[{"type":"a.x"},{"type":"a.x","after":["TARGET"]}]}`,
+	} {
+		there := g.do("POST", path, strings.Replace(body, "TARGET", "target", 1), g.a...)
+		refused(t, there, http.StatusConflict, v1.TagNoSuchJob)
+		none := g.do("POST", path, strings.Replace(body, "TARGET", "absent", 1), g.a...)
+		if strings.ReplaceAll(string(there.body), "target", "absent") != string(none.body) {
+			t.Errorf("%s and %s tell a job that is there from none", there.body, none.body)
+		}
+	}
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"b.x","after":["target"]}`, g.b...))
+}
+
+// A token without a tenant is one by itself. The token that replaces it sees what it made.
+func TestRotationKeepsTheTenant(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
+	for _, tenant := range []string{"", "team"} {
+		made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, `{"role":"producer","types":["t"],"tenant":"`+tenant+`"}`, admin...))
+		ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"b"}`, "Authorization", "Bearer "+made.Token))
+		next := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", `{}`, admin...))
+		ok[v1.BatchInfo](t, g.do("GET", "/v1/batches/b", "", "Authorization", "Bearer "+next.Token))
+		self := ok[v1.Self](t, g.do("GET", v1.PathSelf, "", "Authorization", "Bearer "+next.Token))
+		if want := cmp.Or(tenant, made.ID); self.Tenant != want {
+			t.Errorf("the tenant is %q; want %q", self.Tenant, want)
+		}
+	}
+	for _, body := range []string{`{"role":"producer","tenant":"x"}`, `{"role":"producer","types":["t"],"tenant":"a/b"}`} {
+		refused(t, g.do("POST", v1.PathTokens, body, admin...), http.StatusBadRequest, v1.TagBadRequest)
 	}
 }

@@ -45,6 +45,8 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 		return nil, bad("burst", "is %d; must be at most %d", in.Burst, int(burstMax))
 	case min(in.MaxPayload, in.MaxJobs, in.MaxBytes) < 0:
 		return nil, fail(badRequest, "maxPayload is %d, maxJobs %d and maxBytes %d; must not be negative", in.MaxPayload, in.MaxJobs, in.MaxBytes)
+	case in.Tenant != "" && (!fsm.ValidTenant(in.Tenant) || len(in.Types)+len(in.Groups) == 0):
+		return nil, bad("tenant", "is %q; must have at most %d bytes and no slash, and needs types or groups", shown(in.Tenant), fsm.TenantMax)
 	case len(in.Types) > tokenScopes:
 		return nil, bad("types", "has %d items; at most %d are allowed", len(in.Types), tokenScopes)
 	case len(in.Groups) > tokenScopes:
@@ -62,7 +64,7 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	t := &fsmpb.Token{
 		Name: in.Name, Role: uint32(role), Types: in.Types, Groups: in.Groups, Programs: in.Programs,
 		RateMilli: int64(math.Ceil(in.RatePerSecond * 1000)), Burst: in.Burst, MaxPayload: in.MaxPayload,
-		MaxJobs: in.MaxJobs, MaxBytes: in.MaxBytes,
+		MaxJobs: in.MaxJobs, MaxBytes: in.MaxBytes, Tenant: in.Tenant,
 	}
 	return t, s.setExpiry(t, in.TTLMs)
 }
@@ -161,6 +163,7 @@ func (s *Server) listTokens(c *call) error {
 			ID: t.ID, Role: t.Role.String(), Name: t.Name, Types: t.Types, Groups: t.Groups, Programs: t.Programs,
 			RatePerSecond: float64(t.RateMilli) / 1000, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresAt: t.ExpiresAt,
 			MadeBy: t.MadeBy, CreatedAt: t.CreatedAt, UsedAt: t.UsedAt, MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
+			Tenant: t.TenantID(),
 		}
 		if t.MaxJobs > 0 || t.MaxBytes > 0 {
 			shown.Jobs, shown.Bytes = s.b.AccountUsage(t.FamilyID())
@@ -221,7 +224,7 @@ func (s *Server) rotateToken(c *call) error {
 	t := &fsmpb.Token{
 		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
 		RateMilli: old.RateMilli, Burst: old.Burst, MaxPayload: old.MaxPayload, Family: old.FamilyID(),
-		MaxJobs: old.MaxJobs, MaxBytes: old.MaxBytes,
+		MaxJobs: old.MaxJobs, MaxBytes: old.MaxBytes, Tenant: old.Tenant,
 	}
 	if in.TTLMs == 0 && old.ExpiresAt > 0 {
 		in.TTLMs = old.ExpiresAt - old.CreatedAt

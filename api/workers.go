@@ -53,8 +53,8 @@ func (s *Server) registerWorker(c *call) error {
 		Instance: instance,
 	}}}
 	view := s.b.View()
-	if known := view.Worker(in.Name); c.key == "" && known != nil && known.Instance == instance && isSame(known, &in) {
-		done, due := s.beginKeepalive(in.Name)
+	if known := view.Worker(c.owned(in.Name)); c.key == "" && known != nil && known.Instance == instance && isSame(known, &in) {
+		done, due := s.beginKeepalive(c.owned(in.Name))
 		defer done()
 		if !due {
 			c.lsn = view.Meta().LSN
@@ -178,7 +178,7 @@ func (s *Server) listWorkers(c *call) error {
 
 // showWorker is GET /v1/workers/{name}.
 func (s *Server) showWorker(c *call) error {
-	name, err := c.variable()
+	name, err := c.ownedVariable()
 	if err != nil {
 		return err
 	}
@@ -189,6 +189,7 @@ func (s *Server) showWorker(c *call) error {
 		return noSuchWorker()
 	}
 	out := WorkerOf(v, w)
+	out.Name = c.named(w.Name)
 	v.HeldBy(name, 0, func(j *fsm.Job) bool {
 		out.JobIDs = append(out.JobIDs, j.ID)
 		return len(out.JobIDs) < s.cfg.Limits.WorkerJobs

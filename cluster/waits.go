@@ -118,13 +118,12 @@ func isClosed(c <-chan struct{}) bool {
 // mayClaim reports whether the claim of a sleeper would find a job now. If its worker is quiet
 // it parks the sleeper.
 func (n *Node) mayClaim(s *notify.Sleeper) (ready bool) {
-	claim := s.Claim().GetClaim()
 	n.replica.read(func(m *fsm.Machine) {
-		if m.Quiet(claim.GetWorker()) {
+		if m.Quiet(fsm.Claimant(s.Claim())) {
 			n.ready.Park(s)
 			return
 		}
-		ready = m.Ready(claim.GetTypes())
+		ready = m.Ready(s.Claim().GetClaim().GetTypes())
 	})
 	return ready
 }

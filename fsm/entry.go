@@ -46,6 +46,9 @@ func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
+	for _, m := range b.Mutations {
+		settleOwner(m)
+	}
 	return b, nil
 }
 
@@ -56,7 +59,7 @@ var (
 	errNoLease   = errors.New("the lease is missing")
 	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
 	errLog       = errors.New("the log of the attempt is not UTF-8, or too long")
-	errNested    = errors.New("a group contains another group, or a mutation with its own request key or actor")
+	errNested    = errors.New("a group contains another group, or a mutation with its own request key, actor or tenant")
 	errSeqs      = errors.New("a change of jobs has another number of ids than of Seqs")
 	errActor     = errors.New("the actor is not UTF-8, or too long")
 )
@@ -81,6 +84,9 @@ func checkBatch(b *fsmpb.Batch) error {
 func checkMutation(m *fsmpb.Mutation) error {
 	if a := m.GetActor(); len(a) > ActorMax || !utf8.ValidString(a) {
 		return errActor
+	}
+	if err := checkTenant(m.GetTenant()); err != nil {
+		return err
 	}
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
@@ -250,7 +256,7 @@ func checkChange(op *fsmpb.Change) error {
 // limit.
 func checkGroup(op *fsmpb.Group) error {
 	for _, m := range op.GetMutations() {
-		if m.GetGroup() != nil || m.GetRequest() != nil || m.GetActor() != "" {
+		if m.GetGroup() != nil || m.GetRequest() != nil || m.GetActor() != "" || m.GetTenant() != "" {
 			return errNested
 		}
 		if err := checkMutation(m); err != nil {

@@ -248,3 +248,6 @@ func (m *Machine) checkScalars() error {
 
 // QuietMs is how long a quiet worker that is dead is kept.
 const QuietMs = quietMs
+
+// SettleOwner is settleOwner.
+var SettleOwner = settleOwner

@@ -61,6 +61,7 @@ type Token struct {
 	MaxBytes   int64    // of the payloads of these jobs; 0: no limit
 	ExpiresAt  int64    // ms, the first moment at which it is invalid; 0: never
 	Family     string   // id of the first token of a chain of rotations; "" is ID
+	Tenant     string   // of a limited token; "": see TenantID
 	MadeBy     string   // id of the principal that created it
 	CreatedAt  int64    // ms
 	UsedAt     int64    // ms, at most touchMs behind the last use that the leader saw; 0: never used
@@ -100,7 +101,7 @@ func checkToken(t *fsmpb.Token) error {
 	switch {
 	case t == nil, t.Id == "", len(t.Id) > idMax(Role(min(t.Role, numRoles))), len(t.Family) > tokenIDMax, !utf8.ValidString(t.Id), !utf8.ValidString(t.Family):
 		return errTokenValue
-	case len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
+	case checkTenant(t.Tenant) != nil, len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
 		return errTokenValue
 	case max(len(t.Types), len(t.Groups)) > tokenListMax:
 		return errTokenValue
@@ -120,7 +121,7 @@ func tokenToPB(t *Token) *fsmpb.Token {
 		Id: t.ID, Hash: []byte(t.Hash), Name: t.Name, Role: uint32(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs, RateMilli: t.RateMilli, Burst: t.Burst, MaxPayload: t.MaxPayload, ExpiresMs: t.ExpiresAt,
 		Family: t.Family, MadeBy: t.MadeBy, CreatedMs: t.CreatedAt, UsedMs: t.UsedAt,
-		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes,
+		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Tenant: t.Tenant,
 	}
 }
 
@@ -131,8 +132,17 @@ func tokenFromPB(p *fsmpb.Token) *Token {
 		Types: cloneStrings(p.Types), Groups: cloneStrings(p.Groups),
 		Programs: p.Programs, RateMilli: p.RateMilli, Burst: p.Burst, MaxPayload: p.MaxPayload, ExpiresAt: p.ExpiresMs,
 		Family: strings.Clone(p.Family), MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UsedAt: p.UsedMs,
-		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
+		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes, Tenant: strings.Clone(p.Tenant),
 	}
+}
+
+// TenantID returns the owner of the objects that the token makes. All tokens without limits are of
+// the tenant "". A limited token without a tenant is one by itself, with those that it is rotated to.
+func (t *Token) TenantID() string {
+	if len(t.Types) == 0 && len(t.Groups) == 0 {
+		return ""
+	}
+	return cmp.Or(t.Tenant, t.FamilyID())
 }
 
 // FamilyID returns the id of the first token of the chain of rotations. Claims and quotas

@@ -241,13 +241,13 @@ func (h *Ready) Applied(m *fsm.Machine) {
 func (h *Ready) turnLocked(worker string) {
 	var found []*Sleeper
 	for s := range h.parked {
-		if s.claim.GetClaim().GetWorker() == worker {
+		if fsm.Claimant(s.claim) == worker {
 			found = append(found, s)
 		}
 	}
 	find := func(l *list.List) {
 		for e := l.Front(); e != nil; e = e.Next() {
-			if s := e.Value.(*Sleeper); s.claim.GetClaim().GetWorker() == worker && !slices.Contains(found, s) {
+			if s := e.Value.(*Sleeper); fsm.Claimant(s.claim) == worker && !slices.Contains(found, s) {
 				found = append(found, s)
 			}
 		}

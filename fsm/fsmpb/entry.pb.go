@@ -161,7 +161,10 @@ type Mutation struct {
 	Request *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
 	// The identity that asked for it, for events; since level 12. Mutations of a Group have
 	// that of the Group.
-	Actor         string `protobuf:"bytes,35,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,35,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The tenant of the caller, to whom the objects belong that the mutation names (fsm.Owned).
+	// Mutations of a Group have that of the Group.
+	Tenant        string `protobuf:"bytes,36,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +513,13 @@ func (x *Mutation) GetRequest() *Request {
 func (x *Mutation) GetActor() string {
 	if x != nil {
 		return x.Actor
+	}
+	return ""
+}
+
+func (x *Mutation) GetTenant() string {
+	if x != nil {
+		return x.Tenant
 	}
 	return ""
 }
@@ -3610,8 +3620,10 @@ type Token struct {
 	UsedMs    int64 `protobuf:"varint,15,opt,name=used_ms,json=usedMs,proto3" json:"used_ms,omitempty"`
 	// Of the jobs that the token enqueued and that have not ended, and of their payloads; 0 is
 	// no limit. Since level 11.
-	MaxJobs       int64 `protobuf:"varint,16,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
-	MaxBytes      int64 `protobuf:"varint,17,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	MaxJobs  int64 `protobuf:"varint,16,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
+	MaxBytes int64 `protobuf:"varint,17,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Of a limited token; "": the family.
+	Tenant        string `protobuf:"bytes,18,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3763,6 +3775,13 @@ func (x *Token) GetMaxBytes() int64 {
 		return x.MaxBytes
 	}
 	return 0
+}
+
+func (x *Token) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 // CreateToken adds a token. Its times created_ms and used_ms are 0.
@@ -4642,7 +4661,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x86\x10\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x9e\x10\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -4686,7 +4705,8 @@ const file_entry_proto_rawDesc = "" +
 	"\tset_alert\x18! \x01(\v2\x18.osqueue.fsm.v1.SetAlertH\x00R\bsetAlert\x127\n" +
 	"\tset_quiet\x18\" \x01(\v2\x18.osqueue.fsm.v1.SetQuietH\x00R\bsetQuiet\x121\n" +
 	"\arequest\x18\x1e \x01(\v2\x17.osqueue.fsm.v1.RequestR\arequest\x12\x14\n" +
-	"\x05actor\x18# \x01(\tR\x05actorB\x04\n" +
+	"\x05actor\x18# \x01(\tR\x05actor\x12\x16\n" +
+	"\x06tenant\x18$ \x01(\tR\x06tenantB\x04\n" +
 	"\x02op\"=\n" +
 	"\aRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
@@ -4945,7 +4965,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmax_bytes\x18\t \x01(\x03R\bmaxBytes\x12\x1f\n" +
 	"\vmax_payload\x18\n" +
 	" \x01(\x03R\n" +
-	"maxPayload\"\xb3\x03\n" +
+	"maxPayload\"\xcb\x03\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
@@ -4968,7 +4988,8 @@ const file_entry_proto_rawDesc = "" +
 	"created_ms\x18\x0e \x01(\x03R\tcreatedMs\x12\x17\n" +
 	"\aused_ms\x18\x0f \x01(\x03R\x06usedMs\x12\x19\n" +
 	"\bmax_jobs\x18\x10 \x01(\x03R\amaxJobs\x12\x1b\n" +
-	"\tmax_bytes\x18\x11 \x01(\x03R\bmaxBytes\"u\n" +
+	"\tmax_bytes\x18\x11 \x01(\x03R\bmaxBytes\x12\x16\n" +
+	"\x06tenant\x18\x12 \x01(\tR\x06tenant\"u\n" +
 	"\vCreateToken\x12+\n" +
 	"\x05token\x18\x01 \x01(\v2\x15.osqueue.fsm.v1.TokenR\x05token\x12\x1a\n" +
 	"\breplaces\x18\x02 \x01(\tR\breplaces\x12\x1d\n" +

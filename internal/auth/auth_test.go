@@ -67,7 +67,9 @@ func TestScope(t *testing.T) {
 	rules := auth.Rules{
 		Programs: []string{"*.run"},
 		Job:      func(id string) *fsm.Job { return &fsm.Job{ID: id, Type: id} },
-		Cron:     func(name string) *fsm.Cron { return &fsm.Cron{Job: &fsmpb.NewJob{Type: name}} },
+		Cron: func(name string) *fsm.Cron {
+			return &fsm.Cron{Job: &fsmpb.NewJob{Type: strings.TrimPrefix(name, "k/")}}
+		},
 	}
 	enqueue := func(jobs ...*fsmpb.NewJob) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}

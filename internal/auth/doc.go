@@ -23,6 +23,16 @@
 // change by a filter without a type, and a list over all types are refused, never narrowed in
 // silence.
 //
+// # Tenants
+//
+// Every object has an owner. A job belongs to its type and group: the scope says who may see it. Batches, schedules,
+// unique keys, request keys and names of workers belong to the tenant of the token that made them
+// (fsm.Owned): the name that the token was given, or its family if it is limited, so that a rotation loses
+// nothing. Principal.Own writes the tenant into the envelope of a mutation, and the log's decoding applies it to
+// all names at one place. What belongs to another tenant, or is out of the scope, does not exist for the caller
+// (ErrHidden). Callers without limits have the tenant "" and see everything, as do the legacy listener
+// and the inbox, which make objects of the tenant "".
+//
 // # Failure stance
 //
 // A right that is not declared is denied. Errors name the token's id, never its secret.

@@ -20,6 +20,18 @@ var ErrDenied = errors.New("not allowed")
 // ErrHidden is wrapped by the errors about an object that does not exist for the principal.
 var ErrHidden = fmt.Errorf("%w: hidden", ErrDenied)
 
+// HiddenAfter is the error about a new job that waits for a job which does not exist for the
+// principal.
+type HiddenAfter struct {
+	Index int    // of the new job
+	ID    string // of the job that it waits for
+}
+
+// Error implements error.
+func (e *HiddenAfter) Error() string {
+	return fmt.Sprintf("job %q is not in the scope of the caller", e.ID)
+}
+
 // Principal is the identity behind a request. It is immutable.
 type Principal struct {
 	Kind       Kind
@@ -36,6 +48,7 @@ type Principal struct {
 	Owner      uint64 // of its claims; never 0
 	MaxJobs    int64  // that it enqueued and that have not ended; 0: no limit
 	MaxBytes   int64  // of the payloads of these jobs; 0: no limit
+	Tenant     string // owner of the objects that it makes (fsm.Owned); "": it is not limited
 	Account    string // under which the state counts these jobs; all tokens of a family share one
 	actor      string // see Actor; "": ID
 }
@@ -59,7 +72,7 @@ func OfToken(t *fsm.Token) *Principal {
 		Kind: KindToken, ID: t.ID, Role: t.Role, Rights: RightsOf(t.Role), Types: t.Types, Groups: t.Groups,
 		Programs: t.Programs || t.Role == fsm.RoleAdmin, MaxPayload: t.MaxPayload, Owner: ownerOf("token:" + family),
 		RateMilli: t.RateMilli, Burst: t.Burst, ExpiresAt: t.ExpiresAt,
-		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family, actor: actorOfToken(t),
+		MaxJobs: t.MaxJobs, MaxBytes: t.MaxBytes, Account: family, Tenant: t.TenantID(), actor: actorOfToken(t),
 	}
 }
 
@@ -172,9 +185,14 @@ func (p *Principal) CheckWrite(m *fsmpb.Mutation, r Rules) error {
 }
 
 func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
-	for _, j := range op.GetJobs() {
+	for i, j := range op.GetJobs() {
 		if err := p.checkJob(j, r); err != nil {
 			return err
+		}
+		for _, id := range j.GetAfter() {
+			if other := r.Job(id); other != nil && p.CheckJob(other) != nil {
+				return &HiddenAfter{Index: i, ID: id}
+			}
 		}
 	}
 	if callback := op.GetNewBatch().GetCallback(); callback != nil {
@@ -200,13 +218,18 @@ func (p *Principal) checkClaim(op *fsmpb.Claim) error {
 	if len(p.Groups) > 0 {
 		return p.deny("a claim, which takes jobs of every group,")
 	}
-	if names := p.names(); p.Kind == KindLegacy && len(op.GetTypes()) == 0 && names != nil {
-		op.Types = names // the clients of dtq cannot name types
+	return p.checkTypes(&op.Types, "a claim")
+}
+
+// checkTypes checks the types that a claim or a worker names; none stands for all.
+func (p *Principal) checkTypes(types *[]string, what string) error {
+	if names := p.names(); p.Kind == KindLegacy && len(*types) == 0 && names != nil {
+		*types = names // the clients of dtq cannot name types
 	}
-	if len(p.Types) > 0 && len(op.GetTypes()) == 0 {
-		return p.deny("a claim without types")
+	if len(p.Types) > 0 && len(*types) == 0 {
+		return p.deny("%s without types", what)
 	}
-	for _, t := range op.GetTypes() {
+	for _, t := range *types {
 		if err := p.CheckType(t); err != nil {
 			return err
 		}
@@ -218,8 +241,13 @@ func (p *Principal) checkClaim(op *fsmpb.Claim) error {
 // the owner of the claim and need no scope.
 func (p *Principal) checkScoped(m *fsmpb.Mutation, r Rules) error {
 	switch op := m.GetOp().(type) {
-	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release, *fsmpb.Mutation_RegisterWorker:
+	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
 		return nil
+	case *fsmpb.Mutation_RegisterWorker:
+		if p.Kind == KindLegacy {
+			return nil // the clients of dtq cannot name types
+		}
+		return p.checkTypes(&op.RegisterWorker.Types, "a worker")
 	case *fsmpb.Mutation_ForceComplete:
 		return p.checkExisting(op.ForceComplete.GetJobId(), r)
 	case *fsmpb.Mutation_Change:
@@ -307,7 +335,7 @@ func (p *Principal) checkExisting(id string, r Rules) error {
 }
 
 func (p *Principal) checkCron(name string, r Rules) error {
-	c := r.Cron(name)
+	c := r.Cron(fsm.Owned(p.Tenant, name))
 	switch {
 	case c == nil:
 		return nil
@@ -340,8 +368,14 @@ func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 	}
 }
 
-// Own makes the principal the owner of a claim or report.
+// Own makes the principal the owner of a claim or report, and its tenant that of the objects that the
+// mutation names.
 func (p *Principal) Own(m *fsmpb.Mutation) {
+	m.Tenant = p.Tenant
+	p.ownClaim(m)
+}
+
+func (p *Principal) ownClaim(m *fsmpb.Mutation) {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Claim:
 		op.Claim.Owner = p.Owner
@@ -355,7 +389,7 @@ func (p *Principal) Own(m *fsmpb.Mutation) {
 		op.Release.Owner = p.Owner
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.GetMutations() {
-			p.Own(part)
+			p.ownClaim(part)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type roleRule struct {
 	MaxBytes   int64             `yaml:"max-bytes"`
 	Rate       float64           `yaml:"rate"`
 	Burst      int64             `yaml:"burst"`
+	Tenant     string            `yaml:"tenant"` // of a rule with types or groups
 
 	role fsm.Role
 }
@@ -75,6 +77,9 @@ func (r *roleRule) check() error {
 		return fmt.Errorf("max-payload %d, max-jobs %d, max-bytes %d, burst %d and rate %v: must not be negative, and rate at most %d",
 			r.MaxPayload, r.MaxJobs, r.MaxBytes, r.Burst, r.Rate, int(rateMost))
 	}
+	if r.Tenant != "" && (!fsm.ValidTenant(r.Tenant) || len(r.Types)+len(r.Groups) == 0) {
+		return fmt.Errorf("tenant %q: it must have at most %d bytes and no slash, and the rule needs types or groups", r.Tenant, fsm.TenantMax)
+	}
 	globs := append(slices.Clone(r.Types), r.Groups...)
 	for claim, glob := range r.Match {
 		if claim == "" || glob == "" {
@@ -99,15 +104,24 @@ func (r *Roles) Principal(from Kind, issuer, name string, values func(claim stri
 	for i := range r.rules {
 		if rule := &r.rules[i]; rule.From == from && rule.matches(values) {
 			owner := ownerOf(string(from) + ":" + issuer + "\n" + name)
+			account := fmt.Sprintf("%s:%016x", from, owner)
 			return &Principal{
 				Kind: from, ID: string(from) + ":" + name, Role: rule.role, Rights: RightsOf(rule.role),
 				Types: rule.Types, Groups: rule.Groups, Programs: rule.Programs || rule.role == fsm.RoleAdmin,
 				MaxPayload: rule.MaxPayload, RateMilli: int64(math.Ceil(rule.Rate * 1000)), Burst: rule.Burst,
-				Owner: owner, MaxJobs: rule.MaxJobs, MaxBytes: rule.MaxBytes, Account: fmt.Sprintf("%s:%016x", from, owner),
+				Owner: owner, MaxJobs: rule.MaxJobs, MaxBytes: rule.MaxBytes, Account: account, Tenant: rule.tenant(account),
 			}
 		}
 	}
 	return nil
+}
+
+// tenant returns the tenant of an identity: a limited one without a name is a tenant by itself.
+func (r *roleRule) tenant(account string) string {
+	if len(r.Types)+len(r.Groups) == 0 {
+		return ""
+	}
+	return cmp.Or(r.Tenant, account)
 }
 
 // matches reports whether each of the claims has a value that matches.

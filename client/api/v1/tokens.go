@@ -12,6 +12,10 @@ type NewToken struct {
 	// to all.
 	Types  []string `json:"types,omitzero"`
 	Groups []string `json:"groups,omitzero"`
+	// Tenant owns the batches, schedules, unique keys, request keys and worker names of a token with
+	// Types or Groups; tokens with the same tenant share them. Without it the token is a tenant by
+	// itself, with those that replace it by rotation.
+	Tenant string `json:"tenant,omitzero"`
 	// Programs allows to enqueue jobs of types that run programs from their payloads.
 	Programs bool `json:"programs,omitzero"`
 	// RatePerSecond limits the requests of the token to each node; Burst may come at once.
@@ -42,6 +46,7 @@ type AccessToken struct {
 	Name          string   `json:"name,omitzero"`
 	Types         []string `json:"types,omitzero"`
 	Groups        []string `json:"groups,omitzero"`
+	Tenant        string   `json:"tenant,omitzero"` // of a limited token
 	Programs      bool     `json:"programs,omitzero"`
 	RatePerSecond float64  `json:"ratePerSecond,omitzero"`
 	Burst         int64    `json:"burst,omitzero"`
@@ -66,6 +71,7 @@ type Self struct {
 	Rights   []string `json:"rights"` // enqueue, work, follow, read, manage, admin, hooks
 	Types    []string `json:"types,omitzero"`
 	Groups   []string `json:"groups,omitzero"`
+	Tenant   string   `json:"tenant,omitzero"` // that owns what the caller names; empty: it is not limited
 	Programs bool     `json:"programs,omitzero"`
 	// MaxJobs and MaxBytes are the quota of the caller, Jobs and Bytes its used part.
 	MaxJobs  int64 `json:"maxJobs,omitzero"`

@@ -89,6 +89,7 @@ now.
 	f.StringVar(&in.Name, "name", "", "name that lists show")
 	f.StringSliceVar(&in.Types, "type", nil, "pattern of the types that it may use, such as film.*; may be given several times (default: all)")
 	f.StringSliceVar(&in.Groups, "group", nil, "pattern of the groups that it may use; may be given several times (default: all)")
+	f.StringVar(&in.Tenant, "tenant", "", "owner of the batches, schedules, unique keys and worker names of a token with --type or --group; tokens with the same one share them (default: the token and those that replace it)")
 	f.BoolVar(&in.Programs, "programs", false, "allow new jobs of types that run programs (serve --program-types)")
 	f.Float64Var(&in.RatePerSecond, "rate", 0, "requests per second to each node; 0 is no limit")
 	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
@@ -211,6 +212,7 @@ func tokenRows(k *v1.AccessToken) [][]string {
 	add("NAME", k.Name)
 	add("TYPES", strings.Join(k.Types, ","))
 	add("GROUPS", strings.Join(k.Groups, ","))
+	add("TENANT", k.Tenant)
 	if k.Programs {
 		add("PROGRAMS", "allowed")
 	}

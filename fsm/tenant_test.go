@@ -1,0 +1,139 @@
+package fsm_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// textsOfNobody are the texts of mutations that name no object with an owner: by message and field.
+// A text that is neither here nor in ownedTexts fails the test, so that a new record has an owner.
+var textsOfNobody = strings.Fields(`
+	Mutation.actor Mutation.tenant
+	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after NewJob.extra Header.name Header.value Quota.account
+	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error ForceComplete.job_id
+	SetExtra.job_id SetExtra.extra StateChecked.diverged
+	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
+	Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
+	PutCron.spec PutCron.time_zone PauseCron.spec PauseCron.time_zone
+	FireCron.name FireCron.job_id FireCron.spec FireCron.time_zone TriggerCron.job_id
+	Announce.text NextTime.spec NextTime.time_zone
+	RegisterBroker.node RegisterBroker.address RegisterBroker.cluster RegisterBroker.lineage
+	Token.id Token.name Token.types Token.groups Token.family Token.made_by Token.tenant
+	CreateToken.replaces RevokeToken.id TouchTokens.ids
+	Hook.name Hook.url Hook.types Hook.key_id Hook.made_by Hook.old_key_id Hook.last_error Alert.subject
+	DeleteHook.name TestHook.name ReportHook.name ReportHook.error SetAlert.hook SetAlert.subject SetAlert.text
+`)
+
+// ownedTexts name an object that belongs to the tenant of the mutation.
+var ownedTexts = strings.Fields(`
+	Request.key NewJob.batch Unique.key NewBatch.id
+	Claim.worker Heartbeat.worker Complete.worker Fail.worker Release.worker RegisterWorker.name WorkerDead.name SetQuiet.name
+	Filter.batch Filter.worker PutCron.name PauseCron.name DeleteCron.name TriggerCron.name
+`)
+
+// TestEveryTextOfAMutationHasAnOwner makes each kind of mutation with each of its texts set, alone
+// and in a Group, and looks at what the log's decoding makes of them for a tenant.
+func TestEveryTextOfAMutationHasAnOwner(t *testing.T) {
+	op := new(fsmpb.Mutation).ProtoReflect().Descriptor().Oneofs().ByName("op")
+	for i := range op.Fields().Len() {
+		field := op.Fields().Get(i)
+		if field.Name() == "group" {
+			continue
+		}
+		for _, grouped := range []bool{false, true} {
+			m := new(fsmpb.Mutation)
+			fill(m.ProtoReflect().Mutable(field).Message(), 0)
+			if grouped {
+				m = &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{m}}}}
+			}
+			m.Tenant, m.Request = "acme", &fsmpb.Request{Key: "x"}
+			fsm.SettleOwner(m)
+			if m.Tenant != "" {
+				t.Errorf("%s: the mutation has a tenant", field.Name())
+			}
+			walk(m.ProtoReflect(), func(name, text string) {
+				want := map[bool]string{true: "acme/x", false: "x"}[has(ownedTexts, name)]
+				if has(ownedTexts, name) == has(textsOfNobody, name) {
+					t.Errorf("%s is new: say in this test who owns what it names", name)
+				} else if text != want {
+					t.Errorf("%s of %s is %q; want %q", name, field.Name(), text, want)
+				}
+			})
+		}
+	}
+}
+
+func has(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// fill sets every text of a message, and of those in it, to x.
+func fill(m protoreflect.Message, depth int) {
+	if depth > 6 {
+		return
+	}
+	for i := range m.Descriptor().Fields().Len() {
+		f := m.Descriptor().Fields().Get(i)
+		switch {
+		case f.Kind() == protoreflect.StringKind && f.IsList():
+			m.Mutable(f).List().Append(protoreflect.ValueOfString("x"))
+		case f.Kind() == protoreflect.StringKind:
+			m.Set(f, protoreflect.ValueOfString("x"))
+		case f.Kind() == protoreflect.MessageKind && f.IsList():
+			list := m.Mutable(f).List()
+			item := list.NewElement()
+			fill(item.Message(), depth+1)
+			list.Append(item)
+		case f.Kind() == protoreflect.MessageKind:
+			fill(m.Mutable(f).Message(), depth+1)
+		}
+	}
+}
+
+func walk(m protoreflect.Message, fn func(name, text string)) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		name := string(m.Descriptor().Name()) + "." + string(f.Name())
+		switch {
+		case f.Kind() == protoreflect.StringKind && f.IsList():
+			for i := range v.List().Len() {
+				fn(name, v.List().Get(i).String())
+			}
+		case f.Kind() == protoreflect.StringKind:
+			fn(name, v.String())
+		case f.Kind() == protoreflect.MessageKind && f.IsList():
+			for i := range v.List().Len() {
+				walk(v.List().Get(i).Message(), fn)
+			}
+		case f.Kind() == protoreflect.MessageKind:
+			walk(v.Message(), fn)
+		}
+		return true
+	})
+}
+
+// The name of an object without a tenant, and that of nobody, stay.
+func TestOwned(t *testing.T) {
+	for _, c := range [][3]string{{"", "n", "n"}, {"a", "", ""}, {"a", fsm.Anonymous, fsm.Anonymous}, {"a", "n", "a/n"}, {"a", "b/n", "a/b/n"}} {
+		if got := fsm.Owned(c[0], c[1]); got != c[2] || fsm.NameFor(c[0], got) != c[1] {
+			t.Errorf("%q of %q is %q, and back %q", c[1], c[0], got, fsm.NameFor(c[0], got))
+		}
+	}
+	if got := fsm.NameFor("a", "b/n"); got != "b/n" {
+		t.Errorf("the object of another tenant is %q", got)
+	}
+	for _, bad := range []string{"", "a/b", "\xff", strings.Repeat("x", fsm.TenantMax+1)} {
+		if fsm.ValidTenant(bad) {
+			t.Errorf("%q is a tenant", bad)
+		}
+	}
+}

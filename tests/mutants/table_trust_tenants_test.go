@@ -1,0 +1,34 @@
+package mutants_test
+
+import "osqueue/tests/mutants"
+
+func init() { allDefects = append(allDefects, tenantDefects...) }
+
+// tenantDefects are defects of the rules between tenants.
+var tenantDefects = []defect{
+	{"scope after the wait", mutants.Mutant{
+		Name: "a read that waits answers with another job that got the id", File: "api/jobs.go",
+		Old: "j.Seq == first.Seq && j.CreatedAt == first.CreatedAt",
+		Bug: "j.CreatedAt == first.CreatedAt",
+	}, check{pkg: "api", test: "TestWaitForAJobWhoseIDPassesOn"}},
+	{"scope at the entry", mutants.Mutant{
+		Name: "a change by ids does not look at the Seq that was checked", File: "fsm/change.go",
+		Old: "j.Seq != op.Seqs[i]",
+		Bug: "op.Seqs[i] == 0",
+	}, check{pkg: "api", test: "TestChangesOfAJobWhoseIDPassesOn"}},
+	{"scope of groups", mutants.Mutant{
+		Name: "a token with groups may change a whole type", File: "internal/auth/principal.go",
+		Old: "return p.CheckWholeType(op.SetQueue.GetName())",
+		Bug: "return p.CheckType(op.SetQueue.GetName())",
+	}, check{pkg: "api", test: "TestWholeTypesAndTokensOfGroups"}},
+	{"owner of objects", mutants.Mutant{
+		Name: "batches have no owner", File: "fsm/tenant.go",
+		Old: "\t\town(tenant, &n.Batch)\n",
+		Bug: "",
+	}, check{pkg: "fsm", test: "TestEveryTextOfAMutationHasAnOwner"}},
+	{"dependents", mutants.Mutant{
+		Name: "a job may wait for one out of the scope", File: "internal/auth/principal.go",
+		Old: "other != nil && p.CheckJob(other) != nil",
+		Bug: "other != nil && p.CheckJob(other) != nil && false",
+	}, check{pkg: "api", test: "TestDependentsOfTenants"}},
+}
