@@ -157,16 +157,16 @@ func (m *Machine) firstWaiter(on string, stays bool) (first *Job) {
 }
 
 func (m *Machine) settleOne(on string, old *Job) {
-	other := m.ids.get(on)
-	if other != nil && other.Status == Completed || old.Options().AfterFailure == AfterRun {
+	status := m.statusOf(on)
+	if status == Completed || old.Options().AfterFailure == AfterRun {
 		m.stopWaiting(old, on)
 		return
 	}
 	outcome := "was deleted"
-	switch {
-	case other != nil && other.Status == Dead:
+	switch status {
+	case Dead:
 		outcome = "is dead"
-	case other != nil:
+	case Cancelled:
 		outcome = "was cancelled"
 	}
 	j := old.Change()

@@ -284,10 +284,11 @@ func (p *plan) edges() map[int][]int {
 	return edges
 }
 
-// knows reports whether each of these jobs exists or is added by the plan.
+// knows reports whether each of these jobs exists, is added by the plan, or ended so short a
+// time ago that the machine knows how.
 func (p *plan) knows(on []string) bool {
 	for _, id := range on {
-		if _, added := p.ids[id]; !added && p.m.ids.get(id) == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) {
+		if _, added := p.ids[id]; !added && p.m.ids.get(id) == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) && p.m.removedJob(id) == nil {
 			return false
 		}
 	}
@@ -379,7 +380,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 func (m *Machine) waitsOf(after []string) []string {
 	var waits []string
 	for _, on := range distinct(after) {
-		if other := m.ids.get(on); other == nil || other.Status != Completed {
+		if m.statusOf(on) != Completed {
 			waits = append(waits, strings.Clone(on))
 		}
 	}

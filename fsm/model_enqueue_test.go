@@ -122,7 +122,7 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 		j.MaxAttempts = *n.MaxAttempts
 	}
 	for _, id := range withoutRepetitions(n.After) {
-		if o := m.job(id); o == nil || o.Status != fsm.Completed {
+		if m.statusOf(id) != fsm.Completed {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
@@ -272,10 +272,22 @@ func (m *model) load(counts func(*fsm.Job) bool) (jobs, bytes int64) {
 	return jobs, bytes
 }
 
+// statusOf is the status of a job, also of one that retention removed a short time ago; 0: there
+// is none.
+func (m *model) statusOf(id string) fsm.Status {
+	if j := m.job(id); j != nil {
+		return j.Status
+	}
+	if j, _ := m.removed(id); j != nil {
+		return j.Status
+	}
+	return 0
+}
+
 // checkAfter looks at what a job of a mutation that added jobs waits for.
 func (m *model) checkAfter(n *fsmpb.NewJob, added []string) fsm.Code {
 	for _, id := range n.After {
-		if m.job(id) == nil {
+		if m.statusOf(id) == 0 {
 			return fsm.NoSuchJob
 		}
 	}

@@ -30,18 +30,18 @@ const (
 
 // effectOf returns the effect of the job with that id on a waiter, and the reason.
 func (m *model) effectOf(waiter *fsm.Job, id string) (f effect, why string) {
-	j, policy := m.job(id), waiter.Options().AfterFailure
-	switch {
-	case j == nil:
+	policy := waiter.Options().AfterFailure
+	if m.job(id) == nil && policy == fsm.AfterBlock {
+		policy = fsm.AfterCancel
+	}
+	switch m.statusOf(id) {
+	case 0:
 		why = "was deleted"
-		if policy == fsm.AfterBlock {
-			policy = fsm.AfterCancel
-		}
-	case j.Status == fsm.Completed:
+	case fsm.Completed:
 		return proceeds, ""
-	case j.Status == fsm.Dead:
+	case fsm.Dead:
 		why = "is dead"
-	case j.Status == fsm.Cancelled:
+	case fsm.Cancelled:
 		why = "was cancelled"
 	default:
 		return waitsOn, ""

@@ -52,6 +52,17 @@ func (m *Machine) removedJob(id string) *RequestRecord {
 	return m.byKey[string(m.lookup)]
 }
 
+// statusOf returns the status of a job, also of a removed one that is remembered, or 0.
+func (m *Machine) statusOf(id string) Status {
+	if j := m.ids.get(id); j != nil {
+		return j.Status
+	}
+	if r := m.removedJob(id); r != nil {
+		return r.Items[0].Status
+	}
+	return 0
+}
+
 // jobOfRecord returns a job with the remembered fields of a removed job: its id, token,
 // status and end.
 func jobOfRecord(r *RequestRecord) *Job {

@@ -36,4 +36,9 @@ var jobs = []defect{
 		Old: "if instance == 0 || instance == j.Execution().Instance {",
 		Bug: "if instance == 0 || instance != 0 {",
 	}, check{pkg: "fsm", test: "TestTheEndOfAnOldInstance"}},
+	{"dependencies", mutants.Mutant{
+		Name: "a removed job that completed is waited for", File: "fsm/enqueue.go",
+		Old: "if m.statusOf(on) != Completed {",
+		Bug: "if other := m.ids.get(on); other == nil || other.Status != Completed {",
+	}, check{pkg: "fsm", test: "TestAfterARemovedJob"}},
 }
