@@ -1,10 +1,8 @@
 package api
 
 import (
-	"maps"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,32 +72,24 @@ func (s *Server) listQueues(c *call) error {
 	if err != nil {
 		return err
 	}
-	stats, v := c.state().AllTypeStats(), c.state().View()
-	types, err := order.after(order.sorted(v, queueNames(v, stats), stats), values.Get(v1.ParamCursor))
+	after, err := order.after(values.Get(v1.ParamCursor))
 	if err != nil {
 		return err
 	}
+	v := c.state().View()
 	c.lsn = v.LSN()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.lsn.String()}
-	if len(types) > limit {
-		types = types[:limit]
-		list.NextCursor = order.cursor(types[limit-1])
-	}
-	for _, t := range types {
-		list.Queues = append(list.Queues, queueOf(v, t.name, stats[t.name]))
-	}
-	return c.sendJSON(list)
-}
-
-// queueNames returns the types that have jobs or settings, in order.
-func queueNames(v *fsm.View, stats map[string]fsm.TypeStats) []string {
-	names := slices.Collect(maps.Keys(stats))
-	v.Queues(func(q *fsm.QueueSettings) bool {
-		names = append(names, q.Name)
+	var last fsm.RankedType
+	v.Types(order.by, after, func(t fsm.RankedType) bool {
+		if len(list.Queues) == limit {
+			list.NextCursor = order.cursor(last)
+			return false
+		}
+		last = t
+		list.Queues = append(list.Queues, queueOf(v, t.Name, c.state().TypeStats(t.Name)))
 		return true
 	})
-	slices.Sort(names)
-	return slices.Compact(names)
+	return c.sendJSON(list)
 }
 
 func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {

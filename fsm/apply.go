@@ -18,6 +18,7 @@ func New() *Machine {
 		claims:          btree.New(byToken),
 		running:         btree.New(byHolder),
 		typed:           btree.New(byType),
+		ranked:          newRankedTypes(),
 		tagged:          btree.New(byLabel),
 		settings:        btree.New(bySettings),
 		turns:           btree.New(byTurn),

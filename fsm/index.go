@@ -103,6 +103,7 @@ func (m *Machine) remove(j *Job) {
 func (m *Machine) index(j *Job) {
 	q := m.queue(j.Type)
 	q.counts[j.Status]++
+	m.changedType(q)
 	m.counts[j.Status]++
 	m.addBytes(q, j.size())
 	m.countAccount(j, +1)
@@ -132,6 +133,7 @@ func (m *Machine) index(j *Job) {
 func (m *Machine) unindex(j *Job) {
 	q := m.queues[j.Type]
 	q.counts[j.Status]--
+	m.changedType(q)
 	m.counts[j.Status]--
 	m.addBytes(q, -j.size())
 	m.countAccount(j, -1)

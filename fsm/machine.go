@@ -127,6 +127,8 @@ type Machine struct {
 	idle            *btree.Tree[*JobBatch] // batches without pending jobs, by idleSince
 	counts          Counts
 	bytes           int64
+	ranked          rankedTypes // as of the last View
+	stale           []*queue    // types that have changed since
 
 	requestWeight int64  // of all requests
 	figureGen     uint64 // of the figures that no View has

@@ -32,6 +32,7 @@ type queue struct {
 	arrived  int   // jobs that became claimable in this entry
 	touched  bool  // it is in Machine.touched
 	dirty    bool  // it is in Machine.dirty
+	stale    bool  // it is in Machine.stale
 }
 
 // group holds the unclaimed jobs of one group of a type.

@@ -88,6 +88,7 @@ func assign(field, value *int64, otherwise int64) {
 // proportion to the number of groups of the type.
 func (m *Machine) useSettings(q *queue, s *QueueSettings) {
 	q.settings = s
+	m.changedType(q)
 	if s != nil {
 		m.settings.Set(s)
 	}

@@ -31,12 +31,14 @@ type View struct {
 	outbox   *btree.Tree[*HookEvent]
 
 	dependents *btree.Tree[dependent]
+	ranked     rankedTypes
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
 // copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
 	m.figureGen++ // the view has the present ones
+	m.rankTypes()
 	return &View{
 		meta:    m.meta,
 		counts:  m.counts,
@@ -60,6 +62,7 @@ func (m *Machine) View() *View {
 		outbox:   m.outbox.Copy(),
 
 		dependents: m.dependents.Copy(),
+		ranked:     m.ranked.copy(),
 	}
 }
 

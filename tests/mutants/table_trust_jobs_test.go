@@ -41,4 +41,9 @@ var jobs = []defect{
 		Old: "if m.statusOf(on) != Completed {",
 		Bug: "if other := m.ids.get(on); other == nil || other.Status != Completed {",
 	}, check{pkg: "fsm", test: "TestAfterARemovedJob"}},
+	{"lists", mutants.Mutant{
+		Name: "a type whose last job goes stays in the lists", File: "fsm/index.go",
+		Old: "\tq.counts[j.Status]--\n\tm.changedType(q)\n",
+		Bug: "\tq.counts[j.Status]--\n",
+	}, check{pkg: "fsm", test: "TestListsOfTypes"}},
 }

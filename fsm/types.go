@@ -1,0 +1,121 @@
+package fsm
+
+import (
+	"cmp"
+	"strings"
+
+	"osqueue/fsm/btree"
+)
+
+// This file has the indexes behind the lists of types, so that a page of a list takes time in
+// proportion to the page. They are brought up to date when a View is made: in between the
+// machine only notes which types have changed.
+
+// RankedType is a type that has jobs or settings, with what the lists are ordered by.
+type RankedType struct {
+	Name      string
+	Unclaimed int
+	OldestAt  int64 // ms, when the oldest available job was created; 0: there is none
+}
+
+// TypeOrder is an order of the types.
+type TypeOrder uint8
+
+const (
+	ByName      TypeOrder = iota
+	ByOldest              // the type whose oldest available job waits longest first
+	ByUnclaimed           // most available jobs first
+
+	numTypeOrders = iota
+)
+
+var typeOrders = [numTypeOrders]func(a, b RankedType) int{
+	ByName: func(a, b RankedType) int { return strings.Compare(a.Name, b.Name) },
+	ByOldest: func(a, b RankedType) int {
+		return cmp.Or(cmp.Compare(uint64(a.OldestAt-1), uint64(b.OldestAt-1)), strings.Compare(a.Name, b.Name)) // 0 is last
+	},
+	ByUnclaimed: func(a, b RankedType) int {
+		return cmp.Or(cmp.Compare(b.Unclaimed, a.Unclaimed), strings.Compare(a.Name, b.Name))
+	},
+}
+
+type rankedTypes [numTypeOrders]*btree.Tree[RankedType]
+
+func newRankedTypes() (r rankedTypes) {
+	for o, compare := range typeOrders {
+		r[o] = btree.New(func(a, b RankedType) bool { return compare(a, b) < 0 })
+	}
+	return r
+}
+
+func (r *rankedTypes) copy() (c rankedTypes) {
+	for o, tree := range r {
+		c[o] = tree.Copy()
+	}
+	return c
+}
+
+// staleMax bounds the types that are noted. Types that come and go would otherwise be noted
+// without end while there is no View.
+const staleMax = 100_000
+
+// changedType notes that the rank of a type may have changed.
+func (m *Machine) changedType(q *queue) {
+	if q.stale {
+		return
+	}
+	if len(m.stale) >= staleMax {
+		m.rankTypes()
+	}
+	q.stale = true
+	m.stale = append(m.stale, q)
+}
+
+// rankTypes brings the indexes up to date.
+func (m *Machine) rankTypes() {
+	for _, q := range m.stale {
+		q.stale = false
+		now, is := m.rankOf(q.name)
+		old, was := m.ranked[ByName].Get(RankedType{Name: q.name})
+		if was == is && old == now {
+			continue
+		}
+		for _, tree := range m.ranked {
+			if was {
+				tree.Delete(old)
+			}
+			if is {
+				tree.Set(now)
+			}
+		}
+	}
+	clear(m.stale)
+	m.stale = m.stale[:0]
+}
+
+// rankOf returns the rank of a type; false if it is in no list.
+func (m *Machine) rankOf(name string) (r RankedType, ok bool) {
+	q := m.queues[name]
+	if q == nil || q.counts.empty() && q.settings == nil {
+		return r, false
+	}
+	r = RankedType{Name: q.name, Unclaimed: q.counts[Unclaimed]}
+	if r.Unclaimed > 0 {
+		m.typed.Ascend(&Job{Type: name, Status: Unclaimed}, func(j *Job) bool {
+			r.OldestAt = j.CreatedAt
+			return false
+		})
+	}
+	return r, true
+}
+
+// Types calls fn for the types that have jobs or settings, in an order and after one of its
+// places, until fn returns false. The place need not exist; nil is before the first one. A
+// type whose rank changes between two Views may change its place.
+func (v *View) Types(o TypeOrder, after *RankedType, fn func(RankedType) bool) {
+	if after == nil {
+		v.ranked[o].Scan(fn)
+		return
+	}
+	v.ranked[o].Ascend(*after, func(r RankedType) bool { return typeOrders[o](r, *after) == 0 || fn(r) })
+}
