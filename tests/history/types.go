@@ -159,6 +159,7 @@ type Held struct {
 	Priority int32  `json:"priority,omitzero"`
 	Lease    Time   `json:"lease,omitzero"`
 	Payload  string `json:"payload,omitzero"`
+	Confirm  bool   `json:"confirm,omitzero"` // a last attempt that counts from its first heartbeat
 }
 
 // Fault is a fault of the cluster or of a client.
@@ -207,6 +208,7 @@ type Item struct {
 	From     string `json:"from,omitzero"` // of what time brought about: the status before
 	Token    uint64 `json:"token,omitzero"`
 	Attempts int    `json:"attempts,omitzero"`
+	Confirm  bool   `json:"confirm,omitzero"` // as in Held
 	Type     string `json:"type,omitzero"`
 	Priority int32  `json:"priority,omitzero"`
 	Lease    Time   `json:"lease,omitzero"` // of a job that runs

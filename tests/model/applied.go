@@ -263,7 +263,7 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 
 func item(j *fsm.Job) history.Item {
 	it := history.Item{
-		Job: j.ID, Status: j.Status.String(), Token: j.Execution().Token, Attempts: int(j.Attempts), Type: j.Type,
+		Job: j.ID, Status: j.Status.String(), Token: j.Execution().Token, Attempts: int(j.Attempts), Confirm: j.Execution().Unconfirmed, Type: j.Type,
 		Priority: j.Priority, End: j.AttemptEnd.String(), Result: string(j.Execution().Result),
 	}
 	if j.Status == fsm.InProgress {

@@ -158,7 +158,7 @@ func callsOfLine(l *history.Applied) []call {
 			Client: l.Worker, Kind: l.Kind, Outcome: history.OK, Job: it.Job, Token: it.Token, Result: it.Result,
 			Permanent: it.Status == dead,
 		}
-		held := history.Held{Job: it.Job, Token: it.Token, Attempt: it.Attempts}
+		held := history.Held{Job: it.Job, Token: it.Token, Attempt: it.Attempts, Confirm: it.Confirm}
 		all = append(all, call{op: op, held: held, blind: true})
 	}
 	return all

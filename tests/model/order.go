@@ -214,7 +214,7 @@ func (f *facts) passages() []*passage {
 	sure := f.unseen() == 0
 	var all []*passage
 	for _, op := range f.ops {
-		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || touched[op.Job] {
+		if op.Kind != history.Enqueue || op.Outcome != history.OK || op.Delay > 0 || touched[op.Job] || f.foreignJob[op.Job] {
 			continue
 		}
 		p := &passage{enqueue: op, claim: first[op.Job], out: history.Never}

@@ -43,7 +43,9 @@ type register struct {
 	attempts int
 	max      int
 	stopping bool
-	result   string
+	// unconfirmed: the attempt may be one that did not begin, and so does not count.
+	unconfirmed bool
+	result      string
 }
 
 func (r register) String() string {
@@ -89,6 +91,11 @@ func (r register) later() []register {
 	}
 	over := r.back()
 	over.end = ranOut
+	if r.unconfirmed && !r.stopping {
+		given := r
+		given.phase, given.attempts, given.end = waiting, r.attempts-1, ranOut
+		return []register{r, over, given}
+	}
 	return []register{r, over}
 }
 
@@ -116,7 +123,9 @@ func (r register) step(c call) []register {
 	case history.Claim:
 		return r.claimed(c.held)
 	case history.Heartbeat:
-		return only(r, r.holds(c.op.Token) && (c.blind || r.stopping == c.op.Stopping))
+		possible := r.holds(c.op.Token) && (c.blind || r.stopping == c.op.Stopping)
+		r.unconfirmed = false
+		return only(r, possible)
 	case history.Complete:
 		return r.completed(c.op)
 	case history.Fail:
@@ -148,7 +157,7 @@ func (r register) ended(token uint64, how ending) bool {
 
 func (r register) claimed(h history.Held) []register {
 	possible := r.phase == waiting && h.Token > r.token && h.Attempt == r.attempts+1
-	r.phase, r.token, r.end, r.attempts = running, h.Token, noEnding, h.Attempt
+	r.phase, r.token, r.end, r.attempts, r.unconfirmed = running, h.Token, noEnding, h.Attempt, h.Confirm
 	return only(r, possible)
 }
 

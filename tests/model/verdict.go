@@ -268,7 +268,7 @@ func (f *facts) handed(op *history.Op) []history.Held {
 	for _, it := range l.Jobs {
 		if !slices.ContainsFunc(all, func(h history.Held) bool { return h.Job == it.Job && h.Token == it.Token }) {
 			all = append(all, history.Held{
-				Job: it.Job, Token: it.Token, Attempt: it.Attempts, Type: it.Type, Priority: it.Priority, Lease: it.Lease,
+				Job: it.Job, Token: it.Token, Attempt: it.Attempts, Type: it.Type, Priority: it.Priority, Lease: it.Lease, Confirm: it.Confirm,
 			})
 		}
 	}

@@ -77,6 +77,9 @@
 //	all-disks-lost            all nodes lose their disks                 other server ids
 //	worker-killed             SIGKILL of a worker process during a job   its exit while it had a lease
 //	worker-paused             SIGSTOP for longer than its lease          state T; its job went to another
+//	worker-paused-claiming    SIGSTOP while a claim waits, which gets     state T when it is given the job
+//	                          the last attempt of a job
+//	worker-replaced           a second worker of its name, and SIGTERM   the second one keeps its job
 //
 // # Failure stance
 //

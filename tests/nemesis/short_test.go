@@ -31,6 +31,7 @@ func TestFaults(t *testing.T) {
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
 		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "log-lost", "disk-full", "node-wiped-leader-killed"}},
 		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "clock-wrong-at-election", "worker-killed", "worker-paused"}},
+		{Name: "names of workers", Workers: 2, Script: []string{"worker-paused-claiming", "worker-replaced"}},
 	} {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,8 @@ import (
 var workerFaults = []Fault{
 	{Name: "worker-killed", Needs: NeedWorkers, Begin: killWorker},
 	{Name: "worker-paused", Needs: NeedWorkers, Begin: pauseWorker},
+	{Name: "worker-paused-claiming", Needs: NeedWorkers, Begin: pauseClaimingWorker},
+	{Name: "worker-replaced", Needs: NeedWorkers, Begin: replaceWorker},
 }
 
 // Jobs of worker processes take a while, and longer than their lease if their worker
@@ -32,12 +34,17 @@ const (
 // startWorkers starts n of them.
 func (w *World) startWorkers(n int) {
 	for i := range n {
-		w.Workers = append(w.Workers, w.Cluster.StartWorker(fmt.Sprintf("process-%d", i+1),
-			"--lease", slowLease.String(), "--concurrency", "2", "--poll-wait", "1s",
-			"--exec", fmt.Sprintf("%s=sleep %g", slowType, slowTime.Seconds())))
+		w.Workers = append(w.Workers, w.Cluster.StartWorker(fmt.Sprintf("process-%d", i+1), workerArgs()...))
 	}
 	if n > 0 {
 		w.has |= NeedWorkers
+	}
+}
+
+func workerArgs() []string {
+	return []string{
+		"--lease", slowLease.String(), "--concurrency", "2", "--poll-wait", "1s",
+		"--exec", fmt.Sprintf("%s=sleep %g", slowType, slowTime.Seconds()),
 	}
 }
 
@@ -51,11 +58,12 @@ func (w *World) endWorkers() {
 }
 
 // enqueueSlow adds a job for worker processes, and notes it.
-func (w *World) enqueueSlow() (id string) {
+func (w *World) enqueueSlow() (id string) { return w.enqueueFor(10) }
+
+func (w *World) enqueueFor(attempts int32) (id string) {
 	id = uuid.NewString()
 	key := uuid.NewString()
-	op := w.Rec.Begin(history.Op{Client: "nemesis", Kind: history.Enqueue, Job: id, Type: slowType, Request: key, MaxAttempts: 10})
-	attempts := int32(10)
+	op := w.Rec.Begin(history.Op{Client: "nemesis", Kind: history.Enqueue, Job: id, Type: slowType, Request: key, MaxAttempts: int(attempts)})
 	ctx := client.WithIdempotencyKey(w.Cluster.Context(heldWithin), key)
 	e, err := w.Cluster.Client.Enqueue(ctx, client.NewJob{ID: id, Type: slowType, MaxAttempts: &attempts})
 	op.Outcome = history.OK
@@ -173,4 +181,72 @@ func pauseWorker(w *World, s *history.FaultSpan) func() {
 		w.again(s, job)
 		p.Continue()
 	}
+}
+
+// pauseClaimingWorker stops a worker while its claim waits at the server. It is given the only
+// attempt of a job, which must not be lost.
+func pauseClaimingWorker(w *World, s *history.FaultSpan) func() {
+	p := w.Workers[0]
+	var job v1.Job
+	err := cluster.Poll(heldWithin, func() (err error) {
+		p.Pause()
+		if job, err = w.job(w.enqueueFor(1)); err == nil && job.Status == v1.StatusInProgress && job.WorkerID != nil && *job.WorkerID == p.Name {
+			return nil
+		}
+		p.Continue()
+		return errors.New("another one was given the job, or none was")
+	})
+	if err != nil {
+		p.Continue()
+		s.Missed(err.Error())
+		return func() {}
+	}
+	if state, err := processState(p.Pid()); err == nil {
+		s.Hit(fmt.Sprintf("process %d in state %s when it was given the last attempt of job %s", p.Pid(), state, job.ID))
+	}
+	w.sleep(slowLease + 500*time.Millisecond)
+	return func() {
+		w.again(s, job)
+		p.Continue()
+	}
+}
+
+// replaceWorker starts a second worker of the same name, and then ends the first one, as a
+// deployment does. What the second one holds stays with it.
+func replaceWorker(w *World, s *history.FaultSpan) func() {
+	p, _, err := w.holder()
+	if err != nil {
+		s.Missed(err.Error())
+		return func() {}
+	}
+	twin := w.Cluster.StartWorker(p.Name+"-next", append(workerArgs(), "--name", p.Name)...)
+	p.Terminate()
+	w.sleep(500 * time.Millisecond) // from then on it claims nothing more, and its job runs for longer
+	job, err := w.heldBy(p.Name)
+	for end := time.Now().Add(heldWithin); err == nil && p.Running() && time.Now().Before(end); {
+		w.sleep(50 * time.Millisecond)
+	}
+	if err != nil || p.Running() {
+		s.Missed(fmt.Sprintf("the second worker holds no job, or the first one does not end: %v", err))
+	} else if now, err := w.job(job.ID); err == nil && now.Token == job.Token {
+		s.Hit(fmt.Sprintf("the first worker %s ended while job %s was with the second one, where it stayed", p.Name, job.ID))
+	} else if err == nil {
+		s.Missed(fmt.Sprintf("job %s went from token %d to %d: %s", job.ID, job.Token, now.Token, now.LastError))
+		w.T.Errorf("the end of the first worker took job %s from the second one of its name: %s", job.ID, now.LastError)
+	}
+	return func() {
+		twin.Kill()
+		p.Start()
+	}
+}
+
+// heldBy enqueues jobs until a worker of that name holds the newest.
+func (w *World) heldBy(name string) (job v1.Job, err error) {
+	err = cluster.Poll(heldWithin, func() (err error) {
+		if job, err = w.job(w.enqueueSlow()); err == nil && (job.WorkerID == nil || *job.WorkerID != name) {
+			err = errors.New("another one was given the job, or none was")
+		}
+		return err
+	})
+	return job, err
 }

@@ -28,7 +28,7 @@ func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger)
 	case err != nil:
 		log.Warn("no node has answered yet; the worker keeps trying", "error", view.Explain(err, greetWait))
 	default:
-		log.Warn("a worker with this name sent a heartbeat a moment ago; if it still runs, give each worker its own --name: when one stops, the jobs of both are released",
+		log.Warn("a worker with this name sent a heartbeat a moment ago; if it is to go on, give each worker its own --name",
 			"name", name, "heard", units.AgoText(other.LastSeen, time.Now())+" ago")
 	}
 }
