@@ -279,8 +279,8 @@ var machine = []defect{
 	}, behaviour},
 	{"retry", mutants.Mutant{
 		Name: "a retry leaves the request to cancel", File: "fsm/change.go",
-		Old: `d.CancelAt, d.Progress, d.ProgressAt, d.Waits = 0, Progress{}, 0, nil`,
-		Bug: `d.Progress, d.ProgressAt, d.Waits = Progress{}, 0, nil`,
+		Old: `d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0`,
+		Bug: `d.Progress, d.ProgressAt, d.Waits, d.GivenBack = Progress{}, 0, nil, 0`,
 	}, behaviour},
 	{"unique", mutants.Mutant{
 		Name: "a retry does not look at the key", File: "fsm/change.go",
@@ -323,8 +323,8 @@ var machine = []defect{
 	// 8. Dependencies.
 	{"after", mutants.Mutant{
 		Name: "a dead job lets its waiters go", File: "fsm/after.go",
-		Old: `if other != nil && other.Status == Completed || old.Options().AfterFailure == AfterRun {`,
-		Bug: `if other != nil || old.Options().AfterFailure == AfterRun {`,
+		Old: `if status == Completed || old.Options().AfterFailure == AfterRun {`,
+		Bug: `if status != 0 || old.Options().AfterFailure == AfterRun {`,
 	}, behaviour},
 	{"after", mutants.Mutant{
 		Name: "a deleted job blocks its waiters", File: "fsm/after.go",
@@ -343,8 +343,8 @@ var machine = []defect{
 	}, behaviour},
 	{"after", mutants.Mutant{
 		Name: "a job waits for one that completed before the enqueue", File: "fsm/enqueue.go",
-		Old: `other == nil || other.Status != Completed {`,
-		Bug: `other == nil || other.Status != Unclaimed {`,
+		Old: `m.statusOf(on) != Completed {`,
+		Bug: `m.statusOf(on) != Unclaimed {`,
 	}, behaviour},
 
 	// 9. Batches.
