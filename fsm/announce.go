@@ -25,5 +25,21 @@ var announced = [numAnnounces]EventKind{
 	AnnounceBucketHealed:   BucketHealed,
 }
 
+// begin returns the condition that k announces, or whose end it announces.
+func (k AnnounceKind) begin() AnnounceKind { return k - (k+1)%2 }
+
+// Announces reports whether a condition, such as AnnounceBucketAway, was announced and its end was
+// not. A new leader announces the end of what an earlier one has announced.
+func (m *Meta) Announces(k AnnounceKind) bool { return m.Announced&(1<<k) != 0 }
+
+// noteAnnounced records an announcement in the state.
+func (m *Meta) noteAnnounced(k AnnounceKind) {
+	if begin := k.begin(); k == begin {
+		m.Announced |= 1 << begin
+	} else {
+		m.Announced &^= 1 << begin
+	}
+}
+
 // announceMax is the length, in bytes, at which the text of an announcement is cut.
 const announceMax = 256

@@ -230,11 +230,12 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 }
 
 // announce makes an event about the active broker, so that all nodes have it at the same
-// place among the other events. It changes no state except the outboxes of hooks.
+// place among the other events. It changes Meta.Announced and the outboxes of hooks.
 func (m *Machine) announce(op *fsmpb.Announce) Result {
 	m.events = append(m.events, Event{
 		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
 	})
+	m.meta.noteAnnounced(AnnounceKind(op.Kind))
 	m.tellAnnounced(AnnounceKind(op.Kind), op.Text)
 	return Result{}
 }

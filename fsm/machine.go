@@ -57,6 +57,7 @@ type Meta struct {
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
 	Settings       Settings
+	Announced      uint32 // conditions that are announced, and not yet their end (announce.go)
 	Extra          string // unknown fields of the document, as in Details.Extra
 	Level          uint32 // the feature level (level.go); BaseLevel in a state without the field
 }

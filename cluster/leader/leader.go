@@ -20,8 +20,6 @@ type Leader struct {
 	campaigns atomic.Pointer[campaignState]
 	finding   atomic.Pointer[string] // of the last round of watchHandover; nil: none
 	checks    checks
-
-	unresolved unresolved // guarded by the replica's lock
 }
 
 // fenceState is one of the Fence constants with its reason.
@@ -62,13 +60,11 @@ func (l *Leader) Behind() bool {
 // marks an entry that needs no flush of its own. The node calls it for each entry, under
 // the replica's lock. Applied does not block and calls none of the effects.
 func (l *Leader) Applied(m *fsm.Machine, idle bool) {
-	l.unresolved.applied(m.Events())
 	l.signal(m, idle)
 }
 
 // Restored is like Applied, for a state that replaces the old one as a whole.
 func (l *Leader) Restored(m *fsm.Machine) {
-	l.unresolved = unresolved{}
 	l.signal(m, false)
 }
 

@@ -36,13 +36,9 @@ func (l *Leader) beginTerm(
 	if err := r.register(ctx, l.firstLevel(ctx)...); err != nil {
 		return nil, err
 	}
-	l.do.Read(func(m *fsm.Machine) {
-		told := l.unresolved
-		if m.Level() < fsm.Level9 { // damage is announced as an outage there
-			told.away, told.damaged = false, told.away
-		}
-		r.gate.announced, r.gate.unresolved, r.unhealed = told.away, told.refused, told.damaged
-	})
+	told := l.meta() // earlier leaders have announced this, and not the end
+	r.gate.announced, r.gate.unresolved = told.Announces(fsm.AnnounceBucketAway), told.Announces(fsm.AnnounceWritesRefused)
+	r.unhealed = told.Announces(fsm.AnnounceBucketDamaged)
 	r.proposals = r.newProposer()
 	r.builder = flush.NewDocumentBuilder(l.cfg.Flush, l.cfg.Bucket, fence.Lineage(), first, l.cfg.Unflushed, l.do.Freeze, r.log)
 	r.flusher = flush.New(l.cfg.Flush, fence, r.builder, flush.Effects{

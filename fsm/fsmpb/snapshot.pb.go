@@ -61,6 +61,7 @@ type Meta struct {
 	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`                         // since level 11
 	Hooks         uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`                             // since level 11
 	HookEvents    uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"` // since level 11
+	Announced     uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +316,13 @@ func (x *Meta) GetHooks() uint64 {
 func (x *Meta) GetHookEvents() uint64 {
 	if x != nil {
 		return x.HookEvents
+	}
+	return 0
+}
+
+func (x *Meta) GetAnnounced() uint32 {
+	if x != nil {
+		return x.Announced
 	}
 	return 0
 }
@@ -2005,7 +2013,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\x85\a\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xa3\a\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -2043,7 +2051,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\afigures\x18\x1e \x01(\x04R\afigures\x12\x14\n" +
 	"\x05hooks\x18\x1f \x01(\x04R\x05hooks\x12\x1f\n" +
 	"\vhook_events\x18  \x01(\x04R\n" +
-	"hookEvents\"\x8a\x06\n" +
+	"hookEvents\x12\x1c\n" +
+	"\tannounced\x18! \x01(\rR\tannounced\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +

@@ -50,6 +50,13 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Announced != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Announced))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x88
+	}
 	if m.HookEvents != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HookEvents))
 		i--
@@ -1774,6 +1781,9 @@ func (m *Meta) SizeVT() (n int) {
 	if m.HookEvents != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.HookEvents))
 	}
+	if m.Announced != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.Announced))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3156,6 +3166,25 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.HookEvents |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 33:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Announced", wireType)
+			}
+			m.Announced = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Announced |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -77,6 +77,7 @@ func (d *decoder) meta() fsm.Meta {
 		DeadTotal:      s.DeadTotal,
 		CancelledTotal: s.CancelledTotal,
 		LastTurn:       s.LastTurn,
+		Announced:      uint32(s.Announced),
 		Cluster:        orElse(s.Cluster, h.Cluster),
 		Lineage:        orElse(s.Lineage, h.Lineage),
 		Broker: fsm.Broker{

@@ -97,6 +97,7 @@ type state struct {
 	DeadTotal, TermBase uint64
 	Level               uint64 // checked by readHeader
 	CancelledTotal      uint64
+	Announced           uint64
 	Cluster, Lineage    *string
 	Node, Address       *string
 	Epoch               *uint64
@@ -286,6 +287,8 @@ func (d *decoder) stateMember(name string) any {
 		return &s.LastTurn
 	case "deadTotal":
 		return &s.DeadTotal
+	case "announced":
+		return &s.Announced
 	case "cancelledTotal":
 		return &s.CancelledTotal
 	case "termBase":

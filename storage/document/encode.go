@@ -226,6 +226,9 @@ func (a *appender) state(h *Header, m *fsm.Meta) {
 	a.unsigned("lastToken", m.Token)
 	a.plain("leasesFrom", m.LeasesFrom)
 	a.unsigned("lastTurn", m.LastTurn)
+	if m.Announced != 0 {
+		a.unsigned("announced", uint64(m.Announced))
+	}
 	a.unsigned("deadTotal", m.DeadTotal)
 	a.unsigned("cancelledTotal", m.CancelledTotal)
 	a.unsigned("termBase", m.TermBase)
