@@ -42,6 +42,8 @@ func (n *Node) newMembers() *membership.Members {
 		Await:    n.await,
 		Progress: n.out.Progress,
 		Quiet:    n.out.Quiet,
+		Move:     n.moved.Move,
+		At:       n.moved.At,
 		Removed:  n.die,
 	})
 }

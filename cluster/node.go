@@ -34,6 +34,7 @@ type Node struct {
 	port      *plane.Port // nil in simulations
 	net       transport.Transport
 	out       *transport.Outbound
+	moved     *transport.Moved // below out
 	stores    *stores
 	replica   *replica
 	leader    *leader.Leader

@@ -131,7 +131,8 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
 		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
 	}
-	n.out = transport.NewOutbound(n.net, n.cut, n.stores.durable)
+	n.moved = transport.NewMoved(n.net)
+	n.out = transport.NewOutbound(n.moved, n.cut, n.stores.durable)
 	logs, snapshots := withBase(n.stores.log, indexedSnapshots{n.stores.snapshots})
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig(logs))
 	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), logs, n.stores.stable, snapshots, in)

@@ -33,7 +33,7 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 	}
 	config := n.raft.GetConfiguration().Configuration()
 	if Voter(config, raft.ServerID(who.ServerID)) {
-		return nil
+		return n.move(ctx, config, who)
 	}
 	if err := n.expected(ctx, config, who); err != nil {
 		return err

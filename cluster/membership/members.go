@@ -46,6 +46,10 @@ type Effects struct {
 	// Quiet returns for how long a server has not answered this node as the leader of a
 	// term.
 	Quiet func(id raft.ServerID, term uint64) time.Duration
+	// Move sends raft's requests to a server at from to another address; At returns the address to
+	// which they are sent.
+	Move func(id raft.ServerID, from, to raft.ServerAddress)
+	At   func(id raft.ServerID, from raft.ServerAddress) raft.ServerAddress
 	// Removed ends the node, because it is no longer a member. Run calls it at most once.
 	Removed func(error)
 }
@@ -61,6 +65,10 @@ type Members struct {
 	named atomic.Bool                            // a peer's configuration contains this server
 	met   atomic.Pointer[map[raft.ServerID]bool] // members of the cluster, by its nodes in --peers; nil: not asked
 	unmet chan struct{}                          // signals Meet that a sender is unknown; capacity 1
+
+	// The next fields belong to the goroutine of Run.
+	minded time.Time          // when mind looked last
+	told   raft.ServerAddress // the configured address that was logged last
 }
 
 // New returns the members of the cluster of a node whose raft runs.

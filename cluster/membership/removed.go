@@ -45,6 +45,7 @@ func (n *Members) Remove(ctx context.Context, name string) ([]string, error) {
 func (n *Members) watch(ctx context.Context) {
 	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
 	for sleep.For(ctx, removedLook) {
+		n.mind(ctx)
 		switch in, known := n.ownMembership(ctx); {
 		case ctx.Err() != nil:
 			return
