@@ -8,5 +8,5 @@ import (
 
 // Commands returns the commands of this package, which use the flags and streams of g.
 func Commands(g *view.Globals) []*cobra.Command {
-	return []*cobra.Command{newInspectCommand(g), newRestoreCommand(g), newBranchCommand(g), newVerifyCommand(g)}
+	return []*cobra.Command{newInspectCommand(g), newRestoreCommand(g), newBranchCommand(g), newVerifyCommand(g), newBucketCommand(g)}
 }

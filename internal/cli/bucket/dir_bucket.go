@@ -23,11 +23,28 @@ func (d dirBucket) Get(ctx context.Context, key string) (storage.Object, error) 
 	if err := errors.Join(ctx.Err(), storage.ValidateKey(key)); err != nil {
 		return storage.Object{}, err
 	}
-	data, err := os.ReadFile(filepath.Join(d.root, filepath.FromSlash(key)))
+	data, err := d.readFile(filepath.FromSlash(key))
 	if errors.Is(err, fs.ErrNotExist) {
 		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, d.root, storage.ErrNotFound)
 	}
 	return storage.Object{Data: data}, err
+}
+
+// readFile reads a regular file in the directory, and follows no link to it.
+func (d dirBucket) readFile(path string) ([]byte, error) {
+	root, err := os.OpenRoot(d.root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s in %s is not a regular file", path, d.root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.ReadFile(path)
 }
 
 // List implements storage.Bucket.

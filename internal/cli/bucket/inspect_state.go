@@ -9,6 +9,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/internal/cli/units"
+	"osqueue/internal/clip"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -112,7 +113,7 @@ type stateStamp struct {
 func (s *storedState) stamp(now time.Time) stateStamp {
 	m, d := s.view.Meta(), s.doc
 	stamp := stateStamp{
-		Clock: m.Now, Broker: d.BrokerAddress(), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
+		Clock: m.Now, Broker: clip.Marked(d.BrokerAddress(), brokerShown), Heartbeat: d.BrokerHeartbeat, AgeMs: now.UnixMilli() - d.BrokerHeartbeat,
 	}
 	if d.Header != nil {
 		stamp.LSN = m.LSN.String()
@@ -122,6 +123,10 @@ func (s *storedState) stamp(now time.Time) stateStamp {
 	}
 	return stamp
 }
+
+// brokerShown is the number of bytes of a broker's address that are shown. A person who can write
+// the document can make it any text.
+const brokerShown = 256
 
 // text is the stamp on one line.
 func (s *stateStamp) text(now time.Time) string {

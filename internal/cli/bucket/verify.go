@@ -39,7 +39,8 @@ are any, the exit status is 1.
 
 If a node still has its disk, start the nodes instead of repairing: they have the
 newest state. Their leader replaces what is missing in the archive by itself. If
-the document cannot be read, move it away first; the leader writes it again.
+the document cannot be read, move it away first; the leader writes it again, on S3 and
+GCS after osqueue bucket adopt.
 
 --repair is for a queue whose nodes are lost. If the document is missing, or if it or
 an object that it names is damaged, --repair writes a new document with the newest

@@ -36,14 +36,19 @@ const repeatsMost = 4
 
 func visible(text, kept string) string {
 	var b strings.Builder
-	for text != "" {
+	for {
+		n := printable(text)
+		b.WriteString(text[:n])
+		if text = text[n:]; text == "" {
+			return b.String()
+		}
 		char, shown := firstVisible(text, kept)
 		text = text[len(char):]
 		if shown == char {
 			b.WriteString(char)
 			continue
 		}
-		n := 1
+		n = 1
 		for next, _ := firstVisible(text, kept); next == char; next, _ = firstVisible(text, kept) {
 			text = text[len(char):]
 			n++
@@ -54,7 +59,15 @@ func visible(text, kept string) string {
 			b.WriteString(strings.Repeat(shown, n))
 		}
 	}
-	return b.String()
+}
+
+// printable returns the number of printable ASCII characters at the beginning of a text.
+func printable(text string) int {
+	n := 0
+	for n < len(text) && ' ' <= text[n] && text[n] <= '~' {
+		n++
+	}
+	return n
 }
 
 // firstVisible returns the first character of a text and its visible form. A byte that
@@ -63,7 +76,9 @@ func visible(text, kept string) string {
 // emoji and some scripts.
 func firstVisible(text, kept string) (char, shown string) {
 	r, size := utf8.DecodeRuneInString(text)
-	char = text[:size]
+	if char = text[:size]; 0 < size && printable(char) == size {
+		return char, char
+	}
 	switch {
 	case r == utf8.RuneError && size == 1:
 		return char, fmt.Sprintf(`\x%02x`, char[0])
