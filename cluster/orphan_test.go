@@ -62,7 +62,10 @@ func TestAnEmptyClusterIsRefusedBesideAnArchive(t *testing.T) {
 	}
 	empty.stop()
 
-	// A node that has its disk writes the document again.
+	// A node that has its disk writes the document again, if the bucket is marked.
+	if w := l.bucket.PutIfAbsent(t.Context(), storage.MarkerKey, storage.NewMarker()); w.Err != nil {
+		t.Fatal(w.Err)
+	}
 	back := l.leader(l.again(n, n.cfg.DataDir, nil))
 	if back.Job("a") == nil {
 		t.Fatal("the job is gone")

@@ -32,17 +32,20 @@ const (
 
 // audit checks the objects that the document names, every ArchiveCheck, until ctx ends.
 func (t *Term) audit(ctx context.Context) {
-	interval := t.cfg.ArchiveCheck
-	if interval <= 0 {
-		return
-	}
 	a := archive.NewAudit(t.cfg.Bucket)
-	for round := 0; sleep.For(ctx, interval); round++ {
+	looks := 0
+	if t.cfg.ArchiveCheck > 0 {
+		looks = termLooks
+	}
+	for round := 0; t.rest(ctx, &looks); round++ {
 		d := t.written.Load()
+		if e := t.damage.Load(); e != nil && d != nil && !d.names(e.named) && d.archive.Compare(e.at) >= 0 {
+			t.damage.Store(nil) // doubt has found it, and a new checkpoint is written
+		}
 		if d != nil && t.unhealed {
 			t.healEarlier(ctx, d)
 		}
-		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 {
+		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 && looks == 0 {
 			continue
 		}
 		found, err := t.look(ctx, a, d.root)
@@ -54,6 +57,31 @@ func (t *Term) audit(ctx context.Context) {
 		case found != nil && t.written.Load().names(found.Named): // else the document no longer needs the object
 			t.heal(ctx, found)
 		}
+	}
+}
+
+// rest waits until the next check is due, or until ctx ends. looks is the number of those that
+// follow soon.
+func (t *Term) rest(ctx context.Context, looks *int) bool {
+	interval := t.cfg.ArchiveCheck
+	if *looks > 0 {
+		*looks--
+		interval = doubtPause
+	}
+	var due <-chan time.Time
+	if interval > 0 {
+		timer := time.NewTimer(interval)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.doubted:
+		*looks = doubtLooks
+		return true
+	case <-due:
+		return true
 	}
 }
 
@@ -77,7 +105,7 @@ func (t *Term) look(ctx context.Context, a *archive.Audit, root *document.Archiv
 // heal reports a finding, and makes the flusher write a new checkpoint. It returns when
 // the document no longer needs the object, or when ctx ends.
 func (t *Term) heal(ctx context.Context, found *archive.Finding) {
-	e := &ArchiveError{Key: found.Key, Cause: fmt.Errorf("object %q: %w", found.Key, found.Err), named: found.Named}
+	e := archiveError(found)
 	t.damage.Store(e)
 	t.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
 	t.tellDamage(ctx, fsm.AnnounceBucketDamaged, fsm.AnnounceBucketAway, e.Cause.Error())

@@ -49,6 +49,11 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		d := election.Decide(seen, me, heard)
 		switch d.Action {
 		case election.Create, election.TakeOver:
+			if l.mayBeRemoved(d.Action, heard) {
+				const removed = "another cluster's document was removed just now; its leader may write it again"
+				l.setFence(FenceStandby, removed)
+				return nil, l.standbyWait(seen, heard), errors.New(removed)
+			}
 			if err := l.mayCreate(ctx, d.Action, &me); err != nil {
 				return nil, l.cfg.StandbyRetry, err
 			}
@@ -116,7 +121,9 @@ func (l *Leader) readEarly(ctx context.Context) (result func() reading, stop fun
 func (b *base) readDocument(ctx context.Context) (election.Observed, error) {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	return election.Read(ctx, b.cfg.Bucket, DocumentKey)
+	seen, err := election.Read(ctx, b.cfg.Bucket, DocumentKey)
+	b.note(seen.Doc)
+	return seen, err
 }
 
 // asCandidate describes this node and its state to package election.
@@ -167,6 +174,7 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	if err != nil {
 		return nil, time.Second, l.cannotUse(fmt.Errorf("take the document over: %w", err))
 	}
+	l.seen.Store(true)
 	r, err := l.beginTerm(ctx, term, fence, me.Fence.Standbys, first, clock)
 	if err != nil {
 		return nil, backoff, err
@@ -187,7 +195,11 @@ func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me el
 		lineage = uuid.NewString()
 	}
 	adopted := me.Adopted != "" && me.Adopted == seen.Version
-	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, seen.Doc, l.do.Freeze(), adopted)
+	doc, err := l.withArchive(ctx, seen.Doc)
+	if err != nil {
+		return nil, err
+	}
+	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, doc, l.do.Freeze(), adopted)
 }
 
 // standbyPolls is how often a standby reads the document within a broker timeout. It does
@@ -219,6 +231,9 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := l.stateOf(ctx, seen)
 	if err != nil {
+		return err
+	}
+	if err := l.noteDoubts(ctx, seen); err != nil {
 		return err
 	}
 	c := carry(m, doc, l.do.Freeze(), l.do.ClusterID())

@@ -29,6 +29,11 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 		}
 	}
 	defer stop()
+	meeting, met := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.meet(meeting) })
+	defer wg.Wait()
+	defer met()
 	for {
 		select {
 		case leader := <-changes:

@@ -17,7 +17,10 @@ import (
 func TestCollectionByASleeper(t *testing.T) {
 	ctx, bucket, now := t.Context(), mem.New(), time.Now()
 	clock := func() time.Time { return now }
-	n := New(Config{Bucket: bucket, Clock: clock, BrokerTimeout: 10 * time.Second}, Effects{})
+	n := New(Config{Bucket: bucket, Clock: clock, BrokerTimeout: 10 * time.Second}, Effects{
+		Read:      func(fn func(*fsm.Machine)) { fn(fsm.New()) },
+		ClusterID: func() string { return "c" },
+	})
 	me := election.Candidate{Node: "n1", Address: "a:1", Cluster: "c", Lineage: "l"}
 	first, err := flush.First(ctx, flush.DefaultConfig(), bucket, me.Lineage, nil, fsm.New().View(), false)
 	if err != nil {

@@ -22,6 +22,9 @@ import (
 // the next flush replaces the edited document with a state that contains the changes. A
 // repeated call changes nothing more, because the machine recognises the ids of the jobs.
 func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+	if err := t.doubt(ctx); err != nil {
+		return err
+	}
 	if edit.Doc == nil {
 		t.log.Warn("another program removed the document; the leader writes it again")
 		t.fence.Rebase(edit.Observed)

@@ -168,6 +168,8 @@ type base struct {
 	cfg    Config
 	do     Effects
 	log    hclog.Logger
+	seen   atomic.Bool                       // this process has read the cluster's document in the bucket
+	rivals atomic.Bool                       // this process has read another cluster's document there
 	kept   atomic.Pointer[fsm.LSN]           // no leader needs the log up to here for the bucket
 	copied atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
 }

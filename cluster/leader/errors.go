@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"osqueue/fsm"
 )
 
 // Errors of a term. If a call returns one of these, nothing was committed, except for
@@ -58,6 +60,8 @@ type ArchiveError struct {
 	Key   string // key of the object
 	Cause error
 	named string // key in the document that leads to the object
+	// at is the LSN of the archive that needs the object, if the document does not name it yet.
+	at fsm.LSN
 }
 
 // Error returns the object and what is wrong with it.

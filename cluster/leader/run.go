@@ -27,6 +27,7 @@ func (l *Leader) beginTerm(
 		log:     l.log.Named("leaderTerm"),
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
+		doubted: make(chan struct{}, 1),
 	}
 	r.began = func() {
 		l.current.Store(r)

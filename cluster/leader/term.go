@@ -43,6 +43,7 @@ type Term struct {
 	standbys  atomic.Pointer[[]Standby]    // standbys that are known to be alive; nil: not looked yet
 	lost      atomic.Bool                  // another broker has the document
 	damage    atomic.Pointer[ArchiveError] // last finding of the audit; nil: none
+	doubted   chan struct{}                // signals audit that the archive may be gone
 	unread    float64                      // objects that the audit still has to read; used by its goroutine only
 	unhealed  bool                         // an earlier term announced damage, and not its end; used by the audit's goroutine only
 
@@ -186,7 +187,7 @@ func (t *Term) ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit ti
 // damaged returns the known damage of the archive, or nil if there is none or if the
 // document contains the state inline.
 func (t *Term) damaged() error {
-	if e := t.damage.Load(); e != nil && t.written.Load().form == FormArchive {
+	if e, d := t.damage.Load(), t.written.Load(); e != nil && (d == nil || d.form == FormArchive) {
 		return e
 	}
 	return nil

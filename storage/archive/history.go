@@ -22,6 +22,7 @@ var ErrNotKept = errors.New("that state is not kept")
 type History struct {
 	bucket storage.Bucket
 	doc    *document.File
+	names  []string // of the lineage's objects
 	line   *line
 	most   int64 // as limit.most
 }
@@ -44,7 +45,7 @@ func Open(ctx context.Context, bucket storage.Bucket, key string) (*History, err
 			return nil, fmt.Errorf("open the history of %q: %w", key, err)
 		}
 	}
-	h.line = newLine(doc.Lineage(), names, doc)
+	h.names, h.line = names, newLine(doc.Lineage(), names, doc)
 	return h, nil
 }
 
@@ -111,6 +112,9 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	}
 	to.most = h.most
 	p, path, err := h.plan(to)
+	if err != nil && !t.LSN.IsZero() {
+		p, path, err = h.beside(t.LSN).planOr(to, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +210,14 @@ func (h *History) plan(to limit) (p point, path []source, err error) {
 		path = path[:past+1] // the limit is in there
 	}
 	return p, path, nil
+}
+
+// planOr is plan, with the error for an LSN that this history does not reach either.
+func (h *History) planOr(to limit, none error) (p point, path []source, err error) {
+	if p, path, err = h.plan(to); err != nil {
+		err = none
+	}
+	return p, path, err
 }
 
 // kept describes the kept history in short.

@@ -41,7 +41,7 @@ func decodeFrom(w writer, data []byte) (doc *File, header bool, err error) {
 	d.loose = w == original
 	doc, err = d.decode()
 	if err == nil {
-		doc.StateSum = d.sums.stateSum(data)
+		doc.StateSum, doc.Edited = d.sums.stateSum(data)
 	}
 	return doc, d.seen["osqueue"], err
 }

@@ -79,11 +79,14 @@ func (d *decoder) sumsMember(name string) any {
 
 // stateSum returns the checksum of the state; nil if data, the document, has none or was
 // edited.
-func (s *sums) stateSum(data []byte) *Sum {
-	if s.place.to == 0 || s.state == (Sum{}) || sumAround(data, s.place) != s.document {
-		return nil
+func (s *sums) stateSum(data []byte) (sum *Sum, edited bool) {
+	switch {
+	case s.place.to == 0:
+		return nil, false
+	case s.state == (Sum{}) || sumAround(data, s.place) != s.document:
+		return nil, true
 	}
-	return &s.state
+	return &s.state, false
 }
 
 // compareSum compares a machine with the checksum in the document. The document is intact,

@@ -1,0 +1,315 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/cluster/leader"
+	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+)
+
+// objects returns everything in the bucket, except the marker.
+func (l *lab) objects() map[string][]byte {
+	l.t.Helper()
+	all := make(map[string][]byte)
+	var keys []string
+	if err := l.bucket.List(l.t.Context(), "", func(i storage.Info) bool { keys = append(keys, i.Key); return true }); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, key := range keys {
+		o, err := l.bucket.Get(l.t.Context(), key)
+		if err == nil && key != storage.MarkerKey {
+			all[key] = o.Data
+		}
+	}
+	return all
+}
+
+// empty deletes everything in the bucket.
+func (l *lab) empty() {
+	l.t.Helper()
+	for key := range l.objects() {
+		if err := l.bucket.Delete(l.t.Context(), key); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// putBack replaces the content of the bucket.
+func (l *lab) putBack(objects map[string][]byte) {
+	l.t.Helper()
+	l.empty()
+	for key, data := range objects {
+		l.eventually("the object to be stored", func() bool {
+			o, err := l.bucket.Get(l.t.Context(), key)
+			if errors.Is(err, storage.ErrNotFound) {
+				return l.bucket.PutIfAbsent(l.t.Context(), key, data).Outcome == storage.Committed
+			}
+			return err == nil && l.bucket.PutIfMatch(l.t.Context(), key, data, o.Version).Outcome == storage.Committed
+		})
+	}
+}
+
+// archived makes a node keep its state in an archive with short segments.
+func archived(c *Config) {
+	c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
+}
+
+// A leader that finds its document removed, or an older copy of the bucket put back, confirms no
+// write before the state can be restored from the bucket.
+func TestNoWriteIsConfirmedAfterTheBucketWasEmptied(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"emptied", "older copy"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			faults := fault.New(l.bucket, 1)
+			n := l.leader(l.start("n", 1, func(c *Config) {
+				archived(c)
+				c.Bucket, c.ArchiveCheck = faults, time.Hour
+			})...)
+			l.flushed(n, l.enqueue(n, "first"))
+			old := l.objects()
+			for _, id := range []string{"a", "b", "c"} {
+				l.flushed(n, l.enqueue(n, id))
+			}
+			time.Sleep(1500 * time.Millisecond) // the check of a new term is over
+			stalled := faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/", Ops: []storage.Op{storage.OpPutIfAbsent}})
+			if how == "emptied" {
+				l.empty()
+			} else {
+				l.putBack(old)
+			}
+			lsn := l.enqueue(n, "d")
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := n.WaitFlushed(ctx, lsn); err == nil {
+				if _, err := archive.Machine(t.Context(), l.bucket, l.document()); err != nil {
+					t.Errorf("a write was confirmed that cannot be restored: %v", err)
+				}
+			} else if !errors.Is(err, ErrArchive) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the wait ended with %v", err)
+			}
+			stalled.Stop()
+			stalled.Release(t.Context())
+			l.eventually("the new checkpoint", func() bool {
+				return n.Status().ArchiveError == "" && n.WaitFlushed(ctx, lsn) == nil || ctx.Err() != nil
+			})
+			l.flushed(n, l.enqueue(n, "e"))
+			m, err := archive.Machine(t.Context(), l.bucket, l.document())
+			if err != nil || m.Counts().Of(fsm.Unclaimed) != 6 {
+				t.Fatalf("the state in the bucket: %v", err)
+			}
+		})
+	}
+}
+
+// An older copy of the bucket is put back while no leader is active.
+func TestAnOlderCopyIsFoundByTheNextLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	hourly := func(c *Config) { archived(c); c.ArchiveCheck = time.Hour }
+	n := l.leader(l.start("n", 1, hourly)...)
+	l.flushed(n, l.enqueue(n, "first"))
+	old := l.objects()
+	for key := range old {
+		if strings.HasPrefix(key, "base/") {
+			delete(old, key) // it was collected, or the copy is not complete
+		}
+	}
+	n.stop()
+	n = l.leader(l.again(n, n.cfg.DataDir, hourly))
+	l.flushed(n, l.enqueue(n, "second"))
+	n.stop()
+	l.putBack(old)
+	n = l.leader(l.again(n, n.cfg.DataDir, hourly))
+	l.flushed(n, n.View().LSN())
+	m, err := archive.Machine(t.Context(), l.bucket, l.document())
+	if err != nil || m.Counts().Of(fsm.Unclaimed) != 2 {
+		t.Fatalf("the state in the bucket: %v", err)
+	}
+}
+
+// A cluster with state does not begin a document in a bucket that may be another one. A marker
+// in the bucket, which `osqueue bucket adopt` makes, allows it.
+func TestAClusterWithStateAsksBeforeItBeginsADocument(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, nil)...)
+	l.flushed(n, l.enqueue(n, "a"))
+	n.stop()
+	l.empty()
+	again := l.again(n, n.cfg.DataDir, nil)
+	l.eventually("the refusal", func() bool {
+		s := again.Status()
+		return s.Fence == FenceRefused && s.FenceReason == leader.ErrNotAdopted.Error()
+	})
+	if objects := l.objects(); len(objects) != 0 {
+		t.Fatalf("it has written %d objects", len(objects))
+	}
+	again.stop()
+	for _, marker := range []string{"cut", string(storage.NewMarker())} {
+		_ = l.bucket.Delete(t.Context(), storage.MarkerKey)
+		if w := l.bucket.PutIfAbsent(t.Context(), storage.MarkerKey, []byte(marker)); w.Err != nil {
+			t.Fatal(w.Err)
+		}
+		again = l.again(n, n.cfg.DataDir, nil)
+		if marker == "cut" {
+			l.eventually("the refusal", func() bool { return again.Status().Fence == FenceRefused })
+			again.stop()
+		}
+	}
+	again = l.leader(again)
+	l.flushed(again, l.enqueue(again, "b"))
+	if l.document().Counts.Of(fsm.Unclaimed) != 2 {
+		t.Error("a job is missing")
+	}
+}
+
+// The next leader of a cluster that uses the bucket writes the document again if it was removed
+// together with the leader.
+func TestANodeThatHasSeenTheDocumentWritesItAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	quick := func(c *Config) { c.StandbyRetry = 100 * time.Millisecond }
+	all := l.start("n", 3, quick)
+	n := l.leader(all...)
+	l.flushed(n, l.enqueue(n, "a"))
+	time.Sleep(time.Second) // the others look for the document
+	for _, m := range all {
+		if m == n {
+			m.stop()
+		}
+	}
+	l.empty()
+	var rest []*member
+	for _, m := range all {
+		if m != n {
+			rest = append(rest, m)
+		}
+	}
+	next := l.leader(rest...)
+	l.flushed(next, l.enqueue(next, "b"))
+	if l.document().Counts.Of(fsm.Unclaimed) != 2 {
+		t.Error("a job is missing")
+	}
+}
+
+// A standby does not take a document that was removed for the end of its leader.
+func TestAStandbyLeavesARemovedDocumentToItsLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := l.leader(l.start("a", 1, nil)...)
+	l.flushed(a, l.enqueue(a, "a"))
+	b := l.start("b", 1, func(c *Config) { c.StandbyRetry = 20 * time.Millisecond })[0]
+	l.eventually("the standby", func() bool {
+		return b.Status().Fence == FenceStandby && strings.Contains(b.Status().FenceReason, "alive")
+	})
+	for range 20 {
+		l.empty()
+		time.Sleep(150 * time.Millisecond) // the standby looks at the latest every 100 ms
+		if _, self := b.Leader(); self {
+			t.Fatal("the standby is active")
+		}
+		l.flushed(a, a.View().LSN())
+	}
+	if _, self := a.Leader(); !self {
+		t.Error("the leader is not active any more")
+	}
+}
+
+// notes keeps what a node logs.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) have(part string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Contains(n.text.String(), part)
+}
+
+func (n *notes) log(c *Config) {
+	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: hclog.Info, Output: n})
+}
+
+// After the loss of all disks a document that somebody has changed, or that is older than the
+// archive beside it, is adopted with a warning. The newer states can be rebuilt.
+func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
+	t.Parallel()
+	t.Run("changed", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		n := l.leader(l.start("n", 1, nil)...)
+		l.flushed(n, l.enqueue(n, "a"))
+		n.stop()
+		changed := strings.Replace(l.stored(), `"payload":1`, `"payload":2`, 1)
+		if changed == l.stored() {
+			t.Fatal("nothing to change")
+		}
+		l.put(changed)
+		var said notes
+		n = l.leader(l.start("e", 1, said.log)...)
+		if string(n.Job("a").Payload()) != "2" || l.copies() != 1 || !said.have("changed or damaged") {
+			t.Errorf("payload %s, %d copies", n.Job("a").Payload(), l.copies())
+		}
+	})
+	t.Run("intact", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		n := l.leader(l.start("n", 1, nil)...)
+		l.flushed(n, l.enqueue(n, "a"))
+		n.stop()
+		var said notes
+		n = l.leader(l.start("e", 1, said.log)...)
+		if n.Job("a") == nil || l.copies() != 0 || said.have("changed or damaged") || said.have("osqueue restore") {
+			t.Errorf("%d copies; log: %s", l.copies(), said.text.String())
+		}
+	})
+	t.Run("older", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		n := l.leader(l.start("n", 1, archived)...)
+		l.flushed(n, l.enqueue(n, "a"))
+		old := l.stored()
+		for _, id := range []string{"b", "c", "d"} {
+			l.flushed(n, l.enqueue(n, id))
+		}
+		n.stop()
+		newest, err := archive.Newest(t.Context(), l.bucket, l.document().Lineage())
+		if err != nil || newest.Compare(l.document().Header.LSN()) > 0 || newest.IsZero() {
+			t.Fatal(newest, err)
+		}
+		l.put(old)
+		var said notes
+		n = l.leader(l.start("e", 1, func(c *Config) { archived(c); said.log(c) })...)
+		if n.Job("a") == nil || n.Job("d") != nil || !said.have("osqueue restore") || !said.have("LSN="+newest.String()) {
+			t.Errorf("the log: %s", said.text.String())
+		}
+		l.flushed(n, l.enqueue(n, "later"))
+		h, err := archive.Open(t.Context(), l.bucket, DocumentKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := h.At(t.Context(), archive.Target{LSN: newest})
+		if err != nil || m.Meta().LSN != newest || m.Counts().Of(fsm.Unclaimed) < 3 {
+			t.Errorf("the newest state: %v", err)
+		}
+	})
+}

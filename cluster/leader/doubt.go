@@ -1,0 +1,97 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"osqueue/election"
+	"osqueue/storage/archive"
+	"osqueue/storage/document"
+)
+
+// Whoever removes the document, or puts an older copy of the bucket back, may have removed the
+// objects that the next document names as well. So the leader looks for them before it writes the
+// document again, and for some time after that: perhaps the removal has not ended.
+
+const (
+	// doubtLooks is the number of checks of the archive that follow a doubt, and the
+	// beginning of a leader term, without the pause of ArchiveCheck.
+	doubtLooks = 10
+	termLooks  = 1
+	// doubtPause is the pause before each of them.
+	doubtPause = time.Second
+)
+
+// doubt looks for the objects that the next version of the document names. If one is missing, no
+// write counts as written to the bucket until a new checkpoint replaces it. The flusher calls
+// doubt before it overwrites a change.
+func (t *Term) doubt(ctx context.Context) error {
+	root := t.builder.Last().Archive
+	if root != nil {
+		found, err := archive.NewAudit(t.cfg.Bucket).Missing(ctx, root)
+		if err != nil {
+			return fmt.Errorf("look for the archive: %w", err)
+		}
+		if found != nil {
+			e := archiveError(found)
+			e.at = root.LSN()
+			t.damage.Store(e)
+		}
+	}
+	select {
+	case t.doubted <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func archiveError(f *archive.Finding) *ArchiveError {
+	return &ArchiveError{Key: f.Key, Cause: fmt.Errorf("object %q: %w", f.Key, f.Err), named: f.Named}
+}
+
+// withArchive returns the document with which this leader continues. If it is older than the
+// last leader of this cluster, an old copy was put back, and the objects that it names may be
+// gone: then the document is returned without its archive.
+func (l *Leader) withArchive(ctx context.Context, doc *document.File) (*document.File, error) {
+	if doc == nil || doc.Header == nil || doc.Archive == nil || doc.Header.Epoch >= l.meta().Broker.Epoch {
+		return doc, nil
+	}
+	found, err := archive.NewAudit(l.cfg.Bucket).Missing(ctx, doc.Archive)
+	if found == nil || err != nil {
+		return doc, err
+	}
+	l.log.Warn("the old copy of the document names an object that is gone; writing a new checkpoint", "key", found.Key, "reason", found.Err)
+	bare := *doc
+	bare.Archive, bare.Large = nil, false
+	return &bare, nil
+}
+
+// Warnings about a document that is adopted.
+const (
+	adoptedEdit = "the document was changed or damaged after a leader had written it; its state is adopted as it is"
+	adoptedOld  = "the archive has states that are newer than the document: the document is an older copy, or its leader died while it " +
+		"wrote; rebuild the newest one with `osqueue restore --from BUCKET-URL --at LSN --to ANOTHER-BUCKET-URL`"
+)
+
+// noteDoubts warns of a document that this cluster is about to adopt and that may not be what its
+// leader wrote last, and keeps a copy.
+func (l *Leader) noteDoubts(ctx context.Context, seen election.Observed) error {
+	if seen.Doc.Edited {
+		if err := l.keepCopy(ctx, seen.Raw, adoptedEdit); err != nil {
+			return err
+		}
+	}
+	lineage, lsn := seen.Doc.Lineage(), seen.Doc.Meta.LSN
+	if lineage == "" {
+		return nil
+	}
+	newest, err := archive.Newest(ctx, l.cfg.Bucket, lineage)
+	if err != nil {
+		return fmt.Errorf("look for newer states: %w", err)
+	}
+	if newest.Compare(lsn) > 0 {
+		l.log.Warn(adoptedOld, "document", lsn, "LSN", newest)
+	}
+	return nil
+}
