@@ -88,7 +88,7 @@ func All() []Fault {
 	var all []Fault
 	for _, group := range [][]Fault{
 		processFaults, linkFaults, bucketFaults, clockFaults, diskFaults, lostFaults, hungFaults, frozenFaults,
-		mixedFaults, archiveFaults, laggingFaults, rivalFaults, standbyFaults, workerFaults,
+		mixedFaults, archiveFaults, laggingFaults, rivalFaults, standbyFaults, workerFaults, rootFaults,
 	} {
 		all = append(all, group...)
 	}
