@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -281,4 +282,63 @@ func TestRotationKeepsTheTenant(t *testing.T) {
 	for _, body := range []string{`{"role":"producer","tenant":"x"}`, `{"role":"producer","types":["t"],"tenant":"a/b"}`} {
 		refused(t, g.do("POST", v1.PathTokens, body, admin...), http.StatusBadRequest, v1.TagBadRequest)
 	}
+}
+
+// A quota counts whatever a request makes the state keep: callbacks when their batch is made, jobs of
+// schedules, and the texts of a job besides its payload.
+func TestQuotasCountWhatIsKept(t *testing.T) {
+	large := strings.Repeat("x", 600)
+	requests := map[string][3]string{
+		"callbacks": {"POST", "/v1/batches", `{"callback":{"type":"a.x","payload":"` + large + `"}}`},
+		"schedules": {"PUT", "/v1/crons/N", `{"spec":"@hourly","job":{"type":"a.x","payload":"` + large + `"}}`},
+		"tags":      {"POST", "/v1/jobs", `{"type":"a.x","tags":["` + large[:98] + `1","` + large[:98] + `2","` + large[:98] + `3","` + large[:98] + `4"]}`},
+	}
+	for name, r := range requests {
+		for _, limit := range []string{"token", "cluster"} {
+			g := secured(t, SecurityOn, nil)
+			token := &fsmpb.Token{Role: uint32(fsm.RoleOperator), Types: []string{"a.*"}}
+			tag := v1.TagTooManyTokenBytes
+			if limit == "token" {
+				token.MaxBytes = 2000
+			} else {
+				tag = v1.TagTooManyBytes
+				g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+					Node: "n1", Epoch: 9, Cluster: "c", Lineage: "l", Settings: &fsmpb.Settings{MaxBytes: 3500},
+				}}})
+			}
+			head := g.give(token)
+			taken := 0
+			for n := range 10 {
+				a := g.do(r[0], strings.Replace(r[1], "N", fmt.Sprint("c", n), 1), r[2], head...)
+				if a.status == http.StatusOK {
+					taken++
+				} else if !strings.Contains(string(a.body), tag) {
+					t.Errorf("%s of a %s: %d %s", name, limit, a.status, a.body)
+				}
+			}
+			if taken < 1 || taken > 8 {
+				t.Errorf("%s: a %s took %d of 10", name, limit, taken)
+			}
+		}
+	}
+}
+
+// All registrations of workers together have a bound in bytes.
+func TestRegistrationsAreBounded(t *testing.T) {
+	g := newRig(t)
+	types := make([]string, 1000)
+	for i := range types {
+		types[i] = fmt.Sprintf("%d%s", i, strings.Repeat("x", 240))
+	}
+	body, _ := json.Marshal(types)
+	for n := range 80 {
+		a := g.do("POST", "/v1/workers", fmt.Sprintf(`{"name":"w%d","types":%s}`, n, body))
+		if a.status != http.StatusOK {
+			if n < 20 || !strings.Contains(string(a.body), v1.TagTooManyBytes) {
+				t.Errorf("worker %d: %d %s", n, a.status, a.body)
+			}
+			return
+		}
+	}
+	t.Error("80 registrations of 250 kB were taken")
 }

@@ -81,7 +81,7 @@ func (m *Machine) countAccount(j *Job, n int) {
 	a.all += n
 	if !j.Status.ended() {
 		a.open.jobs += int64(n)
-		a.open.bytes += int64(n) * int64(len(j.payload))
+		a.open.bytes += int64(n) * j.producedSize()
 	}
 }
 
@@ -107,7 +107,7 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	switch {
 	case limits.tooMany():
 		return TooManyTokenJobs
-	case limits.tooFull(int64(len(n.Payload))):
+	case limits.tooFull(newSize(n)):
 		return TooManyTokenBytes
 	}
 	return OK
@@ -116,14 +116,30 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 // noteAccount counts a job that the plan adds.
 func (p *plan) noteAccount(n *fsmpb.NewJob) {
 	name := n.GetQuota().GetAccount()
-	if name == "" {
+	p.use(name, quotaUsage{1, newSize(n)})
+}
+
+// noteBatch counts the batch that the plan makes.
+func (p *plan) noteBatch(b *JobBatch) {
+	k := b.kept()
+	p.added.bytes += k.bytes
+	p.use(k.account, k.used)
+}
+
+func (p *plan) use(account string, more quotaUsage) {
+	if account == "" {
 		return
 	}
 	if p.accounts == nil {
 		p.accounts = make(map[string]quotaUsage)
 	}
-	used := p.accounts[name]
-	p.accounts[name] = quotaUsage{used.jobs + 1, used.bytes + int64(len(n.Payload))}
+	used := p.accounts[account]
+	p.accounts[account] = quotaUsage{used.jobs + more.jobs, used.bytes + more.bytes}
+}
+
+// producedSize is newSize of the job that became j.
+func (j *Job) producedSize() int64 {
+	return int64(len(j.payload)+len(j.Details().Extra)) + j.Opt.textBytes()
 }
 
 // AccountUsage returns how many jobs of an account have not ended, and the bytes of their

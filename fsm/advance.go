@@ -134,6 +134,7 @@ func (m *Machine) checkWorker(t timer) {
 	old := m.worker(t.key)
 	if m.workerEnd(old) > t.at {
 		w := *old
+		m.dropWorker(old)
 		m.addWorker(&w)
 		return
 	}

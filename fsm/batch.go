@@ -125,7 +125,7 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	}
 	if b.Pending() > 0 {
 		b.EndedAt = 0
-		m.batches.Set(b)
+		m.setBatch(b)
 		return
 	}
 	if b.EndedAt != 0 {
@@ -152,7 +152,7 @@ func (m *Machine) endEmpty(id string) {
 // storeIdle stores a batch without pending jobs, ended or open and empty.
 func (m *Machine) storeIdle(b *JobBatch) {
 	m.idle.Set(b)
-	m.batches.Set(b)
+	m.setBatch(b)
 }
 
 // callBack enqueues the callback of a batch that has ended, at most once.
@@ -187,6 +187,7 @@ func (m *Machine) retireBatches() {
 			return
 		}
 		m.idle.Delete(b)
+		m.keep(b.kept(), -1)
 		m.batches.Delete(b)
 	}
 }

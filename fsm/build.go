@@ -123,7 +123,7 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 	if batch.CallbackOn >= numCallbacks || checkTemplate(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
-	b.m.batches.Set(batch)
+	b.m.setBatch(batch)
 	if batch.Pending() == 0 {
 		b.m.idle.Set(batch)
 	}

@@ -41,6 +41,10 @@ func (m *Machine) storeCron(old, c *Cron) {
 	if c.NextAt != 0 {
 		m.cronsDue.Set(c)
 	}
+	if old != nil {
+		m.keep(old.kept(), -1)
+	}
+	m.keep(c.kept(), +1)
 	m.crons.Set(c)
 }
 
@@ -63,6 +67,13 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c.Job = cloneNewJob(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
+	var before kept
+	if old != nil {
+		before = old.kept()
+	}
+	if code := m.mayKeep(c.kept(), before, c.Job.Quota); code != OK {
+		return Result{Code: code}
+	}
 	m.setPaused(c, op.Paused, next)
 	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
 		c.NextAt = old.NextAt // it is due: the leader has proposed the fire
@@ -118,6 +129,7 @@ func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
 	if c.NextAt != 0 {
 		m.cronsDue.Delete(c)
 	}
+	m.keep(c.kept(), -1)
 	m.crons.Delete(c)
 	m.events = append(m.events, Event{Kind: CronDeleted, Name: c.Name})
 	return Result{}

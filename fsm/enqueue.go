@@ -11,6 +11,9 @@ import (
 // enqueue adds all jobs or none: it checks everything before it changes anything.
 func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	batch, code := m.checkBatch(op.NewBatch)
+	if batch != nil && code == OK {
+		code = m.mayKeep(batch.kept(), kept{}, batch.Callback.GetQuota())
+	}
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
 	}
@@ -25,6 +28,9 @@ func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 // that they come from, or "".
 func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string) Result {
 	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, outcomes: m.newOutcomes(len(jobs))}
+	if batch != nil {
+		p.noteBatch(batch)
+	}
 	if code, i := p.check(); code != OK {
 		return refused(code, i, len(jobs))
 	}
@@ -203,7 +209,7 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 	s := &m.meta.Settings
 	limits := [2]quota{1: {
 		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
-		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.bytes + p.added.bytes,
+		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.Bytes() + p.added.bytes,
 	}}
 	if q := m.queues[n.Type]; q != nil && q.settings != nil {
 		s, t := q.settings, p.types[n.Type]
@@ -235,7 +241,19 @@ func (q *quota) tooMany() bool             { return q.jobsMax > 0 && q.jobs >= q
 func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > q.bytesMax-size }
 
 // newSize returns the size of the job that n becomes, in bytes.
-func newSize(n *fsmpb.NewJob) int64 { return int64(len(n.Payload) + len(n.Extra)) }
+func newSize(n *fsmpb.NewJob) int64 {
+	size := len(n.Payload) + len(n.Extra) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch)
+	for _, text := range distinct(n.Tags) {
+		size += len(text)
+	}
+	for _, text := range distinct(n.After) {
+		size += len(text)
+	}
+	for _, h := range n.Headers {
+		size += len(h.GetName()) + len(h.GetValue())
+	}
+	return int64(size)
+}
 
 // checkAfters checks the dependencies of the jobs.
 func (p *plan) checkAfters() (Code, int) {

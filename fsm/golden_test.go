@@ -85,7 +85,7 @@ func TestOldEntries(t *testing.T) {
 		"testdata/entry-8.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok not_found",
 		"testdata/entry-9.hex":  "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok not_found",
 		"testdata/entry-10.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok not_found",
-		"testdata/entry-11.hex": "id_taken ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok ok not_found ok ok ok not_found",
+		"testdata/entry-11.hex": "too_many_token_jobs ok ok stale_token stale_token stale_token ok ok ok ok ok ok ok not_found not_due ok ok ok not_found not_found ok ok ok ok ok ok ok ok not_found ok ok ok not_found",
 	} {
 		dump, err := os.ReadFile(path)
 		if err != nil {

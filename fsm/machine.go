@@ -123,6 +123,8 @@ type Machine struct {
 	cronsDue        *btree.Tree[*Cron]     // by next time
 	tokenIDs        map[string]*Token
 	accounts        map[string]*account
+	kept            int64                  // bytes of batches and schedules
+	workerBytes     int64                  // of all registrations
 	tokenEnds       *btree.Tree[*Token]    // the tokens that expire, by the time at which they do
 	tokensEnded     uint64                 // see TokensEnded
 	idle            *btree.Tree[*JobBatch] // batches without pending jobs, by idleSince
@@ -186,8 +188,8 @@ func (m *Machine) Job(id string) *Job { return m.ids.get(id) }
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }
 
-// Bytes returns the size of all payloads, results and logs.
-func (m *Machine) Bytes() int64 { return m.bytes }
+// Bytes returns the size of all jobs, batches and schedules, as quotas count it.
+func (m *Machine) Bytes() int64 { return m.bytes + m.kept }
 
 // WorkerCount returns the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }

@@ -39,6 +39,14 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 			return fsm.Result{Code: fsm.NotDue}
 		}
 	}
+	before := *m
+	before.crons = slices.DeleteFunc(slices.Clone(m.crons), func(c *fsm.Cron) bool { return c.Name == op.Name })
+	job := proto.CloneOf(op.Job)
+	job.Id = ""
+	size := recordBytes + int64(len(op.Name+op.Spec+op.TimeZone)) + m.templateBytes(job)
+	if code := m.overRecordQuota(&before, size, size-(m.recordBytes()-before.recordBytes()), job, 0); code != fsm.OK {
+		return fsm.Result{Code: code}
+	}
 	m.setCron(old, func(c *fsm.Cron) {
 		c.Spec, c.TimeZone, c.Job = op.Spec, op.TimeZone, proto.CloneOf(op.Job)
 		c.Job.Id = ""

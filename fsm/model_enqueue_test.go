@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"slices"
+	"strings"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -222,6 +223,7 @@ func (m *model) overQuota(j *fsm.Job) fsm.Code {
 	payload, size := int64(len(j.Payload())), sizeOf(j)
 	typeJobs, typeBytes := m.load(func(o *fsm.Job) bool { return o.Type == j.Type })
 	allJobs, allBytes := m.load(func(*fsm.Job) bool { return true })
+	allBytes += m.recordBytes()
 	over := func(limit, n int64) bool { return limit > 0 && n > limit }
 	switch {
 	case over(q.MaxPayload, payload) || over(s.MaxPayload, payload):
@@ -240,13 +242,15 @@ func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
 	for _, o := range m.jobs {
 		if o.Options().Account == q.GetAccount() && !hasEnded(o.Status) {
 			jobs++
-			bytes += int64(len(o.Payload()))
+			bytes += sentBytes(o)
 		}
 	}
+	more, moreBytes := m.usedByRecords(q.GetAccount())
+	jobs, bytes = jobs+more, bytes+moreBytes
 	switch {
 	case q.GetMaxJobs() > 0 && jobs+1 > q.MaxJobs:
 		return fsm.TooManyTokenJobs
-	case q.GetMaxBytes() > 0 && bytes+int64(len(j.Payload())) > q.MaxBytes:
+	case q.GetMaxBytes() > 0 && bytes+sentBytes(j) > q.MaxBytes:
 		return fsm.TooManyTokenBytes
 	}
 	return fsm.OK
@@ -255,7 +259,92 @@ func (m *model) overTokenQuota(j *fsm.Job, q *fsmpb.Quota) fsm.Code {
 // sizeOf returns the bytes of a job that count in quotas.
 func sizeOf(j *fsm.Job) int64 {
 	d := j.Details()
-	return int64(len(j.Payload()) + len(j.Execution().Result) + len(d.Extra) + len(d.Log))
+	return int64(len(j.Execution().Result)+len(d.Log)) + sentBytes(j)
+}
+
+// sentBytes has the bytes that the producer of a job sent.
+func sentBytes(j *fsm.Job) int64 {
+	o := j.Options()
+	texts := append([]string{o.Group, o.Unique.Key, o.Batch}, append(unrepeated(o.Tags), unrepeated(o.After)...)...)
+	for _, h := range o.Headers {
+		texts = append(texts, h.Name, h.Value)
+	}
+	return int64(len(j.Payload()) + len(j.Details().Extra) + len(strings.Join(texts, "")))
+}
+
+// templateBytes is sentBytes of a template.
+func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
+	if n == nil {
+		return 0
+	}
+	texts := append([]string{n.Group, n.GetUnique().GetKey(), n.Batch}, append(unrepeated(n.Tags), unrepeated(n.After)...)...)
+	for _, h := range n.Headers {
+		texts = append(texts, h.Name, h.Value)
+	}
+	return int64(len(n.Payload) + len(n.Extra) + len(strings.Join(texts, "")))
+}
+
+func unrepeated(names []string) (out []string) {
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+const recordBytes = 256
+
+// recordBytes has the bytes of batches, with callbacks that are still to come, and of schedules.
+func (m *model) recordBytes() (n int64) {
+	for _, b := range m.batches {
+		n += recordBytes + int64(len(b.ID))
+		if !b.Called {
+			n += m.templateBytes(b.Callback)
+		}
+	}
+	for _, c := range m.crons {
+		n += recordBytes + int64(len(c.Name+c.Spec+c.TimeZone)) + m.templateBytes(c.Job)
+	}
+	return n
+}
+
+// usedByRecords returns what the batches and schedules of a producer take of its quota.
+func (m *model) usedByRecords(account string) (jobs, bytes int64) {
+	for _, b := range m.batches {
+		if b.Callback != nil && !b.Called && account != "" && b.Callback.GetQuota().GetAccount() == account {
+			jobs, bytes = jobs+1, bytes+m.templateBytes(b.Callback)
+		}
+	}
+	for _, c := range m.crons {
+		if account != "" && c.Job.GetQuota().GetAccount() == account {
+			bytes += m.templateBytes(c.Job)
+		}
+	}
+	return jobs, bytes
+}
+
+// overRecordQuota checks the quotas for a record; before is the state without the one that it replaces.
+func (m *model) overRecordQuota(before *model, size, grows int64, job *fsmpb.NewJob, pending int64) fsm.Code {
+	_, bytes := m.load(func(*fsm.Job) bool { return true })
+	q := job.GetQuota()
+	var jobs, used int64
+	for _, o := range m.jobs {
+		if q != nil && o.Options().Account == q.Account && !hasEnded(o.Status) {
+			jobs, used = jobs+1, used+sentBytes(o)
+		}
+	}
+	moreJobs, moreBytes := before.usedByRecords(q.GetAccount())
+	jobs, used = jobs+moreJobs, used+moreBytes
+	switch limit := m.meta.Settings.MaxBytes; {
+	case limit > 0 && grows > 0 && bytes+before.recordBytes()+size > limit:
+		return fsm.TooManyBytes
+	case q.GetMaxJobs() > 0 && pending > 0 && jobs+pending > q.MaxJobs:
+		return fsm.TooManyTokenJobs
+	case q.GetMaxBytes() > 0 && used+m.templateBytes(job) > q.MaxBytes:
+		return fsm.TooManyTokenBytes
+	}
+	return fsm.OK
 }
 
 // load is how many jobs have not ended, and the bytes of all.
@@ -350,6 +439,14 @@ func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
 			return fsm.OK
 		}
 		return fsm.IDTaken
+	}
+	pending := int64(0)
+	if n.Callback != nil {
+		pending = 1
+	}
+	size := recordBytes + int64(len(n.Id)) + m.templateBytes(n.Callback)
+	if code := m.overRecordQuota(m, size, size, n.Callback, pending); code != fsm.OK {
+		return code
 	}
 	m.batches = put(m.batches, &fsm.JobBatch{
 		ID: n.Id, CreatedAt: m.meta.Now, Callback: n.Callback, CallbackOn: fsm.CallbackOn(n.CallbackOn),

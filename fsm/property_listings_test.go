@@ -32,6 +32,7 @@ func checkJobs(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 			t.Fatalf("job %s\n got %+v\nwant %+v", want.ID, showJob(got), showJob(want))
 		}
 	}
+	bytes += naive.recordBytes()
 	if m.Counts() != counts || v.Counts() != counts || v.Bytes() != bytes {
 		t.Fatalf("counts %v, in the view %v with %d bytes, want %v with %d", m.Counts(), v.Counts(), v.Bytes(), counts, bytes)
 	}

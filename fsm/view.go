@@ -42,7 +42,7 @@ func (m *Machine) View() *View {
 	return &View{
 		meta:    m.meta,
 		counts:  m.counts,
-		bytes:   m.bytes,
+		bytes:   m.Bytes(),
 		jobs:    m.jobs.Copy(),
 		workers: m.workers.Copy(),
 		claims:  m.claims.Copy(),

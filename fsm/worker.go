@@ -21,7 +21,15 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		RegisteredAt: m.meta.Now,
 		LastSeen:     m.meta.Now,
 	}
-	if old := m.worker(op.Name); old != nil {
+	old, more := m.worker(op.Name), w.kept()
+	if old != nil {
+		more -= old.kept()
+	}
+	if more > 0 && m.workerBytes > workersBytesMax-more {
+		return Result{Code: TooManyBytes}
+	}
+	if old != nil {
+		m.workerBytes += more
 		w.RegisteredAt, w.timerAt = old.RegisteredAt, old.timerAt
 		w.LastSeen = max(w.LastSeen, old.LastSeen)
 		w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
@@ -40,12 +48,14 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 func (m *Machine) addWorker(w *Worker) {
 	w.timerAt = m.workerEnd(w)
 	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	m.workerBytes += w.kept()
 	m.workers.Set(w)
 }
 
 // dropWorker removes the worker from the registry.
 func (m *Machine) dropWorker(w *Worker) {
 	m.timers.Delete(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	m.workerBytes -= w.kept()
 	m.workers.Delete(w)
 }
 
