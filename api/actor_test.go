@@ -10,7 +10,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -35,11 +34,9 @@ func idOf(head []string) string {
 }
 
 // TestActorsOfRequests: events name the caller over HTTP, a stream, the legacy listener and the
-// admin socket, and have no actor below Level12.
+// admin socket.
 func TestActorsOfRequests(t *testing.T) {
 	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
-	level := uint32(fsm.Level12)
-	s.node.status = func(st *cluster.Status) { st.Level = level }
 	s.s.cfg.Legacy, s.s.legacy = &LegacyConfig{API: "n1:8080"}, auth.Legacy([]string{"mail"})
 	admin := s.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
 	worker := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
@@ -89,10 +86,6 @@ func TestActorsOfRequests(t *testing.T) {
 	want("legacy", "job.enqueued=legacy")
 	served(s.s.AsAdmin(), job("socket"))
 	want("socket", "job.enqueued=local-admin")
-
-	level = fsm.Level11
-	ok[v1.Enqueued](t, s.do("POST", v1.PathJobs, `{"id":"before","type":"mail"}`, admin...))
-	want("before", "job.enqueued=")
 }
 
 // TestActionsOfAJob: an answer about one job names who enqueued, cancelled and retried it.

@@ -100,8 +100,6 @@ type Flusher interface {
 // Member describes the node and its cluster.
 type Member interface {
 	Status() cluster.Status
-	// Level is the feature level of the state. Unlike Status it is cheap: every write asks.
-	Level() uint32
 	// Leader returns the host:port of the active leader's HTTP API, or "" if none is known.
 	// self reports whether it is this node.
 	Leader() (address string, self bool)

@@ -59,7 +59,6 @@ func TestCronIsShownAsItWasPut(t *testing.T) {
 // request.
 func TestCronThatFiresDuringAWrite(t *testing.T) {
 	g := newRig(t)
-	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level7}}})
 	times := 0
 	fireFirst := func(n int) {
 		times = n

@@ -17,7 +17,6 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
-	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -154,7 +153,6 @@ func TestRequestsRightBehindTheHello(t *testing.T) {
 // The token is in the hello. A stream is refused as over HTTP, in an answer with the id 0.
 func TestTokenOfTheHello(t *testing.T) {
 	d := newDirect(t, everyProtocol, func(c *Config) { c.Security.Mode = SecurityOn })
-	d.node.status = func(st *cluster.Status) { st.Level = fsm.MaxLevel }
 	head := d.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer), Types: []string{"mail"}})
 	token := strings.TrimPrefix(head[1], "Bearer ")
 	for _, one := range []struct {

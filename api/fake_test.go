@@ -73,7 +73,7 @@ func newFake() *fakeNode {
 	f.history, f.told = notify.NewHistory(historyKept), notify.NewJobHistory()
 	f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "10.0.0.1:8080", Epoch: 1, Cluster: "c", Lineage: "l",
-	}}}, &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
+	}}})
 	f.writes, f.entries = 0, 0
 	return f
 }
@@ -318,8 +318,6 @@ func (f *fakeNode) AccountUsage(name string) (jobs, bytes int64) {
 	defer f.mu.Unlock()
 	return f.m.AccountUsage(name)
 }
-
-func (f *fakeNode) Level() uint32 { return f.Status().Level }
 
 func (f *fakeNode) View() *fsm.View {
 	f.mu.Lock()

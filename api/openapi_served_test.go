@@ -136,7 +136,6 @@ func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	send("POST", "/v1/jobs/claim", `{"workerId":"w-2","max":2}`)
 	send("POST", "/v1/jobs/complete", `{"workerId":"w-2","jobs":[{"jobId":"`+exampleDone+`"}]}`)
 	send("POST", "/v1/jobs/"+exampleDead+"/fail", `{"workerId":"w-2","retryable":false}`)
-	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
 		Id: exampleToken, Role: uint32(fsm.RoleReader), Hash: make([]byte, 32),
 	}}}})

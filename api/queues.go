@@ -207,8 +207,7 @@ func (s *Server) pauseQueue(c *call) error {
 	return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: new(true), Pause: p})
 }
 
-// pauseOf returns the description of a new pause. Below fsm.Level11 a pause without a reason
-// and an end has none, so that it can be committed.
+// pauseOf returns the description of a new pause.
 func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	if len(in.Reason) > fsm.PauseTextMax {
 		return nil, bad("reason", "has %d bytes; at most %d are allowed", len(in.Reason), fsm.PauseTextMax)
@@ -219,9 +218,6 @@ func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	until, err := s.pauseEnd(in)
 	if err != nil {
 		return nil, err
-	}
-	if *in == (v1.NewPause{}) && s.b.Status().Level < fsm.Level11 {
-		return nil, nil
 	}
 	p := &fsmpb.Pause{Reason: in.Reason, UntilMs: until}
 	if c.principal != nil {

@@ -40,20 +40,17 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if err = s.denied(c, err); err != nil {
 		return err
 	}
-	level := s.b.Level()
-	if !s.gate.off() && level >= fsm.Level10 { // below, the log has no owners
+	if !s.gate.off() {
 		p.Own(m)
 	}
 	s.attribute(c, m)
-	if level >= fsm.Level11 { // and below this one no quotas of producers
-		p.Count(m, s.gate.Mode == SecurityOn)
-	}
+	p.Count(m, s.gate.Mode == SecurityOn)
 	return nil
 }
 
-// attribute names the caller and its tenant in a mutation, for events. Below Level12 the log has no actors.
+// attribute names the caller and its tenant in a mutation, for events.
 func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
-	if c.principal != nil && s.b.Level() >= fsm.Level12 {
+	if c.principal != nil {
 		m.Actor = c.principal.Actor()
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
-	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -71,7 +70,6 @@ func TestCloseEndsCallsOverTheStream(t *testing.T) {
 // A stream has the rights of the token that opened it, and a claim in it ends with the token.
 func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
-	s.node.status = func(st *cluster.Status) { st.Level = fsm.MaxLevel }
 	head := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker), Types: []string{"mail"}})
 	text := strings.TrimPrefix(head[1], "Bearer ")
 	c, err := client.New(client.Config{Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: text})

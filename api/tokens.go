@@ -102,21 +102,13 @@ func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error
 	return c.sendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.lsn.String()})
 }
 
-// creation returns the mutation that makes a token and ends the one that it replaces. Below
-// Level12 it is a list, which makes the new token also if the old one has gone meanwhile.
+// creation returns the mutation that makes a token and ends the one that it replaces.
 func (s *Server) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutation {
 	create := &fsmpb.CreateToken{Token: t}
-	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}
-	switch {
-	case end == nil:
-	case s.b.Level() >= fsm.Level12:
+	if end != nil {
 		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
-	default:
-		op = &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{
-			op, {Op: &fsmpb.Mutation_RevokeToken{RevokeToken: end}},
-		}}}}
 	}
-	return op
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}
 }
 
 // withdraw revokes a token whose secret no caller gets, if it was made.

@@ -36,9 +36,6 @@ func (s *Server) registerWorker(c *call) error {
 	if err := s.checkWorker(&in); err != nil {
 		return err
 	}
-	if s.b.Level() < fsm.Level12 {
-		in.Capacity = 0
-	}
 	instance, err := instanceOf(in.Instance)
 	if err != nil {
 		return err

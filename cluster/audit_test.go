@@ -46,27 +46,20 @@ func TestALeaderHealsADamagedArchive(t *testing.T) {
 				if name == "removed" {
 					read = time.Hour // so that only the listing can find it
 				}
-				newLab(t).heals(kind, damage, read, fsm.MaxLevel)
+				newLab(t).heals(kind, damage, read)
 			})
 		}
 	}
-	t.Run("removed at level 8", func(t *testing.T) {
-		t.Parallel()
-		newLab(t).heals(".seg", removed, time.Hour, fsm.Level8)
-	})
 }
 
-// heals damages an object of a kind at a feature level of the cluster, and checks the
-// report, the repair and both events.
-func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Duration, level uint32) {
+// heals damages an object of a kind, and checks the report, the repair and both events.
+func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Duration) {
 	faults := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = faults
 		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
 		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, read
-		c.FeatureLevel = level
 	})...)
-	l.eventually("the feature level", func() bool { return n.View().Meta().Level == level })
 	for _, id := range []string{"a", "b", "c"} {
 		l.flushed(n, l.enqueue(n, id))
 	}
@@ -89,9 +82,6 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 	stalled.Release(l.t.Context()) // releases the write that hangs
 	l.eventually("the cure", func() bool { return n.Status().ArchiveError == "" })
 	want := []fsm.EventKind{fsm.BucketDamaged, fsm.BucketHealed}
-	if level < fsm.Level9 {
-		want = []fsm.EventKind{fsm.BucketAway, fsm.BucketBack}
-	}
 	l.eventually("the events", func() bool { return slices.Equal(l.announcedAbout(n, key), want) })
 	l.flushed(n, l.enqueue(n, "d"))
 	m, err := archive.Machine(l.t.Context(), l.bucket, l.document())

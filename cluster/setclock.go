@@ -82,10 +82,6 @@ func (n *Node) SetClock(ctx context.Context, c ClockRequest) (ClockSet, error) {
 		return ClockSet{}, ErrNotLeader
 	}
 	req := &setClockRequest{ctx: ctx, req: c.request(), done: make(chan setClockAnswer, 1)}
-	if level := n.replica.meta().Level; level < fsm.Level9 {
-		return ClockSet{}, fmt.Errorf("setting the time back needs feature level %d, and the cluster has %d: upgrade all nodes, and "+
-			"remove --feature-level if it holds the level down", fsm.Level9, level)
-	}
 	requested := false
 	n.replica.read(func(m *fsm.Machine) { requested = m.Requested(req.req) })
 	if requested {

@@ -19,7 +19,6 @@ func inAccount(m *fsmpb.Mutation, account string, jobs, bytes int64) *fsmpb.Muta
 // A producer's jobs count until they have ended, again after a retry, and in a restored state.
 func TestAccountUsage(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1, raiseLevel(fsm.Level11))
 	usage := func(jobs, bytes int64) {
 		t.Helper()
 		for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
@@ -57,7 +56,7 @@ func TestAccountUsage(t *testing.T) {
 // Jobs without any other option share the options of their account, also after a restore.
 func TestAccountTakesNoMemoryPerJob(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1, raiseLevel(fsm.Level11), inAccount(enqueue("a", "b"), "k", 5, 0))
+	apply(t, m, 1, inAccount(enqueue("a", "b"), "k", 5, 0))
 	for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
 		if a, b := of.Job("a"), of.Job("b"); a.Opt == nil || a.Opt != b.Opt || a.Opt.Account != "k" {
 			t.Errorf("%s: options %p and %p", name, a.Opt, b.Opt)
@@ -87,7 +86,7 @@ func TestAScheduleOfARevokedToken(t *testing.T) {
 	fire := func(now int64, id string) {
 		apply(t, m, now, &fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{Name: "c", DueMs: now, AtMs: now, NextMs: now + 1000, JobId: id}}})
 	}
-	apply(t, m, 1, raiseLevel(fsm.Level11), createToken("k", fsm.RoleProducer), &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: put}})
+	apply(t, m, 1, createToken("k", fsm.RoleProducer), &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: put}})
 	apply(t, m, 2, revokeToken("k", 0))
 	fire(1000, "first")
 	fire(2000, "second")

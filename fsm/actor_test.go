@@ -49,7 +49,6 @@ func TestActorsOfEvents(t *testing.T) {
 	behind := enqueue("b")
 	behind.GetEnqueue().Jobs[0].After = []string{"a"}
 	group := &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{complete("w", "a", 1)}}}}
-	step("", raiseLevel(fsm.Level12))
 	step("a=p b=q c=", by("p", enqueue("a")), by("q", behind), enqueue("c"))
 	step("a=w", by("w", claim("w", 1)))
 	step("a=w b=", by("w", group)) // the machine unblocks b
@@ -68,7 +67,7 @@ func TestActorsAreBounded(t *testing.T) {
 		if _, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
 			t.Errorf("%s: encoded", name)
 		}
-		data, err := (&fsmpb.Batch{Version: fsm.Level12, Mutations: []*fsmpb.Mutation{m}}).MarshalVT()
+		data, err := (&fsmpb.Batch{Version: fsm.MaxLevel, Mutations: []*fsmpb.Mutation{m}}).MarshalVT()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +81,7 @@ func TestActorsAreBounded(t *testing.T) {
 // TestActorsOfHookEvents: events of hooks have the actor of the mutation, and none for consequences.
 func TestActorsOfHookEvents(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1000, raiseLevel(fsm.Level12), putHook("h", fsm.HookKindsMatching("job.*")))
+	apply(t, m, 1000, putHook("h", fsm.HookKindsMatching("job.*")))
 	change := func(kind fsm.ChangeKind, id string) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: []string{id}}}}
 	}

@@ -13,7 +13,7 @@ func (m *Machine) advance(now int64) {
 		m.timers.Delete(t)
 		m.fire(t)
 	}
-	if m.firings <= 0 && m.Level() >= Level7 {
+	if m.firings <= 0 {
 		m.openPermitted()
 	}
 	m.endTokens()
@@ -30,8 +30,7 @@ func (m *Machine) advance(now int64) {
 // still due. A restored machine finds the open types by its clock. If a permit could wait
 // for the budget of another entry, a machine without a restart would give fewer jobs than
 // a restored one. openPermitted takes time in proportion to the number of types with
-// settings, only in entries that exhaust the budget. Below Level7 the permit waits, as on
-// nodes of the previous release.
+// settings, only in entries that exhaust the budget.
 func (m *Machine) openPermitted() {
 	m.settings.Scan(func(s *QueueSettings) bool {
 		if q := m.queues[s.Name]; q.permitAt != 0 && q.permitAt <= m.meta.Now {

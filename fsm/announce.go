@@ -10,8 +10,8 @@ const (
 	AnnounceBucketBack                             // flushes succeed again
 	AnnounceWritesRefused                          // the bucket is too far behind
 	AnnounceWritesAccepted                         // the bucket has caught up
-	AnnounceBucketDamaged                          // an object that the document needs is missing or damaged; since Level9
-	AnnounceBucketHealed                           // a new checkpoint has replaced the damaged objects; since Level9
+	AnnounceBucketDamaged                          // an object that the document needs is missing or damaged
+	AnnounceBucketHealed                           // a new checkpoint has replaced the damaged objects
 
 	numAnnounces = iota + 1
 )

@@ -247,6 +247,5 @@ func (m *Machine) raiseLevel(op *fsmpb.RaiseLevel) Result {
 		return Result{Code: Duplicate}
 	}
 	m.meta.Level = op.Level
-	m.boundRequests() // a request may weigh more at the new level
 	return Result{}
 }

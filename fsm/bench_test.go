@@ -134,20 +134,17 @@ func BenchmarkLifecycle(b *testing.B) {
 	}
 }
 
-// BenchmarkFigures is BenchmarkLifecycle with figures and without, in turns, and one with a
-// View after each entry, after which the figures are copied.
+// BenchmarkFigures is BenchmarkLifecycle, and one with a View after each entry, after which the
+// figures are copied.
 func BenchmarkFigures(b *testing.B) {
-	for _, level := range []uint32{fsm.Level10, fsm.MaxLevel} {
-		for _, viewed := range []bool{false, true} {
-			b.Run(fmt.Sprintf("level=%d/viewed=%v", level, viewed), func(b *testing.B) { countedLifecycle(b, level, viewed) })
-		}
+	for _, viewed := range []bool{false, true} {
+		b.Run(fmt.Sprintf("viewed=%v", viewed), func(b *testing.B) { countedLifecycle(b, viewed) })
 	}
 }
 
-func countedLifecycle(b *testing.B, level uint32, viewed bool) {
+func countedLifecycle(b *testing.B, viewed bool) {
 	const depth = 1000
 	m := filled(b, depth)
-	m.Apply(depth, 1, one(raiseLevel(level)))
 	next, index := depth, uint64(depth)
 	b.ReportAllocs()
 	for b.Loop() {

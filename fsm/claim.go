@@ -13,7 +13,6 @@ import (
 const (
 	claimMemoryMs      = 60_000
 	claimsPerWorkerMax = 256 // many processes may share one name
-	claimsPerWorkerOld = 16  // below Level8
 	claimsMax          = 65_536
 )
 
@@ -213,11 +212,7 @@ func (m *Machine) dropClaim(r *ClaimRecord) {
 
 // boundClaims removes the oldest records of worker, and of all workers, above the limits.
 func (m *Machine) boundClaims(worker string) {
-	limit := claimsPerWorkerMax
-	if m.Level() < Level8 {
-		limit = claimsPerWorkerOld
-	}
-	if own := m.byWorker[worker]; len(own) > limit {
+	if own := m.byWorker[worker]; len(own) > m.claimsPerWorker() {
 		m.dropClaim(own[0])
 	}
 	if m.claims.Len() > claimsMax {

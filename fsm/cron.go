@@ -87,7 +87,7 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 // computed before this entry: it must not fire for it again. A last time in the future
 // proves nothing, because the clock was set back since.
 func (m *Machine) firedAlready(c *Cron, next int64) bool {
-	return m.Level() >= Level7 && next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
+	return next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
 }
 
 // reckonedBy reports whether a next time that was computed from spec and timeZone (nil:
@@ -176,7 +176,7 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 // yet: the PUT was committed after the time that the leader computed for it. A creation
 // in the future says nothing: the clock was set back since.
 func (m *Machine) putAfter(c *Cron, at int64) bool {
-	return m.Level() >= Level8 && c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= m.meta.Now
+	return c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= m.meta.Now
 }
 
 func (m *Machine) unended(id string) bool {

@@ -99,10 +99,9 @@
 // # Feature levels
 //
 // A changed rule checks the feature level of the state (level.go), which all nodes share.
-// The leader raises it when all nodes know the rule. Entries, snapshots and documents
-// carry the lowest level that describes them, so that the previous release reads them
-// until the level is raised. Add a case to LevelOf for each new kind of mutation and for
-// each new field of one.
+// The leader raises it when all nodes know the rule. Entries carry the lowest level that
+// describes them, so that a node that knows fewer levels reads them until the level is
+// raised. LevelOf has a case for each kind and field that came with a level.
 //
 // # Cost
 //

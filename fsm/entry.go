@@ -138,7 +138,7 @@ func checkRare(m *fsmpb.Mutation) error {
 		return need(known, errNewValue)
 	case *fsmpb.Mutation_RaiseLevel:
 		level := op.RaiseLevel.GetLevel()
-		return need(level > BaseLevel && level <= MaxLevel, errNewValue)
+		return need(level >= BaseLevel && level <= MaxLevel, errNewValue)
 	case *fsmpb.Mutation_SetClock:
 		return need(op.SetClock.GetToMs() > 0, errNewValue)
 	case *fsmpb.Mutation_CheckState:

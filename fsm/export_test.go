@@ -14,7 +14,6 @@ import (
 const (
 	ClaimMemoryMs      = claimMemoryMs
 	ClaimsPerWorkerMax = claimsPerWorkerMax
-	ClaimsPerWorkerOld = claimsPerWorkerOld
 	ClaimsMax          = claimsMax
 	ClaimJobsMax       = claimJobsMax
 	ClaimBytesMax      = claimBytesMax

@@ -9,7 +9,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// counting returns a machine at the newest level, and a function that applies an entry at a
+// counting returns a machine, and a function that applies an entry at a
 // time in ms.
 func counting(t *testing.T) (*fsm.Machine, func(now int64, muts ...*fsmpb.Mutation)) {
 	t.Helper()
@@ -18,7 +18,6 @@ func counting(t *testing.T) (*fsm.Machine, func(now int64, muts ...*fsmpb.Mutati
 		index++
 		m.Apply(index, 1, decodeFor(t, &fsmpb.Batch{NowMs: now, Mutations: muts}))
 	}
-	apply(1, raiseLevel(fsm.MaxLevel))
 	return m, apply
 }
 
@@ -85,19 +84,6 @@ func TestFiguresTakeFewBytes(t *testing.T) {
 		if most := 400 + (min(types, fsm.FiguresMax)+1)*(60+10*7); n > most {
 			t.Errorf("%d types take %d bytes, more than %d", types, n, most)
 		}
-	}
-}
-
-// Below Level11 nothing is counted, so that older releases have the same state.
-func TestFiguresBeginAtTheirLevel(t *testing.T) {
-	m := fsm.New()
-	m.Apply(1, 1, decodeFor(t, &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{raiseLevel(fsm.Level10), addOf("a", "1")}}))
-	if n := len(collected(m.View().Figures)); n != 0 {
-		t.Errorf("%d figures at level 10", n)
-	}
-	m.Apply(2, 1, decodeFor(t, &fsmpb.Batch{NowMs: 2, Mutations: []*fsmpb.Mutation{raiseLevel(fsm.Level11), addOf("a", "2")}}))
-	if f := m.View().FiguresOf("a"); f == nil || f.Enqueued != 1 {
-		t.Errorf("figures at level 11: %+v", f)
 	}
 }
 

@@ -106,7 +106,7 @@ func (w *workload) batch(t *rapid.T) *fsmpb.Batch {
 	for range w.size(t) {
 		b.Mutations = append(b.Mutations, w.requested(t))
 	}
-	if once(t, 30, "raise level") {
+	if once(t, 30, "check the state") {
 		b.Mutations = append(b.Mutations, raiseLevel(fsm.MaxLevel), checkState())
 	}
 	return b

@@ -29,9 +29,7 @@ func (m *Machine) put(old, j *Job) {
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
-	if m.meta.Level >= Level11 {
-		m.count(from, j)
-	}
+	m.count(from, j)
 	if m.hooks.Len() > 0 {
 		m.tellJob(from, j)
 	}

@@ -59,7 +59,7 @@ type Meta struct {
 	Settings       Settings
 	Announced      uint32 // conditions that are announced, and not yet their end (announce.go)
 	Extra          string // unknown fields of the document, as in Details.Extra
-	Level          uint32 // the feature level (level.go); BaseLevel in a state without the field
+	Level          uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
 }
 
 // Result is the machine's answer to one mutation.

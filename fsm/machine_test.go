@@ -16,7 +16,6 @@ import (
 // gets the answers of all of them.
 func TestClaimsAreRememberedUpToTheBound(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1000, raiseLevel(fsm.Level8))
 	for i := range fsm.ClaimsPerWorkerMax + 1 {
 		apply(t, m, 1000, enqueue(fmt.Sprint("j", i)), claimAs("w", fmt.Sprint("r", i), 1))
 	}

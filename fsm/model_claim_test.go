@@ -178,11 +178,7 @@ func (m *model) remember(op *fsmpb.Claim, jobs []*fsm.Job) {
 			n++
 		}
 	}
-	limit := fsm.ClaimsPerWorkerMax
-	if m.meta.Level < fsm.Level8 {
-		limit = fsm.ClaimsPerWorkerOld
-	}
-	if n > limit {
+	if n > fsm.ClaimsPerWorkerMax {
 		i := slices.IndexFunc(m.claims, own)
 		m.claims = slices.Delete(slices.Clone(m.claims), i, i+1)
 	}

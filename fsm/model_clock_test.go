@@ -62,7 +62,7 @@ func (m *model) jobAt(old *fsm.Job, to int64) *fsm.Job {
 		j.RunAt = max(to, sum(j.RunAt, -(m.meta.Now-to)))
 	}
 	b := m.batch(j.Options().Batch)
-	stranger := j.Options().Batch != "" && (b == nil && m.meta.Level >= fsm.Level12 || b != nil && b.CreatedAt > j.CreatedAt)
+	stranger := j.Options().Batch != "" && (b == nil || b.CreatedAt > j.CreatedAt)
 	if j.CreatedAt = min(j.CreatedAt, to); stranger {
 		j.CreatedAt = min(j.CreatedAt, to-1)
 	}

@@ -61,10 +61,10 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	return fsm.Result{}
 }
 
-// firedFor: at level 7 a schedule does not get a time for which it has fired, but after
+// firedFor: a schedule does not get a time for which it has fired, but after
 // its clock was set back.
 func (m *model) firedFor(c *fsm.Cron, paused bool, next int64) bool {
-	return m.meta.Level >= fsm.Level7 && !paused && next != 0 && c.LastAt != 0 && c.LastAt >= next && m.meta.Now >= c.LastAt
+	return !paused && next != 0 && c.LastAt != 0 && c.LastAt >= next && m.meta.Now >= c.LastAt
 }
 
 // otherSpec: the next time was reckoned by what the schedule does not have.
@@ -142,7 +142,7 @@ func (m *model) fired(c *fsm.Cron, op *fsmpb.FireCron) (job *fsm.Job, why string
 	if sum(op.AtMs, lateMs) < m.meta.Now && c.Missed == fsm.MissedSkip {
 		return nil, "missed by " + decimal(since(m.meta.Now, op.AtMs)) + " ms", true
 	}
-	if m.meta.Level >= fsm.Level8 && c.LastAt == 0 && c.CreatedAt > op.AtMs && m.meta.Now >= c.CreatedAt {
+	if c.LastAt == 0 && c.CreatedAt > op.AtMs && m.meta.Now >= c.CreatedAt {
 		return nil, "the schedule was put " + decimal(since(c.CreatedAt, op.AtMs)) + " ms after this time", false
 	}
 	if last := m.job(c.LastJobID); c.Overlap == fsm.OverlapSkip && last != nil && !hasEnded(last.Status) {

@@ -22,9 +22,9 @@ type counted struct {
 	gone     bool // its minute was too old when the clock was set back
 }
 
-// noteChange keeps a change for the figures, at the levels that have them.
+// noteChange keeps a change for the figures.
 func (m *model) noteChange(old, j *fsm.Job) {
-	if m.meta.Level < fsm.Level11 || j == nil || old != nil && old.Status == j.Status {
+	if j == nil || old != nil && old.Status == j.Status {
 		return
 	}
 	c := counted{jobType: j.Type, to: j.Status, end: j.AttemptEnd, at: m.meta.Now, attempts: j.Attempts}

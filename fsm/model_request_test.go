@@ -50,13 +50,10 @@ func (m *model) boundRequests() {
 }
 
 // requestWeight is the number of requests, of which each counts once more for every ten
-// of its items from level 8 on.
+// of its items.
 func (m *model) requestWeight() (sum int64) {
 	for _, r := range m.requests {
-		sum++
-		if m.meta.Level >= fsm.Level8 {
-			sum += int64(len(r.Items)) / 10
-		}
+		sum += 1 + int64(len(r.Items))/10
 	}
 	return sum
 }
@@ -69,7 +66,7 @@ const (
 
 // rememberRemoved keeps what is needed to know a job again that retention removed.
 func (m *model) rememberRemoved(j *fsm.Job) {
-	if m.meta.Level < fsm.Level8 || sum(j.Execution().FinishedAt, removedMs) < m.meta.Now {
+	if sum(j.Execution().FinishedAt, removedMs) < m.meta.Now {
 		return
 	}
 	key := removedKey + j.ID
@@ -85,7 +82,7 @@ func (m *model) rememberRemoved(j *fsm.Job) {
 // removed returns the remembered fields of a removed job, or nil.
 func (m *model) removed(id string) (j *fsm.Job, content string) {
 	r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == removedKey+id })
-	if r == nil || m.meta.Level < fsm.Level8 {
+	if r == nil {
 		return nil, ""
 	}
 	return &fsm.Job{

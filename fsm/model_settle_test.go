@@ -163,7 +163,7 @@ func (m *model) recountBatch(old, j *fsm.Job) {
 }
 
 // countDown lowers a counter, which can be 0 when a job counts in a batch that did not
-// count it before (before Level12, after the clock was set back).
+// count it before.
 func countDown(c *uint64) { *c -= min(*c, 1) }
 
 func countOf(b *fsm.JobBatch, s fsm.Status) *uint64 {

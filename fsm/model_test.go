@@ -139,7 +139,6 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 			return fsm.Result{Code: fsm.Duplicate}
 		}
 		m.meta.Level = op.RaiseLevel.Level
-		m.boundRequests()
 		return fsm.Result{}
 	case *fsmpb.Mutation_SetClock:
 		return m.setClock(op.SetClock)

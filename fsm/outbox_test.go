@@ -23,7 +23,7 @@ func TestFullOutboxDropsTheOldest(t *testing.T) {
 	m := fsm.New()
 	small := putHook("small", fsm.AllHookKinds)
 	small.GetPutHook().Hook.BufferBytes = fsm.HookBufferMin
-	apply(t, m, 1, raiseLevel(fsm.MaxLevel), small, putHook("large", fsm.AllHookKinds))
+	apply(t, m, 1, small, putHook("large", fsm.AllHookKinds))
 	const made = 100
 	for i := range made {
 		apply(t, m, int64(2+i), testHook("small"), testHook("large"))
@@ -48,7 +48,7 @@ func TestFullOutboxDropsTheOldest(t *testing.T) {
 // TestEventOfTwoHooksHasOneID checks the ids, also after a snapshot.
 func TestEventOfTwoHooksHasOneID(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1, raiseLevel(fsm.MaxLevel), putHook("a", fsm.AllHookKinds), putHook("b", fsm.AllHookKinds), announce(fsm.AnnounceBucketAway, "timeout"))
+	apply(t, m, 1, putHook("a", fsm.AllHookKinds), putHook("b", fsm.AllHookKinds), announce(fsm.AnnounceBucketAway, "timeout"))
 	a, b := outboxOf(m, "a"), outboxOf(m, "b")
 	if len(a) != 1 || len(b) != 1 || a[0].ID != b[0].ID || a[0].Kind != fsm.HookBucketAway {
 		t.Fatalf("events %+v and %+v", a, b)

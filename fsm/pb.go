@@ -74,9 +74,7 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Figures:        uint64(v.figures.Len()),
 		Hooks:          uint64(v.hooks.Len()),
 		HookEvents:     uint64(v.outbox.Len()),
-	}
-	if m.Level > BaseLevel { // older versions refuse fields that they do not know
-		p.Level = m.Level
+		Level:          m.Level,
 	}
 	return p
 }
@@ -99,7 +97,7 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
 		Settings:       settingsFromPB(p.Settings),
 		Extra:          p.Extra,
-		Level:          max(p.Level, BaseLevel),
+		Level:          p.Level,
 	}
 }
 

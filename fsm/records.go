@@ -12,7 +12,7 @@ const Unset = -1
 type QueueSettings struct {
 	Name               string
 	Paused             bool
-	Pause              Pause // zero if it is not paused, or was paused below Level11
+	Pause              Pause // zero if it is not paused
 	MaxRunning         int64 // 0: no limit, as in all fields below without Unset
 	MaxRunningPerGroup int64 // of each group with a name
 	RateMilli          int64 // claims per second, in thousandths

@@ -8,8 +8,8 @@ import (
 )
 
 // A producer that lost the answer to an enqueue repeats it, and so does a worker that
-// lost the answer to a report. Retention may have removed the job before that. From
-// Level8 on the machine therefore keeps a record of each job that retention removes
+// lost the answer to a report. Retention may have removed the job before that. The
+// machine therefore keeps a record of each job that retention removes
 // soon after its end: its id, its token, how it ended, and a hash of its content. A
 // repetition gets the answer that the job itself would have given. The records are
 // request records under keys that no caller can send. They count in
@@ -23,7 +23,7 @@ const removedPrefix = "\x00removed:"
 
 // rememberRemoved keeps the record of a job that retention removes.
 func (m *Machine) rememberRemoved(j *Job) {
-	if m.Level() < Level8 || later(j.Execution().FinishedAt, repeatMs) < m.meta.Now {
+	if later(j.Execution().FinishedAt, repeatMs) < m.meta.Now {
 		return
 	}
 	key := removedPrefix + j.ID
@@ -45,9 +45,6 @@ func (m *Machine) rememberRemoved(j *Job) {
 
 // removedJob returns the record of a removed job, or nil.
 func (m *Machine) removedJob(id string) *RequestRecord {
-	if m.Level() < Level8 {
-		return nil
-	}
 	m.lookup = append(append(m.lookup[:0], removedPrefix...), id...)
 	return m.byKey[string(m.lookup)]
 }
@@ -95,7 +92,7 @@ func contentOfNew(n *fsmpb.NewJob) string {
 }
 
 // contentOf returns a hash of the fields that sameContent compares. The state has this
-// hash: it must not change between releases.
+// hash.
 func contentOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
 	h := make([]byte, 0, 256+len(payload))
 	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }

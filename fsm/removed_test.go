@@ -9,14 +9,11 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// completed is a machine at a level that keeps no completed jobs, from which the
+// completed is a machine that keeps no completed jobs, from which the
 // completed job "j", which worker w held with a token, was removed.
-func completed(t *testing.T, level uint32) (m *fsm.Machine, token uint64) {
+func completed(t *testing.T) (m *fsm.Machine, token uint64) {
 	t.Helper()
 	m = fsm.New()
-	if level > fsm.BaseLevel {
-		apply(t, m, 1000, raiseLevel(level))
-	}
 	none := int64(0)
 	apply(t, m, 1000, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", RetainCount: &none}}})
 	token = apply(t, m, 1000, enqueue("j"), claimAs("w", "r", 1))[1].Jobs[0].Execution().Token
@@ -29,7 +26,7 @@ func completed(t *testing.T, level uint32) (m *fsm.Machine, token uint64) {
 // Requests that a client repeats because it lost the answer change nothing, though
 // retention removed the job in between.
 func TestRepetitionsForARemovedJob(t *testing.T) {
-	m, token := completed(t, fsm.Level8)
+	m, token := completed(t)
 	var buf bytes.Buffer
 	if err := m.View().Encode(&buf); err != nil {
 		t.Fatal(err)
@@ -55,38 +52,24 @@ func TestRepetitionsForARemovedJob(t *testing.T) {
 	}
 }
 
-// Nodes of the release before do not know removed jobs.
-func TestRepetitionsForARemovedJobBelowLevel8(t *testing.T) {
-	m, token := completed(t, fsm.Level7)
-	if r := apply(t, m, 1000, complete("w", "j", token), enqueue("j")); r[0].Code != fsm.NotFound || r[1].Codes[0] != fsm.OK {
-		t.Errorf("the report repeated: %v, the enqueue: %v; want what level 7 answers", r[0].Code, r[1].Codes)
-	}
-}
-
 // A request on many jobs counts as several, so that the limit bounds the memory.
 func TestRequestsCountByTheirItems(t *testing.T) {
-	for _, tt := range []struct {
-		level uint32
-		want  int
-	}{{fsm.Level7, 100}, {fsm.Level8, 9}} {
-		m := fsm.New()
-		apply(t, m, 1, raiseLevel(tt.level))
-		apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
-			Node: "n", Epoch: 1, Settings: &fsmpb.Settings{RequestMs: 1000, RequestCount: 100},
-		}}})
-		for batch := range 200 {
-			ids := make([]string, 100)
-			for i := range ids {
-				ids[i] = fmt.Sprint(batch, "-", i)
-			}
-			mut := enqueue(ids...)
-			mut.Request = &fsmpb.Request{Key: fmt.Sprint("key", batch)}
-			apply(t, m, 2, mut)
+	m := fsm.New()
+	apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
+		Node: "n", Epoch: 1, Settings: &fsmpb.Settings{RequestMs: 1000, RequestCount: 100},
+	}}})
+	for batch := range 200 {
+		ids := make([]string, 100)
+		for i := range ids {
+			ids[i] = fmt.Sprint(batch, "-", i)
 		}
-		kept, items := 0, 0
-		m.View().Requests(func(r *fsm.RequestRecord) bool { kept++; items += len(r.Items); return true })
-		if kept != tt.want {
-			t.Errorf("level %d: %d requests of %d items are kept, want %d", tt.level, kept, items, tt.want)
-		}
+		mut := enqueue(ids...)
+		mut.Request = &fsmpb.Request{Key: fmt.Sprint("key", batch)}
+		apply(t, m, 2, mut)
+	}
+	kept, items := 0, 0
+	m.View().Requests(func(r *fsm.RequestRecord) bool { kept++; items += len(r.Items); return true })
+	if kept != 9 {
+		t.Errorf("%d requests of %d items are kept, want 9", kept, items)
 	}
 }

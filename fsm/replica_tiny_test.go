@@ -7,12 +7,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-// TestReplicasWithTinyBudgetsStayEqual gives many entries more to do than they may. The
-// level is raised first: below Level7 the permits of a rate depend on the past.
+// TestReplicasWithTinyBudgetsStayEqual gives many entries more to do than they may.
 // TestTinyBudgetsMeetEverything shows what these logs contain.
 func TestReplicasWithTinyBudgetsStayEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkReplicas(t, newTinyCluster(t)) })
@@ -26,8 +24,6 @@ func newTinyCluster(t *rapid.T) *cluster {
 	for _, m := range c.restored {
 		c.shrink(m)
 	}
-	level := fsm.Level7 + uint32(roll(t, fsm.MaxLevel-fsm.Level7+1, "level"))
-	c.apply(t, &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{raiseLevel(level)}})
 	return c
 }
 

@@ -109,18 +109,12 @@ func (m *Machine) dropRequest(r *RequestRecord) {
 // of all requests.
 const requestItems = 10
 
-// weight returns how many requests the record counts as, from Level8 on.
+// weight returns how many requests the record counts as.
 func (r *RequestRecord) weight() int64 { return 1 + int64(len(r.Items)/requestItems) }
 
 // boundRequests removes the oldest requests above the limit.
 func (m *Machine) boundRequests() {
-	weight := func() int64 {
-		if m.Level() < Level8 {
-			return int64(m.requests.Len())
-		}
-		return m.requestWeight
-	}
-	for weight() > max(m.meta.Settings.RequestCount, 0) {
+	for m.requestWeight > max(m.meta.Settings.RequestCount, 0) {
 		r, _ := m.requests.Min()
 		m.dropRequest(r)
 	}

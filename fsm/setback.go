@@ -122,18 +122,14 @@ func (s *setBack) job(old *Job) *Job {
 }
 
 // beforeBatch reports whether the batch of a job was removed: the job must not count in
-// one that has, or gets, the same id. Before Level12 the job counted in a batch that was
-// made in the millisecond of the new time.
+// one that has, or gets, the same id.
 func (s *setBack) beforeBatch(j *Job) bool {
 	id := j.Options().Batch
 	if id == "" {
 		return false
 	}
 	b, ok := s.from.batches.Get(&JobBatch{ID: id})
-	if !ok {
-		return s.from.meta.Level >= Level12
-	}
-	return b.CreatedAt > j.CreatedAt
+	return !ok || b.CreatedAt > j.CreatedAt
 }
 
 func (s *setBack) details(old *Details) *Details {

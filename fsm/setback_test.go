@@ -93,7 +93,7 @@ func TestSetBackJobWithoutItsBatch(t *testing.T) {
 	dead := &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{
 		Jobs: []*fsmpb.NewJob{{Id: "x", Type: "t", Batch: "b"}}, NewBatch: batch,
 	}}}
-	apply(t, m, now, raiseLevel(fsm.Level12), registerBroker("n", 1, fsm.Settings{}), dead)
+	apply(t, m, now, registerBroker("n", 1, fsm.Settings{}), dead)
 	got := apply(t, m, now, claim("w", 1))[0].Jobs
 	apply(t, m, now, fail("w", "x", got[0].Execution().Token, "boom", true))
 	apply(t, m, now+1000)

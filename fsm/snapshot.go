@@ -30,10 +30,10 @@ import (
 //	length + fsmpb.JobBatch, by id
 //	length + fsmpb.Hold, by type, then key
 //	length + fsmpb.RequestRecord, by time, then key
-//	length + fsmpb.Token, by id; since Level10
-//	length + fsmpb.Figures, by type, the shared ones last; since Level11
-//	length + fsmpb.Hook, by name; since Level11
-//	length + fsmpb.HookEvent, by hook, then id; since Level11
+//	length + fsmpb.Token, by id
+//	length + fsmpb.Figures, by type, the shared ones last
+//	length + fsmpb.Hook, by name
+//	length + fsmpb.HookEvent, by hook, then id
 //	sha-256 of everything before
 //
 // The encoding of a state is unique, so equal states have equal hashes.
@@ -186,7 +186,7 @@ func (d *recordReader) machine() (*Machine, error) {
 		return nil, fmt.Errorf("the snapshot is truncated: %w", err)
 	}
 	if string(magic) != snapshotMagic {
-		return nil, errors.New("the first line names no snapshot version that this release knows; upgrade this node")
+		return nil, errors.New("the first line names no snapshot version that this program knows; upgrade this node")
 	}
 	d.sum.Write(magic)
 	p := new(fsmpb.Meta)

@@ -44,8 +44,7 @@ func ParseRole(name string) (r Role, ok bool) {
 // A record of RoleMark is no token and has no rights. It records that something has happened
 // that must happen once on all nodes together, at CreatedAt: the first admin token was added
 // (BootstrapMark), the certificates of a node were revoked (RevokedMark), or a node may join
-// (package internal/auth/enroll, which also uses Name and Types of its marks). Marks exist since
-// Level11, and share the bound and the expiry of tokens.
+// (package internal/auth/enroll, which also uses Name and Types of its marks). Marks share the bound and the expiry of tokens.
 type Token struct {
 	ID         string
 	Hash       string // SHA-256 of the secret, 32 bytes
@@ -288,12 +287,4 @@ func (v *View) Token(id string) *Token {
 func owned(j *Job, owner uint64) bool {
 	claimed := j.Details().Owner
 	return owner == 0 || claimed == 0 || claimed == owner
-}
-
-// levelOfOwner returns the level of an operation that names an owner.
-func levelOfOwner(owner uint64) uint32 {
-	if owner != 0 {
-		return Level10
-	}
-	return BaseLevel
 }

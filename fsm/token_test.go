@@ -37,7 +37,7 @@ func TestATokenIsReplacedOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := fsm.New()
-			apply(t, m, 1, raiseLevel(fsm.MaxLevel), createToken("old", fsm.RoleReader))
+			apply(t, m, 1, createToken("old", fsm.RoleReader))
 			for i, r := range apply(t, m, 2, c.ops...) {
 				if r.Code != c.codes[i] {
 					t.Errorf("step %d: %v, want %v", i, r.Code, c.codes[i])
@@ -54,7 +54,6 @@ func TestATokenIsReplacedOnce(t *testing.T) {
 // left as it is.
 func TestATokenIsReplacedAmongTooMany(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1, raiseLevel(fsm.MaxLevel))
 	for i := range fsm.TokensMax {
 		apply(t, m, 1, createToken(fmt.Sprint("t", i), fsm.RoleReader))
 	}

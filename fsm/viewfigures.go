@@ -1,7 +1,7 @@
 package fsm
 
 // Figures calls fn for the figures of all types, in the order of their names and the shared
-// ones last, until fn returns false. Below Level11 there are none.
+// ones last, until fn returns false.
 func (v *View) Figures(fn func(*Figures) bool) { v.figures.Scan(fn) }
 
 // FiguresOf returns the figures of a type, or nil if it has none of its own.

@@ -33,7 +33,6 @@ const startMs = 1_763_700_000_000
 func newFake(t *testing.T) *fakeNode {
 	t.Helper()
 	n := &fakeNode{m: fsm.New(), now: startMs, changed: make(chan struct{})}
-	n.put(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	return n
 }
 

@@ -77,7 +77,6 @@ func newTracer(t testing.TB, sampler sdktrace.Sampler) (*Tracer, *collector) {
 
 func newNode(t *Tracer) *node {
 	n := &node{m: fsm.New(), t: t}
-	n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	return n
 }
 

@@ -108,13 +108,13 @@ func (t *Term) heal(ctx context.Context, found *archive.Finding) {
 	e := archiveError(found)
 	t.damage.Store(e)
 	t.log.Error("an object that the document needs is missing or damaged; a new checkpoint is written", "key", e.Key, "reason", found.Err)
-	t.tellDamage(ctx, fsm.AnnounceBucketDamaged, fsm.AnnounceBucketAway, e.Cause.Error())
+	t.tell(ctx, fsm.AnnounceBucketDamaged, e.Cause.Error())
 	if !t.renew(ctx, e.named) {
 		return
 	}
 	t.damage.Store(nil)
 	t.log.Info("a new checkpoint has replaced the damaged archive", "key", e.Key)
-	t.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, fmt.Sprintf("a new checkpoint has replaced object %q", e.Key))
+	t.tell(ctx, fsm.AnnounceBucketHealed, fmt.Sprintf("a new checkpoint has replaced object %q", e.Key))
 }
 
 // healEarlier replaces the archive d, in which an earlier term found damage whose end was not
@@ -124,7 +124,7 @@ func (t *Term) healEarlier(ctx context.Context, d *written) {
 		return
 	}
 	t.unhealed = false
-	t.tellDamage(ctx, fsm.AnnounceBucketHealed, fsm.AnnounceBucketBack, "a new checkpoint has replaced the damaged archive")
+	t.tell(ctx, fsm.AnnounceBucketHealed, "a new checkpoint has replaced the damaged archive")
 }
 
 // renew makes the flusher write a new checkpoint, and returns true when the document no longer
@@ -138,13 +138,4 @@ func (t *Term) renew(ctx context.Context, key string) bool {
 		}
 	}
 	return true
-}
-
-// tellDamage proposes an event about the archive, of the kind older below Level9, where
-// only events about an outage of the bucket exist.
-func (t *Term) tellDamage(ctx context.Context, kind, older fsm.AnnounceKind, text string) {
-	if t.meta().Level < fsm.Level9 {
-		kind = older
-	}
-	t.tell(ctx, kind, text)
 }

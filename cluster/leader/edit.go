@@ -156,7 +156,7 @@ func (b *base) takeInJobs(ctx context.Context, doc *document.File, propose propo
 	}
 	jobs := make([]*fsmpb.NewJob, len(added))
 	for i, j := range added {
-		jobs[i] = newJobOf(j, b.meta().Level)
+		jobs[i] = newJobOf(j)
 	}
 	for len(jobs) > 0 {
 		batch := editBatch(jobs)
@@ -208,10 +208,9 @@ func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 	return jobs
 }
 
-// newJobOf returns the mutation that enqueues a job like j in a state of that feature level,
-// outside of the quota of its account, in which it counts. The machine refuses it if the
+// newJobOf returns the mutation that enqueues a job like j, outside of the quota of its account, in which it counts. The machine refuses it if the
 // jobs that j waits for, or its workflow batch, do not exist.
-func newJobOf(j *fsm.Job, level uint32) *fsmpb.NewJob {
+func newJobOf(j *fsm.Job) *fsmpb.NewJob {
 	o := j.Options()
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
@@ -229,13 +228,11 @@ func newJobOf(j *fsm.Job, level uint32) *fsmpb.NewJob {
 	if o.Unique.Key != "" {
 		n.Unique = &fsmpb.Unique{Key: o.Unique.Key, Scope: uint32(o.Unique.Scope), PeriodMs: o.Unique.PeriodMs}
 	}
-	if level >= fsm.Level11 {
-		for _, h := range o.Headers {
-			n.Headers = append(n.Headers, &fsmpb.Header{Name: h.Name, Value: h.Value})
-		}
-		if o.Account != "" {
-			n.Quota = &fsmpb.Quota{Account: o.Account}
-		}
+	for _, h := range o.Headers {
+		n.Headers = append(n.Headers, &fsmpb.Header{Name: h.Name, Value: h.Value})
+	}
+	if o.Account != "" {
+		n.Quota = &fsmpb.Quota{Account: o.Account}
 	}
 	return n
 }

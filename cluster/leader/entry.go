@@ -109,8 +109,8 @@ func (b *base) Apply(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) ([
 
 const applyTimeout = 10 * time.Second
 
-// CheckLevel refuses mutations that need a higher level than the state has: nodes of
-// an older release could not apply them.
+// CheckLevel refuses mutations that need a higher level than the state has: a node that
+// does not know that level stops at them.
 func (b *base) CheckLevel(ms []*fsmpb.Mutation) error {
 	for _, m := range ms {
 		needed := fsm.LevelOf(m)

@@ -12,9 +12,8 @@ import (
 // The feature level of the state (package fsm) lets two releases run in one cluster. The
 // active leader raises it, through the log, to the highest level that every server of
 // raft's configuration knows and that no node holds back (Config.FeatureLevel). The
-// leader asks each server for its identity. A release that knows no levels does not
-// report one there and counts as fsm.BaseLevel. All servers have to answer: a node that
-// is down may return with an older release.
+// leader asks each server for its identity. All servers have to answer: a node that is down
+// may return with a release that knows fewer levels.
 
 const (
 	// levelInterval is the time between two attempts to raise the level.
@@ -55,7 +54,7 @@ func (t *Term) tryRaise(ctx context.Context, level uint32) (why string) {
 	if _, err := t.proposals.Do(ctx, own(proposal{raiseLevel(common)})); err != nil {
 		return err.Error()
 	}
-	t.log.Info("raised the feature level; earlier releases cannot join this cluster any more", "from", level, "to", common)
+	t.log.Info("raised the feature level; nodes that do not know it cannot join this cluster any more", "from", level, "to", common)
 	return ""
 }
 

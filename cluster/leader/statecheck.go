@@ -37,9 +37,6 @@ func (t *Term) checkStates(ctx context.Context) {
 		if !sleep.For(ctx, max(t.do.SumsDue(interval), min(interval, stateCheckLook))) {
 			return
 		}
-		if t.meta().Level < fsm.Level8 {
-			continue
-		}
 		if err := t.checkState(ctx); err != nil && ctx.Err() == nil {
 			t.log.Warn("cannot compare the states of the nodes; trying again", "error", err)
 		}

@@ -18,9 +18,9 @@ type Identity struct {
 	Members     []string `json:"members"` // server ids
 	Cluster     string   `json:"cluster"` // id of the cluster in the log; "" before the first broker
 
-	KnownLevel uint32 `json:"knownLevel,omitempty"` // highest feature level of the release; 0: the release knows none
-	HoldLevel  uint32 `json:"holdLevel,omitempty"`  // the level to which the operator holds the cluster; 0: none
-	ClockNs    int64  `json:"clockNs"`              // wall clock, ns since 1970; 0 on nodes that do not report it
+	KnownLevel uint32 `json:"knownLevel"`          // highest feature level of the release
+	HoldLevel  uint32 `json:"holdLevel,omitempty"` // the level to which the operator holds the cluster; 0: none
+	ClockNs    int64  `json:"clockNs"`             // wall clock, ns since 1970; 0 on nodes that do not report it
 
 	State *SumText `json:"state,omitempty"` // the newest checksum of its state; nil: none
 }
@@ -36,16 +36,15 @@ func (i *Identity) member(serverID string) bool {
 
 // highestLevel returns the highest level that the node allows its cluster to have.
 func (i *Identity) highestLevel() uint32 {
-	known := max(i.KnownLevel, fsm.BaseLevel)
 	if i.HoldLevel != 0 {
-		return min(known, i.HoldLevel)
+		return min(i.KnownLevel, i.HoldLevel)
 	}
-	return known
+	return i.KnownLevel
 }
 
 // knows returns an error if the node's release does not know a level.
 func (i *Identity) knows(level uint32) error {
-	if known := max(i.KnownLevel, fsm.BaseLevel); known < level {
+	if known := i.KnownLevel; known < level {
 		return fmt.Errorf("the cluster has feature level %d and node %q knows only up to %d: upgrade it first", level, i.Name, known)
 	}
 	return nil

@@ -106,7 +106,6 @@ func (b *bench) actionsOn(id string) string {
 // A job remembers who changed it, and not what its worker and the machine did.
 func TestActions(t *testing.T) {
 	b := newBench(t, 100)
-	b.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	b.apply(&fsmpb.Mutation{Actor: "p", Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "a", Type: "t"}, {Id: "b", Type: "t"}}}}})
 	made := b.now
 	b.now += 1000

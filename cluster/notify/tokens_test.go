@@ -38,7 +38,6 @@ func TestTokens(t *testing.T) {
 			Id: id, Hash: make([]byte, 32), Role: uint32(fsm.RoleReader), ExpiresMs: expires,
 		}}}}
 	}
-	wakes("the level", false, &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	wakes("a new token", false, create("a", 0), create("b", 5000))
 	wakes("a use", false, &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: []string{"a"}}}})
 	wakes("a revocation", true, &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: "a"}}})

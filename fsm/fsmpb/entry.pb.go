@@ -159,7 +159,7 @@ type Mutation struct {
 	Op isMutation_Op `protobuf_oneof:"op"`
 	// Makes the mutation take effect once, however often it is sent.
 	Request *Request `protobuf:"bytes,30,opt,name=request,proto3" json:"request,omitempty"`
-	// The identity that asked for it, for events; since level 12. Mutations of a Group have
+	// The identity that asked for it, for events. Mutations of a Group have
 	// that of the Group.
 	Actor string `protobuf:"bytes,35,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The tenant of the caller, to whom the objects belong that the mutation names (fsm.Owned).
@@ -908,9 +908,9 @@ type NewJob struct {
 	Batch string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
 	// As in SetExtra. Neither schedules nor callbacks have any.
 	Extra string `protobuf:"bytes,16,opt,name=extra,proto3" json:"extra,omitempty"`
-	// Since level 11; sorted by name.
+	// Sorted by name.
 	Headers []*Header `protobuf:"bytes,17,rep,name=headers,proto3" json:"headers,omitempty"`
-	// Of the producer; since level 11.
+	// Of the producer.
 	Quota         *Quota `protobuf:"bytes,18,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2177,7 +2177,7 @@ type RegisterWorker struct {
 	Types   []string               `protobuf:"bytes,2,rep,name=types,proto3" json:"types,omitempty"`
 	Version string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	Address string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
-	// The jobs that it can run at a time; 0: it did not say. Since level 12.
+	// The jobs that it can run at a time; 0: it did not say.
 	Capacity uint32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// A random number of the process that has the name; 0: none was given.
 	Instance      uint64 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -2597,7 +2597,7 @@ type SetQueue struct {
 	MaxJobs     *int64   `protobuf:"varint,14,opt,name=max_jobs,json=maxJobs,proto3,oneof" json:"max_jobs,omitempty"`
 	MaxBytes    *int64   `protobuf:"varint,15,opt,name=max_bytes,json=maxBytes,proto3,oneof" json:"max_bytes,omitempty"`
 	MaxPayload  *int64   `protobuf:"varint,16,opt,name=max_payload,json=maxPayload,proto3,oneof" json:"max_payload,omitempty"`
-	// Only with paused set to true; since feature level 11. Without it the type has no
+	// Only with paused set to true. Without it the type has no
 	// description of its pause, and no end of it.
 	Pause         *Pause `protobuf:"bytes,17,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3619,7 +3619,7 @@ type Token struct {
 	CreatedMs int64 `protobuf:"varint,14,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	UsedMs    int64 `protobuf:"varint,15,opt,name=used_ms,json=usedMs,proto3" json:"used_ms,omitempty"`
 	// Of the jobs that the token enqueued and that have not ended, and of their payloads; 0 is
-	// no limit. Since level 11.
+	// no limit.
 	MaxJobs  int64 `protobuf:"varint,16,opt,name=max_jobs,json=maxJobs,proto3" json:"max_jobs,omitempty"`
 	MaxBytes int64 `protobuf:"varint,17,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
 	// Of a limited token; "": the family.
@@ -3789,7 +3789,7 @@ type CreateToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// The token that the new one replaces, as RevokeToken removes it. If it does not exist,
-	// nothing is added. Since level 12.
+	// nothing is added.
 	Replaces      string `protobuf:"bytes,2,opt,name=replaces,proto3" json:"replaces,omitempty"`
 	OverlapMs     int64  `protobuf:"varint,3,opt,name=overlap_ms,json=overlapMs,proto3" json:"overlap_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3946,7 +3946,7 @@ func (x *TouchTokens) GetIds() []string {
 	return nil
 }
 
-// Hook is a webhook: which events are sent where. Since level 11.
+// Hook is a webhook: which events are sent where.
 type Hook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

@@ -54,13 +54,12 @@ type Meta struct {
 	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
 	// As in SetExtra.
 	Extra string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
-	// The feature level; absent up to fsm.BaseLevel, which older nodes can read.
-	Level uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
-	// Since level 10.
+	// The feature level.
+	Level         uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
 	Tokens        uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`                         // since level 11
-	Hooks         uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`                             // since level 11
-	HookEvents    uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"` // since level 11
+	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`
+	Hooks         uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`
+	HookEvents    uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
 	Announced     uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -568,8 +567,8 @@ type Options struct {
 	AfterFailure  uint32                 `protobuf:"varint,7,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
 	Batch         string                 `protobuf:"bytes,8,opt,name=batch,proto3" json:"batch,omitempty"`
 	Cron          string                 `protobuf:"bytes,9,opt,name=cron,proto3" json:"cron,omitempty"`
-	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"` // since level 11
-	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"` // since level 11
+	Headers       []*Header              `protobuf:"bytes,10,rep,name=headers,proto3" json:"headers,omitempty"`
+	Account       string                 `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -695,7 +694,7 @@ type Details struct {
 	Extra string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
 	// Of the attempt that completed the job.
 	Log string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
-	// Of the last claim; since level 10.
+	// Of the last claim.
 	Owner         uint64 `protobuf:"fixed64,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	GivenBack     uint32 `protobuf:"varint,10,opt,name=given_back,json=givenBack,proto3" json:"given_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -894,14 +893,13 @@ type Worker struct {
 	Address        string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
 	RegisteredAtMs int64                  `protobuf:"varint,5,opt,name=registered_at_ms,json=registeredAtMs,proto3" json:"registered_at_ms,omitempty"`
 	LastSeenMs     int64                  `protobuf:"varint,6,opt,name=last_seen_ms,json=lastSeenMs,proto3" json:"last_seen_ms,omitempty"`
-	// Since level 12.
-	Capacity      uint32 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	QuietSinceMs  int64  `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
-	QuietedBy     string `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
-	GoneAtMs      int64  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
-	Instance      uint64 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Capacity       uint32                 `protobuf:"varint,7,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	QuietSinceMs   int64                  `protobuf:"varint,8,opt,name=quiet_since_ms,json=quietSinceMs,proto3" json:"quiet_since_ms,omitempty"`
+	QuietedBy      string                 `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
+	GoneAtMs       int64                  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
+	Instance       uint64                 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -1861,7 +1859,7 @@ type HookEvent struct {
 	AlertIndex uint64 `protobuf:"varint,13,opt,name=alert_index,json=alertIndex,proto3" json:"alert_index,omitempty"`
 	AlertN     uint32 `protobuf:"varint,14,opt,name=alert_n,json=alertN,proto3" json:"alert_n,omitempty"`
 	SinceMs    int64  `protobuf:"varint,15,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
-	// As in Mutation; since level 12.
+	// As in Mutation.
 	Actor         string `protobuf:"bytes,16,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

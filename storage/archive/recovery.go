@@ -38,7 +38,7 @@ func recoverDocument(data []byte) (recovered, error) {
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
 	if json.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
-		if h.Format > document.FormatMax || h.State.Level > fsm.MaxLevel {
+		if h.Format > document.FormatLarge || h.State.Level > fsm.MaxLevel {
 			return w, errNewer
 		}
 		w.header = &document.Header{
@@ -105,7 +105,7 @@ func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 // the state is inline, without the tail of the archive, or without the archive. It returns nil
 // if none of these is a valid document.
 func mended(members map[string]jsontext.Value, format int) *document.File {
-	if doc := assembled(members); doc != nil || document.IsLarge(format) {
+	if doc := assembled(members); doc != nil || format == document.FormatLarge {
 		return doc
 	}
 	delete(members, "tail")

@@ -207,14 +207,13 @@ func TestRepairRefuses(t *testing.T) {
 		}, "adopt"},
 		{"a newer version", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"format":2`), fmt.Appendf(nil, `"format":%d`, document.FormatMax+1), 1)
+				return bytes.Replace(data, []byte(`"format":2`), fmt.Appendf(nil, `"format":%d`, document.FormatLarge+1), 1)
 			})
 			return RepairOptions{Force: true}
 		}, "newer"},
 		{"a higher feature level", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte {
-				data = bytes.Replace(data, []byte(`"format":2`), []byte(`"format":4`), 1)
-				return bytes.Replace(data, []byte(`"state":{`), fmt.Appendf(nil, `"state":{"level":%d,`, fsm.MaxLevel+1), 1)
+				return bytes.Replace(data, []byte(`"level":1`), fmt.Appendf(nil, `"level":%d`, fsm.MaxLevel+1), 1)
 			})
 			return RepairOptions{Force: true}
 		}, "newer"},
@@ -338,9 +337,9 @@ func TestRepairOfAMissingDocument(t *testing.T) {
 // later formats.
 func TestRecoveryReadsEachFormat(t *testing.T) {
 	const cut = `{"broker":null,"brokerHeartbeat":1,"osqueue":{"format":%d,"lineage":"L","cluster":"c","epoch":1,"node":"n","term":1,"index":1},"jobs":[{"id`
-	for format := document.Format; format <= document.FormatMax+1; format++ {
+	for format := document.Format; format <= document.FormatLarge+1; format++ {
 		w, err := recoverDocument(fmt.Appendf(nil, cut, format))
-		newer := format > document.FormatMax
+		newer := format > document.FormatLarge
 		if newer != errors.Is(err, errNewer) || !newer && (w.header == nil || w.header.Lineage != "L") {
 			t.Errorf("format %d: %+v, %v", format, w.header, err)
 		}

@@ -11,14 +11,13 @@ import (
 // document assembles the parts by the rules for the document's writer.
 func (d *decoder) document() (*File, error) {
 	doc := &d.doc
-	doc.Large = doc.Header != nil && IsLarge(d.header.Format)
+	doc.Large = doc.Header != nil && d.header.Format == FormatLarge
 	if doc.Header != nil && !doc.Large && !d.seen["jobs"] {
 		return nil, fmt.Errorf("%w: the document has a header and no jobs: it is truncated, or of a newer version", ErrFormat)
 	}
 	doc.Overtaken = doc.Header != nil &&
 		(doc.BrokerAddress() != d.header.Address || doc.BrokerHeartbeat != d.header.Heartbeat)
 	doc.Meta = d.meta()
-	d.dropLater()
 	doc.OurSeq = doc.Meta.LastSeq
 	if !d.state.present {
 		doc.OurSeq = math.MaxUint64

@@ -73,8 +73,7 @@ type decoder struct {
 	writer writer // the assumed writer
 
 	doc            File
-	extra          extras   // unknown fields at the top
-	later          []string // names of fields of a later version
+	extra          extras // unknown fields at the top
 	header         Header
 	state          state
 	sums           sums
@@ -157,10 +156,10 @@ func (d *decoder) readHeader() error {
 	if err := d.object(d.headerMember); err != nil {
 		return err
 	}
-	if f := d.header.Format; f < Format || f > FormatLarge+formatLevel {
+	if f := d.header.Format; f < Format || f > FormatLarge {
 		return fmt.Errorf("%w: the document has format %d, and this release reads only %d to %d: use the release that "+
 			"wrote it",
-			ErrFormat, f, Format, FormatLarge+formatLevel)
+			ErrFormat, f, Format, FormatLarge)
 	}
 	if level := d.state.Level; level > fsm.MaxLevel {
 		return fmt.Errorf("%w: the document has feature level %d, and this release knows levels up to %d: use the release "+
@@ -199,8 +198,6 @@ func (d *decoder) headerMember(name string) any {
 		return d.objectPart(fenceMember(d.reader, &h.Fence))
 	case "handovers":
 		return listPart(d.reader, &h.Handovers, handoverMember)
-	case "members":
-		return &d.later
 	case "state":
 		return d.readState
 	case "sums":

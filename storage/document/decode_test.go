@@ -77,8 +77,8 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"jobs":[{"type":5}],"osqueue":"gone"}`, "at /jobs/0/type"},
 		{`{"jobs":[],"osqueue":"gone"}`, "at /osqueue"},
 		{`{"jobs":[],"osqueue":{}}`, "the document has format 0"},
-		{`{"jobs":[],"osqueue":{"format":5}}`, "the document has format 5"},
-		{`{"jobs":[],"osqueue":{"format":3,"state":{"level":1000}}}`, "the document has feature level 1000"},
+		{`{"jobs":[],"osqueue":{"format":3}}`, "the document has format 3"},
+		{`{"jobs":[],"osqueue":{"format":1,"state":{"level":1000}}}`, "the document has feature level 1000"},
 		{`{"jobs":[],"osqueue":{"format":2}}`, "the checkpoint is missing"},
 		{`{"osqueue":{"format":1}}`, "no jobs"},
 		{`{"jobs":[{"id":"a","status":"unclaimed","seq":"18446744073709551615"},{"id":"b","status":"unclaimed"}],
@@ -248,7 +248,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"jobs":[{"id":"a","status":"unclaimed","payloadBase64":"AA==","seq":"9007199254740993"}]}`))
 	f.Add([]byte(`{"broker":"b","jobs":[{"idBase64":"/w==","status":"in_progress","workerIdBase64":"/w=="}],"osqueue":{"format":1}}`))
 	f.Add([]byte(`{"schema":3,"broker":"b","a":{"b" : "\ud800"},"jobs":[{"id":"a","status":"unclaimed","note":1,"note":[2],"typeBase64":5,` +
-		`"xBase64":null},{"id":"b","status":"in_progress","\ufffd":{}}],"osqueue":{"format":1,"members":["note"]},"jobsBase64":7,"dead":[{"x":1}]}`))
+		`"xBase64":null},{"id":"b","status":"in_progress","\ufffd":{}}],"osqueue":{"format":1},"jobsBase64":7,"dead":[{"x":1}]}`))
 	past := document.Inline(rich(f).View())
 	past.Archive = archive()
 	f.Add(document.Encode(past, header, "10.0.0.1:8080", 1_706_000_003_000))
@@ -302,7 +302,7 @@ func FuzzHeader(f *testing.F) {
 	}
 	f.Add([]byte(top.Header))
 	f.Add([]byte(`{"format":1,"lineage":"L","cluster":"C","epoch":7,"node":"n","term":3,"index":4,"write":"w","writes":["v","w"]}`))
-	f.Add([]byte(`{"format":1,"writes":["\ud800",""],"lineageBase64":"/w==","handovers":[{},{"cluster":"","now":-1}],"state":{"level":8}}`))
+	f.Add([]byte(`{"format":1,"writes":["\ud800",""],"lineageBase64":"/w==","handovers":[{},{"cluster":"","now":-1}],"state":{"level":1}}`))
 	f.Add([]byte(`{"format":9}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, data []byte) {

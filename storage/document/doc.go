@@ -61,12 +61,8 @@
 // is not kept either. File.Lost counts both. The unknown fields count as the last
 // writer left them, whatever kind of writer it was. A large document has only those at its
 // top; a cluster that takes it over must put them into the state, because the archive has
-// those of an earlier time. If a later version gives a meaning to a name, it does not write
-// that name from the state of an older version.
-//
-// A version that adds fields names them in its header ("members"), unless they only occur
-// within other fields. Older versions then skip them, as they always did. Otherwise older
-// versions would keep them as unknown fields and later bring back outdated values.
+// those of an earlier time. An unknown field of the state that has a name of this
+// package is not written.
 //
 // # Checksums
 //
@@ -82,8 +78,8 @@
 // Both checksums cost a third of the encoding (0.8 ms at 256 KiB), and the encoding is
 // bounded by InlineMax. A large document has no checksums, because that of its state would
 // cost time proportional to the queue: its checkpoint and its log have their own. The
-// field is left out if the document lacks a part of the state: an unknown field whose name
-// this package has used since. Releases before level 9 write none, and skip it.
+// field is left out if the document lacks a part of the state: an unknown field with a name
+// of this package.
 //
 // # Handovers
 //
@@ -92,8 +88,7 @@
 // "handovers":[{"cluster","epoch","term","index","lastSeq","lastToken","now"},…]. If a
 // cluster adopts the document later and finds its own entry there, it knows which of its
 // jobs the document never had: those with a seq above lastSeq. The entry of a cluster is
-// removed when that cluster owns the document again. Earlier releases skip the list and do
-// not write it again.
+// removed when that cluster owns the document again.
 //
 // # Archive
 //
@@ -110,8 +105,7 @@
 // uncompressed content.
 //
 // A state is written inline as long as it takes no more bytes than the writer allows. The
-// archive is then its past and may end before it; older versions of this program, which do
-// not know the archive, skip it. A larger state is left out if the archive reaches it:
+// archive is then its past and may end before it. A larger state is left out if the archive reaches it:
 //
 //	{"broker":…,"brokerHeartbeat":…,"completedTotal":42,
 //	 "osqueue":{"format":2, …, "state":{…}},
@@ -119,8 +113,7 @@
 //	 "liveJobs":[…],                           jobs that have not ended, for people
 //	 "base":{…},"log":[…],"tail":{…}}
 //
-// The format number keeps older versions from reading such a document. Because it has no
-// list of jobs, a legacy broker fails on it and does not take it for an empty queue. If no
+// Because it has no list of jobs, a legacy broker fails on it and does not take it for an empty queue. If no
 // archive reaches the state, the state is written inline whatever its size.
 //
 // A queue with few live jobs can be large because of its finished jobs. So that people still
@@ -133,9 +126,8 @@
 //
 // # Feature levels
 //
-// A state whose feature level (package fsm) is above fsm.BaseLevel has the format 3 instead
-// of 1, and 4 instead of 2, so that versions without feature levels refuse it. The level is
-// a scalar of the state. A version refuses a level that it does not know.
+// The feature level (package fsm) is a scalar of the state. A version refuses a level that it
+// does not know.
 //
 // # Three writers
 //

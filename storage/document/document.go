@@ -14,16 +14,7 @@ import (
 const (
 	Format      = 1 // the state is inline
 	FormatLarge = 2 // an archive replaces the state
-
-	// formatLevel is added for a state above fsm.BaseLevel, so that versions without
-	// feature levels refuse the document. The state in the header has the level.
-	formatLevel = 2
-
-	FormatMax = FormatLarge + formatLevel // the newest that this version reads
 )
-
-// IsLarge reports whether a document of that format has an archive instead of the state.
-func IsLarge(format int) bool { return format == FormatLarge || format == FormatLarge+formatLevel }
 
 // Header is this program's own part of the document: the writer of this version, and its
 // position in the history of the lineage.

@@ -149,9 +149,6 @@ func (a *appender) broker(h *Header) {
 func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.key("osqueue")
 	a.open('{')
-	if m.Level > fsm.BaseLevel {
-		format += formatLevel
-	}
 	a.integer("format", int64(format))
 	a.text("lineage", h.Lineage)
 	a.text("cluster", h.Cluster)
@@ -164,10 +161,9 @@ func (a *appender) header(format int, h *Header, m *fsm.Meta) {
 	a.texts("writes", h.Writes)
 	a.plain("heartbeat", h.Heartbeat)
 	a.fence(&h.Fence)
-	a.texts("members", membersAt(m.Level))
 	a.handovers(h.Handovers)
 	a.state(h, m)
-	if !IsLarge(format) {
+	if format != FormatLarge {
 		a.sums()
 	}
 	a.close('}')
@@ -232,9 +228,7 @@ func (a *appender) state(h *Header, m *fsm.Meta) {
 	a.unsigned("deadTotal", m.DeadTotal)
 	a.unsigned("cancelledTotal", m.CancelledTotal)
 	a.unsigned("termBase", m.TermBase)
-	if m.Level > fsm.BaseLevel {
-		a.unsigned("level", uint64(m.Level))
-	}
+	a.unsigned("level", uint64(m.Level))
 	if m.Cluster != h.Cluster {
 		a.text("cluster", m.Cluster)
 	}

@@ -17,12 +17,10 @@ func (a *appender) beside(v *fsm.View) {
 	records(a, "batches", func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, a.batch)
 	records(a, "holds", v.Holds, a.hold)
 	records(a, "requests", v.Requests, a.request)
-	if v.TokenCount() > 0 { // older versions do not know the list
+	if v.TokenCount() > 0 {
 		records(a, "tokens", func(fn func(*fsm.Token) bool) { v.Tokens("", fn) }, a.token)
 	}
-	if v.Meta().Level >= fsm.Level11 {
-		records(a, "figures", v.Figures, a.figures)
-	}
+	records(a, "figures", v.Figures, a.figures)
 	if v.HookCount() > 0 {
 		records(a, "hooks", v.Hooks, a.hook)
 		records(a, "hookEvents", v.AllHookEvents, a.hookEvent)

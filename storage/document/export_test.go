@@ -26,8 +26,5 @@ func TryLiveJobs(v *fsm.View, bytesMax int) (appended int, fits bool) {
 	return len(a.buf) - len("{"), fits
 }
 
-// LaterMembers returns the names that headers list.
-func LaterMembers() []string { return laterMembers }
-
 // ForgetPlaces drops the positions that the jobs had in the document.
 func (d *File) ForgetPlaces() { d.given = nil }

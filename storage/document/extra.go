@@ -2,7 +2,6 @@ package document
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -130,36 +129,6 @@ func (a *appender) jobExtra(d *fsm.Details) {
 	}
 }
 
-// withoutExtra returns a text of extras without the given names.
-func withoutExtra(text string, names []string) string {
-	var left extras
-	scanExtra(text, func(_ []byte, name string, value []byte) {
-		if !slices.Contains(names, name) {
-			left.set(name, bytes.Clone(value))
-		}
-	})
-	return left.text()
-}
-
-// dropLater removes the fields of a later version of this program from the unknown fields.
-// An older version skips such fields, because it would otherwise keep and write back
-// outdated values.
-func (d *decoder) dropLater() {
-	if len(d.later) == 0 {
-		return
-	}
-	d.doc.Meta.Extra = withoutExtra(d.doc.Meta.Extra, d.later)
-	for _, list := range [][]*fsm.Job{d.waiting, d.others} {
-		for _, j := range list {
-			if j.Details().Extra == "" {
-				continue
-			}
-			j.Det.Extra = withoutExtra(j.Det.Extra, d.later)
-			j.Det = detailsOrNil(j.Det)
-		}
-	}
-}
-
 // vocabulary is the set of this package's field names. It asks the decoder, so that the two
 // cannot differ.
 type vocabulary struct{ d decoder }
@@ -184,27 +153,4 @@ func (a *appender) vocabulary() *vocabulary {
 		a.known = newVocabulary()
 	}
 	return a.known
-}
-
-// laterMembers are the names, at the top and in jobs, of fields of this package that were
-// added after version 5 of log entries, the first version that keeps unknown fields. A
-// document names them in its header. Add each new name here.
-var laterMembers = []string{"attemptLog", "liveJobs", "claimOwner", "tokens", "figures", "headers", "quotaAccount", "hooks", "hookEvents", "claimInstance", "unconfirmed", "givenBack"}
-
-// membersBelow10 and membersBelow11 are the numbers of laterMembers that documents below
-// fsm.Level10 and below fsm.Level11 can have.
-const (
-	membersBelow10 = 2
-	membersBelow11 = 4
-)
-
-// membersAt returns the laterMembers that a document of a feature level can have.
-func membersAt(level uint32) []string {
-	switch {
-	case level < fsm.Level10:
-		return laterMembers[:membersBelow10]
-	case level < fsm.Level11:
-		return laterMembers[:membersBelow11]
-	}
-	return laterMembers
 }

@@ -2,10 +2,8 @@ package document_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,8 +167,7 @@ func TestExtraRoundTrip(t *testing.T) {
 	})
 }
 
-// TestExtraBesideOurs gives unknown fields names of this package, as a later version of
-// this program may do. They are not written, because they would replace the fields of this
+// TestExtraBesideOurs gives unknown fields names of this package. They are not written, because they would replace the fields of this
 // package.
 func TestExtraBesideOurs(t *testing.T) {
 	m := fsm.New()
@@ -189,80 +186,6 @@ func TestExtraBesideOurs(t *testing.T) {
 	}
 	if b == nil || b.Det != nil || b.Opt != nil {
 		t.Errorf("b came back as %+v", b)
-	}
-}
-
-// TestExtraOfALaterVersion checks that fields of a later version, which the header of a
-// document names, are skipped and not kept as unknown fields.
-func TestExtraOfALaterVersion(t *testing.T) {
-	form := `{"jobs":[{"id":"a","status":"unclaimed","seq":1,"colour":"red","note":1},{"id":"b","status":"unclaimed","seq":2,"colour":"red"}],` +
-		`"osqueue":{"format":1%s},"dead":[{"id":"c","status":"dead","seq":3,"colour":1,"note":2}],"palette":["red"],"mine":1}`
-	_, m := machine(t, fmt.Appendf(nil, form, `,"members":["palette","colour"]`))
-	if got := m.Meta().Extra; got != `{"mine":1}` {
-		t.Errorf("the document has %s", got)
-	}
-	for id, want := range map[string]string{"a": `{"note":1}`, "b": ``, "c": `{"note":2}`} {
-		if got := m.Job(id).Details().Extra; got != want {
-			t.Errorf("job %s has %s, want %s", id, got, want)
-		}
-	}
-	if m.Job("b").Det != nil {
-		t.Error("job b has details that say nothing")
-	}
-	if _, m := machine(t, fmt.Appendf(nil, form, "")); m.Meta().Extra != `{"palette":["red"],"mine":1}` {
-		t.Errorf("without that they are somebody else's, and not %s", m.Meta().Extra)
-	}
-}
-
-// TestNamesOfTheFirstVersion checks that the header names all fields that this version
-// writes and that the first version with unknown fields does not know. If this test fails,
-// add the new name to laterMembers, not here.
-func TestNamesOfTheFirstVersion(t *testing.T) {
-	first := strings.Fields(`broker brokerHeartbeat jobs completedTotal osqueue scheduled blocked finished dead workers
-		claims queues turns crons batches holds requests counts base log tail id status payload payloadBase64 type createdAt attempts
-		maxAttempts workerId heartbeat seq priority runAt token claimedAt leaseMs heldMs attemptEnd finishedAt result lastError
-		backoff timeoutMs group tags uniqueKey uniqueScope uniqueMs after afterFailure batchId cron waitsFor attemptTimeoutMs
-		cancelAt progress history`)
-	known := map[string]bool{}
-	for _, name := range append(first, document.LaterMembers()...) {
-		known[name] = true
-	}
-	met := map[string]bool{}
-	note := func(object map[string]json.RawMessage) {
-		for name := range object {
-			met[strings.TrimSuffix(name, "Base64")] = true
-		}
-	}
-	collect := func(t tester, data []byte) {
-		var doc map[string]json.RawMessage
-		if err := json.Unmarshal(data, &doc); err != nil {
-			t.Fatalf("%v", err)
-		}
-		note(doc)
-		for _, list := range []string{"jobs", "scheduled", "blocked", "finished", "dead"} {
-			var jobs []map[string]json.RawMessage
-			if text := doc[list]; text != nil && json.Unmarshal(text, &jobs) != nil {
-				t.Fatalf("the list %s is %s", list, text)
-			}
-			for _, j := range jobs {
-				note(j)
-			}
-		}
-	}
-	c := document.Inline(rich(t).View())
-	collect(t, document.Encode(c, header, "a:1", 5))
-	c.Archive, c.InlineMax = archive(), 4<<10
-	collect(t, document.Encode(c, header, "a:1", 5))
-	rapid.Check(t, func(t *rapid.T) {
-		collect(t, document.Encode(document.Inline(randomMachine(t).View()), header, "a:1", 5))
-	})
-	for name := range met {
-		if !known[name] && !slices.Contains(nobodys, name) {
-			t.Errorf("%q is written, and older versions would keep it as somebody else's", name)
-		}
-	}
-	if len(met) < 50 {
-		t.Errorf("only %d names were met", len(met))
 	}
 }
 

@@ -197,9 +197,7 @@ func (g *generator) lifeOp() *fsmpb.Mutation {
 		return enqueue(a, b)
 	case 2, 3:
 		mut := claim(w, textGen.Draw(g.T, "request"), rapid.Uint32Range(0, 3).Draw(g.T, "max"))
-		if g.m.Level() >= fsm.Level10 {
-			mut.GetClaim().Owner = rapid.SampledFrom([]uint64{0, 1, 1<<64 - 1}).Draw(g.T, "owner")
-		}
+		mut.GetClaim().Owner = rapid.SampledFrom([]uint64{0, 1, 1<<64 - 1}).Draw(g.T, "owner")
 		return mut
 	case 4:
 		mut := complete(w, g.lease(), g.payload("result"))
@@ -275,7 +273,7 @@ func (g *generator) setQueue() *fsmpb.Mutation {
 	}
 	if rapid.IntRange(0, 3).Draw(g.T, "set paused") == 0 {
 		op.Paused = new(rapid.Bool().Draw(g.T, "paused"))
-		if *op.Paused && !op.Remove && g.m.Level() >= fsm.Level11 && rapid.Bool().Draw(g.T, "described") {
+		if *op.Paused && !op.Remove && rapid.Bool().Draw(g.T, "described") {
 			op.Pause = &fsmpb.Pause{Reason: "a \"reason\"", By: "é", UntilMs: g.now + durationGen.Draw(g.T, "until")}
 			if op.Pause.UntilMs < 0 {
 				op.Pause.UntilMs = 0
@@ -342,13 +340,9 @@ func (g *generator) changeOp() *fsmpb.Mutation {
 	return mut
 }
 
-// token raises the level, or makes a token.
+// token makes a token, or a mutation about hooks.
 func (g *generator) token() *fsmpb.Mutation {
-	if g.m.Level() < fsm.Level10 || rapid.IntRange(0, 3).Draw(g.T, "raise") == 0 {
-		level := rapid.Uint32Range(fsm.Level10, fsm.MaxLevel).Draw(g.T, "level")
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: level}}}
-	}
-	if g.m.Level() >= fsm.Level11 && rapid.Bool().Draw(g.T, "of hooks") {
+	if rapid.Bool().Draw(g.T, "of hooks") {
 		return g.hook()
 	}
 	text := rapid.SampledFrom([]string{"", "a", "é\"", "mail.*"})
@@ -357,9 +351,7 @@ func (g *generator) token() *fsmpb.Mutation {
 		Name: text.Draw(g.T, "name"), Types: rapid.SliceOfN(text, 0, 2).Draw(g.T, "types"), Groups: rapid.SliceOfN(text, 0, 2).Draw(g.T, "groups"),
 		Programs: rapid.Bool().Draw(g.T, "programs"), RateMilli: 7, Burst: 2, MaxPayload: 9, Family: text.Draw(g.T, "family"), MadeBy: "admin",
 	}
-	if g.m.Level() >= fsm.Level11 {
-		t.MaxJobs, t.MaxBytes = 8, 1<<40
-	}
+	t.MaxJobs, t.MaxBytes = 8, 1<<40
 	if rapid.Bool().Draw(g.T, "expires") {
 		t.ExpiresMs = g.now + 50_000
 	}

@@ -99,12 +99,6 @@ func machine(t tester, data []byte) (*document.File, *fsm.Machine) {
 // rich returns a state with every kind of record.
 func rich(t testing.TB) *fsm.Machine {
 	t.Helper()
-	return richWith(t, true)
-}
-
-// richWith returns rich, with or without the additions after version 5 of log entries.
-func richWith(t testing.TB, logged bool) *fsm.Machine {
-	t.Helper()
 	m := fsm.New()
 	two := int32(2)
 	zero := int32(0)
@@ -127,9 +121,7 @@ func richWith(t testing.TB, logged bool) *fsm.Machine {
 		return &fsmpb.Lease{JobId: jobs[r].Jobs[i].ID, Token: jobs[r].Jobs[i].Execution().Token}
 	}
 	done := complete("w1", l(0, 1), []byte("[1, 2]"))
-	if logged {
-		done.GetComplete().Log = "sent\nto 2\n"
-	}
+	done.GetComplete().Log = "sent\nto 2\n"
 	apply(t, m, 2, 1_706_000_000_030,
 		done,
 		fail("w2", l(2, 0), "disk\nfull", true, 0),

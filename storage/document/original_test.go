@@ -196,30 +196,13 @@ func TestGolden(t *testing.T) {
 	checkRich(t, string(want))
 }
 
-// TestGoldenOfTheFirstVersion checks that a document of an older version still reads the
-// same, and that only its header changes.
-func TestGoldenOfTheFirstVersion(t *testing.T) {
-	old, err := os.ReadFile("testdata/rich-5.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := richWith(t, false)
-	if _, m := machine(t, old); m.View().Hash() != want.View().Hash() {
-		t.Error("the state changed on its way")
-	}
-	now := document.Encode(document.Inline(want.View()), header, "10.0.0.1:8080", 1_706_000_003_000)
-	if got := strings.Replace(string(unsigned(now)), `"members":["attemptLog","liveJobs"],`, "", 1) + "\n"; got != string(old) {
-		t.Errorf("it would be\n%s\nnow, and was\n%s", got, old)
-	}
-}
-
 // checkRich checks that the rich document has every field.
 func checkRich(t *testing.T, text string) {
 	t.Helper()
 	for _, members := range []string{
 		"broker brokerHeartbeat jobs completedTotal osqueue scheduled blocked finished dead workers claims",
 		"queues turns crons batches holds requests",
-		"format lineage cluster epoch node address term index write writes heartbeat members state",
+		"format lineage cluster epoch node address term index write writes heartbeat state",
 		"now lastSeq lastToken leasesFrom lastTurn deadTotal cancelledTotal termBase settings",
 		"maxAttempts leaseMs workerTimeoutMs retainCompletedMs retainCompletedCount requestMs requestCount maxJobs maxBytes maxPayload",
 		"id status payload payloadBase64 type createdAt attempts workerId seq priority runAt token claimedAt heldMs attemptEnd",

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -110,17 +109,6 @@ func TestLargeHasNoSums(t *testing.T) {
 	c.Archive, c.InlineMax = archive(), 1
 	if data, large := document.AppendTo(nil, c, header, "a:1", 5); !large || bytes.Contains(data, []byte(`"sums"`)) {
 		t.Errorf("large %v: %s", large, data)
-	}
-}
-
-// TestOldDocumentHasNoSums reads the document of a release that wrote none.
-func TestOldDocumentHasNoSums(t *testing.T) {
-	old, err := os.ReadFile("testdata/rich-5.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if doc, _ := machine(t, old); doc.StateSum != nil {
-		t.Errorf("it has %x", *doc.StateSum)
 	}
 }
 

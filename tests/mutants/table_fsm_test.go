@@ -53,8 +53,8 @@ var machine = []defect{
 
 	{"budgets", mutants.Mutant{
 		Name: "permits wait for the budget", File: "fsm/advance.go",
-		Old: `if m.firings <= 0 && m.Level() >= Level7 {`,
-		Bug: `if m.firings <= 0 && m.Level() < Level7 {`,
+		Old: `if m.firings <= 0 {`,
+		Bug: `if m.firings < 0 {`,
 	}, budgets},
 	{"budgets", mutants.Mutant{
 		Name: "a timer that is moved uses the budget", File: "fsm/advance.go",

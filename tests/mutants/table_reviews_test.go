@@ -80,8 +80,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestSimTimeWaitsForAMajorityOfTheClocks"}},
 	{"R6 determinism", mutants.Mutant{
 		Name: "a permit waits for the budget of an entry", File: "fsm/advance.go",
-		Old: "if m.firings <= 0 && m.Level() >= Level7 {",
-		Bug: "if m.firings <= 0 && m.Level() >= Level7 && false {",
+		Old: "if m.firings <= 0 {",
+		Bug: "if m.firings <= 0 && false {",
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},
 	{"R5 determinism", mutants.Mutant{
 		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/checkpoint.go",
@@ -116,8 +116,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestTheLogDoesNotRunBack"}},
 	{"R12 repeats", mutants.Mutant{
 		Name: "a repeated enqueue runs a removed job again", File: "fsm/removed.go",
-		Old: "if m.Level() < Level8 || later(",
-		Bug: "if m.Level() <= Level8 || later(",
+		Old: "if later(j.Execution()",
+		Bug: "if m.Level() > 0 || later(j.Execution()",
 	}, check{pkg: "fsm", test: "TestRepetitionsForARemovedJob"}},
 
 	// Members and disks.

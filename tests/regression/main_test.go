@@ -1,11 +1,13 @@
 package regression
 
 import (
+	"errors"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"osqueue/internal/storagetest"
+	"osqueue/tests/cluster"
 )
 
 // TestMain ignores a goroutine that a library of the GCS client starts on import.
@@ -13,4 +15,15 @@ func TestMain(m *testing.M) {
 	storagetest.AtOnce(4) // the parallel tests wait for minutes and compute for seconds
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
+}
+
+// follows waits until n knows a leader.
+func follows(c *cluster.Cluster, n *cluster.Node) {
+	c.Eventually(patience, n.Name+" to know a leader", func() error {
+		s, err := n.Status()
+		if err == nil && s.Leader == nil {
+			err = errors.New("it knows none")
+		}
+		return err
+	})
 }

@@ -35,10 +35,6 @@ type fakeNode struct {
 
 func newFakeNode(t *testing.T) *fakeNode {
 	n := &fakeNode{m: fsm.New(), now: time.Now().UnixMilli()}
-	raise := &fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level11}}}
-	if _, _, err := n.ProposeAll(context.Background(), []*fsmpb.Mutation{raise}); err != nil {
-		t.Fatal(err)
-	}
 	return n
 }
 

@@ -296,7 +296,6 @@ func TestJobOfStateHasItsLog(t *testing.T) {
 // Hooks are listed from the bucket alone, and their secrets are not.
 func TestInspectHooks(t *testing.T) {
 	r := newRecorded(t)
-	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.Level11}}})
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(fsm.HookKinds(0).With(fsm.HookJobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
 	}}}})

@@ -81,8 +81,7 @@ type figuresOfType struct {
 	*fsm.Figures
 }
 
-// typeFigures returns the figures of all types by name, with the shared ones last. Below
-// fsm.Level11 only the counts of jobs exist, and all types share them.
+// typeFigures returns the figures of all types by name, with the shared ones last.
 func typeFigures(v *fsm.View, stats map[string]fsm.TypeStats, now int64) (out []*figuresOfType) {
 	other := &figuresOfType{name: fsm.FigureOther, Figures: &fsm.Figures{Shared: true}}
 	own := make(map[string]*figuresOfType)

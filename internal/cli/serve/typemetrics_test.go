@@ -20,7 +20,6 @@ type machineSource struct {
 
 func newMachineSource() *machineSource {
 	s := &machineSource{m: fsm.New()}
-	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RaiseLevel{RaiseLevel: &fsmpb.RaiseLevel{Level: fsm.MaxLevel}}})
 	return s
 }
 
