@@ -9,7 +9,7 @@ import (
 
 // A job that retention removed a short time ago counts for new jobs as it ended.
 func TestAfterARemovedJob(t *testing.T) {
-	m, _ := completed(t, fsm.Level8)
+	m, _ := completed(t)
 	after := func(id, on string, policy fsm.AfterFailure) *fsmpb.Mutation {
 		e := enqueueType("kid", id)
 		e.GetEnqueue().Jobs[0].After, e.GetEnqueue().Jobs[0].AfterFailure = []string{on}, uint32(policy)

@@ -66,7 +66,7 @@ func TestExtraOfAnOriginal(t *testing.T) {
 	out := string(document.Encode(document.Inline(m.View()), header, "10.0.0.1:8080", 2))
 	for _, part := range []string{
 		`"seq":1,"note":"n","when":1e3},`, `"heldMs":30000,"note":{"deep":{"id":[]}}},`,
-		`,"requests":[],"schema":3,"meta":{"a":[1.0,null]},"z":"\ud800"}`,
+		`,"requests":[],"figures":[],"schema":3,"meta":{"a":[1.0,null]},"z":"\ud800"}`,
 	} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %s in %s", part, out)
