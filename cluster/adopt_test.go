@@ -278,3 +278,51 @@ func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
 		t.Errorf("completed %d in total, want 5", got)
 	}
 }
+
+// A leader has adopted a document, and loses its leadership before the document's broker counts as
+// dead. The next leader has that state in its log, and does not adopt the document again.
+func TestAdoptionCountsAfterAnElection(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := l.leader(l.start("a", 1, nil)...)
+	l.enqueue(a, "flushed")
+	l.idle(a)
+	a.stop()
+	// The document's broker stays alive for as long as the test wants.
+	nodes := l.start("n", 3, func(c *Config) { c.StandbyRetry = 200 * time.Millisecond })
+	var first *member
+	l.eventually("a leader of raft that waits", func() bool {
+		for _, n := range nodes {
+			if s := n.Status(); s.Fence == FenceStandby && strings.Contains(s.FenceReason, "alive") {
+				first = n
+			}
+		}
+		return first != nil
+	})
+	seen, err := election.Read(t.Context(), l.bucket, DocumentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.leader.Adopt(t.Context(), first.raft.CurrentTerm(), seen); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("all nodes to have the state", func() bool {
+		for _, n := range nodes {
+			if n.Job("flushed") == nil {
+				return false
+			}
+		}
+		return true
+	})
+	adopted := first.View().LSN()
+	if err := first.raft.LeadershipTransfer().Error(); err != nil {
+		t.Fatal(err)
+	}
+	next := l.leader(nodes...)
+	if at := next.View().LSN(); at.Term >= adopted.Term+1<<10 || at.Compare(adopted) < 0 {
+		t.Errorf("the state is at %s after the election, and was adopted at %s: it was adopted again", at, adopted)
+	}
+	if next.Job("flushed") == nil {
+		t.Error("the job is gone")
+	}
+}

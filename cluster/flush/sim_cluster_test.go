@@ -183,7 +183,7 @@ func (c *ensemble) adopt(ctx context.Context, mb *member, doc *document.File) er
 	parent := m.Meta().LSN
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	Adopt(m, c.name, c.term, c.m.Meta().LSN)
+	Adopt(m, c.name, "", c.term, c.m.Meta().LSN)
 	c.m, c.view, c.entries, c.kept = m, m.View(), nil, fsm.LSN{}
 	c.note(c.view, parent)
 	for _, mb := range c.members {

@@ -40,6 +40,11 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		if err := got.err; err != nil {
 			return nil, time.Second, l.cannotUse(fmt.Errorf("read the document: %w", err))
 		}
+		if *adopted == "" && seen.Doc != nil {
+			if m := l.meta(); flush.Adopted(&m, seen.Doc, seen.Version) { // by an earlier leader
+				*adopted = seen.Version
+			}
+		}
 		me := l.asCandidate(*adopted, seen.Doc)
 		heard := election.Silence{
 			For:     l.watch.Saw(seen, asked, l.timeoutOf(seen.Doc)/2),
@@ -241,7 +246,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	if err != nil {
 		return err
 	}
-	flush.Adopt(m, l.do.ClusterID(), term, l.meta().LSN)
+	flush.Adopt(m, l.do.ClusterID(), seen.Version, term, l.meta().LSN)
 	if err := l.do.Restore(ctx, m.View(), term); err != nil {
 		return err
 	}

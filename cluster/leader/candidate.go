@@ -21,6 +21,8 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	duty.Go(func() { l.watchHandover(watching) })
+	early := l.observeEarly(ctx)
+	defer early()
 	var end func()
 	stop := func() {
 		if end != nil {
@@ -43,7 +45,7 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 			l.current.Store(nil)
 			stop()
 			if leader {
-				end = l.startCampaign(ctx)
+				end = l.startCampaign(ctx, early)
 			}
 		case <-leave:
 			return
@@ -53,12 +55,15 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 	}
 }
 
-// startCampaign runs candidate in a goroutine. The returned function cancels it and
+// startCampaign calls first, and then candidate, in a goroutine. The returned function cancels it and
 // waits for its end.
-func (l *Leader) startCampaign(ctx context.Context) (end func()) {
+func (l *Leader) startCampaign(ctx context.Context, first func()) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { l.candidate(ctx) })
+	wg.Go(func() {
+		first()
+		l.candidate(ctx)
+	})
 	return func() {
 		cancel()
 		wg.Wait()

@@ -86,6 +86,32 @@ func (l *Leader) adoptObserved(ctx context.Context, term uint64, seen election.O
 	return err
 }
 
+// observeEarly begins to measure for how long the document is unchanged while an empty cluster
+// forms, so that a cluster that has lost all its disks need not wait for longer than the broker
+// timeout. Each node measures, because any may become the leader, and again after an election. The
+// candidate calls stop before it uses l.watch.
+func (l *Leader) observeEarly(ctx context.Context) (stop func()) {
+	if l.meta().Lineage != "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, earlyTimeouts*l.cfg.BrokerTimeout)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if got := l.readNow(ctx); got.err == nil {
+			l.watch.Saw(got.seen, got.asked, 0)
+		}
+		l.observe(ctx)
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// earlyTimeouts bounds, in broker timeouts, how long a node that does not lead reads the document:
+// a cluster that stands by for months must not have all its nodes read it.
+const earlyTimeouts = 3
+
 // observe reads the document for l.watch until ctx ends. The candidate's goroutine must not use
 // l.watch meanwhile.
 func (l *Leader) observe(ctx context.Context) {
