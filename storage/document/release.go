@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Release returns a document that no broker owns, and that is otherwise the same, byte for byte:
-// any cluster may take it over at once.
+// Release returns a document that no broker owns, and whose state is the same, with as few changes
+// as possible: any cluster may take it over at once.
 func Release(data []byte) ([]byte, error) {
 	doc, err := Decode(data)
 	if err != nil {
@@ -17,7 +17,16 @@ func Release(data []byte) ([]byte, error) {
 	if doc.Broker == nil {
 		return data, nil
 	}
-	places, err := registrationOf(data)
+	// The state has the address of its broker only if it differs from the header's.
+	var inState string
+	if doc.Header != nil && doc.Meta.Broker.Address == doc.Header.Address {
+		quoted, err := jsontext.AppendQuote(nil, doc.Header.Address)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the address of the broker: %w", ErrFormat, err)
+		}
+		inState = `"address":` + string(quoted) + ","
+	}
+	places, err := registrationOf(data, inState)
 	if err != nil {
 		return nil, err
 	}
@@ -36,31 +45,43 @@ type replacement struct {
 	text string
 }
 
-// registrationOf returns the places of the broker in a document, in their order, with the values
-// that mean that there is none.
-func registrationOf(data []byte) (places []replacement, err error) {
+// registrationOf returns the places of the broker in a document, in their order, with the texts
+// that mean that there is none, and the place of the first field of the state, with inState.
+func registrationOf(data []byte, inState string) (places []replacement, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), anyJSON...)
 	for {
 		tok, err := dec.ReadToken()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		switch where := dec.StackPointer(); {
-		case tok.Kind() == '}' && dec.StackDepth() == 0:
+		if tok.Kind() == '}' && dec.StackDepth() == 0 {
 			return places, nil
-		case dec.StackDepth() > 2, where != "/broker" && where != "/osqueue/address":
+		}
+		text, next := "", byte('"')
+		switch where := dec.StackPointer(); {
+		case dec.StackDepth() == 1 && where == "/broker":
+			text = "null"
+		case dec.StackDepth() == 2 && where == "/osqueue/address":
+			text = `""`
+		case dec.StackDepth() == 2 && where == "/osqueue/state" && inState != "":
+			text, next = inState, '{'
+		}
+		if text == "" || dec.PeekKind() != jsontext.Kind(next) {
 			continue
-		case tok.Kind() == '"' && dec.PeekKind() == '"': // the name
-			raw, err := dec.ReadValue()
-			if err != nil {
+		}
+		if next == '{' {
+			if _, err := dec.ReadToken(); err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 			}
-			to := int(dec.InputOffset())
-			text := "null"
-			if where == "/osqueue/address" {
-				text = `""`
-			}
-			places = append(places, replacement{span{to - len(raw), to}, text})
+			at := int(dec.InputOffset())
+			places = append(places, replacement{span{at, at}, text})
+			continue
 		}
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		to := int(dec.InputOffset())
+		places = append(places, replacement{span{to - len(raw), to}, text})
 	}
 }

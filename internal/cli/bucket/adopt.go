@@ -15,11 +15,11 @@ import (
 func newBucketCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bucket",
-		Short: "Decide which bucket a cluster uses",
+		Short: "Decide which bucket a cluster uses, and which cluster a bucket",
 		Args:  view.UsageArgs(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdoptCommand(g))
+	cmd.AddCommand(newAdoptCommand(g), newReleaseCommand(g))
 	return cmd
 }
 
