@@ -510,6 +510,15 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	}
 	kind := kinds[fsm.AnnounceKind(op.Kind)]
 	m.events = append(m.events, event{kind: kind, name: m.meta.Broker.Node, text: text})
+	ends := map[fsm.AnnounceKind]fsm.AnnounceKind{
+		fsm.AnnounceBucketBack: fsm.AnnounceBucketAway, fsm.AnnounceWritesAccepted: fsm.AnnounceWritesRefused,
+		fsm.AnnounceBucketHealed: fsm.AnnounceBucketDamaged,
+	}
+	if of, isEnd := ends[fsm.AnnounceKind(op.Kind)]; isEnd {
+		m.meta.Announced &^= 1 << of
+	} else {
+		m.meta.Announced |= 1 << op.Kind
+	}
 	m.tellAnnounced(fsm.AnnounceKind(op.Kind), text)
 	return fsm.Result{}
 }
