@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"strconv"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 func TestAgreement(t *testing.T) {
@@ -33,32 +30,6 @@ func TestAgreement(t *testing.T) {
 		got, ok := agreement(c.offsets, c.self, c.voters)
 		if got != c.want || ok != c.ok {
 			t.Errorf("%s: %v, %v, want %v, %v", name, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-// TestReached: a time is accepted if a majority of the clocks are there, within a second.
-func TestReached(t *testing.T) {
-	own := time.UnixMilli(1_800_000_000_000)
-	for name, c := range map[string]struct {
-		others []time.Duration
-		to     time.Duration
-		want   bool
-	}{
-		"the past":                 {[]time.Duration{0, 0}, -time.Hour, true},
-		"one of three is there":    {nil, -time.Hour, false},
-		"within the bound":         {[]time.Duration{0}, clockBound - time.Millisecond, true},
-		"beyond the bound":         {[]time.Duration{0, 0}, clockBound + time.Second, false},
-		"one clock is ahead":       {[]time.Duration{time.Hour, 0}, time.Minute, false},
-		"the other two are ahead":  {[]time.Duration{time.Hour, time.Hour}, time.Minute, true},
-		"the other two are behind": {[]time.Duration{-time.Hour, -time.Hour}, -time.Minute, false},
-	} {
-		k := clocks{seen: make(map[raft.ServerID]clockReading), self: true, voters: 3}
-		for i, by := range c.others {
-			k.seen[raft.ServerID(strconv.Itoa(i))] = clockReading{wall: own.Add(by), at: time.Now()}
-		}
-		if got := k.reached(own, own.Add(c.to)); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -90,8 +90,7 @@
 // Every node measures how far the wall clocks of the others are ahead of its own
 // (clocks.go). A leader's clock (leader/clock.go) starts at the machine's time, advances by
 // the time that has passed since, and is slewed towards the time that a majority of the
-// clocks agree on. It steps only at a takeover, and only to such a time. An operator can
-// set the time back (setclock.go).
+// clocks agree on. It steps only at a takeover, and only to such a time.
 //
 // # State checks
 //

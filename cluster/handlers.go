@@ -14,7 +14,6 @@ func (n *Node) Routes() []auth.Route {
 		{Pattern: "POST " + PeerPath + "join", Right: auth.Node, Handler: n.members.ServeJoin},
 		{Pattern: "GET " + PeerPath + "history/{term}/{index}", Right: auth.Node, Handler: n.members.ServeHistory},
 		{Pattern: "POST " + bucketPath, Right: auth.Node, Handler: n.serveBucket},
-		{Pattern: "POST " + ClockPath, Right: auth.Admin, Handler: n.serveSetClock},
 		{Pattern: "POST " + RevokePath, Right: auth.Admin, Handler: n.serveRevoke},
 	}
 }

@@ -35,7 +35,6 @@ func (n *Node) newLeader() *leader.Leader {
 		Verify:        func(ctx context.Context) error { return n.await(ctx, n.raft.VerifyLeader()) },
 		Apply:         n.applyEntry,
 		Restore:       n.restore,
-		SetBack:       n.applySetClock,
 		Read:          n.replica.read,
 		Freeze:        n.replica.freeze,
 		Idle:          n.replica.idle,

@@ -8,11 +8,8 @@ import (
 // PeerPath is the path under which PeerHandler is to be mounted.
 const PeerPath = membership.Path
 
-// The paths below it that operators call, see AskToSetClock and AskToRevoke.
-const (
-	ClockPath  = PeerPath + "clock/set"
-	RevokePath = PeerPath + "node/revoke"
-)
+// RevokePath is the path below it that operators call, see AskToRevoke.
+const RevokePath = PeerPath + "node/revoke"
 
 func newPeers(cfg *Config) *membership.Peers {
 	named := make([]membership.Peer, len(cfg.Peers))

@@ -56,8 +56,7 @@ type Node struct {
 	// transferring is when raft began to refuse entries because of a transfer of leadership, as
 	// the time since started; 0: it does not.
 	transferring atomic.Int64
-	restoring    sync.Mutex                      // held while raft gives all nodes a new state
-	setClock     atomic.Pointer[setClockRequest] // request to set the time back; nil: none
+	restoring    sync.Mutex // held while raft gives all nodes a new state
 
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc

@@ -80,18 +80,13 @@ func (r *replica) apply(l *raft.Log) *applied {
 	if r.broken != nil {
 		return &applied{err: r.broken}
 	}
-	before := r.machine.Meta().Now
 	results := r.machine.Apply(l.Index, l.Term, batch)
 	r.since = time.Now()
 	r.view = nil
 	r.changed(r.machine, isKeepalive(batch) && len(r.machine.Events()) == 0)
 	r.sums.applied(batch, r.freezeLocked)
 	lsn, now := r.machine.Meta().LSN, r.machine.Meta().Now
-	if now < before { // the log of the archive runs forward only: it continues from a checkpoint
-		r.unflushed.Reset(lsn)
-	} else {
-		r.record(batch, archive.Entry{LSN: lsn, At: now, Data: l.Data})
-	}
+	r.record(batch, archive.Entry{LSN: lsn, At: now, Data: l.Data})
 	r.wakeLocked(lsn)
 	return &applied{results: results, lsn: lsn}
 }

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,4 +84,45 @@ func (n *Node) serveRevoke(w http.ResponseWriter, r *http.Request) {
 func AskToRevoke(ctx context.Context, client *http.Client, server, node string) (done Revocation, again bool, err error) {
 	again, err = askOperation(ctx, client, server+RevokePath, revokeRequest{Node: node}, &done)
 	return done, again, err
+}
+
+// answerOperator answers the request of an operator.
+func (n *Node) answerOperator(w http.ResponseWriter, answer any, err error) {
+	switch {
+	case err == nil:
+		peeranswer.Write(w, http.StatusOK, answer)
+	case errors.Is(err, ErrNotLeader):
+		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
+	case errors.Is(err, ErrUnknown):
+		peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
+	default:
+		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: err.Error()})
+	}
+}
+
+// askOperation sends the request of an operator to a node, and decodes its answer. again reports
+// whether the request may be repeated.
+func askOperation(ctx context.Context, client *http.Client, url string, in, out any) (again bool, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return false, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return true, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, membership.BodyMax))
+	switch {
+	case err != nil:
+		return true, err
+	case resp.StatusCode != http.StatusOK:
+		again = resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusServiceUnavailable
+		return again, membership.Refused(url, resp.Status, body)
+	}
+	return false, json.Unmarshal(body, out)
 }

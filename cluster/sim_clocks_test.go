@@ -1,13 +1,9 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
-
-	"osqueue/fsm"
 )
 
 // simTimeOff is the largest error of the cluster's time in these scenes.
@@ -141,134 +137,5 @@ func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
 		s.timeIs(3 * time.Hour)
 		s.a.nodes[2].clock.set(3*time.Hour, 0)
 		time.Sleep(simCalm)
-	})
-}
-
-// ahead advances the queue's time by an hour with wrong clocks on all nodes, and then
-// corrects the clocks.
-func (s *simRun) ahead() {
-	time.Sleep(simCalm)
-	for _, n := range s.a.nodes {
-		n.clock.set(time.Hour, 0)
-	}
-	s.leader().crash()
-	if len(s.a.nodes) == 1 {
-		s.a.startAll()
-	}
-	s.timeIs(time.Hour)
-	for _, n := range s.a.nodes {
-		n.clock.set(0, 0)
-	}
-	s.calm()
-}
-
-func (s *simRun) timesSetBack() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.setBacks
-}
-
-// setClock asks the leader to set the time back, again and again until it is done.
-func (s *simRun) setClock(req ClockRequest) (set ClockSet) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := simAwait(calmWait, func() string {
-		lead := s.a.active()
-		if lead == nil {
-			return "nobody leads"
-		}
-		var err error
-		if set, err = lead.SetClock(ctx, req); err != nil {
-			return err.Error()
-		}
-		return ""
-	}); err != nil {
-		s.failf("the time is not set back: %v", err)
-	}
-	return set
-}
-
-// A wrong clock has advanced the queue's time. An operator sets it back on every node,
-// and nothing is lost.
-func TestSimSetBack(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		simScene(t, n, func(s *simRun) {
-			s.ahead()
-			if set := s.setClock(ClockRequest{}); set.Before-set.Now < (50 * time.Minute).Milliseconds() {
-				s.failf("set back from %d to %d", set.Before, set.Now)
-				return
-			}
-			s.timeIs(0)
-			s.timeStays()
-		})
-	}
-}
-
-// The leader dies while it sets the time back, and the operator repeats the request: the
-// time is set back once, whichever of the leaders did it.
-func TestSimSetBackOnceWhenTheLeaderDies(t *testing.T) {
-	for _, after := range []time.Duration{0, 2 * time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond} {
-		simScene(t, 3, func(s *simRun) {
-			s.a.tune = func(c *Config) { c.Settings = fsm.DefaultSettings() } // which remember requests for a day
-			for _, n := range s.a.nodes {
-				n.crash()
-			}
-			s.a.startAll()
-			s.ahead()
-			req := ClockRequest{Key: "operator", To: time.Now().UnixMilli()}
-			lead := s.a.active()
-			if lead == nil {
-				s.failf("nobody leads")
-				return
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			go func() { _, _ = lead.SetClock(ctx, req) }() // its answer is lost
-			time.Sleep(after)
-			lead.place.crash()
-			cancel()
-			s.setClock(req)
-			s.timeIs(0)
-			lead.place.start()
-			time.Sleep(20 * time.Second)
-			if set := s.setClock(req); !set.Repeated || set.By < uint64((50*time.Minute).Milliseconds()) {
-				s.failf("the request is repeated: %+v", set)
-			}
-			s.timeStays()
-			if n := s.timesSetBack(); n != 1 {
-				s.failf("the time was set back %d times", n)
-			}
-		})
-	}
-}
-
-// The clocks do not agree: an operator gives the time. It continues from there, and a time
-// that no majority of the clocks has reached is refused.
-func TestSimSetTime(t *testing.T) {
-	simScene(t, 3, func(s *simRun) {
-		s.ahead()
-		for i, n := range s.a.nodes {
-			n.clock.set(time.Duration(i)*time.Minute, 0)
-		}
-		lead := s.a.active()
-		if lead == nil {
-			s.failf("nobody leads")
-			return
-		}
-		for want, req := range map[string]ClockRequest{
-			"do not agree": {},
-			"has reached":  {To: time.Now().Add(90 * time.Second).UnixMilli()},
-		} {
-			if _, err := lead.SetClock(context.Background(), req); err == nil || !strings.Contains(err.Error(), want) {
-				s.failf("%+v: %v, want %q", req, err, want)
-			}
-		}
-		if set := s.setClock(ClockRequest{To: time.Now().UnixMilli()}); set.By < uint64((50 * time.Minute).Milliseconds()) {
-			s.failf("set back by %d ms", set.By)
-		}
-		s.timeIs(0)
-		for _, n := range s.a.nodes {
-			n.clock.set(0, 0)
-		}
-		s.timeStays()
 	})
 }

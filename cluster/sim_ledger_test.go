@@ -58,9 +58,8 @@ func (l *simLedger) note(v *fsm.View, events []fsm.Event) {
 		l.world.failLocked("%s was applied after %s", lsn, l.last)
 	}
 	l.last = lsn
-	if l.now > v.Meta().Now { // a SetClock: the times are earlier, too
-		l.world.setBacks++
-		l.firedUpTo(v)
+	if now := v.Meta().Now; l.now > now {
+		l.world.failLocked("%s sets the time back from %d to %d", lsn, l.now, now)
 	}
 	l.now = v.Meta().Now
 	for i := range events {

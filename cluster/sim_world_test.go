@@ -40,7 +40,6 @@ type simWorld struct {
 	versions int
 	// mayAdopt says that a cluster may take its state from the bucket.
 	mayAdopt  bool
-	setBacks  int // entries that have set the queue's time back
 	failures  []string
 	adoptions int
 }

@@ -145,8 +145,6 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.setExtra(op.SetExtra)
 	case *fsmpb.Mutation_RaiseLevel:
 		return m.raiseLevel(op.RaiseLevel)
-	case *fsmpb.Mutation_SetClock:
-		return m.setClock(op.SetClock)
 	case *fsmpb.Mutation_CheckState:
 		return Result{} // it concerns the nodes; the state is unchanged
 	case *fsmpb.Mutation_StateChecked:

@@ -168,9 +168,6 @@ TriggerCron duplicate
 TriggerCron id_taken
 Group ok
 Announce ok
-SetClock ok
-SetClock duplicate
-again SetClock duplicate
 CreateToken ok
 CreateToken duplicate
 CreateToken id_taken

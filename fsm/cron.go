@@ -85,7 +85,7 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 
 // firedAlready reports whether the schedule has fired for next, a time that the leader
 // computed before this entry: it must not fire for it again. A last time in the future
-// proves nothing, because the clock was set back since.
+// proves nothing: it comes from a queue whose clock was ahead.
 func (m *Machine) firedAlready(c *Cron, next int64) bool {
 	return next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
 }
@@ -174,7 +174,7 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 
 // putAfter reports whether at lies before the first PUT of a schedule that has not fired
 // yet: the PUT was committed after the time that the leader computed for it. A creation
-// in the future says nothing: the clock was set back since.
+// in the future says nothing: it comes from a queue whose clock was ahead.
 func (m *Machine) putAfter(c *Cron, at int64) bool {
 	return c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= m.meta.Now
 }

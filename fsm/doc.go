@@ -54,20 +54,6 @@
 // applies the mutations in order. NextDeadline returns when an idle machine needs an
 // entry, which may be empty.
 //
-// SetClock, an operator's request, is the only mutation that sets the clock back. It
-// gives everything that is measured from the clock a meaning at the new time, T:
-//
-//   - Times of events (creation, claims, heartbeats, ends, changes) after T become T.
-//   - Leases and worker timeouts last in full from T.
-//   - Delays, retries and unique-key periods that began after T move back with the clock;
-//     those that began before keep their times.
-//   - Schedules get the next time after T, which the leader computes; a schedule that fired
-//     for a time after T fires for it again when it comes.
-//   - Retention and remembered requests and claims count from T, if they began after it.
-//   - A type keeps the permits that its rate had, and gets no new ones before T.
-//
-// Nothing that already happened is undone: ended leases stay ended, and removed jobs stay removed.
-//
 // # Takeover
 //
 // While there is no leader, workers cannot extend leases or send heartbeats. So an entry

@@ -139,8 +139,6 @@ func checkRare(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_RaiseLevel:
 		level := op.RaiseLevel.GetLevel()
 		return need(level >= BaseLevel && level <= MaxLevel, errNewValue)
-	case *fsmpb.Mutation_SetClock:
-		return need(op.SetClock.GetToMs() > 0, errNewValue)
 	case *fsmpb.Mutation_CheckState:
 		return need(op.CheckState != nil, errNoOp)
 	case *fsmpb.Mutation_StateChecked:

@@ -32,7 +32,6 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		forceComplete("full", "43"),
 		setExtra("full", `{"note":[1,null],"é":"\ud800"}`),
 		raiseLevel(fsm.BaseLevel), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
-		setClock(900, &fsmpb.NextTime{Spec: "@hourly", TimeZone: "UTC", NextMs: 3600}),
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		putHook("h", fsm.AllHookKinds), deleteHook("other"), testHook("h"),
 		reported("h", fsm.HookEventID{LSN: fsm.LSN{Term: 1, Index: 7}, N: 2}), setAlert("h", fsm.HookQueueStuck, "t", true), setQuiet("w", true),
@@ -249,8 +248,6 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		{Op: &fsmpb.Mutation_RaiseLevel{}},
 		raiseLevel(fsm.MaxLevel + 1),
 		{Op: &fsmpb.Mutation_CheckState{}},
-		{Op: &fsmpb.Mutation_SetClock{}},
-		setClock(0),
 		{Op: &fsmpb.Mutation_StateChecked{}},
 		{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{Sum: []byte("short")}}},
 	} {

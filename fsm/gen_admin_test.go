@@ -231,29 +231,13 @@ func (w *workload) triggerCron(t *rapid.T) *fsmpb.Mutation {
 	}}}
 }
 
-// setClock mostly sets the clock back by as much as leases and delays last, and tells the
-// next times of some schedules.
-func (w *workload) setClock(t *rapid.T) *fsmpb.Mutation {
-	to := max(sum(w.now, -pick(t, []int64{1, 10, 100, 1000, 70_000, 86_400_000, -5}, "back")), 1)
-	w.now = to
-	op := &fsmpb.SetClock{ToMs: to}
-	for range roll(t, 3, "specs") {
-		n := &fsmpb.NextTime{Spec: "@hourly", NextMs: sum(to, odd(t, rapid.Int64Range(0, 60), "next"))}
-		if last := w.specs[pick(t, cronNames, "cron")]; last != nil {
-			n.Spec, n.TimeZone = last.Spec, last.TimeZone
-		}
-		op.Next = append(op.Next, n)
-	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: op}}
-}
-
 // group is several reports, and now and then something else, as one.
 func (w *workload) group(t *rapid.T) *fsmpb.Mutation {
 	op := &fsmpb.Group{}
 	for range roll(t, 5, "members") {
 		kinds := []drawn{w.complete, w.fail, w.heartbeat, w.release}
 		if once(t, 8, "other") {
-			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce, w.setClock}
+			kinds = []drawn{w.enqueue, w.claim, w.change, w.setQueue, w.triggerCron, w.workerDead, w.announce}
 		}
 		op.Mutations = append(op.Mutations, pick(t, kinds, "member")(t))
 	}

@@ -131,7 +131,3 @@ func stateChecked(at fsm.LSN, sum [32]byte, diverged ...string) *fsmpb.Mutation 
 		Term: at.Term, Index: at.Index, Sum: sum[:], Diverged: diverged,
 	}}}
 }
-
-func setClock(to int64, next ...*fsmpb.NextTime) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: &fsmpb.SetClock{ToMs: to, Next: next}}}
-}

@@ -126,16 +126,6 @@ func (h *History) AddTo(out []Minute, from int64) {
 	})
 }
 
-// setBack returns the history after the clock was set back from was to now, in ms: the
-// minutes after now count in its minute, and those that were too old at was are gone.
-func (h *History) setBack(was, now int64) History {
-	var out History
-	kept := *h
-	kept.trim(was)
-	kept.each(func(number int64, m Minute) { out.at(min(number*minuteMs, now)).add(m) })
-	return out
-}
-
 // appendMinute appends a minute, gap minutes after the one before, as unsigned varints.
 func appendMinute(out []byte, gap int64, m *Minute) []byte {
 	out = binary.AppendUvarint(out, uint64(gap))

@@ -61,8 +61,7 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	return fsm.Result{}
 }
 
-// firedFor: a schedule does not get a time for which it has fired, but after
-// its clock was set back.
+// firedFor: a schedule does not get a time for which it has fired, unless that time is in the future.
 func (m *model) firedFor(c *fsm.Cron, paused bool, next int64) bool {
 	return !paused && next != 0 && c.LastAt != 0 && c.LastAt >= next && m.meta.Now >= c.LastAt
 }

@@ -268,23 +268,6 @@ func cutTo256(text string) string {
 	return short
 }
 
-// hooksAt takes the times of hooks back.
-func (m *model) hooksAt(to int64) {
-	for _, h := range slices.Clone(m.hooks) {
-		m.setHook(h, func(h *hooked) {
-			for _, at := range []*int64{&h.CreatedAt, &h.UpdatedAt, &h.DeliveredAt, &h.FailingSince} {
-				*at = min(*at, to)
-			}
-			for i := range h.Alerts {
-				h.Alerts[i].Since = min(h.Alerts[i].Since, to)
-			}
-			for i := range h.outbox {
-				h.outbox[i].At, h.outbox[i].Since = min(h.outbox[i].At, to), min(h.outbox[i].Since, to)
-			}
-		})
-	}
-}
-
 func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
 	hooks := collected(v.Hooks)
 	want := make([]*fsm.Hook, len(naive.hooks))

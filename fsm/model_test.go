@@ -140,8 +140,6 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		}
 		m.meta.Level = op.RaiseLevel.Level
 		return fsm.Result{}
-	case *fsmpb.Mutation_SetClock:
-		return m.setClock(op.SetClock)
 	case *fsmpb.Mutation_CreateToken:
 		return m.createToken(op.CreateToken)
 	case *fsmpb.Mutation_RevokeToken:

@@ -114,22 +114,14 @@ func (c *cluster) apply(t *rapid.T, b *fsmpb.Batch) {
 		t.Fatal(err)
 	}
 	c.workload.learn(b, want)
-	c.checkProgress(t, b, before)
+	c.checkProgress(t, before)
 	c.given.check(t, b, want, c.steady.Events())
 }
 
-// setsClock reports whether one of the mutations is a SetClock.
-func setsClock(muts []*fsmpb.Mutation) bool {
-	return slices.ContainsFunc(muts, func(m *fsmpb.Mutation) bool {
-		return m.GetSetClock() != nil || setsClock(m.GetGroup().GetMutations())
-	})
-}
-
-// checkProgress checks what may only grow. Only a SetClock sets the times back.
-func (c *cluster) checkProgress(t *rapid.T, b *fsmpb.Batch, before fsm.Meta) {
+// checkProgress checks what may only grow.
+func (c *cluster) checkProgress(t *rapid.T, before fsm.Meta) {
 	after := c.steady.Meta()
-	backwards := after.Now < before.Now || after.LeasesFrom < before.LeasesFrom
-	if backwards && !setsClock(b.Mutations) || after.LSN.Compare(before.LSN) <= 0 || after.Token < before.Token ||
+	if after.Now < before.Now || after.LeasesFrom < before.LeasesFrom || after.LSN.Compare(before.LSN) <= 0 || after.Token < before.Token ||
 		after.Broker.Epoch < before.Broker.Epoch || after.LastSeq < before.LastSeq ||
 		after.LastTurn < before.LastTurn {
 		t.Fatalf("the state went back:\nfrom %+v\n  to %+v", before, after)

@@ -33,7 +33,6 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		return nil, l.cfg.Flush.ConflictBackoff, err
 	}
 	l.setFence(FenceStandby, "reading the document in the bucket")
-	wasSet := false
 	for read := early; ; read = func() reading { return l.readNow(ctx) } {
 		got := read()
 		seen, asked := got.seen, got.asked
@@ -62,11 +61,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 			if err := l.mayCreate(ctx, d.Action, &me); err != nil {
 				return nil, l.cfg.StandbyRetry, err
 			}
-			if l.do.SetBack(ctx) {
-				wasSet = true
-				continue // with the new state
-			}
-			return l.takeOver(ctx, term, seen, me, wasSet)
+			return l.takeOver(ctx, term, seen, me)
 		case election.Adopt:
 			if err := l.adoptObserved(ctx, term, seen); err != nil {
 				l.setFence(FenceStandby, err.Error())
@@ -154,14 +149,13 @@ func (l *Leader) asCandidate(adopted storage.Version, doc *document.File) electi
 	}
 }
 
-// takeOver acquires the document and begins a leader term. wasSet says that the queue's
-// time was set back just now.
-func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate, wasSet bool) (*Term, time.Duration, error) {
+// takeOver acquires the document and begins a leader term.
+func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*Term, time.Duration, error) {
 	backoff := l.cfg.Flush.ConflictBackoff
 	if err := l.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
 		return nil, time.Second, l.cannotUse(err)
 	}
-	clock, limited := l.startClock(ctx, wasSet) // before the entries of takeIn, which count as time that has passed
+	clock, limited := l.startClock(ctx) // before the entries of takeIn, which count as time that has passed
 	if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
 		return nil, backoff, fmt.Errorf("adopt an edit of the document: %w", err)
 	}
@@ -257,7 +251,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	// No successor extends the leases of a legacy broker. Leases that expired while it was
 	// dead expire now, and the jobs return to the queue, as they would if that broker had
 	// continued.
-	clock, _ := l.startClock(ctx, false)
+	clock, _ := l.startClock(ctx)
 	_, err = l.Apply(ctx, clock.now())
 	return err
 }

@@ -88,9 +88,6 @@ func (l *Leader) candidate(ctx context.Context) {
 		case r != nil:
 			l.prepared.drop()
 			err = r.run(ctx)
-			if errors.Is(err, errSetClock) {
-				continue
-			}
 			if ctx.Err() == nil {
 				err = l.nameCopy(ctx, err)
 				l.setFence(FenceFenced, err.Error())

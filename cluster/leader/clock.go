@@ -50,13 +50,9 @@ const takeoverSlack = 2 * time.Second
 // majority of the clocks agree, if the machine has no time yet, or if the wall clock is
 // at most takeoverSlack ahead of the expected time. Otherwise limited is true, and the
 // clock starts no later than the machine's time plus the time that has passed since the
-// last entry and takeoverSlack. After an operator has set the time (wasSet), the clock
-// starts there.
-func (l *Leader) startClock(ctx context.Context, wasSet bool) (c *leaderClock, limited bool) {
+// last entry and takeoverSlack.
+func (l *Leader) startClock(ctx context.Context) (c *leaderClock, limited bool) {
 	meta := l.meta()
-	if wasSet {
-		return newLeaderClock(l.do.Wall, meta.Now, meta.Now), !l.do.ClocksAgree()
-	}
 	const always = math.MaxInt64
 	latest := meta.Now + (l.do.Idle() + takeoverSlack).Milliseconds()
 	// Check this node's own clock, too: the readings behind n.wall may be older than a

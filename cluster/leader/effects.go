@@ -92,10 +92,6 @@ type Effects struct {
 	// began in that term. A campaign calls it when it adopts a document; no leader term
 	// runs then. The replica's lock is taken when raft has the whole state.
 	Restore func(ctx context.Context, v *fsm.View, term uint64) error
-	// SetBack sets the queue's time back, if an operator has requested it, and reports
-	// whether it did. A campaign calls it before it acquires the document; no leader term
-	// runs then, so that no entry of the old clock follows.
-	SetBack func(ctx context.Context) bool
 
 	// Read calls fn with the machine, under the replica's read lock. fn must not keep or
 	// change the machine, and must not call any of these functions.

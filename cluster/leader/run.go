@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -53,15 +52,10 @@ func (l *Leader) beginTerm(
 	return r, nil
 }
 
-// errSetClock ends a leader term so that the time can be set back.
-var errSetClock = errors.New("the queue's time is set back")
-
 // run answers writes until the leader term ends. It returns nil when ctx ended it,
-// errSetClock when it ended for setting the time back, and else why the document was lost.
+// and else why the document was lost.
 func (t *Term) run(ctx context.Context) error {
-	ctx, end := context.WithCancelCause(ctx)
-	t.stop = func() { end(errSetClock) }
-	cancel := func() { end(nil) }
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { t.passTime(ctx) })
@@ -92,9 +86,6 @@ func (t *Term) run(ctx context.Context) error {
 		return err
 	}
 	t.finish()
-	if errors.Is(context.Cause(ctx), errSetClock) {
-		return errSetClock
-	}
 	return nil
 }
 

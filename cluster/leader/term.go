@@ -24,7 +24,6 @@ type Term struct {
 	*base
 	term  uint64
 	clock *leaderClock
-	stop  func() // ends run, so that the time can be set back
 	// behind is set while the clock waits for a majority of the clocks to agree.
 	behind atomic.Bool
 	fence  *election.Fence
@@ -101,10 +100,6 @@ func (t *Term) Over() <-chan struct{} { return t.over }
 
 // Now returns the leader's clock, in ms.
 func (t *Term) Now() int64 { return t.clock.now() }
-
-// Stop ends the term so that the queue's time can be set back. A new one begins when the
-// document is acquired again.
-func (t *Term) Stop() { t.stop() }
 
 // Refusal returns why the term takes no writes except reports now: an ErrFlushLag, or nil.
 func (t *Term) Refusal() error { return t.gate.refusal() }

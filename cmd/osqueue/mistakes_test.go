@@ -21,7 +21,6 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"queue set":                         "TYPE is missing",
 		"cron put n":                        "SPEC is missing",
 		"cron put n @daily":                 "--type is missing",
-		"cluster ls":                        `unknown command "ls" for "osqueue cluster" (commands: clock)`,
 		"hook delete a":                     `"osqueue hook" (commands: `,
 		"submit a --priority high":          `invalid argument "high" for "--priority" flag: write a whole number`,
 		"submit a --max-attempts -1":        "--max-attempts -1: must be at least 1",

@@ -146,7 +146,6 @@ type Mutation struct {
 	//	*Mutation_RaiseLevel
 	//	*Mutation_CheckState
 	//	*Mutation_StateChecked
-	//	*Mutation_SetClock
 	//	*Mutation_CreateToken
 	//	*Mutation_RevokeToken
 	//	*Mutation_TouchTokens
@@ -413,15 +412,6 @@ func (x *Mutation) GetStateChecked() *StateChecked {
 	return nil
 }
 
-func (x *Mutation) GetSetClock() *SetClock {
-	if x != nil {
-		if x, ok := x.Op.(*Mutation_SetClock); ok {
-			return x.SetClock
-		}
-	}
-	return nil
-}
-
 func (x *Mutation) GetCreateToken() *CreateToken {
 	if x != nil {
 		if x, ok := x.Op.(*Mutation_CreateToken); ok {
@@ -620,10 +610,6 @@ type Mutation_StateChecked struct {
 	StateChecked *StateChecked `protobuf:"bytes,23,opt,name=state_checked,json=stateChecked,proto3,oneof"`
 }
 
-type Mutation_SetClock struct {
-	SetClock *SetClock `protobuf:"bytes,24,opt,name=set_clock,json=setClock,proto3,oneof"`
-}
-
 type Mutation_CreateToken struct {
 	CreateToken *CreateToken `protobuf:"bytes,25,opt,name=create_token,json=createToken,proto3,oneof"`
 }
@@ -705,8 +691,6 @@ func (*Mutation_RaiseLevel) isMutation_Op() {}
 func (*Mutation_CheckState) isMutation_Op() {}
 
 func (*Mutation_StateChecked) isMutation_Op() {}
-
-func (*Mutation_SetClock) isMutation_Op() {}
 
 func (*Mutation_CreateToken) isMutation_Op() {}
 
@@ -3265,124 +3249,6 @@ func (x *Announce) GetText() string {
 	return ""
 }
 
-// SetClock sets the machine's clock back.
-type SetClock struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new time, milliseconds since 1970; 1 or more.
-	ToMs int64 `protobuf:"varint,1,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
-	// The next times of all schedules after to_ms. A schedule that no element
-	// describes keeps its next time.
-	Next          []*NextTime `protobuf:"bytes,2,rep,name=next,proto3" json:"next,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetClock) Reset() {
-	*x = SetClock{}
-	mi := &file_entry_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetClock) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetClock) ProtoMessage() {}
-
-func (x *SetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetClock.ProtoReflect.Descriptor instead.
-func (*SetClock) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *SetClock) GetToMs() int64 {
-	if x != nil {
-		return x.ToMs
-	}
-	return 0
-}
-
-func (x *SetClock) GetNext() []*NextTime {
-	if x != nil {
-		return x.Next
-	}
-	return nil
-}
-
-// NextTime is the next time of the schedules with this spec and time zone.
-type NextTime struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Spec     string                 `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	TimeZone string                 `protobuf:"bytes,2,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
-	// 0 is never.
-	NextMs        int64 `protobuf:"varint,3,opt,name=next_ms,json=nextMs,proto3" json:"next_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NextTime) Reset() {
-	*x = NextTime{}
-	mi := &file_entry_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NextTime) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NextTime) ProtoMessage() {}
-
-func (x *NextTime) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NextTime.ProtoReflect.Descriptor instead.
-func (*NextTime) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *NextTime) GetSpec() string {
-	if x != nil {
-		return x.Spec
-	}
-	return ""
-}
-
-func (x *NextTime) GetTimeZone() string {
-	if x != nil {
-		return x.TimeZone
-	}
-	return ""
-}
-
-func (x *NextTime) GetNextMs() int64 {
-	if x != nil {
-		return x.NextMs
-	}
-	return 0
-}
-
 // RegisterBroker makes a node the active broker. From it on every running
 // lease counts afresh.
 type RegisterBroker struct {
@@ -3399,7 +3265,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3277,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3290,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3491,7 +3357,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +3369,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +3382,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3630,7 +3496,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3642,7 +3508,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3655,7 +3521,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Token) GetId() string {
@@ -3798,7 +3664,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3810,7 +3676,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3823,7 +3689,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3858,7 +3724,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3736,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3749,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3911,7 +3777,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +3789,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +3802,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -3990,7 +3856,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4002,7 +3868,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4015,7 +3881,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Hook) GetName() string {
@@ -4225,7 +4091,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4103,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4116,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4309,7 +4175,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4187,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4200,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4360,7 +4226,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4238,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4251,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4405,7 +4271,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4417,7 +4283,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4430,7 +4296,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TestHook) GetName() string {
@@ -4455,7 +4321,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4467,7 +4333,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4480,7 +4346,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4522,7 +4388,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4534,7 +4400,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4547,7 +4413,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -4587,7 +4453,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4599,7 +4465,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[51]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4612,7 +4478,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{51}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -4661,7 +4527,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\x9e\x10\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe5\x0f\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -4691,8 +4557,7 @@ const file_entry_proto_rawDesc = "" +
 	"raiseLevel\x12=\n" +
 	"\vcheck_state\x18\x16 \x01(\v2\x1a.osqueue.fsm.v1.CheckStateH\x00R\n" +
 	"checkState\x12C\n" +
-	"\rstate_checked\x18\x17 \x01(\v2\x1c.osqueue.fsm.v1.StateCheckedH\x00R\fstateChecked\x127\n" +
-	"\tset_clock\x18\x18 \x01(\v2\x18.osqueue.fsm.v1.SetClockH\x00R\bsetClock\x12@\n" +
+	"\rstate_checked\x18\x17 \x01(\v2\x1c.osqueue.fsm.v1.StateCheckedH\x00R\fstateChecked\x12@\n" +
 	"\fcreate_token\x18\x19 \x01(\v2\x1b.osqueue.fsm.v1.CreateTokenH\x00R\vcreateToken\x12@\n" +
 	"\frevoke_token\x18\x1a \x01(\v2\x1b.osqueue.fsm.v1.RevokeTokenH\x00R\vrevokeToken\x12@\n" +
 	"\ftouch_tokens\x18\x1b \x01(\v2\x1b.osqueue.fsm.v1.TouchTokensH\x00R\vtouchTokens\x124\n" +
@@ -4937,14 +4802,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\"2\n" +
 	"\bAnnounce\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"M\n" +
-	"\bSetClock\x12\x13\n" +
-	"\x05to_ms\x18\x01 \x01(\x03R\x04toMs\x12,\n" +
-	"\x04next\x18\x02 \x03(\v2\x18.osqueue.fsm.v1.NextTimeR\x04next\"T\n" +
-	"\bNextTime\x12\x12\n" +
-	"\x04spec\x18\x01 \x01(\tR\x04spec\x12\x1b\n" +
-	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12\x17\n" +
-	"\anext_ms\x18\x03 \x01(\x03R\x06nextMs\"\xbe\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xbe\x01\n" +
 	"\x0eRegisterBroker\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -5082,7 +4940,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -5120,22 +4978,20 @@ var file_entry_proto_goTypes = []any{
 	(*FireCron)(nil),       // 33: osqueue.fsm.v1.FireCron
 	(*TriggerCron)(nil),    // 34: osqueue.fsm.v1.TriggerCron
 	(*Announce)(nil),       // 35: osqueue.fsm.v1.Announce
-	(*SetClock)(nil),       // 36: osqueue.fsm.v1.SetClock
-	(*NextTime)(nil),       // 37: osqueue.fsm.v1.NextTime
-	(*RegisterBroker)(nil), // 38: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 39: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 40: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 41: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 42: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 43: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 44: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 45: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 46: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 47: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 48: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 49: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 50: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 51: osqueue.fsm.v1.SetAlert
+	(*RegisterBroker)(nil), // 36: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 37: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 38: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 39: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 40: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 41: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 42: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 43: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 44: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 45: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 46: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 47: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 48: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 49: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -5147,7 +5003,7 @@ var file_entry_proto_depIdxs = []int32{
 	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
 	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
 	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	38, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	36, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
 	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
 	28, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
 	30, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
@@ -5162,46 +5018,44 @@ var file_entry_proto_depIdxs = []int32{
 	18, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
 	19, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
 	20, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	36, // 24: osqueue.fsm.v1.Mutation.set_clock:type_name -> osqueue.fsm.v1.SetClock
-	41, // 25: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	42, // 26: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	43, // 27: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	46, // 28: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	47, // 29: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	48, // 30: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	49, // 31: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	51, // 32: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	25, // 33: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
-	2,  // 34: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 35: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 36: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	10, // 37: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	8,  // 38: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	9,  // 39: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	7,  // 40: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	6,  // 41: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	5,  // 42: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 43: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	12, // 44: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	12, // 45: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 46: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 47: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	27, // 48: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	8,  // 49: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	29, // 50: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	5,  // 51: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	37, // 52: osqueue.fsm.v1.SetClock.next:type_name -> osqueue.fsm.v1.NextTime
-	39, // 53: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	40, // 54: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	45, // 55: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	44, // 56: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	50, // 57: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	50, // 58: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	59, // [59:59] is the sub-list for method output_type
-	59, // [59:59] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	39, // 24: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	40, // 25: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	41, // 26: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	44, // 27: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	45, // 28: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	46, // 29: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	47, // 30: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	49, // 31: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	25, // 32: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	5,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	10, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	8,  // 37: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	9,  // 38: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	7,  // 39: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	6,  // 40: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	5,  // 41: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	13, // 42: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	12, // 43: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	12, // 44: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 45: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	12, // 46: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	27, // 47: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	8,  // 48: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	29, // 49: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	5,  // 50: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	37, // 51: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	38, // 52: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	43, // 53: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	42, // 54: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	48, // 55: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	48, // 56: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5233,7 +5087,6 @@ func file_entry_proto_init() {
 		(*Mutation_RaiseLevel)(nil),
 		(*Mutation_CheckState)(nil),
 		(*Mutation_StateChecked)(nil),
-		(*Mutation_SetClock)(nil),
 		(*Mutation_CreateToken)(nil),
 		(*Mutation_RevokeToken)(nil),
 		(*Mutation_TouchTokens)(nil),
@@ -5258,7 +5111,7 @@ func file_entry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   52,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -60,8 +60,6 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.SetExtra.unknownFields) > 0
 	case *Mutation_RaiseLevel:
 		return len(op.RaiseLevel.unknownFields) > 0
-	case *Mutation_SetClock:
-		return len(op.SetClock.unknownFields) > 0 || slices.ContainsFunc(op.SetClock.Next, (*NextTime).hasUnknown)
 	case *Mutation_CheckState:
 		return len(op.CheckState.unknownFields) > 0
 	case *Mutation_StateChecked:
@@ -107,8 +105,6 @@ func (m *Mutation) adminHasUnknown() bool {
 func (i *HookEventId) hasUnknown() bool { return i != nil && len(i.unknownFields) > 0 }
 
 func (a *Alert) hasUnknown() bool { return a != nil && len(a.unknownFields) > 0 }
-
-func (n *NextTime) hasUnknown() bool { return n != nil && len(n.unknownFields) > 0 }
 
 func (e *Enqueue) hasUnknown() bool {
 	return len(e.unknownFields) > 0 || slices.ContainsFunc(e.Jobs, (*NewJob).hasUnknown) || e.NewBatch.hasUnknown()

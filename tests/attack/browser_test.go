@@ -28,7 +28,7 @@ func TestPagesOfStrangers(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/v1/jobs", "/v1/jobs/x/cancel", "/v1/jobs/x/retry", "/v1/jobs/delete", "/v1/claims", "/v1/queues/t/pause",
-		"/v1/queues/t/resume", "/v1/crons/c/trigger", "/v1/workers", "/cluster/v1/join", "/cluster/v1/clock/set", "/unknown",
+		"/v1/queues/t/resume", "/v1/crons/c/trigger", "/v1/workers", "/cluster/v1/join", "/unknown",
 		"/queue.v1.QueueService/SubmitJob",
 	} {
 		for _, origin := range []string{evil, "null", "http://127.0.0.1:1"} {

@@ -195,7 +195,6 @@ type Applied struct {
 const (
 	Passed   Kind = "time"     // leases ran out, schedules fell due
 	Broker   Kind = "broker"   // a leader became active
-	SetClock Kind = "clock"    // the machine's clock was set back
 	Snapshot Kind = "snapshot" // the log begins with a state; its jobs are all that are in it
 	Other    Kind = "other"    // a mutation that this package has no name for
 )

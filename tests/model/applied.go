@@ -251,8 +251,6 @@ func named(mut *fsmpb.Mutation) (history.Kind, string) {
 		return history.Release, op.Release.Worker
 	case *fsmpb.Mutation_RegisterBroker:
 		return history.Broker, ""
-	case *fsmpb.Mutation_SetClock:
-		return history.SetClock, ""
 	case *fsmpb.Mutation_Change:
 		if fsm.ChangeKind(op.Change.Kind) == fsm.CancelJobs {
 			return history.Cancel, ""

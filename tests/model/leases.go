@@ -152,18 +152,10 @@ func (f *facts) leasesInLog(v *Verdict) {
 	}
 }
 
-// time follows the entries from which all leases count again. After a clock that was set
-// back, no heartbeat is in the future.
+// time follows the entries from which all leases count again.
 func (s *leaseLog) time(l *history.Applied) {
-	switch l.Kind {
-	case history.Broker:
+	if l.Kind == history.Broker {
 		s.broker = max(s.broker, l.Now)
-	case history.SetClock:
-		s.broker = l.Now
-		for id, now := range s.live {
-			now.since = min(now.since, l.Now)
-			s.live[id] = now
-		}
 	}
 }
 

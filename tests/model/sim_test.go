@@ -96,16 +96,12 @@ func (s *sim) pass(until history.Time) {
 	}
 }
 
-// takeover has a new leader, whose clock may be an hour ahead. If the last one's was, an
-// operator sets the clock back first.
+// takeover has a new leader, whose clock may be an hour ahead. From then on the clock stays
+// ahead.
 func (s *sim) takeover() {
 	s.epoch++
 	s.term++
-	switch {
-	case s.ahead > 0:
-		s.ahead = 0
-		s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetClock{SetClock: &fsmpb.SetClock{ToMs: s.nowMs()}}})
-	case s.faults && s.rng.IntN(3) == 0:
+	if s.faults && s.rng.IntN(3) == 0 {
 		s.ahead = time.Hour.Milliseconds()
 	}
 	s.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{

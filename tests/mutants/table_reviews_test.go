@@ -99,21 +99,6 @@ var reviewed = []defect{
 		Old: "if s.LSN != agreed.LSN || s.Sum == agreed.Sum {",
 		Bug: "if s.LSN != agreed.LSN || s.Sum != [sha256.Size]byte{} {",
 	}, check{pkg: "fsm", test: "TestReplayIsChecked"}},
-	{"X11 clock", mutants.Mutant{
-		Name: "delays keep their times when the time is set back", File: "fsm/setback.go",
-		Old: "return max(s.now, at-s.by)",
-		Bug: "return max(s.now, at)",
-	}, check{pkg: "fsm", test: "TestSetBack"}},
-	{"X11 clock", mutants.Mutant{
-		Name: "a repeated request sets the time back again", File: "cluster/setclock.go",
-		Old: `Key: "\x00clock:" + c.Key,`,
-		Bug: `Key: "\x00clock:" + c.Key + randomKey(),`,
-	}, check{pkg: "cluster", test: "TestSimSetBackOnceWhenTheLeaderDies"}},
-	{"X11 clock", mutants.Mutant{
-		Name: "the log of the archive runs on when the time is set back", File: "cluster/replica.go",
-		Old: "if now < before {",
-		Bug: "if now < before && false {",
-	}, check{pkg: "cluster", test: "TestTheLogDoesNotRunBack"}},
 	{"R12 repeats", mutants.Mutant{
 		Name: "a repeated enqueue runs a removed job again", File: "fsm/removed.go",
 		Old: "if later(j.Execution()",

@@ -317,3 +317,11 @@ Start the node (the other nodes need no restart; add it to their --peers when th
     --peers %[5]s
 `, units.ShellWord(f.Cert), units.ShellWord(f.Key), units.ShellWord(f.CA), name, done.Peers, done.HTTP)
 }
+
+// noLeaderAsked returns the reason why no answer came from a leader.
+func noLeaderAsked(nodes []client.NodeStatus) error {
+	if err := leaderless(nodes); err != nil {
+		return err
+	}
+	return errors.New("the leader is not one of the servers: name all nodes with --servers")
+}
