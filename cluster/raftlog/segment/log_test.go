@@ -253,6 +253,46 @@ func TestFlippedBits(t *testing.T) {
 	must(t, open(t, Dir(dir), Options{}).GetLog(30, new(raft.Log)))
 }
 
+// TestLostSectors lets each sector of each acknowledged frame read as zeros, in the first frame of a
+// segment as in every other one. Only the newest frame can be taken for an interrupted write.
+func TestLostSectors(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(Dir(dir), Options{Size: 8 << 10, Spares: 1})
+	must(t, err)
+	const last = 19
+	for i := uint64(1); i <= last; i++ {
+		must(t, l.StoreLog(&raft.Log{Index: i, Term: 1, Data: bytes.Repeat([]byte{byte(i)}, 100*int(i%8))}))
+	}
+	used := append([]*segment(nil), l.live...)
+	newest := used[len(used)-1].places[len(used[len(used)-1].places)-1].pos / payloadSize
+	must(t, l.Close())
+	if len(used) < 2 || newest < 3 {
+		t.Fatalf("%d segments, and the newest entry is in sector %d", len(used), newest)
+	}
+	for _, s := range used {
+		path := filepath.Join(dir, s.name)
+		whole, err := os.ReadFile(path)
+		must(t, err)
+		end := s.end
+		if s == used[len(used)-1] {
+			end = newest
+		}
+		for n := uint32(1); n < end; n++ {
+			data := bytes.Clone(whole)
+			clear(data[n*sectorSize:][:sectorSize])
+			must(t, os.WriteFile(path, data, 0o600))
+			if l, err := Open(Dir(dir), Options{Size: 8 << 10}); !errors.Is(err, ErrDamaged) {
+				if err == nil {
+					_ = l.Close()
+				}
+				t.Errorf("sector %d of %s was lost: %v", n, s.name, err)
+			}
+		}
+		must(t, os.WriteFile(path, whole, 0o600))
+	}
+	must(t, open(t, Dir(dir), Options{}).GetLog(last, new(raft.Log)))
+}
+
 // TestMissingFiles removes, empties and shortens each file that has a part of the log. The
 // last segment is an exception: without it the log looks shorter.
 func TestMissingFiles(t *testing.T) {

@@ -90,6 +90,11 @@ type scan struct {
 	frames []scanned
 	torn   uint32 // number of the sectors behind the last frame that are to be cleared
 	last   []byte // the sectors of the last frame
+
+	// Of a segment without frames: the number of the write that has left a sector in it, and its
+	// position, which is 0 if there is none.
+	left   uint32
+	leftAt uint32
 }
 
 type scanned struct {
@@ -106,7 +111,7 @@ type scanBuffers struct {
 
 // readSegments reads all segments and restores the state from their frames.
 func (l *Log) readSegments(names []string) error {
-	var used []*scan
+	var used, unused []*scan
 	var buffers scanBuffers
 	for _, name := range names {
 		c, err := l.readSegment(name, &buffers)
@@ -120,6 +125,9 @@ func (l *Log) readSegments(names []string) error {
 			if len(c.frames) > 0 && c.frames[len(c.frames)-1].seq >= l.duty.record.start {
 				used = append(used, c)
 			}
+			if c.leftAt > 0 {
+				unused = append(unused, c)
+			}
 		}
 		if err != nil {
 			return damage(name, err)
@@ -131,11 +139,12 @@ func (l *Log) readSegments(names []string) error {
 		l.live = append(l.live, c.segment)
 	}
 	l.duty.released = slices.DeleteFunc(l.duty.released, func(s *segment) bool { return s.firstSeq > 0 })
-	return l.replay(used)
+	return l.replay(used, unused)
 }
 
-// replay applies the frames of the segments that count.
-func (l *Log) replay(used []*scan) error {
+// replay applies the frames of the segments that count. unused are segments without frames, in
+// which an interrupted write may have left sectors.
+func (l *Log) replay(used, unused []*scan) error {
 	m := l.duty.record
 	l.seq = m.start - 1
 	for _, c := range used {
@@ -152,6 +161,12 @@ func (l *Log) replay(used []*scan) error {
 	}
 	if l.seq < m.asOf {
 		return fmt.Errorf("the log ends with write %d, but write %d was durable: %w", l.seq, m.asOf, ErrDamaged)
+	}
+	for _, c := range unused {
+		if int32(c.left-uint32(l.seq)) > 1 {
+			return fmt.Errorf("%s has a sector of write %d (sector %d) and not the writes before it, and the log ends with write %d: a part of the log is missing: %w",
+				c.name, c.left, c.leftAt, l.seq, ErrDamaged)
+		}
 	}
 	if len(used) > 0 {
 		if err := l.repair(used[len(used)-1]); err != nil {
@@ -229,7 +244,7 @@ func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
 		start, c.end = c.end, c.end+f.sectors()
 	}
 	if len(c.frames) == 0 {
-		return nil // the next generation makes all its sectors unused
+		return l.scanLeft(c, b) // the next generation makes all its sectors unused
 	}
 	c.last = slices.Clone(b[start*sectorSize : c.end*sectorSize])
 	seq := uint32(c.frames[len(c.frames)-1].seq)
@@ -242,6 +257,22 @@ func (l *Log) scan(c *scan, b []byte, buf *[]byte) error {
 			return fmt.Errorf("sector %d: a write is missing, but a later one is there", c.end)
 		}
 		c.torn = i + 1 - c.end
+	}
+	return nil
+}
+
+// scanLeft finds what an interrupted write has left in a segment without a complete frame: sectors
+// of one write. Sectors of several writes show that the first of them was complete once.
+func (l *Log) scanLeft(c *scan, b []byte) error {
+	for i := uint32(1); i < c.sectors; i++ {
+		st, has := l.salt.state(b[i*sectorSize:][:sectorSize], i, c.gen)
+		switch {
+		case st != current:
+		case c.leftAt > 0 && has != c.left:
+			return fmt.Errorf("sector 1: a write is missing, but there are sectors of the writes %d and %d", c.left, has)
+		default:
+			c.left, c.leftAt = has, i
+		}
 	}
 	return nil
 }
