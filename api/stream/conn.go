@@ -305,18 +305,31 @@ func (c *Conn) awaitRoom() error {
 	return c.err
 }
 
-// admit registers a request. It waits while the connection has too many bytes under way.
+// roomWait bounds how long the reader waits until the bodies of other requests are answered. Some of
+// them, as waiting claims, may end only with a frame that the reader has not read yet.
+const roomWait = 100 * time.Millisecond
+
+// admit registers a request. While the connection has too many bytes under way it waits, at most
+// roomWait for other requests, and refuses the request then.
 func (c *Conn) admit(t *task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(*t.body)
-	for c.err == nil && (c.bodies > 0 && c.bodies+n > c.limits.QueuedBytes || len(c.out.bytes) > c.limits.QueuedBytes) {
+	full := func() bool { return c.bodies > 0 && c.bodies+n > c.limits.QueuedBytes }
+	if full() {
+		over := time.Now().Add(roomWait)
+		defer time.AfterFunc(roomWait, c.signalRoom).Stop()
+		for c.err == nil && full() && time.Now().Before(over) {
+			c.room.Wait()
+		}
+	}
+	for c.err == nil && len(c.out.bytes) > c.limits.QueuedBytes {
 		c.room.Wait()
 	}
 	switch {
 	case c.err != nil:
 		return c.err
-	case len(c.pending) >= c.limits.InFlight:
+	case full() || len(c.pending) >= c.limits.InFlight:
 		return ErrInFlight
 	case c.pending[t.id] != nil:
 		return fmt.Errorf("two requests in progress have the id %d; use each id once", t.id)
@@ -324,4 +337,10 @@ func (c *Conn) admit(t *task) error {
 	c.pending[t.id] = t
 	c.bodies += n
 	return nil
+}
+
+func (c *Conn) signalRoom() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.room.Broadcast()
 }

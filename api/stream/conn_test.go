@@ -350,3 +350,26 @@ func TestConnEndsADrippingClient(t *testing.T) {
 	}
 	t.Error("the frame has arrived")
 }
+
+// A request does not fit next to the body of a claim that waits for jobs. It is refused, and the
+// frames behind it are read: only the cancel among them ends the claim.
+func TestConnReadsOnBehindAWaitingRequest(t *testing.T) {
+	g := newGate()
+	defer close(g.open)
+	p := serve(t, limits(), g)
+	p.send(frame.KindRequest, 1, &frame.Request{Target: "claim", Body: make([]byte, 100)})
+	<-g.entered
+	p.send(frame.KindRequest, 2, &frame.Request{Target: "large", Body: make([]byte, limits().BodyBytes)})
+	p.send(frame.KindPing, 3, nil)
+	_ = p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	if head, a := p.read(); head.ID != 2 || a.Status == 200 {
+		t.Errorf("the request that does not fit is answered with %+v %d", head, a.Status)
+	}
+	if head, _ := p.read(); head.Kind != frame.KindPong {
+		t.Errorf("after it comes %+v, want the answer to the ping", head)
+	}
+	p.send(frame.KindCancel, 1, nil)
+	if head, _ := p.read(); head.ID != 1 {
+		t.Errorf("after the cancel comes %+v, want the end of the claim", head)
+	}
+}
