@@ -49,6 +49,19 @@ func (p proposal) isReport() bool {
 	return len(p) > 0
 }
 
+// isOfHooks reports whether all mutations of the proposal are the alerts or the deliveries of
+// hooks, which only the leader sends, and there is at least one.
+func (p proposal) isOfHooks() bool {
+	for _, m := range p {
+		switch m.Op.(type) {
+		case *fsmpb.Mutation_SetAlert, *fsmpb.Mutation_ReportHook:
+		default:
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
 // IsHeartbeat reports whether a mutation consists of heartbeats of workers.
 func IsHeartbeat(m *fsmpb.Mutation) bool { return proposal{m}.isHeartbeat() }
 

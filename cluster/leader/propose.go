@@ -13,6 +13,7 @@ func (t *Term) newProposer() *groupcommit.Batcher[request, committed] {
 		Start:           t.start,
 		Size:            request.size,
 		Urgent:          request.isReport,
+		First:           request.isOwn,
 		MaxBytes:        t.cfg.MaxEntryBytes,
 		MaxPendingItems: t.cfg.MaxPendingItems,
 		MaxPendingBytes: t.cfg.MaxPendingBytes,
@@ -30,6 +31,10 @@ func own(ms proposal) request { return request{ms: ms, own: true} }
 
 func (r request) size() int      { return r.ms.size() }
 func (r request) isReport() bool { return r.ms.isReport() }
+
+// isOwn reports whether the leader itself makes the request. Overload by clients neither delays
+// nor refuses it. The leader's goroutines, and the sender of hooks, have few at a time.
+func (r request) isOwn() bool { return r.own || r.ms.isOfHooks() }
 
 // start hands one log entry to raft. The function that it returns waits for the results.
 //

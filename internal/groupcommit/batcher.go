@@ -26,9 +26,8 @@ type Batcher[T, R any] struct {
 	idle   chan struct{} // closed when the last goroutine has ended
 
 	mu      sync.Mutex
-	urgent  buffer[T, R]
-	buf     buffer[T, R] // of what is not urgent
-	cuts    uint64       // batches that were cut
+	bufs    [ranks]buffer[T, R]
+	cuts    uint64 // batches that were cut
 	closed  bool
 	running int // goroutines
 	stats   Stats
@@ -83,7 +82,7 @@ func (b *Batcher[T, R]) DoWithin(ctx context.Context, item T, limit time.Duratio
 		return none, withdrawn(err)
 	}
 	w := b.pool.Get().(*waiter[T, R])
-	w.item, w.size, w.urgent = item, b.cfg.Size(item), b.cfg.Urgent(item)
+	w.item, w.size, w.rank = item, b.cfg.Size(item), b.cfg.rank(item)
 	if err := b.admit(w); err != nil {
 		b.recycle(w)
 		return none, err
@@ -106,16 +105,14 @@ func (b *Batcher[T, R]) Pending() (items, bytes int) {
 }
 
 func (b *Batcher[T, R]) pendingLocked() (items, bytes int) {
-	return b.urgent.items + b.buf.items, b.urgent.bytes + b.buf.bytes
+	for i := range b.bufs {
+		items, bytes = items+b.bufs[i].items, bytes+b.bufs[i].bytes
+	}
+	return items, bytes
 }
 
 // bufferOf returns the buffer of a waiter.
-func (b *Batcher[T, R]) bufferOf(w *waiter[T, R]) *buffer[T, R] {
-	if w.urgent {
-		return &b.urgent
-	}
-	return &b.buf
-}
+func (b *Batcher[T, R]) bufferOf(w *waiter[T, R]) *buffer[T, R] { return &b.bufs[w.rank] }
 
 // Stats returns the figures of this moment.
 func (b *Batcher[T, R]) Stats() Stats {
@@ -134,7 +131,7 @@ func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 		return ErrClosed
 	}
 	buf := b.bufferOf(w)
-	if b.cfg.bufferIsFull(buf.items, buf.bytes, w.size) {
+	if w.rank != first && b.cfg.bufferIsFull(buf.items, buf.bytes, w.size) {
 		b.stats.Overloaded++
 		return ErrOverloaded
 	}

@@ -8,9 +8,9 @@ import (
 // waiter is one call of Do: its item, its place in the buffer, and later its
 // answer. Waiters are pooled, and their channel lives as long as they do.
 type waiter[T, R any] struct {
-	item   T
-	size   int // bytes
-	urgent bool
+	item T
+	size int // bytes
+	rank rank
 
 	// Place in the buffer, guarded by Batcher.mu.
 	prev, next *waiter[T, R]
@@ -62,7 +62,7 @@ func (w *waiter[T, R]) reset() {
 	if w.limit != nil {
 		w.limit.Stop()
 	}
-	w.item, w.size, w.urgent = noItem, 0, false
+	w.item, w.size, w.rank = noItem, 0, ordinary
 	w.result, w.err = noResult, nil
 	w.settled.Store(false)
 }

@@ -46,7 +46,8 @@ func (b *Batcher[T, R]) dropBuffered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var none R
-	for _, buf := range []*buffer[T, R]{&b.urgent, &b.buf} {
+	for i := range b.bufs {
+		buf := &b.bufs[i]
 		for w := buf.first; w != nil; w = buf.first {
 			buf.remove(w)
 			w.settle(none, ErrClosed)

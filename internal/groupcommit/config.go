@@ -48,6 +48,11 @@ type Config[T, R any] struct {
 	// others. Without Urgent no item is urgent.
 	Urgent func(item T) bool
 
+	// First reports whether an item goes before all others, also before urgent ones. Such an
+	// item is admitted when the buffers are full: the caller bounds how many there are. Without
+	// First there are none.
+	First func(item T) bool
+
 	// MaxItems and MaxBytes bound one batch; 0 is no bound.
 	MaxItems int
 	MaxBytes int
@@ -82,6 +87,9 @@ func (c Config[T, R]) withDefaults() Config[T, R] {
 	if c.Urgent == nil {
 		c.Urgent = func(T) bool { return false }
 	}
+	if c.First == nil {
+		c.First = func(T) bool { return false }
+	}
 	if c.MaxPendingItems == 0 {
 		c.MaxPendingItems = DefaultMaxPendingItems
 	}
@@ -90,6 +98,26 @@ func (c Config[T, R]) withDefaults() Config[T, R] {
 	}
 	c.MaxInFlight = max(c.MaxInFlight, 1)
 	return c
+}
+
+// rank says which items go before others. Each rank has a buffer of its own.
+type rank uint8
+
+const (
+	ordinary rank = iota
+	urgent
+	first
+	ranks // their number
+)
+
+func (c *Config[T, R]) rank(item T) rank {
+	switch {
+	case c.First(item):
+		return first
+	case c.Urgent(item):
+		return urgent
+	}
+	return ordinary
 }
 
 // batchIsFull reports whether a batch of these dimensions, which is not empty,

@@ -30,7 +30,8 @@
 // must return soon; the wait that it returns brings the outcome. Starts happen
 // one after the other, in the order in which the items were admitted; the
 // waits of up to Config.MaxInFlight batches overlap. Urgent items (Config.Urgent)
-// have an order and a buffer of their own, and go first in three of four batches. This
+// have an order and a buffer of their own, and go first in three of four batches. The few
+// items of Config.First begin every batch, and no full buffer refuses them. This
 // fits raft, whose Apply queues an entry in order and returns a future.
 //
 // Rejected: a single blocking Commit function, called by several goroutines.

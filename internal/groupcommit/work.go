@@ -70,12 +70,13 @@ const othersFirst = 4
 func (b *Batcher[T, R]) cut(ba *batch[T, R]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first, second := &b.urgent, &b.buf
+	order := [ranks]rank{first, urgent, ordinary}
 	if b.cuts++; b.cuts%othersFirst == 0 {
-		first, second = second, first
+		order = [ranks]rank{first, ordinary, urgent}
 	}
-	ba.cut(&b.cfg, first)
-	ba.cut(&b.cfg, second)
+	for _, r := range order {
+		ba.cut(&b.cfg, &b.bufs[r])
+	}
 	if len(ba.items) == 0 {
 		return false
 	}
