@@ -21,6 +21,57 @@ type leaderClock struct {
 	mu      sync.Mutex
 	last    time.Time // reading of mono
 	reading int64     // ns since 1970
+	watched bool      // watch runs
+	// stood is for how long the process has stood still. reading does not have it yet.
+	stood time.Duration
+}
+
+// clockTick is the time between two readings of watch.
+const clockTick = 250 * time.Millisecond
+
+// standStill is the time without a reading from which on the process stood still: it was
+// stopped, or its machine was. No worker could renew a lease.
+const standStill = 4 * clockTick
+
+// watch reads the clock all the time, until ctx ends: a gap between two readings shows that
+// the process stood still.
+func (c *leaderClock) watch(ctx context.Context) {
+	c.now()
+	c.setWatched(true)
+	defer c.setWatched(false)
+	tick := time.NewTicker(clockTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.now()
+		}
+	}
+}
+
+func (c *leaderClock) setWatched(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = on
+}
+
+// awake returns the time at which the queue is to go on after the process has stood still, in
+// ms; ok is false if it has not.
+func (c *leaderClock) awake() (ms int64, stood time.Duration, ok bool) {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now + c.stood.Milliseconds(), c.stood, c.stood > 0
+}
+
+// resume adds the time for which the process stood still, up to stood.
+func (c *leaderClock) resume(stood time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading += int64(stood)
+	c.stood -= stood
 }
 
 // newLeaderClock returns a clock that is slewed towards wall. It starts at the wall
@@ -71,6 +122,22 @@ func (l *Leader) startClock(ctx context.Context) (c *leaderClock, limited bool) 
 	}
 }
 
+// goOn advances the clock after the process stood still. The entries before it have the time
+// of before, so that none of them ends a lease. From the new time on all leases and worker
+// timeouts start again, as after a takeover.
+func (t *Term) goOn(ctx context.Context) {
+	now, stood, ok := t.clock.awake()
+	if !ok {
+		return
+	}
+	if err := t.registerAt(ctx, now); err != nil {
+		t.log.Debug("cannot extend the leases yet", "error", err)
+		return
+	}
+	t.clock.resume(stood)
+	t.log.Warn("this process stood still; all leases are extended", "for", stood.Round(time.Millisecond))
+}
+
 // moveTimeOn advances the clock of a leader term that began without an agreement of the
 // clocks, once there is one. Leases and worker timeouts start again from the new time, as
 // after a takeover.
@@ -101,8 +168,13 @@ func (c *leaderClock) now() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.mono()
-	c.reading = slew(c.reading, t.Sub(c.last), c.wall().UnixNano())
+	elapsed := t.Sub(c.last)
 	c.last = t
+	if c.watched && elapsed > standStill {
+		c.stood += elapsed
+		elapsed = 0
+	}
+	c.reading = slew(c.reading, elapsed, c.wall().UnixNano())
 	return c.reading / int64(time.Millisecond)
 }
 

@@ -86,3 +86,27 @@ func TestLeaderClockStartsAtTheLatest(t *testing.T) {
 		t.Errorf("a wall clock in bounds: %d, want 1000000", got)
 	}
 }
+
+// A process that stood still does not let the time of its leases pass: the clock goes on from
+// where it was, and gets the time that is missing when all leases are extended.
+func TestLeaderClockAfterAStandStill(t *testing.T) {
+	h := &handClock{at: time.UnixMilli(1_000_000)}
+	c := startLeaderClock(h.wall, h.mono, 0, math.MaxInt64)
+	c.setWatched(true)
+	h.pass(8 * time.Second)
+	if got := c.now(); got != 1_000_000 {
+		t.Fatalf("the clock moved by %d ms at once", got-1_000_000)
+	}
+	h.pass(time.Second / 2)
+	ms, stood, ok := c.awake()
+	if !ok || stood != 8*time.Second || ms < 1_008_500 {
+		t.Fatalf("the process stood still for %v (%v), and goes on at %d", stood, ok, ms)
+	}
+	c.resume(stood)
+	if got := c.now(); got < ms {
+		t.Fatalf("the clock is at %d after the leases were extended at %d", got, ms)
+	}
+	if _, _, ok := c.awake(); ok {
+		t.Fatal("the leases are extended again")
+	}
+}

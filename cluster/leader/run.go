@@ -58,6 +58,7 @@ func (t *Term) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
+	wg.Go(func() { t.clock.watch(ctx) })
 	wg.Go(func() { t.passTime(ctx) })
 	wg.Go(func() { t.collect(ctx) })
 	wg.Go(func() { t.keepLevel(ctx) })
@@ -156,6 +157,7 @@ func (t *Term) passTime(ctx context.Context) {
 		case <-t.earlier:
 		case <-rescan.C:
 			t.do.Rescan()
+			t.goOn(ctx)
 			t.watchBucket(ctx)
 			t.moveTimeOn(ctx)
 		}
