@@ -52,21 +52,10 @@ bin/osqueue: | bin
 bin/osqueue-faultclock: | bin
 	$(GO_BUILD) -tags $(TAGS),faultclock -ldflags '-s -w' -o $@ ./cmd/osqueue
 
-# The last release of each earlier feature level, for tests of mixed clusters. Each is built
-# once; level 6 is the release before feature levels.
-RELEASE_6 := d4a3524
-RELEASE_7 := fb62b8a
-RELEASE_8 := b0b85a7
-RELEASE_9 := d5edd9e
-RELEASE_10 := 6f771c7
-RELEASE_11 := ac0812c
-RELEASES := bin/osqueue-6 bin/osqueue-7 bin/osqueue-8 bin/osqueue-9 bin/osqueue-10 bin/osqueue-11
-
-$(RELEASES): bin/osqueue-%: | bin
-	@rm -rf bin/release-$* && mkdir bin/release-$*
-	@git archive $(RELEASE_$*) | tar -x -C bin/release-$*
-	@cd bin/release-$* && $(GO_BUILD) -ldflags '-s -w -X main.version=release-$*' -o ../osqueue-$* ./cmd/osqueue
-	@rm -rf bin/release-$*
+# For tests: a program that knows one feature level more, so that they can upgrade a cluster.
+.PHONY: bin/osqueue-nextlevel
+bin/osqueue-nextlevel: | bin
+	$(GO_BUILD) -tags $(TAGS),nextlevel -ldflags '-s -w' -o $@ ./cmd/osqueue
 
 .PHONY: generate
 generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files
@@ -85,8 +74,8 @@ clean: ## Remove what was built, the tools too
 # all of go vet, so that go test need not run a part of it. The long tests of processes come first:
 # at the end one of them would leave a processor idle.
 .PHONY: test
-test: build bin/osqueue-faultclock versitygw-if-possible releases-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) -vet=off '-ldflags=-s -w' $(TEST_PKGS)
+test: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) -vet=off '-ldflags=-s -w' $(TEST_PKGS)
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
@@ -157,6 +146,7 @@ fmt-check: bin/gofumpt
 vet:
 	go vet $(PKGS)
 	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./internal/cli/serve
+	go vet -tags nextlevel,$(TAGS) ./fsm ./cluster
 
 # The modules of tools with packages of their own. The modules of go.work are in PKGS, client/telemetry too.
 TOOL_MODULES := internal/tools internal/tools/monitoring
@@ -185,12 +175,6 @@ REFS ?= fsm api cluster cluster/leader cluster/flush election storage/document s
 refs: | bin ## Count the references from file to file in the packages REFS, and those against the best order
 	@cd internal/tools && GOWORK=off go build -buildvcs=false -o $(CURDIR)/bin/refs ./refs
 	@bin/refs $(REFS)
-
-# Earlier releases. The tests of mixed clusters are skipped without them.
-.PHONY: releases-if-possible
-releases-if-possible:
-	@timeout 1200 $(MAKE) --keep-going $(RELEASES) \
-		|| echo 'an earlier release could not be built: the tests of clusters mixed with it will be skipped'
 
 # A real S3 server for the storage tests. They are skipped without it.
 .PHONY: versitygw-if-possible

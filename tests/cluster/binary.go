@@ -24,6 +24,12 @@ var FaultBinary = sync.OnceValues(func() (string, error) {
 	return program("OSQUEUE_FAULT_BIN", "osqueue-faultclock", buildTag+",faultclock")
 })
 
+// NextBinary returns the program that knows one feature level more than Binary: the one that
+// OSQUEUE_NEXT_BIN names, or else one built from this tree.
+var NextBinary = sync.OnceValues(func() (string, error) {
+	return program("OSQUEUE_NEXT_BIN", "osqueue-nextlevel", buildTag+",nextlevel")
+})
+
 // program returns the program that an environment variable names, relative to the root of the
 // tree, or builds it.
 func program(env, name, tags string) (string, error) {
@@ -49,18 +55,6 @@ func buildProgram(name, tags string) (string, error) {
 		return "", fmt.Errorf("build osqueue: %w\n%s", err, out)
 	}
 	return path, os.Rename(fresh, path)
-}
-
-// Release returns the program of the last release of an earlier feature level, or an error if it
-// was not built: it comes from the history of the tree (make bin/osqueue-6). Level 6 is the
-// release before feature levels.
-func Release(level int) (path string, err error) {
-	name := fmt.Sprintf("osqueue-%d", level)
-	path = filepath.Join(Root(), "bin", name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the release of level %d is not there: run make bin/%s in a clone with history: %w", level, name, err)
-	}
-	return path, nil
 }
 
 // Root returns the top of the source tree: the closest directory above the working directory that

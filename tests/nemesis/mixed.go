@@ -13,26 +13,24 @@ var mixedFaults = []Fault{
 	{Name: "node-swapped", Needs: NeedMixed, Begin: swapRelease, Alone: true},
 }
 
-// mixedPool are the faults that a cluster with nodes of the release before is to
-// survive: that release has defects which others find.
+// mixedPool are the faults of a cluster whose nodes run two releases.
 var mixedPool = []string{
 	"mixed-leaders", "mixed-leaders", "node-swapped", "node-swapped", "leader-killed", "follower-killed", "all-killed",
 	"leader-paused", "leader-isolated", "leadership-transfer", "graceful-roll", "bucket-down", "late-put", "node-wiped",
 }
 
-// setRelease has a node run this release, or the one before, from its next start on.
-// The feature level is held, so that both can lead.
-func (w *World) setRelease(n *cluster.Node, old bool) {
-	// The release before takes the same data directory over, and cannot read segments.
-	n.Binary, n.Flags = "", append(w.own(), "--feature-level", "6", "--raft-log", "bolt")
-	if old {
-		n.Binary, n.Flags = w.release6, nil
+// setRelease has a node run this release, or the next one, from its next start on. The feature level is
+// held, so that both can lead.
+func (w *World) setRelease(n *cluster.Node, next bool) {
+	n.Binary, n.Flags = "", w.own()
+	if next {
+		n.Binary, n.Flags = w.next, append(w.own(), "--feature-level", "1")
 	}
 }
 
 func (w *World) releaseOf(n *cluster.Node) string {
 	if n.Binary != "" {
-		return "the release before"
+		return "the next release"
 	}
 	return "this release"
 }
@@ -76,7 +74,7 @@ func (w *World) lead(n *cluster.Node) bool {
 	return false
 }
 
-// swapRelease upgrades a node, or takes it back to the release before.
+// swapRelease upgrades a node, or takes it back.
 func swapRelease(w *World, s *history.FaultSpan) func() {
 	n := w.Cluster.Nodes[w.Rand.IntN(len(w.Cluster.Nodes))]
 	before := w.releaseOf(n)

@@ -29,7 +29,7 @@ type World struct {
 	has       Need
 	round     Round
 	stalePuts int    // that were known to come, and were refused
-	release6  string // the program of the release before
+	next      string // the program of the next release
 	spoiled   []spoiledObject
 	copies    int // of edited documents that must be kept
 	evidence  string
@@ -53,7 +53,7 @@ type Round struct {
 
 	Loses     bool // faults are drawn that lose what is not in the bucket
 	File      bool // the bucket is a directory
-	Mixed     bool // some nodes run the release before
+	Mixed     bool // some nodes run the next release
 	Clock     bool // the nodes' clocks and disks can be broken
 	SmallDisk bool // the nodes' disks are small file systems
 	Workers   int  // worker processes beside the load
@@ -129,7 +129,7 @@ func (r *Round) store(t *testing.T) *store.Store {
 }
 
 // setReleases says which nodes run which release. Of a mixed cluster the first runs
-// this one, the second the one before, and the rng decide for the others.
+// this one, the second the next one, and the rng decide for the others.
 func (w *World) setReleases() {
 	if !w.round.Mixed {
 		for _, n := range w.Cluster.Nodes {
@@ -138,8 +138,8 @@ func (w *World) setReleases() {
 		return
 	}
 	var err error
-	if w.release6, err = cluster.Release(6); err != nil {
-		w.T.Skip(err)
+	if w.next, err = cluster.NextBinary(); err != nil {
+		w.T.Fatal(err)
 	}
 	w.has |= NeedMixed
 	for i, n := range w.Cluster.Nodes {
