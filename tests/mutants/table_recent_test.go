@@ -59,13 +59,13 @@ var recent = []defect{
 	}, check{pkg: "cluster", test: "TestALeaderWithAHungDiskAnswersNothing"}},
 	{"log base", mutants.Mutant{
 		Name: "the log behind a snapshot does not know its term", File: "cluster/baselog.go",
-		Old: "if at == nil || at.index != index {",
-		Bug: "if at == nil || at.index == index {",
+		Old: "*l = raft.Log{Index: index, Term: at.term, Type: baseType}",
+		Bug: "*l = raft.Log{Index: index, Term: 0 * at.term, Type: baseType}",
 	}, check{pkg: "cluster", test: "TestRepeatedRequestBehindASnapshot"}},
 	{"log base", mutants.Mutant{
 		Name: "a log with older entries has the base", File: "cluster/baselog.go",
-		Old: "firstErr != nil || first != 0 && first < index {",
-		Bug: "firstErr != nil || first != 0 && first < 0*index {",
+		Old: "case at.index == index && (first == 0 || first > index):",
+		Bug: "case at.index == index:",
 	}, check{pkg: "cluster", test: "TestABaseBehindEntriesIsNotInTheLog"}},
 	{"log signal", mutants.Mutant{
 		Name: "a signal before the wait is lost", File: "cluster/raftlog/segment/duty.go",
