@@ -76,6 +76,7 @@ clean: ## Remove what was built, the tools too
 .PHONY: test
 test: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) -vet=off '-ldflags=-s -w' $(TEST_PKGS)
+	go test -tags $(TAGS),nextlevel -vet=off -run Level ./fsm ./cluster
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector

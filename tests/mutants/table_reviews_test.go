@@ -33,11 +33,6 @@ var reviewed = []defect{
 		Old: "b.Version = levelOfEntry(b)",
 		Bug: "b.Version = max(MaxLevel, levelOfEntry(b))",
 	}, check{pkg: "fsm", test: "TestEntriesHaveTheLowestVersion"}},
-	{"R3 level", mutants.Mutant{
-		Name: "the level that another node holds does not count", File: "cluster/membership/members.go",
-		Old: "\t\tlevel = min(level, l)\n",
-		Bug: "\t\tlevel = max(level, l)\n",
-	}, check{pkg: "cluster", test: "TestAnyNodeHoldsTheLevel"}},
 	{"R9 term", mutants.Mutant{
 		Name: "a leader answers until its flush has ended", File: "cluster/leader/candidate.go",
 		Old: "if r == nil || l.do.Term() != r.term || !l.do.Leads() {",

@@ -42,9 +42,9 @@ var trustBucket = []defect{
 		Bug: "return a == election.Create && false && l.rivals.Load()",
 	}, check{pkg: "cluster", test: "TestAStandbyLeavesARemovedDocumentToItsLeader"}},
 	{"emptied bucket", mutants.Mutant{
-		Name: "the document is written again without a look at the archive", File: "cluster/leader/doubt.go",
-		Old: "\tif root != nil {\n",
-		Bug: "\tif root != nil && false {\n",
+		Name: "the document is written again without a look at the archive", File: "cluster/leader/edit.go",
+		Old: "if err := t.doubt(ctx); err != nil {",
+		Bug: "if err := error(nil); err != nil {",
 	}, check{pkg: "cluster", test: "TestNoWriteIsConfirmedAfterTheBucketWasEmptied"}},
 	{"emptied bucket", mutants.Mutant{
 		Name: "a leader continues with the archive of an older copy", File: "cluster/leader/doubt.go",

@@ -169,7 +169,7 @@ func runServe(ctx context.Context, g *view.Globals) int {
 func TestEnvironmentIsChecked(t *testing.T) {
 	for want, env := range map[string]map[string]string{
 		"must not be longer than --broker-heartbeat": {"STORAGE_BACKEND": "memory", "GROUP_COMMIT_INTERVAL_MS": "5000"},
-		"a third of --broker-timeout": {"STORAGE_BACKEND": "memory", "BROKER_HEARTBEAT_INTERVAL_MS": "10000", "BROKER_PORT": "18993"},
+		"a third of --broker-timeout":                {"STORAGE_BACKEND": "memory", "BROKER_HEARTBEAT_INTERVAL_MS": "10000", "BROKER_PORT": "18993"},
 	} {
 		var out, errOut strings.Builder
 		env["OSQUEUE_DATA"] = t.TempDir()
