@@ -276,7 +276,7 @@ func TestOddDelays(t *testing.T) {
 		for _, delay := range []string{"2.5", "-1", "1e18", `"soon"`} {
 			two := int32(2)
 			id := enqueue(t, c, client.NewJob{Type: "odd", Payload: json.RawMessage(delay), MaxAttempts: &two})
-			if job := ending(t, c, id); job.Status != v1.StatusDead || !strings.Contains(job.LastError, "worker"+l.extension) {
+			if job := ending(t, c, id); job.Status != v1.StatusDead || !strings.Contains(job.LastError, "an odd delay") {
 				t.Errorf("delay %s: the job is %s: %s", delay, job.Status, job.LastError)
 			}
 		}
