@@ -194,7 +194,7 @@ func TestRequestKeysOfTenants(t *testing.T) {
 	}
 }
 
-// A worker's name belongs to its tenant: nobody else changes its registration or is heard for it.
+// A worker's name belongs to its tenant: no other tenant changes its registration or is heard for it.
 func TestWorkersOfTenants(t *testing.T) {
 	g := twoTenants(t)
 	const name = `"wkB"`
@@ -246,7 +246,7 @@ func TestSchedulesOfTenants(t *testing.T) {
 	}
 }
 
-// Nobody waits for a job out of the scope: its dependents are bounded.
+// No job waits for one out of its scope: its dependents are bounded.
 func TestDependentsOfTenants(t *testing.T) {
 	g := twoTenants(t)
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"target","type":"b.x"}`, g.b...))

@@ -249,7 +249,7 @@ func (n *notes) log(c *Config) {
 	c.Logger = hclog.New(&hclog.LoggerOptions{Name: c.Name, Level: hclog.Info, Output: n})
 }
 
-// After the loss of all disks a document that somebody has changed, or that is older than the
+// After the loss of all disks a document that was changed, or that is older than the
 // archive beside it, is adopted with a warning. The newer states can be rebuilt.
 func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 	t.Parallel()

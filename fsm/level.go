@@ -7,7 +7,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// The feature levels. A feature level selects the rules that a state follows and the
+// BaseLevel is the lowest feature level. A feature level selects the rules that a state follows and the
 // fields that it may have. It is part of the state and only grows (RaiseLevel). A changed
 // rule checks it (m.Level() >= …), so that nodes of two releases decide alike until all of
 // them know the new rule. Entries carry the lowest level that describes them: until the

@@ -175,7 +175,7 @@ func (m *Machine) lose(old *Job, end End, reason string) {
 	m.endBadly(old, end, reason, nil)
 }
 
-// giveBackMax bounds how often a job is given back.
+// giveBackMax bounds how often a job returns to the queue without the attempt.
 const giveBackMax = 3
 
 // giveBack returns a job to the queue whose last attempt its worker never started: a frozen

@@ -33,7 +33,7 @@ func checkTenant(name string) error {
 func ValidTenant(name string) bool { return name != "" && checkTenant(name) == nil }
 
 // Owned returns the name by which the state knows the object that a caller of a tenant names. No
-// name, and that of all workers without one, belong to nobody.
+// name, and that of all workers without one, have no owner.
 func Owned(tenant, name string) string {
 	if tenant == "" || name == "" || name == Anonymous {
 		return name

@@ -121,7 +121,7 @@ func walk(m protoreflect.Message, fn func(name, text string)) {
 	})
 }
 
-// The name of an object without a tenant, and that of nobody, stay.
+// The name of an object without a tenant, and one without an owner, stay.
 func TestOwned(t *testing.T) {
 	for _, c := range [][3]string{{"", "n", "n"}, {"a", "", ""}, {"a", fsm.Anonymous, fsm.Anonymous}, {"a", "n", "a/n"}, {"a", "b/n", "a/b/n"}} {
 		if got := fsm.Owned(c[0], c[1]); got != c[2] || fsm.NameFor(c[0], got) != c[1] {

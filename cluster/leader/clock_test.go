@@ -87,7 +87,7 @@ func TestLeaderClockStartsAtTheLatest(t *testing.T) {
 	}
 }
 
-// A process that stood still does not let the time of its leases pass: the clock goes on from
+// A process that stood still does not let the time of its leases pass: the clock continues from
 // where it was, and gets the time that is missing when all leases are extended.
 func TestLeaderClockAfterAStandStill(t *testing.T) {
 	h := &handClock{at: time.UnixMilli(1_000_000)}

@@ -10,7 +10,7 @@ import (
 	"osqueue/storage/document"
 )
 
-// Whoever removes the document, or puts an older copy of the bucket back, may have removed the
+// A program that removes the document, or puts an older copy of the bucket back, may have removed the
 // objects that the next document names as well. So the leader looks for them before it writes the
 // document again, and for some time after that: perhaps the removal has not ended.
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A voter may come back with its disk at another address. Raft's configuration still has the old
-// one, so nobody reaches it. It asks the leader to be moved: the leader checks that the operator
+// one, so no node reaches it. It asks the leader to be moved: the leader checks that the operator
 // has named the new address in --peers and that the server answers there with its id, and changes
 // the address in the configuration.
 //

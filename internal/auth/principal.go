@@ -294,7 +294,7 @@ func (p *Principal) CheckJob(j *fsm.Job) error {
 }
 
 // Bind binds a mutation about jobs by id to the jobs that are in the scope now: between the check
-// and the entry that applies the mutation, an id may pass to a job of somebody else. For the ids of
+// and the entry that applies the mutation, an id may pass to a job of another owner. For the ids of
 // other jobs the machine answers that they do not exist.
 func (p *Principal) Bind(m *fsmpb.Mutation, r Rules) {
 	if !p.Scoped() {

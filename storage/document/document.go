@@ -135,7 +135,7 @@ type File struct {
 	// none, or was edited since. Machine compares the state with it. A caller that edits a
 	// field sets it to nil.
 	StateSum *Sum
-	// Edited is true if the document has a checksum that does not fit: somebody has edited it
+	// Edited is true if the document has a checksum that does not fit: it was edited
 	// since a leader wrote it, or it is damaged.
 	Edited bool
 	// Lost is the number of unknown fields, and of jobs with such fields, that cannot be

@@ -87,13 +87,13 @@
 //
 // A marker that is cut counts as none. A Bucket that has not seen a marker yet takes the first
 // one, and marks a directory that has a document. OpenKnownDir is for a node that has state: it
-// goes on only in a directory that has one of the two. OpenDir takes an empty directory as well,
+// continues only in a directory that has one of the two. OpenDir takes an empty directory as well,
 // but leaves it unmarked until the first document: a node that is added while its mount is away
 // must not mark the directory below.
 //
 // # Links
 //
-// Only regular files are objects, and no path leads out of the directory (os.Root): whoever may
+// Only regular files are objects, and no path leads out of the directory (os.Root): a program that may
 // write into a part of the bucket, as the producers of an inbox, cannot make a node read or write
 // other files. The bucket's own path may contain symbolic links.
 //

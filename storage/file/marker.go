@@ -135,7 +135,7 @@ func (v *visit) marker() (string, error) {
 
 // mark makes the marker, in the place of one that is cut, and returns the id in it. Of several
 // processes that do so at once one wins. If the directory cannot be written, mark returns "":
-// whoever only reads does not need the marker.
+// a reader does not need the marker.
 func (v *visit) mark(id string) string {
 	staged := filepath.Join(tempDir, rand.Text())
 	if err := v.stage(staged, []byte(id+"\n")); err != nil {

@@ -74,7 +74,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 // Another directory at the path of a bucket is neither read nor written, as the one below a
-// mount point is when the mount goes away. The bucket goes on when it is back.
+// mount point is when the mount goes away. The bucket works again when it is back.
 func TestAnotherDirectory(t *testing.T) {
 	for name, put := range map[string]func(dir string) error{
 		"none":         func(string) error { return nil },

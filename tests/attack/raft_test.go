@@ -132,8 +132,8 @@ func TestForgedRaftRequests(t *testing.T) {
 }
 
 // An append that replaces entries from the beginning of the log is refused, also from a stranger who
-// knows the id of the leader, and in a later term. Nobody without the id of a member is heard, and a
-// single node hears nobody. The nodes still start again.
+// knows the id of the leader, and in a later term. A sender without the id of a member is not heard, and a
+// single node hears no other. The nodes still start again.
 func TestForgedHistories(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{1, 3} {

@@ -219,7 +219,7 @@ func replaceWorker(w *World, s *history.FaultSpan) func() {
 		s.Missed(err.Error())
 		return func() {}
 	}
-	twin := w.Cluster.StartWorker(p.Name+"-next", append(workerArgs(), "--name", p.Name)...)
+	second := w.Cluster.StartWorker(p.Name+"-next", append(workerArgs(), "--name", p.Name)...)
 	p.Terminate()
 	w.sleep(500 * time.Millisecond) // from then on it claims nothing more, and its job runs for longer
 	job, err := w.heldBy(p.Name)
@@ -235,7 +235,7 @@ func replaceWorker(w *World, s *history.FaultSpan) func() {
 		w.T.Errorf("the end of the first worker took job %s from the second one of its name: %s", job.ID, now.LastError)
 	}
 	return func() {
-		twin.Kill()
+		second.Kill()
 		p.Start()
 	}
 }
