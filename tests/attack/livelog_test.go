@@ -135,8 +135,8 @@ func TestForgedLogs(t *testing.T) {
 		name, token, path string
 		want              int
 	}{
-		{"a reader of another type", give(`{"role":"reader","types":["film"]}`), at1, 403},
-		{"a reader of another group", give(`{"role":"reader","groups":["a"]}`), at1, 403},
+		{"a reader of another type", give(`{"role":"reader","types":["film"]}`), at1, 404},
+		{"a reader of another group", give(`{"role":"reader","groups":["a"]}`), at1, 404},
 		{"a worker reads", thief, at1, 403},
 		{"a producer reads", give(`{"role":"producer"}`), at1, 403},
 		{"nobody reads", "", at1, 401},

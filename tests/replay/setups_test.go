@@ -128,7 +128,7 @@ var setups = []setup{
 // queue must stay empty, so it writes the name of a worker.
 func startFailing(t *testing.T, p port) *cluster.Cluster {
 	s := store.StartKind(t, store.GoFakeS3)
-	o := p.options(append([]string{"--broker-heartbeat", "500ms", "--max-flush-lag", "500ms"}, calm...)...)
+	o := p.options(append([]string{"--broker-heartbeat", "500ms", "--broker-timeout", "1500ms", "--max-flush-lag", "2s"}, calm...)...)
 	o.Bucket = s.URL()
 	c := cluster.Start(t, o)
 	const forEver = 1 << 30

@@ -39,7 +39,7 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	after := r.document()
-	if after.Broker != nil || after.Overtaken || after.Header.LSN() != before.Header.LSN() || after.Header.Cluster != before.Header.Cluster {
+	if after.Broker != nil || after.Overtaken || after.Edited || after.StateSum == nil || after.Header.LSN() != before.Header.LSN() || after.Header.Cluster != before.Header.Cluster {
 		t.Errorf("after the release: broker %v, overtaken %v, %+v", after.Broker, after.Overtaken, after.Header)
 	}
 	m, err := after.Machine()
