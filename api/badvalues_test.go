@@ -64,6 +64,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
 		"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
 		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
+		"instance": badInstances, "confirms": badFlags,
 	},
 	reflect.TypeFor[v1.Heartbeat](): {"workerId": badLookups, "token": badTokens, "progress": badObjects},
 	reflect.TypeFor[v1.Progress](): {
@@ -74,6 +75,7 @@ var badMembers = map[reflect.Type]map[string][]string{
 		"types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
 		"max":   append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
 		"requestId": append([]string{`""`, `null`}, badNames...),
+		"instance":  badInstances, "confirms": badFlags,
 	},
 	reflect.TypeFor[v1.Fail](): {
 		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
@@ -104,9 +106,12 @@ var badMembers = map[reflect.Type]map[string][]string{
 	},
 	reflect.TypeFor[v1.WorkerInfo](): {
 		"name": append([]string{`""`, `null`}, badNames...), "types": items(badNames), "version": badNames, "address": badNames,
-		"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
+		"capacity": append([]string{`-1`, `4294967296`}, badIntegers...), "instance": badInstances,
 	},
 }
+
+// badInstances are not 64 bits in hexadecimal.
+var badInstances = []string{`"x"`, `"00"`, `"0123456789abcdef0"`, `"-123456789abcdef"`, `7`, `true`, `[]`}
 
 // badBody is the context of a body: %s in it is the field under test.
 type badBody struct {

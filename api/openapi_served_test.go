@@ -257,7 +257,7 @@ func (s *sample) provoke(t *testing.T, status string) []answer {
 	case "415":
 		return []answer{s.try(g, "Content-Type", "text/plain")}
 	}
-	return s.provokeLimits(g, status)
+	return s.provokeLimits(t, g, status)
 }
 
 // provokePast is for the answers of reads of earlier states.
@@ -274,7 +274,7 @@ func (s *sample) provokePast(t *testing.T, status string) []answer {
 }
 
 // provokeLimits is for answers that a full, slow or lost node gives.
-func (s *sample) provokeLimits(g *rig, status string) []answer {
+func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 	g.t.Helper()
 	settings := fsm.DefaultSettings()
 	switch status {
@@ -295,7 +295,21 @@ func (s *sample) provokeLimits(g *rig, status string) []answer {
 		g.follow("followed", v1.JobLogs{}, 0)
 		settings.MaxJobs = 1
 		g.useSettings(settings)
+		if s.template == v1.PathCrons+"/{name}" && s.method == http.MethodPut { // the quota of a token
+			secure := newExampleRig(t)
+			secure.s.gate.Mode = SecurityOn
+			return []answer{s.try(secure, secure.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator), MaxBytes: 1})...)}
+		}
 	case "507":
+		if s.template == v1.PathWorkers && s.method == http.MethodPost {
+			types := strings.Repeat(`"`+strings.Repeat("t", 240)+`",`, 999) + `"t"`
+			for i := range 80 {
+				g.do("POST", v1.PathWorkers, fmt.Sprintf(`{"name":"many-%d","types":[%s]}`, i, types))
+			}
+			many := *s
+			many.body = fmt.Sprintf(`{"name":"one-more","types":[%s]}`, types)
+			return []answer{many.try(g)}
+		}
 		settings.MaxBytes = 1
 		g.useSettings(settings)
 		g.fillQueues()

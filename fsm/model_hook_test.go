@@ -234,7 +234,7 @@ func (m *model) tellOf(kind fsm.EventKind, name string) {
 	case fsm.WorkerDied:
 		n := 0
 		for _, j := range m.jobs {
-			if j.Status == fsm.InProgress && j.Execution().Worker == name {
+			if j.Status == fsm.InProgress && j.Execution().Worker == name && (m.dying == 0 || m.dying == j.Execution().Instance) {
 				n++
 			}
 		}

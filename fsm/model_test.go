@@ -17,6 +17,7 @@ import (
 // results keep the old records, and a refused mutation is undone by putting the old lists
 // back.
 type model struct {
+	dying      uint64 // the instance of the worker that dies; 0: all of its name
 	meta       fsm.Meta
 	jobs       []*fsm.Job           // in FIFO order
 	workers    []*fsm.Worker        // by name
@@ -633,6 +634,7 @@ func (m *model) isQuiet(name string) bool {
 func (m *model) die(i int, instance uint64) {
 	name := m.workers[i].Name
 	m.workers = slices.Delete(slices.Clone(m.workers), i, i+1)
+	m.dying = instance
 	m.happened(fsm.WorkerDied, name)
 	m.takeBack(name, instance)
 }

@@ -170,9 +170,9 @@ var reviewed = []defect{
 		Bug: "e != nil {",
 	}, check{pkg: "cluster", test: "TestReportsPassTheGate"}},
 	{"R14 priorities", mutants.Mutant{
-		Name: "reports wait behind enqueues", File: "internal/groupcommit/batcher.go",
-		Old: "\tif w.urgent {\n",
-		Bug: "\tif w.urgent && false {\n",
+		Name: "reports wait behind enqueues", File: "internal/groupcommit/work.go",
+		Old: "order := [ranks]rank{first, urgent, ordinary}",
+		Bug: "order := [ranks]rank{first, ordinary, urgent}",
 	}, check{pkg: "internal/groupcommit", test: "TestUrgentItemsGoFirst"}},
 
 	// The bucket.

@@ -13,12 +13,8 @@ import (
 )
 
 func newBucketCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "bucket",
-		Short: "Decide which bucket a cluster uses, and which cluster a bucket",
-		Args:  view.UsageArgs(cobra.NoArgs),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := view.NewGroup("bucket", "Decide which bucket a cluster uses, and which cluster a bucket",
+		"Commands about a bucket as a whole. Those that only read it, or repair it, have names of their own.")
 	cmd.AddCommand(newAdoptCommand(g), newReleaseCommand(g))
 	return cmd
 }
