@@ -58,7 +58,7 @@ func TestWaitForAnLSNOfALostCluster(t *testing.T) {
 	for _, level := range []string{"quorum", "object"} {
 		g := newRig(t)
 		waiting := g.later(t.Context(), "GET", "/v1/lsn/5-9/wait?waitMs=60000&level="+level)
-		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
 		g.submit("a", "t") // in the new term
 		g.node.flush()
 		for what, a := range map[string]answer{
@@ -80,7 +80,7 @@ func TestReadAtAnLSNOfALostCluster(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
 	waiting := g.later(t.Context(), "GET", "/v1/jobs/a?waitMs=60000&minLsn=5-9")
-	g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+	g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
 	g.submit("b", "t") // in the new term
 	refused(t, <-waiting, http.StatusGone, v1.TagLSNGone)
 	refused(t, g.do("GET", "/v1/jobs/a?minLsn=5-9", ""), http.StatusGone, v1.TagLSNGone)

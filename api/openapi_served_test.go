@@ -281,7 +281,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 	case "410":
 		g.node.set(func(f *fakeNode) { f.history = notify.NewHistory(1) })
 		g.tell(2)
-		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", 3, 900) })
+		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
 		old := *s
 		old.target += "?lastEventId=3-2.1"
 		lost := *s

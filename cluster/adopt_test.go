@@ -280,7 +280,8 @@ func TestAHeartbeatThatLiesAheadIsAdopted(t *testing.T) {
 }
 
 // A leader has adopted a document, and loses its leadership before the document's broker counts as
-// dead. The next leader has that state in its log, and does not adopt the document again.
+// dead. The next leader has that state in its log, and does not adopt the document again, although
+// the state has changed since, as after the adoption of a legacy document.
 func TestAdoptionCountsAfterAnElection(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -306,6 +307,9 @@ func TestAdoptionCountsAfterAnElection(t *testing.T) {
 	if err := first.leader.Adopt(t.Context(), first.raft.CurrentTerm(), seen); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := first.leader.Apply(t.Context(), time.Now().UnixMilli()); err != nil {
+		t.Fatal(err)
+	}
 	l.eventually("all nodes to have the state", func() bool {
 		for _, n := range nodes {
 			if n.Job("flushed") == nil {
@@ -324,5 +328,8 @@ func TestAdoptionCountsAfterAnElection(t *testing.T) {
 	}
 	if next.Job("flushed") == nil {
 		t.Error("the job is gone")
+	}
+	if got := next.View().Meta().Adopted; got != "" {
+		t.Errorf("the document has been written since it was adopted in version %q", got)
 	}
 }

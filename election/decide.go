@@ -25,8 +25,8 @@ type Candidate struct {
 	// Fence is what the candidate writes into the document. Its members are the candidate's
 	// own nodes.
 	Fence document.Fence
-	// Adopted is the version of the document whose state the candidate has adopted
-	// since it became leader; "" for none.
+	// Adopted is the version of the document whose state the candidate's cluster has adopted,
+	// and for which no broker has registered since; "" for none.
 	Adopted storage.Version
 }
 
@@ -164,8 +164,8 @@ func sameCluster(d *document.File, me Candidate) bool {
 
 // foreignLineage reports whether adopting the document would discard a state of another
 // history. A state without a lineage has never answered a write. It was adopted from a
-// document; if that was since the candidate became leader, the state of a later version
-// of the document may replace it.
+// document. If no broker has registered since, the state of a later version of the document
+// may replace it.
 func foreignLineage(d *document.File, me Candidate) bool {
 	if !me.Populated || me.Lineage == d.Lineage() {
 		return false

@@ -194,6 +194,7 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	}
 	m.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
 	m.meta.Cluster, m.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
+	m.meta.Adopted = "" // this cluster has written the document since
 	m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)
 	m.meta.Token = max(m.meta.Token, tokenFloor(op.Epoch))
 	if op.Settings != nil {

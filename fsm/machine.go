@@ -57,9 +57,12 @@ type Meta struct {
 	Lineage        string // made with the document; "" before the first broker
 	Broker         Broker
 	Settings       Settings
-	Announced      uint32 // conditions that are announced, and not yet their end (announce.go)
-	Extra          string // unknown fields of the document, as in Details.Extra
-	Level          uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
+	// Adopted is the version of the document whose state the cluster has adopted, and for which no
+	// broker has registered since; "": none.
+	Adopted   string
+	Announced uint32 // conditions that are announced, and not yet their end (announce.go)
+	Extra     string // unknown fields of the document, as in Details.Extra
+	Level     uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
 }
 
 // Result is the machine's answer to one mutation.

@@ -18,9 +18,9 @@ func TestTransplant(t *testing.T) {
 	} {
 		m := New()
 		m.meta.LSN, m.meta.TermBase = LSN{7, 100}, 5
-		m.Transplant("c", c.term, c.lsnTerm)
-		if got := m.Meta(); got.LSN != c.want || got.Cluster != "c" {
-			t.Errorf("raft in %d: %s of %q, want %s", c.term, got.LSN, got.Cluster, c.want)
+		m.Transplant("c", "v1", c.term, c.lsnTerm)
+		if got := m.Meta(); got.LSN != c.want || got.Cluster != "c" || got.Adopted != "v1" {
+			t.Errorf("raft in %d: %s of %q, adopted from %q, want %s", c.term, got.LSN, got.Cluster, got.Adopted, c.want)
 		}
 		m.Apply(106, c.term+1, &fsmpb.Batch{NowMs: 1})
 		if got := m.Meta().LSN; got != (LSN{c.want.Term + 1, 106}) {

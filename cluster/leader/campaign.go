@@ -22,10 +22,8 @@ import (
 const bucketTimeout = 10 * time.Second
 
 // campaign makes one attempt to acquire the document. It returns the leader term, or how
-// long to wait before the next attempt and why. adopted is the version of the document
-// whose state this node has adopted as raft's leader; the next attempt does not adopt it
-// again.
-func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term, time.Duration, error) {
+// long to wait before the next attempt and why.
+func (l *Leader) campaign(ctx context.Context) (*Term, time.Duration, error) {
 	early, stop := l.readEarly(ctx)
 	defer stop()
 	term, err := l.caughtUp(ctx)
@@ -39,12 +37,7 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 		if err := got.err; err != nil {
 			return nil, time.Second, l.cannotUse(fmt.Errorf("read the document: %w", err))
 		}
-		if *adopted == "" && seen.Doc != nil {
-			if m := l.meta(); flush.Adopted(&m, seen.Doc, seen.Version) { // by an earlier leader
-				*adopted = seen.Version
-			}
-		}
-		me := l.asCandidate(*adopted, seen.Doc)
+		me := l.asCandidate(seen.Doc)
 		heard := election.Silence{
 			For:     l.watch.Saw(seen, asked, l.timeoutOf(seen.Doc)/2),
 			Timeout: l.cfg.BrokerTimeout,
@@ -67,7 +60,6 @@ func (l *Leader) campaign(ctx context.Context, adopted *storage.Version) (*Term,
 				l.setFence(FenceStandby, err.Error())
 				return nil, time.Second, &bucketError{fmt.Errorf("adopt the document: %w", err)}
 			}
-			*adopted = seen.Version
 		case election.Refuse:
 			l.setFence(FenceRefused, d.Reason)
 			return nil, l.cfg.StandbyRetry, errors.New(d.Reason)
@@ -127,7 +119,7 @@ func (b *base) readDocument(ctx context.Context) (election.Observed, error) {
 }
 
 // asCandidate describes this node and its state to package election.
-func (l *Leader) asCandidate(adopted storage.Version, doc *document.File) election.Candidate {
+func (l *Leader) asCandidate(doc *document.File) election.Candidate {
 	v := l.do.Freeze()
 	m := v.Meta()
 	counts := v.Counts()
@@ -145,7 +137,7 @@ func (l *Leader) asCandidate(adopted storage.Version, doc *document.File) electi
 		Applied:   m.LSN,
 		Populated: m.Lineage != "" || counts != fsm.Counts{},
 		Fence:     l.fenceOf(named),
-		Adopted:   adopted,
+		Adopted:   storage.Version(m.Adopted),
 	}
 }
 
@@ -227,7 +219,6 @@ func (l *Leader) standbyWait(seen election.Observed, heard election.Silence) tim
 // carried over (carry.go).
 func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed) error {
 	doc := seen.Doc
-	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	m, err := l.stateOf(ctx, seen)
 	if err != nil {
 		return err
@@ -235,6 +226,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	if err := l.noteDoubts(ctx, seen); err != nil {
 		return err
 	}
+	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
 	c := carry(m, doc, l.do.Freeze(), l.do.ClusterID())
 	copied, err := l.keep(ctx, c)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"osqueue/election"
 	"osqueue/internal/repeats"
 	"osqueue/internal/sleep"
-	"osqueue/storage"
 )
 
 // Run follows raft's leadership, which changes reports, until leave is closed or ctx
@@ -76,11 +75,10 @@ func (l *Leader) candidate(ctx context.Context) {
 	defer l.setFence(FenceFollower, "")
 	defer l.prepared.end()
 	l.setFence(FenceStandby, "catching up with the log")
-	var adopted storage.Version
 	var told repeats.Filter
 	for ctx.Err() == nil {
 		l.noteCampaign(false, nil)
-		r, wait, err := l.campaign(ctx, &adopted)
+		r, wait, err := l.campaign(ctx)
 		if ctx.Err() == nil {
 			l.noteCampaign(true, err)
 		}

@@ -55,12 +55,14 @@ type Meta struct {
 	// As in SetExtra.
 	Extra string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	// The feature level.
-	Level         uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
-	Tokens        uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Figures       uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`
-	Hooks         uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`
-	HookEvents    uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
-	Announced     uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
+	Level      uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
+	Tokens     uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Figures    uint64 `protobuf:"varint,30,opt,name=figures,proto3" json:"figures,omitempty"`
+	Hooks      uint64 `protobuf:"varint,31,opt,name=hooks,proto3" json:"hooks,omitempty"`
+	HookEvents uint64 `protobuf:"varint,32,opt,name=hook_events,json=hookEvents,proto3" json:"hook_events,omitempty"`
+	Announced  uint32 `protobuf:"varint,33,opt,name=announced,proto3" json:"announced,omitempty"`
+	// The version of the document that the state was adopted from, until the broker registers.
+	Adopted       string `protobuf:"bytes,34,opt,name=adopted,proto3" json:"adopted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +326,13 @@ func (x *Meta) GetAnnounced() uint32 {
 		return x.Announced
 	}
 	return 0
+}
+
+func (x *Meta) GetAdopted() string {
+	if x != nil {
+		return x.Adopted
+	}
+	return ""
 }
 
 type Job struct {
@@ -2011,7 +2020,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xa3\a\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xbd\a\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -2050,7 +2059,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x05hooks\x18\x1f \x01(\x04R\x05hooks\x12\x1f\n" +
 	"\vhook_events\x18  \x01(\x04R\n" +
 	"hookEvents\x12\x1c\n" +
-	"\tannounced\x18! \x01(\rR\tannounced\"\x8a\x06\n" +
+	"\tannounced\x18! \x01(\rR\tannounced\x12\x18\n" +
+	"\aadopted\x18\" \x01(\tR\aadopted\"\x8a\x06\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +

@@ -50,6 +50,15 @@ func (m *Meta) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Adopted) > 0 {
+		i -= len(m.Adopted)
+		copy(dAtA[i:], m.Adopted)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Adopted)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0x92
+	}
 	if m.Announced != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Announced))
 		i--
@@ -1784,6 +1793,10 @@ func (m *Meta) SizeVT() (n int) {
 	if m.Announced != 0 {
 		n += 2 + protohelpers.SizeOfVarint(uint64(m.Announced))
 	}
+	l = len(m.Adopted)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3189,6 +3202,42 @@ func (m *Meta) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 34:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Adopted", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.Adopted = stringValue
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
