@@ -171,12 +171,11 @@ func TestLogCacheIsBoundedInBytes(t *testing.T) {
 func TestWatchdogReckonsWithTheSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, fatal := watched(t)
-		d.expect(2 * transport.AppendMaxBytes)
-		if err := d.watch("append", func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
+		if err := d.write("append", 2*transport.AppendMaxBytes, func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
 			t.Fatalf("%v, %d fatal", err, len(fatal))
 		}
 		release := make(chan struct{})
-		go d.watch("append", func() error { <-release; return nil })
+		go d.watch("append", 0, func() error { <-release; return nil })
 		time.Sleep(1500 * time.Millisecond)
 		if len(fatal) != 1 {
 			t.Error("it was not fatal at a small write")

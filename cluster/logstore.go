@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -107,8 +108,10 @@ func openLog(cfg *Config) (*raftlog.Log, error) {
 	return raftlog.Open(cfg.DataDir, func(err error) { log.Warn(err.Error()) })
 }
 
-// guardedLog reports writes that fail or hang to the watchdog. Raft itself would continue
-// after them, but a node that cannot write its log must stop, so that another node leads.
+// guardedLog reports to the watchdog the reads and the writes that hang, and the writes that fail.
+// Raft itself would continue after them, but a node that cannot use its log must stop, so that
+// another node leads. Every access to the disk of the log goes through guardedLog, so a goroutine
+// that waits for another one's access (package queue, a lock of the log) is covered, too.
 type guardedLog struct {
 	raft.LogStore
 	raft.StableStore
@@ -129,7 +132,7 @@ func (g *guardedLog) IsMonotonic() bool {
 // GetLog implements raft.LogStore. A damaged entry is fatal: it must not be applied or
 // sent to other nodes, and reading it again does not help.
 func (g *guardedLog) GetLog(index uint64, l *raft.Log) error {
-	err := g.LogStore.GetLog(index, l)
+	err := g.dog.watch("read the raft log", 0, func() error { return g.LogStore.GetLog(index, l) })
 	if errors.Is(err, raftlog.ErrDamaged) {
 		g.dog.fatal(err)
 	}
@@ -147,16 +150,15 @@ func (g *guardedLog) StoreLogs(logs []*raft.Log) error {
 	for _, l := range logs {
 		size += transport.EntryBytes(l)
 	}
-	g.dog.expect(size)
-	err := g.dog.watch("append to the raft log", func() error { return g.LogStore.StoreLogs(logs) })
+	err := g.dog.write("append to the raft log", size, func() error { return g.LogStore.StoreLogs(logs) })
 	if err == nil && g.witness != nil && len(logs) > 0 {
 		g.witness.stored(logs[len(logs)-1].Index)
 	}
 	return err
 }
 
-// DeleteRange implements raft.LogStore. Raft removes the start of the log, which may fail and take
-// its time, and the end of it, which others have replaced: a node that cannot write is stopped
+// DeleteRange implements raft.LogStore. Raft removes the start of the log, which may fail until there
+// is room again, and the end of it, which others have replaced: a node that cannot write is stopped
 // then, too.
 func (g *guardedLog) DeleteRange(from, to uint64) error {
 	last, err := g.LogStore.LastIndex()
@@ -164,9 +166,9 @@ func (g *guardedLog) DeleteRange(from, to uint64) error {
 		return err
 	}
 	if to < last {
-		return g.LogStore.DeleteRange(from, to)
+		return g.dog.watch("remove the start of the raft log", 0, func() error { return g.LogStore.DeleteRange(from, to) })
 	}
-	return g.dog.watch("shorten the raft log", func() error {
+	return g.dog.write("shorten the raft log", 0, func() error {
 		if err := g.mayLose(from); err != nil {
 			return err
 		}
@@ -196,7 +198,19 @@ func (g *guardedLog) mayLose(from uint64) error {
 
 // Set implements raft.StableStore.
 func (g *guardedLog) Set(key, val []byte) error {
-	return g.dog.watch("write raft's vote", func() error { return g.StableStore.Set(key, val) })
+	return g.dog.write("write raft's vote", 0, func() error { return g.StableStore.Set(key, val) })
+}
+
+// Get implements raft.StableStore.
+func (g *guardedLog) Get(key []byte) (val []byte, err error) {
+	err = g.dog.watch("read raft's vote", 0, func() (err error) { val, err = g.StableStore.Get(key); return err })
+	return val, err
+}
+
+// GetUint64 implements raft.StableStore.
+func (g *guardedLog) GetUint64(key []byte) (val uint64, err error) {
+	err = g.dog.watch("read raft's term", 0, func() (err error) { val, err = g.StableStore.GetUint64(key); return err })
+	return val, err
 }
 
 // SetUint64 implements raft.StableStore. Raft panics if it cannot store its term, before the
@@ -204,7 +218,7 @@ func (g *guardedLog) Set(key, val []byte) error {
 // then without an error. The node sends nothing by then (Node.die), and grants no vote in a term
 // that is not stored, because votes are stored too.
 func (g *guardedLog) SetUint64(key []byte, val uint64) error {
-	err := g.dog.watch("write raft's term", func() error { return g.StableStore.SetUint64(key, val) })
+	err := g.dog.write("write raft's term", 0, func() error { return g.StableStore.SetUint64(key, val) })
 	if err != nil {
 		<-g.dog.closing
 		return nil //nolint:nilerr // see above
@@ -215,63 +229,85 @@ func (g *guardedLog) SetUint64(key []byte, val uint64) error {
 	return nil
 }
 
-// watchdog calls fatal when a disk write fails or hangs. It counts its own rounds instead
-// of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
+// watchdog calls fatal when an access to the disk hangs, or when a write fails. It counts its own
+// rounds instead of reading a clock, so that a process that was stopped for a while (SIGSTOP, a
 // suspended machine) does not take that for a slow disk.
 type watchdog struct {
 	limit   time.Duration // for writes of up to transport.AppendMaxBytes; in proportion for larger ones
 	fatal   func(error)
-	size    atomic.Int64    // bytes of the next write, or of the one under way
-	before  func()          // called before each write, unless nil
-	writes  atomic.Uint64   // odd while a write is under way
+	before  func()          // called at the start of each write, unless nil
 	closing <-chan struct{} // closed when the node is being closed
+
+	mu      sync.Mutex
+	running map[*access]struct{}
 }
 
-// fatalRounds is the number of rounds in a row in which the watchdog must see the same
-// write under way before it is fatal.
+// access is one access to the disk. The goroutines of raft's replication read at the same time.
+type access struct {
+	what   string
+	rounds int // that the watchdog still waits for it
+}
+
+// fatalRounds is the number of rounds in a row, after the first one, in which the watchdog must see
+// the same access under way before it is fatal.
 const fatalRounds = 10
 
-// expect sets the size of the next write in bytes.
-func (d *watchdog) expect(bytes int) { d.size.Store(int64(bytes)) }
-
-// patience returns for how many rounds the present write may take.
-func (d *watchdog) patience() int { return fatalRounds * int(1+d.size.Load()/transport.AppendMaxBytes) }
-
-// watch runs one write. There is one at a time (package queue).
-func (d *watchdog) watch(what string, write func() error) error {
-	d.writes.Add(1)
-	if d.before != nil {
-		d.before()
-	}
-	err := write()
-	d.size.Store(0)
-	d.writes.Add(1)
+// write runs one write of some bytes. It is fatal if the write fails.
+func (d *watchdog) write(what string, bytes int, fn func() error) error {
+	err := d.watch(what, bytes, func() error {
+		if d.before != nil {
+			d.before()
+		}
+		return fn()
+	})
 	if err != nil {
 		d.fatal(fmt.Errorf("%s: %w", what, err))
 	}
 	return err
 }
 
-// run checks the writes until stop is closed, or until one of them hangs.
+// watch runs one access to the disk.
+func (d *watchdog) watch(what string, bytes int, fn func() error) error {
+	a := &access{what: what, rounds: 1 + fatalRounds*(1+bytes/transport.AppendMaxBytes)}
+	d.mu.Lock()
+	if d.running == nil {
+		d.running = make(map[*access]struct{})
+	}
+	d.running[a] = struct{}{}
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.running, a)
+	}()
+	return fn()
+}
+
+// run checks the accesses until stop is closed, or until one of them hangs.
 func (d *watchdog) run(stop <-chan struct{}) {
 	tick := time.NewTicker(max(d.limit/fatalRounds, time.Millisecond))
 	defer tick.Stop()
-	var seen uint64
-	rounds := 0
 	for {
 		select {
 		case <-stop:
 			return
 		case <-tick.C:
 		}
-		now := d.writes.Load()
-		if now%2 == 0 || now != seen {
-			seen, rounds = now, 0
-			continue
-		}
-		if rounds++; rounds >= d.patience() {
-			d.fatal(fmt.Errorf("the disk of the raft log has not answered for %v", d.limit))
+		if what := d.hanging(); what != "" {
+			d.fatal(fmt.Errorf("the disk of the raft log has not answered for %v: %s", d.limit, what))
 			return
 		}
 	}
+}
+
+// hanging counts one round, and returns what an access wants to do that has taken too long, or "".
+func (d *watchdog) hanging() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for a := range d.running {
+		if a.rounds--; a.rounds <= 0 {
+			return a.what
+		}
+	}
+	return ""
 }

@@ -26,7 +26,7 @@ func TestWatchdogIsFatalWhenAWriteHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, fatal := watched(t)
 		release := make(chan struct{})
-		go d.watch("append", func() error { <-release; return nil })
+		go d.write("append", 0, func() error { <-release; return nil })
 		time.Sleep(900 * time.Millisecond)
 		if len(fatal) > 0 {
 			t.Fatal("it bit before its limit")
@@ -43,7 +43,7 @@ func TestWatchdogLetsManyShortWritesPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, fatal := watched(t)
 		for range 100 { // a write is under way at every look, and never the same one
-			if err := d.watch("append", func() error { time.Sleep(150 * time.Millisecond); return nil }); err != nil {
+			if err := d.write("append", 0, func() error { time.Sleep(150 * time.Millisecond); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestWatchdogIsFatalWhenAWriteFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, fatal := watched(t)
 		full := errors.New("no space left")
-		if err := d.watch("append", func() error { return full }); !errors.Is(err, full) {
+		if err := d.write("append", 0, func() error { return full }); !errors.Is(err, full) {
 			t.Fatal(err)
 		}
 		if err := <-fatal; !errors.Is(err, full) {
@@ -121,4 +121,98 @@ func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
 			t.Errorf("the end: %v, fatal %d times", err, len(fatal))
 		}
 	})
+}
+
+// Every access of raft to a disk that hangs is fatal: reads, writes, and a write that waits for
+// another access, here the removal of the start of the log.
+func TestADiskThatHangsIsFatal(t *testing.T) {
+	var entry raft.Log
+	append3 := func(s *stores) { _ = s.log.StoreLog(&raft.Log{Index: 3, Term: 1}) }
+	for name, c := range map[string]struct {
+		hangs string
+		does  []func(s *stores)
+	}{
+		"read an entry":  {"GetLog", []func(*stores){func(s *stores) { _ = s.log.GetLog(1, &entry) }}},
+		"append":         {"StoreLogs", []func(*stores){append3}},
+		"read the term":  {"GetUint64", []func(*stores){func(s *stores) { _, _ = s.stable.GetUint64([]byte(keyTerm)) }}},
+		"read the vote":  {"Get", []func(*stores){func(s *stores) { _, _ = s.stable.Get([]byte("LastVoteCand")) }}},
+		"write the term": {"SetUint64", []func(*stores){func(s *stores) { _ = s.stable.SetUint64([]byte(keyTerm), 2) }}},
+		"wait for another access": {"DeleteRange", []func(*stores){
+			func(s *stores) { _ = s.log.DeleteRange(1, 1) },
+			append3,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, fatal := watched(t)
+				closing := make(chan struct{})
+				d.closing = closing
+				disk := &hangingDisk{InmemStore: raft.NewInmemStore(), goOn: make(chan struct{})}
+				if err := disk.InmemStore.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}}); err != nil {
+					t.Fatal(err)
+				}
+				s := guard(&Config{}, disk, d)
+				disk.hangs = c.hangs
+				for _, do := range c.does {
+					go do(s)
+					time.Sleep(10 * time.Millisecond) // the first access is under way
+				}
+				time.Sleep(800 * time.Millisecond)
+				if len(fatal) > 0 {
+					t.Errorf("fatal before the limit: %v", <-fatal)
+				}
+				time.Sleep(400 * time.Millisecond)
+				if len(fatal) != 1 {
+					t.Errorf("fatal %d times, want once", len(fatal))
+				}
+				close(disk.goOn)
+				close(closing)
+			})
+		})
+	}
+}
+
+// hangingDisk is a store of which one method waits until goOn is closed.
+type hangingDisk struct {
+	*raft.InmemStore
+	hangs string
+	goOn  chan struct{}
+}
+
+func (h *hangingDisk) await(method string) {
+	if h.hangs == method {
+		<-h.goOn
+	}
+}
+
+func (h *hangingDisk) Close() error { return nil }
+
+func (h *hangingDisk) GetLog(index uint64, l *raft.Log) error {
+	h.await("GetLog")
+	return h.InmemStore.GetLog(index, l)
+}
+
+func (h *hangingDisk) StoreLogs(logs []*raft.Log) error {
+	h.await("StoreLogs")
+	return h.InmemStore.StoreLogs(logs)
+}
+
+func (h *hangingDisk) DeleteRange(from, to uint64) error {
+	h.await("DeleteRange")
+	return h.InmemStore.DeleteRange(from, to)
+}
+
+func (h *hangingDisk) Get(key []byte) ([]byte, error) {
+	h.await("Get")
+	return h.InmemStore.Get(key)
+}
+
+func (h *hangingDisk) GetUint64(key []byte) (uint64, error) {
+	h.await("GetUint64")
+	return h.InmemStore.GetUint64(key)
+}
+
+func (h *hangingDisk) SetUint64(key []byte, val uint64) error {
+	h.await("SetUint64")
+	return h.InmemStore.SetUint64(key, val)
 }
