@@ -89,6 +89,7 @@ type Conn struct {
 	mu       sync.Mutex
 	out      output
 	bodies   int              // bytes of the requests in progress
+	stuck    bool             // a request has waited in vain for room since the last one ended
 	pending  map[uint32]*task // requests in progress
 	draining bool
 	err      error // why the connection ends; nil: it is open
@@ -310,18 +311,20 @@ func (c *Conn) awaitRoom() error {
 const roomWait = 100 * time.Millisecond
 
 // admit registers a request. While the connection has too many bytes under way it waits, at most
-// roomWait for other requests, and refuses the request then.
+// roomWait for other requests, and refuses the request then. Until another one ends, further requests
+// are refused at once: the wait delays the frames behind it.
 func (c *Conn) admit(t *task) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(*t.body)
 	full := func() bool { return c.bodies > 0 && c.bodies+n > c.limits.QueuedBytes }
-	if full() {
+	if full() && !c.stuck {
 		over := time.Now().Add(roomWait)
 		defer time.AfterFunc(roomWait, c.signalRoom).Stop()
 		for c.err == nil && full() && time.Now().Before(over) {
 			c.room.Wait()
 		}
+		c.stuck = full()
 	}
 	for c.err == nil && len(c.out.bytes) > c.limits.QueuedBytes {
 		c.room.Wait()

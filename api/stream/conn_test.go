@@ -351,19 +351,32 @@ func TestConnEndsADrippingClient(t *testing.T) {
 	t.Error("the frame has arrived")
 }
 
-// A request does not fit next to the body of a claim that waits for jobs. It is refused, and the
-// frames behind it are read: only the cancel among them ends the claim.
+// Requests do not fit next to the body of a claim that waits for jobs. They are refused, the first
+// one after a short wait, and the frames behind them are read: only the cancel among them ends the claim.
 func TestConnReadsOnBehindAWaitingRequest(t *testing.T) {
 	g := newGate()
 	defer close(g.open)
 	p := serve(t, limits(), g)
 	p.send(frame.KindRequest, 1, &frame.Request{Target: "claim", Body: make([]byte, 100)})
 	<-g.entered
-	p.send(frame.KindRequest, 2, &frame.Request{Target: "large", Body: make([]byte, limits().BodyBytes)})
-	p.send(frame.KindPing, 3, nil)
+	const more = 100 // 10 s, if each waited
 	_ = p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
-	if head, a := p.read(); head.ID != 2 || a.Status == 200 {
-		t.Errorf("the request that does not fit is answered with %+v %d", head, a.Status)
+	var frames []byte
+	for id := range uint32(more + 1) {
+		kind, m := frame.KindRequest, frame.Message(&frame.Request{Target: "large", Body: make([]byte, limits().BodyBytes)})
+		if id == more {
+			kind, m = frame.KindPing, nil
+		}
+		var err error
+		if frames, err = frame.Append(frames, kind, 2+id, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	go func() { _, _ = p.conn.Write(frames) }() // an error fails the reads below
+	for id := range uint32(more) {
+		if head, a := p.read(); head.ID != 2+id || a.Status == 200 {
+			t.Fatalf("a request that does not fit is answered with %+v %d", head, a.Status)
+		}
 	}
 	if head, _ := p.read(); head.Kind != frame.KindPong {
 		t.Errorf("after it comes %+v, want the answer to the ping", head)

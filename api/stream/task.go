@@ -97,6 +97,7 @@ func (c *Conn) answer(t *task) {
 	t.ctx.cancel()
 	c.mu.Lock()
 	c.bodies -= len(*t.body)
+	c.stuck = false
 	c.forget(t)
 	c.room.Signal()
 	last := c.draining && len(c.pending) == 0
