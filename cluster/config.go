@@ -303,7 +303,7 @@ func (c *Config) HasRun() bool {
 // cluster, and so may have state.
 func (c *Config) HasState() bool {
 	w, err := readWitness(c.DataDir)
-	return c.HasRun() && (err != nil || w != nil && (w.Term > 0 || w.Index > 0))
+	return c.HasRun() && (err != nil || w.Term > 0 || w.Index > 0)
 }
 
 // loadServerID returns the server id of the node.

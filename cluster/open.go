@@ -120,7 +120,7 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	}
 	var seen *witness
 	if g := n.stores.guarded; g != nil {
-		if seen, n.id, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
+		if seen, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
 			return errors.Join(err, n.stores.close())
 		}
 		g.witness = seen

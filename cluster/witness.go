@@ -2,16 +2,13 @@ package cluster
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"osqueue/cluster/membership"
 	"osqueue/internal/durable"
 
 	"github.com/hashicorp/go-hclog"
@@ -25,8 +22,11 @@ import (
 // less does not start.
 //
 // The witness never claims more than is durable in the log: run, in its own goroutine,
-// writes the file after the log was written, at most once a second for entries. Before
-// raft removes the end of its log, lower reduces the claim.
+// writes the file after the log was written, at most once a second for entries, and when the node
+// is closed. So after a kill it can lack the entries of the last second: a log that has lost no more
+// than these is not recognised (docs/limits.md). A witness of every entry would take an fsync
+// of its own, because the log writes each entry with one. Terms and votes are written at once.
+// Before raft removes the end of its log, lower reduces the claim.
 
 const witnessFile = "witness.json"
 
@@ -51,8 +51,7 @@ func (w witnessed) String() string {
 	return fmt.Sprintf("term %d, vote in term %d, entry %d", w.Term, w.VoteTerm, w.Index)
 }
 
-// claims stores the witness of a raft log next to the log. load returns nil if there is
-// none. save is durable when it returns.
+// claims stores the witness of a raft log next to the log. save is durable when it returns.
 type claims interface {
 	load() (*witnessed, error)
 	save(witnessed) error
@@ -61,7 +60,12 @@ type claims interface {
 // claimFile is the path of a witness file.
 type claimFile string
 
-func (f claimFile) load() (*witnessed, error) { return readWitness(filepath.Dir(string(f))) }
+func (f claimFile) load() (*witnessed, error) {
+	if err := durable.RemoveLeftovers(string(f)); err != nil {
+		return nil, err
+	}
+	return readWitness(filepath.Dir(string(f)))
+}
 
 func (f claimFile) save(w witnessed) error { return writeWitness(string(f), w) }
 
@@ -85,14 +89,10 @@ type witness struct {
 	known witnessed  // content of the file
 }
 
-// readWitness returns the content of the witness file of a data directory, or nil if
-// there is none.
+// readWitness returns the content of the witness file of a data directory.
 func readWitness(dir string) (*witnessed, error) {
 	path := filepath.Join(dir, witnessFile)
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var w witnessed
 	if err == nil {
 		w, err = decodeWitness(data)
@@ -132,41 +132,29 @@ func (c *Config) witnessNew(id raft.ServerID) error {
 }
 
 // openWitness compares the log of a data directory with its witness, and begins to
-// maintain the witness. It returns the server id of the node. The id is a new one if the
-// directory has an identity of an older version and no log, because that log may be lost.
-// It returns an error if the log has less than the witness claims.
-func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, raft.ServerID, error) {
+// maintain the witness. It returns an error if there is no witness, or if the log has less than the
+// witness claims.
+func openWitness(cfg *Config, id raft.ServerID, s *stores) (*witness, error) {
 	has, err := s.has(id)
 	if err != nil {
-		return nil, id, err
+		return nil, err
 	}
 	file := cfg.claims()
 	said, err := file.load()
 	switch {
 	case err != nil:
-		return nil, id, fmt.Errorf("%w: %w", err, lostError(cfg.DataDir))
-	case said == nil && has == witnessed{Server: id}:
-		cfg.Logger.Warn("the data directory has an identity and no raft log: this node joins as a new one", "was", id)
-		if id, err = membership.NewID(cfg.DataDir, cfg.Name, cfg.witnessNew); err != nil {
-			return nil, id, err
-		}
-		has.Server = id
-	case said == nil:
+		return nil, fmt.Errorf("%w: %w", err, lostError(cfg.DataDir))
 	case said.Server != id:
-		return nil, id, fmt.Errorf("the raft log belongs to %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
-	// Terms are stored next to the log. If they are higher than in the witness, the log is
-	// not an older copy: an earlier release, which writes no witness, has truncated it.
-	case has.Term < said.Term || has.VoteTerm < said.VoteTerm ||
-		has.Term == said.Term && max(has.Index, s.snapshotIndex()) < said.Index:
-		return nil, id, fmt.Errorf("the raft log has less than this node has confirmed to the other nodes (the log has %s; "+
+		return nil, fmt.Errorf("the raft log belongs to %s, and this node is %s: %w", said.Server, id, lostError(cfg.DataDir))
+	case has.Term < said.Term || has.VoteTerm < said.VoteTerm || max(has.Index, s.snapshotIndex()) < said.Index:
+		return nil, fmt.Errorf("the raft log has less than this node has confirmed to the other nodes (the log has %s; "+
 			"confirmed are %s): it was deleted, or replaced by an older copy: %w", has, said, lostError(cfg.DataDir))
 	}
-	w := &witness{file: file, log: cfg.Logger, poke: make(chan struct{}, 1)}
+	w := &witness{file: file, log: cfg.Logger, poke: make(chan struct{}, 1), known: *said}
 	w.term.Store(has.Term)
 	w.vote.Store(has.VoteTerm)
 	w.last.Store(has.Index)
-	w.known.Server = id
-	return w, id, w.write()
+	return w, nil
 }
 
 // lostError returns the advice for a log that is not the one that the node wrote.
@@ -252,15 +240,15 @@ func (w *witness) writeLocked() error {
 	return nil
 }
 
-// run updates the file until stop is closed.
+// run updates the file until stop is closed, and then once more.
 func (w *witness) run(stop <-chan struct{}) {
 	tick := time.NewTicker(witnessInterval)
 	defer tick.Stop()
 	failing := false
-	for {
+	for last := false; !last; {
 		select {
 		case <-stop:
-			return
+			last = true
 		case <-w.poke:
 		case <-tick.C:
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"osqueue/cluster/membership"
@@ -108,46 +109,69 @@ func TestANodeWithAnOlderLogDoesNotStart(t *testing.T) {
 	l.refused(n)
 }
 
-// An earlier release without witnesses, to which a node was downgraded, may have
-// truncated its log and reached a later term. Such a log is not an older copy.
-func TestALogThatAnEarlierReleaseCutIsTaken(t *testing.T) {
-	l, leader, n, _ := stoppedFollower(t)
+// A log that is shorter than the witness is refused, also if raft's term is a later one: the witness is
+// lowered before the log is.
+func TestAShorterLogOfALaterTermDoesNotStart(t *testing.T) {
+	l, _, n, dir := stoppedFollower(t)
 	n.stop()
 	w := l.witnessOf(n)
 	w.Term, w.VoteTerm, w.Index = w.Term-1, min(w.VoteTerm, w.Term-1), w.Index+1000
-	if err := writeWitness(filepath.Join(n.cfg.DataDir, witnessFile), *w); err != nil {
+	if err := writeWitness(filepath.Join(dir, witnessFile), *w); err != nil {
 		t.Fatal(err)
 	}
-	n = l.again(n, n.cfg.DataDir, nil)
-	l.eventually("a vote", func() bool { return membership.Voter(leader.raft.GetConfiguration().Configuration(), n.id) })
-	l.eventually("the job", func() bool { return n.Job("a") != nil })
+	l.refused(n)
 }
 
-// A data directory of a version without witnesses has its log, or the node starts as a
-// new member.
-func TestADataDirectoryWithoutAWitness(t *testing.T) {
-	l, leader, n, dir := stoppedFollower(t)
-	was := n.id
-	for _, lost := range []bool{false, true} {
-		n.stop()
-		err := os.Remove(filepath.Join(n.cfg.DataDir, witnessFile))
-		if lost {
-			err = errors.Join(err, removeLog(dir))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = l.again(n, n.cfg.DataDir, nil)
-		if (n.id != was) != lost {
-			t.Fatalf("its log is lost: %v; it was %s and is %s", lost, was, n.id)
-		}
-		l.eventually("a vote", func() bool { return membership.Voter(leader.raft.GetConfiguration().Configuration(), n.id) })
-		if l.witnessOf(n).Server != n.id {
-			t.Fatalf("the witness is %v", l.witnessOf(n))
-		}
+// An identity without its witness does not start: the log may be an older copy.
+func TestANodeWithoutAWitnessDoesNotStart(t *testing.T) {
+	l, _, n, dir := stoppedFollower(t)
+	n.stop()
+	if err := os.Remove(filepath.Join(dir, witnessFile)); err != nil {
+		t.Fatal(err)
 	}
-	l.eventually("the job", func() bool { return n.Job("a") != nil })
+	l.refused(n)
 }
+
+// A node that is closed witnesses all entries that it has confirmed, and removes what a killed
+// process left.
+func TestAClosedNodeHasAFullWitness(t *testing.T) {
+	l, leader, n, dir := stoppedFollower(t)
+	lsn := l.enqueue(leader, "b")
+	l.eventually("the follower to have the job", func() bool { return n.Job("b") != nil })
+	n.stop()
+	if got := l.witnessOf(n); got.Index < lsn.Index {
+		t.Errorf("the witness is %v, and the node has confirmed entry %d", got, lsn.Index)
+	}
+	left := filepath.Join(dir, "."+witnessFile+".123.tmp")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.again(n, dir, nil)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left is there: %v", err)
+	}
+}
+
+// A node starts although its witness cannot be written, as on a full disk: the old one claims less.
+func TestTheWitnessNeedsNoRoomAtTheStart(t *testing.T) {
+	t.Parallel()
+	mem := raft.NewInmemStore()
+	if err := mem.StoreLog(&raft.Log{Index: 7, Term: 1}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := &Config{testEnv: &testEnv{claims: fullClaims{}}}
+	s := &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore()}
+	w, err := openWitness(cfg, "n~1", s)
+	if err != nil || w.known.Index != 5 || w.last.Load() != 7 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+}
+
+// fullClaims is a witness of 5 entries on a full disk.
+type fullClaims struct{}
+
+func (fullClaims) load() (*witnessed, error) { return &witnessed{Server: "n~1", Index: 5}, nil }
+func (fullClaims) save(witnessed) error      { return syscall.ENOSPC }
 
 // The log of a follower may become shorter: the witness is lowered before the log.
 func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {

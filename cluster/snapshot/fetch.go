@@ -23,6 +23,7 @@ var (
 var (
 	errNone               = errors.New("the bucket has no complete snapshot of this cluster that fits")
 	errOtherConfiguration = errors.New("the snapshot was made with another configuration of the cluster")
+	errNotAccepted        = errors.New("not accepted")
 )
 
 // FetchOptions has optional settings; the zero value is valid.
@@ -68,11 +69,25 @@ func Fetch(ctx context.Context, b storage.Bucket, dataDir, cluster string, o Fet
 		return raft.SnapshotMeta{}, err
 	}
 	errs := []error{ErrNone}
+	var refused error // by Accept, the first one
 	for _, f := range completed(all) {
-		m, err := download(ctx, b, f.upload, l, func(r *record) error { return o.Accept(ctx, *r.meta("")) })
+		m, err := download(ctx, b, f.upload, l, func(r *record) error {
+			err := o.Accept(ctx, *r.meta(""))
+			if refused == nil && err != nil {
+				refused = fmt.Errorf("%s: %w", f.prefix(), err)
+				errs = append(errs, refused)
+			}
+			if err != nil {
+				return errNotAccepted
+			}
+			return nil
+		})
 		if err == nil {
 			o.Logger.Info("fetched a snapshot from the bucket", "from", f.prefix(), "bytes", m.Size)
 			return *m, nil
+		}
+		if errors.Is(err, errNotAccepted) { // as a node does that does not lead: nothing is wrong with it
+			continue
 		}
 		o.Logger.Warn("cannot use a snapshot in the bucket", "key", f.prefix(), "error", err)
 		errs = append(errs, fmt.Errorf("%s: %w", f.prefix(), err))

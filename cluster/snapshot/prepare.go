@@ -121,8 +121,8 @@ func holds(logs raft.LogStore, p point) bool {
 
 // replace downloads a snapshot from the bucket that can replace the lost one.
 func (s *Store) replace(ctx context.Context, logs raft.LogStore, lost copyOnDisk) error {
-	if s.opts.Bucket == nil || s.opts.Cluster() == "" {
-		return errNoBucket
+	if err := s.searchable(); err != nil {
+		return err
 	}
 	all, err := listUploads(ctx, s.opts.Bucket, s.opts.Cluster())
 	if err != nil {

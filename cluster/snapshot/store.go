@@ -135,12 +135,26 @@ func (s *Store) damaged(id string, err error) {
 	}
 }
 
-var errNoBucket = errors.New("there is no bucket for snapshots")
+var (
+	errNoBucket  = errors.New("there is no bucket for snapshots")
+	errUnknownID = errors.New("the snapshots of this cluster cannot be found, because its id is in the snapshot that cannot be read")
+)
+
+// searchable returns an error if the bucket cannot be searched for snapshots of this cluster.
+func (s *Store) searchable() error {
+	switch {
+	case s.opts.Bucket == nil:
+		return errNoBucket
+	case s.opts.Cluster() == "":
+		return errUnknownID
+	}
+	return nil
+}
 
 // openUploaded opens an upload that can replace a local snapshot.
 func (s *Store) openUploaded(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	if s.opts.Bucket == nil || s.opts.Cluster() == "" {
-		return nil, nil, errNoBucket
+	if err := s.searchable(); err != nil {
+		return nil, nil, err
 	}
 	lost, ok := s.local.look(id)
 	if !ok {

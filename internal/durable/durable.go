@@ -16,7 +16,7 @@ func WriteFile(path, content string) error { return Replace(path, []byte(content
 // guessed: in a shared directory another user could make it before, and read what is written to it.
 func Replace(path string, content []byte, mode os.FileMode) error {
 	dir, name := filepath.Split(path)
-	f, err := os.CreateTemp(filepath.Clean(dir), "."+name+".*.tmp") // with the mode 0600
+	f, err := os.CreateTemp(filepath.Clean(dir), leftover(name)) // with the mode 0600
 	if err != nil {
 		return err
 	}
@@ -34,4 +34,18 @@ func Replace(path string, content []byte, mode os.FileMode) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// leftover returns the pattern of the names of the new files for a file.
+func leftover(name string) string { return "." + name + ".*.tmp" }
+
+// RemoveLeftovers removes the files that a killed process left when it replaced the file at path.
+// No process may replace it now.
+func RemoveLeftovers(path string) error {
+	dir, name := filepath.Split(path)
+	names, err := filepath.Glob(filepath.Join(dir, leftover(name)))
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }

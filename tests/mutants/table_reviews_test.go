@@ -118,8 +118,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestARemovedNodeEnds"}},
 	{"X3 votes", mutants.Mutant{
 		Name: "a node votes with an older copy of its log", File: "cluster/witness.go",
-		Old: "case has.Term < said.Term || has.VoteTerm < said.VoteTerm ||",
-		Bug: "case said.Term == 0 && has.Term < said.Term || said.Term == 0 &&",
+		Old: "max(has.Index, s.snapshotIndex()) < said.Index:",
+		Bug: "said.Index == 0 && max(has.Index, s.snapshotIndex()) < said.Index:",
 	}, check{pkg: "cluster", test: "TestANodeWithAnOlderLogDoesNotStart"}},
 
 	{"X3 votes", mutants.Mutant{
