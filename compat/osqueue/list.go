@@ -111,7 +111,7 @@ func (p *pages) end() (cursor string) {
 // listREST answers with the whole list, up to Limits.ListBytes.
 func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 	p := &pages{w: w, header: w.Header()}
-	if !inprocess.Serve(h.cfg.Native, p, r) {
+	if !inprocess.Serve(h.rest, p, r) {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
 	}
 	if p.status != http.StatusOK {

@@ -21,7 +21,7 @@ import (
 // contract differs.
 func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 	r = withoutForeignQuery(r)
-	api := h.cfg.Native
+	api := h.rest
 	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
 	a := newAnswer(w, h.cfg.Inflight)
 	sound := false
