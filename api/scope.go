@@ -29,7 +29,7 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 		if p.Bind(m, rules); errors.Is(err, auth.ErrHidden) {
 			err = nil // the machine answers for each job
 		}
-		if after := (*auth.HiddenAfter)(nil); errors.As(err, &after) { // as the machine refuses one that does not exist
+		if after := (*auth.HiddenAfterError)(nil); errors.As(err, &after) { // as the machine refuses one that does not exist
 			jobs := m.GetEnqueue().GetJobs()
 			if err = s.nameMissing(c, fsm.NoSuchJob.Err(), jobs[after.Index], jobs); c.route.path != v1.PathJobs {
 				err = blame(err, after.Index)

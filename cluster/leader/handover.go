@@ -139,7 +139,7 @@ func (l *Leader) watchHandover(ctx context.Context) {
 		if action, _ := decideHandover(s); action != ask {
 			continue
 		}
-		s.own, s.answers = l.askVoters(ctx)
+		s.answers, s.own = l.askVoters(ctx)
 		now := l.situation(led, again, next) // asking takes a while
 		s.stalled, s.asked = now.stalled, true
 		action, to := decideHandover(s)
@@ -236,7 +236,7 @@ func (l *Leader) noteCampaign(ended bool, err error) {
 }
 
 // askVoters tries the bucket on this node and on all other voters at the same time.
-func (l *Leader) askVoters(ctx context.Context) (own error, answers []answer) {
+func (l *Leader) askVoters(ctx context.Context) (answers []answer, own error) {
 	ctx, cancel := context.WithTimeout(ctx, l.checkTimeout()+handoverTick*4)
 	defer cancel()
 	voters := l.do.Voters()
@@ -247,7 +247,7 @@ func (l *Leader) askVoters(ctx context.Context) (own error, answers []answer) {
 		wg.Go(func() { answers[i] = answer{Voter: v, err: l.do.AskBucket(ctx, v.ID)} })
 	}
 	wg.Wait()
-	return own, answers
+	return answers, own
 }
 
 // noteFinding stores what a round has shown, for the status.

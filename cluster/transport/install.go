@@ -75,7 +75,7 @@ func foreignError(index, term, settled uint64) error {
 // append passes entries to raft, without those that are committed on this node. It refuses
 // entries that differ from committed ones: no correct leader sends them.
 func (b *Inbound) append(rpc raft.RPC, f Follower, r *raft.AppendEntriesRequest) {
-	if len(r.Entries) > 0 && f.State() == raft.Leader && !b.follow(rpc, r.RPCHeader, r.Leader, r.Term) {
+	if len(r.Entries) > 0 && f.State() == raft.Leader && !b.follow(rpc, r.RPCHeader, r.Term) {
 		return // while it leads, more is committed at any time
 	}
 	rest, err := b.rest(f, r)
@@ -109,8 +109,8 @@ func (b *Inbound) rest(f Follower, r *raft.AppendEntriesRequest) (*raft.AppendEn
 
 // follow makes raft follow the sender of a request in its term. If raft does not, follow has
 // answered the request, with raft's term.
-func (b *Inbound) follow(rpc raft.RPC, h raft.RPCHeader, leader []byte, term uint64) bool {
-	got := b.ask(raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: h, Leader: leader, Term: term}})
+func (b *Inbound) follow(rpc raft.RPC, h raft.RPCHeader, term uint64) bool {
+	got := b.ask(raft.RPC{Command: &raft.AppendEntriesRequest{RPCHeader: h, Term: term}})
 	beat, ok := got.Response.(*raft.AppendEntriesResponse)
 	if ok && got.Error == nil && beat.Success {
 		return true
@@ -128,7 +128,7 @@ func (b *Inbound) follow(rpc raft.RPC, h raft.RPCHeader, leader []byte, term uin
 // Raft paper, which raft does not have. Raft learns the leader and its term before, so the
 // answer counts as one of that term.
 func (b *Inbound) install(rpc raft.RPC, f Follower, r *raft.InstallSnapshotRequest) {
-	if !b.follow(rpc, r.RPCHeader, r.Leader, r.Term) {
+	if !b.follow(rpc, r.RPCHeader, r.Term) {
 		return
 	}
 	switch b.relate(f, r.LastLogIndex, r.LastLogTerm) {

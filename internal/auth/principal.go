@@ -20,15 +20,15 @@ var ErrDenied = errors.New("not allowed")
 // ErrHidden is wrapped by the errors about an object that does not exist for the principal.
 var ErrHidden = fmt.Errorf("%w: hidden", ErrDenied)
 
-// HiddenAfter is the error about a new job that waits for a job which does not exist for the
+// HiddenAfterError is the error about a new job that waits for a job which does not exist for the
 // principal.
-type HiddenAfter struct {
+type HiddenAfterError struct {
 	Index int    // of the new job
 	ID    string // of the job that it waits for
 }
 
 // Error implements error.
-func (e *HiddenAfter) Error() string {
+func (e *HiddenAfterError) Error() string {
 	return fmt.Sprintf("job %q is not in the scope of the caller", e.ID)
 }
 
@@ -191,7 +191,7 @@ func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
 		}
 		for _, id := range j.GetAfter() {
 			if other := r.Job(id); other != nil && p.CheckJob(other) != nil {
-				return &HiddenAfter{Index: i, ID: id}
+				return &HiddenAfterError{Index: i, ID: id}
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer silent.Close()
-		mute := tls.Client(muted{silent}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the client is the stranger
+		mute := tls.Client(muted{silent}, &tls.Config{InsecureSkipVerify: true})
 		go func() { _ = mute.Handshake() }()
 	}
 	var wg sync.WaitGroup

@@ -109,7 +109,7 @@ func (v *visit) beginChain(key string) error {
 	if err != nil {
 		return err
 	}
-	defer v.root.RemoveAll(staged) // gone already if it was placed
+	defer func() { _ = v.root.RemoveAll(staged) }() // gone already if it was placed
 	first := chainName(takenPrefix, uint64(max(time.Now().UnixNano(), 1)))
 	if err := errors.Join(v.root.Symlink(base, filepath.Join(staged, first)), v.sync(v.root, staged)); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (b *Bucket) atRoot(do func(*visit) error) error {
 	if err != nil { // not wrapped as fs.ErrNotExist: it is no object that is missing
 		return fmt.Errorf("%w (%s)", ErrElsewhere, err.Error())
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // a handle, with nothing to write
 	return do(&visit{Bucket: b, root: root})
 }
 

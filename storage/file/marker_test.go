@@ -147,7 +147,7 @@ func TestCopyAtThePath(t *testing.T) {
 // A node with state uses a directory only if it is a bucket. It makes nothing in another one,
 // and needs no restart when the bucket is there.
 func TestKnownBucket(t *testing.T) {
-	for name, make := range map[string]func(dir string) error{
+	for name, prepare := range map[string]func(dir string) error{
 		"a document": func(dir string) error { return os.WriteFile(filepath.Join(dir, documentName), []byte("1"), 0o600) },
 		"a marker": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, storage.MarkerKey), storage.NewMarker(), 0o600)
@@ -166,7 +166,7 @@ func TestKnownBucket(t *testing.T) {
 			refuses(t, b, "")
 			must(t, os.WriteFile(filepath.Join(dir, storage.MarkerKey), []byte("cut"), 0o600))
 			refuses(t, b, "")
-			must(t, os.Remove(filepath.Join(dir, storage.MarkerKey)), make(dir))
+			must(t, os.Remove(filepath.Join(dir, storage.MarkerKey)), prepare(dir))
 			if w := b.PutIfAbsent(t.Context(), "log/1", nil); w.Outcome != storage.Committed {
 				t.Errorf("put = %+v", w)
 			}

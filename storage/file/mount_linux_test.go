@@ -28,11 +28,11 @@ func TestMounts(t *testing.T) {
 		}
 		return
 	}
-	dir, real := filepath.Join(t.TempDir(), "mount"), t.TempDir()
+	dir, source := filepath.Join(t.TempDir(), "mount"), t.TempDir()
 	must(t, os.Mkdir(dir, 0o700), syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
 	mount := func(flags uintptr) {
 		t.Helper()
-		must(t, syscall.Mount(real, dir, "", syscall.MS_BIND, ""))
+		must(t, syscall.Mount(source, dir, "", syscall.MS_BIND, ""))
 		if flags != 0 {
 			must(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|flags, ""))
 		}

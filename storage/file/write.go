@@ -71,7 +71,7 @@ func (v *visit) create(ctx context.Context, key string, data []byte) error {
 	if err := v.stage(staged, data); err != nil {
 		return err
 	}
-	defer v.root.Remove(staged)
+	defer func() { _ = v.root.Remove(staged) }() // gone already if it was placed
 	if err := v.step(stepStaged); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (v *visit) tryReplace(ctx context.Context, key string, data []byte, was sto
 	}
 	taken, err := v.take(ctx, dir, n, nonce, basis)
 	if !taken {
-		v.root.Remove(staged)
+		_ = v.root.Remove(staged) // what stays is collected
 		return err
 	}
 	if err := v.step(stepTaken); err != nil {
@@ -146,7 +146,7 @@ func (v *visit) tryReplace(ctx context.Context, key string, data []byte, was sto
 	}
 	now, err := v.readChain(dir)
 	if err == nil && !now.takenInTurn(n) {
-		v.root.Remove(staged)
+		_ = v.root.Remove(staged) // what stays is collected
 		err = errOvertaken
 	}
 	if err != nil {

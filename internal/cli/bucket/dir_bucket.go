@@ -36,7 +36,7 @@ func (d dirBucket) readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read
 	info, err := root.Lstat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s in %s is not a regular file", path, d.root)
