@@ -121,7 +121,7 @@ monitoring-check: ## Load the rules and the dashboard of docs/monitoring as Prom
 	@cd internal/tools/monitoring && GOWORK=off go test -count=1 ./...
 
 .PHONY: sdk
-sdk: ## Build the programs of docs/sdk.md as a module of a user, and count its modules
+sdk: build ## Build the programs of docs/sdk.md as a module of a user, count its modules, and run them against osqueue dev
 	internal/tools/outside.sh
 
 .PHONY: rename-module

@@ -11,7 +11,7 @@ git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t 
 cd "$copy"
 git init -q && git add -A
 internal/tools/rename-module.sh "$new"
-go build -o /dev/null ./cmd/osqueue
+go build -o bin/osqueue ./cmd/osqueue
 if go list -deps -test ./... ./client/... ./tests/... | grep -E '^osqueue(/|$)'; then
 	echo 'the packages above still have the old path'
 	exit 1
