@@ -54,6 +54,9 @@ type Config struct {
 	// Peers are the nodes that bootstrap the cluster, including this one. The list must be
 	// the same on every node. An empty list makes a cluster of this node alone.
 	Peers []PeerAddr
+	// Known are the names of the nodes for which osqueue init has made certificates, or empty.
+	// A node that bootstraps alone although it knows others logs a warning.
+	Known []string
 
 	// Security protects the connections between the nodes. Without certificates the raft
 	// address must be on loopback.

@@ -28,6 +28,7 @@ func (n *Node) newMembers() *membership.Members {
 		FeatureLevel:     n.cfg.FeatureLevel,
 		HeartbeatTimeout: n.cfg.HeartbeatTimeout,
 		Expected:         len(n.cfg.Peers),
+		Known:            n.cfg.Known,
 		Clock:            n.cfg.Clock,
 		Peers:            n.peers,
 		Raft:             n.raft,

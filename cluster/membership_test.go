@@ -160,3 +160,20 @@ func TestJoinOfNobody(t *testing.T) {
 		t.Errorf("the servers are %v, and were %v", got, before)
 	}
 }
+
+// A node that is started without --peers, although there are certificates of further nodes, is
+// a cluster of its own. Its log says so.
+func TestANodeThatBootstrapsAloneWarns(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"b": true, "a": false} {
+		l := newLab(t)
+		var log lines
+		l.leader(l.start(name, 1, func(c *Config) {
+			c.Known = []string{"a1", c.Name}
+			c.Logger = logTo(name, &log)
+		})...)
+		if got := log.has("a cluster of its own"); got != want {
+			t.Errorf("%s1, where a1 and %s1 are known: warns %v, want %v", name, name, got, want)
+		}
+	}
+}

@@ -121,6 +121,11 @@ func (n *Members) bootstrap(members []Identity) (done bool, err error) {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
 	n.log.Info("bootstrapped the cluster", "servers", len(c.Servers))
+	others := slices.DeleteFunc(slices.Clone(n.cfg.Known), func(name string) bool { return name == n.cfg.Name })
+	if len(c.Servers) == 1 && len(others) > 0 {
+		n.log.Warn("this node is a cluster of its own, although bootstrap.json names further nodes; to make one cluster of them, "+
+			"delete its data directory and start every node with all nodes in --peers", "others", others)
+	}
 	return true, nil
 }
 

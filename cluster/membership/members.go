@@ -21,7 +21,8 @@ type Config struct {
 	HTTPAddress      string // that the other nodes and clients dial
 	FeatureLevel     uint32 // level to which the operator holds the cluster; 0: the highest of this release
 	HeartbeatTimeout time.Duration
-	Expected         int // number of nodes in --peers
+	Expected         int      // number of nodes in --peers
+	Known            []string // names of nodes for which osqueue init has made certificates; may be empty
 	Clock            func() time.Time
 	Peers            *Peers
 	Raft             *raft.Raft

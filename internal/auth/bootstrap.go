@@ -21,6 +21,7 @@ type Bootstrap struct {
 	ID     string // of the first admin token
 	Hash   string // SHA-256 of its secret
 	Others []FirstToken
+	Nodes  []string // names of the nodes for which init has made certificates
 }
 
 // FirstToken is a further token of a Bootstrap.
@@ -36,6 +37,7 @@ type bootstrapFile struct {
 	ID     string       `json:"id"`
 	SHA256 string       `json:"sha256"` // in hex
 	Tokens []firstToken `json:"tokens,omitempty"`
+	Nodes  []string     `json:"nodes,omitempty"`
 }
 
 type firstToken struct {
@@ -87,7 +89,7 @@ func ReadBootstrap(path string) (Bootstrap, error) {
 }
 
 func (f *bootstrapFile) bootstrap() Bootstrap {
-	b := Bootstrap{ID: f.ID, Hash: unhex(f.SHA256)}
+	b := Bootstrap{ID: f.ID, Hash: unhex(f.SHA256), Nodes: f.Nodes}
 	for _, t := range f.Tokens {
 		role, _ := fsm.ParseRole(t.Role) // checked
 		b.Others = append(b.Others, FirstToken{ID: t.ID, Hash: unhex(t.SHA256), Role: role, Name: t.Name})
@@ -139,7 +141,7 @@ func checkFirst(id, sum string) error {
 
 // Write writes the file for the nodes. Only its owner can read it, although it has no secret.
 func (b Bootstrap) Write(path string) error {
-	f := bootstrapFile{ID: b.ID, SHA256: hex.EncodeToString([]byte(b.Hash))}
+	f := bootstrapFile{ID: b.ID, SHA256: hex.EncodeToString([]byte(b.Hash)), Nodes: b.Nodes}
 	for _, t := range b.Others {
 		f.Tokens = append(f.Tokens, firstToken{ID: t.ID, SHA256: hex.EncodeToString([]byte(t.Hash)), Role: t.Role.String(), Name: t.Name})
 	}

@@ -35,11 +35,13 @@ func newInitCommand(g *view.Globals) *cobra.Command {
   ca.crt          certificates of the CA, for every node and client
   ca.key          the CA's key: it makes nodes, so keep it here
   admin.token     the first access token, of the role admin, for you
-  bootstrap.json  the hash of the token, for nodes (serve --bootstrap-token)
+  bootstrap.json  the hash of the token and the names of the nodes, for nodes
+                  (serve --bootstrap-token)
   NAME.crt, .key  certificate of each node that --node names
 
 Give --node once for each node, with every host name and IP address by which nodes and
-clients dial it. The command can be repeated: it keeps what is there, makes what is
+clients dial it, the main one first. It prints the command that starts each node, and
+the context for your commands. The command can be repeated: it keeps what is there, makes what is
 missing, such as the certificate of a further node, and renews the certificates of the
 --node flags that are in the last third of their life.
 
@@ -73,6 +75,7 @@ type initialization struct {
 	copyTo string
 
 	made   []initFile
+	known  []initNode // all nodes with a certificate in dir, sorted by name
 	names  []string // of the nodes
 	others []string // names of the tokens besides the first
 }
@@ -96,6 +99,9 @@ func (in *initialization) run() error {
 	}
 	a, err := in.authority()
 	if err != nil {
+		return err
+	}
+	if in.known, err = knownNodes(in.dir, requests); err != nil {
 		return err
 	}
 	if err := in.token(roles); err != nil {
@@ -179,10 +185,14 @@ func (in *initialization) token(roles []namedRole) error {
 			return err
 		}
 	}
+	b.Nodes = nil
+	for _, n := range in.known {
+		b.Nodes = append(b.Nodes, n.name)
+	}
 	if err := b.Write(hashed); err != nil {
 		return err
 	}
-	in.add(!before, "the hashes of the tokens, for the nodes", bootstrapName)
+	in.add(!before, "the hashes of the tokens and the names of the nodes, for the nodes", bootstrapName)
 	return nil
 }
 
@@ -296,25 +306,3 @@ func (in *initialization) report() error {
 	return in.next()
 }
 
-// next prints the next commands.
-func (in *initialization) next() error {
-	name := "n1"
-	if len(in.names) > 0 {
-		name = in.names[0]
-	} else if err := in.g.Printf("\nMake a certificate for each node: osqueue init --dir %s --node n1=HOST\n", units.ShellWord(in.dir)); err != nil {
-		return err
-	}
-	at := func(file string) string { return units.ShellWord(filepath.Join(in.dir, file)) }
-	return in.g.Printf(`
-Start each node with its own certificate (on another machine, copy these four files, never ca.key):
-
-  osqueue serve --security=on --name %[1]s --data DIR --bucket URL \
-    --tls-ca %[2]s --tls-cert %[3]s --tls-key %[4]s --bootstrap-token %[5]s
-
-Call the cluster:
-
-  export OSQUEUE_CA=%[2]s
-  osqueue --token-file %[6]s status
-  osqueue --token-file %[6]s token create --role worker --name w1
-`, name, at(certs.CAFile), at(name+".crt"), at(name+".key"), at(bootstrapName), at(adminTokenFile))
-}

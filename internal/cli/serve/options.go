@@ -157,6 +157,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	for _, step := range []func() error{
 		o.checkBucketURL,
 		func() error { return o.security.check(o.tls.given()) },
+		o.knowNodes,
 		o.legacy.check,
 		o.hooks.check,
 		o.completeAddresses,
@@ -201,6 +202,14 @@ func (o *serveOptions) checkBucketURL() error {
 		return fmt.Errorf("--bucket-sse: %w", err)
 	}
 	o.bucket = encrypted
+	return nil
+}
+
+// knowNodes takes the names of the cluster's nodes from the file of the first token.
+func (o *serveOptions) knowNodes() error {
+	if b := o.security.bootstrap; b != nil {
+		o.node.Known = b.Nodes
+	}
 	return nil
 }
 
