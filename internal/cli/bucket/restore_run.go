@@ -55,12 +55,10 @@ func (r *restoration) refusal(o *occupant) string {
 		return fmt.Sprintf("%s holds a queue already (%s): choose another bucket or prefix, or give --replace to keep a copy of it and replace it",
 			r.to, o.name())
 	case r.changed:
-		return fmt.Sprintf("the cluster at %s is alive: its document has just changed; stop all of its nodes, and try again "+
-			"after %s",
-			r.to, r.silence)
-	case o.doc != nil && o.doc.Broker != nil && r.silentFor(o.doc) >= 0 && r.silentFor(o.doc) < r.silenceOf(o.doc):
-		return fmt.Sprintf("the cluster at %s is alive: broker %s wrote %s ago; stop all of its nodes, and try again after %s",
-			r.to, *o.doc.Broker, units.Short(r.silentFor(o.doc)), r.silenceOf(o.doc))
+		return fmt.Sprintf("the cluster at %s is alive: its document has just changed; stop all of its nodes, and try again", r.to)
+	case r.dryRun && o.doc != nil && o.doc.Broker != nil && r.remaining(o.doc) > 0:
+		return fmt.Sprintf("the cluster at %s is alive, or has just stopped: broker %s wrote %s ago; stop all of its nodes",
+			r.to, *o.doc.Broker, units.Short(r.silentFor(o.doc)))
 	}
 	return ""
 }
@@ -68,19 +66,27 @@ func (r *restoration) refusal(o *occupant) string {
 // clocksApart bounds the difference between the clocks of this machine and of a cluster.
 const clocksApart = 24 * time.Hour
 
-// listen checks for a living cluster whose clock may be wrong, by reading the document
-// again. If the heartbeat lies in the future, listen waits until a silent broker counts
-// as dead. If the heartbeat looks old, listen waits for longer than one heartbeat.
+// listen checks for a living cluster, by reading the document again until a silent broker
+// counts as dead. Its clock may be wrong: if the heartbeat lies in the future, listen waits for
+// the whole time, and if it looks old, for longer than one heartbeat. A dry run does not wait for
+// a cluster that may have just stopped.
 func (r *restoration) listen(ctx context.Context, seen *place) error {
 	if !r.replace || seen.doc == nil || seen.doc.Broker == nil {
 		return nil
 	}
 	watch := r.silenceOf(seen.doc)
-	switch silent := r.silentFor(seen.doc); {
-	case silent >= clocksApart || silent >= 0 && silent < watch:
+	switch silent, left := r.silentFor(seen.doc), r.remaining(seen.doc); {
+	case silent >= clocksApart || r.dryRun && left > 0:
 		return nil
 	case silent >= 0:
-		watch = max(r.silence*2/5, seen.doc.Fence().Heartbeat*3/2)
+		watch = max(left, r.silence*2/5, seen.doc.Fence().Heartbeat*3/2)
+		if left <= 0 {
+			break
+		}
+		if err := view.Write(r.g.Err, fmt.Sprintf("the cluster at %s wrote %s ago; waiting %s to see whether it has stopped\n",
+			r.to, units.Short(silent), units.Short(watch))); err != nil {
+			return err
+		}
 	}
 	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
 		if !sleep.For(ctx, min(watch, time.Second)) {
@@ -98,6 +104,15 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 // silenceOf is the silence after which the document's broker counts as dead.
 func (r *restoration) silenceOf(d *document.File) time.Duration {
 	return max(r.silence, d.Fence().Timeout)
+}
+
+// remaining is the time after which the document's broker counts as dead if it stays silent.
+// It is not positive if that time has passed, or if the heartbeat lies in the future.
+func (r *restoration) remaining(d *document.File) time.Duration {
+	if r.silentFor(d) < 0 {
+		return 0
+	}
+	return r.silenceOf(d) - r.silentFor(d)
 }
 
 func (r *restoration) silentFor(d *document.File) time.Duration {

@@ -207,7 +207,7 @@ func TestRestoreLargeState(t *testing.T) {
 // A heartbeat says nothing if a clock is wrong: a cluster is dead if its document does not
 // change for the broker timeout.
 func TestRestoreListensBeforeItReplaces(t *testing.T) {
-	for _, ahead := range []time.Duration{365 * 24 * time.Hour, -time.Minute} {
+	for _, ahead := range []time.Duration{365 * 24 * time.Hour, 0, -time.Minute} {
 		r, other := story(t, true), story(t, false)
 		other.flush(false, time.Now().Add(ahead))
 		path := filepath.Join(other.dir, "queue.json")
@@ -256,14 +256,23 @@ func TestRestoreReplaces(t *testing.T) {
 	if got.Code != view.ExitOK || !strings.Contains(got.Out, "Without --dry-run it would be refused") || !strings.Contains(got.Out, "AT --to") {
 		t.Errorf("%+v", got)
 	}
+	dry := []string{"restore", "--from", r.url(), "--to", other.url(), "--replace", "--dry-run"}
+	refused := func(want bool, args ...string) {
+		t.Helper()
+		got := offlineRun(t, append(dry, args...)...)
+		if got.Code != view.ExitOK || strings.Contains(got.Out, "has just stopped: broker 127.0.0.1:1 wrote") != want {
+			t.Errorf("refused: want %v: %+v", want, got)
+		}
+	}
 	other.flush(false, time.Now())
-	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace"}, "is alive", "127.0.0.1:1", "stop all of its nodes")
+	refused(true)
 	other.next = time.Minute // the heartbeat is old, and the document says that another cluster has to wait for longer
 	other.flush(false, time.Now().Add(-11*time.Second))
-	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace"}, "is alive", "try again after 1m0s")
+	refused(true)
 	other.next = 0
 	other.flush(false, time.Now().Add(-11*time.Second))
-	fails(t, []string{"restore", "--from", r.url(), "--to", other.url(), "--replace", "--broker-timeout", "1m"}, "is alive")
+	refused(true, "--broker-timeout", "1m")
+	refused(false, "--broker-timeout", "1s")
 	was, err := os.ReadFile(filepath.Join(other.dir, "queue.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -286,6 +295,17 @@ func TestRestoreReplaces(t *testing.T) {
 	}
 	if _, m := stored(t, other.dir); m.Job("n2") == nil {
 		t.Errorf("%s", statusesOf(m))
+	}
+}
+
+// A queue whose nodes have just stopped is replaced after the rest of the broker timeout.
+func TestRestoreWaitsForTheEndOfACluster(t *testing.T) {
+	r, other := story(t, true), story(t, false)
+	other.flush(false, time.Now().Add(-500*time.Millisecond))
+	began := time.Now()
+	got := offlineRun(t, "restore", "--from", r.url(), "--to", other.url(), "--replace", "--broker-timeout", "1500ms")
+	if took := time.Since(began); got.Code != view.ExitOK || !strings.Contains(got.Err, "to see whether it has stopped") || took < 600*time.Millisecond {
+		t.Errorf("after %v: %+v", took, got)
 	}
 }
 
