@@ -76,8 +76,8 @@ type initialization struct {
 
 	made   []initFile
 	known  []initNode // all nodes with a certificate in dir, sorted by name
-	names  []string // of the nodes
-	others []string // names of the tokens besides the first
+	names  []string   // of the nodes
+	others []string   // names of the tokens besides the first
 }
 
 // initFile is a file in the report of a run.
@@ -305,4 +305,3 @@ func (in *initialization) report() error {
 	}
 	return in.next()
 }
-

@@ -117,17 +117,12 @@ func newCronResumeCommand(g *view.Globals) *cobra.Command {
 		Long:  "Resumes paused schedules. Times that passed during the pause are skipped.\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				for _, name := range args {
-					put, err := c.ResumeCron(ctx, name)
-					if err == nil {
-						err = showCronPut(g, name, "resumed", put, false)
-					}
-					if err != nil {
-						return err
-					}
+			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
+				put, err := c.ResumeCron(ctx, name)
+				if err != nil {
+					return err
 				}
-				return nil
+				return showCronPut(g, name, "resumed", put, false)
 			})
 		},
 	}

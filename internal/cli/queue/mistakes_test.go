@@ -176,6 +176,32 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	}
 }
 
+// TestAMistakeDoesNotStopTheOthers: a command for several names does all that it can, and fails.
+func TestAMistakeDoesNotStopTheOthers(t *testing.T) {
+	for _, line := range []string{"queue pause a nosuch b", "queue resume nosuch a b", "queue reset a nosuch b", "cron resume a nosuch b"} {
+		q := clitest.NewFake(t)
+		q.Add(v1.NewJob{ID: "1", Type: "a"})
+		q.Add(v1.NewJob{ID: "2", Type: "b"})
+		q.Refuse = func(r *http.Request) *v1.Problem {
+			if !strings.Contains(r.URL.Path, "crons/nosuch") {
+				return nil
+			}
+			return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: `schedule "nosuch" does not exist`, Committed: v1.CommittedNo}
+		}
+		got := osqTest(t, q, "", strings.Fields(line)...)
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, `"nosuch" does not exist`) ||
+			!strings.HasPrefix(got.Out, "a  ") || !strings.Contains(got.Out, "\nb  ") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer srv.Close()
+	got := newTestCommand(t, srv.URL).Run("queue", "resume", "a", "b", "c", "--timeout", "200ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "not done: b, c") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestStatusesByTheirWords: filters take the words of the tables, and the older names of the wire.
 func TestStatusesByTheirWords(t *testing.T) {
 	q := clitest.NewFake(t)

@@ -202,17 +202,12 @@ func newQueueSwitch(g *view.Globals, verb, short, long string,
 		Long:  long + "\n\n" + view.ExitHelp,
 		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				for _, kind := range args {
-					q, err := do(c, ctx, kind)
-					if err == nil {
-						err = queueLine(g, q)
-					}
-					if err != nil {
-						return err
-					}
+			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, kind string) error {
+				q, err := do(c, ctx, kind)
+				if err != nil {
+					return err
 				}
-				return nil
+				return queueLine(g, q)
 			})
 		},
 	}
@@ -251,16 +246,11 @@ func newQueueResetCommand(g *view.Globals) *cobra.Command {
 func eachName(ctx context.Context, g *view.Globals, names []string, done string,
 	do func(*client.Client, context.Context, string) error,
 ) error {
-	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
-		for _, name := range names {
-			if err := do(c, ctx, name); err != nil {
-				return err
-			}
-			if err := nameDone(g, name, done); err != nil {
-				return err
-			}
+	return g.Each(ctx, names, func(ctx context.Context, c *client.Client, name string) error {
+		if err := do(c, ctx, name); err != nil {
+			return err
 		}
-		return nil
+		return nameDone(g, name, done)
 	})
 }
 

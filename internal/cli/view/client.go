@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -164,6 +165,25 @@ func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *clie
 	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
 	defer cancel()
 	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
+}
+
+// Each does something to each of names, to the others too if it fails for one, and returns the
+// errors. If the time of the command ends, the error names what was not done.
+func (g *Globals) Each(ctx context.Context, names []string, do func(context.Context, *client.Client, string) error) error {
+	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
+		var errs []error
+		for i, name := range names {
+			err := do(ctx, c, name)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			if rest := names[i+1:]; err != nil && ctx.Err() != nil && len(rest) > 0 {
+				errs = append(errs, fmt.Errorf("not done: %s", strings.Join(rest, ", ")))
+				break
+			}
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // List returns the run function of a command that prints all items, with row as a line of its

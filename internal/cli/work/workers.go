@@ -95,23 +95,18 @@ func newWorkerSwitch(g *view.Globals, verb string, do func(*client.Client, conte
 		Use:  verb + " NAME…",
 		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				for _, name := range args {
-					if err := do(c, ctx, name); err != nil {
-						return err
-					}
-					w, err := c.Worker(ctx, name)
-					if client.IsNotFound(err) { // it was gone
-						w, err = v1.Worker{Name: name}, nil
-					}
-					if err != nil {
-						return err
-					}
-					if err := workerLine(g, w); err != nil {
-						return err
-					}
+			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
+				if err := do(c, ctx, name); err != nil {
+					return err
 				}
-				return nil
+				w, err := c.Worker(ctx, name)
+				if client.IsNotFound(err) { // it was gone
+					w, err = v1.Worker{Name: name}, nil
+				}
+				if err != nil {
+					return err
+				}
+				return workerLine(g, w)
 			})
 		},
 	}
