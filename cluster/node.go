@@ -18,7 +18,6 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
 	"osqueue/internal/machine"
 )
@@ -240,12 +239,6 @@ func (n *Node) AccountUsage(name string) (jobs, bytes int64) {
 func (n *Node) Level() (level uint32) {
 	n.replica.read(func(m *fsm.Machine) { level = m.Level() })
 	return level
-}
-
-// Requested reports whether the machine remembers a request with this key and fingerprint.
-func (n *Node) Requested(req *fsmpb.Request) (known bool) {
-	n.replica.read(func(m *fsm.Machine) { known = m.Requested(req) })
-	return known
 }
 
 // View returns a frozen view of the applied state.

@@ -31,9 +31,6 @@ type Queue interface {
 	// file. After an error it is unknown whether they were enqueued; the box calls Enqueue
 	// with them again. lsn is that of the entry.
 	Enqueue(ctx context.Context, files []File) (answers []Answer, lsn fsm.LSN, err error)
-	// Requested reports whether the machine remembers a request with this key and
-	// fingerprint.
-	Requested(req *fsmpb.Request) bool
 	// WaitFlushed waits until the document in the bucket has that LSN, and then returns nil.
 	WaitFlushed(ctx context.Context, lsn fsm.LSN) error
 }

@@ -313,7 +313,6 @@ func TestStrangeNamesAreLeftAlone(t *testing.T) {
 		for i := range 120 {
 			w.put(fmt.Sprintf("s%d", i), "what")
 		}
-		w.put("rejected/old.json", "{")
 		w.drop("a")
 		l := w.leader()
 		b := l.box()
@@ -326,7 +325,7 @@ func TestStrangeNamesAreLeftAlone(t *testing.T) {
 			t.Errorf("a is %v; %d listings of three pages within the rest of the first", w.job("a"), w.lists.Load())
 		}
 		time.Sleep(4 * interval)
-		if w.lists.Load() != 2 || len(w.keys(Prefix)) != 124 || w.gets.Load() != 2 {
+		if w.lists.Load() != 2 || len(w.keys(Prefix)) != 124 || w.gets.Load() != 1 {
 			t.Errorf("%d listings, %d reads; %d names", w.lists.Load(), w.gets.Load(), len(w.keys(Prefix)))
 		}
 		if n := logged.count("ignoring a file"); n != alienMax {

@@ -22,7 +22,6 @@ type leaderTerm struct {
 	probe int                  // number of files of retry to try in the next round
 	alien map[string]struct{}  // ignored names that have been logged
 	stuck map[string]struct{}  // by id: taken and flushed, but the removal failed; nil: the marks are not read yet
-	old   []string             // keys of files that an earlier version has rejected
 	quiet time.Time            // no file has arrived since then
 }
 
@@ -58,7 +57,6 @@ func (r *leaderTerm) round(ctx context.Context) (rest time.Duration, err error) 
 		return 0, fmt.Errorf("list the inbox: %w", err)
 	}
 	r.unstick(ctx, &l)
-	r.moveOld(ctx)
 	probes := r.retry[:min(r.probe, len(r.retry))]
 	r.retry = slices.Clone(r.retry[len(probes):])
 	got, err := r.takeAll(ctx, slices.Concat(probes, l.fresh))
@@ -95,15 +93,9 @@ func (r *leaderTerm) look(ctx context.Context) (look, error) {
 	var l look
 	names, waiting := 0, 0
 	room := min(r.bounds.files, r.bounds.held-len(r.held), r.bounds.stuck-len(r.stuck))
-	l.stuck, r.old = make(map[string]bool), r.old[:0]
+	l.stuck = make(map[string]bool)
 	err := r.cfg.Bucket.List(ctx, Prefix, func(o storage.Info) bool {
 		names++
-		if isOldRejected(o.Key) {
-			if len(r.old) < oldMost {
-				r.old = append(r.old, o.Key)
-			}
-			return true
-		}
 		id, ok := idOf(o.Key)
 		if !ok || o.Size > r.bounds.moved {
 			r.leaveAlone(o, ok)

@@ -17,8 +17,6 @@ const (
 	Prefix         = "inbox/"
 	RejectedPrefix = "inbox-rejected/"
 	takenPrefix    = "inbox-taken/"
-
-	oldRejectedPrefix = Prefix + "rejected/" // of earlier versions
 )
 
 const (
@@ -50,9 +48,6 @@ func idOf(key string) (id string, ok bool) {
 	}
 	return id, true
 }
-
-// isOldRejected reports whether key is a file that an earlier version has rejected.
-func isOldRejected(key string) bool { return strings.HasPrefix(key, oldRejectedPrefix) }
 
 // stemMax is the maximum length of the part of an id in the name of a rejected file, bytes:
 // with its suffixes it must fit into a segment of a key.

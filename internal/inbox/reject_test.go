@@ -58,8 +58,8 @@ func TestBadFilesAreRejected(t *testing.T) {
 		if got := b.Stats(); got != (Stats{Taken: 1, Rejected: 6}) {
 			t.Errorf("%+v", got)
 		}
-		if n := len(w.keys(RejectedPrefix)); n != 12 {
-			t.Errorf("%d names", n)
+		if n := len(w.keys(RejectedPrefix)); n != 12 || len(w.files()) > 0 {
+			t.Errorf("%d names; in the inbox %v", n, w.files())
 		}
 	})
 }

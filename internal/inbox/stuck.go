@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -17,13 +16,8 @@ import (
 // there are too many such files to remember, the inbox takes no more files, which is the
 // safe side.
 
-const (
-	// stuckTries is the number of files whose failed removal is tried again in a round.
-	stuckTries = 10
-	// oldMost is the maximum number of files rejected by an earlier version that a round
-	// moves.
-	oldMost = 50
-)
+// stuckTries is the number of files whose failed removal is tried again in a round.
+const stuckTries = 10
 
 func markKey(id string) string { return takenPrefix + id + suffix }
 
@@ -88,27 +82,4 @@ func (r *leaderTerm) stuckError() error {
 		return err
 	}
 	return nil
-}
-
-// moveOld moves some of the files that an earlier version has rejected out of the listing.
-// The next round tries again after a failure.
-func (r *leaderTerm) moveOld(ctx context.Context) {
-	for _, key := range r.old {
-		o, err := r.cfg.Bucket.Get(ctx, key)
-		if err == nil {
-			name := strings.TrimPrefix(key, oldRejectedPrefix)
-			_, err = put(ctx, r.cfg.Bucket, RejectedPrefix+name, o.Data, backoff.WithMaxTries(1))
-			if errors.Is(err, ErrTaken) {
-				other := rejectedStem(strings.TrimSuffix(name, suffix), o.Data, true) + suffix
-				_, err = put(ctx, r.cfg.Bucket, RejectedPrefix+other, o.Data, backoff.WithMaxTries(1))
-			}
-		}
-		if err == nil {
-			err = r.cfg.Bucket.Delete(ctx, key)
-		}
-		if err != nil {
-			r.cfg.Log.Debug("a rejected file stays where an earlier release put it", "key", key, "error", err)
-			return
-		}
-	}
 }

@@ -1,14 +1,12 @@
 package inbox
 
 import (
-	"crypto/sha256"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 )
@@ -45,57 +43,6 @@ func TestAFileThatCannotBeRemovedIsTakenOnce(t *testing.T) {
 		run(b, 5*time.Minute)
 		if len(w.files()) > 0 || len(w.keys(takenPrefix)) > 0 {
 			t.Errorf("files %v, marks %v", w.files(), w.keys(takenPrefix))
-		}
-	})
-}
-
-// TestOldRejectedFilesLeaveTheBox checks that files that an earlier version has rejected
-// leave the listing of the inbox.
-func TestOldRejectedFilesLeaveTheBox(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.put("rejected/x.json", "[")
-		w.put("rejected/x.reason.json", "{}")
-		w.put("rejected/y.json", "{")
-		w.rejected("y.json", "another one")
-		run(w.leader().box(), time.Minute)
-		if len(w.keys(Prefix)) > 0 || len(w.keys(RejectedPrefix)) != 4 || w.read(RejectedPrefix+"x.json") != "[" {
-			t.Errorf("%v, %v", w.keys(Prefix), w.keys(RejectedPrefix))
-		}
-	})
-}
-
-// TestAFileOfAnOlderReleaseIsTakenOnce checks that a file that a release of level 6 has
-// taken and could not remove is not taken again after an upgrade: the machine remembers its
-// request under another key.
-func TestAFileOfAnOlderReleaseIsTakenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(s *fsm.Settings) { s.RetainCompletedCount = 0 })
-		w.drop("a")
-		data := []byte(w.read(file{id: "a"}.key()))
-		sum := sha256.Sum256(data)
-		m, err := parse("a", data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Request = &fsmpb.Request{Key: "inbox:a", Fingerprint: sum[:]}
-		w.do(m)
-		w.complete("a")
-		// A client of the API has used such a key for another request.
-		other, err := parse("x", []byte("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		other.Request = &fsmpb.Request{Key: "inbox:b"}
-		w.do(other)
-		w.drop("b")
-
-		run(w.leader().box(), time.Minute)
-		if n := w.enqueued("a"); n != 1 || w.job("a") != nil {
-			t.Errorf("the job of the older release is enqueued %d times", n)
-		}
-		if w.job("b") == nil || len(w.files()) > 0 {
-			t.Errorf("job %v, files %v", w.job("b"), w.files())
 		}
 	})
 }

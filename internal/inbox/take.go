@@ -132,7 +132,7 @@ func (r *leaderTerm) enqueue(ctx context.Context, letters []letter) (rejects []r
 	}
 	files := make([]File, len(letters))
 	for i, l := range letters {
-		files[i] = File{ID: l.id, Data: l.data, Request: r.requestOf(l)}
+		files[i] = File{ID: l.id, Data: l.data, Request: requestOf(l)}
 	}
 	answers, lsn, err := r.queue.Enqueue(ctx, files)
 	if err == nil && len(answers) != len(files) {
@@ -162,16 +162,10 @@ func (r *leaderTerm) enqueue(ctx context.Context, letters []letter) (rejects []r
 }
 
 // requestOf returns the request of the enqueue, which makes it take effect once. The space
-// separates the key from the keys of API clients, which only have visible characters. Up to
-// level 6 the key had a colon: if the machine remembers a file under that key, which an
-// earlier release has taken and could not remove, the file keeps it.
-func (r *leaderTerm) requestOf(l letter) *fsmpb.Request {
+// separates the key from the keys of API clients, which only have visible characters.
+func requestOf(l letter) *fsmpb.Request {
 	sum := sha256.Sum256(l.data)
-	req := &fsmpb.Request{Key: "inbox:" + l.id, Fingerprint: sum[:]}
-	if !r.queue.Requested(req) {
-		req.Key = "inbox " + l.id
-	}
-	return req
+	return &fsmpb.Request{Key: "inbox " + l.id, Fingerprint: sum[:]}
 }
 
 // judge is like the function judge, but rejects a file that has waited too long for a

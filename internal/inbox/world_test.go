@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,13 +208,6 @@ func (b testBox) Run(ctx context.Context) { b.Box.Run(ctx, b.queue) }
 
 func (b testBox) newTerm() *leaderTerm { return newLeaderTerm(b.Box, b.queue) }
 
-// Requested implements Queue.
-func (w *world) Requested(req *fsmpb.Request) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.machine.Requested(req)
-}
-
 // parse replaces the parser of package api.
 func parse(id string, data []byte) (*fsmpb.Mutation, error) {
 	var in struct {
@@ -260,7 +252,7 @@ func (b *watched) List(ctx context.Context, prefix string, fn func(storage.Info)
 func (b *watched) Delete(ctx context.Context, key string) error {
 	id, ok := idOf(key)
 	mark := strings.HasPrefix(key, takenPrefix)
-	if !ok && !mark && !isOldRejected(key) {
+	if !ok && !mark {
 		b.w.t.Errorf("%s is removed", key)
 	}
 	if o, err := b.w.store.Get(context.Background(), key); err == nil && !mark && !b.w.inFlushed(id) && !b.w.isKept(o.Data) {
@@ -322,10 +314,8 @@ func (w *world) read(key string) string {
 	return string(o.Data)
 }
 
-// files returns the names in the inbox, without rejected files.
-func (w *world) files() []string {
-	return slices.DeleteFunc(w.keys(Prefix), isOldRejected)
-}
+// files returns the names in the inbox.
+func (w *world) files() []string { return w.keys(Prefix) }
 
 // enqueued returns how often the machine has added a job with that id, in the history of
 // the current state.
