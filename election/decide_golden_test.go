@@ -10,6 +10,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
 )
@@ -218,4 +219,53 @@ func keep(all map[string]any, names ...string) map[string]any {
 		}
 	}
 	return kept
+}
+
+// recorded is one case of the original's election.
+type recorded struct {
+	Name    string
+	Request struct {
+		Op, Address    string
+		Now, TimeoutMs int64
+		Document       json.RawMessage
+		DocumentText   *string
+		Fault          string
+	}
+	Response struct {
+		Result   json.RawMessage
+		Written  bool
+		Document json.RawMessage
+	}
+}
+
+func (c *recorded) text() (string, bool) {
+	switch {
+	case c.Request.DocumentText != nil:
+		return *c.Request.DocumentText, true
+	case c.Request.Document == nil || string(c.Request.Document) == "null":
+		return "", false
+	default:
+		return string(c.Request.Document), true
+	}
+}
+
+// faultRules are the recorded faults in terms of the bucket.
+var faultRules = map[string]fault.Rule{
+	"createConflict": {Kind: fault.Reject, Ops: []storage.Op{storage.OpPutIfAbsent}},
+	"writeConflict":  {Kind: fault.Reject, Ops: []storage.Op{storage.OpPutIfMatch}},
+	"readError":      {Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpGet}},
+	"writeError":     {Kind: fault.Throttle, Ops: []storage.Op{storage.OpPutIfMatch}},
+}
+
+// want is the recorded result; of errors only that there is one.
+func (c *recorded) want(t *testing.T) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(c.Response.Result, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m["error"] != nil {
+		return map[string]any{"error": true}
+	}
+	return m
 }

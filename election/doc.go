@@ -10,9 +10,9 @@
 //
 // # The rule of the legacy broker
 //
-// TryElect and CheckLeadership are the election of the legacy brokers, on the raw text: a
-// broker that finds no broker, or a heartbeat older than the timeout, writes its own
-// address by compare-and-swap. Everything else in the document is kept byte for byte.
+// A legacy broker that finds no broker, or a heartbeat older than the timeout by its wall
+// clock, writes its own address and heartbeat by compare-and-swap, and keeps everything
+// else in the document.
 //
 // # The fence
 //

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -313,6 +314,18 @@ func (e *env) jobs() string {
 		ids += fmt.Sprintf("%s:%s ", j.ID, j.Status)
 	}
 	return ids
+}
+
+// registered returns the document as a legacy broker writes it when it registers: with its address
+// and heartbeat, and all else as it was.
+func registered(t *testing.T, doc []byte, address string, now int64) []byte {
+	t.Helper()
+	broker, heartbeat := regexp.MustCompile(`"broker":("[^"]*"|null)`), regexp.MustCompile(`"brokerHeartbeat":\d+`)
+	if len(broker.FindAllIndex(doc, -1)) != 1 || len(heartbeat.FindAllIndex(doc, -1)) != 1 {
+		t.Fatalf("no place for a broker in %s", doc)
+	}
+	doc = broker.ReplaceAllLiteral(doc, fmt.Appendf(nil, `"broker":%q`, address))
+	return heartbeat.ReplaceAllLiteral(doc, fmt.Appendf(nil, `"brokerHeartbeat":%d`, now))
 }
 
 // heard returns the silence that a candidate measures at nowMs if it has seen the

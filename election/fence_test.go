@@ -234,11 +234,8 @@ func TestFencedByOriginal(t *testing.T) {
 	n := newNode("n1", "A")
 	f := e.acquire(n)
 	e.write(f, n.enqueue("a"))
-	r, err := election.TryElect(t.Context(), e, key, "o:1", start+timeout+1, timeout)
-	if err != nil || r.Status != election.Elected {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	err = f.Write(t.Context(), inline(n.enqueue("b")), start)
+	e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
+	err := f.Write(t.Context(), inline(n.enqueue("b")), start)
 	var fenced *election.FencedError
 	if !errors.As(err, &fenced) || *fenced != (election.FencedError{Address: "o:1"}) {
 		t.Fatalf("write: %v", err)

@@ -141,10 +141,7 @@ func TestLargeFencedByOriginal(t *testing.T) {
 	n := newNode("n1", "A")
 	f := e.acquire(n)
 	e.write(f, n.enqueue("a"))
-	r, err := election.TryElect(t.Context(), e, key, "o:1", start+timeout+1, timeout)
-	if err != nil || r.Status != election.Elected {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
 	var fenced *election.FencedError
 	if err := f.Write(t.Context(), e.content(n.enqueue("b")), start); !errors.As(err, &fenced) || fenced.Address != "o:1" {
 		t.Fatalf("write: %v", err)

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"osqueue/storage"
@@ -48,4 +49,17 @@ func (e *ExternalEditError) Error() string {
 		return "another writer removed the document"
 	}
 	return "another writer changed the document without a takeover"
+}
+
+// get reads an object. Absence is not an error.
+func get(ctx context.Context, bucket storage.Bucket, key string) (o storage.Object, found bool, err error) {
+	o, err = bucket.Get(ctx, key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return storage.Object{}, false, nil
+	case err != nil:
+		return storage.Object{}, false, fmt.Errorf("read %q: %w", key, err)
+	default:
+		return o, true, nil
+	}
 }

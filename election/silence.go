@@ -99,3 +99,8 @@ func (w *Watch) Saw(o Observed, asked time.Time, pauseMax time.Duration) time.Du
 // Missed records that the document could not be read or written: perhaps its broker could
 // not write it either.
 func (w *Watch) Missed() { w.since = time.Time{} }
+
+// fresh reports whether a heartbeat counts as alive. A heartbeat in the future does.
+func fresh(heartbeat, nowMs, timeoutMs int64) bool {
+	return heartbeat >= nowMs-timeoutMs
+}
