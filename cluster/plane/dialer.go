@@ -30,22 +30,17 @@ type DialerConfig struct {
 	Security Security
 	// StatusPath is the path at the HTTP port that answers with the field node_address.
 	StatusPath string
-	// Legacy allows calls at the HTTP port of nodes that have no port for nodes.
-	Legacy bool
 }
 
-// place is where a node answers the calls of peers.
+// place is where a node answers the calls of peers, and until when the dialer believes it.
 type place struct {
-	address string // "": at its HTTP port
+	address string
 	until   time.Time
 }
 
-// How long a place is believed. A node that is upgraded still answers at its HTTP port while
-// others may call it there.
 const (
-	believeNew    = time.Hour // a dial to another node fails
-	believeLegacy = 2 * time.Second
-	knownMax      = 256
+	believe  = time.Hour
+	knownMax = 256
 )
 
 // NewDialer returns a dialer.
@@ -66,9 +61,6 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	if p.address == "" {
-		return d.openHTTP(ctx, "tcp", address)
-	}
 	c, err := d.cfg.Security.open(ctx, p.address, PeerProtocol, begin)
 	if err != nil {
 		d.forget(address)
@@ -77,7 +69,7 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	return c, nil
 }
 
-// begin greets a node without TLS. A node of an older release closes the connection.
+// begin greets a node without TLS.
 func begin(c net.Conn) error {
 	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return err
@@ -124,14 +116,10 @@ func (d *Dialer) learn(address string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	p := place{address: at, until: time.Now().Add(believeNew)}
 	if at == "" {
-		if !d.cfg.Legacy {
-			return place{}, fmt.Errorf("the node at %s runs a release without a node port: first upgrade it with --security=log on all "+
-				"nodes", address)
-		}
-		p.until = time.Now().Add(believeLegacy)
+		return place{}, fmt.Errorf("the status of %s names no node port (node_address): is it a node of this cluster?", address)
 	}
+	p := place{address: at, until: time.Now().Add(believe)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.known) >= knownMax {

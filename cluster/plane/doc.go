@@ -13,9 +13,6 @@
 //	raft         osqueue-raft/1     0 to 4, the kind of a raft request
 //	peers        osqueue-peer/1     "osqueue-peer/1\n", which the node sends back; then HTTP
 //
-// A node of a release without this port closes a connection that begins with anything but raft,
-// so a connection for peers never reaches another protocol by mistake.
-//
 // # Parts
 //
 //	Port      the listener: sorts connections, and knows which nodes may have one
@@ -25,8 +22,7 @@
 // # Migration
 //
 // With Security.Plain a node accepts connections with and without TLS, and dials with TLS
-// first. So a cluster gets certificates, or loses them, by rolling restarts. A Dialer with
-// Legacy calls a node whose release has no such port at its HTTP port.
+// first. So a cluster gets certificates, or loses them, by rolling restarts.
 //
 // # Failure stance
 //

@@ -62,8 +62,8 @@ func secured(t *testing.T, a *certs.Authority, dir, name, host string, plain boo
 }
 
 // serving opens a port whose peer calls answer "peer" and whose raft connections get "raft". Its
-// HTTP address tells where the port is, unless old.
-func serving(t *testing.T, s Security, old bool) (port *Port, address string) {
+// HTTP address tells where the port is, unless silent.
+func serving(t *testing.T, s Security, silent bool) (port *Port, address string) {
 	t.Helper()
 	opened, err := Listen("127.0.0.1:0", s, hclog.NewNullLogger())
 	if err != nil {
@@ -88,7 +88,7 @@ func serving(t *testing.T, s Security, old bool) (port *Port, address string) {
 		switch {
 		case r.URL.Path != "/status":
 			fmt.Fprint(w, "client port")
-		case old:
+		case silent:
 			fmt.Fprint(w, "{}")
 		default:
 			fmt.Fprintf(w, `{"node_address":%q}`, port.Addr())
@@ -107,9 +107,9 @@ func serving(t *testing.T, s Security, old bool) (port *Port, address string) {
 }
 
 // call makes a call of peers to the node with an HTTP address.
-func call(t *testing.T, s Security, address string, legacy bool) (string, error) {
+func call(t *testing.T, s Security, address string) (string, error) {
 	t.Helper()
-	d := NewDialer(DialerConfig{Security: s, StatusPath: "/status", Legacy: legacy})
+	d := NewDialer(DialerConfig{Security: s, StatusPath: "/status"})
 	hc := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	resp, err := hc.Get("http://" + address + "/cluster/v1/identity")
 	if err != nil {
@@ -181,7 +181,7 @@ func TestWhoReachesTheNodePort(t *testing.T) {
 				if (err == nil) != c.reaches {
 					t.Errorf("peers: %v", err)
 				}
-			} else if text, err := call(t, c.from, address, false); (err == nil && text == "peer") != c.reaches {
+			} else if text, err := call(t, c.from, address); (err == nil && text == "peer") != c.reaches {
 				t.Errorf("peers: %q, %v", text, err)
 			}
 			if text, err := raftAnswer(c.from, port); (err == nil && text == "raft") != c.reaches {
@@ -191,24 +191,20 @@ func TestWhoReachesTheNodePort(t *testing.T) {
 	}
 }
 
-// A node of a release without the port is called at its HTTP port, if that is allowed; and a
-// node that goes back to such a release is found there again.
-func TestNodesWithoutAPort(t *testing.T) {
+// A server that names no node port is no node. A dial that fails forgets the place of the node.
+func TestPlacesOfNodes(t *testing.T) {
 	_, address := serving(t, Security{}, true)
-	if text, err := call(t, Security{}, address, true); err != nil || text != "client port" {
-		t.Errorf("got %q, %v", text, err)
-	}
-	if _, err := call(t, Security{}, address, false); err == nil || !strings.Contains(err.Error(), "--security=log") {
+	if _, err := call(t, Security{}, address); err == nil || !strings.Contains(err.Error(), "names no node port") {
 		t.Errorf("got %v", err)
 	}
-	raft, err := net.Listen("tcp", "127.0.0.1:0")
+	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer raft.Close()
-	go func() { // the raft port of an older release closes what is not raft
+	defer other.Close()
+	go func() { // it closes all connections
 		for {
-			c, err := raft.Accept()
+			c, err := other.Accept()
 			if err != nil {
 				return
 			}
@@ -216,11 +212,12 @@ func TestNodesWithoutAPort(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	d := NewDialer(DialerConfig{StatusPath: "/status", Legacy: true})
-	d.known[address] = place{address: raft.Addr().String(), until: time.Now().Add(time.Hour)}
+	_, address = serving(t, Security{}, false)
+	d := NewDialer(DialerConfig{StatusPath: "/status"})
+	d.known[address] = place{address: other.Addr().String(), until: time.Now().Add(time.Hour)}
 	if c, err := d.DialContext(t.Context(), "tcp", address); err == nil {
 		_ = c.Close()
-		t.Fatal("a raft port without calls of peers was taken for one that has them")
+		t.Fatal("a server that does not answer the greeting was taken for a node")
 	}
 	c, err := d.DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -236,17 +233,18 @@ func TestQuestionsOfDials(t *testing.T) {
 	var asked atomic.Int64
 	var dialing sync.WaitGroup
 	dialing.Add(dials)
+	port, _ := serving(t, Security{}, false)
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		dialing.Wait()
-		fmt.Fprint(w, `{}`)
+		fmt.Fprintf(w, `{"node_address":%q}`, port.Addr())
 	}))
 	defer node.Close()
 	var sent atomic.Bool
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) }, GotFirstResponseByte: func() { sent.Store(true) },
 	})
-	d := NewDialer(DialerConfig{StatusPath: "/status", Legacy: true})
+	d := NewDialer(DialerConfig{StatusPath: "/status"})
 	var ended sync.WaitGroup
 	for range dials {
 		ended.Go(func() {

@@ -93,7 +93,7 @@ func (c *nodes) open(i int, limits Limits) {
 		Backend:  n.node,
 		Past:     states,
 		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
-		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus, Legacy: true}).DialContext,
+		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus}).DialContext,
 		Limits:   api.Limits{ListJobs: pageJobs},
 		Wrap: func(native, calls http.Handler) http.Handler {
 			n.handler = New(Config{Native: native, Calls: calls, Limits: limits})

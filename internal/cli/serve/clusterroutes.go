@@ -24,15 +24,11 @@ func (s *server) clusterRoutes() []auth.Route {
 func (s *server) peerHandler() http.Handler { return auth.Mux(s.clusterRoutes(), auth.Node, nil) }
 
 // clientClusterHandler returns the handler of cluster.PeerPath at the HTTP port: the requests of
-// operators and, unless --security=on, the calls of nodes whose release does not know the port
-// for nodes.
-func (s *server) clientClusterHandler(o *serveOptions) http.Handler {
-	calls := s.node.PeerHandler()
-	if o.security.mode == api.SecurityOn {
-		calls = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "nodes call each other at the raft port", http.StatusNotFound)
-		})
-	}
+// operators.
+func (s *server) clientClusterHandler() http.Handler {
+	calls := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "nodes call each other at the raft port", http.StatusNotFound)
+	})
 	mux := sync.OnceValue(func() http.Handler { // s.api is made later
 		mux := auth.Mux(s.clusterRoutes(), ^auth.Node, s.api.Guard)
 		for _, r := range s.node.Routes() {

@@ -25,7 +25,7 @@ func checkUI(mode string) error {
 
 // internal returns the handlers that are not part of the API, by the prefix of their paths.
 func (s *server) internal(o *serveOptions) map[string]http.Handler {
-	handlers := map[string]http.Handler{cluster.PeerPath: s.clientClusterHandler(o)}
+	handlers := map[string]http.Handler{cluster.PeerPath: s.clientClusterHandler()}
 	if o.dashboard != uiOff {
 		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Identified().ServeHTTP(w, r) })
 		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})

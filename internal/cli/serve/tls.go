@@ -66,7 +66,7 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 			},
 		}
 	}
-	o.dialer = plane.NewDialer(plane.DialerConfig{Security: c.Security, StatusPath: v1.PathStatus, Legacy: mode != api.SecurityOn})
+	o.dialer = plane.NewDialer(plane.DialerConfig{Security: c.Security, StatusPath: v1.PathStatus})
 	c.Client = &http.Client{Timeout: peerTimeout, Transport: &http.Transport{DialContext: o.dialer.DialContext, IdleConnTimeout: peerIdle}}
 	return nil
 }
