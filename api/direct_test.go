@@ -100,7 +100,7 @@ func TestTheClientNamesTheStreamInTheHandshake(t *testing.T) {
 		version   string
 	}{
 		{"a node", everyProtocol, frame.ALPN},
-		{"an earlier release", []string{"h2", "http/1.1"}, "HTTP/1.1"},
+		{"a proxy", []string{"h2", "http/1.1"}, "HTTP/1.1"},
 		{"no ALPN", nil, "HTTP/1.1"},
 	} {
 		t.Run(one.name, func(t *testing.T) {

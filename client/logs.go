@@ -24,8 +24,7 @@ const followGap = 100 * time.Millisecond
 // A chunk has no particular boundaries: it may end within a line. No byte comes twice. If
 // the job writes faster than its worker sends or this loop reads, the oldest bytes are
 // lost, and v1.LogChunk.Lost is their number; so it is with bytes that were written long
-// before the call. Workers of earlier releases send nothing: read v1.Job.Log and
-// v1.Job.History at the end. Values that Config.Cipher cannot decrypt stay encrypted: see
+// before the call. Values that Config.Cipher cannot decrypt stay encrypted: see
 // IsSealedText.
 func (c *Client) FollowLogs(ctx context.Context, id string) iter.Seq2[v1.LogChunk, error] {
 	return func(yield func(v1.LogChunk, error) bool) {

@@ -24,7 +24,7 @@ func (c *Client) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
 // queue changes between two pages, a type may occur twice or not at all, except by type.
 func (c *Client) QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, error] {
 	list := listing{op: "list queues", path: v1.PathQueues, query: url.Values{}}
-	if sort != v1.SortType { // an earlier release knows no other order
+	if sort != v1.SortType {
 		list.query.Set(v1.ParamSort, sort)
 	}
 	return pages(ctx, c, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })

@@ -50,8 +50,7 @@ func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Comple
 // CompleteAndClaim is CompleteBatch with the next claim of the worker: both are one call
 // and one log entry, so that a worker needs half the calls. The claim does not wait.
 // If it returns an error of which the outcome is unknown, Claim with the same
-// RequestID returns the claimed jobs. A server of an earlier release refuses the call
-// with the tag v1.TagUnknownMember; the jobs are not completed then.
+// RequestID returns the claimed jobs.
 func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next ClaimOptions) ([]Beat, []ClaimedJob, error) {
 	const op = "complete and claim"
 	if len(jobs) == 0 || next.Worker == "" {

@@ -72,9 +72,8 @@
 // answer. If the cluster refuses a whole call, the worker sends its halves separately, down to
 // the job that caused the refusal. A call with completions also claims as many jobs as it
 // frees capacity for, unless a claim is under way already: with jobs in the queue, each slot
-// then needs one call per job instead of two. A server of an earlier release refuses such a
-// call, and the worker completes and claims separately for a minute. A call whose outcome is unknown is repeated; the fencing
-// tokens make this harmless.
+// then needs one call per job instead of two. A call whose outcome is unknown is repeated; the fencing tokens make this
+// harmless.
 //
 // # Middleware
 //

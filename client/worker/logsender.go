@@ -105,10 +105,6 @@ func (l *logSender) call(ctx context.Context, parts []client.LogPart, wait time.
 	switch {
 	case ctx.Err() != nil:
 		return nil, false
-	case refused(err): // a server of an earlier release
-		l.s.log.Debug("the cluster does not take live logs", "error", err)
-		sleep.For(ctx, oldServer)
-		return nil, false
 	case err != nil:
 		l.s.log.Debug("live logs were not sent", "error", err)
 		sleep.For(ctx, logPause)

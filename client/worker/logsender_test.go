@@ -161,9 +161,9 @@ func TestLinesAreSentWhileSomebodyFollows(t *testing.T) {
 	})
 }
 
-// An old server is asked once a minute, and a job that writes faster than it may send loses its
-// oldest bytes.
-func TestLiveLogsOfAFastJobAndAnOldServer(t *testing.T) {
+// A job that writes faster than it may send loses its oldest bytes, also while the cluster refuses
+// the calls.
+func TestLiveLogsOfAFastJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLive(30 * time.Second)
 		q.follow(true, &client.Error{Op: "logs", Status: http.StatusNotFound, Tag: "no_route", Committed: client.CommittedNo})
@@ -181,10 +181,7 @@ func TestLiveLogsOfAFastJobAndAnOldServer(t *testing.T) {
 			return nil, errors.New("boom")
 		})
 		b.start()
-		time.Sleep(119 * time.Second)
-		if n := q.count(); n != 2 {
-			t.Errorf("%d calls to an old server", n)
-		}
+		time.Sleep(100 * time.Second)
 		q.follow(true, nil)
 		time.Sleep(10 * time.Minute)
 		said := q.said("j1")

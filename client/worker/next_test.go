@@ -91,16 +91,6 @@ func TestAWorkerClaimsWithItsReports(t *testing.T) {
 	}
 }
 
-// A server of an earlier release refuses the call; the worker then uses two.
-func TestAWorkerOfAnOlderServer(t *testing.T) {
-	q := fakeTogether{fakeQueue: newFake(time.Minute), old: true}
-	q.add("t", 20)
-	drain(t, q, q.fakeQueue, 2)
-	if n := q.calls["together"]; n != 1 {
-		t.Fatalf("tried %d times, want once", n)
-	}
-}
-
 // An answer that is lost costs no job: the report is repeated, and the claim by itself.
 func TestLostAnswersToReportsThatClaim(t *testing.T) {
 	q := fakeTogether{fakeQueue: newFake(time.Minute)}

@@ -39,7 +39,7 @@ func newShift(ctx context.Context, w *Worker) *shift {
 	detached := context.WithoutCancel(ctx)
 	s.jobs, s.stopJobs = context.WithCancelCause(detached)
 	s.reports, s.stopReports = context.WithCancel(detached)
-	s.together.queue, _ = w.queue.(CompleterClaimer)
+	s.together, _ = w.queue.(CompleterClaimer)
 	s.logs = newLogSender(s)
 	s.prepareReports()
 	return s

@@ -33,7 +33,7 @@ type shift struct {
 	running sync.WaitGroup // the goroutines of jobs
 
 	logs        *logSender
-	together    together
+	together    CompleterClaimer // nil: completions carry no claim
 	completions *batcher[client.Completion]
 	failures    *batcher[client.FailedJob]
 	releases    *batcher[client.Lease]

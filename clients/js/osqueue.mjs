@@ -168,8 +168,7 @@ export class Client {
   /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
    *  or its jobs go back. */
   register(worker, types, withinMs, capacity, instance) {
-    return this.#call(["workers"], { body: { name: worker, types, capacity, instance }, withinMs }).catch((e) => (
-      capacity && e.status === 400 ? this.register(worker, types, withinMs) : Promise.reject(e))); // an earlier release
+    return this.#call(["workers"], { body: { name: worker, types, capacity, instance }, withinMs });
   }
 
   /** Takes the worker from the list, and its jobs back; with an instance only what is of it. */
@@ -458,8 +457,8 @@ export class Worker {
       pause = 200;
       if (jobs.size === 0 || (wanted.length > 0 && parts.length === 0 && now() < sent + 1000)) continue;
       const how = { waitMs: wanted.length > 0 ? 0 : 10000, withinMs: 15000 };
-      wanted = await this.client.sendLogs(this.name, parts, how).catch((e) => {
-        pause = e.refused ? 60000 : 1000; // a server of an earlier release
+      wanted = await this.client.sendLogs(this.name, parts, how).catch(() => {
+        pause = 1000;
         return [];
       });
       sent = now();

@@ -162,10 +162,7 @@ class Client:
         """Lists the worker, and how many jobs it runs at once; 0: not known. From then on it has to be heard of every
         minute, by any call, or its jobs go back. The instance, 16 hexadecimal digits, is that of its claims."""
         body = dict({"capacity": capacity} if capacity else {}, name=worker, types=list(types), instance=instance)
-        try: self._call("workers", body=body, within=within)
-        except Error as e:
-            if not capacity or e.status != 400: raise
-            self.register(worker, types, within)  # a server of an earlier release
+        self._call("workers", body=body, within=within)
 
     def leave(self, worker, within=EVER, instance=""):
         """Takes the worker from the list, and its jobs back; with an instance only what is of it."""
@@ -440,7 +437,7 @@ class Worker:
             parts = [p for p in parts if p][:16]
             if not jobs or wanted and not parts and now() < sent + 1: continue  # the answers say who is followed
             try: wanted = self.client.send_logs(self.name, parts, 0.0 if wanted else 10.0, within=15.0)
-            except Error as e: wanted, pause = [], 60.0 if e.refused else 1.0  # a server of an earlier release
+            except Error: wanted, pause = [], 1.0
             sent, ends = now(), {(w["jobId"], w["token"]): w["offset"] for w in wanted}
             for job in jobs.values(): job.followed = ends.get((job.id, job.token))
 

@@ -23,7 +23,7 @@ func New(at int64) (string, error) {
 }
 
 // Time returns the time in an id of New. It returns false for any other id, such as that
-// of a job that was triggered by hand or enqueued by an older release.
+// of a job that was triggered by hand.
 func Time(id string) (at int64, ok bool) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 8 || u.Variant() != uuid.RFC4122 {

@@ -2,9 +2,6 @@ package clients
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,39 +87,6 @@ console.log(before - 5000 <= renewed && renewed <= performance.now() - 5000, due
 		}
 		if out := run(t, l.desk(t), nil, command...); out != want {
 			t.Errorf("%q, want %q", out, want)
-		}
-	})
-}
-
-// A server of an earlier release, which refuses a capacity, lists the worker without it.
-func TestCapacityAtAnEarlierServer(t *testing.T) {
-	eachLanguage(t, func(t *testing.T, l language) {
-		var bodies []string
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			switch {
-			case r.URL.Path == "/status":
-				fmt.Fprint(w, `{"state":"leader","term":1}`)
-			case strings.Contains(string(body), "capacity"):
-				bodies = append(bodies, string(body))
-				w.WriteHeader(http.StatusBadRequest)
-				fmt.Fprint(w, `{"_tag":"bad_request","detail":"capacity: unknown field"}`)
-			default:
-				bodies = append(bodies, string(body))
-				fmt.Fprint(w, "{}")
-			}
-		}))
-		defer srv.Close()
-		command := []string{"python3", "-c", "from osqueue import Client; Client().register('w', ['t'], 5.0, 3)"}
-		if l.name == "js" {
-			command = []string{
-				"node", "--input-type=module", "-e",
-				"import { Client } from './osqueue.mjs'; await new Client().register('w', ['t'], 5000, 3);",
-			}
-		}
-		run(t, l.desk(t), []string{"OSQUEUE_SERVERS=" + srv.URL}, command...)
-		if len(bodies) != 2 || !strings.Contains(bodies[0], "3") || strings.Contains(bodies[1], "capacity") {
-			t.Errorf("it has sent %q", bodies)
 		}
 	})
 }

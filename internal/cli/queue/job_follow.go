@@ -100,7 +100,7 @@ func (f *follower) take(ctx context.Context, n news) (ended bool, err error) {
 		return false, f.show(n.chunk)
 	case n.event == nil:
 		f.written = true
-		if n.err != nil && !client.HasTag(n.err, v1.TagNoRoute) && !client.IsNotFound(n.err) { // not a server of an earlier release
+		if n.err != nil && !client.IsNotFound(n.err) {
 			if err := view.WritePlain(f.g.Err, "the log cannot be followed and is printed at the end: "+n.err.Error()+"\n"); err != nil {
 				return false, err
 			}

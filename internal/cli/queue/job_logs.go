@@ -26,10 +26,9 @@ the job has ended. It begins with the events that the nodes keep, and up to 16 K
 the running attempt's log. A line appears about half a second after the job has written
 it. The output continues over attempts, and if a worker or a node dies: no line is
 printed twice, and a note shows how many bytes are missing if the job writes more than
-about 64 KiB a second. Workers of earlier releases send the log only at the end of an
-attempt. The exit status is that of osqueue job wait: 0 if the job completed, 1 if it is
-dead or cancelled. With --json each line is an event (parts of the log have the kind
-job.log), and the last line is the job.
+about 64 KiB a second. The exit status is that of osqueue job wait: 0 if
+the job completed, 1 if it is dead or cancelled. With --json each line is an event (parts
+of the log have the kind job.log), and the last line is the job.
 
 ` + view.ExitHelp,
 		Example: `  osqueue job logs 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
