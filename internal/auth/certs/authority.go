@@ -136,13 +136,6 @@ func (a *Authority) Rotate(lifetime time.Duration, now time.Time) error {
 	if err := next.renew(lifetime, now); err != nil {
 		return err
 	}
-	endorsement, err := a.endorse(next.bundle[0], next.key)
-	if err != nil {
-		return err
-	}
-	if err := a.storeEndorsement(endorsement); err != nil {
-		return err
-	}
 	if err := next.store(); err != nil {
 		return err
 	}
@@ -323,6 +316,9 @@ func (a *Authority) Renew(name string, lifetime time.Duration, now time.Time) (*
 	}
 	return a.Issue(Request{Kind: s.Kind, Name: s.Name, Hosts: HostsOf(old), Lifetime: lifetime}, now)
 }
+
+// IssuedBy reports whether a CA has signed c.
+func IssuedBy(c, ca *x509.Certificate) bool { return c.CheckSignatureFrom(ca) == nil }
 
 // HostsOf returns the host names and IP addresses of a certificate.
 func HostsOf(c *x509.Certificate) []string {

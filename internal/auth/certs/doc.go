@@ -9,10 +9,9 @@
 //
 // # Files
 //
-//	ca.crt          the certificates of the CA: one, or two while the CA is replaced
-//	ca.key          the CA's private key; needed to issue certificates, never to run a node
-//	ca.endorsement  the newest CA, certified by the one before, while the CA is replaced
-//	NAME.crt        a certificate, NAME.key its private key
+//	ca.crt    the certificates of the CA: one, or two while the CA is replaced
+//	ca.key    the CA's private key; needed to issue certificates, never to run a node
+//	NAME.crt  a certificate, NAME.key its private key
 //
 // Keys are readable by their owner only. All keys are ECDSA P-256, and all connections are
 // TLS 1.3.
@@ -28,16 +27,14 @@
 //
 //	authority.go  creates, loads and replaces a CA, and issues certificates
 //	subject.go    who a certificate is for
-//	trust.go      the certificates of a CA for nodes that trust the previous one
 //	identity.go   the certificate of a running process, and its TLS configurations
 //	pem.go        files
 //
 // # Replacing the CA
 //
-// An admin sends the certificates of the CA to the nodes. An admin without the key of the CA
-// must not be able to make nodes, so a node takes a new CA only if the CA that it trusts has endorsed it: the endorsement is a
-// certificate of the new CA's key by the old one. A node never drops the newest
-// certificate that it trusts, and takes no list that does not verify its own certificate.
+// A new CA is the first certificate in ca.crt, and the previous one the second. Processes that
+// have this file trust both, so that certificates of either are valid until all are renewed. The
+// operator copies the file: no request changes which CA a node trusts.
 //
 // # Failure stance
 //

@@ -187,3 +187,17 @@ func WriteCA(file string, list List) error {
 	}
 	return durable.Replace(file, encodeCertificates(list...), certMode)
 }
+
+// verifies returns an error unless roots verify the certificate of a node.
+func verifies(roots List, c *x509.Certificate, now time.Time) error {
+	pool := x509.NewCertPool()
+	for _, root := range roots {
+		pool.AddCert(root)
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

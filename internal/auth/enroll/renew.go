@@ -21,7 +21,6 @@ type Keeper struct {
 	// round, because the CA may be replaced.
 	Signer func() (*certs.Authority, error)
 
-	asked           bool // an admin has asked for a certificate of the newest CA
 	renewed, failed atomic.Uint64
 	waiting         atomic.Bool
 	told            time.Time // of the last report of a failure
@@ -64,34 +63,20 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-k.Server.renewNow:
-			k.asked, renewed = true, time.Time{}
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// due reports whether the certificate is to be renewed.
-func (k *Keeper) due(own *x509.Certificate) bool {
-	if k.asked {
-		ca, err := certs.ReadList(k.Server.cfg.Files.CA)
-		k.asked = err != nil || !certs.IssuedBy(own, ca[0])
-	}
-	return k.asked || certs.RenewalDue(own, time.Now())
-}
-
 // look renews the certificate if that is due. It returns the time until the next look: a
-// thousandth of the life of the certificate, within bounds, and less if an admin waits for it.
+// thousandth of the life of the certificate, within bounds.
 func (k *Keeper) look(ctx context.Context) time.Duration {
 	own := k.Server.cfg.Identity.Certificate()
 	every := min(max(own.NotAfter.Sub(certs.IssuedAt(own))/1000, lookFloor), lookCeiling)
-	if !k.due(own) {
+	if !certs.RenewalDue(own, time.Now()) {
 		k.waiting.Store(false)
 		return every
-	}
-	if k.asked {
-		every = lookFloor
 	}
 	k.waiting.Store(true)
 	answer, err := k.renew(ctx, own)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,8 +32,7 @@ const (
 	RenewPath   = prefix + "renew"
 	TokenPath   = prefix + "join-token"
 	PendingPath = prefix + "pending"
-	TrustPath   = prefix + "trust" // each node answers for itself
-	SignPath    = prefix + "sign"  // the certificate proves that the CA has signed it
+	SignPath    = prefix + "sign" // the certificate proves that the CA has signed it
 )
 
 // Bounds of join tokens.
@@ -82,14 +80,11 @@ type Act struct {
 type Server struct {
 	cfg    Config
 	warned *rate.Limiter // of warnings that strangers can cause
-
-	trusting sync.Mutex    // of changes of the CA's certificates
-	renewNow chan struct{} // to the Keeper: renew, although that is not due
 }
 
 // New returns a server.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, warned: rate.NewLimiter(rate.Every(10*time.Second), 10), renewNow: make(chan struct{}, 1)}
+	return &Server{cfg: cfg, warned: rate.NewLimiter(rate.Every(10*time.Second), 10)}
 }
 
 // warn logs what strangers can cause, so not too often.
@@ -160,26 +155,17 @@ func (s *Server) Routes() []auth.Route {
 		{Pattern: "POST " + PendingPath, Right: auth.Admin, Handler: handler(s, func(context.Context, *http.Request, struct{}) ([]Request, error) {
 			return append([]Request{}, Pending(s.cfg.Node.View())...), nil
 		})},
-		{Pattern: "POST " + TrustPath, Right: auth.Admin, Handler: decoding(s.trust)},
 		{Pattern: "POST " + SignPath, Right: auth.Admin | auth.Node, Handler: handler(s, s.signed)},
 	}
 }
 
-// handler is like decoding, on the active leader only.
+// handler decodes a request for do, on the active leader only, and encodes its answer.
 func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In) (Out, error)) http.HandlerFunc {
-	decode := decoding(do)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if leader, self := s.cfg.Node.Leader(); !self {
 			peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: errNotLeader.Error(), Leader: leader})
 			return
 		}
-		decode(w, r)
-	}
-}
-
-// decoding decodes a request for do, and encodes its answer.
-func decoding[In, Out any](do func(context.Context, *http.Request, In) (Out, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		err := json.NewDecoder(io.LimitReader(r.Body, bodyMax)).Decode(&in)
 		if err != nil {

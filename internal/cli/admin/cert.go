@@ -37,12 +37,12 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 func newCertCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("cert", "Make and show the certificates of a cluster",
 		`A cluster whose nodes have certificates encrypts all its connections, and only nodes
-reach its raft port. The commands work on files; join-token, sign, trust and revoke ask nodes.
+reach its raft port. The commands work on files; join-token, sign and revoke ask nodes.
 Keep the directory of the CA away from the nodes: a node needs ca.crt, its own .crt and
 its own .key, never ca.key. Nodes and workers read changed files by themselves within a
 few seconds.`)
 	cmd.AddCommand(newCertCACommand(g), newCertNodeCommand(g), newCertClientCommand(g), newCertRenewCommand(g), newCertShowCommand(g), newCertRevokeCommand(g),
-		newCertJoinTokenCommand(g), newCertSignCommand(g), newCertTrustCommand(g))
+		newCertJoinTokenCommand(g), newCertSignCommand(g))
 	return cmd
 }
 
@@ -55,10 +55,12 @@ func newCertCACommand(g *view.Globals) *cobra.Command {
 		Long: `Makes a certificate authority: ca.crt, which every node and client gets, and ca.key,
 which issues certificates and stays here.
 
-To replace the CA without an interruption: --rotate adds a new certificate to ca.crt,
-which the previous one endorses. osqueue cert trust brings it to the nodes, renews their
-certificates and removes the previous one; see there. --retire only removes the previous
-certificate from ca.crt, for nodes whose files you copy by hand.
+To replace the CA without an interruption:
+
+  osqueue cert ca --rotate      # ca.crt has both CAs; ca.key is that of the new one
+  …                             # copy ca.crt to all nodes and clients, which then trust both
+  osqueue cert renew --all      # new certificates, of the new CA: copy them to the nodes
+  osqueue cert ca --retire      # ca.crt has the new CA only: copy it to all, too
 
 ` + view.ExitHelp,
 		Example: `  osqueue cert ca

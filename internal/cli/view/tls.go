@@ -17,13 +17,6 @@ func (f *tlsFlags) bind(flags *pflag.FlagSet, getenv func(string) string) {
 	flags.StringVar(&f.key, "key", getenv("OSQUEUE_KEY"), "file with the private key of --cert (environment: OSQUEUE_KEY)")
 }
 
-// PreferCA makes commands trust the CA in a file, unless --ca names another one.
-func (g *Globals) PreferCA(file string) {
-	if g.tls.ca == "" {
-		g.tls.ca = file
-	}
-}
-
 // config returns the TLS configuration for a CA in PEM form and the client certificate of the
 // flags, or nil if there is neither.
 func (f *tlsFlags) config(ca string) (*tls.Config, error) {
