@@ -79,7 +79,7 @@ var table = []struct {
 	{when: fsm.TokenExpired.Err(), kind: kind{status: http.StatusBadRequest, tag: v1.TagTokenExpired, title: "The token would have expired"}},
 	{when: fsm.TooManyTokenJobs.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenJobs, title: "The quota of the token is used up", retry: time.Second}},
 	{when: fsm.TooManyTokenBytes.Err(), kind: kind{status: http.StatusTooManyRequests, tag: v1.TagTooManyTokenBytes, title: "The quota of the token is used up", retry: time.Second}},
-	{when: cluster.ErrLevel, kind: kind{status: http.StatusConflict, tag: v1.TagLevel, title: "The cluster has nodes of an earlier release"}},
+	{when: cluster.ErrLevel, kind: kind{status: http.StatusConflict, tag: v1.TagLevel, title: "Not all nodes know the feature level"}},
 	{when: fsm.NotDue.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagNotDue, title: "The schedule is not due"}},
 	{when: fsm.RequestConflict.Err(), kind: kind{status: http.StatusConflict, tag: v1.TagRequestConflict, title: "The idempotency key was used"}},
 	{when: cluster.ErrUnknown, kind: openOutcome}, // before the others: it may wrap them

@@ -226,8 +226,8 @@ func TestAdoptionAgainOfALaterState(t *testing.T) {
 	}
 }
 
-// A document that does not say where it left this cluster's history, such as one of an
-// earlier release, is adopted, and a copy of all jobs that it lacks is stored.
+// A document that does not say where it left this cluster's history, such as one that was
+// edited by hand, is adopted, and a copy of all jobs that it lacks is stored.
 func TestUnknownForkKeepsACopy(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -127,7 +127,7 @@ func TestOneCheckOfAnUnequalPair(t *testing.T) {
 	l.enqueue(l.leader(nodes...), "b")
 }
 
-// TestAReplayToAnotherState: the node ends without a mark, because the previous release
+// TestAReplayToAnotherState: the node ends without a mark, because the release before
 // may replay the log correctly.
 func TestAReplayToAnotherState(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestAReplayToAnotherState(t *testing.T) {
 	sum.Sum[0]++
 	n.replica.sums.own[0] = sum
 	n.replica.sums.mu.Unlock()
-	if err := l.fatalOf(n); !errors.Is(err, errForked) || !strings.Contains(err.Error(), "the previous release") {
+	if err := l.fatalOf(n); !errors.Is(err, errForked) || !strings.Contains(err.Error(), "the release before") {
 		t.Fatalf("it ends: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(n.cfg.DataDir, divergedFile)); err == nil {

@@ -185,7 +185,7 @@ var errForked = errors.New("the state of this node differs from that of the majo
 func (n *Node) diverge(lsn fsm.LSN, why error) {
 	n.sever()
 	if lsn.Index <= n.replayed {
-		err := fmt.Errorf("%w: %w; the log was replayed: if this node was upgraded, start the previous release and report "+
+		err := fmt.Errorf("%w: %w; the log was replayed: if this node was upgraded, go back to the release before and report "+
 			"this; otherwise, if the other nodes run, delete its data directory %q and start it again", errForked, why, n.cfg.DataDir)
 		n.replica.fail(err)
 		return
