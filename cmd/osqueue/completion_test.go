@@ -2,14 +2,12 @@ package main
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/clitest"
 	"osqueue/internal/cli/view"
 )
@@ -99,36 +97,6 @@ func TestOnlyFileArgumentsOfferFiles(t *testing.T) {
 	} {
 		if names, got := offered(t, q, append(strings.Fields(line), "")...); got != want {
 			t.Errorf("%s offers %q, %s, want %s", line, names, got, want)
-		}
-	}
-}
-
-// Flags that name a tag or a group offer those of the newest jobs.
-func TestTagsAndGroupsAreOffered(t *testing.T) {
-	t.Parallel()
-	q := clitest.NewFake(t)
-	q.Jobs = []*v1.Job{
-		{ID: "a", Type: "mail", Status: v1.StatusDead, Tags: []string{"red", "blue"}, Group: "north"},
-		{ID: "b", Type: "mail", Status: v1.StatusUnclaimed, Tags: []string{"red", "evil\x1b[2J"}},
-		{ID: "c", Type: "mail", Status: v1.StatusUnclaimed, Tags: []string{"rose"}, Group: "south"},
-	}
-	for line, want := range map[string][]string{
-		"job ls --tag":              {"blue", "red", "rose"},
-		"job ls --tag r":            {"red", "rose"},
-		"job ls --tag red --tag bl": {"blue"},
-		"job cancel --tag b":        {"blue"},
-		"submit mail --tag ro":      {"rose"},
-		"job ls --group":            {"north", "south"},
-		"submit --after":            {"a", "b", "c"},
-		"inspect --tag":             nil,
-	} {
-		words := strings.Fields(line)
-		if strings.HasPrefix(words[len(words)-1], "--") {
-			words = append(words, "")
-		}
-		names, directive := offered(t, q, words...)
-		if slices.Sort(names); !slices.Equal(names, want) || directive != ":4" {
-			t.Errorf("%s offers %q, %s, want %q", line, names, directive, want)
 		}
 	}
 }

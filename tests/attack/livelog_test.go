@@ -308,7 +308,7 @@ func TestEscapesInTheTerminal(t *testing.T) {
 		check(t, followed(), true)
 	})
 	for _, args := range []string{
-		"job logs escape", "job show escape", "job ls --status all", "events --since start --limit 6", "events --since start --limit 6 --json", "job show escape -o yaml", "dead ls", "stats", "queue ls", "job logs escape --json", "job show escape --json",
+		"job logs escape", "job show escape", "job ls --status all", "events --since start --limit 6", "events --since start --limit 6 --json", "dead ls", "stats", "queue ls", "job logs escape --json", "job show escape --json",
 		"audit", "worker ls", "job show " + text,
 	} {
 		s.attack(strings.ToValidUTF8(args[:min(len(args), 30)], ""), func(t *testing.T) {

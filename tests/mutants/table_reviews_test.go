@@ -260,12 +260,7 @@ var reviewed = []defect{
 		Name: "rejected files stay in the listing of the inbox", File: "internal/inbox/name.go",
 		Old: `RejectedPrefix = "inbox-rejected/"`,
 		Bug: `RejectedPrefix = "inbox/refused/"`,
-	}, check{pkg: "internal/inbox", test: "TestOldRejectedFilesLeaveTheBox"}},
-	{"B16 inbox", mutants.Mutant{
-		Name: "a file that an older release has taken runs again", File: "internal/inbox/take.go",
-		Old: "if !r.queue.Requested(req) {",
-		Bug: "if req != nil {",
-	}, check{pkg: "internal/inbox", test: "TestAFileOfAnOlderReleaseIsTakenOnce"}},
+	}, check{pkg: "internal/inbox", test: "TestBadFilesAreRejected"}},
 	{"B11 documents", mutants.Mutant{
 		Name: "an empty cluster begins a queue beside an archive", File: "cluster/leader/orphan.go",
 		Old: "\tcase found:\n",
@@ -314,9 +309,9 @@ var reviewed = []defect{
 		Bug: "\tif !due && false {\n",
 	}, check{pkg: "cluster/transport", test: "TestDeadPeerInTheLog"}},
 	{"F2 flags", mutants.Mutant{
-		Name: "--timeout before the command is the job's", File: "internal/cli/view/timeout.go",
-		Old: "\t\tn := 1\n\t\tif !whole",
-		Bug: "\t\tif name == \"timeout\" {\n\t\t\tbreak\n\t\t}\n\t\tn := 1\n\t\tif !whole",
+		Name: "--timeout is the job's", File: "internal/cli/queue/jobflags.go",
+		Old: "\tflags.Var(&f.timeout, \"job-timeout\",",
+		Bug: "\tflags.Var(&f.timeout, \"timeout\", \"\")\n\tflags.Var(&f.timeout, \"job-timeout\",",
 	}, check{pkg: "internal/cli/queue", test: "TestTimeoutIsTheClients"}},
 	{"F3 fields", mutants.Mutant{
 		Name: "misspelt fields are ignored", File: "api/decode.go",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"osqueue/internal/cli/units"
 	"osqueue/internal/cli/view"
@@ -22,7 +21,6 @@ import (
 type offline struct {
 	g       *view.Globals
 	timeout time.Duration // of one request
-	flags   *pflag.FlagSet
 }
 
 const offlineTimeout = 30 * time.Second
@@ -30,17 +28,13 @@ const offlineTimeout = 30 * time.Second
 // bind adds the flags that such commands share, and hides global flags without meaning
 // for them.
 func (o *offline) bind(cmd *cobra.Command) {
-	o.flags = cmd.Flags()
-	units.SpanVar(o.flags, &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	units.SpanVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 	view.HideGlobals(cmd, "servers")
 }
 
 // run calls fn with the buckets that it opens. While fn runs for long, run prints its
 // progress on stderr.
 func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
-	if o.g.Patience && !o.flags.Changed("timeout") {
-		o.timeout = o.g.Timeout
-	}
 	if o.timeout <= 0 {
 		return view.Usagef("--timeout %v: must be positive", o.timeout)
 	}

@@ -22,17 +22,14 @@ type verifyReport struct {
 	// references are known.
 	Unreadable bool `json:"unreadable,omitzero"`
 
-	Checkpoints    int `json:"checkpoints"` // checked objects, as the following fields
-	Segments       int `json:"segments"`
-	SegmentIndexes int `json:"segmentIndexes"`
-	// OldCheckpoints and OldSegmentIndexes have the deprecated names of both, for scripts.
-	OldCheckpoints    int    `json:"bases"`
-	OldSegmentIndexes int    `json:"chapters"`
-	Entries           uint64 `json:"entries"`
-	Bytes             int64  `json:"bytes"`  // of the segments
-	Strays            int    `json:"strays"` // unreferenced objects
-	Gone              int    `json:"gone"`   // objects that were collected during the check
-	OK                bool   `json:"ok"`
+	Checkpoints    int    `json:"checkpoints"` // checked objects, as the following fields
+	Segments       int    `json:"segments"`
+	SegmentIndexes int    `json:"segmentIndexes"`
+	Entries        uint64 `json:"entries"`
+	Bytes          int64  `json:"bytes"`  // of the segments
+	Strays         int    `json:"strays"` // unreferenced objects
+	Gone           int    `json:"gone"`   // objects that were collected during the check
+	OK             bool   `json:"ok"`
 
 	Spans    []storedSpan   `json:"spans"` // the states that can be restored
 	Defects  []defect       `json:"defects"`
@@ -59,8 +56,8 @@ type repairOutcome struct {
 // reportOf returns the report of a check.
 func reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
-		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Checkpoints: r.Checkpoints, OldCheckpoints: r.Checkpoints,
-		Segments: r.Segments, SegmentIndexes: r.SegmentIndexes, OldSegmentIndexes: r.SegmentIndexes,
+		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Checkpoints: r.Checkpoints,
+		Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
 	}

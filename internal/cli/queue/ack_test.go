@@ -69,7 +69,7 @@ func TestWritesWithoutAck(t *testing.T) {
 // A write that did not reach the wanted ack level prints a note and succeeds.
 func TestAckThatWasNotReached(t *testing.T) {
 	q := newAckedFake(t, v1.AckQuorum)
-	got := osqTest(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--answer-timeout", "300ms")
+	got := osqTest(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--timeout", "300ms")
 	if got.Code != view.ExitOK || got.Out != "x\n" || !strings.Contains(got.Err, "not in the bucket yet (LSN 3-1)") {
 		t.Errorf("%+v", got)
 	}

@@ -66,7 +66,7 @@ With --callback-type a job is enqueued when all jobs of the batch have ended; wi
 	flags.StringVar(&f.callbackType, "callback-type", "", "type of the callback job, which is enqueued when all jobs have ended")
 	flags.StringVar(&f.callbackPayload, "callback-payload", "", "payload of the callback job, JSON")
 	flags.StringVar(&f.callbackOn, "callback-on", "", "ended or completed (default ended)")
-	f.bind(g, flags)
+	f.bind(flags)
 	view.CompleteFlag(cmd, "callback-on", v1.CallbackEnded, v1.CallbackCompleted)
 	return cmd
 }

@@ -62,7 +62,7 @@ that a change of the clocks left out, count as missed.
 	flags.StringVar(&f.overlap, "overlap", "", "allow or skip (default allow)")
 	flags.StringVar(&f.missed, "missed", "", "skip or one (default skip)")
 	flags.BoolVar(&f.paused, "paused", false, "create it paused")
-	f.bind(g, flags)
+	f.bind(flags)
 	view.CompleteFlag(cmd, "overlap", overlaps...)
 	view.CompleteFlag(cmd, "missed", misses...)
 	return cmd

@@ -66,7 +66,7 @@ KEY; the file is removed, and the leader's log names that job.
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
 	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
-	f.bind(g, flags)
+	f.bind(flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")

@@ -18,7 +18,6 @@ const waitsInFlight = 64
 
 func newJobWaitCommand(g *view.Globals) *cobra.Command {
 	atMost := time.Hour
-	var renamed *view.RenamedTimeout
 	cmd := &cobra.Command{
 		Use:   "wait ID…",
 		Short: "Wait for jobs, and print their results",
@@ -34,18 +33,13 @@ did not end in time.
   osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
 		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if err := renamed.Settle(); err != nil {
-				return err
-			}
 			if atMost <= 0 {
 				return view.Usagef("--wait-for %v: must be positive", atMost)
 			}
 			return runJobWait(cmd.Context(), g, atMost, ids)
 		},
 	}
-	flags := cmd.Flags()
-	units.SpanVar(flags, &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
-	renamed = g.RenameTimeout(flags, "wait-for")
+	units.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
 	return cmd
 }
 

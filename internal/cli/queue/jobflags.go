@@ -15,7 +15,6 @@ import (
 // jobFlags are the flags that configure a job, shared by all commands that make jobs.
 type jobFlags struct {
 	flags       *pflag.FlagSet
-	renamed     *view.RenamedTimeout
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
@@ -27,7 +26,7 @@ type jobFlags struct {
 	unique      units.Unique
 }
 
-func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
+func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts (default: its type's, then the server's)")
@@ -38,7 +37,6 @@ func (f *jobFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
 	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
 	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
-	f.renamed = g.RenameTimeout(flags, "job-timeout")
 }
 
 func (f *jobFlags) check() error {
@@ -50,7 +48,7 @@ func (f *jobFlags) check() error {
 			return view.Usagef("--header %q: want NAME=VALUE", h)
 		}
 	}
-	return f.renamed.Settle()
+	return nil
 }
 
 // job returns a job with the values of the flags.

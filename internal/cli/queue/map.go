@@ -71,7 +71,7 @@ prints the name with which to resume the run.
 		},
 	}
 	flags := cmd.Flags()
-	f.bind(g, flags)
+	f.bind(flags)
 	flags.StringVar(&f.name, "name", "", "name of this run, to resume it later (default: a new one)")
 	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "maximum number of lines that are jobs at the same time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")

@@ -97,7 +97,6 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 
 func newQueueSetCommand(g *view.Globals) *cobra.Command {
 	var patch client.QueuePatch
-	var renamed *view.RenamedTimeout
 	cmd := &cobra.Command{
 		Use:   "set TYPE --SETTING VALUE…",
 		Short: "Change settings of a type",
@@ -110,9 +109,6 @@ apply from the next claim on, and quotas from the next enqueue; running jobs kee
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := renamed.Settle(); err != nil {
-				return err
-			}
 			if args[0] == "*" {
 				return view.Usagef("%q is a pattern: settings belong to one type; give its name", args[0])
 			}
@@ -134,7 +130,6 @@ apply from the next claim on, and quotas from the next enqueue; running jobs kee
 		},
 	}
 	bindPatch(cmd.Flags(), &patch)
-	renamed = g.RenameTimeout(cmd.Flags(), "job-timeout")
 	return cmd
 }
 

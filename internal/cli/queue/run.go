@@ -58,7 +58,7 @@ run twice.
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // arguments after the command belong to the command
-	f.bind(g, flags)
+	f.bind(flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
 	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for its end (default: no limit)")

@@ -39,14 +39,8 @@ type commandFlags struct {
 	quiet bool
 }
 
-func (f *commandFlags) bind(g *view.Globals, flags *pflag.FlagSet) {
-	f.jobFlags.bind(g, flags)
-	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "attempts" {
-			name = "max-attempts" // earlier releases named the flag attempts here
-		}
-		return pflag.NormalizedName(name)
-	})
+func (f *commandFlags) bind(flags *pflag.FlagSet) {
+	f.jobFlags.bind(flags)
 	flags.StringVar(&f.kind, "type", commandType, "type of the jobs, as in --commands of the workers")
 	flags.StringArrayVar(&f.env, "env", nil, "NAME=VALUE in the command's environment, or NAME with its value here; may be given several times")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "write only errors and the commands' stderr to stderr")

@@ -56,34 +56,6 @@ func TestRunFlags(t *testing.T) {
 	}
 }
 
-// Run and map had --attempts once, which still works but is not offered.
-func TestMaxAttemptsHasOneName(t *testing.T) {
-	for _, command := range []string{"run", "map"} {
-		q := clitest.NewFake(t)
-		help := osqTest(t, q, "", command, "--help")
-		if !strings.Contains(help.Out, "--max-attempts int32") || strings.Contains(help.Out, "--attempts") {
-			t.Errorf("%s --help: %s", command, help.Out)
-		}
-		if got := osqTest(t, q, "", command, "--attempts", "x"); got.Code != view.ExitUsage || !strings.Contains(got.Err, `"--max-attempts"`) {
-			t.Errorf("%+v", got)
-		}
-	}
-	q := clitest.NewFake(t)
-	for _, line := range []string{"run --attempts 2 -- true", "map --attempts=2 - -- true"} {
-		if got := osqTest(t, q, "x", strings.Fields(line)...); got.Code != view.ExitOK {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-	for _, j := range q.All() {
-		if j.MaxAttempts != 2 {
-			t.Errorf("%+v", j)
-		}
-	}
-	if n := len(q.All()); n != 2 {
-		t.Errorf("%d jobs", n)
-	}
-}
-
 func TestRunStdinIsBounded(t *testing.T) {
 	for stdin, want := range map[string]string{strings.Repeat("x", maxPayload+1): "more than", strings.Repeat("\x01", maxPayload/2): "more than", "\xff": "not UTF-8"} {
 		q := clitest.NewFake(t)

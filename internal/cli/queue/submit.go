@@ -56,7 +56,7 @@ Commands with the same --idempotency-key, or --id, add the jobs once.
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
-	f.bind(g, flags)
+	f.bind(flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")

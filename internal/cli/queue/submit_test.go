@@ -322,8 +322,8 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 // prints how to wait for them again.
 func TestManyJobsOfALostCluster(t *testing.T) {
 	for line, want := range map[string]string{
-		"submit wait --file - --wait --answer-timeout 300ms": "3 jobs continue; wait for them again with the same command and --id ",
-		"map - --name n --answer-timeout 300ms -- wait":      "3 jobs continue; resume the run with the same command and --name n, or end it with: ",
+		"submit wait --file - --wait --timeout 300ms": "3 jobs continue; wait for them again with the same command and --id ",
+		"map - --name n --timeout 300ms -- wait":      "3 jobs continue; resume the run with the same command and --name n, or end it with: ",
 	} {
 		q := clitest.NewFake(t)
 		lose := func(context.CancelFunc) {
@@ -340,7 +340,7 @@ func TestManyJobsOfALostCluster(t *testing.T) {
 // Jobs whose enqueueing was not answered may exist: they count as jobs that continue. There is
 // one line, because map sends the lines that it has read so far.
 func TestJobsWithoutAnAnswer(t *testing.T) {
-	for _, line := range []string{"submit wait --answer-timeout 300ms --file - --wait", "map - --answer-timeout 300ms --name n -- wait"} {
+	for _, line := range []string{"submit wait --timeout 300ms --file - --wait", "map - --timeout 300ms --name n -- wait"} {
 		if got := interruptedUnanswered(t, line); got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "osqueue: 1 job continues; ") {
 			t.Errorf("%s: %+v", line, got)
 		}

@@ -48,7 +48,6 @@ type serveOptions struct {
 	security       securityOptions
 	legacy         legacyOptions
 	hooks          hookOptions
-	insecureRaft   bool // has no effect; earlier releases had it
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
@@ -72,7 +71,7 @@ func (o *serveOptions) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.peers, "peers", "", "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)")
 	o.bindRaft(f)
 	units.SpanVar(f, &c.StateCheck, "state-check-interval", c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never")
-	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to the previous release (default: the highest that all nodes know)")
+	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to a release of this level (default: the highest that all nodes know)")
 	o.tls.bind(f)
 	o.pace.bind(f, c)
 	o.compat.bind(f)
@@ -101,8 +100,6 @@ func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
 	c := &o.node
 	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
 	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	f.BoolVar(&o.insecureRaft, "insecure-raft", false, "no effect any more: addresses other than loopback need certificates")
-	_ = f.MarkHidden("insecure-raft") // it exists
 	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
 	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
 	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
@@ -347,9 +344,6 @@ func (o *serveOptions) completeSettings() error {
 // checkExposure refuses addresses that other machines reach, unless the node has a certificate
 // and checks tokens.
 func (o *serveOptions) checkExposure() error {
-	if o.insecureRaft {
-		o.node.Logger.Warn("--insecure-raft has no effect any more: addresses other than loopback need certificates")
-	}
 	for _, a := range []struct{ flag, address string }{{"--http-addr", o.httpAddr}, {"--raft-addr", o.node.RaftAddr}} {
 		switch {
 		case loopbackOnly(a.address) == nil:

@@ -16,25 +16,22 @@ const DefaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
 
 const defaultTimeout = 10 * time.Second
 
-const timeoutHelp = "maximum time for an answer of the cluster"
-
 // Globals are the flags that all commands share, and the streams that they use, so that
 // tests run commands without a process.
 type Globals struct {
-	Servers  []string // of --servers; none: of the environment or the context
-	data     string   // of --data: the data directory of a node on this machine
-	Context  string   // of --context; "": of the environment, or the current one
-	JSON     bool     // output for programs: --json, or --output yaml
-	format   string
-	Timeout  time.Duration
-	Patience bool // --timeout was given before the command
-	ack      client.Ack
-	receipt  client.Receipt // of the writes of this process
-	Version  string         // of this program
-	tls      tlsFlags
-	tokenIn  string // file with the token
-	keys     keyFlags
-	at       time.Time // of --at; zero: the present
+	Servers []string // of --servers; none: of the environment or the context
+	data    string   // of --data: the data directory of a node on this machine
+	Context string   // of --context; "": of the environment, or the current one
+	JSON    bool     // output for programs: --json
+	format  string
+	Timeout time.Duration
+	ack     client.Ack
+	receipt client.Receipt // of the writes of this process
+	Version string         // of this program
+	tls     tlsFlags
+	tokenIn string // file with the token
+	keys    keyFlags
+	at      time.Time // of --at; zero: the present
 
 	In     io.Reader
 	Out    io.Writer
@@ -62,10 +59,10 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
-	flags.VarP(format{g}, "output", "o", "output format: table (within 80 columns), wide (all columns), json (a line for each item) or yaml")
+	flags.VarP(format{g}, "output", "o", "output format: table (within 80 columns), wide (all columns) or json (a line for each item)")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")
 	flags.Lookup("json").NoOptDefVal = "true"
-	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, timeoutHelp)
+	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
 	flags.Var((*units.Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
 }
 

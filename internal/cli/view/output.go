@@ -15,12 +15,11 @@ const (
 	formatTable = "table" // for people, within 80 columns
 	formatWide  = "wide"  // for people, with all columns
 	formatJSON  = "json"  // for programs: one line for each item
-	formatYAML  = "yaml"  // for programs: one document for each item
 )
 
-var formats = []string{formatTable, formatWide, formatJSON, formatYAML}
+var formats = []string{formatTable, formatWide, formatJSON}
 
-// format is the flag --output. It sets Globals.JSON for the formats of programs.
+// format is the flag --output. It sets Globals.JSON for the format of programs.
 type format struct{ g *Globals }
 
 func (f format) String() string {
@@ -35,7 +34,7 @@ func (f format) Set(text string) error {
 	if !slices.Contains(formats, text) {
 		return fmt.Errorf("%q is not a format; write %s", text, strings.Join(formats, ", "))
 	}
-	f.g.format, f.g.JSON = text, text == formatJSON || text == formatYAML
+	f.g.format, f.g.JSON = text, text == formatJSON
 	return nil
 }
 
@@ -69,19 +68,11 @@ func (jsonFormat) Type() string { return "bool" }
 // Wide reports whether tables have all columns.
 func (g *Globals) Wide() bool { return g.format == formatWide }
 
-// WriteJSON writes v for programs: as one line of JSON, or as a document of YAML with
-// --output yaml.
+// WriteJSON writes v for programs, as one line of JSON.
 func (g *Globals) WriteJSON(v any) error {
 	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write as JSON: %w", err)
-	}
-	if g.format == formatYAML {
-		text, err := yamlOf(line)
-		if err != nil {
-			return fmt.Errorf("write as YAML: %w", err)
-		}
-		return Write(g.Out, "---\n"+text)
 	}
 	return Write(g.Out, escaped(string(line))+"\n")
 }

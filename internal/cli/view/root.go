@@ -29,16 +29,13 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	wrapHelp(g, root)
 	CompleteFlag(root, "output", formats...)
 	CompleteFlag(root, "ack", v1.AckQuorum, v1.AckObject)
-	Complete(g, root)
+	Complete(root)
 	return root
 }
 
 // Execute runs one command line, prints its error and returns the exit status.
 func Execute(ctx context.Context, args []string, g *Globals, root *cobra.Command) int {
-	args, err := g.leading(root, args)
-	if err == nil {
-		err = unknownTopic(root, args)
-	}
+	err := unknownTopic(root, args)
 	if err == nil {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
