@@ -144,7 +144,7 @@ func decodeCheckpoint(ctx context.Context, bucket storage.Bucket, p point, most 
 // that wrote them.
 func compareSum(m *fsm.Machine, written string) error {
 	if written == "" {
-		return nil
+		return fmt.Errorf("%w: the manifest has no checksum of the state", ErrDamaged)
 	}
 	if sum := m.View().Sum(); hex.EncodeToString(sum.Sum[:]) != written {
 		return fmt.Errorf("%w: the state of %s has the checksum %x, but %.16s was recorded when it was written: read it "+
