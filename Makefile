@@ -107,7 +107,7 @@ vm: ## Run the sandbox's tests in a virtual machine that has control groups of v
 	go run -buildvcs=false ./tests/vm $(VM_FLAGS)
 
 .PHONY: lint
-lint: fmt-check vet golangci prose ## Check formatting, go vet, the linters (import rules are among them) and the language
+lint: fmt-check vet golangci ## Check formatting, go vet and the linters (import rules are among them)
 
 .PHONY: check
 check: lint generate-check race model fuzz ## Lint, generated code, tests with -race, the model, short fuzz
@@ -149,33 +149,10 @@ vet:
 	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./internal/cli/serve
 	go vet -tags nextlevel,$(TAGS) ./fsm ./cluster
 
-# The modules of tools with packages of their own. The modules of go.work are in PKGS, client/telemetry too.
-TOOL_MODULES := internal/tools internal/tools/monitoring
-
 .PHONY: golangci
 golangci: bin/golangci-lint
 	bin/golangci-lint run $(PKGS)
-	@for dir in $(TOOL_MODULES); do echo "golangci-lint in $$dir"; (cd $$dir && GOWORK=off $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
-
-# The packages that existed before the rules of the language have findings, which
-# ceilings.txt counts. Their number only shrinks.
-PROSE = cd internal/tools && GOWORK=off go run ./prose -ceilings prose/ceilings.txt
-
-.PHONY: prose
-prose: ## Check the language of comments and identifiers
-	@cd internal/tools && GOWORK=off go test ./prose
-	$(PROSE) ../..
-
-.PHONY: prose-update
-prose-update: ## Lower the ceilings of the language to the present findings
-	$(PROSE) -update ../..
-
-REFS ?= fsm api cluster cluster/leader cluster/flush election storage/document storage/archive client client/worker internal/cli/dev internal/cli/queue internal/cli/serve internal/runner internal/sandbox api/hooks api/ui internal/auth
-
-.PHONY: refs
-refs: | bin ## Count the references from file to file in the packages REFS, and those against the best order
-	@cd internal/tools && GOWORK=off go build -buildvcs=false -o $(CURDIR)/bin/refs ./refs
-	@bin/refs $(REFS)
+	cd internal/tools/monitoring && GOWORK=off $(CURDIR)/bin/golangci-lint run ./...
 
 # A real S3 server for the storage tests. They are skipped without it.
 .PHONY: versitygw-if-possible
