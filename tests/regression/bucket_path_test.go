@@ -1,0 +1,402 @@
+package regression
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/tests/cluster"
+)
+
+// storePath is the way of one node to a store: a proxy that can refuse connections, refuse
+// requests, or not answer them.
+type storePath struct {
+	t    *testing.T
+	addr string
+	to   http.Handler
+
+	mu     sync.Mutex
+	server *http.Server // nil: connections are refused
+	denied func(*http.Request) bool
+	hangs  chan struct{} // closed when it goes on; nil: it does not hang
+	hits   int           // requests that were denied, or that hung
+}
+
+// newStorePath returns a whole way to the store at target.
+func newStorePath(t *testing.T, target string) *storePath {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		ErrorLog:     log.New(io.Discard, "", 0), // a client that is gone is no news here
+	}
+	p := &storePath{t: t, addr: "127.0.0.1:0", to: proxy}
+	p.open()
+	t.Cleanup(func() {
+		p.heal()
+		p.refuse()
+	})
+	return p
+}
+
+func (p *storePath) open() {
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.addr = l.Addr().String()
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
+	go func(s *http.Server) { _ = s.Serve(l) }(p.server) // ends with refuse
+}
+
+// refuse ends all connections, and refuses new ones.
+func (p *storePath) refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.server != nil {
+		_ = p.server.Close()
+		p.server = nil
+	}
+}
+
+// deny answers 403 to the requests for which is returns true.
+func (p *storePath) deny(is func(*http.Request) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.denied = is
+}
+
+// hang lets requests wait.
+func (p *storePath) hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hangs = make(chan struct{})
+}
+
+// heal ends what refuse, deny and hang have begun.
+func (p *storePath) heal() {
+	p.mu.Lock()
+	p.denied = nil
+	if p.hangs != nil {
+		close(p.hangs)
+		p.hangs = nil
+	}
+	closed := p.server == nil
+	p.mu.Unlock()
+	if closed {
+		p.open()
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (p *storePath) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	denied, hangs := p.denied != nil && p.denied(r), p.hangs
+	if denied || hangs != nil {
+		p.hits++
+	}
+	p.mu.Unlock()
+	if hangs != nil {
+		select {
+		case <-hangs:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if denied {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>InvalidAccessKeyId</Code><Message>the key does not exist</Message></Error>`)
+		return
+	}
+	p.to.ServeHTTP(w, r)
+}
+
+func (p *storePath) url() string {
+	return fmt.Sprintf("s3://bucket?region=us-east-1&endpoint=http://%s", p.addr)
+}
+
+// onPaths returns a running cluster of three nodes that share a store, each with a way of its own.
+func onPaths(t *testing.T, env ...string) (*cluster.Cluster, map[*cluster.Node]*storePath) {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	store := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(func() {
+		store.CloseClientConnections()
+		store.Close()
+	})
+	c := cluster.New(t, cluster.Options{Bucket: "s3://bucket?region=us-east-1&endpoint=" + store.URL, Env: env})
+	paths := make(map[*cluster.Node]*storePath)
+	for _, n := range c.Nodes {
+		paths[n] = newStorePath(t, store.URL)
+		n.Flags = append(n.Flags, "--bucket", paths[n].url())
+		n.Start()
+	}
+	c.WaitLeader()
+	return c, paths
+}
+
+// objectWrite enqueues jobs, each for at most a second, until one is in the bucket. It returns the id of
+// that job, and the time that this took.
+func objectWrite(t *testing.T, c *cluster.Cluster, name string) (id string, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	c.Eventually(documentPatience+patience, "a write in the bucket", func() error {
+		id = fmt.Sprintf("%s-%d", name, time.Since(began).Milliseconds())
+		var r client.Receipt
+		ctx, cancel := context.WithTimeout(client.WithReceipt(client.WithAck(t.Context(), client.AckObject), &r), time.Second)
+		defer cancel()
+		_, err := c.Client.Enqueue(ctx, client.NewJob{ID: id, Type: "t"})
+		if err == nil && r.Committed() != client.AckObject {
+			err = fmt.Errorf("it is answered as %s", r.Committed())
+		}
+		return err
+	})
+	return id, time.Since(began)
+}
+
+// within checks a time, of which a machine with more to do than processors may take twice as much.
+func within(t *testing.T, what string, took, limit time.Duration) {
+	t.Helper()
+	t.Logf("%s: %.1f s", what, took.Seconds())
+	var load float64
+	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(data), &load) // without a load there is no allowance
+	}
+	if load > float64(runtime.NumCPU()) {
+		limit *= 2
+	}
+	if took > limit {
+		t.Errorf("%s took %v, want at most %v (load %.1f)", what, took, limit, load)
+	}
+}
+
+// The way of one node to the bucket is broken. Writes continue as soon as another node leads: if
+// the node leads, and if it wins an election.
+func TestOneNodeWithoutTheBucket(t *testing.T) {
+	for name, f := range map[string]struct {
+		limit time.Duration
+		spoil func(*storePath)
+	}{
+		"refuses": {5 * time.Second, (*storePath).refuse},
+		"fails":   {5 * time.Second, func(p *storePath) { p.deny(func(*http.Request) bool { return true }) }},
+		"hangs":   {10 * time.Second, (*storePath).hang},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, paths := onPaths(t)
+			first, _ := objectWrite(t, c, "before")
+			ids := []string{first}
+
+			bad := c.WaitLeader()
+			stop := make(chan struct{})
+			longest := quorumWrites(t, c, stop)
+			f.spoil(paths[bad])
+			id, took := objectWrite(t, c, "led")
+			ids = append(ids, id)
+			within(t, "the leader's way to the bucket "+name+": until a write with ack=object", took, f.limit)
+			close(stop)
+			if l := <-longest; l.count == 0 {
+				t.Error("no write with ack=quorum was answered")
+			} else {
+				within(t, fmt.Sprintf("the longest of %d writes with ack=quorum meanwhile", l.count), l.took, f.limit)
+			}
+			if leader := c.WaitLeader(); leader == bad {
+				t.Errorf("%s leads, and cannot use the bucket", bad.Name)
+			}
+
+			// The same node wins the next election, because it is the first to miss the leader.
+			if err := bad.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			bad.Start("--raft-heartbeat", "150ms", "--raft-election", "150ms", "--raft-lease", "150ms")
+			c.WaitVoters()
+			follows(c, bad)
+			won := elections(bad)
+			c.WaitOtherLeader(bad).Kill()
+			id, took = objectWrite(t, c, "won")
+			ids = append(ids, id)
+			if elections(bad) == won {
+				t.Errorf("%s has not won the election", bad.Name)
+			}
+			within(t, "the node wins an election: until a write with ack=object", took, f.limit)
+			paths[bad].heal()
+			mustHave(t, c, ids)
+		})
+	}
+}
+
+// elections returns how often a node has become raft's leader.
+func elections(n *cluster.Node) int { return strings.Count(n.Log(), "entering leader state") }
+
+// written are the writes of quorumWrites.
+type written struct {
+	count int
+	took  time.Duration // of the longest
+}
+
+// quorumWrites enqueues jobs until stop is closed, and sends then how long the longest call took.
+func quorumWrites(t *testing.T, c *cluster.Cluster, stop <-chan struct{}) <-chan written {
+	cl := c.NewClient()
+	t.Cleanup(cl.Close)
+	done := make(chan written, 1)
+	go func() {
+		var w written
+		defer func() { done <- w }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			began := time.Now()
+			if _, err := cl.Enqueue(t.Context(), client.NewJob{Type: "quorum"}); err != nil {
+				t.Error(err)
+				return
+			}
+			w.count++
+			w.took = max(w.took, time.Since(began))
+		}
+	}()
+	return done
+}
+
+// The store refuses the old key of all nodes, and the new one is in their credentials file.
+func TestRotatedCredentialsOfANode(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credentials")
+	rotate := func(key string) {
+		t.Helper()
+		text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = secret\n", key)
+		if err := errors.Join(os.WriteFile(file+".next", []byte(text), 0o600), os.Rename(file+".next", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate("OLDKEY")
+	c, paths := onPaths(t, "AWS_SHARED_CREDENTIALS_FILE="+file, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=")
+	id, _ := objectWrite(t, c, "before")
+	old := func(r *http.Request) bool {
+		return strings.Contains(r.Header.Get("Authorization"), "Credential=OLDKEY/")
+	}
+	for _, p := range paths {
+		p.deny(old)
+	}
+	rotate("NEWKEY")
+	after, took := objectWrite(t, c, "after")
+	within(t, "rotated credentials: until a write with ack=object", took, 5*time.Second)
+	hits := 0
+	for _, p := range paths {
+		p.mu.Lock()
+		hits += p.hits
+		p.mu.Unlock()
+	}
+	if hits == 0 {
+		t.Error("no request had the old key")
+	}
+	mustHave(t, c, []string{id, after})
+}
+
+// All nodes get other addresses at once, and keep their disks.
+func TestAllNodesMove(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{Flags: standbyTimes})
+	ids := fill(t, c, 4, 10)
+	c.StopAll()
+	for _, n := range c.Nodes {
+		n.Move()
+	}
+	began := time.Now()
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	moved := c.NewClient()
+	t.Cleanup(moved.Close)
+	e, err := moved.Enqueue(c.Context(patience), client.NewJob{ID: "moved", Type: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "all nodes have moved: until a write", time.Since(began), 10*time.Second)
+	for _, id := range append(ids, e.JobID) {
+		if _, err := moved.Job(c.Context(documentPatience), id); err != nil {
+			t.Errorf("job %s: %v", id, err)
+		}
+	}
+}
+
+// A single node stands still for longer than its leases last. When it goes on, it extends all leases
+// before it ends any: the heartbeat that waited is accepted, and no other worker gets a job.
+func TestAFrozenNodeKeepsItsLeases(t *testing.T) {
+	t.Parallel()
+	const lease, jobs = 2 * time.Second, 20
+	c := cluster.Start(t, cluster.Options{Nodes: 1})
+	fill(t, c, jobs, 10)
+	claimed, err := c.Client.Claim(c.Context(patience), client.ClaimOptions{Worker: "w", Types: []string{"t"}, Max: jobs, Lease: lease})
+	if err != nil || len(claimed) != jobs {
+		t.Fatalf("%d jobs, %v", len(claimed), err)
+	}
+	leases := make([]client.Lease, jobs)
+	for i, j := range claimed {
+		leases[i] = j.Lease()
+	}
+	n := c.Nodes[0]
+	n.Pause()
+	beats := make(chan error, 1)
+	go func() {
+		answers, err := c.Client.Heartbeat(c.Context(patience), "w", leases)
+		for _, b := range answers {
+			if b.Tag != "" {
+				err = errors.Join(err, fmt.Errorf("job %s: %s", b.JobID, b.Tag))
+			}
+		}
+		beats <- err
+	}()
+	time.Sleep(3 * lease) // the node's clock runs meanwhile
+	n.Continue()
+	if err := <-beats; err != nil {
+		t.Errorf("the heartbeat that waited: %v", err)
+	}
+	others, err := c.Client.Claim(c.Context(patience), client.ClaimOptions{Worker: "other", Types: []string{"t"}, Max: jobs})
+	if err != nil || len(others) > 0 {
+		t.Errorf("another worker gets %d jobs, %v", len(others), err)
+	}
+	var s v1.Status
+	if s, err = n.Status(); err != nil || s.State != "leader" {
+		t.Errorf("the node is %s, %v", s.State, err)
+	}
+	for _, l := range leases {
+		if err := c.Client.Complete(c.Context(patience), l, nil); err != nil {
+			t.Fatalf("job %s: %v", l.JobID, err)
+		}
+	}
+}
