@@ -31,4 +31,29 @@ var reach = []defect{
 		Old: "ok && a.from == address",
 		Bug: "ok && a.from != address",
 	}, check{pkg: "cluster", test: "TestMovedNodes"}},
+	{"reach", mutants.Mutant{
+		Name: "a disk that hangs in a read goes unnoticed", File: "cluster/logstore.go",
+		Old: `err := g.dog.watch("read the raft log", 0, func() error { return g.LogStore.GetLog(index, l) })`,
+		Bug: `err := g.LogStore.GetLog(index, l)`,
+	}, check{pkg: "cluster", test: "TestADiskThatHangsIsFatal"}},
+	{"reach", mutants.Mutant{
+		Name: "a hung removal of the start of the log goes unnoticed", File: "cluster/logstore.go",
+		Old: `return g.dog.watch("remove the start of the raft log", 0, func() error { return g.LogStore.DeleteRange(from, to) })`,
+		Bug: `return g.LogStore.DeleteRange(from, to)`,
+	}, check{pkg: "cluster", test: "TestADiskThatHangsIsFatal"}},
+	{"reach", mutants.Mutant{
+		Name: "a new leader adopts the same document again", File: "cluster/leader/campaign.go",
+		Old: "Adopted:   storage.Version(m.Adopted),",
+		Bug: "Adopted:   storage.Version(m.Adopted)[:0],",
+	}, check{pkg: "cluster", test: "TestAdoptionCountsAfterAnElection"}},
+	{"reach", mutants.Mutant{
+		Name: "a leader that stood still ends the leases", File: "cluster/leader/clock.go",
+		Old: "const standStill = 4 * clockTick",
+		Bug: "const standStill = 400_000 * clockTick",
+	}, check{pkg: "cluster/leader", test: "TestLeaderClockAfterAStandStill"}},
+	{"reach", mutants.Mutant{
+		Name: "each request that does not fit delays the frames behind it", File: "api/stream/conn.go",
+		Old: "if full() && !c.stuck {",
+		Bug: "if full() {",
+	}, check{pkg: "api/stream", test: "TestConnReadsOnBehindAWaitingRequest"}},
 }

@@ -42,6 +42,13 @@
 //	links-reset               connections are reset repeatedly           connections reset
 //	requests-replayed         raft's requests arrive once more, late     bytes sent again
 //	leader-without-bucket     the leader cannot reach the bucket         bytes withheld
+//	leader-bucket-reset       its connections to the bucket are reset    connections reset
+//	mount-away                the leader's path leads to an empty        it hands the leadership over; another leads;
+//	                          directory                                  the directory is empty
+//	bucket-emptied            all files of a directory bucket are gone   the leader logs it; queue.json is there again
+//	bucket-root               another directory in place of the bucket   the leader says so; it is empty
+//	credentials-rotated       the store refuses the nodes' key, and      requests refused; queue.json is written
+//	                          their file has a new one                   with the new key
 //	bucket-down, -refusing, -hanging, -slow, -misbehaving, -losing-answers
 //	                          see cluster/store                          requests hit
 //	late-put                  a PUT of a killed leader arrives late      the store refused it

@@ -48,10 +48,11 @@ const (
 	NeedWorkers                  // worker processes
 	NeedFile                     // a bucket that is a directory
 	NeedMixed                    // nodes of two releases
+	NeedKeys                     // a store whose keys can be replaced
 )
 
 func (n Need) String() string {
-	names := []string{"a proxy before the bucket", "links", "a program whose clock and disk can be broken", "small disks", "worker processes", "a bucket that is a directory", "nodes of two releases"}
+	names := []string{"a proxy before the bucket", "links", "a program whose clock and disk can be broken", "small disks", "worker processes", "a bucket that is a directory", "nodes of two releases", "a store whose keys can be replaced"}
 	text := ""
 	for i, name := range names {
 		if n&(1<<i) == 0 {
@@ -88,7 +89,7 @@ func All() []Fault {
 	var all []Fault
 	for _, group := range [][]Fault{
 		processFaults, linkFaults, bucketFaults, clockFaults, diskFaults, lostFaults, hungFaults, frozenFaults,
-		mixedFaults, archiveFaults, laggingFaults, rivalFaults, standbyFaults, workerFaults, rootFaults,
+		mixedFaults, archiveFaults, laggingFaults, rivalFaults, standbyFaults, workerFaults, rootFaults, keyFaults,
 	} {
 		all = append(all, group...)
 	}

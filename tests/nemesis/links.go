@@ -25,7 +25,8 @@ var linkFaults = []Fault{
 	{Name: "links-narrow", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: narrowLinks},
 	{Name: "links-reset", Needs: NeedLinks, Takes: 1, Begin: resetLinks},
 	{Name: "requests-replayed", Needs: NeedLinks, Takes: 1, Begin: replayRequests},
-	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket},
+	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(cut)},
+	{Name: "leader-bucket-reset", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(link.Condition{Reset: true})},
 }
 
 // impose puts a condition on links. Healing it says what it has held up.
@@ -253,6 +254,8 @@ func resetLinks(w *World, s *history.FaultSpan) func() {
 	return func() {}
 }
 
-func withoutBucket(w *World, s *history.FaultSpan) func() {
-	return w.impose(s, cut, link.Both(w.Cluster.WaitLeader().Name, link.Store)...)
+func withoutBucket(c link.Condition) func(*World, *history.FaultSpan) func() {
+	return func(w *World, s *history.FaultSpan) func() {
+		return w.impose(s, c, link.Both(w.Cluster.WaitLeader().Name, link.Store)...)
+	}
 }

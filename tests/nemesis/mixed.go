@@ -22,9 +22,9 @@ var mixedPool = []string{
 // setRelease has a node run this release, or the next one, from its next start on. The feature level is
 // held, so that both can lead.
 func (w *World) setRelease(n *cluster.Node, next bool) {
-	n.Binary, n.Flags = "", w.own()
+	n.Binary, n.Flags = "", append(w.own(), w.mountFlags(n)...)
 	if next {
-		n.Binary, n.Flags = w.next, append(w.own(), "--feature-level", "1")
+		n.Binary, n.Flags = w.next, append(n.Flags, "--feature-level", "1")
 	}
 }
 

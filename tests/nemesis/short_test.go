@@ -27,8 +27,8 @@ func TestFaults(t *testing.T) {
 	for _, r := range []Round{
 		{Name: "processes", Inline: largeInline, Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
 		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset", "requests-replayed"}},
-		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "rival"}},
-		{Name: "directory", File: true, Script: []string{"bucket-root", "leader-killed", "bucket-root"}},
+		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "credentials-rotated", "leader-bucket-reset", "rival"}},
+		{Name: "directory", File: true, Script: []string{"bucket-root", "leader-killed", "mount-away", "bucket-emptied"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
 		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "log-lost", "disk-full", "node-wiped-leader-killed"}},
 		{Name: "clocks and workers", Clock: true, Workers: 2, Script: []string{"clock-jump", "clock-wrong-at-election", "worker-killed", "worker-paused"}},

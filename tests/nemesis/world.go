@@ -33,7 +33,9 @@ type World struct {
 	spoiled   []spoiledObject
 	copies    int // of edited documents that must be kept
 	evidence  string
-	file      *os.File // the history
+	file      *os.File                 // the history
+	keys      *keys                    // of the nodes; nil: the store needs none
+	mounts    map[*cluster.Node]*mount // of a bucket that is a directory
 }
 
 // Round describes a cluster and the faults to play on it.
@@ -105,7 +107,14 @@ func newWorld(t *testing.T, r Round) *World {
 	if w.Store.Kind == store.File {
 		w.has |= NeedFile
 	}
+	if w.Store.Kind == store.GoFakeS3 {
+		w.keys, w.has = newKeys(t), w.has|NeedKeys
+		opt.Env = w.keys.env()
+	}
 	w.Cluster = cluster.New(t, opt)
+	if w.Store.Kind == store.File {
+		w.mountAll()
+	}
 	if r.SmallDisk {
 		w.smallDisks()
 	}
@@ -133,7 +142,7 @@ func (r *Round) store(t *testing.T) *store.Store {
 func (w *World) setReleases() {
 	if !w.round.Mixed {
 		for _, n := range w.Cluster.Nodes {
-			n.Flags = w.own()
+			n.Flags = append(w.own(), w.mountFlags(n)...)
 		}
 		return
 	}

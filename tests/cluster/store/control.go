@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,6 +14,7 @@ type control struct {
 	hold    *Held
 	chance  *chance
 	down    bool
+	revoked []string      // access keys
 	away    chan struct{} // closed when the store is back; nil while it is there
 	slow    time.Duration
 	hits    map[Fault]int
@@ -22,15 +24,16 @@ type control struct {
 
 // decision is the proxy's treatment of one request.
 type decision struct {
-	away <-chan struct{}
-	down bool
-	held *Held
-	slow time.Duration
-	blow *blow
+	away   <-chan struct{}
+	down   bool
+	denied bool
+	held   *Held
+	slow   time.Duration
+	blow   *blow
 }
 
 func (d decision) special() bool {
-	return d.away != nil || d.down || d.held != nil || d.slow > 0 || d.blow != nil
+	return d.away != nil || d.down || d.denied || d.held != nil || d.slow > 0 || d.blow != nil
 }
 
 // decide takes the lot of one request.
@@ -45,6 +48,10 @@ func (c *control) decide(q request) decision {
 		return d
 	case c.down:
 		c.hits[Down]++
+		return d
+	case slices.Contains(c.revoked, q.key):
+		d.denied = true
+		c.hits[Denied]++
 		return d
 	case c.hold != nil && Document(q):
 		d.held, c.hold = c.hold, nil
@@ -107,6 +114,13 @@ func (c *control) SetDown(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down
+}
+
+// Revoke makes the store refuse requests with an access key of S3 from now on. Behave does not end it.
+func (c *control) Revoke(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revoked = append(c.revoked, key)
 }
 
 // SetSlow makes everything take longer by d.

@@ -12,6 +12,7 @@ type request struct {
 	conditional bool
 	document    bool // it is about queue.json
 	list        bool
+	key         string // the access key that signs it
 }
 
 // dialect is how the clients of a store speak, and how it says no.
@@ -21,6 +22,7 @@ type dialect struct {
 	refusal  func(status int, code string) (contentType, body string)
 	throttle []refusal
 	conflict refusal
+	denied   refusal // of a key that was revoked
 }
 
 // refusal is an answer that says that nothing was done.
@@ -34,7 +36,10 @@ var s3Words = dialect{
 		return fmt.Sprintf("s3://%s?region=us-east-1&endpoint=%s", bucketName, endpoint)
 	},
 	classify: func(r *http.Request) request {
+		_, credential, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+		key, _, _ := strings.Cut(credential, "/")
 		return request{
+			key:         key,
 			write:       r.Method == http.MethodPut,
 			conditional: r.Header.Get("If-Match") != "" || r.Header.Get("If-None-Match") != "",
 			document:    r.URL.Path == "/"+bucketName+"/"+docKey,
@@ -49,6 +54,7 @@ var s3Words = dialect{
 		{http.StatusTooManyRequests, "TooManyRequests"},
 	},
 	conflict: refusal{http.StatusConflict, "ConditionalRequestConflict"},
+	denied:   refusal{http.StatusForbidden, "InvalidAccessKeyId"},
 }
 
 var gcsWords = dialect{

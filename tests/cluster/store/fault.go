@@ -32,6 +32,7 @@ const (
 const (
 	Down    Fault = "down"    // SetDown
 	Hanging Fault = "hanging" // SetAway(Hangs)
+	Denied  Fault = "denied"  // Revoke
 )
 
 // Target says which requests a fault is for.

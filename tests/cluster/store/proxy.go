@@ -110,6 +110,9 @@ func (p *Proxy) mishap(w http.ResponseWriter, l letter, d decision) {
 	case d.down:
 		http.Error(w, "down", http.StatusServiceUnavailable)
 		return
+	case d.denied:
+		p.refuse(w, p.words.denied)
+		return
 	case d.held != nil:
 		p.hold(w, l, d.held)
 		return
