@@ -113,7 +113,9 @@
 //
 // # Failure stance
 //
-// A node that cannot write its log, or that reads an entry that it does not understand,
-// reports the error on Fatal, and its process must end; the other nodes continue. A failing
-// bucket never stops the quorum. A lost fence stops the answers at once.
+// A node that cannot write its log, whose log does not answer, or that reads an entry that it does not
+// understand, reports the error on Fatal, and its process must end; the other nodes continue. A failing
+// bucket never stops the quorum. A lost fence stops the answers at once. A node does not start with a
+// log that has less than its witness says (witness.go): term and vote as they are, and the newest entry
+// as it was at the end of the node, or up to a second before it was killed.
 package cluster
