@@ -77,6 +77,7 @@ func (d *decoder) meta() fsm.Meta {
 		CancelledTotal: s.CancelledTotal,
 		LastTurn:       s.LastTurn,
 		Announced:      uint32(s.Announced),
+		Adopted:        s.Adopted,
 		Cluster:        orElse(s.Cluster, h.Cluster),
 		Lineage:        orElse(s.Lineage, h.Lineage),
 		Broker: fsm.Broker{

@@ -97,6 +97,7 @@ type state struct {
 	Level               uint64 // checked by readHeader
 	CancelledTotal      uint64
 	Announced           uint64
+	Adopted             string
 	Cluster, Lineage    *string
 	Node, Address       *string
 	Epoch               *uint64
@@ -286,6 +287,8 @@ func (d *decoder) stateMember(name string) any {
 		return &s.DeadTotal
 	case "announced":
 		return &s.Announced
+	case "adopted":
+		return &s.Adopted
 	case "cancelledTotal":
 		return &s.CancelledTotal
 	case "termBase":

@@ -225,6 +225,9 @@ func (a *appender) state(h *Header, m *fsm.Meta) {
 	if m.Announced != 0 {
 		a.unsigned("announced", uint64(m.Announced))
 	}
+	if m.Adopted != "" {
+		a.text("adopted", m.Adopted)
+	}
 	a.unsigned("deadTotal", m.DeadTotal)
 	a.unsigned("cancelledTotal", m.CancelledTotal)
 	a.unsigned("termBase", m.TermBase)

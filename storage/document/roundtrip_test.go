@@ -16,7 +16,11 @@ import (
 // document exactly, scalars included.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := randomMachine(t).View()
+		reached := randomMachine(t)
+		if rapid.Bool().Draw(t, "adopted") {
+			reached.Transplant(textGen.Draw(t, "adopter"), textGen.Draw(t, "version"), 1, reached.Meta().LSN.Term+1)
+		}
+		v := reached.View()
 		h := document.Header{
 			Lineage: textGen.Draw(t, "lineage"), Cluster: textGen.Draw(t, "cluster"),
 			Epoch: rapid.Uint64().Draw(t, "epoch"), Node: textGen.Draw(t, "node"),
