@@ -84,7 +84,7 @@ func (b *browser) limited(c *cluster.Cluster, root string) {
 			"/dead":                            `!!document.querySelector('main a[href="queues/mail"]')`,
 		}},
 		{v1.NewToken{Role: "reader", Groups: []string{"g"}}, map[string]string{
-			"/queues/mail": `document.querySelector("#tiles b").textContent === "1" && !document.querySelector("#chart")`,
+			"/queues/mail": `document.body.innerText.includes("with all of its groups is not in the scope")`,
 		}},
 		{v1.NewToken{Role: "worker"}, map[string]string{
 			"/cluster": `!document.querySelector("#nodes") && document.querySelector(".empty").textContent.includes("read")`, "/jobs/j": `document.querySelector(".status").textContent === "available"`,
