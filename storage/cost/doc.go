@@ -11,7 +11,7 @@
 //	requests ──▶ Meter ──▶ Report: so far, projected, budget
 //	               │
 //	               ▼
-//	            Limiter ──▶ interval between flushes
+//	             Pacer ──▶ interval between flushes
 //
 // # Money
 //
@@ -26,23 +26,19 @@
 //
 // # Budget
 //
-// The Limiter is a token bucket. Credit accrues at the rate of the budget, up to the amount
-// of twelve hours, and pays for every request. With the credit of three hours or more the
-// flusher works at full speed. With less credit the interval grows, evenly on a logarithmic
-// scale; without credit it is the interval that spends exactly the accruing credit. With a
-// debt it grows further, up to the longest interval, which is the heartbeat of the broker.
-// A process starts with the credit of six hours.
+// The Pacer is a token bucket (golang.org/x/time/rate) whose tokens are money. Credit accrues at
+// the rate of the budget, up to the amount of six hours, with which a process starts, and pays for
+// every request that the Meter counts: the document, segments of the log, checkpoints, listings,
+// reads. With credit the flusher works at full speed. With a debt it waits until the debt is paid,
+// but not longer than the heartbeat of the broker, which no budget delays.
 //
-// The credit pays for every request that the Meter counts: the document, segments of the
-// log, checkpoints, listings, reads. The Limiter controls only the interval, up to the
-// heartbeat. If the cost at that interval is within the budget, a month costs at most the
-// budget and the amount of twelve hours (1.7 %). Plan.Check verifies at the start that the
-// budget covers what a leader repeats at its slowest pace (Plan.Repeated): the
-// heartbeats, all listings, and the segments of an expected load. Where requests are
-// charged, an object counts as a flush (flush.Config.CountObjects), so that segments and
-// checkpoints lengthen the interval, too. At the longest interval their cost is additional:
-// it depends on the amount of data written. If that is more than the expected load, it may
-// exceed the budget. The cost report shows this while it happens.
+// So a month costs at most the budget and the amount of six hours (0.8 %), if the cost at the
+// longest interval is within the budget. Plan.Check verifies at the start that the budget covers
+// what a leader repeats at its slowest pace (Plan.Repeated): the heartbeats, all listings, and the
+// segments of an expected load. Where requests are charged, an object counts as a flush
+// (flush.Config.CountObjects), so that segments and checkpoints lengthen the interval, too. At the
+// longest interval their cost is additional: it depends on the amount of data written. If that is
+// more than the expected load, it may exceed the budget. The cost report shows this while it happens.
 //
 // # Limits of the counts
 //

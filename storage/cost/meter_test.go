@@ -129,7 +129,7 @@ func TestObservingAllocatesNothing(t *testing.T) {
 
 func TestMeterFromManySides(t *testing.T) {
 	m := NewMeter(DefaultPrices("s3"), Dollar, nil)
-	p := NewPacer(m, 5000, time.Millisecond, time.Second)
+	p := NewPacer(m, time.Millisecond, time.Second)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -99,9 +99,4 @@ func (p Prices) Of(c Counts) Money {
 		times(p.Read, c.BytesRead, perBytes)
 }
 
-// Flush returns the cost of one write of that many bytes.
-func (p Prices) Flush(bytes uint64) Money {
-	return p.Of(Counts{Replaces: 1, BytesWritten: bytes})
-}
-
 func times(m Money, n, per uint64) Money { return mulDiv(uint64(m), n, per) }

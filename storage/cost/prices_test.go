@@ -48,7 +48,7 @@ func TestExpressOneZone(t *testing.T) {
 	if got := p.Of(use).String(); got != "$0.01889" {
 		t.Fatalf("costs %s", got)
 	}
-	if got := p.Flush(1e6); got != 1130+3200 {
+	if got := p.Of(Counts{Replaces: 1, BytesWritten: 1e6}); got != 1130+3200 {
 		t.Fatalf("a flush of a megabyte costs %d", got)
 	}
 }
