@@ -30,7 +30,7 @@ type SecurityConfig struct {
 	// tokens with that right may enqueue them. Nil: DefaultPrograms.
 	Programs []string
 	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
-	// a JWT. Its errors wrap auth.ErrToken or auth.ErrDenied. Nil: there are none.
+	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil: there are none.
 	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
 	// Certificate returns the principal of the client certificate of a request, and the text by
 	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
@@ -51,6 +51,7 @@ func DefaultPrograms() []string { return []string{"command", "python"} }
 var (
 	unauthorized = kind{status: http.StatusUnauthorized, tag: v1.TagUnauthorized, title: "A valid token is needed"}
 	forbidden    = kind{status: http.StatusForbidden, tag: v1.TagForbidden, title: "The identity of the caller does not allow this"}
+	unsure       = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The credential cannot be checked now", retry: time.Second}
 	rateLimited  = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLimited, title: "The caller makes too many requests", retry: time.Second}
 )
 
@@ -309,6 +310,8 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 		return fail(forbidden, "%v", cred.err)
 	case errors.Is(cred.err, errUnsure):
 		return fail(noLeader, "%v", cred.err)
+	case errors.Is(cred.err, auth.ErrUnsure):
+		return fail(unsure, "%v", cred.err)
 	case cred.err != nil:
 		return fail(unauthorized, "%v", cred.err)
 	case cred.p == nil:

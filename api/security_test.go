@@ -232,6 +232,21 @@ func BenchmarkEnqueueSecurity(b *testing.B) {
 	}
 }
 
+// A credential that cannot be checked now, as while the issuer of JWTs is away, is not called wrong: clients
+// repeat the request.
+func TestCredentialsThatCannotBeChecked(t *testing.T) {
+	for err, status := range map[error]int{
+		auth.ErrUnsure: http.StatusServiceUnavailable, auth.ErrToken: http.StatusUnauthorized, auth.ErrDenied: http.StatusForbidden,
+	} {
+		g := secured(t, SecurityOn, nil)
+		g.s.gate.Bearer = func(context.Context, string) (*auth.Principal, error) { return nil, err }
+		a := g.do("POST", "/v1/jobs", `{}`, "Authorization", "Bearer eyJ.e.y")
+		if again := a.header.Get("Retry-After") != ""; a.status != status || again != (status == http.StatusServiceUnavailable) {
+			t.Errorf("%v: %d %s", err, a.status, a.body)
+		}
+	}
+}
+
 // A node that follows a leader asks it about a token that it lacks: only an active leader may call a
 // token invalid. Otherwise the client asks again, and does not give up.
 func TestTokensThatAFollowerLacks(t *testing.T) {

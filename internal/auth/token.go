@@ -29,6 +29,9 @@ var ErrToken = errors.New("the token is not valid")
 // have. A node that lags may not have it yet.
 var ErrUnknown = errors.New("it does not exist, or was revoked")
 
+// ErrUnsure is wrapped by the errors about a credential that cannot be checked now: it may be valid.
+var ErrUnsure = errors.New("the credential cannot be checked now")
+
 // Secret is a token as its owner has it.
 type Secret struct {
 	ID   string

@@ -34,6 +34,7 @@
 //
 // # Failure stance
 //
-// Errors refuse: without keys, JWTs are refused, and tokens of the queue still work. Errors never
-// contain the JWT.
+// Errors refuse: without keys, JWTs are refused, and tokens of the queue still work. While the
+// provider is away, a JWT of an unknown key is not called wrong (401): the error wraps
+// auth.ErrUnsure (503), so that clients repeat the request. Errors never contain the JWT.
 package oidc

@@ -19,6 +19,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 
+	"osqueue/internal/auth"
 	"osqueue/internal/durable"
 )
 
@@ -46,6 +47,7 @@ type keys struct {
 	byID    map[string]jose.JSONWebKey
 	began   time.Time     // the last fetch
 	fetched time.Time     // the last fetch that worked
+	failure error         // of the last fetch; nil: it worked
 	busy    chan struct{} // closed at the end of the fetch that runs; nil: none
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -73,8 +75,19 @@ func (k *keys) close() {
 	k.done.Wait()
 }
 
+// checked are the keys for one JWT. The library keeps only the text of errors.
+type checked struct {
+	*keys
+	err error
+}
+
 // VerifySignature implements oidc.KeySet.
-func (k *keys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+func (c *checked) VerifySignature(ctx context.Context, jwt string) (payload []byte, err error) {
+	payload, c.err = c.verify(ctx, jwt)
+	return payload, c.err
+}
+
+func (k *keys) verify(ctx context.Context, jwt string) ([]byte, error) {
 	jws, err := jose.ParseSignedCompact(jwt, k.cfg.algorithms())
 	if err != nil {
 		return nil, errors.New("it is malformed, or its algorithm is not allowed")
@@ -117,7 +130,21 @@ func (k *keys) find(ctx context.Context, id string) (jose.JSONWebKey, error) {
 	if key, ok = k.known(id); ok {
 		return key, nil
 	}
-	return key, errUnknownKey
+	return key, k.unknown()
+}
+
+// unknown returns the error about a key that is not known: the issuer has no such key, or its keys
+// could not be fetched.
+func (k *keys) unknown() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.failure != nil:
+		return fmt.Errorf("%w: the keys of the issuer %s could not be fetched (%w)", auth.ErrUnsure, k.cfg.Issuer, k.failure)
+	case k.busy != nil:
+		return fmt.Errorf("%w: the issuer %s has not answered yet", auth.ErrUnsure, k.cfg.Issuer)
+	}
+	return errUnknownKey
 }
 
 // known returns a key by its id. A JWT without a key id counts if the provider has one key.
@@ -162,7 +189,7 @@ func (k *keys) refresh() <-chan struct{} {
 		defer stop()
 		set, err := k.fetch(ctx)
 		k.mu.Lock()
-		if err == nil {
+		if k.failure = err; err == nil {
 			k.byID, k.fetched = set, k.cfg.Now()
 		}
 		k.busy, k.stop = nil, nil

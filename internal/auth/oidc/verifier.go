@@ -61,9 +61,8 @@ func (c *Config) algorithms() []jose.SignatureAlgorithm {
 
 // Verifier verifies JWTs. It is safe for concurrent use.
 type Verifier struct {
-	cfg    Config
-	keys   *keys
-	verify *oidc.IDTokenVerifier
+	cfg  Config
+	keys *keys
 
 	mu   sync.Mutex
 	seen map[[sha256.Size]byte]verdict
@@ -111,9 +110,6 @@ func New(cfg Config) (*Verifier, error) {
 	}
 	v := &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
 	v.keys = newKeys(&v.cfg)
-	v.verify = oidc.NewVerifier(cfg.Issuer, v.keys, &oidc.Config{
-		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // Principal checks the times
-	})
 	v.keys.refresh()
 	return v, nil
 }
@@ -124,8 +120,8 @@ func (v *Verifier) Close() { v.keys.close() }
 // IsJWT reports whether a text has the form of a JWT.
 func IsJWT(text string) bool { return strings.Count(text, ".") == 2 && strings.HasPrefix(text, "ey") }
 
-// Principal verifies a JWT. Its errors wrap auth.ErrToken, and auth.ErrDenied if the JWT is valid
-// and no rule gives it a role.
+// Principal verifies a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied if the JWT is valid
+// and no rule gives it a role, and auth.ErrUnsure if no key is known for it and the issuer is away.
 func (v *Verifier) Principal(ctx context.Context, jwt string) (*auth.Principal, error) {
 	if len(jwt) > jwtMax {
 		return nil, fmt.Errorf("%w: it has %d bytes; a JWT has at most %d here", auth.ErrToken, len(jwt), jwtMax)
@@ -138,7 +134,13 @@ func (v *Verifier) Principal(ctx context.Context, jwt string) (*auth.Principal, 
 	if err := checkClaims(jwt); err != nil {
 		return nil, fmt.Errorf("%w: JWT: %s", auth.ErrToken, reason(err))
 	}
-	token, err := v.verify.Verify(ctx, jwt)
+	keys := &checked{keys: v.keys}
+	token, err := oidc.NewVerifier(v.cfg.Issuer, keys, &oidc.Config{
+		ClientID: v.cfg.Audience, SupportedSigningAlgs: v.cfg.Algorithms, SkipExpiryCheck: true, // principal checks the times
+	}).Verify(ctx, jwt)
+	if errors.Is(keys.err, auth.ErrUnsure) {
+		return nil, keys.err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: JWT: %s", auth.ErrToken, reason(err))
 	}
