@@ -96,12 +96,17 @@ func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identi
 	address := n.peers.HTTP(who.Name)
 	if address == "" {
 		return fmt.Errorf("node %s is not in the leader's --peers: check its --name; to add a node, "+
-			"first restart the nodes of the cluster with it in their --peers, one by one", who.Name)
+			"make a join token for it (osqueue cert join-token), or first restart the nodes of the cluster with it in their --peers, one by one", who.Name)
+	}
+	source := "its address in the leader's --peers"
+	advice := "to move it, first restart the nodes of the cluster with its new address in their --peers, one by one"
+	if !n.peers.Named(who.Name) {
+		source = "the address in its join token"
+		advice = "start it with this --http-addr or --http-advertise, or make another token for the right address: osqueue cert join-token --http"
 	}
 	id, err := n.peers.Ask(ctx, address)
 	if err != nil {
-		return fmt.Errorf("node %s does not answer at %s, its address in the leader's --peers; to move it, "+
-			"first restart the nodes of the cluster with its new address in their --peers, one by one: %w", who.Name, address, err)
+		return fmt.Errorf("node %s does not answer at %s, %s; %s: %w", who.Name, address, source, advice, err)
 	}
 	for _, s := range c.Servers {
 		if id.ServerID == string(s.ID) && id.ServerID != who.ServerID {
@@ -109,8 +114,8 @@ func (n *Members) expected(ctx context.Context, c raft.Configuration, who Identi
 		}
 	}
 	if id.ServerID != who.ServerID || id.RaftAddress != who.RaftAddress {
-		return fmt.Errorf("%s, the address of node %s in the leader's --peers, is that of %s with the raft address %s, not of %s with %s: "+
-			"check --http-advertise and --raft-advertise", address, who.Name, id.ServerID, id.RaftAddress, who.ServerID, who.RaftAddress)
+		return fmt.Errorf("node %s asks as %s with the raft address %s, but %s, %s, is that of %s with %s: "+
+			"check --http-advertise and --raft-advertise", who.Name, who.ServerID, who.RaftAddress, address, source, id.ServerID, id.RaftAddress)
 	}
 	return nil
 }

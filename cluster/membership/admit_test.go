@@ -36,3 +36,25 @@ func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
 		t.Errorf("a running follower counts as gone: %v", err)
 	}
 }
+
+// A new node that does not answer at its address is told where the address comes from, and so
+// what to change.
+func TestAdviceForAnAddressThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	address := closed.Listener.Addr().String()
+	peers := NewPeers("n1", []Peer{{Name: "n1", HTTP: "127.0.0.1:1"}, {Name: "n2", HTTP: address}}, http.DefaultClient)
+	peers.Joined(func(name string) string { return map[string]string{"n4": address}[name] })
+	leader := &Members{cfg: Config{ID: "n1~a"}, peers: peers}
+	for name, want := range map[string]string{
+		"n2": "its address in the leader's --peers; to move it, first restart",
+		"n4": "the address in its join token; start it with this --http-addr",
+		"n5": "make a join token for it (osqueue cert join-token)",
+	} {
+		err := leader.expected(t.Context(), raft.Configuration{}, Identity{Name: name, ServerID: name + "~x"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

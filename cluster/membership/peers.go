@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"osqueue/internal/peeranswer"
@@ -45,6 +46,11 @@ func (p *Peers) HTTP(name string) string {
 		}
 	}
 	return p.joined(name)
+}
+
+// Named reports whether --peers names a node.
+func (p *Peers) Named(name string) bool {
+	return slices.ContainsFunc(p.named, func(peer Peer) bool { return peer.Name == name })
 }
 
 // refusedError is an answer with a status other than 2xx.

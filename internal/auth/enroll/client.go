@@ -77,9 +77,11 @@ type Joiner struct {
 
 // Joined is the result of a Joiner.
 type Joined struct {
-	Files certs.Files
-	Peers string // value of --peers
-	HTTP  string // address of the HTTP port of the new node
+	Files  certs.Files
+	Peers  string // value of --peers
+	HTTP   string // address of the HTTP port of the new node
+	Raft   string // address of its raft port
+	Bucket string // URL
 }
 
 const (
@@ -122,7 +124,7 @@ func (j *Joiner) Join(ctx context.Context) (Joined, error) {
 	if err := certs.WriteCA(files.CA, ca); err != nil {
 		return Joined{}, err
 	}
-	return Joined{Files: files, Peers: answer.Peers, HTTP: answer.HTTP}, files.Install(c)
+	return Joined{Files: files, Peers: answer.Peers, HTTP: answer.HTTP, Raft: answer.Raft, Bucket: answer.Bucket}, files.Install(c)
 }
 
 // ask sends the request until it has an answer. It tries the addresses of the token, and of the

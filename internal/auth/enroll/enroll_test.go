@@ -121,8 +121,8 @@ func newSite(t *testing.T) *site {
 	x.web.TLS = id.Server(tls.NoClientCert, nil)
 	x.web.StartTLS()
 	t.Cleanup(x.web.Close)
-	x.s = New(Config{Node: x.node, Files: files, Identity: id, Log: hclog.NewNullLogger(), Audit: x.audit, Peers: func() ([]string, string) {
-		return []string{x.address()}, "n1=" + x.address()
+	x.s = New(Config{Node: x.node, Files: files, Identity: id, Log: hclog.NewNullLogger(), Audit: x.audit, Site: Site{
+		Addresses: []string{x.address()}, Peers: "n1=" + x.address(), Raft: "127.0.0.1:7099", Bucket: "mem://jobs",
 	}})
 	return x
 }
@@ -193,6 +193,9 @@ func TestJoin(t *testing.T) {
 	if want := "n1=" + x.address() + ",n4=10.0.0.4:8080"; done.Peers != want {
 		t.Errorf("peers are %q, want %q", done.Peers, want)
 	}
+	if done.Raft != "10.0.0.4:7099" || done.Bucket != "mem://jobs" {
+		t.Errorf("the raft address is %q and the bucket %q", done.Raft, done.Bucket)
+	}
 	x.node.View().Tokens("", func(r *fsm.Token) bool {
 		if strings.Contains(r.ID+r.Name+strings.Join(r.Types, " ")+r.Hash, token.Secret.Text) {
 			t.Errorf("record %s has the secret", r.ID)
@@ -246,6 +249,32 @@ func wantRefusal(t *testing.T, text string, do func() error) {
 	t.Helper()
 	if err := do(); err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("got %v, want an error with %q", err, text)
+	}
+}
+
+// A token for a further node has the port of the running ones by default, and its --peers have
+// the nodes that have joined before.
+func TestJoinAfterOthers(t *testing.T) {
+	t.Parallel()
+	x := newSite(t)
+	if _, err := x.join(x.token("n4"), t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	made, err := x.s.create(t.Context(), nil, NewToken{Node: "n5", Hosts: []string{"10.0.0.5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := ParseToken(made.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := x.join(token, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := "10.0.0.5:" + x.address()[strings.LastIndex(x.address(), ":")+1:]
+	if want := "n1=" + x.address() + ",n4=10.0.0.4:8080,n5=" + own; done.Peers != want || done.HTTP != own || made.HTTP != own {
+		t.Errorf("peers are %q, want %q; the address is %q and %q", done.Peers, want, made.HTTP, done.HTTP)
 	}
 }
 

@@ -58,11 +58,18 @@ type Config struct {
 	Node     Node
 	Files    certs.Files
 	Identity *certs.Identity // of these files
-	// Peers returns the HTTP addresses of nodes, and the value of --peers.
-	Peers func() (addresses []string, peers string)
+	Site     Site
 	// Audit records what happened to a certificate or a join token.
 	Audit func(Act)
 	Log   hclog.Logger
+}
+
+// Site is what a new node has to know of this one, from its flags.
+type Site struct {
+	Addresses []string // HTTP addresses of nodes, this one first
+	Peers     string   // value of --peers
+	Raft      string   // address of its raft port
+	Bucket    string   // URL
 }
 
 // Act is the use of a join token or a certificate, for the audit log. It has no secret.
@@ -98,7 +105,7 @@ func (s *Server) warn(what string, args ...any) {
 type NewToken struct {
 	Node     string   `json:"node"`
 	Hosts    []string `json:"hosts"`
-	HTTP     string   `json:"http"` // address of the node's HTTP port
+	HTTP     string   `json:"http"` // address of the node's HTTP port; "": the first host, with the port of this node
 	TTL      int64    `json:"ttlMs,omitzero"`
 	Lifetime int64    `json:"lifetimeMs,omitzero"` // of the certificate
 }
@@ -107,6 +114,7 @@ type NewToken struct {
 type Made struct {
 	ID      string `json:"id"`
 	Token   string `json:"token"`
+	HTTP    string `json:"http"`
 	Expires int64  `json:"expiresAt"` // ms
 }
 
@@ -123,6 +131,8 @@ type Answer struct {
 	CA          string `json:"ca,omitzero"`          // PEM
 	Peers       string `json:"peers,omitzero"`       // value of --peers
 	HTTP        string `json:"http,omitzero"`        // address of the HTTP port of a new node
+	Raft        string `json:"raft,omitzero"`        // address of its raft port: its first host, with the port of the answering node
+	Bucket      string `json:"bucket,omitzero"`      // URL
 }
 
 // Signed is the body of a request that answers one for a certificate.
@@ -209,6 +219,9 @@ func (s *Server) create(ctx context.Context, _ *http.Request, in NewToken) (out 
 	if in.Lifetime == 0 {
 		in.Lifetime = certs.NodeLifetime.Milliseconds()
 	}
+	if in.HTTP == "" && len(in.Hosts) > 0 {
+		in.HTTP = samePort(in.Hosts[0], s.cfg.Site.Addresses[0])
+	}
 	if err := in.check(); err != nil {
 		return out, refuse(http.StatusBadRequest, "%v", err)
 	}
@@ -220,8 +233,7 @@ func (s *Server) create(ctx context.Context, _ *http.Request, in NewToken) (out 
 	for _, c := range ca[:min(len(ca), pinsMax)] {
 		t.Pins = append(t.Pins, certs.PinOf(c))
 	}
-	t.Addresses, _ = s.cfg.Peers()
-	t.Addresses = t.Addresses[:min(len(t.Addresses), addressesMax)]
+	t.Addresses = s.cfg.Site.Addresses[:min(len(s.cfg.Site.Addresses), addressesMax)]
 	texts := []string{httpValue + "=" + in.HTTP, lifetimeValue + "=" + strconv.FormatInt(in.Lifetime, 10)}
 	for _, h := range in.Hosts {
 		texts = append(texts, hostValue+"="+h)
@@ -234,8 +246,29 @@ func (s *Server) create(ctx context.Context, _ *http.Request, in NewToken) (out 
 	if err := code.Err(); err != nil {
 		return out, refuse(http.StatusConflict, "%v", err)
 	}
-	s.cfg.Log.Info("made a join token", "id", t.Secret.ID, "node", in.Node, "hosts", in.Hosts)
-	return Made{ID: t.Secret.ID, Token: t.String(), Expires: expires}, nil
+	s.cfg.Log.Info("made a join token", "id", t.Secret.ID, "node", in.Node, "hosts", in.Hosts, "http", in.HTTP)
+	return Made{ID: t.Secret.ID, Token: t.String(), HTTP: in.HTTP, Expires: expires}, nil
+}
+
+// samePort returns an address with the port of another one.
+func samePort(host, of string) string {
+	_, port, err := net.SplitHostPort(of)
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// peers returns the value of --peers with the nodes that have joined with a token.
+func (s *Server) peers() string {
+	out := s.cfg.Site.Peers
+	s.cfg.Node.View().Tokens("", func(t *fsm.Token) bool {
+		if name, ok := strings.CutPrefix(t.ID, peerRecord); ok && !strings.Contains(","+out, ","+name+"=") {
+			out += "," + name + "=" + PeerAddress(t)
+		}
+		return true
+	})
+	return out
 }
 
 func (in *NewToken) check() error {
@@ -322,7 +355,7 @@ func (s *Server) join(ctx context.Context, r *http.Request, in CSR, act *Act) (o
 	if self := t.Name + "="; out.Certificate != nil && !strings.Contains(","+out.Peers, ","+self) {
 		out.Peers += "," + self + value(t, httpValue)
 	}
-	out.HTTP = value(t, httpValue)
+	out.HTTP, out.Raft, out.Bucket = value(t, httpValue), samePort(value(t, hostValue), s.cfg.Site.Raft), s.cfg.Site.Bucket
 	return out, isNew, err
 }
 
@@ -346,7 +379,7 @@ func (s *Server) answer(id string, public []byte, client string) (Answer, error)
 	}
 	out, err := s.ca()
 	out.Certificate = der
-	_, out.Peers = s.cfg.Peers()
+	out.Peers = s.peers()
 	return out, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"time"
 
@@ -70,9 +69,6 @@ The request of the new machine has to be signed with ca.key: by a node with serv
 			if err := certs.CheckHosts(in.Hosts); err != nil {
 				return view.Usagef("%v", err)
 			}
-			if in.HTTP == "" {
-				in.HTTP = net.JoinHostPort(in.Hosts[0], defaultHTTPPort)
-			}
 			var a *certs.Authority
 			if sign {
 				var err error
@@ -93,15 +89,13 @@ The request of the new machine has to be signed with ca.key: by a node with serv
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&in.Hosts, "host", nil, "host name or IP address by which others dial the node; may be repeated")
-	f.StringVar(&in.HTTP, "http", "", "address of its HTTP port, as in --peers (default: the first --host, port "+defaultHTTPPort+")")
+	f.StringVar(&in.HTTP, "http", "", "address of its HTTP port, as in --peers (default: the first --host, with the port of the leader)")
 	units.SpanVar(f, &ttl, "ttl", enroll.DefaultTTL, "lifetime of the token")
 	units.SpanVar(f, &lifetime, "lifetime", certs.NodeLifetime, "lifetime of the certificate")
 	f.BoolVar(&sign, "sign", false, "wait for the request, and sign it with ca.key in --dir")
 	f.StringVar(&dir, "dir", "certs", "directory of the CA, for --sign")
 	return cmd
 }
-
-const defaultHTTPPort = "8080"
 
 func showJoinToken(g *view.Globals, made enroll.Made, sign bool) error {
 	if g.JSON {
@@ -114,7 +108,8 @@ func showJoinToken(g *view.Globals, made enroll.Made, sign bool) error {
 	if sign {
 		next = "this command signs its request, and then ends"
 	}
-	_, err := fmt.Fprintf(g.Err, "until %s, on the new machine: osqueue join TOKEN\n%s\n", time.UnixMilli(made.Expires).Format(time.TimeOnly), next)
+	_, err := fmt.Fprintf(g.Err, "until %s, on the new machine, which will have the address %s: osqueue join TOKEN\n%s\n",
+		time.UnixMilli(made.Expires).Format(time.TimeOnly), made.HTTP, next)
 	return err
 }
 
@@ -305,17 +300,18 @@ const (
 func showJoined(g *view.Globals, name string, done enroll.Joined) error {
 	f := done.Files
 	if g.JSON {
-		return g.WriteJSON(map[string]string{"node": name, "ca": f.CA, "cert": f.Cert, "key": f.Key, "peers": done.Peers, "http": done.HTTP})
+		return g.WriteJSON(map[string]string{"node": name, "ca": f.CA, "cert": f.Cert, "key": f.Key, "peers": done.Peers, "http": done.HTTP, "raft": done.Raft, "bucket": done.Bucket})
 	}
 	return g.Printf(`made %[1]s, %[2]s and %[3]s
 
-Start the node (the other nodes need no restart; add it to their --peers when they restart):
+Start the node; DIR is an empty directory. The other nodes need no restart; add it to their --peers
+when they restart. An even number of nodes survives no more losses than one node less:
 
-  osqueue serve --security=on --name %[4]s --data DIR --bucket URL \
-    --tls-ca %[3]s --tls-cert %[1]s --tls-key %[2]s \
-    --http-addr %[6]s --raft-addr HOST:7080 \
-    --peers %[5]s
-`, units.ShellWord(f.Cert), units.ShellWord(f.Key), units.ShellWord(f.CA), name, done.Peers, done.HTTP)
+  osqueue serve --security=on --name %[4]s --data DIR --bucket %[7]s \
+    --http-addr %[6]s --raft-addr %[8]s \
+    --peers %[5]s \
+    --tls-ca %[3]s --tls-cert %[1]s --tls-key %[2]s
+`, units.ShellWord(f.Cert), units.ShellWord(f.Key), units.ShellWord(f.CA), name, done.Peers, done.HTTP, units.ShellWord(done.Bucket), done.Raft)
 }
 
 // noLeaderAsked returns the reason why no answer came from a leader.

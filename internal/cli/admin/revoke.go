@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,12 @@ func revokeNode(ctx context.Context, g *view.Globals, c *client.Client, node str
 			if g.JSON {
 				return g.WriteJSON(done)
 			}
-			return g.Printf("the certificates of node %s are revoked; %d of its servers were removed\n", node, len(done.Removed))
+			was := "it was no member of the cluster"
+			if len(done.Removed) > 0 {
+				was = "it is no member of the cluster any more"
+			}
+			text := append([]string{fmt.Sprintf("the certificates of node %s are revoked; %s", node, was)}, voterNotes(c.StatusAll(ctx))...)
+			return g.Printf("%s\n", strings.Join(text, "\n"))
 		}
 		if !again || ctx.Err() != nil {
 			return fmt.Errorf("revoke the certificates of node %s: %w", node, err)

@@ -163,6 +163,7 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 		rows = append(rows, nodeRow(n))
 		notes = append(notes, nodeNotes(n)...)
 	}
+	notes = append(notes, voterNotes(nodes)...)
 	if err := g.TableOf(nodeColumns, rows); err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func lag(s v1.Status) string {
 // hostOf is a server as one would give it to --servers.
 func hostOf(server string) string {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "http" {
+	if err != nil || u.Host == "" {
 		return server
 	}
 	return strings.TrimSuffix(u.Host+u.Path, "/")

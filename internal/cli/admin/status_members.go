@@ -16,19 +16,40 @@ import (
 // memberColumns is the header above memberRows.
 var memberColumns = view.Columns("MEMBER", "+INSTANCE", "VOTE", "RAFT ADDRESS", "+HTTP ADDRESS", "CONTACT", "LOG", "CLOCK")
 
-// memberRows returns the members of the cluster as the leader sees them. Without a
-// leader, it uses the first node that answers.
-func memberRows(nodes []client.NodeStatus) [][]string {
+// members returns the members of the cluster as the leader sees them, and whether there is one.
+// Without a leader, it uses the first node that answers.
+func members(nodes []client.NodeStatus) (list []v1.Peer, leads bool) {
 	i := leaderIndex(nodes)
-	leads := i >= 0
+	leads = i >= 0
 	if !leads {
 		i = slices.IndexFunc(nodes, func(n client.NodeStatus) bool { return n.Err == nil })
 	}
-	if i < 0 || len(nodes[i].Status.Peers) == 0 {
+	if i < 0 {
+		return nil, false
+	}
+	return nodes[i].Status.Peers, leads
+}
+
+// voterNotes returns a remark about an even number of voters.
+func voterNotes(nodes []client.NodeStatus) []string {
+	list, _ := members(nodes)
+	n := 0
+	for _, p := range list {
+		if p.Voter {
+			n++
+		}
+	}
+	if n == 0 || n%2 == 1 {
 		return nil
 	}
+	return []string{fmt.Sprintf("%d nodes vote, which survives no more losses than %d: add a node, or remove one (osqueue cert revoke)", n, n-1)}
+}
+
+// memberRows returns the rows of the members.
+func memberRows(nodes []client.NodeStatus) [][]string {
+	list, leads := members(nodes)
 	var rows [][]string
-	for _, p := range nodes[i].Status.Peers {
+	for _, p := range list {
 		_, instance, _ := strings.Cut(p.ServerID, "~")
 		vote := "no"
 		if p.Voter {

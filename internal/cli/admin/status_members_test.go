@@ -27,10 +27,20 @@ func TestStatusShowsTheMembers(t *testing.T) {
 		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",
 		"n2 bb yes 10.0.0.2:7080 10.0.0.2:8080 120ms 17 -1h0m0s",
 		"n9 cc no 10.0.0.9:7080 - none - -",
+		"2 nodes vote, which survives no more losses than 1",
 	} {
 		if !strings.Contains(oneSpaced(got.Out), want) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
+	}
+}
+
+func TestAnOddNumberOfVotersIsRight(t *testing.T) {
+	q := clitest.NewFake(t)
+	addMembers(q)
+	q.Status.Peers[2].Voter = true
+	if got := osqTest(t, q, "", "status"); strings.Contains(got.Out, "vote, which") {
+		t.Errorf("%s", got.Out)
 	}
 }
 

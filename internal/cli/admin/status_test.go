@@ -81,16 +81,21 @@ func TestStatusSaysWhyNobodyLeads(t *testing.T) {
 		return client.NodeStatus{Server: "http://10.0.0.1:8080", Status: v1.Status{State: v1.StateFollower, LeaderAddress: leader}}
 	}
 	silent := client.NodeStatus{Server: "http://" + there, Err: away}
+	secured := func(n client.NodeStatus) client.NodeStatus {
+		n.Server = strings.Replace(n.Server, "http:", "https:", 1)
+		return n
+	}
 	third := client.NodeStatus{Server: "http://10.0.0.3:8080", Err: away}
 	other := "10.0.0.9:8080"
 	for name, test := range map[string]struct {
 		nodes []client.NodeStatus
 		want  string // "" for no error
 	}{
-		"leader hangs": {[]client.NodeStatus{follower(&there), silent, follower(nil)}, "10.0.0.1:8080 follows - at 10.0.0.2:8080; if the process or its disk hangs, stop it"},
-		"election":     {[]client.NodeStatus{follower(nil), follower(nil), third}, "2 nodes answer of 3 asked, which is a majority"},
-		"minority":     {[]client.NodeStatus{follower(nil), silent, third}, "1 node answers of 3 asked; writes wait until a majority"},
-		"not asked":    {[]client.NodeStatus{follower(&other), silent}, ""},
+		"leader hangs":           {[]client.NodeStatus{follower(&there), silent, follower(nil)}, "10.0.0.1:8080 follows - at 10.0.0.2:8080; if the process or its disk hangs, stop it"},
+		"leader hangs, with TLS": {[]client.NodeStatus{secured(follower(&there)), secured(silent)}, "10.0.0.1:8080 follows - at 10.0.0.2:8080; if the process"},
+		"election":               {[]client.NodeStatus{follower(nil), follower(nil), third}, "2 nodes answer of 3 asked, which is a majority"},
+		"minority":               {[]client.NodeStatus{follower(nil), silent, third}, "1 node answers of 3 asked; writes wait until a majority"},
+		"not asked":              {[]client.NodeStatus{follower(&other), silent}, ""},
 	} {
 		err := leaderless(test.nodes)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -20,7 +21,7 @@ func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) 
 	}
 	s.enroll = enroll.New(enroll.Config{
 		Node: s.node, Files: o.tls.files, Identity: o.tls.identity, Log: s.log.Named("certificates"),
-		Peers: func() ([]string, string) { return peersOf(&o.node) },
+		Site: siteOf(&o.node, o.bucket),
 		Audit: func(a enroll.Act) {
 			e := api.AuditEntry{Principal: a.Principal, Address: a.Address, Action: a.Action, Object: a.Node, Status: a.Status, Outcome: "ok"}
 			if a.Refusal != "" {
@@ -54,10 +55,9 @@ func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) 
 	)
 }
 
-// peersOf returns the HTTP addresses of the nodes in --peers, this one first, and the value of
-// --peers.
-func peersOf(c *cluster.Config) (addresses []string, peers string) {
-	addresses = []string{c.HTTPAdvertise}
+// siteOf returns what a new node has to know of this one.
+func siteOf(c *cluster.Config, bucket string) enroll.Site {
+	addresses := []string{c.HTTPAdvertise}
 	named := make([]string, 0, len(c.Peers))
 	for _, p := range c.Peers {
 		named = append(named, p.Name+"="+p.HTTP)
@@ -68,7 +68,7 @@ func peersOf(c *cluster.Config) (addresses []string, peers string) {
 	if len(named) == 0 {
 		named = append(named, c.Name+"="+c.HTTPAdvertise)
 	}
-	return addresses, strings.Join(named, ",")
+	return enroll.Site{Addresses: addresses, Peers: strings.Join(named, ","), Raft: cmp.Or(c.RaftAdvertise, c.RaftAddr), Bucket: bucket}
 }
 
 // keepCertificate renews the certificate of this node, in the background. The caller calls stop.
