@@ -9,8 +9,8 @@ import (
 // allDefects are the defects that TestMutants seeds.
 var allDefects = slices.Concat(defects, reviewed, machine, recent)
 
-// reviewed re-open findings of the reviews, at least one of each class ("What reviews
-// have found" in docs/testing.md). The promise begins with the number of the finding.
+// reviewed re-open findings of the first reviews, at least one of each class. The promise begins
+// with the number of the finding.
 var reviewed = []defect{
 	// Nodes that must stop, and terms that are over.
 	{"R1 exit", mutants.Mutant{
