@@ -36,7 +36,7 @@ type simDisk struct {
 	refused   int           // writes refused since the disk is full, after which a node must stop
 	postponed int           // snapshots and removals of old entries that it refused, which raft tries again
 	hangs     chan struct{} // closed by goOn; nil: the disk does not hang
-	hung      int           // writes that hang
+	hung      int           // writes and reads that hang
 }
 
 var (
@@ -126,14 +126,14 @@ func (d *simDisk) setFull(full bool) (refused, postponed int) {
 	return refused, postponed
 }
 
-// hang delays all writes until goOn.
+// hang delays all writes, and all reads of entries, until goOn.
 func (d *simDisk) hang() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hangs, d.hung = make(chan struct{}), 0
 }
 
-// goOn ends hang, and returns how many writes hung.
+// goOn ends hang, and returns how many of them hung.
 func (d *simDisk) goOn() (hung int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,6 +217,7 @@ func (d *simDisk) LastIndex() (uint64, error) {
 
 // GetLog implements raft.LogStore.
 func (d *simDisk) GetLog(index uint64, l *raft.Log) error {
+	d.await()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	got, ok := d.logs[index]

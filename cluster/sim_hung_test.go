@@ -31,7 +31,7 @@ func hungFaults() []simFault {
 	}
 }
 
-// hangDisk makes all writes of a node's log hang. The node has to end while they hang.
+// hangDisk makes all writes and reads of a node's log hang. The node has to end while they hang.
 func (s *simRun) hangDisk() func() string {
 	n := s.leader()
 	if s.r.IntN(3) == 0 {
@@ -71,7 +71,7 @@ func (s *simRun) hangDiskOf(n *simNode) func() string {
 		if hung == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%s ended while %d writes hung", n.name, hung)
+		return fmt.Sprintf("%s ended while %d writes and reads hung", n.name, hung)
 	}
 }
 
