@@ -55,7 +55,7 @@ func checkQuery(t *testing.T, src, where, query string) {
 			return nil
 		}
 		name, ours := strings.CutPrefix(suffix.ReplaceAllString(v.Name, ""), "osqueue_")
-		short := strings.TrimPrefix(name, "worker_")
+		short := strings.TrimPrefix(strings.TrimPrefix(name, "worker_"), "inbox_") // which their packages leave out
 		if known := strings.Contains(src, `"`+name+`"`) || strings.Contains(src, `"osqueue_`+name+`"`) || strings.Contains(src, `"`+short+`"`); !ours || !known {
 			t.Errorf("%s: no program has the metric %s", where, v.Name)
 		}
@@ -70,19 +70,44 @@ func TestRules(t *testing.T) {
 	for _, err := range errs {
 		t.Error(err)
 	}
-	src, n := sources(t), 0
+	src, documented := sources(t), table(t)
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
-			n++
+			wait, known := documented[r.Expr]
+			if !known || r.For.String() != wait && (r.For != 0 || wait != "") {
+				t.Errorf("alert %s, for %v, is not in the table of docs/operations.md: %s", r.Alert, r.For, r.Expr)
+			}
+			delete(documented, r.Expr)
 			if r.Alert != "" && (r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "") {
 				t.Errorf("alert %s has no severity, summary or description", r.Alert)
 			}
 			checkQuery(t, src, r.Alert+r.Record, r.Expr)
 		}
 	}
-	if n < 10 {
-		t.Errorf("%d rules", n)
+	for expr := range documented {
+		t.Errorf("the table of docs/operations.md has an alert that the rules lack: %s", expr)
 	}
+}
+
+var row = regexp.MustCompile("(?m)^\\| `(.*)` \\| ([0-9]+[smh])? ?\\|")
+
+// table returns the alerts of docs/operations.md: their expressions, and how long they have to hold.
+func table(t *testing.T) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(data), "| expression | for | means |")
+	text, _, found := strings.Cut(text, "\n\n")
+	out := make(map[string]string)
+	for _, m := range row.FindAllStringSubmatch(text, -1) {
+		out[strings.ReplaceAll(m[1], `\|`, "|")] = m[2]
+	}
+	if n := strings.Count(text, "\n| "); !found || len(out) < 20 || len(out) != n {
+		t.Fatalf("the table of alerts in docs/operations.md has %d rows, and %d were read", n, len(out))
+	}
+	return out
 }
 
 // The dashboard is one that Grafana imports, and its queries are valid.
