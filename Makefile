@@ -201,7 +201,13 @@ image: build ## Build the container image osqueue:latest
 .PHONY: cluster-up
 cluster-up: image ## Start three brokers and two workers in containers
 	$(COMPOSE) up -d
-	@echo "brokers: http://127.0.0.1:$${OSQUEUE_PORT_1:-8080} http://127.0.0.1:$${OSQUEUE_PORT_2:-8081} http://127.0.0.1:$${OSQUEUE_PORT_3:-8082}"
+	@p1=127.0.0.1:$${OSQUEUE_PORT_1:-8080} p2=127.0.0.1:$${OSQUEUE_PORT_2:-8081} p3=127.0.0.1:$${OSQUEUE_PORT_3:-8082}; \
+	printf '%s\n' "brokers: https://$$p1 https://$$p2 https://$$p3" '' 'To call them from this machine:' \
+		"  docker cp \"\$$($(COMPOSE) ps -q n1):/certs/ca.crt\" compose-ca.crt" \
+		"  (umask 077; $(COMPOSE) run --rm -T init --ca /ca/ca.crt --token-file /ca/admin.token \\" \
+		"    token create --role admin --name host > compose.token)" \
+		"  bin/osqueue context add compose --servers $$p1,$$p2,$$p3 --ca compose-ca.crt --token-file compose.token --use" \
+		'  bin/osqueue status' '  bin/osqueue ui    # prints a link to the dashboard'
 
 .PHONY: cluster-down
 cluster-down: ## Stop the containers and delete their data

@@ -16,7 +16,8 @@ import (
 
 // newUICommand returns the command that links to the dashboard.
 func newUICommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
+	address := ""
+	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Print a link to the dashboard, which signs your browser in",
 		Long: `Prints a link to the dashboard of a node. If the cluster requires tokens, the link signs your
@@ -25,12 +26,13 @@ If the cluster has its own CA, the browser warns until you import the CA.
 
 ` + view.ExitHelp,
 		Example: `  osqueue ui
-  osqueue ui --servers 10.0.0.2:8080`,
+  osqueue ui --servers 10.0.0.2:8080
+  osqueue ui --servers n1:8080 --address 127.0.0.1:8080   # the port that a container publishes`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), g.Timeout)
 			defer cancel()
-			link, err := linkToUI(ctx, g)
+			link, err := linkToUI(ctx, g, address)
 			if err != nil {
 				return err
 			}
@@ -43,16 +45,22 @@ If the cluster has its own CA, the browser warns until you import the CA.
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&address, "address", "", "host:port or URL by which the browser reaches the one node of --servers (default: as in --servers)")
+	return cmd
 }
 
-// linkToUI returns the link of the first node that makes one.
-func linkToUI(ctx context.Context, g *view.Globals) (string, error) {
+// linkToUI returns the link of the first node that makes one. With an address it is that of the
+// only node, for the browser.
+func linkToUI(ctx context.Context, g *view.Globals, address string) (string, error) {
 	c, err := g.Client()
 	if err != nil {
 		return "", err
 	}
 	servers := c.Servers()
 	c.Close()
+	if address != "" && len(servers) != 1 {
+		return "", view.Usagef("--address is that of one node: name it with --servers")
+	}
 	hc, err := g.HTTPClient()
 	if err != nil {
 		return "", err
@@ -65,8 +73,15 @@ func linkToUI(ctx context.Context, g *view.Globals) (string, error) {
 	var errs []error
 	for _, server := range servers {
 		path, err := askForLink(ctx, hc, server, r.Token)
-		if err == nil {
+		if err == nil && address == "" {
 			return server + path, nil
+		}
+		if err == nil {
+			scheme, _, _ := strings.Cut(server, "://")
+			if !strings.Contains(address, "://") {
+				address = scheme + "://" + address
+			}
+			return strings.TrimSuffix(address, "/") + path, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", server, err))
 	}
