@@ -45,12 +45,12 @@ func testAddedJobs(t *testing.T, another bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	me := c.candidate(c.members[0], "")
+	me := c.candidate(c.members[0])
 	if another {
-		if err := c.adopt(t.Context(), c.members[0], seen.Doc); err != nil {
+		if err := c.adopt(t.Context(), c.members[0], seen); err != nil {
 			t.Fatal(err)
 		}
-		me = c.candidate(c.members[0], seen.Version)
+		me = c.candidate(c.members[0])
 	}
 	before := len(o.record.History(docKey))
 	r, err := c.takeOver(t.Context(), c.members[0], seen, me)

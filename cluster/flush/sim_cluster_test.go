@@ -159,7 +159,7 @@ func (c *ensemble) elect() {
 }
 
 // candidate describes a node to the election.
-func (c *ensemble) candidate(mb *member, adopted storage.Version) election.Candidate {
+func (c *ensemble) candidate(mb *member) election.Candidate {
 	v := c.frozen(mb)
 	m := v.Meta()
 	cluster := m.Cluster
@@ -170,20 +170,20 @@ func (c *ensemble) candidate(mb *member, adopted storage.Version) election.Candi
 		Node: mb.name, Address: mb.name + ":8080", Cluster: cluster, Lineage: m.Lineage, Epoch: m.Broker.Epoch,
 		LSN:       fsm.LSN{Term: c.term + m.TermBase, Index: m.LSN.Index},
 		Applied:   m.LSN,
-		Populated: m.Lineage != "" || v.Counts() != fsm.Counts{}, Adopted: adopted,
+		Populated: m.Lineage != "" || v.Counts() != fsm.Counts{}, Adopted: storage.Version(m.Adopted),
 	}
 }
 
 // adopt replaces the state by that of the document.
-func (c *ensemble) adopt(ctx context.Context, mb *member, doc *document.File) error {
-	m, err := archive.Machine(ctx, mb.gate, doc)
+func (c *ensemble) adopt(ctx context.Context, mb *member, seen election.Observed) error {
+	m, err := archive.Machine(ctx, mb.gate, seen.Doc)
 	if err != nil {
 		return err
 	}
 	parent := m.Meta().LSN
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	Adopt(m, c.name, "", c.term, c.m.Meta().LSN)
+	Adopt(m, c.name, seen.Version, c.term, c.m.Meta().LSN)
 	c.m, c.view, c.entries, c.kept = m, m.View(), nil, fsm.LSN{}
 	c.note(c.view, parent)
 	for _, mb := range c.members {
@@ -218,21 +218,19 @@ func heard(seen election.Observed) election.Silence {
 
 // campaign makes a node the active leader, if that is possible now.
 func (c *ensemble) campaign(ctx context.Context, mb *member) (*leaderTerm, error) {
-	var adopted storage.Version
 	for {
 		seen, err := election.Read(ctx, mb.gate, docKey)
 		if err != nil {
 			return nil, err
 		}
-		me := c.candidate(mb, adopted)
+		me := c.candidate(mb)
 		switch d := election.Decide(seen, me, heard(seen)); d.Action {
 		case election.Create, election.TakeOver:
 			return c.takeOver(ctx, mb, seen, me)
 		case election.Adopt:
-			if err := c.adopt(ctx, mb, seen.Doc); err != nil {
+			if err := c.adopt(ctx, mb, seen); err != nil {
 				return nil, err
 			}
-			adopted = seen.Version
 		case election.Refuse, election.StepDown:
 			c.Errorf("%s: %s: %s", mb.name, d.Action, d.Reason)
 			return nil, errors.New(d.Reason)
