@@ -32,13 +32,13 @@ import (
 // may hang in a call of the bucket.
 
 const (
-	handoverTick = 100 * time.Millisecond
-	failPatience = 1500 * time.Millisecond // before a leader asks, if its calls fail
-	hangPatience = 2 * time.Second         // the same, if they do not end
-	patienceMax  = 30 * time.Second
-	askPauseMin  = 500 * time.Millisecond
-	askPauseMax  = 10 * time.Second
-	againWithin  = time.Minute // a hand-over so soon after the last one doubles the patience
+	handoverTick  = 100 * time.Millisecond
+	failPatience  = 1500 * time.Millisecond // before a leader asks, if its calls fail
+	hangPatience  = 2 * time.Second         // the same, if they do not end
+	patienceMax   = 30 * time.Second
+	leastAskPause = 500 * time.Millisecond
+	mostAskPause  = 10 * time.Second
+	againWithin   = time.Minute // a hand-over so soon after the last one doubles the patience
 	// checkTimeout bounds one try of the bucket. The answer to the leader has to arrive within the
 	// timeout of calls between nodes, 2 s.
 	checkTimeout = 1500 * time.Millisecond
@@ -121,7 +121,7 @@ func (l *Leader) watchHandover(ctx context.Context) {
 	var led time.Time // since when this node has led without a break; zero: it does not
 	var next time.Time
 	var last time.Time // of the last hand-over
-	pause, again := askPauseMin, 0
+	pause, again := leastAskPause, 0
 	for sleep.For(ctx, handoverTick) {
 		if !l.do.Leads() {
 			led = time.Time{}
@@ -129,11 +129,11 @@ func (l *Leader) watchHandover(ctx context.Context) {
 			continue
 		}
 		if led.IsZero() {
-			led, next, pause = time.Now(), time.Time{}, askPauseMin
+			led, next, pause = time.Now(), time.Time{}, leastAskPause
 		}
 		s := l.situation(led, again, next)
 		if s.stalled == 0 {
-			pause = askPauseMin
+			pause = leastAskPause
 			l.finding.Store(nil)
 		}
 		if action, _ := decideHandover(s); action != ask {
@@ -145,7 +145,7 @@ func (l *Leader) watchHandover(ctx context.Context) {
 		action, to := decideHandover(s)
 		l.noteFinding(s, to)
 		if action != handOver {
-			next, pause = time.Now().Add(pause), min(2*pause, askPauseMax)
+			next, pause = time.Now().Add(pause), min(2*pause, mostAskPause)
 			continue
 		}
 		l.log.Warn("this node cannot use the bucket and another one can; handing leadership over", "to", to, "reason", s.own)
@@ -156,7 +156,7 @@ func (l *Leader) watchHandover(ctx context.Context) {
 		if err := l.handOver(ctx, to); err != nil && ctx.Err() == nil {
 			l.log.Warn("leadership was not handed over; trying again", "to", to, "error", err)
 		}
-		next, pause = time.Now().Add(pause), min(2*pause, askPauseMax)
+		next, pause = time.Now().Add(pause), min(2*pause, mostAskPause)
 	}
 }
 
@@ -325,7 +325,7 @@ func (l *Leader) CheckBucket(ctx context.Context) error {
 // tryBucket reads the document, and writes and deletes a probe object of the document's size.
 func (l *Leader) tryBucket(ctx context.Context) error {
 	o, err := l.cfg.Bucket.Get(ctx, DocumentKey)
-	if err != nil && !(errors.Is(err, storage.ErrNotFound) && l.meta().Lineage == "") {
+	if err != nil && (!errors.Is(err, storage.ErrNotFound) || l.meta().Lineage != "") {
 		return fmt.Errorf("read the document: %w", err)
 	}
 	data := make([]byte, min(max(len(o.Data), 1), checkMax))
