@@ -329,6 +329,51 @@ func TestRotatedCredentialsOfANode(t *testing.T) {
 	mustHave(t, c, []string{id, after})
 }
 
+// One node gets another address, and keeps its disk: the others know the address before, and the leader
+// has it in raft's configuration after.
+func TestOneNodeMoves(t *testing.T) {
+	t.Parallel()
+	c := cluster.Start(t, cluster.Options{Flags: standbyTimes})
+	ids := fill(t, c, 4, 10)
+	n := c.Follower()
+	old := n.Raft
+	n.Move()
+	for _, o := range c.Nodes {
+		if o == n {
+			continue
+		}
+		if err := o.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		o.Start()
+		follows(c, o)
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	n.Start()
+	c.Eventually(patience, "the leader to have moved the node", func() error {
+		leader, err := c.Leader()
+		if err != nil {
+			return err
+		}
+		s, err := leader.Status()
+		if err != nil {
+			return err
+		}
+		for _, p := range s.Peers {
+			if p.Name == n.Name && p.RaftAddress == n.Raft && p.Voter {
+				return nil
+			}
+		}
+		return fmt.Errorf("it was at %s: %+v", old, s.Peers)
+	})
+	follows(c, n)
+	within(t, "one node has moved: until it follows", time.Since(began), 10*time.Second)
+	mustHave(t, c, ids)
+}
+
 // All nodes get other addresses at once, and keep their disks.
 func TestAllNodesMove(t *testing.T) {
 	t.Parallel()
