@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,7 +89,7 @@ type copyOnDisk struct {
 	at     int64 // creation time, ms
 	id     string
 	meta   *raft.SnapshotMeta // nil if err
-	record *record            // nil for a snapshot of an older program
+	record *record            // nil if err
 	err    error              // the reason why it cannot be used
 }
 
@@ -147,9 +146,6 @@ func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error
 		return nil, nil, fmt.Errorf("%w: %s is of the snapshot %q of %d bytes; the file has %d bytes", ErrDamaged, metaFile, m.ID, m.Size, info.Size())
 	}
 	data, err := os.ReadFile(l.path(id, recordFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil, nil // only raft's own checksum is available
-	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,9 +195,6 @@ func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	if c.err != nil {
 		return nil, nil, c.err
 	}
-	if c.record == nil {
-		return l.files.Open(id)
-	}
 	if err := l.ensure(&c); err != nil {
 		return nil, nil, err
 	}
@@ -213,13 +206,6 @@ func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 func (l *local) ensure(c *copyOnDisk) error {
 	if l.isSure(c.id) {
 		return nil
-	}
-	if c.record == nil {
-		_, rc, err := l.files.Open(c.id) // verifies raft's checksum
-		if err != nil {
-			return err
-		}
-		return rc.Close()
 	}
 	rc, err := l.stream(c)
 	if err != nil {
@@ -233,34 +219,13 @@ func (l *local) ensure(c *copyOnDisk) error {
 	return nil
 }
 
-// stream opens the bytes of a snapshot with a record.
+// stream opens the bytes of a snapshot.
 func (l *local) stream(c *copyOnDisk) (io.ReadCloser, error) {
 	f, err := os.Open(l.path(c.id, stateFile))
 	if err != nil {
 		return nil, err
 	}
 	return newCheckedReader(f, c.record, func(err error) { l.judge(c.id, err) }), nil
-}
-
-// forUpload opens a snapshot with its record. It creates the record for a snapshot of an
-// older program.
-func (l *local) forUpload(c *copyOnDisk) (record, io.ReadCloser, error) {
-	if c.record != nil {
-		_, rc, err := l.open(c.id)
-		return *c.record, rc, err
-	}
-	m, rc, err := l.files.Open(c.id)
-	if err != nil {
-		return record{}, nil, err
-	}
-	sum := sha256.New()
-	size, err := io.Copy(sum, rc)
-	if err := errors.Join(err, rc.Close()); err != nil {
-		return record{}, nil, err
-	}
-	r := newRecord(m, size, [sha256.Size]byte(sum.Sum(nil)))
-	rc, err = l.stream(&copyOnDisk{id: c.id, record: &r})
-	return r, rc, err
 }
 
 func (l *local) isSure(id string) bool {

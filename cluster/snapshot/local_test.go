@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"golang.org/x/sync/errgroup"
 )
@@ -147,9 +145,6 @@ func TestDamageOnTheDisk(t *testing.T) {
 	}
 	for _, file := range []string{stateFile, metaFile, recordFile} {
 		for how, damage := range spoilers {
-			if file == recordFile && how == "removed" {
-				continue // as an older program leaves it; tested below
-			}
 			t.Run(file+" "+how, func(t *testing.T) {
 				dir := t.TempDir()
 				old := take(t, newStore(t, dir, nil), 1, 5)
@@ -249,55 +244,6 @@ func TestDescriptionsMustAgree(t *testing.T) {
 		if _, _, err := s.Open(id); !errors.Is(err, ErrDamaged) {
 			t.Errorf("with %s: %v", c.new, err)
 		}
-	}
-}
-
-// TestSnapshotOfAnOlderProgram reads a snapshot that only has raft's files.
-func TestSnapshotOfAnOlderProgram(t *testing.T) {
-	dir := t.TempDir()
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink, err := files.Create(1, 10, 1, threeServers, 3, addresses{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = sink.Write(content(10))
-	if err := sink.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b := newBucket(t)
-	s := newStore(t, dir, b)
-	wantRead(t, s, sink.ID(), 10)
-	put(t, s)
-	to := t.TempDir()
-	if _, err := Fetch(t.Context(), b, to, testCluster, FetchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wantRead(t, newStore(t, to, nil), ids(t, newStore(t, to, nil))[0], 10)
-
-	flip(t, dir, localDir, sink.ID(), stateFile)
-	if _, _, err := newStore(t, dir, nil).Open(sink.ID()); err == nil {
-		t.Error("raft's checksum is not looked at")
-	}
-}
-
-// TestRaftsOwnStoreReadsThem checks that an older program can read the snapshots.
-func TestRaftsOwnStoreReadsThem(t *testing.T) {
-	dir := t.TempDir()
-	id := take(t, newStore(t, dir, nil), 1, 10)
-	files, err := raft.NewFileSnapshotStoreWithLogger(dir, 2, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, rc, err := files.Open(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rc.Close()
-	if data, err := json.Marshal(m); err != nil || m.Index != 10 {
-		t.Errorf("it reads %s, %v", data, err)
 	}
 }
 

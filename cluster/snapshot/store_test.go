@@ -93,7 +93,8 @@ func TestBucketOnlyHelpsWithTheSameState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, rc, err := s.local.forUpload(c)
+		r := *c.record
+		_, rc, err := s.local.open(c.id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -95,7 +95,7 @@ func (s *Store) upload(ctx context.Context, c *copyOnDisk) error {
 		s.inBucket(f.upload)
 		return nil
 	}
-	r, rc, err := s.local.forUpload(c)
+	_, rc, err := s.local.open(c.id)
 	if err != nil {
 		if s.local.exists(c.id) {
 			s.damaged(c.id, err)
@@ -103,6 +103,7 @@ func (s *Store) upload(ctx context.Context, c *copyOnDisk) error {
 		return fmt.Errorf("read the local snapshot %s: %w", c.id, err)
 	}
 	defer rc.Close()
+	r := *c.record
 	u := upload{cluster: cluster, node: s.opts.Node, point: c.point, at: s.opts.Clock().UnixMilli(), id: rand.Text()}
 	r.Cluster, r.Node = u.cluster, u.node
 	up := uploader{bucket: s.opts.Bucket, partBytes: s.opts.partBytes, note: s.failing}
