@@ -74,7 +74,7 @@ func (g *grapher) build(id string) bool {
 	}
 	g.out = v1.Graph{JobID: id, Jobs: []v1.GraphJob{}, Batches: []v1.GraphBatch{}, Edges: []v1.GraphEdge{}}
 	g.add(id, 0)
-	for at := 0; at < len(g.out.Jobs); at++ { //nolint:intrange // the loop adds jobs
+	for at := 0; at < len(g.out.Jobs); at++ { // the loop adds jobs
 		j, depth := g.found[at], g.out.Jobs[at].Depth
 		if j == nil {
 			continue

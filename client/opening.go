@@ -13,7 +13,7 @@ import (
 // opener decrypts the parts of one job, and keeps the first error.
 type opener struct {
 	c   *Client
-	ctx context.Context //nolint:containedctx // it lives as long as one call
+	ctx context.Context // it lives as long as one call
 	id  string
 	err error
 }

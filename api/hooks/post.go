@@ -170,7 +170,7 @@ func (s *Sender) sign(h *fsm.Hook, id string, now time.Time, body []byte) (strin
 // Roots returns the system's certificates and those in a PEM file; "" is no file.
 func Roots(pem []byte) (*x509.CertPool, error) {
 	if pem == nil {
-		return nil, nil //nolint:nilnil // nil means the system's
+		return nil, nil // nil means the system's
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

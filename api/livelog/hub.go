@@ -293,7 +293,7 @@ func (h *Hub) Add(j Job, c Chunk) {
 		h.dropOldestLocked(r)
 	}
 	for h.bytes > h.cfg.TotalBytes {
-		h.emptyLocked(h.heavy.Front().Value.(*ring)) //nolint:forcetypeassert // it has nothing else
+		h.emptyLocked(h.heavy.Front().Value.(*ring)) // it has nothing else
 	}
 	if r.more != nil {
 		close(r.more)
@@ -406,7 +406,7 @@ func (h *Hub) armLocked() {
 func (h *Hub) sweepLocked() {
 	deadline := h.now().Add(-h.cfg.Forget)
 	for e := h.order.Front(); e != nil; e = h.order.Front() {
-		r := e.Value.(*ring) //nolint:forcetypeassert // it has nothing else
+		r := e.Value.(*ring) // it has nothing else
 		if r.read.After(deadline) {
 			return
 		}

@@ -181,7 +181,7 @@ func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
 // startLocked removes the waiting jobs that get a slot now, and returns them.
 func (r *room) startLocked() (start []*hold) {
 	for e := r.waiting.Front(); e != nil && r.running < r.concurrency; {
-		h, next := e.Value.(*hold), e.Next() //nolint:forcetypeassert // it has nothing else
+		h, next := e.Value.(*hold), e.Next() // it has nothing else
 		s := r.shares[h.job.Type]
 		if s == nil || s.running < r.limits[h.job.Type] {
 			r.takeLocked(h)
@@ -252,7 +252,7 @@ func (r *room) stop() (waiting []*hold) {
 	defer r.mu.Unlock()
 	r.stopped = true
 	for e := r.waiting.Front(); e != nil; e = r.waiting.Front() {
-		h := e.Value.(*hold) //nolint:forcetypeassert // it has nothing else
+		h := e.Value.(*hold) // it has nothing else
 		r.takeLocked(h)
 		waiting = append(waiting, h)
 	}

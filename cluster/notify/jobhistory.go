@@ -172,7 +172,7 @@ func (p *JobHistory) change(id string, fn func(*jobNotes)) {
 	j.bytes = costOf(j.points) + actionCost*len(j.actions)
 	p.bytes += j.bytes
 	for p.bytes > progressBytes {
-		p.removeLocked(p.order.Front().Value.(*jobNotes)) //nolint:forcetypeassert // it has nothing else
+		p.removeLocked(p.order.Front().Value.(*jobNotes)) // it has nothing else
 	}
 }
 

@@ -72,7 +72,7 @@ type Config struct {
 // States rebuilds states. It is safe for concurrent use.
 type States struct {
 	cfg  Config
-	ctx  context.Context //nolint:containedctx // of the rebuilds, which outlive requests
+	ctx  context.Context // of the rebuilds, which outlive requests
 	end  context.CancelFunc
 	wait sync.WaitGroup
 	turn chan struct{} // has an item while history is read

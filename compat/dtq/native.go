@@ -35,7 +35,7 @@ func (n native) claim(ctx context.Context, c *call, worker string) (*v1.ClaimedJ
 		return nil, err
 	}
 	if out.JobID == "" {
-		return nil, nil //nolint:nilnil // an empty queue is not an error
+		return nil, nil // an empty queue is not an error
 	}
 	return &out, nil
 }

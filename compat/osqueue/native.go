@@ -95,7 +95,7 @@ func (n *native) claim(c caller, worker string, types []string) (*v1.ClaimedJob,
 		return nil, err
 	}
 	if out.JobID == "" {
-		return nil, nil //nolint:nilnil // an empty queue is not an error
+		return nil, nil // an empty queue is not an error
 	}
 	return &out, nil
 }

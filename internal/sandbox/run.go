@@ -135,7 +135,7 @@ func (b *Box) look(c Command) (string, error) {
 		return exec.LookPath(name)
 	}
 	if known, ok := b.programs.Load(name); ok {
-		if path, err := exec.LookPath(known.(string)); err == nil { //nolint:forcetypeassert // it has nothing else
+		if path, err := exec.LookPath(known.(string)); err == nil { // it has nothing else
 			return path, nil
 		}
 	}

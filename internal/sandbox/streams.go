@@ -58,7 +58,7 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // drain copies src to dst until all writers have closed the pipe, or the pipe is cut.
 func drain(dst io.Writer, src io.Reader) {
-	buf := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it has nothing else
+	buf := buffers.Get().(*[32 << 10]byte) // it has nothing else
 	defer buffers.Put(buf)
 	for {
 		n, err := src.Read(buf[:])
