@@ -148,8 +148,7 @@ func (k call) ownWait() time.Duration {
 }
 
 // ackQuery returns the query with the ack parameters of the write. It
-// names a level only if the caller chose one, because older servers do not know the
-// parameter.
+// names a level only if the caller chose one: the default is the server's.
 func (k call) ackQuery() url.Values {
 	if k.ack == AckDefault {
 		return k.query

@@ -143,9 +143,7 @@ func changeQueue(q *request) error {
 				return &apiError{Status: http.StatusBadRequest, Title: "Not paused", Detail: strconv.Quote(text) + " is not a time in milliseconds."}
 			}
 		}
-		if pause != (v1.NewPause{}) { // older clusters know no reason and no end
-			body = pause
-		}
+		body = pause
 	}
 	err := q.post(segment(v1.PathQueues, name, action), body, nil)
 	if e := badForm(err); e != nil {

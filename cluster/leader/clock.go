@@ -190,8 +190,8 @@ func slew(reading int64, elapsed time.Duration, wall int64) int64 {
 }
 
 // heartbeatMs returns the time of the document's heartbeat, in ms. While the queue's time
-// is behind the clocks, it is the wall clock: legacy brokers and earlier releases judge
-// by the age of the heartbeat alone whether a broker is dead.
+// is behind the clocks, it is the wall clock: legacy brokers judge by the age of the heartbeat
+// alone whether a broker is dead.
 func (t *Term) heartbeatMs() int64 {
 	if t.behind.Load() {
 		return max(t.clock.now(), t.nowMs())

@@ -23,9 +23,8 @@ type checkpointMeta struct {
 	LSN     string `json:"lsn"`
 	At      int64  `json:"at"`
 	Jobs    int    `json:"jobs"` // for people
-	// State is the checksum of the state (fsm.StateSum), in hex. Releases before level 9 write
-	// none, and ignore it.
-	State string `json:"state,omitzero"`
+	// State is the checksum of the state (fsm.StateSum), in hex.
+	State string `json:"state"`
 }
 
 func metaOf(n name) checkpointMeta {

@@ -87,8 +87,7 @@
 // would not save a listing: the collector walks the line from the root back to the beginning
 // of the window, so it needs the names of the whole window before it knows which of the oldest
 // ones may go, and the archive check lists only the common prefix of the objects that the root
-// names. The code would have to understand both orders as long as a window or a copy has older
-// names, and releases before level 9 ignore padded names. So LSNs are not padded.
+// names. So LSNs are not padded.
 //
 // # Failure stance
 //

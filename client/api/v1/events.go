@@ -23,8 +23,7 @@ type Event struct {
 	// about.
 	Name string `json:"name,omitzero"`
 	// Actor is the identity whose request made the change, such as "token 3gp7xgvi6bhwziqx".
-	// It is empty for what the queue does by itself, without identities of clients, and
-	// below feature level 12.
+	// It is empty for what the queue does by itself, and without identities of clients.
 	Actor string `json:"actor,omitzero"`
 }
 

@@ -32,8 +32,7 @@ type Queue struct {
 	// OldestAt is when the oldest job that waits for a worker was created;
 	// absent if none waits.
 	OldestAt int64 `json:"oldestAt,omitzero"`
-	// Pause describes the pause of a type that is paused; absent if it was paused below
-	// feature level 11.
+	// Pause describes the pause of a type that is paused.
 	Pause    *Pause        `json:"pause,omitzero"`
 	Settings QueueSettings `json:"settings"`
 }

@@ -47,7 +47,7 @@ type Status struct {
 	Fence           Fence      `json:"fence"`
 	Lineage         string     `json:"lineage"`
 	Cluster         string     `json:"cluster"`
-	FeatureLevel    uint32     `json:"feature_level,omitzero"` // of the replicated state; absent: the node knows no levels
+	FeatureLevel    uint32     `json:"feature_level,omitzero"` // of the replicated state
 	Peers           []Peer     `json:"peers"`
 	Tasks           TaskCounts `json:"tasks"`
 	Workers         int        `json:"workers"`

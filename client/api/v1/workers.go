@@ -12,7 +12,6 @@ type WorkerInfo struct {
 	Version string   `json:"version,omitzero"`
 	Address string   `json:"address,omitzero"`
 	// Capacity is the number of jobs that the worker can run at a time; absent: not known.
-	// Below feature level 12 the cluster does not keep it.
 	Capacity uint32 `json:"capacity,omitzero"`
 	// Instance is a random number of the worker's process, 16 hexadecimal digits. Processes may
 	// share a name, at least while one replaces the other: DELETE with ?instance= ends one of

@@ -9,8 +9,8 @@ import (
 	"osqueue/internal/cli/view"
 )
 
-// storedType has the figures of a type as inspect prints them. The totals count from the
-// raise of the queue to feature level 11, or from the first job of the type.
+// storedType has the figures of a type as inspect prints them. The totals count from the first
+// job of the type.
 type storedType struct {
 	Type       string             `json:"type"` // "other": all types without figures of their own
 	Enqueued   uint64             `json:"enqueued"`
