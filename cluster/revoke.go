@@ -111,7 +111,7 @@ func askOperation(ctx context.Context, client *http.Client, url string, in, out 
 	if err != nil {
 		return false, err
 	}
-	resp, err := client.Do(req)
+	resp, err := peeranswer.Do(client, req)
 	if err != nil {
 		return true, err
 	}

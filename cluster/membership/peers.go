@@ -130,9 +130,9 @@ func (p *Peers) Post(ctx context.Context, address, path string, answer any) erro
 // call sends a request to a peer and decodes its answer into answer, unless answer is
 // nil.
 func (p *Peers) call(req *http.Request, answer any) error {
-	resp, err := p.client.Do(req)
+	resp, err := peeranswer.Do(p.client, req)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", req.URL.Host, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, BodyMax))

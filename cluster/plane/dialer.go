@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -143,6 +144,10 @@ func (d *Dialer) ask(address string) (string, error) {
 	}
 	resp, err := d.client.Do(req)
 	if err != nil {
+		var failed *url.Error // its URL has http, although the connection may have TLS
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
 		return "", fmt.Errorf("read the node port from the status of %s: %w", address, err)
 	}
 	defer resp.Body.Close()

@@ -6,7 +6,9 @@ package peeranswer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/url"
 )
 
 // Refusal is the body of an answer that refuses a request.
@@ -20,6 +22,17 @@ func Write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // if the answer does not arrive, the caller asks again
+}
+
+// Do sends a request to a node. Its error does not have the URL, whose scheme is http although the
+// connections between nodes may have TLS.
+func Do(client *http.Client, req *http.Request) (*http.Response, error) {
+	resp, err := client.Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return resp, err
 }
 
 // Read returns the refusal in a body. The body of another program is the message.

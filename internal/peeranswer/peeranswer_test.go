@@ -3,8 +3,26 @@ package peeranswer
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
+
+// An error of a request between nodes does not show a URL with http.
+func TestErrorsHaveNoURL(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := Do(http.DefaultClient, req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if err == nil || strings.Contains(err.Error(), "http://") || !strings.Contains(err.Error(), req.URL.Host) {
+		t.Errorf("%v", err)
+	}
+}
 
 func TestAnswers(t *testing.T) {
 	w := httptest.NewRecorder()

@@ -45,7 +45,7 @@ func Post(ctx context.Context, client *http.Client, url string, in, out any) err
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
+	resp, err := peeranswer.Do(client, req)
 	if err != nil {
 		return err
 	}
