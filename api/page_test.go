@@ -12,10 +12,10 @@ import (
 	"osqueue/internal/cronid"
 )
 
-// A browser gets a page at /; all other clients get 404, as from the legacy broker.
-func TestStartPage(t *testing.T) {
+// A browser at / gets to the dashboard; all other clients get 404, as from the legacy broker.
+func TestRootOfABrowser(t *testing.T) {
 	g := newRig(t)
-	get := func(method, path, accept string) *httptest.ResponseRecorder {
+	get := func(g *rig, method, path, accept string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, nil)
 		r.Header.Set("Accept", accept)
@@ -23,15 +23,17 @@ func TestStartPage(t *testing.T) {
 		return w
 	}
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
-	w := get(http.MethodGet, "/", browser)
-	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") ||
-		!strings.Contains(w.Body.String(), "<p>Node ") || !strings.Contains(w.Body.String(), `href="/openapi.yaml"`) {
-		t.Errorf("%d %v\n%s", w.Code, w.Header(), w.Body)
+	with := newRig(t, func(c *Config) { c.Internal = map[string]http.Handler{"/ui": http.NotFoundHandler()} })
+	if w := get(with, http.MethodGet, "/", browser); w.Code != http.StatusFound || w.Header().Get("Location") != "/ui" {
+		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	for _, c := range [][3]string{{http.MethodGet, "/", "*/*"}, {http.MethodGet, "/ui", browser}, {http.MethodPost, "/", browser}} {
-		if w := get(c[0], c[1], c[2]); w.Code != http.StatusNotFound {
+	for _, c := range [][2]string{{http.MethodGet, "*/*"}, {http.MethodPost, browser}} {
+		if w := get(with, c[0], "/", c[1]); w.Code != http.StatusNotFound {
 			t.Errorf("%v: %d, want 404", c, w.Code)
 		}
+	}
+	if w := get(g, http.MethodGet, "/", browser); w.Code != http.StatusNotFound {
+		t.Errorf("without the dashboard: %d, want 404", w.Code)
 	}
 }
 

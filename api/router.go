@@ -66,8 +66,9 @@ func variables(rt *route) int {
 const targetMax = 1024
 
 func noSuchRoute(c *call) error {
-	if wantsPage(c.r) {
-		return c.showPage()
+	if c.wantsDashboard() {
+		http.Redirect(c, c.r, dashboard, http.StatusFound)
+		return nil
 	}
 	target := c.r.URL.RequestURI()
 	if len(target) > targetMax {

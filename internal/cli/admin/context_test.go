@@ -37,6 +37,9 @@ func TestContexts(t *testing.T) {
 	if got := run("status", "--timeout", "100ms"); got.Code != view.ExitFailure || !strings.Contains(got.Out, "127.0.0.1:1") {
 		t.Errorf("the current context: %+v", got)
 	}
+	if got := run("status", "--timeout", "100ms"); !strings.Contains(got.Err, "or choose another context with --context or osqueue context use: test\n") {
+		t.Errorf("the other contexts are not named: %s", got.Err)
+	}
 	for _, line := range []string{"context ls", "context show test", "context ls --json", "context show test --json"} {
 		got := run(strings.Fields(line)...)
 		if got.Code != view.ExitOK || !strings.Contains(got.Out, "theid") || strings.Contains(got.Out, "thesecret") {

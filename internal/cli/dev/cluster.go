@@ -199,7 +199,7 @@ func (d *devCluster) welcome(leader string) {
 	}
 	d.mu.Unlock()
 	self := programName()
-	d.say(`a cluster of %d nodes is up
+	d.say(`a cluster of %s is up
 
 %s
   bucket  %s
@@ -214,7 +214,7 @@ Try, in another terminal:
   %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, d.o.nodes, rows, d.o.bucket, d.o.dir, d.accessHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
+`, view.Plural(uint64(d.o.nodes), "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
 }
 
 // afterDeath describes the effect of one node's death on the cluster.

@@ -21,7 +21,11 @@ func (g *Globals) PrintError(err error) {
 	if err == nil || errors.As(err, new(SilentError)) {
 		return
 	}
-	text := plain("osqueue: " + Explain(err, g.Timeout))
+	text := "osqueue: " + Explain(err, g.Timeout)
+	if strings.Contains(text, StartHint) {
+		text += g.otherContexts()
+	}
+	text = plain(text)
 	if g.JSON {
 		text = errorJSON(err)
 	}
@@ -30,6 +34,20 @@ func (g *Globals) PrintError(err error) {
 
 // StartHint tells the user of a refused connection what to do.
 const StartHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
+
+// otherContexts names the contexts that the command has not used.
+func (g *Globals) otherContexts() string {
+	used, err := g.Resolve()
+	if err != nil {
+		return ""
+	}
+	names, err := g.Contexts().List()
+	names = slices.DeleteFunc(names, func(name string) bool { return name == used.Name })
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	return "\nor choose another context with --context or osqueue context use: " + strings.Join(names, ", ")
+}
 
 // notOfNodes lists statuses that come from another program if the answer has no tag.
 var notOfNodes = []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}

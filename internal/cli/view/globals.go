@@ -59,7 +59,7 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
-	flags.VarP(format{g}, "output", "o", "output format: table (within 80 columns), wide (all columns) or json (a line for each item)")
+	flags.VarP(format{g}, "output", "o", "output format: table (on a terminal at most as wide as it), wide (all columns) or json (a line for each item)")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")
 	flags.Lookup("json").NoOptDefVal = "true"
 	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
