@@ -23,7 +23,7 @@ type stores struct {
 	queue     *queue.Log  // the same as log and stable; nil without a disk
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
-	kept      *snapshot.Store // the same as snapshots; nil without a disk
+	kept      *snapshot.Store // below snapshots; nil without a disk
 	guarded   *guardedLog     // below queue; nil without a disk
 	close     func() error
 }
@@ -50,7 +50,7 @@ func openStores(cfg *Config, dog *watchdog, o snapshot.Options) (*stores, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", cfg.DataDir, err), db.Close())
 	}
-	s.snapshots = s.kept
+	s.snapshots = watchedSnapshots{s.kept, dog}
 	return s, nil
 }
 

@@ -29,6 +29,6 @@ type testEnv struct {
 
 func (e *testEnv) stores(cfg *Config, dog *watchdog) *stores {
 	s := guard(cfg, e.log, dog)
-	s.snapshots = e.snapshots
+	s.snapshots = watchedSnapshots{e.snapshots, dog}
 	return s
 }

@@ -172,6 +172,67 @@ func TestADiskThatHangsIsFatal(t *testing.T) {
 	}
 }
 
+// A snapshot whose writing hangs is fatal. One that fails is not: raft tries again.
+func TestASnapshotThatHangsIsFatal(t *testing.T) {
+	for _, method := range []string{"Create", "Write", "Close"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, fatal := watched(t)
+				write := func(h *hangingSnapshots) error {
+					sink, err := watchedSnapshots{h, d}.Create(1, 1, 1, raft.Configuration{}, 1, nil)
+					if err != nil {
+						return err
+					}
+					if _, err := sink.Write([]byte("x")); err != nil {
+						return err
+					}
+					return sink.Close()
+				}
+				full := errors.New("no space left")
+				if err := write(&hangingSnapshots{in: method, err: full}); !errors.Is(err, full) || len(fatal) > 0 {
+					t.Errorf("%v, fatal %d times", err, len(fatal))
+				}
+				goOn := make(chan struct{})
+				go func() { _ = write(&hangingSnapshots{in: method, goOn: goOn}) }()
+				time.Sleep(1200 * time.Millisecond)
+				if len(fatal) != 1 {
+					t.Errorf("fatal %d times, want once", len(fatal))
+				}
+				close(goOn)
+			})
+		})
+	}
+}
+
+// hangingSnapshots is a store of snapshots and a snapshot in it, of which one method waits until goOn is
+// closed, or fails.
+type hangingSnapshots struct {
+	raft.SnapshotStore
+	raft.SnapshotSink
+	in   string
+	goOn chan struct{}
+	err  error
+}
+
+func (h *hangingSnapshots) do(method string) error {
+	if h.in != method {
+		return nil
+	}
+	if h.goOn != nil {
+		<-h.goOn
+	}
+	return h.err
+}
+
+func (h *hangingSnapshots) Create(
+	raft.SnapshotVersion, uint64, uint64, raft.Configuration, uint64, raft.Transport,
+) (raft.SnapshotSink, error) {
+	return h, h.do("Create")
+}
+
+func (h *hangingSnapshots) Write(p []byte) (int, error) { return len(p), h.do("Write") }
+func (h *hangingSnapshots) Close() error                { return h.do("Close") }
+
 // hangingDisk is a store of which one method waits until goOn is closed.
 type hangingDisk struct {
 	*raft.InmemStore
