@@ -177,10 +177,10 @@ func (f fieldOf) parse(text string) (set uint64, err error) {
 func (f fieldOf) parseRange(text string) (low, high, step int, err error) {
 	text, by, stepped := strings.Cut(text, "/")
 	first, last, ranged := strings.Cut(text, "-")
-	switch {
-	case first == "":
+	switch first {
+	case "":
 		return 0, 0, 0, errEmptyPart
-	case first == "*" || first == "?":
+	case "*", "?":
 		if ranged {
 			return 0, 0, 0, errStarRange
 		}

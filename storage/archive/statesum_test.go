@@ -44,7 +44,7 @@ func TestChecksumOfACheckpoint(t *testing.T) {
 			t.Fatal(w)
 		}
 		m, err := readCheckpoint(t.Context(), bucket, point{lsn: checkpoint.LSN, prev: checkpoint.Prev, at: checkpoint.At, key: checkpoint.Key})
-		if !errors.Is(err, c.want) || (err == nil) != (m != nil && c.want == nil) || errors.Is(err, ErrDamaged) != (c.want == ErrDamaged) {
+		if !errors.Is(err, c.want) || (err == nil) != (m != nil && c.want == nil) || errors.Is(err, ErrDamaged) != errors.Is(c.want, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil && m.View().Hash() != r.m.View().Hash() {

@@ -57,7 +57,7 @@ func clusterOperations(t *testing.T) (all []operation) {
 			all = append(all, operation{strings.ToUpper(method), path, op.Right})
 		}
 	}
-	if len(all) < 13 {
+	if len(all) < 12 {
 		t.Fatalf("%d operations", len(all))
 	}
 	return all

@@ -38,7 +38,7 @@ type picture struct {
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "thumbnails:", err)
-		os.Exit(1) //nolint:forbidigo // a program of its own, to be copied
+		os.Exit(1)
 	}
 }
 
