@@ -69,7 +69,7 @@ func encodeWith(v any, name string, raw json.RawMessage) ([]byte, error) {
 	if err != nil || raw == nil {
 		return body, err
 	}
-	if !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true)) {
+	if !v1.ValidJSON(raw) {
 		return nil, fmt.Errorf("%s %w", name, errRaw)
 	}
 	body = body[:len(body)-1]

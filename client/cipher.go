@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/internal/envelope"
 )
@@ -81,7 +79,7 @@ func sealPayload(ctx context.Context, with Cipher, job NewJob, to, id string) (N
 	if with == nil || job.Payload == nil {
 		return job, nil
 	}
-	if !jsontext.Value(job.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
+	if !v1.ValidJSON(job.Payload) {
 		return job, fmt.Errorf("payload %w", errRaw)
 	}
 	sealed, err := with.EncryptWithContext(ctx, job.Payload, payloadBinding(to, job.Type, id))
@@ -120,7 +118,7 @@ func (c *Client) sealResult(ctx context.Context, id string, result json.RawMessa
 	if c.cfg.Cipher == nil || result == nil {
 		return result, nil
 	}
-	if !jsontext.Value(result).IsValid(jsontext.AllowDuplicateNames(true)) {
+	if !v1.ValidJSON(result) {
 		return nil, fmt.Errorf("result %w", errRaw)
 	}
 	sealed, err := c.cfg.Cipher.EncryptWithContext(ctx, result, envelope.Bind(envelope.KindResult, id))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/internal/sandbox"
 )
@@ -89,12 +90,12 @@ func runIn(ctx context.Context, box *sandbox.Box, job worker.Job, c sandbox.Comm
 
 // commandResult converts the stdout of a program to JSON.
 func commandResult(out []byte) json.RawMessage {
-	trimmed := jsontext.Value(bytes.TrimSpace(out))
+	trimmed := bytes.TrimSpace(out)
 	switch {
 	case len(trimmed) == 0:
 		return nil
-	case trimmed.IsValid():
-		return json.RawMessage(trimmed)
+	case v1.ValidJSON(trimmed):
+		return trimmed
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(out), "\n"), "\r")
 	quoted, err := jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))

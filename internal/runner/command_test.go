@@ -61,7 +61,8 @@ func TestCommandResult(t *testing.T) {
 		{"blank", `printf ' \n'`, "", ""},
 		{"stdin unread", "echo 7", strings.Repeat("x", 1<<20), "7"},
 		{"not UTF-8", `printf 'a\377b'`, "", "\"a\uFFFDb\""},
-		{"repeated names are no valid JSON", `printf '{"a":1,"a":2}'`, "", `"{\"a\":1,\"a\":2}"`},
+		{"repeated names", "cat", `{"a":1,"a":2}`, `{"a":1,"a":2}`},
+		{"lone surrogate", "cat", `"\ud800"`, `"\ud800"`},
 		{"quotes", `printf '[%s]' "a b" c`, "", `"[a b][c]"`},
 	}
 	for _, c := range cases {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/internal/cli/view"
 )
 
@@ -68,17 +69,16 @@ func asJSON(text []byte, plain bool) ([]byte, error) {
 		}
 		return quoted, nil
 	}
-	value := jsontext.Value(text)
-	if !value.IsValid() {
+	if !v1.ValidJSON(text) {
 		return nil, notJSON(text)
 	}
-	return value, nil
+	return text, nil
 }
 
 // notJSON describes the position at which a payload stops being JSON.
 func notJSON(text []byte) error {
 	var syntax *jsontext.SyntacticError
-	if err := json.Unmarshal(text, new(jsontext.Value)); !errors.As(err, &syntax) {
+	if err := json.Unmarshal(text, new(jsontext.Value), jsontext.AllowDuplicateNames(true)); !errors.As(err, &syntax) {
 		return fmt.Errorf("is not valid JSON (%w); quote text as JSON, or give --text", err)
 	}
 	at := int(syntax.ByteOffset)

@@ -138,7 +138,9 @@ func (r *lineReader) line() ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
-			r.number++
+			if r.number++; r.number == 1 {
+				line = bytes.TrimPrefix(line, []byte("\ufeff")) // of editors on Windows
+			}
 			return bytes.TrimRight(line, "\r\n"), nil
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF

@@ -127,6 +127,11 @@ func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 	if err != nil || err2 != nil || submitted >= wait/2 || all < wait {
 		t.Errorf("%+v", got)
 	}
+	before := len(q.All())
+	osqTest(t, q, "\ufeffone\n\ufefftwo\n", "submit", "wait", "--text", "--file", "-")
+	if jobs := q.All()[before:]; len(jobs) != 2 || string(jobs[0].Payload) != `"one"` || string(jobs[1].Payload) != "\"\ufefftwo\"" {
+		t.Errorf("a byte order mark: %+v", jobs)
+	}
 	if got := osqTest(t, q, "\n", "submit", "wait", "--file", "-"); got.Err != "submitted 0 jobs\n" {
 		t.Errorf("%+v", got)
 	}

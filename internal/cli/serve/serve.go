@@ -30,6 +30,7 @@ OSQUEUE_RAFT_ADDR. A flag beats the environment.
 ` + originalHelp + `
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
+SIGHUP is ignored.
 
 ` + view.ExitHelp,
 		Example: `  # a single node
@@ -90,6 +91,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 	defer wg.Wait()
 	defer end()
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
+	defer view.IgnoreHangup(log)()
 	guard := newExitGuard(log, os.Exit)
 	defer guard.stop()
 	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs

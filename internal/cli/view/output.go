@@ -70,7 +70,7 @@ func (g *Globals) Wide() bool { return g.format == formatWide }
 
 // WriteJSON writes v for programs, as one line of JSON.
 func (g *Globals) WriteJSON(v any) error {
-	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), json.Deterministic(true))
+	line, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true), json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("write as JSON: %w", err)
 	}
