@@ -207,11 +207,13 @@ func pretty(raw json.RawMessage) string {
 // lineMax is the largest part of an error in a list, in bytes.
 const lineMax = 200
 
-// firstLine returns the first line of a text, with spaces in place of control characters: a browser
-// sends it back in a form, and would change these.
-func firstLine(s string) string {
-	line := strings.TrimSpace(s)
-	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
+// firstLine returns the line of an error that says what failed, mostly its first one, fit for a list.
+func firstLine(s string) string { return listed(v1.ErrorLine(strings.TrimSpace(s))) }
+
+// listed returns a line for a list, with spaces in place of control characters: a browser sends it
+// back in a form, and would change these.
+func listed(line string) string {
+	if i := strings.IndexByte(line, '\r'); i >= 0 {
 		line = line[:i]
 	}
 	line = strings.Map(func(r rune) rune {

@@ -185,6 +185,27 @@ func TestDeadList(t *testing.T) {
 	}
 }
 
+// --errors counts the dead jobs by what their errors have in common.
+func TestDeadErrors(t *testing.T) {
+	q := withJobs(t, 2, 2, 3)
+	const trace = "Traceback (most recent call last):\n  File \"x.py\", line 3\n"
+	for i, text := range []string{trace + "ValueError: order 17", trace + "ValueError: order 18", "no such user"} {
+		for k := range q.Jobs {
+			if q.Jobs[k].ID == fmt.Sprint("d", i) {
+				q.Jobs[k].LastError = text
+			}
+		}
+	}
+	got := osqTest(t, q, "", "dead", "ls", "--errors", "--limit", "1")
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "2 ") || !strings.Contains(lines[1], "ValueError: order #") || !strings.Contains(lines[2], "no such user") {
+		t.Errorf("%+v", got)
+	}
+	if got := osqTest(t, q, "", "dead", "ls", "--errors", "--json"); !strings.Contains(got.Out, `"error":"ValueError: order #","count":2`) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestJobWait(t *testing.T) {
 	q := withJobs(t, 1, 2, 1)
 	q.Jobs[1].Result = []byte("[7]")

@@ -83,6 +83,7 @@ type jobLister struct {
 	cron     string
 	newest   bool
 	count    bool
+	errors   bool
 	search   string
 	finished struct{ after, before units.Time }
 	columns  []view.Column
@@ -114,14 +115,17 @@ func (l *jobLister) run(ctx context.Context) error {
 	}
 	defer c.Close()
 	limit := f.Limit + 1 // one more tells whether there are more
-	if f.All {
+	if f.All || l.errors {
 		limit = 0
 	}
 	list := f.List()
 	list.Cron, list.Limit, list.PageSize = l.cron, limit, min(500, max(limit, 1))
 	list.Newest, list.Search, list.FinishedFrom, list.FinishedBefore = l.newest, l.search, l.finished.after.At, l.finished.before.At
-	if f.All {
+	if limit == 0 {
 		list.PageSize = 500
+	}
+	if l.errors {
+		return l.writeErrors(ctx, c, list)
 	}
 	if l.count {
 		return l.writeCount(ctx, c, list)

@@ -2,7 +2,8 @@ package view
 
 import (
 	"fmt"
-	"strings"
+
+	v1 "osqueue/client/api/v1"
 )
 
 // OrDash keeps a column from being empty.
@@ -13,11 +14,8 @@ func OrDash(text string) string {
 	return text
 }
 
-// FirstLine returns text up to its first newline.
-func FirstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
-}
+// FirstLine returns the line of an error text that says what failed, mostly its first one.
+func FirstLine(text string) string { return v1.ErrorLine(text) }
 
 // Plural returns n and word, with an s unless n is 1.
 func Plural(n uint64, word string) string {
