@@ -198,13 +198,13 @@ func hashedID(parts ...[]byte) string {
 
 // showBatch is GET /v1/batches/{id}.
 func (s *Server) showBatch(c *call) error {
-	id, err := c.ownedVariable()
+	id, err := c.objectVariable(batchExists)
 	if err != nil {
 		return err
 	}
 	v := c.state().View()
 	c.lsn = v.LSN()
-	b := v.Batch(id)
+	b := v.Batch(c.owned(id))
 	if b == nil {
 		return notThere("batch", "the batch does not exist; it may have been removed after its retention time")
 	}

@@ -1,11 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +43,7 @@ type call struct {
 	outHeld int // bytes of out in held
 
 	principal *auth.Principal // nil: none, or the server does not ask
+	actsFor   string          // tenant whose object a caller without limits names
 	admitted  bool            // the audit log takes the entry of the change
 
 	isRead   bool   // in is the whole body
@@ -93,23 +96,57 @@ func (c *call) Write(b []byte) (int, error) {
 // Unwrap implements the interface of http.ResponseController.
 func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// tenant returns the tenant of the caller, to whom the objects belong that it names.
-func (c *call) tenant() string {
+// viewer returns the tenant of the caller.
+func (c *call) viewer() string {
 	if c.principal == nil {
 		return ""
 	}
 	return c.principal.Tenant
 }
 
+// tenant returns the tenant to whom the objects belong that the caller names.
+func (c *call) tenant() string { return cmp.Or(c.viewer(), c.actsFor) }
+
 // owned returns the name of the state for an object that the caller names, and named the one for the
 // caller of an object of the state.
 func (c *call) owned(name string) string  { return fsm.Owned(c.tenant(), name) }
-func (c *call) named(owned string) string { return fsm.NameFor(c.tenant(), owned) }
+func (c *call) named(owned string) string { return fsm.NameFor(c.viewer(), owned) }
 
-// ownedVariable is variable for the name of an object that has an owner.
-func (c *call) ownedVariable() (string, error) {
+// objectVariable is variable for the name of an object that has an owner.
+func (c *call) objectVariable(exists exists) (string, error) {
 	name, err := c.variable()
-	return c.owned(name), err
+	if err == nil {
+		c.actFor(&name, exists)
+	}
+	return name, err
+}
+
+// exists reports whether a state has the object of a name of the state.
+type exists func(v *fsm.View, owned string) bool
+
+func cronExists(v *fsm.View, owned string) bool   { return v.Cron(owned) != nil }
+func batchExists(v *fsm.View, owned string) bool  { return v.Batch(owned) != nil }
+func workerExists(v *fsm.View, owned string) bool { return v.Worker(owned) != nil || v.Held(owned) > 0 }
+
+// actFor lets a caller without limits name the object of a tenant, as lists show it: with the tenant
+// before the name. If that object exists, and none of the caller's own has the name, then the call acts
+// for the tenant, and name becomes the name without the tenant.
+func (c *call) actFor(name *string, exists exists) {
+	tenant, rest, ok := fsm.CutTenant(*name)
+	if !ok || c.tenant() != "" {
+		return
+	}
+	if v := c.state().View(); !exists(v, *name) && exists(v, fsm.Owned(tenant, rest)) {
+		c.actsFor, *name = tenant, rest
+	}
+}
+
+// existing returns the name of the state for an object that the caller names as lists show it.
+func (c *call) existing(name string, exists exists) string {
+	before := c.actsFor
+	defer func() { c.actsFor = before }()
+	c.actFor(&name, exists)
+	return c.owned(name)
 }
 
 func (c *call) context() context.Context { return c.r.Context() }
@@ -120,6 +157,9 @@ func (c *call) variable() (string, error) {
 	id, err := url.PathUnescape(raw)
 	if err != nil {
 		return "", fail(badRequest, "the path has an invalid escape: %v", err)
+	}
+	if strings.IndexByte(id, 0) >= 0 {
+		return "", fail(badRequest, "the name in the path contains the character NUL")
 	}
 	if len(id) > pathIDMax {
 		return "", fail(badRequest, "the name in the path has %d bytes; at most %d are allowed", len(id), pathIDMax)

@@ -91,6 +91,12 @@ func (s *Server) changeMany(kind fsm.ChangeKind) func(*call) error {
 			return err
 		}
 		op.Kind = uint32(kind)
+		if f := op.Filter; f != nil {
+			c.actFor(&f.Batch, batchExists)
+			if f.Worker != nil {
+				c.actFor(f.Worker, workerExists)
+			}
+		}
 		res, err := s.propose(c, changeOf(op))
 		if err != nil {
 			return err

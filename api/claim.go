@@ -260,7 +260,9 @@ func (s *Server) signOfLife(c *call, w *claimRequest) {
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
 	defer cancel()
-	_, _, err := s.b.Propose(ctx, heartbeatOf(c.owned(w.op.Worker), nil))
+	m := heartbeatOf(w.op.Worker, nil)
+	m.Tenant = c.tenant()
+	_, _, err := s.b.Propose(ctx, m)
 	if err != nil {
 		s.log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
 	}

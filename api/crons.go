@@ -33,7 +33,7 @@ func (s *Server) cronRoutes() []route {
 
 // putCron is PUT /v1/crons/{name}.
 func (s *Server) putCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func cronError(res fsm.Result) error {
 
 // deleteCron is DELETE /v1/crons/{name}.
 func (s *Server) deleteCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (s *Server) deleteCron(c *call) error {
 
 // pauseCron is POST /v1/crons/{name}/pause.
 func (s *Server) pauseCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (s *Server) pauseCron(c *call) error {
 // resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
 // The machine reports a schedule that does not exist, because this node's state may be old.
 func (s *Server) resumeCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func pauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
 
 // triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
 func (s *Server) triggerCron(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
@@ -269,17 +269,17 @@ func (s *Server) triggerCron(c *call) error {
 
 // showCron is GET /v1/crons/{name}.
 func (s *Server) showCron(c *call) error {
-	name, err := c.ownedVariable()
+	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
 	}
 	v := c.state().View()
 	c.lsn = v.LSN()
-	cron := v.Cron(name)
+	cron := v.Cron(c.owned(name))
 	if cron == nil {
 		return errNoCron
 	}
-	c.out = appendCron(c.out[:0], cron.For(c.tenant()))
+	c.out = appendCron(c.out[:0], cron.For(c.viewer()))
 	return c.send()
 }
 
@@ -311,7 +311,8 @@ func (s *Server) listCrons(c *call) error {
 	})
 	built()
 	c.out = append(c.out[:0], `{"crons":[`...)
-	if err := sendItems(c, crons, cronBytes, appendCron); err != nil {
+	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, cron.For(c.viewer())) }
+	if err := sendItems(c, crons, cronBytes, show); err != nil {
 		return err
 	}
 	if more {

@@ -100,12 +100,16 @@ func AppendJob(b []byte, j *fsm.Job) []byte { return append(appendJobMembers(b, 
 
 // seen returns jobs with the names that the caller knows.
 func (c *call) seen(jobs []*fsm.Job) []*fsm.Job {
-	if c.tenant() == "" {
-		return jobs
-	}
-	out := make([]*fsm.Job, len(jobs))
+	out := jobs
 	for i, j := range jobs {
-		out[i] = j.For(c.tenant())
+		shown := j.For(c.viewer())
+		if shown == j {
+			continue
+		}
+		if &out[0] == &jobs[0] {
+			out = slices.Clone(jobs)
+		}
+		out[i] = shown
 	}
 	return out
 }

@@ -8,21 +8,22 @@ import (
 )
 
 // JobReader returns a function that reads a job as POST /v1/jobs does, by the same rules, from
-// a body of another source: a file of the inbox. The id is that of the job, whatever the name
+// a body of another source: a file of the inbox. mayEnqueue reports whether it may make jobs of a type;
+// nil allows all. The id is that of the job, whatever the name
 // of the file is; a body that names another id is refused. now is the leader's clock, in ms.
 // Limits that are not positive take their defaults; that of maxBytes is DefaultBodyBytes.
 //
 // The function is safe for concurrent use, and does not keep data. Its errors describe a fault
 // in the body or the id: reading the job again would not help.
-func JobReader(l Limits, maxBytes int64, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
+func JobReader(l Limits, maxBytes int64, mayEnqueue func(jobType string) bool, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
 	s := &Server{
 		cfg: Config{Limits: l.withDefaults(), MaxBody: or(maxBytes, DefaultBodyBytes)},
 		b:   clockOnly{now: now},
 	}
-	return s.readJob
+	return func(id string, data []byte) (*fsmpb.Mutation, error) { return s.readJob(id, data, mayEnqueue) }
 }
 
-func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
+func (s *Server) readJob(id string, data []byte, mayEnqueue func(jobType string) bool) (*fsmpb.Mutation, error) {
 	if id == "" {
 		return nil, bad("id", "is missing")
 	}
@@ -36,6 +37,9 @@ func (s *Server) readJob(id string, data []byte) (*fsmpb.Mutation, error) {
 	}
 	if in.ID != "" && in.ID != id {
 		return nil, bad("id", "is %q; must be %q, the id of the file, or be left out", shown(in.ID), id)
+	}
+	if mayEnqueue != nil && !mayEnqueue(in.Type) {
+		return nil, fail(forbidden, "files of the inbox may not make jobs of type %q; see --inbox-types", shown(in.Type))
 	}
 	in.ID = id
 	job, err := s.newJob(&in)

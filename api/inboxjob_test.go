@@ -13,7 +13,7 @@ import (
 )
 
 func newReader(l Limits, maxBytes int64) func(string, []byte) (*fsmpb.Mutation, error) {
-	return JobReader(l, maxBytes, func() int64 { return startMs })
+	return JobReader(l, maxBytes, nil, func() int64 { return startMs })
 }
 
 // A job from a file is the one that the same body would have made.
@@ -106,4 +106,15 @@ func TestReadJobConcurrently(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// A file makes jobs of the types that files may have.
+func TestTypesOfFiles(t *testing.T) {
+	read := JobReader(Limits{}, 0, func(jobType string) bool { return jobType != "command" }, func() int64 { return startMs })
+	if _, err := read("f", []byte(`{"type":"mail"}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := read("f", []byte(`{"type":"command"}`)); err == nil || !strings.Contains(err.Error(), "--inbox-types") {
+		t.Errorf("a program: %v", err)
+	}
 }

@@ -45,7 +45,7 @@ func (s *Server) job(c *call) error {
 	if err := c.grow(listedBytes(j)); err != nil {
 		return err
 	}
-	c.out = appendJobMembers(c.out, j.For(c.tenant()))
+	c.out = appendJobMembers(c.out, j.For(c.viewer()))
 	if c.past == nil { // the bucket does not have it
 		c.out = appendProgress(c.out, s.b.ProgressOf(id))
 		c.out = appendActions(c.out, s.b, j)

@@ -236,7 +236,8 @@ func listedType(given string) string {
 func (s *Server) readPage(c *call, q url.Values) (page, error) {
 	p := page{
 		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
-		worker: c.owned(q.Get(v1.ParamWorker)), batch: c.owned(q.Get(v1.ParamBatch)), cron: c.owned(q.Get(v1.ParamCron)),
+		worker: c.existing(q.Get(v1.ParamWorker), workerExists), batch: c.existing(q.Get(v1.ParamBatch), batchExists),
+		cron: c.existing(q.Get(v1.ParamCron), cronExists),
 	}
 	if given := q.Get(v1.ParamType); given != "" {
 		p.jobType = new(listedType(given))

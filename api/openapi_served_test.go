@@ -297,10 +297,14 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		g.follow("followed", v1.JobLogs{}, 0)
 		settings.MaxJobs = 1
 		g.useSettings(settings)
-		if s.template == v1.PathCrons+"/{name}" && s.method == http.MethodPut { // the quota of a token
+		// The quota of a token.
+		role := map[string]fsm.Role{http.MethodPut + v1.PathCrons + "/{name}": fsm.RoleOperator, http.MethodPost + v1.PathWorkers: fsm.RoleWorker}[s.method+s.template]
+		if role != 0 {
 			secure := newExampleRig(t)
 			secure.s.gate.Mode = SecurityOn
-			return []answer{s.try(secure, secure.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator), MaxBytes: 1})...)}
+			other := *s
+			other.body = strings.Replace(s.body, `"name":"`, `"name":"other-`, 1)
+			return []answer{other.try(secure, secure.give(&fsmpb.Token{Role: uint32(role), MaxBytes: 1})...)}
 		}
 	case "507":
 		if s.template == v1.PathWorkers && s.method == http.MethodPost {

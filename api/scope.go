@@ -16,25 +16,22 @@ import (
 // checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
 // owner of a claim or report and the actor of events, and new jobs count in its quota.
 func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
+	if fsm.Foreign(m) {
+		return fail(badRequest, "a name contains the character NUL")
+	}
+	s.attribute(c, m)
 	p := c.principal
 	if p == nil {
 		return nil
 	}
 	rules := auth.Rules{
 		Programs: s.gate.Programs, Job: s.b.Job,
-		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(name) },
+		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(c.owned(name)) },
 	}
 	err := p.CheckWrite(m, rules)
 	if s.enforces(p) {
 		if p.Bind(m, rules); errors.Is(err, auth.ErrHidden) {
 			err = nil // the machine answers for each job
-		}
-		if after := (*auth.HiddenAfterError)(nil); errors.As(err, &after) { // as the machine refuses one that does not exist
-			jobs := m.GetEnqueue().GetJobs()
-			if err = s.nameMissing(c, fsm.NoSuchJob.Err(), jobs[after.Index], jobs); c.route.path != v1.PathJobs {
-				err = blame(err, after.Index)
-			}
-			return err
 		}
 	}
 	if err = s.denied(c, err); err != nil {
@@ -43,13 +40,14 @@ func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
 	if !s.gate.off() {
 		p.Own(m)
 	}
-	s.attribute(c, m)
 	p.Count(m, s.gate.Mode == SecurityOn)
 	return nil
 }
 
-// attribute names the caller and its tenant in a mutation, for events.
+// attribute names the caller in a mutation, for events, and the tenant to whom the objects belong
+// that it names.
 func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
+	m.Tenant = c.tenant()
 	if c.principal != nil {
 		m.Actor = c.principal.Actor()
 	}
@@ -107,8 +105,8 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 			return nil
 		}
 	case byName(v1.PathCrons):
-		name, err := c.ownedVariable()
-		if cron := c.state().View().Cron(name); err == nil && cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
+		name, err := c.variable()
+		if cron := c.state().View().Cron(c.owned(name)); err == nil && cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
 			return errNoCron
 		}
 		return err

@@ -413,7 +413,7 @@ func TestATokenIsRevokedWhileItIsRotated(t *testing.T) {
 func TestTokenQuota(t *testing.T) {
 	g := secured(t, SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","types":["mail"],"maxJobs":2,"maxBytes":20}`, admin...))
+	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","types":["mail"],"maxJobs":2,"maxBytes":400}`, admin...))
 	head := []string{"Authorization", "Bearer " + made.Token}
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q1","type":"mail","payload":"12345"}`, head...))
 	refuse := func(head []string, tag, path, body string) {
@@ -423,14 +423,14 @@ func TestTokenQuota(t *testing.T) {
 			t.Errorf("%s %s: %d %v %s", path, body, a.status, a.header, a.body)
 		}
 	}
-	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"type":"mail","payload":"123456789012"}`)
+	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"type":"mail","payload":"`+strings.Repeat("x", 400)+`"}`)
 	refuse(head, v1.TagTooManyTokenJobs, "/v1/jobs/batch", `{"jobs":[{"type":"mail"},{"type":"mail"}]}`)
 	refuse(head, v1.TagTooManyTokenJobs, "/v1/batches", `{"jobs":[{"type":"mail"},{"type":"mail"}],"callback":{"type":"mail"}}`)
 	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
 	renewed := []string{"Authorization", "Bearer " + next.Token}
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q2","type":"mail"}`, renewed...))
 	refuse(renewed, v1.TagTooManyTokenJobs, "/v1/jobs", `{"type":"mail"}`)
-	if self := ok[v1.Self](t, g.do("GET", "/v1/self", "", renewed...)); self.Jobs != 2 || self.MaxJobs != 2 || self.Bytes != 7 || self.MaxBytes != 20 {
+	if self := ok[v1.Self](t, g.do("GET", "/v1/self", "", renewed...)); self.Jobs != 2 || self.MaxJobs != 2 || self.Bytes != 7 || self.MaxBytes != 400 {
 		t.Errorf("self: %+v", self)
 	}
 	for _, shown := range ok[v1.TokenList](t, g.do("GET", "/v1/tokens", "", admin...)).Tokens {

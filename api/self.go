@@ -24,7 +24,7 @@ func (s *Server) showSelf(c *call) error {
 	self := v1.Self{
 		Security: s.gate.mode(), ID: p.ID, Role: p.Role.String(), Rights: strings.Split((p.Rights &^ auth.Public).String(), ","),
 		Types: p.Types, Groups: p.Groups, Programs: p.Programs, Tenant: p.Tenant,
-		MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
+		ProgramTypes: s.gate.Programs, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
 	}
 	if p.MaxJobs > 0 || p.MaxBytes > 0 {
 		self.Jobs, self.Bytes = s.b.AccountUsage(p.Account)

@@ -203,7 +203,7 @@ func TestWorkersOfTenants(t *testing.T) {
 	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["b.x"]}`, g.workB...))
 	refused(t, g.do("POST", "/v1/workers", `{"name":"x","types":["b.x"]}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
 	refused(t, g.do("POST", "/v1/workers", `{"name":"x"}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
-	seen := g.node.View().Worker("b/wkB").LastSeen
+	seen := g.node.View().Worker(fsm.Owned("b", "wkB")).LastSeen
 	g.node.tick(time.Second)
 	ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":`+name+`,"types":["a.x"],"version":"evil"}`, g.workA...))
 	ok[map[string]any](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["a.x"]}`, g.workA...))
@@ -291,12 +291,17 @@ func TestQuotasCountWhatIsKept(t *testing.T) {
 	requests := map[string][3]string{
 		"callbacks": {"POST", "/v1/batches", `{"callback":{"type":"a.x","payload":"` + large + `"}}`},
 		"schedules": {"PUT", "/v1/crons/N", `{"spec":"@hourly","job":{"type":"a.x","payload":"` + large + `"}}`},
+		"batches":   {"POST", "/v1/batches", `{"id":"` + large[:100] + `N"}`},
+		"workers":   {"POST", "/v1/workers", `{"name":"N","types":["a.x"],"version":"` + large[:200] + `"}`},
 		"tags":      {"POST", "/v1/jobs", `{"type":"a.x","tags":["` + large[:98] + `1","` + large[:98] + `2","` + large[:98] + `3","` + large[:98] + `4"]}`},
 	}
 	for name, r := range requests {
 		for _, limit := range []string{"token", "cluster"} {
 			g := secured(t, SecurityOn, nil)
 			token := &fsmpb.Token{Role: uint32(fsm.RoleOperator), Types: []string{"a.*"}}
+			if name == "workers" { // together they have a bound of their own
+				token.Role, limit = uint32(fsm.RoleWorker), "token"
+			}
 			tag := v1.TagTooManyTokenBytes
 			if limit == "token" {
 				token.MaxBytes = 2000
@@ -308,16 +313,16 @@ func TestQuotasCountWhatIsKept(t *testing.T) {
 			}
 			head := g.give(token)
 			taken := 0
-			for n := range 10 {
-				a := g.do(r[0], strings.Replace(r[1], "N", fmt.Sprint("c", n), 1), r[2], head...)
+			for n := range 15 {
+				a := g.do(r[0], strings.Replace(r[1], "N", fmt.Sprint("c", n), 1), strings.Replace(r[2], "N", fmt.Sprint("c", n), 1), head...)
 				if a.status == http.StatusOK {
 					taken++
 				} else if !strings.Contains(string(a.body), tag) {
 					t.Errorf("%s of a %s: %d %s", name, limit, a.status, a.body)
 				}
 			}
-			if taken < 1 || taken > 8 {
-				t.Errorf("%s: a %s took %d of 10", name, limit, taken)
+			if taken < 1 || taken > 10 {
+				t.Errorf("%s: a %s took %d of 15", name, limit, taken)
 			}
 		}
 	}
@@ -341,4 +346,127 @@ func TestRegistrationsAreBounded(t *testing.T) {
 		}
 	}
 	t.Error("80 registrations of 250 kB were taken")
+}
+
+// A caller without limits has its own objects, also under names that look like those of a tenant. It
+// names the objects of a tenant as lists show them, if it has none of that name.
+func TestNamesThatLookLikeATenants(t *testing.T) {
+	g := twoTenants(t)
+	for name, heads := range map[string][2][]string{"n": {g.a, g.workA}, "a/n": {g.admin, g.admin}} {
+		head, work := heads[0], heads[1]
+		keyed := append([]string{v1.HeaderIdempotencyKey, name}, head...)
+		if out := ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"s.x","uniqueKey":"`+name+`"}`, keyed...)); out.Duplicate {
+			t.Errorf("%q: the unique key is another's", name)
+		}
+		ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"`+name+`","jobs":[{"type":"s.x"}]}`, head...))
+		ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":"`+name+`","types":["s.x"],"version":"`+name+`"}`, work...))
+		claim := `{"workerId":"` + name + `","types":["s.x"],"requestId":"1"}`
+		ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", claim, work...))
+	}
+	admin := ok[v1.Worker](t, g.do("GET", "/v1/workers/a%2Fn", "", g.admin...))
+	if tenant := ok[v1.Worker](t, g.do("GET", "/v1/workers/n", "", g.a...)); admin.Version != "a/n" || tenant.Version != "n" || admin.Running != 1 || tenant.Running != 1 {
+		t.Errorf("the admin's worker is %+v, the tenant's %+v", admin, tenant)
+	}
+	if b := ok[v1.BatchInfo](t, g.do("GET", "/v1/batches/n", "", g.a...)); b.Total != 1 {
+		t.Errorf("the tenant's batch: %+v", b)
+	}
+	refused(t, g.do("POST", "/v1/jobs/claim", `{"workerId":"a\u0000n"}`, g.admin...), http.StatusBadRequest, v1.TagBadRequest)
+	refused(t, g.do("GET", "/v1/workers/a%00n", "", g.admin...), http.StatusBadRequest, v1.TagBadRequest)
+}
+
+// A caller without limits manages the objects of tenants under the names that lists show.
+func TestTheAdminManagesTheObjectsOfTenants(t *testing.T) {
+	g := twoTenants(t)
+	ok[map[string]any](t, g.do("PUT", "/v1/crons/c", `{"spec":"@hourly","job":{"type":"b.x"}}`, g.b...))
+	ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":"w","types":["b.x"]}`, g.workB...))
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"id":"n","jobs":[{"type":"b.x"}]}`, g.b...))
+	if l := ok[v1.CronList](t, g.do("GET", "/v1/crons", "", g.admin...)); len(l.Crons) == 0 || l.Crons[0].Name != "b/c" {
+		t.Errorf("schedules: %+v", l)
+	}
+	if l := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", "", g.admin...)); len(l.Workers) == 0 || l.Workers[0].Name != "b/w" {
+		t.Errorf("workers: %+v", l)
+	}
+	made := ok[v1.Enqueued](t, g.do("POST", "/v1/crons/b%2Fc/trigger", "", g.admin...))
+	if j := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+made.JobID, "", g.admin...)); j.Cron != "b/c" {
+		t.Errorf("the admin sees the job %+v", j)
+	}
+	if l := ok[v1.JobList](t, g.do("GET", "/v1/jobs?batch=b%2Fn", "", g.admin...)); len(l.Jobs) != 1 || l.Jobs[0].BatchID != "b/n" {
+		t.Errorf("the admin lists %+v", l.Jobs)
+	}
+	if out := ok[v1.Changed](t, g.do("POST", "/v1/jobs/cancel", `{"filter":{"batchId":"b/n"}}`, g.admin...)); out.Count != 1 {
+		t.Errorf("cancelled %+v", out)
+	}
+	ok[map[string]any](t, g.do("POST", "/v1/workers/b%2Fw/quiet", "", g.admin...))
+	ok[map[string]any](t, g.do("DELETE", "/v1/workers/b%2Fw", "", g.admin...))
+	ok[map[string]any](t, g.do("DELETE", "/v1/crons/b%2Fc", "", g.admin...))
+	refused(t, g.do("GET", "/v1/crons/c", "", g.b...), http.StatusNotFound, v1.TagNotFound)
+}
+
+// A claim that waits is one of the tenant's worker, as one that is answered at once.
+func TestAClaimThatWaitsHasItsTenant(t *testing.T) {
+	g := twoTenants(t)
+	g.node.handOver = true
+	claimed := make(chan answer, 1)
+	go func() {
+		claimed <- g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["b.x"],"waitMs":20000}`, g.workB...)
+	}()
+	eventually(t, "the claim waits", func() bool { return g.node.asleep() == 1 })
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"j","type":"b.x"}`, g.b...))
+	job := ok[v1.ClaimedJob](t, <-claimed)
+	if worker := g.node.Job("j").Execution().Worker; worker != fsm.Owned("b", "w") {
+		t.Errorf("the job runs on %q", worker)
+	}
+	ok[v1.Reported](t, g.do("POST", "/v1/jobs/j/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, job.Token), g.workB...))
+}
+
+// An open batch without jobs counts as a job: a token with a quota of jobs alone cannot make any number.
+func TestEmptyBatchesCountAsJobs(t *testing.T) {
+	g := secured(t, SecurityOn, nil)
+	head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer), Types: []string{"a.*"}, MaxJobs: 2})
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"jobs":[{"type":"a.x"}]}`, head...))
+	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{}`, head...))
+	refused(t, g.do("POST", "/v1/batches", `{}`, head...), http.StatusTooManyRequests, v1.TagTooManyTokenJobs)
+}
+
+// A tenant that sends many idempotency keys pushes out its own.
+func TestRequestKeysAreBoundedByTenant(t *testing.T) {
+	g := twoTenants(t)
+	settings := fsm.DefaultSettings()
+	settings.RequestCount = 10
+	g.useSettings(settings)
+	send := func(key, payload string, head []string) answer {
+		return g.do("POST", "/v1/jobs", `{"type":"s.x","payload":`+payload+`}`, append([]string{v1.HeaderIdempotencyKey, key}, head...)...)
+	}
+	first := ok[v1.Enqueued](t, send("mine", "1", g.a))
+	for n := range 30 {
+		ok[v1.Enqueued](t, send(fmt.Sprint("key-", n), "2", g.b))
+	}
+	if again := ok[v1.Enqueued](t, send("mine", "1", g.a)); again.JobID != first.JobID {
+		t.Errorf("the answer to a was forgotten: %s, then %s", first.JobID, again.JobID)
+	}
+}
+
+// For which jobs a job may wait is decided where the wait begins: for the job that has the id then, and
+// by its type and group after retention has removed it.
+func TestDependentsAreCheckedWhereTheyWait(t *testing.T) {
+	g := twoTenants(t)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"race","type":"a.x"}`, g.a...))
+	g.node.overtake = func() {
+		g.node.overtake = nil
+		g.apply(
+			&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{"race"}}}},
+			enqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret"}}),
+		)
+	}
+	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","after":["race"]}`, g.a...), http.StatusConflict, v1.TagNoSuchJob)
+
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"ended","type":"b.x"}`, g.b...))
+	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["b.x"]}`, g.workB...))
+	ok[v1.Reported](t, g.do("POST", "/v1/jobs/ended/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, job.Token), g.workB...))
+	ok[map[string]any](t, g.do("PATCH", "/v1/queues/b.x", `{"retainMs":1}`, g.b...))
+	g.node.tick(time.Second)
+	g.apply(enqueueOf([]*fsmpb.NewJob{{Id: "later", Type: "b.x"}}))
+	refused(t, g.do("GET", "/v1/jobs/ended", "", g.b...), http.StatusNotFound, v1.TagNotFound)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"b.x","after":["ended"]}`, g.b...))
+	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","after":["ended"]}`, g.a...), http.StatusConflict, v1.TagNoSuchJob)
 }

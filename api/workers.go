@@ -96,7 +96,7 @@ func instanceOf(text string) (uint64, error) {
 
 // markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
 func (s *Server) markWorkerDead(c *call) error {
-	name, err := c.variable()
+	name, err := c.objectVariable(workerExists)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *Server) markWorkerDead(c *call) error {
 // setQuiet returns the handler of POST /v1/workers/{name}/quiet, or of …/unquiet.
 func (s *Server) setQuiet(quiet bool) func(*call) error {
 	return func(c *call) error {
-		name, err := c.variable()
+		name, err := c.objectVariable(workerExists)
 		if err != nil {
 			return err
 		}
@@ -162,12 +162,13 @@ func (s *Server) listWorkers(c *call) error {
 	v := c.state().View()
 	c.lsn = v.LSN()
 	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.lsn.String()}
+	var last string // of the state
 	v.WorkersFrom(after.from(), func(w *fsm.Worker) bool {
 		if len(list.Workers) == limit {
-			list.NextCursor = nameCursorOf(list.Workers[limit-1].Name)
+			list.NextCursor = nameCursorOf(last)
 			return false
 		}
-		list.Workers = append(list.Workers, WorkerOf(v, w))
+		list.Workers, last = append(list.Workers, WorkerOf(v, w)), w.Name
 		return true
 	})
 	return c.sendJSON(list)
@@ -175,19 +176,19 @@ func (s *Server) listWorkers(c *call) error {
 
 // showWorker is GET /v1/workers/{name}.
 func (s *Server) showWorker(c *call) error {
-	name, err := c.ownedVariable()
+	name, err := c.objectVariable(workerExists)
 	if err != nil {
 		return err
 	}
 	v := c.state().View()
 	c.lsn = v.LSN()
-	w := v.Worker(name)
+	w := v.Worker(c.owned(name))
 	if w == nil {
 		return noSuchWorker()
 	}
 	out := WorkerOf(v, w)
 	out.Name = c.named(w.Name)
-	v.HeldBy(name, 0, func(j *fsm.Job) bool {
+	v.HeldBy(w.Name, 0, func(j *fsm.Job) bool {
 		out.JobIDs = append(out.JobIDs, j.ID)
 		return len(out.JobIDs) < s.cfg.Limits.WorkerJobs
 	})
@@ -197,7 +198,7 @@ func (s *Server) showWorker(c *call) error {
 // WorkerOf returns a worker of a state as the API has it.
 func WorkerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 	return v1.Worker{
-		Name:         w.Name,
+		Name:         fsm.NameFor("", w.Name),
 		Types:        w.Types,
 		Version:      w.Version,
 		Address:      w.Address,

@@ -121,7 +121,7 @@ func (p *plan) noteAccount(n *fsmpb.NewJob) {
 
 // noteBatch counts the batch that the plan makes.
 func (p *plan) noteBatch(b *JobBatch) {
-	k := b.kept()
+	k := b.newKept(len(p.jobs))
 	p.added.bytes += k.bytes
 	p.use(k.account, k.used)
 }

@@ -38,6 +38,7 @@ func (m *Machine) checkBatch(n *fsmpb.NewBatch) (*JobBatch, Code) {
 	}
 	return &JobBatch{
 		ID: strings.Clone(n.Id), CreatedAt: m.meta.Now, Callback: cloneNewJob(n.Callback), CallbackOn: on,
+		Account: strings.Clone(n.GetQuota().GetAccount()),
 	}, OK
 }
 
@@ -135,7 +136,7 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	b.EndedAt = m.meta.Now
 	m.storeIdle(b)
 	m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
-	m.tell(HookEvent{Kind: HookBatchDone, Subject: b.ID, Text: b.outcome()})
+	m.tell(HookEvent{Kind: HookBatchDone, Subject: NameFor("", b.ID), Text: b.outcome()})
 	m.callBack(b)
 }
 

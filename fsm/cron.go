@@ -191,7 +191,7 @@ func (m *Machine) enqueueFrom(c *Cron, id string) Result {
 		n = new(fsmpb.NewJob)
 	}
 	n.Id = id
-	res := m.enqueueJobs([]*fsmpb.NewJob{n}, nil, c.Name)
+	res := m.enqueueJobs(plan{jobs: []*fsmpb.NewJob{n}, cron: c.Name})
 	if res.Code == OK {
 		res.Code = res.Codes[0]
 	}

@@ -12,30 +12,29 @@ import (
 func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	batch, code := m.checkBatch(op.NewBatch)
 	if batch != nil && code == OK {
-		code = m.mayKeep(batch.kept(), kept{}, batch.Callback.GetQuota())
+		code = m.mayKeep(batch.newKept(len(op.Jobs)), kept{}, op.NewBatch.Quota)
 	}
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
 	}
-	res := m.enqueueJobs(op.Jobs, batch, "")
+	res := m.enqueueJobs(plan{jobs: op.Jobs, batch: batch, scope: op.Scope})
 	if batch != nil && len(op.Jobs) > 0 && res.Code == OK {
 		m.endEmpty(batch.ID)
 	}
 	return res
 }
 
-// enqueueJobs adds jobs and their new batch (nil: none). cron is the name of the schedule
-// that they come from, or "".
-func (m *Machine) enqueueJobs(jobs []*fsmpb.NewJob, batch *JobBatch, cron string) Result {
-	p := plan{m: m, jobs: jobs, batch: batch, cron: cron, outcomes: m.newOutcomes(len(jobs))}
-	if batch != nil {
-		p.noteBatch(batch)
+// enqueueJobs adds the jobs of a plan and their new batch.
+func (m *Machine) enqueueJobs(p plan) Result {
+	p.m, p.outcomes = m, m.newOutcomes(len(p.jobs))
+	if p.batch != nil {
+		p.noteBatch(p.batch)
 	}
 	if code, i := p.check(); code != OK {
-		return refused(code, i, len(jobs))
+		return refused(code, i, len(p.jobs))
 	}
-	if batch != nil {
-		m.storeIdle(batch)
+	if p.batch != nil {
+		m.storeIdle(p.batch)
 	}
 	return p.carryOut()
 }
@@ -68,8 +67,9 @@ func refused(code Code, i, n int) Result {
 type plan struct {
 	m        *Machine
 	jobs     []*fsmpb.NewJob
-	batch    *JobBatch
-	cron     string
+	batch    *JobBatch    // nil: none
+	cron     string       // name of the schedule that they come from, or ""
+	scope    *fsmpb.Scope // of the caller
 	outcomes []outcome
 
 	ids      map[string]int        // jobs that are added, by id; nil for a single job
@@ -302,15 +302,26 @@ func (p *plan) edges() map[int][]int {
 	return edges
 }
 
-// knows reports whether each of these jobs exists, is added by the plan, or ended so short a
-// time ago that the machine knows how.
+// knows reports whether each of these jobs exists for the caller, is added by the plan, or ended so
+// short a time ago that the machine knows how.
 func (p *plan) knows(on []string) bool {
 	for _, id := range on {
-		if _, added := p.ids[id]; !added && p.m.ids.get(id) == nil && (len(p.jobs) > 1 || id != p.jobs[0].Id) && p.m.removedJob(id) == nil {
+		if !p.knowsOne(id) {
 			return false
 		}
 	}
 	return true
+}
+
+func (p *plan) knowsOne(id string) bool {
+	if j := p.m.ids.get(id); j != nil {
+		return InScope(p.scope, j.Type, j.Options().Group)
+	}
+	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
+		return true
+	}
+	r := p.m.removedJob(id)
+	return r != nil && InScope(p.scope, r.Type, r.Group)
 }
 
 // overWaiters counts one more waiter for each of these jobs, and reports whether one of

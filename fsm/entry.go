@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ func checkComplete(op *fsmpb.Complete) error {
 func checkRare(m *fsmpb.Mutation) error {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_RegisterWorker:
-		return need(op.RegisterWorker != nil, errNoOp)
+		return cmp.Or(need(op.RegisterWorker != nil, errNoOp), checkQuota(op.RegisterWorker.GetQuota()))
 	case *fsmpb.Mutation_WorkerDead:
 		return need(op.WorkerDead != nil, errNoOp)
 	case *fsmpb.Mutation_SetQuiet:
@@ -207,7 +208,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return checkTemplate(b.Callback)
+		return cmp.Or(checkQuota(b.Quota), checkTemplate(b.Callback))
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		}
 	}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
+	b.Mutations[0].GetEnqueue().Scope = &fsmpb.Scope{Types: []string{"t"}, Groups: []string{"*"}}
 	b.Mutations[0].GetEnqueue().NewBatch = &fsmpb.NewBatch{Id: "b", Callback: fullJob("callback", "")}
 	b.Mutations[0].GetEnqueue().Jobs = append(b.Mutations[0].GetEnqueue().Jobs, fullJob("full", "b"))
 	b.Mutations[2].GetHeartbeat().Leases[0].Progress = &fsmpb.Progress{Percent: 50, Message: "half"}

@@ -77,7 +77,7 @@ var codeTexts = [...]string{
 	"too many tokens; revoke some",
 	"the token would have expired already; choose a later expiry",
 	"too many jobs of this token have not ended (its quota maxJobs); try again when some have",
-	"the payloads of this token's jobs that have not ended take up too many bytes (its quota maxBytes); try again when some have ended",
+	"this token's jobs that have not ended, batches, schedules and workers take up too many bytes (its quota maxBytes); try again when some jobs have ended",
 	"too many hooks, or their buffers are too large together; delete hooks or choose smaller buffers",
 }
 

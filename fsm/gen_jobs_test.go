@@ -28,6 +28,12 @@ func (w *workload) enqueue(t *rapid.T) *fsmpb.Mutation {
 		}
 		op.Jobs = append(op.Jobs, n)
 	}
+	if once(t, 6, "a scope") {
+		op.Scope = &fsmpb.Scope{
+			Types:  pick(t, [][]string{nil, {"*"}, jobTypes[:1], jobTypes[1:]}, "scope of types"),
+			Groups: pick(t, [][]string{nil, {"*"}, {"g1", "g2"}, {""}}, "scope of groups"),
+		}
+	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}
 }
 
@@ -36,7 +42,7 @@ func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
 	if b := w.batches[id]; b != nil && !once(t, 8, "another batch") {
 		return proto.CloneOf(b)
 	}
-	b := &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 2, "callback on"))}
+	b := &fsmpb.NewBatch{Id: id, CallbackOn: uint32(roll(t, 2, "callback on")), Quota: w.recordQuota(t)}
 	if !once(t, 3, "no callback") {
 		b.Callback = w.content(t, roll(t, idCount, "like"))
 		b.Callback.Id = "call-" + id
@@ -54,6 +60,17 @@ func (w *workload) newBatch(t *rapid.T, id string) *fsmpb.NewBatch {
 	}
 	w.batches[id] = b
 	return proto.CloneOf(b)
+}
+
+// recordQuota is mostly none.
+func (w *workload) recordQuota(t *rapid.T) *fsmpb.Quota {
+	if !once(t, 8, "quota") {
+		return nil
+	}
+	return &fsmpb.Quota{
+		Account: pick(t, []string{"q1", "q2"}, "account"), MaxJobs: pick(t, []int64{0, 1, 3}, "quota jobs"),
+		MaxBytes: pick(t, []int64{0, 300, 1000}, "quota bytes"),
+	}
 }
 
 // newJob's content is mostly what the same id had before: then it is a

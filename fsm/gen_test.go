@@ -189,7 +189,7 @@ func (w *workload) requested(t *rapid.T) *fsmpb.Mutation {
 	}
 	mut := w.mutation(t)
 	if mut.GetRegisterBroker() == nil && once(t, 6, "with key") {
-		mut.Request = &fsmpb.Request{Key: fmt.Sprint("q", roll(t, 20, "key"))}
+		mut.Request = &fsmpb.Request{Key: pick(t, []string{"", "", "t1\x00", "t2\x00"}, "tenant") + fmt.Sprint("q", roll(t, 20, "key"))}
 		mut.Request.Fingerprint = fmt.Appendf(nil, "%x", fingerprintOf(mut))
 		w.sent = lastOf(append(w.sent, mut), 4)
 	}
@@ -215,7 +215,7 @@ func (w *workload) registerWorker(t *rapid.T) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: &fsmpb.RegisterWorker{
 		Name: w.worker(t), Types: rapid.SliceOfN(rapid.SampledFrom(jobTypes), 0, 2).Draw(t, "types"),
 		Version: "1", Address: pick(t, []string{"", "h:1"}, "address"), Capacity: rapid.Uint32Range(0, 2).Draw(t, "capacity"),
-		Instance: w.instance(t),
+		Instance: w.instance(t), Quota: w.recordQuota(t),
 	}}}
 }
 

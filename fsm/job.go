@@ -196,6 +196,7 @@ type Worker struct {
 	// Instance is a random number of the process that registered last, or 0. Processes may
 	// share a name, at least while one replaces the other: the end of one takes only its jobs.
 	Instance uint64
+	Account  string // in which the registration counts
 
 	timerAt int64 // the time of the worker's timer; derived, not encoded
 }

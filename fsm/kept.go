@@ -3,7 +3,8 @@ package fsm
 import "osqueue/fsm/fsmpb"
 
 // This file counts what the state keeps of requests besides jobs: batches with their callbacks,
-// schedules, and registrations of workers. It is derived from the records.
+// schedules, and registrations of workers. It is derived from the records, each of which names the
+// account of the producer.
 
 // recordBytes is what one of these records counts in addition to its texts.
 const recordBytes = 256
@@ -19,39 +20,64 @@ type kept struct {
 	used    quotaUsage
 }
 
+// kept counts the callback until it is a job, and the batch itself until it has ended. An open batch
+// without jobs counts as one job.
 func (b *JobBatch) kept() kept {
-	k := kept{bytes: recordBytes + int64(len(b.ID))}
-	if b.Callback != nil && !b.Called { // then the job counts
-		k.addJob(b.Callback)
-		k.used.jobs = 1
+	k := kept{bytes: recordBytes + int64(len(b.ID)), account: b.Account}
+	if b.EndedAt == 0 {
+		k.used.bytes = k.bytes
+		if b.Total == 0 {
+			k.used.jobs = 1
+		}
+	}
+	if b.Callback != nil && !b.Called {
+		size := newSize(b.Callback)
+		k.bytes += size
+		k.used = quotaUsage{1, k.used.bytes + size}
+	}
+	return k
+}
+
+// newKept is kept for a new batch that gets n jobs at once.
+func (b *JobBatch) newKept(n int) kept {
+	k := b.kept()
+	if n > 0 && b.Callback == nil {
+		k.used.jobs = 0
 	}
 	return k
 }
 
 func (c *Cron) kept() kept {
-	k := kept{bytes: recordBytes + int64(len(c.Name)+len(c.Spec)+len(c.TimeZone))}
+	n := recordBytes + int64(len(c.Name)+len(c.Spec)+len(c.TimeZone))
 	if c.Job != nil {
-		k.addJob(c.Job)
+		n += newSize(c.Job)
 	}
-	return k
+	return kept{bytes: n, account: c.Job.GetQuota().GetAccount(), used: quotaUsage{bytes: n}}
 }
 
-func (k *kept) addJob(n *fsmpb.NewJob) {
-	k.bytes += newSize(n)
-	k.account, k.used.bytes = n.GetQuota().GetAccount(), newSize(n)
-}
-
-func (w *Worker) kept() int64 {
+func (w *Worker) kept() kept {
 	n := recordBytes + len(w.Name) + len(w.Version) + len(w.Address)
 	for _, t := range w.Types {
 		n += len(t)
 	}
-	return int64(n)
+	return kept{bytes: int64(n), account: w.Account, used: quotaUsage{bytes: int64(n)}}
 }
 
 // keep counts a record (n is 1), or takes it out (n is -1).
 func (m *Machine) keep(k kept, n int64) {
 	m.kept += n * k.bytes
+	m.use(k, n)
+}
+
+// keepWorker is keep for a registration.
+func (m *Machine) keepWorker(w *Worker, n int64) {
+	k := w.kept()
+	m.workerBytes += n * k.bytes
+	m.use(k, n)
+}
+
+// use counts a record in its account (n is 1), or takes it out (n is -1).
+func (m *Machine) use(k kept, n int64) {
 	if k.account == "" {
 		return
 	}
@@ -71,6 +97,11 @@ func (m *Machine) mayKeep(k, old kept, quota *fsmpb.Quota) Code {
 	if limit := m.meta.Settings.MaxBytes; more > 0 && limit > 0 && m.Bytes() > limit-more {
 		return TooManyBytes
 	}
+	return m.mayUse(k, old, quota)
+}
+
+// mayUse is mayKeep for the quota of the producer.
+func (m *Machine) mayUse(k, old kept, quota *fsmpb.Quota) Code {
 	var used quotaUsage
 	if a := m.accounts[quota.GetAccount()]; a != nil {
 		used = a.open

@@ -116,6 +116,9 @@ type Machine struct {
 	byWorker        map[string][]*ClaimRecord // in claim order
 	byClaim         map[claimKey]*ClaimRecord // the newest one with that key
 	byKey           map[string]*RequestRecord
+	ownRequests     *btree.Tree[*RequestRecord] // by tenant, then time, then key
+	requestShares   *btree.Tree[requestShare]   // of the tenants, the smallest first
+	requestWeights  map[string]int64            // of the tenants
 	timers          *btree.Tree[timer]
 	holders         *btree.Tree[holder]    // jobs by the unique key that they hold
 	reservationEnds *btree.Tree[*Hold]     // by end

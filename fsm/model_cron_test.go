@@ -44,7 +44,7 @@ func (m *model) putCron(op *fsmpb.PutCron) fsm.Result {
 	job := proto.CloneOf(op.Job)
 	job.Id = ""
 	size := recordBytes + int64(len(op.Name+op.Spec+op.TimeZone)) + m.templateBytes(job)
-	if code := m.overRecordQuota(&before, size, size-(m.recordBytes()-before.recordBytes()), job, 0); code != fsm.OK {
+	if code := m.overRecordQuota(&before, size, size-(m.recordBytes()-before.recordBytes()), job.Quota, 0); code != fsm.OK {
 		return fsm.Result{Code: code}
 	}
 	m.setCron(old, func(c *fsm.Cron) {
@@ -160,7 +160,7 @@ func (m *model) enqueueFor(c *fsm.Cron, id string) (*fsm.Job, fsm.Code) {
 	n := proto.CloneOf(c.Job)
 	n.Id = id
 	res := fsm.Result{Jobs: make([]*fsm.Job, 1), Codes: make([]fsm.Code, 1)}
-	if _, code := m.addAll([]*fsmpb.NewJob{n}, c.Name, res); code != fsm.OK {
+	if _, code := m.addAll([]*fsmpb.NewJob{n}, c.Name, nil, res); code != fsm.OK {
 		*m = *before
 		return nil, code
 	}

@@ -13,8 +13,12 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 	before := m.copied()
 	res := fsm.Result{Jobs: make([]*fsm.Job, len(op.Jobs)), Codes: make([]fsm.Code, len(op.Jobs))}
 	blamed := -1
-	if res.Code = m.newBatch(op.NewBatch); res.Code == fsm.OK {
-		blamed, res.Code = m.addAll(op.Jobs, "", res)
+	if len(op.Jobs) > 0 {
+		m.opening = op.NewBatch.GetId()
+	}
+	defer func() { m.opening = "" }()
+	if res.Code = m.newBatch(op.NewBatch, len(op.Jobs)); res.Code == fsm.OK {
+		blamed, res.Code = m.addAll(op.Jobs, "", op.Scope, res)
 	}
 	if n := op.NewBatch; res.Code == fsm.OK && n != nil && len(op.Jobs) > 0 && before.batch(n.Id) == nil {
 		m.endIfEmpty(m.batch(n.Id))
@@ -32,7 +36,7 @@ func (m *model) enqueue(op *fsmpb.Enqueue) fsm.Result {
 
 // addAll adds jobs and notes in res what became of each. At the first fault it
 // stops, says which job is to blame, and leaves the clearing up to the caller.
-func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, res fsm.Result) (blamed int, code fsm.Code) {
+func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, scope *fsmpb.Scope, res fsm.Result) (blamed int, code fsm.Code) {
 	var added []string
 	for i, n := range jobs {
 		var isNew bool
@@ -46,7 +50,7 @@ func (m *model) addAll(jobs []*fsmpb.NewJob, cron string, res fsm.Result) (blame
 	}
 	for i, n := range jobs {
 		if res.Codes[i] == fsm.OK {
-			if code := m.checkAfter(n, added); code != fsm.OK {
+			if code := m.checkAfter(n, added, scope); code != fsm.OK {
 				return i, code
 			}
 		}
@@ -304,7 +308,7 @@ func (m *model) recordBytes() (n int64) {
 		}
 	}
 	for _, c := range m.crons {
-		n += recordBytes + int64(len(c.Name+c.Spec+c.TimeZone)) + m.templateBytes(c.Job)
+		n += cronBytes(m, c)
 	}
 	return n
 }
@@ -312,22 +316,52 @@ func (m *model) recordBytes() (n int64) {
 // usedByRecords returns what the batches and schedules of a producer take of its quota.
 func (m *model) usedByRecords(account string) (jobs, bytes int64) {
 	for _, b := range m.batches {
-		if b.Callback != nil && !b.Called && account != "" && b.Callback.GetQuota().GetAccount() == account {
-			jobs, bytes = jobs+1, bytes+m.templateBytes(b.Callback)
+		if account == "" || b.Account != account {
+			continue
+		}
+		toCall := b.Callback != nil && !b.Called
+		if toCall {
+			bytes += m.templateBytes(b.Callback)
+		}
+		if b.EndedAt == 0 {
+			bytes += recordBytes + int64(len(b.ID))
+		}
+		if toCall || b.EndedAt == 0 && b.Total == 0 && b.ID != m.opening {
+			jobs++
 		}
 	}
 	for _, c := range m.crons {
 		if account != "" && c.Job.GetQuota().GetAccount() == account {
-			bytes += m.templateBytes(c.Job)
+			bytes += cronBytes(m, c)
+		}
+	}
+	for _, w := range m.workers {
+		if account != "" && w.Account == account {
+			bytes += workerBytes(w)
 		}
 	}
 	return jobs, bytes
 }
 
+func cronBytes(m *model, c *fsm.Cron) int64 {
+	return recordBytes + int64(len(c.Name+c.Spec+c.TimeZone)) + m.templateBytes(c.Job)
+}
+
+func workerBytes(w *fsm.Worker) int64 {
+	return recordBytes + int64(len(w.Name+w.Version+w.Address+strings.Join(w.Types, "")))
+}
+
 // overRecordQuota checks the quotas for a record; before is the state without the one that it replaces.
-func (m *model) overRecordQuota(before *model, size, grows int64, job *fsmpb.NewJob, pending int64) fsm.Code {
+func (m *model) overRecordQuota(before *model, size, grows int64, q *fsmpb.Quota, pending int64) fsm.Code {
 	_, bytes := m.load(func(*fsm.Job) bool { return true })
-	q := job.GetQuota()
+	if limit := m.meta.Settings.MaxBytes; limit > 0 && grows > 0 && bytes+before.recordBytes()+size > limit {
+		return fsm.TooManyBytes
+	}
+	return m.overAccount(before, size, q, pending)
+}
+
+// overAccount is overRecordQuota for the quota of the producer.
+func (m *model) overAccount(before *model, size int64, q *fsmpb.Quota, pending int64) fsm.Code {
 	var jobs, used int64
 	for _, o := range m.jobs {
 		if q != nil && o.Options().Account == q.Account && !hasEnded(o.Status) {
@@ -336,12 +370,10 @@ func (m *model) overRecordQuota(before *model, size, grows int64, job *fsmpb.New
 	}
 	moreJobs, moreBytes := before.usedByRecords(q.GetAccount())
 	jobs, used = jobs+moreJobs, used+moreBytes
-	switch limit := m.meta.Settings.MaxBytes; {
-	case limit > 0 && grows > 0 && bytes+before.recordBytes()+size > limit:
-		return fsm.TooManyBytes
+	switch {
 	case q.GetMaxJobs() > 0 && pending > 0 && jobs+pending > q.MaxJobs:
 		return fsm.TooManyTokenJobs
-	case q.GetMaxBytes() > 0 && used+m.templateBytes(job) > q.MaxBytes:
+	case q.GetMaxBytes() > 0 && used+size > q.MaxBytes:
 		return fsm.TooManyTokenBytes
 	}
 	return fsm.OK
@@ -374,9 +406,18 @@ func (m *model) statusOf(id string) fsm.Status {
 }
 
 // checkAfter looks at what a job of a mutation that added jobs waits for.
-func (m *model) checkAfter(n *fsmpb.NewJob, added []string) fsm.Code {
+func (m *model) checkAfter(n *fsmpb.NewJob, added []string, scope *fsmpb.Scope) fsm.Code {
 	for _, id := range n.After {
-		if m.statusOf(id) == 0 {
+		var jobType, group string
+		if j := m.job(id); j != nil {
+			jobType, group = j.Type, j.Options().Group
+		} else if r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == removedKey+id }); r != nil {
+			jobType, group = r.Type, r.Group
+		}
+		matches := func(globs []string, name string) bool {
+			return len(globs) == 0 || slices.Contains(globs, name) || slices.Contains(globs, "*")
+		}
+		if m.statusOf(id) == 0 || !slices.Contains(added, id) && (!matches(scope.GetTypes(), jobType) || !matches(scope.GetGroups(), group)) {
 			return fsm.NoSuchJob
 		}
 	}
@@ -430,7 +471,7 @@ func (m *model) endIfEmpty(batch *fsm.JobBatch) {
 }
 
 // newBatch makes a batch, or finds that it is there.
-func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
+func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 	if n == nil {
 		return fsm.OK
 	}
@@ -441,15 +482,16 @@ func (m *model) newBatch(n *fsmpb.NewBatch) fsm.Code {
 		return fsm.IDTaken
 	}
 	pending := int64(0)
-	if n.Callback != nil {
+	if n.Callback != nil || withJobs == 0 {
 		pending = 1
 	}
 	size := recordBytes + int64(len(n.Id)) + m.templateBytes(n.Callback)
-	if code := m.overRecordQuota(m, size, size, n.Callback, pending); code != fsm.OK {
+	if code := m.overRecordQuota(m, size, size, n.Quota, pending); code != fsm.OK {
 		return code
 	}
 	m.batches = put(m.batches, &fsm.JobBatch{
 		ID: n.Id, CreatedAt: m.meta.Now, Callback: n.Callback, CallbackOn: fsm.CallbackOn(n.CallbackOn),
+		Account: n.Quota.GetAccount(),
 	}, byBatchID)
 	return fsm.OK
 }

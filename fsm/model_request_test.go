@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -42,18 +43,38 @@ func byTimeAndKey(a, b *fsm.RequestRecord) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key))
 }
 
-// boundRequests forgets the oldest beyond the number that is remembered.
+// boundRequests forgets those beyond the number that is remembered: of the tenant with the most, the
+// oldest.
 func (m *model) boundRequests() {
 	for m.requestWeight() > max(m.meta.Settings.RequestCount, 0) {
-		m.requests = m.requests[1:]
+		weights, most := make(map[string]int64), ""
+		for _, r := range m.requests {
+			weights[tenantOf(r)] += weightOf(r)
+		}
+		for tenant, n := range weights {
+			if n > weights[most] || n == weights[most] && tenant > most {
+				most = tenant
+			}
+		}
+		i := slices.IndexFunc(m.requests, func(r *fsm.RequestRecord) bool { return tenantOf(r) == most })
+		m.requests = slices.Delete(slices.Clone(m.requests), i, i+1)
 	}
 }
+
+func tenantOf(r *fsm.RequestRecord) string {
+	if i := strings.IndexByte(r.Key, 0); i > 0 {
+		return r.Key[:i]
+	}
+	return ""
+}
+
+func weightOf(r *fsm.RequestRecord) int64 { return 1 + int64(len(r.Items))/10 }
 
 // requestWeight is the number of requests, of which each counts once more for every ten
 // of its items.
 func (m *model) requestWeight() (sum int64) {
 	for _, r := range m.requests {
-		sum += 1 + int64(len(r.Items))/10
+		sum += weightOf(r)
 	}
 	return sum
 }
@@ -75,6 +96,7 @@ func (m *model) rememberRemoved(j *fsm.Job) {
 		Key: key, Fingerprint: fsm.ContentOf(j), LSN: m.meta.LSN, Count: uint64(j.AttemptEnd),
 		At:    min(m.meta.Now, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
 		Items: []fsm.RequestItem{{JobID: j.ID, Token: j.Execution().Token, Status: j.Status}},
+		Type:  j.Type, Group: j.Options().Group,
 	}, byTimeAndKey)
 	m.boundRequests()
 }

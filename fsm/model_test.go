@@ -17,6 +17,7 @@ import (
 // results keep the old records, and a refused mutation is undone by putting the old lists
 // back.
 type model struct {
+	opening    string // id of the batch that a mutation makes together with jobs, while it is applied
 	dying      uint64 // the instance of the worker that dies; 0: all of its name
 	meta       fsm.Meta
 	jobs       []*fsm.Job           // in FIFO order
@@ -559,6 +560,12 @@ func (m *model) registerWorker(op *fsmpb.RegisterWorker) fsm.Result {
 	w := &fsm.Worker{
 		Name: op.Name, Types: op.Types, Version: op.Version, Address: op.Address,
 		RegisteredAt: m.meta.Now, LastSeen: m.meta.Now, Capacity: op.Capacity, Instance: op.Instance,
+		Account: op.Quota.GetAccount(),
+	}
+	before := *m
+	before.workers = slices.DeleteFunc(slices.Clone(m.workers), func(w *fsm.Worker) bool { return w.Name == op.Name })
+	if code := m.overAccount(&before, workerBytes(w), op.Quota, 0); code != fsm.OK {
+		return fsm.Result{Code: code}
 	}
 	if i := m.workerAt(op.Name); i >= 0 {
 		was := m.workers[i]

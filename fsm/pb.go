@@ -164,7 +164,7 @@ func workerToPB(w *Worker) *fsmpb.Worker {
 		Name: w.Name, Types: w.Types, Version: w.Version, Address: w.Address,
 		RegisteredAtMs: w.RegisteredAt, LastSeenMs: w.LastSeen,
 		Capacity: w.Capacity, QuietSinceMs: w.QuietSince, QuietedBy: w.QuietedBy, GoneAtMs: w.GoneAt,
-		Instance: w.Instance,
+		Instance: w.Instance, Account: w.Account,
 	}
 }
 
@@ -173,7 +173,7 @@ func workerFromPB(p *fsmpb.Worker) *Worker {
 		Name: p.Name, Types: p.Types, Version: p.Version, Address: p.Address,
 		RegisteredAt: p.RegisteredAtMs, LastSeen: p.LastSeenMs,
 		Capacity: p.Capacity, QuietSince: p.QuietSinceMs, QuietedBy: p.QuietedBy, GoneAt: p.GoneAtMs,
-		Instance: p.Instance,
+		Instance: p.Instance, Account: p.Account,
 	}
 }
 

@@ -150,6 +150,7 @@ func batchToPB(b *JobBatch) *fsmpb.JobBatch {
 	return &fsmpb.JobBatch{
 		Id: b.ID, CreatedAtMs: b.CreatedAt, Total: b.Total, Completed: b.Completed, Dead: b.Dead,
 		Cancelled: b.Cancelled, EndedAtMs: b.EndedAt, Callback: b.Callback, CallbackOn: uint32(b.CallbackOn), Called: b.Called,
+		Account: b.Account,
 	}
 }
 
@@ -157,7 +158,7 @@ func batchFromPB(p *fsmpb.JobBatch) *JobBatch {
 	return &JobBatch{
 		ID: p.Id, CreatedAt: p.CreatedAtMs, Total: p.Total, Completed: p.Completed, Dead: p.Dead,
 		Cancelled: p.Cancelled, EndedAt: p.EndedAtMs, Callback: p.Callback,
-		CallbackOn: narrow[CallbackOn](p.CallbackOn), Called: p.Called,
+		CallbackOn: narrow[CallbackOn](p.CallbackOn), Called: p.Called, Account: p.Account,
 	}
 }
 
@@ -173,6 +174,7 @@ func requestToPB(r *RequestRecord) *fsmpb.RequestRecord {
 	p := &fsmpb.RequestRecord{
 		Key: r.Key, Fingerprint: []byte(r.Fingerprint), AtMs: r.At, Term: r.LSN.Term, Index: r.LSN.Index,
 		Code: uint32(r.Code), Count: r.Count, NextStatus: uint32(r.Next.Status), NextSeq: r.Next.Seq,
+		Type: r.Type, Group: r.Group,
 	}
 	for _, i := range r.Items {
 		p.Items = append(p.Items, &fsmpb.RequestItem{
@@ -185,7 +187,7 @@ func requestToPB(r *RequestRecord) *fsmpb.RequestRecord {
 func requestFromPB(p *fsmpb.RequestRecord) *RequestRecord {
 	r := &RequestRecord{
 		Key: p.Key, Fingerprint: string(p.Fingerprint), At: p.AtMs, LSN: LSN{Term: p.Term, Index: p.Index},
-		Code: narrow[Code](p.Code), Count: p.Count,
+		Code: narrow[Code](p.Code), Count: p.Count, Type: p.Type, Group: p.Group,
 		Next: Place{Status: narrow[Status](p.NextStatus), Seq: p.NextSeq},
 	}
 	for _, i := range p.Items {

@@ -104,7 +104,8 @@ type JobBatch struct {
 	EndedAt    int64         // ms; 0: it is open
 	Callback   *fsmpb.NewJob // nil: none; do not change it
 	CallbackOn CallbackOn
-	Called     bool // the callback was enqueued
+	Called     bool   // the callback was enqueued
+	Account    string // in which it counts
 }
 
 // Pending returns the number of jobs that have not ended.
@@ -145,6 +146,7 @@ type RequestRecord struct {
 	Items       []RequestItem
 	Count       uint64
 	Next        Place
+	Type, Group string // of a removed job
 }
 
 // RequestItem is the part of the answer for one job.

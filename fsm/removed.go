@@ -12,8 +12,8 @@ import (
 // machine therefore keeps a record of each job that retention removes
 // soon after its end: its id, its token, how it ended, and a hash of its content. A
 // repetition gets the answer that the job itself would have given. The records are
-// request records under keys that no caller can send. They count in
-// Settings.RequestCount and are the first ones that it removes.
+// request records under keys that no caller can send. They count in Settings.RequestCount as
+// those of callers without limits, and are the first of these that it removes.
 
 // repeatMs is how long after its end, in ms, a removed job is known by its id.
 const repeatMs = 5 * 60 * 1000
@@ -35,6 +35,7 @@ func (m *Machine) rememberRemoved(j *Job) {
 		LSN:   m.meta.LSN,
 		Items: []RequestItem{{JobID: key[len(removedPrefix):], Token: j.Execution().Token, Status: j.Status}},
 		Count: uint64(j.AttemptEnd),
+		Type:  j.Type, Group: j.Options().Group,
 	}
 	if old := m.byKey[r.Key]; old != nil {
 		m.dropRequest(old)

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,35 @@ func byRequest(a, b *RequestRecord) bool {
 		return a.At < b.At
 	}
 	return a.Key < b.Key
+}
+
+// tenant returns the tenant that owns the key.
+func (r *RequestRecord) tenant() string {
+	tenant, _, found := strings.Cut(r.Key, tenantEnd)
+	if !found {
+		return ""
+	}
+	return tenant
+}
+
+func byOwnRequest(a, b *RequestRecord) bool {
+	if a, b := a.tenant(), b.tenant(); a != b {
+		return a < b
+	}
+	return byRequest(a, b)
+}
+
+// requestShare is the weight of all requests of a tenant.
+type requestShare struct {
+	weight int64
+	tenant string
+}
+
+func byShare(a, b requestShare) bool {
+	if a.weight != b.weight {
+		return a.weight < b.weight
+	}
+	return a.tenant < b.tenant
 }
 
 // once applies a mutation, or repeats the first answer if it was applied before under the
@@ -94,14 +124,31 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 
 func (m *Machine) addRequest(r *RequestRecord) {
 	m.requests.Set(r)
+	m.ownRequests.Set(r)
 	m.byKey[r.Key] = r
-	m.requestWeight += r.weight()
+	m.weighRequest(r, +1)
 }
 
 func (m *Machine) dropRequest(r *RequestRecord) {
 	m.requests.Delete(r)
+	m.ownRequests.Delete(r)
 	delete(m.byKey, r.Key)
-	m.requestWeight -= r.weight()
+	m.weighRequest(r, -1)
+}
+
+// weighRequest adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
+func (m *Machine) weighRequest(r *RequestRecord, n int64) {
+	tenant := strings.Clone(r.tenant())
+	share := requestShare{m.requestWeights[tenant], tenant}
+	m.requestShares.Delete(share)
+	share.weight += n * r.weight()
+	m.requestWeight += n * r.weight()
+	if share.weight == 0 {
+		delete(m.requestWeights, tenant)
+		return
+	}
+	m.requestWeights[tenant] = share.weight
+	m.requestShares.Set(share)
 }
 
 // requestItems is the number of items of a request that weigh as much as one more
@@ -112,11 +159,17 @@ const requestItems = 10
 // weight returns how many requests the record counts as.
 func (r *RequestRecord) weight() int64 { return 1 + int64(len(r.Items)/requestItems) }
 
-// boundRequests removes the oldest requests above the limit.
+// boundRequests removes requests above the limit: the oldest of the tenant with the largest share, so
+// that no tenant pushes out those of one that has fewer.
 func (m *Machine) boundRequests() {
 	for m.requestWeight > max(m.meta.Settings.RequestCount, 0) {
-		r, _ := m.requests.Min()
-		m.dropRequest(r)
+		share, _ := m.requestShares.Max()
+		var oldest *RequestRecord
+		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenantEnd, At: math.MinInt64}, func(r *RequestRecord) bool {
+			oldest = r
+			return false
+		})
+		m.dropRequest(oldest)
 	}
 }
 

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,18 +16,23 @@ import (
 // caller, one that does not exist. DecodeEntry is the one place that applies the rule to a
 // mutation; the machine sees only names of the state.
 //
-// The tenant "" is that of callers without limits. They name the objects of others as the state
-// does.
+// The tenant "" is that of callers without limits. No caller can send NUL, which ends the tenant in
+// a name of the state (Foreign), so a caller without limits cannot make or use an object of a tenant
+// by a name that looks like one. People see a slash instead (NameFor).
 
 // TenantMax is the largest length of a tenant's name, in bytes.
 const TenantMax = 64
 
-const tenantEnd = "/"
+// tenantEnd ends the tenant in a name of the state, and tenantShown in one that people see.
+const (
+	tenantEnd   = "\x00"
+	tenantShown = "/"
+)
 
-var errTenant = errors.New("the tenant is not UTF-8, too long, or contains a slash")
+var errTenant = errors.New("the tenant is not UTF-8, too long, or contains a slash or NUL")
 
 func checkTenant(name string) error {
-	return need(len(name) <= TenantMax && utf8.ValidString(name) && !strings.Contains(name, tenantEnd), errTenant)
+	return need(len(name) <= TenantMax && utf8.ValidString(name) && !strings.ContainsAny(name, tenantShown+tenantEnd), errTenant)
 }
 
 // ValidTenant reports whether a tenant may have the name.
@@ -42,15 +48,45 @@ func Owned(tenant, name string) string {
 }
 
 // NameFor returns the name of an object for a caller of a tenant: its own objects without the
-// tenant.
+// tenant, those of others with the tenant and a slash before the name.
 func NameFor(tenant, owned string) string {
-	if tenant == "" {
+	of, name, _ := strings.Cut(owned, tenantEnd)
+	switch {
+	case !foreign(owned):
 		return owned
+	case of == tenant:
+		return name
 	}
-	if rest, ok := strings.CutPrefix(owned, tenant+tenantEnd); ok {
-		return rest
+	return of + tenantShown + name
+}
+
+// CutTenant returns the tenant and the name that NameFor has put together for a caller of another
+// tenant, if shown can be such a name.
+func CutTenant(shown string) (tenant, name string, ok bool) {
+	tenant, name, ok = strings.Cut(shown, tenantShown)
+	return tenant, name, ok && ValidTenant(tenant) && name != ""
+}
+
+// Foreign reports whether a mutation that a client sends has a name of the state, which has a tenant.
+func Foreign(m *fsmpb.Mutation) bool {
+	found := false
+	visitNames(m, func(name *string) { found = found || foreign(*name) })
+	return found
+}
+
+// InScope reports whether a job of a type and a group exists for a caller.
+func InScope(s *fsmpb.Scope, jobType, group string) bool {
+	return Within(s.GetTypes(), jobType) && Within(s.GetGroups(), group)
+}
+
+// Within reports whether one of the globs matches a name; no globs match all.
+func Within(globs []string, name string) bool {
+	for _, glob := range globs {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			return true
+		}
 	}
-	return owned
+	return len(globs) == 0
 }
 
 // Claimant returns the name by which the state knows the worker of a claim.
@@ -64,80 +100,77 @@ func settleOwner(m *fsmpb.Mutation) {
 		return
 	}
 	m.Tenant = ""
+	visitNames(m, func(name *string) { *name = Owned(tenant, *name) })
+}
+
+// visitNames calls fn for each name in a mutation that an object with an owner has.
+func visitNames(m *fsmpb.Mutation, own func(name *string)) {
 	if m.Request != nil {
-		own(tenant, &m.Request.Key)
+		own(&m.Request.Key)
 	}
-	ownNames(tenant, m)
-}
-
-func own(tenant string, names ...*string) {
-	for _, name := range names {
-		*name = Owned(tenant, *name)
-	}
-}
-
-func ownNames(tenant string, m *fsmpb.Mutation) {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Enqueue:
-		ownJobs(tenant, op.Enqueue.Jobs...)
+		visitJobs(own, op.Enqueue.Jobs...)
 		if b := op.Enqueue.NewBatch; b != nil {
-			own(tenant, &b.Id)
-			ownJobs(tenant, b.Callback)
+			own(&b.Id)
+			visitJobs(own, b.Callback)
 		}
 	case *fsmpb.Mutation_Claim:
-		own(tenant, &op.Claim.Worker)
+		own(&op.Claim.Worker)
 	case *fsmpb.Mutation_Heartbeat:
-		own(tenant, &op.Heartbeat.Worker)
+		own(&op.Heartbeat.Worker)
 	case *fsmpb.Mutation_Complete:
-		own(tenant, &op.Complete.Worker)
+		own(&op.Complete.Worker)
 	case *fsmpb.Mutation_Fail:
-		own(tenant, &op.Fail.Worker)
+		own(&op.Fail.Worker)
 	case *fsmpb.Mutation_Release:
-		own(tenant, &op.Release.Worker)
+		own(&op.Release.Worker)
 	case *fsmpb.Mutation_RegisterWorker:
-		own(tenant, &op.RegisterWorker.Name)
+		own(&op.RegisterWorker.Name)
 	case *fsmpb.Mutation_WorkerDead:
-		own(tenant, &op.WorkerDead.Name)
+		own(&op.WorkerDead.Name)
 	case *fsmpb.Mutation_SetQuiet:
-		own(tenant, &op.SetQuiet.Name)
+		own(&op.SetQuiet.Name)
 	case *fsmpb.Mutation_Change:
 		if f := op.Change.Filter; f != nil {
-			own(tenant, &f.Batch)
+			own(&f.Batch)
 			if f.Worker != nil {
-				own(tenant, f.Worker)
+				own(f.Worker)
 			}
 		}
 	case *fsmpb.Mutation_PutCron:
-		own(tenant, &op.PutCron.Name)
-		ownJobs(tenant, op.PutCron.Job)
+		own(&op.PutCron.Name)
+		visitJobs(own, op.PutCron.Job)
 	case *fsmpb.Mutation_PauseCron:
-		own(tenant, &op.PauseCron.Name)
+		own(&op.PauseCron.Name)
 	case *fsmpb.Mutation_DeleteCron:
-		own(tenant, &op.DeleteCron.Name)
+		own(&op.DeleteCron.Name)
 	case *fsmpb.Mutation_TriggerCron:
-		own(tenant, &op.TriggerCron.Name)
+		own(&op.TriggerCron.Name)
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.Mutations {
-			ownNames(tenant, part)
+			visitNames(part, own)
 		}
 	}
 }
 
-func ownJobs(tenant string, jobs ...*fsmpb.NewJob) {
+func visitJobs(own func(*string), jobs ...*fsmpb.NewJob) {
 	for _, n := range jobs {
 		if n == nil {
 			continue
 		}
-		own(tenant, &n.Batch)
+		own(&n.Batch)
 		if n.Unique != nil {
-			own(tenant, &n.Unique.Key)
+			own(&n.Unique.Key)
 		}
 	}
 }
 
 // For returns the job as a caller of a tenant sees it, with NameFor of each name.
 func (j *Job) For(tenant string) *Job {
-	if tenant == "" {
+	o := j.Options()
+	if !foreign(j.Execution().Worker) && !foreign(o.Batch) && !foreign(o.Cron) && !foreign(o.Unique.Key) &&
+		!slices.ContainsFunc(j.Details().History, func(a Attempt) bool { return foreign(a.Worker) }) {
 		return j
 	}
 	out := *j
@@ -162,9 +195,13 @@ func (j *Job) For(tenant string) *Job {
 	return &out
 }
 
+// foreign reports whether a name of the state has a tenant.
+func foreign(owned string) bool { return strings.Contains(owned, tenantEnd) && owned != Anonymous }
+
 // For is Job.For for a schedule.
 func (c *Cron) For(tenant string) *Cron {
-	if tenant == "" {
+	key := c.Job.GetUnique().GetKey()
+	if !foreign(c.Name) && !foreign(key) {
 		return c
 	}
 	out := *c

@@ -14,7 +14,7 @@ import (
 // A text that is neither here nor in ownedTexts fails the test, so that a new record has an owner.
 var textsOfNobody = strings.Fields(`
 	Mutation.actor Mutation.tenant
-	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after NewJob.extra Header.name Header.value Quota.account
+	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after NewJob.extra Header.name Header.value Quota.account Scope.types Scope.groups
 	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error ForceComplete.job_id
 	SetExtra.job_id SetExtra.extra StateChecked.diverged
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
@@ -57,7 +57,7 @@ func TestEveryTextOfAMutationHasAnOwner(t *testing.T) {
 				t.Errorf("%s: the mutation has a tenant", field.Name())
 			}
 			walk(m.ProtoReflect(), func(name, text string) {
-				want := map[bool]string{true: "acme/x", false: "x"}[has(ownedTexts, name)]
+				want := map[bool]string{true: "acme\x00x", false: "x"}[has(ownedTexts, name)]
 				if has(ownedTexts, name) == has(textsOfNobody, name) {
 					t.Errorf("%s is new: say in this test who owns what it names", name)
 				} else if text != want {
@@ -121,17 +121,25 @@ func walk(m protoreflect.Message, fn func(name, text string)) {
 	})
 }
 
-// The name of an object without a tenant, and one without an owner, stay.
+// The name of an object without a tenant, and one without an owner, stay. No name without a tenant is
+// one with a tenant.
 func TestOwned(t *testing.T) {
-	for _, c := range [][3]string{{"", "n", "n"}, {"a", "", ""}, {"a", fsm.Anonymous, fsm.Anonymous}, {"a", "n", "a/n"}, {"a", "b/n", "a/b/n"}} {
+	for _, c := range [][3]string{
+		{"", "n", "n"}, {"", "a/n", "a/n"}, {"a", "", ""}, {"a", fsm.Anonymous, fsm.Anonymous}, {"a", "n", "a\x00n"}, {"a", "b/n", "a\x00b/n"},
+	} {
 		if got := fsm.Owned(c[0], c[1]); got != c[2] || fsm.NameFor(c[0], got) != c[1] {
 			t.Errorf("%q of %q is %q, and back %q", c[1], c[0], got, fsm.NameFor(c[0], got))
 		}
 	}
-	if got := fsm.NameFor("a", "b/n"); got != "b/n" {
+	if got := fsm.NameFor("a", fsm.Owned("b", "n")); got != "b/n" {
 		t.Errorf("the object of another tenant is %q", got)
 	}
-	for _, bad := range []string{"", "a/b", "\xff", strings.Repeat("x", fsm.TenantMax+1)} {
+	for name, want := range map[string]bool{"a/n": false, "a\x00n": true, fsm.Anonymous: false} {
+		if got := fsm.Foreign(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: name}}}); got != want {
+			t.Errorf("%q is a name of a tenant: %t", name, got)
+		}
+	}
+	for _, bad := range []string{"", "a/b", "a\x00b", "\xff", strings.Repeat("x", fsm.TenantMax+1)} {
 		if fsm.ValidTenant(bad) {
 			t.Errorf("%q is a tenant", bad)
 		}

@@ -60,7 +60,7 @@ func printable(worker string) string {
 	if worker == Anonymous {
 		return "(no name)"
 	}
-	return worker
+	return NameFor("", worker)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

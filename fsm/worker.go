@@ -18,18 +18,24 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		Address:      strings.Clone(op.Address),
 		Capacity:     op.Capacity,
 		Instance:     op.Instance,
+		Account:      strings.Clone(op.GetQuota().GetAccount()),
 		RegisteredAt: m.meta.Now,
 		LastSeen:     m.meta.Now,
 	}
-	old, more := m.worker(op.Name), w.kept()
+	old, before := m.worker(op.Name), kept{}
 	if old != nil {
-		more -= old.kept()
+		before = old.kept()
 	}
+	more := w.kept().bytes - before.bytes
 	if more > 0 && m.workerBytes > workersBytesMax-more {
 		return Result{Code: TooManyBytes}
 	}
+	if code := m.mayUse(w.kept(), before, op.Quota); code != OK {
+		return Result{Code: code}
+	}
 	if old != nil {
-		m.workerBytes += more
+		m.keepWorker(old, -1)
+		m.keepWorker(w, +1)
 		w.RegisteredAt, w.timerAt = old.RegisteredAt, old.timerAt
 		w.LastSeen = max(w.LastSeen, old.LastSeen)
 		w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
@@ -48,14 +54,14 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 func (m *Machine) addWorker(w *Worker) {
 	w.timerAt = m.workerEnd(w)
 	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
-	m.workerBytes += w.kept()
+	m.keepWorker(w, +1)
 	m.workers.Set(w)
 }
 
 // dropWorker removes the worker from the registry.
 func (m *Machine) dropWorker(w *Worker) {
 	m.timers.Delete(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
-	m.workerBytes -= w.kept()
+	m.keepWorker(w, -1)
 	m.workers.Delete(w)
 }
 
@@ -135,7 +141,7 @@ func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	if m.hooks.Len() > 0 {
-		m.tell(HookEvent{Kind: HookWorkerGone, Subject: w.Name, Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
+		m.tell(HookEvent{Kind: HookWorkerGone, Subject: NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
 	}
 	m.firings--
 	m.loseJobs(w.Name, instance)

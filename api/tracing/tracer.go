@@ -195,7 +195,7 @@ func (t *Tracer) makeSpan(o *operation) {
 			attribute.String("osqueue.lsn", o.lsn.String())),
 	}
 	if o.verb == claim {
-		s.attributes = append(s.attributes, attribute.String("osqueue.worker", j.Execution().Worker))
+		s.attributes = append(s.attributes, attribute.String("osqueue.worker", fsm.NameFor("", j.Execution().Worker)))
 		if past := j.Details().History; len(past) > 0 {
 			s.links = []trace.SpanContext{claimAt(past[len(past)-1].StartedAt).WithRemote(true)}
 		}

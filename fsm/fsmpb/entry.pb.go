@@ -812,9 +812,11 @@ func (x *Group) GetMutations() []*Mutation {
 
 // Enqueue adds all of its jobs or none.
 type Enqueue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*NewJob              `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	NewBatch      *NewBatch              `protobuf:"bytes,2,opt,name=new_batch,json=newBatch,proto3" json:"new_batch,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Jobs     []*NewJob              `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	NewBatch *NewBatch              `protobuf:"bytes,2,opt,name=new_batch,json=newBatch,proto3" json:"new_batch,omitempty"`
+	// Of the caller: for its jobs, no other job exists to wait for.
+	Scope         *Scope `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +865,66 @@ func (x *Enqueue) GetNewBatch() *NewBatch {
 	return nil
 }
 
+func (x *Enqueue) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// Scope has globs of the types and groups of the jobs that exist for a caller; none: all.
+type Scope struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Types         []string               `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	Groups        []string               `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Scope) Reset() {
+	*x = Scope{}
+	mi := &file_entry_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Scope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Scope) ProtoMessage() {}
+
+func (x *Scope) ProtoReflect() protoreflect.Message {
+	mi := &file_entry_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Scope.ProtoReflect.Descriptor instead.
+func (*Scope) Descriptor() ([]byte, []int) {
+	return file_entry_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Scope) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *Scope) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 type NewJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -902,7 +964,7 @@ type NewJob struct {
 
 func (x *NewJob) Reset() {
 	*x = NewJob{}
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +976,7 @@ func (x *NewJob) String() string {
 func (*NewJob) ProtoMessage() {}
 
 func (x *NewJob) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[5]
+	mi := &file_entry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +989,7 @@ func (x *NewJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewJob.ProtoReflect.Descriptor instead.
 func (*NewJob) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{5}
+	return file_entry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NewJob) GetId() string {
@@ -1071,7 +1133,7 @@ type Quota struct {
 
 func (x *Quota) Reset() {
 	*x = Quota{}
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1145,7 @@ func (x *Quota) String() string {
 func (*Quota) ProtoMessage() {}
 
 func (x *Quota) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[6]
+	mi := &file_entry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1158,7 @@ func (x *Quota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quota.ProtoReflect.Descriptor instead.
 func (*Quota) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{6}
+	return file_entry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Quota) GetAccount() string {
@@ -1131,7 +1193,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1205,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[7]
+	mi := &file_entry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1218,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{7}
+	return file_entry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Header) GetName() string {
@@ -1189,7 +1251,7 @@ type Backoff struct {
 
 func (x *Backoff) Reset() {
 	*x = Backoff{}
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1263,7 @@ func (x *Backoff) String() string {
 func (*Backoff) ProtoMessage() {}
 
 func (x *Backoff) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[8]
+	mi := &file_entry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1276,7 @@ func (x *Backoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backoff.ProtoReflect.Descriptor instead.
 func (*Backoff) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{8}
+	return file_entry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Backoff) GetKind() uint32 {
@@ -1258,7 +1320,7 @@ type Unique struct {
 
 func (x *Unique) Reset() {
 	*x = Unique{}
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1332,7 @@ func (x *Unique) String() string {
 func (*Unique) ProtoMessage() {}
 
 func (x *Unique) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[9]
+	mi := &file_entry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1345,7 @@ func (x *Unique) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unique.ProtoReflect.Descriptor instead.
 func (*Unique) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{9}
+	return file_entry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Unique) GetKey() string {
@@ -1313,14 +1375,16 @@ type NewBatch struct {
 	// Enqueued when the batch has ended.
 	Callback *NewJob `protobuf:"bytes,2,opt,name=callback,proto3" json:"callback,omitempty"`
 	// fsm.CallbackOn.
-	CallbackOn    uint32 `protobuf:"varint,3,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	CallbackOn uint32 `protobuf:"varint,3,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	// Of the producer.
+	Quota         *Quota `protobuf:"bytes,4,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NewBatch) Reset() {
 	*x = NewBatch{}
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1396,7 @@ func (x *NewBatch) String() string {
 func (*NewBatch) ProtoMessage() {}
 
 func (x *NewBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[10]
+	mi := &file_entry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1409,7 @@ func (x *NewBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewBatch.ProtoReflect.Descriptor instead.
 func (*NewBatch) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{10}
+	return file_entry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NewBatch) GetId() string {
@@ -1367,6 +1431,13 @@ func (x *NewBatch) GetCallbackOn() uint32 {
 		return x.CallbackOn
 	}
 	return 0
+}
+
+func (x *NewBatch) GetQuota() *Quota {
+	if x != nil {
+		return x.Quota
+	}
+	return nil
 }
 
 type Claim struct {
@@ -1392,7 +1463,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1475,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[11]
+	mi := &file_entry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1488,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{11}
+	return file_entry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Claim) GetWorker() string {
@@ -1490,7 +1561,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1573,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[12]
+	mi := &file_entry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1586,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{12}
+	return file_entry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lease) GetJobId() string {
@@ -1550,7 +1621,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1633,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[13]
+	mi := &file_entry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1646,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{13}
+	return file_entry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetPercent() uint32 {
@@ -1605,7 +1676,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1688,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[14]
+	mi := &file_entry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1701,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{14}
+	return file_entry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Heartbeat) GetWorker() string {
@@ -1668,7 +1739,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1751,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[15]
+	mi := &file_entry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1764,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{15}
+	return file_entry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Complete) GetWorker() string {
@@ -1745,7 +1816,7 @@ type ForceComplete struct {
 
 func (x *ForceComplete) Reset() {
 	*x = ForceComplete{}
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1828,7 @@ func (x *ForceComplete) String() string {
 func (*ForceComplete) ProtoMessage() {}
 
 func (x *ForceComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[16]
+	mi := &file_entry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1841,7 @@ func (x *ForceComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForceComplete.ProtoReflect.Descriptor instead.
 func (*ForceComplete) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{16}
+	return file_entry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ForceComplete) GetJobId() string {
@@ -1808,7 +1879,7 @@ type SetExtra struct {
 
 func (x *SetExtra) Reset() {
 	*x = SetExtra{}
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1891,7 @@ func (x *SetExtra) String() string {
 func (*SetExtra) ProtoMessage() {}
 
 func (x *SetExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[17]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1904,7 @@ func (x *SetExtra) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetExtra.ProtoReflect.Descriptor instead.
 func (*SetExtra) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{17}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetExtra) GetJobId() string {
@@ -1861,7 +1932,7 @@ type RaiseLevel struct {
 
 func (x *RaiseLevel) Reset() {
 	*x = RaiseLevel{}
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1944,7 @@ func (x *RaiseLevel) String() string {
 func (*RaiseLevel) ProtoMessage() {}
 
 func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1957,7 @@ func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseLevel.ProtoReflect.Descriptor instead.
 func (*RaiseLevel) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RaiseLevel) GetLevel() uint32 {
@@ -1906,7 +1977,7 @@ type CheckState struct {
 
 func (x *CheckState) Reset() {
 	*x = CheckState{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +1989,7 @@ func (x *CheckState) String() string {
 func (*CheckState) ProtoMessage() {}
 
 func (x *CheckState) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2002,7 @@ func (x *CheckState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
 func (*CheckState) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 // StateChecked changes nothing. It says which checksum most nodes have for the state
@@ -1951,7 +2022,7 @@ type StateChecked struct {
 
 func (x *StateChecked) Reset() {
 	*x = StateChecked{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2034,7 @@ func (x *StateChecked) String() string {
 func (*StateChecked) ProtoMessage() {}
 
 func (x *StateChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2047,7 @@ func (x *StateChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChecked.ProtoReflect.Descriptor instead.
 func (*StateChecked) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StateChecked) GetTerm() uint64 {
@@ -2023,7 +2094,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2106,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2119,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Fail) GetWorker() string {
@@ -2106,7 +2177,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2189,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2202,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Release) GetWorker() string {
@@ -2164,14 +2235,16 @@ type RegisterWorker struct {
 	// The jobs that it can run at a time; 0: it did not say.
 	Capacity uint32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// A random number of the process that has the name; 0: none was given.
-	Instance      uint64 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
+	Instance uint64 `protobuf:"fixed64,6,opt,name=instance,proto3" json:"instance,omitempty"`
+	// Of the caller.
+	Quota         *Quota `protobuf:"bytes,7,opt,name=quota,proto3" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2256,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2269,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -2241,6 +2314,13 @@ func (x *RegisterWorker) GetInstance() uint64 {
 	return 0
 }
 
+func (x *RegisterWorker) GetQuota() *Quota {
+	if x != nil {
+		return x.Quota
+	}
+	return nil
+}
+
 type WorkerDead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2252,7 +2332,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2344,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2357,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -2307,7 +2387,7 @@ type SetQuiet struct {
 
 func (x *SetQuiet) Reset() {
 	*x = SetQuiet{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2399,7 @@ func (x *SetQuiet) String() string {
 func (*SetQuiet) ProtoMessage() {}
 
 func (x *SetQuiet) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2412,7 @@ func (x *SetQuiet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
 func (*SetQuiet) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetQuiet) GetName() string {
@@ -2375,7 +2455,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2467,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2480,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -2460,7 +2540,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2552,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2565,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -2590,7 +2670,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2682,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2695,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetQueue) GetName() string {
@@ -2753,7 +2833,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2845,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2858,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Pause) GetReason() string {
@@ -2829,7 +2909,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +2921,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +2934,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PutCron) GetName() string {
@@ -2928,7 +3008,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3020,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3033,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseCron) GetName() string {
@@ -3000,7 +3080,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3092,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3105,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -3056,7 +3136,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3148,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3161,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FireCron) GetName() string {
@@ -3151,7 +3231,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3243,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3256,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3207,7 +3287,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3219,7 +3299,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3232,7 +3312,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3265,7 +3345,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3277,7 +3357,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3290,7 +3370,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3357,7 +3437,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3449,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3462,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3496,7 +3576,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3588,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3601,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Token) GetId() string {
@@ -3664,7 +3744,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3756,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3769,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3724,7 +3804,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3816,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3829,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3777,7 +3857,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3789,7 +3869,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3802,7 +3882,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -3856,7 +3936,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +3948,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +3961,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Hook) GetName() string {
@@ -4091,7 +4171,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4183,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4196,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4175,7 +4255,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4187,7 +4267,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4200,7 +4280,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4226,7 +4306,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4318,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4331,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4271,7 +4351,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +4363,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +4376,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TestHook) GetName() string {
@@ -4321,7 +4401,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4333,7 +4413,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4346,7 +4426,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4388,7 +4468,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4480,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4493,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -4453,7 +4533,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4465,7 +4545,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4478,7 +4558,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -4577,10 +4657,14 @@ const file_entry_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\"?\n" +
 	"\x05Group\x126\n" +
-	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"l\n" +
+	"\tmutations\x18\x01 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\"\x99\x01\n" +
 	"\aEnqueue\x12*\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x16.osqueue.fsm.v1.NewJobR\x04jobs\x125\n" +
-	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\"\xd5\x04\n" +
+	"\tnew_batch\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.NewBatchR\bnewBatch\x12+\n" +
+	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
+	"\x05Scope\x12\x14\n" +
+	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xd5\x04\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -4620,12 +4704,13 @@ const file_entry_proto_rawDesc = "" +
 	"\x06Unique\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\rR\x05scope\x12\x1b\n" +
-	"\tperiod_ms\x18\x03 \x01(\x03R\bperiodMs\"o\n" +
+	"\tperiod_ms\x18\x03 \x01(\x03R\bperiodMs\"\x9c\x01\n" +
 	"\bNewBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\bcallback\x18\x02 \x01(\v2\x16.osqueue.fsm.v1.NewJobR\bcallback\x12\x1f\n" +
 	"\vcallback_on\x18\x03 \x01(\rR\n" +
-	"callbackOn\"\xcf\x01\n" +
+	"callbackOn\x12+\n" +
+	"\x05quota\x18\x04 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\"\xcf\x01\n" +
 	"\x05Claim\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x10\n" +
@@ -4683,14 +4768,15 @@ const file_entry_proto_rawDesc = "" +
 	"\aRelease\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12+\n" +
 	"\x05lease\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.LeaseR\x05lease\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\xa6\x01\n" +
+	"\x05owner\x18\x03 \x01(\x06R\x05owner\"\xd3\x01\n" +
 	"\x0eRegisterWorker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
 	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bcapacity\x18\x05 \x01(\rR\bcapacity\x12\x1a\n" +
-	"\binstance\x18\x06 \x01(\x06R\binstance\"<\n" +
+	"\binstance\x18\x06 \x01(\x06R\binstance\x12+\n" +
+	"\x05quota\x18\a \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quota\"<\n" +
 	"\n" +
 	"WorkerDead\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -4940,122 +5026,126 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
 	(*Request)(nil),        // 2: osqueue.fsm.v1.Request
 	(*Group)(nil),          // 3: osqueue.fsm.v1.Group
 	(*Enqueue)(nil),        // 4: osqueue.fsm.v1.Enqueue
-	(*NewJob)(nil),         // 5: osqueue.fsm.v1.NewJob
-	(*Quota)(nil),          // 6: osqueue.fsm.v1.Quota
-	(*Header)(nil),         // 7: osqueue.fsm.v1.Header
-	(*Backoff)(nil),        // 8: osqueue.fsm.v1.Backoff
-	(*Unique)(nil),         // 9: osqueue.fsm.v1.Unique
-	(*NewBatch)(nil),       // 10: osqueue.fsm.v1.NewBatch
-	(*Claim)(nil),          // 11: osqueue.fsm.v1.Claim
-	(*Lease)(nil),          // 12: osqueue.fsm.v1.Lease
-	(*Progress)(nil),       // 13: osqueue.fsm.v1.Progress
-	(*Heartbeat)(nil),      // 14: osqueue.fsm.v1.Heartbeat
-	(*Complete)(nil),       // 15: osqueue.fsm.v1.Complete
-	(*ForceComplete)(nil),  // 16: osqueue.fsm.v1.ForceComplete
-	(*SetExtra)(nil),       // 17: osqueue.fsm.v1.SetExtra
-	(*RaiseLevel)(nil),     // 18: osqueue.fsm.v1.RaiseLevel
-	(*CheckState)(nil),     // 19: osqueue.fsm.v1.CheckState
-	(*StateChecked)(nil),   // 20: osqueue.fsm.v1.StateChecked
-	(*Fail)(nil),           // 21: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 22: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 23: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 24: osqueue.fsm.v1.WorkerDead
-	(*SetQuiet)(nil),       // 25: osqueue.fsm.v1.SetQuiet
-	(*Change)(nil),         // 26: osqueue.fsm.v1.Change
-	(*Filter)(nil),         // 27: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 28: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 29: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 30: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 31: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 32: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 33: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 34: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 35: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 36: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 37: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 38: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 39: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 40: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 41: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 42: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 43: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 44: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 45: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 46: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 47: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 48: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 49: osqueue.fsm.v1.SetAlert
+	(*Scope)(nil),          // 5: osqueue.fsm.v1.Scope
+	(*NewJob)(nil),         // 6: osqueue.fsm.v1.NewJob
+	(*Quota)(nil),          // 7: osqueue.fsm.v1.Quota
+	(*Header)(nil),         // 8: osqueue.fsm.v1.Header
+	(*Backoff)(nil),        // 9: osqueue.fsm.v1.Backoff
+	(*Unique)(nil),         // 10: osqueue.fsm.v1.Unique
+	(*NewBatch)(nil),       // 11: osqueue.fsm.v1.NewBatch
+	(*Claim)(nil),          // 12: osqueue.fsm.v1.Claim
+	(*Lease)(nil),          // 13: osqueue.fsm.v1.Lease
+	(*Progress)(nil),       // 14: osqueue.fsm.v1.Progress
+	(*Heartbeat)(nil),      // 15: osqueue.fsm.v1.Heartbeat
+	(*Complete)(nil),       // 16: osqueue.fsm.v1.Complete
+	(*ForceComplete)(nil),  // 17: osqueue.fsm.v1.ForceComplete
+	(*SetExtra)(nil),       // 18: osqueue.fsm.v1.SetExtra
+	(*RaiseLevel)(nil),     // 19: osqueue.fsm.v1.RaiseLevel
+	(*CheckState)(nil),     // 20: osqueue.fsm.v1.CheckState
+	(*StateChecked)(nil),   // 21: osqueue.fsm.v1.StateChecked
+	(*Fail)(nil),           // 22: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 23: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 24: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 25: osqueue.fsm.v1.WorkerDead
+	(*SetQuiet)(nil),       // 26: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),         // 27: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 28: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 29: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),          // 30: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 31: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 32: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 33: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 34: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 35: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 36: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 37: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 38: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 39: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 40: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 41: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 42: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 43: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 44: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 45: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 46: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 47: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 48: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 49: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 50: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
 	4,  // 1: osqueue.fsm.v1.Mutation.enqueue:type_name -> osqueue.fsm.v1.Enqueue
-	11, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
-	14, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
-	15, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	21, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	36, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	28, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	30, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	31, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	32, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	33, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	34, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	12, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
+	15, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
+	16, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
+	22, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	23, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	24, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	25, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	37, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	27, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	29, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	31, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	32, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	33, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	34, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	35, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	35, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
-	16, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	17, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
-	18, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
-	19, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
-	20, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	39, // 24: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	40, // 25: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	41, // 26: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	44, // 27: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	45, // 28: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	46, // 29: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	47, // 30: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	49, // 31: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	25, // 32: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	36, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	17, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
+	18, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
+	19, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
+	20, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
+	21, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
+	40, // 24: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	41, // 25: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	42, // 26: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	45, // 27: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	46, // 28: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	47, // 29: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	48, // 30: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	50, // 31: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	26, // 32: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
 	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
 	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	5,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	10, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	8,  // 37: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	9,  // 38: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	7,  // 39: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	6,  // 40: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	5,  // 41: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	13, // 42: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	12, // 43: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	12, // 44: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 45: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	12, // 46: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	27, // 47: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	8,  // 48: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	29, // 49: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	5,  // 50: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	37, // 51: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	38, // 52: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	43, // 53: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	42, // 54: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	48, // 55: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	48, // 56: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	6,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	11, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	5,  // 37: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
+	9,  // 38: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	10, // 39: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	8,  // 40: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	7,  // 41: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	6,  // 42: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	7,  // 43: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	14, // 44: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	13, // 45: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	13, // 46: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 47: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 48: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	7,  // 49: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	28, // 50: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	9,  // 51: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	30, // 52: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	6,  // 53: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	38, // 54: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	39, // 55: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	44, // 56: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	43, // 57: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	49, // 58: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	49, // 59: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5097,21 +5187,21 @@ func file_entry_proto_init() {
 		(*Mutation_SetAlert)(nil),
 		(*Mutation_SetQuiet)(nil),
 	}
-	file_entry_proto_msgTypes[5].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[15].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[6].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[17].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[28].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[31].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[33].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[29].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[32].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

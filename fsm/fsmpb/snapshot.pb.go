@@ -907,8 +907,10 @@ type Worker struct {
 	QuietedBy      string                 `protobuf:"bytes,9,opt,name=quieted_by,json=quietedBy,proto3" json:"quieted_by,omitempty"`
 	GoneAtMs       int64                  `protobuf:"varint,10,opt,name=gone_at_ms,json=goneAtMs,proto3" json:"gone_at_ms,omitempty"`
 	Instance       uint64                 `protobuf:"fixed64,11,opt,name=instance,proto3" json:"instance,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// In which the registration counts.
+	Account       string `protobuf:"bytes,12,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -1016,6 +1018,13 @@ func (x *Worker) GetInstance() uint64 {
 		return x.Instance
 	}
 	return 0
+}
+
+func (x *Worker) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
 }
 
 type ClaimRecord struct {
@@ -1318,17 +1327,19 @@ func (x *Cron) GetMissed() uint64 {
 }
 
 type JobBatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	CreatedAtMs   int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Completed     uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
-	Dead          uint64                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
-	Cancelled     uint64                 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	EndedAtMs     int64                  `protobuf:"varint,7,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
-	Callback      *NewJob                `protobuf:"bytes,8,opt,name=callback,proto3" json:"callback,omitempty"`
-	CallbackOn    uint32                 `protobuf:"varint,9,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
-	Called        bool                   `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	CreatedAtMs int64                  `protobuf:"varint,2,opt,name=created_at_ms,json=createdAtMs,proto3" json:"created_at_ms,omitempty"`
+	Total       uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Completed   uint64                 `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
+	Dead        uint64                 `protobuf:"varint,5,opt,name=dead,proto3" json:"dead,omitempty"`
+	Cancelled   uint64                 `protobuf:"varint,6,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	EndedAtMs   int64                  `protobuf:"varint,7,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	Callback    *NewJob                `protobuf:"bytes,8,opt,name=callback,proto3" json:"callback,omitempty"`
+	CallbackOn  uint32                 `protobuf:"varint,9,opt,name=callback_on,json=callbackOn,proto3" json:"callback_on,omitempty"`
+	Called      bool                   `protobuf:"varint,10,opt,name=called,proto3" json:"called,omitempty"`
+	// In which the batch counts.
+	Account       string `protobuf:"bytes,11,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1433,6 +1444,13 @@ func (x *JobBatch) GetCalled() bool {
 	return false
 }
 
+func (x *JobBatch) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
 // Hold is a unique key that is held for a period.
 type Hold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1512,17 +1530,20 @@ func (x *Hold) GetUntilMs() int64 {
 
 // RequestRecord remembers the answer to a mutation with a request key.
 type RequestRecord struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Fingerprint   []byte                 `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	AtMs          int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	Index         uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
-	Code          uint32                 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`
-	Items         []*RequestItem         `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
-	Count         uint64                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
-	NextStatus    uint32                 `protobuf:"varint,9,opt,name=next_status,json=nextStatus,proto3" json:"next_status,omitempty"`
-	NextSeq       uint64                 `protobuf:"varint,10,opt,name=next_seq,json=nextSeq,proto3" json:"next_seq,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Key         string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Fingerprint []byte                 `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	AtMs        int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	Term        uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	Index       uint64                 `protobuf:"varint,5,opt,name=index,proto3" json:"index,omitempty"`
+	Code        uint32                 `protobuf:"varint,6,opt,name=code,proto3" json:"code,omitempty"`
+	Items       []*RequestItem         `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
+	Count       uint64                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	NextStatus  uint32                 `protobuf:"varint,9,opt,name=next_status,json=nextStatus,proto3" json:"next_status,omitempty"`
+	NextSeq     uint64                 `protobuf:"varint,10,opt,name=next_seq,json=nextSeq,proto3" json:"next_seq,omitempty"`
+	// Of a removed job: they say for whom it exists.
+	Type          string `protobuf:"bytes,11,opt,name=type,proto3" json:"type,omitempty"`
+	Group         string `protobuf:"bytes,12,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1625,6 +1646,20 @@ func (x *RequestRecord) GetNextSeq() uint64 {
 		return x.NextSeq
 	}
 	return 0
+}
+
+func (x *RequestRecord) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type RequestItem struct {
@@ -2128,7 +2163,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vended_at_ms\x18\x03 \x01(\x03R\tendedAtMs\x12\x16\n" +
 	"\x06worker\x18\x04 \x01(\tR\x06worker\x12\x14\n" +
 	"\x05error\x18\x05 \x01(\tR\x05error\x12\x10\n" +
-	"\x03end\x18\x06 \x01(\rR\x03end\"\xcd\x02\n" +
+	"\x03end\x18\x06 \x01(\rR\x03end\"\xe7\x02\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05types\x18\x02 \x03(\tR\x05types\x12\x18\n" +
@@ -2144,7 +2179,8 @@ const file_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"gone_at_ms\x18\n" +
 	" \x01(\x03R\bgoneAtMs\x12\x1a\n" +
-	"\binstance\x18\v \x01(\x06R\binstance\"\x97\x01\n" +
+	"\binstance\x18\v \x01(\x06R\binstance\x12\x18\n" +
+	"\aaccount\x18\f \x01(\tR\aaccount\"\x97\x01\n" +
 	"\vClaimRecord\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\tR\x06worker\x12\x1d\n" +
 	"\n" +
@@ -2170,7 +2206,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"last_error\x18\x06 \x01(\tR\tlastError\x12\x14\n" +
 	"\x05fired\x18\a \x01(\x04R\x05fired\x12\x18\n" +
 	"\askipped\x18\b \x01(\x04R\askipped\x12\x16\n" +
-	"\x06missed\x18\t \x01(\x04R\x06missed\"\xb1\x02\n" +
+	"\x06missed\x18\t \x01(\x04R\x06missed\"\xcb\x02\n" +
 	"\bJobBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\"\n" +
 	"\rcreated_at_ms\x18\x02 \x01(\x03R\vcreatedAtMs\x12\x14\n" +
@@ -2183,13 +2219,14 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vcallback_on\x18\t \x01(\rR\n" +
 	"callbackOn\x12\x16\n" +
 	"\x06called\x18\n" +
-	" \x01(\bR\x06called\"p\n" +
+	" \x01(\bR\x06called\x12\x18\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\"p\n" +
 	"\x04Hold\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x15\n" +
 	"\x06job_id\x18\x04 \x01(\tR\x05jobId\x12\x19\n" +
-	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\"\x9b\x02\n" +
+	"\buntil_ms\x18\x05 \x01(\x03R\auntilMs\"\xc5\x02\n" +
 	"\rRequestRecord\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\fR\vfingerprint\x12\x13\n" +
@@ -2202,7 +2239,9 @@ const file_snapshot_proto_rawDesc = "" +
 	"\vnext_status\x18\t \x01(\rR\n" +
 	"nextStatus\x12\x19\n" +
 	"\bnext_seq\x18\n" +
-	" \x01(\x04R\anextSeq\"f\n" +
+	" \x01(\x04R\anextSeq\x12\x12\n" +
+	"\x04type\x18\v \x01(\tR\x04type\x12\x14\n" +
+	"\x05group\x18\f \x01(\tR\x05group\"f\n" +
 	"\vRequestItem\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x04R\x05token\x12\x16\n" +

@@ -39,7 +39,7 @@ func (m *Mutation) HasUnknown() bool {
 func (m *Mutation) rareHasUnknown() bool {
 	switch op := m.Op.(type) {
 	case *Mutation_RegisterWorker:
-		return len(op.RegisterWorker.unknownFields) > 0
+		return len(op.RegisterWorker.unknownFields) > 0 || op.RegisterWorker.Quota.hasUnknown()
 	case *Mutation_WorkerDead:
 		return len(op.WorkerDead.unknownFields) > 0
 	case *Mutation_SetQuiet:
@@ -107,11 +107,12 @@ func (i *HookEventId) hasUnknown() bool { return i != nil && len(i.unknownFields
 func (a *Alert) hasUnknown() bool { return a != nil && len(a.unknownFields) > 0 }
 
 func (e *Enqueue) hasUnknown() bool {
-	return len(e.unknownFields) > 0 || slices.ContainsFunc(e.Jobs, (*NewJob).hasUnknown) || e.NewBatch.hasUnknown()
+	return len(e.unknownFields) > 0 || slices.ContainsFunc(e.Jobs, (*NewJob).hasUnknown) || e.NewBatch.hasUnknown() ||
+		e.Scope != nil && len(e.Scope.unknownFields) > 0
 }
 
 func (b *NewBatch) hasUnknown() bool {
-	return b != nil && (len(b.unknownFields) > 0 || b.Callback.hasUnknown())
+	return b != nil && (len(b.unknownFields) > 0 || b.Callback.hasUnknown() || b.Quota.hasUnknown())
 }
 
 func (j *NewJob) hasUnknown() bool {

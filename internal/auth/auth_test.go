@@ -143,22 +143,26 @@ func FuzzParseLegacy(f *testing.F) {
 	})
 }
 
-// New jobs, callbacks and schedules of a principal with a quota count in it. All tokens of a
+// New jobs, batches, callbacks, schedules and workers of a principal with a quota count in it. All tokens of a
 // family share an account.
 func TestCount(t *testing.T) {
 	job := func() *fsmpb.NewJob { return new(fsmpb.NewJob) }
 	enqueue := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{job(), job()}, NewBatch: &fsmpb.NewBatch{Callback: job()}}
-	cron := &fsmpb.PutCron{Job: job()}
-	ops := []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: enqueue}}, {Op: &fsmpb.Mutation_PutCron{PutCron: cron}}}
+	cron, worker := &fsmpb.PutCron{Job: job()}, new(fsmpb.RegisterWorker)
+	ops := []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: enqueue}}, {Op: &fsmpb.Mutation_PutCron{PutCron: cron}}, {Op: &fsmpb.Mutation_RegisterWorker{RegisterWorker: worker}}}
 	all := append(enqueue.Jobs, enqueue.NewBatch.Callback, cron.Job)
 	check := func(p *auth.Principal, limits bool, account string, jobs, bytes int64) {
 		t.Helper()
 		for _, m := range ops {
 			p.Count(m, limits)
 		}
-		for i, n := range all {
-			if q := n.Quota; q.GetAccount() != account || q.GetMaxJobs() != jobs || q.GetMaxBytes() != bytes {
-				t.Errorf("job %d: %v", i, q)
+		quotas := []*fsmpb.Quota{enqueue.NewBatch.Quota, worker.Quota}
+		for _, n := range all {
+			quotas = append(quotas, n.Quota)
+		}
+		for i, q := range quotas {
+			if q.GetAccount() != account || q.GetMaxJobs() != jobs || q.GetMaxBytes() != bytes {
+				t.Errorf("quota %d: %v", i, q)
 			}
 		}
 	}

@@ -20,18 +20,6 @@ var ErrDenied = errors.New("not allowed")
 // ErrHidden is wrapped by the errors about an object that does not exist for the principal.
 var ErrHidden = fmt.Errorf("%w: hidden", ErrDenied)
 
-// HiddenAfterError is the error about a new job that waits for a job which does not exist for the
-// principal.
-type HiddenAfterError struct {
-	Index int    // of the new job
-	ID    string // of the job that it waits for
-}
-
-// Error implements error.
-func (e *HiddenAfterError) Error() string {
-	return fmt.Sprintf("job %q is not in the scope of the caller", e.ID)
-}
-
 // Principal is the identity behind a request. It is immutable.
 type Principal struct {
 	Kind       Kind
@@ -95,7 +83,7 @@ func (p *Principal) Scoped() bool { return len(p.Types) > 0 || len(p.Groups) > 0
 
 // CheckType returns an error if a type is not in the scope.
 func (p *Principal) CheckType(name string) error {
-	if within(p.Types, name) {
+	if fsm.Within(p.Types, name) {
 		return nil
 	}
 	return p.deny("type %q", name)
@@ -111,7 +99,7 @@ func (p *Principal) CheckWholeType(name string) error {
 }
 
 func (p *Principal) checkGroup(name string) error {
-	if within(p.Groups, name) {
+	if fsm.Within(p.Groups, name) {
 		return nil
 	}
 	return p.deny("group %q", name)
@@ -127,15 +115,6 @@ func (p *Principal) String() string {
 		return "token " + p.ID
 	}
 	return p.ID
-}
-
-func within(globs []string, name string) bool {
-	for _, glob := range globs {
-		if ok, err := path.Match(glob, name); ok && err == nil {
-			return true
-		}
-	}
-	return len(globs) == 0
 }
 
 // CheckGlobs returns an error for a glob that matches nothing because it is malformed.
@@ -154,7 +133,7 @@ type Rules struct {
 	Programs []string
 	// Job returns the job with that id, or nil.
 	Job func(id string) *fsm.Job
-	// Cron returns the schedule of that name, or nil.
+	// Cron returns the schedule to which the caller gives the name, or nil.
 	Cron func(name string) *fsm.Cron
 }
 
@@ -185,14 +164,9 @@ func (p *Principal) CheckWrite(m *fsmpb.Mutation, r Rules) error {
 }
 
 func (p *Principal) checkEnqueue(op *fsmpb.Enqueue, r Rules) error {
-	for i, j := range op.GetJobs() {
+	for _, j := range op.GetJobs() {
 		if err := p.checkJob(j, r); err != nil {
 			return err
-		}
-		for _, id := range j.GetAfter() {
-			if other := r.Job(id); other != nil && p.CheckJob(other) != nil {
-				return &HiddenAfterError{Index: i, ID: id}
-			}
 		}
 	}
 	if callback := op.GetNewBatch().GetCallback(); callback != nil {
@@ -208,7 +182,7 @@ func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
 	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
 		return fmt.Errorf("%w: the payload has %d bytes; %s may send %d", ErrDenied, len(j.GetPayload()), p, p.MaxPayload)
 	}
-	if !p.Programs && len(r.Programs) > 0 && within(r.Programs, j.GetType()) {
+	if !p.Programs && len(r.Programs) > 0 && fsm.Within(r.Programs, j.GetType()) {
 		return fmt.Errorf("%w: jobs of type %q run programs, for which %s lacks the right (programs)", ErrDenied, j.GetType(), p)
 	}
 	return nil
@@ -293,12 +267,16 @@ func (p *Principal) CheckJob(j *fsm.Job) error {
 	return nil
 }
 
-// Bind binds a mutation about jobs by id to the jobs that are in the scope now: between the check
+// Bind binds a mutation about jobs by id to the jobs that are in the scope: between the check
 // and the entry that applies the mutation, an id may pass to a job of another owner. For the ids of
-// other jobs the machine answers that they do not exist.
+// other jobs the machine answers that they do not exist. The machine itself finds out for which jobs
+// a new one may wait.
 func (p *Principal) Bind(m *fsmpb.Mutation, r Rules) {
 	if !p.Scoped() {
 		return
+	}
+	if op := m.GetEnqueue(); op != nil {
+		op.Scope = &fsmpb.Scope{Types: p.Types, Groups: p.Groups}
 	}
 	if op := m.GetForceComplete(); op != nil {
 		op.Seq = p.seqOf(op.JobId, r)
@@ -335,7 +313,7 @@ func (p *Principal) checkExisting(id string, r Rules) error {
 }
 
 func (p *Principal) checkCron(name string, r Rules) error {
-	c := r.Cron(fsm.Owned(p.Tenant, name))
+	c := r.Cron(name)
 	switch {
 	case c == nil:
 		return nil
@@ -345,8 +323,8 @@ func (p *Principal) checkCron(name string, r Rules) error {
 	return p.checkJob(c.Job, r)
 }
 
-// Count makes new jobs, and those of new schedules and callbacks, count in the quota of the
-// principal, if it has one. Without limits they are only counted.
+// Count makes whatever a mutation makes the state keep count in the quota of the principal, if it
+// has one: jobs, batches with their callbacks, schedules, and registrations of workers. Without limits they are only counted.
 func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 	if p.MaxJobs == 0 && p.MaxBytes == 0 {
 		return
@@ -356,26 +334,25 @@ func (p *Principal) Count(m *fsmpb.Mutation, limits bool) {
 		quota.MaxJobs, quota.MaxBytes = p.MaxJobs, p.MaxBytes
 	}
 	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_RegisterWorker:
+		op.RegisterWorker.Quota = quota
 	case *fsmpb.Mutation_Enqueue:
 		for _, j := range op.Enqueue.GetJobs() {
 			j.Quota = quota
 		}
-		if callback := op.Enqueue.GetNewBatch().GetCallback(); callback != nil {
-			callback.Quota = quota
+		if batch := op.Enqueue.GetNewBatch(); batch != nil {
+			batch.Quota = quota
+			if batch.Callback != nil {
+				batch.Callback.Quota = quota
+			}
 		}
 	case *fsmpb.Mutation_PutCron:
 		op.PutCron.Job.Quota = quota
 	}
 }
 
-// Own makes the principal the owner of a claim or report, and its tenant that of the objects that the
-// mutation names.
+// Own makes the principal the owner of a claim or report.
 func (p *Principal) Own(m *fsmpb.Mutation) {
-	m.Tenant = p.Tenant
-	p.ownClaim(m)
-}
-
-func (p *Principal) ownClaim(m *fsmpb.Mutation) {
 	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_Claim:
 		op.Claim.Owner = p.Owner
@@ -389,7 +366,7 @@ func (p *Principal) ownClaim(m *fsmpb.Mutation) {
 		op.Release.Owner = p.Owner
 	case *fsmpb.Mutation_Group:
 		for _, part := range op.Group.GetMutations() {
-			p.ownClaim(part)
+			p.Own(part)
 		}
 	}
 }

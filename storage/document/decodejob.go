@@ -179,6 +179,8 @@ func (d *decoder) worker() error {
 			return &w.GoneAt
 		case "instance":
 			return &w.Instance
+		case "account":
+			return &w.Account
 		}
 		return nil
 	})

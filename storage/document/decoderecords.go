@@ -172,6 +172,8 @@ func (d *decoder) batchMember(b *fsm.JobBatch, name string) any {
 		return wordOf("callbackOn", &b.CallbackOn)
 	case "called":
 		return &b.Called
+	case "account":
+		return &b.Account
 	}
 	return nil
 }
@@ -212,6 +214,10 @@ func (d *decoder) requestMember(r *fsm.RequestRecord, name string) any {
 		return &r.Count
 	case "next":
 		return d.objectPart(func(name string) any { return placeMember(&r.Next, name) })
+	case "type":
+		return &r.Type
+	case "group":
+		return &r.Group
 	}
 	return nil
 }
@@ -258,6 +264,8 @@ func tokenMember(t *fsm.Token, name string) any {
 		return &t.Programs
 	case "family":
 		return &t.Family
+	case "tenant":
+		return &t.Tenant
 	case "madeBy":
 		return &t.MadeBy
 	}

@@ -279,6 +279,7 @@ func (a *appender) worker(w *fsm.Worker) {
 	a.optional("quietedBy", w.QuietedBy)
 	a.nonzero("goneAt", w.GoneAt)
 	a.natural("instance", w.Instance)
+	a.optional("account", w.Account)
 }
 
 func (a *appender) claim(c *fsm.ClaimRecord) {

@@ -144,6 +144,7 @@ func (a *appender) batch(b *fsm.JobBatch) {
 	a.template("callback", b.Callback)
 	a.word("callbackOn", b.CallbackOn.String(), uint8(b.CallbackOn))
 	a.flag("called", b.Called)
+	a.optional("account", b.Account)
 }
 
 func (a *appender) hold(h *fsm.Hold) {
@@ -174,6 +175,8 @@ func (a *appender) request(r *fsm.RequestRecord) {
 		a.natural("seq", r.Next.Seq)
 		a.close('}')
 	}
+	a.optional("type", r.Type)
+	a.optional("group", r.Group)
 }
 
 func (a *appender) items(items []fsm.RequestItem) {
@@ -208,6 +211,7 @@ func (a *appender) token(t *fsm.Token) {
 	a.nonzero("maxBytes", t.MaxBytes)
 	a.nonzero("expiresAt", t.ExpiresAt)
 	a.optional("family", t.Family)
+	a.optional("tenant", t.Tenant)
 	a.optional("madeBy", t.MadeBy)
 	a.integer("createdAt", t.CreatedAt)
 	a.nonzero("usedAt", t.UsedAt)

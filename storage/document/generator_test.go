@@ -349,7 +349,7 @@ func (g *generator) token() *fsmpb.Mutation {
 	t := &fsmpb.Token{
 		Id: g.freshID()[:1], Hash: rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(g.T, "hash"), Role: rapid.Uint32Range(1, 5).Draw(g.T, "role"),
 		Name: text.Draw(g.T, "name"), Types: rapid.SliceOfN(text, 0, 2).Draw(g.T, "types"), Groups: rapid.SliceOfN(text, 0, 2).Draw(g.T, "groups"),
-		Programs: rapid.Bool().Draw(g.T, "programs"), RateMilli: 7, Burst: 2, MaxPayload: 9, Family: text.Draw(g.T, "family"), MadeBy: "admin",
+		Programs: rapid.Bool().Draw(g.T, "programs"), RateMilli: 7, Burst: 2, MaxPayload: 9, Family: text.Draw(g.T, "family"), Tenant: text.Draw(g.T, "tenant"), MadeBy: "admin",
 	}
 	t.MaxJobs, t.MaxBytes = 8, 1<<40
 	if rapid.Bool().Draw(g.T, "expires") {

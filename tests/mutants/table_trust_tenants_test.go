@@ -23,12 +23,12 @@ var tenantDefects = []defect{
 	}, check{pkg: "api", test: "TestWholeTypesAndTokensOfGroups"}},
 	{"owner of objects", mutants.Mutant{
 		Name: "batches have no owner", File: "fsm/tenant.go",
-		Old: "\t\town(tenant, &n.Batch)\n",
+		Old: "\t\town(&n.Batch)\n",
 		Bug: "",
 	}, check{pkg: "fsm", test: "TestEveryTextOfAMutationHasAnOwner"}},
 	{"dependents", mutants.Mutant{
-		Name: "a job may wait for one out of the scope", File: "internal/auth/principal.go",
-		Old: "other != nil && p.CheckJob(other) != nil",
-		Bug: "other != nil && p.CheckJob(other) != nil && false",
+		Name: "a job may wait for one out of the scope", File: "fsm/enqueue.go",
+		Old: "return InScope(p.scope, j.Type, j.Options().Group)",
+		Bug: "return true",
 	}, check{pkg: "api", test: "TestDependentsOfTenants"}},
 }

@@ -73,6 +73,8 @@ type Self struct {
 	Groups   []string `json:"groups,omitzero"`
 	Tenant   string   `json:"tenant,omitzero"` // that owns what the caller names; empty: it is not limited
 	Programs bool     `json:"programs,omitzero"`
+	// ProgramTypes are patterns of the types whose jobs only callers with Programs may enqueue.
+	ProgramTypes []string `json:"programTypes,omitzero"`
 	// MaxJobs and MaxBytes are the quota of the caller, Jobs and Bytes its used part.
 	MaxJobs  int64 `json:"maxJobs,omitzero"`
 	MaxBytes int64 `json:"maxBytes,omitzero"`

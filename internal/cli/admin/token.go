@@ -95,7 +95,7 @@ now.
 	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
 	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
 	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
-	f.Var(&maxBytes, "max-bytes", "how many bytes the payloads of its pending jobs may have; 0 is no limit")
+	f.Var(&maxBytes, "max-bytes", "how many bytes of its requests are kept: pending jobs, open batches, schedules and registered workers; 0 is no limit")
 	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
 	return cmd
 }

@@ -32,6 +32,7 @@ type Fake struct {
 	Refuse  func(r *http.Request) *v1.Problem
 	Ready   bool
 	Status  v1.Status
+	Self    v1.Self
 	token   uint64
 	busy    atomic.Int64 // connections with a request
 	Seen    []Request    // writes
@@ -65,6 +66,7 @@ func NewFake(t *testing.T) *Fake {
 	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
 	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
 	mux.HandleFunc("DELETE /v1/workers/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
+	mux.HandleFunc("GET /v1/self", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.Self) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.Status) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !q.Ready {

@@ -152,7 +152,7 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 		return nil, err
 	}
 	now := func() int64 { return time.Now().UnixMilli() }
-	if _, err := api.JobReader(api.Limits{}, api.MaxBodyBytes, now)(f.id, body); err != nil {
+	if _, err := api.JobReader(api.Limits{}, api.MaxBodyBytes, nil, now)(f.id, body); err != nil {
 		return nil, view.Usagef("the queue would reject the job: %w", err)
 	}
 	if _, err := inbox.Key(f.id); err != nil {

@@ -164,7 +164,7 @@ func TestDroppedIsWhatSubmitSends(t *testing.T) {
 	if err := json.Unmarshal([]byte(sent), &a); err != nil {
 		t.Fatalf("%v in %s", err, sent)
 	}
-	m, err := api.JobReader(api.Limits{}, 0, func() int64 { return 1 })("mine", []byte(file))
+	m, err := api.JobReader(api.Limits{}, 0, nil, func() int64 { return 1 })("mine", []byte(file))
 	if err != nil || m.GetEnqueue() == nil {
 		t.Fatalf("%s: %v", file, err)
 	}

@@ -91,7 +91,7 @@ func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "retention of completed and cancelled jobs")
 	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "maximum number of completed and cancelled jobs to keep")
 	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "maximum number of jobs that have not ended")
-	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "maximum size of all payloads, results and logs, as in 64MiB")
+	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "maximum size of its jobs (payloads, results, logs, names, tags and headers), as in 64MiB")
 	bindSetting(flags, &p.MaxPayload, positiveSize, "size", "max-payload", "maximum size of one payload, as in 64KiB")
 }
 

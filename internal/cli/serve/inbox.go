@@ -13,13 +13,15 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
 	"osqueue/internal/inbox"
 	"osqueue/storage"
 	"osqueue/storage/cost"
 )
 
-// inboxOptions are the flags for how often the inbox is listed.
+// inboxOptions are the flags for what the inbox takes, and how often it is listed.
 type inboxOptions struct {
+	types    []string
 	interval storeSpan
 	idle     storeSpan
 	cfg      inbox.Config // of the flags, set by complete
@@ -27,12 +29,16 @@ type inboxOptions struct {
 
 func (o *inboxOptions) bind(f *pflag.FlagSet) {
 	f.Var(&o.interval, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
+	f.StringSliceVar(&o.types, "inbox-types", nil, "patterns of the types that files of the inbox may have (default: all; with --security=on all but --program-types)")
 	f.Var(&o.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
 }
 
 // complete checks the flags together, with the defaults of the store. If only the interval
 // is given, it is also used while the inbox is empty.
 func (o *inboxOptions) complete(interval, idle time.Duration) error {
+	if err := auth.CheckGlobs(o.types); err != nil {
+		return fmt.Errorf("--inbox-types: %w", err)
+	}
 	interval, idle = o.interval.or(interval), o.idle.or(idle)
 	if interval == 0 || o.interval.given && !o.idle.given {
 		idle = interval
@@ -58,10 +64,21 @@ func (o *inboxOptions) newBox(bucket storage.Bucket, log hclog.Logger) *inbox.Bo
 	return inbox.New(cfg)
 }
 
+// mayEnqueue returns the rule for the types of files. Where producers need tokens, only some may start
+// programs, and a file has no token.
+func (o *inboxOptions) mayEnqueue(security *securityOptions) func(jobType string) bool {
+	return func(jobType string) bool {
+		if len(o.types) > 0 {
+			return fsm.Within(o.types, jobType)
+		}
+		return security.mode != api.SecurityOn || len(security.programs) == 0 || !fsm.Within(security.programs, jobType)
+	}
+}
+
 // empty runs the inbox while a node leads. A file may have bodyLimit bytes.
-func empty(box *inbox.Box, bodyLimit int64) func(context.Context, *cluster.Node) {
+func empty(box *inbox.Box, bodyLimit int64, mayEnqueue func(jobType string) bool) func(context.Context, *cluster.Node) {
 	return func(ctx context.Context, n *cluster.Node) {
-		box.Run(ctx, inboxQueue{Node: n, read: api.JobReader(api.Limits{}, bodyLimit, n.Now)})
+		box.Run(ctx, inboxQueue{Node: n, read: api.JobReader(api.Limits{}, bodyLimit, mayEnqueue, n.Now)})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/internal/inbox"
@@ -94,7 +95,7 @@ func TestNodeTakesFiles(t *testing.T) {
 	}
 	box := (&inboxOptions{cfg: inbox.Config{Interval: 10 * time.Millisecond}}).newBox(bucket, hclog.NewNullLogger())
 	other := func(ctx context.Context, _ *cluster.Node) { <-ctx.Done() } // does not delay the inbox
-	n := openNode(t, bucket, together(other, empty(box, 2000)))
+	n := openNode(t, bucket, together(other, empty(box, 2000, nil)))
 	awaitEmpty(t, bucket, box)
 	o, err := bucket.Get(t.Context(), cluster.DocumentKey)
 	if err != nil {
@@ -177,4 +178,26 @@ func keys(t *testing.T, bucket storage.Bucket, prefix string) (keys []string) {
 		t.Fatal(err)
 	}
 	return keys
+}
+
+// With tokens a file starts no program, unless --inbox-types allows it.
+func TestTypesThatTheInboxTakes(t *testing.T) {
+	programs := []string{"command"}
+	for _, c := range []struct {
+		mode  string
+		types []string
+		of    string
+		want  bool
+	}{
+		{api.SecurityOff, nil, "command", true},
+		{api.SecurityOn, nil, "mail", true},
+		{api.SecurityOn, nil, "command", false},
+		{api.SecurityOn, []string{"comm*"}, "command", true},
+		{api.SecurityOff, []string{"comm*"}, "mail", false},
+	} {
+		o := inboxOptions{types: c.types}
+		if got := o.mayEnqueue(&securityOptions{mode: c.mode, programs: programs})(c.of); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
 }

@@ -81,7 +81,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 	return &nodeCollector{
 		node:       n,
 		jobs:       desc("jobs", "Jobs by status.", "status"),
-		bytes:      desc("jobs_bytes", "Size of all payloads, results and logs."),
+		bytes:      desc("jobs_bytes", "Size of what --max-bytes counts."),
 		ended:      desc("jobs_ended_total", "Jobs that ended since the queue exists, by how.", "status"),
 		completed:  desc("jobs_completed_total", "Jobs completed since the queue exists."),
 		workers:    desc("workers", "Registered workers."),

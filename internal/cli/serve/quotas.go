@@ -12,7 +12,7 @@ import (
 // The quotas that --max-jobs=auto and --max-bytes=auto stand for. A job that waits takes about
 // 500 bytes without its payload, so with both the state takes at most about half of the memory.
 const (
-	quotaShare   = 4         // a part of the memory for payloads, results and logs
+	quotaShare   = 4         // a part of the memory for jobs, batches and schedules
 	bytesPerJob  = 1 << 10   // of that part
 	leastMemory  = 256 << 20 // less counts as this
 	unknownBytes = 4 << 30   // the memory of a machine that does not tell
@@ -27,7 +27,7 @@ type quotaOptions struct {
 func (o *quotaOptions) bind(f *pflag.FlagSet) {
 	o.jobs, o.bytes = auto, auto
 	f.Var(&o.jobs, "max-jobs", "how many jobs that have not ended there may be; auto is one for each 4KiB of the memory of this machine or container, 0 is no limit")
-	f.Var(&o.bytes, "max-bytes", "how much all payloads, results and logs may take, as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit")
+	f.Var(&o.bytes, "max-bytes", "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit")
 }
 
 // pastShare is the part of the memory for earlier states (--past-memory=auto).

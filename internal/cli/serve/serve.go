@@ -91,7 +91,8 @@ func serve(ctx context.Context, o *serveOptions) error {
 	defer wg.Wait()
 	defer end()
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
-	defer view.IgnoreHangup(log)()
+	heedHangup := view.IgnoreHangup(log)
+	defer heedHangup()
 	guard := newExitGuard(log, os.Exit)
 	defer guard.stop()
 	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs

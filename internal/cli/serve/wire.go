@@ -58,7 +58,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 		return nil, errors.Join(&view.UsageError{Err: err}, s.close())
 	}
 	sender, box := o.hooks.newSender(s.log), o.pace.inbox.newBox(s.bucket, s.log)
-	o.node.WhileLeading = together(deliver(sender), empty(box, o.bodyLimit))
+	o.node.WhileLeading = together(deliver(sender), empty(box, o.bodyLimit, o.pace.inbox.mayEnqueue(&o.security)))
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}

@@ -73,3 +73,28 @@ func TestWorkerFileHasLongSpans(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A worker runs programs of payloads only for types that the nodes protect.
+func TestWorkerAsksWhichTypesRunPrograms(t *testing.T) {
+	q := clitest.NewFake(t)
+	q.Self = v1.Self{Security: "on", ID: "t", ProgramTypes: []string{"command", "py*"}}
+	for _, flags := range [][]string{{"--commands", "deploy"}, {"--python", "*"}, {"--commands", "command", "--python", "deploy"}} {
+		got := osqTest(t, q, "", append([]string{"worker", "--sandbox", "none"}, flags...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, "--program-types command,py*,") {
+			t.Errorf("%v: %+v", flags, got)
+		}
+	}
+	c, err := client.New(client.Config{Servers: []string{q.Server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	jobs := []workerJob{{Type: "python", Python: true}, {Type: "command", Commands: true}, {Type: "*", Exec: "cat"}}
+	if err := checkPrograms(t.Context(), c, jobs); err != nil {
+		t.Error(err)
+	}
+	q.Self = v1.Self{Security: "off"}
+	if err := checkPrograms(t.Context(), c, []workerJob{{Type: "deploy", Commands: true}}); err != nil {
+		t.Error(err)
+	}
+}

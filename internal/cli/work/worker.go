@@ -102,6 +102,11 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 	}
 	w.Use(traces.Middleware)
 	m.start(log)
+	if err := checkPrograms(ctx, c, f.jobs); err != nil {
+		return err
+	}
+	heedHangup := view.IgnoreHangup(log)
+	defer heedHangup()
 	awaitSignal := context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
 		log.Info("stopping; the running jobs are finished first")
