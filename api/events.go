@@ -137,7 +137,7 @@ func (st *eventStream) begin() bool {
 	h := c.Header()
 	h.Set("Content-Type", mediaTypeEvents)
 	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses would hold events back
-	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
+	h.Set("X-Accel-Buffering", "no")                 // proxies would hold events back
 	c.WriteHeader(http.StatusOK)
 	if c.r.Method == http.MethodHead {
 		return false

@@ -76,6 +76,9 @@ func (s *Server) putHook(c *call) error {
 		return err
 	}
 	out := v1.HookPut{LSN: c.lsn.String()}
+	if why := s.hooks.Unreachable(c.context(), in.URL); why != nil {
+		out.Warning = "no event can reach the URL: " + why.Error()
+	}
 	if made {
 		out.Secret = secret.Text()
 	}

@@ -119,10 +119,17 @@ func textOf(v any) string {
 func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })...)
+	g.addExamples(t)
+	return g
+}
+
+// addExamples adds the objects of newExampleRig, for a caller with these headers.
+func (g *rig) addExamples(t testing.TB, header ...string) {
+	t.Helper()
 	g.useSettings(fsm.DefaultSettings())
 	send := func(method, path, body string) {
 		t.Helper()
-		if a := g.do(method, path, body, "Prefer", v1.PreferStrict); a.status != http.StatusOK {
+		if a := g.do(method, path, body, append([]string{"Prefer", v1.PreferStrict}, header...)...); a.status != http.StatusOK {
 			t.Fatalf("%s %s %s: answered %d %s", method, path, body, a.status, a.body)
 		}
 	}
@@ -149,7 +156,6 @@ func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
 			send(s.method, s.target, s.body)
 		}
 	}
-	return g
 }
 
 // useSettings has a new broker put settings in force.

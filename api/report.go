@@ -168,7 +168,7 @@ func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (str
 
 // answerReport commits a report on one job, with the next claim of its worker (nil: none), and
 // answers it. If strict is false, as for legacy clients, the answer is a success whatever the
-// state of the job is.
+// state of the job is; but a tenant is told that the job is another's.
 func (s *Server) answerReport(c *call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
 	n, err := s.readNextClaim(next, worker)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Server) answerReport(c *call, op *fsmpb.Mutation, worker string, next *
 // sendReport answers a report that was committed.
 func sendReport(c *call, res fsm.Result, next *nextClaim, strict bool) error {
 	switch {
-	case !strict:
+	case !strict && (res.Code != fsm.WrongWorker || c.viewer() == ""):
 		return c.sendNothing()
 	case !res.Code.Done():
 		c.stamp(c.Header())

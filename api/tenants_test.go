@@ -470,3 +470,14 @@ func TestDependentsAreCheckedWhereTheyWait(t *testing.T) {
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"b.x","after":["ended"]}`, g.b...))
 	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","after":["ended"]}`, g.a...), http.StatusConflict, v1.TagNoSuchJob)
 }
+
+// A report without a fencing token on a job of another tenant is no success.
+func TestReportsOnJobsOfOthers(t *testing.T) {
+	g := twoTenants(t)
+	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"j","type":"b.x"}`, g.b...))
+	ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["b.x"]}`, g.workB...))
+	refused(t, g.do("POST", "/v1/jobs/j/complete", `{"workerId":"w"}`, g.workA...), http.StatusConflict, v1.TagWrongWorker)
+	if a := g.do("POST", "/v1/jobs/j/complete", `{"workerId":"w"}`, g.workB...); a.status != http.StatusNoContent {
+		t.Errorf("the worker itself: %d %s", a.status, a.body)
+	}
+}

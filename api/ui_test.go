@@ -402,7 +402,7 @@ func TestDashboardGraph(t *testing.T) {
 // The dead jobs of one group are retried together.
 func TestDashboardRetriesAGroup(t *testing.T) {
 	d := newDash(t, false)
-	form := url.Values{"type": {"mail"}, "error": {"broken " + evil}}
+	form := url.Values{"type": {"mail"}, "error": {v1.ErrorGroup("broken " + evil)}}
 	if w := d.send("POST", "/ui/dead/retry", form); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Location"), "n=1") {
 		t.Errorf("%d %s", w.Code, w.Header().Get("Location"))
 	}

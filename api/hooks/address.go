@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"syscall"
 	"time"
 )
@@ -79,6 +80,36 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	}
 	return nil
 }
+
+// Unreachable returns why no event can reach a URL, as far as its name tells; nil if that is not known.
+func (s *Sender) Unreachable(ctx context.Context, rawURL string) error {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addr, err := netip.ParseAddr(u.Hostname())
+	addrs := []netip.Addr{addr}
+	switch {
+	case err == nil:
+	case s.cfg.Resolver == nil:
+		return nil
+	default:
+		if addrs, err = s.cfg.Resolver.LookupNetIP(ctx, "ip", u.Hostname()); err != nil {
+			return fmt.Errorf("the name %s cannot be resolved now", u.Hostname())
+		}
+	}
+	for _, addr := range addrs {
+		if err = checkAddress(addr, s.cfg.Allow); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// lookupTimeout bounds the resolution of a name by Unreachable.
+const lookupTimeout = 2 * time.Second
 
 func contains(list []netip.Prefix, addr netip.Addr) bool {
 	for _, p := range list {

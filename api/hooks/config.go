@@ -21,7 +21,7 @@ type Config struct {
 	Allow    []netip.Prefix // addresses that deliveries may reach in addition to public ones
 	Roots    *x509.CertPool // nil: the system's
 	Keys     *Keys
-	Resolver *net.Resolver // nil: the system's
+	Resolver *net.Resolver // nil: the system's, for deliveries alone
 	Timeout  time.Duration // of one request; 0: 10 s
 	Log      hclog.Logger
 	// Backoff is the pause after the first failure; 0: 1 s.

@@ -135,3 +135,19 @@ func TestNamesThatChange(t *testing.T) {
 		t.Errorf("%d deliveries arrived inside", ids)
 	}
 }
+
+// A URL whose name has no allowed address is known when the hook is made.
+func TestUnreachable(t *testing.T) {
+	_, resolver := newNameServer(t, func(int64) []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.2.3")} })
+	s := New(Config{Resolver: resolver, Allow: prefixes("127.0.0.0/8")})
+	for url, want := range map[string]string{
+		"http://127.0.0.1:9/x":       "",
+		"https://93.184.216.34/":     "",
+		"http://192.168.1.1/":        "--hook-allow",
+		"https://receiver.test/hook": "10.1.2.3: the address is not public",
+	} {
+		if err := s.Unreachable(t.Context(), url); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

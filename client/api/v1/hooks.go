@@ -32,7 +32,9 @@ type NewHook struct {
 type HookPut struct {
 	// Secret is the key of the signatures, if this request made one. No other answer has it.
 	Secret string `json:"secret,omitzero"`
-	LSN    string `json:"lsn"`
+	// Warning says why no event can reach the URL now, such as an address that is not allowed.
+	Warning string `json:"warning,omitzero"`
+	LSN     string `json:"lsn"`
 }
 
 // Hook is a hook, without its secret.

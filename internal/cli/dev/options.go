@@ -71,6 +71,7 @@ func (o *devOptions) serveArgs(i int) []string {
 		"--http-addr", o.http(i),
 		"--raft-addr", o.raft(i),
 		"--peers", strings.Join(peers, ","),
+		"--hook-allow", "127.0.0.0/8,::1", // receivers of hooks on this machine
 		// Other programs keep a laptop busy; long timeouts avoid needless elections.
 		"--raft-heartbeat", "1s", "--raft-election", "1s", "--raft-lease", "500ms",
 	}, o.secureArgs(i)...)

@@ -138,6 +138,9 @@ func putHook(ctx context.Context, g *view.Globals, f *hookFlags, name string) er
 		if err != nil {
 			return err
 		}
+		if put.Warning != "" && !g.JSON {
+			_ = view.WritePlain(g.Err, "warning: "+put.Warning+"\n")
+		}
 		switch {
 		case g.JSON:
 			return g.WriteJSON(put)

@@ -31,3 +31,20 @@ func TestHookTestSaysWhyNothingIsSent(t *testing.T) {
 		}
 	}
 }
+
+// A hook that no event can reach is stored with a warning, and one that has delivered nothing is not called ok.
+func TestHooksThatDeliverNothing(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /v1/hooks/h", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"lsn":"1-2","warning":"no event can reach the URL: 10.0.0.1: the address is not public"}`)
+	})
+	mux.HandleFunc("GET /v1/hooks", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hooks":[{"name":"h"}],"lsn":"1-2"}`) })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	if r := newTestCommand(t, s.URL).Run("hook", "put", "h", "--url", "https://in.example/", "--on", "job.dead"); r.Code != 0 || !strings.Contains(r.Err, "warning: no event can reach the URL") {
+		t.Errorf("%+v", r)
+	}
+	if r := newTestCommand(t, s.URL).Run("hook", "ls"); !strings.Contains(r.Out, "none delivered") {
+		t.Errorf("%+v", r)
+	}
+}

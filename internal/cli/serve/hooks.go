@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -58,7 +59,7 @@ func (o *hookOptions) check() error {
 // newSender returns the sender of the webhooks. The node runs it while it leads.
 func (o *hookOptions) newSender(log hclog.Logger) *hooks.Sender {
 	cfg := o.cfg
-	cfg.Log = log.Named("hooks")
+	cfg.Log, cfg.Resolver = log.Named("hooks"), net.DefaultResolver
 	return hooks.New(cfg)
 }
 

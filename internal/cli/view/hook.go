@@ -37,6 +37,8 @@ func HookState(h v1.Hook) string {
 		return "failing"
 	case len(h.Alerts) > 0:
 		return strconv.Itoa(len(h.Alerts)) + " alerts"
+	case h.DeliveredAt == 0:
+		return "none delivered"
 	}
 	return "ok"
 }
