@@ -30,9 +30,7 @@ func newStranger(t *testing.T, c *cluster.Cluster) (*stranger, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := httputil.NewSingleHostReverseProxy(node)
-	p.Rewrite, p.Director = func(r *httputil.ProxyRequest) { r.SetURL(node) }, nil
-	s := &stranger{Handler: p}
+	s := &stranger{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(node) }}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return s, server.URL
