@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"time"
 
 	"osqueue/fsm"
@@ -206,7 +207,7 @@ func (l *simLedger) fork(cluster string, from fsm.LSN, v *fsm.View, own *simLedg
 		})
 	}
 	for id, j := range l.jobs {
-		l.inherit(next, id, j, live[id], from, own != nil)
+		l.inherit(next, id, j, live[id], from, own)
 	}
 	for id, now := range live {
 		switch {
@@ -233,10 +234,10 @@ func (j *simJob) carried(now *fsm.Job) *simJob {
 	return &c
 }
 
-// inherit copies the record of a job to the next line. carries says that jobs may have
-// been carried over, and may have displaced ended ones.
-func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, carries bool) {
-	w := l.world
+// inherit copies the record of a job to the next line. own is the line that was left: jobs of it may have
+// been carried over, and may have displaced ended ones; nil: none.
+func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job, from fsm.LSN, own *simLedger) {
+	w, carries := l.world, own != nil
 	if j.enqueued.Compare(from) > 0 {
 		w.counts.one("job lost with the disks")
 		if j.safe {
@@ -261,7 +262,7 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 			c.ended = next.base
 		}
 	case !j.removed && !carries || j.ended.IsZero() || j.ended.Compare(from) > 0:
-		w.failLocked("job %s, which is %s (enqueued %s, ended %s, removed %v), is not in the document of %s", id, j.status, j.enqueued, j.ended, j.removed, from)
+		w.failLocked("job %s, which is %s (enqueued %s, ended %s, removed %v), is not in the document of %s; %s", id, j.status, j.enqueued, j.ended, j.removed, from, own.about(id))
 		return
 	}
 	next.jobs[id] = &c
@@ -294,4 +295,13 @@ func (l *simLedger) finish() {
 			w.failLocked("job %s was acknowledged as completed at %s, and is %s of %s", id, j.doneLSN, j.status, j.completed)
 		}
 	}
+}
+
+// about describes a job of the line that was left; l may be nil.
+func (l *simLedger) about(id string) string {
+	if l == nil || l.jobs[id] == nil {
+		return "the cluster that adopts it had no such job"
+	}
+	j := l.jobs[id]
+	return fmt.Sprintf("in the cluster that adopts it the job is %s (ended %s, removed %v)", j.status, j.ended, j.removed)
 }
