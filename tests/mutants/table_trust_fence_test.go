@@ -35,9 +35,9 @@ var trustFence = []defect{
 		Bug: "return len(keys) < standbyMost/standbyMost",
 	}, check{pkg: "cluster", test: "TestSimTwoStandbys"}},
 	{"adoption", mutants.Mutant{
-		Name: "an adoption does not count after an election", File: "cluster/flush/adopt.go",
-		Old: "return meta.Broker == d.Broker &&",
-		Bug: "return meta.Broker != d.Broker &&",
+		Name: "an adoption does not count after an election", File: "fsm/transplant.go",
+		Old: "m.meta.Adopted = adopted",
+		Bug: "m.meta.Adopted = adopted[:0]",
 	}, check{pkg: "cluster", test: "TestAdoptionCountsAfterAnElection"}},
 }
 
