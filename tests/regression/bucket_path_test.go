@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -233,24 +234,35 @@ func TestOneNodeWithoutTheBucket(t *testing.T) {
 			} else {
 				within(t, fmt.Sprintf("the longest of %d writes with ack=quorum meanwhile", l.count), l.took, f.limit)
 			}
-			if leader := c.WaitLeader(); leader == bad {
+			if c.WaitLeader() == bad {
 				t.Errorf("%s leads, and cannot use the bucket", bad.Name)
 			}
 
-			// The same node wins the next election, because it is the first to miss the leader.
+			// The same node wins the next election: the leader hands over to the node with the longest log.
 			if err := bad.Stop(); err != nil {
 				t.Fatal(err)
 			}
-			bad.Start("--raft-heartbeat", "150ms", "--raft-election", "150ms", "--raft-lease", "150ms")
+			bad.Start() // it has handed nothing over
 			c.WaitVoters()
 			follows(c, bad)
-			won := elections(bad)
-			c.WaitOtherLeader(bad).Kill()
+			won, leader := elections(bad), c.WaitOtherLeader(bad)
+			other := c.Nodes[slices.IndexFunc(c.Nodes, func(n *cluster.Node) bool { return n != bad && n != leader })]
+			other.Pause()
+			for i := range 3 {
+				if _, err := c.Client.Enqueue(c.Context(patience), client.NewJob{ID: fmt.Sprint("longer-", i), Type: "t"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			leader.Terminate()
+			c.Eventually(documentPatience, bad.Name+" to win the election", func() error {
+				if elections(bad) == won {
+					return errors.New("it has not")
+				}
+				return nil
+			})
+			other.Continue()
 			id, took = objectWrite(t, c, "won")
 			ids = append(ids, id)
-			if elections(bad) == won {
-				t.Errorf("%s has not won the election", bad.Name)
-			}
 			within(t, "the node wins an election: until a write with ack=object", took, f.limit)
 			paths[bad].heal()
 			mustHave(t, c, ids)
