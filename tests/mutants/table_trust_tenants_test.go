@@ -26,6 +26,16 @@ var tenantDefects = []defect{
 		Old: "\t\town(&n.Batch)\n",
 		Bug: "",
 	}, check{pkg: "fsm", test: "TestEveryTextOfAMutationHasAnOwner"}},
+	{"names of tenants", mutants.Mutant{
+		Name: "a caller without limits can type the name of a tenant's object", File: "fsm/tenant.go",
+		Old: "tenantEnd   = \"\\x00\"",
+		Bug: "tenantEnd   = \"/\"",
+	}, check{pkg: "api", test: "TestNamesThatLookLikeATenants"}},
+	{"request keys of tenants", mutants.Mutant{
+		Name: "the tenant with the fewest request keys loses its own", File: "fsm/request.go",
+		Old: "share, _ := m.requestShares.Max()",
+		Bug: "share, _ := m.requestShares.Min()",
+	}, check{pkg: "api", test: "TestRequestKeysAreBoundedByTenant"}},
 	{"dependents", mutants.Mutant{
 		Name: "a job may wait for one out of the scope", File: "fsm/enqueue.go",
 		Old: "return InScope(p.scope, j.Type, j.Options().Group)",
