@@ -10,6 +10,17 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
+// TestSimulationRaisesTheLevel simulates clusters with all faults, until one of them was upgraded.
+func TestSimulationRaisesTheLevel(t *testing.T) {
+	counts := newSimCounts()
+	for seed := uint64(1); counts.count("fault: rolling upgrade") == 0 && seed < 10 && !t.Failed(); seed++ {
+		simulate(t, seed, counts)
+	}
+	if counts.count("fault: rolling upgrade") == 0 {
+		t.Error("no cluster was upgraded")
+	}
+}
+
 // TestAnyNodeHoldsTheLevel: one node that holds the level back is enough, whichever node
 // leads. When that node runs without the setting, the leader raises the level.
 func TestAnyNodeHoldsTheLevel(t *testing.T) {

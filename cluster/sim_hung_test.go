@@ -18,7 +18,7 @@ import (
 // hungFaults returns the faults in which a component hangs and does not fail, and those
 // whose effect only shows when no other fault is active.
 func hungFaults() []simFault {
-	return []simFault{
+	faults := []simFault{
 		{name: "disk hangs", times: 2, begin: (*simRun).hangDisk},
 		{name: "bucket hangs", times: 1, begin: (*simRun).hangBucket},
 		{name: "nodes without the bucket", times: 3, begin: (*simRun).bucketPaths},
@@ -27,8 +27,11 @@ func hungFaults() []simFault {
 		{name: "outage for leader and standby", times: 1, alone: true, begin: (*simRun).standbyOutage},
 		{name: "object removed", times: 1, alone: true, begin: (*simRun).removeObject},
 		{name: "follower lags by large entries", times: 1, alone: true, begin: (*simRun).lagLarge},
-		{name: "rolling upgrade", times: 1, alone: true, begin: (*simRun).upgradeAll},
 	}
+	if fsm.MaxLevel > fsm.BaseLevel { // build tag nextlevel
+		faults = append(faults, simFault{name: "rolling upgrade", times: 1, alone: true, begin: (*simRun).upgradeAll})
+	}
+	return faults
 }
 
 // hangDisk makes all writes and reads of a node's log hang. The node has to end while they hang.

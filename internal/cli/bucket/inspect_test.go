@@ -301,8 +301,8 @@ func TestInspectHooks(t *testing.T) {
 	}}}})
 	r.flush(false, begunAt)
 	says(t, `
-NAME  ON        STATE  PENDING  DELIVERED  FAILED  DROPPED
-ops   job.dead  ok     0        0          0       0`, "inspect", r.url(), "--list", "hooks")
+NAME  ON        STATE           PENDING  DELIVERED  FAILED  DROPPED
+ops   job.dead  none delivered  0        0          0       0`, "inspect", r.url(), "--list", "hooks")
 	got := offlineRun(t, "inspect", r.url(), "--list", "hooks", "--json")
 	if !strings.Contains(got.Out, `"url":"https://hooks.example.test/x"`) || strings.Contains(got.Out, "0123456789") || strings.Contains(got.Out, "MDEyMzQ1") {
 		t.Errorf("%+v", got)
