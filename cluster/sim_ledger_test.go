@@ -261,6 +261,8 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 		case c.ended.IsZero(): // its end was carried over
 			c.ended = next.base
 		}
+	case own.hasEnded(id): // its end was carried over, and retention has removed it since
+		c.status, c.ended, c.removed = own.jobs[id].status, next.base, true
 	case !j.removed && !carries || j.ended.IsZero() || j.ended.Compare(from) > 0:
 		w.failLocked("job %s, which is %s (enqueued %s, ended %s, removed %v), is not in the document of %s; %s", id, j.status, j.enqueued, j.ended, j.removed, from, own.about(id))
 		return
@@ -295,6 +297,11 @@ func (l *simLedger) finish() {
 			w.failLocked("job %s was acknowledged as completed at %s, and is %s of %s", id, j.doneLSN, j.status, j.completed)
 		}
 	}
+}
+
+// hasEnded reports whether a job has ended on the line that was left; l may be nil.
+func (l *simLedger) hasEnded(id string) bool {
+	return l != nil && l.jobs[id] != nil && ended(l.jobs[id].status)
 }
 
 // about describes a job of the line that was left; l may be nil.
