@@ -107,7 +107,11 @@ func addAll[T any](tree *btree.Tree[T], add func(T) error) (err error) {
 func (m *Machine) derived() []string {
 	var lines []string
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	note("counts %v, %d bytes, requests of weight %d", m.counts, m.bytes, m.requestWeight)
+	note("counts %v, %d bytes, %d of records, %d of workers, requests of weight %d", m.counts, m.bytes, m.kept, m.workerBytes, m.requestWeight)
+	for _, name := range slices.Sorted(maps.Keys(m.accounts)) {
+		note("account %q: %d records, open %+v", name, m.accounts[name].all, m.accounts[name].open)
+	}
+	m.requestShares.Scan(func(s requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
 	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })

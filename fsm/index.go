@@ -59,6 +59,8 @@ func (m *Machine) putInPlace(old, j *Job) {
 	m.ids.put(j)
 	q := m.queues[j.Type]
 	m.addBytes(q, j.size()-old.size())
+	m.countAccount(old, -1)
+	m.countAccount(j, +1)
 	m.replace(old, j)
 	switch j.Status {
 	case Unclaimed:
