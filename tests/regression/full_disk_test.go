@@ -2,15 +2,18 @@ package regression
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
+	"osqueue/client"
 	"osqueue/tests/cluster"
 )
 
-// A node that is started on a full disk says so and ends with status 1, without a panic of raft.
-// It starts again when there is room.
+// A node that is started on a full disk serves while its files have room. Then it says that the
+// disk is full and ends with status 1, without a panic of raft, and starts again when there is room.
 func TestAStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, cluster.Options{Nodes: 1})
@@ -29,7 +32,11 @@ func TestAStartOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Start()
-	c.Eventually(patience, "the node to end", ended(n))
+	large := fmt.Appendf(nil, "%q", noise(200<<10))
+	c.Eventually(patience, "the node to end", func() error {
+		_, _ = c.Client.Enqueue(c.Context(time.Second), client.NewJob{Type: "large", Payload: large}) // until the disk is full
+		return ended(n)()
+	})
 	var exit *exec.ExitError
 	if err := n.Stop(); !errors.As(err, &exit) || exit.ExitCode() != 1 { // it has ended already
 		t.Errorf("it ends with %v, want status 1", err)

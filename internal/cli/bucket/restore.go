@@ -30,8 +30,9 @@ they are not paused.
 
 If --to holds a queue already, the command fails, unless you give --replace: then it
 keeps a copy under conflicts/ and replaces the queue, but never while its cluster is
-alive: it waits until the cluster has been silent for --broker-timeout. With --replace, --from and --to may be the same bucket, to rewind it. Nodes with
-another lineage refuse the new document: start them with empty data directories.
+alive: it waits until the cluster has been silent for --broker-timeout. With
+--replace, --from and --to may be the same bucket, to rewind it. Nodes with another
+lineage refuse the new document: start them with empty data directories.
 
 ` + view.ExitHelp,
 		Example: `  osqueue restore --from file:///srv/osqueue --at 15m --dry-run
