@@ -81,6 +81,15 @@ func (s *simRun) copyDisks() func() string {
 		copies[i] = n.mark(false).image(0)
 		reached = max(reached, copies[i].high)
 	}
+	// Otherwise the copies commit entries that nobody else ever commits.
+	if err := simAwait(10*time.Second, func() string {
+		if l := s.a.active(); l == nil || l.View().LSN().Index < reached {
+			return "the copies have entries that are not committed"
+		}
+		return ""
+	}); err != nil || s.leader() != lead {
+		return nil
+	}
 	lead.crash()
 	s.pass(6)
 	if !s.calm() {

@@ -261,9 +261,10 @@ func (l *simLedger) inherit(next *simLedger, id string, j *simJob, now *fsm.Job,
 		case c.ended.IsZero(): // its end was carried over
 			c.ended = next.base
 		}
+	case !j.ended.IsZero() && j.ended.Compare(from) <= 0 && (j.removed || carries): // retention has removed it
 	case own.hasEnded(id): // its end was carried over, and retention has removed it since
 		c.status, c.ended, c.removed = own.jobs[id].status, next.base, true
-	case !j.removed && !carries || j.ended.IsZero() || j.ended.Compare(from) > 0:
+	default:
 		w.failLocked("job %s, which is %s (enqueued %s, ended %s, removed %v), is not in the document of %s; %s", id, j.status, j.enqueued, j.ended, j.removed, from, own.about(id))
 		return
 	}
