@@ -22,6 +22,10 @@ import (
 // seedTimeout bounds how long fetching the snapshot may delay the start of a new node.
 const seedTimeout = 2 * time.Minute
 
+// seedAsk bounds how long a new node asks for a living cluster. The nodes of a cluster that starts
+// anew wait for each other here, and none of them serves yet.
+const seedAsk = 500 * time.Millisecond
+
 // SeedOptions configure Peers.Seed.
 type SeedOptions struct {
 	Bucket storage.Bucket
@@ -37,7 +41,9 @@ func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
 	defer cancel()
-	peers, _ := p.AskAll(ctx) // peers that do not answer are skipped
+	asking, asked := context.WithTimeout(ctx, seedAsk)
+	peers, _ := p.AskAll(asking) // peers that do not answer are skipped
+	asked()
 	var errs []error
 	for _, who := range peers {
 		if who.Empty || who.Cluster == "" {
