@@ -145,6 +145,19 @@ func repeated(m *fsm.Machine, mut *fsmpb.Mutation, first fsm.Result) (want answe
 		if len(first.Jobs) > 0 {
 			want.code = fsm.Duplicate
 		}
+	case *fsmpb.Mutation_Heartbeat:
+		// A later lease of the same job may have confirmed its attempt.
+		last := make(map[string]*fsm.Job)
+		for _, j := range want.jobs {
+			if j != nil {
+				last[j.ID] = j
+			}
+		}
+		for i, j := range want.jobs {
+			if j != nil {
+				want.jobs[i] = last[j.ID]
+			}
+		}
 	case *fsmpb.Mutation_Complete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
 		l := reportedOn(mut)[0]
 		if first.Code == fsm.OK {
