@@ -293,8 +293,8 @@ func (d *watchdog) run(stop <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		if what := d.hanging(); what != "" {
-			d.fatal(fmt.Errorf("the disk of the raft log has not answered for %v: %s", d.limit, what))
+		if access := d.hanging(); access != "" {
+			d.fatal(fmt.Errorf("the disk of the raft log has not answered for %v: %s", d.limit, access))
 			return
 		}
 	}

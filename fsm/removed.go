@@ -12,8 +12,8 @@ import (
 // machine therefore keeps a record of each job that retention removes
 // soon after its end: its id, its token, how it ended, and a hash of its content. A
 // repetition gets the answer that the job itself would have given. The records are
-// request records under keys that no caller can send. They count in Settings.RequestCount as
-// those of callers without limits, and are the first of these that it removes.
+// request records under keys that no caller can send. They count in Settings.RequestCount
+// like the records of callers without a tenant, and RequestCount removes them first.
 
 // repeatMs is how long after its end, in ms, a removed job is known by its id.
 const repeatMs = 5 * 60 * 1000

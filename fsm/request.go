@@ -64,12 +64,6 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	return res
 }
 
-// Requested reports whether a request with this key and fingerprint took effect and is remembered.
-func (m *Machine) Requested(req *fsmpb.Request) bool {
-	r := m.byKey[req.Key]
-	return r != nil && r.Fingerprint == string(req.Fingerprint)
-}
-
 // tookEffect reports whether the mutation changed something. A mutation of several items
 // counts as refused if all its items were refused.
 func (r *Result) tookEffect() bool {

@@ -22,8 +22,8 @@ import (
 // seedTimeout bounds how long fetching the snapshot may delay the start of a new node.
 const seedTimeout = 2 * time.Minute
 
-// seedAsk bounds how long a new node asks for a living cluster. The nodes of a cluster that starts
-// anew wait for each other here, and none of them serves yet.
+// seedAsk bounds how long a new node asks for a living cluster. If all nodes of a cluster are new, each
+// waits here for the others, and no node serves yet.
 const seedAsk = 500 * time.Millisecond
 
 // SeedOptions configure Peers.Seed.

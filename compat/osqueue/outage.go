@@ -1,7 +1,6 @@
 package osqueue
 
 import (
-	"bytes"
 	"maps"
 	"net/http"
 	"strings"
@@ -21,14 +20,14 @@ func (o outageReads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before := maps.Clone(w.Header())
-	p := &problemHolder{ResponseWriter: w}
-	o.api.ServeHTTP(p, r)
-	if p.status == 0 {
+	a := &answer{ResponseWriter: w}
+	o.api.ServeHTTP(a, r)
+	if a.status == 0 {
 		return
 	}
-	if tagOf(p.body.Bytes()) != v1.TagFlushLag {
-		w.WriteHeader(p.status)
-		_, _ = w.Write(p.body.Bytes()) // the client may have gone
+	if tagOf(a.body.Bytes()) != v1.TagFlushLag {
+		w.WriteHeader(a.status)
+		_, _ = w.Write(a.body.Bytes()) // the client may have gone
 		return
 	}
 	clear(w.Header())
@@ -54,34 +53,3 @@ func onOwnState(r *http.Request) *http.Request {
 	own.URL, own.RequestURI = &target, target.RequestURI()
 	return &own
 }
-
-// A problemHolder holds an error of the API back.
-type problemHolder struct {
-	http.ResponseWriter
-	status int // of the error; 0: none
-	passed bool
-	body   bytes.Buffer
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (p *problemHolder) WriteHeader(status int) {
-	if !p.passed && p.status == 0 && status >= http.StatusInternalServerError &&
-		p.Header().Get("Content-Type") == v1.MediaTypeProblem {
-		p.status = status
-		return
-	}
-	p.passed = p.passed || status >= http.StatusOK
-	p.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (p *problemHolder) Write(b []byte) (int, error) {
-	if p.status != 0 {
-		return p.body.Write(b)
-	}
-	p.passed = true
-	return p.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (p *problemHolder) Unwrap() http.ResponseWriter { return p.ResponseWriter }

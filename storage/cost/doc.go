@@ -34,8 +34,8 @@
 //
 // So a month costs at most the budget and the amount of six hours (0.8 %), if the cost at the
 // longest interval is within the budget. Plan.Check verifies at the start that the budget covers
-// what a leader repeats at its slowest pace (Plan.Repeated): the heartbeats, all listings, and the
-// segments of an expected load. Where requests are charged, an object counts as a flush
+// the requests that a leader repeats at its slowest pace (Plan.Repeated): the heartbeats, all
+// listings, and the segments of an expected load. Where requests are charged, an object counts as a flush
 // (flush.Config.CountObjects), so that segments and checkpoints lengthen the interval, too. At the
 // longest interval their cost is additional: it depends on the amount of data written. If that is
 // more than the expected load, it may exceed the budget. The cost report shows this while it happens.

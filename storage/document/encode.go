@@ -72,8 +72,7 @@ var (
 )
 
 // inline appends the document with the inline state, and with the archive, if any, at the
-// end, where older versions of this program skip it. It reports whether the state fits into
-// the limit; if not, the output is incomplete.
+// end. It reports whether the state fits into the limit; if not, the output is incomplete.
 func (a *appender) inline(c *Content, h Header) bool {
 	v := c.State
 	if least(v) > int64(a.limit)-int64(len(a.buf)) {
