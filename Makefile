@@ -146,7 +146,7 @@ fmt-check: bin/gofumpt
 .PHONY: vet
 vet:
 	go vet $(PKGS)
-	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./internal/cli/serve
+	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./cmd/osqueue/serve
 	go vet -tags nextlevel,$(TAGS) ./fsm ./cluster
 
 .PHONY: golangci

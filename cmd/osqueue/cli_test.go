@@ -12,8 +12,8 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/storagetest"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 )
 
 // offered returns what a shell offers after a command line, and the directive: ":0" offers the

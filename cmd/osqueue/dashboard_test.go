@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/view"
 )
 
 // words splits a command line with single quotes.

@@ -21,7 +21,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/cli/clitest"
+	"osqueue/cmd/osqueue/clitest"
 )
 
 // devProcess is "osqueue dev" in a process of its own, with its nodes.

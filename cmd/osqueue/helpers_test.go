@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"osqueue/internal/cli/clitest"
+	"osqueue/cmd/osqueue/clitest"
 )
 
 func newTestCommand(t *testing.T, servers ...string) *clitest.Command {

@@ -17,14 +17,14 @@ import (
 	// CA certificates for images without any.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
-	"osqueue/internal/cli/admin"
-	"osqueue/internal/cli/bucket"
-	"osqueue/internal/cli/dev"
-	"osqueue/internal/cli/queue"
-	"osqueue/internal/cli/serve"
-	"osqueue/internal/cli/top"
-	"osqueue/internal/cli/view"
-	"osqueue/internal/cli/work"
+	"osqueue/cmd/osqueue/admin"
+	"osqueue/cmd/osqueue/bucket"
+	"osqueue/cmd/osqueue/dev"
+	"osqueue/cmd/osqueue/queue"
+	"osqueue/cmd/osqueue/serve"
+	"osqueue/cmd/osqueue/top"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/cmd/osqueue/work"
 	"osqueue/internal/timerslack"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/view"
 )
 
 // newManCommand returns the command that writes the manual pages of all commands.

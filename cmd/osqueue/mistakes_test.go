@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 )
 
 // TestMistakesNameTheArgument: an error of the command line names the argument or flag and says how to write it.

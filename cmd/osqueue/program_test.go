@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 )
 
 // program runs a command line of the whole program, without a cluster.

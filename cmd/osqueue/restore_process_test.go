@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/election"
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
 	"osqueue/storage/document"
 	"osqueue/storage/file"
 )

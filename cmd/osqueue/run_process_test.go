@@ -20,8 +20,8 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 )
 
 // result runs a command line with stdin, and says what became of it.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/view"
 )
 
 // version is set by the linker.

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/cli/clitest"
-	"osqueue/internal/cli/view"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
 )
 
 // try runs a command line to its end and returns its stdout and exit status.

@@ -16,7 +16,7 @@
 //
 // The box knows the bucket, and the node as a Queue only: the user of this package decides
 // which bytes are a job, enqueues it with the request that the box gives it, and calls Run
-// in every leader term. internal/cli/serve does so with the rules of the API.
+// in every leader term. cmd/osqueue/serve does so with the rules of the API.
 //
 // # Exactly once
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // faultClockEnv names the file from which a program built with the tag faultclock reads the
-// error of its wall clock (internal/cli/serve/clock_fault.go).
+// error of its wall clock (cmd/osqueue/serve/clock_fault.go).
 const faultClockEnv = "OSQUEUE_FAULT_CLOCK"
 
 type clockFault struct {

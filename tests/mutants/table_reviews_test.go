@@ -14,10 +14,10 @@ var allDefects = slices.Concat(defects, reviewed, machine, recent)
 var reviewed = []defect{
 	// Nodes that must stop, and terms that are over.
 	{"R1 exit", mutants.Mutant{
-		Name: "a hung part keeps the process from exiting", File: "internal/cli/serve/exit_guard.go",
+		Name: "a hung part keeps the process from exiting", File: "cmd/osqueue/serve/exit_guard.go",
 		Old: "func() { g.expire(d) })",
 		Bug: "func() {})",
-	}, check{pkg: "internal/cli/serve", test: "TestExitGuardEndsAProcessThatHangs"}},
+	}, check{pkg: "cmd/osqueue/serve", test: "TestExitGuardEndsAProcessThatHangs"}},
 	{"R2 snapshots", mutants.Mutant{
 		Name: "a state that lacks an entry becomes a snapshot", File: "cluster/replica.go",
 		Old: "\tif r.broken != nil {\n\t\treturn nil, ",
@@ -267,10 +267,10 @@ var reviewed = []defect{
 		Bug: "\tcase found && false:\n",
 	}, check{pkg: "cluster", test: "TestAnEmptyClusterIsRefusedBesideAnArchive"}},
 	{"B13 restore", mutants.Mutant{
-		Name: "a restore trusts the clock that wrote a heartbeat", File: "internal/cli/bucket/restore_run.go",
+		Name: "a restore trusts the clock that wrote a heartbeat", File: "cmd/osqueue/bucket/restore_run.go",
 		Old: "r.changed = !bytes.Equal(",
 		Bug: "r.changed = false && !bytes.Equal(",
-	}, check{pkg: "internal/cli/bucket", test: "TestRestoreListensBeforeItReplaces"}},
+	}, check{pkg: "cmd/osqueue/bucket", test: "TestRestoreListensBeforeItReplaces"}},
 	{"B14 file bucket", mutants.Mutant{
 		Name: "a name that is not durable is read as if it were", File: "storage/file/disk.go",
 		Old: "\t\tv.unsynced[dir] = true\n",
@@ -309,10 +309,10 @@ var reviewed = []defect{
 		Bug: "\tif !due && false {\n",
 	}, check{pkg: "cluster/transport", test: "TestDeadPeerInTheLog"}},
 	{"F2 flags", mutants.Mutant{
-		Name: "--timeout is the job's", File: "internal/cli/queue/jobflags.go",
+		Name: "--timeout is the job's", File: "cmd/osqueue/queue/jobflags.go",
 		Old: "\tflags.Var(&f.timeout, \"job-timeout\",",
 		Bug: "\tflags.Var(&f.timeout, \"timeout\", \"\")\n\tflags.Var(&f.timeout, \"job-timeout\",",
-	}, check{pkg: "internal/cli/queue", test: "TestTimeoutIsTheClients"}},
+	}, check{pkg: "cmd/osqueue/queue", test: "TestTimeoutIsTheClients"}},
 	{"F3 fields", mutants.Mutant{
 		Name: "misspelt fields are ignored", File: "api/decode.go",
 		Old: "return !c.route.lenient && ",
@@ -329,30 +329,30 @@ var reviewed = []defect{
 		Bug: "\tif !idle || t.base != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},
 	{"F10 names", mutants.Mutant{
-		Name: "what does not exist is paused", File: "internal/cli/queue/exists.go",
+		Name: "what does not exist is paused", File: "cmd/osqueue/queue/exists.go",
 		Old: "return err\n\t}\n\tworkers, err",
 		Bug: "return err\n\t}\n\treturn nil\n\tworkers, err",
-	}, check{pkg: "internal/cli/queue", test: "TestWhatDoesNotExistIsNamed"}},
+	}, check{pkg: "cmd/osqueue/queue", test: "TestWhatDoesNotExistIsNamed"}},
 	{"F15 reads", mutants.Mutant{
 		Name: "a read waits for a cluster that does not run", File: "client/call.go",
 		Old: "ctx.Err() != nil || c.down(t) {",
 		Bug: "ctx.Err() != nil || c.down(t) && false {",
 	}, check{pkg: "client", test: "TestReadsFailAtOnceWhenNobodyListens"}},
 	{"K2 environment", mutants.Mutant{
-		Name: "a daily limit of writes is ignored", File: "internal/cli/serve/legacy_env.go",
+		Name: "a daily limit of writes is ignored", File: "cmd/osqueue/serve/legacy_env.go",
 		Old: "\te.count(envDayWrites, \"bucket-writes-per-day\")\n",
 		Bug: "",
-	}, check{pkg: "internal/cli/serve", test: "TestEnvironmentOfTheOriginal"}},
+	}, check{pkg: "cmd/osqueue/serve", test: "TestEnvironmentOfTheOriginal"}},
 	{"F16 spans", mutants.Mutant{
-		Name: "a week has one day", File: "internal/cli/units/span.go",
+		Name: "a week has one day", File: "cmd/osqueue/units/span.go",
 		Old: "unit = 7 * Day",
 		Bug: "unit = 1 * Day",
-	}, check{pkg: "internal/cli/units", test: "TestTimesAndSizes"}},
+	}, check{pkg: "cmd/osqueue/units", test: "TestTimesAndSizes"}},
 	{"F5 submit", mutants.Mutant{
-		Name: "a line without type is enqueued", File: "internal/cli/queue/submit_lines.go",
+		Name: "a line without type is enqueued", File: "cmd/osqueue/queue/submit_lines.go",
 		Old: "\tif in.Type == \"\" {\n",
 		Bug: "\tif in.Type == \"\" && false {\n",
-	}, check{pkg: "internal/cli/queue", test: "TestSubmitFileNamesTheBadLine"}},
+	}, check{pkg: "cmd/osqueue/queue", test: "TestSubmitFileNamesTheBadLine"}},
 	{"F14 waits", mutants.Mutant{
 		Name: "a dead job is no error", File: "client/wait.go",
 		Old: "return job, &JobError{Job: job}",

@@ -1,0 +1,285 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+// auditEntry is a line of the audit log.
+type auditEntry struct {
+	Time      time.Time `json:"time"`
+	Node      string    `json:"node,omitzero"`
+	Principal string    `json:"principal"`
+	Address   string    `json:"address"`
+	Action    string    `json:"action"`
+	Object    string    `json:"object"`
+	LSN       string    `json:"lsn"`
+	Status    int       `json:"status"`
+	Outcome   string    `json:"outcome"`
+}
+
+// auditFilter chooses entries. Empty fields choose all.
+type auditFilter struct {
+	principal, action, object, outcome string // patterns of path.Match; in actions * also matches /
+	since, until                       time.Time
+}
+
+const (
+	// auditLineMax bounds a line, in bytes.
+	auditLineMax = 1 << 20
+	// auditLook is the interval at which --follow looks for new lines.
+	auditLook = 500 * time.Millisecond
+)
+
+// newAuditCommand returns the command that reads audit logs.
+func newAuditCommand(g *view.Globals) *cobra.Command {
+	var f auditFilter
+	var since, until string
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "audit [FILE…]",
+		Short: "Read the audit log of the cluster, or of files",
+		Long: `Without files, asks all nodes for the entries that they keep in memory (serve --audit-memory), and
+merges them by time; this needs the role admin. A node loses these entries when it stops.
+
+With files, reads the files that serve --audit-log has written, oldest line first, each after its
+FILE.1, and asks no node. The leader records writes, and every node the requests that it refuses:
+give the files of all nodes to see all entries.
+
+The filters are patterns, such as 'DELETE*' or mail-*. Lines that are not entries are counted on
+stderr.
+
+` + view.ExitHelp,
+		Example: `  osqueue audit --since 1h --outcome forbidden
+  osqueue audit --follow
+  osqueue audit /var/log/osqueue/audit.log --since 1h
+  osqueue audit audit.log --principal 3kq* --action 'DELETE*' --json
+  osqueue audit audit.log --outcome forbidden --follow`,
+		Args: view.UsageArgs(cobra.ArbitraryArgs),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if follow && len(files) > 1 {
+				return view.Usagef("--follow: give one file")
+			}
+			if err := f.complete(since, until, time.Now()); err != nil {
+				return err
+			}
+			if len(files) == 0 {
+				return askAudit(cmd.Context(), g, f, follow)
+			}
+			return readAudit(cmd.Context(), g, files, f, follow)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.principal, "principal", "", "pattern of the id of the token or identity; empty: all")
+	flags.StringVar(&f.action, "action", "", "pattern of the method and route, such as 'POST /v1/jobs*'")
+	flags.StringVar(&f.object, "object", "", "pattern of the id, type or name that the request is about")
+	flags.StringVar(&f.outcome, "outcome", "", "pattern of the outcome: ok, or the tag of the refusal")
+	flags.StringVar(&since, "since", "", "only later entries: a time, or a duration before now such as 2h")
+	flags.StringVar(&until, "until", "", "only earlier entries: a time, or a duration before now")
+	flags.BoolVarP(&follow, "follow", "f", false, "wait for new entries until Ctrl-C")
+	return cmd
+}
+
+// complete reads the times and checks the patterns.
+func (f *auditFilter) complete(since, until string, now time.Time) (err error) {
+	for _, pattern := range []string{f.principal, f.action, f.object, f.outcome} {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return view.Usagef("%q is not a pattern: %v", pattern, err)
+		}
+	}
+	if f.since, err = momentOf("--since", since, now); err != nil {
+		return err
+	}
+	f.until, err = momentOf("--until", until, now)
+	return err
+}
+
+// momentOf reads a time in the past; "" is the zero time.
+func momentOf(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := units.ParseTime(text, true, now)
+	if err != nil {
+		return t, view.Usagef("%s: %v", flag, err)
+	}
+	return t, nil
+}
+
+// has reports whether the filter chooses an entry.
+func (f *auditFilter) has(e *auditEntry) bool {
+	switch {
+	case !f.since.IsZero() && e.Time.Before(f.since), !f.until.IsZero() && e.Time.After(f.until):
+		return false
+	}
+	return matches(f.principal, e.Principal) && matches(f.action, e.Action) && matches(f.object, e.Object) && matches(f.outcome, e.Outcome)
+}
+
+// matches is path.Match in which * matches / as well. An empty pattern matches all.
+func matches(pattern, text string) bool {
+	flat := func(s string) string {
+		out := []byte(s)
+		for i := range out {
+			if out[i] == '/' {
+				out[i] = 1
+			}
+		}
+		return string(out)
+	}
+	ok, err := path.Match(flat(pattern), flat(text))
+	return pattern == "" || ok && err == nil
+}
+
+// auditReader writes the chosen entries of files.
+type auditReader struct {
+	g      *view.Globals
+	filter auditFilter
+	table  view.LongTable
+	bad    int // lines that are no entries
+}
+
+func newAuditReader(g *view.Globals, f auditFilter) *auditReader {
+	columns := view.Columns("TIME", "PRINCIPAL", "+ADDRESS", "ACTION", "OBJECT", "LSN", "OUTCOME")
+	return &auditReader{g: g, filter: f, table: view.LongTable{G: g, Columns: columns}}
+}
+
+func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilter, follow bool) error {
+	a := newAuditReader(g, f)
+	for _, name := range files {
+		if err := a.file(name + ".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if follow {
+			if err := a.follow(ctx, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := a.file(name); err != nil {
+			return err
+		}
+	}
+	err := a.table.End()
+	if a.bad > 0 {
+		_, _ = fmt.Fprintf(g.Err, "%d lines are not entries of an audit log\n", a.bad) // stdout has the entries
+	}
+	return err
+}
+
+// file reads a file from its begin to its end.
+func (a *auditReader) file(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = a.lines(f, true)
+	return err
+}
+
+// lines reads lines and returns how many bytes they had. Without last it leaves a line without
+// its end unread.
+func (a *auditReader) lines(r io.Reader, last bool) (n int64, err error) {
+	in := bufio.NewReaderSize(r, auditLineMax)
+	for {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull): // no entry is that long
+			a.bad++
+			n += int64(len(line))
+			continue
+		case err != nil && (!last || len(line) == 0):
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		n += int64(len(line))
+		if err := a.line(line); err != nil {
+			return n, err
+		}
+	}
+}
+
+func (a *auditReader) line(line []byte) error {
+	var e auditEntry
+	if json.Unmarshal(line, &e) != nil || e.Time.IsZero() {
+		a.bad++
+		return nil //nolint:nilerr // the end of the output says how many lines are damaged
+	}
+	return a.entry(&e)
+}
+
+// entry writes an entry if the filter chooses it.
+func (a *auditReader) entry(e *auditEntry) error {
+	if !a.filter.has(e) {
+		return nil
+	}
+	return a.table.Add(e, func() []string {
+		return []string{
+			e.Time.UTC().Format(time.RFC3339), view.OrDash(e.Principal), e.Address, e.Action,
+			view.OrDash(e.Object), view.OrDash(e.LSN), e.Outcome,
+		}
+	})
+}
+
+// follow reads a file, and what is added to it until ctx ends. If the file is replaced, it
+// reads the new one from its begin.
+func (a *auditReader) follow(ctx context.Context, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	tick := time.NewTicker(auditLook)
+	defer tick.Stop()
+	at := int64(0)
+	for {
+		n, err := a.lines(io.NewSectionReader(f, at, 1<<62), false)
+		if err != nil {
+			return err
+		}
+		at += n
+		if err := a.table.End(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		next, err := os.Open(name)
+		if err != nil {
+			continue // between the two steps of a rotation
+		}
+		if same(f, next) {
+			_ = next.Close()
+			continue
+		}
+		if _, err := a.lines(io.NewSectionReader(f, at, 1<<62), true); err != nil {
+			return errors.Join(err, next.Close())
+		}
+		_ = f.Close()
+		f, at = next, 0
+	}
+}
+
+// same reports whether two open files are one.
+func same(a, b *os.File) bool {
+	x, err := a.Stat()
+	y, fault := b.Stat()
+	return err == nil && fault == nil && os.SameFile(x, y)
+}

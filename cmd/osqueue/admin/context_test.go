@@ -1,0 +1,75 @@
+package admin
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
+)
+
+// A context is added, listed, used by another command, and deleted. Its token is never shown.
+func TestContexts(t *testing.T) {
+	q := clitest.NewFake(t)
+	home := t.TempDir()
+	run := func(args ...string) clitest.Result {
+		c := clitest.NewCommand(t, Commands)
+		c.Env = map[string]string{"XDG_CONFIG_HOME": home, "OSQUEUE_TOKEN": ""}
+		return c.Run(args...)
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("osq_theid_thesecret_00000000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range [][]string{
+		{"context", "add", "test", "--servers", q.Server.URL, "--token-file", token},
+		{"context", "add", "other", "--servers", "127.0.0.1:1"},
+		{"status"}, // by the current context, the first one
+		{"context", "use", "other"},
+		{"status", "--context", "test"},
+	} {
+		if got := run(line...); got.Code != view.ExitOK {
+			t.Fatalf("%v: %+v", line, got)
+		}
+	}
+	if got := run("status", "--timeout", "100ms"); got.Code != view.ExitFailure || !strings.Contains(got.Out, "127.0.0.1:1") {
+		t.Errorf("the current context: %+v", got)
+	}
+	if got := run("status", "--timeout", "100ms"); !strings.Contains(got.Err, "or choose another context with --context or osqueue context use: test\n") {
+		t.Errorf("the other contexts are not named: %s", got.Err)
+	}
+	for _, line := range []string{"context ls", "context show test", "context ls --json", "context show test --json"} {
+		got := run(strings.Fields(line)...)
+		if got.Code != view.ExitOK || !strings.Contains(got.Out, "theid") || strings.Contains(got.Out, "thesecret") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	if got := run("context", "rm", "other"); got.Code != view.ExitOK {
+		t.Errorf("%+v", got)
+	}
+	for _, line := range []string{"context use other", "context show", "context rm other", "status --context other", "context add ../x --servers a", "context add x"} {
+		if got := run(strings.Fields(line)...); got.Code == view.ExitOK {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// A token that all users may read is used, with a warning.
+func TestTokenFileOfAllUsers(t *testing.T) {
+	q := clitest.NewFake(t)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("osq_theid_thesecret_00000000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o602: true} {
+		if err := os.Chmod(token, mode); err != nil {
+			t.Fatal(err)
+		}
+		got := clitest.NewCommand(t, Commands).Run("status", "--servers", q.Server.URL, "--token-file", token)
+		if got.Code != view.ExitOK || strings.Contains(got.Err, "chmod 600") != warned {
+			t.Errorf("%o: %+v", mode, got)
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/fsm"
+	"osqueue/internal/auth"
+	"osqueue/internal/auth/certs"
+)
+
+// The files of osqueue init besides those of the CA.
+const (
+	adminTokenFile = "admin.token"
+	bootstrapName  = "bootstrap.json"
+)
+
+func newInitCommand(g *view.Globals) *cobra.Command {
+	in := initialization{g: g}
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make the CA, the first admin token and the certificates of a new cluster",
+		Long: `Makes the files of a cluster with --security=on, in one directory that only you can read:
+
+  ca.crt          certificates of the CA, for every node and client
+  ca.key          the CA's key: it makes nodes, so keep it here
+  admin.token     the first access token, of the role admin, for you
+  bootstrap.json  the hash of the token and the names of the nodes, for nodes
+                  (serve --bootstrap-token)
+  NAME.crt, .key  certificate of each node that --node names
+
+Give --node once for each node, with every host name and IP address by which nodes and
+clients dial it, the main one first. It prints the command that starts each node, and
+the context for your commands. The command can be repeated: it keeps what is there, makes what is
+missing, such as the certificate of a further node, and renews the certificates of the
+--node flags that are in the last third of their life.
+
+--token worker=worker makes worker.token, an access token of the role worker, and adds
+its hash to bootstrap.json. A cluster that has tokens already does not take it: use
+osqueue token create.
+
+--copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
+with the files that it needs and no other. It never contains ca.key or admin.token.
+
+` + view.ExitHelp,
+		Example: `  osqueue init --node n1=127.0.0.1
+  osqueue init --dir certs --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error { return in.run() },
+	}
+	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")
+	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
+	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make besides the first one, as name=role; may be repeated")
+	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
+	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key", "token-file")
+	return cmd
+}
+
+// initialization is one run of osqueue init.
+type initialization struct {
+	g      *view.Globals
+	dir    string
+	nodes  []string // flags
+	tokens []string // flags
+	copyTo string
+
+	made   []initFile
+	known  []initNode // all nodes with a certificate in dir, sorted by name
+	names  []string   // of the nodes
+	others []string   // names of the tokens besides the first
+}
+
+// initFile is a file in the report of a run.
+type initFile struct {
+	File    string `json:"file"`
+	Made    bool   `json:"made"` // false: it was there
+	Renewed bool   `json:"renewed,omitempty"`
+	About   string `json:"about"`
+}
+
+func (in *initialization) run() error {
+	requests, err := nodeRequests(in.nodes)
+	if err != nil {
+		return err
+	}
+	roles, err := tokenRoles(in.tokens)
+	if err != nil {
+		return err
+	}
+	a, err := in.authority()
+	if err != nil {
+		return err
+	}
+	if in.known, err = knownNodes(in.dir, requests); err != nil {
+		return err
+	}
+	if err := in.token(roles); err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if err := in.node(a, r); err != nil {
+			return fmt.Errorf("certificate of node %s: %w", r.Name, err)
+		}
+	}
+	if err := in.copies(); err != nil {
+		return fmt.Errorf("--copy-to: %w", err)
+	}
+	return in.report()
+}
+
+// nodeRequests reads the flags --node.
+func nodeRequests(flags []string) ([]certs.Request, error) {
+	var out []certs.Request
+	for _, text := range flags {
+		name, hosts, ok := strings.Cut(text, "=")
+		if !ok || name == "" || hosts == "" {
+			return nil, view.Usagef("--node %q: write name=host or name=host,host", text)
+		}
+		out = append(out, certs.Request{Kind: certs.Node, Name: name, Hosts: strings.Split(hosts, ","), Lifetime: certs.NodeLifetime})
+	}
+	return out, nil
+}
+
+func (in *initialization) add(made bool, about string, names ...string) {
+	for i, name := range names {
+		names[i] = filepath.Join(in.dir, name)
+	}
+	in.made = append(in.made, initFile{File: strings.Join(names, " "), Made: made, About: about})
+}
+
+// authority makes the CA, or loads the one in the directory.
+func (in *initialization) authority() (*certs.Authority, error) {
+	_, err := os.Stat(filepath.Join(in.dir, certs.CAFile))
+	fresh := errors.Is(err, fs.ErrNotExist)
+	var a *certs.Authority
+	if fresh {
+		a, err = certs.CreateAuthority(in.dir, certs.CALifetime, time.Now())
+	} else {
+		a, err = certs.LoadAuthority(in.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.add(fresh, "the CA of cluster "+a.Cluster()+"; ca.key makes nodes: keep it here", certs.CAFile, "ca.key")
+	return a, nil
+}
+
+// token makes the first access tokens and the file for the nodes. The tokens are written first:
+// the other file follows from them, also in a later run.
+func (in *initialization) token(roles []namedRole) error {
+	path, hashed := filepath.Join(in.dir, adminTokenFile), filepath.Join(in.dir, bootstrapName)
+	b, err := auth.ReadBootstrap(hashed)
+	before := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	secret, err := auth.ReadSecret(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && before:
+	case missing:
+		secret = auth.New()
+		err = secret.WriteSecret(path)
+		fallthrough
+	default:
+		if err != nil {
+			return err
+		}
+		first := secret.Bootstrap()
+		b.ID, b.Hash = first.ID, first.Hash
+		in.add(missing, "the first access token, of the role admin: keep it secret", adminTokenFile)
+	}
+	for _, r := range roles {
+		if err := in.other(&b, r); err != nil {
+			return err
+		}
+	}
+	b.Nodes = nil
+	for _, n := range in.known {
+		b.Nodes = append(b.Nodes, n.name)
+	}
+	if err := b.Write(hashed); err != nil {
+		return err
+	}
+	in.add(!before, "the hashes of the tokens and the names of the nodes, for the nodes", bootstrapName)
+	return nil
+}
+
+// other makes a token besides the first, unless it is there.
+func (in *initialization) other(b *auth.Bootstrap, r namedRole) error {
+	in.others = append(in.others, r.name)
+	path := filepath.Join(in.dir, r.name+tokenSuffix)
+	secret, err := auth.ReadSecret(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		secret = auth.New()
+		err = secret.WriteSecret(path)
+	}
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(b.Others, func(t auth.FirstToken) bool { return t.Name == r.name })
+	switch {
+	case i < 0:
+		b.Others = append(b.Others, secret.First(r.role, r.name))
+	case b.Others[i].Role != r.role:
+		return fmt.Errorf("token %s has the role %s in %s: choose another name", r.name, b.Others[i].Role, bootstrapName)
+	default:
+		b.Others[i] = secret.First(r.role, r.name)
+	}
+	in.add(missing, "access token of the role "+r.role.String(), r.name+tokenSuffix)
+	return nil
+}
+
+// tokenSuffix ends the names of files with an access token.
+const tokenSuffix = ".token"
+
+// namedRole is a flag --token.
+type namedRole struct {
+	name string
+	role fsm.Role
+}
+
+// tokenRoles reads the flags --token.
+func tokenRoles(flags []string) ([]namedRole, error) {
+	var out []namedRole
+	for _, text := range flags {
+		name, role, ok := strings.Cut(text, "=")
+		r, known := fsm.ParseRole(role)
+		switch {
+		case !ok || !known || r == fsm.RoleMark:
+			return nil, view.Usagef("--token %q: write name=role, with the role producer, worker, reader, operator or admin", text)
+		case name+tokenSuffix == adminTokenFile || certs.CheckName(name) != nil:
+			return nil, view.Usagef("--token %q: the name must be letters, digits, '.', '_' or '-', and not admin", text)
+		}
+		out = append(out, namedRole{name: name, role: r})
+	}
+	return out, nil
+}
+
+// node issues the certificate of a node, unless it is there with the same hosts.
+func (in *initialization) node(a *certs.Authority, r certs.Request) error {
+	in.names = append(in.names, r.Name)
+	path := filepath.Join(in.dir, r.Name+".crt")
+	list, err := certs.ReadList(path)
+	if err == nil {
+		if s, err := certs.SubjectOf(list[0]); err != nil || s.Kind != certs.Node {
+			return fmt.Errorf("%s is not the certificate of a node: choose another name", path)
+		}
+		have, want := certs.HostsOf(list[0]), slices.Clone(r.Hosts)
+		slices.Sort(have)
+		slices.Sort(want)
+		if !slices.Equal(have, want) {
+			return fmt.Errorf("%s is for the hosts %s: to replace it, run osqueue cert node %s --dir %s --host %s",
+				path, strings.Join(have, ", "), r.Name, units.ShellWord(in.dir), strings.Join(r.Hosts, " --host "))
+		}
+		if !certs.RenewalDue(list[0], time.Now()) {
+			in.add(false, "node "+r.Name, r.Name+".crt", r.Name+".key")
+			return nil
+		}
+		if _, err := a.Renew(r.Name, 0, time.Now()); err != nil {
+			return err
+		}
+		in.add(false, "node "+r.Name+", with a new lifetime", r.Name+".crt", r.Name+".key")
+		in.made[len(in.made)-1].Renewed = true
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := a.Issue(r, time.Now()); err != nil {
+		return err
+	}
+	in.add(true, "node "+r.Name+" at "+strings.Join(r.Hosts, ", "), r.Name+".crt", r.Name+".key")
+	return nil
+}
+
+func (in *initialization) report() error {
+	if in.g.JSON {
+		return in.g.WriteJSON(in.made)
+	}
+	rows := [][]string{{"", "FILES", ""}}
+	for _, f := range in.made {
+		state := "kept"
+		switch {
+		case f.Made:
+			state = "made"
+		case f.Renewed:
+			state = "renewed"
+		}
+		rows = append(rows, []string{state, f.File, f.About})
+	}
+	if err := in.g.Table(rows); err != nil {
+		return err
+	}
+	return in.next()
+}

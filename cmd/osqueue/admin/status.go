@@ -1,0 +1,254 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/cmd/osqueue/view"
+)
+
+func newStatusCommand(g *view.Globals) *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use:   "status [SERVER]",
+		Short: "Show the nodes of the cluster",
+		Long: `Asks every node for its status and shows the answers as a table: LSN is the newest
+log entry of the node, FLUSHED the newest entry that it knows to be in the bucket, LAG
+the age of the leader's entries that are not there. PENDING jobs wait for their time or
+for a worker, BLOCKED jobs wait for other jobs. The second table has the members of the
+cluster as the leader sees them: CONTACT is the time since the member last answered, none if
+it has not answered this leader, LOG
+its newest log entry, CLOCK the lead of its wall clock over the leader's. The lines
+below show the state and the cost of the bucket. The exit status is 1 if there is no
+leader.
+
+With --check the command shows nothing: the exit status is 0 if SERVER (without it:
+each node of --servers) is ready to serve, else 1. This is for health checks.
+
+` + view.ExitHelp,
+		Example: `  osqueue status
+  osqueue status --check 127.0.0.1:8080`,
+		Args: view.UsageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				g.Servers = args
+			}
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if check {
+					return checkReady(ctx, c)
+				}
+				return showNodes(g, c.StatusAll(ctx))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only check whether the nodes are ready")
+	return cmd
+}
+
+// checkReady returns an error for every server that is not ready.
+func checkReady(ctx context.Context, c *client.Client) error {
+	var errs []error
+	for _, server := range c.Servers() {
+		if err := c.Ready(ctx, server); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not ready: %s", hostOf(server), view.Cause(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func showNodes(g *view.Globals, nodes []client.NodeStatus) error {
+	var err error
+	if g.JSON {
+		err = writeNodes(g, nodes)
+	} else {
+		err = tableOfNodes(g, nodes)
+	}
+	if err != nil {
+		return err
+	}
+	return leaderless(nodes)
+}
+
+// leaderless returns an error that says why no node leads, or nil if one does. A leader that
+// was not asked counts if another node knows it.
+func leaderless(nodes []client.NodeStatus) error {
+	asked := make(map[string]error) // the error of each server, nil if it answered
+	for _, n := range nodes {
+		asked[hostOf(n.Server)] = n.Err
+	}
+	answers, elsewhere, barred, silent := 0, false, "", ""
+	for _, n := range nodes {
+		if n.Err != nil {
+			continue
+		}
+		if n.Status.State == v1.StateLeader {
+			return nil
+		}
+		answers++
+		switch s := n.Status.Fence.State; s {
+		case cluster.FenceUnreachable:
+			barred = fmt.Sprintf("no active leader: %s is raft's leader and cannot use the bucket; it hands leadership over when another node "+
+				"can use it: repair the bucket or its way to it, or stop this node if the others are well", hostOf(n.Server))
+		case cluster.FenceStandby, cluster.FenceRefused, cluster.FenceFenced:
+			barred = fmt.Sprintf("no active leader: %s is raft's leader, but its cluster does not own the bucket (%s)", hostOf(n.Server), s)
+		}
+		if leader := n.Status.LeaderAddress; leader != nil {
+			switch err, known := asked[*leader]; {
+			case !known:
+				elsewhere = true
+			case err != nil:
+				silent = fmt.Sprintf("no leader answers: %s follows %s at %s; if the process or its disk hangs, stop it: the others then elect a leader",
+					hostOf(n.Server), leaderName(n.Status), *leader)
+			}
+		}
+	}
+	switch {
+	case answers == 0:
+		return errors.New("no node answers; " + view.StartHint + "; osqueue inspect BUCKET-URL shows the state in the bucket")
+	case elsewhere:
+		return nil
+	case barred != "":
+		return errors.New(barred)
+	case silent != "":
+		return errors.New(silent)
+	case 2*answers > len(nodes):
+		return fmt.Errorf("no leader; %s of %d asked, which is a majority: an election takes a few seconds; if it lasts longer, read the logs of the nodes",
+			answersText(answers), len(nodes))
+	}
+	return fmt.Errorf("no leader; %s of %d asked; writes wait until a majority of the cluster runs", answersText(answers), len(nodes))
+}
+
+func answersText(n int) string {
+	if n == 1 {
+		return "1 node answers"
+	}
+	return fmt.Sprintf("%d nodes answer", n)
+}
+
+func writeNodes(g *view.Globals, nodes []client.NodeStatus) error {
+	type node struct {
+		Server string     `json:"server"`
+		Error  string     `json:"error,omitzero"`
+		Status *v1.Status `json:"status,omitzero"`
+	}
+	out := struct {
+		Nodes []node `json:"nodes"`
+	}{}
+	for _, n := range nodes {
+		row := node{Server: n.Server}
+		if n.Err != nil {
+			row.Error = n.Err.Error()
+		} else {
+			row.Status = &n.Status
+		}
+		out.Nodes = append(out.Nodes, row)
+	}
+	return g.WriteJSON(out)
+}
+
+func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
+	var rows [][]string
+	var notes []string
+	for _, n := range nodes {
+		rows = append(rows, nodeRow(n))
+		notes = append(notes, nodeNotes(n)...)
+	}
+	notes = append(notes, voterNotes(nodes)...)
+	if err := g.TableOf(nodeColumns, rows); err != nil {
+		return err
+	}
+	if rows := memberRows(nodes); len(rows) > 0 {
+		if err := errors.Join(g.Printf("\n"), g.TableOf(memberColumns, rows)); err != nil {
+			return err
+		}
+	}
+	if rows := bucketRows(nodes, time.Now()); len(rows) > 0 {
+		if err := errors.Join(g.Printf("\n"), g.Table(rows)); err != nil {
+			return err
+		}
+		if len(notes) > 0 {
+			notes[0] = "\n" + notes[0]
+		}
+	}
+	for _, note := range notes {
+		if err := g.Printf("%s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeColumns is the header above the rows of nodeRow.
+var nodeColumns = view.Columns("SERVER", "NODE", "STATE", "+TERM", "+LEADER", "LSN", "+FLUSHED", "LAG", "FENCE", "PENDING", "+BLOCKED", "+RUNNING", "+COMPLETED", "DEAD", "+WORKERS")
+
+func nodeRow(n client.NodeStatus) []string {
+	if n.Err != nil {
+		row := []string{hostOf(n.Server), "-", "unreachable"}
+		for range 12 {
+			row = append(row, "-")
+		}
+		return row
+	}
+	s := n.Status
+	flushed, behind := "-", "-"
+	if s.FlushedLSN != view.NoLSN {
+		flushed = view.OrDash(s.FlushedLSN) // followers have heard of it
+	}
+	if s.State == v1.StateLeader {
+		behind = lag(s)
+	}
+	return []string{
+		hostOf(n.Server), s.NodeID, s.State, strconv.FormatUint(s.Term, 10), leaderName(s), view.OrDash(s.LSN), flushed,
+		behind, view.OrDash(s.Fence.State), strconv.Itoa(s.Tasks.Pending), strconv.Itoa(s.Tasks.Blocked), strconv.Itoa(s.Tasks.Processing),
+		strconv.FormatUint(s.Tasks.CompletedTotal, 10), strconv.Itoa(s.Tasks.Dead), strconv.Itoa(s.Workers),
+	}
+}
+
+// nodeNotes returns remarks about a node that do not fit into a table.
+func nodeNotes(n client.NodeStatus) (notes []string) {
+	host := hostOf(n.Server)
+	if n.Err != nil {
+		return []string{fmt.Sprintf("%s: %s", host, view.Cause(n.Err))}
+	}
+	if r := n.Status.Fence.Reason; r != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", host, r))
+	}
+	for _, note := range bucketNotes(n.Status) {
+		notes = append(notes, host+": "+note)
+	}
+	return notes
+}
+
+func leaderName(s v1.Status) string {
+	if s.Leader == nil {
+		return "-"
+	}
+	return view.OrDash(*s.Leader)
+}
+
+// lag is how far the bucket is behind.
+func lag(s v1.Status) string {
+	if s.LagEntries == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d/%dms", s.LagEntries, s.LagMs)
+}
+
+// hostOf is a server as one would give it to --servers.
+func hostOf(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" {
+		return server
+	}
+	return strings.TrimSuffix(u.Host+u.Path, "/")
+}

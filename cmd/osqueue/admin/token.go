@@ -1,0 +1,285 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+// newTokenCommand returns the commands about access tokens.
+func newTokenCommand(g *view.Globals) *cobra.Command {
+	t := &tokens{g: g}
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list, replace and revoke access tokens",
+		Long: `Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
+These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
+need none on the machine of a node, for the user of the node: they use the socket
+admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of a node; --data DIR is the same for DIR/admin.sock")
+	cmd.AddCommand(t.create(), t.list(), t.showOne(), t.revoke(), t.rotate())
+	return cmd
+}
+
+// tokens has the flags that the commands share.
+type tokens struct {
+	g      *view.Globals
+	socket string
+}
+
+// with runs fn with a client of the cluster, or of the admin socket.
+func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+	if t.socket == "" {
+		return t.g.WithClient(ctx, fn)
+	}
+	c, err := view.SocketClient(t.socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, t.g.Timeout)
+	defer cancel()
+	return fn(ctx, c)
+}
+
+func (t *tokens) create() *cobra.Command {
+	var in v1.NewToken
+	ttl, maxPayload, maxBytes := time.Duration(0), units.Size(0), units.Size(0)
+	cmd := &cobra.Command{
+		Use:   "create --role ROLE",
+		Short: "Make a token and write it to stdout",
+		Long: `Makes a token and writes it to stdout. The cluster keeps only its hash: store the token
+now.
+
+` + view.ExitHelp,
+		Example: `  osqueue token create --data /var/lib/osqueue --role admin --name ops
+  osqueue token create --role producer --type mail --type 'film.*' --ttl 720h`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.Role == "" {
+				return view.Usagef("osqueue token create: give --role: producer, worker, reader, operator or admin")
+			}
+			in.TTLMs, in.MaxPayload, in.MaxBytes = ttl.Milliseconds(), int64(maxPayload), int64(maxBytes)
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				made, err := c.CreateToken(ctx, in)
+				if err != nil {
+					return fmt.Errorf("create a token: %w", err)
+				}
+				return t.show(made)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.Role, "role", "", "producer, worker, reader, operator or admin")
+	f.StringVar(&in.Name, "name", "", "name that lists show")
+	f.StringSliceVar(&in.Types, "type", nil, "pattern of the types that it may use, such as film.*; may be given several times (default: all)")
+	f.StringSliceVar(&in.Groups, "group", nil, "pattern of the groups that it may use; may be given several times (default: all)")
+	f.StringVar(&in.Tenant, "tenant", "", "owner of the batches, schedules, unique keys and worker names of a token with --type or --group; tokens with the same one share them (default: the token and those that replace it)")
+	f.BoolVar(&in.Programs, "programs", false, "allow new jobs of types that run programs (serve --program-types)")
+	f.Float64Var(&in.RatePerSecond, "rate", 0, "requests per second to each node; 0 is no limit")
+	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
+	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
+	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
+	f.Var(&maxBytes, "max-bytes", "how many bytes of its requests are kept: pending jobs, open batches, schedules and registered workers; 0 is no limit")
+	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
+	return cmd
+}
+
+// show writes a new token.
+func (t *tokens) show(made v1.TokenCreated) error {
+	if t.g.JSON {
+		return t.g.WriteJSON(made)
+	}
+	_, err := fmt.Fprintln(t.g.Out, made.Token)
+	return err
+}
+
+func (t *tokens) list() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the tokens, without their secrets",
+		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
+hour. With -o wide, JOBS and BYTES are the used part of the token's quota, and the quota.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				all, err := c.Tokens(ctx)
+				if err != nil {
+					return fmt.Errorf("list the tokens: %w", err)
+				}
+				if t.g.JSON {
+					return t.g.WriteJSON(all)
+				}
+				return t.table(all)
+			})
+		},
+	}
+}
+
+func (t *tokens) table(all []v1.AccessToken) error {
+	// Without the wide columns: 16 + 8 + 12 + 12 + 10 + 10, and 5 gaps of 2.
+	columns := view.Columns("ID", "ROLE", "NAME", "TYPES", "+JOBS", "+BYTES", "EXPIRES", "USED", "+MADE BY")
+	when, text := day, func(s string) string { return view.Shorten(s, tokenTextMax) }
+	if t.g.Wide() {
+		when, text = func(ms int64) string { return moment(ms, "never") }, func(s string) string { return s }
+	}
+	var rows [][]string
+	for _, k := range all {
+		rows = append(rows, []string{
+			k.ID, k.Role, text(k.Name), text(strings.Join(k.Types, ",")), quota(k.Jobs, k.MaxJobs), quota(k.Bytes, k.MaxBytes), when(k.ExpiresAt), when(k.UsedAt), k.MadeBy,
+		})
+	}
+	return t.g.TableOf(columns, rows)
+}
+
+// tokenTextMax is the width of a name, or of a list of types, without -o wide.
+const tokenTextMax = 12
+
+// day returns the day of a time in ms.
+func day(ms int64) string {
+	if ms == 0 {
+		return "never"
+	}
+	return time.UnixMilli(ms).Local().Format(time.DateOnly)
+}
+
+// quota returns the used part of a quota, and the quota.
+func quota(used, limit int64) string {
+	if limit == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", used, limit)
+}
+
+func (t *tokens) showOne() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one token, without its secret",
+		Long: `Shows one token with its limits and the used part of its quota.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				all, err := c.Tokens(ctx)
+				if err != nil {
+					return fmt.Errorf("list the tokens: %w", err)
+				}
+				at := slices.IndexFunc(all, func(k v1.AccessToken) bool { return k.ID == args[0] })
+				if at < 0 {
+					return fmt.Errorf("token %q does not exist, or has expired", args[0])
+				}
+				if t.g.JSON {
+					return t.g.WriteJSON(all[at])
+				}
+				return t.g.Table(tokenRows(&all[at]))
+			})
+		},
+	}
+}
+
+// tokenRows are the lines about one token. Limits that it does not have are left out.
+func tokenRows(k *v1.AccessToken) [][]string {
+	rows := [][]string{{"ID", k.ID}, {"ROLE", k.Role}}
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	number := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	add("NAME", k.Name)
+	add("TYPES", strings.Join(k.Types, ","))
+	add("GROUPS", strings.Join(k.Groups, ","))
+	add("TENANT", k.Tenant)
+	if k.Programs {
+		add("PROGRAMS", "allowed")
+	}
+	if k.RatePerSecond > 0 {
+		add("RATE", fmt.Sprintf("%g/s, burst %d", k.RatePerSecond, max(k.Burst, 1)))
+	}
+	add("MAX PAYLOAD", number(k.MaxPayload))
+	add("PENDING JOBS", quota(k.Jobs, k.MaxJobs))
+	add("PENDING BYTES", quota(k.Bytes, k.MaxBytes))
+	add("CREATED", moment(k.CreatedAt, ""))
+	add("MADE BY", k.MadeBy)
+	add("EXPIRES", moment(k.ExpiresAt, "never"))
+	add("USED", moment(k.UsedAt, "never"))
+	return rows
+}
+
+// moment returns a time in ms for people.
+func moment(ms int64, none string) string {
+	if ms == 0 {
+		return none
+	}
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}
+
+func (t *tokens) revoke() *cobra.Command {
+	overlap := time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "revoke ID",
+		Short: "Revoke a token",
+		Long: `Revokes a token on all nodes. Its waiting requests end within a second.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if err := c.RevokeToken(ctx, args[0], overlap); err != nil {
+					return fmt.Errorf("revoke token %s: %w", args[0], err)
+				}
+				return nil
+			})
+		},
+	}
+	units.SpanVar(cmd.Flags(), &overlap, "overlap", 0, "how long it stays valid")
+	return cmd
+}
+
+func (t *tokens) rotate() *cobra.Command {
+	overlap, ttl := time.Duration(0), time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Replace a token by a new one with the same rights",
+		Long: `Makes a token with the same rights, and writes it to stdout. The old token stays valid for
+--overlap, until programs use the new one.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})
+				if err != nil {
+					return fmt.Errorf("rotate token %s: %w", args[0], err)
+				}
+				return t.show(made)
+			})
+		},
+	}
+	units.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
+	units.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is as long as that of the old one")
+	return cmd
+}

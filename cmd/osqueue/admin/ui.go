@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"osqueue/cmd/osqueue/view"
+)
+
+// newUICommand returns the command that links to the dashboard.
+func newUICommand(g *view.Globals) *cobra.Command {
+	address := ""
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Print a link to the dashboard, which signs your browser in",
+		Long: `Prints a link to the dashboard of a node. If the cluster requires tokens, the link signs your
+browser in with the token of this command: it works once, within ten minutes, on that node.
+If the cluster has its own CA, the browser warns until you import the CA.
+
+` + view.ExitHelp,
+		Example: `  osqueue ui
+  osqueue ui --servers 10.0.0.2:8080
+  osqueue ui --servers n1:8080 --address 127.0.0.1:8080   # the port that a container publishes`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), g.Timeout)
+			defer cancel()
+			link, err := linkToUI(ctx, g, address)
+			if err != nil {
+				return err
+			}
+			if g.JSON {
+				return g.WriteJSON(struct {
+					URL string `json:"url"`
+				}{link})
+			}
+			_, err = fmt.Fprintln(g.Out, link)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&address, "address", "", "host:port or URL by which the browser reaches the one node of --servers (default: as in --servers)")
+	return cmd
+}
+
+// linkToUI returns the link of the first node that makes one. With an address it is that of the
+// only node, for the browser.
+func linkToUI(ctx context.Context, g *view.Globals, address string) (string, error) {
+	c, err := g.Client()
+	if err != nil {
+		return "", err
+	}
+	servers := c.Servers()
+	c.Close()
+	if address != "" && len(servers) != 1 {
+		return "", view.Usagef("--address is that of one node: name it with --servers")
+	}
+	hc, err := g.HTTPClient()
+	if err != nil {
+		return "", err
+	}
+	defer hc.CloseIdleConnections()
+	r, err := g.Resolve()
+	if err != nil {
+		return "", err
+	}
+	var errs []error
+	for _, server := range servers {
+		path, err := askForLink(ctx, hc, server, r.Token)
+		if err == nil && address == "" {
+			return server + path, nil
+		}
+		if err == nil {
+			scheme, _, _ := strings.Cut(server, "://")
+			if !strings.Contains(address, "://") {
+				address = scheme + "://" + address
+			}
+			return strings.TrimSuffix(address, "/") + path, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", server, err))
+	}
+	return "", errors.Join(errs...)
+}
+
+// linkAnswerMax bounds the answer of a node, in bytes.
+const linkAnswerMax = 4096
+
+func askForLink(ctx context.Context, hc *http.Client, server, token string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ui/link", nil)
+	if err != nil {
+		return "", err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := hc.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, linkAnswerMax))
+	if err != nil {
+		return "", err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return "", errors.New("the node has no dashboard (serve --ui)")
+	default:
+		return "", fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
+	}
+	var out struct {
+		Path string `json:"path"`
+	}
+	if err := json.Unmarshal(body, &out); err != nil || !strings.HasPrefix(out.Path, "/ui") {
+		return "", errors.New("the server is not a node of osqueue")
+	}
+	return out.Path, nil
+}

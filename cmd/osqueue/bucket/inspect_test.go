@@ -1,0 +1,310 @@
+package bucket
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// utc makes local time the same everywhere.
+func utc(t *testing.T) {
+	t.Helper()
+	was := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = was })
+}
+
+var (
+	ages  = regexp.MustCompile(`\b([0-9][0-9a-z.]* ago|[0-9]+d)\b`)
+	sizes = regexp.MustCompile(`\b[0-9.]+[KM]iB\b`)
+)
+
+// ageless is a text without what depends on the moment, on how well things are
+// compressed, and on how columns are padded.
+func ageless(text string) string {
+	text = sizes.ReplaceAllString(ages.ReplaceAllString(text, "AGE"), "SIZE")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// says runs a command line, which must end well, and compares its stdout.
+func says(t *testing.T, want string, args ...string) {
+	t.Helper()
+	got := offlineRun(t, args...)
+	if got.Code != view.ExitOK {
+		t.Errorf("%v: %+v", args, got)
+		return
+	}
+	if out := ageless(got.Out); out != ageless(want) {
+		t.Errorf("%v:\n%s\nwant:\n%s", args, out, ageless(want))
+	}
+}
+
+// fails runs a command line, and looks for texts in what it complains of.
+func fails(t *testing.T, args []string, want ...string) clitest.Result {
+	t.Helper()
+	got := offlineRun(t, args...)
+	if got.Code != view.ExitFailure {
+		t.Errorf("%v: %+v", args, got)
+	}
+	for _, text := range want {
+		if !strings.Contains(got.Err, text) {
+			t.Errorf("%v: %q is not in\n%s", args, text, got.Err)
+		}
+	}
+	return got
+}
+
+func TestInspectLargeDocument(t *testing.T) {
+	utc(t)
+	r := story(t, true)
+	says(t, `
+broker          127.0.0.1:1
+written         2026-03-01 13:00:00 UTC (AGE)
+lsn             2-12
+clock           2026-03-01 12:00:12 UTC (AGE)
+epoch           1 (node n1)
+lineage         5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11
+form            large: the state is in the archive
+archive         checkpoint 2-1 and 11 entries after it, 2 objects of the log; 1.4KiB
+completions     2
+blocked         0
+scheduled       0
+available       4
+running         0
+completed       2
+dead            0
+cancelled       0
+workers         0
+queues          0 with settings, 0 of them paused
+crons           1
+batches         0, 0 of them open`, "inspect", r.url())
+}
+
+// Both forms of the document show the same state, and so does a copy of the
+// directory that cannot be written to.
+func TestInspectShowsBothFormsAlike(t *testing.T) {
+	large, inline := story(t, true), story(t, false)
+	lists := [][]string{{"m2"}, {"m1", "--json"}}
+	for _, name := range inspectListNames {
+		lists = append(lists, []string{"--list", name}, []string{"--list", name, "--json"})
+	}
+	lists = append(lists, []string{"--list", "jobs", "--status", "all"}, []string{"--list", "jobs", "--at", "2-8", "--json"})
+	for _, list := range lists {
+		a := offlineRun(t, append([]string{"inspect", large.url()}, list...)...)
+		b := offlineRun(t, append([]string{"inspect", inline.url()}, list...)...)
+		age := regexp.MustCompile(`"ageMs":[0-9]+`)
+		if a.Code != view.ExitOK || b.Code != view.ExitOK || age.ReplaceAllString(ageless(a.Out), "") != age.ReplaceAllString(ageless(b.Out), "") {
+			t.Errorf("%v:\n%+v\n%+v", list, a, b)
+		}
+	}
+}
+
+func TestInspectAtAnEarlierPoint(t *testing.T) {
+	utc(t)
+	r := story(t, true)
+	says(t, `
+ID  TYPE  STATUS     ATTEMPTS  AGE
+m2  mail  available  0         1d
+m3  mail  available  0         1d
+w1  wc    available  0         1d`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
+	for at, want := range map[string]string{
+		"2-7":                  "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
+		"2026-03-01T12:00:07Z": "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
+		"2026-03-01 12:00:08":  "state 2-8 of 2026-03-01 12:00:08 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
+		"2-12":                 "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
+		"1s":                   "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
+		"-1s":                  "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
+	} {
+		got := offlineRun(t, "inspect", r.url(), "--list", "jobs", "--at="+at)
+		if got.Code != view.ExitOK || ageless(got.Err) != want {
+			t.Errorf("%s: %+v", at, got)
+		}
+	}
+	var sum stateSummary
+	got := offlineRun(t, "inspect", r.url(), "--at", "2-7", "--json")
+	if err := json.Unmarshal([]byte(got.Out), &sum); err != nil || sum.LSN != "2-7" || sum.Newest != "2-12" || sum.Jobs["completed"] != 1 || sum.AgeMs == 0 {
+		t.Errorf("%+v %v", sum, err)
+	}
+}
+
+// A job has its history as of the point that is asked for.
+func TestInspectJobAtAPoint(t *testing.T) {
+	r := story(t, true)
+	for at, attempts := range map[string]int{"2-7": 0, "2-8": 0, "2-9": 1, "2-12": 1} {
+		var job struct {
+			v1.Job
+			State stateStamp `json:"state"`
+		}
+		got := offlineRun(t, "inspect", r.url(), "m2", "--at", at, "--json")
+		if err := json.Unmarshal([]byte(got.Out), &job); err != nil || len(job.History) != attempts || job.State.LSN != at {
+			t.Errorf("at %s: %v %+v", at, err, got)
+		}
+		if attempts > 0 && (job.History[0].Error != "out of paper" || *job.History[0].WorkerID != "w1") {
+			t.Errorf("%+v", job.History)
+		}
+	}
+	if got := offlineRun(t, "inspect", r.url(), "m2"); !strings.Contains(got.Out, "attempt 1   failed after 1s on w1: out of paper") {
+		t.Errorf("%+v", got)
+	}
+	fails(t, []string{"inspect", r.url(), "n1", "--at", "2-7"}, `job "n1" is not in the state`)
+}
+
+func TestInspectChoosesJobs(t *testing.T) {
+	r := story(t, true)
+	for line, want := range map[string]string{
+		"":                                     "m2 m3 n1 n2",
+		"--status all":                         "m1 m2 m3 w1 n1 n2",
+		"--status completed":                   "m1 w1",
+		"--status completed,available":         "m1 m2 m3 w1 n1 n2",
+		"--type mail":                          "m2 m3",
+		"--tag t-m3":                           "m3",
+		"--worker w1 --status all":             "m1 w1",
+		"--created-after 2026-03-01T12:00:10Z": "n1 n2",
+		"--created-before 2026-03-01T12:00:10Z --status all": "m1 m2 m3 w1",
+		"--limit 2":       "m2 m3",
+		"--limit 1 --all": "m2 m3 n1 n2",
+		"--group g":       "",
+		"--batch b":       "",
+	} {
+		got := offlineRun(t, append([]string{"inspect", r.url(), "--list", "jobs", "--json"}, strings.Fields(line)...)...)
+		var ids []string
+		for _, text := range strings.Split(strings.TrimSpace(got.Out), "\n") {
+			var job v1.Job
+			if text != "" && json.Unmarshal([]byte(text), &job) != nil {
+				t.Errorf("%s: %s", line, text)
+			}
+			if job.ID != "" {
+				ids = append(ids, job.ID)
+			}
+		}
+		if got.Code != view.ExitOK || strings.Join(ids, " ") != want {
+			t.Errorf("%s: %v, want %s; %+v", line, ids, want, got)
+		}
+		if more := strings.Contains(got.Err, "There are more than 2"); more != (line == "--limit 2") {
+			t.Errorf("%s: %s", line, got.Err)
+		}
+	}
+}
+
+func TestInspectHistory(t *testing.T) {
+	utc(t)
+	r := gapped(t)
+	says(t, `
+FROM  TO    SINCE                    UNTIL                    LENGTH
+2-1   2-12  2026-03-01 12:00:01 UTC  2026-03-01 12:00:12 UTC  11s
+2-15  2-16  2026-03-01 12:00:15 UTC  2026-03-01 12:00:16 UTC  1s`, "inspect", r.url(), "--list", "history")
+	says(t, `
+{"from":"2-1","to":"2-12","since":1772366401000,"until":1772366412000}
+{"from":"2-15","to":"2-16","since":1772366415000,"until":1772366416000}`, "inspect", r.url(), "--list", "history", "--json")
+	got := offlineRun(t, "inspect", r.url(), "--list", "history")
+	if !regexp.MustCompile(`In the bucket: 2 checkpoints \(\S+ ?\S*\), 3 objects of the log \(`).MatchString(got.Err) {
+		t.Errorf("%s", got.Err)
+	}
+	// In the hole is what was before it, by time, but no state has its LSNs.
+	got = offlineRun(t, "inspect", r.url(), "--at", "2026-03-01T12:00:14Z", "--list", "jobs")
+	if got.Code != view.ExitOK || !strings.HasPrefix(got.Err, "state 2-12 of ") {
+		t.Errorf("%+v", got)
+	}
+	for _, at := range []string{"2-13", "2-17", "1-5", "2026-02-01"} {
+		fails(t, []string{"inspect", r.url(), "--at", at},
+			"--at "+at, "has no such state", "2-1 (2026-03-01T12:00:01Z) up to 2-12 (2026-03-01T12:00:12Z)", "2-15 (2026-03-01T12:00:15Z) up to 2-16")
+	}
+}
+
+func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
+	r := story(t, true)
+	for line, want := range map[string]string{
+		"--list nonsense":              "use queues, crons",
+		"id --list jobs":               "no job id",
+		"--list history --at 2-7":      "remove --at",
+		"--type mail":                  "need --list jobs",
+		"--list crons --type mail":     "need --list jobs",
+		"--list jobs --status lost":    "is not a status for this command",
+		"--list blocked --status dead": "use --list jobs",
+		"--list jobs --limit 0":        "at least 1",
+		"--at soon":                    `"soon" is neither an LSN nor a time`,
+		"--at 0-0":                     "neither an LSN nor a time",
+		"--at 2199-01-01":              "is in the future",
+		"--at 2-7 --timeout 0s":        "must be positive",
+	} {
+		got := offlineRun(t, append([]string{"inspect", r.url()}, strings.Fields(line)...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// Damage is reported with the next step for the user. A damaged state is never shown as
+// complete.
+func TestInspectDamaged(t *testing.T) {
+	r := story(t, true)
+	segments, err := filepath.Glob(filepath.Join(r.dir, "log", recordedLineage, "*.seg"))
+	if err != nil || len(segments) != 2 {
+		t.Fatalf("%v %v", segments, err)
+	}
+	data, err := os.ReadFile(segments[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(segments[1], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := fails(t, []string{"inspect", r.url()}, filepath.Base(segments[1]), "osqueue verify "+r.url())
+	if got.Out != "" {
+		t.Errorf("%s", got.Out)
+	}
+	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.Code != view.ExitOK {
+		t.Errorf("what is before the damage: %+v", got)
+	}
+	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(segments[1]))
+}
+
+// A mistyped directory must not be made by looking into it.
+func TestInspectWritesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	if got := offlineRun(t, "inspect", "file://"+dir); got.Code != view.ExitFailure || !strings.Contains(got.Err, "has no queue.json") {
+		t.Errorf("%+v", got)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the directory was made")
+	}
+}
+
+// A job of the state has all that the API shows, its log too.
+func TestJobOfStateHasItsLog(t *testing.T) {
+	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
+		t.Errorf("%+v", j)
+	}
+}
+
+// Hooks are listed from the bucket alone, and their secrets are not.
+func TestInspectHooks(t *testing.T) {
+	r := newRecorded(t)
+	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
+		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(fsm.HookKinds(0).With(fsm.HookJobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
+	}}}})
+	r.flush(false, begunAt)
+	says(t, `
+NAME  ON        STATE           PENDING  DELIVERED  FAILED  DROPPED
+ops   job.dead  none delivered  0        0          0       0`, "inspect", r.url(), "--list", "hooks")
+	got := offlineRun(t, "inspect", r.url(), "--list", "hooks", "--json")
+	if !strings.Contains(got.Out, `"url":"https://hooks.example.test/x"`) || strings.Contains(got.Out, "0123456789") || strings.Contains(got.Out, "MDEyMzQ1") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,173 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/storagetest/fault"
+	"osqueue/storage"
+	"osqueue/storage/archive"
+	"osqueue/storage/file"
+	"osqueue/storage/mem"
+)
+
+func listed(t *testing.T, b storage.Bucket, prefix string) (all []storage.Info) {
+	t.Helper()
+	if err := b.List(t.Context(), prefix, func(i storage.Info) bool {
+		all = append(all, i)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A directory that is only read shows the same objects as its driver does.
+func TestDirBucket(t *testing.T) {
+	dir := t.TempDir()
+	driver, err := file.OpenDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"queue.json", "a/x", "a-b", "a/b/c.seg", "base/l/0-0~1-1~5~ID/manifest.json", "log/l/s"} {
+		if w := driver.PutIfAbsent(t.Context(), key, []byte("of "+key)); w.Outcome != storage.Committed {
+			t.Fatalf("%s: %+v", key, w)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "not a key"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := dirBucket{root: dir}
+	for _, prefix := range []string{"", "a", "a/", "a/b/", "base/l/", "log/l/s", "nothing/", "q"} {
+		if got, want := listed(t, b, prefix), listed(t, driver, prefix); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", prefix, got, want)
+		}
+	}
+	n := 0
+	if err := b.List(t.Context(), "", func(storage.Info) bool { n++; return false }); err != nil || n != 1 {
+		t.Errorf("%d %v", n, err)
+	}
+	if o, err := b.Get(t.Context(), "a/x"); err != nil || string(o.Data) != "of a/x" {
+		t.Errorf("%q %v", o.Data, err)
+	}
+	if _, err := b.Get(t.Context(), "a/y"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Get(t.Context(), "../x"); !errors.Is(err, storage.ErrInvalidKey) {
+		t.Errorf("%v", err)
+	}
+	before := treeOf(t, dir)
+	if b.PutIfAbsent(t.Context(), "new", nil).Err == nil || b.PutIfMatch(t.Context(), "a/x", nil, "").Err == nil || b.Delete(t.Context(), "a/x") == nil {
+		t.Error("it can be written to")
+	}
+	if treeOf(t, dir) != before {
+		t.Error("it was written to")
+	}
+}
+
+// newOffline is a command without streams to speak of.
+func newOffline(timeout time.Duration) *offline {
+	return &offline{g: &view.Globals{Out: &clitest.Buffer{}, Err: &clitest.Buffer{}}, timeout: timeout}
+}
+
+// A write that is retried without bound ends when the bucket is silent for long.
+func TestOfflineGivesUpOnASilentBucket(t *testing.T) {
+	for _, kind := range []fault.Kind{fault.LoseRequest, fault.Stall} {
+		b := fault.New(mem.New(), 1)
+		b.Inject(fault.Rule{Kind: kind})
+		err := newOffline(30*time.Millisecond).run(t.Context(), func(ctx context.Context, all *buckets) error {
+			return archive.Put(ctx, all.bound("mem://it", b), "key", []byte("data"))
+		})
+		var silent *silentBucketError
+		if !errors.As(err, &silent) || !strings.HasPrefix(err.Error(), "mem://it does not answer (gave up after ") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// The error of a slow request names the flag that bounds it.
+func TestOfflineTellsTheTimeout(t *testing.T) {
+	b := fault.New(mem.New(), 1)
+	b.Inject(fault.Rule{Kind: fault.Stall})
+	for name, do := range map[string]func(context.Context, storage.Bucket) error{
+		"get": func(ctx context.Context, b storage.Bucket) error { _, err := b.Get(ctx, "key"); return err },
+		"list": func(ctx context.Context, b storage.Bucket) error {
+			return b.List(ctx, "", func(storage.Info) bool { return true })
+		},
+		"delete": func(ctx context.Context, b storage.Bucket) error { return b.Delete(ctx, "key") },
+		"put":    func(ctx context.Context, b storage.Bucket) error { return b.PutIfAbsent(ctx, "key", nil).Err },
+	} {
+		err := newOffline(20*time.Millisecond).run(t.Context(), func(ctx context.Context, all *buckets) error {
+			return do(ctx, all.bound("mem://it", b))
+		})
+		if err == nil || !strings.HasPrefix(err.Error(), "no answer within 20ms (--timeout): ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A bucket in memory is gone with the process that has it.
+func TestOfflineRefusesMemory(t *testing.T) {
+	for _, args := range [][]string{
+		{"inspect", "mem://x"},
+		{"verify", "mem://x"},
+		{"verify", "mem://x", "--repair"},
+		{"restore", "--from", "mem://x", "--dry-run"},
+		{"restore", "--from", "file:///x", "--to", "mem://x"},
+		{"branch", "--from", "mem://x", "--dry-run"},
+	} {
+		if got := offlineRun(t, args...); got.Code != view.ExitUsage || !strings.Contains(got.Err, "a bucket in memory exists in one process only") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}
+
+// One failure among answers is none, and a missing object is an answer.
+func TestOfflineGoesOnWhileTheBucketAnswers(t *testing.T) {
+	b := fault.New(mem.New(), 1)
+	lost := b.Inject(fault.Rule{Kind: fault.LoseAnswer, Times: 3})
+	o := newOffline(time.Minute)
+	err := o.run(t.Context(), func(ctx context.Context, all *buckets) error {
+		bound := all.bound("mem://it", b)
+		if err := archive.Put(ctx, bound, "key", []byte("data")); err != nil {
+			return err
+		}
+		if _, err := bound.Get(ctx, "other"); !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("get: %w", err)
+		}
+		if got := listed(t, bound, ""); len(got) != 1 {
+			return fmt.Errorf("%v", got)
+		}
+		if w := bound.PutIfMatch(ctx, "key", nil, "no version"); w.Outcome != storage.Conflict {
+			return fmt.Errorf("%+v", w)
+		}
+		if line := all.traffic.line(3 * time.Second); !strings.Contains(line, "requests") || !strings.HasPrefix(line, "3s: ") {
+			return errors.New(line)
+		}
+		return bound.Delete(ctx, "key")
+	})
+	if err != nil || lost.Hits() == 0 {
+		t.Errorf("%v after %d", err, lost.Hits())
+	}
+}
+
+func TestTrafficIsTold(t *testing.T) {
+	var tr traffic
+	tr.requests.Add(3)
+	tr.read.Add(2 << 20)
+	var out clitest.Buffer
+	stop := tr.tell(&out, time.Millisecond)
+	for !strings.Contains(out.String(), "3 requests, 2MiB read\n") {
+		<-time.After(time.Millisecond)
+	}
+	stop()
+}

@@ -1,0 +1,336 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+// change is a way to change jobs: cancel, retry or delete.
+type change struct {
+	verb, done string
+	// applies are the statuses of the jobs that it can be done to; chosen those
+	// that a filter means when it names none.
+	applies, chosen []string
+
+	one   func(*client.Client, context.Context, string) (client.Change, error)
+	many  func(*client.Client, context.Context, []string) ([]client.Change, error)
+	where func(*client.Client, context.Context, client.Filter) (uint64, error)
+}
+
+var (
+	statusesWaiting = []string{v1.StatusBlocked, v1.StatusScheduled, v1.StatusUnclaimed}
+	statusesAlive   = append(slices.Clone(statusesWaiting), v1.StatusInProgress)
+	statusesEnded   = []string{v1.StatusCompleted, v1.StatusDead, v1.StatusCancelled}
+	statusesFailed  = []string{v1.StatusDead, v1.StatusCancelled}
+)
+
+var (
+	cancelJobs = &change{
+		verb: "cancel", done: "cancelled", applies: statusesAlive, chosen: statusesAlive,
+		one: (*client.Client).Cancel, many: (*client.Client).CancelMany, where: (*client.Client).CancelWhere,
+	}
+	retryJobs = &change{
+		verb: "retry", done: "retried", applies: append(slices.Clone(statusesFailed), v1.StatusScheduled), chosen: statusesFailed,
+		one: (*client.Client).Retry, many: (*client.Client).RetryMany, where: (*client.Client).RetryWhere,
+	}
+	deleteJobs = &change{
+		verb: "delete", done: "deleted",
+		applies: append(slices.Clone(statusesWaiting), statusesEnded...), chosen: append(slices.Clone(statusesWaiting), statusesEnded...),
+		one: (*client.Client).Delete, many: (*client.Client).DeleteMany, where: (*client.Client).DeleteWhere,
+	}
+)
+
+// changeRun is one run of a command that changes jobs.
+type changeRun struct {
+	g       *view.Globals
+	change  *change
+	command string // as it was called, for messages
+	filter  view.Filter
+	only    string // the one status that is meant, also of jobs that are named; "": no matter
+	yes     bool
+}
+
+func (r *changeRun) bind(cmd *cobra.Command) {
+	r.filter.Bind(cmd, r.only == "")
+	flags := cmd.Flags()
+	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
+	flags.IntVar(&r.filter.Limit, "limit", 0, "maximum number of jobs to change (default: all that match the filter)")
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation before a filter changes jobs")
+}
+
+// run changes the jobs with the given ids, or the jobs that match the filter.
+func (r *changeRun) run(ctx context.Context, ids []string) error {
+	if err := r.check(ids); err != nil {
+		return err
+	}
+	c, err := r.g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return r.g.Acked(ctx, func(ctx context.Context) error {
+		if len(ids) > 0 {
+			return r.byID(ctx, c, ids)
+		}
+		return r.byFilter(ctx, c)
+	})
+}
+
+func (r *changeRun) check(ids []string) error {
+	f := &r.filter
+	filtered := f.Named() || f.All || len(f.Status) > 0
+	switch {
+	case len(ids) > 0 && (filtered || f.Limit != 0):
+		return view.Usagef("give ids or a filter, not both")
+	case len(ids) == 0 && !filtered:
+		return view.Usagef("no jobs given: give ids, or a filter: --type, --tag, --all… (see --help)")
+	case f.All && f.Named():
+		return view.Usagef("--all and a filter exclude each other")
+	case f.Limit < 0:
+		return view.Usagef("--limit %d: must not be negative", f.Limit)
+	}
+	return nil
+}
+
+func (r *changeRun) byID(ctx context.Context, c *client.Client, ids []string) error {
+	if err := r.checkOnly(ctx, c, ids); err != nil {
+		return err
+	}
+	if len(ids) == 1 {
+		got, err := r.change.one(c, ctx, ids[0])
+		if err != nil {
+			return err
+		}
+		return showChange(r.g, r.change, got)
+	}
+	changes, err := r.change.many(c, ctx, ids)
+	refused := 0
+	for _, one := range changes {
+		if one.Tag != "" {
+			refused++
+		}
+		if fault := showChange(r.g, r.change, one); fault != nil {
+			return errors.Join(fault, err)
+		}
+	}
+	if err == nil && refused > 0 {
+		err = fmt.Errorf("%d of %d jobs could not be %s", refused, len(ids), r.change.done)
+	}
+	return err
+}
+
+// checkOnly returns an error if a job has another status than the command requires:
+// "dead rm" must not delete a job that is available.
+func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []string) error {
+	if r.only == "" {
+		return nil
+	}
+	for _, id := range ids {
+		job, err := c.Job(ctx, id)
+		if err != nil && !errors.As(err, new(*client.SealError)) { // the status is never encrypted
+			return err
+		}
+		if job.Status != r.only {
+			return fmt.Errorf("job %s is %s, not %s; nothing was changed (see osqueue job %s)", id, v1.StatusWord(job.Status), r.only, r.change.verb)
+		}
+	}
+	return nil
+}
+
+func showChange(g *view.Globals, ch *change, c client.Change) error {
+	if g.JSON {
+		out := struct {
+			JobID     string `json:"jobId"`
+			Changed   bool   `json:"changed"`
+			Tag       string `json:"_tag,omitzero"`
+			Duplicate bool   `json:"duplicate,omitzero"`
+			Status    string `json:"status,omitzero"`
+			Committed string `json:"committed,omitzero"`
+		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status, string(c.Committed)}
+		return g.WriteJSON(out)
+	}
+	return g.Printf("%s  %s\n", c.JobID, changeText(ch, c))
+}
+
+func changeText(ch *change, c client.Change) string {
+	switch {
+	case c.Tag == v1.TagNotFound:
+		return "the job does not exist"
+	case c.Tag == v1.TagWrongStatus:
+		return fmt.Sprintf("not %s: its status does not allow it", ch.done)
+	case c.Tag == v1.TagUniqueTaken:
+		return fmt.Sprintf("not %s: another job holds its unique key", ch.done)
+	case c.Tag != "":
+		return fmt.Sprintf("not %s: %s", ch.done, c.Tag)
+	case ch == cancelJobs && c.Status == v1.StatusInProgress:
+		return "cancellation requested; its worker ends it"
+	case c.Duplicate:
+		return ch.done + " before"
+	}
+	return ch.done
+}
+
+// byFilter counts the matching jobs, asks for confirmation, and changes them.
+func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
+	if !r.yes && !r.g.Interactive() {
+		return view.NoTerminalError(r.command)
+	}
+	statuses, err := r.statuses()
+	if err == nil {
+		err = checkNamed(ctx, &r.filter, c)
+	}
+	if err != nil {
+		return err
+	}
+	if !r.yes {
+		sure, err := r.ask(ctx, c, statuses)
+		if err != nil || !sure {
+			return err
+		}
+	}
+	n, err := r.where(ctx, c, statuses)
+	if err != nil && n > 0 {
+		err = fmt.Errorf("%w\n%d jobs were %s before the error", err, n, r.change.done)
+	}
+	if err != nil {
+		return err
+	}
+	if r.g.JSON {
+		return view.WriteWritten(r.g, map[string]uint64{"count": n})
+	}
+	return r.g.Printf("%s %s\n", view.Plural(n, "job"), r.change.done)
+}
+
+// where changes the jobs that match the filter and returns their number. The cluster's
+// filter takes one tag; with several tags, where lists the jobs and changes them by
+// their ids.
+func (r *changeRun) where(ctx context.Context, c *client.Client, statuses []string) (n uint64, err error) {
+	if len(r.filter.Tags) < 2 {
+		return r.change.where(c, ctx, r.filter.Change(statuses))
+	}
+	list := r.filter.List()
+	list.Statuses, list.Limit, list.PageSize = statuses, r.filter.Limit, client.MaxBatchJobs
+	var ids []string
+	send := func() error {
+		changes, err := r.change.many(c, ctx, ids)
+		for _, one := range changes {
+			if one.Tag == "" {
+				n++
+			}
+		}
+		ids = ids[:0]
+		return err
+	}
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return n, err
+		}
+		if ids = append(ids, job.ID); len(ids) == client.MaxBatchJobs {
+			if err := send(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, send()
+}
+
+// statuses returns the statuses of the jobs to change.
+func (r *changeRun) statuses() ([]string, error) {
+	switch {
+	case r.only != "":
+		return []string{r.only}, nil
+	case len(r.filter.Status) == 0:
+		return r.change.chosen, nil
+	case slices.Contains(r.filter.Status, v1.StatusAll):
+		return r.change.applies, nil
+	}
+	for _, s := range r.filter.Status {
+		if !slices.Contains(r.change.applies, s) {
+			return nil, view.Usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(units.StatusWords(r.change.applies), ", "))
+		}
+	}
+	return r.filter.Status, nil
+}
+
+// ask prints the number of jobs and asks for confirmation.
+func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string) (bool, error) {
+	count, err := r.count(ctx, c, statuses)
+	if err != nil {
+		return false, err
+	}
+	if count.total == 0 {
+		return false, r.nothing()
+	}
+	sure, err := r.g.Confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
+	if err == nil && !sure {
+		err = errors.New("nothing was changed")
+	}
+	return sure, err
+}
+
+func (r *changeRun) nothing() error {
+	if r.g.JSON {
+		return r.g.WriteJSON(map[string]uint64{"count": 0})
+	}
+	return r.g.Printf("no job matches; nothing was changed\n")
+}
+
+// maxCounted bounds the number of jobs that are counted before the question.
+const maxCounted = 20_000
+
+// jobCount is the number of jobs of each status that match a filter.
+type jobCount struct {
+	total    int
+	byStatus map[string]int
+	more     bool // than were looked at
+}
+
+func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []string) (jobCount, error) {
+	n := jobCount{byStatus: make(map[string]int)}
+	list := r.filter.List()
+	list.Statuses, list.PageSize = statuses, 1000
+	list.Limit = maxCounted + 1
+	if r.filter.Limit > 0 {
+		list.Limit = min(list.Limit, r.filter.Limit)
+	}
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return n, err
+		}
+		if n.total == maxCounted {
+			n.more = true
+			break
+		}
+		n.total++
+		n.byStatus[job.Status]++
+	}
+	return n, nil
+}
+
+// String formats the count, for example "more than 1200 jobs (1000 available, 200
+// dead)".
+func (n jobCount) String() string {
+	var parts []string
+	for _, s := range units.AllStatuses {
+		if n.byStatus[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
+		}
+	}
+	text := fmt.Sprintf("%s (%s)", view.Plural(uint64(n.total), "job"), strings.Join(parts, ", "))
+	if n.more {
+		return "more than " + text
+	}
+	return text
+}
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

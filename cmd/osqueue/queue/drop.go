@@ -1,0 +1,263 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"osqueue/api"
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/inbox"
+	"osqueue/storage"
+	"osqueue/storage/bucketurl"
+)
+
+// dropFlags are the flags of "osqueue drop": the flags of submit that work without a
+// server, and the place of the job.
+type dropFlags struct {
+	submitFlags
+	bucket string
+	fresh  bool
+}
+
+func newDropCommand(g *view.Globals) *cobra.Command {
+	f := &dropFlags{}
+	f.waitFor = time.Hour // there is no such flag here, and check wants one
+	cmd := &cobra.Command{
+		Use:   "drop [TYPE] [PAYLOAD]",
+		Short: "Put a job into the inbox of a bucket, without a cluster",
+		Long: `Writes a job to the bucket, as inbox/<id>.json, and prints its id. The command needs no
+node: the active leader enqueues the job when it next reads the inbox, exactly once,
+and removes the file. It moves a job that it rejects to inbox-rejected/, next to a file
+with the reason.
+
+PAYLOAD is JSON, or any text with --text; with -, or if stdin is a pipe, it is read from
+stdin. --delay counts from the time at which the leader enqueues the job.
+
+An id is used once, also after a rejection. Commands with the same --id add the job
+once, as long as the queue remembers it.
+
+With --unique KEY[:SCOPE] nothing is added while another job of the type holds
+KEY; the file is removed, and the leader's log names that job.
+` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
+  date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
+  osqueue drop --bucket gs://jobs/prod report --id report-2026-12-24 --run-at '2026-12-24 18:00'`,
+		Args: view.UsageArgs(cobra.MaximumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return runDrop(cmd.Context(), g, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.bucket, "bucket", g.Getenv(view.EnvPrefix+"BUCKET"), "the bucket of the cluster: "+bucketurl.Forms+" (environment: OSQUEUE_BUCKET)")
+	flags.BoolVar(&f.fresh, "new", false, "write the job even if no cluster has written to the bucket yet")
+	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
+	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
+	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
+	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	f.bind(flags)
+	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
+	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
+	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
+	view.CompleteFlag(cmd, "after-failure", afterFailures...)
+	view.HideGlobals(cmd, "servers", "timeout", "ack")
+	return cmd
+}
+
+func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) error {
+	argument, err := f.arguments(args, "osqueue drop --bucket URL TYPE [PAYLOAD]")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.check(), f.checkBucket()); err != nil {
+		return err
+	}
+	if g.Timeout <= 0 {
+		return view.Usagef("--timeout %v: must be positive", g.Timeout)
+	}
+	if f.id == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("make an id: %w", err)
+		}
+		f.id = id.String()
+	}
+	body, err := f.body(ctx, g, argument)
+	if err != nil {
+		return err
+	}
+	if err := notePast(g, f.runAt); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+	defer cancel()
+	if err := f.put(ctx, g, body); err != nil {
+		return err
+	}
+	if !g.JSON {
+		return g.Printf("%s\n", f.id)
+	}
+	key, err := inbox.Key(f.id)
+	if err != nil {
+		return err
+	}
+	return g.WriteJSON(map[string]string{"jobId": f.id, "key": key})
+}
+
+func (f *dropFlags) checkBucket() error {
+	if f.bucket == "" {
+		return view.Usagef("--bucket is missing: give the bucket of the cluster, for example --bucket file:///srv/osqueue")
+	}
+	if err := bucketurl.Check(f.bucket); err != nil {
+		return view.Usagef("--bucket: %w", err)
+	}
+	if view.InMemory(f.bucket) {
+		return view.Usagef("--bucket %s: a bucket in memory exists in one process only; give the bucket of the cluster", f.bucket)
+	}
+	return nil
+}
+
+// body returns the content of the file, in a form that the queue accepts.
+func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string) ([]byte, error) {
+	text, present, err := readPayload(ctx, g, argument)
+	if err != nil {
+		return nil, err
+	}
+	job := f.job(nil)
+	if present {
+		if job.Payload, err = asJSON(text, f.text); err != nil {
+			return nil, view.Usagef("the payload %w", err)
+		}
+	}
+	keys, err := g.Cipher()
+	if err != nil {
+		return nil, err
+	}
+	if job, err = client.Seal(ctx, keys, job); err != nil {
+		return nil, err
+	}
+	body, err := encodeDropped(job)
+	if err != nil {
+		return nil, err
+	}
+	now := func() int64 { return time.Now().UnixMilli() }
+	if _, err := api.JobReader(api.Limits{}, api.MaxBodyBytes, nil, now)(f.id, body); err != nil {
+		return nil, view.Usagef("the queue would reject the job: %w", err)
+	}
+	if _, err := inbox.Key(f.id); err != nil {
+		return nil, view.Usagef("--id: %w", err)
+	}
+	return body, nil
+}
+
+// encodeDropped encodes a job as JSON and keeps the payload byte for byte.
+func encodeDropped(job client.NewJob) ([]byte, error) {
+	body, err := json.Marshal(wireOf(job), json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("write the job as JSON: %w", err)
+	}
+	if job.Payload == nil {
+		return body, nil
+	}
+	body = append(body[:len(body)-1], `,"payload":`...) // there is an id before it
+	body = append(body, job.Payload...)
+	return append(body, '}'), nil
+}
+
+// wireOf returns the wire form of a job, without its payload.
+func wireOf(job client.NewJob) v1.NewJob {
+	out := v1.NewJob{
+		ID: job.ID, Type: job.Type, Priority: job.Priority, DelayMs: wholeMs(job.Delay), MaxAttempts: job.MaxAttempts,
+		LeaseMs: wholeMs(job.Lease), TimeoutMs: wholeMs(job.Timeout), Group: job.Group, Tags: job.Tags, Headers: job.Headers,
+		UniqueKey: job.Unique.Key, UniqueScope: job.Unique.Scope, UniqueMs: wholeMs(job.Unique.Period),
+		After: job.After, AfterFailure: job.AfterFailure,
+	}
+	if !job.RunAt.IsZero() {
+		out.RunAt = job.RunAt.UnixMilli()
+	}
+	if b := job.Backoff; b != nil {
+		out.Backoff = &v1.Backoff{Kind: b.Kind, BaseMs: wholeMs(b.Base), CapMs: wholeMs(b.Cap), Jitter: int64(b.Jitter)}
+	}
+	return out
+}
+
+// wholeMs converts a duration to ms and rounds up, so that a short time does not become
+// 0.
+func wholeMs(d time.Duration) int64 {
+	return (d + time.Millisecond - 1).Milliseconds()
+}
+
+func (f *dropFlags) put(ctx context.Context, g *view.Globals, body []byte) error {
+	if !f.fresh {
+		if err := directoryHasQueue(f.bucket); err != nil {
+			return err
+		}
+	}
+	b, err := bucketurl.Open(ctx, f.bucket)
+	if err != nil {
+		return fmt.Errorf("--bucket: %w", view.OpenError(err))
+	}
+	if !f.fresh {
+		err = bucketHasQueue(ctx, b, f.bucket)
+	}
+	if err == nil {
+		err = f.explain(inbox.Put(ctx, b, f.id, body), g.Timeout)
+	}
+	return errors.Join(err, b.Close())
+}
+
+// explain adds the next step for the user to the error of a job that was not put, or
+// perhaps was.
+func (f *dropFlags) explain(err error, within time.Duration) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, inbox.ErrTaken):
+		return fmt.Errorf("another job with the id %s waits in the inbox: give this job another --id", f.id)
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("the bucket did not confirm the job within %s (--timeout): %w", units.Short(within), err)
+	}
+	return fmt.Errorf("%w\nTo try again without adding a second job, give --id %s", err, f.id)
+}
+
+func noQueue(bucket string) error {
+	return fmt.Errorf("%s has no %s: check the URL and its prefix. Nothing was written; give --new to write the job "+
+		"for a cluster that has not started yet", bucket, cluster.DocumentKey)
+}
+
+// directoryHasQueue looks for the document without the driver, because the driver would
+// make its folders in any directory.
+func directoryHasQueue(bucket string) error {
+	u, err := url.Parse(bucket)
+	if err == nil && u.Scheme == "file" {
+		_, err = os.Stat(filepath.Join(filepath.FromSlash(u.Path), cluster.DocumentKey))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return noQueue(bucket)
+	}
+	return nil // the driver reports everything else
+}
+
+// bucketHasQueue looks for the document. It passes if the producer may only write.
+func bucketHasQueue(ctx context.Context, b storage.Bucket, bucket string) error {
+	found := false
+	err := b.List(ctx, cluster.DocumentKey, func(o storage.Info) bool {
+		found = o.Key == cluster.DocumentKey
+		return !found
+	})
+	if err == nil && !found {
+		return noQueue(bucket)
+	}
+	return nil
+}

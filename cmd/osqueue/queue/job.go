@@ -1,0 +1,163 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+func newJobCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("job", "List, show, wait for, cancel, retry and delete jobs",
+		"Lists, shows and changes jobs, and waits for them.")
+	cmd.AddCommand(
+		g.At(g.Watch(newJobShowCommand(g))), g.At(g.Watch(newJobListCommand(g))), newJobWaitCommand(g), newJobLogsCommand(g), g.At(g.Watch(newJobGraphCommand(g))),
+		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
+	)
+	return cmd
+}
+
+func newJobShowCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Aliases: []string{"get"},
+		Short:   "Show a job",
+		Long: `Shows a job: its status, its payload, its result, the log of the attempt that
+completed it, and the attempts that failed.
+
+` + view.ExitHelp,
+		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
+		Args:    view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				job, err := c.Job(ctx, args[0])
+				if err != nil && !errors.As(err, new(*client.SealError)) {
+					return err
+				}
+				if err != nil {
+					_ = view.WritePlain(g.Err, err.Error()+"\n")
+				}
+				return view.ShowJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
+					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
+				}))
+			})
+		},
+	}
+}
+
+func newJobListCommand(g *view.Globals) *cobra.Command {
+	l := &jobLister{g: g, columns: view.JobColumns, row: view.JobRow}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List, search or count jobs",
+		Long: `Lists jobs, the oldest first; without --status those that have not ended, or with
+--finished-after or --finished-before those that have. With --json each line is one
+job. --search searches the id, the type, the tags, the last error and the payload,
+without regard to case.
+
+` + view.ExitHelp,
+		Example: `  osqueue job ls --status dead,cancelled --type wc
+  osqueue job ls --tag newsletter --created-after 2h
+  osqueue job ls --status dead --newest --finished-after 1h --search 'gateway timeout'
+  osqueue job ls --status all --group customer-7 --count
+  osqueue job ls --status all --all --json | jq -r 'select(.attempts > 1).id'`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
+	}
+	l.bind(cmd, true)
+	return cmd
+}
+
+// jobLister is a command that lists jobs.
+type jobLister struct {
+	g        *view.Globals
+	filter   view.Filter
+	cron     string
+	newest   bool
+	count    bool
+	errors   bool
+	search   string
+	finished struct{ after, before units.Time }
+	columns  []view.Column
+	row      func(j v1.Job, now time.Time) []string
+}
+
+func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
+	l.filter.Bind(cmd, withStatus)
+	l.finished.after.Past, l.finished.before.Past = true, true
+	flags := cmd.Flags()
+	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
+	flags.IntVar(&l.filter.Limit, "limit", 100, "maximum number of jobs to list")
+	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
+	flags.BoolVar(&l.newest, "newest", false, "the newest jobs first")
+	flags.BoolVar(&l.count, "count", false, "print only the number of jobs")
+	flags.StringVar(&l.search, "search", "", "only jobs with this text in id, type, tags, last error or payload")
+	flags.Var(&l.finished.after, "finished-after", "only jobs that ended at that time or later, as --created-after")
+	flags.Var(&l.finished.before, "finished-before", "only jobs that ended before that time")
+}
+
+func (l *jobLister) run(ctx context.Context) error {
+	f := &l.filter
+	if f.Limit < 1 {
+		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", f.Limit)
+	}
+	c, err := l.g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	limit := f.Limit + 1 // one more tells whether there are more
+	if f.All || l.errors {
+		limit = 0
+	}
+	list := f.List()
+	list.Cron, list.Limit, list.PageSize = l.cron, limit, min(500, max(limit, 1))
+	list.Newest, list.Search, list.FinishedFrom, list.FinishedBefore = l.newest, l.search, l.finished.after.At, l.finished.before.At
+	if limit == 0 {
+		list.PageSize = 500
+	}
+	if l.errors {
+		return l.writeErrors(ctx, c, list)
+	}
+	if l.count {
+		return l.writeCount(ctx, c, list)
+	}
+	return l.write(ctx, c, list)
+}
+
+func (l *jobLister) writeCount(ctx context.Context, c *client.Client, list client.ListOptions) error {
+	n, err := c.CountJobs(ctx, list)
+	switch {
+	case err != nil:
+		return err
+	case l.g.JSON:
+		return l.g.WriteJSON(map[string]uint64{"count": n})
+	}
+	return l.g.Printf("%d\n", n)
+}
+
+func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {
+	t := &view.LongTable{G: l.g, Columns: l.columns}
+	n := 0
+	for job, err := range c.Jobs(ctx, list) {
+		if err != nil {
+			return err
+		}
+		if n++; !l.filter.All && n > l.filter.Limit {
+			_, _ = fmt.Fprintf(l.g.Err, "There are more jobs than %d; see --limit and --all.\n", l.filter.Limit)
+			break
+		}
+		if err := t.Add(job, func() []string { return l.row(job, l.g.Now()) }); err != nil {
+			return err
+		}
+	}
+	return t.End()
+}

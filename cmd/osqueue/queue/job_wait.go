@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+// waitsInFlight bounds the long polls for jobs that are named one by one.
+const waitsInFlight = 64
+
+func newJobWaitCommand(g *view.Globals) *cobra.Command {
+	atMost := time.Hour
+	cmd := &cobra.Command{
+		Use:   "wait ID…",
+		Short: "Wait for jobs, and print their results",
+		Long: `Waits until the jobs have ended. For one job the output is its result; for several
+jobs it is a line for each, in the given order: id, status, and the result or the
+error. With --json each line is one job.
+
+The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
+did not end in time.
+
+` + view.ExitHelp,
+		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
+  osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if atMost <= 0 {
+				return view.Usagef("--wait-for %v: must be positive", atMost)
+			}
+			return runJobWait(cmd.Context(), g, atMost, ids)
+		},
+	}
+	units.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
+	return cmd
+}
+
+func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids []string) error {
+	c, err := g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(ids) == 1 {
+		return waitFinished(ctx, g, c, atMost, ids[0])
+	}
+	return waitMany(ctx, g, c, atMost, ids)
+}
+
+func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
+	end := time.Now().Add(atMost)
+	wait := func(ctx context.Context, id string) finishedJob {
+		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
+		return finishedJob{id: id, job: job, err: err}
+	}
+	failed := 0
+	done := func(r finishedJob) error {
+		if r.err != nil {
+			return fmt.Errorf("job %s: %w", r.id, r.err)
+		}
+		if r.job.Status != v1.StatusCompleted {
+			failed++
+		}
+		return writeFinished(g, r)
+	}
+	if err := inOrder(ctx, waitsInFlight, each(ids), wait, done); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return view.SilentError{}
+	}
+	return nil
+}
+
+// writeFinished is the line of a job that was waited for.
+func writeFinished(g *view.Globals, r finishedJob) error {
+	if g.JSON {
+		return g.WriteJSON(r.job)
+	}
+	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
+}
+
+// finishedJob is a job that has ended.
+type finishedJob struct {
+	id  string
+	job v1.Job
+	err error
+}

@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+// jobFlags are the flags that configure a job, shared by all commands that make jobs.
+type jobFlags struct {
+	flags       *pflag.FlagSet
+	priority    int32
+	maxAttempts int32
+	lease       time.Duration
+	timeout     units.Span
+	backoff     units.Backoff
+	group       string
+	tags        []string
+	headers     []string // NAME=VALUE
+	unique      units.Unique
+}
+
+func (f *jobFlags) bind(flags *pflag.FlagSet) {
+	f.flags = flags
+	flags.Int32Var(&f.priority, "priority", 0, "higher first")
+	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts (default: its type's, then the server's)")
+	units.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
+	flags.Var(&f.timeout, "job-timeout", "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
+	flags.Var(&f.backoff, "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
+	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
+	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
+	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
+	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
+}
+
+func (f *jobFlags) check() error {
+	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
+		return view.Usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
+	}
+	for _, h := range f.headers {
+		if name, _, ok := strings.Cut(h, "="); !ok || name == "" {
+			return view.Usagef("--header %q: want NAME=VALUE", h)
+		}
+	}
+	return nil
+}
+
+// job returns a job with the values of the flags.
+func (f *jobFlags) job() client.NewJob {
+	job := client.NewJob{
+		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.Value,
+		Group: f.group, Tags: f.tags, Unique: f.unique.Value,
+	}
+	for _, h := range f.headers {
+		if job.Headers == nil {
+			job.Headers = make(map[string]string)
+		}
+		name, value, _ := strings.Cut(h, "=")
+		job.Headers[name] = value
+	}
+	if f.maxAttempts > 0 {
+		job.MaxAttempts = &f.maxAttempts
+	}
+	return job
+}
+
+// override replaces values of the flags by values of a job on the wire.
+func override(job client.NewJob, in v1.NewJob) client.NewJob {
+	job.ID, job.Type, job.Payload = in.ID, in.Type, in.Payload
+	overrideTimes(&job, in)
+	if in.Priority != 0 {
+		job.Priority = in.Priority
+	}
+	if in.MaxAttempts != nil {
+		job.MaxAttempts = in.MaxAttempts
+	}
+	if b := in.Backoff; b != nil {
+		job.Backoff = &client.Backoff{Kind: b.Kind, Base: units.FromMs(b.BaseMs), Cap: units.FromMs(b.CapMs), Jitter: int(b.Jitter)}
+	}
+	if in.UniqueKey != "" || in.UniqueScope != "" {
+		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: units.FromMs(in.UniqueMs)}
+	}
+	overrideText(&job.Group, in.Group)
+	overrideText(&job.AfterFailure, in.AfterFailure)
+	overrideText(&job.BatchID, in.BatchID)
+	if in.Tags != nil {
+		job.Tags = in.Tags
+	}
+	if in.Headers != nil {
+		job.Headers = in.Headers
+	}
+	if in.After != nil {
+		job.After = in.After
+	}
+	return job
+}
+
+func overrideTimes(job *client.NewJob, in v1.NewJob) {
+	if in.RunAt != 0 || in.DelayMs != 0 {
+		job.RunAt, job.Delay = time.Time{}, units.FromMs(in.DelayMs)
+	}
+	if in.RunAt != 0 {
+		job.RunAt = time.UnixMilli(in.RunAt)
+	}
+	if in.LeaseMs != 0 {
+		job.Lease = units.FromMs(in.LeaseMs)
+	}
+	if in.TimeoutMs != 0 {
+		job.Timeout = units.FromMs(in.TimeoutMs)
+	}
+}
+
+func overrideText(to *string, text string) {
+	if text != "" {
+		*to = text
+	}
+}
+
+// payloadOf returns the payload that a flag gives, or nil if the flag is not given.
+func payloadOf(flag, text string, plain bool) ([]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	payload, err := asJSON([]byte(text), plain)
+	if err != nil {
+		return nil, view.Usagef("--%s %w", flag, err)
+	}
+	return payload, nil
+}

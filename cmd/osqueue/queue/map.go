@@ -1,0 +1,301 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/runner"
+)
+
+// mapExitHelp ends the help of "osqueue map".
+const mapExitHelp = `Exit status: 0 if all commands ended with 0; 123 if some did not, or did not run to
+their end; 125 if osqueue failed; 130 after Ctrl-C; 2 after a usage error.`
+
+// mapFlags are the flags of "osqueue map".
+type mapFlags struct {
+	commandFlags
+	file      string
+	name      string
+	inFlight  int
+	keepOrder bool
+	waitFor   time.Duration
+}
+
+func newMapCommand(g *view.Globals) *cobra.Command {
+	f := &mapFlags{}
+	cmd := &cobra.Command{
+		Use:   "map FILE -- COMMAND [ARGUMENT]…",
+		Short: "Run a command on the workers for each line of a file",
+		Long: `Runs a command for each line of FILE that is not blank, as a job; FILE may be - for
+stdin. {} in an argument is replaced by the line; without {} the line is the last
+argument. Arguments are passed unchanged: for pipes and variables write sh -c
+'… "$1" …' sh {}. A line that begins with - is an option for most programs: write --
+or ./ before {} if you do not trust the lines, as in rm -- {}.
+
+The output of each command is printed whole when the command ends, or with --keep-order
+in the order of the lines. With --json each command is a line with the fields line,
+input, id, status, exit, stdout, stderr, and error if it did not run to its end. The
+progress is on stderr.
+
+` + commandHelp + `
+
+At most --in-flight lines are jobs at the same time. Each job has the id NAME-LINE and
+the tag NAME, for the NAME of --name. A second run with the same name does not repeat
+jobs that the queue still has, but prints their results, also those of failed commands:
+to run a line again, delete its job first. After Ctrl-C the jobs continue; the command
+prints the name with which to resume the run.
+
+` + units.BackoffHelp + "\n\n" + mapExitHelp,
+		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
+  find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
+  seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return view.Usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())
+			}
+			f.file = args[0]
+			return notRun(runMap(cmd.Context(), g, f, args[1:]))
+		},
+	}
+	flags := cmd.Flags()
+	f.bind(flags)
+	flags.StringVar(&f.name, "name", "", "name of this run, to resume it later (default: a new one)")
+	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "maximum number of lines that are jobs at the same time")
+	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
+	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for one job (default: no limit)")
+	return cmd
+}
+
+func (f *mapFlags) check() error {
+	switch {
+	case f.inFlight < 1:
+		return view.Usagef("--in-flight %d: must be at least 1", f.inFlight)
+	case f.waitFor < 0:
+		return view.Usagef("--wait-for %v: must not be negative", f.waitFor)
+	case f.unique.Text != "":
+		return view.Usagef("--unique is for one job; osqueue run has it")
+	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
+		return view.Usagef("--name %q: use visible ASCII characters only; the name is part of the ids of the jobs", f.name)
+	case len(f.name) > maxTag:
+		return view.Usagef("--name has %d bytes, more than the %d of a tag", len(f.name), maxTag)
+	}
+	return f.jobFlags.check()
+}
+
+// maxTag is how long a tag may be, in bytes.
+const maxTag = 100
+
+// mapRun is one run of "osqueue map".
+type mapRun struct {
+	g        *view.Globals
+	flags    *mapFlags
+	argv     []string
+	env      map[string]string
+	progress *view.Progress
+	began    time.Time
+	failed   int
+}
+
+func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	env, err := f.environment(g.Getenv)
+	if err != nil {
+		return err
+	}
+	in, err := openInput(g, f.file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	c, err := g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if f.name == "" {
+		f.name = client.NewID()
+	}
+	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
+	return g.Acked(ctx, func(ctx context.Context) error {
+		return m.run(ctx, c, newLineReader(in, nil, g.MaxBatchBytes()))
+	})
+}
+
+func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) error {
+	f := m.flags
+	watch, err := c.Watch(ctx, f.kind)
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	restore := closedPipe()
+	defer restore()
+	m.progress = m.g.NewProgress(f.quiet)
+	defer m.progress.Close()
+	m.progress.Count(f.file)
+	endHint := m.hint(ctx, c)
+	defer endHint()
+	pl := newPipeline(pipelineConfig{
+		c: c, watch: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
+		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
+		tell:   m.tell, each: m.write,
+	})
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	err = pl.run(ctx, availableBatches(reading, m.items(lines), lines.most))
+	m.progress.Close()
+	if err := m.summary(pl.known()); err != nil {
+		return err
+	}
+	switch {
+	case err == nil && m.failed > 0:
+		return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
+	case errors.As(err, new(view.SilentError)):
+		return cutShort(m.progress.Figures().Sent, "--name "+units.ShellWord(f.name))
+	}
+	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
+		units.ShellWord(f.name), units.ShellWord(f.name)))
+}
+
+// hint prints a note after some time if there is no worker.
+func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
+	if m.flags.quiet {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		timer := time.NewTimer(idleNotice)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := m.progress.Figures(); now.Sent == 0 || now.Ended > 0 {
+			return
+		}
+		if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
+			_ = m.progress.Around(func() error { return view.WritePlain(m.g.Err, text) })
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// job returns the job of a line.
+func (m *mapRun) job(number int, line string) (client.NewJob, error) {
+	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, line), Env: m.env})
+	if err != nil {
+		return job, fmt.Errorf("line %d: %w", number, err)
+	}
+	job.ID = fmt.Sprintf("%s-%d", m.flags.name, number)
+	job.Tags = append(job.Tags[:len(job.Tags):len(job.Tags)], m.flags.name)
+	return job, nil
+}
+
+// placeholder stands for the line in arguments.
+const placeholder = "{}"
+
+// withLine inserts one line into a command line. The line always stays within one
+// argument.
+func withLine(argv []string, line string) []string {
+	out := make([]string, len(argv), len(argv)+1)
+	found := false
+	for i, arg := range argv {
+		found = found || strings.Contains(arg, placeholder)
+		out[i] = strings.ReplaceAll(arg, placeholder, line)
+	}
+	if !found {
+		out = append(out, line)
+	}
+	return out
+}
+
+// tell prints at once an error that will fail the command when all jobs have ended.
+func (m *mapRun) tell(err error) {
+	if client.HasTag(err, v1.TagIDTaken) {
+		err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, m.flags.name)
+	}
+	_ = m.progress.Around(func() error {
+		m.g.PrintError(err)
+		return nil
+	})
+}
+
+// write prints the output of a line's command.
+func (m *mapRun) write(r endedLine) error {
+	o := outcomeOfCommand(r.job)
+	if o.status != view.ExitOK {
+		m.failed++
+	}
+	if m.g.JSON {
+		return m.g.WriteJSON(o.line(r))
+	}
+	if err := errors.Join(view.Write(m.g.Out, wholeLines(o.Stdout)), view.Write(m.g.Err, wholeLines(o.Stderr))); err != nil {
+		return err
+	}
+	switch {
+	case m.flags.quiet || o.status == view.ExitOK:
+		return nil
+	case o.fault != nil:
+		return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: %s\n", r.line, view.FirstLine(o.fault.Error())))
+	}
+	return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
+}
+
+// summary prints the figures on stderr.
+func (m *mapRun) summary(known int) error {
+	if m.flags.quiet {
+		return nil
+	}
+	now := m.progress.Figures()
+	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, units.Short(time.Since(m.began)))
+	if known > 0 {
+		text += fmt.Sprintf(", %d of them existed already", known)
+	}
+	if now.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", now.Failed)
+	}
+	return view.WritePlain(m.g.Err, text+"\n")
+}
+
+// items reads the lines that are not blank.
+func (m *mapRun) items(lines *lineReader) iter.Seq[mapItem] {
+	return func(yield func(mapItem) bool) {
+		for {
+			text, err := lines.line()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			item := mapItem{number: lines.number, line: string(text), err: err}
+			if err == nil && len(bytes.TrimSpace(text)) == 0 {
+				continue
+			}
+			if err == nil {
+				item.job, item.err = m.job(item.number, item.line)
+			}
+			if !yield(item) || item.err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+func newQueueCommand(g *view.Globals) *cobra.Command {
+	cmd := view.NewGroup("queue", "Show, pause and limit the types of jobs",
+		`Every type of jobs is a queue, with figures and settings of its own. The jobs
+without type are one, too; its name is ''.`)
+	cmd.AddCommand(
+		g.At(g.Watch(newQueueListCommand(g))), g.At(g.Watch(newQueueShowCommand(g))), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
+	)
+	return cmd
+}
+
+// queueSorts are the values of --sort and those of the API.
+var queueSorts = map[string]string{"name": v1.SortType, "oldest": v1.SortOldestAt, "available": v1.SortMostUnclaimed}
+
+func newQueueListCommand(g *view.Globals) *cobra.Command {
+	sort := "name"
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the types that have jobs or settings",
+		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest available
+job; LIMITS shows what limits claims: settings, or that no worker takes the type. With
+--json each line is one type.
+
+` + view.ExitHelp,
+		Example: `  osqueue queue ls --sort oldest`,
+		Args:    view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			order, known := queueSorts[sort]
+			if !known {
+				return view.Usagef("--sort %q: must be name, oldest or available", sort)
+			}
+			c, err := g.Client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
+			idle := &workerless{c: c}
+			return view.PrintAll(g, columns, c.QueuesBy(cmd.Context(), order), func(q v1.Queue) []string {
+				return queueRow(q, idle.waits(cmd.Context(), q), g.Now())
+			})
+		},
+	}
+	cmd.Flags().StringVar(&sort, "sort", sort, "order: by name, the type with the oldest available job first (oldest), or with most available jobs first (available)")
+	view.CompleteFlag(cmd, "sort", "name", "oldest", "available")
+	return cmd
+}
+
+func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
+	return []string{
+		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
+		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
+		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q, noWorker, now),
+	}
+}
+
+// limitsText summarises the settings that delay claims of a type.
+func limitsText(q v1.Queue, noWorker bool, now time.Time) string {
+	var parts []string
+	s := q.Settings
+	if noWorker {
+		parts = append(parts, "no worker")
+	}
+	if s.Paused {
+		parts = append(parts, view.PauseCell(q.Pause, now))
+	}
+	if s.MaxRunning > 0 {
+		parts = append(parts, fmt.Sprintf("%d running", s.MaxRunning))
+	}
+	if s.MaxRunningPerGroup > 0 {
+		parts = append(parts, fmt.Sprintf("%d of a group", s.MaxRunningPerGroup))
+	}
+	if s.RatePerSecond > 0 {
+		parts = append(parts, units.RateText(s.RatePerSecond))
+	}
+	return view.OrDash(strings.Join(parts, ", "))
+}
+
+func newQueueShowCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show TYPE",
+		Short: "Show statistics and settings of a type",
+		Long:  "Shows statistics of a type, and its settings other than the defaults.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if err := checkType(ctx, c, args[0]); err != nil {
+					return err
+				}
+				q, err := c.Queue(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return showQueue(g, q, (&workerless{c: c}).waits(ctx, q))
+			})
+		},
+	}
+}
+
+func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
+	if g.JSON {
+		return g.WriteJSON(q)
+	}
+	rows := [][]string{
+		{"type", view.OrDash(q.Type)},
+		{"available", strconv.Itoa(q.Unclaimed)},
+		{"running", strconv.Itoa(q.InProgress)},
+		{"scheduled", strconv.Itoa(q.Scheduled)},
+		{"blocked", strconv.Itoa(q.Blocked)},
+		{"completed", strconv.Itoa(q.Completed)},
+		{"dead", strconv.Itoa(q.Dead)},
+		{"cancelled", strconv.Itoa(q.Cancelled)},
+		{"oldest", units.AgoText(q.OldestAt, g.Now())},
+		{"bytes", units.SizeText(q.Bytes)},
+	}
+	if noWorker {
+		rows = append(rows, []string{"workers", "no worker takes this type"})
+	}
+	rows = append(rows, view.SettingRows(q.Settings)...)
+	return g.Table(append(rows, view.PauseRows(q.Pause)...))
+}
+
+func newQueuePauseCommand(g *view.Globals) *cobra.Command {
+	var (
+		ahead  bool
+		reason string
+		length time.Duration
+		until  units.Time
+	)
+	cmd := newQueueSwitch(g, "pause", "Pause types: workers get none of their jobs",
+		`Pauses the types: their jobs are not claimed any more, and running jobs continue. A
+type without jobs, settings and workers is paused only with --new.
+
+With --for or --until the pause ends by itself. A type that is paused already gets the
+reason and the end of this command, or none.`,
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if !ahead {
+				if err := checkType(ctx, c, name); err != nil {
+					return v1.Queue{}, err
+				}
+			}
+			p := client.Pause{Reason: reason, For: length, Until: until.At}
+			if p == (client.Pause{}) {
+				return c.PauseQueue(ctx, name)
+			}
+			return c.PauseQueueWith(ctx, name, p)
+		})
+	cmd.Example = `  osqueue queue pause mail --reason "the provider is down" --for 2h`
+	flags := cmd.Flags()
+	flags.BoolVar(&ahead, "new", false, "also pause types that do not exist yet")
+	flags.StringVar(&reason, "reason", "", "reason, which is shown with the type; at most 512 bytes")
+	flags.DurationVar(&length, "for", 0, "resume by itself after this time")
+	flags.Var(&until, "until", "resume by itself at this time: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		switch {
+		case length < 0 || length == 0 && flags.Changed("for"):
+			return view.Usagef("--for %v: must be positive", length)
+		case length > 0 && until.Text != "":
+			return view.Usagef("--for and --until exclude each other")
+		case until.Text != "" && !until.At.After(time.Now()):
+			return view.Usagef("--until %s is in the past (%s)", until.Text, units.LocalTime(until.At.UnixMilli()))
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newQueueResumeCommand(g *view.Globals) *cobra.Command {
+	return newQueueSwitch(g, "resume", "Resume paused types", "Resumes paused types.",
+		func(c *client.Client, ctx context.Context, name string) (v1.Queue, error) {
+			if err := checkType(ctx, c, name); err != nil {
+				return v1.Queue{}, err
+			}
+			return c.ResumeQueue(ctx, name)
+		})
+}
+
+func newQueueSwitch(g *view.Globals, verb, short, long string,
+	do func(*client.Client, context.Context, string) (v1.Queue, error),
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " TYPE…",
+		Short: short,
+		Long:  long + "\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, kind string) error {
+				q, err := do(c, ctx, kind)
+				if err != nil {
+					return err
+				}
+				return queueLine(g, q)
+			})
+		},
+	}
+}
+
+// queueLine prints the state of a type after a change.
+func queueLine(g *view.Globals, q v1.Queue) error {
+	if g.JSON {
+		return view.WriteWritten(g, q)
+	}
+	state := "not paused"
+	if q.Settings.Paused {
+		state = view.PauseText(q.Pause)
+	}
+	return g.Printf("%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
+}
+
+func newQueueResetCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset TYPE…",
+		Short: "Set all settings of types back to their defaults, also the pause",
+		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
+				if err := checkType(ctx, c, name); err != nil {
+					return err
+				}
+				return c.RemoveQueue(ctx, name)
+			})
+		},
+	}
+}
+
+// eachName applies a change to each named thing and prints the outcome.
+func eachName(ctx context.Context, g *view.Globals, names []string, done string,
+	do func(*client.Client, context.Context, string) error,
+) error {
+	return g.Each(ctx, names, func(ctx context.Context, c *client.Client, name string) error {
+		if err := do(c, ctx, name); err != nil {
+			return err
+		}
+		return nameDone(g, name, done)
+	})
+}
+
+func nameDone(g *view.Globals, name, done string) error {
+	if g.JSON {
+		return view.WriteWritten(g, map[string]string{"name": name, "done": done})
+	}
+	return g.Printf("%s  %s\n", view.OrDash(name), done)
+}
+
+func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
+	ch := *deleteJobs
+	ch.chosen = statusesWaiting
+	r := &changeRun{g: g, change: &ch}
+	cmd := &cobra.Command{
+		Use:   "purge TYPE",
+		Short: "Delete the waiting jobs of a type",
+		Long: `Deletes the jobs of a type that are blocked, scheduled or available. --status selects
+others; all means all that are not running. The command counts the jobs and asks for
+confirmation, unless --yes is given, which is required if stdin is not a terminal.
+
+` + view.ExitHelp,
+		Example: `  osqueue queue purge mail
+  osqueue queue purge mail --status all --yes`,
+		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return view.Usagef("a filter cannot name the jobs without type; see osqueue job delete")
+			}
+			r.command, r.filter.Type = cmd.CommandPath(), args[0]
+			return r.run(cmd.Context(), nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
+	view.BindStatuses(cmd, &r.filter.Status, ch.applies)
+	return cmd
+}

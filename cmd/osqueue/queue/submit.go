@@ -1,0 +1,129 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+func newSubmitCommand(g *view.Globals) *cobra.Command {
+	f := &submitFlags{}
+	cmd := &cobra.Command{
+		Use:   "submit [TYPE] [PAYLOAD]",
+		Short: "Enqueue jobs",
+		Long: `Enqueues a job and prints its id. PAYLOAD is JSON, or any text with --text; with -, or
+if stdin is a pipe, it is read from stdin. Otherwise the job has no payload. The type ''
+is that of jobs without type.
+
+With --file each line is a job: its payload if a type is given, else an object
+like {"type":"wc","payload":[1,2],"priority":5}, with the fields of the HTTP
+API; a line with an unknown field, or without type, is an error. FILE may be - for
+stdin. The lines are sent in batches of up to 1000, several at the same time; each batch
+is enqueued as a whole or not at all. With --id ID the job of line N gets the id ID-N:
+a second run with the same ID adds no job twice.
+
+With --wait the command prints the results instead of the ids. Those of a file come as
+the jobs end, or in the order of the lines with --keep-order: number of the line,
+id, status, and the result or the error; with --json the job, with its line. The
+progress is on stderr. The exit status is 1 if a job did not complete. After Ctrl-C the
+jobs continue; the command prints how to wait for them again, and exits with status 130.
+
+With --after ID the job waits until that job has completed; --after-failure applies if
+that job dies or is cancelled: block (keep waiting, for a retry), cancel (cancel this
+job too) or run (run this job anyway).
+
+Commands with the same --idempotency-key, or --id, add the jobs once.
+
+` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+		Example: `  osqueue submit wc '"three little words"'
+  date | osqueue submit wc --text --wait
+  find . -name '*.go' | osqueue submit lint --text --file -
+  osqueue submit report --run-at '2026-12-24 18:00' --job-timeout 10m --backoff exponential:1s:1h:20%
+  osqueue submit mail '{"to":"you"}' --unique mail-7:period:1h --tag newsletter --group customer-7
+  osqueue submit pack --after "$(osqueue submit fetch)" --after-failure cancel`,
+		Args: view.UsageArgs(cobra.MaximumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error { return runSubmit(cmd.Context(), g, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
+	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
+	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
+	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	f.bind(flags)
+	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
+	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
+	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")
+	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key add the jobs once")
+	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
+	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
+	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
+	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
+	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on stderr")
+	view.CompleteFlag(cmd, "after-failure", afterFailures...)
+	return cmd
+}
+
+func runSubmit(ctx context.Context, g *view.Globals, f *submitFlags, args []string) error {
+	payload, err := f.arguments(args, "osqueue submit TYPE [PAYLOAD]\n       osqueue submit --file FILE")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.check(), notePast(g, f.runAt)); err != nil {
+		return err
+	}
+	c, err := g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return g.Acked(ctx, func(ctx context.Context) error {
+		if f.file != "" {
+			return submitFile(ctx, g, c, f)
+		}
+		return submitOne(ctx, g, c, f, payload)
+	})
+}
+
+func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, argument *string) error {
+	text, present, err := readPayload(ctx, g, argument)
+	if err != nil {
+		return err
+	}
+	var payload []byte
+	if present {
+		if payload, err = asJSON(text, f.text); err != nil {
+			return view.Usagef("the payload %w", err)
+		}
+	}
+	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
+	if err == nil {
+		err = noteHolder(g, got)
+	}
+	switch {
+	case err != nil:
+		return err
+	case f.wait:
+		return waitOne(ctx, g, c, f, got.JobID)
+	}
+	return showEnqueued(g, got)
+}
+
+// waitOne waits for a job that was just enqueued.
+func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, id string) error {
+	err := waitFinished(ctx, g, c, f.waitFor, id)
+	if err != nil && ctx.Err() != nil {
+		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
+	}
+	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
+		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
+	}
+	return err
+}

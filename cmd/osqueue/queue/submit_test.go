@@ -1,0 +1,485 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"pgregory.net/rapid"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
+)
+
+func TestSubmitOne(t *testing.T) {
+	cases := []struct{ line, stdin, payload, kind string }{
+		{`submit --type=`, "", "", ""},
+		{`submit wc`, "", "", "wc"},
+		{`submit wc {"a":1}`, "", `{"a":1}`, "wc"},
+		{`submit --type wc 5`, "", `5`, "wc"},
+		{`submit wc -`, " [1]", `[1]`, "wc"},
+		{`submit wc`, `"piped"`, `"piped"`, "wc"},
+		{`submit wc --text`, "two\nlines", `"two\nlines"`, "wc"},
+		{`submit wc --text he"llo`, "", `"he\"llo"`, "wc"},
+		{`submit wc 1`, "not read", `1`, "wc"},
+	}
+	for _, c := range cases {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, c.stdin, strings.Fields(c.line)...)
+		jobs := q.All()
+		if got.Code != view.ExitOK || len(jobs) != 1 || got.Out != jobs[0].ID+"\n" {
+			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
+		}
+		if string(jobs[0].Payload) != c.payload || jobs[0].Type != c.kind {
+			t.Errorf("%s: payload %s, type %s", c.line, jobs[0].Payload, jobs[0].Type)
+		}
+	}
+}
+
+func TestSubmitFlags(t *testing.T) {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
+	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.Out != want || got.Code != view.ExitOK {
+		t.Errorf("%+v", got)
+	}
+	if j := q.All()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
+		t.Errorf("%+v", j)
+	}
+	got = osqTest(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
+	if !strings.Contains(got.Out, `"duplicate":true`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitDevNullIsNoPayload(t *testing.T) {
+	q := clitest.NewFake(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	c := newTestCommand(t, q.Server.URL)
+	c.Stdin = null
+	if got := c.Run("submit", "a"); got.Code != view.ExitOK || q.All()[0].Payload != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitPayloadIsBounded(t *testing.T) {
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "larger than") || len(q.All()) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitWait(t *testing.T) {
+	q := clitest.NewFake(t)
+	if got := osqTest(t, q, "", "submit", "good", "[7]", "--wait"); got.Out != "[7]\n" || got.Code != view.ExitOK {
+		t.Errorf("%+v", got)
+	}
+	got := osqTest(t, q, "", "submit", "bad", "1", "--wait")
+	if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, "dead: no luck") {
+		t.Errorf("%+v", got)
+	}
+	got = osqTest(t, q, "", "submit", "good", "1", "--wait", "--json")
+	if !strings.Contains(got.Out, `"status":"completed"`) || !strings.Contains(got.Out, `"result":1`) {
+		t.Errorf("%+v", got)
+	}
+	got = osqTest(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued") || !strings.Contains(got.Err, "available") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+// The rate of a submission is not that of the workers.
+func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
+	q := clitest.NewFake(t)
+	const wait = 2 * time.Second
+	got := osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
+	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.Err)
+	if got.Code != view.ExitFailure || found == nil {
+		t.Fatalf("%+v", got)
+	}
+	submitted, err := time.ParseDuration(found[1])
+	all, err2 := time.ParseDuration(found[2])
+	if err != nil || err2 != nil || submitted >= wait/2 || all < wait {
+		t.Errorf("%+v", got)
+	}
+	before := len(q.All())
+	osqTest(t, q, "\ufeffone\n\ufefftwo\n", "submit", "wait", "--text", "--file", "-")
+	if jobs := q.All()[before:]; len(jobs) != 2 || string(jobs[0].Payload) != `"one"` || string(jobs[1].Payload) != "\"\ufefftwo\"" {
+		t.Errorf("a byte order mark: %+v", jobs)
+	}
+	if got := osqTest(t, q, "\n", "submit", "wait", "--file", "-"); got.Err != "submitted 0 jobs\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSubmitFileInBatches(t *testing.T) {
+	q := clitest.NewFake(t)
+	const n = 4321
+	file := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(file, []byte(numbered(n)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if got.Code != view.ExitOK || !strings.Contains(got.Err, "submitted 4321 jobs in ") || !strings.Contains(got.Err, "jobs/s") {
+		t.Fatalf("%s", got.Err)
+	}
+	ids := strings.Fields(got.Out)
+	for i, id := range ids {
+		if id != fmt.Sprintf("run-%d", i+1) {
+			t.Fatalf("line %d is %s", i+1, id)
+		}
+	}
+	slices.Sort(q.Batches)
+	if len(ids) != n || !slices.Equal(q.Batches, []int{321, 1000, 1000, 1000, 1000}) {
+		t.Errorf("%d ids, batches %v", len(ids), q.Batches)
+	}
+	got = osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	if len(q.All()) != n || !strings.Contains(got.Err, "4321 of them existed already") {
+		t.Errorf("%s", got.Err)
+	}
+}
+
+func TestSubmitFileOfJobs(t *testing.T) {
+	q := clitest.NewFake(t)
+	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
+
+{"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
+	got := osqTest(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
+	jobs := q.All()
+	if got.Code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.Out, `{"jobId":"x"}`+"\n") {
+		t.Fatalf("%+v, %+v", got, jobs)
+	}
+	if j := jobs[0]; j.Type != "a" || string(j.Payload) != `{"b": [1]}` || j.Priority != 3 || j.MaxAttempts != 1 || j.LeaseMs != 1500 {
+		t.Errorf("%+v", j)
+	}
+	if jobs[1].Priority != 7 || jobs[1].Payload != nil || string(jobs[2].Payload) != "null" {
+		t.Errorf("%+v", jobs[1:])
+	}
+}
+
+func TestSubmitFileNamesTheBadLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		args  string
+		lines string
+		want  string
+	}{
+		"not JSON":       {"submit a --file -", "1\n2\n\nx\n5\n", "line 4 is not valid JSON"},
+		"not a job":      {"submit --file -", "{\"type\":\"a\"}\n[]\n", "line 2 is not a job"},
+		"unknown member": {"submit --file -", "{\"type\":\"a\"}\n{\"type\":\"a\",\"pyload\":1}\n", "pyload"},
+		"no type":        {"submit --file -", "{\"type\":\"a\"}\n{\"typ\":\"a\"}\n{}\n", "line 2 "},
+		"empty job":      {"submit --file -", "{}\n", "line 1 has no type"},
+		"too long":       {"submit a --file -", "1\n" + strings.Repeat("9", maxPayload+1), "line 2 is longer"},
+		"not UTF-8":      {"submit a --text --file -", "a\n\xff\n", "line 2 is not UTF-8"},
+	} {
+		q := clitest.NewFake(t)
+		got := osqTest(t, q, c.lines, strings.Fields(c.args)...)
+		if got.Code != view.ExitFailure || !strings.Contains(got.Err, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := osqTest(t, clitest.NewFake(t), "", "submit", "a", "--file", "/no/such/file"); got.Code != view.ExitFailure {
+		t.Errorf("%+v", got)
+	}
+}
+
+// One batch is refused: those before it are enqueued and printed, the error
+// names its lines.
+func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
+	q := clitest.NewFake(t)
+	n := 0
+	q.Refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path != v1.PathJobsBatch {
+			return nil
+		}
+		if n++; n < 3 {
+			return nil
+		}
+		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
+	}
+	got := osqTest(t, q, numbered(20_000), "submit", "a", "--file", "-")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.Err, "lines ") {
+		t.Errorf("%s", got.Err)
+	}
+	if ids := strings.Fields(got.Out); len(ids) != 2000 || len(q.All()) != 2000 {
+		t.Errorf("%d ids for %d jobs", len(ids), len(q.All()))
+	}
+}
+
+func TestSubmitFileWait(t *testing.T) {
+	t.Parallel()
+	q := clitest.NewFake(t)
+	got := osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	if got.Code != view.ExitOK || len(lines) != 1500 {
+		t.Fatalf("%d lines, %s", len(lines), got.Err)
+	}
+	for i, line := range lines {
+		if !strings.HasPrefix(line, fmt.Sprintf("%d\t", i+1)) || !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
+			t.Fatalf("line %d: %s", i, line)
+		}
+	}
+	got = osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
+	lines = strings.Split(strings.TrimSpace(got.Out), "\n")
+	slices.Sort(lines)
+	if got.Code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.Err != "" {
+		t.Errorf("%d lines, %s", len(lines), got.Err)
+	}
+	got = osqTest(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "2 did not complete") || strings.Count(got.Out, `"lastError"`) != 2 {
+		t.Errorf("%+v", got)
+	}
+	if rows := strings.Split(got.Out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
+		t.Errorf("%s", got.Out)
+	}
+	got = osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") {
+		t.Errorf("%+v", got)
+	}
+	got = osqTest(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2 ") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Two lines are one job, by their id or by a key: both get its result.
+func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
+	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
+	got := osqTest(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
+	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.Code != view.ExitOK || got.Out != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// If one batch is refused, the error is printed, and the batches before it are awaited.
+func TestSubmitFileWaitWithAFault(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{"--keep-order", "--keep-order=false"} {
+		q := clitest.NewFake(t)
+		n := 0
+		q.Refuse = func(r *http.Request) *v1.Problem {
+			if r.URL.Path != v1.PathJobsBatch {
+				return nil
+			}
+			if n++; n != 2 {
+				return nil
+			}
+			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
+		}
+		got := osqTest(t, q, numbered(3_000), "submit", "a", "--file", "-", "--wait", order)
+		if got.Code != view.ExitFailure || strings.Count(got.Err, "were not enqueued: enqueue batch: taken") != 1 {
+			t.Errorf("%s", got.Err)
+		}
+		if rows, jobs := strings.Count(got.Out, "\n"), len(q.All()); rows != jobs || jobs < 1000 || jobs > 2_000 {
+			t.Errorf("%s: %d lines for %d jobs", order, rows, jobs)
+		}
+	}
+}
+
+// Ctrl-C ends the wait, and the command that it prints continues it.
+func TestSubmitFileWaitInterrupted(t *testing.T) {
+	for _, flags := range []string{"", "--idempotency-key k"} {
+		q := clitest.NewFake(t)
+		line := append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(flags)...)
+		got := interruptedAt(t, q, 3, "1\n2\n3\n", line...)
+		if got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "3 jobs continue") {
+			t.Fatalf("%+v", got)
+		}
+		_, again, found := strings.Cut(got.Err, "osqueue: 3 jobs continue; wait for them again with the same command and ")
+		if !found {
+			t.Fatalf("%s", got.Err)
+		}
+		q.EndAll(v1.StatusCompleted)
+		got = osqTest(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
+		if n := len(q.All()); got.Code != view.ExitOK || n != 3 || strings.Count(got.Out, "completed") != 3 {
+			t.Errorf("%d jobs, %+v", n, got)
+		}
+	}
+}
+
+// When the cluster is unreachable for too long, the jobs continue, and the command
+// prints how to wait for them again.
+func TestManyJobsOfALostCluster(t *testing.T) {
+	for line, want := range map[string]string{
+		"submit wait --file - --wait --timeout 300ms": "3 jobs continue; wait for them again with the same command and --id ",
+		"map - --name n --timeout 300ms -- wait":      "3 jobs continue; resume the run with the same command and --name n, or end it with: ",
+	} {
+		q := clitest.NewFake(t)
+		lose := func(context.CancelFunc) {
+			q.Server.Listener.Close()
+			q.Server.CloseClientConnections()
+		}
+		got := atJobs(t, q, 3, lose, "1\n2\n3\n", strings.Fields(line)...)
+		if got.Code == view.ExitOK || got.Code == view.ExitInterrupted || !strings.Contains(got.Err, "no server could be reached") || !strings.Contains(got.Err, "\n"+want) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Jobs whose enqueueing was not answered may exist: they count as jobs that continue. There is
+// one line, because map sends the lines that it has read so far.
+func TestJobsWithoutAnAnswer(t *testing.T) {
+	for _, line := range []string{"submit wait --timeout 300ms --file - --wait", "map - --timeout 300ms --name n -- wait"} {
+		if got := interruptedUnanswered(t, line); got.Code != view.ExitInterrupted || !strings.Contains(got.Err, "osqueue: 1 job continues; ") {
+			t.Errorf("%s: %+v", line, got)
+		}
+		q := clitest.NewFake(t)
+		q.Refuse = func(r *http.Request) *v1.Problem {
+			if r.URL.Path == v1.PathJobsBatch {
+				panic(http.ErrAbortHandler)
+			}
+			return nil
+		}
+		got := osqTest(t, q, "1\n", strings.Fields(line)...)
+		if got.Code == view.ExitOK || !strings.Contains(got.Err, "line 1: enqueue batch: ") || !strings.Contains(got.Err, "it is not known whether it took effect") || !strings.Contains(got.Err, "continue with the same command and --") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// interruptedUnanswered runs a command line for one line, and interrupts it while the server has
+// the request and has not answered.
+func interruptedUnanswered(t *testing.T, line string) clitest.Result {
+	t.Helper()
+	q := clitest.NewFake(t)
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
+	defer stop()
+	q.Refuse = func(r *http.Request) *v1.Problem {
+		if r.URL.Path == v1.PathJobsBatch {
+			body, _ := io.ReadAll(r.Body) // before it, the server does not see that the client leaves
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			stop()
+			<-r.Context().Done()
+		}
+		return nil
+	}
+	c.Ctx, c.Stdin = ctx, strings.NewReader("1\n")
+	return c.Run(strings.Fields(line)...)
+}
+
+// interruptedAt runs a command line that is interrupted when the fake has so many
+// jobs.
+func interruptedAt(t *testing.T, q *clitest.Fake, jobs int, stdin string, args ...string) clitest.Result {
+	t.Helper()
+	return atJobs(t, q, jobs, func(stop context.CancelFunc) { stop() }, stdin, args...)
+}
+
+// atJobs runs a command line. When the fake has so many jobs and has answered, it calls
+// then, with what interrupts the command.
+func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFunc), stdin string, args ...string) clitest.Result {
+	t.Helper()
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
+	defer stop()
+	c.Ctx = ctx
+	if stdin != "" {
+		c.Stdin = strings.NewReader(stdin)
+	}
+	go func() {
+		for (len(q.All()) < jobs || !q.Answered()) && ctx.Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		then(stop)
+	}()
+	return c.Run(args...)
+}
+
+func TestSubmitWaitInterrupted(t *testing.T) {
+	q := clitest.NewFake(t)
+	c := newTestCommand(t, q.Server.URL)
+	ctx, stop := context.WithCancel(c.Ctx)
+	defer stop()
+	c.Ctx = ctx
+	q.Refuse = func(r *http.Request) *v1.Problem {
+		if strings.HasSuffix(r.URL.Path, "/j") { // it waits for the job
+			stop()
+		}
+		return nil
+	}
+	got := c.Run("submit", "wait", "1", "--id", "j", "--wait")
+	if got.Code != view.ExitInterrupted || got.Err != "osqueue: job j continues; wait for it again with: osqueue job wait j\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// However long the lines are: all of them arrive, in order, in batches that fit.
+func TestLinesBecomeBatchesThatFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 300_000), 0, 12).Draw(t, "sizes")
+		var want []string
+		for _, n := range sizes {
+			want = append(want, strings.Repeat("1", n))
+		}
+		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a", typed: true}, maxBatchBytes)
+		var got []string
+		end := 0
+		for {
+			b, err := reader.next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.first > b.last || b.first <= end {
+				t.Fatalf("%v after line %d", b, end)
+			}
+			end = b.last
+			var body []byte
+			for _, j := range b.jobs {
+				one, _ := json.Marshal(v1.NewJob{ID: client.NewID(), Type: j.Type, Payload: j.Payload})
+				body = append(body, one...)
+				got = append(got, string(j.Payload))
+			}
+			if len(b.jobs) == 0 || len(b.jobs) > client.MaxBatchJobs || len(body)+len(b.jobs)+20 > client.MaxBatchBytes {
+				t.Fatalf("a batch of %d jobs and %d bytes", len(b.jobs), len(body))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d lines of %d", len(got), len(want))
+		}
+	})
+}
+
+func FuzzLine(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"type":"a","payload":1}`, `{"payload":{"a":1,"a":2}}`, "[", `{"runAt":1e3}`, "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		reader := newLineReader(strings.NewReader(line), &submitFlags{}, maxBatchBytes)
+		for {
+			if _, err := reader.next(); err != nil {
+				return
+			}
+		}
+	})
+}
+
+const maxBatchBytes = client.MaxBatchBytes - 4096

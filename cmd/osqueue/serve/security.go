@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
+
+	"osqueue/api"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/auth"
+	"osqueue/internal/auth/oidc"
+)
+
+// securityOptions are the flags about who may use the API.
+type securityOptions struct {
+	mode      string
+	programs  []string
+	auditLog  string
+	auditFull string
+	auditKept units.Size // in memory
+
+	bootstrapFile string
+	bootstrap     *auth.Bootstrap // nil: none
+	rolesFile     string
+	issuer        string
+	audience      string
+	algorithms    []string
+	leeway        time.Duration
+	roles         *auth.Roles // of rolesFile; nil: none
+}
+
+func (o *securityOptions) bind(f *pflag.FlagSet) {
+	f.StringVar(&o.mode, "security", "", "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)")
+	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
+	f.StringVar(&o.rolesFile, "roles-file", "", "file (YAML) with rules that give roles to client certificates and to JWTs")
+	f.StringVar(&o.issuer, "oidc-issuer", "", "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file")
+	f.StringVar(&o.audience, "oidc-audience", "", "audience (claim aud) that JWTs must have")
+	f.StringSliceVar(&o.algorithms, "oidc-algorithms", oidc.DefaultAlgorithms, "signature algorithms of JWTs that count")
+	units.SpanVar(f, &o.leeway, "oidc-leeway", oidc.DefaultLeeway, "largest difference between the clocks of the provider and of this machine, at most 5m")
+	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
+	f.StringVar(&o.auditFull, "audit-full", auditRefuse, "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks")
+	o.auditKept = defaultAuditKept
+	f.Var(&o.auditKept, "audit-memory", "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given")
+	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
+}
+
+// check completes the mode; certificates says whether the node has one.
+func (o *securityOptions) check(certificates bool) error {
+	switch {
+	case o.mode == "" && certificates:
+		o.mode = api.SecurityOn
+	case o.mode == "":
+		o.mode = api.SecurityOff
+	}
+	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
+		return fmt.Errorf("--security %q: use off, log or on", o.mode)
+	}
+	if o.auditFull != auditRefuse && o.auditFull != auditDrop {
+		return fmt.Errorf("--audit-full %q: use refuse or drop", o.auditFull)
+	}
+	if err := o.checkIdentities(); err != nil || o.bootstrapFile == "" {
+		return err
+	}
+	b, err := auth.ReadBootstrap(o.bootstrapFile)
+	if err != nil {
+		return fmt.Errorf("--bootstrap-token: %w", err)
+	}
+	o.bootstrap = &b
+	return nil
+}
+
+// defaultAuditKept is some 5000 entries.
+const defaultAuditKept = 1 << 20
+
+// auditBytes returns how much of the audit log is kept in memory.
+func (o *securityOptions) auditBytes() int64 {
+	if o.mode == api.SecurityOff && o.auditLog == "" {
+		return 0
+	}
+	return int64(o.auditKept)
+}
+
+// socketName is the name of the admin socket in the data directory.
+const socketName = view.SocketName
+
+// socketTimeout bounds the head of a request to the admin socket.
+const socketTimeout = 5 * time.Second
+
+// serveAdmin serves the API on the admin socket in the data directory, for its owner only. A
+// node without the socket works: an error is logged. The caller calls stop.
+func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
+	path := filepath.Join(dir, socketName)
+	_ = os.Remove(path) // of an earlier run; the data directory is locked
+	ln, err := net.Listen("unix", path)
+	if err == nil {
+		if err = os.Chmod(path, 0o600); err != nil {
+			_ = ln.Close()
+		}
+	}
+	if err != nil {
+		log.Warn("no admin socket: only a token can manage access tokens", "error", err)
+		return func() {}
+	}
+	server := &http.Server{Handler: peersOnly(h), ReadHeaderTimeout: socketTimeout, ConnContext: withPeer}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(ln) // ends with Close
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}
+}
+
+type peerKey struct{}
+
+// withPeer notes whether the process at the other end of a connection may use the admin socket.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, checkPeer(conn))
+}
+
+// peersOnly refuses the requests of other users.
+func peersOnly(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err, refused := r.Context().Value(peerKey{}).(error); refused {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"osqueue/cluster"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/inflight"
+)
+
+func newServeCommand(g *view.Globals) *cobra.Command {
+	o := serveOptions{node: cluster.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run one node of a cluster",
+		Long: `Run one node of a cluster. Start the same command on every node, with its own
+--name and addresses and the same --peers and --bucket.
+
+Every flag can be given as an environment variable: --raft-addr is
+OSQUEUE_RAFT_ADDR. A flag beats the environment.
+
+` + originalHelp + `
+
+SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
+SIGHUP is ignored.
+
+` + view.ExitHelp,
+		Example: `  # a single node
+  osqueue serve --data ./data --bucket file:///srv/osqueue
+
+  # node n1 of three, with the files of osqueue init
+  osqueue serve --name n1 --data /var/lib/osqueue --bucket s3://jobs/prod?region=eu-central-1 \
+    --tls-ca ca.crt --tls-cert n1.crt --tls-key n1.key --bootstrap-token bootstrap.json \
+    --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 \
+    --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err = flagsFromEnv(cmd.Flags(), g.Getenv); err != nil {
+				return err
+			}
+			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(g); err != nil {
+				return &view.UsageError{Err: err}
+			}
+			ctx := cmd.Context()
+			if o.withStdin {
+				var stop context.CancelFunc
+				ctx, stop = untilEOF(ctx, g.In)
+				defer stop()
+			}
+			return serve(ctx, &o)
+		},
+	}
+	o.bind(cmd.Flags())
+	view.HideGlobals(cmd, "json", "servers", "timeout")
+	return cmd
+}
+
+// untilEOF returns a context that ends with r. Its goroutine cannot be stopped; it ends
+// with the process.
+func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // an error ends it as well
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// serve runs a node until ctx ends.
+func serve(ctx context.Context, o *serveOptions) error {
+	collecting, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	budget := inflight.New(int64(o.inflightBytes))
+	wg.Go(func() { newCollector(int64(o.memoryTarget), budget.Used).run(collecting) })
+	log := o.node.Logger
+	if o.tls.identity != nil {
+		wg.Go(func() { o.tls.watchExpiry(collecting, log) })
+	}
+	defer wg.Wait()
+	defer end()
+	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
+	heedHangup := view.IgnoreHangup(log)
+	defer heedHangup()
+	guard := newExitGuard(log, os.Exit)
+	defer guard.stop()
+	stopped := context.AfterFunc(ctx, func() { guard.within(stopLimit) }) // also if the start hangs
+	defer stopped()
+	s, err := assemble(ctx, o, budget)
+	if err != nil {
+		guard.within(fatalLimit)
+		return notStarted(ctx, log, err)
+	}
+	return s.run(ctx, guard)
+}
+
+// notStarted returns err, or nil if ctx ended during the start, because a stop is no
+// failure.
+func notStarted(ctx context.Context, log hclog.Logger, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	log.Info("stopped while starting", "reason", err)
+	return nil
+}
+
+// CheckFlags checks flags for a node before any node starts.
+func CheckFlags(g *view.Globals, args []string) error {
+	node := serveOptions{node: cluster.DefaultConfig()}
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	node.bind(flags)
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("flags for the nodes: %q is not a flag", flags.Arg(0))
+	}
+	if node.bucket == "" {
+		node.bucket = "mem://" // dev gives the real one
+	}
+	if err := node.complete(g); err != nil {
+		return fmt.Errorf("flags for the nodes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package top
+
+import (
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"osqueue/cmd/osqueue/view"
+)
+
+// pane is the table below the head of the screen.
+type pane int
+
+const (
+	paneTypes pane = iota
+	paneWorkers
+	paneNodes
+	panes
+)
+
+// order is the order of the types.
+type order int
+
+const (
+	byOldest order = iota // the type whose oldest available job waits longest first
+	byAvailable
+	byRunning
+	byDead
+	byName
+	orders
+)
+
+var orderNames = [orders]string{"oldest", "available", "running", "dead", "name"}
+
+// model is the state of the screen. Update and View are called by Bubble Tea, one at a
+// time.
+type model struct {
+	g      *view.Globals
+	p      *poller
+	every  time.Duration
+	now    figures
+	polled bool
+	pane   pane
+	order  order
+	top    int // the first row that is shown
+	still  bool
+	width  int
+	height int
+}
+
+// Messages of the model.
+type (
+	pollMsg    struct{} // the interval is over
+	figuresMsg figures
+)
+
+func newModel(g *view.Globals, p *poller, every time.Duration) *model {
+	return &model{g: g, p: p, every: every, width: 80, height: 24}
+}
+
+// Init starts the first poll.
+func (m *model) Init() tea.Cmd { return m.poll() }
+
+func (m *model) poll() tea.Cmd {
+	last := m.now
+	return func() tea.Msg { return figuresMsg(m.p.poll(last)) }
+}
+
+func (m *model) wait() tea.Cmd {
+	return tea.Tick(m.every, func(time.Time) tea.Msg { return pollMsg{} })
+}
+
+// Update takes a message.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case figuresMsg:
+		if !m.still {
+			m.now, m.polled = figures(msg), true
+		}
+		return m, m.wait()
+	case pollMsg:
+		if m.still {
+			return m, m.wait()
+		}
+		return m, m.poll()
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m, m.press(msg.String())
+	}
+	return m, nil
+}
+
+// press handles a key.
+func (m *model) press(key string) tea.Cmd {
+	page := max(1, m.room()-1)
+	switch key {
+	case "q", "esc", "ctrl+c":
+		return tea.Quit
+	case "tab":
+		m.pane, m.top = (m.pane+1)%panes, 0
+	case "s":
+		m.order, m.top = (m.order+1)%orders, 0
+	case "space":
+		m.still = !m.still
+	case "up", "k":
+		m.top--
+	case "down", "j":
+		m.top++
+	case "pgup":
+		m.top -= page
+	case "pgdown":
+		m.top += page
+	case "home", "g":
+		m.top = 0
+	case "end", "G":
+		m.top = m.length()
+	}
+	m.top = max(0, min(m.top, m.length()-page))
+	return nil
+}
+
+// length is the number of rows of the pane.
+func (m *model) length() int {
+	switch m.pane {
+	case paneWorkers:
+		return len(m.now.workers)
+	case paneNodes:
+		return len(m.now.nodes)
+	}
+	return len(m.now.types)
+}

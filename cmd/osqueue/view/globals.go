@@ -1,0 +1,70 @@
+package view
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"osqueue/client"
+	"osqueue/cmd/osqueue/units"
+)
+
+// DefaultServers are the nodes that "osqueue dev" starts.
+const DefaultServers = "127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8082"
+
+const defaultTimeout = 10 * time.Second
+
+// Globals are the flags that all commands share, and the streams that they use, so that
+// tests run commands without a process.
+type Globals struct {
+	Servers []string // of --servers; none: of the environment or the context
+	data    string   // of --data: the data directory of a node on this machine
+	Context string   // of --context; "": of the environment, or the current one
+	JSON    bool     // output for programs: --json
+	format  string
+	Timeout time.Duration
+	ack     client.Ack
+	receipt client.Receipt // of the writes of this process
+	Version string         // of this program
+	tls     tlsFlags
+	tokenIn string // file with the token
+	keys    keyFlags
+	at      time.Time // of --at; zero: the present
+
+	In     io.Reader
+	Out    io.Writer
+	Err    io.Writer
+	Getenv func(string) string
+	// Terminal reports whether stdin is a terminal; nil examines stdin.
+	Terminal func() bool
+	// Screen returns the size of the terminal that stdout is, and whether it is one; nil
+	// examines stdout.
+	Screen func() (columns, rows int, ok bool)
+}
+
+// NewGlobals returns globals on the process's own streams and environment.
+func NewGlobals(version string) *Globals {
+	return &Globals{Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+}
+
+// Bind adds the flags to a root command's persistent ones. A flag beats the environment,
+// which beats the context.
+func (g *Globals) Bind(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&g.Servers, "servers", nil,
+		"nodes of the cluster, as host:port or URL (environment: OSQUEUE_SERVERS; default: those of the context, else "+DefaultServers+")")
+	flags.StringVar(&g.Context, "context", "", "context with servers, CA and token, see osqueue context (environment: OSQUEUE_CONTEXT; default: the current one)")
+	flags.StringVar(&g.data, "data", "", "data directory of a node on this machine: the command uses its admin socket in place of servers and a token (environment: OSQUEUE_DATA)")
+	g.tls.bind(flags, g.Getenv)
+	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
+	g.keys.bind(flags, g.Getenv)
+	flags.VarP(format{g}, "output", "o", "output format: table (on a terminal at most as wide as it), wide (all columns) or json (a line for each item)")
+	flags.Var(jsonFormat{g}, "json", "the same as --output json")
+	flags.Lookup("json").NoOptDefVal = "true"
+	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
+	flags.Var((*units.Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
+}
+
+// EnvPrefix begins the name of the environment variable of every flag.
+const EnvPrefix = "OSQUEUE_"

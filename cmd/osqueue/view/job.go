@@ -1,0 +1,177 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+)
+
+// ShowJob prints j with all its fields. noWorker adds that no worker takes its type.
+func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
+	if g.JSON {
+		return g.WriteJSON(j)
+	}
+	status := statusText(j)
+	if noWorker {
+		status += " (no worker takes this type)"
+	}
+	rows := [][]string{
+		{"id", j.ID},
+		{"type", OrDash(j.Type)},
+		{"status", status},
+		{"attempts", Attempts(j)},
+		{"priority", strconv.Itoa(int(j.Priority))},
+		{"created", units.ClockTime(j.CreatedAt)},
+	}
+	rows = append(rows, NonEmptyRows(
+		[]string{"not before", units.ClockTime(j.RunAt)},
+		[]string{"claimed", units.ClockTime(j.ClaimedAt)},
+		[]string{"heartbeat", units.ClockTime(j.Heartbeat)},
+		[]string{"finished", units.ClockTime(j.FinishedAt)},
+		[]string{"worker", WorkerName(j)},
+		[]string{"progress", progressText(j.Progress)},
+		[]string{"group", j.Group},
+		[]string{"tags", strings.Join(j.Tags, " ")},
+		[]string{"headers", headersText(j.Headers)},
+		[]string{"unique", units.UniqueText(j)},
+		[]string{"after", afterText(j)},
+		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
+		[]string{"batch", j.BatchID},
+		[]string{"cron", j.Cron},
+		[]string{"cron time", units.ClockTime(j.CronAt)},
+		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
+		[]string{"backoff", units.BackoffText(j.Backoff)},
+		[]string{"payload", jsonText(j.Payload)},
+		[]string{"result", jsonText(j.Result)},
+		[]string{"log", PlainOrSealed(j.Log)},
+		[]string{"last error", PlainOrSealed(j.LastError)},
+	)...)
+	for _, a := range j.Actions {
+		rows = append(rows, []string{strings.TrimPrefix(a.Kind, "job."), actionText(a)})
+	}
+	for _, p := range j.ProgressHistory {
+		rows = append(rows, []string{"reported", fmt.Sprintf("%s  attempt %d  %s", units.ClockTime(p.At), p.Attempt,
+			progressText(&v1.Progress{Percent: p.Percent, Message: p.Message}))})
+	}
+	for _, a := range j.History {
+		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
+	}
+	return g.Table(rows)
+}
+
+func actionText(a v1.JobAction) string {
+	if a.Actor == "" {
+		return units.ClockTime(a.At)
+	}
+	return units.ClockTime(a.At) + "  by " + a.Actor
+}
+
+// MsOrNone formats a number of milliseconds; 0 is "".
+func MsOrNone(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return units.MsText(ms)
+}
+
+// statusText is a job's status, with what is about to change it.
+func statusText(j v1.Job) string {
+	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
+		return v1.StatusWord(j.Status) + " (cancellation requested at " + units.ClockTime(j.CancelAt) + ")"
+	}
+	return v1.StatusWord(j.Status)
+}
+
+// jsonText returns a payload or a result for people.
+func jsonText(raw json.RawMessage) string {
+	if client.IsSealed(raw) {
+		return sealedNote(len(raw))
+	}
+	return string(raw)
+}
+
+// PlainOrSealed returns a text of a worker for people, without space around it.
+func PlainOrSealed(text string) string {
+	if client.IsSealedText(text) {
+		return sealedNote(len(text))
+	}
+	return strings.TrimSpace(text)
+}
+
+func sealedNote(size int) string {
+	return fmt.Sprintf("(encrypted, %d bytes; --keys decrypts it)", size)
+}
+
+func progressText(p *v1.Progress) string {
+	if p == nil {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d%% %s", p.Percent, PlainOrSealed(p.Message)))
+}
+
+func afterText(j v1.Job) string {
+	text := strings.Join(j.After, " ")
+	if text != "" && j.AfterFailure != "" {
+		text += " (if it fails: " + j.AfterFailure + ")"
+	}
+	return text
+}
+
+func attemptText(a v1.Attempt) string {
+	text := fmt.Sprintf("%s after %s", a.End, units.Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
+	if a.WorkerID != nil {
+		text += " on " + OrDash(PlainLine(*a.WorkerID))
+	}
+	if a.Error != "" {
+		text += ": " + PlainOrSealed(a.Error)
+	}
+	return text
+}
+
+// JobColumns is the header of a table of jobs.
+var JobColumns = Columns("ID", "TYPE", "STATUS", "ATTEMPTS", "AGE", "+WORKER", "+PRIORITY", "+GROUP", "+TAGS")
+
+// JobRow returns the cells of j under JobColumns.
+func JobRow(j v1.Job, now time.Time) []string {
+	status := v1.StatusWord(j.Status)
+	if p := j.Progress; p != nil && j.Status == v1.StatusInProgress {
+		status += fmt.Sprintf(" %d%%", p.Percent)
+	}
+	return []string{
+		j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j),
+		strconv.Itoa(int(j.Priority)), OrDash(j.Group), OrDash(strings.Join(j.Tags, ",")),
+	}
+}
+
+// Attempts formats the attempts of j, and their limit if there is one.
+func Attempts(j v1.Job) string {
+	if j.MaxAttempts == 0 {
+		return strconv.Itoa(int(j.Attempts))
+	}
+	return fmt.Sprintf("%d of %d", j.Attempts, j.MaxAttempts)
+}
+
+// WorkerName returns the worker that runs j; "-" if none does.
+func WorkerName(j v1.Job) string {
+	if j.WorkerID == nil {
+		return "-"
+	}
+	return OrDash(PlainLine(*j.WorkerID))
+}
+
+// headersText formats headers in the order of their names.
+func headersText(headers map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		parts = append(parts, name+"="+headers[name])
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,229 @@
+package work
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/sandbox"
+)
+
+func TestWorkerDoesEachKind(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"attempt":` + r.Header.Get("Osqueue-Attempt") + `}`))
+	}))
+	defer service.Close()
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "fill", Payload: []byte(`{"a":"x y"}`)})
+	q.Add(v1.NewJob{ID: "j2", Type: "call", Payload: []byte(`1`)})
+	q.Add(v1.NewJob{ID: "j3", Type: "py", Payload: []byte(`{"code":"def f(a): return a + 1","function":"f","args":[1]}`)})
+	q.Add(v1.NewJob{ID: "j4", Type: "argv", Payload: []byte(`{"argv":["sh","-c","echo out; exit 3"]}`)})
+	for _, j := range q.Jobs {
+		j.Status = v1.StatusUnclaimed
+	}
+	got := runUntil(t, q, allEnded, "--exec", `fill=printf '[%s]' {{.a}}`, "--http", "call="+service.URL,
+		"--python", "py", "--commands", "argv", "--sandbox", "none")
+	var results []string
+	for _, j := range q.All() {
+		results = append(results, string(j.Result))
+	}
+	want := []string{`"[x y]"`, `{"attempt":2}`, `2`, `{"exit":3,"stdout":"out\n","stderr":""}`}
+	if got.Code != view.ExitOK || !strings.Contains(results[1], "attempt") {
+		t.Fatalf("%+v", got)
+	}
+	results[1] = want[1] // the fake's count of attempts is its own
+	if !reflect.DeepEqual(results, want) {
+		t.Errorf("%q", results)
+	}
+}
+
+func TestWorkerUsage(t *testing.T) {
+	q := clitest.NewFake(t)
+	for _, args := range [][]string{
+		{},
+		{"--exec", "wc"},
+		{"--exec", "=wc"},
+		{"--http", "a"},
+		{"--http", "a=ftp://b"},
+		{"--python", "a=b"},
+		{"--commands", ""},
+		{"--exec", "a=true", "--commands", "a"},
+		{"--exec", "a=true", "--sandbox", "some"},
+		{"--exec", "a=true", "--on-exit", "x"},
+		{"--exec", "a=true", "--limit-memory", "much"},
+		{"--http", "a=http://b", "--http-allow", "10.0.0.1"},
+		{"--http", "a=http://b", "--http-header-file", "b=x"},
+		{"--http", "a=http://b", "--http-header-file", "a="},
+		{"--http", "a=http://b", "--http-header-file", "a=/nowhere"},
+		{"--exec", "a=true", "--sandbox-uids", "9"},
+		{"--exec", "a=true", "--sandbox-uids", "0-5", "--sandbox", "process"},
+		{"--exec", "a=true", "--per-type", "b=1"},
+		{"--exec", "a=true", "--per-type", "a=0"},
+		{"--exec", "*=true", "--per-type", "*=1"},
+		{"--exec", "a=true", "--exec", "*=true", "--per-type", "a=1"},
+		{"--exec", "a=true", "--limit-files", "-1"},
+		{"--config", "/nonexistent"},
+		{"--exec", "a=echo {{.b"},
+	} {
+		if got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...); got.Code != view.ExitUsage {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
+
+// Numbers and texts without sense are refused, by name, in the flags and in the file.
+func TestWorkerRefusesByName(t *testing.T) {
+	q := clitest.NewFake(t)
+	refused := func(want string, args ...string) {
+		t.Helper()
+		got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%q: %+v, want it to say %q", args, got, want)
+		}
+	}
+	for _, flag := range []string{"prefetch", "limit-files", "limit-processes"} {
+		refused(flag+" -1: must not be negative", "--exec", "a=true", "--"+flag, "-1")
+	}
+	refused("concurrency -1: must be at least 1", "--exec", "a=true", "--concurrency", "-1")
+	for _, flag := range []string{"lease", "poll-wait", "stop-timeout", "http-timeout", "limit-time", "limit-cpu"} {
+		refused(`"--`+flag+`" flag: "-1s": must not be negative`, "--http", "a=http://b", "--"+flag, "-1s")
+	}
+	refused(`--exec "a=": write TYPE=COMMAND`, "--exec", "a=")
+	refused(`--http "a=": write TYPE=URL`, "--http", "a=")
+	for line, want := range map[string]string{
+		"concurrency: -1":         "concurrency -1",
+		"prefetch: -1":            "prefetch -1",
+		"lease: -1s":              `line 1: "-1s": must not be negative`,
+		"poll-wait: -1s":          `line 1: "-1s": must not be negative`,
+		"stop-timeout: -1s":       `line 1: "-1s": must not be negative`,
+		"limits: {time: -1s}":     `line 1: "-1s": must not be negative`,
+		"limits: {cpu: -1s}":      `line 1: "-1s": must not be negative`,
+		"limits: {files: -1}":     "limit-files -1",
+		"limits: {processes: -1}": "limit-processes -1",
+		"limits: {memory: -1}":    "is not a size",
+		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    `line 1: "-1s": must not be negative`,
+		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": `line 1: "-1s": must not be negative`,
+		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "concurrency must be at least 1",
+	} {
+		file := filepath.Join(t.TempDir(), "worker.yaml")
+		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(want, "--exec", "a=true", "--config", file)
+	}
+}
+
+// A level that the machine cannot give is an error before anything is claimed.
+func TestWorkerWithoutBubblewrap(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	q := clitest.NewFake(t)
+	got := newTestCommand(t, q.Server.URL).Run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
+	if got.Code == view.ExitOK || !strings.Contains(got.Err, "bubblewrap") && !strings.Contains(got.Err, "needs Linux") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The example says everything that there is, and the program takes it.
+func TestWorkerExample(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/examples/worker.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parseWorkerFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := func(v any, but ...string) {
+		value := reflect.ValueOf(v)
+		for i := range value.NumField() {
+			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && !slices.Contains(but, name) {
+				t.Errorf("the example does not show %s of %T", name, v)
+			}
+		}
+	}
+	zero(file, "NoCgroup")
+	zero(file.Limits)
+	f := &workerFlags{}
+	cmd := newWorkerCommand(&view.Globals{})
+	file.applyTo(f, cmd.Flags())
+	if err := f.gather(); err != nil {
+		t.Fatal(err)
+	}
+	if f.sandbox.UIDs != (sandbox.UIDRange{First: 1_900_000_000, Count: 1024}) || f.stopTimeout != 30*time.Second || f.limits.Memory != 1<<30 {
+		t.Errorf("%+v", f)
+	}
+	if got := f.bounds(); len(got) != 1 || got["thumb"] != 2 || f.prefetch != 16 {
+		t.Errorf("%v", got)
+	}
+	if err := cmd.ParseFlags([]string{"--prefetch", "0"}); err != nil {
+		t.Fatal(err)
+	}
+	none := &workerFlags{}
+	if file.applyTo(none, cmd.Flags()); none.prefetch != 0 {
+		t.Errorf("a prefetch of 0 became %d", none.prefetch)
+	}
+	thumb := f.jobs[1]
+	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {
+		t.Errorf("%+v", thumb)
+	}
+	boxes := &workerBoxes{log: hclog.NewNullLogger()}
+	for _, job := range f.jobs {
+		job.Sandbox = "none" // not every machine has the others
+		if _, err := job.handler(t.Context(), boxes); err != nil {
+			t.Errorf("%s: %v", job, err)
+		}
+	}
+}
+
+// A type's own bound holds though there is room for more.
+func TestWorkerPerType(t *testing.T) {
+	q := clitest.NewFake(t)
+	dir := t.TempDir()
+	for _, id := range []string{"j1", "j2", "j3"} {
+		q.Add(v1.NewJob{ID: id, Type: "one"})
+	}
+	for _, j := range q.Jobs {
+		j.Status = v1.StatusUnclaimed
+	}
+	// mkdir fails if another one runs.
+	got := runUntil(t, q, allEnded, "--exec", "one=sh -c 'mkdir "+dir+"/lock && sleep 0.2 && rmdir "+dir+"/lock'", "--concurrency", "3", "--per-type", "one=1")
+	if got.Code != view.ExitOK || strings.Count(got.Out, "completed") != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWorkerConfigFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "worker.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
+	write("name: from-file\njobs:\n- {type: wait, exec: echo 7}\n")
+	if got := runUntil(t, q, allEnded, "--config", path, "--name", "w9"); got.Code != view.ExitOK || string(q.All()[0].Result) != "7" || *q.All()[0].WorkerID != "w9" {
+		t.Errorf("%+v, %+v", got, q.All())
+	}
+	for _, text := range []string{
+		"jobz: []", "jobs: [{type: a}]", "jobs: [{type: a, exec: echo}]\n---\njobs: [{type: b, exec: echo}]", "jobs: [{exec: a}]", "jobs: [{type: a, exec: a, python: true}]", "jobs: [{type: a, python: true, on-exit: [1=dead]}]",
+		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
+	} {
+		write(text)
+		if got := newTestCommand(t, q.Server.URL).Run("worker", "--config", path); got.Code != view.ExitUsage {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}

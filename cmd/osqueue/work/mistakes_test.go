@@ -1,0 +1,100 @@
+package work
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/clitest"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+func TestWorkerFileWithUnknownSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.yaml")
+	if err := os.WriteFile(file, []byte("concurency: 3\njobs:\n  - type: a\n    exce: cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
+	want := "osqueue: " + file + ": line 1: unknown setting concurency; line 4: unknown setting exce\n"
+	if got.Code != view.ExitUsage || got.Err != want {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A worker says at its start that no node answers, or that its name is taken.
+func TestWorkerGreets(t *testing.T) {
+	greeted := func(server, name string) string {
+		t.Helper()
+		c, err := client.New(client.Config{Servers: []string{server}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var log strings.Builder
+		greet(t.Context(), c, name, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		return log.String()
+	}
+	q := clitest.NewFake(t)
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "a worker with this name sent a heartbeat") {
+		t.Error(got)
+	}
+	for _, quiet := range []v1.Problem{
+		{Status: 404, Tag: v1.TagNotFound, Detail: "no such worker"},
+		{Status: 403, Tag: v1.TagForbidden, Detail: "the token has the role worker"},
+	} {
+		q.Refuse = func(*http.Request) *v1.Problem { return &quiet }
+		if got := greeted(q.Server.URL, "w1"); got != "" {
+			t.Errorf("%s: %s", quiet.Tag, got)
+		}
+	}
+	q.Server.Close()
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
+		t.Error(got)
+	}
+}
+
+// TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
+func TestWorkerFileHasLongSpans(t *testing.T) {
+	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
+	if err != nil || file.Lease != units.Span(units.Day) || *file.StopTimeout != units.Span(7*units.Day) || file.Limits.Time != units.Span(36*time.Hour) ||
+		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != units.Span(2*units.Day) {
+		t.Errorf("%+v, %v", file, err)
+	}
+	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
+	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is not a duration`) || !strings.Contains(err.Error(), `line 4: "big" is not a size`) {
+		t.Error(err)
+	}
+}
+
+// A worker runs programs of payloads only for types that the nodes protect.
+func TestWorkerAsksWhichTypesRunPrograms(t *testing.T) {
+	q := clitest.NewFake(t)
+	q.Self = v1.Self{Security: "on", ID: "t", ProgramTypes: []string{"command", "py*"}}
+	for _, flags := range [][]string{{"--commands", "deploy"}, {"--python", "*"}, {"--commands", "command", "--python", "deploy"}} {
+		got := osqTest(t, q, "", append([]string{"worker", "--sandbox", "none"}, flags...)...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, "--program-types command,py*,") {
+			t.Errorf("%v: %+v", flags, got)
+		}
+	}
+	c, err := client.New(client.Config{Servers: []string{q.Server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	jobs := []workerJob{{Type: "python", Python: true}, {Type: "command", Commands: true}, {Type: "*", Exec: "cat"}}
+	if err := checkPrograms(t.Context(), c, jobs); err != nil {
+		t.Error(err)
+	}
+	q.Self = v1.Self{Security: "off"}
+	if err := checkPrograms(t.Context(), c, []workerJob{{Type: "deploy", Commands: true}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,157 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	"osqueue/client/worker"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/logbridge"
+)
+
+func newWorkerCommand(g *view.Globals) *cobra.Command {
+	f := &workerFlags{}
+	cmd := &cobra.Command{
+		Use:   "worker {--exec 'TYPE=COMMAND' | --http TYPE=URL | --python TYPE | --commands TYPE | --config FILE}…",
+		Short: "Run jobs: commands, HTTP services, Python functions",
+		Long: `Claims jobs and runs each as the flag for its type says. TYPE is the type of the jobs;
+* means all types without a flag of their own, and jobs without type.
+
+--exec runs a command. The payload is its stdin, and its stdout is the result (JSON
+unchanged, other text as a JSON string). If the exit status is not 0, the attempt fails,
+and the error quotes the end of stderr; otherwise the end of stderr is the log of the
+attempt, which "osqueue job show" prints. COMMAND is split into words, and variables are
+expanded, as in a shell; for pipes and redirections write TYPE=sh -c '…'. {{.name}} in a
+word is the payload's value of that name, always within one argument. The environment
+has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN, a number that
+grows with every claim: use it to fence writes to other systems. On exit status 75 the
+job is retried after 10 s; --on-exit changes the effect of an exit status.
+
+--http posts the payload to a service, and the answer is the result. --python
+calls the function of a payload {"code","function","args","kwargs"}. --commands
+runs the program of a payload {"argv","stdin","env"}, with the result
+{"exit","stdout","stderr"}: every client that may enqueue such jobs, as "osqueue run"
+does, runs programs on this machine.
+
+--sandbox isolates commands: none (a process group), process (limits, a separate user
+and directory, a clean environment, a filter of system calls, and only the system's
+files if the kernel has Landlock) or namespace (also separate namespaces; needs
+bubblewrap). By default --exec uses none, and --python and --commands use namespace if
+the machine supports it, else process, both without network (see --sandbox-net). The
+worker logs one line about the isolation in use. If the machine does not support the
+level, the worker does not start. docs/worker.md describes what each level prevents.
+
+If a job is cancelled or released, or exceeds its time, the worker ends the command and
+all processes that it has started: with SIGTERM, and SIGKILL two seconds later.
+
+On Ctrl-C or SIGTERM the worker finishes the running jobs within --stop-timeout, ends
+and releases the others, and exits. After a second Ctrl-C it exits at once. osqueue
+worker ls lists the workers.
+
+` + view.ExitHelp,
+		Example: `  osqueue worker --exec 'wc=wc -w'
+  osqueue worker --exec "thumb=convert -resize 64 -- {{.file}} png:-" --on-exit 3=dead --concurrency 4
+  osqueue worker --http notify=http://localhost:9000/notify
+  osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.readFile(cmd.Flags()); err != nil {
+				return &view.UsageError{Err: err}
+			}
+			return runWorker(cmd.Context(), g, f)
+		},
+	}
+	f.bind(cmd.Flags())
+	cmd.AddCommand(
+		g.At(g.Watch(newWorkerListCommand(g))), g.At(g.Watch(newWorkerShowCommand(g))), newQuietCommand(g), newUnquietCommand(g),
+	)
+	return cmd
+}
+
+func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error) {
+	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.Err})
+	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = logbridge.New(log.Named("client")) })
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	boxes := &workerBoxes{base: f.sandbox, log: log}
+	defer func() { err = errors.Join(err, boxes.close()) }()
+	m, err := newWorkerMetrics(ctx, f.metricsAddr, f.concurrency)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
+	traces, err := openTraces(ctx, g.Version, log)
+	if err != nil {
+		return err
+	}
+	defer traces.close()
+	lines := newJobLines(g, f.quiet)
+	w, err := newJobWorker(ctx, traces.Queue(c), f, boxes, log, lines, m)
+	if err != nil {
+		return err
+	}
+	w.Use(traces.Middleware)
+	m.start(log)
+	if err := checkPrograms(ctx, c, f.jobs); err != nil {
+		return err
+	}
+	heedHangup := view.IgnoreHangup(log)
+	defer heedHangup()
+	awaitSignal := context.AfterFunc(ctx, func() {
+		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
+		log.Info("stopping; the running jobs are finished first")
+	})
+	defer awaitSignal()
+	log.Info("started", "name", w.Name(), "jobs", describeJobs(f.jobs), "servers", strings.Join(c.Servers(), ","))
+	greet(ctx, c, w.Name(), log)
+	return errors.Join(w.Run(ctx), lines.fault())
+}
+
+func logLevel(verbose bool) hclog.Level {
+	if verbose {
+		return hclog.Debug
+	}
+	return hclog.Info
+}
+
+// newJobWorker returns a worker with the handlers of the flags.
+func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
+	if len(f.jobs) == 0 {
+		return nil, view.Usagef("no job type given: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
+	}
+	w, err := worker.New(m.queue(q), f.config(lines.g.Version, m.finished(lines.finished), log))
+	if err != nil {
+		return nil, &view.UsageError{Err: err}
+	}
+	if m != nil {
+		w.Use(m.Middleware)
+	}
+	taken := make(map[string]bool)
+	for _, job := range f.jobs {
+		if taken[job.Type] {
+			return nil, view.Usagef("%s: type %s is given twice", job, job.Type)
+		}
+		taken[job.Type] = true
+		handler, err := job.handler(ctx, boxes)
+		if err != nil {
+			return nil, view.Usagef("%s: %w", job, err)
+		}
+		handler = lines.noteStart(handler)
+		if job.Type == "*" {
+			w.HandleAny(handler)
+		} else {
+			w.Handle(job.Type, handler)
+		}
+	}
+	return w, nil
+}

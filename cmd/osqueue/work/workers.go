@@ -1,0 +1,121 @@
+package work
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
+)
+
+func newWorkerListCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List the registered workers",
+		Long: `Lists the registered workers. RUNNING has the jobs that each runs, and how many it can
+run at a time. A worker that is quiet gets no new jobs; one that is gone was declared
+dead while it was quiet. With --json each line is one worker.
+
+` + view.ExitHelp,
+		Args: view.UsageArgs(cobra.NoArgs),
+		RunE: view.List(g, view.WorkerColumns, view.Whole((*client.Client).Workers), func(w v1.Worker) []string { return view.WorkerRow(w, g.Now()) }),
+	}
+}
+
+func newWorkerShowCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a registered worker and its running jobs",
+		Long:  "Shows a registered worker, and the first of its running jobs.\n\n" + view.ExitHelp,
+		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		RunE:  view.Show(g, (*client.Client).Worker, showWorker),
+	}
+}
+
+func showWorker(g *view.Globals, w v1.Worker) error {
+	if g.JSON {
+		return g.WriteJSON(w)
+	}
+	types := "any"
+	if len(w.Types) > 0 {
+		types = strings.Join(w.Types, " ")
+	}
+	rows := [][]string{
+		{"name", w.Name},
+		{"types", types},
+		{"registered", units.ClockTime(w.RegisteredAt)},
+		{"last seen", units.ClockTime(w.LastSeen)},
+		{"state", view.WorkerState(w)},
+		{"running", view.RunningText(w)},
+	}
+	if w.QuietSince != 0 {
+		rows = append(rows, []string{"quiet since", units.ClockTime(w.QuietSince)}, []string{"quieted by", view.OrDash(w.QuietedBy)})
+	}
+	if w.GoneAt != 0 {
+		rows = append(rows, []string{"gone since", units.ClockTime(w.GoneAt)})
+	}
+	rows = append(rows, view.NonEmptyRows([]string{"version", w.Version}, []string{"address", w.Address})...)
+	for _, id := range w.JobIDs {
+		rows = append(rows, []string{"job", id})
+	}
+	return g.Table(rows)
+}
+
+func newQuietCommand(g *view.Globals) *cobra.Command {
+	cmd := newWorkerSwitch(g, "quiet", (*client.Client).QuietWorker)
+	cmd.Short = "Quiet workers: they get no new jobs, and finish those that they run"
+	cmd.Long = `Makes workers quiet: they get no new jobs, and finish those that they run. When
+osqueue worker ls shows 0 running jobs, a worker can be stopped without losing work.
+
+A worker stays quiet until osqueue worker unquiet, also over a change of leader and if
+it loses its connection. If it is declared dead, the cluster remembers its name for a
+day: a worker that comes back under the same name is quiet still. The names that
+osqueue worker and the SDK make by themselves are new in every process.
+
+` + view.ExitHelp
+	cmd.Example = `  osqueue worker quiet build-7
+  osqueue worker show build-7 --watch`
+	return cmd
+}
+
+func newUnquietCommand(g *view.Globals) *cobra.Command {
+	cmd := newWorkerSwitch(g, "unquiet", (*client.Client).UnquietWorker)
+	cmd.Short = "Let quiet workers get jobs again"
+	cmd.Long = "Lets quiet workers get jobs again.\n\n" + view.ExitHelp
+	return cmd
+}
+
+func newWorkerSwitch(g *view.Globals, verb string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:  verb + " NAME…",
+		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
+				if err := do(c, ctx, name); err != nil {
+					return err
+				}
+				w, err := c.Worker(ctx, name)
+				if client.IsNotFound(err) { // it was gone
+					w, err = v1.Worker{Name: name}, nil
+				}
+				if err != nil {
+					return err
+				}
+				return workerLine(g, w)
+			})
+		},
+	}
+}
+
+// workerLine prints the state of a worker after a change.
+func workerLine(g *view.Globals, w v1.Worker) error {
+	if g.JSON {
+		return view.WriteWritten(g, w)
+	}
+	return g.Printf("%s  %s; %s running\n", view.PlainLine(w.Name), view.WorkerState(w), view.RunningText(w))
+}
