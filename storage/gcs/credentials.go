@@ -1,7 +1,9 @@
 package gcs
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -10,10 +12,15 @@ import (
 	"cloud.google.com/go/auth/credentials"
 )
 
-// rotating finds Google's default credentials, again after they were refused: a key that was
-// replaced in its file would otherwise be used until the process is restarted. Safe for
-// concurrent use.
+// scope is the right that the driver asks for.
+const scope = "https://www.googleapis.com/auth/devstorage.read_write"
+
+// rotating authorizes requests by Google's default credentials. It finds them again after they were
+// refused: a key that was replaced in its file would otherwise be used until the process is
+// restarted. Safe for concurrent use.
 type rotating struct {
+	next http.RoundTripper
+
 	mu      sync.Mutex
 	found   *auth.Credentials
 	at      time.Time // when they were found
@@ -40,6 +47,41 @@ func (r *rotating) current() (*auth.Credentials, error) {
 		return nil, err
 	}
 	return r.found, nil // the old ones, while the file is being replaced
+}
+
+// store returns the address of the store that the credentials are for.
+func (r *rotating) store(ctx context.Context) (base string, err error) {
+	found, err := r.current()
+	if err != nil {
+		return "", fmt.Errorf("find credentials: %w", err)
+	}
+	universe, err := found.UniverseDomain(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find the domain of the credentials: %w", err)
+	}
+	return "https://storage." + universe, nil
+}
+
+// RoundTrip implements http.RoundTripper: it adds the access token, and the project that pays if the
+// credentials name one.
+func (r *rotating) RoundTrip(req *http.Request) (*http.Response, error) {
+	token, project, err := r.token(req.Context())
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, fmt.Errorf("get an access token: %w", err)
+	}
+	req = req.Clone(req.Context())
+	req.Header.Set("Authorization", cmp.Or(token.Type, "Bearer")+" "+token.Value)
+	if project != "" {
+		req.Header.Set("X-Goog-User-Project", project)
+	}
+	res, err := r.next.RoundTrip(req)
+	if err == nil && unauthorized(res.StatusCode) {
+		r.refuse()
+	}
+	return res, err
 }
 
 // token returns an access token and the project that pays; "" if the credentials name none.

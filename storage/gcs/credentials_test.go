@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,16 +50,8 @@ func TestRotatedCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "account.json")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 	writeAccount(t, file, "old@x", server.URL+"/token", key)
-	u, err := url.Parse("gs://bucket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := openAuthorized(t, server.URL)
 	defer b.Close()
-	b.client.base = server.URL
 
 	if w := b.PutIfAbsent(t.Context(), "k", []byte("a")); w.Outcome != storage.Committed {
 		t.Fatalf("before the rotation: %s, %v", w.Outcome, w.Err)

@@ -26,15 +26,11 @@
 //
 // # Requests
 //
-// The driver sends the four requests that it needs of the JSON API itself; the
-// credentials come from Google's library. Rejected: Google's client of Cloud
-// Storage. It brings gRPC and a metrics pipeline, 9 MB of the program, which
-// nothing here uses. By default it repeats a conditional write after a 5xx, and then
-// meets its own first attempt as a 412.
-//
-// A write is one request, bounded by a deadline, that is never repeated. It
-// announces the CRC-32C of the whole object, so that a part of it cannot be taken
-// for all. Reads, listings and deletes are tried up to readAttempts times if there is no
-// answer, a 408, a 429 or a 5xx, or if a body breaks off or does not match its CRC-32C.
-// Redirects are not followed: a conditional write must not be sent twice.
+// The driver uses Google's client of Cloud Storage over the JSON API; the build tag
+// disable_grpc_modules leaves gRPC out of the program. By default the client repeats a conditional
+// write after a 5xx, and then meets its own first attempt as a 412. So a write is one
+// request (ChunkSize 0, RetryNever), bounded by a deadline. It announces the CRC-32C
+// of the whole object, so that a part of it cannot be taken for all. Reads, listings and
+// deletes are tried up to readAttempts times; a body that breaks off or does not match its
+// CRC-32C is read once more. Redirects are not followed: a conditional write must not be sent twice.
 package gcs

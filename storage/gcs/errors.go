@@ -6,13 +6,16 @@ import (
 	"net/http"
 	"strings"
 
+	gcs "cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+
 	"osqueue/storage"
 )
 
 // statusOf returns the HTTP status behind err, or 0 if there was no answer.
 func statusOf(err error) int {
-	if r, ok := errors.AsType[*refused](err); ok {
-		return r.status
+	if api, ok := errors.AsType[*googleapi.Error](err); ok {
+		return api.Code
 	}
 	return 0
 }
@@ -20,13 +23,17 @@ func statusOf(err error) int {
 // absent reports whether err is GCS saying that there is no such object. Other
 // servers' 404 pages do not count.
 func absent(err error) bool {
-	r, ok := errors.AsType[*refused](err)
-	return ok && r.status == http.StatusNotFound && !strings.HasPrefix(strings.TrimSpace(r.body), "<") && !noBucket(err)
+	if !errors.Is(err, gcs.ErrObjectNotExist) {
+		return false
+	}
+	api, ok := errors.AsType[*googleapi.Error](err)
+	return !ok || !strings.HasPrefix(strings.TrimSpace(api.Body), "<") && !noBucket(err)
 }
 
 func noBucket(err error) bool {
-	r, ok := errors.AsType[*refused](err)
-	return ok && r.status == http.StatusNotFound && strings.Contains(r.body, "bucket does not exist")
+	api, ok := errors.AsType[*googleapi.Error](err)
+	return errors.Is(err, gcs.ErrBucketNotExist) ||
+		ok && api.Code == http.StatusNotFound && strings.Contains(api.Error(), "bucket does not exist")
 }
 
 // explain adds to err what its reader should know.

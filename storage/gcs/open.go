@@ -7,17 +7,27 @@ import (
 	"net/url"
 	"strings"
 
+	gcs "cloud.google.com/go/storage"
+	"google.golang.org/api/option"
+
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
 )
 
-// scope is the right that the driver asks for.
-const scope = "https://www.googleapis.com/auth/devstorage.read_write"
+const (
+	// readAttempts bounds the attempts of a read, a listing or a delete.
+	readAttempts = 4
+	// idleConnections is the number of connections that stay open between requests.
+	idleConnections = 16
+)
 
 // Bucket is a prefix of a GCS bucket.
 type Bucket struct {
-	location remote.Location
-	client   *client
+	location  remote.Location
+	transport *http.Transport
+	client    *gcs.Client
+	handle    *gcs.BucketHandle
+	key       string // of the encryption at rest; "": the bucket's own setting
 }
 
 var _ storage.Bucket = (*Bucket)(nil)
@@ -29,53 +39,45 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{
-		bucket: location.Bucket,
-		key:    location.Params["kms-key"],
-		base:   strings.TrimRight(location.Params["endpoint"], "/"),
-		http: &http.Client{
-			Transport:     newTransport(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
-	if c.base == "" {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = idleConnections
+	transport.DisableCompression = true // the CRC of an object is that of the bytes that are sent
+	base, sender := strings.TrimRight(location.Params["endpoint"], "/"), http.RoundTripper(transport)
+	if base == "" {
 		// An emulator needs no credentials. To look for them takes seconds where there is no
 		// metadata server.
-		if err := c.findCredentials(ctx); err != nil {
+		credentials := &rotating{next: transport}
+		if base, err = credentials.store(ctx); err != nil {
 			return nil, fmt.Errorf("bucket %s: %w", location, err)
 		}
+		sender = credentials
 	}
-	return &Bucket{location: location, client: c}, nil
+	return open(ctx, location, base, sender, transport)
 }
 
-// findCredentials finds the credentials and sets the address of the store that they are for.
-func (c *client) findCredentials(ctx context.Context) error {
-	c.credentials = &rotating{}
-	found, err := c.credentials.current()
+// open makes the client of the store at base.
+func open(ctx context.Context, l remote.Location, base string, sender http.RoundTripper, t *http.Transport) (*Bucket, error) {
+	client, err := gcs.NewClient(context.WithoutCancel(ctx),
+		gcs.WithJSONReads(), gcs.WithDisabledClientMetrics(),
+		option.WithEndpoint(base+"/storage/v1/"),
+		option.WithoutAuthentication(), // the sender authorizes requests
+		option.WithHTTPClient(&http.Client{
+			Transport:     sender,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}))
 	if err != nil {
-		return fmt.Errorf("find credentials: %w", err)
+		return nil, fmt.Errorf("bucket %s: %w", l, err)
 	}
-	universe, err := found.UniverseDomain(ctx)
-	if err != nil {
-		return fmt.Errorf("find the domain of the credentials: %w", err)
-	}
-	c.base = "https://storage." + universe
-	return nil
+	client.SetRetry(gcs.WithPolicy(gcs.RetryAlways), gcs.WithMaxAttempts(readAttempts))
+	return &Bucket{location: l, transport: t, client: client, handle: client.Bucket(l.Bucket), key: l.Params["kms-key"]}, nil
 }
-
-// newTransport returns a transport of the Bucket's own, so that Close can end its connections.
-func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConnsPerHost = idleConnections
-	t.DisableCompression = true // the CRC of an object is that of the bytes that are sent
-	return t
-}
-
-// idleConnections is the number of connections that stay open between requests.
-const idleConnections = 16
 
 // Close implements storage.Bucket.
 func (b *Bucket) Close() error {
-	b.client.http.CloseIdleConnections()
-	return nil
+	defer b.transport.CloseIdleConnections()
+	return b.client.Close()
+}
+
+func (b *Bucket) object(key string) *gcs.ObjectHandle {
+	return b.handle.Object(b.location.Name(key))
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
+
+	gcs "cloud.google.com/go/storage"
+	"google.golang.org/api/iterator"
 
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
@@ -16,15 +17,10 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 	if err := storage.ValidateKey(key); err != nil {
 		return storage.Object{}, err
 	}
-	o, err := repeated(ctx, func() (storage.Object, error) {
-		idle := remote.NewIdle(ctx, remote.IdleLimit)
-		defer idle.Stop()
-		data, generation, err := b.client.download(idle, b.location.Name(key))
-		if err != nil {
-			return storage.Object{}, idle.Explain(err)
-		}
-		return storage.Object{Data: data, Version: formatVersion(generation)}, nil
-	})
+	o, err := b.read(ctx, key)
+	if torn := (*tornError)(nil); errors.As(err, &torn) && ctx.Err() == nil {
+		o, err = b.read(ctx, key)
+	}
 	switch {
 	case err == nil:
 		return o, nil
@@ -34,58 +30,64 @@ func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
 	return o, b.explain("get", key, err)
 }
 
-// page is the part of a listing that the driver reads.
-type page struct {
-	Kind  string `json:"kind"`
-	Items []struct {
-		Name string `json:"name"`
-		Size int64  `json:"size,string"`
-	} `json:"items"`
-	Next string `json:"nextPageToken"`
+// tornError is a body that broke off or was changed on its way.
+type tornError struct{ cause error }
+
+func (e *tornError) Error() string { return e.cause.Error() }
+func (e *tornError) Unwrap() error { return e.cause }
+
+// read reads one generation: the client resumes a body where it broke off, and checks the CRC of the
+// whole.
+func (b *Bucket) read(ctx context.Context, key string) (storage.Object, error) {
+	idle := remote.NewIdle(ctx, remote.IdleLimit)
+	defer idle.Stop()
+	r, err := b.object(key).NewReader(idle)
+	if err != nil {
+		return storage.Object{}, idle.Explain(err)
+	}
+	defer r.Close()
+	if r.Attrs.Generation <= 0 {
+		return storage.Object{}, errNoGeneration
+	}
+	data, err := remote.ReadBody(idle, r, r.Attrs.Size)
+	if err != nil {
+		return storage.Object{}, &tornError{err}
+	}
+	return storage.Object{Data: data, Version: formatVersion(r.Attrs.Generation)}, nil
 }
 
-// listing is the kind of a page.
-const listing = "storage#objects"
+var errNoGeneration = errors.New("the answer has no generation: is this a GCS endpoint?")
 
 // List implements storage.Bucket.
 func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	query := url.Values{
-		"prefix": {b.location.Name(prefix)}, "projection": {"noAcl"},
-		"fields": {"kind,nextPageToken,items(name,size)"},
+	idle := remote.NewIdle(ctx, remote.IdleLimit)
+	defer idle.Stop()
+	query := &gcs.Query{Prefix: b.location.Name(prefix), Projection: gcs.ProjectionNoACL}
+	if err := query.SetAttrSelection([]string{"Name", "Size"}); err != nil {
+		return b.explain("list", prefix, err)
 	}
+	if err := ctx.Err(); err != nil {
+		return b.explain("list", prefix, err)
+	}
+	objects := b.handle.Objects(idle, query)
 	last := ""
 	for {
-		p, err := b.page(ctx, query)
-		if err != nil {
-			return b.explain("list", prefix, err)
-		}
-		for i := range p.Items {
-			name := p.Items[i].Name
-			if name <= last {
-				return b.explain("list", prefix, fmt.Errorf("the store lists %q after %q: its listing is not sorted, so it cannot be used", name, last))
-			}
-			last = name
-			key, ok := b.location.Key(name)
-			if ok && !fn(storage.Info{Key: key, Size: p.Items[i].Size}) {
-				return nil
-			}
-		}
-		if p.Next == "" {
+		attrs, err := objects.Next()
+		if errors.Is(err, iterator.Done) {
 			return nil
 		}
-		query.Set("pageToken", p.Next)
-	}
-}
-
-// page reads one page of a listing.
-func (b *Bucket) page(ctx context.Context, query url.Values) (page, error) {
-	return repeated(ctx, func() (p page, err error) {
-		idle := remote.NewIdle(ctx, remote.IdleLimit)
-		defer idle.Stop()
-		err = b.client.sendForJSON(idle, http.MethodGet, b.client.object("")+"?"+query.Encode(), "", nil, &p)
-		if err == nil && p.Kind != listing {
-			err = errors.New("the answer is not a listing: is this a GCS endpoint?")
+		if err == nil && attrs.Name <= last {
+			err = fmt.Errorf("the store lists %q after %q: its listing is not sorted, so it cannot be used", attrs.Name, last)
 		}
-		return p, idle.Explain(err)
-	})
+		if err != nil {
+			return b.explain("list", prefix, idle.Explain(err))
+		}
+		last = attrs.Name
+		idle.Pause()
+		key, ok := b.location.Key(attrs.Name)
+		if ok && !fn(storage.Info{Key: key, Size: attrs.Size}) {
+			return nil
+		}
+		idle.Moved()
+	}
 }

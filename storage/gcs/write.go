@@ -1,28 +1,23 @@
 package gcs
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"io"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
-	"net/url"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
+	gcs "cloud.google.com/go/storage"
 
 	"osqueue/storage"
 	"osqueue/storage/internal/remote"
 )
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // PutIfAbsent implements storage.Bucket.
 func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(ctx, key, data, 0)
+	return b.put(ctx, key, data, gcs.Conditions{DoesNotExist: true})
 }
 
 // PutIfMatch implements storage.Bucket.
@@ -34,17 +29,16 @@ func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v stor
 	if !ok {
 		return storage.Write{Outcome: storage.Conflict}
 	}
-	return b.put(ctx, key, data, generation)
+	return b.put(ctx, key, data, gcs.Conditions{GenerationMatch: generation})
 }
 
-// put writes an object if its generation is the given one; 0: if there is none.
-func (b *Bucket) put(ctx context.Context, key string, data []byte, over int64) storage.Write {
+func (b *Bucket) put(ctx context.Context, key string, data []byte, condition gcs.Conditions) storage.Write {
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, remote.WriteTimeout(len(data)))
 	defer cancel()
-	generation, err := b.client.upload(ctx, b.location.Name(key), remote.ContentType(key), data, over)
+	generation, err := b.send(ctx, key, data, condition)
 	if err == nil && generation <= 0 {
 		err = errNoGeneration
 	}
@@ -54,60 +48,26 @@ func (b *Bucket) put(ctx context.Context, key string, data []byte, over int64) s
 	return storage.Write{Outcome: storage.Committed, Version: formatVersion(generation)}
 }
 
-// metadata describes an object in an upload.
-type metadata struct {
-	Name        string `json:"name"`
-	ContentType string `json:"contentType"`
-	CRC32C      string `json:"crc32c"`
-}
-
-// upload writes an object with one request, and returns its generation.
-func (c *client) upload(ctx context.Context, name, mediaType string, data []byte, over int64) (int64, error) {
-	head, tail, boundary, err := envelope(metadata{
-		Name: name, ContentType: mediaType,
-		CRC32C: base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))),
-	})
-	if err != nil {
+// send makes one request, and returns the generation that it made. If it fails before Close, the end of
+// the context keeps the part that was written from becoming an object.
+func (b *Bucket) send(ctx context.Context, key string, data []byte, condition gcs.Conditions) (int64, error) {
+	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	target := "/upload/storage/v1/b/" + url.PathEscape(c.bucket) + "/o?uploadType=multipart&name=" + url.QueryEscape(name) + "&ifGenerationMatch=" +
-		strconv.FormatInt(over, 10)
-	if c.key != "" {
-		target += "&kmsKeyName=" + url.QueryEscape(c.key)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := b.object(key).If(condition).Retryer(gcs.WithPolicy(gcs.RetryNever)).NewWriter(ctx)
+	w.ChunkSize = 0
+	w.KMSKeyName = b.key
+	w.ContentType = remote.ContentType(key)
+	w.CRC32C, w.SendCRC32C = crc32.Checksum(data, castagnoli), true
+	if _, err := w.Write(data); err != nil {
+		return 0, err
 	}
-	body := &sized{io.MultiReader(bytes.NewReader(head), bytes.NewReader(data), bytes.NewReader(tail)), len(head) + len(data) + len(tail)}
-	var answer struct {
-		Generation int64 `json:"generation,string"`
+	if err := w.Close(); err != nil {
+		return 0, err
 	}
-	err = c.sendForJSON(ctx, http.MethodPost, target, "multipart/related; boundary="+boundary, body, &answer)
-	return answer.Generation, err
-}
-
-// sized is a body whose length is known.
-type sized struct {
-	io.Reader
-	size int
-}
-
-// envelope returns the bytes of an upload before and after the object.
-func envelope(m metadata) (head, tail []byte, boundary string, err error) {
-	var buf bytes.Buffer
-	parts := multipart.NewWriter(&buf)
-	first, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {"application/json; charset=UTF-8"}})
-	if err != nil {
-		return nil, nil, "", err
-	}
-	if err := json.MarshalWrite(first, m); err != nil {
-		return nil, nil, "", err
-	}
-	if _, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {m.ContentType}}); err != nil {
-		return nil, nil, "", err
-	}
-	cut := buf.Len()
-	if err := parts.Close(); err != nil {
-		return nil, nil, "", err
-	}
-	return buf.Bytes()[:cut:cut], buf.Bytes()[cut:], parts.Boundary(), nil
+	return w.Attrs().Generation, nil
 }
 
 func (b *Bucket) failed(ctx context.Context, key string, err error) storage.Write {
@@ -129,14 +89,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, remote.WriteTimeout(0))
 	defer cancel()
-	_, err := repeated(ctx, func() (struct{}, error) {
-		res, err := b.client.send(ctx, http.MethodDelete, b.client.object(b.location.Name(key)), "", nil)
-		if err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, res.Body.Close()
-	})
-	if err != nil && !absent(err) {
+	if err := b.object(key).Delete(ctx); err != nil && !absent(err) {
 		return b.explain("delete", key, err)
 	}
 	return nil
