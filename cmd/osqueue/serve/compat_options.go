@@ -3,8 +3,6 @@ package serve
 import (
 	"fmt"
 
-	"github.com/spf13/pflag"
-
 	"osqueue/compat/osqueue"
 )
 
@@ -15,13 +13,6 @@ type compatOptions struct {
 	messageLimit int64
 
 	allowed osqueue.Origins // parsed from origins
-}
-
-func (o *compatOptions) bind(f *pflag.FlagSet) {
-	limits := osqueue.DefaultLimits()
-	f.StringVar(&o.origins, "cors-origins", osqueue.OriginsNone, "pages of other origins that may use the API in a browser: none, any, or origins like https://dash.example.test, comma separated")
-	f.IntVar(&o.sockets, "ws-connections", limits.Connections, "how many WebSockets there may be at once")
-	f.Int64Var(&o.messageLimit, "ws-message-limit", limits.MessageBytes, "largest message of a WebSocket, or of gRPC and Connect, in bytes")
 }
 
 func (o *compatOptions) complete() (err error) {

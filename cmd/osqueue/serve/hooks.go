@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"osqueue/api/hooks"
 	"osqueue/cluster"
@@ -22,12 +21,6 @@ type hookOptions struct {
 	keyFile string
 	caFile  string
 	cfg     hooks.Config // of the flags, set by check
-}
-
-func (o *hookOptions) bind(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.allow, "hook-allow", nil, "network or address that is not public and that webhooks may reach as well, such as 10.0.0.0/8; may be given several times (default: public addresses only)")
-	f.StringVar(&o.keyFile, "hook-key-file", "", "file with keys of 32 bytes in Base64, one a line, that seal the secrets of webhooks in the state; the same on all nodes; the first one seals, all open (default: the state has the secrets in clear)")
-	f.StringVar(&o.caFile, "hook-ca", "", "PEM file with further certificates that receivers of webhooks may have (default: those of the system)")
 }
 
 func (o *hookOptions) check() error {

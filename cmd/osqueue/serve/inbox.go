@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"osqueue/api"
 	"osqueue/cluster"
@@ -25,12 +24,6 @@ type inboxOptions struct {
 	interval storeSpan
 	idle     storeSpan
 	cfg      inbox.Config // of the flags, set by complete
-}
-
-func (o *inboxOptions) bind(f *pflag.FlagSet) {
-	f.Var(&o.interval, "inbox-interval", "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)")
-	f.StringSliceVar(&o.types, "inbox-types", nil, "patterns of the types that files of the inbox may have (default: all; with --security=on all but --program-types)")
-	f.Var(&o.idle, "inbox-idle-interval", "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)")
 }
 
 // complete checks the flags together, with the defaults of the store. If only the interval

@@ -41,19 +41,6 @@ const (
 	backendGCS    = "gcs"
 )
 
-// originalHelp is the part of serve's help about the legacy environment.
-const originalHelp = `The environment of the original broker is understood, too, and worth less than
-flags and OSQUEUE_ names: BROKER_HOST and BROKER_PORT (--legacy-http-addr with
---legacy-allow private; on loopback without certificates --http-addr), STORAGE_BACKEND
-with S3_BUCKET, S3_REGION, S3_PREFIX or GCS_BUCKET, GCS_PREFIX (--bucket),
-GROUP_COMMIT_INTERVAL_MS (--flush-interval), BROKER_HEARTBEAT_INTERVAL_MS
-(--broker-heartbeat), BROKER_HEARTBEAT_TIMEOUT_MS (--broker-timeout),
-S3_MAX_READS_PER_MINUTE, S3_MAX_WRITES_PER_MINUTE and S3_MAX_WRITES_PER_DAY
-(--bucket-reads-per-minute, --bucket-writes-per-minute, --bucket-writes-per-day).
-A node that takes its bucket from there has a heartbeat of 3 s and a timeout of 10 s, as legacy
-brokers on the same bucket expect. If it has no --peers, it answers writes when the bucket has
-them (--ack object).`
-
 // originalEnv converts the legacy environment to flags.
 type originalEnv struct {
 	flags   *pflag.FlagSet

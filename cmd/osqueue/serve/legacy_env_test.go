@@ -20,13 +20,15 @@ import (
 // flagsOf are the flags of serve as a command line and an environment make them.
 func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet, notices []string, err error) {
 	t.Helper()
-	f = newServeCommand(&view.Globals{}).Flags()
+	o := newOptions()
+	f = pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	o.bind(f)
 	if err := f.Parse(strings.Fields(args)); err != nil {
 		t.Fatal(err)
 	}
 	getenv := func(name string) string { return env[name] }
-	if err := flagsFromEnv(f, getenv); err != nil {
-		t.Fatal(err)
+	if err := errors.Join(fromEnv(f, getenv), o.fromFile(f)); err != nil {
+		return f, nil, err
 	}
 	e := &originalEnv{flags: f, getenv: getenv}
 	e.take()

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"osqueue/api"
 	"osqueue/internal/auth"
 )
@@ -42,12 +40,6 @@ var allowWords = map[string][]string{
 
 // allTypes is the value of --legacy-types for all types, also those with a slash.
 const allTypes = "*"
-
-func (o *legacyOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "legacy-http-addr", "", "host:port for clients of the legacy broker and of dtq, which know neither TLS nor tokens: it serves their routes only, without either, whatever --security is (default: none)")
-	f.StringVar(&o.allow, "legacy-allow", "", "networks whose connections --legacy-http-addr accepts, comma separated: CIDR, loopback, or private (loopback, private and link-local addresses) (default: loopback; needed for other addresses than those of loopback)")
-	f.StringSliceVar(&o.types, "legacy-types", []string{allTypes}, "patterns of the types that the clients of --legacy-http-addr may use; * is all; types that run programs (--program-types) are refused to them")
-}
 
 // check completes the options.
 func (o *legacyOptions) check() (err error) {

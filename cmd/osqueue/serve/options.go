@@ -7,21 +7,20 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/pflag"
 
 	"osqueue/api"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/inflight"
 	"osqueue/internal/machine"
 	"osqueue/internal/webguard"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
 )
 
-// serveOptions are the flags of serve, before they are checked together.
+// serveOptions are the settings of serve, before they are checked together.
 type serveOptions struct {
+	config         string // file with settings; "": none
 	node           cluster.Config
 	bucket         string
 	bucketSSE      string // encryption at rest; "": the bucket's own setting
@@ -56,90 +55,6 @@ type serveOptions struct {
 	workerTimeout   time.Duration
 	retainCompleted time.Duration
 	requestWindow   time.Duration
-}
-
-func (o *serveOptions) bind(f *pflag.FlagSet) {
-	c := &o.node
-	f.StringVar(&c.Name, "name", "n1", "name of this node, unique in the cluster")
-	f.StringVar(&c.DataDir, "data", "osqueue-data", "directory for the raft log, snapshots and identity")
-	f.StringVar(&o.bucket, "bucket", "", "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://")
-	f.StringVar(&o.bucketSSE, "bucket-sse", "", "encryption at rest that every write to the bucket asks for: s3, kms or kms-dsse on S3, kms on Google's store (default: the bucket's own setting)")
-	f.StringVar(&o.bucketKey, "bucket-sse-key", "", "key of the store's key management service for --bucket-sse kms: an id, an ARN or projects/…/cryptoKeys/… (default on S3: the account's key)")
-	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:8080", "host:port of the HTTP API")
-	f.StringVar(&c.HTTPAdvertise, "http-advertise", "", "host:port by which others reach the HTTP API (default: --http-addr)")
-	f.StringVar(&o.allowedHosts, "allowed-hosts", "", "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421")
-	f.StringVar(&o.peers, "peers", "", "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)")
-	o.bindRaft(f)
-	units.SpanVar(f, &c.StateCheck, "state-check-interval", c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never")
-	f.Uint32Var(&c.FeatureLevel, "feature-level", 0, "highest feature level that the cluster may take; give it to all nodes to be able to go back to a release of this level (default: the highest that all nodes know)")
-	o.tls.bind(f)
-	o.pace.bind(f, c)
-	o.compat.bind(f)
-	o.security.bind(f)
-	o.legacy.bind(f)
-	o.hooks.bind(f)
-	o.bindBucket(f)
-	f.Int32Var(&c.Settings.MaxAttempts, "max-attempts", c.Settings.MaxAttempts, "attempts of a job that names no number")
-	units.SpanVar(f, &o.leaseTime, "lease", units.FromMs(c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise")
-	units.SpanVar(f, &o.workerTimeout, "worker-timeout", time.Minute, "silence after which a registered worker is dead")
-	units.SpanVar(f, &o.retainCompleted, "retain-completed", units.FromMs(c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise")
-	f.Int64Var(&c.Settings.RetainCompletedCount, "retain-completed-count", c.Settings.RetainCompletedCount, "how many completed and cancelled jobs of a type are kept, unless the type says otherwise")
-	o.quotas.bind(f)
-	f.Var((*units.Size)(&c.Settings.MaxPayload), "max-payload", "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit")
-	units.SpanVar(f, &o.requestWindow, "idempotency-window", units.FromMs(c.Settings.RequestMs), "how long idempotency keys are remembered")
-	f.Int64Var(&c.Settings.RequestCount, "idempotency-keys", c.Settings.RequestCount, "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them")
-	f.IntVar(&c.EventsKept, "events-kept", c.EventsKept, "how many of the newest events are kept in memory for streams that resume")
-	o.bindHTTP(f)
-	f.StringVar(&o.logLevel, "log-level", "info", "trace, debug, info, warn or error")
-	f.BoolVar(&o.withStdin, "stop-with-stdin", false, "stop when standard input ends: for programs that start nodes and must not leave them behind")
-	f.BoolVar(&o.logJSON, "log-json", false, "write the log as JSON lines")
-}
-
-// bindRaft binds the flags of raft and its log.
-func (o *serveOptions) bindRaft(f *pflag.FlagSet) {
-	c := &o.node
-	f.StringVar(&c.RaftAddr, "raft-addr", c.RaftAddr, "host:port for the other nodes")
-	f.StringVar(&c.RaftAdvertise, "raft-advertise", "", "host:port by which the other nodes reach this one (default: --raft-addr)")
-	units.SpanVar(f, &c.HeartbeatTimeout, "raft-heartbeat", c.HeartbeatTimeout, "silence of the leader after which a follower calls an election")
-	units.SpanVar(f, &c.ElectionTimeout, "raft-election", c.ElectionTimeout, "how long an election may take before the next one")
-	units.SpanVar(f, &c.LeaseTimeout, "raft-lease", c.LeaseTimeout, "how long a leader without a majority stays leader")
-	f.Uint64Var(&c.SnapshotThreshold, "raft-snapshot-threshold", c.SnapshotThreshold, "entries after which the raft log is truncated")
-	units.SpanVar(f, &c.SnapshotInterval, "raft-snapshot-interval", c.SnapshotInterval, "how often the node checks whether to truncate the raft log; each interval is randomly up to "+
-		"twice as long")
-	f.Uint64Var(&c.TrailingLogs, "raft-trailing-logs", c.TrailingLogs, "entries kept in the log after a truncation, for followers that lag")
-	units.SpanVar(f, &c.LogStallLimit, "disk-stall-limit", c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads")
-}
-
-// bindHTTP binds the flags that bound HTTP requests, and those of further HTTP services.
-func (o *serveOptions) bindHTTP(f *pflag.FlagSet) {
-	f.Int64Var(&o.bodyLimit, "body-limit", api.DefaultBodyBytes, fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes))
-	o.inflightBytes = inflight.DefaultBytes
-	f.Var(&o.inflightBytes, "inflight-bytes", "how much all request bodies and answers that are under way may take together, as in 136MiB; more is refused with 503")
-	o.pastMemory = auto
-	f.Var(&o.pastMemory, "past-memory", "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none")
-	o.memoryTarget = defaultMemoryTarget
-	f.Var(&o.memoryTarget, "memory-target", "size to which the heap may grow before garbage is collected, as in 96MiB; a heap with more in use may double before; 0 collects as often as possible")
-	f.IntVar(&o.maxConnections, "max-connections", api.DefaultConnections, "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics")
-	f.IntVar(&o.maxPerAddress, "max-connections-per-address", 0, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)")
-	f.IntVar(&o.maxWaiting, "max-waiting", api.DefaultWaits, "how many requests may wait for a job or a log, each about 16 KiB; one client gets at most half; a claim counts once more for every 32 types and 16 KiB of its body; further ones are refused with 503")
-	f.StringVar(&o.pprofAddr, "pprof-addr", "", "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)")
-	f.StringVar(&o.dashboard, "ui", uiOn, "dashboard for browsers at /ui: on, read-only (no actions) or off")
-}
-
-// bindBucket binds the flags that pace and bound requests to the bucket.
-func (o *serveOptions) bindBucket(f *pflag.FlagSet) {
-	c := &o.node
-	f.IntVar(&c.Flush.InlineMax, "inline-max", c.Flush.InlineMax, "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log")
-	f.IntVar(&c.Flush.Bandwidth, "flush-bandwidth", c.Flush.Bandwidth, "bytes a second that writing to the bucket may take on average; 0 is no limit")
-	units.SpanVar(f, &c.Flush.WriteTimeout, "bucket-write-timeout", c.Flush.WriteTimeout, "how long one write of the document may take; on a slow line raise --broker-timeout with it")
-	units.SpanVar(f, &c.ArchiveCheck, "archive-check", c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never")
-	units.SpanVar(f, &c.ArchiveRead, "archive-read", c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never")
-	units.SpanVar(f, &c.StandbyInterval, "standby-interval", c.StandbyInterval, "how often a standby cluster announces itself in the bucket, and the active leader looks for one")
-	f.StringVar(&c.RivalPolicy, "rival-policy", c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (the standby may take over then) or continue (until --max-flush-lag, and the standby waits as long)")
-	units.SpanVar(f, &c.StandbyRetry, "standby-retry", c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout")
-	f.IntVar(&o.budget.ReadsPerMinute, "bucket-reads-per-minute", 0, "limit on reads of the bucket; 0 is none")
-	f.IntVar(&o.budget.WritesPerMinute, "bucket-writes-per-minute", 0, "limit on writes to the bucket; 0 is none")
-	f.IntVar(&o.budget.WritesPerDay, "bucket-writes-per-day", 0, "limit on writes to the bucket a day; 0 is none")
 }
 
 // complete checks the flags together and fills in values that depend on others.

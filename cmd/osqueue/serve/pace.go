@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/units"
@@ -37,19 +35,6 @@ var paces = map[string]struct{ flush, inbox, idle, heartbeat, timeout time.Durat
 	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second, heartbeat: 3 * time.Second, timeout: 10 * time.Second},
 	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
 	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
-}
-
-func (p *pace) bind(f *pflag.FlagSet, c *cluster.Config) {
-	f.StringVar(&p.ack, "ack", v1.AckQuorum, "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)")
-	f.Var(&p.interval, "flush-interval", "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)")
-	units.SpanVar(f, &c.MaxFlushLag, "max-flush-lag", c.MaxFlushLag, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released")
-	f.Var(&p.heartbeat, "broker-heartbeat", "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)")
-	f.Var(&p.timeout, "broker-timeout", "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)")
-	units.SpanVar(f, &c.PITRWindow, "pitr-window", c.PITRWindow, "how far back states can be restored from the bucket")
-	p.inbox.bind(f)
-	f.StringVar(&p.budget, "bucket-budget", "", "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit")
-	f.Var(&p.load, "bucket-load", "bytes of log entries a second that --bucket-budget must suffice for, about the payload and 500 bytes for each job, as in 100KB; 0 is an idle queue")
-	f.StringVar(&p.prices, "bucket-prices", "", "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0")
 }
 
 // complete checks the flags together, and fills in the values that depend on the store.

@@ -28,15 +28,14 @@ func TestHeartbeats(t *testing.T) {
 // paced returns the pace and the configuration that a bucket and flags of pace result in.
 func paced(t *testing.T, line string) (*pace, *cluster.Config) {
 	t.Helper()
-	c := cluster.DefaultConfig()
-	var p pace
+	o := newOptions()
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	p.bind(f, &c)
+	o.bind(f)
 	if err := f.Parse(append([]string{"--ack=quorum"}, strings.Fields(line)...)); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	if err := p.complete(f.Arg(0), &c); err != nil {
+	if err := o.pace.complete(f.Arg(0), &o.node); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	return &p, &c
+	return &o.pace, &o.node
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/spf13/pflag"
-
 	"osqueue/cmd/osqueue/units"
 )
 
@@ -22,12 +20,6 @@ const (
 type quotaOptions struct {
 	jobs  autoCount
 	bytes autoSize
-}
-
-func (o *quotaOptions) bind(f *pflag.FlagSet) {
-	o.jobs, o.bytes = auto, auto
-	f.Var(&o.jobs, "max-jobs", "how many jobs that have not ended there may be; auto is one for each 4KiB of the memory of this machine or container, 0 is no limit")
-	f.Var(&o.bytes, "max-bytes", "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit")
 }
 
 // pastShare is the part of the memory for earlier states (--past-memory=auto).

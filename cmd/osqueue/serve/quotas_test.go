@@ -18,17 +18,17 @@ func TestQuotasFollowTheMemory(t *testing.T) {
 		{[]string{"--max-jobs", "0", "--max-bytes=0"}, 16 << 30, 0, 0},
 		{[]string{"--max-jobs", "7", "--max-bytes=5MiB"}, 16 << 30, 7, 5 << 20},
 	} {
-		var o quotaOptions
+		o := newOptions()
 		f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 		o.bind(f)
 		if err := f.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		if jobs, bytes := o.of(c.memory); jobs != c.jobs || bytes != c.bytes {
+		if jobs, bytes := o.quotas.of(c.memory); jobs != c.jobs || bytes != c.bytes {
 			t.Errorf("%v of %d: %d jobs and %d bytes, want %d and %d", c.args, c.memory, jobs, bytes, c.jobs, c.bytes)
 		}
 	}
-	var o quotaOptions
+	o := newOptions()
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	o.bind(f)
 	for _, bad := range []string{"--max-jobs=-1", "--max-jobs=many", "--max-bytes=-2", "--max-bytes=lots"} {

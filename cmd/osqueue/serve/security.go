@@ -11,13 +11,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/spf13/pflag"
 
 	"osqueue/api"
 	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth"
-	"osqueue/internal/auth/oidc"
 )
 
 // securityOptions are the flags about who may use the API.
@@ -36,21 +34,6 @@ type securityOptions struct {
 	algorithms    []string
 	leeway        time.Duration
 	roles         *auth.Roles // of rolesFile; nil: none
-}
-
-func (o *securityOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.mode, "security", "", "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)")
-	f.StringSliceVar(&o.programs, "program-types", api.DefaultPrograms(), "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them")
-	f.StringVar(&o.rolesFile, "roles-file", "", "file (YAML) with rules that give roles to client certificates and to JWTs")
-	f.StringVar(&o.issuer, "oidc-issuer", "", "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file")
-	f.StringVar(&o.audience, "oidc-audience", "", "audience (claim aud) that JWTs must have")
-	f.StringSliceVar(&o.algorithms, "oidc-algorithms", oidc.DefaultAlgorithms, "signature algorithms of JWTs that count")
-	units.SpanVar(f, &o.leeway, "oidc-leeway", oidc.DefaultLeeway, "largest difference between the clocks of the provider and of this machine, at most 5m")
-	f.StringVar(&o.auditLog, "audit-log", "", "file for the audit log, one JSON object per line; - is stdout (default: none)")
-	f.StringVar(&o.auditFull, "audit-full", auditRefuse, "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks")
-	o.auditKept = defaultAuditKept
-	f.Var(&o.auditKept, "audit-memory", "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given")
-	f.StringVar(&o.bootstrapFile, "bootstrap-token", "", "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none")
 }
 
 // check completes the mode; certificates says whether the node has one.

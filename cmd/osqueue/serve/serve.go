@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,23 +12,25 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/inflight"
 )
 
 func newServeCommand(g *view.Globals) *cobra.Command {
-	o := serveOptions{node: cluster.DefaultConfig()}
+	o := newOptions()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run one node of a cluster",
 		Long: `Run one node of a cluster. Start the same command on every node, with its own
 --name and addresses and the same --peers and --bucket.
 
-Every flag can be given as an environment variable: --raft-addr is
-OSQUEUE_RAFT_ADDR. A flag beats the environment.
+Every setting is a flag, an environment variable (--raft-addr is OSQUEUE_RAFT_ADDR)
+and a field of the YAML file of --config (raft-addr: 10.0.0.1:7080). A flag comes before
+the environment, and that before the file. docs/settings.md lists all settings; the flags
+below are those that most clusters need.
 
-` + originalHelp + `
+The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts if nothing
+else has a setting: docs/operations.md lists it.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 SIGHUP is ignored.
@@ -43,7 +46,7 @@ SIGHUP is ignored.
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err = flagsFromEnv(cmd.Flags(), g.Getenv); err != nil {
+			if err = errors.Join(fromEnv(cmd.Flags(), g.Getenv), o.fromFile(cmd.Flags())); err != nil {
 				return err
 			}
 			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
@@ -59,11 +62,11 @@ SIGHUP is ignored.
 				ctx, stop = untilEOF(ctx, g.In)
 				defer stop()
 			}
-			return serve(ctx, &o)
+			return serve(ctx, o)
 		},
 	}
 	o.bind(cmd.Flags())
-	view.HideGlobals(cmd, "json", "servers", "timeout")
+	cmd.SetUsageFunc(o.usage)
 	return cmd
 }
 
@@ -117,7 +120,7 @@ func notStarted(ctx context.Context, log hclog.Logger, err error) error {
 
 // CheckFlags checks flags for a node before any node starts.
 func CheckFlags(g *view.Globals, args []string) error {
-	node := serveOptions{node: cluster.DefaultConfig()}
+	node := newOptions()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	node.bind(flags)
 	if err := flags.Parse(args); err != nil {
@@ -125,6 +128,9 @@ func CheckFlags(g *view.Globals, args []string) error {
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("flags for the nodes: %q is not a flag", flags.Arg(0))
+	}
+	if err := node.fromFile(flags); err != nil {
+		return err
 	}
 	if node.bucket == "" {
 		node.bucket = "mem://" // dev gives the real one

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
@@ -30,13 +29,6 @@ type tlsOptions struct {
 	identity *certs.Identity // nil: no TLS
 	plain    bool            // connections without TLS are accepted as well
 	dialer   *plane.Dialer   // to the calls of other nodes
-}
-
-func (o *tlsOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.files.CA, "tls-ca", "", "file with the certificates of the cluster's CA (see osqueue init)")
-	f.StringVar(&o.files.Cert, "tls-cert", "", "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port")
-	f.StringVar(&o.files.Key, "tls-key", "", "file with the private key of --tls-cert")
-	f.StringVar(&o.caKey, "tls-ca-key", "", "file with the private key of the CA: this node then signs the certificates of nodes that join or renew theirs (default: osqueue cert sign does)")
 }
 
 // given reports whether the flags name a certificate.
