@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The packages of the three modules; go.work makes them one for the go command.
-PKGS ?= ./... ./client/... ./tests/...
+PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
 TEST_PKGS = $(filter ./tests/%,$(PKGS)) $(filter-out ./tests/%,$(PKGS))
 GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
 

@@ -1,6 +1,5 @@
-// Package tracing makes the spans of a node and exports them, as the environment variables of
-// OpenTelemetry say (package osqueue/client/telemetry/tracing/otlp lists them). Without these
-// variables there is no Tracer, and a request costs one comparison more.
+// Package tracing makes the spans of a node by the SDK of OpenTelemetry. Without a Tracer a request costs
+// one comparison more.
 //
 // The leader makes a span of kind server for each job that a committed write concerns:
 //
@@ -15,13 +14,9 @@
 // usually the enqueue of the producer. A job without the header has a trace whose ids are a
 // function of the id of the job.
 //
-// The spans of 64 operations are made together, at the latest after OTEL_BSP_SCHEDULE_DELAY.
-//
 // Nothing is remembered between the spans of a job: the id of a claim's span is a function of
 // the id of the job and of the time of the claim. So a later leader continues a trace, and finds
 // the attempt before. A repeated request whose answer is the first one has no spans.
-//
-// A span has at most six attributes and 100 links, so the limits of OTEL_SPAN_… are not applied.
 //
 // A job of a schedule or of the inbox has no span for its enqueue, and an attempt that ends
 // because its lease expires has none for its report.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -20,29 +22,17 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-const (
-	// linksMax is the number of writes to which the span of a flush has links.
-	linksMax = 100
-	// burst is the number of operations whose spans are made together. In a leader under load, a span
-	// took more than twice as long when each request made its own: code and data were not in the
-	// caches, and the stack of the request's goroutine had to grow.
-	burst = 64
-)
+// linksMax is the number of writes to which the span of a flush has links.
+const linksMax = 100
 
 // Tracer makes the spans of a node. Its methods are safe for concurrent use.
-//
-// It makes finished spans: a span of the SDK is made before its end is known, which took several
-// times as long.
 type Tracer struct {
-	sampler sdktrace.Sampler
-	out     *batcher
+	sampler  sdktrace.Sampler
+	provider *sdktrace.TracerProvider // takes what the sampler has chosen
+	tracer   trace.Tracer
 
-	mu    sync.Mutex  // guards ended
-	ended []operation // that have no span yet: less than burst, and those of the writes under way
-
-	making  sync.Mutex  // held while spans are made; locked before mu, and guards the fields below
-	spare   []operation // empty; the next ended
-	writes  []write     // that no flush has yet, at most linksMax
+	mu      sync.Mutex // guards the fields below
+	writes  []write    // that no flush has yet, at most linksMax
 	flushed fsm.LSN
 }
 
@@ -66,12 +56,11 @@ type write struct {
 	span trace.SpanContext
 }
 
-// New returns a tracer of a node that sends the spans that sampler chooses. The caller must call
-// Close.
-func New(sampler sdktrace.Sampler, send Sender, node *resource.Resource) *Tracer {
-	t := &Tracer{sampler: sampler, out: newBatcher(limitsFromEnv(), send, node)}
-	t.out.start(t.makeSpans)
-	return t
+// New returns a tracer of a node that exports the spans that sampler chooses, as the options say. The
+// caller must call Close.
+func New(sampler sdktrace.Sampler, opts ...sdktrace.TracerProviderOption) *Tracer {
+	p := sdktrace.NewTracerProvider(append(opts, sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(ids{}))...)
+	return &Tracer{sampler: sampler, provider: p, tracer: p.Tracer("osqueue/api/tracing")}
 }
 
 // Close exports the rest until ctx ends. A nil Tracer has none.
@@ -79,23 +68,17 @@ func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.makeSpans()
-	return t.out.close(ctx)
+	return t.provider.Shutdown(ctx)
 }
 
-// Committed notes a write that was answered at lsn. The request began at began. If burst operations
-// have no span yet, it makes their spans.
+// Committed makes the spans of a write that was answered at lsn. The request began at began.
 func (t *Tracer) Committed(began time.Time, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) {
 	if !res.LSN.IsZero() || res.Code == fsm.Duplicate {
 		return
 	}
 	at := moment{began: began, ended: time.Now(), lsn: lsn}
-	t.mu.Lock()
-	t.ended = appendOperations(t.ended, at, m, res)
-	full := len(t.ended) >= burst
-	t.mu.Unlock()
-	if full {
-		t.makeSpans()
+	for _, o := range operations(at, m, res) {
+		t.makeSpan(&o)
 	}
 }
 
@@ -105,8 +88,8 @@ type moment struct {
 	lsn          fsm.LSN
 }
 
-// appendOperations appends the operations of a write that have spans.
-func appendOperations(to []operation, at moment, m *fsmpb.Mutation, res fsm.Result) []operation {
+// operations returns the operations of a write that have spans.
+func operations(at moment, m *fsmpb.Mutation, res fsm.Result) (to []operation) {
 	switch op := m.Op.(type) {
 	case *fsmpb.Mutation_Enqueue:
 		for i, j := range res.Jobs {
@@ -149,26 +132,6 @@ func appendReport(to []operation, at moment, m *fsmpb.Mutation, j *fsm.Job, code
 	return append(to, operation{moment: at, verb: verb, job: j, code: code})
 }
 
-// makeSpans makes the spans of all operations that have ended.
-func (t *Tracer) makeSpans() {
-	t.making.Lock()
-	defer t.making.Unlock()
-	t.makeSpansLocked()
-}
-
-// makeSpansLocked is makeSpans with the lock making held.
-func (t *Tracer) makeSpansLocked() {
-	t.mu.Lock()
-	ended := t.ended
-	t.ended = t.spare
-	t.mu.Unlock()
-	for i := range ended {
-		t.makeSpan(&ended[i])
-	}
-	clear(ended) // so that it keeps no job in memory
-	t.spare = ended[:0]
-}
-
 func (t *Tracer) makeSpan(o *operation) {
 	j := o.job
 	above, fromHeader, exported := t.above(j)
@@ -179,68 +142,98 @@ func (t *Tracer) makeSpan(o *operation) {
 	own, parent := below(above, randomSpan()), above
 	switch {
 	case o.verb == enqueue && !fromHeader:
-		own, parent = above.WithRemote(false), trace.SpanContext{}
+		own, parent = above, trace.SpanContext{}
 	case o.verb == enqueue:
 	case o.verb == claim:
 		own = claimAt(j.Execution().ClaimedAt)
 	case o.code.Done(): // else it may concern an earlier attempt
-		parent = claimAt(j.Execution().ClaimedAt).WithRemote(true)
+		parent = claimAt(j.Execution().ClaimedAt)
 	}
-	var room [attributesMax]attribute.KeyValue
-	s := span{
-		verb: o.verb, jobType: j.Type, own: own, parent: parent, kind: trace.SpanKindServer, began: o.began, ended: o.ended,
-		attributes: append(room[:0],
-			attribute.String("messaging.destination.name", j.Type), attribute.String("messaging.message.id", j.ID),
-			attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
-			attribute.String("osqueue.lsn", o.lsn.String())),
+	attributes := []attribute.KeyValue{
+		attribute.String("messaging.destination.name", valid(j.Type)), attribute.String("messaging.message.id", valid(j.ID)),
+		attribute.Int("osqueue.attempt", int(j.Attempts)), attribute.String("osqueue.status", j.Status.String()),
+		attribute.String("osqueue.lsn", o.lsn.String()),
 	}
+	var links []trace.Link
 	if o.verb == claim {
-		s.attributes = append(s.attributes, attribute.String("osqueue.worker", fsm.NameFor("", j.Execution().Worker)))
+		attributes = append(attributes, attribute.String("osqueue.worker", valid(fsm.NameFor("", j.Execution().Worker))))
 		if past := j.Details().History; len(past) > 0 {
-			s.links = []trace.SpanContext{claimAt(past[len(past)-1].StartedAt).WithRemote(true)}
+			links = append(links, trace.Link{SpanContext: claimAt(past[len(past)-1].StartedAt)})
 		}
 	}
+	s := t.start(own, parent, o.verb+valid(j.Type), trace.SpanKindServer, o.began, attributes, links)
 	if !o.code.Done() {
-		s.failure = "refused: " + o.code.String()
+		s.SetStatus(codes.Error, "refused: "+o.code.String())
 	}
-	t.out.add(&s)
-	if o.verb != claim && len(t.writes) < linksMax {
-		t.writes = append(t.writes, write{lsn: o.lsn, span: own})
+	s.End(trace.WithTimestamp(o.ended))
+	if o.verb != claim {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if len(t.writes) < linksMax {
+			t.writes = append(t.writes, write{lsn: o.lsn, span: own})
+		}
 	}
 }
 
-// attributesMax is the number of attributes of a claim, which has the most.
-const attributesMax = 6
+// start begins the span whose context is own, below parent if that is valid.
+func (t *Tracer) start(own, parent trace.SpanContext, name string, kind trace.SpanKind, at time.Time, with []attribute.KeyValue, links []trace.Link) trace.Span {
+	ctx := context.WithValue(context.Background(), ownKey{}, own)
+	if parent.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	}
+	_, s := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithTimestamp(at), trace.WithAttributes(with...), trace.WithLinks(links...))
+	return s
+}
+
+// ownKey is the key of the context of a span that is to begin.
+type ownKey struct{}
+
+// ids is the sdktrace.IDGenerator that gives each span the ids of its context.
+type ids struct{}
+
+// NewIDs implements sdktrace.IDGenerator.
+func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	own := ctx.Value(ownKey{}).(trace.SpanContext)
+	return own.TraceID(), own.SpanID()
+}
+
+// NewSpanID implements sdktrace.IDGenerator.
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	return ctx.Value(ownKey{}).(trace.SpanContext).SpanID()
+}
+
+// valid returns a text that is UTF-8: a batch with another one could not be encoded.
+func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // Flushed makes the span of a write of the document, of that many bytes, which has the entries up to lsn. A
 // write that only renews the heartbeat has none.
 func (t *Tracer) Flushed(began time.Time, lsn fsm.LSN, bytes int) {
 	ended := time.Now()
-	t.making.Lock()
-	defer t.making.Unlock()
-	if lsn.Compare(t.flushed) == 0 {
+	links, found := t.take(lsn)
+	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: randomTrace(), SpanID: randomSpan()})
+	if !found || !t.samples(context.Background(), own.TraceID(), trace.SpanKindInternal) {
 		return
+	}
+	attributes := []attribute.KeyValue{attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)}
+	t.start(own, trace.SpanContext{}, "flush", trace.SpanKindInternal, began, attributes, links).End(trace.WithTimestamp(ended))
+}
+
+// take removes the writes up to lsn; it returns false if a flush up to lsn was seen before.
+func (t *Tracer) take(lsn fsm.LSN) (links []trace.Link, found bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if lsn.Compare(t.flushed) == 0 {
+		return nil, false
 	}
 	t.flushed = lsn
-	t.makeSpansLocked()
-	var links []trace.SpanContext
-	rest := t.writes[:0]
-	for _, w := range t.writes {
-		if w.lsn.Compare(lsn) > 0 {
-			rest = append(rest, w)
-			continue
+	t.writes = slices.DeleteFunc(t.writes, func(w write) bool {
+		gone := w.lsn.Compare(lsn) <= 0
+		if gone {
+			links = append(links, trace.Link{SpanContext: w.span})
 		}
-		links = append(links, w.span)
-	}
-	t.writes = rest
-	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: randomTrace(), SpanID: randomSpan(), TraceFlags: trace.FlagsSampled})
-	if !t.samples(context.Background(), own.TraceID(), trace.SpanKindInternal) {
-		return
-	}
-	t.out.add(&span{
-		verb: "flush", own: own, kind: trace.SpanKindInternal, began: began, ended: ended, links: links,
-		attributes: []attribute.KeyValue{attribute.String("osqueue.lsn", lsn.String()), attribute.Int("osqueue.document.bytes", bytes)},
+		return gone
 	})
+	return links, true
 }
 
 // above returns the span above the claims of a job, which is that of its headers or that of its
@@ -264,9 +257,9 @@ func (t *Tracer) samples(ctx context.Context, of trace.TraceID, kind trace.SpanK
 	return t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: ctx, TraceID: of, Kind: kind}).Decision == sdktrace.RecordAndSample
 }
 
-// below returns the context of a span of this process below parent.
+// below returns the context of a span below parent, of this process or of an earlier leader.
 func below(parent trace.SpanContext, id trace.SpanID) trace.SpanContext {
-	return parent.WithSpanID(id).WithTraceFlags(parent.TraceFlags() | trace.FlagsSampled).WithRemote(false)
+	return parent.WithSpanID(id).WithTraceFlags(parent.TraceFlags() | trace.FlagsSampled)
 }
 
 // claimSpan returns the id of the span of a claim.

@@ -1,20 +1,17 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"osqueue/client/telemetry/tracing"
 	"osqueue/fsm"
@@ -28,51 +25,21 @@ type node struct {
 	index uint64
 }
 
-// collector decodes what a tracer sends.
-type collector struct {
-	t    testing.TB
-	from *Tracer
-
-	mu       sync.Mutex // guards the fields below
-	requests []*tracepb.TracesData
-}
-
-func (c *collector) send(_ context.Context, request []byte) error {
-	in := new(tracepb.TracesData)
-	if err := proto.Unmarshal(request, in); err != nil {
-		c.t.Error(err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests = append(c.requests, in)
-	return nil
-}
+// collector has the spans of a tracer.
+type collector struct{ *tracetest.InMemoryExporter }
 
 // spans returns the spans that ended since the last call.
-func (c *collector) spans() (all []*tracepb.Span) {
-	c.from.makeSpans()
-	for {
-		next, _ := c.from.out.next(true)
-		if next.spans == 0 {
-			break
-		}
-		c.from.out.upload(c.t.Context(), next)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, in := range c.requests {
-		all = append(all, in.ResourceSpans[0].ScopeSpans[0].Spans...)
-	}
-	c.requests = nil
-	return all
+func (c collector) spans() tracetest.SpanStubs {
+	defer c.Reset()
+	return c.GetSpans()
 }
 
 // newTracer returns a tracer and the collector that gets its spans.
-func newTracer(t testing.TB, sampler sdktrace.Sampler) (*Tracer, *collector) {
-	c := &collector{t: t}
-	c.from = New(sampler, c.send, resource.Empty())
-	t.Cleanup(func() { _ = c.from.Close(context.Background()) })
-	return c.from, c
+func newTracer(t testing.TB, sampler sdktrace.Sampler) (*Tracer, collector) {
+	out := tracetest.NewInMemoryExporter()
+	tracer := New(sampler, sdktrace.WithSyncer(out))
+	t.Cleanup(func() { _ = tracer.Close(context.Background()) })
+	return tracer, collector{out}
 }
 
 func newNode(t *Tracer) *node {
@@ -119,16 +86,16 @@ func twoAttempts(n *node, later *Tracer, headers ...*fsmpb.Header) {
 }
 
 // edges returns the spans as "parent > span" and the links as "span ~ span".
-func edges(spans []*tracepb.Span, root string) []string {
-	names := map[string]string{"": root}
+func edges(spans tracetest.SpanStubs, root string) []string {
+	names := map[trace.SpanID]string{{}: root}
 	for _, s := range spans {
-		names[string(s.SpanId)] = s.Name
+		names[s.SpanContext.SpanID()] = s.Name
 	}
 	var out []string
 	for _, s := range spans {
-		out = append(out, names[string(s.ParentSpanId)]+" > "+s.Name)
+		out = append(out, names[s.Parent.SpanID()]+" > "+s.Name)
 		for _, l := range s.Links {
-			out = append(out, s.Name+" ~ "+names[string(l.SpanId)])
+			out = append(out, s.Name+" ~ "+names[l.SpanContext.SpanID()])
 		}
 	}
 	slices.Sort(out)
@@ -150,10 +117,10 @@ func TestAJobIsOneTree(t *testing.T) {
 		t.Errorf("edges\n got %q\nwant %q", got, want)
 	}
 	for _, s := range spans {
-		if hex.EncodeToString(s.TraceId) != strings.Split(traceparent, "-")[1] {
+		if s.SpanContext.TraceID().String() != strings.Split(traceparent, "-")[1] {
 			t.Errorf("%s is of another trace", s.Name)
 		}
-		if p := hex.EncodeToString(s.ParentSpanId); strings.HasPrefix(s.Name, "claim") && p != strings.Split(traceparent, "-")[2] {
+		if p := s.Parent.SpanID().String(); strings.HasPrefix(s.Name, "claim") && p != strings.Split(traceparent, "-")[2] {
 			t.Errorf("%s has the parent %s", s.Name, p)
 		}
 	}
@@ -211,7 +178,7 @@ func TestRefusedReport(t *testing.T) {
 	lease.Token++
 	n.do(completed(lease))
 	spans := out.spans()
-	if last := spans[len(spans)-1]; last.Name != "complete mail" || last.Status.GetMessage() != "refused: stale_token" || last.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+	if last := spans[len(spans)-1]; last.Name != "complete mail" || last.Status != (sdktrace.Status{Code: codes.Error, Description: "refused: stale_token"}) {
 		t.Errorf("%s: %v", last.Name, last.Status)
 	}
 }
@@ -233,8 +200,7 @@ func TestFlush(t *testing.T) {
 		t.Fatalf("%+v", spans)
 	}
 	root := tracing.RootOf("j1")
-	trace, id := root.TraceID(), root.SpanID()
-	if !bytes.Equal(spans[0].Links[0].SpanId, id[:]) || bytes.Equal(spans[0].TraceId, trace[:]) {
+	if spans[0].Links[0].SpanContext.SpanID() != root.SpanID() || spans[0].SpanContext.TraceID() == root.TraceID() {
 		t.Errorf("the first flush is %+v", spans[0])
 	}
 }
@@ -247,55 +213,26 @@ func TestWritesAreBounded(t *testing.T) {
 		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: string(rune(0x4e00 + len(op.Jobs)))})
 	}
 	newNode(tracer).do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
-	tracer.makeSpans()
 	if n := len(tracer.writes); n != linksMax {
 		t.Errorf("%d writes", n)
 	}
 }
 
-// The spans of a burst are made at once, and those of fewer operations after the delay and at the end.
-func TestBursts(t *testing.T) {
-	j, m := &fsm.Job{ID: "j1"}, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{}}
-	commit := func(t *Tracer, times int) {
-		for range times {
-			t.Committed(time.Now(), m, fsm.Result{Code: fsm.OK, Jobs: []*fsm.Job{j}}, fsm.LSN{})
-		}
-	}
-	tracer, _ := newTracer(t, sdktrace.AlwaysSample())
-	for _, times := range []int{burst - 1, 1, 1} {
-		commit(tracer, times)
-	}
-	if n := tracer.out.spans; n != burst {
-		t.Errorf("%d spans after %d operations", n, burst+1)
-	}
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
-	sent := make(chan struct{}, 2)
-	tracer = New(sdktrace.AlwaysSample(), func(context.Context, []byte) error { sent <- struct{}{}; return nil }, resource.Empty())
-	commit(tracer, 1)
-	<-sent
-	commit(tracer, 1)
-	if err := tracer.Close(t.Context()); err != nil || len(sent) != 1 {
-		t.Errorf("%d requests, %v", len(sent), err)
+// A type that is not UTF-8 is exported, and its span is not lost.
+func TestTypeThatIsNoText(t *testing.T) {
+	tracer, out := newTracer(t, sdktrace.AlwaysSample())
+	j := &fsm.Job{ID: "j1", Type: "wei\xffrd"}
+	tracer.Committed(time.Now(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{}}, fsm.Result{Code: fsm.OK, Jobs: []*fsm.Job{j}}, fsm.LSN{})
+	if spans := out.spans(); len(spans) != 1 || spans[0].Name != "complete wei\ufffdrd" || spans[0].Attributes[0].Value.AsString() != "wei\ufffdrd" {
+		t.Errorf("%+v", spans)
 	}
 }
 
-// Without the environment there is no tracer.
-func TestOff(t *testing.T) {
-	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		t.Setenv(name, "")
-	}
-	tracer, err := FromEnv(Node{}, nil)
-	if tracer != nil || err != nil || tracer.Close(t.Context()) != nil {
-		t.Error(tracer, err)
-	}
-}
-
-// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete, and of the requests
-// with them, up to their sending.
+// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete.
 func BenchmarkLifecycle(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
 		b.Run(name, func(b *testing.B) {
-			t := New(sdktrace.ParentBased(sampler), func(context.Context, []byte) error { return nil }, resource.Empty())
+			t := New(sdktrace.ParentBased(sampler), sdktrace.WithBatcher(tracetest.NewNoopExporter()))
 			defer func() { _ = t.Close(context.Background()) }()
 			n := newNode(t)
 			id := "0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"

@@ -1,7 +1,7 @@
 // Package tracing follows jobs from the enqueue to their end with OpenTelemetry. It is in a
 // module of its own, so that a program without it does not depend on OpenTelemetry.
 //
-//	t := tracing.New(provider)                    // or otlp.FromEnv
+//	t := tracing.New(provider)                    // the TracerProvider of the program
 //	t.Enqueue(ctx, c, job)                        // in the producer
 //	w, err := worker.New(t.Queue(c), cfg)         // in the worker
 //	w.Use(t.Middleware)

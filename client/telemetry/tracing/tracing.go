@@ -34,7 +34,7 @@ func New(provider trace.TracerProvider) *Tracer { return NewWithRoots(provider, 
 
 // NewWithRoots returns a Tracer as New does, whose spans of a job without headers are in the trace that
 // nodes make of the job, below RootOf. The provider's sampler finds a parent there, so sampled must
-// decide about these traces, as the nodes do: otlp.Sampled is their function.
+// decide about these traces, as the sampler of the nodes does for a span without parent.
 func NewWithRoots(provider trace.TracerProvider, sampled func(trace.TraceID) bool) *Tracer {
 	if provider == nil {
 		return nil

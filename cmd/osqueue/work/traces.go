@@ -9,7 +9,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"osqueue/client/telemetry/tracing"
-	"osqueue/client/telemetry/tracing/otlp"
+	"osqueue/internal/otlp"
 )
 
 // tracesTimeout bounds the export of the last spans at the end of a worker.
@@ -22,14 +22,15 @@ type workerTraces struct {
 	log             hclog.Logger
 }
 
-func openTraces(ctx context.Context, version string, log hclog.Logger) (*workerTraces, error) {
-	service := otlp.Service("osqueue-worker", attribute.String("service.version", version))
-	provider, err := otlp.Provider(ctx, sdktrace.WithResource(service))
-	if provider == nil || err != nil {
+func openTraces(version string, log hclog.Logger) (*workerTraces, error) {
+	exporter, err := otlp.Exporter()
+	if exporter == nil || err != nil {
 		return &workerTraces{}, err
 	}
 	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
 	log.Info("traces are exported")
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(otlp.Sampler()), sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(otlp.Service("osqueue-worker", attribute.String("service.version", version))))
 	return &workerTraces{Tracer: tracing.NewWithRoots(provider, otlp.Sampled()), stop: provider.Shutdown, log: log}, nil
 }
 

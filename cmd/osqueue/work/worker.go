@@ -90,7 +90,7 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
-	traces, err := openTraces(ctx, g.Version, log)
+	traces, err := openTraces(g.Version, log)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,11 @@
-package otlp_test
+package tracing_test
 
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,36 +14,12 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	"go.opentelemetry.io/otel/trace"
 
 	"osqueue/client"
 	"osqueue/client/telemetry/tracing"
-	"osqueue/client/telemetry/tracing/otlp"
 	"osqueue/client/worker"
 )
-
-// receiver is a collector in this process.
-type receiver struct {
-	mu    sync.Mutex
-	spans []*tracepb.Span
-}
-
-func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	body, err := io.ReadAll(req.Body)
-	var in tracepb.TracesData
-	if err = errors.Join(err, proto.Unmarshal(body, &in)); err != nil || req.URL.Path != "/v1/traces" {
-		http.Error(w, "no traces", http.StatusBadRequest)
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, resource := range in.ResourceSpans {
-		for _, scope := range resource.ScopeSpans {
-			r.spans = append(r.spans, scope.Spans...)
-		}
-	}
-}
 
 // cluster is a queue with one job, which fails once. It keeps the job's headers, as the server
 // does.
@@ -108,18 +80,12 @@ func (c *cluster) CompleteBatch(_ context.Context, _ string, jobs []client.Compl
 }
 
 func (c *cluster) RegisterWorker(context.Context, client.WorkerInfo) error { return nil }
-func (c *cluster) RemoveWorker(context.Context, string) error              { return nil }
+func (c *cluster) RemoveInstance(context.Context, string, string) error    { return nil }
 
 // One job over two attempts is one tree in the collector.
 func TestOneJobIsOneTree(t *testing.T) {
-	var got receiver
-	srv := httptest.NewServer(&got)
-	defer srv.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
-	tracer, stop, err := otlp.FromEnv(t.Context())
-	if err != nil || tracer == nil {
-		t.Fatal(tracer, err)
-	}
+	out := tracetest.NewInMemoryExporter()
+	tracer := tracing.New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(out)))
 	c := &cluster{ended: make(chan struct{})}
 	if _, err := tracer.Enqueue(t.Context(), c, client.NewJob{Type: "mail", Headers: map[string]string{"a": "b"}}); err != nil {
 		t.Fatal(err)
@@ -148,13 +114,11 @@ func TestOneJobIsOneTree(t *testing.T) {
 	}
 	cancel()
 	<-done
-	if err := stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	checkTree(t, got.spans)
-	trace := "trace_id=" + hex.EncodeToString(got.spans[0].TraceId)
-	if n := strings.Count(text.String(), trace); n != 2 {
-		t.Errorf("%d log lines have %s:\n%s", n, trace, text.String())
+	spans := out.GetSpans()
+	checkTree(t, spans)
+	id := "trace_id=" + spans[0].SpanContext.TraceID().String()
+	if n := strings.Count(text.String(), id); n != 2 {
+		t.Errorf("%d log lines have %s:\n%s", n, id, text.String())
 	}
 }
 
@@ -166,20 +130,19 @@ func TestAJobWithoutHeadersHasTheTraceOfTheNodes(t *testing.T) {
 	}
 	root := tracing.RootOf("j1")
 	for _, row := range []struct {
-		sampler, share string
-		headers        map[string]string
-		trace, parent  string
-		spans          int
+		sampled       bool
+		headers       map[string]string
+		trace, parent string
+		spans         int
 	}{
-		{"parentbased_always_on", "", nil, root.TraceID().String(), root.SpanID().String(), 2},
-		{"parentbased_traceidratio", "0", nil, "", "", 0},
-		{"parentbased_traceidratio", "0", map[string]string{"traceparent": traceparent}, traceparent[3:35], traceparent[36:52], 2},
+		{true, nil, root.TraceID().String(), root.SpanID().String(), 2},
+		{false, nil, "", "", 0},
+		{false, map[string]string{"traceparent": traceparent}, traceparent[3:35], traceparent[36:52], 2},
 	} {
-		t.Setenv("OTEL_TRACES_SAMPLER", row.sampler)
-		t.Setenv("OTEL_TRACES_SAMPLER_ARG", row.share)
 		out := tracetest.NewInMemoryExporter()
-		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(out), sdktrace.WithSampler(otlp.Sampler()))
-		q := tracing.NewWithRoots(provider, otlp.Sampled()).Queue(&cluster{job: &client.NewJob{Type: "mail", Headers: row.headers}, free: true})
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(out))
+		tracer := tracing.NewWithRoots(provider, func(trace.TraceID) bool { return row.sampled })
+		q := tracer.Queue(&cluster{job: &client.NewJob{Type: "mail", Headers: row.headers}, free: true})
 		for range 2 {
 			if _, err := q.Claim(t.Context(), client.ClaimOptions{Worker: "w"}); err != nil {
 				t.Fatal(err)
@@ -203,19 +166,19 @@ func TestAJobWithoutHeadersHasTheTraceOfTheNodes(t *testing.T) {
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // checkTree checks that all spans are of one trace, with one root, and who is whose child.
-func checkTree(t *testing.T, spans []*tracepb.Span) {
+func checkTree(t *testing.T, spans tracetest.SpanStubs) {
 	t.Helper()
-	names := map[string]string{"": "nothing"}
+	names := map[trace.SpanID]string{{}: "nothing"}
 	for _, s := range spans {
-		names[string(s.SpanId)] = s.Name
-		if !bytes.Equal(s.TraceId, spans[0].TraceId) {
+		names[s.SpanContext.SpanID()] = s.Name
+		if s.SpanContext.TraceID() != spans[0].SpanContext.TraceID() {
 			t.Errorf("%s is of another trace", s.Name)
 		}
 	}
 	var edges []string
 	links := 0
 	for _, s := range spans {
-		edges = append(edges, names[string(s.ParentSpanId)]+" > "+s.Name)
+		edges = append(edges, names[s.Parent.SpanID()]+" > "+s.Name)
 		links += len(s.Links)
 	}
 	slices.Sort(edges)
@@ -228,18 +191,9 @@ func checkTree(t *testing.T, spans []*tracepb.Span) {
 	}
 }
 
-// Without the environment there is no tracer, and that one costs nothing.
+// A nil tracer costs nothing.
 func TestOffIsFree(t *testing.T) {
-	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-		t.Setenv(name, "")
-	}
-	tracer, stop, err := otlp.FromEnv(t.Context())
-	if err != nil || tracer != nil || stop(t.Context()) != nil {
-		t.Fatal(tracer, err)
-	}
-	if send, err := otlp.Sender(); send != nil || err != nil {
-		t.Fatal("there is a sender", err)
-	}
+	tracer := tracing.New(nil)
 	c := new(idle)
 	var q worker.Queue = c
 	job, jobs, ctx := client.NewJob{Type: "t"}, []client.NewJob{{}}, t.Context()

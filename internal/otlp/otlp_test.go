@@ -6,7 +6,7 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"osqueue/client/telemetry/tracing/otlp"
+	"osqueue/internal/otlp"
 )
 
 // The sampler is that of the SDK for each value of the environment. Values that are not known are reported.
@@ -39,5 +39,27 @@ func TestSampler(t *testing.T) {
 		if got := otlp.Sampler().Description(); got != row.want.Description() || len(errs) > 0 != row.reported {
 			t.Errorf("%q %q: %s, want %s; reported %v", row.name, row.arg, got, row.want.Description(), errors.Join(errs...))
 		}
+	}
+}
+
+// Without the environment there is no exporter, and none for a protocol that is not spoken.
+func TestExporter(t *testing.T) {
+	for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		t.Setenv(name, "")
+	}
+	if e, err := otlp.Exporter(); e != nil || err != nil {
+		t.Error(e, err)
+	}
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	if e, err := otlp.Exporter(); e == nil || err != nil {
+		t.Error(e, err)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	if e, err := otlp.Exporter(); e != nil || err == nil {
+		t.Error(e, err)
+	}
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	if e, err := otlp.Exporter(); e != nil || err != nil {
+		t.Error(e, err)
 	}
 }
