@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -205,7 +204,13 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 		return err
 	}
 	if c.route.waits {
-		wait = f.s.waitOf(c.in)
+		if wait = f.s.waitOf(c.in); wait > 0 { // many may come over one stream, and each takes a connection to the leader
+			leave, err := c.enter(f.s.shares.waits, tooManyStreams, waiting)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
 	}
 	timeout := f.s.cfg.Timeouts.Forward + wait + c.ack.patience()
 	c.holdOff(timeout)
@@ -286,24 +291,6 @@ func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
 	}
 	f.s.log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", h.err)
 	return out
-}
-
-// upgrade opens a stream to the leader for the client of c.
-func (f *forwarder) upgrade(c *call, leader string) (io.ReadWriteCloser, error) {
-	ctx, cancel := context.WithTimeout(context.WithValue(c.context(), hopKey{}, &hop{leader: leader}), dialTimeout)
-	defer cancel()
-	p := &httputil.ProxyRequest{In: c.r.WithContext(ctx), Out: c.r.Clone(ctx)}
-	f.rewrite(p)
-	resp, err := f.s.cfg.Transport.RoundTrip(p.Out)
-	if err != nil {
-		return nil, err
-	}
-	conn, ok := resp.Body.(io.ReadWriteCloser)
-	if resp.StatusCode != http.StatusSwitchingProtocols || !ok {
-		_ = resp.Body.Close()
-		return nil, fmt.Errorf("the leader answered %s", resp.Status)
-	}
-	return conn, nil
 }
 
 // copyBuffers are the buffers for copying answers.

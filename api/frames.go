@@ -19,9 +19,8 @@ import (
 // as a request over HTTP does: the checks, limits, errors, metrics and the log are the same, and a node that does
 // not lead forwards it.
 type framed struct {
-	s        *Server
-	remote   string   // address of the client
-	passedOn []string // the node that relays the stream, if any
+	s      *Server
+	remote string // address of the client
 }
 
 // frameCall is a request in a frame in the form that a handler takes. It is also the
@@ -137,9 +136,6 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 		f.in["Prefer"] = preferStrict
 	default:
 		f.in["Prefer"] = []string{req.Prefer}
-	}
-	if h.passedOn != nil {
-		f.in[v1.HeaderForwarded] = h.passedOn
 	}
 	return h.s.writeHandler(&f.req)
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +18,6 @@ import (
 	"osqueue/api/hooks"
 	"osqueue/api/livelog"
 	v1 "osqueue/client/api/v1"
-	"osqueue/client/api/v1/frame"
 	"osqueue/internal/auth"
 	"osqueue/internal/share"
 )
@@ -108,7 +106,6 @@ func New(cfg Config) *Server {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnState:         s.fresh.track,
 		ConnContext:       withConn,
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){frame.ALPN: s.serveDirect},
 		ErrorLog:          newErrorLog(s.log),
 	}
 	s.nodes = s.newNodeServer()

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -332,15 +331,14 @@ func TestStreamAnswersManyAtOnce(t *testing.T) {
 	}
 }
 
-// A follower passes the frames of a stream to the leader and back, in one request.
-func TestAFollowerRelaysAStream(t *testing.T) {
+// A follower forwards the requests of a stream one by one, and tells the client where the leader is.
+func TestAFollowerForwardsTheRequestsOfAStream(t *testing.T) {
 	p := newPair(t)
 	follower := newServed(t)
 	follower.node.set(func(f *fakeNode) { f.leader, f.lead = p.address, false })
 	r := follower.openStream()
 	r.read(frame.KindMoved)
-	enqueue := func(id uint32) {
-		t.Helper()
+	for id := range uint32(10) {
 		r.write(frame.KindRequest, id, &frame.Request{Target: v1.PathJobs, Body: []byte(`{}`)})
 		head, body := r.read(frame.KindAnswer)
 		var a frame.Answer
@@ -348,45 +346,34 @@ func TestAFollowerRelaysAStream(t *testing.T) {
 			t.Fatalf("request %d got %+v, %s, %v", head.ID, a, a.Body, err)
 		}
 	}
-	for id := range uint32(10) {
-		enqueue(id)
-	}
 	if n := p.leader.node.written(); n != 10 || follower.node.written() != 0 {
 		t.Errorf("the leader has %d writes, want 10", n)
 	}
-	if h := <-p.seen; h.Get(v1.HeaderForwarded) != "n1" || h.Get("Upgrade") != frame.Protocol {
-		t.Errorf("the leader got %v", h)
-	}
-	if len(p.seen) > 0 {
-		t.Errorf("%d more requests reached the leader", len(p.seen))
+	for range 10 {
+		if h := <-p.seen; h.Get(v1.HeaderForwarded) != "n1" || h.Get("Upgrade") != "" {
+			t.Errorf("the leader got %v", h)
+		}
 	}
 	follower.node.set(func(f *fakeNode) { f.leader = "n9:1" })
 	var moved frame.Moved
 	if _, body := r.read(frame.KindMoved); moved.Parse(body) != nil || moved.Leader != "n9:1" {
 		t.Errorf("the client is told %+v", moved)
 	}
-	if _, err := io.Copy(io.Discard, r.in); err != nil {
-		t.Errorf("the stream did not end: %v", err)
-	}
 }
 
-// A node forwards the requests of a stream one by one if the leader opens none.
-func TestAFollowerOfALeaderWithoutStreams(t *testing.T) {
-	follower := newServed(t)
-	leader := newRig(t)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == frame.Path {
-			http.NotFound(w, r)
-			return
-		}
-		leader.s.ServeHTTP(w, r)
-	}))
-	t.Cleanup(srv.Close)
-	follower.node.set(func(f *fakeNode) { f.leader, f.lead = srv.Listener.Addr().String(), false })
+// Claims that wait at the leader have places at the follower too: many come over one stream.
+func TestWaitingClaimsOverAFollowerAreBounded(t *testing.T) {
+	p := newPair(t)
+	follower := newServed(t, func(cfg *Config) { cfg.Limits.Waits = 4 })
+	follower.node.set(func(f *fakeNode) { f.leader, f.lead = p.address, false })
 	r := follower.openStream()
-	r.write(frame.KindRequest, 1, &frame.Request{Target: v1.PathJobs, Body: []byte(`{}`)})
-	if _, body := r.read(frame.KindAnswer); leader.node.written() != 1 {
-		t.Errorf("the leader has no write; the answer is %q", body)
+	for id := range uint32(3) { // one client gets half of the places
+		r.request(id, v1.PathClaim, `{"workerId":"w","waitMs":60000}`)
+	}
+	_, body := r.read(frame.KindAnswer)
+	var a frame.Answer
+	if err := a.Parse(body); err != nil || a.Status != http.StatusServiceUnavailable && a.Status != http.StatusTooManyRequests {
+		t.Errorf("one claim too many got %+v, %s, %v", a, a.Body, err)
 	}
 }
 

@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"osqueue/api/stream"
-	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 )
 
 // The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
-// stream moves the frames; direct.go begins one without an upgrade, and frames.go answers the requests with the handlers of the routes.
+// stream moves the frames, and frames.go answers the requests.
 
 func (s *Server) streamRoutes() []route {
 	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: s.openStream}}
@@ -25,18 +23,10 @@ func (s *Server) streamRoutes() []route {
 // streamsMax bounds the streams of one node. Each takes about 100 KiB.
 const streamsMax = 2048
 
-// openStream is a stream that this node serves, or relays to the leader.
-type openStream interface {
-	Serve(ctx context.Context) error
-	Move(leader string)
-	Drain()
-	Close()
-}
-
 // openStreams are the streams that a server serves. The zero value is ready.
 type openStreams struct {
 	mu      sync.Mutex
-	conns   map[openStream]struct{}
+	conns   map[*stream.Conn]struct{}
 	serving sync.WaitGroup
 	closing bool
 	stop    context.CancelFunc // of the watch; nil: no stream is open
@@ -44,7 +34,7 @@ type openStreams struct {
 
 // openStream is GET /v1/stream.
 func (s *Server) openStream(c *call) error {
-	if !asksForStream(c.r) && !isDirect(c.r) {
+	if !asksForStream(c.r) {
 		c.Header().Set("Upgrade", frame.Protocol)
 		c.Header().Set("Connection", "Upgrade")
 		return fail(upgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
@@ -68,31 +58,22 @@ func (s *Server) openStream(c *call) error {
 	}
 	defer s.frames.serving.Done()
 	leader, self := s.b.Leader()
-	var relayed io.ReadWriteCloser
-	if !self && leader != "" && len(c.r.Header[v1.HeaderForwarded]) == 0 {
-		if relayed, err = s.forward.upgrade(c, leader); err != nil {
-			s.log.Debug("cannot relay a stream; its requests are forwarded one by one", "leader", leader, "error", err)
-		}
-	}
 	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil {
-		if relayed != nil {
-			_ = relayed.Close()
-		}
 		return fail(upgradeRequired, "this connection cannot be upgraded to a stream; use HTTP/1.1")
 	}
 	c.status = http.StatusSwitchingProtocols
 	_ = conn.SetDeadline(time.Time{}) // those of net/http
-	if err := switchProtocols(c, conn); err != nil {
+	if _, err := io.WriteString(conn, switching); err != nil {
 		_ = conn.Close()
-		if relayed != nil {
-			_ = relayed.Close()
-		}
 		return nil // the client has gone, and nothing else is lost
 	}
 	limits := stream.DefaultLimits(s.cfg.MaxBody)
 	limits.Ping = s.cfg.Timeouts.KeepAlive
-	one := s.newStream(c, conn, buf, relayed, leader, limits)
+	one := stream.New(conn, buf, s.node, limits, s.cfg.Inflight, &framed{s: s, remote: c.r.RemoteAddr})
+	if !self && leader != "" {
+		one.Move(leader)
+	}
 	s.frames.add(s, one)
 	if now, _ := s.b.Leader(); now != leader { // the watch may have seen that before
 		one.Move(now)
@@ -105,35 +86,15 @@ func (s *Server) openStream(c *call) error {
 	return nil
 }
 
-// switchProtocols answers the request for an upgrade.
-func switchProtocols(c *call, conn net.Conn) error {
-	if isDirect(c.r) {
-		return nil
-	}
-	const head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
-	_, err := conn.Write([]byte(head))
-	return err
-}
-
-// newStream returns the stream on conn: a relay if a connection to the leader is open.
-func (s *Server) newStream(c *call, conn net.Conn, in io.Reader, relayed io.ReadWriteCloser, leader string, limits stream.Limits) openStream {
-	if relayed != nil {
-		return stream.NewRelay(conn, in, relayed, leader, limits)
-	}
-	h := &framed{s: s, remote: c.r.RemoteAddr, passedOn: c.r.Header[v1.HeaderForwarded]}
-	one := stream.New(conn, in, s.node, limits, s.cfg.Inflight, h)
-	if _, self := s.b.Leader(); !self && leader != "" && h.passedOn == nil {
-		one.Move(leader)
-	}
-	return one
-}
+// switching is the answer to the request for an upgrade.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + frame.Protocol + "\r\n\r\n"
 
 // revokedGrace is the time in which a stream may still answer requests after the end of its token.
 const revokedGrace = 500 * time.Millisecond
 
 // endWithToken ends a stream soon after its token, if ctx ends for that reason. The client
 // learns why from the answers, or when it opens the next stream. The caller calls stop.
-func endWithToken(ctx context.Context, one openStream) (stop func()) {
+func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
 	var cut *time.Timer
 	ended := make(chan struct{})
 	unused := context.AfterFunc(ctx, func() {
@@ -182,11 +143,11 @@ func (o *openStreams) reserve() bool {
 }
 
 // add registers a stream. The first one starts the watch of the leader.
-func (o *openStreams) add(s *Server, c openStream) {
+func (o *openStreams) add(s *Server, c *stream.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.conns == nil {
-		o.conns = make(map[openStream]struct{})
+		o.conns = make(map[*stream.Conn]struct{})
 	}
 	o.conns[c] = struct{}{}
 	if o.closing {
@@ -202,7 +163,7 @@ func (o *openStreams) add(s *Server, c openStream) {
 }
 
 // remove forgets a stream. The last one ends the watch.
-func (o *openStreams) remove(c openStream) {
+func (o *openStreams) remove(c *stream.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.conns, c)
@@ -213,7 +174,7 @@ func (o *openStreams) remove(c openStream) {
 }
 
 // each calls f for every open stream.
-func (o *openStreams) each(f func(openStream)) {
+func (o *openStreams) each(f func(*stream.Conn)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.conns {
@@ -226,7 +187,7 @@ func (o *openStreams) drain() {
 	o.mu.Lock()
 	o.closing = true
 	o.mu.Unlock()
-	o.each(openStream.Drain)
+	o.each((*stream.Conn).Drain)
 }
 
 // close waits for the end of the streams. When ctx ends, it closes those that are still open.
@@ -236,7 +197,7 @@ func (o *openStreams) close(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		o.each(openStream.Close)
+		o.each((*stream.Conn).Close)
 		<-done
 	}
 }
@@ -259,6 +220,6 @@ func (s *Server) watchLeader(ctx context.Context, before string) {
 			continue
 		}
 		before = leader
-		s.frames.each(func(c openStream) { c.Move(leader) })
+		s.frames.each(func(c *stream.Conn) { c.Move(leader) })
 	}
 }

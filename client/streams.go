@@ -2,11 +2,8 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -78,47 +75,10 @@ func newStreamsOf(c *Client, rt http.RoundTripper) *streams {
 	if c.cfg.Protocol == ProtocolHTTP || c.cfg.Transport != nil && !always {
 		return nil
 	}
-	direct := newDirectDialer(&c.cfg)
 	return newStreams(always, func(ctx context.Context, server string) (*shared.Conn, error) {
 		moved := func(m wire.Moved) { c.tracker.moved(server, m.Leader) }
-		if address := directAddress(server); direct != nil && address != "" {
-			conn, err := shared.DialTLS(ctx, direct, address, c.cfg.UserAgent, c.cfg.Token, moved)
-			if err == nil || errors.As(err, new(*shared.RefusedError)) {
-				return conn, err
-			}
-		}
 		return shared.Dial(ctx, rt, server, c.cfg.UserAgent, c.cfg.Token, moved)
 	})
-}
-
-// newDirectDialer returns what names the stream protocol in TLS handshakes, or nil if the caller's transport
-// makes the connections. A server that does not know the protocol can choose HTTP, for
-// which the client then opens another connection.
-func newDirectDialer(cfg *Config) *tls.Dialer {
-	if cfg.Transport != nil {
-		return nil
-	}
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	if cfg.TLS != nil {
-		secure = cfg.TLS.Clone()
-	}
-	secure.NextProtos = []string{wire.ALPN, "http/1.1"}
-	return &tls.Dialer{NetDialer: newDialer(), Config: secure}
-}
-
-// directAddress returns the host and port of a server that the client reaches by TLS without a proxy, or "".
-func directAddress(server string) string {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || u.Path != "" {
-		return ""
-	}
-	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy != nil || err != nil {
-		return ""
-	}
-	if u.Port() == "" {
-		return net.JoinHostPort(u.Hostname(), "443")
-	}
-	return u.Host
 }
 
 // close ends all streams and waits for their goroutines.

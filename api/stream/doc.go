@@ -18,8 +18,8 @@
 // A draining connection still answers its requests, and new ones too: the Moved frame is advice,
 // which may cross with requests. The Handler refuses them if it must.
 //
-// A node that does not lead has a Relay instead of a Conn: it opens a stream to the leader, and
-// passes frames on without decoding their bodies. The limits are those of the leader.
+// A node that does not lead forwards each request to the leader, as it does over HTTP, and tells the
+// client in a Moved frame where the leader is.
 //
 // # Goroutines
 //

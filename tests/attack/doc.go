@@ -13,7 +13,7 @@
 //	legacy_test.go    the listener for legacy clients
 //	token_test.go     forged, expired and revoked tokens, scopes, stolen claims
 //	stream_test.go    scopes, stolen claims and expired tokens over the stream protocol
-//	relay_test.go     forged frames and floods over a stream that a follower relays
+//	followerstream_test.go  forged frames and floods over a stream at a follower
 //	livelog_test.go   forged live logs, floods of followers, escape sequences in the terminal
 //	hooks_test.go     webhooks that point inside, and receivers that do harm
 //	sandbox_test.go   jobs that try to leave their sandbox, or to harm the machine, at both levels

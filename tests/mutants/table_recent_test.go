@@ -101,14 +101,9 @@ var recent = []defect{
 		Old: "if !j.Status.ended() {\n\t\ta.open.jobs",
 		Bug: "if true {\n\t\ta.open.jobs",
 	}, check{pkg: "fsm", test: "TestAccountUsage"}},
-	{"relay", mutants.Mutant{
-		Name: "a relay stays when its leader is silent", File: "api/stream/relay.go",
-		Old: "func() { r.end(fmt.Errorf(\"the %s has sent nothing for %v\", name, limit)) })",
-		Bug: "func() { _ = fmt.Errorf(\"the %s has sent nothing for %v\", name, limit) })",
-	}, check{pkg: "api/stream", test: "TestRelayEndsWhenASideIsSilent"}},
-	{"relay", mutants.Mutant{
-		Name: "a relay keeps a frame until the next one", File: "api/stream/relay.go",
-		Old: "if another(in) {\n",
-		Bug: "if another(in) || head.Length > 0 {\n",
-	}, check{pkg: "api/stream", test: "TestRelayPassesFrames"}},
+	{"stream", mutants.Mutant{
+		Name: "a follower lets one client wait at the leader without a bound", File: "api/forward.go",
+		Old: "if wait = f.s.waitOf(c.in); wait > 0 {",
+		Bug: "if wait = f.s.waitOf(c.in); wait > 0 && false {",
+	}, check{pkg: "api", test: "TestWaitingClaimsOverAFollowerAreBounded"}},
 }

@@ -3,7 +3,6 @@ package stream
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +27,8 @@ func (e *RefusedError) Known() bool { return e.Status >= http.StatusInternalServ
 
 var errNoWriter = errors.New("the transport does not support upgrades of HTTP/1.1")
 
-// handshakeMax bounds the bytes of the first frame of a server: a hello, or the problem that is its reason to refuse.
-const handshakeMax = 64 << 10
+// handshakeMax bounds the bytes of the first frame of a server.
+const handshakeMax = 4 << 10
 
 // Dial opens a stream to server, a base URL. token is the client's access token; "" means none.
 // moved is called, in the goroutine that reads, when
@@ -61,23 +60,6 @@ func Dial(ctx context.Context, rt http.RoundTripper, server, agent, token string
 	return begin(ctx, rw, frame.Hello{Version: frame.Version, Agent: agent}, moved)
 }
 
-// errOtherProtocol means that a server, or a proxy before it, does not know frame.ALPN.
-var errOtherProtocol = errors.New("the server does not know the stream protocol in TLS handshakes")
-
-// DialTLS is like Dial without HTTP: it names the protocol in the TLS handshake with the server at address, and
-// sends the token in the first frame.
-func DialTLS(ctx context.Context, dialer *tls.Dialer, address, agent, token string, moved func(frame.Moved)) (*Conn, error) {
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	if conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != frame.ALPN {
-		_ = conn.Close()
-		return nil, errOtherProtocol
-	}
-	return begin(ctx, conn, frame.Hello{Version: frame.Version, Agent: agent, Token: token}, moved)
-}
-
 // begin exchanges the hellos on a connection, which it closes if that fails.
 func begin(ctx context.Context, rw io.ReadWriteCloser, own frame.Hello, moved func(frame.Moved)) (*Conn, error) {
 	in := bufio.NewReaderSize(rw, readBuffer)
@@ -106,20 +88,12 @@ func greet(ctx context.Context, rw io.ReadWriteCloser, in io.Reader, own frame.H
 	if err != nil {
 		return hello, fmt.Errorf("read the hello of the server: %w", err)
 	}
-	refused := head.Kind == frame.KindAnswer
-	if head.Kind != frame.KindHello && !refused || head.Length > handshakeMax {
+	if head.Kind != frame.KindHello || head.Length > handshakeMax {
 		return hello, fmt.Errorf("the first frame of the server has the kind %d and %d bytes; must be a hello (%d)", head.Kind, head.Length, frame.KindHello)
 	}
 	body := make([]byte, head.Length)
 	if _, err := io.ReadFull(in, body); err != nil {
 		return hello, fmt.Errorf("read the hello of the server: %w", err)
-	}
-	if refused {
-		var why frame.Answer
-		if err := why.Parse(body); err != nil {
-			return hello, err
-		}
-		return hello, &RefusedError{Status: int(why.Status)}
 	}
 	return hello, hello.Parse(body)
 }

@@ -15,7 +15,6 @@ import (
 
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
-	"osqueue/client/api/v1/frame"
 	"osqueue/cluster"
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth/certs"
@@ -120,13 +119,12 @@ func (o *tlsOptions) scheme() string {
 	return "https"
 }
 
-// clientTLS returns the configuration of the client port. Clients may show a certificate. The first of the protocols
-// that a client offers is used.
+// clientTLS returns the configuration of the client port. Clients may show a certificate.
 func (o *tlsOptions) clientTLS() *tls.Config {
 	if o.identity == nil {
 		return nil
 	}
-	return o.identity.Server(tls.VerifyClientCertIfGiven, nil, frame.ALPN, "h2", "http/1.1")
+	return o.identity.Server(tls.VerifyClientCertIfGiven, nil, "h2", "http/1.1")
 }
 
 // expiryWarning is the remaining lifetime of a certificate below which the log warns.

@@ -14,13 +14,6 @@ const (
 	Protocol = "osqueue-stream" // value of the header Upgrade
 )
 
-// ALPN is the name of the protocol in a TLS handshake. With it a stream begins without the upgrade: the Hello of
-// the client has its token.
-const ALPN = "osqueue-stream/1"
-
-// FirstMax bounds the body of the first frame of a client that has no upgrade.
-const FirstMax = 64 << 10
-
 // Version is the version of the protocol that this package implements.
 const Version = 1
 

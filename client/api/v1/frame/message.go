@@ -11,7 +11,6 @@ type Hello struct {
 	InFlight   uint32 // server: the most requests in progress on this connection
 	BodyBytes  uint32 // server: the most bytes in the body of a request frame
 	PingMillis uint32 // server: the interval of its pings, in ms
-	Token      string // client without an upgrade: its access token; "": none
 }
 
 // The field numbers of Hello.
@@ -21,7 +20,6 @@ const (
 	helloInFlight   protowire.Number = 3
 	helloBodyBytes  protowire.Number = 4
 	helloPingMillis protowire.Number = 5
-	helloToken      protowire.Number = 6
 )
 
 // Append implements Message.
@@ -30,8 +28,7 @@ func (m *Hello) Append(b []byte) []byte {
 	b = appendText(b, helloAgent, m.Agent)
 	b = appendUint(b, helloInFlight, m.InFlight)
 	b = appendUint(b, helloBodyBytes, m.BodyBytes)
-	b = appendUint(b, helloPingMillis, m.PingMillis)
-	return appendText(b, helloToken, m.Token)
+	return appendUint(b, helloPingMillis, m.PingMillis)
 }
 
 // Parse replaces m by the message in b.
@@ -49,8 +46,6 @@ func (m *Hello) Parse(b []byte) error {
 			f.toUint(&m.BodyBytes)
 		case helloPingMillis:
 			f.toUint(&m.PingMillis)
-		case helloToken:
-			f.toText(&m.Token)
 		}
 	})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"osqueue/tests/cluster"
 )
 
-// TestStreamsByALPN attacks the streams that begin in the TLS handshake, at a follower, which relays them.
-func TestStreamsByALPN(t *testing.T) {
+// TestStreamsOverTLS attacks streams over TLS at a follower, which has to forward the certificate or the token.
+func TestStreamsOverTLS(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "roles.yaml")
 	if err := os.WriteFile(rules, []byte("- from: cert\n  match: {name: producer}\n  role: producer\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestStreamsByALPN(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open := func(t *testing.T, cert string) *framePeer {
+	open := func(t *testing.T, cert, token string) (*framePeer, int) {
 		t.Helper()
 		at := func(name string) string { return filepath.Join(c.CertDir(), name) }
 		var pair [2]string
@@ -49,53 +49,66 @@ func TestStreamsByALPN(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secure.NextProtos = []string{frame.ALPN}
+		secure.NextProtos = []string{"http/1.1"}
 		conn, err := tls.Dial("tcp", n.HTTP, secure)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(patience))
-		return &framePeer{Conn: conn, in: bufio.NewReader(conn)}
+		p := &framePeer{Conn: conn, in: bufio.NewReader(conn)}
+		headers := ""
+		if token != "" {
+			headers = bearer(token)
+		}
+		p.put([]byte(upgradeText(n.HTTP, headers)))
+		r, err := http.ReadResponse(p.in, nil) //nolint:bodyclose // an upgrade has no body: the frames follow
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, r.StatusCode
 	}
-	job := &frame.Request{Target: v1.PathJobs, Body: []byte(`{"type":"alpn"}`)}
-	hello := func(token string) []byte {
-		return frames(1, frame.KindHello, &frame.Hello{Version: 1, Agent: "attack", Token: token})
-	}
-	ask := func(t *testing.T, cert, token string, want uint32) {
+	job := &frame.Request{Target: v1.PathJobs, Body: []byte(`{"type":"tls"}`)}
+	ask := func(t *testing.T, cert, token string, want int) {
 		t.Helper()
-		p := open(t, cert)
-		p.put(hello(token))
-		if got, err := p.ask(1, job); want != 0 && (err != nil || got.Status != want) || want == 0 && err == nil {
-			t.Errorf("certificate %q: answered %d %s %v, want %d", cert, got.Status, got.Body, err, want)
+		p, status := open(t, cert, token)
+		if status == http.StatusSwitchingProtocols {
+			p.put(helloFrame)
+			got, err := p.ask(1, job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status = int(got.Status)
+		}
+		if status != want {
+			t.Errorf("certificate %q: answered %d, want %d", cert, status, want)
 		}
 	}
 	t.Run("credentials", func(t *testing.T) {
 		ask(t, "", c.Token(), http.StatusOK)
 		ask(t, "producer", "", http.StatusOK)
-		ask(t, "producer", "osq_wrong_token", 0) // a token counts before the certificate
-		ask(t, "stranger", "", 0)
-		ask(t, "", "", 0)
+		ask(t, "producer", "osq_wrong_token", http.StatusUnauthorized) // a token counts before the certificate
+		ask(t, "stranger", "", http.StatusUnauthorized)
+		ask(t, "", "", http.StatusUnauthorized)
 	})
 	for name, b := range map[string][]byte{
 		"a request before the hello":   frames(1, frame.KindRequest, job),
 		"a hello that is no message":   frames(1, frame.KindHello, frame.Bytes("\xff\xff\xff")),
-		"a hello of version 0":         frames(1, frame.KindHello, &frame.Hello{Agent: "x", Token: c.Token()}),
 		"a hello of 1 GiB":             frame.AppendHead(nil, frame.Head{Length: 1 << 30, Kind: frame.KindHello}),
-		"a hello with a large agent":   frames(1, frame.KindHello, &frame.Hello{Version: 1, Agent: string(make([]byte, 60<<10)), Token: c.Token()}),
-		"a request that is no message": append(hello(c.Token()), frames(1, frame.KindRequest, frame.Bytes("\x0a\xff"))...),
+		"a hello with a large agent":   frames(1, frame.KindHello, &frame.Hello{Version: 1, Agent: string(make([]byte, 60<<10))}),
+		"a request that is no message": append(bytes.Clone(helloFrame), frames(1, frame.KindRequest, frame.Bytes("\x0a\xff"))...),
 		"garbage":                      bytes.Repeat([]byte{0xff}, 4096),
-		"HTTP":                         []byte(upgradeText(n.HTTP, bearer(c.Token()))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := open(t, "")
+			p, _ := open(t, "", c.Token())
 			p.put(b)
 			p.ends(t)
 		})
 	}
 	t.Run("many that say nothing", func(t *testing.T) {
 		for range 100 {
-			open(t, "").put(hello(c.Token())[:5])
+			p, _ := open(t, "", c.Token())
+			p.put(helloFrame[:5])
 		}
 		ask(t, "", c.Token(), http.StatusOK)
 	})
