@@ -108,6 +108,9 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 	if h.s.closing.Err() != nil {
 		return nil, fail(closing, "this node is shutting down; use another node")
 	}
+	if len(req.Target)+len(req.Key)+len(req.Prefer) > headMax {
+		return nil, fail(badRequest, "the target, the key and the preference have more than %d bytes", headMax)
+	}
 	if h.s.exact[req.Target] != nil {
 		f.target = url.URL{Path: req.Target}
 	} else {
@@ -139,6 +142,10 @@ func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) 
 	}
 	return h.s.writeHandler(&f.req)
 }
+
+// headMax bounds the parts of a request in a frame that are the head of a request over HTTP, in which a follower
+// forwards them.
+const headMax = headerBytesMax / 2
 
 var plainJSON = []string{"application/json"}
 
