@@ -131,7 +131,7 @@ func pastError(err error) error {
 		f.kind = kind{status: http.StatusNotFound, tag: v1.TagNotKept, title: "That state is not kept"}
 	case errors.Is(err, past.ErrTooLarge):
 		f.kind = kind{status: http.StatusInsufficientStorage, tag: v1.TagStateTooLarge, title: "The state is too large to rebuild on a node"}
-		f.detail += "; give the node more (--past-memory), or use osqueue inspect --at"
+		f.detail += "; give the node more (--past-memory), or use osqueue with --bucket and --at"
 	case errors.Is(err, past.ErrOff):
 		f.kind = kind{status: http.StatusNotImplemented, tag: v1.TagPastOff, title: "Earlier states are not available"}
 	default:

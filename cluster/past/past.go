@@ -296,6 +296,9 @@ type State struct {
 	view    *fsm.View
 }
 
+// Of returns the state of a machine that nobody changes any more.
+func Of(m *fsm.Machine) *State { return &State{machine: m, view: m.View()} }
+
 // Job returns the job with that id, or nil.
 func (s *State) Job(id string) *fsm.Job { return s.machine.Job(id) }
 

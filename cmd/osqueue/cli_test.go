@@ -70,7 +70,7 @@ func TestWrongUse(t *testing.T) {
 		"batch create a b", "batch create - --text", "batch create - --callback-on never", "batch create - --unique a",
 		"batch create - --callback-type a --callback-payload {", "batch cancel a", "batch show",
 		"events --kind job.nonsense", "events --limit -1", "events extra", "stats extra", "worker ls extra", "worker show",
-		"inspect file:///x --list nonsense", "inspect file:///x id --list jobs",
+		"ui --bucket file:///x --address 10.0.0.1:80", "inspect file:///x id", "inspect file:///x --history --at 1h",
 		"status a b", "status --servers ftp://x", "status ?",
 		"run", "run --type x", "run --env =x -- true", "run --wait-for -1s -- true", "run --max-attempts -1 -- true", "run --attempts 1 -- true",
 		"map", "map x", "map -", "map - --", "map -- true", "map a b -- true", "map - true", "map - -n 0 -- true",

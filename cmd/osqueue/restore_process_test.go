@@ -120,7 +120,7 @@ func (d *devProcess) flushed(id string) (lineage string) {
 			return false
 		}
 		lineage = doc.Lineage()
-		_, _, missing := d.output("inspect", d.bucket(), id)
+		_, _, missing := d.output("job", "show", id, "--bucket", d.bucket())
 		return missing == nil
 	})
 	return lineage

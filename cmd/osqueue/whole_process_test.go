@@ -137,7 +137,7 @@ func (d *devProcess) walkSchedule(t *testing.T) {
 		t.Errorf("triggered: %+v", job)
 	}
 	d.eventually("the schedule to be in the bucket", func() bool {
-		return strings.Contains(d.run("inspect", "file://"+filepath.Join(d.dir, "dev", "bucket"), "--list", "crons"), "often  @every 1s")
+		return strings.Contains(d.run("cron", "ls", "--bucket", "file://"+filepath.Join(d.dir, "dev", "bucket")), "often  @every 1s")
 	})
 	d.run("cron", "rm", "often")
 }

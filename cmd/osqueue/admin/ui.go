@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/webguard"
 )
 
 // newUICommand returns the command that links to the dashboard.
 func newUICommand(g *view.Globals) *cobra.Command {
-	address := ""
+	address, bucket := "", ""
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Print a link to the dashboard, which signs your browser in",
@@ -24,29 +27,72 @@ func newUICommand(g *view.Globals) *cobra.Command {
 browser in with the token of this command: it works once, within ten minutes, on that node.
 If the cluster has its own CA, the browser warns until you import the CA.
 
+With --bucket the command serves the dashboard itself, on a port of this machine, for the queue in
+a bucket and without a cluster, until Ctrl-C. It shows the state in the bucket, and changes nothing.
+
 ` + view.ExitHelp,
 		Example: `  osqueue ui
   osqueue ui --servers 10.0.0.2:8080
+  osqueue ui --bucket s3://jobs/prod?region=eu-central-1
   osqueue ui --servers n1:8080 --address 127.0.0.1:8080   # the port that a container publishes`,
 		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if bucket != "" {
+				if address == "" {
+					address = "127.0.0.1:0"
+				}
+				if host, _, err := net.SplitHostPort(address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
+					return view.Usagef("--address %s: write host:port on loopback: whoever reaches it sees the queue", address)
+				}
+				return g.WithBucket(cmd.Context(), g, bucket, "", g.Timeout, func(ctx context.Context, h http.Handler) error {
+					return serveUI(ctx, g, h, address)
+				})
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), g.Timeout)
 			defer cancel()
 			link, err := linkToUI(ctx, g, address)
 			if err != nil {
 				return err
 			}
-			if g.JSON {
-				return g.WriteJSON(struct {
-					URL string `json:"url"`
-				}{link})
-			}
-			_, err = fmt.Fprintln(g.Out, link)
-			return err
+			return printLink(g, link)
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "", "host:port or URL by which the browser reaches the one node of --servers (default: as in --servers)")
+	cmd.Flags().StringVar(&address, "address", "", "host:port or URL by which the browser reaches the one node of --servers (default: as in --servers); with --bucket the host:port on loopback to serve it on (default: a free port)")
+	cmd.Flags().StringVar(&bucket, "bucket", "", "serve the dashboard for the queue in this bucket, without a cluster")
 	return cmd
+}
+
+func printLink(g *view.Globals, link string) error {
+	if g.JSON {
+		return g.WriteJSON(struct {
+			URL string `json:"url"`
+		}{link})
+	}
+	_, err := fmt.Fprintln(g.Out, link)
+	return err
+}
+
+// headTimeout bounds the head of a request to the dashboard of a bucket.
+const headTimeout = 5 * time.Second
+
+// serveUI serves the dashboard of a bucket on loopback until ctx ends.
+func serveUI(ctx context.Context, g *view.Globals, h http.Handler, address string) error {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	var hosts webguard.Hosts
+	hosts.Add(ln.Addr().String())
+	server := &http.Server{Handler: webguard.New(webguard.Config{Hosts: hosts}, h), ReadHeaderTimeout: headTimeout}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := printLink(g, "http://"+ln.Addr().String()+"/ui"); err != nil {
+		return errors.Join(err, server.Close(), ln.Close())
+	}
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // linkToUI returns the link of the first node that makes one. With an address it is that of the

@@ -2,9 +2,10 @@
 //
 // The bucket holds the whole queue and its history, so an operator can look at it, check
 // it and restore from it while no node runs. The command inspect reads the state at any
-// point (inspect*.go), verify checks every object of the archive and, with --repair, makes
-// the newest whole state the document (verify*.go), restore and branch write a state of
-// the past to a bucket (restore*.go).
+// point (inspect*.go); for all other commands that read the queue bucket_node.go serves the API
+// and the dashboard of such a state in this process. verify checks every object of the archive
+// and, with --repair, makes the newest whole state the document (verify*.go), restore and
+// branch write a state of the past to a bucket (restore*.go).
 //
 // All of them read through offline (offline.go), which bounds each request, counts the
 // traffic (traffic.go), and never creates the directory of a file bucket (dir_bucket.go).

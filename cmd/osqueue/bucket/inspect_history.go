@@ -18,15 +18,14 @@ func (in *inspection) showHistory(ctx context.Context, bucket storage.Bucket) er
 	if err != nil {
 		return err
 	}
-	spans := h.Spans()
-	each := func(fn func(archive.Span) bool) {
-		for _, s := range spans {
-			if !fn(s) {
-				return
-			}
+	t := &view.LongTable{G: in.g, Columns: spanColumns}
+	for _, s := range h.Spans() {
+		span := spanOf(s)
+		if err := t.Add(span, span.row); err != nil {
+			return err
 		}
 	}
-	if err := listOf(in, spanColumns, each, spanOf, storedSpan.row); err != nil {
+	if err := t.End(); err != nil {
 		return err
 	}
 	u, err := archive.Usage(ctx, bucket, h.Document().Lineage())

@@ -1,6 +1,9 @@
 package bucket
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,21 +98,22 @@ crons           1
 batches         0, 0 of them open`, "inspect", r.url())
 }
 
-// Both forms of the document show the same state, and so does a copy of the
-// directory that cannot be written to.
-func TestInspectShowsBothFormsAlike(t *testing.T) {
+// lists are the commands that read the queue, without --bucket.
+var lists = []string{
+	"job ls", "job ls --status all", "job ls --at 2-8", "job show m2", "job show m1", "job graph m1", "dead ls", "dead show m1", "queue ls", "queue show mail",
+	"cron ls", "cron show night", "batch ls", "worker ls", "hook ls", "stats",
+}
+
+// Both forms of the document show the same state.
+func TestBothFormsAreReadAlike(t *testing.T) {
 	large, inline := story(t, true), story(t, false)
-	lists := [][]string{{"m2"}, {"m1", "--json"}}
-	for _, name := range inspectListNames {
-		lists = append(lists, []string{"--list", name}, []string{"--list", name, "--json"})
-	}
-	lists = append(lists, []string{"--list", "jobs", "--status", "all"}, []string{"--list", "jobs", "--at", "2-8", "--json"})
-	for _, list := range lists {
-		a := offlineRun(t, append([]string{"inspect", large.url()}, list...)...)
-		b := offlineRun(t, append([]string{"inspect", inline.url()}, list...)...)
-		age := regexp.MustCompile(`"ageMs":[0-9]+`)
-		if a.Code != view.ExitOK || b.Code != view.ExitOK || age.ReplaceAllString(ageless(a.Out), "") != age.ReplaceAllString(ageless(b.Out), "") {
-			t.Errorf("%v:\n%+v\n%+v", list, a, b)
+	for _, line := range lists {
+		for _, format := range []string{"--output=table", "--json"} {
+			a := offlineRun(t, append(strings.Fields(line), "--bucket", large.url(), format)...)
+			b := offlineRun(t, append(strings.Fields(line), "--bucket", inline.url(), format)...)
+			if a.Code != view.ExitOK || b.Code != view.ExitOK || ageless(a.Out) != ageless(b.Out) {
+				t.Errorf("%s %s:\n%+v\n%+v", line, format, a, b)
+			}
 		}
 	}
 }
@@ -121,7 +125,7 @@ func TestInspectAtAnEarlierPoint(t *testing.T) {
 ID  TYPE  STATUS     ATTEMPTS  AGE
 m2  mail  available  0         1d
 m3  mail  available  0         1d
-w1  wc    available  0         1d`, "inspect", r.url(), "--list", "jobs", "--at", "2-7")
+w1  wc    available  0         1d`, "job", "ls", "--bucket", r.url(), "--at", "2-7")
 	for at, want := range map[string]string{
 		"2-7":                  "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
 		"2026-03-01T12:00:07Z": "state 2-7 of 2026-03-01 12:00:07 UTC (AGE); the newest is 2-12; broker 127.0.0.1:1 wrote AGE",
@@ -130,7 +134,7 @@ w1  wc    available  0         1d`, "inspect", r.url(), "--list", "jobs", "--at"
 		"1s":                   "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
 		"-1s":                  "state 2-12 of 2026-03-01 12:00:12 UTC (AGE); broker 127.0.0.1:1 wrote AGE",
 	} {
-		got := offlineRun(t, "inspect", r.url(), "--list", "jobs", "--at="+at)
+		got := offlineRun(t, "job", "ls", "--bucket", r.url(), "--at="+at)
 		if got.Code != view.ExitOK || ageless(got.Err) != want {
 			t.Errorf("%s: %+v", at, got)
 		}
@@ -143,28 +147,25 @@ w1  wc    available  0         1d`, "inspect", r.url(), "--list", "jobs", "--at"
 }
 
 // A job has its history as of the point that is asked for.
-func TestInspectJobAtAPoint(t *testing.T) {
+func TestJobAtAPoint(t *testing.T) {
 	r := story(t, true)
 	for at, attempts := range map[string]int{"2-7": 0, "2-8": 0, "2-9": 1, "2-12": 1} {
-		var job struct {
-			v1.Job
-			State stateStamp `json:"state"`
-		}
-		got := offlineRun(t, "inspect", r.url(), "m2", "--at", at, "--json")
-		if err := json.Unmarshal([]byte(got.Out), &job); err != nil || len(job.History) != attempts || job.State.LSN != at {
+		var job v1.Job
+		got := offlineRun(t, "job", "show", "m2", "--bucket", r.url(), "--at", at, "--json")
+		if err := json.Unmarshal([]byte(got.Out), &job); err != nil || len(job.History) != attempts || !strings.HasPrefix(got.Err, "state "+at+" of ") {
 			t.Errorf("at %s: %v %+v", at, err, got)
 		}
 		if attempts > 0 && (job.History[0].Error != "out of paper" || *job.History[0].WorkerID != "w1") {
 			t.Errorf("%+v", job.History)
 		}
 	}
-	if got := offlineRun(t, "inspect", r.url(), "m2"); !strings.Contains(got.Out, "attempt 1   failed after 1s on w1: out of paper") {
+	if got := offlineRun(t, "job", "show", "m2", "--bucket", r.url()); !strings.Contains(got.Out, "attempt 1   failed after 1s on w1: out of paper") {
 		t.Errorf("%+v", got)
 	}
-	fails(t, []string{"inspect", r.url(), "n1", "--at", "2-7"}, `job "n1" is not in the state`)
+	fails(t, []string{"job", "show", "n1", "--bucket", r.url(), "--at", "2-7"}, `"n1": no such job`)
 }
 
-func TestInspectChoosesJobs(t *testing.T) {
+func TestBucketChoosesJobs(t *testing.T) {
 	r := story(t, true)
 	for line, want := range map[string]string{
 		"":                                     "m2 m3 n1 n2",
@@ -181,7 +182,7 @@ func TestInspectChoosesJobs(t *testing.T) {
 		"--group g":       "",
 		"--batch b":       "",
 	} {
-		got := offlineRun(t, append([]string{"inspect", r.url(), "--list", "jobs", "--json"}, strings.Fields(line)...)...)
+		got := offlineRun(t, append([]string{"job", "ls", "--bucket", r.url(), "--json"}, strings.Fields(line)...)...)
 		var ids []string
 		for _, text := range strings.Split(strings.TrimSpace(got.Out), "\n") {
 			var job v1.Job
@@ -195,7 +196,7 @@ func TestInspectChoosesJobs(t *testing.T) {
 		if got.Code != view.ExitOK || strings.Join(ids, " ") != want {
 			t.Errorf("%s: %v, want %s; %+v", line, ids, want, got)
 		}
-		if more := strings.Contains(got.Err, "There are more than 2"); more != (line == "--limit 2") {
+		if more := strings.Contains(got.Err, "There are more jobs than 2"); more != (line == "--limit 2") {
 			t.Errorf("%s: %s", line, got.Err)
 		}
 	}
@@ -207,16 +208,16 @@ func TestInspectHistory(t *testing.T) {
 	says(t, `
 FROM  TO    SINCE                    UNTIL                    LENGTH
 2-1   2-12  2026-03-01 12:00:01 UTC  2026-03-01 12:00:12 UTC  11s
-2-15  2-16  2026-03-01 12:00:15 UTC  2026-03-01 12:00:16 UTC  1s`, "inspect", r.url(), "--list", "history")
+2-15  2-16  2026-03-01 12:00:15 UTC  2026-03-01 12:00:16 UTC  1s`, "inspect", r.url(), "--history")
 	says(t, `
 {"from":"2-1","to":"2-12","since":1772366401000,"until":1772366412000}
-{"from":"2-15","to":"2-16","since":1772366415000,"until":1772366416000}`, "inspect", r.url(), "--list", "history", "--json")
-	got := offlineRun(t, "inspect", r.url(), "--list", "history")
+{"from":"2-15","to":"2-16","since":1772366415000,"until":1772366416000}`, "inspect", r.url(), "--history", "--json")
+	got := offlineRun(t, "inspect", r.url(), "--history")
 	if !regexp.MustCompile(`In the bucket: 2 checkpoints \(\S+ ?\S*\), 3 objects of the log \(`).MatchString(got.Err) {
 		t.Errorf("%s", got.Err)
 	}
 	// In the hole is what was before it, by time, but no state has its LSNs.
-	got = offlineRun(t, "inspect", r.url(), "--at", "2026-03-01T12:00:14Z", "--list", "jobs")
+	got = offlineRun(t, "job", "ls", "--bucket", r.url(), "--at", "2026-03-01T12:00:14Z")
 	if got.Code != view.ExitOK || !strings.HasPrefix(got.Err, "state 2-12 of ") {
 		t.Errorf("%+v", got)
 	}
@@ -229,18 +230,11 @@ FROM  TO    SINCE                    UNTIL                    LENGTH
 func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 	r := story(t, true)
 	for line, want := range map[string]string{
-		"--list nonsense":              "use queues, crons",
-		"id --list jobs":               "no job id",
-		"--list history --at 2-7":      "remove --at",
-		"--type mail":                  "need --list jobs",
-		"--list crons --type mail":     "need --list jobs",
-		"--list jobs --status lost":    "is not a status for this command",
-		"--list blocked --status dead": "use --list jobs",
-		"--list jobs --limit 0":        "at least 1",
-		"--at soon":                    `"soon" is neither an LSN nor a time`,
-		"--at 0-0":                     "neither an LSN nor a time",
-		"--at 2199-01-01":              "is in the future",
-		"--at 2-7 --timeout 0s":        "must be positive",
+		"--history --at 2-7":    "remove --at",
+		"--at soon":             `"soon" is neither an LSN nor a time`,
+		"--at 0-0":              "neither an LSN nor a time",
+		"--at 2199-01-01":       "is in the future",
+		"--at 2-7 --timeout 0s": "must be positive",
 	} {
 		got := offlineRun(t, append([]string{"inspect", r.url()}, strings.Fields(line)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
@@ -286,15 +280,52 @@ func TestInspectWritesNothing(t *testing.T) {
 	}
 }
 
-// A job of the state has all that the API shows, its log too.
-func TestJobOfStateHasItsLog(t *testing.T) {
-	if j := jobOfState(&fsm.Job{ID: "x", Det: &fsm.Details{Log: "one"}}); j.Log != "one" {
-		t.Errorf("%+v", j)
+// Commands that repeat themselves do not take --bucket.
+func TestBucketIsReadOnce(t *testing.T) {
+	got := offlineRun(t, "job", "ls", "--bucket", story(t, true).url(), "--watch")
+	if got.Code != view.ExitUsage || !strings.Contains(got.Err, "remove --watch") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The API of a bucket reads, and changes nothing.
+func TestAPIOfABucket(t *testing.T) {
+	r := story(t, true)
+	g := &view.Globals{Out: &clitest.Buffer{}, Err: &clitest.Buffer{}}
+	before := treeOf(t, r.dir)
+	err := serveBucket(t.Context(), g, r.url(), "", time.Second, func(_ context.Context, h http.Handler) error {
+		for target, want := range map[string]struct {
+			status int
+			text   string
+		}{
+			"GET /v1/jobs":           {200, `"id":"m2"`},
+			"GET /v1/jobs?at=2-7":    {200, `"id":"w1"`},
+			"GET /status":            {200, `"lsn":"2-12"`},
+			"GET /v1/past":           {200, `"2-12"`},
+			"GET /ui":                {200, "mail"},
+			"GET /ui/jobs":           {200, "m2"},
+			"GET /ui/cluster":        {200, "2-12"},
+			"GET /ui/schedules":      {200, "night"},
+			"POST /v1/jobs":          {403, "nothing can be changed"},
+			"DELETE /v1/jobs/m1":     {403, "nothing can be changed"},
+			"POST /ui/jobs/m1/retry": {403, "nothing can be changed"},
+		} {
+			method, path, _ := strings.Cut(target, " ")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"type":"x"}`)))
+			if w.Code != want.status || !strings.Contains(w.Body.String(), want.text) {
+				t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			}
+		}
+		return nil
+	})
+	if err != nil || treeOf(t, r.dir) != before {
+		t.Errorf("%v; the bucket changed: %v", err, treeOf(t, r.dir) != before)
 	}
 }
 
 // Hooks are listed from the bucket alone, and their secrets are not.
-func TestInspectHooks(t *testing.T) {
+func TestHooksOfABucket(t *testing.T) {
 	r := newRecorded(t)
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(fsm.HookKinds(0).With(fsm.HookJobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
@@ -302,8 +333,8 @@ func TestInspectHooks(t *testing.T) {
 	r.flush(false, begunAt)
 	says(t, `
 NAME  ON        STATE           PENDING  DELIVERED  FAILED  DROPPED
-ops   job.dead  none delivered  0        0          0       0`, "inspect", r.url(), "--list", "hooks")
-	got := offlineRun(t, "inspect", r.url(), "--list", "hooks", "--json")
+ops   job.dead  none delivered  0        0          0       0`, "hook", "ls", "--bucket", r.url())
+	got := offlineRun(t, "hook", "ls", "--bucket", r.url(), "--json")
 	if !strings.Contains(got.Out, `"url":"https://hooks.example.test/x"`) || strings.Contains(got.Out, "0123456789") || strings.Contains(got.Out, "MDEyMzQ1") {
 		t.Errorf("%+v", got)
 	}

@@ -18,7 +18,7 @@ func newRestoreCommand(g *view.Globals) *cobra.Command {
 		Short: "Make a new queue from a state in a bucket",
 		Long: `Rebuilds a state of the queue in --from, the newest or with --at an earlier one, and
 writes it to --to as a new document with its own lineage, on which an empty cluster
-can start. The bucket --from does not change. osqueue inspect --list history lists the
+can start. The bucket --from does not change. osqueue inspect --history lists the
 states that can be restored.
 
 First it shows, by type and state, the difference between the restored and the newest

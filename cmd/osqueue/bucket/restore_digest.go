@@ -33,6 +33,8 @@ var besideNames = [numBesides]string{"(types with settings)", "(schedules)", "(b
 // then a figure is wrong by one.
 var idSeed = maphash.MakeSeed()
 
+var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
+
 func digestOf(m *fsm.Machine) *digest {
 	v := m.View()
 	meta := v.Meta()

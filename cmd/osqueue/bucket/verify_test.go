@@ -233,8 +233,8 @@ func TestDamageLeadsToVerify(t *testing.T) {
 	r.check(os.WriteFile(filepath.Join(r.dir, "queue.json"), []byte("garbage"), 0o600))
 	for _, args := range [][]string{
 		{"inspect", r.url()},
-		{"inspect", r.url(), "m1"},
-		{"inspect", r.url(), "--list", "history"},
+		{"job", "show", "m1", "--bucket", r.url()},
+		{"inspect", r.url(), "--history"},
 		{"inspect", r.url(), "--at", "2-4"},
 		{"restore", "--from", r.url(), "--dry-run"},
 		{"branch", "--from", r.url(), "--dry-run"},

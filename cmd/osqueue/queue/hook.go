@@ -23,7 +23,7 @@ func newHookCommand(g *view.Globals) *cobra.Command {
 		`A hook sends events, such as job.dead, and alerts, such as queue.stuck, to a URL. The
 leader delivers each at least once, signed, and with the same id in every repetition.`)
 	cmd.AddCommand(
-		g.Watch(newHookListCommand(g)), g.Watch(newHookShowCommand(g)), newHookPutCommand(g),
+		g.InBucket(g.Watch(newHookListCommand(g))), g.InBucket(g.Watch(newHookShowCommand(g))), newHookPutCommand(g),
 		newHookTestCommand(g), g.Watch(newHookDeliveriesCommand(g)),
 		newCronNamesCommand(g, "rm", "removed", "Delete hooks, with the events that were not delivered", (*client.Client).DeleteHook),
 	)

@@ -24,30 +24,9 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 	if g.Timeout <= 0 {
 		return nil, Usagef("--timeout %v: must be positive", g.Timeout)
 	}
-	r, err := g.Resolve()
+	cfg, err := g.config()
 	if err != nil {
 		return nil, err
-	}
-	secure, err := g.tls.config(r.CA)
-	if err != nil {
-		return nil, err
-	}
-	cfg := client.Config{
-		Servers:        r.Servers,
-		Token:          r.Token,
-		TLS:            secure,
-		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
-		RetryFor:       g.Timeout,
-		Ack:            g.ack,
-		AckWait:        g.Timeout,
-		UserAgent:      "osqueue-cli",
-	}
-	socket, err := g.Socket()
-	if err != nil {
-		return nil, err
-	}
-	if socket != "" {
-		cfg.Servers, cfg.Token, cfg.TLS, cfg.Transport = []string{socketURL}, "", nil, socketTransport(socket)
 	}
 	if cfg.Cipher, err = g.keys.cipher(); err != nil {
 		return nil, err
@@ -61,6 +40,42 @@ func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error
 		return nil, &UsageError{Err: fmt.Errorf("--servers: %w", err)}
 	}
 	return c, nil
+}
+
+// config returns the configuration of a client without the keys: of the cluster that the flags name,
+// or of the API of a bucket.
+func (g *Globals) config() (client.Config, error) {
+	if g.bucketAPI != nil {
+		return client.Config{
+			Servers: []string{socketURL}, Transport: handlerTransport{g.bucketAPI}, AttemptTimeout: g.Timeout, RetryFor: g.Timeout, UserAgent: "osqueue-cli",
+		}, nil
+	}
+	r, err := g.Resolve()
+	if err != nil {
+		return client.Config{}, err
+	}
+	secure, err := g.tls.config(r.CA)
+	if err != nil {
+		return client.Config{}, err
+	}
+	cfg := client.Config{
+		Servers:        r.Servers,
+		Token:          r.Token,
+		TLS:            secure,
+		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
+		RetryFor:       g.Timeout,
+		Ack:            g.ack,
+		AckWait:        g.Timeout,
+		UserAgent:      "osqueue-cli",
+	}
+	socket, err := g.Socket()
+	if err != nil {
+		return client.Config{}, err
+	}
+	if socket != "" {
+		cfg.Servers, cfg.Token, cfg.TLS, cfg.Transport = []string{socketURL}, "", nil, socketTransport(socket)
+	}
+	return cfg, nil
 }
 
 // HTTPClient returns a client for calls that the SDK does not make. The caller closes its

@@ -1,7 +1,9 @@
 package view
 
 import (
+	"context"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -32,6 +34,10 @@ type Globals struct {
 	tokenIn string // file with the token
 	keys    keyFlags
 	at      time.Time // of --at; zero: the present
+
+	// WithBucket calls run with the read-only API of the queue in a bucket; at is an earlier state.
+	WithBucket func(ctx context.Context, g *Globals, bucket, at string, timeout time.Duration, run func(context.Context, http.Handler) error) error
+	bucketAPI  http.Handler // of --bucket; nil: the command asks a cluster
 
 	In     io.Reader
 	Out    io.Writer

@@ -1,0 +1,166 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"osqueue/api"
+	"osqueue/api/ui"
+	"osqueue/cluster"
+	"osqueue/cluster/notify"
+	"osqueue/cluster/past"
+	"osqueue/cmd/osqueue/view"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// bucketNode is a state that was read from a bucket, in the place of a node behind the API. Nothing
+// can be written, and nothing happens.
+type bucketNode struct {
+	*past.State
+	status cluster.Status
+	events *notify.History
+	never  chan struct{}
+}
+
+var _ api.Backend = (*bucketNode)(nil)
+
+var errStored = errors.New("the queue is read from its bucket, without a cluster: nothing can be changed")
+
+// serveBucket calls run with the API, and the dashboard, of the queue in a bucket, and says on
+// stderr how old that state is. at is an earlier state; "": the newest. Only reads work.
+func serveBucket(ctx context.Context, g *view.Globals, url, at string, timeout time.Duration, run func(context.Context, http.Handler) error) error {
+	var target atFlag
+	if at != "" {
+		if err := target.Set(at); err != nil {
+			return view.Usagef("--at: %w", err)
+		}
+	}
+	o := offline{g: g, timeout: max(timeout, offlineTimeout)}
+	return o.run(ctx, func(ctx context.Context, b *buckets) error {
+		bucket, err := b.read(ctx, url)
+		if err != nil {
+			return err
+		}
+		s, err := readState(ctx, bucket, url, &target)
+		if err != nil {
+			return err
+		}
+		stamp, now := s.stamp(time.Now()), time.Now()
+		if err := view.WritePlain(g.Err, stamp.text(now)); err != nil {
+			return err
+		}
+		states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: pastBytes})
+		defer states.Close()
+		server := api.New(api.Config{Backend: s.backend(g.Version), Past: states, Security: api.SecurityConfig{Mode: api.SecurityOff}})
+		defer func() { _ = server.Shutdown(ctx) }() // it has no connections
+		pages := ui.New(ui.Config{API: server.Identified(), ReadOnly: true})
+		mux := http.NewServeMux()
+		mux.Handle("/", readOnly(server.Identified()))
+		mux.Handle(ui.Root, readOnly(pages))
+		mux.Handle(ui.Root+"/", readOnly(pages))
+		return run(ctx, mux)
+	})
+}
+
+// pastBytes bounds the earlier states that the page Past of the dashboard shows.
+const pastBytes = 1 << 30
+
+// readOnly refuses all but reads.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, errStored.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// backend returns the state as the API sees a node.
+func (s *storedState) backend(version string) *bucketNode {
+	m, now := s.view.Meta(), time.Now().UnixMilli()
+	out := &bucketNode{State: past.Of(s.machine), events: notify.NewHistory(1), never: make(chan struct{})}
+	out.status = cluster.Status{
+		Node: "bucket", Version: version, State: "leader", RaftState: "none", Term: m.LSN.Term, CommitIndex: m.LSN.Index, Applied: m.LSN.Index,
+		LSN: m.LSN, FlushedLSN: m.LSN, Refusing: errStored.Error(), Fence: cluster.FenceFollower, Epoch: m.Broker.Epoch, Lineage: s.doc.Lineage(),
+		Counts: s.view.Counts(), CompletedEver: m.CompletedTotal, Workers: s.view.WorkerCount(), Now: m.Now, WallClock: now, StartedAt: now,
+	}
+	return out
+}
+
+// Propose implements api.Writer.
+func (s *bucketNode) Propose(context.Context, *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
+	return fsm.Result{}, fsm.LSN{}, errStored
+}
+
+// ProposeWithin implements api.Writer.
+func (s *bucketNode) ProposeWithin(context.Context, []*fsmpb.Mutation, time.Duration) ([]fsm.Result, fsm.LSN, error) {
+	return nil, fsm.LSN{}, errStored
+}
+
+// Refusal implements api.Writer.
+func (s *bucketNode) Refusal() error { return errStored }
+
+// Now implements api.Writer.
+func (s *bucketNode) Now() int64 { return s.status.Now }
+
+// Ready implements api.Waiter.
+func (s *bucketNode) Ready(string, []string) bool { return false }
+
+// Remembers implements api.Waiter.
+func (s *bucketNode) Remembers(string, string) bool { return false }
+
+// AwaitClaim implements api.Waiter.
+func (s *bucketNode) AwaitClaim(context.Context, <-chan struct{}, *fsmpb.Mutation) (cluster.Awaited, error) {
+	return cluster.Awaited{}, errStored
+}
+
+// Linearize implements api.Reader.
+func (s *bucketNode) Linearize(context.Context) error { return nil }
+
+// WaitApplied implements api.Reader.
+func (s *bucketNode) WaitApplied(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
+
+// WaitFlushed implements api.Flusher.
+func (s *bucketNode) WaitFlushed(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
+
+func (s *bucketNode) has(lsn fsm.LSN) error {
+	if lsn.Compare(s.status.LSN) > 0 {
+		return fmt.Errorf("the state in the bucket is %s, which is before %s", s.status.LSN, lsn)
+	}
+	return nil
+}
+
+// WaitEnded implements api.Reader.
+func (s *bucketNode) WaitEnded(context.Context, string) error { return errStored }
+
+// Token implements api.Reader.
+func (s *bucketNode) Token(string) *fsm.Token { return nil }
+
+// TokensEnded implements api.Reader.
+func (s *bucketNode) TokensEnded() <-chan struct{} { return s.never }
+
+// AccountUsage implements api.Reader.
+func (s *bucketNode) AccountUsage(string) (jobs, bytes int64) { return 0, 0 }
+
+// Events implements api.Reader.
+func (s *bucketNode) Events() *notify.History { return s.events }
+
+// ProgressOf implements api.Reader.
+func (s *bucketNode) ProgressOf(string) []notify.ProgressPoint { return nil }
+
+// ActionsOn implements api.Reader.
+func (s *bucketNode) ActionsOn(string) []notify.Action { return nil }
+
+// Document implements api.Reader.
+func (s *bucketNode) Document(context.Context) ([]byte, error) { return nil, errStored }
+
+// Status implements api.Member.
+func (s *bucketNode) Status() cluster.Status { return s.status }
+
+// Leader implements api.Member.
+func (s *bucketNode) Leader() (address string, self bool) { return "bucket", true }
