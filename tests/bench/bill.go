@@ -23,7 +23,7 @@ type billed struct {
 	aim     float64 // dollars a month; 0: none
 }
 
-// bills are the loads of the table in docs/operations.md.
+// bills are the loads of the table in docs/operations/cost.md.
 var bills = []billed{
 	{name: "idle", aim: 2.00},
 	{name: "10 jobs/s of 130 B", rate: 10, payload: 130},

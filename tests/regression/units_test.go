@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The units for systemd stay as hardened as docs/operations.md says, by the measure of systemd,
+// The units for systemd stay hardened, by the measure of systemd,
 // in tenths: 0 is the least exposed. Each version of systemd has its own list of settings.
 func TestUnitsAreHardened(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ the environment, and that before the file. docs/settings.md lists all settings; 
 below are those that most clusters need.
 
 The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts if nothing
-else has a setting: docs/operations.md lists it.
+else has a setting: docs/migrating.md lists it.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
 SIGHUP is ignored.

@@ -24,7 +24,7 @@ const (
 	stepDownTimeout = 3 * time.Second
 	httpStopTimeout = 5 * time.Second
 	// stopLimit ends a graceful stop that a hung disk or bucket blocks. It is shorter
-	// than the limits of service managers, see docs/operations.md.
+	// than TimeoutStopSec in docs/examples/osqueue.service.
 	stopLimit = 15 * time.Second
 	// fatalLimit bounds the graceful stop of a node after a fatal error.
 	fatalLimit = 900 * time.Millisecond
