@@ -233,7 +233,7 @@ func (h *History) kept() string {
 	}
 	text := fmt.Sprintf("the bucket has the states from LSN %s (%s) to LSN %s (%s)", first.From, since, last.To, last.Until.UTC().Format(time.RFC3339))
 	if holes := len(spans) - 1; holes > 0 {
-		text += fmt.Sprintf(", except in %d holes of the history (GET /v1/past, osqueue inspect --list history)", holes)
+		text += fmt.Sprintf(", except in %d holes of the history (GET /v1/past, osqueue inspect --history)", holes)
 	}
 	return text
 }
