@@ -41,7 +41,7 @@ const headerCommitted = v1.HeaderCommitted
 // write: other parameters are ignored, except under strict handling.
 func (c *call) readAck() (err error) {
 	var values url.Values
-	if c.strict || strings.Contains(c.r.URL.RawQuery, v1.ParamAck) {
+	if c.strict || strings.Contains(c.rawQuery, v1.ParamAck) {
 		if values, err = c.query(); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (c *call) readAckWait(values url.Values) (time.Duration, error) {
 		return 0, nil
 	}
 	// By RFC 7240 an invalid preference is ignored.
-	if seconds, err := strconv.ParseUint(preference(c.r.Header, "wait"), 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(preference(c.prefer, "wait"), 10, 31); err == nil {
 		return c.s.boundedWait(int64(seconds) * time.Second.Milliseconds()), nil
 	}
 	return c.s.cfg.Timeouts.Object, nil
@@ -91,10 +91,8 @@ func (c *call) settle() {
 		}
 		c.s.metrics.objectAcks.WithLabelValues(level).Inc()
 	}
-	c.Header()[headerCommitted] = ackValues[level]
+	c.committed = level
 }
-
-var ackValues = map[string][]string{v1.AckQuorum: {v1.AckQuorum}, v1.AckObject: {v1.AckObject}}
 
 // awaitBucket reports whether the write has reached the bucket in time. The wait also ends with
 // the request and with the server.

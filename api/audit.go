@@ -24,7 +24,7 @@ func (s *Server) audit(c *call, err error) {
 	if c.route.at != leaderOnly && !refused && c.route.right&auth.Admin == 0 {
 		return
 	}
-	if c.route.path == v1.PathSelf && len(c.r.Header[v1.HeaderForwarded]) > 0 {
+	if c.route.path == v1.PathSelf && c.forwardedBy != nil {
 		return // a question of another node (askLeader), whose log has the request
 	}
 	if err == nil && c.route.path == v1.PathAudit && c.params.Get(v1.ParamCursor) != "" {
@@ -34,13 +34,16 @@ func (s *Server) audit(c *call, err error) {
 		return // the leader's log has it
 	}
 	e := AuditEntry{
-		Address: addressOf(c.r), Action: c.r.Method + " " + c.route.path,
-		LSN: c.Header().Get(headerLSN), Status: c.status, Outcome: "ok",
+		Address: c.from, Action: c.method + " " + c.route.path,
+		Status: c.status, Outcome: "ok",
+	}
+	if !c.lsn.IsZero() {
+		e.LSN = c.lsn.String()
 	}
 	if c.principal != nil {
 		e.Principal = c.principal.ID
 	}
-	if c.route.pattern.variable {
+	if c.object != "" {
 		e.Object, _ = c.variable()
 	}
 	if err != nil {
@@ -54,7 +57,7 @@ var auditFull = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloade
 
 // admit refuses a change that the audit log could not record.
 func (s *Server) admit(c *call) error {
-	if s.gate.AdmitChange == nil || c.r.Method == http.MethodGet {
+	if s.gate.AdmitChange == nil || c.method == http.MethodGet {
 		return nil
 	}
 	if err := s.gate.AdmitChange(c.context()); err != nil {

@@ -3,12 +3,11 @@ package api
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,24 +19,24 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// call is one request in progress. It is also the ResponseWriter of the request, and records
-// the status. Calls are reused.
+// call is one call of an operation: what is asked and by whom, and the answer. It knows no transport: a front end
+// fills it, gives it to Server.do, and encodes the answer. Calls are reused.
 type call struct {
-	http.ResponseWriter
-	s      *Server
-	r      *http.Request
-	route  *route
+	s     *Server
+	route *route
+	ctx   context.Context
+	peer  peer
+	asked
+	answered
+
 	began  time.Time
 	trace  string // id of the trace of the job that the call is about, for the debug log; "": none
-	status int    // 0 until the head of the answer is written
 	strict bool
 	params url.Values // of the query, once parsed
 	past   state      // that the call reads; nil: what the node has applied
-	lsn    fsm.LSN    // of the answer; zero: none
 	in     []byte     // the body of the request
 	shared bool       // others refer to the memory of in, and may after the call
 	newJob v1.NewJob  // of an enqueue
-	out    []byte     // the body of the answer
 	held   inflight.Hold
 
 	outHeld int // bytes of out in held
@@ -46,26 +45,68 @@ type call struct {
 	actsFor   string          // tenant whose object a caller without limits names
 	admitted  bool            // the audit log takes the entry of the change
 
-	isRead   bool   // in is the whole body
-	key      string // of the write; "": none
-	ack      ack    // that the write asks for
-	replayed bool   // the answer repeats the first
+	isRead bool   // in is the whole body
+	key    string // of the write; "": none
+	ack    ack    // that the write asks for
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+// asked is what a front end has read of a request, besides its body.
+type asked struct {
+	method      string
+	path        string   // as it was sent, escaped
+	rawQuery    string   // as it was sent
+	object      string   // the value of the variable in the path, escaped
+	keys        []string // the idempotency keys that were given: one at most is right
+	prefer      []string // the preferences (RFC 7240)
+	remote      string   // address of the client, or of the node that has forwarded the call
+	from        string   // address of the client
+	forwardedBy []string // the node that has forwarded the call; nil: none
+	traceparent string
+	requestID   string // given by the client, for the debug log
+}
+
+// answered is the answer. A front end encodes it when it is ready; begun says that it has already sent a part.
+type answered struct {
+	status    int     // 0: none yet
+	lsn       fsm.LSN // zero: none
+	committed string  // the durability that a write has reached; "": none
+	replayed  bool    // the answer repeats the first
+	followed  bool    // the preference for strict handling was followed
+	challenge bool    // the caller has to authenticate
+	fault     *failure
+	out       []byte // the body, or the part of it that is not sent yet
+	ready     bool
+	begun     bool
+	broken    bool // a refusal after a part: the answer must not look like a whole one
+}
+
+// peer is the front end's side of a call in progress.
+type peer interface {
+	// credential returns what the caller has shown.
+	credential() *credential
+	// checkMedia refuses a body that is not JSON.
+	checkMedia() error
+	// body returns the body and its length; -1: not known yet.
+	body() (io.ReadCloser, int64)
+	// sendPart sends answered.out as a part of a long answer, and empties it.
+	sendPart() error
+	// holdOff extends the time for the answer by the wait that the call asks for.
+	holdOff(wait time.Duration)
+	// exchange returns the call as a request over HTTP and the writer of its answer, to forward it to the leader.
+	exchange() (http.ResponseWriter, *http.Request)
+}
 
 // keptBytes is the largest buffer that a call keeps for the next request.
 const keptBytes = 64 << 10
 
-func newCall(s *Server, rt *route, w http.ResponseWriter, r *http.Request) *call {
-	c := calls.Get().(*call)
-	c.ResponseWriter, c.s, c.r, c.route = w, s, r, rt
+// begin prepares a call that is new or was reset.
+func (c *call) begin(ctx context.Context, s *Server, rt *route, p peer) {
+	c.s, c.route, c.peer, c.ctx = s, rt, p, ctx
 	c.held = s.cfg.Inflight.Hold()
-	return c
 }
 
-// recycle returns c to the pool. After that c and its buffers must not be used.
-func (c *call) recycle() {
+// reset makes c ready for another request. After that its buffers must not be used.
+func (c *call) reset() {
 	in, out := c.in[:0], c.out[:0]
 	if cap(in) > keptBytes || c.shared {
 		in = nil
@@ -73,28 +114,9 @@ func (c *call) recycle() {
 	if cap(out) > keptBytes {
 		out = nil
 	}
-	*c = call{in: in, out: out}
-	calls.Put(c)
+	*c = call{in: in}
+	c.out = out
 }
-
-// WriteHeader records the status.
-func (c *call) WriteHeader(status int) {
-	if c.status == 0 && status >= http.StatusOK { // 1xx come before the answer
-		c.status = status
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Write records the implicit status.
-func (c *call) Write(b []byte) (int, error) {
-	if c.status == 0 {
-		c.status = http.StatusOK
-	}
-	return c.ResponseWriter.Write(b)
-}
-
-// Unwrap implements the interface of http.ResponseController.
-func (c *call) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // viewer returns the tenant of the caller.
 func (c *call) viewer() string {
@@ -149,12 +171,11 @@ func (c *call) existing(name string, exists exists) string {
 	return c.owned(name)
 }
 
-func (c *call) context() context.Context { return c.r.Context() }
+func (c *call) context() context.Context { return c.ctx }
 
 // variable returns the value of the variable in the path.
 func (c *call) variable() (string, error) {
-	raw, _ := c.route.pattern.value(c.r.URL.EscapedPath())
-	id, err := url.PathUnescape(raw)
+	id, err := url.PathUnescape(c.object)
 	if err != nil {
 		return "", fail(badRequest, "the path has an invalid escape: %v", err)
 	}
@@ -171,22 +192,8 @@ func (c *call) variable() (string, error) {
 // than that of new jobs.
 const pathIDMax = 1024
 
-// holdOff extends the write deadline by the allowed wait of the request. The read deadline does
-// no harm then: net/http lifts it when the body has been read.
-func (c *call) holdOff(wait time.Duration) {
-	rc := http.NewResponseController(c.ResponseWriter)
-	// Not every ResponseWriter supports this; then it has no deadline either.
-	_ = rc.SetWriteDeadline(time.Now().Add(wait + c.s.cfg.Timeouts.Answer))
-}
-
-var jsonType = []string{"application/json; charset=utf-8"}
-
-// headerLSN is v1.HeaderLSN, for direct access to a header.
-const headerLSN = "Osqueue-Lsn"
-
-// lengthFrom is the size from which net/http does not determine the length of an answer by
-// itself.
-const lengthFrom = 2048
+// holdOff extends the time for the answer by the wait that the call asks for.
+func (c *call) holdOff(wait time.Duration) { c.peer.holdOff(wait) }
 
 // send answers 200 with c.out.
 func (c *call) send() error {
@@ -196,38 +203,25 @@ func (c *call) send() error {
 
 // sendSettled is send after settle, for answers that contain the time.
 func (c *call) sendSettled() error {
-	if c.status == 0 {
+	if !c.begun {
 		if err := c.holdAnswer(); err != nil {
 			return err
 		}
-		if len(c.out) >= lengthFrom {
-			c.Header()["Content-Length"] = []string{strconv.Itoa(len(c.out))}
-		}
-		c.begin()
+		c.status = http.StatusOK
 	}
-	_, _ = c.ResponseWriter.Write(c.out) // the client may have disconnected; the state has changed
+	c.ready = true
 	return nil
-}
-
-// begin sends the head of an answer.
-func (c *call) begin() {
-	h := c.Header()
-	h["Content-Type"] = jsonType
-	c.stamp(h)
-	c.WriteHeader(http.StatusOK)
 }
 
 // sendPart sends c.out, a part of an answer, and empties it.
 func (c *call) sendPart() error {
-	if c.status == 0 {
+	if !c.begun {
 		if err := c.holdAnswer(); err != nil {
 			return err
 		}
-		c.begin()
+		c.status = http.StatusOK
 	}
-	_, err := c.ResponseWriter.Write(c.out)
-	c.out = c.out[:0]
-	if err != nil {
+	if err := c.peer.sendPart(); err != nil {
 		return &failure{kind: clientGone, detail: "the client has gone", cause: err}
 	}
 	return nil
@@ -256,7 +250,7 @@ func (c *call) holdOut(n int) error {
 	switch {
 	case more <= 0:
 		return nil
-	case c.r.Method != http.MethodGet || c.status != 0:
+	case c.method != http.MethodGet || c.begun:
 		c.held.Force(more)
 	case c.held.Take(more) != nil:
 		c.out, c.lsn = nil, fsm.LSN{}
@@ -270,32 +264,8 @@ func (c *call) holdOut(n int) error {
 // sendNothing answers 204.
 func (c *call) sendNothing() error {
 	c.settle()
-	c.stamp(c.Header())
-	c.WriteHeader(http.StatusNoContent)
+	c.status, c.ready = http.StatusNoContent, true
 	return nil
-}
-
-func (c *call) stamp(h http.Header) {
-	if !c.lsn.IsZero() {
-		h[headerLSN] = c.s.lsnHeader(c.lsn)
-	}
-}
-
-// lsnHeader is an LSN as the value of a header.
-type lsnHeader struct {
-	lsn   fsm.LSN
-	value [1]string
-}
-
-// lsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
-// one committed entry share it.
-func (s *Server) lsnHeader(lsn fsm.LSN) []string {
-	last := s.lastLSN.Load()
-	if last == nil || last.lsn != lsn {
-		last = &lsnHeader{lsn, [1]string{lsn.String()}}
-		s.lastLSN.Store(last)
-	}
-	return last.value[:]
 }
 
 // marshal returns the JSON of v. Names from documents of others may not be UTF-8.

@@ -107,7 +107,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // withinBound refuses the requests of connections over the bounds, except those for the
 // health and the metrics of the node.
 func (s *Server) withinBound(next http.Handler) http.Handler {
-	refuse := s.handler(&route{path: "over the connections", at: anyNode, right: auth.Public, handle: s.overConnections})
+	refuse := s.handler(&route{path: "over the connections", at: anyNode, right: auth.Public, handle: over(s.overConnections)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			// net/http hides whether the head had a Content-Length too, by which a proxy may
@@ -131,9 +131,9 @@ func (s *Server) withinBound(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) overConnections(c *call) error {
-	c.Header().Set("Connection", "close")
-	conn := c.context().Value(connKey{}).(*boundedConn)
+func (s *Server) overConnections(h *httpCall) error {
+	h.Header().Set("Connection", "close")
+	conn := h.ctx.Value(connKey{}).(*boundedConn)
 	if errors.Is(conn.over, share.ErrClient) {
 		return fail(overConnections, "this node has %d connections from the address %s, the limit for one address; close some, or use "+
 			"another node",

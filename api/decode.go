@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"reflect"
@@ -34,7 +33,7 @@ var namesOnce = jsontext.AllowInvalidUTF8(true)
 // decode reads the body of the request into v, a pointer to a struct of
 // package v1. It must be an object.
 func (c *call) decode(v any) error {
-	if err := c.checkMedia(); err != nil {
+	if err := c.peer.checkMedia(); err != nil {
 		return err
 	}
 	if err := c.readBody(); err != nil {
@@ -99,7 +98,7 @@ func (c *call) refusesUnknown() bool {
 	if c.strict || c.route == nil {
 		return c.strict
 	}
-	return !c.route.lenient && !strings.EqualFold(preference(c.r.Header, "handling"), "lenient")
+	return !c.route.lenient && !strings.EqualFold(preference(c.prefer, "handling"), "lenient")
 }
 
 // tooDeep returns the offset at which a body exceeds the depth limit, or -1. The parser has a
@@ -128,42 +127,6 @@ func tooDeep(body []byte, limit int) int {
 	return -1
 }
 
-// mergePatch is the media type of PATCH bodies by RFC 7396.
-const mergePatch = "application/merge-patch+json"
-
-// checkMedia requires JSON in UTF-8.
-func (c *call) checkMedia() error {
-	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fail(mediaType, "the body has the content encoding %q; send it without one", shown(coding))
-	}
-	given := c.r.Header.Get("Content-Type")
-	if given == "application/json" {
-		return nil
-	}
-	if given == "" {
-		return fail(mediaType, "the request has no content type; send Content-Type: application/json")
-	}
-	media, params, err := mime.ParseMediaType(given)
-	patch := media == mergePatch && c.r.Method == http.MethodPatch
-	if err != nil || media != "application/json" && !patch {
-		return fail(mediaType, "the content type is %q; send Content-Type: application/json", shown(given))
-	}
-	if charset, named := params["charset"]; named && !isUTF8(charset) {
-		return fail(mediaType, "the charset is %q; send JSON in UTF-8", shown(charset))
-	}
-	return nil
-}
-
-// isUTF8 reports whether text in a charset is UTF-8.
-func isUTF8(charset string) bool {
-	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii"} {
-		if strings.EqualFold(charset, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // readBody reads the body into c.in up to its end: net/http detects a disconnected client only
 // after that.
 func (c *call) readBody() error {
@@ -171,15 +134,16 @@ func (c *call) readBody() error {
 		return nil
 	}
 	limit := c.bodyLimit()
-	if c.r.ContentLength > limit {
+	body, length := c.peer.body()
+	if length > limit {
 		return bodyTooLarge(limit)
 	}
 	c.in = c.in[:0]
 	// The announced bytes may never arrive. One byte more shows the end without another step.
-	c.in = slices.Grow(c.in, int(min(max(c.r.ContentLength, 0), firstBytes))+1)
+	c.in = slices.Grow(c.in, int(min(max(length, 0), firstBytes))+1)
 	held := 0
 	for {
-		n, err := c.r.Body.Read(c.in[len(c.in):cap(c.in)])
+		n, err := body.Read(c.in[len(c.in):cap(c.in)])
 		c.in = c.in[:len(c.in)+n]
 		if over := c.held.Take(usedOf(c.in) - held); over != nil {
 			return brokenBody(over, limit)
@@ -190,14 +154,14 @@ func (c *call) readBody() error {
 			return bodyTooLarge(limit)
 		case errors.Is(err, io.EOF):
 			c.isRead = true
-			_ = c.r.Body.Close() // or else net/http looks for more before it writes the answer
+			_ = body.Close() // or else net/http looks for more before it writes the answer
 			return nil
 		case err != nil:
 			return brokenBody(err, limit)
 		case len(c.in) == cap(c.in):
 			// The memory counts now: the bytes for it may never arrive.
 			more := len(c.in)
-			if left := c.r.ContentLength + 1 - int64(more); left > 0 {
+			if left := length + 1 - int64(more); left > 0 {
 				more = min(more, int(left))
 			}
 			c.in = slices.Grow(c.in, more)
@@ -228,7 +192,7 @@ const addedBytes = 1 << 10
 // transports. Any client can send the header of a forwarded request: Config.Inflight
 // bounds the memory of all bodies together.
 func (c *call) bodyLimit() int64 {
-	if len(c.r.Header[v1.HeaderForwarded]) > 0 || c.context().Value(withinKey{}) != nil {
+	if c.forwardedBy != nil || c.context().Value(withinKey{}) != nil {
 		return MaxBodyBytes + addedBytes
 	}
 	return c.s.cfg.MaxBody
@@ -412,19 +376,19 @@ const shownMax = 120
 func shown(s string) string { return clip.Marked(s, shownMax) }
 
 // prefers reports whether the request asks for strict handling (RFC 7240).
-func prefers(h http.Header) bool {
-	for _, line := range h["Prefer"] {
+func prefers(lines []string) bool {
+	for _, line := range lines {
 		if line == v1.PreferStrict {
 			return true
 		}
 	}
-	return strings.EqualFold(preference(h, "handling"), "strict")
+	return strings.EqualFold(preference(lines, "handling"), "strict")
 }
 
 // preference returns the value of the first preference of that name; "" if there is
 // none.
-func preference(h http.Header, name string) string {
-	for _, line := range h["Prefer"] {
+func preference(lines []string, name string) string {
+	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
 			part, _, _ = strings.Cut(part, ";")
 			given, value, _ := strings.Cut(part, "=")

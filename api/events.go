@@ -24,7 +24,7 @@ import (
 
 func (s *Server) eventRoutes() []route {
 	return []route{{
-		method: http.MethodGet, path: v1.PathEvents, at: anyNode, handle: s.events,
+		method: http.MethodGet, path: v1.PathEvents, at: anyNode, handle: over(s.events),
 		params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
 	}}
 }
@@ -50,7 +50,7 @@ var (
 )
 
 // events is GET /v1/events.
-func (s *Server) events(c *call) error {
+func (s *Server) events(c *httpCall) error {
 	values, err := c.query()
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) events(c *call) error {
 // resumePoint returns the event after which the stream begins. A browser that reconnects sends
 // the header, and again the query of its first request: the header has precedence. Without
 // either the stream begins now.
-func (c *call) resumePoint(history *notify.History) (notify.EventID, error) {
+func (c *httpCall) resumePoint(history *notify.History) (notify.EventID, error) {
 	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
 	if given == "" {
 		where, given = v1.ParamLastEventID, c.params.Get(v1.ParamLastEventID)
@@ -101,7 +101,7 @@ func (c *call) resumePoint(history *notify.History) (notify.EventID, error) {
 
 // eventStream is one stream.
 type eventStream struct {
-	c       *call
+	c       *httpCall
 	ctx     context.Context // ends with the reader or the server
 	history *notify.History
 	filter  *eventFilter
@@ -139,7 +139,7 @@ func (st *eventStream) begin() bool {
 	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses would hold events back
 	h.Set("X-Accel-Buffering", "no")                 // proxies would hold events back
 	c.WriteHeader(http.StatusOK)
-	if c.r.Method == http.MethodHead {
+	if c.method == http.MethodHead {
 		return false
 	}
 	c.out = append(append(c.out[:0], "retry: "...), reconnectMs...)

@@ -127,14 +127,14 @@ func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
 		return false, nil
 	case leader == "":
 		return true, noLeaderKnown(c)
-	case len(c.r.Header[v1.HeaderForwarded]) > 0:
+	case c.forwardedBy != nil:
 		f := fail(notLeader, "this node is no longer the leader; %s forwarded the request",
-			shown(c.r.Header.Get(v1.HeaderForwarded)))
+			shown(first(c.forwardedBy)))
 		f.leader = leader
 		return true, f
 	}
 	err = s.forward.send(c, leader, wait)
-	if c.r.Method != http.MethodGet || !errors.Is(err, errDeposed) {
+	if c.method != http.MethodGet || !errors.Is(err, errDeposed) {
 		return true, err
 	}
 	switch leader, self = s.b.Leader(); { // a read can be sent again
@@ -219,13 +219,14 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	defer cancel()
 	stop := f.cutWhenDeposed(h, cancel)
 	defer stop()
-	out := c.r.WithContext(ctx)
+	w, r := c.peer.exchange()
+	out := r.WithContext(ctx)
 	body := c.in
 	c.in = nil // the transport may read it when the answer is there already
 	out.ContentLength, out.TransferEncoding = int64(len(body)), nil
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	out.Body, _ = out.GetBody()
-	f.proxy.ServeHTTP(c, out)
+	f.proxy.ServeHTTP(w, out)
 	err := f.outcome(c, h, timeout)
 	f.s.metrics.forwarded(h, err)
 	return err

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"osqueue/api/stream"
 	v1 "osqueue/client/api/v1"
@@ -15,53 +17,24 @@ import (
 	"osqueue/internal/inflight"
 )
 
-// framed answers the requests of one stream. Each passes through the handler of its route,
-// as a request over HTTP does: the checks, limits, errors, metrics and the log are the same, and a node that does
-// not lead forwards it.
+// framed answers the requests of one stream.
 type framed struct {
 	s      *Server
 	remote string // address of the client
 }
 
-// frameCall is a request in a frame in the form that a handler takes. It is also the
-// ResponseWriter. Both are reused.
-type frameCall struct {
-	req    http.Request
-	body   frameBody
-	target url.URL
-	in     http.Header // of the request
-	out    http.Header // of the answer
-	status int
-	answer []byte
-	reply  frame.Answer
+// framedCall is a call in a frame.
+type framedCall struct {
+	call
+	reqBody bytes.Reader
+	method  string
+	sent    *forwardedAnswer // of a leader; nil: this node answers
+	keys    [1]string
+	prefer  [1]string
+	reply   frame.Answer
 }
 
-// frameBody is the body of a request in a frame.
-type frameBody struct{ bytes.Reader }
-
-// Close implements io.Closer.
-func (*frameBody) Close() error { return nil }
-
-var frameCalls = sync.Pool{New: func() any {
-	return &frameCall{in: make(http.Header), out: make(http.Header)}
-}}
-
-// Header implements http.ResponseWriter.
-func (f *frameCall) Header() http.Header { return f.out }
-
-// WriteHeader implements http.ResponseWriter.
-func (f *frameCall) WriteHeader(status int) {
-	if f.status == 0 {
-		f.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (f *frameCall) Write(b []byte) (int, error) {
-	f.WriteHeader(http.StatusOK)
-	f.answer = append(f.answer, b...)
-	return len(b), nil
-}
+var framedCalls = sync.Pool{New: func() any { return new(framedCall) }}
 
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
@@ -71,118 +44,166 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sende
 		ctx, stop = h.s.whileValid(ctx, cred)
 		defer stop()
 	}
-	f := frameCalls.Get().(*frameCall)
-	handler, err := h.prepare(ctx, f, req)
-	switch {
-	case err != nil:
+	f := framedCalls.Get().(*framedCall)
+	if err := f.read(h, ctx, req); err != nil {
 		to.Send(refusal(err))
-	case !h.run(f, handler):
-		to.Send(refusal(errPanic))
-		return // f may be in use
-	default:
-		f.reply = frame.Answer{
-			Status:    uint32(f.status),
-			Body:      f.answer,
-			LSN:       first(f.out[headerLSN]),
-			Committed: first(f.out[headerCommitted]),
-			Replayed:  len(f.out[headerReplayed]) > 0,
-		}
-		to.Send(&f.reply)
+		framedCalls.Put(f)
+		return
 	}
-	f.recycle()
+	defer f.held.Release()
+	sound, whole := h.do(f)
+	if !whole {
+		to.Send(refusal(fail(brokeOff, "the connection to the leader broke while it answered")))
+		return
+	}
+	to.Send(f.encode())
+	if sound { // a handler that panicked may use f
+		f.recycle()
+	}
 }
 
-// run calls the handler. It returns false if the handler gave up in the middle of its answer.
-func (h *framed) run(f *frameCall, handler http.Handler) (ended bool) {
+// do answers a call. whole is false if the answer of the leader broke off.
+func (h *framed) do(f *framedCall) (sound, whole bool) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
-			h.s.log.Error("a handler panicked", "target", f.req.URL.Path, "panic", p)
+			panic(p)
 		}
 	}()
-	handler.ServeHTTP(f, &f.req)
-	return true
+	sound = h.s.do(&f.call)
+	return sound, true
 }
 
-// prepare fills f with the request and returns the handler of its route.
-func (h *framed) prepare(ctx context.Context, f *frameCall, req *frame.Request) (http.Handler, error) {
+// read makes the call of a request.
+func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) error {
 	if h.s.closing.Err() != nil {
-		return nil, fail(closing, "this node is shutting down; use another node")
+		return fail(closing, "this node is shutting down; use another node")
 	}
 	if len(req.Target)+len(req.Key)+len(req.Prefer) > headMax {
-		return nil, fail(badRequest, "the target, the key and the preference have more than %d bytes", headMax)
+		return fail(badRequest, "the target, the key and the preference have more than %d bytes", headMax)
 	}
-	if h.s.exact[req.Target] != nil {
-		f.target = url.URL{Path: req.Target}
+	path, query, _ := strings.Cut(req.Target, "?")
+	if !strings.HasPrefix(path, "/") {
+		return fail(badRequest, "the target %q of the request is not a path", shown(req.Target))
+	}
+	if method := req.Method; method == "" {
+		f.method = http.MethodPost
 	} else {
-		target, err := url.ParseRequestURI(req.Target)
-		if err != nil {
-			return nil, fail(badRequest, "the target %q of the request is not a path: %s", shown(req.Target), shown(err.Error()))
-		}
-		f.target = *target
+		f.method = method
 	}
-	method := req.Method
-	if method == "" {
-		method = http.MethodPost
+	rt, object := h.s.routeOf(f.method, path)
+	if rt == nil || !rt.writes() {
+		return fail(noRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", shown(f.method), shown(path))
 	}
-	f.body.Reset(req.Body)
-	f.req = *(&http.Request{
-		Method: method, URL: &f.target, RequestURI: req.Target, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: f.in, Body: &f.body, ContentLength: int64(len(req.Body)), RemoteAddr: h.remote,
-	}).WithContext(ctx)
-	f.in["Content-Type"] = plainJSON
+	f.call.begin(ctx, h.s, rt, f)
+	f.asked = asked{method: f.method, path: path, rawQuery: query, object: object, remote: h.remote, from: h.remote}
 	if req.Key != "" {
-		f.in[headerKey] = []string{req.Key}
+		f.keys[0] = req.Key
+		f.asked.keys = f.keys[:]
 	}
-	switch req.Prefer {
-	case "":
-	case v1.PreferStrict:
-		f.in["Prefer"] = preferStrict
-	default:
-		f.in["Prefer"] = []string{req.Prefer}
+	if req.Prefer != "" {
+		f.prefer[0] = req.Prefer
+		f.asked.prefer = f.prefer[:]
 	}
-	return h.s.writeHandler(&f.req)
+	f.reqBody.Reset(req.Body)
+	return nil
+}
+
+// writes reports whether a stream carries calls of the route: reads are few, and their answers can be large or endless.
+func (rt *route) writes() bool {
+	return rt.at == leaderOnly || rt.at == inMemory && rt.method != http.MethodGet
 }
 
 // headMax bounds the parts of a request in a frame that are the head of a request over HTTP, in which a follower
 // forwards them.
 const headMax = headerBytesMax / 2
 
-var plainJSON = []string{"application/json"}
-
-// writeHandler returns the handler of a write. A stream carries writes only: reads are few, and
-// their answers can be large or endless.
-func (s *Server) writeHandler(r *http.Request) (http.Handler, error) {
-	path := r.URL.EscapedPath()
-	if rt := s.exact[path]; rt != nil && rt.route.method == r.Method {
-		return rt.handler, nil
+// encode returns the answer.
+func (f *framedCall) encode() *frame.Answer {
+	f.reply = frame.Answer{Status: uint32(f.status), Body: f.out, Committed: f.committed, Replayed: f.replayed}
+	switch {
+	case f.sent != nil && f.begun:
+		f.reply = f.sent.reply()
+	case !f.lsn.IsZero():
+		f.reply.LSN = f.s.lsnHeader(f.lsn)[0]
 	}
-	for i := range s.writes {
-		rt := &s.writes[i]
-		if rt.route.method == r.Method && rt.route.pattern.match(r, nil) {
-			return rt.handler, nil
-		}
-	}
-	return nil, fail(noRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", shown(r.Method), shown(path))
+	return &f.reply
 }
 
-// writeRoute is a route that a stream can use.
-type writeRoute struct {
-	route   *route
-	handler http.Handler
+// recycle returns f to the pool.
+func (f *framedCall) recycle() {
+	f.reset()
+	f.reqBody.Reset(nil)
+	f.reply, f.sent = frame.Answer{}, nil
+	framedCalls.Put(f)
 }
 
-// indexWrites collects the routes for the streams.
-func (s *Server) indexWrites(handlers []http.Handler) {
-	s.exact = make(map[string]*writeRoute)
-	for i := range s.routes {
-		if at := s.routes[i].at; at == leaderOnly || at == inMemory && s.routes[i].method != http.MethodGet {
-			s.writes = append(s.writes, writeRoute{&s.routes[i], handlers[i]})
-		}
+// credential implements peer: a stream has that of its upgrade.
+func (f *framedCall) credential() *credential {
+	if cred, ok := f.ctx.Value(credentialKey{}).(*credential); ok {
+		return cred
 	}
-	for i := range s.writes {
-		if rt := &s.writes[i]; rt.route.method == http.MethodPost && !rt.route.pattern.variable {
-			s.exact[rt.route.path] = rt
-		}
+	return &credential{}
+}
+
+// checkMedia implements peer.
+func (f *framedCall) checkMedia() error { return nil }
+
+// body implements peer.
+func (f *framedCall) body() (io.ReadCloser, int64) {
+	return io.NopCloser(&f.reqBody), int64(f.reqBody.Len())
+}
+
+// sendPart implements peer. Writes have short answers.
+func (f *framedCall) sendPart() error { return errors.ErrUnsupported }
+
+// holdOff implements peer. The connection bounds each write.
+func (f *framedCall) holdOff(time.Duration) {}
+
+// exchange implements peer.
+func (f *framedCall) exchange() (http.ResponseWriter, *http.Request) {
+	a := &f.asked
+	r := (&http.Request{
+		Method: a.method, URL: &url.URL{Path: f.pathText(), RawPath: a.path, RawQuery: a.rawQuery}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, RemoteAddr: a.remote,
+	}).WithContext(f.ctx)
+	if a.keys != nil {
+		r.Header[headerKey] = a.keys
+	}
+	if a.prefer != nil {
+		r.Header["Prefer"] = a.prefer
+	}
+	f.sent = &forwardedAnswer{call: &f.call, header: make(http.Header)}
+	return f.sent, r
+}
+
+// forwardedAnswer is the ResponseWriter for the answer of a leader to a call in a frame.
+type forwardedAnswer struct {
+	call   *call
+	header http.Header
+	body   []byte
+}
+
+// Header implements http.ResponseWriter.
+func (a *forwardedAnswer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *forwardedAnswer) WriteHeader(status int) {
+	if !a.call.begun && status >= http.StatusOK {
+		a.call.status, a.call.begun = status, true
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *forwardedAnswer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	a.body = append(a.body, b...)
+	return len(b), nil
+}
+
+func (a *forwardedAnswer) reply() frame.Answer {
+	return frame.Answer{
+		Status: uint32(a.call.status), Body: a.body, LSN: first(a.header[headerLSN]), Committed: first(a.header[headerCommitted]),
+		Replayed: len(a.header[headerReplayed]) > 0,
 	}
 }
 
@@ -214,16 +235,4 @@ func first(values []string) string {
 		return ""
 	}
 	return values[0]
-}
-
-// recycle returns f to the pool.
-func (f *frameCall) recycle() {
-	clear(f.in)
-	clear(f.out)
-	f.req, f.status, f.reply, f.target = http.Request{}, 0, frame.Answer{}, url.URL{}
-	f.body.Reset(nil)
-	if f.answer = f.answer[:0]; cap(f.answer) > keptBytes {
-		f.answer = nil
-	}
-	frameCalls.Put(f)
 }

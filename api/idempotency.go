@@ -25,11 +25,9 @@ const (
 	headerReplayed = v1.HeaderReplayed
 )
 
-var yes = []string{"true"}
-
 // readKey reads the idempotency key of a write.
 func (c *call) readKey() error {
-	given := c.r.Header[headerKey]
+	given := c.keys
 	switch {
 	case len(given) == 0:
 		return nil
@@ -99,9 +97,9 @@ func (c *call) request() (*fsmpb.Request, error) {
 		return nil, err
 	}
 	h := sha256.New()
-	part(h, []byte(c.r.Method))
-	part(h, []byte(c.r.URL.EscapedPath()))
-	part(h, []byte(withoutAck(c.r.URL.RawQuery)))
+	part(h, []byte(c.method))
+	part(h, []byte(c.path))
+	part(h, []byte(withoutAck(c.rawQuery)))
 	partUnsealed(h, withoutHeaders(c.in))
 	if c.principal != nil { // another owner's key is another request
 		part(h, strconv.AppendUint(nil, c.principal.Owner, 10))
@@ -121,7 +119,6 @@ func part(h hash.Hash, b []byte) {
 // header marks it as a duplicate, because the body is the same.
 func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
 	c.lsn, c.replayed = res.LSN, true
-	c.Header()[headerReplayed] = yes
 	s.metrics.replays.Inc()
 	res.Code = codeOf(m, res)
 	if m.GetHeartbeat() != nil {

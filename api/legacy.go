@@ -90,8 +90,10 @@ func (l *LegacyConfig) accepts(address string) bool {
 }
 
 // IsLegacy reports whether a request came over the legacy listener.
-func IsLegacy(r *http.Request) bool {
-	conn, _ := r.Context().Value(connKey{}).(*boundedConn)
+func IsLegacy(r *http.Request) bool { return overLegacy(r.Context()) }
+
+func overLegacy(ctx context.Context) bool {
+	conn, _ := ctx.Value(connKey{}).(*boundedConn)
 	return conn != nil && conn.legacy
 }
 
@@ -132,10 +134,10 @@ func (s *Server) checkLegacy(c *call) error {
 	switch {
 	case c.route.right&auth.Public != 0, slices.Contains(legacyRoutes, name):
 		return nil
-	case slices.Contains(legacyCalls, name) && (inner || !IsLegacy(c.r)): // another node has checked its client
+	case slices.Contains(legacyCalls, name) && (inner || !overLegacy(c.ctx)): // another node has checked its client
 		return nil
 	case name == onGet(byID(v1.PathJobs)): // also the paths of other methods, such as /v1/jobs/claim
-		return noSuchRoute(c)
+		return c.noSuchRoute()
 	}
 	return s.notLegacy(c)
 }
@@ -143,10 +145,10 @@ func (s *Server) checkLegacy(c *call) error {
 // notLegacy refuses a request of a legacy client to other routes.
 func (s *Server) notLegacy(c *call) error {
 	where := ""
-	if s.cfg.Legacy != nil && IsLegacy(c.r) {
+	if s.cfg.Legacy != nil && overLegacy(c.ctx) {
 		where = "; use the API at " + s.cfg.Legacy.API
 	}
-	return fail(forbidden, "this address serves only the routes of legacy clients, and %s is not one of them%s", shown(c.r.URL.Path), where)
+	return fail(forbidden, "this address serves only the routes of legacy clients, and %s is not one of them%s", shown(c.pathText()), where)
 }
 
 // exceptLegacy returns a handler of the paths with a prefix that legacy clients do not reach.

@@ -175,8 +175,8 @@ func (s *Server) page(c *call) (built func(), err error) {
 	select {
 	case s.pages <- struct{}{}:
 		return func() { <-s.pages }, nil
-	case <-c.r.Context().Done():
-		return nil, c.r.Context().Err()
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
 	}
 }
 

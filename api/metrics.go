@@ -75,13 +75,11 @@ func (m *metrics) duplicate(codes []fsm.Code) {
 	}
 }
 
-// route returns the function that records the requests of a route.
-func (m *metrics) route(rt *route) func(method string, status int, took time.Duration) {
-	return func(method string, status int, took time.Duration) {
-		method = knownMethod(method)
-		m.requests.WithLabelValues(rt.path, method, statusLabel(status)).Inc()
-		m.seconds.WithLabelValues(rt.path, method).Observe(took.Seconds())
-	}
+// answered records an answer.
+func (m *metrics) answered(rt *route, method string, status int, took time.Duration) {
+	method = knownMethod(method)
+	m.requests.WithLabelValues(rt.path, method, statusLabel(status)).Inc()
+	m.seconds.WithLabelValues(rt.path, method).Observe(took.Seconds())
 }
 
 func knownMethod(method string) string {

@@ -20,10 +20,10 @@ func (s *Server) nodeRoutes() []route {
 		{method: http.MethodGet, path: v1.PathStatus, handle: s.showStatus},
 		{method: http.MethodGet, path: v1.PathHealthz, handle: s.healthy},
 		{method: http.MethodGet, path: v1.PathReadyz, handle: s.ready},
-		{method: http.MethodGet, path: v1.PathMetrics, handle: func(c *call) error {
-			metrics.ServeHTTP(c, c.r)
+		{method: http.MethodGet, path: v1.PathMetrics, handle: over(func(h *httpCall) error {
+			metrics.ServeHTTP(h, h.r)
 			return nil
-		}},
+		})},
 	}
 }
 

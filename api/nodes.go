@@ -105,10 +105,10 @@ func (s *Server) Guard(r auth.Route) http.Handler {
 	if r.Right&auth.Public != 0 {
 		return r.Handler
 	}
-	return s.handler(&route{method: r.Method(), path: r.Path(), at: anyNode, right: r.Right, handle: func(c *call) error {
-		r.Handler(c, c.r)
+	return s.handler(&route{method: r.Method(), path: r.Path(), at: anyNode, right: r.Right, handle: over(func(h *httpCall) error {
+		r.Handler(h, h.r)
 		return nil
-	}})
+	})})
 }
 
 // The branches of a port that takes connections with and without TLS.

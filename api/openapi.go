@@ -26,15 +26,15 @@ var yamlType = []string{"application/yaml"}
 var openAPILength = []string{strconv.Itoa(len(openAPI))}
 
 func (s *Server) openAPIRoutes() []route {
-	return []route{{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: showOpenAPI}}
+	return []route{{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: over(showOpenAPI)}}
 }
 
 // showOpenAPI is GET /openapi.yaml.
-func showOpenAPI(c *call) error {
-	h := c.Header()
-	h["Content-Type"], h["Content-Length"] = yamlType, openAPILength
-	c.WriteHeader(http.StatusOK)
-	_, _ = c.Write(openAPI) // the client may have gone
+func showOpenAPI(h *httpCall) error {
+	header := h.Header()
+	header["Content-Type"], header["Content-Length"] = yamlType, openAPILength
+	h.WriteHeader(http.StatusOK)
+	_, _ = h.Write(openAPI) // the client may have gone
 	return nil
 }
 

@@ -10,7 +10,7 @@ const dashboard = "/ui"
 
 // wantsDashboard reports whether a browser asks for / of a node that has the dashboard. Others
 // get 404, as the legacy broker answers.
-func (c *call) wantsDashboard() bool {
-	return c.s.cfg.Internal[dashboard] != nil && c.r.URL.Path == "/" && (c.r.Method == http.MethodGet || c.r.Method == http.MethodHead) &&
+func (c *httpCall) wantsDashboard() bool {
+	return c.s.cfg.Internal[dashboard] != nil && c.r.URL.Path == "/" && (c.method == http.MethodGet || c.method == http.MethodHead) &&
 		strings.Contains(c.r.Header.Get("Accept"), "text/html")
 }

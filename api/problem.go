@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -195,20 +194,11 @@ func (f *failure) problem(write bool) v1.Problem {
 	return p
 }
 
-var problemType = []string{v1.MediaTypeProblem}
-
-// send writes the failure as the answer.
-func (f *failure) send(w http.ResponseWriter, write bool) {
+// fail makes the failure the answer; write tells whether the request would have changed anything.
+func (c *call) fail(f *failure, write bool) {
 	body, err := marshal(f.problem(write))
 	if err != nil {
 		body = []byte(`{"_tag":"` + v1.TagInternal + `"}`)
 	}
-	h := w.Header()
-	h["Content-Type"], h["Content-Length"] = problemType, []string{strconv.Itoa(len(body))}
-	if f.retry > 0 {
-		seconds := (f.retry + time.Second - 1) / time.Second
-		h.Set("Retry-After", strconv.Itoa(int(seconds)))
-	}
-	w.WriteHeader(f.status)
-	_, _ = w.Write(body) // the client may have gone
+	c.status, c.fault, c.out, c.ready = f.status, f, body, true
 }

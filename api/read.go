@@ -23,10 +23,10 @@ type readQuery struct {
 
 // query parses the query of the request once.
 func (c *call) query() (url.Values, error) {
-	if c.params != nil || c.r.URL.RawQuery == "" {
+	if c.params != nil || c.rawQuery == "" {
 		return c.params, nil
 	}
-	values, err := url.ParseQuery(c.r.URL.RawQuery)
+	values, err := url.ParseQuery(c.rawQuery)
 	if err != nil {
 		return nil, fail(badRequest, "the query is not valid: %s", shown(err.Error()))
 	}

@@ -187,7 +187,6 @@ func sendReport(c *call, res fsm.Result, next *nextClaim, strict bool) error {
 	case !strict && (res.Code != fsm.WrongWorker || c.viewer() == ""):
 		return c.sendNothing()
 	case !res.Code.Done():
-		c.stamp(c.Header())
 		return res.Code.Err()
 	}
 	var job *fsm.Job

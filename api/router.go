@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 // route is one method on one path.
 type route struct {
 	method string // GET answers HEAD too
-	path   string // with one variable at most, as in /v1/jobs/{id}
+	path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
 	at     routing
 	waits  bool // the body may ask to wait
 	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
@@ -27,7 +28,6 @@ type route struct {
 	past    bool     // v1.ParamAt selects an earlier state
 	params  []string // of the query, in addition to those of every read or write
 	handle  func(*call) error
-	pattern pattern    // of path
 	right   auth.Right // of rights.go; one of them is enough
 }
 
@@ -41,46 +41,61 @@ const (
 	inMemory           // about what only the leader has, in memory: commits nothing
 )
 
-// ServeHTTP answers one request. It only matches with the router: to serve through it would
-// copy the request twice.
+// ServeHTTP answers one request. It only matches with the router: to serve through it would copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match := matches.Get().(*mux.RouteMatch)
-	s.router.Match(r, match) // if nothing matches, match has one of the handlers for that
-	h := match.Handler
-	*match = mux.RouteMatch{Vars: match.Vars} // an empty map: no route has variables of the router
+	s.router.Match(r, match) // if nothing matches, match has the handler for that
+	h, object := match.Handler, ""
+	for _, value := range match.Vars {
+		object = value // a path has one variable at most
+	}
+	clear(match.Vars)
+	*match = mux.RouteMatch{Vars: match.Vars}
 	matches.Put(match)
+	if e, ok := h.(*endpoint); ok {
+		e.serve(w, r, object)
+		return
+	}
 	h.ServeHTTP(w, r)
 }
 
 var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
 
-// variables returns the number of variables in the path of a route.
-func variables(rt *route) int {
-	if rt.pattern.variable {
-		return 1
-	}
-	return 0
-}
-
 // targetMax bounds the part of an unknown path that the answer repeats.
 const targetMax = 1024
 
-func noSuchRoute(c *call) error {
-	if c.wantsDashboard() {
-		http.Redirect(c, c.r, dashboard, http.StatusFound)
+// notFound answers requests that no route matches: the path has other methods (mux forgets that in subrouters), or
+// none. A browser that asks for / gets the dashboard.
+func (s *Server) notFound(h *httpCall) error {
+	if allowed := s.allowed(h.r); len(allowed) > 0 {
+		h.Header().Set("Allow", strings.Join(allowed, ", "))
+		return fail(wrongMethod, "%[2]s does not allow the method %[1]s; use %[3]s", h.method, shown(h.pathText()), strings.Join(allowed, ", "))
+	}
+	if h.wantsDashboard() {
+		http.Redirect(h, h.r, dashboard, http.StatusFound)
 		return nil
 	}
-	target := c.r.URL.RequestURI()
+	return h.noSuchRoute()
+}
+
+// noSuchRoute refuses a call as the legacy broker does.
+func (c *call) noSuchRoute() error {
+	target := c.path
+	if c.rawQuery != "" {
+		target += "?" + c.rawQuery
+	}
 	if len(target) > targetMax {
 		target = target[:targetMax]
 	}
-	return fail(noRoute, "Route %s:%s not found", c.r.Method, strings.ToValidUTF8(target, ""))
+	return fail(noRoute, "Route %s:%s not found", c.method, strings.ToValidUTF8(target, ""))
 }
 
-func (s *Server) noSuchMethod(c *call) error {
-	allowed := s.allowed(c.r)
-	c.Header().Set("Allow", strings.Join(allowed, ", "))
-	return fail(wrongMethod, "%[2]s does not allow the method %[1]s; use %[3]s", c.r.Method, shown(c.r.URL.Path), strings.Join(allowed, ", "))
+// pathText returns the path as people read it.
+func (c *call) pathText() string {
+	if text, err := url.PathUnescape(c.path); err == nil {
+		return text
+	}
+	return c.path
 }
 
 // knownMethods are the methods that a route can have, in the order of the Allow

@@ -3,40 +3,67 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gorilla/mux"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 )
 
-// buildRouter registers the routes. The router tries them in order: routes without a variable
-// first, because one comparison decides, then the busy ones.
+// buildRouter registers the routes. The router tries them in order, so the busy ones come first.
 func (s *Server) buildRouter() {
-	s.routes = slices.Concat(s.reportRoutes(), s.jobRoutes(), s.logRoutes(), s.workerRoutes(), s.claimRoutes(), s.enqueueRoutes(),
-		s.changeRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
-		s.reportBatchRoutes(), s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.countRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
+	s.routes = slices.Concat(s.claimRoutes(), s.reportRoutes(), s.enqueueRoutes(), s.reportBatchRoutes(), s.jobRoutes(), s.logRoutes(),
+		s.changeRoutes(), s.countRoutes(), s.workerRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
+		s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
 		s.streamRoutes(), s.tokenRoutes(), s.hookRoutes(), s.selfRoutes(), s.auditRoutes())
-	for i := range s.routes {
-		s.routes[i].pattern = compile(s.routes[i].path)
-		s.routes[i].right = rightOf(&s.routes[i])
-	}
-	slices.SortStableFunc(s.routes, func(a, b route) int { return variables(&a) - variables(&b) })
-	r := mux.NewRouter()
-	handlers := make([]http.Handler, len(s.routes))
+	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job.
+	slices.SortStableFunc(s.routes, func(a, b route) int { return strings.Count(a.path, "{") - strings.Count(b.path, "{") })
+	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.
+	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
+	jobs := r.PathPrefix(v1.PathJobs).Subrouter()
+	s.calls = make(map[string]*route)
 	for i := range s.routes {
 		rt := &s.routes[i]
+		rt.right = rightOf(rt)
 		methods := []string{rt.method}
 		if rt.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		handlers[i] = s.handler(rt)
-		r.MatcherFunc(rt.pattern.match).Methods(methods...).Handler(handlers[i])
+		if rest, ok := strings.CutPrefix(rt.path, v1.PathJobs); ok && rest != "" {
+			jobs.Path(rest).Methods(methods...).Handler(s.handler(rt))
+		} else {
+			r.Path(rt.path).Methods(methods...).Handler(s.handler(rt))
+		}
+		s.calls[rt.method+" "+template(rt.path)] = rt
 	}
-	s.indexWrites(handlers)
 	for prefix, h := range s.cfg.Internal {
 		r.PathPrefix(prefix).Handler(s.exceptLegacy(prefix, h))
 	}
-	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: noSuchRoute})
-	r.MethodNotAllowedHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: s.noSuchMethod})
+	r.NotFoundHandler = s.handler(&route{path: "unknown", at: anyNode, right: auth.Public, handle: over(s.notFound)})
+	r.MethodNotAllowedHandler = r.NotFoundHandler
 	s.router = r
+}
+
+// template returns the path of a route without the name of its variable.
+func template(path string) string {
+	before, rest, variable := strings.Cut(path, "{")
+	if !variable {
+		return path
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	return before + "{}" + after
+}
+
+// routeOf returns the route of a call that names a path outside of HTTP, and the value of the variable in the path.
+func (s *Server) routeOf(method, path string) (rt *route, object string) {
+	if rt = s.calls[method+" "+path]; rt != nil {
+		return rt, ""
+	}
+	parts := strings.SplitN(path, "/", 5) // "", "v1", "jobs", id, rest
+	if len(parts) < 4 || parts[3] == "" {
+		return nil, ""
+	}
+	object, parts[3] = parts[3], "{}"
+	return s.calls[method+" "+strings.Join(parts, "/")], object
 }

@@ -129,7 +129,7 @@ func (s *Server) identified(next http.Handler) http.Handler {
 // strangers returns the handler of requests without a valid credential that take memory. The packages of
 // compat open WebSockets and read bodies before they call the API, which refuses strangers.
 func (s *Server) strangers() http.Handler {
-	refuse := s.handler(&route{path: "of other contracts", at: anyNode, right: auth.Read, handle: noSuchRoute})
+	refuse := s.handler(&route{path: "of other contracts", at: anyNode, right: auth.Read, handle: (*call).noSuchRoute})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if path := r.URL.Path; path == pathSockets || !strings.HasPrefix(path, "/v1/") {
 			refuse.ServeHTTP(w, r)
@@ -282,7 +282,7 @@ func (s *Server) authorize(c *call) error {
 	if s.gate.off() {
 		return s.authorizeLegacy(c)
 	}
-	cred := s.credentialOf(c.r)
+	cred := c.peer.credential()
 	c.principal = cred.p
 	if cred.p != nil && cred.p.Kind == auth.KindLegacy {
 		return s.checkLegacy(c)
@@ -296,7 +296,7 @@ func (s *Server) authorize(c *call) error {
 		return nil
 	}
 	if failureOf(err).status == http.StatusUnauthorized {
-		c.Header()["Www-Authenticate"] = []string{`Bearer realm="osqueue"`}
+		c.challenge = true
 	}
 	return err
 }
@@ -386,6 +386,6 @@ func (s *Server) touch(c *call, id string) {
 // wouldRefuse logs a request that the mode on would refuse, at most one a second.
 func (s *Server) wouldRefuse(c *call, err error) {
 	if s.gate.warned.Allow() {
-		s.log.Warn("--security=on would refuse a request", "method", c.r.Method, "route", c.route.path, "client", c.r.RemoteAddr, "reason", err)
+		s.log.Warn("--security=on would refuse a request", "method", c.method, "route", c.route.path, "client", c.remote, "reason", err)
 	}
 }

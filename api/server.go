@@ -17,7 +17,7 @@ import (
 
 	"osqueue/api/hooks"
 	"osqueue/api/livelog"
-	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/share"
 )
@@ -33,8 +33,7 @@ type Server struct {
 	log        hclog.Logger
 	router     *mux.Router
 	routes     []route
-	writes     []writeRoute           // of routes
-	exact      map[string]*writeRoute // those without a variable, by path
+	calls      map[string]*route // by method and template
 	frames     openStreams
 	metrics    *metrics
 	forward    *forwarder
@@ -162,32 +161,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// handler answers the requests of one route.
-func (s *Server) handler(rt *route) http.Handler {
-	seen := s.metrics.route(rt)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := newCall(s, rt, w, r)
-		sound := false
-		c.began = time.Now()
-		s.metrics.inFlight.Inc()
-		defer func() {
-			c.held.Release()
-			s.metrics.inFlight.Dec()
-			seen(r.Method, c.status, time.Since(c.began))
-			if sound { // a handler that panicked may have left c anywhere
-				c.recycle()
-			}
-		}()
-		err := s.guarded(c)
-		if err != nil {
-			s.refuse(c, err)
-		}
-		s.audit(c, err)
-		if s.log.IsDebug() {
-			s.logCall(c, err)
-		}
-		sound = !errors.Is(err, errPanic)
-	})
+// do answers a call: it leaves the answer in c. It returns false if a handler panicked, which may have left c anywhere.
+func (s *Server) do(c *call) (sound bool) {
+	c.began = time.Now()
+	s.metrics.inFlight.Inc()
+	defer func() {
+		s.metrics.inFlight.Dec()
+		s.metrics.answered(c.route, c.method, c.status, time.Since(c.began))
+	}()
+	err := s.guarded(c)
+	if err != nil {
+		s.refuse(c, err)
+	}
+	s.audit(c, err)
+	if s.log.IsDebug() {
+		s.logCall(c, err)
+	}
+	return !errors.Is(err, errPanic)
 }
 
 var errPanic = errors.New("the handler panicked")
@@ -202,7 +192,7 @@ func (s *Server) guarded(c *call) (err error) {
 		if p == http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
 			panic(p)
 		}
-		c.logger().Error("a handler panicked", "route", c.route.path, "method", c.r.Method, "panic", p, "stack", string(debug.Stack()))
+		c.logger().Error("a handler panicked", "route", c.route.path, "method", c.method, "panic", p, "stack", string(debug.Stack()))
 		err = errPanic
 	}()
 	return s.answer(c)
@@ -213,7 +203,7 @@ func (s *Server) answer(c *call) error {
 	if err := s.authorize(c); err != nil {
 		return err
 	}
-	c.strict = prefers(c.r.Header)
+	c.strict = prefers(c.prefer)
 	done, err := s.readPast(c)
 	switch {
 	case err != nil:
@@ -250,13 +240,9 @@ func (s *Server) answer(c *call) error {
 	if err := s.checkRead(c); err != nil {
 		return err
 	}
-	if c.strict {
-		c.Header()["Preference-Applied"] = preferStrict
-	}
+	c.followed = c.strict
 	return c.route.handle(c)
 }
-
-var preferStrict = []string{v1.PreferStrict}
 
 // refuse answers with a problem.
 func (s *Server) refuse(c *call, err error) {
@@ -266,22 +252,29 @@ func (s *Server) refuse(c *call, err error) {
 		f = &failure{kind: clientGone, detail: "the client has gone", cause: err}
 	}
 	if f.status == http.StatusInternalServerError {
-		c.logger().Error("a request failed", "route", c.route.path, "method", c.r.Method, "error", err)
+		c.logger().Error("a request failed", "route", c.route.path, "method", c.method, "error", err)
 	}
-	if c.status != 0 {
-		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	if c.begun {
+		c.broken = true
+		return
 	}
 	s.metrics.problems.WithLabelValues(f.tag).Inc()
-	c.stamp(c.Header())
-	f.send(c, c.route.at == leaderOnly)
+	c.fail(f, c.route.at == leaderOnly)
 }
 
 // logCall logs a request at level debug only, because it costs more than some requests.
 func (s *Server) logCall(c *call, err error) {
-	id := c.r.Header.Get("X-Request-Id")
+	id := c.requestID
 	if id == "" {
 		id = fmt.Sprintf("%s-%d", s.node, s.served.Add(1))
 	}
-	c.logger().Debug("answered", "request", shown(id), "method", c.r.Method, "path", shown(c.r.URL.Path), "status", c.status,
-		"lsn", c.Header().Get(headerLSN), "took", time.Since(c.began), "client", c.r.RemoteAddr, "error", err)
+	c.logger().Debug("answered", "request", shown(id), "method", c.method, "path", shown(c.pathText()), "status", c.status,
+		"lsn", lsnOrNone(c.lsn), "took", time.Since(c.began), "client", c.remote, "error", err)
+}
+
+func lsnOrNone(lsn fsm.LSN) string {
+	if lsn.IsZero() {
+		return ""
+	}
+	return lsn.String()
 }

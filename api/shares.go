@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -27,14 +28,13 @@ func newShares(l *Limits) shares {
 
 // clientOf names the client of a request for its share: its token, or else its address, also
 // that of a legacy client.
-func clientOf(r *http.Request) string {
-	if cred, ok := r.Context().Value(credentialKey{}).(*credential); ok && cred.p != nil && cred.p.Kind != auth.KindLegacy {
+func clientOf(r *http.Request) string { return clientFrom(r.Context(), addressOf(r)) }
+
+func clientFrom(ctx context.Context, address string) string {
+	if cred, ok := ctx.Value(credentialKey{}).(*credential); ok && cred.p != nil && cred.p.Kind != auth.KindLegacy {
 		return cred.p.ID
 	}
-	if from := forwardedFor(r); from != "" {
-		return from
-	}
-	return hostOf(r.RemoteAddr)
+	return hostOf(address)
 }
 
 // forwardedFor returns the address of the client whose request another node has forwarded, or
@@ -57,7 +57,7 @@ func (c *call) client() string {
 	if c.principal != nil && c.principal.Kind != auth.KindLegacy {
 		return c.principal.ID
 	}
-	return clientOf(c.r)
+	return clientFrom(c.ctx, c.from)
 }
 
 // The parts of a request that waits that count as a further place. A place is some 16 KiB: the

@@ -107,8 +107,8 @@ func (g *rig) fitsStream(r *http.Request) bool {
 			return false
 		}
 	}
-	_, err := g.s.writeHandler(r)
-	return err == nil
+	rt, _ := g.s.routeOf(r.Method, r.URL.EscapedPath())
+	return rt != nil && rt.writes()
 }
 
 // sendFramed answers r as a stream does.
@@ -150,7 +150,7 @@ func (g *rig) sendFramed(r *http.Request) answer {
 		g.t.Errorf("%s %s was answered %d times", r.Method, r.RequestURI, sent)
 	}
 	a.addImplied()
-	if prefers(r.Header) {
+	if prefers(r.Header["Prefer"]) {
 		a.header["Preference-Applied"] = preferStrict
 	}
 	return a

@@ -24,7 +24,7 @@ func (s *Server) trace(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) 
 // logger returns the log with the id of the trace of the request, or else of its job, as
 // trace_id.
 func (c *call) logger() hclog.Logger {
-	id := v1.TraceID(first(c.r.Header[headerTraceparent]))
+	id := v1.TraceID(c.traceparent)
 	if id == "" {
 		id = c.trace
 	}

@@ -17,7 +17,7 @@ import (
 // stream moves the frames, and frames.go answers the requests.
 
 func (s *Server) streamRoutes() []route {
-	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: s.openStream}}
+	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: over(s.openStream)}}
 }
 
 // streamsMax bounds the streams of one node. Each takes about 100 KiB.
@@ -33,7 +33,7 @@ type openStreams struct {
 }
 
 // openStream is GET /v1/stream.
-func (s *Server) openStream(c *call) error {
+func (s *Server) openStream(c *httpCall) error {
 	if !asksForStream(c.r) {
 		c.Header().Set("Upgrade", frame.Protocol)
 		c.Header().Set("Connection", "Upgrade")
@@ -45,7 +45,7 @@ func (s *Server) openStream(c *call) error {
 	if origin := c.r.Header.Get("Origin"); origin != "" {
 		return fail(badRequest, "the header Origin is %q: a stream is for programs, and not for the pages of browsers", origin)
 	}
-	if err := s.interrupted(c); err != nil {
+	if err := s.interrupted(&c.call); err != nil {
 		return err
 	}
 	leave, err := c.enter(s.shares.streams, overConnections, "streams")
@@ -62,7 +62,7 @@ func (s *Server) openStream(c *call) error {
 	if err != nil {
 		return fail(upgradeRequired, "this connection cannot be upgraded to a stream; use HTTP/1.1")
 	}
-	c.status = http.StatusSwitchingProtocols
+	c.status, c.begun = http.StatusSwitchingProtocols, true
 	_ = conn.SetDeadline(time.Time{}) // those of net/http
 	if _, err := io.WriteString(conn, switching); err != nil {
 		_ = conn.Close()
