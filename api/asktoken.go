@@ -73,8 +73,8 @@ func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text st
 		return false, errors.New("another node forwarded the request to this one, which is not the leader")
 	}
 	select {
-	case s.gate.asking <- struct{}{}:
-		defer func() { <-s.gate.asking }()
+	case s.access.asking <- struct{}{}:
+		defer func() { <-s.access.asking }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

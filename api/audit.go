@@ -17,7 +17,7 @@ type AuditEntry = v1.AuditEntry
 
 // audit reports the end of a write, a refusal or an administrative act.
 func (s *Server) audit(c *call, err error) {
-	if s.gate.Audit == nil && s.audited.max == 0 {
+	if s.access.Audit == nil && s.audited.max == 0 {
 		return
 	}
 	refused := c.status == http.StatusUnauthorized || c.status == http.StatusForbidden
@@ -57,10 +57,10 @@ var auditFull = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloade
 
 // admit refuses a change that the audit log could not record.
 func (s *Server) admit(c *call) error {
-	if s.gate.AdmitChange == nil || c.method == http.MethodGet {
+	if s.access.AdmitChange == nil || c.method == http.MethodGet {
 		return nil
 	}
-	if err := s.gate.AdmitChange(c.context()); err != nil {
+	if err := s.access.AdmitChange(c.context()); err != nil {
 		return fail(auditFull, "%v", err)
 	}
 	c.admitted = true
@@ -108,8 +108,8 @@ func (s *Server) keep(e AuditEntry, admitted bool) {
 	if s.audited.max > 0 {
 		s.audited.add(&e)
 	}
-	if s.gate.Audit != nil {
-		s.gate.Audit(e, admitted)
+	if s.access.Audit != nil {
+		s.access.Audit(e, admitted)
 	}
 }
 

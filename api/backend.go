@@ -13,6 +13,12 @@ import (
 // Backend is the node behind the server. All methods are safe for concurrent use.
 type Backend interface {
 	Writer
+	Node
+}
+
+// Node is what a server knows of its node without writing.
+type Node interface {
+	Leading
 	Waiter
 	Reader
 	Flusher
@@ -31,6 +37,15 @@ type Writer interface {
 	// ProposeWithin commits mutations in one entry, in order. After limit it ends as if ctx had
 	// ended. The mutations may still be read after the call.
 	ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit time.Duration) ([]fsm.Result, fsm.LSN, error)
+	// AwaitClaim waits for a job with a claim: it commits the claim in the entry that makes
+	// a job available, or returns when the caller should propose the claim. It ends when
+	// until is closed; if the claim is in an entry then, AwaitClaim waits for the outcome.
+	// Errors are those of Propose.
+	AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error)
+}
+
+// Leading is about the leader.
+type Leading interface {
 	// Refusal returns the error that any write would get now. It returns nil if the node
 	// accepts writes or does not lead.
 	Refusal() error
@@ -45,11 +60,6 @@ type Waiter interface {
 	// Remembers reports whether the answer to that claim is stored, so that the same request
 	// would get it again.
 	Remembers(worker, requestID string) bool
-	// AwaitClaim waits for a job with a claim: it commits the claim in the entry that makes
-	// a job available, or returns when the caller should propose the claim. It ends when
-	// until is closed; if the claim is in an entry then, AwaitClaim waits for the outcome.
-	// Errors are those of Propose.
-	AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error)
 }
 
 // Reader reads the state that this node has applied.

@@ -174,7 +174,7 @@ func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error
 	if err := s.b.Refusal(); err != nil {
 		return nil, err
 	}
-	if err := s.checkWrite(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}); err != nil {
+	if err := s.gate.pass(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}); err != nil {
 		return nil, err // also if there is no job to claim
 	}
 	until := time.Now().Add(w.wait)
@@ -260,10 +260,7 @@ func (s *Server) signOfLife(c *call, w *claimRequest) {
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
 	defer cancel()
-	m := heartbeatOf(w.op.Worker, nil)
-	m.Tenant = c.tenant()
-	_, _, err := s.b.Propose(ctx, m)
-	if err != nil {
+	if err := s.gate.keepAlive(ctx, c, heartbeatOf(w.op.Worker, nil)); err != nil {
 		s.log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
 	}
 }
@@ -290,13 +287,9 @@ func (s *Server) await(c *call, w *claimRequest, left time.Duration) (out slept,
 		return out, false, s.interrupted(c)
 	}
 	m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
-	s.attribute(c, m)
-	if m.Request, err = c.request(); err != nil {
-		return out, false, err
-	}
 	ctx, cancel := context.WithTimeout(c.context(), left+s.cfg.Timeouts.Commit)
 	defer cancel()
-	a, err := s.b.AwaitClaim(ctx, patience.Done(), m)
+	a, err := s.gate.await(ctx, c, patience.Done(), m)
 	switch {
 	case err == nil && !a.LSN.IsZero():
 		out.Result, err = s.committed(c, m, a.Result, a.LSN)

@@ -1,53 +1,59 @@
-// Package api is the HTTP server of a node.
+// Package api answers the calls of clients at one node.
 //
 // # Problem
 //
 // A client may know any node, not necessarily the leader. Its answer may get lost, and the
-// leader may change during a request. The client must get the answer of the active leader, or
-// learn exactly what is known: that the write was not committed, or that it may have been.
+// leader may change during a call. The client must get the answer of the active leader, or
+// learn exactly what is known: that the write was not committed, or that it may have been. The
+// same call may come over HTTP, in a frame of a stream, or from a client of an older system, and
+// must mean the same.
 //
-// # The way of a request
+// # The core
 //
-//	            write, or read that needs the leader
-//	request ──┬───────────────────────────────▶ this node leads? ── yes ─▶ handle
-//	          │                                   │ no
-//	          │                                   ├─ leader known ───────▶ forward
-//	          │                                   └─ none, or forwarded ─▶ 503
-//	          │ read with minLsn: wait until applied
-//	          └───────────────────────────────────────────────────────────▶ handle
-//	            read with consistency=local, status, health
+// A call (call.go) is an operation, its object, parameters and body, and its caller, idempotency
+// key and ack level; and its answer. It knows no request of HTTP. A front end fills it, gives it to
+// Server.do, and encodes the answer:
 //
-// A request is forwarded at most once: the header Osqueue-Forwarded marks it. If the leader
-// could not be reached, the problem has committed "no". If the connection broke after the
-// request was sent, it has committed "unknown".
+//	HTTP request ──▶ router ──▶ httpcall.go ──┐                ┌─▶ gate ──▶ log
+//	frame of a stream ────────▶ frames.go ────┼─▶ do ─▶ handle ┤
+//	                                          │    │           └─▶ view of the state
+//	                                          │    └─ another node leads ──▶ forward
+//
+// The operation of a path says where it can be handled: at the leader, at any node, or at a node that
+// has applied enough. A call is forwarded at most once: the header Osqueue-Forwarded marks it. If
+// the leader could not be reached, the problem has committed "no". If the connection broke after the
+// call was sent, it has committed "unknown".
+//
+// # The gate
+//
+// Only the gate (gate.go) can write: the rest of the server has its node without the methods that
+// do. What passes it is within the scope of its caller, belongs to the caller's tenant, has the
+// caller as its owner, and counts in the caller's quota. A caller without identity owns nothing. Kinds of
+// mutations that no call may propose do not pass. The tests take every kind that the machine knows through the gate.
+//
+// # Waits
 //
 // A claim that waits sleeps in the backend and writes nothing until a job is available. It ends
-// when the client disconnects and, at once, when the server stops.
-//
-// # Durability
-//
-// A write is answered when a majority of the nodes has it. A write that waits for the bucket
-// (ack.go) then sleeps in the backend, like a claim that waits. The wait ends when the write is
-// flushed, when the client disconnects, when the server stops or when the leader term ends. In
-// each case the answer is a success, because the write is committed. A header says whether it
-// was flushed.
+// when the client disconnects and, at once, when the server stops. A write is answered when a majority of
+// the nodes has it. One that waits for the bucket (ack.go) then sleeps in the backend, too, until it is flushed, its
+// time is over, or the leader's term ends. In each case the answer is a success, because the write
+// is committed; it says whether the write was flushed.
 //
 // # Responsibilities
 //
 // The machine decides about jobs (fsm.Code), the node about commits (the errors of package
-// cluster), and this package about requests: their size, their syntax, and the ranges of their
+// cluster), and this package about calls: their size, their syntax, and the ranges of their
 // fields. One table, in problem.go, turns all of these into answers. Every resource has one
 // file with its routes and handlers. Package v1 defines the bodies. openapi.yaml describes the
 // bodies and the routes, and every node serves it. The tests compare it with both, and compare
 // every answer that they get with it.
 //
-// # Repeated requests
+// # Repeated calls
 //
-// Every write accepts an Idempotency-Key. It goes through Server.propose, which gives the
-// mutation its name and a fingerprint of the request. The machine stores the answer, or as much
-// of it as a handler needs to write the same bytes again. So a handler reads generated values
-// (ids) from the Result, not from its proposal, and proposes one mutation per request. The
-// tests send every write route twice, and fail for a new route that does not follow this rule.
+// Every write accepts an idempotency key. propose gives the mutation this name and a fingerprint of the
+// call. The machine stores the answer, or as much of it as a handler needs to write the same bytes again. So a
+// handler reads generated values (ids) from the Result, not from its proposal, and proposes one
+// mutation per call. The tests send every write twice, and fail for a new one that does not follow this rule.
 //
 // # Bytes
 //
@@ -57,7 +63,7 @@
 //
 // # Failure stance
 //
-// If a handler panics, its request gets an answer 500 and a line in the log; other requests are
-// not affected. Internal errors are logged, and the caller does not see them. Every resource
+// If a handler panics, its call gets an answer 500 and a line in the log; others are not
+// affected. Internal errors are logged, and the caller does not see them. Every resource
 // that a caller can make grow has a limit (Limits).
 package api

@@ -45,7 +45,7 @@ func (s *Server) jobGraph(c *call) error {
 // that are related to one that it may read.
 func (s *Server) hidden(c *call) func(jobType, group string) bool {
 	p := c.principal
-	if p == nil || !p.Scoped() || s.gate.Mode != SecurityOn {
+	if p == nil || !p.Scoped() || s.access.Mode != SecurityOn {
 		return func(string, string) bool { return false }
 	}
 	return func(jobType, group string) bool { return p.CheckScope(jobType, group) != nil }

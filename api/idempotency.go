@@ -55,19 +55,11 @@ func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 
 // proposeOnly is propose for the only mutation of a list.
 func (s *Server) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error) {
-	m := only[0]
-	err := s.checkWrite(c, m)
+	res, lsn, err := s.gate.propose(c, only...)
 	if err != nil {
 		return fsm.Result{}, err
 	}
-	if m.Request, err = c.request(); err != nil {
-		return fsm.Result{}, err
-	}
-	res, lsn, err := s.b.ProposeWithin(c.context(), only, s.cfg.Timeouts.Commit)
-	if err != nil {
-		return fsm.Result{}, err
-	}
-	return s.committed(c, m, res[0], lsn)
+	return s.committed(c, only[0], res[0], lsn)
 }
 
 // committed prepares the answer to a mutation that was committed.

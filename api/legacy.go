@@ -111,7 +111,7 @@ func (s *Server) legacyOf(r *http.Request) *auth.Principal {
 	switch {
 	case p == nil:
 		return nil
-	case s.gate.Mode != SecurityOn || stateOfNode(r) != nil: // without the header the request could do more, or a node has proved itself
+	case s.access.Mode != SecurityOn || stateOfNode(r) != nil: // without the header the request could do more, or a node has proved itself
 		return p
 	}
 	return s.legacy // nodes without certificates give no more than what this node gives to everybody

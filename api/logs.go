@@ -258,7 +258,7 @@ func (s *Server) holdsLog(c *call, j *fsm.Job, worker string, token uint64) bool
 		return false
 	}
 	p := c.principal
-	if p == nil || s.gate.off() {
+	if p == nil || s.access.off() {
 		return true
 	}
 	if p.Scoped() && s.denied(c, p.CheckJob(j)) != nil {

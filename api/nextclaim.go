@@ -45,16 +45,7 @@ func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Re
 		return s.propose(c, m)
 	}
 	claim := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &n.op}}
-	for _, part := range []*fsmpb.Mutation{m, claim} {
-		if err := s.checkWrite(c, part); err != nil {
-			return fsm.Result{}, err
-		}
-	}
-	var err error
-	if m.Request, err = c.request(); err != nil {
-		return fsm.Result{}, err
-	}
-	res, lsn, err := s.b.ProposeWithin(c.context(), []*fsmpb.Mutation{m, claim}, s.cfg.Timeouts.Commit)
+	res, lsn, err := s.gate.propose(c, m, claim)
 	if errors.Is(err, cluster.ErrFlushLag) || errors.Is(err, cluster.ErrOverloaded) {
 		return s.propose(c, m)
 	}

@@ -68,7 +68,7 @@ func (s *Server) showStatus(c *call) error {
 	out := statusOf(&st, time.Now().UnixMilli())
 	out.Ack, out.Inbox = s.cfg.Ack, s.inbox()
 	legacy := c.principal != nil && c.principal.Kind == auth.KindLegacy
-	if legacy || s.gate.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
+	if legacy || s.access.Mode == SecurityOn && (c.principal == nil || !c.principal.Has(auth.Read)) {
 		out = discovery(&out)
 		if legacy && !c.principal.Scoped() { // dtq's part
 			out.LogLength, out.CommitIndex, out.Tasks, out.Workers = st.CommitIndex, st.CommitIndex, tasksOf(st.Counts, st.CompletedEver), st.Workers

@@ -307,7 +307,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		role := map[string]fsm.Role{http.MethodPut + v1.PathCrons + "/{name}": fsm.RoleOperator, http.MethodPost + v1.PathWorkers: fsm.RoleWorker}[s.method+s.template]
 		if role != 0 {
 			secure := newExampleRig(t)
-			secure.s.gate.Mode = SecurityOn
+			secure.s.access.Mode = SecurityOn
 			other := *s
 			other.body = strings.Replace(s.body, `"name":"`, `"name":"other-`, 1)
 			return []answer{other.try(secure, secure.give(&fsmpb.Token{Role: uint32(role), MaxBytes: 1})...)}

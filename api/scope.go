@@ -9,53 +9,12 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 )
 
-// checkWrite refuses a mutation outside of the scope of the caller, and makes the caller the
-// owner of a claim or report and the actor of events, and new jobs count in its quota.
-func (s *Server) checkWrite(c *call, m *fsmpb.Mutation) error {
-	if fsm.Foreign(m) {
-		return fail(badRequest, "a name contains the character NUL")
-	}
-	s.attribute(c, m)
-	p := c.principal
-	if p == nil {
-		return nil
-	}
-	rules := auth.Rules{
-		Programs: s.gate.Programs, Job: s.b.Job,
-		Cron: func(name string) *fsm.Cron { return s.b.View().Cron(c.owned(name)) },
-	}
-	err := p.CheckWrite(m, rules)
-	if s.enforces(p) {
-		if p.Bind(m, rules); errors.Is(err, auth.ErrHidden) {
-			err = nil // the machine answers for each job
-		}
-	}
-	if err = s.denied(c, err); err != nil {
-		return err
-	}
-	if !s.gate.off() {
-		p.Own(m)
-	}
-	p.Count(m, s.gate.Mode == SecurityOn)
-	return nil
-}
-
-// attribute names the caller in a mutation, for events, and the tenant to whom the objects belong
-// that it names.
-func (s *Server) attribute(c *call, m *fsmpb.Mutation) {
-	m.Tenant = c.tenant()
-	if c.principal != nil {
-		m.Actor = c.principal.Actor()
-	}
-}
-
 // enforces reports whether the server refuses what a principal may not do, or only logs it.
 func (s *Server) enforces(p *auth.Principal) bool {
-	return s.gate.Mode != SecurityLog || p.Kind == auth.KindLegacy
+	return s.access.Mode != SecurityLog || p.Kind == auth.KindLegacy
 }
 
 // checkJob refuses a job outside of the scope of the caller. Handlers call it for the job that they

@@ -12,7 +12,6 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 )
 
@@ -70,8 +69,8 @@ type credential struct {
 
 type credentialKey struct{}
 
-// gate is the state of the checks of one server.
-type gate struct {
+// access is the state of the checks of one server.
+type access struct {
 	SecurityConfig
 	warned *rate.Limiter
 
@@ -89,14 +88,14 @@ type gate struct {
 // its burst once more.
 const limitersMax = 16_384
 
-func newGate(cfg SecurityConfig) *gate {
+func newAccess(cfg SecurityConfig) *access {
 	if cfg.Programs == nil {
 		cfg.Programs = DefaultPrograms()
 	}
-	return &gate{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter), asking: make(chan struct{}, asksAtOnce)}
+	return &access{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter), asking: make(chan struct{}, asksAtOnce)}
 }
 
-func (g *gate) off() bool { return g.Mode == "" || g.Mode == SecurityOff }
+func (a *access) off() bool { return a.Mode == "" || a.Mode == SecurityOff }
 
 // identified returns a handler that authenticates requests for next, which may make requests
 // of its own with their context.
@@ -107,13 +106,13 @@ func (s *Server) identified(next http.Handler) http.Handler {
 		case p != nil:
 			next.ServeHTTP(w, withLegacy(r, p))
 			return
-		case s.gate.off():
+		case s.access.off():
 			next.ServeHTTP(w, r)
 			return
 		}
 		cred := s.authenticate(r)
 		ctx := context.WithValue(r.Context(), credentialKey{}, cred)
-		if (cred.p == nil || cred.err != nil) && s.gate.Mode == SecurityOn && takesMemory(r) {
+		if (cred.p == nil || cred.err != nil) && s.access.Mode == SecurityOn && takesMemory(r) {
 			stranger.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
@@ -186,19 +185,19 @@ func (s *Server) authenticate(r *http.Request) *credential {
 
 // certificateOf returns the credential of a request without a token.
 func (s *Server) certificateOf(r *http.Request) *credential {
-	if s.gate.Certificate == nil {
+	if s.access.Certificate == nil {
 		return &credential{}
 	}
-	p, cert, err := s.gate.Certificate(r)
+	p, cert, err := s.access.Certificate(r)
 	return &credential{p: p, cert: cert, err: err}
 }
 
 // principalOf returns the principal of a bearer credential.
 func (s *Server) principalOf(ctx context.Context, text string) (*auth.Principal, error) {
-	if s.gate.Bearer != nil && !auth.IsToken(text) {
-		return s.gate.Bearer(ctx, text)
+	if s.access.Bearer != nil && !auth.IsToken(text) {
+		return s.access.Bearer(ctx, text)
 	}
-	return s.gate.known.authorize(text, time.Now().UnixMilli(), s.b.Token)
+	return s.access.known.authorize(text, time.Now().UnixMilli(), s.b.Token)
 }
 
 // stillValid returns an error if a principal that was valid has ended.
@@ -237,13 +236,13 @@ type watch struct {
 // whileValid returns a context that ends, with the cause errRevoked, when the credential does, if
 // the server enforces tokens and cred has a valid one.
 func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
-	if s.gate.Mode != SecurityOn || cred == nil || cred.p == nil || cred.p.Kind == auth.KindLocal {
+	if s.access.Mode != SecurityOn || cred == nil || cred.p == nil || cred.p.Kind == auth.KindLocal {
 		return ctx, func() {}
 	}
-	s.gate.watching.Do(func() { go s.watchTokens() })
+	s.access.watching.Do(func() { go s.watchTokens() })
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watch{cred.p, cancel}
-	s.gate.watched.Store(w, nil)
+	s.access.watched.Store(w, nil)
 	if s.stillValid(cred.p) != nil { // it ended before it was watched
 		cancel(errRevoked)
 	}
@@ -253,7 +252,7 @@ func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Cont
 	}
 	return ctx, func() {
 		expiry()
-		s.gate.watched.Delete(w)
+		s.access.watched.Delete(w)
 		cancel(nil)
 	}
 }
@@ -263,7 +262,7 @@ func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Cont
 func (s *Server) watchTokens() {
 	for {
 		ended := s.b.TokensEnded()
-		s.gate.watched.Range(func(key, _ any) bool {
+		s.access.watched.Range(func(key, _ any) bool {
 			if w := key.(*watch); s.stillValid(w.p) != nil {
 				w.cancel(errRevoked)
 			}
@@ -279,7 +278,7 @@ func (s *Server) watchTokens() {
 
 // authorize checks that the caller may use the route. In the mode log it only warns.
 func (s *Server) authorize(c *call) error {
-	if s.gate.off() {
+	if s.access.off() {
 		return s.authorizeLegacy(c)
 	}
 	cred := c.peer.credential()
@@ -291,7 +290,7 @@ func (s *Server) authorize(c *call) error {
 	if err == nil {
 		return nil
 	}
-	if s.gate.Mode == SecurityLog {
+	if s.access.Mode == SecurityLog {
 		s.wouldRefuse(c, err)
 		return nil
 	}
@@ -325,7 +324,7 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 	if err := s.stillValid(cred.p); err != nil {
 		return err
 	}
-	if !s.gate.withinRate(cred.p) {
+	if !s.access.withinRate(cred.p) {
 		return fail(rateLimited, "%s has used up its rate; send fewer requests per second", cred.p)
 	}
 	if cred.p.Kind == auth.KindToken {
@@ -345,20 +344,20 @@ func (s *Server) localOnly(c *call) error {
 }
 
 // withinRate takes a permit of the principal's rate.
-func (g *gate) withinRate(p *auth.Principal) bool {
+func (a *access) withinRate(p *auth.Principal) bool {
 	if p.RateMilli == 0 {
 		return true
 	}
-	g.mu.Lock()
-	held := g.limiters[p.ID]
+	a.mu.Lock()
+	held := a.limiters[p.ID]
 	if held == nil {
-		if len(g.limiters) >= limitersMax {
-			clear(g.limiters)
+		if len(a.limiters) >= limitersMax {
+			clear(a.limiters)
 		}
 		held = rate.NewLimiter(rate.Limit(float64(p.RateMilli)/1000), int(min(max(p.Burst, 1), 1<<30)))
-		g.limiters[p.ID] = held
+		a.limiters[p.ID] = held
 	}
-	g.mu.Unlock()
+	a.mu.Unlock()
 	return held.Allow()
 }
 
@@ -377,15 +376,14 @@ func (s *Server) touch(c *call, id string) {
 	}
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Commit)
 	defer cancel()
-	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: []string{id}}}}
-	if _, _, err := s.b.Propose(ctx, op); err != nil {
+	if err := s.gate.touch(ctx, id); err != nil {
 		s.log.Debug("cannot record the use of a token", "token", id, "reason", err)
 	}
 }
 
 // wouldRefuse logs a request that the mode on would refuse, at most one a second.
 func (s *Server) wouldRefuse(c *call, err error) {
-	if s.gate.warned.Allow() {
+	if s.access.warned.Allow() {
 		s.log.Warn("--security=on would refuse a request", "method", c.method, "route", c.route.path, "client", c.remote, "reason", err)
 	}
 }

@@ -22,9 +22,9 @@ import (
 // secured returns a rig whose server asks for tokens.
 func secured(t testing.TB, mode string, audit func(AuditEntry)) *rig {
 	g := newExampleRig(t)
-	g.s.gate.Mode = mode
+	g.s.access.Mode = mode
 	if audit != nil {
-		g.s.gate.Audit = func(e AuditEntry, _ bool) { audit(e) }
+		g.s.access.Audit = func(e AuditEntry, _ bool) { audit(e) }
 	}
 	return g
 }
@@ -239,7 +239,7 @@ func TestCredentialsThatCannotBeChecked(t *testing.T) {
 		auth.ErrUnsure: http.StatusServiceUnavailable, auth.ErrToken: http.StatusUnauthorized, auth.ErrDenied: http.StatusForbidden,
 	} {
 		g := secured(t, SecurityOn, nil)
-		g.s.gate.Bearer = func(context.Context, string) (*auth.Principal, error) { return nil, err }
+		g.s.access.Bearer = func(context.Context, string) (*auth.Principal, error) { return nil, err }
 		a := g.do("POST", "/v1/jobs", `{}`, "Authorization", "Bearer eyJ.e.y")
 		if again := a.header.Get("Retry-After") != ""; a.status != status || again != (status == http.StatusServiceUnavailable) {
 			t.Errorf("%v: %d %s", err, a.status, a.body)
@@ -268,13 +268,13 @@ func TestTokensThatAFollowerLacks(t *testing.T) {
 		{"the leader follows this node", func(p *pair) {
 			p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "follower:1", false })
 		}, http.StatusServiceUnavailable, 0},
-		{"the leader checks no tokens", func(p *pair) { p.leader.s.gate.Mode = SecurityOff }, http.StatusServiceUnavailable, 0},
+		{"the leader checks no tokens", func(p *pair) { p.leader.s.access.Mode = SecurityOff }, http.StatusServiceUnavailable, 0},
 		{"no leader is known", func(p *pair) { p.follower.node.set(func(f *fakeNode) { f.leader = "" }) }, http.StatusServiceUnavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newNearPair(t)
-				p.leader.s.gate.Mode, p.follower.s.gate.Mode = SecurityOn, SecurityOn
+				p.leader.s.access.Mode, p.follower.s.access.Mode = SecurityOn, SecurityOn
 				c.leader(p)
 				began := time.Now()
 				a := p.follower.do("GET", "/v1/stats?consistency=local", "", "Authorization", "Bearer "+strayToken.Text)
@@ -303,7 +303,7 @@ func TestUnknownTokensWhileTheLeaderHangs(t *testing.T) {
 			return nil, r.Context().Err()
 		})
 		g := newFollower(t, "leader:1", func(c *Config) { c.Transport = hung })
-		g.s.gate.Mode = SecurityOn
+		g.s.access.Mode = SecurityOn
 		var wg sync.WaitGroup
 		for range 3 * asksAtOnce {
 			wg.Go(func() {
@@ -345,8 +345,8 @@ func TestQuestionsAboutTokensAreNotAudited(t *testing.T) {
 	p := newPair(t)
 	var audited []string
 	for _, g := range []*rig{p.leader, p.follower} {
-		g.s.gate.Mode = SecurityOn
-		g.s.gate.Audit = func(e AuditEntry, _ bool) { audited = append(audited, e.Action) }
+		g.s.access.Mode = SecurityOn
+		g.s.access.Audit = func(e AuditEntry, _ bool) { audited = append(audited, e.Action) }
 	}
 	refused(t, p.follower.do("GET", "/v1/stats", "", "Authorization", "Bearer "+strayToken.Text), http.StatusUnauthorized, v1.TagUnauthorized)
 	if len(audited) != 1 || audited[0] != "GET /v1/stats" {
@@ -360,13 +360,13 @@ func TestChangesThatTheAuditLogCannotTake(t *testing.T) {
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	full := true
 	admitted := 0
-	g.s.gate.AdmitChange = func(context.Context) error {
+	g.s.access.AdmitChange = func(context.Context) error {
 		if full {
 			return errors.New("the disk is full")
 		}
 		return nil
 	}
-	g.s.gate.Audit = func(_ AuditEntry, ok bool) {
+	g.s.access.Audit = func(_ AuditEntry, ok bool) {
 		if ok {
 			admitted++
 		}

@@ -19,12 +19,12 @@ func (s *Server) selfRoutes() []route {
 func (s *Server) showSelf(c *call) error {
 	p := c.principal
 	if p == nil { // no token is needed
-		return c.sendJSON(v1.Self{Security: s.gate.mode(), Rights: strings.Split(anyRight.String(), ","), Programs: true})
+		return c.sendJSON(v1.Self{Security: s.access.mode(), Rights: strings.Split(anyRight.String(), ","), Programs: true})
 	}
 	self := v1.Self{
-		Security: s.gate.mode(), ID: p.ID, Role: p.Role.String(), Rights: strings.Split((p.Rights &^ auth.Public).String(), ","),
+		Security: s.access.mode(), ID: p.ID, Role: p.Role.String(), Rights: strings.Split((p.Rights &^ auth.Public).String(), ","),
 		Types: p.Types, Groups: p.Groups, Programs: p.Programs, Tenant: p.Tenant,
-		ProgramTypes: s.gate.Programs, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
+		ProgramTypes: s.access.Programs, MaxJobs: p.MaxJobs, MaxBytes: p.MaxBytes,
 	}
 	if p.MaxJobs > 0 || p.MaxBytes > 0 {
 		self.Jobs, self.Bytes = s.b.AccountUsage(p.Account)
@@ -33,9 +33,9 @@ func (s *Server) showSelf(c *call) error {
 }
 
 // mode returns the mode of the checks.
-func (g *gate) mode() string {
-	if g.off() {
+func (a *access) mode() string {
+	if a.off() {
 		return SecurityOff
 	}
-	return g.Mode
+	return a.Mode
 }

@@ -26,8 +26,9 @@ import (
 // with New and end it with Shutdown.
 type Server struct {
 	cfg        Config
-	b          Backend
-	gate       *gate
+	b          Node
+	gate       gate
+	access     *access
 	hooks      *hooks.Sender
 	node       string // this node's name
 	log        hclog.Logger
@@ -77,10 +78,12 @@ func New(cfg Config) *Server {
 	if !isAck(cfg.Ack) {
 		panic("api: there is no ack level " + strconv.Quote(cfg.Ack))
 	}
-	s := &Server{cfg: cfg, b: cfg.Backend, log: cfg.Logger, node: cfg.Backend.Status().Node, gate: newGate(cfg.Security), hooks: cfg.Hooks}
+	s := &Server{cfg: cfg, b: cfg.Backend, gate: gate{to: cfg.Backend}, log: cfg.Logger, node: cfg.Backend.Status().Node, access: newAccess(cfg.Security), hooks: cfg.Hooks}
 	if s.hooks == nil {
 		s.hooks = hooks.New(hooks.Config{})
 	}
+	s.gate.s = s
+	s.cfg.Backend = nil // only the gate writes
 	s.metrics, s.shares = newMetrics(cfg.Metrics), newShares(&cfg.Limits)
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
 	s.audited, s.refusals = newAuditRing(cfg.Security.AuditBytes), newRefusals()

@@ -107,7 +107,7 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 
 // watched returns the number of requests that wait with a token.
 func (s *served) watched() (n int) {
-	s.s.gate.watched.Range(func(any, any) bool {
+	s.s.access.watched.Range(func(any, any) bool {
 		n++
 		return true
 	})

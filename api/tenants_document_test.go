@@ -18,7 +18,7 @@ const foreign = "FOREIGN"
 // newForeignRig is newExampleRig, with tokens asked for, and the text foreign in each object.
 func newForeignRig(t *testing.T) *rig {
 	g := newRig(t, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })
-	g.s.gate.Mode = SecurityOn
+	g.s.access.Mode = SecurityOn
 	g.addExamples(t, g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})...)
 	reason, paused := foreign, true
 	g.apply(

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -94,9 +93,6 @@ func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error
 	}
 	op := s.creation(t, end)
 	if err := s.proposeToken(c, op); err != nil {
-		if op.GetGroup() != nil {
-			s.withdraw(t.Id)
-		}
 		return err
 	}
 	return c.sendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.lsn.String()})
@@ -109,16 +105,6 @@ func (s *Server) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutatio
 		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}
-}
-
-// withdraw revokes a token whose secret no caller gets, if it was made.
-func (s *Server) withdraw(id string) {
-	ctx, cancel := context.WithTimeout(s.closing, s.cfg.Timeouts.Commit)
-	defer cancel()
-	op := &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}}
-	if _, _, err := s.b.Propose(ctx, op); err != nil {
-		s.log.Warn("a token whose secret no caller got may exist; revoke it", "token", id, "error", err)
-	}
 }
 
 // proposeToken commits a mutation about tokens.

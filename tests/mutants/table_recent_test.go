@@ -101,6 +101,16 @@ var recent = []defect{
 		Old: "if !j.Status.ended() {\n\t\ta.open.jobs",
 		Bug: "if true {\n\t\ta.open.jobs",
 	}, check{pkg: "fsm", test: "TestAccountUsage"}},
+	{"gate", mutants.Mutant{
+		Name: "a claim without identity has the owner that its handler gave it", File: "api/gate.go",
+		Old: "		nobody.Own(m)\n",
+		Bug: "",
+	}, check{pkg: "api", test: "TestWritesWithoutIdentityAreNobodys"}},
+	{"gate", mutants.Mutant{
+		Name: "a call proposes what only the leader may", File: "api/gate.go",
+		Old: "case !forCalls(m):",
+		Bug: "case !forCalls(m) && false:",
+	}, check{pkg: "api", test: "TestNoMutationPassesTheGateForAnotherTenant"}},
 	{"stream", mutants.Mutant{
 		Name: "a follower lets one client wait at the leader without a bound", File: "api/forward.go",
 		Old: "if wait = f.s.waitOf(c.in); wait > 0 {",

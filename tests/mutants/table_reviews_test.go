@@ -156,8 +156,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster/leader", test: "TestLargeEditIsCutByBytes"}},
 	{"X4 bytes", mutants.Mutant{
 		Name: "a body gets the memory that its head announces", File: "api/decode.go",
-		Old: "int(min(max(c.r.ContentLength, 0), firstBytes))+1)",
-		Bug: "int(max(c.r.ContentLength, firstBytes))+1)",
+		Old: "int(min(max(length, 0), firstBytes))+1)",
+		Bug: "int(max(length, firstBytes))+1)",
 	}, check{pkg: "api", test: "TestAnAnnouncedBodyTakesNoMemory"}},
 	{"S8 bytes", mutants.Mutant{
 		Name: "bodies and answers have no common budget", File: "internal/inflight/inflight.go",
