@@ -7,9 +7,10 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# The packages of the three modules; go.work makes them one for the go command.
+# The packages of the four modules; go.work makes them one for the go command.
 PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
-TEST_PKGS = $(filter ./tests/%,$(PKGS)) $(filter-out ./tests/%,$(PKGS))
+# The packages of tests/ that need no processes, browsers and containers; make e2e has all others.
+UNITS := check|drivers|history|measure|model|replay|vm|workload
 GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
 
 # Tests start an emulator of GCS, which brings Google's client. This tag leaves out the
@@ -18,9 +19,10 @@ TAGS := disable_grpc_modules
 export GOFLAGS := $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS)
 
 # What the test targets run, and for how long at most.
+TEST_FLAGS ?= -timeout 15m
 # Tests of processes wait for 70 to 95 % of their time, so two packages for each processor keep
 # it busy.
-TEST_FLAGS ?= -timeout 15m -p $(shell echo $$(( $$(nproc) * 2 )))
+E2E_FLAGS ?= -timeout 15m -p $(shell echo $$(( $$(nproc) * 2 )))
 RACE_FLAGS ?= -timeout 20m
 STORES_FLAGS ?= -timeout 5m
 FUZZTIME ?= 20000x
@@ -71,12 +73,18 @@ clean: ## Remove what was built, the tools too
 ##@ Test
 
 # Without symbols, the linker needs half of the time for each of 80 test programs. make vet runs
-# all of go vet, so that go test need not run a part of it. The long tests of processes come first:
-# at the end one of them would leave a processor idle.
+# all of go vet, so that go test need not run a part of it.
+GO_TEST = bin/gotestsum --format pkgname-and-test-fails -- -vet=off '-ldflags=-s -w'
+
+# The package cluster takes longest, and comes first: at the end it would leave a processor idle.
 .PHONY: test
-test: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run all tests, and list the skipped ones with their reasons
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel bin/gotestsum --format pkgname-and-test-fails -- $(TEST_FLAGS) -vet=off '-ldflags=-s -w' $(TEST_PKGS)
+test: build bin/gotestsum ## Run the tests of the packages, and list the skipped ones with their reasons
+	OSQUEUE_BIN=bin/osqueue $(GO_TEST) $(TEST_FLAGS) ./cluster $$(go list $(PKGS) | grep -vE '/tests/' ; go list ./tests/... | grep -E '/tests/($(UNITS))(/|$$)')
 	go test -tags $(TAGS),nextlevel -vet=off -run Level ./fsm ./cluster
+
+.PHONY: e2e
+e2e: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run the tests with processes, browsers and containers
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel $(GO_TEST) $(E2E_FLAGS) $$(go list ./tests/... | grep -vE '/tests/($(UNITS))(/|$$)')
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
