@@ -17,7 +17,7 @@ type certificate struct {
 	loaded *tls.Certificate
 }
 
-// stamp tells whether a file has changed.
+// stamp identifies the version of a file.
 type stamp struct {
 	modified time.Time
 	size     int64

@@ -107,7 +107,7 @@ func (c *Client) sealJobs(ctx context.Context, jobs []NewJob) ([]NewJob, error) 
 	out := make([]NewJob, len(jobs))
 	return out, inParallel(len(jobs), func(i int) (err error) {
 		if out[i], err = c.sealJob(ctx, jobs[i]); err != nil {
-			return fmt.Errorf("job %d of the batch, counted from 0: %w", i, err)
+			return fmt.Errorf("jobs[%d]: %w", i, err)
 		}
 		return nil
 	})

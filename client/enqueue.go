@@ -128,7 +128,7 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 	for i, job := range jobs {
 		body, err := encodeJob(job)
 		if err != nil {
-			return nil, fmt.Errorf("job %d of the batch, counted from 0: %w", i, err)
+			return nil, fmt.Errorf("jobs[%d]: %w", i, err)
 		}
 		if i > 0 {
 			buf.WriteByte(',')

@@ -65,8 +65,8 @@ func (h *Histogram) Pack() string {
 }
 
 var (
-	errHistogram = errors.New("a histogram is not valid")
-	errHistory   = errors.New("the figures of the minutes are not valid")
+	errHistogram = errors.New("invalid encoding of a histogram")
+	errHistory   = errors.New("invalid encoding of the figures of the minutes")
 )
 
 // UnpackHistogram reads the text of Pack.

@@ -112,7 +112,7 @@ type Machine struct {
 	// Derived from the above and never encoded.
 	ids             jobIDs
 	queues          map[string]*queue
-	heads           *btree.Tree[*queue]       // types that a claim can take a job of, by their best job
+	heads           *btree.Tree[*queue]       // types with a claimable job, ordered by that job
 	byWorker        map[string][]*ClaimRecord // in claim order
 	byClaim         map[claimKey]*ClaimRecord // the newest one with that key
 	byKey           map[string]*RequestRecord

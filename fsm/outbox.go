@@ -16,8 +16,8 @@ func (m *Machine) hook(name string) *Hook {
 	return h
 }
 
-// putHook makes or replaces a hook. Its outbox and its counts stay, and the alerts of the
-// rules that it still wants.
+// putHook makes or replaces a hook. A replaced hook keeps its outbox, its counters, and the alerts
+// whose rules are unchanged.
 func (m *Machine) putHook(op *fsmpb.PutHook) Result {
 	h := hookFromPB(op.Hook)
 	h.CreatedAt, h.UpdatedAt = m.meta.Now, m.meta.Now
@@ -218,7 +218,7 @@ func (m *Machine) store(h *Hook, e *HookEvent) {
 	h.Bytes += e.size()
 }
 
-// tellJob tells the hooks about a change of a job's status.
+// tellJob puts a change of a job's status into the outboxes of the hooks.
 func (m *Machine) tellJob(from Status, j *Job) {
 	e := HookEvent{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
 	switch j.Status {
@@ -237,7 +237,7 @@ func (m *Machine) tellJob(from Status, j *Job) {
 	m.tell(e)
 }
 
-// tellAnnounced tells the hooks about a condition that the leader announced.
+// tellAnnounced puts a condition that the leader announced into the outboxes of the hooks.
 func (m *Machine) tellAnnounced(k AnnounceKind, text string) {
 	e := HookEvent{Subject: m.meta.Broker.Node, Text: text}
 	switch k {
@@ -251,7 +251,7 @@ func (m *Machine) tellAnnounced(k AnnounceKind, text string) {
 	m.tell(e)
 }
 
-// stateChecked tells the hooks about nodes that have another state than most. It changes
+// stateChecked reports nodes with a state other than the majority's to the hooks. It changes
 // nothing else.
 func (m *Machine) stateChecked(op *fsmpb.StateChecked) Result {
 	if len(op.Diverged) > 0 {

@@ -9,8 +9,8 @@ import (
 // queue has the index of one type. It exists while the type has jobs or settings, and is
 // derived from them.
 //
-// Claims take the best job of all types in O(log n). Machine.heads has the open types by
-// their best job; queue.order has the groups that may run one more job by their best job
+// Claims take the best job of all types in O(log n). Machine.heads orders the open types by
+// their best job. queue.order has the groups that may run one more job, ordered by their best job
 // and their turn.
 type queue struct {
 	name     string

@@ -81,7 +81,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	return nil
 }
 
-// Unreachable returns why no event can reach a URL, as far as its name tells; nil if that is not known.
+// Unreachable returns why no event can reach a URL, judged by its name; nil if the name does not show it.
 func (s *Sender) Unreachable(ctx context.Context, rawURL string) error {
 	u, err := url.Parse(rawURL)
 	if err != nil {

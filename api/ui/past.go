@@ -174,7 +174,7 @@ func jumps(kept *v1.Past, at, wall int64, rel string) (links []jump) {
 	return links
 }
 
-// showPast fills in what pages about an earlier state have in addition. They have no actions.
+// showPast adds the fields that only pages of an earlier state show. These pages have no actions.
 func (q *request) showPast(p *page) {
 	p.Now, p.ReadOnly, p.Shown = q.at, true, q.shown
 	q.showSlide(p)

@@ -229,7 +229,7 @@ func edit(path string, fn func(*file, *keyset.Manager) error) (Content, error) {
 	})
 }
 
-// change replaces the file by what fn returns. The temporary file beside it excludes
+// change replaces the file by what fn returns. The temporary file next to it excludes
 // other writers: a key that another writer overwrites would be lost with all its texts.
 func change(path string, fn func() (*file, error)) (c Content, err error) {
 	temporary := path + ".new"

@@ -61,7 +61,7 @@ type ringKeys struct {
 	fault  error // of the last look; nil: the keys are those of the file
 }
 
-// stamp tells versions of the file apart.
+// stamp identifies a version of the file.
 type stamp struct {
 	size     int64
 	modified time.Time

@@ -5,9 +5,9 @@ import (
 	"osqueue/storage/document"
 )
 
-// Records other than jobs are not merged: the adopted state has those of the document. A copy
-// under conflicts/ has the records of this cluster that the document lacks or has with another
-// definition, and the names of those that this cluster has deleted or revoked since the fork.
+// Records other than jobs are not merged: the adopted state keeps those of the document. A copy
+// under conflicts/ gets the records of this cluster that the document lacks or defines differently,
+// and the names of records that this cluster deleted or revoked after the fork.
 
 // rest collects the records of v that the adopted state does not have.
 func (c *carried) rest(v *fsm.View, f fork) {

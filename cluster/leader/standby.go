@@ -172,7 +172,7 @@ func (t *Term) noteStandbys(known standbys) {
 	}
 }
 
-// fenceOf returns what a document of this node tells other clusters. named are the ids of the
+// fenceOf returns the announcement to other clusters in a document of this node. named are the ids of the
 // clusters that stand by.
 func (b *base) fenceOf(named []string) document.Fence {
 	f := document.Fence{
@@ -184,7 +184,7 @@ func (b *base) fenceOf(named []string) document.Fence {
 	return f
 }
 
-// announcement returns what the next document tells other clusters.
+// announcement returns the announcement to other clusters in the next document.
 func (t *Term) announcement() document.Fence {
 	named := t.named
 	if list := t.standbys.Load(); list != nil {

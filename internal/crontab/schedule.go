@@ -107,9 +107,9 @@ func (s *Schedule) lost(st stretch) (n uint64) {
 // seconds.
 type stretch struct {
 	offset int64
-	start  int64 // 0: it has none
+	start  int64 // 0: it has no start
 	end    int64 // the first moment after it
-	shown  int64 // by the clocks when it began, just before they were changed
+	shown  int64 // local wall time just before the change of the offset at start
 }
 
 // skipped returns by how much the clocks went forward when st began. If they went back, it

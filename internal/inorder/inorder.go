@@ -3,7 +3,7 @@
 // # Goroutines
 //
 //	Read    in the goroutine that calls Run     fills an item
-//	Work    in one goroutine for each processor  processes an item, beside other items
+//	Work    in one goroutine for each processor  processes an item, at the same time as others
 //	Add     in one goroutine                    takes the items in the order of Read
 //
 // Run starts all goroutines of this package, and they end before Run returns. There are at most

@@ -24,7 +24,7 @@ const kept = 64
 const (
 	takenPrefix   = 'v' // a symbolic link: the write with that number is committed
 	stagedPrefix  = 'd' // bytes that are to be published as that number
-	droppedPrefix = 'x' // bytes of a number that an edit from outside came before
+	droppedPrefix = 'x' // staged bytes that lost to an edit from outside
 
 	numberDigits = 20
 )
@@ -177,7 +177,7 @@ func (v *visit) settle(key string) (chain, error) {
 
 // publish renames the staged bytes of the committed write n onto the object,
 // if that still has the bytes that they replace; otherwise it was edited since,
-// and they are put aside. Any number of processes may do so at once and at any
+// and they are renamed. Any number of processes may do so at once and at any
 // time: the staged file is there for one of them only, and it is gone before
 // the next number can be taken. publish reports whether it did so itself, durably.
 func (v *visit) publish(key string, n uint64, nonce, basis string) (itself bool, err error) {

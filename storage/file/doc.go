@@ -46,7 +46,7 @@
 //
 // The publisher first checks that the object still has the bytes that are to be
 // replaced. If it has not, another program changed it after the write was
-// committed: the edit stays, the staged file is put aside (x<N+1>), and the
+// committed: the edit stays, the staged file is renamed (x<N+1>), and the
 // writer reports Unknown. An edit between that check and the rename, some ten
 // microseconds, is not seen.
 //

@@ -13,7 +13,7 @@ import (
 
 // The steps of a write, as given to Bucket.at after each is done.
 const (
-	stepStaged    = "staged"    // the new bytes are durable beside the object
+	stepStaged    = "staged"    // the new bytes are durable next to the object
 	stepTaken     = "taken"     // the number is taken, or the new object made: committed
 	stepSynced    = "synced"    // … and durable
 	stepPublished = "published" // a replacement is in the place of the object

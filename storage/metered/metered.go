@@ -1,4 +1,4 @@
-// Package metered is a decorator that tells an observer about every operation
+// Package metered is a decorator that reports to an observer every operation
 // on a bucket: which one, how it ended, how many bytes, how long. The observer
 // feeds metrics, a log or a test's counter.
 package metered

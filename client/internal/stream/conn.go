@@ -216,7 +216,7 @@ func (c *Conn) awaitRoom(ctx context.Context, cut Cut, p *pending) error {
 	}
 }
 
-// cancel forgets a request and tells the server.
+// cancel forgets a request and sends the server a cancel frame.
 func (c *Conn) cancel(id uint32, p *pending) (sent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,7 @@ a bucket and without a cluster, until Ctrl-C. It shows the state in the bucket, 
 					address = "127.0.0.1:0"
 				}
 				if host, _, err := net.SplitHostPort(address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
-					return view.Usagef("--address %s: write host:port on loopback: whoever reaches it sees the queue", address)
+					return view.Usagef("--address %s: write host:port on loopback: everybody who reaches it sees the queue", address)
 				}
 				return g.WithBucket(cmd.Context(), g, bucket, "", g.Timeout, func(ctx context.Context, h http.Handler) error {
 					return serveUI(ctx, g, h, address)

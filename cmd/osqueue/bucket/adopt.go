@@ -63,7 +63,7 @@ func adopt(ctx context.Context, g *view.Globals, b *buckets, url string, yes boo
 	}
 	if !yes {
 		return view.Usagef("%s has no %s. With --yes this command writes %s there, and the next leader of a cluster that uses "+
-			"this bucket writes its whole state beside it", url, cluster.DocumentKey, storage.MarkerKey)
+			"this bucket writes its whole state next to it", url, cluster.DocumentKey, storage.MarkerKey)
 	}
 	if bucket, err = b.write(ctx, url); err != nil {
 		return err

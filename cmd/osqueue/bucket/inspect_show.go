@@ -85,7 +85,7 @@ func (s *storedState) summary(now time.Time) stateSummary {
 	return out
 }
 
-// countBeside counts what stands beside the jobs.
+// countBeside counts the records other than jobs.
 func (s *storedState) countBeside(out *stateSummary) {
 	s.view.Queues(func(q *fsm.QueueSettings) bool {
 		out.Queues++

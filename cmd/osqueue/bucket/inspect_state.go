@@ -80,8 +80,7 @@ func readError(url string, err error) error {
 	return fmt.Errorf("read %s: %w", url, err)
 }
 
-// stateAt rebuilds a state of a history. If it cannot be had the error says which
-// can.
+// stateAt rebuilds a state of a history. If the state is not kept, the error lists those that are.
 func stateAt(ctx context.Context, h *archive.History, url string, at *atFlag) (*fsm.Machine, error) {
 	m, err := h.At(ctx, at.target)
 	switch {

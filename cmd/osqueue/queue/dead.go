@@ -20,7 +20,7 @@ import (
 func newDeadCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("dead", "List, retry and delete dead jobs",
 		`Dead jobs have used up their attempts, or failed for good. They are kept until
-somebody retries or removes them.`)
+you retry or remove them.`)
 	cmd.AddCommand(
 		g.At(g.Watch(newDeadListCommand(g))),
 		g.At(g.Watch(newJobShowCommand(g))),

@@ -40,7 +40,7 @@ func checkNamed(ctx context.Context, f *view.Filter, c *client.Client) error {
 	return nil
 }
 
-// workerless tells which types no worker takes. It asks for the workers once, when
+// workerless returns the types that no worker takes. It asks for the workers once, when
 // the first type with available jobs is met.
 type workerless struct {
 	c       *client.Client

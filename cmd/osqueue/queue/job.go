@@ -114,7 +114,7 @@ func (l *jobLister) run(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	limit := f.Limit + 1 // one more tells whether there are more
+	limit := f.Limit + 1 // one more shows whether there are more
 	if f.All || l.errors {
 		limit = 0
 	}

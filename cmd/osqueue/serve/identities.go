@@ -60,7 +60,7 @@ func (o *securityOptions) openOIDC(log hclog.Logger, dataDir string) (*oidc.Veri
 	return v, nil
 }
 
-// shownCertificate is the client certificate of a request as one node tells it to another.
+// shownCertificate is the client certificate of a request as one node sends it to another.
 type shownCertificate struct {
 	Name  string    `json:"name,omitzero"` // of the client, in a certificate of this program
 	CN    string    `json:"cn,omitzero"`

@@ -182,7 +182,7 @@ func (o *serveOptions) warnings() []string {
 	case o.tls.plain:
 		w = append(w, "--security=log: all ports accept connections without TLS and requests without a token; start all nodes with --security=on soon")
 	case !o.tls.given() && o.security.mode == api.SecurityOn:
-		w = append(w, "--security=on without certificates: tokens travel in clear text, and whoever reaches the raft port acts as a node")
+		w = append(w, "--security=on without certificates: tokens travel in clear text, and every program that reaches the raft port can act as a node")
 	}
 	if n := o.budget.ReadsPerMinute; n > 0 && n <= standbyReads {
 		w = append(w, fmt.Sprintf("--bucket-reads-per-minute %d: while another cluster owns the bucket, this one stands by and may never take over; "+

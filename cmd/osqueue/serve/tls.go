@@ -137,7 +137,7 @@ func (o *tlsOptions) watchExpiry(ctx context.Context, log hclog.Logger) {
 		left := time.Until(o.identity.Expires())
 		switch {
 		case left <= 0:
-			log.Error("the certificate of this node has expired: nobody opens a connection to it, and it opens none to other nodes; "+
+			log.Error("the certificate of this node has expired: the node accepts and opens no connections; "+
 				"run osqueue cert renew where ca.key is, and copy the key and the certificate to it", "file", o.files.Cert)
 		case left < expiryWarning:
 			log.Warn("the certificate of this node ends soon; sign its request with: osqueue cert sign",

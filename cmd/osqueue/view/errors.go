@@ -32,7 +32,7 @@ func (g *Globals) PrintError(err error) {
 	_, _ = fmt.Fprintln(g.Err, text) // there is no other place to report it
 }
 
-// StartHint tells the user of a refused connection what to do.
+// StartHint is the advice after a refused connection.
 const StartHint = `start a cluster with "osqueue dev", or name its nodes with --servers or OSQUEUE_SERVERS`
 
 // otherContexts names the contexts that the command has not used.
@@ -69,7 +69,7 @@ func Explain(err error, timeout time.Duration) string {
 	case !e.Unreachable():
 		return err.Error()
 	}
-	if err.Error() != e.Error() { // the error adds text to the client's
+	if err.Error() != e.Error() { // err wraps the client's error with more text
 		return err.Error() + "\n" + StartHint
 	}
 	var b strings.Builder

@@ -46,7 +46,7 @@ func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
 	flags.Var(&f.Created.Before, "created-before", "only jobs created before that time")
 }
 
-// Named reports whether the filter names something beside statuses.
+// Named reports whether the filter names more than statuses.
 func (f *Filter) Named() bool {
 	return len(f.Tags) > 0 || f.Type+f.Group+f.Worker+f.Batch+f.Created.After.Text+f.Created.Before.Text != ""
 }

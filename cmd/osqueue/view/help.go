@@ -31,7 +31,7 @@ func wrapHelp(g *Globals, root *cobra.Command) {
 // flagLine is the part of a line about a flag or a command that is before the description.
 var flagLine = regexp.MustCompile(`^ +(?:-\w, )?--[^ ]+(?: [^ ]+)?  +|^  [a-z-]+  +`)
 
-// helpLeast is the width of a description below which it is not wrapped beside its flag.
+// helpLeast is the width of a description below which it is not wrapped next to its flag.
 const helpLeast = 20
 
 // wrapLines breaks the lines that begin with a word, and the descriptions of flags and commands.

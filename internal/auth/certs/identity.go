@@ -37,7 +37,7 @@ type Identity struct {
 	failed string // the error that was reported last
 }
 
-// stamp tells whether files have changed.
+// stamp identifies the versions of files.
 type stamp [3]struct {
 	modified time.Time
 	size     int64

@@ -191,7 +191,7 @@ func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In)
 			peeranswer.Write(w, http.StatusOK, out)
 		case errors.As(err, &refused):
 			peeranswer.Write(w, refused.status, peeranswer.Refusal{Message: err.Error()})
-		default: // not committed, or not known whether: all requests may be repeated
+		default: // not committed, or outcome unknown: the client may repeat every request
 			peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
 		}
 	}
