@@ -60,11 +60,16 @@ bin/osqueue-nextlevel: | bin
 	$(GO_BUILD) -tags $(TAGS),nextlevel -ldflags '-s -w' -o $@ ./cmd/osqueue
 
 .PHONY: generate
-generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files
+generate: bin/buf bin/protoc-gen-go bin/protoc-gen-go-vtproto bin/protoc-gen-connect-go ## Generate code from the .proto files, and the wire types from api/openapi.yaml
 	@for dir in $(GEN_DIRS); do \
 		echo "generate $$dir"; \
 		(cd $$dir && PATH="$(CURDIR)/bin:$$PATH" buf generate); \
 	done
+	@$(MAKE) wire-types
+
+.PHONY: wire-types
+wire-types: ## Generate the wire types from api/openapi.yaml; a test of internal/wiregen holds that they are current
+	go run -buildvcs=false ./internal/wiregen
 
 .PHONY: clean
 clean: ## Remove what was built, the tools too

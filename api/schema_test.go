@@ -61,7 +61,7 @@ func (c *checker) at(ref string) object {
 // word checks v against one keyword of a schema.
 func (c *checker) word(word string, arg, v any) error {
 	switch word {
-	case "description", "default", "examples", "contentMediaType", "contentSchema", "properties", "required", "allOf":
+	case "description", "default", "examples", "contentMediaType", "contentSchema", "properties", "required", "allOf", "x-go-name", "x-go-pointer":
 		return nil // says nothing, or see checkMembers
 	case "type":
 		return checkType(arg, v)
@@ -233,6 +233,8 @@ func checkFormat(format string, v any) (good, known bool) {
 		return n >= math.MinInt64 && n <= math.MaxInt64, true
 	case "uint8":
 		return n >= 0 && n <= math.MaxUint8, true
+	case "uint32":
+		return n >= 0 && n <= math.MaxUint32, true
 	case "uint64":
 		return n >= 0 && n <= math.MaxUint64, true
 	case "uri":

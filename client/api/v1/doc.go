@@ -1,5 +1,7 @@
 // Package v1 is the wire format of osqueue's HTTP API: the JSON bodies of its
 // requests and answers, its paths and its headers. Server and client share it.
+// wire.gen.go has the bodies: they are generated from api/openapi.yaml, the
+// contract, whose descriptions are their comments. The rest is written by hand.
 //
 // Names are lowerCamel, except in /status, which is snake_case because older tools
 // read it in that form. Times are milliseconds since 1970. Durations are

@@ -6,44 +6,6 @@ const MediaTypeProblem = "application/problem+json"
 // ProblemTypePrefix and a Problem's Tag make its Type.
 const ProblemTypePrefix = "urn:osqueue:problem:"
 
-// Problem is the body of every answer that is not 2xx, after RFC 9457.
-type Problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Tag    string `json:"_tag"`
-	// Message is Detail again, under the name that older clients read.
-	Message string `json:"message"`
-	// Committed says what is known about a write that failed. Absent for
-	// reads.
-	Committed string `json:"committed,omitzero"`
-	// RetryAfterMs is when a repetition makes sense; 0: the server does not
-	// know. The header Retry-After says the same in seconds, rounded up.
-	RetryAfterMs int64 `json:"retryAfterMs,omitzero"`
-	// Leader is host:port of the active leader's HTTP API, if known and not
-	// the answering node.
-	Leader string `json:"leader,omitzero"`
-	// Index is which item of a batch is to blame, from 0.
-	Index *int `json:"index,omitzero"`
-	// AppliedLSN and FlushedLSN are the positions, as in LSNReached, at which a
-	// wait for an LSN ran out of time.
-	AppliedLSN string `json:"appliedLsn,omitzero"`
-	FlushedLSN string `json:"flushedLsn,omitzero"`
-	// LagMs is how far the bucket is behind, MaxFlushLagMs how far it may be,
-	// and Reason why the last write to it failed: of TagFlushLag.
-	LagMs         int64  `json:"lagMs,omitzero"`
-	MaxFlushLagMs int64  `json:"maxFlushLagMs,omitzero"`
-	Reason        string `json:"reason,omitzero"`
-	// Members are the unknown or wrong members of the request, as JSON
-	// pointers.
-	Members []string `json:"members,omitzero"`
-	// Error and StatusCode are there on 404 for unknown routes, for older
-	// clients.
-	Error      string `json:"error,omitzero"`
-	StatusCode int    `json:"statusCode,omitzero"`
-}
-
 // The values of Problem.Committed.
 const (
 	CommittedNo      = "no"      // the write did not take place and will not
