@@ -141,14 +141,21 @@ func ownFiles(t *testing.T, c *cluster.Cluster, n *cluster.Node) (dir string) {
 func copyCA(t *testing.T, c *cluster.Cluster, dirs []string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(c.CertDir(), certs.CAFile))
-	for i := len(dirs) - 1; i >= 0 && err == nil; i-- {
-		if i == 0 {
-			time.Sleep(6 * time.Second) // nodes read changed files within 5 s
-		}
-		err = durable.Replace(filepath.Join(dirs[i], certs.CAFile), data, 0o600)
-	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	read := func(n *cluster.Node) int { return strings.Count(n.Log(), "changed certificates are in use") }
+	for i := len(dirs) - 1; i >= 0; i-- {
+		before := read(c.Nodes[i])
+		if err := durable.Replace(filepath.Join(dirs[i], certs.CAFile), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.Eventually(patience, c.Nodes[i].Name+" reads the CA's certificates", func() error {
+			if read(c.Nodes[i]) == before {
+				return errOld
+			}
+			return nil
+		})
 	}
 }
 

@@ -80,7 +80,13 @@ func (o *tlsOptions) load(c *cluster.Config) error {
 		return errors.New("--tls-ca, --tls-cert and --tls-key: give all three or none")
 	}
 	log := c.Logger.Named("tls")
-	id, err := certs.Load(f, func(err error) { log.Error("cannot reload the certificates", "error", err) })
+	id, err := certs.Load(f, func(err error) {
+		if err != nil {
+			log.Error("cannot reload the certificates", "error", err)
+			return
+		}
+		log.Info("changed certificates are in use")
+	})
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}

@@ -49,7 +49,11 @@ func files(dir, name string) certs.Files {
 
 func load(t *testing.T, f certs.Files) *certs.Identity {
 	t.Helper()
-	id, err := certs.Load(f, func(err error) { t.Error(err) })
+	id, err := certs.Load(f, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

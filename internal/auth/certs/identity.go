@@ -27,7 +27,7 @@ const lookAgain = 5 * time.Second
 // needs no goroutine. It is safe for concurrent use.
 type Identity struct {
 	files  Files
-	report func(error) // called when changed files cannot be used, once for each reason
+	report func(error) // as in Load, once for each reason
 	now    func() time.Time
 
 	mu     sync.Mutex
@@ -50,8 +50,8 @@ type material struct {
 	roots   *x509.CertPool
 }
 
-// Load reads an identity. report receives the errors of later changes of the files; it
-// must not block.
+// Load reads an identity. report receives the errors of later changes of the files, and nil when changed
+// files are in use; it must not block.
 func Load(files Files, report func(error)) (*Identity, error) {
 	i := &Identity{files: files, report: report, now: time.Now}
 	if err := files.finish(); err != nil {
@@ -141,6 +141,7 @@ func (i *Identity) current() material {
 		return i.loaded
 	}
 	i.stamp, i.loaded, i.failed = s, m, ""
+	i.report(nil)
 	return m
 }
 

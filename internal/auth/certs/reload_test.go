@@ -25,8 +25,15 @@ func TestReload(t *testing.T) {
 	}
 	issue(time.Hour)
 	var errs []error
+	used := 0 // how often changed files came into use
 	f := Files{CA: filepath.Join(dir, CAFile), Cert: filepath.Join(dir, "n1.crt"), Key: filepath.Join(dir, "n1.key")}
-	id, err := Load(f, func(err error) { errs = append(errs, err) })
+	id, err := Load(f, func(err error) {
+		if err == nil {
+			used++
+			return
+		}
+		errs = append(errs, err)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +59,7 @@ func TestReload(t *testing.T) {
 	issue(2 * time.Hour)
 	at = at.Add(lookAgain)
 	second := id.Expires()
-	if !second.After(first) || len(errs) != 1 {
+	if !second.After(first) || len(errs) != 1 || used != 1 {
 		t.Errorf("after the replacement it ends at %v, before it did at %v; errors %v", second, first, errs)
 	}
 	for i, other := range []Request{
