@@ -208,7 +208,7 @@ func (d *devProcess) walkBar(t *testing.T) {
 	}
 	cmd := d.command("submit", "by-hand", "--file", file, "--wait")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = side, side, side
-	cmd.Env = append(cmd.Env, "TERM=xterm")
+	cmd.Env = append(cmd.Env, "TERM=xterm", "NO_COLOR=1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func (d *devProcess) walkBar(t *testing.T) {
 	}()
 	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
-	d.eventually("an empty bar", func() bool { return strings.Contains(shown.String(), "[........................] 0/5") })
+	d.eventually("an empty bar", func() bool { return strings.Contains(shown.String(), strings.Repeat("░", 24)+" 0/5") })
 	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
 	defer cancel()
 	for left := 5; left > 0; {
@@ -236,7 +236,9 @@ func (d *devProcess) walkBar(t *testing.T) {
 			left--
 		}
 		if left == 3 {
-			d.eventually("a bar that grows", func() bool { return strings.Contains(shown.String(), "[#########...............] 2/5") })
+			d.eventually("a bar that grows", func() bool {
+				return strings.Contains(shown.String(), strings.Repeat("▌", 10)+strings.Repeat("░", 14)+" 2/5")
+			})
 		}
 	}
 	if err := cmd.Wait(); err != nil {

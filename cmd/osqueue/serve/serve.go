@@ -66,7 +66,7 @@ SIGHUP is ignored.
 		},
 	}
 	o.bind(cmd.Flags())
-	cmd.SetUsageFunc(o.usage)
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error { return o.usage(g, cmd) })
 	return cmd
 }
 

@@ -233,21 +233,22 @@ func (s setting) bind(f *pflag.FlagSet) {
 }
 
 // usage prints the flags of serve in their groups.
-func (o *serveOptions) usage(cmd *cobra.Command) error {
+func (o *serveOptions) usage(g *view.Globals, cmd *cobra.Command) error {
 	out := cmd.OutOrStderr()
+	width, _ := g.CutWidth()
 	if _, err := fmt.Fprintf(out, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example); err != nil {
 		return err
 	}
-	for _, g := range append([]group{{title: "File", shown: []setting{{name: "config"}}}}, o.settings()...) {
-		if len(g.shown) == 0 {
+	for _, part := range append([]group{{title: "File", shown: []setting{{name: "config"}}}}, o.settings()...) {
+		if len(part.shown) == 0 {
 			continue
 		}
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		flags.SortFlags = false
-		for _, s := range g.shown {
+		for _, s := range part.shown {
 			flags.AddFlag(cmd.Flags().Lookup(s.name))
 		}
-		if _, err := fmt.Fprintf(out, "\n%s:\n%s", g.title, flags.FlagUsages()); err != nil {
+		if _, err := fmt.Fprintf(out, "\n%s:\n%s", part.title, flags.FlagUsagesWrapped(width)); err != nil {
 			return err
 		}
 	}

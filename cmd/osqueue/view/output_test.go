@@ -142,7 +142,7 @@ func TestLongIDsAreShortened(t *testing.T) {
 		{80, formatTable, strings.Repeat("i", 90) + "z", "mail", strings.Repeat("i", 25) + "…" + strings.Repeat("i", 23) + "z", "mail"},
 		{80, formatTable, "a" + strings.Repeat("漢", 50), "mail", "a" + strings.Repeat("漢", 12) + "…" + strings.Repeat("漢", 12), "mail"},
 		{80, formatTable, strings.Repeat("i", 45) + "z", "mail", strings.Repeat("i", 45) + "z", "mail"}, // it fits
-		{80, formatTable, strings.Repeat("i", 99), strings.Repeat("t", 30), strings.Repeat("i", 21) + "…" + strings.Repeat("i", 20), strings.Repeat("t", 11) + "…"},
+		{80, formatTable, strings.Repeat("i", 99), strings.Repeat("t", 30), strings.Repeat("i", 20) + "…" + strings.Repeat("i", 19), strings.Repeat("t", 13) + "…"},
 		{60, formatTable, uuid, "mail", uuid, "mail"},
 		{80, formatWide, strings.Repeat("i", 90), "mail", strings.Repeat("i", 90), "mail"},
 		{0, formatTable, strings.Repeat("i", 90), "mail", strings.Repeat("i", 90), "mail"},
@@ -201,7 +201,7 @@ func TestColours(t *testing.T) {
 		if err := g.TableOf(Columns("TYPE", "DEAD", "STATUS"), [][]string{{"mail", "3", "dead"}, {"wc", "0", "available"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(out.String(), styleBad+"dead"+styleEnd); got != c.want || ansi.Strip(out.String()) != "TYPE  DEAD  STATUS\nmail  3     dead\nwc    0     available\n" {
+		if got := strings.Contains(out.String(), styleBad.Render("dead")); got != c.want || ansi.Strip(out.String()) != "TYPE  DEAD  STATUS\nmail  3     dead\nwc    0     available\n" {
 			t.Errorf("%d %v: %q", c.width, c.env, out)
 		}
 	}
@@ -307,5 +307,17 @@ func TestPauseCell(t *testing.T) {
 		if got := PauseCell(p, now); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// Long cells are cut on a narrow screen, but no times, of which half says nothing.
+func TestTimesAreNotCut(t *testing.T) {
+	g, out := screenOf(60, nil)
+	row := []string{"2026-11-26T15:09:36Z", "a-principal-with-a-long-name", "POST /v1/jobs/claim", "ok"}
+	if err := g.TableOf(Columns("TIME", "PRINCIPAL", "ACTION", "OUTCOME"), [][]string{row}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), row[0]) || strings.Contains(out.String(), row[1]) {
+		t.Errorf("%q", out)
 	}
 }

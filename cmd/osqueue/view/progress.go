@@ -11,6 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"charm.land/bubbles/v2/progress"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
 	"osqueue/cmd/osqueue/units"
 )
 
@@ -37,11 +41,11 @@ type Figures struct {
 	Failed int // of the ended jobs
 }
 
-// Progress prints figures about jobs on stderr. The libraries for progress bars are
-// larger than needed here. It is safe for concurrent use.
+// Progress prints figures about jobs on stderr. It is safe for concurrent use.
 type Progress struct {
 	out   io.Writer
 	style progressStyle
+	draw  func(part float64) string
 	now   func() time.Time
 	began time.Time
 
@@ -64,7 +68,7 @@ func (g *Globals) NewProgress(quiet bool) *Progress {
 	case ok && IsTerminal(file) && g.Getenv("TERM") != "dumb":
 		style = progressBar
 	}
-	p := &Progress{out: g.Err, style: style, now: time.Now, quit: make(chan struct{})}
+	p := &Progress{out: g.Err, style: style, draw: newBar(g.Getenv("NO_COLOR") == ""), now: time.Now, quit: make(chan struct{})}
 	p.began = p.now()
 	switch style {
 	case progressBar:
@@ -177,7 +181,7 @@ func (p *Progress) show() {
 	switch {
 	case p.style == progressBar:
 		p.drawn = true
-		_, _ = io.WriteString(p.out, barStart+p.jobs.bar(p.now().Sub(p.began))+barEnd)
+		_, _ = io.WriteString(p.out, barStart+p.jobs.bar(p.now().Sub(p.began), p.draw)+barEnd)
 	case p.style == progressLines && p.jobs != p.shown:
 		p.shown = p.jobs
 		_, _ = io.WriteString(p.out, p.jobs.line()+"\n")
@@ -212,12 +216,21 @@ func (t Figures) line() string {
 	return text
 }
 
+// newBar returns the function that draws a bar for a part of 1.
+func newBar(colour bool) (draw func(part float64) string) {
+	bar := progress.New(progress.WithWidth(barCells), progress.WithoutPercentage(), progress.WithColors(lipgloss.Green))
+	bar.EmptyColor = lipgloss.BrightBlack
+	if !colour {
+		return func(part float64) string { return ansi.Strip(bar.ViewAs(part)) }
+	}
+	return bar.ViewAs
+}
+
 // bar formats the figures for a terminal, after the time took.
-func (t Figures) bar(took time.Duration) string {
+func (t Figures) bar(took time.Duration, draw func(float64) string) string {
 	var parts []string
 	if t.total > 0 {
-		cells := min(t.Ended*barCells/t.total, barCells)
-		parts = append(parts, fmt.Sprintf("[%s%s] %d/%d", strings.Repeat("#", cells), strings.Repeat(".", barCells-cells), t.Ended, t.total))
+		parts = append(parts, fmt.Sprintf("%s %d/%d", draw(float64(t.Ended)/float64(t.total)), t.Ended, t.total))
 	} else {
 		parts = append(parts, fmt.Sprintf("%d ended, %d not yet", t.Ended, t.Sent-t.Ended))
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 func TestBar(t *testing.T) {
@@ -16,21 +18,21 @@ func TestBar(t *testing.T) {
 		figures Figures
 		took    time.Duration
 	}{
-		"[........................] 0/10":                           {Figures{total: 10, Sent: 4}, time.Minute},
-		"[############............] 5/10  1 failed  2.5/s  2s left": {Figures{total: 10, Sent: 10, Ended: 5, Failed: 1}, 2 * time.Second},
-		"[########################] 10/10  10/s":                    {Figures{total: 10, Sent: 10, Ended: 10}, time.Second},
-		"[########################] 12/10  12/s":                    {Figures{total: 10, Sent: 12, Ended: 12}, time.Second}, // the file has grown
-		"5 ended, 3 not yet  0.5/s":                                 {Figures{Sent: 8, Ended: 5}, 10 * time.Second},
-		"[##......................] 1234/9876  1198/s  7s left":     {Figures{total: 9876, Sent: 5000, Ended: 1234}, 1030 * time.Millisecond},
-		"[##......................] 12345/98765  412/s  3m30s left": {Figures{total: 98765, Sent: 50000, Ended: 12345}, 30 * time.Second},
-		"0 ended, 0 not yet":                                        {Figures{}, time.Hour},
+		"░░░░░░░░░░░░░░░░░░░░░░░░ 0/10":                           {Figures{total: 10, Sent: 4}, time.Minute},
+		"▌▌▌▌▌▌▌▌▌▌▌▌░░░░░░░░░░░░ 5/10  1 failed  2.5/s  2s left": {Figures{total: 10, Sent: 10, Ended: 5, Failed: 1}, 2 * time.Second},
+		"▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌ 10/10  10/s":                    {Figures{total: 10, Sent: 10, Ended: 10}, time.Second},
+		"▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌▌ 12/10  12/s":                    {Figures{total: 10, Sent: 12, Ended: 12}, time.Second}, // the file has grown
+		"5 ended, 3 not yet  0.5/s": {Figures{Sent: 8, Ended: 5}, 10 * time.Second},
+		"▌▌▌░░░░░░░░░░░░░░░░░░░░░ 1234/9876  1198/s  7s left":     {Figures{total: 9876, Sent: 5000, Ended: 1234}, 1030 * time.Millisecond},
+		"▌▌▌░░░░░░░░░░░░░░░░░░░░░ 12345/98765  412/s  3m30s left": {Figures{total: 98765, Sent: 50000, Ended: 12345}, 30 * time.Second},
+		"0 ended, 0 not yet": {Figures{}, time.Hour},
 	} {
-		got := c.figures.bar(c.took)
+		got := c.figures.bar(c.took, newBar(false))
 		if got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
-		if len(got) > 79 {
-			t.Errorf("%d columns: %s", len(got), got)
+		if ansi.StringWidth(got) > 79 {
+			t.Errorf("%d columns: %s", ansi.StringWidth(got), got)
 		}
 	}
 }
@@ -50,7 +52,7 @@ func TestProgressLine(t *testing.T) {
 // is removed.
 func TestBarMakesRoomForOutput(t *testing.T) {
 	var out lockedBuffer
-	p := &Progress{out: &out, style: progressBar, now: time.Now, began: time.Now(), quit: make(chan struct{})}
+	p := &Progress{out: &out, style: progressBar, draw: newBar(false), now: time.Now, began: time.Now(), quit: make(chan struct{})}
 	p.Update(func(t *Figures) { t.total = 2 })
 	p.show()
 	if err := p.Around(func() error { return Write(&out, "result\n") }); err != nil {
@@ -60,8 +62,8 @@ func TestBarMakesRoomForOutput(t *testing.T) {
 	p.show()
 	p.Close()
 	p.Close()
-	want := barStart + "[........................] 0/2" + barEnd + BarClear + "result\n" +
-		barStart + "[############............] 1/2" + barEnd + BarClear
+	want := barStart + "░░░░░░░░░░░░░░░░░░░░░░░░ 0/2" + barEnd + BarClear + "result\n" +
+		barStart + "▌▌▌▌▌▌▌▌▌▌▌▌░░░░░░░░░░░░ 1/2" + barEnd + BarClear
 	if got := out.String(); got != want {
 		t.Errorf("%q", got)
 	}

@@ -4,20 +4,20 @@ import (
 	"os"
 	"strings"
 
+	"charm.land/lipgloss/v2"
 	"golang.org/x/term"
 )
 
-// The styles of texts on a terminal, as control sequences of ECMA-48.
-const (
-	styleHeader = "\x1b[1m"
-	styleGood   = "\x1b[32m"
-	styleWarn   = "\x1b[33m"
-	styleBad    = "\x1b[31m"
-	styleEnd    = "\x1b[0m"
+// The styles of texts on a terminal.
+var (
+	styleHeader = lipgloss.NewStyle().Bold(true)
+	styleGood   = lipgloss.NewStyle().Foreground(lipgloss.Green)
+	styleWarn   = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
+	styleBad    = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
 // wordStyles are the styles of words in the columns of stateColumns.
-var wordStyles = map[string]string{
+var wordStyles = map[string]lipgloss.Style{
 	"running": styleGood, "leader": styleGood, "active": styleGood,
 	"cancelled": styleWarn, "blocked": styleWarn, "paused": styleWarn, "standby": styleWarn, "candidate": styleWarn,
 	"dead": styleBad, "unreachable": styleBad, "fenced": styleBad, "refused": styleBad, "revoked": styleBad, "expired": styleBad,
@@ -52,21 +52,14 @@ func (g *Globals) Colour() bool {
 	return ok && g.Getenv("NO_COLOR") == "" && g.Getenv("TERM") != "dumb"
 }
 
-func (g *Globals) paint(style, text string) string {
-	if style == "" || text == "" || !g.Colour() {
-		return text
-	}
-	return style + text + styleEnd
-}
-
-// paintCell gives the cell of a column its style.
-func (g *Globals) paintCell(column, cell string) string {
+// styleOf returns the style of a cell of a column.
+func styleOf(column, cell string) lipgloss.Style {
 	switch {
 	case stateColumns[column]:
 		word, _, _ := strings.Cut(cell, " ")
-		return g.paint(wordStyles[strings.TrimSuffix(word, ",")], cell)
+		return wordStyles[strings.TrimSuffix(word, ",")]
 	case column == "DEAD" && cell != "0" && cell != "-":
-		return g.paint(styleBad, cell)
+		return styleBad
 	}
-	return cell
+	return lipgloss.NewStyle()
 }

@@ -1,11 +1,12 @@
 package view
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
+	"charm.land/lipgloss/v2"
+	"charm.land/lipgloss/v2/table"
 	"github.com/charmbracelet/x/ansi"
 )
 
@@ -114,24 +115,21 @@ func (g *Globals) grid(columns []Column, rows [][]string, header bool) error {
 			shown = append(shown, c)
 		}
 	}
-	var out [][]string
+	var names []string
 	if header {
-		names := make([]string, len(shown))
-		for i, c := range shown {
-			names[i] = g.paint(styleHeader, c.Name)
+		for _, c := range shown {
+			names = append(names, c.Name)
 		}
-		out = append(out, names)
 	}
-	for _, row := range rows {
-		cells := make([]string, 0, len(shown))
-		for i, c := range columns {
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		for j, c := range columns {
 			if !c.Wide || g.Wide() {
-				cells = append(cells, g.paintCell(c.Name, plain(row[i])))
+				out[i] = append(out[i], cellText(row[j]))
 			}
 		}
-		out = append(out, cells)
 	}
-	return g.align(out, shown)
+	return g.layout(shown, names, out)
 }
 
 // Table writes rows of aligned cells without a header to stdout. On a terminal and without -o wide
@@ -139,13 +137,15 @@ func (g *Globals) grid(columns []Column, rows [][]string, header bool) error {
 func (g *Globals) Table(rows [][]string) error {
 	out := make([][]string, len(rows))
 	for i, row := range rows {
-		out[i] = make([]string, len(row))
-		for j, cell := range row {
-			out[i][j] = plain(cell)
+		for _, cell := range row {
+			out[i] = append(out[i], cellText(cell))
 		}
 	}
-	return g.align(out, nil)
+	return g.layout(nil, nil, out)
 }
+
+// cellText returns the text of a cell, which may have several lines.
+func cellText(text string) string { return strings.ReplaceAll(plain(text), "\t", "    ") }
 
 // CutWidth returns the width to which lines are cut; ok is false if they are not, because stdout is no
 // terminal or the format is wide.
@@ -154,131 +154,119 @@ func (g *Globals) CutWidth() (columns int, ok bool) {
 	return columns, ok && !g.Wide()
 }
 
-// gap separates two columns.
-const gap = "  "
+// gap is the number of spaces between two columns.
+const gap = 2
 
-// align writes rows with cells of the same width. The last cell of a row may have several
-// lines; each stays in its column, so that a line never looks like a row. On a terminal
-// and without -o wide, the widest of the columns are cut, and then a line that is too long.
-func (g *Globals) align(rows [][]string, columns []Column) error {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row[:len(row)-1] {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], ansi.StringWidth(cell))
-		}
+// layout writes rows with cells of the same width. The last cell of a row may have several lines;
+// each stays in its column, so that a line never looks like a row. On a terminal and without -o
+// wide a table is at most as wide as the terminal. Ids and times are not cut for that, because
+// readers copy ids, and half a time says nothing; only ids that are longer than a UUID lose their
+// middle. columns is nil for details, whose last cells are wrapped.
+func (g *Globals) layout(columns []Column, names []string, rows [][]string) error {
+	if len(rows) == 0 && names == nil {
+		return nil
 	}
-	most := 0
-	if width, ok := g.CutWidth(); ok {
-		most = width
-		narrow(rows, widths, columns, most)
-		if columns == nil {
-			wrapLast(rows, widths, most)
+	text := ""
+	switch most, cut := g.CutWidth(); {
+	case !g.OnScreen(): // lipgloss takes 0.1 ms for a row, and a pipe may get millions
+		if names != nil {
+			rows = append([][]string{names}, rows...)
+		}
+		text = aligned(rows)
+	default:
+		text = g.laidOut(columns, names, rows, 0)
+		if over := lipgloss.Width(text) - most; cut && over > 0 {
+			for i, c := range columns {
+				if c.Name == columnID {
+					shortenIDs(rows, i, over)
+				}
+			}
+			text = g.laidOut(columns, names, rows, most)
 		}
 	}
 	var b strings.Builder
-	for _, row := range rows {
-		writeRow(&b, row, widths, most)
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return Write(g.Out, b.String())
 }
 
+// shortenIDs cuts the middle out of the longest ids of a column, so that it takes over columns less if they can.
+func shortenIDs(rows [][]string, column, over int) {
+	longest := 0
+	for _, row := range rows {
+		longest = max(longest, lipgloss.Width(row[column]))
+	}
+	for _, row := range rows {
+		row[column] = ShortenID(row[column], longest-over)
+	}
+}
+
+// The columns that are not cut: ids, times, and those that are narrow anyway, such as figures.
 const (
-	columnLeast = 12 // columns of a cell that narrow leaves
-	idLeast     = 40 // those of an id; one of UUIDs has 36
-	lastShown   = 16 // columns of the last cells, of which long texts are cut anyway
+	columnID    = "ID"
+	columnTime  = "TIME"
+	columnLeast = 12
+	idLeast     = 40 // columns of an id that remain; one of UUIDs has 36
 )
 
-// The columns that are not cut as others: readers copy ids, so that they are cut last, and half a time
-// says nothing.
-const (
-	columnID   = "ID"
-	columnTime = "TIME"
-)
-
-// narrow cuts the cells of the widest columns, so that the others are on the screen: one job type
-// with a long name would push all figures off it.
-func narrow(rows [][]string, widths []int, columns []Column, most int) {
-	over := -most
-	for _, w := range widths {
-		over += w + len(gap)
-	}
-	last := 0
-	for _, row := range rows {
-		last = max(last, min(ansi.StringWidth(row[len(row)-1]), lastShown))
-	}
-	isID := func(i int) bool { return i < len(columns) && columns[i].Name == columnID }
-	over = shrink(widths, over+last, columnLeast, func(i int) bool {
-		return i < len(columns) && columns[i].Name != columnTime && !isID(i)
-	})
-	shrink(widths, over, idLeast, isID)
-	for _, row := range rows {
-		for i := range row[:len(row)-1] {
-			if isID(i) {
-				row[i] = ShortenID(row[i], widths[i])
-			} else {
-				row[i] = Shorten(row[i], widths[i])
-			}
+// laidOut returns a table of a width; 0 is no limit.
+func (g *Globals) laidOut(columns []Column, names []string, rows [][]string, width int) string {
+	whole := make(map[int]int) // widths of the columns that are not cut
+	for _, row := range append([][]string{names}, rows...) {
+		for i, cell := range row {
+			whole[i] = max(whole[i], lipgloss.Width(cell)+gap)
 		}
 	}
+	if last := len(columns) - 1; last >= 0 {
+		whole[last] -= gap
+	}
+	for i, w := range whole {
+		if columns == nil && i > 0 || columns != nil && w > columnLeast+gap && columns[i].Name != columnID && columns[i].Name != columnTime {
+			whole[i] = 0
+		}
+	}
+	n := len(columns)
+	if columns == nil {
+		n = len(rows[0])
+	}
+	style := func(row, i int) lipgloss.Style {
+		out := lipgloss.NewStyle()
+		switch {
+		case columns == nil || !g.Colour():
+		case row == table.HeaderRow:
+			out = styleHeader
+		default:
+			out = styleOf(columns[i].Name, rows[row][i])
+		}
+		if i < n-1 {
+			out = out.PaddingRight(gap)
+		}
+		return out.Width(whole[i])
+	}
+	return table.New().Headers(names...).Rows(rows...).StyleFunc(style).Width(width).Wrap(columns == nil).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).String()
 }
 
-// shrink reduces the largest widths of some columns, each down to least, by over in all, and returns
-// the part of over that remains.
-func shrink(widths []int, over, least int, column func(i int) bool) int {
-	for ; over > 0; over-- {
-		widest := -1
-		for i, w := range widths {
-			if column(i) && w > least && (widest < 0 || w > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			break
-		}
-		widths[widest]--
-	}
-	return over
-}
-
-// wrapLeast is the least width, in columns, to which wrapLast wraps.
-const wrapLeast = 20
-
-// wrapLast wraps the last cells of full rows, such as the error of a job, so that they can be read
-// to their end on a screen of most columns.
-func wrapLast(rows [][]string, widths []int, most int) {
-	room := most
-	for _, w := range widths {
-		room -= w + len(gap)
-	}
+// aligned returns a table for a pipe or a file.
+func aligned(rows [][]string) string {
+	var widths []int
 	for _, row := range rows {
-		if last := len(row) - 1; last == len(widths) && room >= wrapLeast {
-			row[last] = ansi.Wrap(row[last], room, "")
+		widths = append(widths, make([]int, max(0, len(row)-len(widths)))...)
+		for i, cell := range row {
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
 		}
 	}
-}
-
-// writeRow writes one row, in lines of at most most columns; 0 is no limit.
-func writeRow(b *strings.Builder, row []string, widths []int, most int) {
-	end := len(row) - 1
-	last := strings.Split(strings.ReplaceAll(row[end], "\t", "    "), "\n")
-	for n, text := range last {
-		var line strings.Builder
-		for i, cell := range row[:end] {
-			if n > 0 {
-				cell = ""
-			}
-			fmt.Fprintf(&line, "%s%s%s", cell, strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)), gap)
+	var b strings.Builder
+	for _, row := range rows {
+		indent := 0
+		for i, cell := range row[:len(row)-1] {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)+gap))
+			indent += widths[i] + gap
 		}
-		line.WriteString(text)
-		whole := strings.TrimRight(line.String(), " ")
-		if most > 0 {
-			whole = ansi.Truncate(whole, most, "…")
-		}
-		b.WriteString(whole + "\n")
+		b.WriteString(strings.ReplaceAll(row[len(row)-1], "\n", "\n"+strings.Repeat(" ", indent)) + "\n")
 	}
+	return b.String()
 }
 
 // PrintAll prints all items as a table, or with --json a line for each item.
