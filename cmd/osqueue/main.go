@@ -25,6 +25,7 @@ import (
 	"osqueue/cmd/osqueue/top"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/cmd/osqueue/work"
+	"osqueue/internal/sandbox"
 	"osqueue/internal/timerslack"
 )
 
@@ -32,6 +33,7 @@ import (
 const timerSlack = time.Millisecond
 
 func main() {
+	sandbox.RunHelper()
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		uuid.EnableRandPool()                                // ids of jobs are no secrets; without a pool each takes an allocation more
 		if err := timerslack.Raise(timerSlack); err != nil { // costs CPU time, nothing else

@@ -126,9 +126,8 @@ type cgroup struct {
 	counts bool // whether the group bounds the number of its processes
 }
 
-// open makes the group of a command. The limit on processes is raised by ours, the
-// number of bwrap's own processes in the group.
-func (g *cgroups) open(name string, l Limits, ours int64) (*cgroup, error) {
+// open makes the group of a command, without limits.
+func (g *cgroups) open(name string) (*cgroup, error) {
 	path := filepath.Join(g.parent, name)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil, fmt.Errorf("make a control group: %w", err)
@@ -137,12 +136,7 @@ func (g *cgroups) open(name string, l Limits, ours int64) (*cgroup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the control group: %w", errors.Join(err, os.Remove(path)))
 	}
-	l.Processes += ours
-	c := &cgroup{dir: dir, counts: g.pids}
-	if err := c.bound(g, l); err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	return c, nil
+	return &cgroup{dir: dir, counts: g.pids}, nil
 }
 
 func (c *cgroup) bound(g *cgroups, l Limits) error {

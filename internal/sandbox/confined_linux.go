@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,9 +21,12 @@ type confined struct {
 	dir string // "": the command has no directory on the machine
 	family
 	group *cgroup // nil: the command has no control group
-	guard *guard  // nil: the command is not restricted
+	order order
 
-	ruleset *os.File // of the guard; nil: none
+	hold    bool // whether the first process is traced until its exit; see awaitEnd
+	ended   chan error
+	started bool // whether the helper has executed the program
+	left    bool // of awaitEnd
 }
 
 // ourProcesses is the number of bwrap's processes, which the command's limit does not
@@ -41,6 +46,7 @@ func (b *Box) openConfined(ctx context.Context) (cell, error) {
 		return nil, errors.Join(err, c.close())
 	}
 	if b.cfg.Level == Namespace {
+		c.hold = true
 		return &namespace{confined: c}, nil
 	}
 	var err error
@@ -51,81 +57,43 @@ func (b *Box) openConfined(ctx context.Context) (cell, error) {
 }
 
 func (c *confined) openGroup() (err error) {
-	if c.box.groups == nil {
-		return nil
+	if c.box.groups != nil {
+		c.group, err = c.box.groups.open(c.mark)
 	}
-	var ours int64
-	if c.box.cfg.Level == Namespace {
-		ours = ourProcesses
-	}
-	c.group, err = c.box.groups.open(c.mark, c.box.cfg.Limits, ours)
 	return err
 }
 
+// groupLimits returns the limits of the control group, which has bwrap's own processes too.
+func (c *confined) groupLimits() Limits {
+	l := c.box.cfg.Limits
+	if c.box.cfg.Level == Namespace {
+		l.Processes += ourProcesses
+	}
+	return l
+}
+
 func (c *confined) prepare(program string, cmd Command) (*exec.Cmd, error) {
-	out := exec.Command(program, cmd.Args[1:]...)
-	out.Args[0] = cmd.Args[0]
+	return c.helper(program, cmd, c.dir, "/proc/self/exe", helperCommand), nil
+}
+
+// helper sets the order for a program, and returns the call of the helper.
+func (c *confined) helper(program string, cmd Command, home string, call ...string) *exec.Cmd {
+	mark := markVariable + "=" + c.mark
+	c.order = order{
+		Program: program, Args: cmd.Args, Env: c.box.cleanEnv(home, append(slices.Clip(cmd.Env), mark)),
+		Limits: c.limits(), Guard: c.box.guard(program, c.dir),
+	}
+	out := exec.Command(call[0], call[1:]...)
 	out.Dir = c.dir
-	out.Env = c.box.cleanEnv(c.dir, append(cmd.Env, markVariable+"="+c.mark))
-	out.SysProcAttr = c.attributes()
-	if c.box.cfg.Level == Process && canRestrict {
-		return out, c.restrictTo(program, out)
-	}
-	return out, nil
-}
-
-// restrictTo prepares the guard of a command. The ruleset is a descriptor of the command
-// until it is in force.
-func (c *confined) restrictTo(program string, out *exec.Cmd) error {
-	c.guard = &guard{filter: c.box.guard}
-	if c.box.abi == 0 {
-		return nil
-	}
-	set, err := openRuleset(c.box.abi, c.dir, program, c.box.cfg.ReadOnly)
-	if err != nil {
-		return err
-	}
-	c.guard.landlock, c.ruleset = true, set
-	out.ExtraFiles = []*os.File{set}
-	return nil
-}
-
-func (c *confined) attributes() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setsid: true}
+	out.Env = []string{"PATH=" + standardPath, mark}
+	out.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.loan != nil {
-		attr.Credential = &syscall.Credential{Uid: uint32(c.loan.uid), Gid: uint32(c.loan.uid)}
+		out.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(c.loan.uid), Gid: uint32(c.loan.uid)}
 	}
 	if c.group != nil {
-		attr.UseCgroupFD, attr.CgroupFD = true, int(c.group.dir.Fd())
+		out.SysProcAttr.UseCgroupFD, out.SysProcAttr.CgroupFD = true, int(c.group.dir.Fd())
 	}
-	return attr
-}
-
-func (c *confined) start(cmd *exec.Cmd) error {
-	c.running.starts.RLock()
-	defer c.running.starts.RUnlock()
-	return c.box.launcher.start(launch{
-		cmd:    cmd,
-		limits: c.limits(),
-		before: c.begin,
-		hold:   c.box.cfg.Level == Namespace,
-		guard:  c.guard,
-	})
-}
-
-var errHidden = errors.New("/proc does not show the worker what its commands run (mount option hidepid, ProtectProc= of systemd): " +
-	"that takes the capability CAP_SYS_PTRACE")
-
-// begin records the command's first process, before its first instruction. It fails if
-// /proc hides the process: the worker could then neither reap the command's zombies nor
-// free their user id.
-func (c *confined) begin(pid int) error {
-	if _, ok := readProc(pid); !ok {
-		return errHidden
-	}
-	c.leader = pid
-	c.running.add(pid, c.mark)
-	return nil
+	return out
 }
 
 func (c *confined) limits() []limit {
@@ -134,11 +102,11 @@ func (c *confined) limits() []limit {
 	same := func(resource int, n int64) limit { return limit{resource, uint64(n), uint64(n)} }
 	return []limit{
 		{unix.RLIMIT_CPU, cpu, cpu + 1}, // SIGXCPU first, then SIGKILL
-		same(unix.RLIMIT_AS, l.Memory),
 		same(unix.RLIMIT_NOFILE, l.Files),
-		same(unix.RLIMIT_NPROC, c.processes()),
 		same(unix.RLIMIT_FSIZE, l.FileSize),
 		same(unix.RLIMIT_CORE, 0),
+		same(unix.RLIMIT_NPROC, c.processes()),
+		same(unix.RLIMIT_AS, l.Memory),
 	}
 }
 
@@ -155,9 +123,10 @@ func (c *confined) processes() int64 {
 }
 
 // already returns the number of threads that count against the user's limit before the
-// command starts: 0 for a user id of the command's own.
+// command starts: 0 for a user id of the command's own, and where the kernel counts the
+// processes of each user namespace apart.
 func (c *confined) already() (n int64) {
-	if c.loan != nil {
+	if c.loan != nil || c.box.cfg.Level == Namespace && countsInNamespaces() {
 		return 0
 	}
 	all, err := processes()
@@ -175,7 +144,19 @@ func (c *confined) already() (n int64) {
 	return n
 }
 
-func (c *confined) wait(cmd *exec.Cmd) error { return cmd.Wait() }
+// countsInNamespaces reports whether RLIMIT_NPROC holds for each user namespace: since Linux
+// 5.14.
+func countsInNamespaces() bool {
+	var name unix.Utsname
+	var major, minor int
+	if err := unix.Uname(&name); err != nil {
+		return false
+	}
+	_, _ = fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor) // 0.0 is an old one
+	return major > 5 || major == 5 && minor >= 14
+}
+
+func (c *confined) wait(*exec.Cmd) error { return <-c.ended }
 
 func (c *confined) terminate() { c.signal(unix.SIGTERM, nil) }
 
@@ -197,6 +178,8 @@ func (c *confined) overDisk(done <-chan struct{}) error {
 	return overFull(c.dir, c.box.cfg.Limits.Disk, done)
 }
 
+var errNotStarted = errors.New("the command ended before its program was started")
+
 // explain returns the limit whose signal ended the program. A shell reports the signal
 // as an exit status above 128.
 func (c *confined) explain(cmd *exec.Cmd) error {
@@ -204,6 +187,9 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 		if err := c.group.exceeded(c.box.cfg.Limits); err != nil {
 			return err
 		}
+	}
+	if !c.started {
+		return errNotStarted
 	}
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
@@ -226,9 +212,6 @@ func (c *confined) explain(cmd *exec.Cmd) error {
 
 func (c *confined) close() error {
 	var errs []error
-	if c.ruleset != nil {
-		errs = append(errs, c.ruleset.Close())
-	}
 	if c.group != nil {
 		errs = append(errs, c.group.close())
 	}

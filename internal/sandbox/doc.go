@@ -40,29 +40,27 @@
 //     if no other command runs. If the worker itself was started with no_new_privs, a
 //     daemon that wipes its mark survives, and so may one that forks in a loop. The
 //     limit on processes counts all processes of the user: during a fork bomb other
-//     commands may be unable to fork, in Namespace too.
+//     commands may be unable to fork, before Linux 5.14 in Namespace too.
 //
-// On amd64 the worker also installs a filter of system calls (seccomp), which is the one of
-// Namespace; it refuses System V objects and message queues too, because they would outlive
-// the command, and every socket unless Config.Net is NetHost. Where the kernel has
-// Landlock, the command reaches only its directory, the system's programs and libraries, a
-// few files of /etc, /proc, and Config.ReadOnly; it cannot write to /tmp or /dev/shm.
-// From version 6 of Landlock on, it can signal only its own processes.
+// A filter of system calls (seccomp) refuses the calls that expose most of the kernel: mounts,
+// new namespaces, tracing, keys, bpf, io_uring, modules, other socket families, and writing
+// characters into the input of a terminal. At this level it also refuses System V objects and
+// message queues, because they would outlive the command, and every socket unless Config.Net is
+// NetHost. Where the kernel has Landlock, the command reaches only its directory, the system's
+// programs and libraries, a few files of /etc, /proc, and Config.ReadOnly; it cannot write to
+// /tmp or /dev/shm. From version 6 of Landlock on, it can signal only its own processes.
 //
 // At this level a hostile command can still: without Landlock, read every file that all
 // users may read, and fill directories that all users may write to while it runs; without
 // a control group use memory limit × process limit in sum; slow the machine down; attack
-// the kernel by the remaining system calls, on other architectures by any.
+// the kernel by the remaining system calls.
 //
 // Namespace (Linux, bubblewrap) adds to Process: namespaces for users, mounts,
 // processes, network, IPC and host name. The network is an unconnected loopback.
 // The file system shows, read-only, /usr, the few files of /etc that programs need
 // to start, and the paths of Config.ReadOnly. /tmp and /dev/shm are in memory,
-// bounded, and freed with the command. A filter (seccomp) refuses the system calls
-// that expose most of the kernel: mounts, new namespaces, tracing, keys, bpf,
-// io_uring, modules, other socket families, and writing characters into the input of
-// a terminal. Daemons end with the command; the worker detects them before
-// (ErrLeftBehind).
+// bounded, and freed with the command. Daemons end with the command; the worker detects
+// them before (ErrLeftBehind).
 //
 // At this level a hostile command can still: use its CPU share, read /usr,
 // measure the machine, and attack the kernel through the remaining calls. For
@@ -77,18 +75,21 @@
 //
 // # How limits take effect before the first instruction
 //
-// If the worker set the limits on itself, they would limit the worker, and a helper
-// program would have to be installed. So the child starts traced, which stops it at
-// its exec; the worker sets the limits on it with prlimit(2) and detaches. All
-// commands start from one thread that has no_new_privs set and lives as long
-// as the box, so that a command's parent-death signal fires only when the worker
-// has ended.
+// If the worker set the limits on itself, they would limit the worker. So it starts this
+// program again, as a helper, with the user, the group and the directory of the command; in
+// Namespace bwrap starts the helper.
 //
-// The filter and the Landlock domain can only be set by the program's own thread. So the
-// worker makes the stopped program run the calls (it inherits no_new_privs): it writes
-// the instruction of a system call and a breakpoint over the program's first bytes, runs
-// it once for each call, and restores bytes and registers. Package go-landlock restricts
-// all threads of the calling process, which would restrict the worker.
+//	worker                                helper
+//	start, with a socket and a mark  ──▶
+//	order: program, limits, guard    ──▶  sets Landlock and the filter on all threads
+//	limits of the control group      ◀──  ready
+//	go                               ──▶  sets its limits, executes the program
+//	end of the socket: it runs       ◀──  (or the number of an error)
+//
+// The limits come last because a Go program has more threads and more address space than many
+// a limit allows. The worker keeps one thread with no_new_privs for each command, from
+// its start to its end, so that the command's parent-death signal fires only when the worker
+// has ended. If the helper cannot do a step, the program does not run.
 //
 // # How all processes are ended
 //

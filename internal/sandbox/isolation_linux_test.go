@@ -4,10 +4,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func output(t *testing.T, b *Box, c Command) string {
@@ -206,9 +209,34 @@ print(done, subprocess.run(["sh", "-c", "echo a | cat"], capture_output=True).st
 import fcntl
 try: fcntl.ioctl(0, 0x5412, b"x"); print("pushed")
 except OSError as e: print(errno.errorcode[e.errno])
+ioctl = {"x86_64": 16, "aarch64": 29}[platform.machine()]
+print(*(call(ioctl, 0, ctypes.c_ulong(n | 1 << 32), b"x") for n in (0x5412, 0x541c))) # the kernel ignores the upper half
 `
-	if got := output(t, b, py(script)); got != "EPERM EPERM EPERM EPERM EPERM ENOSYS EPERM\n[1] b'a\\n'\nEPERM\n" {
+	if got := output(t, b, py(script)); got != "EPERM EPERM EPERM EPERM EPERM ENOSYS EPERM\n[1] b'a\\n'\nEPERM\nEPERM EPERM\n" {
 		t.Errorf("%s", got)
+	}
+}
+
+// The numbers of another architecture mean other calls, so a program that uses them is killed.
+func TestCallsOfAnotherArchitecture(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the code is for x86-64")
+	}
+	const getpid = `
+import ctypes, mmap
+m = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+m.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") # mov eax, 20; int 0x80; ret
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))())`
+	for _, level := range []Level{Process, Namespace} {
+		b := bench(t, level, small)
+		res, err := b.Run(limited(t), py(getpid))
+		if err == nil || !strings.Contains(err.Error(), "bad system call") && !strings.Contains(err.Error(), "exit status 159") {
+			t.Errorf("%s: %v, %s", level, err, res.Stdout)
+		}
+		const x32 = 1 << 30
+		if got := output(t, b, py("import ctypes; print(ctypes.CDLL(None).syscall("+strconv.Itoa(x32|unix.SYS_GETPID)+"))")); got != "-1\n" {
+			t.Errorf("%s: x32: %s", level, got)
+		}
 	}
 }
 

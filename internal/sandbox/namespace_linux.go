@@ -1,74 +1,30 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// namespace is the cell of Namespace: a confined cell that runs bubblewrap.
-type namespace struct {
-	*confined
-	files []*os.File // filterFD and argsFD
-	left  bool       // whether the command has left processes behind
-}
+// namespace is the cell of Namespace: a confined cell whose helper runs inside of bubblewrap.
+type namespace struct{ *confined }
 
 // theirHome is the cwd, HOME and TMPDIR of a command.
 const theirHome = "/tmp"
 
-// The numbers of bwrap's extra descriptors: the first ones after stderr.
-const (
-	filterFD = 3
-	argsFD   = 4
-)
-
-// prepare passes the command's environment among bwrap's arguments in a file. In bwrap's
-// own environment, variables such as LD_PRELOAD would act on bwrap outside of the
-// namespaces; on its command line, every user could read them.
+// prepare makes bwrap execute this program by a descriptor, because the namespace does not show
+// its file. bwrap gets neither arguments nor variables of the command: on bwrap's command line
+// every user could read them, and variables such as LD_PRELOAD would act on bwrap outside of
+// the namespaces.
 func (n *namespace) prepare(program string, c Command) (*exec.Cmd, error) {
-	if err := n.openFiles(append(c.Env, markVariable+"="+n.mark)); err != nil {
-		return nil, err
-	}
-	args := []string{"--args", strconv.Itoa(argsFD), "--", program}
-	cmd := exec.Command(n.box.bwrap, append(args, c.Args[1:]...)...)
+	call := append(append([]string{n.box.bwrap}, n.box.bwrapArgs()...), "--", fmt.Sprintf("/proc/self/fd/%d", programFD), helperCommand)
+	cmd := n.helper(program, c, theirHome, call...)
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + standardPath, markVariable + "=" + n.mark}
-	cmd.SysProcAttr = n.attributes()
-	cmd.ExtraFiles = n.files
+	cmd.ExtraFiles = []*os.File{n.box.self} // after the socket
 	return cmd, nil
-}
-
-// openFiles makes the files that bwrap reads: the filter of system calls and the
-// arguments.
-func (n *namespace) openFiles(env []string) error {
-	program, err := filter(nil, families)
-	if err != nil {
-		return err
-	}
-	args := append(n.box.bwrapArgs(), "--seccomp", strconv.Itoa(filterFD), "--clearenv")
-	for _, v := range n.box.cleanEnv(theirHome, env) {
-		name, value, _ := strings.Cut(v, "=")
-		args = append(args, "--setenv", name, value)
-	}
-	for _, content := range []string{string(program), strings.Join(args, "\x00") + "\x00"} {
-		fd, err := unix.MemfdCreate("osqueue", unix.MFD_CLOEXEC)
-		if err != nil {
-			return fmt.Errorf("make a file for bwrap: %w", err)
-		}
-		file := os.NewFile(uintptr(fd), "bwrap's")
-		n.files = append(n.files, file)
-		_, err = file.WriteString(content)
-		if _, seek := file.Seek(0, io.SeekStart); err != nil || seek != nil {
-			return fmt.Errorf("write a file for bwrap: %w", errors.Join(err, seek))
-		}
-	}
-	return nil
 }
 
 // bwrapArgs returns the arguments that describe the command's view of the machine.
@@ -105,16 +61,6 @@ func (b *Box) bwrapArgs() []string {
 	return append(args, "--remount-ro", "/", "--chdir", theirHome)
 }
 
-func (n *namespace) start(cmd *exec.Cmd) error {
-	defer n.closeFiles()
-	return n.confined.start(cmd)
-}
-
-func (n *namespace) wait(cmd *exec.Cmd) error {
-	n.left = n.box.launcher.awaitEnd(n.leader)
-	return cmd.Wait()
-}
-
 // terminate signals all processes except bwrap's own two, because their end would kill
 // the command at once.
 func (n *namespace) terminate() {
@@ -129,14 +75,3 @@ func (n *namespace) sweep() bool {
 
 // overDisk returns nil: the size of the file system bounds the command.
 func (n *namespace) overDisk(<-chan struct{}) error { return nil }
-
-func (n *namespace) closeFiles() {
-	for _, f := range n.files {
-		f.Close()
-	}
-}
-
-func (n *namespace) close() error {
-	n.closeFiles()
-	return n.confined.close()
-}

@@ -8,24 +8,29 @@ import (
 	"os/exec"
 	"strconv"
 
+	"github.com/elastic/go-seccomp-bpf/arch"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
 // platform is the part of a Box for the levels above None.
 type platform struct {
-	launcher *launcher
 	uids     *uidPool // nil: the worker is not root, and commands run as its user
 	running  *runningSet
 	bwrap    string   // the program
-	guard    []byte   // the filter of Process; empty: none
-	abi      int      // the version of Landlock; 0: not used
+	self     *os.File // this program, for bwrap
+	landlock bool
 	place    *place   // nil: commands have no directory on the machine
 	groups   *cgroups // nil: commands have no control groups
 }
 
 // setUp prepares a level above None.
 func (b *Box) setUp() error {
+	if !canHelp {
+		return errors.New("the main function of this program does not call sandbox.RunHelper")
+	}
 	b.running = newRunningSet()
+	workerHasNoPrivs()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -36,9 +41,6 @@ func (b *Box) setUp() error {
 		return err
 	}
 	var err error
-	if b.launcher, err = newLauncher(); err != nil {
-		return err
-	}
 	if b.cfg.Level == Namespace {
 		if err := b.setUpNamespace(); err != nil {
 			return err
@@ -48,9 +50,9 @@ func (b *Box) setUp() error {
 		if b.place, err = openPlace(b.cfg.Dir); err != nil {
 			return err
 		}
-		if err := b.setUpGuard(); err != nil {
-			return err
-		}
+	}
+	if err := b.setUpGuard(); err != nil {
+		return err
 	}
 	b.facts = append(b.facts, b.netFact())
 	if b.cfg.NoCgroup {
@@ -124,26 +126,16 @@ func (b *Box) setUpNamespace() error {
 	if b.bwrap, err = exec.LookPath("bwrap"); err != nil {
 		return errors.New("bubblewrap (the program bwrap) is not installed; install it (Debian: apt-get install bubblewrap)")
 	}
-	if _, err := filter(nil, families); err != nil {
-		return fmt.Errorf("make the filter of system calls: %w", err)
+	if b.self, err = os.OpenFile("/proc/self/exe", unix.O_PATH, 0); err != nil {
+		return fmt.Errorf("open this program: %w", err)
 	}
-	b.facts = append(b.facts, "system calls filtered")
 	return nil
 }
 
-// setUpGuard prepares what restricts the commands of Process. The filter and Landlock are
-// used if the machine has them, because the level does not promise them.
+// setUpGuard prepares what restricts commands. Landlock is used if the machine has it, because
+// the levels do not promise it.
 func (b *Box) setUpGuard() error {
-	if !canRestrict {
-		b.facts = append(b.facts, "no filter of system calls, no Landlock (not on this architecture)")
-		return b.requireLandlock(errors.New("it is not used on this architecture"))
-	}
-	allowed := families
-	if b.cfg.Net == NetNone {
-		allowed = nil
-	}
-	var err error
-	if b.guard, err = filter(lasting, allowed); err != nil {
+	if _, err := arch.GetInfo(""); err != nil {
 		return fmt.Errorf("make the filter of system calls: %w", err)
 	}
 	b.facts = append(b.facts, "system calls filtered")
@@ -151,27 +143,37 @@ func (b *Box) setUpGuard() error {
 		b.facts = append(b.facts, "no Landlock (switched off)")
 		return nil
 	}
-	if b.abi, err = landlockABI(); err != nil {
+	version, err := ll.LandlockGetABIVersion()
+	switch {
+	case err == nil:
+		b.landlock = true
+		b.facts = append(b.facts, fmt.Sprintf("Landlock %d", version))
+	case b.cfg.RequireLandlock:
+		return fmt.Errorf("the kernel lacks Landlock, which is required: %w", err)
+	case b.cfg.Level == Process:
 		b.facts = append(b.facts, fmt.Sprintf("no Landlock (%v): commands read what all users may read", err))
-		return b.requireLandlock(err)
 	}
-	b.facts = append(b.facts, fmt.Sprintf("Landlock %d", b.abi))
 	return nil
 }
 
-func (b *Box) requireLandlock(why error) error {
-	if b.cfg.RequireLandlock {
-		return fmt.Errorf("the kernel lacks Landlock, which is required: %w", why)
+// guard returns the guard of a program with the directory dir.
+func (b *Box) guard(program, dir string) guard {
+	g := guard{Landlock: b.landlock, Families: families}
+	if b.cfg.Level == Namespace { // which shows nothing else
+		g.Change, g.Read = []string{"/tmp", "/dev", "/proc"}, []string{"/"}
+		return g
 	}
-	return nil
+	g.Change, g.Refuse = []string{dir}, lasting
+	g.Read = append(append(systemFiles(), program), b.cfg.ReadOnly...)
+	if b.cfg.Net == NetNone {
+		g.Families = nil
+	}
+	return g
 }
 
 func (b *Box) netFact() string {
-	switch {
-	case b.cfg.Net == NetHost:
+	if b.cfg.Net == NetHost {
 		return "the machine's network"
-	case b.cfg.Level == Process && len(b.guard) == 0:
-		return "the machine's network (no filter to disable it)"
 	}
 	return "no network"
 }
@@ -185,7 +187,7 @@ func (b *Box) advice() string {
 		}
 	}
 	if b.cfg.Level != Namespace {
-		return "; the level needs ptrace(2), and for root the user ids of its range"
+		return "; all users must have the right to execute this program, and root needs the user ids of its range"
 	}
 	return "; the level needs unprivileged user namespaces (sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces," +
 		" kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
@@ -202,11 +204,11 @@ func (b *Box) open(ctx context.Context) (cell, error) {
 // contexts should have ended. No command may be run after Close.
 func (b *Box) Close() error {
 	b.under.Wait()
-	if b.launcher != nil {
-		b.launcher.close()
-		b.launcher = nil
-	}
 	var errs []error
+	if b.self != nil {
+		errs = append(errs, b.self.Close())
+		b.self = nil
+	}
 	if b.groups != nil {
 		errs = append(errs, b.groups.close())
 		b.groups = nil

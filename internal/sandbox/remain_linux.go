@@ -19,11 +19,35 @@ import (
 // Without --die-with-parent, bwrap would keep the namespace after the command's end, but
 // also after the end of a killed worker.
 
+// traceExit makes a program that is stopped at its start stop again at its exit. It must run
+// on the thread that has started the program.
+func traceExit(pid int) error {
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(pid, &status, unix.WALL, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	if !status.Stopped() {
+		return errNotStopped
+	}
+	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACEEXIT); err != nil {
+		return err
+	}
+	return unix.PtraceCont(pid, 0)
+}
+
+var errNotStopped = errors.New("it did not stop at its start")
+
 // awaitEnd returns when the outer process has ended, or when only an operator's SIGSTOP
 // delays its end. It reports whether the namespace had processes after the command. The
-// outer process must have been started with launch.hold. No other goroutine may wait for
+// calling thread must have called traceExit. No other goroutine may wait for
 // the process yet, because a wait would consume the stop.
-func (l *launcher) awaitEnd(outer int) (left bool) {
+func awaitEnd(outer int) (left bool) {
 	for {
 		status, ok := nextStop(outer)
 		sig := status.StopSignal()
@@ -32,15 +56,15 @@ func (l *launcher) awaitEnd(outer int) (left bool) {
 			return false // a signal killed it, and so all its processes
 		case status.TrapCause() == unix.PTRACE_EVENT_EXIT:
 			left = othersGoOn(outer)
-			l.do(func() { _ = unix.PtraceDetach(outer) }) // fails only if a signal killed it
+			_ = unix.PtraceDetach(outer) // fails only if a signal killed it
 			return left
 		case sig == unix.SIGSTOP: // from kill, or from an operator
-			l.do(func() { detachStopped(outer) })
+			detachStopped(outer)
 			return false // no command can cause this
 		case sig == unix.SIGTRAP: // bwrap is a script that has executed the real bwrap
 			sig = 0
 		}
-		l.do(func() { _ = unix.PtraceCont(outer, int(sig)) }) // fails only if a signal killed it
+		_ = unix.PtraceCont(outer, int(sig)) // fails only if a signal killed it
 	}
 }
 

@@ -134,7 +134,7 @@ type Config struct {
 	// Net is the network of commands; the level None always has the machine's. Default:
 	// NetNone.
 	Net Net
-	// NoLandlock lets commands of Process reach all files that their user may reach;
+	// NoLandlock lets commands of Process reach all files that their user may reach, and
 	// RequireLandlock makes New fail where Landlock is missing.
 	NoLandlock, RequireLandlock bool
 	// RequireCgroup makes New fail if control groups cannot bound memory and processes.

@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"errors"
+	"io/fs"
 	"os/exec"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,27 +37,33 @@ func TestNoZombieWhileAThreadGoesOn(t *testing.T) {
 // may signal no other user.
 func TestNoStartWithoutRightToKill(t *testing.T) {
 	needRoot(t)
-	l, err := newLauncher()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	var failed error
-	l.do(func() { failed = dropFromThread(unix.CAP_KILL, unix.CAP_SYS_RESOURCE) })
-	if failed != nil {
-		t.Fatal(failed)
-	}
-	var has unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &has); err != nil {
-		t.Fatal(err)
-	}
-	c := &confined{family: family{loan: &uidLoan{uid: 1_910_000_046}}}
-	cmd := exec.Command("/bin/sleep", "600")
-	cmd.Dir = "/"
-	cmd.SysProcAttr = c.attributes()
-	err = l.start(launch{cmd: cmd, limits: []limit{{unix.RLIMIT_NOFILE, 1, has.Max + 1}}})
-	if !errors.Is(err, unix.EPERM) || cmd.ProcessState == nil {
-		t.Errorf("got %v, state %v", err, cmd.ProcessState)
+	for _, level := range []Level{Process, Namespace} {
+		t.Run(string(level), func(t *testing.T) {
+			b := bench(t, level, small)
+			open, err := b.openConfined(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd, err := open.prepare("/usr/bin/no-program", sh("sleep 600"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error)
+			go func() {
+				runtime.LockOSThread()
+				err := dropFromThread(unix.CAP_KILL, unix.CAP_SYS_RESOURCE)
+				if err == nil {
+					err = open.start(cmd)
+				}
+				done <- err
+			}()
+			if err := <-done; !errors.Is(err, fs.ErrNotExist) || cmd.ProcessState == nil {
+				t.Errorf("got %v, state %v", err, cmd.ProcessState)
+			}
+			if err := open.close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -76,7 +76,7 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec; for --python and --commands namespace where the machine can, else process)")
 	flags.StringVar(&f.net, "sandbox-net", "", "none or host, the network of commands in a sandbox (default: host for --exec in process, else none)")
 	flags.BoolVar(&f.sandbox.RequireCgroup, "require-cgroup", false, "do not start unless control groups bound the memory and processes of every command in a sandbox")
-	flags.BoolVar(&f.sandbox.RequireLandlock, "require-landlock", false, "do not start unless Landlock keeps commands in process away from files")
+	flags.BoolVar(&f.sandbox.RequireLandlock, "require-landlock", false, "do not start unless the kernel has Landlock, which keeps commands away from files")
 	flags.BoolVar(&f.sandbox.NoLandlock, "no-landlock", false, "let commands in process reach all files that their user may reach")
 	flags.StringVar(&f.uids, "sandbox-uids", "", "FIRST-LAST, unused user ids, for the commands of a worker that is root (default: 1900000000-1900001023)")
 	flags.StringVar(&f.sandbox.Dir, "sandbox-dir", "", "parent of the directories of commands (default: that of temporary files)")

@@ -6,9 +6,13 @@ import (
 	"go.uber.org/goleak"
 
 	"osqueue/cmd/osqueue/clitest"
+	"osqueue/internal/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	sandbox.RunHelper()
+	goleak.VerifyTestMain(m)
+}
 
 func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
 	t.Helper()

@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/sys/unix"
+)
+
+// The filter knows its calls on each architecture that has releases.
+func TestFilterOfEachArchitecture(t *testing.T) {
+	for _, name := range []string{"amd64", "arm64"} {
+		info, err := arch.GetInfo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range slices.Concat(refused, lasting, []string{"clone", "clone3", "ioctl", "socket"}) {
+			if _, ok := info.SyscallNames[call]; !ok {
+				t.Errorf("%s has no call %s", name, call)
+			}
+		}
+	}
+}
+
+// A program that cannot be a helper makes no box: its tests or whatever else it does would
+// run in place of the helper.
+func TestProgramsThatCannotHelp(t *testing.T) {
+	canHelp = false
+	defer func() { canHelp = true }()
+	if _, err := New(t.Context(), Config{Level: Process, Limits: small}); err == nil || !strings.Contains(err.Error(), "RunHelper") {
+		t.Error(err)
+	}
+}
+
+func TestHelperWithoutWorker(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), os.Args[0], helperCommand).CombinedOutput()
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) || ended.ExitCode() != 1 || !strings.Contains(string(out), "only a worker starts this command") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// What prevents the start of a program is an error that says what.
+func TestHelperFails(t *testing.T) {
+	for _, level := range []Level{Process, Namespace} {
+		b := bench(t, level, small)
+		start := func(c Command, change func(*order)) error {
+			open, err := b.open(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd, err := open.prepare("/bin/true", c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch cell := open.(type) {
+			case *confined:
+				change(&cell.order)
+			case *namespace:
+				change(&cell.order)
+			}
+			return errors.Join(open.start(cmd), open.close())
+		}
+		if err := start(sh(""), func(o *order) { o.Program = "/usr/bin/no-program" }); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: no program: %v", level, err)
+		}
+		if err := start(sh("\x00"), func(*order) {}); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("%s: a NUL: %v", level, err)
+		}
+		if err := start(sh(strings.Repeat("x", 1<<20)), func(*order) {}); !errors.Is(err, unix.E2BIG) {
+			t.Errorf("%s: a long argument: %v", level, err)
+		}
+		if err := start(sh(""), func(o *order) { o.Guard.Refuse = []string{"no_call"} }); err == nil || !strings.Contains(err.Error(), "restrict the program: ") {
+			t.Errorf("%s: no filter: %v", level, err)
+		}
+	}
+}
+
+// If bwrap or the helper ends too early, the command fails with what it wrote.
+func TestHelperEndsEarly(t *testing.T) {
+	b := bench(t, Namespace, small)
+	dir := t.TempDir()
+	real := b.bwrap
+	b.bwrap = dir + "/bwrap"
+	if err := os.WriteFile(b.bwrap, []byte("#!/bin/sh\necho no namespace >&2; exit 4\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{dir, dir + "/.."} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := b.Run(limited(t), sh("true"))
+	if !errors.Is(err, errNotStarted) || res.Exit != 4 || res.Log != "no namespace" {
+		t.Errorf("%v, %+v", err, res)
+	}
+	b.bwrap = real
+	output(t, b, sh("true"))
+}
+
+// Where the worker has stricter limits itself, they hold for its commands.
+func TestLimitsOfTheWorker(t *testing.T) {
+	var before, after unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := setLimits([]limit{{unix.RLIMIT_CORE, math.MaxUint64, math.MaxUint64}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &after); err != nil || after.Max != before.Max {
+		t.Errorf("%+v, %v; before %+v", after, err, before)
+	}
+}
