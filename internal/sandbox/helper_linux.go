@@ -76,17 +76,26 @@ func help() error {
 	}
 	err = setLimits(o.Limits)
 	if err == nil {
-		_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(program)),
-			uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&env[0]))) //nolint:gosec // syscall.Exec allocates memory, which the limits forbid
+		// syscall.Exec would allocate memory, which the limits forbid.
+		_, _, errno := unix.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(program)), uintptr(unsafe.Pointer(&args[0])), uintptr(unsafe.Pointer(&env[0]))) //nolint:gosec // the call takes pointers
 		err = errno
 	}
 	_, _ = worker.Write(reply(err))
 	return err
 }
 
-// setLimits sets the limits, or stricter ones that the worker has itself.
+// setLimits sets the limits, or stricter ones that the worker has itself. The CPU time that the
+// helper has used is its own.
 func setLimits(limits []limit) error {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return fmt.Errorf("ask for the CPU time: %w", err)
+	}
 	for _, l := range limits {
+		if l.Resource == unix.RLIMIT_CPU {
+			seconds := uint64(used.Utime.Sec + used.Stime.Sec)
+			l.Soft, l.Hard = l.Soft+seconds, l.Hard+seconds
+		}
 		var has unix.Rlimit
 		if err := unix.Getrlimit(l.Resource, &has); err != nil {
 			return fmt.Errorf("read limit %d: %w", l.Resource, err)

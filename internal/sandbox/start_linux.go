@@ -48,7 +48,7 @@ func (c *confined) start(cmd *exec.Cmd) error {
 		if c.leader != 0 {
 			c.kill()
 		}
-		<-c.ended
+		_ = c.wait(cmd) // the reason why it was ended is the error that counts
 	}
 	return err
 }
@@ -122,13 +122,11 @@ func (c *confined) direct(helper *os.File) error {
 			return err
 		}
 	}
-	if _, err := helper.Write([]byte{1}); err != nil {
-		return nil
-	}
-	err := readReply(helper)
-	if errors.Is(err, io.EOF) {
+	if _, err := helper.Write([]byte{1}); err == nil {
+		if err := readReply(helper); !errors.Is(err, io.EOF) {
+			return &os.PathError{Op: "exec", Path: c.order.Program, Err: err}
+		}
 		c.started = true
-		return nil
 	}
-	return &os.PathError{Op: "exec", Path: c.order.Program, Err: err}
+	return nil
 }
