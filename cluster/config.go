@@ -18,6 +18,7 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/cluster/plane"
+	"osqueue/cluster/raftlog"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/internal/machine"
@@ -305,7 +306,7 @@ func (c *Config) HasRun() bool {
 // HasState reports whether the node of this configuration's data directory has been part of a
 // cluster, and so may have state.
 func (c *Config) HasState() bool {
-	w, err := readWitness(c.DataDir)
+	w, err := raftlog.ReadWitness(c.DataDir)
 	return c.HasRun() && (err != nil || w.Term > 0 || w.Index > 0)
 }
 
@@ -317,7 +318,9 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 	if cfg.Memory {
 		return membership.RandomID(cfg.Name), nil
 	}
-	return membership.LoadID(cfg.DataDir, cfg.Name, cfg.witnessNew)
+	return membership.LoadID(cfg.DataDir, cfg.Name, func(id raft.ServerID) error { // its log is empty
+		return raftlog.WitnessFile(cfg.DataDir).Save(raftlog.Witnessed{Server: id})
+	})
 }
 
 // host returns the Host of members with loopback addresses. Where the network stack has no

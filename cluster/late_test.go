@@ -9,13 +9,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/raftlog"
 	"osqueue/cluster/transport"
 )
-
-// clearedLog is a log that raft clears when it installs a snapshot, as that of a node.
-type clearedLog struct{ *raft.InmemStore }
-
-func (clearedLog) IsMonotonic() bool { return true }
 
 type inmemNet struct{ *raft.InmemTransport }
 
@@ -36,7 +32,7 @@ func (f *countingFSM) Restore(rc io.ReadCloser) error {
 type lateFollower struct {
 	t         *testing.T
 	raft      *raft.Raft
-	log       baseLog
+	log       *raftlog.Log
 	fsm       *countingFSM
 	address   raft.ServerAddress
 	transport *raft.InmemTransport // of the leader
@@ -44,14 +40,14 @@ type lateFollower struct {
 
 func newLateFollower(t *testing.T) *lateFollower {
 	t.Helper()
-	store, votes, fsm := clearedLog{raft.NewInmemStore()}, raft.NewInmemStore(), &countingFSM{}
+	log, fsm := raftlog.New(raftlog.Memory(), raftlog.Options{}), &countingFSM{}
+	snapshots := log.Snapshots(raft.NewInmemSnapshotStore())
 	address, net := raft.NewInmemTransport("follower")
-	log, snapshots := withBase(store, raft.NewInmemSnapshotStore())
 	cfg := raft.DefaultConfig()
 	cfg.LocalID, cfg.LogOutput = "follower", testWriter{t}
 	stop := make(chan struct{})
 	in := transport.NewInbound(inmemNet{net}, stop, transport.InboundConfig{Log: log})
-	r, err := raft.NewRaft(cfg, fsm, log, votes, snapshots, in)
+	r, err := raft.NewRaft(cfg, fsm, log, log, snapshots, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,18 +201,40 @@ func TestAnUncommittedEndIsReplaced(t *testing.T) {
 func TestALogKeepsCommittedEntries(t *testing.T) {
 	f := newLateFollower(t)
 	f.mustAppend(2, 0, 0, 90, 2, 80)
-	var ended error
-	newest := uint64(50)
-	g := &guardedLog{LogStore: f.log, dog: &watchdog{fatal: func(err error) { ended = errors.Join(ended, err) }}, snapshot: func() uint64 { return newest }}
-	g.raft.Store(f.raft)
-	if err := g.DeleteRange(1, 90); err == nil || ended == nil {
+	remove := func(newest, from, to uint64) (err, ended error) {
+		l := raftlog.New(storeOf{f.log}, raftlog.Options{Fatal: func(err error) { ended = err }})
+		l.Snapshots(snapshotOf(newest))
+		l.Serve(f.raft)
+		return l.DeleteRange(from, to), ended
+	}
+	if err, ended := remove(50, 1, 90); err == nil || ended == nil {
 		t.Errorf("error %v, the node ends with %v", err, ended)
 	}
 	f.last(90, 2)
-	if err := g.DeleteRange(81, 90); err != nil {
-		t.Errorf("entries that are not committed: %v", err)
+	if err, ended := remove(50, 81, 90); err != nil || ended != nil {
+		t.Errorf("entries that are not committed: %v, %v", err, ended)
 	}
-	if newest = 80; g.DeleteRange(1, 80) != nil {
-		t.Error("entries that are in a snapshot are kept")
+	if err, ended := remove(80, 1, 80); err != nil || ended != nil {
+		t.Errorf("entries that are in a snapshot are kept: %v, %v", err, ended)
 	}
+}
+
+// storeOf is the log of a node as the store of another one.
+type storeOf struct{ *raftlog.Log }
+
+// snapshotOf is a store with one snapshot.
+type snapshotOf uint64
+
+func (snapshotOf) Create(
+	raft.SnapshotVersion, uint64, uint64, raft.Configuration, uint64, raft.Transport,
+) (raft.SnapshotSink, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s snapshotOf) List() ([]*raft.SnapshotMeta, error) {
+	return []*raft.SnapshotMeta{{Index: uint64(s)}}, nil
+}
+
+func (snapshotOf) Open(string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	return nil, nil, errors.ErrUnsupported
 }

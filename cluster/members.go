@@ -36,7 +36,7 @@ func (n *Node) newMembers() *membership.Members {
 	}, membership.Effects{
 		Meta:     n.replica.meta,
 		State:    n.sums.latest,
-		Agrees:   func(commit, term, index uint64) bool { return snapshot.Agrees(n.stores.log, commit, term, index) },
+		Agrees:   func(commit, term, index uint64) bool { return snapshot.Agrees(n.raftLog, commit, term, index) },
 		Await:    n.await,
 		Progress: n.out.Progress,
 		Quiet:    n.out.Quiet,

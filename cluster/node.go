@@ -16,6 +16,8 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/notify"
 	"osqueue/cluster/plane"
+	"osqueue/cluster/raftlog"
+	"osqueue/cluster/snapshot"
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
@@ -34,7 +36,9 @@ type Node struct {
 	net       transport.Transport
 	out       *transport.Outbound
 	moved     *transport.Moved // below out
-	stores    *stores
+	raftLog   *raftlog.Log
+	snapshots raft.SnapshotStore
+	kept      *snapshot.Store // below snapshots; nil without a disk
 	replica   *replica
 	leader    *leader.Leader
 	sums      *stateSums // the replica's
@@ -78,11 +82,11 @@ func (n *Node) PeerListener() net.Listener { return n.port.Peers() }
 
 // inboundConfig bounds a snapshot of another node by the memory of this one, which the state
 // must fit into.
-func (n *Node) inboundConfig(log transport.Position) transport.InboundConfig {
+func (n *Node) inboundConfig() transport.InboundConfig {
 	warn := transport.NewLogger(n.log.Named("raft-net"))
 	return transport.InboundConfig{
 		SnapshotMax: machine.Memory(),
-		Log:         log,
+		Log:         n.raftLog,
 		Member:      func(id raft.ServerID) error { return n.members.MaySend(id) },
 		Refused: func(err error) {
 			warn.Warn("refused a request that does not come from a node of this cluster", "error", err)
@@ -209,7 +213,7 @@ func (n *Node) closeRaft() error {
 	n.ended.Do(func() { close(n.down) })
 	n.wg.Wait()
 	n.net.CloseStreams()
-	return errors.Join(err, n.net.Close(), n.stores.close())
+	return errors.Join(err, n.net.Close(), n.raftLog.Close())
 }
 
 // Job returns a job of the applied state, or nil. The job must not be changed.

@@ -71,20 +71,21 @@ func Open(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// start opens raft. If a write of the log hangs, it returns the watchdog's error and leaves
+// start opens raft. If a write of the log hangs, it returns the error of raft's log and leaves
 // that write behind: nothing ends it but the end of the process.
 func (n *Node) start() error {
-	dog := &watchdog{limit: n.cfg.LogStallLimit, fatal: n.die, before: n.cfg.BeforeLogWrite, closing: n.ctx.Done()}
-	n.wg.Go(func() { dog.run(n.down) })
 	opened := make(chan error, 1)
-	go func() { opened <- n.openRaft(dog) }()
-	select {
-	case err := <-opened:
+	go func() {
+		err := n.openRaft()
 		if err != nil {
 			n.cancel()
 			close(n.down)
 			n.wg.Wait()
 		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
 		return err
 	case err := <-n.fatal:
 		n.cancel()
@@ -99,7 +100,7 @@ func (n *Node) start() error {
 
 // openRaft opens the stores and the transport, starts raft, and starts the goroutines
 // that watch over them.
-func (n *Node) openRaft(dog *watchdog) (err error) {
+func (n *Node) openRaft() (err error) {
 	if n.cfg.DataDir != "" {
 		if err := os.MkdirAll(n.cfg.DataDir, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
@@ -115,42 +116,31 @@ func (n *Node) openRaft(dog *watchdog) (err error) {
 	if fresh && !n.cfg.Memory {
 		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Dir: n.cfg.DataDir, Log: n.log})
 	}
-	if n.stores, err = openStores(&n.cfg, dog, n.snapshotOptions()); err != nil {
+	if err := n.openStores(); err != nil {
 		return err
 	}
-	var seen *witness
-	if g := n.stores.guarded; g != nil {
-		if seen, err = openWitness(&n.cfg, n.id, n.stores); err != nil {
-			return errors.Join(err, n.stores.close())
-		}
-		g.witness = seen
-	}
 	if n.net, err = n.listen(); err != nil {
-		return errors.Join(err, n.stores.close())
+		return errors.Join(err, n.raftLog.Close())
 	}
-	if n.replayed, err = n.stores.log.LastIndex(); err != nil {
-		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.stores.close())
+	if n.replayed, err = n.raftLog.LastIndex(); err != nil {
+		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.raftLog.Close())
 	}
 	n.moved = transport.NewMoved(n.net)
-	n.out = transport.NewOutbound(n.moved, n.cut, n.stores.durable)
-	logs, snapshots := withBase(n.stores.log, indexedSnapshots{n.stores.snapshots})
-	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig(logs))
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), logs, n.stores.stable, snapshots, in)
+	n.out = transport.NewOutbound(n.moved, n.cut, n.raftLog.Await)
+	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
+	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.raftLog, n.raftLog, indexedSnapshots{n.snapshots}, in)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.stores.close())
+		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.raftLog.Close())
 	}
 	n.members = n.newMembers()
-	n.stores.serve(n.raft)
+	n.raftLog.Serve(n.raft)
 	in.Serve(n.raft)
 	if n.port != nil {
 		n.port.Allow(n.allowNode)
 	}
 	n.wg.Go(func() { in.Relay(n.members.MayVote) })
-	if seen != nil {
-		n.wg.Go(func() { seen.run(n.down) })
-	}
 	n.wg.Go(n.boundLog)
-	if s := n.stores.kept; s != nil {
+	if s := n.kept; s != nil {
 		n.wg.Go(func() { s.Run(n.ctx) })
 		n.wg.Go(n.mendSnapshots)
 	}

@@ -53,8 +53,8 @@ func (n *Node) Status() Status {
 	s.Carried = n.leader.Carried()
 	n.describeFlush(&s)
 	n.describeRaft(&s)
-	if n.stores.kept != nil {
-		s.Snapshots = n.stores.kept.Status()
+	if n.kept != nil {
+		s.Snapshots = n.kept.Status()
 	}
 	if n.cfg.Account != nil {
 		s.Bucket = n.cfg.Account()

@@ -15,7 +15,7 @@ func TestCloseWhileTheStateIsRestored(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	v, term := n.replica.freeze(), n.raft.CurrentTerm()
-	before, err := n.stores.snapshots.List()
+	before, err := n.snapshots.List()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestCloseWhileTheStateIsRestored(t *testing.T) {
 	restored, closed := make(chan error, 1), make(chan error, 1)
 	go func() { restored <- n.restore(t.Context(), v, term) }()
 	l.eventually("a restore that is under way", func() bool {
-		now, err := n.stores.snapshots.List()
+		now, err := n.snapshots.List()
 		return err == nil && (len(now) > len(before) || len(now) > 0 && now[0].ID != before[0].ID)
 	})
 	go func() { closed <- n.Close() }()
@@ -70,7 +70,7 @@ func TestALateRestoreChangesNothing(t *testing.T) {
 	if err := <-restored; !errors.Is(err, ErrNotLeader) {
 		t.Errorf("the restore of term %d in term %d: %v", term, n.raft.CurrentTerm(), err)
 	}
-	snapshots, err := n.stores.snapshots.List()
+	snapshots, err := n.snapshots.List()
 	if err != nil || len(snapshots) > 0 && snapshots[0].Index > before {
 		t.Errorf("there is a snapshot: %v, error %v", snapshots, err)
 	}

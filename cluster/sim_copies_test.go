@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/cluster/raftlog"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -40,7 +41,7 @@ func (s *simRun) loseLog() func() string {
 	lagging.crash()
 	older := lost.mark(false).image(0)
 	s.pass(6)
-	time.Sleep(2 * witnessInterval)
+	time.Sleep(2 * raftlog.WitnessInterval)
 	lead.crash()
 	lost.crash()
 	if s.r.IntN(2) == 0 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/raftlog"
 )
 
 // simDisk is the part of a node that survives a crash: its identity, raft's log, votes and
@@ -26,7 +28,7 @@ type simDisk struct {
 	low, high uint64
 	kv        map[string][]byte
 	numbers   map[string]uint64
-	witness   witnessed
+	witness   raftlog.Witnessed
 
 	unwitnessed bool // it loses the witness at once
 
@@ -40,9 +42,9 @@ type simDisk struct {
 }
 
 var (
-	_ diskLog            = (*simDisk)(nil)
-	_ raft.SnapshotStore = (*simDisk)(nil)
-	_ claims             = (*simDisk)(nil)
+	_ raftlog.Store        = (*simDisk)(nil)
+	_ raft.SnapshotStore   = (*simDisk)(nil)
+	_ raftlog.WitnessStore = (*simDisk)(nil)
 
 	errSimFull     = errors.New("no space left on device")
 	errSimNotThere = errors.New("not found") // raft compares this text
@@ -51,7 +53,7 @@ var (
 func newSimDisk(name string, r *rand.Rand) *simDisk {
 	id := raft.ServerID(fmt.Sprintf("%s~%016x", name, r.Uint64()))
 	return &simDisk{
-		id: id, witness: witnessed{Server: id}, r: rand.New(rand.NewPCG(r.Uint64(), 0)),
+		id: id, witness: raftlog.Witnessed{Server: id}, r: rand.New(rand.NewPCG(r.Uint64(), 0)),
 		logs: make(map[uint64]*raft.Log), kv: make(map[string][]byte), numbers: make(map[string]uint64),
 	}
 }
@@ -91,20 +93,20 @@ func (d *simDisk) withoutLog(older *simDisk) *simDisk {
 	return next
 }
 
-// load implements claims.
-func (d *simDisk) load() (*witnessed, error) {
+// Load implements raftlog.WitnessStore.
+func (d *simDisk) Load() (*raftlog.Witnessed, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unwitnessed {
-		return &witnessed{Server: d.id}, nil
+		return &raftlog.Witnessed{Server: d.id}, nil
 	}
 	w := d.witness
 	return &w, nil
 }
 
-// save implements claims. It waits while the disk hangs, but does not count as a write: a
+// Save implements raftlog.WitnessStore. It waits while the disk hangs, but does not count as a write: a
 // node continues without its witness. For the same reason a full disk accepts it.
-func (d *simDisk) save(w witnessed) error {
+func (d *simDisk) Save(w raftlog.Witnessed) error {
 	d.mu.Lock()
 	hangs := d.hangs
 	d.mu.Unlock()

@@ -182,7 +182,7 @@ func (n *simNode) tryStart() error {
 	cfg.Logger = hclog.New(&hclog.LoggerOptions{
 		Name: n.name, Level: hclog.Warn, Output: c.world.trace, DisableTime: true,
 	})
-	cfg.testEnv = &testEnv{id: disk.id, log: disk, snapshots: disk, claims: disk, net: l.end, observe: func(r *replica) raft.FSM {
+	cfg.testEnv = &testEnv{id: disk.id, log: disk, snapshots: disk, witness: disk, net: l.end, observe: func(r *replica) raft.FSM {
 		return &simObserver{replica: r, life: l}
 	}}
 	if c.holdsLevel && !n.upgraded {

@@ -1,53 +1,6 @@
 package cluster
 
-import (
-	"github.com/hashicorp/raft"
-
-	"osqueue/cluster/snapshot"
-)
-
-// watchedSnapshots reports writes of snapshots that hang to the watchdog: a follower installs a
-// snapshot in raft's main goroutine. A write that fails is raft's affair, which tries again. Reads are
-// not watched, because a snapshot may come from the bucket.
-type watchedSnapshots struct {
-	raft.SnapshotStore
-	dog *watchdog
-}
-
-// Create implements raft.SnapshotStore.
-func (s watchedSnapshots) Create(
-	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, trans raft.Transport,
-) (sink raft.SnapshotSink, err error) {
-	err = s.dog.watch("begin a snapshot", 0, func() (err error) {
-		sink, err = s.SnapshotStore.Create(version, index, term, c, cIndex, trans)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &watchedSink{SnapshotSink: sink, dog: s.dog}, nil
-}
-
-type watchedSink struct {
-	raft.SnapshotSink
-	dog  *watchdog
-	size int // bytes so far, which Close makes durable
-}
-
-// Write implements io.Writer.
-func (w *watchedSink) Write(p []byte) (n int, err error) {
-	w.size += len(p)
-	err = w.dog.watch("write a snapshot", len(p), func() (err error) {
-		n, err = w.SnapshotSink.Write(p)
-		return err
-	})
-	return n, err
-}
-
-// Close implements io.Closer.
-func (w *watchedSink) Close() error {
-	return w.dog.watch("finish a snapshot", w.size, w.SnapshotSink.Close)
-}
+import "osqueue/cluster/snapshot"
 
 func (n *Node) snapshotOptions() snapshot.Options {
 	return snapshot.Options{

@@ -6,12 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"osqueue/cluster/membership"
-
-	"github.com/hashicorp/raft"
+	"osqueue/cluster/raftlog"
 )
 
 // removeLog removes the raft log of a data directory.
@@ -44,9 +42,9 @@ func stoppedFollower(t *testing.T) (l *lab, leader, n *member, dir string) {
 	return l, leader, n, n.cfg.DataDir
 }
 
-func (l *lab) witnessOf(m *member) *witnessed {
+func (l *lab) witnessOf(m *member) *raftlog.Witnessed {
 	l.t.Helper()
-	w, err := readWitness(m.cfg.DataDir)
+	w, err := raftlog.ReadWitness(m.cfg.DataDir)
 	if err != nil || w == nil {
 		l.t.Fatalf("the witness is %v: %v", w, err)
 	}
@@ -116,7 +114,7 @@ func TestAShorterLogOfALaterTermDoesNotStart(t *testing.T) {
 	n.stop()
 	w := l.witnessOf(n)
 	w.Term, w.VoteTerm, w.Index = w.Term-1, min(w.VoteTerm, w.Term-1), w.Index+1000
-	if err := writeWitness(filepath.Join(dir, witnessFile), *w); err != nil {
+	if err := raftlog.WitnessFile(dir).Save(*w); err != nil {
 		t.Fatal(err)
 	}
 	l.refused(n)
@@ -126,7 +124,7 @@ func TestAShorterLogOfALaterTermDoesNotStart(t *testing.T) {
 func TestANodeWithoutAWitnessDoesNotStart(t *testing.T) {
 	l, _, n, dir := stoppedFollower(t)
 	n.stop()
-	if err := os.Remove(filepath.Join(dir, witnessFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, "witness.json")); err != nil {
 		t.Fatal(err)
 	}
 	l.refused(n)
@@ -142,7 +140,7 @@ func TestAClosedNodeHasAFullWitness(t *testing.T) {
 	if got := l.witnessOf(n); got.Index < lsn.Index {
 		t.Errorf("the witness is %v, and the node has confirmed entry %d", got, lsn.Index)
 	}
-	left := filepath.Join(dir, "."+witnessFile+".123.tmp")
+	left := filepath.Join(dir, ".witness.json.123.tmp")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -151,59 +149,3 @@ func TestAClosedNodeHasAFullWitness(t *testing.T) {
 		t.Errorf("what a killed process left is there: %v", err)
 	}
 }
-
-// A node starts although its witness cannot be written, as on a full disk: the old one claims less.
-func TestTheWitnessNeedsNoRoomAtTheStart(t *testing.T) {
-	t.Parallel()
-	mem := raft.NewInmemStore()
-	if err := mem.StoreLog(&raft.Log{Index: 7, Term: 1}); err != nil {
-		t.Fatal(err)
-	}
-	cfg := &Config{testEnv: &testEnv{claims: fullClaims{}}}
-	s := &stores{log: mem, stable: mem, snapshots: raft.NewInmemSnapshotStore()}
-	w, err := openWitness(cfg, "n~1", s)
-	if err != nil || w.known.Index != 5 || w.last.Load() != 7 {
-		t.Fatalf("%+v, %v", w, err)
-	}
-}
-
-// fullClaims is a witness of 5 entries on a full disk.
-type fullClaims struct{}
-
-func (fullClaims) load() (*witnessed, error) { return &witnessed{Server: "n~1", Index: 5}, nil }
-func (fullClaims) save(witnessed) error      { return syscall.ENOSPC }
-
-// The log of a follower may become shorter: the witness is lowered before the log.
-func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
-	dir := t.TempDir()
-	mem := raft.NewInmemStore()
-	w := &witness{file: claimFile(filepath.Join(dir, witnessFile)), poke: make(chan struct{}, 1), known: witnessed{Server: "n~1"}}
-	fails := errors.New("the log fails")
-	g := &guardedLog{
-		LogStore: brokenDelete{mem, fails}, StableStore: mem, dog: &watchdog{fatal: func(error) {}}, witness: w,
-	}
-	for i := uint64(1); i <= 5; i++ {
-		if err := g.StoreLog(&raft.Log{Index: i, Term: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(g.SetUint64([]byte(keyTerm), 3), g.SetUint64([]byte(keyVoteTerm), 2), w.write()); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ from, to, want uint64 }{{1, 2, 5}, {4, 5, 3}} {
-		if err := g.DeleteRange(c.from, c.to); !errors.Is(err, fails) {
-			t.Fatal(err)
-		}
-		got, err := readWitness(dir)
-		if want := (witnessed{Server: "n~1", Term: 3, VoteTerm: 2, Index: c.want}); err != nil || *got != want {
-			t.Errorf("entries %d to %d are about to be removed, and the witness says %v: %v", c.from, c.to, got, err)
-		}
-	}
-}
-
-type brokenDelete struct {
-	raft.LogStore
-	err error
-}
-
-func (b brokenDelete) DeleteRange(uint64, uint64) error { return b.err }

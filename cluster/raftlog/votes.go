@@ -42,12 +42,13 @@ func sumOf(key, val []byte) uint32 {
 // its text, too.
 func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
-// Set implements raft.StableStore. It takes a lock, because raft also sets its term from
-// the goroutine that handles heartbeats.
-func (s *Log) Set(key, val []byte) error {
-	s.sealing.Lock()
-	defer s.sealing.Unlock()
-	old, err := s.get(key)
+// votes are raft's votes and terms with their checksums. They implement raft.StableStore. A value
+// and its checksum change one after the other, so only one call at a time is allowed.
+type votes struct{ stable stableStore }
+
+// Set implements raft.StableStore.
+func (s votes) Set(key, val []byte) error {
+	old, err := s.Get(key)
 	if err != nil && !notFound(err) {
 		return err
 	}
@@ -59,13 +60,7 @@ func (s *Log) Set(key, val []byte) error {
 
 // Get implements raft.StableStore. The error wraps ErrDamaged if the value does not match
 // its checksum, or if a value that was set is missing.
-func (s *Log) Get(key []byte) ([]byte, error) {
-	s.sealing.Lock()
-	defer s.sealing.Unlock()
-	return s.get(key)
-}
-
-func (s *Log) get(key []byte) ([]byte, error) {
+func (s votes) Get(key []byte) ([]byte, error) {
 	val, err := s.stable.Get(key)
 	if err != nil && !notFound(err) {
 		return nil, err
@@ -74,10 +69,8 @@ func (s *Log) get(key []byte) ([]byte, error) {
 }
 
 // SetUint64 implements raft.StableStore.
-func (s *Log) SetUint64(key []byte, val uint64) error {
-	s.sealing.Lock()
-	defer s.sealing.Unlock()
-	old, err := s.getUint64(key)
+func (s votes) SetUint64(key []byte, val uint64) error {
+	old, err := s.GetUint64(key)
 	if err != nil && !notFound(err) {
 		return err
 	}
@@ -89,13 +82,7 @@ func (s *Log) SetUint64(key []byte, val uint64) error {
 
 // GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
 // match its checksum.
-func (s *Log) GetUint64(key []byte) (uint64, error) {
-	s.sealing.Lock()
-	defer s.sealing.Unlock()
-	return s.getUint64(key)
-}
-
-func (s *Log) getUint64(key []byte) (uint64, error) {
+func (s votes) GetUint64(key []byte) (uint64, error) {
 	val, err := s.stable.GetUint64(key)
 	if err != nil && !notFound(err) {
 		return 0, err
@@ -105,13 +92,13 @@ func (s *Log) getUint64(key []byte) (uint64, error) {
 
 func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }
 
-func (s *Log) seal(key, val, old []byte) error {
+func (s votes) seal(key, val, old []byte) error {
 	sums := binary.LittleEndian.AppendUint32(nil, sumOf(key, val))
 	sums = binary.LittleEndian.AppendUint32(sums, sumOf(key, old))
 	return s.stable.Set(sealKey(key), sums)
 }
 
-func (s *Log) check(key, val []byte) error {
+func (s votes) check(key, val []byte) error {
 	sums, err := s.stable.Get(sealKey(key))
 	if err != nil && !notFound(err) {
 		return err
@@ -129,7 +116,7 @@ func (s *Log) check(key, val []byte) error {
 }
 
 // readVotes reads the votes and terms once.
-func (s *Log) readVotes() error {
+func (s votes) readVotes() error {
 	_, term := s.GetUint64([]byte(keyTerm))
 	_, voteTerm := s.GetUint64([]byte(keyVoteTerm))
 	_, vote := s.Get([]byte(keyVote))

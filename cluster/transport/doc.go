@@ -46,8 +46,8 @@
 //
 // The body of a snapshot that raft does not see is read by a goroutine of its own.
 //
-// Below raft, the log keeps committed entries that no snapshot on the disk contains (guardedLog
-// in package cluster): the node ends if raft removes them.
+// Below raft, the log keeps committed entries that no snapshot on the disk contains (package
+// raftlog): the node ends if raft removes them.
 //
 // # States
 //

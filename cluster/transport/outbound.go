@@ -23,7 +23,7 @@ import (
 // answered last, and up to which index its log is known to be the same as the leader's.
 //
 // Raft counts an answer that confirms entries as a copy of them in addition to the leader's own,
-// which may not be durable yet (package queue). So Outbound keeps such an answer back until it is.
+// which may not be durable yet (package raftlog). So Outbound keeps such an answer back until it is.
 //
 // After cut is closed, Outbound sends nothing more.
 type Outbound struct {

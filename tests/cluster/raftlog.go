@@ -67,7 +67,7 @@ func (n *Node) base(log *model.Log, first uint64) error {
 }
 
 // openLog opens the raft log of a stopped node.
-func (n *Node) openLog() (*raftlog.Log, error) {
+func (n *Node) openLog() (*raftlog.Disk, error) {
 	if n.Running() {
 		return nil, fmt.Errorf("%s is running", n.Name)
 	}
@@ -140,7 +140,7 @@ func (n *Node) ChangeJob(id string, payload []byte) error {
 
 // rewrite replaces the batch of an entry. A segment log has no other way than to write the entry and those
 // behind it again.
-func rewrite(db *raftlog.Log, index uint64, batch *fsmpb.Batch) error {
+func rewrite(db *raftlog.Disk, index uint64, batch *fsmpb.Batch) error {
 	last, err := db.LastIndex()
 	if err != nil {
 		return err

@@ -11,10 +11,10 @@ var recent = []defect{
 		Bug: "return min(0*owed*int(pause+waited)+written, owedMax)",
 	}, check{pkg: "cluster/flush", test: "TestObjectsCountAsWrites"}},
 	{"full disk", mutants.Mutant{
-		Name: "raft panics when its term cannot be stored", File: "cluster/logstore.go",
-		Old: "\t\t<-g.dog.closing\n\t\treturn nil //nolint:nilerr // see above\n",
+		Name: "raft panics when its term cannot be stored", File: "cluster/raftlog/log.go",
+		Old: "\t\t<-l.opts.Closing\n",
 		Bug: "\t\treturn err\n",
-	}, check{pkg: "cluster", test: "TestAFailedTermIsFatalWithoutAPanic"}},
+	}, check{pkg: "cluster/raftlog", test: "TestAFailedTermIsFatalWithoutAPanic"}},
 
 	// The raft log.
 	{"log queue", mutants.Mutant{
@@ -23,34 +23,44 @@ var recent = []defect{
 		Bug: "if n := len(args.Entries); n > 0 && resp.Success && false {",
 	}, check{pkg: "cluster", test: "TestSimLeaderAheadOfItsDisk"}},
 	{"log queue", mutants.Mutant{
-		Name: "a follower queues what it confirms", File: "cluster/raftlog/queue/queue.go",
+		Name: "a follower queues what it confirms", File: "cluster/raftlog/log.go",
 		Old: "(*r).State() != raft.Leader {",
 		Bug: "(*r).State() == raft.Shutdown {",
 	}, check{pkg: "cluster", test: "TestSimLeaderAheadOfItsDisk"}},
 	{"log queue", mutants.Mutant{
-		Name: "a write of the queue that fails counts", File: "cluster/raftlog/queue/queue.go",
-		Old: "if q.err = err; err == nil {",
-		Bug: "if q.err = nil; true {",
-	}, check{pkg: "cluster/raftlog/queue", test: "TestQueue"}},
+		Name: "a write of the queue that fails counts", File: "cluster/raftlog/log.go",
+		Old: "func() error { return l.store.StoreLogs(logs) })\n\tif err != nil {",
+		Bug: "func() error { return l.store.StoreLogs(logs) })\n\tif err != nil && false {",
+	}, check{pkg: "cluster/raftlog", test: "TestQueue"}},
 	{"log queue", mutants.Mutant{
-		Name: "a term does not wait for the entries of the one before", File: "cluster/raftlog/queue/queue.go",
-		Old: "err := q.write(func() error { return q.StableStore.SetUint64(key, val) })",
-		Bug: "err := q.StableStore.SetUint64(key, val)",
-	}, check{pkg: "cluster/raftlog/queue", test: "TestQueue"}},
+		Name: "a term does not wait for the entries of the one before", File: "cluster/raftlog/log.go",
+		Old: "err := l.exclusive(func() error {\n\t\terr := l.write(\"write raft's term\"",
+		Bug: "err := func(fn func() error) error { return fn() }(func() error {\n\t\terr := l.write(\"write raft's term\"",
+	}, check{pkg: "cluster/raftlog", test: "TestQueue"}},
 	{"log queue", mutants.Mutant{
-		Name: "a change of the voters is queued", File: "cluster/raftlog/queue/queue.go",
-		Old: "if l.Type == raft.LogConfiguration {",
-		Bug: "if l.Type == raft.LogConfiguration && false {",
-	}, check{pkg: "cluster/raftlog/queue", test: "TestRemovingTheOtherVoter"}},
+		Name: "a write comes after one that failed", File: "cluster/raftlog/log.go",
+		Old: "err := l.err // of entries that came in since flush, too",
+		Bug: "var err error",
+	}, check{pkg: "cluster/raftlog", test: "TestNoWriteAfterAFailure"}},
 	{"log queue", mutants.Mutant{
-		Name: "a single voter queues its entries", File: "cluster/raftlog/queue/queue.go",
+		Name: "the queue is written after a write that failed", File: "cluster/raftlog/log.go",
+		Old: "logs, err := l.tail.queue(), l.err",
+		Bug: "logs, err := l.tail.queue(), error(nil)",
+	}, check{pkg: "cluster/raftlog", test: "TestTheQueueIsNotWrittenAfterAFailure"}},
+	{"log queue", mutants.Mutant{
+		Name: "a change of the voters is queued", File: "cluster/raftlog/log.go",
+		Old: "if e.Type == raft.LogConfiguration {",
+		Bug: "if e.Type == raft.LogConfiguration && false {",
+	}, check{pkg: "cluster/raftlog", test: "TestRemovingTheOtherVoter"}},
+	{"log queue", mutants.Mutant{
+		Name: "a single voter queues its entries", File: "cluster/raftlog/log.go",
 		Old: "return voters > 1",
 		Bug: "return voters > 0",
-	}, check{pkg: "cluster/raftlog/queue", test: "TestRemovingTheOtherVoter"}},
+	}, check{pkg: "cluster/raftlog", test: "TestRemovingTheOtherVoter"}},
 	{"log queue", mutants.Mutant{
-		Name: "an answer does not wait for the newest entry", File: "cluster/raftlog/queue/queue.go",
-		Old: "q.queue[0].Index <= index {",
-		Bug: "q.queue[0].Index < index {",
+		Name: "an answer does not wait for the newest entry", File: "cluster/raftlog/log.go",
+		Old: "len(q) == 0 || q[0].Index > index:",
+		Bug: "len(q) == 0 || q[0].Index >= index:",
 	}, check{pkg: "cluster/raftlog/segment", test: "TestPowerCutsOfTheQueue"}},
 	{"log queue", mutants.Mutant{
 		Name: "a node that failed answers while it closes", File: "cluster/node.go",
@@ -58,15 +68,15 @@ var recent = []defect{
 		Bug: "\tif n.severed() && false {\n",
 	}, check{pkg: "cluster", test: "TestALeaderWithAHungDiskAnswersNothing"}},
 	{"log base", mutants.Mutant{
-		Name: "the log behind a snapshot does not know its term", File: "cluster/baselog.go",
-		Old: "*l = raft.Log{Index: index, Term: at.term, Type: baseType}",
-		Bug: "*l = raft.Log{Index: index, Term: 0 * at.term, Type: baseType}",
-	}, check{pkg: "cluster", test: "TestRepeatedRequestBehindASnapshot"}},
+		Name: "the log behind a snapshot does not know its term", File: "cluster/raftlog/snapshots.go",
+		Old: "*e = raft.Log{Index: index, Term: at.term, Type: baseType}",
+		Bug: "*e = raft.Log{Index: index, Term: 0 * at.term, Type: baseType}",
+	}, check{pkg: "cluster/raftlog", test: "TestRepeatedRequestBehindASnapshot"}},
 	{"log base", mutants.Mutant{
-		Name: "a log with older entries has the base", File: "cluster/baselog.go",
+		Name: "a log with older entries has the base", File: "cluster/raftlog/snapshots.go",
 		Old: "case at.index == index && (first == 0 || first > index):",
 		Bug: "case at.index == index:",
-	}, check{pkg: "cluster", test: "TestABaseBehindEntriesIsNotInTheLog"}},
+	}, check{pkg: "cluster/raftlog", test: "TestABaseBehindEntriesIsNotInTheLog"}},
 	{"log signal", mutants.Mutant{
 		Name: "a signal before the wait is lost", File: "cluster/raftlog/segment/duty.go",
 		Old: "if !did && l.duty.signals == seen && !l.duty.closing {",

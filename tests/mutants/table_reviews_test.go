@@ -117,16 +117,16 @@ var reviewed = []defect{
 		Bug: "\t\tcase known && member:\n",
 	}, check{pkg: "cluster", test: "TestARemovedNodeEnds"}},
 	{"X3 votes", mutants.Mutant{
-		Name: "a node votes with an older copy of its log", File: "cluster/witness.go",
-		Old: "max(has.Index, s.snapshotIndex()) < said.Index:",
-		Bug: "said.Index == 0 && max(has.Index, s.snapshotIndex()) < said.Index:",
+		Name: "a node votes with an older copy of its log", File: "cluster/raftlog/witness.go",
+		Old: "max(has.Index, l.newestSnapshot().index) < said.Index:",
+		Bug: "said.Index == 0 && max(has.Index, l.newestSnapshot().index) < said.Index:",
 	}, check{pkg: "cluster", test: "TestANodeWithAnOlderLogDoesNotStart"}},
 
 	{"X3 votes", mutants.Mutant{
-		Name: "the witness claims entries that raft removes", File: "cluster/logstore.go",
-		Old: "\t\tif g.witness != nil {\n\t\t\tif err := g.witness.lower(from); err != nil {",
-		Bug: "\t\tif false {\n\t\t\tif err := g.witness.lower(from); err != nil {",
-	}, check{pkg: "cluster", test: "TestTheWitnessIsLoweredBeforeTheLogIs"}},
+		Name: "the witness claims entries that raft removes", File: "cluster/raftlog/log.go",
+		Old: "if err := l.lower(from); err != nil {",
+		Bug: "if err := error(nil); err != nil {",
+	}, check{pkg: "cluster/raftlog", test: "TestTheWitnessIsLoweredBeforeTheLogIs"}},
 	{"X13 identity", mutants.Mutant{
 		Name: "a damaged identity is another node's", File: "cluster/membership/serverid.go",
 		Old: "found && namePattern.MatchString(name) && instancePattern.MatchString(instance)",
@@ -145,10 +145,10 @@ var reviewed = []defect{
 		Bug: "time.Now().Add(c.patience + 0*travel)",
 	}, check{pkg: "cluster/transport", test: "TestPacedConnWaitsForTheAnswer"}},
 	{"R8 bytes", mutants.Mutant{
-		Name: "the cache of the log is not bounded in bytes", File: "cluster/boundedlog.go",
-		Old: "for ; b.cached > logCacheBytes && b.oldest <= l.Index; b.oldest++ {",
-		Bug: "for ; b.cached > logCacheBytes && b.oldest < 0*l.Index; b.oldest++ {",
-	}, check{pkg: "cluster", test: "TestLogCacheIsBoundedInBytes"}},
+		Name: "the cache of the log is not bounded in bytes", File: "cluster/raftlog/tail.go",
+		Old: "t.cached > cacheEntries || t.cacheBytes > cacheBytes)",
+		Bug: "t.cached > cacheEntries || t.cacheBytes > cacheBytes && false)",
+	}, check{pkg: "cluster/raftlog", test: "TestLogCacheIsBoundedInBytes"}},
 	{"R10 bytes", mutants.Mutant{
 		Name: "an edit of the document is one entry, however large", File: "cluster/leader/edit.go",
 		Old: "i > 0 && (i == editJobs || size > editBytes)",

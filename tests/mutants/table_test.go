@@ -201,7 +201,7 @@ var defects = []defect{
 		Bug: "case has > gen || binary.LittleEndian.Uint32(sector[sectorSize-4:]) != s.sum(sector, number) && false:",
 	}, damage},
 	{"disk", mutants.Mutant{
-		Name: "a lost part of the log is created empty", File: "cluster/raftlog/open.go",
+		Name: "a lost part of the log is created empty", File: "cluster/raftlog/disk.go",
 		Old: "if err := complete(path); err != nil {",
 		Bug: "if err := complete(path); err != nil && false {",
 	}, check{pkg: "cluster/raftlog", test: "TestAMissingPartIsNoticed"}},

@@ -15,12 +15,12 @@ var trustLate = []defect{
 		Bug: "if len(r.Entries) == 0 || limit < 1<<60 {",
 	}, check{pkg: "cluster", test: "TestALateSnapshotKeepsTheLog"}},
 	{"late requests", mutants.Mutant{
-		Name: "raft's memory of a cleared log stops the leader", File: "cluster/baselog.go",
+		Name: "raft's memory of a cleared log stops the leader", File: "cluster/raftlog/snapshots.go",
 		Old: "case at.index < index && first == 0:",
 		Bug: "case at.index < index && first == 1<<60:",
 	}, check{pkg: "cluster", test: "TestASnapshotReplacesAnUncommittedEnd"}},
 	{"late requests", mutants.Mutant{
-		Name: "the log loses committed entries", File: "cluster/logstore.go",
+		Name: "the log loses committed entries", File: "cluster/raftlog/log.go",
 		Old: "from <= committed && newest < committed {",
 		Bug: "from <= committed && newest < committed && false {",
 	}, check{pkg: "cluster", test: "TestALogKeepsCommittedEntries"}},

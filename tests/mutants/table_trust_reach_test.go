@@ -32,15 +32,15 @@ var reach = []defect{
 		Bug: "ok && a.from != address",
 	}, check{pkg: "cluster", test: "TestMovedNodes"}},
 	{"reach", mutants.Mutant{
-		Name: "a disk that hangs in a read goes unnoticed", File: "cluster/logstore.go",
-		Old: `err := g.dog.watch("read the raft log", 0, func() error { return g.LogStore.GetLog(index, l) })`,
-		Bug: `err := g.LogStore.GetLog(index, l)`,
-	}, check{pkg: "cluster", test: "TestADiskThatHangsIsFatal"}},
+		Name: "a disk that hangs in a read goes unnoticed", File: "cluster/raftlog/log.go",
+		Old: `err := l.watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })`,
+		Bug: `err := l.store.GetLog(index, e)`,
+	}, check{pkg: "cluster/raftlog", test: "TestADiskThatHangsIsFatal"}},
 	{"reach", mutants.Mutant{
-		Name: "a hung removal of the start of the log goes unnoticed", File: "cluster/logstore.go",
-		Old: `return g.dog.watch("remove the start of the raft log", 0, func() error { return g.LogStore.DeleteRange(from, to) })`,
-		Bug: `return g.LogStore.DeleteRange(from, to)`,
-	}, check{pkg: "cluster", test: "TestADiskThatHangsIsFatal"}},
+		Name: "a hung removal of the start of the log goes unnoticed", File: "cluster/raftlog/log.go",
+		Old: `return l.watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })`,
+		Bug: `return l.store.DeleteRange(from, to)`,
+	}, check{pkg: "cluster/raftlog", test: "TestADiskThatHangsIsFatal"}},
 	{"reach", mutants.Mutant{
 		Name: "a new leader adopts the same document again", File: "cluster/leader/campaign.go",
 		Old: "Adopted:   storage.Version(m.Adopted),",

@@ -1,4 +1,4 @@
-package queue
+package raftlog
 
 import (
 	"cmp"
@@ -21,6 +21,7 @@ type node struct {
 }
 
 func (n *node) State() raft.RaftState { return n.state }
+func (n *node) CommitIndex() uint64   { return 0 } // the log may lose its end
 
 func (n *node) GetConfiguration() raft.ConfigurationFuture {
 	c := raft.Configuration{Servers: []raft.Server{{ID: "x", Suffrage: raft.Nonvoter}}}
@@ -36,14 +37,16 @@ func (configuration) Error() error                        { return nil }
 func (configuration) Index() uint64                       { return 0 }
 func (c configuration) Configuration() raft.Configuration { return c.c }
 
+// removeStart is the write that may fail, and is tried again.
+const removeStart = "remove the start"
+
 // disk is a log whose writes wait until the test lets them end. Its content is durable.
 type disk struct {
 	outcome chan error // of the write under way
-	busy    bool
-	overlap bool // two writes were under way at the same time
-	failed  bool
-	after   bool      // there was a write after one that failed
-	appends *raft.Log // first entry of the write under way
+	overlap bool       // two writes were under way at the same time
+	failed  bool       // a write failed after which nothing may be written
+	after   bool       // there was a write after that
+	doing   string     // the write under way
 	first   uint64
 	logs    []*raft.Log // from first on
 	term    uint64
@@ -53,14 +56,16 @@ func newDisk() *disk { return &disk{outcome: make(chan error), first: 1} }
 
 // write performs one write. Only one goroutine runs at a time in these tests, except where it
 // waits here.
-func (d *disk) write(fn func()) error {
-	d.overlap = d.overlap || d.busy
+func (d *disk) write(what string, fn func()) error {
+	d.overlap = d.overlap || d.doing != ""
 	d.after = d.after || d.failed
-	d.busy = true
+	d.doing = what
 	err := <-d.outcome
-	d.busy = false
-	if d.failed = err != nil; err == nil {
+	d.doing = ""
+	if err == nil {
 		fn()
+	} else if what != removeStart {
+		d.failed = true
 	}
 	return err
 }
@@ -99,42 +104,42 @@ func (d *disk) GetLog(index uint64, l *raft.Log) error {
 func (d *disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
 
 func (d *disk) StoreLogs(logs []*raft.Log) error {
-	d.appends = logs[0]
-	defer func() { d.appends = nil }()
-	return d.write(func() { d.logs = append(d.logs, logs...) })
+	return d.write("append", func() { d.logs = append(d.logs, logs...) })
 }
 
 func (d *disk) DeleteRange(from, to uint64) error {
-	return d.write(func() {
-		if to >= d.last() {
-			d.logs = d.logs[:from-d.first]
-			return
-		}
+	if to >= d.last() {
+		return d.write("truncate", func() { d.logs = d.logs[:from-d.first] })
+	}
+	return d.write(removeStart, func() {
 		d.logs = d.logs[to+1-d.first:]
 		d.first = to + 1
 	})
 }
 
-func (d *disk) Set([]byte, []byte) error           { return d.write(func() {}) }
+func (d *disk) Close() error                       { return nil }
+func (d *disk) Set([]byte, []byte) error           { return d.write("vote", func() {}) }
 func (d *disk) Get([]byte) ([]byte, error)         { return nil, nil }
 func (d *disk) GetUint64([]byte) (uint64, error)   { return d.term, nil }
-func (d *disk) SetUint64(_ []byte, v uint64) error { return d.write(func() { d.term = v }) }
+func (d *disk) SetUint64(_ []byte, v uint64) error { return d.write("term", func() { d.term = v }) }
 
 // call is a call of a Log that may wait.
 type call struct {
 	what     string
+	added    int // number of new entries in the log
 	returned bool
 	err      error
 }
 
-// history runs a queue against a model of the log, as raft's goroutines use it. It checks after each
+// history runs a log against a model of it, as raft's goroutines use it. It checks after each
 // step what a crash would leave behind.
 type history struct {
-	q       *Log
+	l       *Log
 	d       *disk
 	n       *node
 	closing chan struct{}
 	made    int
+	fatal   int
 
 	mem    []*raft.Log // content of the log, from memFrom on, as raft knows it
 	from   uint64
@@ -154,8 +159,8 @@ type await struct {
 
 func newHistory() *history {
 	h := &history{d: newDisk(), n: &node{state: raft.Follower, voters: 3}, closing: make(chan struct{}), from: 1, term: 1}
-	h.q = New(h.d, h.d, h.closing)
-	h.q.Serve(h.n)
+	h.l = New(h.d, Options{Fatal: func(error) { h.fatal++ }, Closing: h.closing})
+	h.l.Serve(h.n)
 	return h
 }
 
@@ -194,54 +199,57 @@ func (h *history) step(kind, a, b int) {
 	switch {
 	case kind == 0: // the disk answers
 		h.d.end(nil)
-	case kind == 1 && b == 0 && len(h.q.queue) > 0 && h.d.appends == h.q.queue[0]: // the write of the queue fails
-		h.failed = h.d.end(errDisk) || h.failed
+	case kind == 1 && b == 0: // the write under way fails
+		may := h.d.doing == removeStart
+		h.failed = h.d.end(errDisk) && !may || h.failed
 	case kind == 2 && h.main == nil && len(h.mem) > 0: // a follower has answered
 		e := h.mem[a%len(h.mem)]
 		w := &await{entry: e}
 		h.awaits = append(h.awaits, w)
 		go func() {
-			w.err = h.q.Await(e.Index, nil)
+			w.err = h.l.Await(e.Index, nil)
 			w.returned = true
 		}()
 	// The start that is removed is committed, so it is never truncated.
 	case kind == 3 && h.cuts == nil && h.d.last() > h.d.first+1 && (h.main == nil || h.main.what != "truncate"):
 		to := h.d.first + uint64(a)%(h.d.last()-h.d.first)
 		from := h.d.first
-		h.cuts = start("remove the start", func() error { return h.q.DeleteRange(from, to) })
+		h.cuts = start(removeStart, func() error { return h.l.DeleteRange(from, to) })
 	case h.main != nil: // raft's main goroutine waits
 	case kind <= 5 && leads && h.n.voters > 1: // the leader appends
 		size := 10
 		if b == 0 {
-			size = maxBytes/3 + a
+			size = queueBytes/3 + a
 		}
 		logs := h.entries(1+a%3, size)
 		h.mem = append(h.mem, logs...)
-		h.main = start("append", func() error { return h.q.StoreLogs(logs) })
+		h.main = start("append", func() error { return h.l.StoreLogs(logs) })
+		h.main.added = len(logs)
 	case kind <= 6: // a follower or a single voter appends, or the leader a configuration
 		logs := h.entries(1+a%3, 10)
 		if leads && h.n.voters > 1 {
 			logs[len(logs)-1].Type = raft.LogConfiguration
 		}
 		h.mem, h.check = append(h.mem, logs...), h.durable
-		h.main = start("append and wait", func() error { return h.q.StoreLogs(logs) })
+		h.main = start("append and wait", func() error { return h.l.StoreLogs(logs) })
+		h.main.added = len(logs)
 	case kind == 7: // another term begins
 		h.n.state, h.check = raft.Follower, h.durable
 		h.term++
 		term := h.term
-		h.main = start("set the term", func() error { return h.q.SetUint64(nil, term) })
+		h.main = start("set the term", func() error { return h.l.SetUint64(nil, term) })
 	case kind == 8 && !leads: // the node is elected; a shorter log may have been overwritten before
 		h.n.state, h.n.voters = raft.Leader, 1+a%3
-	case kind == 9 && !leads && h.cuts == nil && h.d.last() > h.d.first: // a new leader truncates the log
+	case kind == 9 && !leads && h.cuts == nil && min(h.d.last(), h.last()) > h.d.first: // a new leader truncates the log
 		at := h.last() - uint64(a)%(h.last()-h.d.first)
 		to := h.last()
 		h.mem, h.check = h.mem[:at-h.from], h.durable
-		h.main = start("truncate", func() error { return h.q.DeleteRange(at, to) })
+		h.main = start("truncate", func() error { return h.l.DeleteRange(at, to) })
 	case kind == 10:
 		h.check = h.durable
 		want := h.last()
 		h.main = start("read the last index", func() error {
-			got, err := h.q.LastIndex()
+			got, err := h.l.LastIndex()
 			if err == nil && got != want {
 				err = fmt.Errorf("the last index is %d, want %d", got, want)
 			}
@@ -262,9 +270,12 @@ func (h *history) settled() error {
 	}
 	if c := h.cuts; c != nil && c.returned {
 		h.cuts = nil
-		if c.err != nil && !h.failed {
+		if c.err != nil && !h.failed && !errors.Is(c.err, errDisk) {
 			return fmt.Errorf("%s: %w", c.what, c.err)
 		}
+	}
+	if h.failed != (h.fatal > 0) {
+		return fmt.Errorf("a write failed: %v, and the node ends %d times", h.failed, h.fatal)
 	}
 	if cut := int(h.d.first) - int(h.from); cut > 0 {
 		h.mem, h.from = h.mem[cut:], h.d.first
@@ -274,6 +285,9 @@ func (h *history) settled() error {
 		h.main, h.check = nil, nil
 		if c.err != nil && (!h.failed || c.what == "set the term") {
 			return fmt.Errorf("%s: %w", c.what, c.err)
+		}
+		if c.err != nil { // raft does not have entries that the log refused
+			h.mem = h.mem[:max(len(h.mem)-c.added, 0)]
 		}
 		if c.err == nil && check != nil {
 			if err := check(); err != nil {
@@ -295,11 +309,11 @@ func (h *history) content() error {
 			continue // the entries may be neither in the queue nor on the disk
 		}
 		var l raft.Log
-		if err := h.q.GetLog(index, &l); err != nil || string(l.Data) != string(want.Data) {
+		if err := h.l.GetLog(index, &l); err != nil || string(l.Data) != string(want.Data) {
 			return fmt.Errorf("entry %d is %.20q, want %.20q: %w", index, l.Data, want.Data, err)
 		}
 	}
-	if h.main == nil && h.d.last() > h.last() {
+	if h.main == nil && !h.failed && h.d.last() > h.last() {
 		return fmt.Errorf("the disk has entries up to %d of %d", h.d.last(), h.last())
 	}
 	return nil
@@ -330,13 +344,13 @@ func (h *history) answers() error {
 
 func (h *history) bounded() error {
 	size := 0
-	for _, l := range h.q.queue {
+	for _, l := range h.l.tail.queue() {
 		size += transport.EntryBytes(l)
 	}
-	if size != h.q.bytes {
-		return fmt.Errorf("the queue has %d bytes, and reckons with %d", size, h.q.bytes)
+	if size != h.l.tail.queueBytes {
+		return fmt.Errorf("the queue has %d bytes, and reckons with %d", size, h.l.tail.queueBytes)
 	}
-	if size > 3*(maxBytes/3+200) { // the largest append of a history
+	if size > 3*(queueBytes/3+200) { // the largest append of a history
 		return fmt.Errorf("the queue has %d bytes", size)
 	}
 	return nil
@@ -395,7 +409,36 @@ func TestNoWriteAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestQueue compares the queue with a model in random histories. The model has the content of the
+// A queue that waits for the disk, while another write fails, is not written.
+func TestTheQueueIsNotWrittenAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory()
+		h.n.state = raft.Leader
+		set := start("set the term", func() error { return h.l.SetUint64(nil, 2) }) // raft's handler of heartbeats
+		synctest.Wait()
+		if err := h.l.StoreLogs(h.entries(1, 10)); err != nil {
+			t.Fatal(err)
+		}
+		h.d.end(errDisk)
+		synctest.Wait()
+		if h.d.after || h.d.end(nil) {
+			t.Error("the queue was written")
+		}
+		if err := h.l.Await(1, nil); !errors.Is(err, errDisk) {
+			t.Errorf("the answer for entry 1: %v", err)
+		}
+		if err := h.l.StoreLogs(h.entries(1, 10)); !errors.Is(err, errDisk) {
+			t.Errorf("the next append: %v", err)
+		}
+		if set.returned {
+			t.Error("raft goes on without its term")
+		}
+		close(h.closing)
+		synctest.Wait()
+	})
+}
+
+// TestQueue compares the log with a model in random histories. The model has the content of the
 // disk after each step, which is what a crash at that point leaves.
 func TestQueue(t *testing.T) {
 	for range 10 { // rapid makes 100 histories

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
 
 	"github.com/hashicorp/raft"
 
@@ -27,59 +26,57 @@ const (
 	unfinished = ".tmp" // ends the name of what is being created
 )
 
-// Log is a raft log with votes and terms on the disk. It implements raft.LogStore,
-// raft.StableStore and raft.MonotonicLogStore, and is safe for concurrent use.
-type Log struct {
+// Disk is the raft log of a data directory with its votes and terms. It implements Store.
+type Disk struct {
 	*segment.Log
-	stable  stableStore
-	sealing sync.Mutex // a value and its checksum change together
+	votes
 }
 
 // Open opens the raft log of a data directory. It creates the log if there is none. The error wraps
 // ErrDamaged if a file is damaged. warn is called when the log cannot prepare a segment; see
 // segment.Options.
-func Open(dir string, warn func(error)) (*Log, error) {
+func Open(dir string, warn func(error)) (*Disk, error) {
 	path := filepath.Join(dir, dirName)
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("create the raft log %s: %w", path, err)
 	}
-	var l *Log
+	var d *Disk
 	err := shielded(func() (err error) {
 		if err := complete(path); err != nil {
 			return err
 		}
-		if l, err = open(path, segment.Options{Warn: warn, Free: freeBytes(dir)}); err != nil {
+		if d, err = open(path, segment.Options{Warn: warn, Free: freeBytes(dir)}); err != nil {
 			return err
 		}
-		return l.readVotes()
+		return d.readVotes()
 	})
 	if err == nil {
-		return l, nil
+		return d, nil
 	}
 	err = fmt.Errorf("open the raft log %s: %w", path, err)
-	if l != nil {
+	if d != nil {
 		// Close of a damaged store may fail, too; the process ends anyway.
-		err = errors.Join(err, shielded(l.Close))
+		err = errors.Join(err, shielded(d.Close))
 	}
 	return nil, err
 }
 
 // open opens both parts. The lock on the votes keeps a second process out, so it is taken
 // first.
-func open(path string, o segment.Options) (*Log, error) {
-	votes, err := openBolt(filepath.Join(path, votesName))
+func open(path string, o segment.Options) (*Disk, error) {
+	stable, err := openBolt(filepath.Join(path, votesName))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := segment.Open(segment.Dir(filepath.Join(path, entriesName)), o)
 	if err != nil {
-		return nil, errors.Join(err, votes.Close())
+		return nil, errors.Join(err, stable.Close())
 	}
-	return &Log{Log: entries, stable: votes}, nil
+	return &Disk{entries, votes{stable}}, nil
 }
 
 // Close closes both parts.
-func (s *Log) Close() error { return errors.Join(s.Log.Close(), s.stable.Close()) }
+func (d *Disk) Close() error { return errors.Join(d.Log.Close(), d.stable.Close()) }
 
 // create creates an empty log if there is none. A crash before the rename leaves nothing that
 // counts.
@@ -91,11 +88,11 @@ func create(path string) error {
 	if err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(filepath.Join(tmp, entriesName), 0o700)); err != nil {
 		return err
 	}
-	l, err := open(tmp, segment.Options{Spares: -1, Free: freeBytes(filepath.Dir(path))})
+	d, err := open(tmp, segment.Options{Spares: -1, Free: freeBytes(filepath.Dir(path))})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.Close(), segment.Dir(tmp).SyncDir()); err != nil {
+	if err := errors.Join(d.Close(), segment.Dir(tmp).SyncDir()); err != nil {
 		return err
 	}
 	return errors.Join(os.Rename(tmp, path), segment.Dir(filepath.Dir(path)).SyncDir())
@@ -123,8 +120,10 @@ func shielded(fn func() error) (err error) {
 	return fn()
 }
 
-var (
-	_ raft.LogStore          = (*Log)(nil)
-	_ raft.StableStore       = (*Log)(nil)
-	_ raft.MonotonicLogStore = (*Log)(nil)
-)
+// Memory returns a store without a disk.
+func Memory() Store { return memory{raft.NewInmemStore()} }
+
+type memory struct{ *raft.InmemStore }
+
+// Close implements io.Closer.
+func (memory) Close() error { return nil }

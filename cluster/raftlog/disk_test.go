@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func mustOpen(t *testing.T, dir string) *Log {
+func mustOpen(t *testing.T, dir string) *Disk {
 	t.Helper()
 	l, err := Open(dir, nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func entry(i uint64) *raft.Log {
 }
 
 // fill writes n entries, votes and a term, in the order in which raft does.
-func fill(t *testing.T, l *Log, n uint64) {
+func fill(t *testing.T, l *Disk, n uint64) {
 	t.Helper()
 	must(t, l.SetUint64([]byte("CurrentTerm"), 6), l.SetUint64([]byte("CurrentTerm"), 7),
 		l.SetUint64([]byte("LastVoteTerm"), 7), l.Set([]byte("LastVoteCand"), []byte("n2")))
@@ -55,12 +55,12 @@ func fill(t *testing.T, l *Log, n uint64) {
 }
 
 // holds checks that the log has the data that fill wrote, and nothing else.
-func holds(t *testing.T, l *Log, n uint64) {
+func holds(t *testing.T, l *Disk, n uint64) {
 	t.Helper()
 	must(t, asFilled(l, n))
 }
 
-func asFilled(l *Log, n uint64) error {
+func asFilled(l *Disk, n uint64) error {
 	for i := uint64(1); i <= n; i++ {
 		if err := sameEntry(l, i); err != nil {
 			return err
@@ -74,7 +74,7 @@ func asFilled(l *Log, n uint64) error {
 	return nil
 }
 
-func sameEntry(l *Log, i uint64) error {
+func sameEntry(l *Disk, i uint64) error {
 	var got raft.Log
 	if err := l.GetLog(i, &got); err != nil {
 		return err
@@ -110,7 +110,7 @@ func TestAnEmptyLogHasNoVotes(t *testing.T) {
 // heartbeat handler do.
 func TestVotesOfManyGoroutines(t *testing.T) {
 	dir := t.TempDir()
-	l := mustOpen(t, dir)
+	l := New(mustOpen(t, dir), Options{})
 	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
 	var group errgroup.Group
 	for g := range uint64(4) {

@@ -3,12 +3,14 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
@@ -130,56 +132,11 @@ func TestLargeEntriesAreCutByBytes(t *testing.T) {
 	})
 }
 
-func TestLogCacheIsBoundedInBytes(t *testing.T) {
-	b := newBoundedLog(raft.NewInmemStore(), 0)
-	for i := range uint64(100) {
-		if err := b.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 1<<20)}); err != nil {
-			t.Fatal(err)
-		}
+// The error of a full disk says once which disk it is.
+func TestAFullDiskIsExplained(t *testing.T) {
+	err := explainFull("/data", fmt.Errorf("write raft's term: %w", &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}))
+	if text := err.Error(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(text, "the disk of /data is full") ||
+		explainFull("/data", err).Error() != text {
+		t.Error(text)
 	}
-	held := 0
-	for _, l := range b.cache {
-		if l != nil {
-			held += transport.EntryBytes(l)
-		}
-	}
-	if held > logCacheBytes || held != b.cached {
-		t.Errorf("the cache has %d bytes, reckons with %d, and may have %d", held, b.cached, logCacheBytes)
-	}
-	for _, i := range []uint64{1, 100} {
-		var l raft.Log
-		if err := b.GetLog(i, &l); err != nil || l.Index != i {
-			t.Errorf("entry %d: %v %v", i, l.Index, err)
-		}
-	}
-	if got := b.newest(50, 10<<20); got != 9 {
-		t.Errorf("%d of the newest entries have 10 MiB, want 9", got)
-	}
-	entry := transport.EntryBytes(&raft.Log{Data: make([]byte, 1<<20)})
-	if got := b.bytesAfter(90); got != 10*entry {
-		t.Errorf("%d bytes are after 90", got)
-	}
-	if err := b.DeleteRange(96, 100); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.bytesAfter(90); got != 5*entry {
-		t.Errorf("%d bytes are after 90 once the end was removed", got)
-	}
-}
-
-// A large write of the log may take longer than a small one.
-func TestWatchdogReckonsWithTheSize(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, fatal := watched(t)
-		if err := d.write("append", 2*transport.AppendMaxBytes, func() error { time.Sleep(2500 * time.Millisecond); return nil }); err != nil || len(fatal) > 0 {
-			t.Fatalf("%v, %d fatal", err, len(fatal))
-		}
-		release := make(chan struct{})
-		go d.watch("append", 0, func() error { <-release; return nil })
-		time.Sleep(1500 * time.Millisecond)
-		if len(fatal) != 1 {
-			t.Error("it was not fatal at a small write")
-		}
-		close(release)
-	})
 }

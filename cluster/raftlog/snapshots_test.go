@@ -1,9 +1,10 @@
-package cluster
+package raftlog
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -24,9 +25,10 @@ func TestRepeatedRequestBehindASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := raft.DefaultConfig()
-	cfg.LocalID, cfg.LogOutput = "follower", testWriter{t}
-	withLog, withSnapshots := withBase(logs, snapshots)
-	r, err := raft.NewRaft(cfg, &raft.MockFSM{}, withLog, logs, withSnapshots, net)
+	cfg.LocalID, cfg.Logger = "follower", hclog.NewNullLogger()
+	withLog := New(memory{logs}, Options{})
+	withSnapshots := withLog.Snapshots(snapshots)
+	r, err := raft.NewRaft(cfg, &raft.MockFSM{}, withLog, withLog, withSnapshots, net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,8 @@ func TestRepeatedRequestBehindASnapshot(t *testing.T) {
 func TestABaseBehindEntriesIsNotInTheLog(t *testing.T) {
 	snapshots, logs := raft.NewInmemSnapshotStore(), raft.NewInmemStore()
 	_, net := raft.NewInmemTransport("leader")
-	withLog, withSnapshots := withBase(logs, snapshots)
+	withLog := New(memory{logs}, Options{})
+	withSnapshots := withLog.Snapshots(snapshots)
 	if err := logs.StoreLog(&raft.Log{Index: 4, Term: 2}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package queue
+package raftlog
 
 import (
 	"io"
@@ -12,7 +12,7 @@ import (
 
 // slowLog is a log whose writes wait while the test holds the lock.
 type slowLog struct {
-	*raft.InmemStore
+	Store
 	lock chan struct{} // capacity 1
 }
 
@@ -21,32 +21,32 @@ func (s slowLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}
 func (s slowLog) StoreLogs(logs []*raft.Log) error {
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
-	return s.InmemStore.StoreLogs(logs)
+	return s.Store.StoreLogs(logs)
 }
 
-// server is a raft node with a queue.
+// server is a raft node with a Log.
 type server struct {
 	*raft.Raft
 	log *slowLog
-	q   *Log
+	l   *Log
 	raft.Server
 	*raft.InmemTransport
 }
 
 func newServer(t *testing.T, id raft.ServerID, closing chan struct{}) *server {
 	t.Helper()
-	s := &server{log: &slowLog{InmemStore: raft.NewInmemStore(), lock: make(chan struct{}, 1)}}
+	s := &server{log: &slowLog{Store: Memory(), lock: make(chan struct{}, 1)}}
 	addr, trans := raft.NewInmemTransport("")
 	s.InmemTransport, s.Server = trans, raft.Server{ID: id, Address: addr}
-	s.q = New(s.log, s.log.InmemStore, closing)
+	s.l = New(s.log, Options{Closing: closing})
 	cfg := raft.DefaultConfig()
 	cfg.LocalID, cfg.Logger = id, hclog.New(&hclog.LoggerOptions{Output: io.Discard})
 	var err error
-	s.Raft, err = raft.NewRaft(cfg, &raft.MockFSM{}, s.q, s.q, raft.NewInmemSnapshotStore(), trans)
+	s.Raft, err = raft.NewRaft(cfg, &raft.MockFSM{}, s.l, s.l, raft.NewInmemSnapshotStore(), trans)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.q.Serve(s.Raft)
+	s.l.Serve(s.Raft)
 	return s
 }
 

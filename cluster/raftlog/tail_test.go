@@ -1,0 +1,44 @@
+package raftlog
+
+import (
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/transport"
+)
+
+func TestLogCacheIsBoundedInBytes(t *testing.T) {
+	b := New(Memory(), Options{})
+	for i := range uint64(100) {
+		if err := b.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := 0
+	for _, l := range b.tail.entries {
+		held += transport.EntryBytes(l)
+	}
+	if held > cacheBytes || held != b.tail.cacheBytes {
+		t.Errorf("the cache has %d bytes, reckons with %d, and may have %d", held, b.tail.cacheBytes, cacheBytes)
+	}
+	for _, i := range []uint64{1, 100} {
+		var l raft.Log
+		if err := b.GetLog(i, &l); err != nil || l.Index != i {
+			t.Errorf("entry %d: %v %v", i, l.Index, err)
+		}
+	}
+	if got := b.Newest(50, 10<<20); got != 9 {
+		t.Errorf("%d of the newest entries have 10 MiB, want 9", got)
+	}
+	entry := transport.EntryBytes(&raft.Log{Data: make([]byte, 1<<20)})
+	if got := b.BytesAfter(90); got != 10*entry {
+		t.Errorf("%d bytes are after 90", got)
+	}
+	if err := b.DeleteRange(96, 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.BytesAfter(90); got != 5*entry {
+		t.Errorf("%d bytes are after 90 once the end was removed", got)
+	}
+}
