@@ -199,7 +199,7 @@ func (h *history) step(kind, a, b int) {
 	switch {
 	case kind == 0: // the disk answers
 		h.d.end(nil)
-	case kind == 1 && b == 0: // the write under way fails
+	case kind == 1 && b == 0 && h.d.doing != "": // the write under way fails
 		may := h.d.doing == removeStart
 		h.failed = h.d.end(errDisk) && !may || h.failed
 	case kind == 2 && h.main == nil && len(h.mem) > 0: // a follower has answered
@@ -399,43 +399,47 @@ func play(steps []int) (err error) {
 	return cmp.Or(err, h.end())
 }
 
-// A write that waited for the disk, while entries came in and their write failed, does not take
-// place: rapid found this history.
+// The queue and a direct write, which wait for the disk while another write fails, do not take place.
 func TestNoWriteAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		if err := play([]int{52, 23, 0, 1, 3, 3, 0, 1}); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A queue that waits for the disk, while another write fails, is not written.
-func TestTheQueueIsNotWrittenAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHistory()
-		h.n.state = raft.Leader
-		set := start("set the term", func() error { return h.l.SetUint64(nil, 2) }) // raft's handler of heartbeats
-		synctest.Wait()
-		if err := h.l.StoreLogs(h.entries(1, 10)); err != nil {
-			t.Fatal(err)
-		}
-		h.d.end(errDisk)
-		synctest.Wait()
-		if h.d.after || h.d.end(nil) {
-			t.Error("the queue was written")
-		}
-		if err := h.l.Await(1, nil); !errors.Is(err, errDisk) {
-			t.Errorf("the answer for entry 1: %v", err)
-		}
-		if err := h.l.StoreLogs(h.entries(1, 10)); !errors.Is(err, errDisk) {
-			t.Errorf("the next append: %v", err)
-		}
-		if set.returned {
-			t.Error("raft goes on without its term")
-		}
-		close(h.closing)
-		synctest.Wait()
-	})
+	for _, waits := range []string{"the queue", "a direct write"} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHistory()
+			defer synctest.Wait()
+			defer close(h.closing)
+			go h.l.StoreLogs(h.entries(3, 10))
+			synctest.Wait()
+			h.d.end(nil)
+			h.n.state = raft.Leader
+			set := start("set the term", func() error { return h.l.SetUint64(nil, 2) }) // raft's handler of heartbeats
+			synctest.Wait()
+			var direct *call
+			if waits == "the queue" {
+				if err := h.l.StoreLogs([]*raft.Log{{Index: 4}}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				direct = start(waits, func() error { return h.l.DeleteRange(1, 1) })
+			}
+			synctest.Wait()
+			h.d.end(errDisk)
+			synctest.Wait()
+			if h.d.after || h.d.end(nil) {
+				t.Errorf("%s was written", waits)
+			}
+			if direct != nil && !errors.Is(direct.err, errDisk) {
+				t.Errorf("%s: %v", waits, direct.err)
+			}
+			if err := h.l.Await(4, nil); direct == nil && !errors.Is(err, errDisk) {
+				t.Errorf("the answer for entry 4: %v", err)
+			}
+			if err := h.l.StoreLogs([]*raft.Log{{Index: 5}}); !errors.Is(err, errDisk) {
+				t.Errorf("the next append: %v", err)
+			}
+			if set.returned {
+				t.Error("raft goes on without its term")
+			}
+		})
+	}
 }
 
 // TestQueue compares the log with a model in random histories. The model has the content of the

@@ -46,7 +46,7 @@ var recent = []defect{
 		Name: "the queue is written after a write that failed", File: "cluster/raftlog/log.go",
 		Old: "logs, err := l.tail.queue(), l.err",
 		Bug: "logs, err := l.tail.queue(), error(nil)",
-	}, check{pkg: "cluster/raftlog", test: "TestTheQueueIsNotWrittenAfterAFailure"}},
+	}, check{pkg: "cluster/raftlog", test: "TestNoWriteAfterAFailure"}},
 	{"log queue", mutants.Mutant{
 		Name: "a change of the voters is queued", File: "cluster/raftlog/log.go",
 		Old: "if e.Type == raft.LogConfiguration {",
