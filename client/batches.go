@@ -29,7 +29,7 @@ type NewBatch struct {
 func (b NewBatch) encode() ([]byte, error) {
 	var callback json.RawMessage
 	if b.Callback != nil {
-		text, err := encodeJob(*b.Callback)
+		text, err := EncodeJob(*b.Callback)
 		if err != nil {
 			return nil, err
 		}

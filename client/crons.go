@@ -45,7 +45,7 @@ func (n NewCron) encode() ([]byte, error) {
 	if n.Job.ID != "" || !n.Job.RunAt.IsZero() || len(n.Job.After) > 0 || n.Job.BatchID != "" {
 		return nil, errCronJob
 	}
-	job, err := encodeJob(n.Job)
+	job, err := EncodeJob(n.Job)
 	if err != nil {
 		return nil, err
 	}

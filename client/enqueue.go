@@ -30,7 +30,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
-	body, err := encodeJob(sealed)
+	body, err := EncodeJob(sealed)
 	if err != nil {
 		return Enqueued{}, local(op, err)
 	}
@@ -126,7 +126,7 @@ func encodeJobs(jobs []NewJob) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.WriteByte('[')
 	for i, job := range jobs {
-		body, err := encodeJob(job)
+		body, err := EncodeJob(job)
 		if err != nil {
 			return nil, fmt.Errorf("jobs[%d]: %w", i, err)
 		}
@@ -156,8 +156,9 @@ func EncodedSize(job NewJob) int {
 
 var errTwoTimes = errors.New("RunAt and Delay exclude each other; give one")
 
-// encodeJob returns the JSON of a job.
-func encodeJob(job NewJob) ([]byte, error) {
+// EncodeJob returns the JSON of a job, as a file of the inbox and the API have it. The payload stays
+// byte for byte.
+func EncodeJob(job NewJob) ([]byte, error) {
 	if !job.RunAt.IsZero() && job.Delay > 0 {
 		return nil, errTwoTimes
 	}

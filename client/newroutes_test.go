@@ -38,7 +38,7 @@ func TestEncodeAllOptions(t *testing.T) {
 	want := `{"id":"j","type":"t","backoff":{"kind":"linear","baseMs":1000,"capMs":60000,"jitter":10},` +
 		`"timeoutMs":60000,"group":"g","tags":["x","y"],"uniqueKey":"k","uniqueScope":"period","uniqueMs":3600000,` +
 		`"after":["a"],"afterFailure":"run","batchId":"b"}`
-	if got, err := encodeJob(job); err != nil || string(got) != want {
+	if got, err := EncodeJob(job); err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	if n := EncodedSize(job); n < len(want) {

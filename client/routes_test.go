@@ -50,7 +50,7 @@ func TestEncodeJob(t *testing.T) {
 		{NewJob{ID: "j", RunAt: time.UnixMilli(1234567)}, `{"id":"j","runAt":1234567}`},
 	}
 	for _, c := range cases {
-		got, err := encodeJob(c.job)
+		got, err := EncodeJob(c.job)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s, %v; want %s", got, err, c.want)
 		}

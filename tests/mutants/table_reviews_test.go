@@ -349,7 +349,7 @@ var reviewed = []defect{
 		Bug: "unit = 1 * Day",
 	}, check{pkg: "cmd/osqueue/units", test: "TestTimesAndSizes"}},
 	{"F5 submit", mutants.Mutant{
-		Name: "a line without type is enqueued", File: "cmd/osqueue/queue/submit_lines.go",
+		Name: "a line without type is enqueued", File: "cmd/osqueue/queue/lines.go",
 		Old: "\tif in.Type == \"\" {\n",
 		Bug: "\tif in.Type == \"\" && false {\n",
 	}, check{pkg: "cmd/osqueue/queue", test: "TestSubmitFileNamesTheBadLine"}},

@@ -2,9 +2,7 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -101,7 +99,7 @@ func runBatchCreate(ctx context.Context, g *view.Globals, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := batchJobs(g, f)
+	jobs, err := batchJobs(ctx, g, f)
 	if err != nil {
 		return err
 	}
@@ -118,7 +116,7 @@ func runBatchCreate(ctx context.Context, g *view.Globals, f *batchFlags) error {
 }
 
 // batchJobs reads the jobs of a file, which must fit into one request.
-func batchJobs(g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
+func batchJobs(ctx context.Context, g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
 	if f.file == "" {
 		return nil, nil
 	}
@@ -127,19 +125,18 @@ func batchJobs(g *view.Globals, f *batchFlags) ([]client.NewJob, error) {
 		return nil, err
 	}
 	defer in.Close()
-	lines := newLineReader(in, &f.submitFlags, g.MaxBatchBytes())
-	all, err := lines.next()
-	if errors.Is(err, io.EOF) {
-		return nil, nil
+	var jobs []client.NewJob
+	for b, err := range batches(ctx, newLineReader(in, f.parse).all(), g.MaxBatchBytes(), true) {
+		if err != nil {
+			return nil, err
+		}
+		if jobs != nil {
+			return nil, fmt.Errorf(
+				"%s is larger than one request (%d jobs, 1 MiB): create the batch with fewer lines, and add the others with osqueue submit --batch", f.file, client.MaxBatchJobs)
+		}
+		jobs = b.jobs
 	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := lines.next(); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(err, fmt.Errorf(
-			"%s is larger than one request (%d jobs, 1 MiB): create the batch with fewer lines, and add the others with osqueue submit --batch", f.file, client.MaxBatchJobs))
-	}
-	return all.jobs, nil
+	return jobs, nil
 }
 
 func newBatchListCommand(g *view.Globals) *cobra.Command {

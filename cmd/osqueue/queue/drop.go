@@ -10,13 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"osqueue/api"
 	"osqueue/client"
-	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
@@ -147,7 +145,7 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 	if job, err = client.Seal(ctx, keys, job); err != nil {
 		return nil, err
 	}
-	body, err := encodeDropped(job)
+	body, err := client.EncodeJob(job)
 	if err != nil {
 		return nil, err
 	}
@@ -159,43 +157,6 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 		return nil, view.Usagef("--id: %w", err)
 	}
 	return body, nil
-}
-
-// encodeDropped encodes a job as JSON and keeps the payload byte for byte.
-func encodeDropped(job client.NewJob) ([]byte, error) {
-	body, err := json.Marshal(wireOf(job), json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("write the job as JSON: %w", err)
-	}
-	if job.Payload == nil {
-		return body, nil
-	}
-	body = append(body[:len(body)-1], `,"payload":`...) // there is an id before it
-	body = append(body, job.Payload...)
-	return append(body, '}'), nil
-}
-
-// wireOf returns the wire form of a job, without its payload.
-func wireOf(job client.NewJob) v1.NewJob {
-	out := v1.NewJob{
-		ID: job.ID, Type: job.Type, Priority: job.Priority, DelayMs: wholeMs(job.Delay), MaxAttempts: job.MaxAttempts,
-		LeaseMs: wholeMs(job.Lease), TimeoutMs: wholeMs(job.Timeout), Group: job.Group, Tags: job.Tags, Headers: job.Headers,
-		UniqueKey: job.Unique.Key, UniqueScope: job.Unique.Scope, UniqueMs: wholeMs(job.Unique.Period),
-		After: job.After, AfterFailure: job.AfterFailure,
-	}
-	if !job.RunAt.IsZero() {
-		out.RunAt = job.RunAt.UnixMilli()
-	}
-	if b := job.Backoff; b != nil {
-		out.Backoff = &v1.Backoff{Kind: b.Kind, BaseMs: wholeMs(b.Base), CapMs: wholeMs(b.Cap), Jitter: int64(b.Jitter)}
-	}
-	return out
-}
-
-// wholeMs converts a duration to ms and rounds up, so that a short time does not become
-// 0.
-func wholeMs(d time.Duration) int64 {
-	return (d + time.Millisecond - 1).Milliseconds()
 }
 
 func (f *dropFlags) put(ctx context.Context, g *view.Globals, body []byte) error {

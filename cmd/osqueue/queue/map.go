@@ -1,12 +1,9 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"strings"
 	"time"
 
@@ -132,7 +129,9 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) er
 	}
 	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
 	return g.Acked(ctx, func(ctx context.Context) error {
-		return m.run(ctx, c, newLineReader(in, nil, g.MaxBatchBytes()))
+		lines := newLineReader(in, m.job)
+		lines.texts = true
+		return m.run(ctx, c, lines)
 	})
 }
 
@@ -143,22 +142,17 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 		return err
 	}
 	defer watch.Close()
-	restore := closedPipe()
-	defer restore()
 	m.progress = m.g.NewProgress(f.quiet)
 	defer m.progress.Close()
 	m.progress.Count(f.file)
 	endHint := m.hint(ctx, c)
 	defer endHint()
 	pl := newPipeline(pipelineConfig{
-		c: c, watch: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
+		c: c, to: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
 		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
 		tell:   m.tell, each: m.write,
 	})
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	err = pl.run(ctx, availableBatches(reading, m.items(lines), lines.most))
-	m.progress.Close()
+	err = pl.run(ctx, lines, m.g.MaxBatchBytes())
 	if err := m.summary(pl.known()); err != nil {
 		return err
 	}
@@ -202,8 +196,8 @@ func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
 }
 
 // job returns the job of a line.
-func (m *mapRun) job(number int, line string) (client.NewJob, error) {
-	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, line), Env: m.env})
+func (m *mapRun) job(number int, line []byte) (client.NewJob, error) {
+	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, string(line)), Env: m.env})
 	if err != nil {
 		return job, fmt.Errorf("line %d: %w", number, err)
 	}
@@ -276,26 +270,4 @@ func (m *mapRun) summary(known int) error {
 		text += fmt.Sprintf("; %d failed", now.Failed)
 	}
 	return view.WritePlain(m.g.Err, text+"\n")
-}
-
-// items reads the lines that are not blank.
-func (m *mapRun) items(lines *lineReader) iter.Seq[mapItem] {
-	return func(yield func(mapItem) bool) {
-		for {
-			text, err := lines.line()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			item := mapItem{number: lines.number, line: string(text), err: err}
-			if err == nil && len(bytes.TrimSpace(text)) == 0 {
-				continue
-			}
-			if err == nil {
-				item.job, item.err = m.job(item.number, item.line)
-			}
-			if !yield(item) || item.err != nil {
-				return
-			}
-		}
-	}
 }

@@ -261,16 +261,16 @@ func TestLinesGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3000
 		m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
-		lines, batches := 0, 0
-		for b, err := range availableBatches(t.Context(), m.items(newLineReader(strings.NewReader(numbered(n)), nil, maxBatchBytes)), maxBatchBytes) {
+		lines, requests := 0, 0
+		for b, err := range batches(t.Context(), newLineReader(strings.NewReader(numbered(n)), m.job).all(), maxBatchBytes, false) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines, batches = lines+len(b.jobs), batches+1
+			lines, requests = lines+len(b.jobs), requests+1
 			synctest.Wait() // the request, during which the reader fills its channel
 		}
-		if lines != n || batches > 2+n/itemsAhead {
-			t.Errorf("%d lines of %d in %d batches", lines, n, batches)
+		if lines != n || requests > 2+n/linesAhead {
+			t.Errorf("%d lines of %d in %d batches", lines, n, requests)
 		}
 	})
 }
@@ -305,8 +305,8 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 func TestWhatIsThereEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
-	for b, err := range availableBatches(ctx, m.items(newLineReader(strings.NewReader(numbered(10*itemsAhead)), nil, maxBatchBytes)), maxBatchBytes) {
-		if err != nil || len(b.jobs) == 0 || b.first != 1 {
+	for b, err := range batches(ctx, newLineReader(strings.NewReader(numbered(10*linesAhead)), m.job).all(), maxBatchBytes, false) {
+		if err != nil || len(b.jobs) == 0 || b.lines[0] != 1 {
 			t.Fatalf("%+v, %v", b, err)
 		}
 		break

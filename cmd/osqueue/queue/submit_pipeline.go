@@ -20,15 +20,68 @@ import (
 // batchesInFlight bounds the batches that are sent and not answered.
 const batchesInFlight = 4
 
+// sender enqueues jobs, and reports their ends. client.Watch is one.
+type sender interface {
+	Enqueue(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error)
+	// Add adds jobs that exist already.
+	Add(ids ...string)
+	// Next waits for the next job to end.
+	Next(ctx context.Context) (v1.Job, error)
+}
+
+// enqueuer is a sender for a command that does not wait: a job has ended when it is enqueued.
+type enqueuer struct {
+	ctx  context.Context // of the command
+	c    *client.Client
+	done chan string
+}
+
+func newEnqueuer(ctx context.Context, c *client.Client) *enqueuer {
+	return &enqueuer{ctx: ctx, c: c, done: make(chan string, client.MaxBatchJobs)}
+}
+
+// Enqueue implements sender. Add gets the ids that are not those of the jobs.
+func (e *enqueuer) Enqueue(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
+	got, err := e.c.EnqueueBatch(ctx, jobs)
+	for i, id := range got.JobIDs {
+		if err == nil && id == jobs[i].ID {
+			e.Add(id)
+		}
+	}
+	return got, err
+}
+
+// Add implements sender.
+func (e *enqueuer) Add(ids ...string) {
+	for _, id := range ids {
+		select {
+		case e.done <- id:
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// Next implements sender.
+func (e *enqueuer) Next(ctx context.Context) (v1.Job, error) {
+	select {
+	case id := <-e.done:
+		return v1.Job{ID: id}, nil
+	case <-ctx.Done():
+		return v1.Job{}, context.Cause(ctx)
+	}
+}
+
 // pipelineConfig configures how jobs are sent and awaited.
 type pipelineConfig struct {
 	c         *client.Client
-	watch     *client.Watch
+	to        sender
 	progress  *view.Progress
 	window    int64              // the maximal number of jobs that are sent and not delivered
 	keepOrder bool               // deliver jobs in the order of the lines
 	waitFor   time.Duration      // the time limit of one job from its sending on; 0: no limit
 	keyOf     func(batch) string // the idempotency key of a whole batch; nil: batches may be cut
+	whole     bool               // batches are full, if the input has more lines
 	failed    func(v1.Job) bool
 	tell      func(error)           // called at once with an error of reading or sending
 	each      func(endedLine) error // receives each ended job; its error ends the pipeline
@@ -83,15 +136,19 @@ func newPipeline(cfg pipelineConfig) *pipeline {
 	}
 }
 
-// run sends the batches, and delivers jobs until all have ended. If the source of
-// batches is blocked when ctx ends, run does not wait for it.
-func (f *pipeline) run(ctx context.Context, batches iter.Seq2[batch, error]) error {
+// run sends the lines in batches of at most most bytes, and delivers jobs until all have ended. If the
+// source of lines is blocked when ctx ends, run does not wait for it. Output to a closed pipe is an
+// error meanwhile.
+func (f *pipeline) run(ctx context.Context, lines *lineReader, most int) error {
+	restore := closedPipe()
+	defer restore()
+	defer f.progress.Close()
 	ended, allEnded := context.WithCancelCause(ctx)
 	defer allEnded(nil)
 	reading, noMore := context.WithCancel(ended)
 	defer noMore()
 	f.allEnded, f.noMore = allEnded, noMore
-	go f.sendAll(ended, reading, batches)
+	go f.sendAll(ended, reading, batches(ended, lines.all(), most, f.whole))
 	err := f.deliver(ended)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,10 +185,10 @@ func (f *pipeline) lastAnswered() time.Time {
 }
 
 // sendAll sends batches until the end of the input or an error.
-func (f *pipeline) sendAll(ctx, reading context.Context, batches iter.Seq2[batch, error]) {
+func (f *pipeline) sendAll(ctx, reading context.Context, all iter.Seq2[batch, error]) {
 	var requests errgroup.Group
 	requests.SetLimit(batchesInFlight)
-	for b, err := range batches {
+	for b, err := range all {
 		if err != nil {
 			f.fail(err)
 			break
@@ -155,8 +212,8 @@ func (f *pipeline) sendParts(ctx, reading context.Context, requests *errgroup.Gr
 		if n == 0 {
 			return false
 		}
-		part := b.head(n)
-		b = b.tail(n)
+		var part batch
+		part, b = b.cut(n)
 		keyed := ctx
 		if f.keyOf != nil {
 			keyed = withKey(ctx, f.keyOf(part))
@@ -199,10 +256,7 @@ func (f *pipeline) record(b batch) []*openLine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range b.jobs {
-		p := &openLine{endedLine: endedLine{line: b.lines[i]}, id: b.jobs[i].ID, seq: f.recorded, since: now}
-		if b.inputs != nil {
-			p.input = b.inputs[i]
-		}
+		p := &openLine{endedLine: endedLine{line: b.lines[i], input: b.inputs[i]}, id: b.jobs[i].ID, seq: f.recorded, since: now}
 		f.recorded++
 		f.open[p.id] = append(f.open[p.id], p)
 		lines[i] = p
@@ -213,7 +267,7 @@ func (f *pipeline) record(b batch) []*openLine {
 }
 
 func (f *pipeline) send(ctx context.Context, b batch, lines []*openLine) {
-	got, err := f.watch.Enqueue(ctx, b.jobs)
+	got, err := f.to.Enqueue(ctx, b.jobs)
 	if err != nil {
 		f.drop(lines, mayBeEnqueued(err))
 		if ctx.Err() == nil {
@@ -221,7 +275,7 @@ func (f *pipeline) send(ctx context.Context, b batch, lines []*openLine) {
 		}
 		return
 	}
-	f.watch.Add(f.noteAnswer(lines, got)...)
+	f.to.Add(f.noteAnswer(lines, got)...)
 }
 
 // noteAnswer marks the lines whose unique keys other jobs hold, and returns the ids of
@@ -317,7 +371,7 @@ func (f *pipeline) nextEnd(ctx context.Context) (v1.Job, error) {
 	for f.waitFor > 0 {
 		since, late := f.oldestOpen()
 		short, cancel := context.WithDeadlineCause(ctx, since.Add(f.waitFor), client.ErrNotFinished)
-		job, err := f.watch.Next(short)
+		job, err := f.to.Next(short)
 		cancel()
 		if !errors.Is(err, client.ErrNotFinished) {
 			return job, err
@@ -332,7 +386,7 @@ func (f *pipeline) nextEnd(ctx context.Context) (v1.Job, error) {
 		}
 		break
 	}
-	return f.watch.Next(ctx)
+	return f.to.Next(ctx)
 }
 
 // oldestOpen returns the job that was sent first. If there is none, since is now.

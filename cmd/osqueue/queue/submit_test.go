@@ -3,7 +3,6 @@ package queue
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -437,21 +436,17 @@ func TestLinesBecomeBatchesThatFit(t *testing.T) {
 		for _, n := range sizes {
 			want = append(want, strings.Repeat("1", n))
 		}
-		reader := newLineReader(strings.NewReader(strings.Join(want, "\n\n")), &submitFlags{kind: "a", typed: true}, maxBatchBytes)
+		f := &submitFlags{kind: "a", typed: true}
 		var got []string
 		end := 0
-		for {
-			b, err := reader.next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
+		for b, err := range batches(context.Background(), newLineReader(strings.NewReader(strings.Join(want, "\n\n")), f.parse).all(), maxBatchBytes, true) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b.first > b.last || b.first <= end {
+			if !slices.IsSorted(b.lines) || b.lines[0] <= end {
 				t.Fatalf("%v after line %d", b, end)
 			}
-			end = b.last
+			end = b.lines[len(b.lines)-1]
 			var body []byte
 			for _, j := range b.jobs {
 				one, _ := json.Marshal(v1.NewJob{ID: client.NewID(), Type: j.Type, Payload: j.Payload})
@@ -473,11 +468,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		reader := newLineReader(strings.NewReader(line), &submitFlags{}, maxBatchBytes)
-		for {
-			if _, err := reader.next(); err != nil {
-				return
-			}
+		for range newLineReader(strings.NewReader(line), new(submitFlags).parse).all() {
 		}
 	})
 }
