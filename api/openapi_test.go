@@ -1,8 +1,13 @@
 package api
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -234,4 +239,61 @@ func TestDocumentHasTheLimits(t *testing.T) {
 			t.Errorf("%s: %d in the document, %d in the code", what, pair[0], pair[1])
 		}
 	}
+}
+
+func TestDocumentHasTheTags(t *testing.T) {
+	d, n := readDocument(t), 0
+	for name, tag := range constants(t) {
+		if !strings.HasPrefix(name, "Tag") || tag == v1.TagNotDue { // that one stays inside
+			continue
+		}
+		n++
+		if !strings.Contains(d.text, "`"+tag+"`") {
+			t.Errorf("the tag %s is not described", tag)
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d tags", n)
+	}
+}
+
+// Items of answers have tags of package v1, and the parameters its values.
+func TestDocumentHasTheWords(t *testing.T) {
+	d := readDocument(t)
+	words := slices.Collect(maps.Values(constants(t)))
+	for _, enum := range [][]string{
+		d.Components.Schemas["ReportedItem"].Properties["status"].Enum, d.Components.Parameters["Consistency"].Schema.Enum,
+		d.Components.Parameters["Sort"].Schema.Enum, d.Components.Parameters["QueueSort"].Schema.Enum, d.Components.Parameters["Ack"].Schema.Enum,
+	} {
+		for _, word := range enum {
+			if !slices.Contains(words, word) {
+				t.Errorf("%s is no word of package v1", word)
+			}
+		}
+	}
+}
+
+// constants returns the string constants in the source of package v1, by name.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "client", "api", "v1", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no source of package v1: %v", err)
+	}
+	out := make(map[string]string)
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, isValue := n.(*ast.ValueSpec); isValue && len(spec.Values) == 1 {
+				if lit, isLit := spec.Values[0].(*ast.BasicLit); isLit && lit.Kind == token.STRING {
+					out[spec.Names[0].Name], _ = strconv.Unquote(lit.Value)
+				}
+			}
+			return true
+		})
+	}
+	return out
 }

@@ -6,10 +6,10 @@ const MediaTypeProblem = "application/problem+json"
 // ProblemTypePrefix and a Problem's Tag make its Type.
 const ProblemTypePrefix = "urn:osqueue:problem:"
 
-// The values of Problem.Committed.
+// The Status of a ReportedItem that was accepted.
 const (
-	CommittedNo      = "no"      // the write did not take place and will not
-	CommittedUnknown = "unknown" // it may have taken place, or may still; send it again with the same ids
+	ItemOK        = "ok"
+	ItemDuplicate = "duplicate"
 )
 
 // The values of Problem.Tag. Those up to TagNoID are decisions of the queue and

@@ -9,6 +9,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// StatusAll stands for all of them in the query of a list.
+const StatusAll = "all"
+
+// The words for two statuses that people read and write. The wire has older names
+// for them, on which programs depend.
+const (
+	WordAvailable = "available" // StatusUnclaimed
+	WordRunning   = "running"   // StatusInProgress
+)
+
 // StatusWord returns the word that people read for a status of the wire.
 func StatusWord(status string) string {
 	switch status {

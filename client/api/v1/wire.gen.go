@@ -47,6 +47,20 @@ type NewJob struct {
 	Headers map[string]string `json:"headers,omitzero"`
 }
 
+// The values of NewJob.UniqueScope.
+const (
+	UniqueWaiting = "waiting"
+	UniqueActive  = "active"
+	UniquePeriod  = "period"
+)
+
+// The values of NewJob.AfterFailure.
+const (
+	AfterBlock  = "block"
+	AfterCancel = "cancel"
+	AfterRun    = "run"
+)
+
 // Backoff says how long a job waits after its n-th attempt failed: `none` not at all, `fixed`
 // `baseMs`, `linear` `baseMs`·n, `exponential` `baseMs`·2^(n-1).
 type Backoff struct {
@@ -55,6 +69,14 @@ type Backoff struct {
 	CapMs  int64  `json:"capMs,omitzero"`  // At most so long; absent is no cap
 	Jitter int64  `json:"jitter,omitzero"` // Up to so many percent are taken off, at random
 }
+
+// The values of Backoff.Kind.
+const (
+	BackoffNone        = "none"
+	BackoffFixed       = "fixed"
+	BackoffLinear      = "linear"
+	BackoffExponential = "exponential"
+)
 
 // Enqueued is the answer to a NewJob.
 type Enqueued struct {
@@ -90,6 +112,12 @@ type NewBatch struct {
 	CallbackOn string `json:"callbackOn,omitzero"`
 }
 
+// The values of NewBatch.CallbackOn.
+const (
+	CallbackEnded     = "ended"
+	CallbackCompleted = "completed"
+)
+
 // BatchCreated is the answer to a NewBatch.
 type BatchCreated struct {
 	BatchID string `json:"batchId"`
@@ -122,6 +150,20 @@ type BatchList struct {
 	NextCursor string      `json:"nextCursor,omitzero"`
 	LSN        string      `json:"lsn"`
 }
+
+// The values of JobStatus. `blocked`: waits for other jobs. `scheduled`: not before its time.
+// `unclaimed`: waits for a worker. `in_progress`: leased to one. The other statuses are final, and
+// the jobs are kept for a time: `completed`, `dead` (no attempts left, or failed permanently),
+// `cancelled`.
+const (
+	StatusScheduled  = "scheduled"
+	StatusUnclaimed  = "unclaimed"
+	StatusInProgress = "in_progress"
+	StatusCompleted  = "completed"
+	StatusDead       = "dead"
+	StatusCancelled  = "cancelled"
+	StatusBlocked    = "blocked"
+)
 
 // Job is a job as GET /v1/jobs and GET /v1/jobs/{id} show it.
 type Job struct {
@@ -576,6 +618,13 @@ type GraphEdge struct {
 	Waiting bool   `json:"waiting,omitzero"` // The later one waits for the earlier one now
 }
 
+// The values of GraphEdge.Kind.
+const (
+	EdgeAfter    = "after"
+	EdgeBatch    = "batch"
+	EdgeCallback = "callback"
+)
+
 // Pause describes the pause of a type.
 type Pause struct {
 	Reason string `json:"reason,omitzero"`
@@ -648,6 +697,18 @@ type NewCron struct {
 	Missed string `json:"missed,omitzero"`
 	Paused bool   `json:"paused,omitzero"`
 }
+
+// The values of NewCron.Overlap.
+const (
+	OverlapAllow = "allow"
+	OverlapSkip  = "skip"
+)
+
+// The values of NewCron.Missed.
+const (
+	MissedSkip = "skip"
+	MissedOne  = "one"
+)
 
 // Cron is a schedule: GET /v1/crons/{name}.
 type Cron struct {
@@ -961,6 +1022,42 @@ type Event struct {
 	Actor string `json:"actor,omitzero"`
 }
 
+// The values of Event.Kind.
+const (
+	EventEnqueued         = "job.enqueued"
+	EventDue              = "job.due"       // scheduled, and its time has come
+	EventUnblocked        = "job.unblocked" // the jobs that it waited for have completed
+	EventClaimed          = "job.claimed"
+	EventCompleted        = "job.completed"
+	EventFailed           = "job.failed"    // and is tried again
+	EventExpired          = "job.expired"   // its lease, and is tried again
+	EventTimedOut         = "job.timed_out" // and is tried again
+	EventReleased         = "job.released"
+	EventDead             = "job.dead"
+	EventCancelling       = "job.cancelling" // requested while it runs
+	EventCancelled        = "job.cancelled"
+	EventRetried          = "job.retried"
+	EventProgress         = "job.progress"
+	EventRemoved          = "job.removed"
+	EventBrokerRegistered = "broker.registered"
+	EventWorkerRegistered = "worker.registered"
+	EventWorkerDead       = "worker.dead"
+	EventWorkerSet        = "worker.set" // it is quiet, or gets jobs again: see `message`
+	EventQueueSet         = "queue.set"
+	EventCronPut          = "cron.put"
+	EventCronDeleted      = "cron.deleted"
+	EventCronFired        = "cron.fired"
+	EventCronSkipped      = "cron.skipped"
+	EventBatchEnded       = "batch.ended"
+	EventBucketAway       = "bucket.away"    // flushes fail
+	EventBucketBack       = "bucket.back"    // flushes succeed again
+	EventWritesRefused    = "writes.refused" // the bucket is too far behind
+	EventWritesAccepted   = "writes.accepted"
+	EventBucketDamaged    = "bucket.damaged" // an object that the document needs is missing or damaged
+	EventBucketHealed     = "bucket.healed"  // a new checkpoint has replaced it
+	EventGap              = "gap"            // the node has not kept the events before the next one; without an id
+)
+
 // Stats are the figures of the whole queue: GET /v1/stats.
 type Stats struct {
 	Total          int    `json:"total"` // `unclaimed` + `inProgress`
@@ -1131,6 +1228,13 @@ type Status struct {
 	WallClock int64 `json:"wall_clock,omitzero"` // This node's wall clock, in ms
 }
 
+// The values of Status.State.
+const (
+	StateLeader    = "leader"
+	StateFollower  = "follower"
+	StateCandidate = "candidate"
+)
+
 // Carried counts, since the node started, the jobs and records that its cluster had acknowledged
 // and that a document which it adopted did not have.
 type Carried struct {
@@ -1287,3 +1391,9 @@ type Problem struct {
 	Error      string   `json:"error,omitzero"`      // On 404 for unknown paths, for older clients
 	StatusCode int      `json:"statusCode,omitzero"` // On 404 for unknown paths, for older clients
 }
+
+// The values of Problem.Committed.
+const (
+	CommittedNo      = "no"      // the write did not take place and will not
+	CommittedUnknown = "unknown" // it may have taken place, or may still; send it again with the same ids
+)

@@ -12,7 +12,7 @@ import (
 
 // The command and the dashboard know every kind of events.
 func TestAllKindsOfEvents(t *testing.T) {
-	source, err := os.ReadFile("../../../client/api/v1/words.go")
+	source, err := os.ReadFile("../../../client/api/v1/wire.gen.go")
 	if err != nil {
 		t.Fatal(err)
 	}
