@@ -23,10 +23,9 @@ type confined struct {
 	group *cgroup // nil: the command has no control group
 	order order
 
-	hold    bool // whether the first process is traced until its exit; see awaitEnd
+	hold    func(*exec.Cmd) error // called before the program's first instruction; may be nil
 	ended   chan error
 	started bool // whether the helper has executed the program
-	left    bool // of awaitEnd
 }
 
 // ourProcesses is the number of bwrap's processes, which the command's limit does not
@@ -46,8 +45,9 @@ func (b *Box) openConfined(ctx context.Context) (cell, error) {
 		return nil, errors.Join(err, c.close())
 	}
 	if b.cfg.Level == Namespace {
-		c.hold = true
-		return &namespace{confined: c}, nil
+		n := &namespace{confined: c}
+		c.hold = n.hold
+		return n, nil
 	}
 	var err error
 	if c.dir, err = b.place.newDir(c.loan); err != nil {

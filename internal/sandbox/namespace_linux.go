@@ -10,7 +10,11 @@ import (
 )
 
 // namespace is the cell of Namespace: a confined cell whose helper runs inside of bubblewrap.
-type namespace struct{ *confined }
+type namespace struct {
+	*confined
+	remains
+	left bool // whether the command has left processes behind
+}
 
 // theirHome is the cwd, HOME and TMPDIR of a command.
 const theirHome = "/tmp"
@@ -75,3 +79,12 @@ func (n *namespace) sweep() bool {
 
 // overDisk returns nil: the size of the file system bounds the command.
 func (n *namespace) overDisk(<-chan struct{}) error { return nil }
+
+func (n *namespace) close() error {
+	for _, fd := range []int{n.innerFD, n.program} {
+		if fd > 0 {
+			_ = unix.Close(fd) // nothing was written
+		}
+	}
+	return n.confined.close()
+}

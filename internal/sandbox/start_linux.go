@@ -41,7 +41,7 @@ func (c *confined) start(cmd *exec.Cmd) error {
 	err = <-started
 	theirs.Close()
 	if err == nil {
-		err = c.direct(ours)
+		err = c.direct(cmd, ours)
 	}
 	if err != nil {
 		ours.Close() // the helper ends without an order
@@ -54,8 +54,8 @@ func (c *confined) start(cmd *exec.Cmd) error {
 }
 
 // keep starts a program and waits for its end on one thread, which has no_new_privs. The
-// parent-death signal of the program fires when this thread ends, and only it can trace the
-// program. So the goroutine keeps the thread, which ends with it.
+// parent-death signal of the program fires when this thread ends, so the goroutine keeps the
+// thread, which ends with it.
 func (c *confined) keep(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	err := c.begin(cmd)
@@ -63,9 +63,6 @@ func (c *confined) keep(cmd *exec.Cmd, started chan<- error) {
 	if cmd.Process == nil {
 		c.ended <- nil
 		return
-	}
-	if c.hold && err == nil {
-		c.left = awaitEnd(c.leader)
 	}
 	c.ended <- cmd.Wait()
 }
@@ -82,16 +79,11 @@ func (c *confined) begin(cmd *exec.Cmd) error {
 	}
 	c.running.starts.RLock()
 	defer c.running.starts.RUnlock()
-	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Ptrace = unix.SIGKILL, c.hold
+	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	pid := cmd.Process.Pid
-	if c.hold {
-		if err := traceExit(pid); err != nil {
-			return fmt.Errorf("trace the program: %w", err)
-		}
-	}
 	if _, ok := readProc(pid); !ok {
 		return errHidden
 	}
@@ -103,7 +95,7 @@ func (c *confined) begin(cmd *exec.Cmd) error {
 // direct gives the helper its order. The limits of the control group start when the helper,
 // which has more threads than many a limit allows, is ready to execute the program. If the
 // helper ends before, direct returns nil; the command then fails with what it wrote.
-func (c *confined) direct(helper *os.File) error {
+func (c *confined) direct(cmd *exec.Cmd, helper *os.File) error {
 	if err := helper.SetDeadline(time.Now().Add(startTime)); err != nil {
 		return err
 	}
@@ -119,6 +111,11 @@ func (c *confined) direct(helper *os.File) error {
 	}
 	if c.group != nil {
 		if err := c.group.bound(c.box.groups, c.groupLimits()); err != nil {
+			return err
+		}
+	}
+	if c.hold != nil {
+		if err := c.hold(cmd); err != nil {
 			return err
 		}
 	}
