@@ -29,7 +29,7 @@ func TestDevRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem://":                   "a bucket of its own",
 		"-- --nonsense":                     "unknown flag",
 		"-- extra":                          `"extra" is not a flag`,
-		"-- --max-attempts 0":               "at least 1",
+		"-- --max-attempts 0":               "must be positive",
 	} {
 		got := program(t, append([]string{"dev"}, strings.Fields(line)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {

@@ -6,7 +6,7 @@
 //
 //   - submit enqueues jobs (submit.go); submit_flags.go has its flags, and jobflags.go those
 //     that batch create, cron put, drop, run and map share. A file is read line by line
-//     (submit_lines.go) and sent in batches, several at a time; the pipeline delivers each
+//     (lines.go) and sent in batches, several at a time; the pipeline delivers each
 //     job when it has ended (submit_file.go, submit_pipeline.go).
 //   - run and map run command lines on workers and print their outputs (run*.go, map*.go);
 //     await.go waits for the end of a job.

@@ -173,7 +173,7 @@ func (g *gatherer) line(ctx context.Context, wait bool) (l fileLine, err error) 
 		l, g.left = *g.left, nil
 		return l, nil
 	}
-	more := true
+	var more bool
 	if wait {
 		select {
 		case l, more = <-g.ahead:

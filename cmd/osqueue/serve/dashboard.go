@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"fmt"
 	"net/http"
 
 	"osqueue/api/ui"
@@ -14,14 +13,6 @@ const (
 	uiReadOnly = "read-only"
 	uiOff      = "off"
 )
-
-func checkUI(mode string) error {
-	switch mode {
-	case uiOn, uiReadOnly, uiOff:
-		return nil
-	}
-	return fmt.Errorf("--ui %q: use on, read-only or off", mode)
-}
 
 // internal returns the handlers that are not part of the API, by the prefix of their paths.
 func (s *server) internal(o *serveOptions) map[string]http.Handler {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -50,22 +49,19 @@ type serveOptions struct {
 	withStdin      bool
 	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
 	notices        []string       // for the log
-
-	leaseTime       time.Duration
-	workerTimeout   time.Duration
-	retainCompleted time.Duration
-	requestWindow   time.Duration
 }
 
 // complete checks the flags together and fills in values that depend on others.
 func (o *serveOptions) complete(g *view.Globals) error {
 	c := &o.node
-	if err := o.completeLog(g); err != nil {
+	if err := o.checkRules(); err != nil {
 		return err
 	}
+	o.completeLog(g)
 	c.Version = g.Version
 	c.Clock = nodeClock(c.Logger, g.Getenv)
 	c.BeforeLogWrite = diskFault(g.Getenv)
+	c.Settings.MaxJobs, c.Settings.MaxBytes = o.quotas.of(machine.Memory())
 	for _, step := range []func() error{
 		o.checkBucketURL,
 		func() error { return o.security.check(o.tls.given()) },
@@ -75,12 +71,10 @@ func (o *serveOptions) complete(g *view.Globals) error {
 		o.completeAddresses,
 		o.checkHTTP,
 		o.completeHosts,
-		o.checkBucket,
 		func() error { return o.pace.complete(o.bucket, c) },
 		o.compat.complete,
 		func() error { return o.tls.complete(c, o.security.mode) },
 		o.checkExposure,
-		o.completeSettings,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -90,16 +84,11 @@ func (o *serveOptions) complete(g *view.Globals) error {
 }
 
 // completeLog makes the logger.
-func (o *serveOptions) completeLog(g *view.Globals) error {
-	level := hclog.LevelFromString(o.logLevel)
-	if level == hclog.NoLevel {
-		return fmt.Errorf("--log-level %q: use trace, debug, info, warn or error", o.logLevel)
-	}
-	o.node.Logger = hclog.New(&hclog.LoggerOptions{Name: o.node.Name, Level: level, Output: g.Err, JSONFormat: o.logJSON})
+func (o *serveOptions) completeLog(g *view.Globals) {
+	o.node.Logger = hclog.New(&hclog.LoggerOptions{Name: o.node.Name, Level: hclog.LevelFromString(o.logLevel), Output: g.Err, JSONFormat: o.logJSON})
 	for _, notice := range o.notices {
 		o.node.Logger.Warn(notice)
 	}
-	return nil
 }
 
 func (o *serveOptions) checkBucketURL() error {
@@ -150,15 +139,6 @@ const leastWaiting = 128
 
 // checkHTTP checks the bounds of HTTP requests, and further HTTP services.
 func (o *serveOptions) checkHTTP() error {
-	if o.bodyLimit <= 0 || o.bodyLimit > api.MaxBodyBytes {
-		return fmt.Errorf("--body-limit %d: must lie between 1 and %d", o.bodyLimit, api.MaxBodyBytes)
-	}
-	if o.maxConnections < 1 {
-		return fmt.Errorf("--max-connections %d: must be at least 1", o.maxConnections)
-	}
-	if o.maxWaiting < leastWaiting {
-		return fmt.Errorf("--max-waiting %d: must be at least %d", o.maxWaiting, leastWaiting)
-	}
 	if o.maxPerAddress < 0 || o.maxPerAddress > o.maxConnections {
 		return fmt.Errorf("--max-connections-per-address %d: must lie between 1 and --max-connections, or be 0 for half of that", o.maxPerAddress)
 	}
@@ -168,7 +148,7 @@ func (o *serveOptions) checkHTTP() error {
 	if err := loopbackOnly(o.pprofAddr); err != nil {
 		return fmt.Errorf("--pprof-addr %q: %w", o.pprofAddr, err)
 	}
-	return checkUI(o.dashboard)
+	return nil
 }
 
 // standbyReads is the number of reads of the bucket a minute that is too small for a standby
@@ -189,71 +169,6 @@ func (o *serveOptions) warnings() []string {
 			"it needs more than %d", n, standbyReads))
 	}
 	return w
-}
-
-// checkBucket checks the flags for writing the bucket.
-func (o *serveOptions) checkBucket() error {
-	c := &o.node
-	switch {
-	case c.Flush.WriteTimeout <= 0:
-		return fmt.Errorf("--bucket-write-timeout %v: must be positive", c.Flush.WriteTimeout)
-	case c.Flush.InlineMax <= 0:
-		return fmt.Errorf("--inline-max %d: must be positive", c.Flush.InlineMax)
-	case c.Flush.Bandwidth < 0:
-		return fmt.Errorf("--flush-bandwidth %d: must not be negative; 0 is no limit", c.Flush.Bandwidth)
-	}
-	for _, f := range []struct {
-		flag string
-		n    int
-	}{
-		{"--bucket-reads-per-minute", o.budget.ReadsPerMinute},
-		{"--bucket-writes-per-minute", o.budget.WritesPerMinute},
-		{"--bucket-writes-per-day", o.budget.WritesPerDay},
-	} {
-		if f.n < 0 {
-			return fmt.Errorf("%s %d: must not be negative; 0 is no limit", f.flag, f.n)
-		}
-	}
-	return nil
-}
-
-// completeSettings checks the times and counts of the state machine.
-func (o *serveOptions) completeSettings() error {
-	s := &o.node.Settings
-	s.MaxJobs, s.MaxBytes = o.quotas.of(machine.Memory())
-	for _, f := range []struct {
-		flag string
-		d    time.Duration
-		ms   *int64
-	}{
-		{"--lease", o.leaseTime, &s.LeaseMs},
-		{"--worker-timeout", o.workerTimeout, &s.WorkerTimeoutMs},
-		{"--retain-completed", o.retainCompleted, &s.RetainCompletedMs},
-		{"--idempotency-window", o.requestWindow, &s.RequestMs},
-	} {
-		if f.d < time.Millisecond {
-			return fmt.Errorf("%s %v: must be at least 1ms", f.flag, f.d)
-		}
-		*f.ms = f.d.Milliseconds()
-	}
-	if s.MaxAttempts < 1 {
-		return fmt.Errorf("--max-attempts %d: must be at least 1", s.MaxAttempts)
-	}
-	for _, f := range []struct {
-		flag string
-		n    int64
-	}{
-		{"--retain-completed-count", s.RetainCompletedCount},
-		{"--idempotency-keys", s.RequestCount},
-	} {
-		if f.n < 0 {
-			return fmt.Errorf("%s %d: must not be negative", f.flag, f.n)
-		}
-	}
-	if o.node.EventsKept < 1 {
-		return fmt.Errorf("--events-kept %d: must be at least 1", o.node.EventsKept)
-	}
-	return nil
 }
 
 // checkExposure refuses addresses that other machines reach, unless the node has a certificate

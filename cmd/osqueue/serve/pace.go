@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/units"
 	"osqueue/storage/cost"
@@ -39,9 +38,6 @@ var paces = map[string]struct{ flush, inbox, idle, heartbeat, timeout time.Durat
 
 // complete checks the flags together, and fills in the values that depend on the store.
 func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
-	if p.ack != v1.AckQuorum && p.ack != v1.AckObject {
-		return fmt.Errorf("--ack %q: write %s or %s", p.ack, v1.AckQuorum, v1.AckObject)
-	}
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
 	c.Flush.Interval = p.interval.or(own.flush)
@@ -86,10 +82,6 @@ func (p *pace) checkTimes(c *cluster.Config) error {
 	case c.Flush.Interval > heartbeat:
 		return fmt.Errorf("--flush-interval %v: must not be longer than --broker-heartbeat, %v: the heartbeats are flushes",
 			c.Flush.Interval, heartbeat)
-	case c.MaxFlushLag < 0:
-		return fmt.Errorf("--max-flush-lag %v: must not be negative; 0 is no limit", c.MaxFlushLag)
-	case c.PITRWindow < 0:
-		return fmt.Errorf("--pitr-window %v: must not be negative; 0 keeps no earlier states", c.PITRWindow)
 	}
 	return nil
 }

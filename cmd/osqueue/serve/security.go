@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -43,12 +42,6 @@ func (o *securityOptions) check(certificates bool) error {
 		o.mode = api.SecurityOn
 	case o.mode == "":
 		o.mode = api.SecurityOff
-	}
-	if !slices.Contains([]string{api.SecurityOff, api.SecurityLog, api.SecurityOn}, o.mode) {
-		return fmt.Errorf("--security %q: use off, log or on", o.mode)
-	}
-	if o.auditFull != auditRefuse && o.auditFull != auditDrop {
-		return fmt.Errorf("--audit-full %q: use refuse or drop", o.auditFull)
 	}
 	if err := o.checkIdentities(); err != nil || o.bootstrapFile == "" {
 		return err

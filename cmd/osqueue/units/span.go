@@ -97,6 +97,22 @@ func (s *Span) Set(text string) error {
 // Type implements pflag.Value.
 func (*Span) Type() string { return "duration" }
 
+// Ms is a flag whose value is a length of time, in the milliseconds of the wire.
+type Ms int64
+
+// String implements pflag.Value.
+func (m *Ms) String() string { return MsText(int64(*m)) }
+
+// Set implements pflag.Value.
+func (m *Ms) Set(text string) error {
+	d, err := ParseSpan(text)
+	*m = Ms(d.Milliseconds())
+	return err
+}
+
+// Type implements pflag.Value.
+func (*Ms) Type() string { return "duration" }
+
 // UnmarshalYAML accepts lengths of time in the notation of flags.
 func (s *Span) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
 

@@ -166,7 +166,7 @@ func (g *Globals) layout(columns []Column, names []string, rows [][]string) erro
 	if len(rows) == 0 && names == nil {
 		return nil
 	}
-	text := ""
+	var text string
 	switch most, cut := g.CutWidth(); {
 	case !g.OnScreen(): // lipgloss takes 0.1 ms for a row, and a pipe may get millions
 		if names != nil {
