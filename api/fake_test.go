@@ -22,6 +22,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	queuejson "osqueue/storage/document"
 	"osqueue/storage/mem"
 )
@@ -420,7 +421,15 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 // flush puts the document of the state into the bucket.
 func (g *rig) flush() {
 	g.t.Helper()
-	doc := queuejson.Encode(queuejson.Inline(g.node.View()), queuejson.Header{Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1"}, "10.0.0.1:8080", startMs)
+	v := g.node.View()
+	checkpoint, err := archive.WriteCheckpoint(context.Background(), g.bucket, "l", fsm.LSN{}, v)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	content := &queuejson.Content{
+		Archive: &queuejson.Archive{Checkpoint: checkpoint, Tail: archive.NewTail(checkpoint.LSN).Frame()}, Meta: v.Meta(), Counts: v.Counts(),
+	}
+	doc := queuejson.Encode(content, queuejson.Header{Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1"}, "10.0.0.1:8080", startMs)
 	o, err := g.bucket.Get(context.Background(), cluster.DocumentKey)
 	if err != nil {
 		err = g.bucket.PutIfAbsent(context.Background(), cluster.DocumentKey, doc).Err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,30 +60,31 @@ func TestOriginalDocumentIsAdopted(t *testing.T) {
 	l.eventually("a header of ours", func() bool { h := l.document().Header; return h != nil && h.Lineage != "" })
 }
 
-// A legacy broker that takes the document over keeps the header of this cluster. The
-// entries that this cluster writes after the legacy broker's time must not share an LSN
-// with those from before.
+// A legacy broker that takes the document over keeps the header of this cluster. When it is
+// silent, the jobs that it has added are enqueued, and a job that it has completed runs again.
 func TestTenureOfAnOriginalBroker(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	first := l.leader(l.start("a", 1, nil)...)
-	lsn := l.enqueue(first, "kept", "taken")
-	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-	first.stop()
-	before := l.document()
-
-	obj, err := l.bucket.Get(t.Context(), DocumentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.put(originalTenure(t, obj.Data))
-	next := l.leader(l.start("b", 1, nil)...)
-	if next.Job("kept") == nil || next.Job("theirs") == nil || next.Job("taken") != nil {
-		t.Fatalf("jobs: kept %v, theirs %v, taken %v", next.Job("kept"), next.Job("theirs"), next.Job("taken"))
-	}
-	l.eventually("the take-over to be written", func() bool { return l.document().Header.Epoch > before.Header.Epoch })
-	if after := l.document().Header; after.LSN().Compare(before.Header.LSN()) <= 0 || after.Lineage != before.Header.Lineage {
-		t.Fatalf("LSN %s after %s, lineage %s after %s", after.LSN(), before.Header.LSN(), after.Lineage, before.Header.Lineage)
+	for _, by := range []string{"the same cluster", "another one"} {
+		l := newLab(t)
+		first := l.leader(l.start("a", 1, nil)...)
+		lsn := l.enqueue(first, "kept", "taken")
+		l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+		first.stop()
+		before := l.document()
+		l.put(originalTenure(t, []byte(l.stored())))
+		var next *member
+		if by == "another one" {
+			next = l.leader(l.start("b", 1, nil)...)
+		} else {
+			next = l.leader(l.again(first, first.cfg.DataDir, nil))
+		}
+		if next.Job("kept") == nil || next.Job("theirs") == nil || next.Job("taken") == nil || l.copies() != 1 {
+			t.Fatalf("%s: jobs: kept %v, theirs %v, taken %v; %d copies", by, next.Job("kept"), next.Job("theirs"), next.Job("taken"), l.copies())
+		}
+		l.eventually("the take-over to be written", func() bool { return l.document().Header.Epoch > before.Header.Epoch })
+		if after := l.document().Header; after.LSN().Compare(before.Header.LSN()) <= 0 || after.Lineage != before.Header.Lineage {
+			t.Fatalf("LSN %s after %s, lineage %s after %s", after.LSN(), before.Header.LSN(), after.Lineage, before.Header.Lineage)
+		}
 	}
 }
 
@@ -119,7 +121,7 @@ func TestAdoptionOfALostTerm(t *testing.T) {
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
 	l.enqueue(n, "first")
-	l.eventually("the flush", func() bool { return l.document().Counts[fsm.Unclaimed] == 1 })
+	l.eventually("the flush", func() bool { return l.document().Header.Counts[fsm.Unclaimed] == 1 })
 	doc := election.Observed{Doc: l.document()}
 	l.enqueue(n, "answered since")
 
@@ -174,10 +176,13 @@ func TestFirstHeartbeatAfterAnAdoption(t *testing.T) {
 func TestSlowAdoption(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	large := func(c *Config) { c.Flush.InlineMax = 2 }
+	large := func(c *Config) { c.Flush.TailMax, c.Flush.TailMin, c.Flush.CheckpointMin = 64, 16, 0 }
 	a := l.leader(l.start("a", 1, large)...)
 	l.enqueue(a, "kept")
-	l.eventually("a large document", func() bool { d := l.document(); return d.Large && d.Counts[fsm.Unclaimed] == 1 })
+	l.eventually("a checkpoint", func() bool {
+		d := l.document()
+		return d.Archive.Checkpoint.Key != "" && d.Header.Counts[fsm.Unclaimed] == 1
+	})
 	a.stop()
 	counting := &countedReads{Bucket: l.bucket, of: make(map[string]int)}
 	slow := fault.New(counting, 1)
@@ -216,16 +221,14 @@ func (c *countedReads) Get(ctx context.Context, key string) (storage.Object, err
 	return c.Bucket.Get(ctx, key)
 }
 
-// A document that cannot be adopted, because no broker can continue from it or because
-// the bucket has lost objects that it names, leaves the node a standby with the reason.
+// A document that cannot be adopted, because the bucket has lost objects that it names, leaves the node a standby with the reason.
 func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	t.Parallel()
 	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
 		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
 	const base = "base/L/3-8~3-8~0~A/manifest.json"
 	for reason, data := range map[string]string{
-		"a counter is too large": fmt.Sprintf(head, `"jobs":[],`, 1, `"18446744073709551615"`, ""),
-		base:                     fmt.Sprintf(head, "", 2, "8", `,"base":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
+		base: fmt.Sprintf(head, "", 1, "8", `,"checkpoint":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
 	} {
 		l := newLab(t)
 		l.put(data)
@@ -238,31 +241,27 @@ func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	}
 }
 
-// Jobs that are added to a large document by hand while no leader is active are in the
-// queue as soon as one is active, and no longer in the document.
-func TestJobsAddedToALargeDocument(t *testing.T) {
+// Jobs that are added by hand while no leader is active, to a document that shows no jobs, are in
+// the queue as soon as one is active, and no longer in the document.
+func TestJobsAddedToADocumentWithoutJobs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	large := func(c *Config) { c.Flush.InlineMax = 2 }
-	first := l.leader(l.start("a", 1, large)...)
+	bare := func(c *Config) { c.Flush.ViewMax = 2 }
+	first := l.leader(l.start("a", 1, bare)...)
 	l.enqueue(first, "kept")
-	l.eventually("a large document", func() bool { d := l.document(); return d.Large && d.Counts[fsm.Unclaimed] == 1 })
+	l.eventually("the flush", func() bool { d := l.document(); return !d.Viewed && d.Header.Counts[fsm.Unclaimed] == 1 })
 	first.stop()
-	obj, err := l.bucket.Get(t.Context(), DocumentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.put(strings.Replace(string(obj.Data), `"counts":`, `"jobs":[{"id":"by-hand","status":"unclaimed","payload":7}],"counts":`, 1))
-	next := l.leader(l.start("b", 1, large)...)
+	l.put(strings.Replace(l.stored(), `"completedTotal":`, `"jobs":[{"id":"by-hand","status":"unclaimed","payload":7}],"completedTotal":`, 1))
+	next := l.leader(l.start("b", 1, bare)...)
 	if j := next.Job("by-hand"); j == nil || string(j.Payload()) != "7" || next.Job("kept") == nil {
 		t.Fatalf("jobs: %+v, %+v", j, next.Job("kept"))
 	}
 	l.eventually("the document without them", func() bool {
 		d := l.document()
-		return d.Large && len(d.Jobs) == 0 && d.Counts[fsm.Unclaimed] == 2
+		return !d.Viewed && d.Header.Counts[fsm.Unclaimed] == 2
 	})
-	if next.Status().Fence != FenceActive {
-		t.Errorf("the node is %s", next.Status().Fence)
+	if l.copies() != 1 || next.Status().Fence != FenceActive {
+		t.Errorf("%d copies, the node is %s", l.copies(), next.Status().Fence)
 	}
 }
 
@@ -331,5 +330,42 @@ func TestAdoptionCountsAfterAnElection(t *testing.T) {
 	}
 	if got := next.View().Meta().Adopted; got != "" {
 		t.Errorf("the document has been written since it was adopted in version %q", got)
+	}
+}
+
+// A legacy broker registers in the document of a leader that lives, whether the document shows the
+// jobs or not. The leader stops. When that broker is silent, the cluster takes over with its own
+// state, which is newer than that of the document.
+func TestAnotherBrokerRegisters(t *testing.T) {
+	t.Parallel()
+	for name, viewMax := range map[string]int{"with jobs": 1 << 20, "without jobs": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			n := l.leader(l.start("n", 1, func(c *Config) { c.Flush.ViewMax = viewMax })...)
+			l.flushed(n, l.enqueue(n, "kept"))
+			epoch := l.document().Header.Epoch
+			l.eventually("the registration", func() bool {
+				obj, err := l.bucket.Get(t.Context(), DocumentKey)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := regexp.MustCompile(`"broker":"[^"]*","brokerHeartbeat":\d+`).ReplaceAllString(string(obj.Data),
+					fmt.Sprintf(`"broker":"192.0.2.9:80","brokerHeartbeat":%d`, time.Now().UnixMilli()))
+				return l.bucket.PutIfMatch(t.Context(), DocumentKey, []byte(text), obj.Version).Outcome == storage.Committed
+			})
+			l.eventually("the leader to stop", func() bool { s := n.Status(); return s.Fence != FenceActive })
+			n = l.leader(n)
+			if n.Job("kept") == nil {
+				t.Error("a job is gone")
+			}
+			l.eventually("the take-over", func() bool {
+				d := l.document()
+				return !d.Overtaken && d.Header.Epoch > epoch && d.Header.Counts[fsm.Unclaimed] == 1
+			})
+			if l.copies() != 0 {
+				t.Errorf("%d copies of a document in which nothing has changed", l.copies())
+			}
+		})
 	}
 }

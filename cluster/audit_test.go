@@ -57,7 +57,7 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 	faults := fault.New(l.bucket, 1)
 	n := l.leader(l.start("n", 1, func(c *Config) {
 		c.Bucket = faults
-		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
+		c.Flush.TailMax, c.Flush.TailMin, c.Flush.CheckpointMin = 64, 16, 0
 		c.ArchiveCheck, c.ArchiveRead = 20*time.Millisecond, read
 	})...)
 	for _, id := range []string{"a", "b", "c"} {
@@ -65,7 +65,7 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 	}
 	l.eventually("a document with a log", func() bool {
 		d := l.document()
-		return d.Large && len(d.Archive.Log) > 0
+		return d.Archive.Checkpoint.Key != "" && len(d.Archive.Log) > 0
 	})
 	stalled := faults.Inject(fault.Rule{Kind: fault.Stall, KeyPrefix: "base/", Ops: []storage.Op{storage.OpPutIfAbsent}})
 	root := l.document().Archive

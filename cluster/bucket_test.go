@@ -61,7 +61,7 @@ func (l *lab) putBack(objects map[string][]byte) {
 
 // archived makes a node keep its state in an archive with short segments.
 func archived(c *Config) {
-	c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 16
+	c.Flush.ViewMax, c.Flush.TailMax, c.Flush.TailMin, c.Flush.CheckpointMin = 1, 64, 16, 0
 }
 
 // A leader that finds its document removed, or an older copy of the bucket put back, confirms no
@@ -170,7 +170,7 @@ func TestAClusterWithStateAsksBeforeItBeginsADocument(t *testing.T) {
 	}
 	again = l.leader(again)
 	l.flushed(again, l.enqueue(again, "b"))
-	if l.document().Counts.Of(fsm.Unclaimed) != 2 {
+	if l.document().Header.Counts.Of(fsm.Unclaimed) != 2 {
 		t.Error("a job is missing")
 	}
 }
@@ -199,7 +199,7 @@ func TestANodeThatHasSeenTheDocumentWritesItAgain(t *testing.T) {
 	}
 	next := l.leader(rest...)
 	l.flushed(next, l.enqueue(next, "b"))
-	if l.document().Counts.Of(fsm.Unclaimed) != 2 {
+	if l.document().Header.Counts.Of(fsm.Unclaimed) != 2 {
 		t.Error("a job is missing")
 	}
 }
@@ -266,7 +266,7 @@ func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 		l.put(changed)
 		var said notes
 		n = l.leader(l.start("e", 1, said.log)...)
-		if string(n.Job("a").Payload()) != "2" || l.copies() != 1 || !said.have("changed or damaged") {
+		if string(n.Job("a").Payload()) != "1" || l.copies() != 1 || !said.have("changed the document") {
 			t.Errorf("payload %s, %d copies", n.Job("a").Payload(), l.copies())
 		}
 	})
@@ -278,7 +278,7 @@ func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 		n.stop()
 		var said notes
 		n = l.leader(l.start("e", 1, said.log)...)
-		if n.Job("a") == nil || l.copies() != 0 || said.have("changed or damaged") || said.have("osqueue restore") {
+		if n.Job("a") == nil || l.copies() != 0 || said.have("changed the document") || said.have("osqueue restore") {
 			t.Errorf("%d copies; log: %s", l.copies(), said.text.String())
 		}
 	})

@@ -106,8 +106,8 @@ func TestRecordsGoToACopy(t *testing.T) {
 		}
 	}
 	for _, part := range []string{
-		`"type":"paused here","paused":true`, `"name":"new here","spec":"@hourly"`, `"name":"changed here","spec":"@weekly"`,
-		`"name":"changed there","spec":"@daily"`, `"key":"answered"`, `"deleted":["schedule deleted here","token revoked-here"]`,
+		`"Name":"paused here","Paused":true`, `"Name":"new here","Spec":"@hourly"`, `"Name":"changed here","Spec":"@weekly"`,
+		`"Name":"changed there","Spec":"@daily"`, `"Key":"answered"`, `"deleted":["schedule deleted here","token revoked-here"]`,
 	} {
 		if !strings.Contains(string(records), part) {
 			t.Errorf("the copy lacks %s: %s", part, records)

@@ -14,12 +14,12 @@ func TestCollection(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, func(c *Config) {
-		c.Flush.InlineMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.CheckpointMin = 2, 1, 1, 0
+		c.Flush.ViewMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.CheckpointMin = 2, 1, 1, 0
 		c.Flush.FoldAt, c.Flush.RefsMax = 2, 3
 		c.Flush.Interval = time.Millisecond
 		c.PITRWindow, c.CollectInterval = time.Millisecond, 20*time.Millisecond
 	})...)
-	l.eventually("the first checkpoint", func() bool { return l.document().Archive != nil })
+	l.eventually("the first checkpoint", func() bool { return l.document().Archive.Checkpoint.Key != "" })
 	first := l.document().Archive.Checkpoint.LSN
 	l.eventually("the first checkpoint to be collected", func() bool {
 		lsn := l.enqueue(n, fmt.Sprint("job ", time.Now().UnixNano()))

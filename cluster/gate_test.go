@@ -162,7 +162,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	})...)
 	l.enqueue(n, "a")
 	job := l.claim(n, "w")
-	l.eventually("job a in the bucket", func() bool { return len(l.document().Jobs) == 1 })
+	l.eventually("job a in the bucket", func() bool { return l.document().Header.Counts.Sum() == 1 })
 	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest})
 	defer away.Stop()
 	l.eventually("writes to be refused", func() bool {
@@ -207,7 +207,7 @@ func TestReportsPassTheGate(t *testing.T) {
 		c.Bucket = broken
 		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = 3*time.Second, 2*time.Second, 200*time.Millisecond
 		c.Flush.WriteTimeout = 200 * time.Millisecond
-		c.Flush.InlineMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 64
+		c.Flush.ViewMax, c.Flush.TailMax, c.Flush.TailMin = 1, 64, 64
 	})...)
 	l.enqueue(n, "completed", "failed", "released", "grouped", "forced")
 	held := make(map[string]*fsmpb.Lease)

@@ -21,7 +21,7 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	n.stop()
 
 	old := l.document().Header
-	empty := document.Inline(fsm.New().View())
+	empty := &document.Content{Archive: &document.Archive{}, Jobs: fsm.New().View(), ViewMax: document.ViewMax}
 	l.put(string(document.Encode(empty, document.Header{
 		Lineage: old.Lineage, Epoch: 1 << 10, Node: "repair", Write: "w", Writes: []string{"w"},
 	}, "", time.Now().UnixMilli())))
@@ -31,7 +31,7 @@ func TestNodesKeepTheirStateOverAnEmptyDocument(t *testing.T) {
 	}
 	l.eventually("the document to have the jobs again", func() bool {
 		d := l.document()
-		return d.Counts[fsm.Unclaimed] == 2 && d.Header.Lineage == old.Lineage && d.Header.Epoch > 1<<10
+		return d.Header.Counts[fsm.Unclaimed] == 2 && d.Header.Lineage == old.Lineage && d.Header.Epoch > 1<<10
 	})
 }
 

@@ -84,12 +84,5 @@ func (n *Node) Document(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	v := n.replica.freeze()
-	m := v.Meta()
-	return document.Encode(document.Inline(v), document.Header{
-		Lineage: m.Lineage,
-		Cluster: m.Cluster,
-		Epoch:   m.Broker.Epoch,
-		Node:    m.Broker.Node,
-	}, m.Broker.Address, m.Now), nil
+	return document.EncodeState(n.replica.freeze()), nil
 }

@@ -19,10 +19,14 @@ func TestRequestsOfAnIdleHour(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 90 minutes")
 	}
-	for name, inline := range map[string]int{"small": 256 << 10, "large": 1} {
+	for name, viewMax := range map[string]int{"small": 256 << 10, "large": 1} {
 		t.Run(name, func(t *testing.T) {
-			leading(t, inline, func(l *simLife, meter *cost.Meter) error {
+			leading(t, viewMax, int64(viewMax-1), func(l *simLife, meter *cost.Meter) error {
 				if err := enqueueLarge(l, 20, 100); err != nil {
+					return err
+				}
+				time.Sleep(10 * time.Minute)
+				if err := enqueueLarge(l, 5, 100); err != nil { // for a log after the checkpoint
 					return err
 				}
 				time.Sleep(30 * time.Minute)
@@ -51,7 +55,7 @@ func TestRequestsOfAnIdleHour(t *testing.T) {
 
 // TestRequestsOfABusyMinute checks that a small load costs one write a second.
 func TestRequestsOfABusyMinute(t *testing.T) {
-	leading(t, 1, func(l *simLife, meter *cost.Meter) error {
+	leading(t, 1, 8<<20, func(l *simLife, meter *cost.Meter) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		time.Sleep(10 * time.Second)
@@ -82,7 +86,7 @@ func planned(c *Config) cost.Money {
 
 // leading runs act with a cluster of one node that has the defaults of S3, in simulated
 // time. The meter counts the requests of the node.
-func leading(t *testing.T, inline int, act func(*simLife, *cost.Meter) error) {
+func leading(t *testing.T, viewMax int, checkpointMin int64, act func(*simLife, *cost.Meter) error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newSimWorld(1, newSimCounts())
@@ -96,10 +100,11 @@ func leading(t *testing.T, inline int, act func(*simLife, *cost.Meter) error) {
 			cfg.Flush.Interval = time.Second
 			cfg.Flush.Heartbeat, cfg.BrokerTimeout = 10*time.Second, 30*time.Second
 			cfg.Flush.SaveRequests()
-			cfg.Flush.InlineMax = inline
-			if inline == 1 {
+			cfg.Flush.ViewMax = viewMax
+			if viewMax == 1 {
 				cfg.Flush.TailMax, cfg.Flush.TailMin = 1<<10, 512 // so that there is a log to list
 			}
+			cfg.Flush.CheckpointMin = checkpointMin
 			cfg.Bucket = metered.New(cfg.Bucket, meter)
 		}
 		c.startAll()

@@ -11,7 +11,9 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
+	"osqueue/storage/mem"
 )
 
 // mustFind fails the test if no violation contains one of the words.
@@ -139,30 +141,57 @@ func TestSimFindsAStaleRead(t *testing.T) {
 	mustFind(t, s.failed(), "reads at")
 }
 
-// simDocument returns a document of a state.
-func simDocument(v *fsm.View, node string, epoch uint64) []byte {
-	return document.Encode(document.Inline(v), document.Header{Lineage: "l", Cluster: "a", Epoch: epoch, Node: node}, "x:1", 1)
+// simDocument returns a document of a state, and puts its checkpoint into a bucket.
+func simDocument(b storage.Bucket, v *fsm.View, node string, epoch uint64) []byte {
+	c, err := archive.WriteCheckpoint(context.Background(), b, "l", fsm.LSN{}, v)
+	if err != nil {
+		panic(err)
+	}
+	content := &document.Content{
+		Archive: &document.Archive{Checkpoint: c, Tail: archive.NewTail(c.LSN).Frame()}, Meta: v.Meta(), Counts: v.Counts(),
+	}
+	return document.Encode(content, document.Header{Lineage: "l", Cluster: "a", Epoch: epoch, Node: node}, "x:1", 1)
+}
+
+func copyAll(t *testing.T, to, from storage.Bucket) {
+	t.Helper()
+	err := from.List(t.Context(), "", func(i storage.Info) bool {
+		o, err := from.Get(t.Context(), i.Key)
+		if err == nil {
+			err = to.PutIfAbsent(t.Context(), i.Key, o.Data).Err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSimFindsAWrongDocument(t *testing.T) {
 	four, five := simStateAt(t, 4), simStateAt(t, 5)
 	other := fsm.New()
 	other.Apply(4, 1, &fsmpb.Batch{NowMs: 3})
+	checkpoints := mem.New()
+	doc := func(v *fsm.View, node string, epoch uint64) []byte { return simDocument(checkpoints, v, node, epoch) }
 	for name, c := range map[string]struct {
 		docs  [][]byte
 		found string
 	}{
-		"in order":           {docs: [][]byte{simDocument(four, "a1", 1), simDocument(five, "a2", 2)}},
-		"goes back":          {docs: [][]byte{simDocument(five, "a1", 1), simDocument(four, "a1", 1)}, found: "went back"},
-		"epoch goes back":    {docs: [][]byte{simDocument(four, "a1", 2), simDocument(five, "a1", 1)}, found: "went back"},
-		"two in an epoch":    {docs: [][]byte{simDocument(four, "a1", 1), simDocument(five, "a2", 1)}, found: "in the epoch of"},
-		"not a state":        {docs: [][]byte{simDocument(other.View(), "a1", 1)}, found: "not the state"},
-		"where nobody was":   {docs: [][]byte{simDocument(simStateAt(t, 6), "a1", 1)}, found: "where nobody was"},
+		"in order":           {docs: [][]byte{doc(four, "a1", 1), doc(five, "a2", 2)}},
+		"goes back":          {docs: [][]byte{doc(five, "a1", 1), doc(four, "a1", 1)}, found: "went back"},
+		"epoch goes back":    {docs: [][]byte{doc(four, "a1", 2), doc(five, "a1", 1)}, found: "went back"},
+		"two in an epoch":    {docs: [][]byte{doc(four, "a1", 1), doc(five, "a2", 1)}, found: "in the epoch of"},
+		"not a state":        {docs: [][]byte{doc(other.View(), "a1", 1)}, found: "not the state"},
+		"where nobody was":   {docs: [][]byte{doc(simStateAt(t, 6), "a1", 1)}, found: "where nobody was"},
 		"cannot be read":     {docs: [][]byte{[]byte("{")}, found: "cannot be read"},
-		"removed by someone": {docs: [][]byte{simDocument(four, "a1", 1), nil}, found: "was removed"},
+		"removed by someone": {docs: [][]byte{doc(four, "a1", 1), nil}, found: "was removed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimWorld(1, newSimCounts())
+			copyAll(t, w.store, checkpoints)
 			n := &simNode{cluster: &simCluster{name: "a"}, name: "a1"}
 			w.applied(n, four, nil)
 			w.applied(n, five, nil)

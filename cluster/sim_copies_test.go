@@ -159,7 +159,7 @@ func (s *simRun) editBetween() func() string {
 }
 
 // editDocument adds a job to the document in the bucket. It returns false if the document
-// does not hold the jobs itself.
+// does not show the jobs.
 func (s *simRun) editDocument(id string) bool {
 	ctx := context.Background()
 	for {
@@ -169,9 +169,6 @@ func (s *simRun) editDocument(id string) bool {
 		}
 		edited := strings.Replace(byHand(string(o.Data), id), ",]", "]", 1) // of an empty list
 		if w := s.store.PutIfMatch(ctx, DocumentKey, []byte(edited), o.Version); w.Outcome == storage.Committed {
-			s.mu.Lock()
-			s.edited = id
-			s.mu.Unlock()
 			s.trace.printf("job %s was put into the document", id)
 			return true
 		}

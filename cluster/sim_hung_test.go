@@ -226,7 +226,7 @@ func (s *simRun) removeObject() func() string {
 // or "".
 func (s *simRun) neededObject() string {
 	doc := s.document()
-	if doc == nil || !doc.Large {
+	if doc == nil || doc.Archive.Checkpoint.Key == "" {
 		return ""
 	}
 	keys := []string{doc.Archive.Checkpoint.Key}
@@ -242,9 +242,6 @@ func (s *simRun) archiveLacks() string {
 	doc := s.document()
 	if doc == nil {
 		return "there is no document"
-	}
-	if !doc.Large {
-		return ""
 	}
 	found, err := archive.NewAudit(s.hidden).Missing(context.Background(), doc.Archive)
 	switch {

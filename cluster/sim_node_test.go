@@ -138,7 +138,7 @@ func simConfig() Config {
 	cfg.StateCheck = 2 * time.Second
 	f := flush.DefaultConfig()
 	f.Interval = 100 * time.Millisecond
-	f.InlineMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
+	f.ViewMax, f.TailMax, f.TailMin = 24<<10, 4<<10, 512
 	f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax, f.CheckpointMin = 8<<10, 32<<10, 4, 12, 16<<10
 	cfg.Flush = f
 	s := fsm.DefaultSettings()

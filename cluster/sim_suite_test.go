@@ -154,7 +154,7 @@ func (s *simRun) report(t *testing.T, seed uint64, failures []string) {
 // to check.
 func simMissing(counts *simCounts) (missing []string) {
 	wanted := []string{
-		"adoption", "job lost with the disks", "snapshot restored", "large document", "lease expired", "heartbeat answered",
+		"adoption", "job lost with the disks", "snapshot restored", "document without jobs", "lease expired", "heartbeat answered",
 		"job completed", "job cancelled", "job dead", "acknowledged as in the bucket", "cancel answered",
 		"answer: unknown", "answer: not the leader", "completion refused: stale_token",
 		"check: applied entry is on the disk", "check: confirmed entry is on the disk", "check: equal states", "check: document in order", "check: document is a state", "check: job not invented",

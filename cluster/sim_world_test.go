@@ -33,7 +33,6 @@ type simWorld struct {
 	lines    []*simLedger          // all lines
 	tokens   map[uint64]string     // job by token, of the whole run
 	asked    map[string]bool       // ids of jobs that producers have requested
-	edited   string                // id of the job that was put into the document last
 	accepted [][]byte              // versions of the document that are to be checked
 	header   *document.Header      // header of the last version that was checked
 	told     map[string]fsm.LSN    // by cluster, the newest LSN in an answer
@@ -234,8 +233,8 @@ func (w *simWorld) checkDocumentLocked(data []byte) {
 	w.header = h
 	w.versions++
 	w.counts.one("check: document in order")
-	if doc.Large {
-		w.counts.one("large document")
+	if !doc.Viewed {
+		w.counts.one("document without jobs")
 	}
 	s := w.states[h.LSN()]
 	if s == nil {
@@ -267,28 +266,11 @@ func (w *simWorld) openDocumentLocked(doc *document.File, s *simState) {
 	switch {
 	case err != nil:
 		w.failLocked("the document at %s cannot be read: %v", doc.Header.LSN(), err)
-	case m.Meta().LSN == doc.Header.LSN() && w.isEditedLocked(m.View(), s.view):
-		w.counts.one("document with an edit")
 	case m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != sum:
 		w.failLocked("the document at %s is not the state of the nodes there", doc.Header.LSN())
 	default:
 		w.counts.one("check: document is a state")
 	}
-}
-
-// isEditedLocked reports whether a document has the job that was put into it last, and the
-// nodes did not have it at its LSN. A leader that takes an edited document over writes the
-// edit back with its own name, before its next flush.
-func (w *simWorld) isEditedLocked(doc, nodes *fsm.View) bool {
-	return hasAvailable(doc, w.edited) && (nodes == nil || !hasAvailable(nodes, w.edited))
-}
-
-func hasAvailable(v *fsm.View, id string) (has bool) {
-	v.Jobs(fsm.Unclaimed, 0, func(j *fsm.Job) bool {
-		has = j.ID == id
-		return !has
-	})
-	return has
 }
 
 // ask records that a producer is about to request a job.

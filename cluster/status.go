@@ -19,8 +19,8 @@ const (
 
 // The values of Status.DocumentForm.
 const (
-	FormInline  = leader.FormInline  // the document contains the state
-	FormArchive = leader.FormArchive // the state is in a checkpoint and a log
+	FormInline  = leader.FormInline  // the document shows the available and running jobs
+	FormArchive = leader.FormArchive // the jobs are only in the checkpoint and the log
 )
 
 // Status describes a node and its cluster at one moment, as the node sees them. Times and

@@ -28,7 +28,7 @@ func announcements(n *member) (kinds []fsm.EventKind) {
 func TestANewLeaderAnnouncesTheEnd(t *testing.T) {
 	t.Parallel()
 	inline := func(c *Config) { c.ArchiveCheck = 20 * time.Millisecond }
-	large := func(c *Config) { c.ArchiveCheck, c.Flush.InlineMax = 20*time.Millisecond, 1 }
+	large := func(c *Config) { c.ArchiveCheck, c.Flush.ViewMax = 20*time.Millisecond, 1 }
 	t.Run("failover", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)

@@ -16,7 +16,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
-	"osqueue/storage/document"
 )
 
 // ensemble replaces raft: it has one log for its nodes, with one leader at a time that
@@ -105,7 +104,7 @@ func (c *ensemble) adopt(i int, seen election.Observed, me *election.Candidate) 
 		return nil, false
 	}
 	n := &node{Machine: c.m, Candidate: *me, term: c.term}
-	c.m = adopt(c.world, n, c.world.whole(seen.Doc))
+	c.m = adopt(c.world, n, c.world.state(seen.Doc))
 	v := c.noteLocked()
 	c.world.locked(func() { c.world.adoptions++ })
 	me.Adopted, me.Populated, me.Lineage, me.Epoch = seen.Version, true, v.Meta().Lineage, v.Meta().Broker.Epoch
@@ -144,9 +143,9 @@ func (c *ensemble) campaign(ctx context.Context, i int) (*election.Fence, *fsm.V
 		}
 		switch d := election.Decide(seen, me, heard(seen.Doc, time.Now().UnixMilli())); d.Action {
 		case election.Create, election.TakeOver:
-			content := inline(v)
-			if seen.Doc != nil && seen.Doc.Large { // carried over as it is, to catch up later
-				content = &document.Content{Meta: seen.Doc.Meta, Counts: seen.Doc.Counts, Archive: seen.Doc.Archive}
+			content := c.world.content(v)
+			if seen.Doc != nil && !seen.Doc.Viewed { // carried over as it is, to catch up later
+				content = carried(seen.Doc)
 				c.world.locked(func() { c.world.carried++ })
 			}
 			f, err := election.Acquire(ctx, c.world, key, seen, me, content, time.Now().UnixMilli())
@@ -184,7 +183,7 @@ func (c *ensemble) flushUntilLost(ctx context.Context, i int, f *election.Fence,
 			v = w
 		}
 		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
-		content := inline(v)
+		content := c.world.content(v)
 		if r.IntN(2) == 0 {
 			content = c.world.archive(v)
 		}
@@ -289,20 +288,18 @@ func (w *world) fight(seed uint64) {
 func (w *world) check() {
 	w.Helper()
 	for _, doc := range w.checkHistory() {
-		m, err := w.whole(doc).Machine()
-		if err != nil {
-			w.Fatalf("write %s: %v", doc.Header.Write, err)
-		}
-		if want, ok := w.states[placeOf(m.Meta())]; !ok || m.Meta().LSN != doc.Header.LSN() || m.View().Hash() != want {
+		v := w.state(doc)
+		if want, ok := w.states[placeOf(v.Meta())]; !ok || v.LSN() != doc.LSN() || v.Hash() != want {
 			w.Fatalf("write %s is not the state at %s", doc.Header.Write, doc.Header.LSN())
 		}
 	}
-	last, err := w.whole(w.doc()).Machine()
-	if err != nil {
-		w.Fatalf("%v", err)
-	}
+	last := make(map[string]bool)
+	w.state(w.doc()).Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+		last[j.ID] = true
+		return true
+	})
 	for id := range w.flushed {
-		if last.Job(id) == nil {
+		if !last[id] {
 			w.Fatalf("job %s was stored and is gone", id)
 		}
 	}

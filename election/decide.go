@@ -70,8 +70,8 @@ func Decide(o Observed, me Candidate, s Silence) Decision {
 		return decideWithin(o, me, s.dead())
 	case d.Broker != nil && !s.dead() && !onlyRegistered(d, me, s):
 		return Decision{Action: Wait, Leader: *d.Broker, Reason: "the document belongs to another broker, which is alive"}
-	case sameCluster(d, me) && d.Large:
-		return decideWithin(o, me, true) // the legacy broker could only register
+	case sameCluster(d, me):
+		return decideWithin(o, me, true) // the other broker could not write the state
 	case me.has(o):
 		return Decision{Action: TakeOver, Reason: "the document's broker is gone and its state is adopted"}
 	case behind(d, me):
@@ -83,13 +83,13 @@ func Decide(o Observed, me Candidate, s Silence) Decision {
 	}
 }
 
-// onlyRegistered reports whether a legacy broker has registered in a large document
-// of the candidate's cluster, whose state it cannot read, and has not renewed its
+// onlyRegistered reports whether a legacy broker has registered in a document of the
+// candidate's cluster that shows no jobs, which it cannot read, and has not renewed its
 // heartbeat since. A legacy broker that is restarted repeatedly registers once per broker
 // timeout, so the document never stays unchanged for that long. Both clocks must agree:
 // the heartbeat is stale, and this node saw no other version for half of the timeout.
 func onlyRegistered(d *document.File, me Candidate, s Silence) bool {
-	return sameCluster(d, me) && d.Large && s.For >= s.Timeout/2 && s.stale(d.BrokerHeartbeat)
+	return sameCluster(d, me) && !d.Viewed && s.For >= s.Timeout/2 && s.stale(d.BrokerHeartbeat)
 }
 
 // decideWithin is Decide for a document of the candidate's own cluster. Raft's quorum has
@@ -104,7 +104,7 @@ func decideWithin(o Observed, me Candidate, dead bool) Decision {
 	}
 	var unknown string
 	ahead := h.Term > me.LSN.Term
-	switch registered := o.Doc.Meta.Broker.Epoch; {
+	switch registered := h.Registered; {
 	case ahead:
 		unknown = fmt.Sprintf("node %s wrote the document in term %d, which is after this node's term %d", h.Node, h.Term, me.LSN.Term)
 	case h.Index > me.LSN.Index:
@@ -155,9 +155,9 @@ func behind(d *document.File, me Candidate) bool {
 func (me *Candidate) has(o Observed) bool { return me.Adopted != "" && me.Adopted == o.Version }
 
 // sameCluster reports whether a node of the candidate's cluster was the last cluster node
-// to write. If a legacy broker wrote since, the rule for other brokers applies, unless
-// the document is large: the legacy broker cannot read that state, so it is still this
-// cluster's, and adopting it would lose mutations that were answered and not flushed.
+// to write. If a legacy broker wrote since, the rule for other brokers applies until it is
+// silent. Then the state is still this cluster's: adopting it would lose mutations that were
+// answered and not flushed.
 func sameCluster(d *document.File, me Candidate) bool {
 	return d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 }

@@ -12,7 +12,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
-	"osqueue/storage/document"
 )
 
 // A raft leader decides by Decide where an original broker calls tryElect. What the
@@ -147,14 +146,14 @@ func acquireGolden(t *testing.T, e *env, c *recorded, o election.Observed, d ele
 	} else {
 		wantDecision(t, d, election.Adopt, "")
 		var err error
-		if m, err = o.Doc.Machine(); err != nil {
+		if m, err = o.Doc.Legacy(); err != nil {
 			t.Fatal(err)
 		}
 		me.Adopted = o.Version
 		me.Populated = m.Counts() != fsm.Counts{}
 		wantDecision(t, election.Decide(o, me, goldenSilence(c, o)), election.TakeOver, "")
 	}
-	_, err := election.Acquire(short(t), e, key, o, me, document.Inline(m.View()), c.Request.Now)
+	_, err := election.Acquire(short(t), e, key, o, me, e.content(m.View()), c.Request.Now)
 	switch want := outcome(t, c); {
 	case want == "elected" && err != nil:
 		t.Fatalf("acquire: %v", err)

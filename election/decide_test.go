@@ -16,7 +16,7 @@ import (
 
 // docOf is a document as broker left it, at heartbeat.
 func docOf(broker string, heartbeat int64, h *document.Header) *document.File {
-	d := &document.File{BrokerHeartbeat: heartbeat, Header: h}
+	d := &document.File{BrokerHeartbeat: heartbeat, Header: h, Viewed: true}
 	if broker != "" {
 		d.Broker = &broker
 	}
@@ -34,11 +34,11 @@ func TestDecide(t *testing.T) {
 		return d
 	}
 	registered := func(d *document.File, epoch uint64) *document.File {
-		d.Meta.Broker.Epoch = epoch
+		d.Header.Registered = epoch
 		return d
 	}
-	large := func(d *document.File) *document.File {
-		d.Large = true
+	bare := func(d *document.File) *document.File {
+		d.Viewed = false
 		return d
 	}
 	empty := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", LSN: fsm.LSN{Term: 7, Index: 100}, Applied: fsm.LSN{Term: 7, Index: 100}}
@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		{"own cluster, recovered with another history", docOf("n9:1", stale, header("A", "L", 6, 90)), survivor, election.Adopt, ""},
 		{"own cluster, recovered with an older history", docOf("n9:1", fresh, header("A", "L", 5, 90)), survivor, election.TakeOver, ""},
 		{"own cluster, recovered and adopted", docOf("n9:1", fresh, header("A", "L", 6, 90)), having(survivor, "v"), election.TakeOver, ""},
-		{"large, recovered with another history", large(docOf("n9:1", stale, header("A", "L", 6, 90))), survivor, election.Adopt, ""},
+		{"bare, recovered with another history", bare(docOf("n9:1", stale, header("A", "L", 6, 90))), survivor, election.Adopt, ""},
 		{"own cluster, registered by a copy", registered(docOf("n9:1", fresh, header("A", "L", 7, 90)), 4), ours, election.Wait, "n9:1"},
 		{"own cluster, registered by a copy, silent", registered(docOf("n9:1", stale, header("A", "L", 7, 90)), 4), ours, election.Adopt, ""},
 		{"own cluster, the last to register", registered(docOf("n9:1", fresh, header("A", "L", 7, 90)), 3), ours, election.TakeOver, ""},
@@ -100,7 +100,7 @@ func TestDecide(t *testing.T) {
 		{"repaired without its header", docOf("", stale, header("", "L", 0, 0)), ours, election.TakeOver, ""},
 		{"repaired without its header, empty candidate", docOf("", stale, header("", "L", 6, 90)), empty, election.Adopt, ""},
 		{"repaired to a state after ours", docOf("", stale, header("", "L", 8, 90)), ours, election.Adopt, ""},
-		{"large, repaired without its header", large(docOf("", stale, header("", "L", 6, 90))), ours, election.TakeOver, ""},
+		{"bare, repaired without its header", bare(docOf("", stale, header("", "L", 6, 90))), ours, election.TakeOver, ""},
 		{"other cluster, nothing in it", docOf("b:1", stale, header("B", "L", 0, 0)), ours, election.TakeOver, ""},
 		{"other cluster, a copy from before our epoch", docOf("b:1", stale, header("B", "L", 1, 1)), later, election.TakeOver, ""},
 		{"other cluster, adopted before a crash", docOf("b:1", stale, header("B", "L", 1, 1)), adopted, election.Adopt, ""},
@@ -121,20 +121,20 @@ func TestDecide(t *testing.T) {
 		{"original, populated", docOf("o:1", stale, nil), ours, election.Refuse, ""},
 
 		{"ours, overtaken, fresh", overtaken(docOf("o:1", fresh, header("A", "L", 6, 90))), ours, election.Wait, "o:1"},
-		{"ours, overtaken, stale", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), ours, election.Adopt, ""},
+		{"ours, overtaken, stale", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), ours, election.TakeOver, ""},
 		{"ours, overtaken, later term", overtaken(docOf("o:1", stale, header("A", "L", 8, 90))), ours, election.Adopt, ""},
 		{"ours, overtaken, adopted", overtaken(docOf("o:1", stale, header("A", "L", 6, 90))), having(ours, "v"), election.TakeOver, ""},
 
-		{"large", large(docOf("n9:1", fresh, header("A", "L", 6, 90))), ours, election.TakeOver, ""},
-		{"large, we lost data", large(docOf("n9:1", stale, header("A", "L", 7, 101))), ours, election.Adopt, ""},
-		{"large, other cluster, stale", large(docOf("b:1", stale, header("B", "L", 1, 1))), ours, election.Adopt, ""},
-		{"large, overtaken, fresh", large(overtaken(docOf("o:1", fresh, header("A", "L", 6, 90)))), ours, election.Wait, "o:1"},
-		{"large, overtaken, stale", large(overtaken(docOf("o:1", stale, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
-		{"large, overtaken, broker removed", large(overtaken(docOf("", fresh, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
-		{"large, overtaken, we lost data", large(overtaken(docOf("o:1", stale, header("A", "L", 7, 101)))), ours, election.Adopt, ""},
-		{"large, overtaken, later term", large(overtaken(docOf("o:1", stale, header("A", "L", 8, 90)))), ours, election.Adopt, ""},
-		{"large, overtaken, other cluster", large(overtaken(docOf("o:1", stale, header("B", "L", 6, 90)))), ours, election.Adopt, ""},
-		{"large, overtaken, other lineage", large(overtaken(docOf("o:1", stale, header("B", "M", 6, 90)))), ours, election.Refuse, ""},
+		{"bare", bare(docOf("n9:1", fresh, header("A", "L", 6, 90))), ours, election.TakeOver, ""},
+		{"bare, we lost data", bare(docOf("n9:1", stale, header("A", "L", 7, 101))), ours, election.Adopt, ""},
+		{"bare, other cluster, stale", bare(docOf("b:1", stale, header("B", "L", 1, 1))), ours, election.Adopt, ""},
+		{"bare, overtaken, fresh", bare(overtaken(docOf("o:1", fresh, header("A", "L", 6, 90)))), ours, election.Wait, "o:1"},
+		{"bare, overtaken, stale", bare(overtaken(docOf("o:1", stale, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
+		{"bare, overtaken, broker removed", bare(overtaken(docOf("", fresh, header("A", "L", 6, 90)))), ours, election.TakeOver, ""},
+		{"bare, overtaken, we lost data", bare(overtaken(docOf("o:1", stale, header("A", "L", 7, 101)))), ours, election.Adopt, ""},
+		{"bare, overtaken, later term", bare(overtaken(docOf("o:1", stale, header("A", "L", 8, 90)))), ours, election.Adopt, ""},
+		{"bare, overtaken, other cluster", bare(overtaken(docOf("o:1", stale, header("B", "L", 6, 90)))), ours, election.Adopt, ""},
+		{"bare, overtaken, other lineage", bare(overtaken(docOf("o:1", stale, header("B", "M", 6, 90)))), ours, election.Refuse, ""},
 
 		{"other lineage, overtaken", overtaken(docOf("o:1", stale, header("B", "M", 6, 90))), ours, election.Refuse, ""},
 	}
@@ -160,7 +160,7 @@ func TestDecideSafety(t *testing.T) {
 				Cluster: name.Draw(t, "cluster"), Lineage: name.Draw(t, "lineage"),
 				Term: number.Draw(t, "term"), Index: number.Draw(t, "index"), Epoch: number.Draw(t, "epoch"),
 			}
-			d.Overtaken, d.Large = rapid.Bool().Draw(t, "overtaken"), rapid.Bool().Draw(t, "large")
+			d.Overtaken, d.Viewed = rapid.Bool().Draw(t, "overtaken"), rapid.Bool().Draw(t, "viewed")
 		}
 		me := election.Candidate{
 			Cluster: name.Draw(t, "my cluster"), Lineage: name.Draw(t, "my lineage"),
@@ -170,7 +170,9 @@ func TestDecideSafety(t *testing.T) {
 		}
 		me.Applied.Index = me.LSN.Index
 		me.Epoch = number.Draw(t, "my epoch")
-		d.Meta.Broker.Epoch = number.Draw(t, "registered epoch")
+		if d.Header != nil {
+			d.Header.Registered = number.Draw(t, "registered epoch")
+		}
 		silence := election.Silence{
 			For: time.Duration(rapid.Int64Range(0, 4).Draw(t, "silent for")) * timeout / 4 * time.Millisecond, Timeout: timeout * time.Millisecond,
 			Now: time.UnixMilli(start),
@@ -181,15 +183,15 @@ func TestDecideSafety(t *testing.T) {
 		own := d.Header != nil && me.Cluster != "" && d.Header.Cluster == me.Cluster
 		ruled := own && !d.Overtaken // the last word in it is this cluster's
 		alive := d.Broker != nil && silence.For < silence.Timeout
-		if own && d.Overtaken && d.Large && silence.For >= silence.Timeout/2 && d.BrokerHeartbeat < start-timeout {
+		if own && d.Overtaken && !d.Viewed && silence.For >= silence.Timeout/2 && d.BrokerHeartbeat < start-timeout {
 			alive = false // it has registered and done no more
 		}
-		behind := own && (d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0 || d.Meta.Broker.Epoch > me.Epoch)
+		behind := own && (d.Header.LSN().Compare(me.LSN) > 0 || d.Header.LSN().Compare(me.Applied) > 0 || d.Header.Registered > me.Epoch)
 		// A state that has the document's lineage and is not older keeps it.
 		kept := d.Header != nil && !d.Overtaken && me.Lineage != "" && me.Lineage == d.Header.Lineage && d.Header.LSN().Compare(me.Applied) <= 0
 		switch got {
 		case election.TakeOver:
-			if !kept && me.Adopted != "v" && (!own || d.Overtaken && !d.Large || behind) {
+			if !kept && me.Adopted != "v" && (!own || behind) {
 				t.Fatal("takes over what it does not hold")
 			}
 		case election.Adopt:

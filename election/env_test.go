@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,10 +37,10 @@ type env struct {
 	testing.TB
 	*fault.Bucket
 	record *recording.Bucket
-	// large makes the documents have an archive in place of the state, and
-	// archived stands for what is in it.
-	large    bool
-	archived sync.Map // of *fsm.View, by LSN
+	// bare makes the documents show no jobs, and archived stands for what is in their archives.
+	bare     bool
+	archives atomic.Int64
+	archived sync.Map // of *fsm.View, by the key of the checkpoint
 }
 
 func newEnv(t testing.TB) *env { return newEnvOn(t, mem.New()) }
@@ -168,42 +169,35 @@ func (n *node) candidate() election.Candidate {
 	return me
 }
 
-func inline(v *fsm.View) *document.Content { return document.Inline(v) }
-
 // content returns the content that a leader with state v writes.
 func (e *env) content(v *fsm.View) *document.Content {
-	if !e.large {
-		return inline(v)
+	c := e.archive(v)
+	if !e.bare {
+		c.Jobs, c.ViewMax = v, document.ViewMax
 	}
-	return e.archive(v)
+	return c
 }
 
 // archive puts v into an archive that reaches it by an entry of its tail.
 func (e *env) archive(v *fsm.View) *document.Content {
 	end := v.LSN()
-	e.archived.Store(end, v)
-	a := &document.Archive{Checkpoint: document.Checkpoint{Key: "base/b/manifest.json"}}
+	key := fmt.Sprintf("base/%d/manifest.json", e.archives.Add(1))
+	e.archived.Store(key, v)
+	a := &document.Archive{Checkpoint: document.Checkpoint{Key: key, Raw: 1}}
 	if !end.IsZero() {
 		a.Tail = document.Tail{Run: document.Run{Last: end, Entries: 1}, Data: []byte(end.String())}
 	}
 	return &document.Content{Meta: v.Meta(), Counts: v.Counts(), Archive: a}
 }
 
-// whole is the document as it would be if its state was inline.
-func (e *env) whole(doc *document.File) *document.File {
+// state returns the state that a document leads to.
+func (e *env) state(doc *document.File) *fsm.View {
 	e.Helper()
-	if !doc.Large {
-		return doc
-	}
-	v, ok := e.archived.Load(doc.Archive.LSN())
+	v, ok := e.archived.Load(doc.Archive.Checkpoint.Key)
 	if !ok {
 		e.Fatalf("nobody has archived a state at %s", doc.Archive.LSN())
 	}
-	inlined, err := document.Decode(document.Encode(inline(v.(*fsm.View)), *doc.Header, doc.BrokerAddress(), doc.BrokerHeartbeat))
-	if err != nil {
-		e.Fatalf("decode: %v", err)
-	}
-	return inlined
+	return v.(*fsm.View)
 }
 
 // acquire makes n the active leader.
@@ -223,8 +217,8 @@ func (e *env) write(f *election.Fence, v *fsm.View) {
 	if err := f.Write(e.Context(), e.content(v), start); err != nil {
 		e.Fatalf("write: %v", err)
 	}
-	if f.Large() != e.large {
-		e.Fatalf("large is %v", f.Large())
+	if f.Viewed() == e.bare {
+		e.Fatalf("viewed is %v", f.Viewed())
 	}
 	if f.Flushed() != v.LSN() {
 		e.Fatalf("flushed %s, want %s", f.Flushed(), v.LSN())
@@ -306,13 +300,14 @@ func (h *hashed) PutIfMatch(ctx context.Context, k string, data []byte, v storag
 	return w
 }
 
-// jobs lists the jobs of the document, or of its archive.
+// jobs lists the jobs of the state that the document leads to.
 func (e *env) jobs() string {
 	e.Helper()
 	ids := ""
-	for _, j := range e.whole(e.doc()).Jobs {
+	e.state(e.doc()).Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
 		ids += fmt.Sprintf("%s:%s ", j.ID, j.Status)
-	}
+		return true
+	})
 	return ids
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,7 +30,7 @@ type Fence struct {
 	newest  fsm.LSN             // of all versions sent
 	flushed fsm.LSN             // of all versions that certainly were in the document
 	size    int
-	large   bool
+	viewed  bool
 	began   time.Time // of the write that acquired the document
 	named   bool      // whether that write named a standby
 	spare   []byte    // a buffer to encode into
@@ -42,10 +43,9 @@ type Fence struct {
 // document, c and the candidate; the lineage is the document's, else that of c, else a new
 // one.
 //
-// c may be the present content of the document: a candidate can keep the archive of a
-// large document as it is, and bring the state up to date with the first Write. This
-// removes the jobs that an editor had added to the document (Document.Jobs), so the caller
-// must enqueue them.
+// c may be the present content of the document: a candidate can keep the archive as it is, and
+// bring the state up to date with the first Write. This removes the jobs that an editor had
+// added to the document (File.View), so the caller must enqueue them first.
 //
 // The error wraps ErrConflict if another writer was first, ErrOlderState if c is older
 // than the document, storage.ErrThrottled if the store refused the request, and ErrUnknown
@@ -106,8 +106,8 @@ func (f *Fence) Flushed() fsm.LSN { return f.flushed }
 // Size returns the bytes of the last version that this fence certainly wrote.
 func (f *Fence) Size() int { return f.size }
 
-// Large reports whether that version had an archive in place of the state.
-func (f *Fence) Large() bool { return f.large }
+// Viewed reports whether that version showed the jobs.
+func (f *Fence) Viewed() bool { return f.viewed }
 
 // Version returns the version that the next Write replaces.
 func (f *Fence) Version() storage.Version { return f.version }
@@ -174,6 +174,11 @@ func (f *Fence) mayWrite(c *document.Content) error {
 		return fmt.Errorf("write %q: %w", f.key, err)
 	}
 	return nil
+}
+
+// Sent reports whether this fence has sent the version with that id as the last one, or since.
+func (f *Fence) Sent(id string) bool {
+	return slices.ContainsFunc(f.sent, func(s sent) bool { return s.id == id })
 }
 
 // Rebase makes an observed version, that of an ExternalEditError, the version that the

@@ -9,7 +9,6 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/document"
@@ -32,8 +31,8 @@ func TestLeaderTerm(t *testing.T) {
 		e.write(f, n.enqueue(fmt.Sprint("j", i)))
 	}
 	e.write(f, n.View()) // a heartbeat only
-	if doc := e.doc(); len(doc.Jobs) != 21 || doc.BrokerAddress() != "n1:8080" || doc.BrokerHeartbeat != start {
-		t.Fatalf("document of %d jobs by %q at %d", len(doc.Jobs), doc.BrokerAddress(), doc.BrokerHeartbeat)
+	if doc := e.doc(); doc.Header.Counts.Sum() != 21 || doc.BrokerAddress() != "n1:8080" || doc.BrokerHeartbeat != start {
+		t.Fatalf("document of %d jobs by %q at %d", doc.Header.Counts.Sum(), doc.BrokerAddress(), doc.BrokerHeartbeat)
 	}
 
 	second := newNode("n2", "A")
@@ -77,7 +76,7 @@ func TestHandovers(t *testing.T) {
 	o, ok := e.doc().Header.Handover("A")
 	wanted := document.Handover{
 		Cluster: "A", Epoch: before.Header.Epoch, Term: before.Header.Term, Index: before.Header.Index,
-		LastSeq: before.Meta.LastSeq, Token: before.Meta.Token, Now: start,
+		LastSeq: before.Header.LastSeq, Token: before.Header.LastToken, Now: start,
 	}
 	if !ok || o != wanted {
 		t.Errorf("handover %+v, want %+v", o, wanted)
@@ -143,7 +142,7 @@ func TestAcquireRefuses(t *testing.T) {
 		who  *node
 		want string
 	}{{older, "older than the document"}, {foreign, "of lineage"}, {nameless, "no name"}} {
-		_, err := election.Acquire(t.Context(), e, key, e.read(), c.who.candidate(), inline(c.who.View()), start)
+		_, err := election.Acquire(t.Context(), e, key, e.read(), c.who.candidate(), e.content(c.who.View()), start)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.who.Node, err, c.want)
 		}
@@ -172,7 +171,7 @@ func TestFenced(t *testing.T) {
 	before := e.stored()
 
 	for range 2 { // and again: it is final
-		err := f.Write(t.Context(), inline(n.enqueue("b")), start)
+		err := f.Write(t.Context(), e.content(n.enqueue("b")), start)
 		var fenced *election.FencedError
 		if !errors.As(err, &fenced) || *fenced != (election.FencedError{Epoch: 2, Node: "n2", Cluster: "A", Address: "n2:8080"}) {
 			t.Fatalf("write of the deposed leader: %v", err)
@@ -208,7 +207,7 @@ func TestFencedByLog(t *testing.T) {
 	later.Machine = n.Machine
 	h := e.acquire(later) // epoch 2, registered in the same machine
 	requests := e.Inject(fault.Rule{Kind: fault.LoseRequest})
-	err := f.Write(short(t), inline(n.View()), start)
+	err := f.Write(short(t), e.content(n.View()), start)
 	var fenced *election.FencedError
 	if !errors.As(err, &fenced) || fenced.Epoch != h.Epoch() || fenced.Node != "n2" || requests.Hits() != 0 {
 		t.Fatalf("write: %v after %d requests", err, requests.Hits())
@@ -223,7 +222,7 @@ func TestFencedBySelf(t *testing.T) {
 	v := n.View()
 	e.acquire(n)
 	var fenced *election.FencedError
-	if err := f.Write(t.Context(), inline(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 || fenced.Node != "n1" {
+	if err := f.Write(t.Context(), e.content(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 || fenced.Node != "n1" {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -235,48 +234,40 @@ func TestFencedByOriginal(t *testing.T) {
 	f := e.acquire(n)
 	e.write(f, n.enqueue("a"))
 	e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
-	err := f.Write(t.Context(), inline(n.enqueue("b")), start)
+	err := f.Write(t.Context(), e.content(n.enqueue("b")), start)
 	var fenced *election.FencedError
 	if !errors.As(err, &fenced) || *fenced != (election.FencedError{Address: "o:1"}) {
 		t.Fatalf("write: %v", err)
 	}
 
-	// Its state is adopted when it has gone.
+	// When it has gone, the cluster continues from its own state.
 	o := e.read()
-	me := n.candidate()
 	later := int64(start + 3*timeout)
-	if d := election.Decide(o, me, heard(o.Doc, later)); d.Action != election.Adopt {
+	if d := election.Decide(o, n.candidate(), heard(o.Doc, later)); d.Action != election.TakeOver {
 		t.Fatalf("%+v", d)
 	}
-	n.Machine = adopt(t, n, o.Doc)
-	me = n.candidate()
-	me.Adopted = o.Version
-	if d := election.Decide(o, me, heard(o.Doc, later)); d.Action != election.TakeOver {
-		t.Fatalf("%+v", d)
-	}
-	g, err := election.Acquire(t.Context(), e, key, o, me, inline(n.View()), later)
+	g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)
 	if err != nil || g.Epoch() != 2 || g.Lineage() != f.Lineage() {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	if got := e.jobs(); got != "a:unclaimed " || e.doc().Overtaken {
+	if got := e.jobs(); got != "a:unclaimed b:unclaimed " || e.doc().Overtaken {
 		t.Fatalf("jobs %s, overtaken %v", got, e.doc().Overtaken)
 	}
 }
 
 // adopt adopts a document as a cluster does: LSNs keep growing, above those of the
 // document and of the documents adopted before.
-func adopt(t testing.TB, n *node, doc *document.File) *fsm.Machine {
+func adopt(t testing.TB, n *node, v *fsm.View) *fsm.Machine {
 	t.Helper()
-	if last := max(doc.Meta.LSN.Term, n.Meta().LSN.Term); last >= n.term {
-		doc.Meta.TermBase = last - n.term + 1
+	var buf bytes.Buffer
+	if err := v.Encode(&buf); err != nil {
+		t.Fatal(err)
 	}
-	doc.Meta.Cluster = n.Cluster
-	doc.StateSum = nil // of the state before
-	m, err := doc.Machine()
+	m, err := fsm.Decode(&buf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Apply(doc.Meta.LSN.Index+1, n.term, &fsmpb.Batch{})
+	m.Transplant(n.Cluster, "", n.term, max(v.LSN().Term, n.Meta().LSN.Term)+1)
 	return m
 }
 
@@ -288,7 +279,7 @@ func TestOlderState(t *testing.T) {
 	f := e.acquire(n)
 	old := n.enqueue("a")
 	e.write(f, n.enqueue("b"))
-	if err := f.Write(t.Context(), inline(old), start); !errors.Is(err, election.ErrOlderState) {
+	if err := f.Write(t.Context(), e.content(old), start); !errors.Is(err, election.ErrOlderState) {
 		t.Fatalf("write of an older state: %v", err)
 	}
 	e.write(f, n.View())
@@ -305,7 +296,7 @@ func TestOtherLineage(t *testing.T) {
 	for range 5 {
 		other.enqueue(fmt.Sprint(other.Meta().LSN))
 	}
-	if err := f.Write(t.Context(), inline(other.View()), start); err == nil || !strings.Contains(err.Error(), "of lineage") {
+	if err := f.Write(t.Context(), e.content(other.View()), start); err == nil || !strings.Contains(err.Error(), "of lineage") {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -338,7 +329,7 @@ func TestExternalEdit(t *testing.T) {
 			e.overwrite([]byte(edited))
 
 			var found *election.ExternalEditError
-			err := f.Write(t.Context(), inline(n.enqueue("b")), start)
+			err := f.Write(t.Context(), e.content(n.enqueue("b")), start)
 			if !errors.As(err, &found) || string(found.Raw) != edited || found.Doc == nil || found.Version != e.stored().Version {
 				t.Fatalf("write over an edit: %v", err)
 			}
@@ -361,7 +352,7 @@ func TestRemoved(t *testing.T) {
 	f := e.acquire(n)
 	e.Delete(t.Context(), key)
 	var found *election.ExternalEditError
-	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &found) || found.Doc != nil {
+	if err := f.Write(t.Context(), e.content(n.View()), start); !errors.As(err, &found) || found.Doc != nil {
 		t.Fatalf("write: %v", err)
 	}
 	f.Rebase(found.Observed)
@@ -369,12 +360,12 @@ func TestRemoved(t *testing.T) {
 
 	// While it was away, another writer made a new one.
 	e.Delete(t.Context(), key)
-	errors.As(f.Write(t.Context(), inline(n.View()), start), &found)
+	errors.As(f.Write(t.Context(), e.content(n.View()), start), &found)
 	f.Rebase(found.Observed)
 	other := newNode("x", "B")
 	e.acquire(other)
 	var fenced *election.FencedError
-	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &fenced) || fenced.Node != "x" {
+	if err := f.Write(t.Context(), e.content(n.View()), start); !errors.As(err, &fenced) || fenced.Node != "x" {
 		t.Fatalf("write: %v", err)
 	}
 }
@@ -387,7 +378,7 @@ func TestDamaged(t *testing.T) {
 	good := e.stored().Data
 	e.overwrite(good[:len(good)/2])
 	for range 2 {
-		if err := f.Write(t.Context(), inline(n.View()), start); !errors.Is(err, election.ErrUnreadable) {
+		if err := f.Write(t.Context(), e.content(n.View()), start); !errors.Is(err, election.ErrUnreadable) {
 			t.Fatalf("write: %v", err)
 		}
 	}
@@ -406,7 +397,7 @@ func TestUndoneEdit(t *testing.T) {
 	good := e.stored().Data
 	e.overwrite(append(good, '\n'))
 	var edit *election.ExternalEditError
-	if err := f.Write(t.Context(), inline(n.View()), start); !errors.As(err, &edit) {
+	if err := f.Write(t.Context(), e.content(n.View()), start); !errors.As(err, &edit) {
 		t.Fatalf("write: %v", err)
 	}
 	f.Rebase(edit.Observed)

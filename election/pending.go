@@ -23,7 +23,7 @@ type sent struct {
 	sum uint64 // of the bytes
 	len int
 
-	large bool // its state is in an archive
+	viewed bool // it shows the jobs
 }
 
 // pending is a version that the fence is sending.
@@ -43,7 +43,7 @@ func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 	// Allocate some spare capacity at once: growing the buffer repeatedly would copy a
 	// large document each time and delay the flush.
 	room := slices.Grow(f.spare[:0], f.size+f.size/8)
-	data, large := document.AppendTo(room, c, document.Header{
+	data, viewed := document.AppendTo(room, c, document.Header{
 		Lineage:   f.lineage,
 		Cluster:   f.me.Cluster,
 		Epoch:     f.epoch,
@@ -55,7 +55,7 @@ func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store has certainly finished reading it
 	p := &pending{
-		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), large: large},
+		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), viewed: viewed},
 		data: data,
 	}
 	if len(f.sent) >= doubtMax {
@@ -82,7 +82,7 @@ func (f *Fence) find(data []byte) (sent, bool) {
 // longer be applied.
 func (f *Fence) landed(s sent) {
 	f.sent = append(f.sent[:0], s)
-	f.size, f.large = s.len, s.large
+	f.size, f.viewed = s.len, s.viewed
 	f.flushed = later(f.flushed, s.lsn)
 }
 

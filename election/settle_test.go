@@ -26,11 +26,11 @@ func onStores(t *testing.T, scenario func(t *testing.T, s *scene)) {
 		"counted": func() storage.Bucket { return mem.New() },
 		"hashed":  func() storage.Bucket { return newHashed() },
 	} {
-		for _, large := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, large %v", name, large), func(t *testing.T) {
+		for _, bare := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, bare %v", name, bare), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					e := newEnvOn(t, store())
-					e.large = large
+					e.bare = bare
 					scenario(t, &scene{env: e, hooked: &hooked{Bucket: e}, n: newNode("n1", "A")})
 				})
 			})

@@ -27,11 +27,9 @@ func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
 	d.writeCheckpoint(v, v.LSN())
 }
 
-// begin starts a new line. The first line starts at the state with which the document was
-// acquired, if the unflushed log still has all entries since then, so that all later states can
-// be restored. Any other line starts at v, with a checkpoint that bridges the entries that
-// are missing since the previous line. begin first seals the tail of the previous line, so
-// that it is not lost.
+// begin starts a new line at v, with a checkpoint that bridges the entries that are missing
+// since the previous line. It first seals the tail of the previous line, so that it is not
+// lost.
 func (d *DocumentBuilder) begin(ctx context.Context, v *fsm.View) error {
 	if d.checkpoint != nil || time.Now().Before(d.rest) {
 		return nil // one checkpoint at a time
@@ -41,11 +39,6 @@ func (d *DocumentBuilder) begin(ctx context.Context, v *fsm.View) error {
 			return err
 		}
 		d.from = d.line.last()
-	}
-	if d.origin != nil {
-		if _, _, ok := d.unflushed.Range(d.origin.LSN(), v.LSN(), 0); ok {
-			v = d.origin
-		}
 	}
 	if d.from != v.LSN() {
 		d.log.Warn("wrote a new checkpoint, because the bucket lacks older log entries", "from", d.from, "to", v.LSN())
@@ -90,7 +83,6 @@ func (d *DocumentBuilder) takeCheckpoint() {
 			d.line = nil
 		}
 	case d.line != nil:
-		d.origin = nil
 		d.line.rebase(&p.checkpoint)
 		d.log.Debug("wrote a checkpoint", "lsn", p.checkpoint.LSN, "bytes", p.checkpoint.Stored)
 	}

@@ -21,7 +21,7 @@ type Config struct {
 	// Flushed, if given, is called after each write of the document, with its start.
 	Flushed func(began time.Time, w Written)
 
-	InlineMax     int   // bytes of a document with the state inline
+	ViewMax       int   // bytes of the jobs in the document; three quarters of it for their return
 	TailMax       int   // bytes of a tail, compressed
 	TailRaw       int   // bytes of entries that the tail accepts at once; more become segments
 	TailMin       int   // bytes from which a tail may be sealed before it is full
@@ -44,7 +44,7 @@ func DefaultConfig() Config {
 		WriteTimeout:    5 * time.Second,
 		Bandwidth:       8 << 20,
 
-		InlineMax:     256 << 10,
+		ViewMax:       document.ViewMax,
 		TailMax:       96 << 10,
 		TailRaw:       1 << 20,
 		TailMin:       8 << 10,
@@ -127,7 +127,7 @@ func (c *Config) checkpointDue(checkpoint, log int64, refs int) bool {
 // Written is one written version of the document.
 type Written struct {
 	Content *document.Content
-	Large   bool // no state inline
+	Viewed  bool // it shows the jobs
 	Bytes   int
 	Kept    fsm.LSN // the archive does not need the entries of the unflushed log up to it
 }

@@ -86,7 +86,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		}
 	})
 	if !t.Failed() {
-		c.demand(t, "confirmed", "carried over", "adoption", "inline", "large", "inline to large", "large to inline",
+		c.demand(t, "confirmed", "carried over", "adoption", "jobs", "no jobs", "jobs leave", "jobs return", "young",
 			"segment", "segment index", "checkpoint", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
 	}
 }

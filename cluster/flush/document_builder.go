@@ -32,7 +32,6 @@ type DocumentBuilder struct {
 	log       hclog.Logger
 
 	last       *document.Content  // the newest draft
-	origin     *fsm.View          // state of the first checkpoint, until it is written
 	line       *line              // nil: none started
 	from       fsm.LSN            // end of the previous line
 	step       int                // bytes of entries in the next step of a backlog
@@ -54,35 +53,21 @@ type pendingCheckpoint struct {
 }
 
 // NewDocumentBuilder returns a builder that continues from first, the content with which the
-// document was acquired, once first.Added is in the queue. The caller must call Close.
+// document was acquired. The caller must call Close.
 func NewDocumentBuilder(
 	cfg Config, bucket storage.Bucket, lineage string, first *document.Content,
 	unflushed *UnflushedLog, view func() *fsm.View, log hclog.Logger,
 ) *DocumentBuilder {
 	d := &DocumentBuilder{
 		cfg: cfg, bucket: &counting{Bucket: bucket}, lineage: lineage, unflushed: unflushed, view: view, log: log,
-		last: renewal(first), from: first.LSN(), step: cfg.StepBytes,
-	}
-	if first.Archive == nil {
-		d.origin = first.State
+		last: first, from: first.LSN(), step: cfg.StepBytes,
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	if first.Archive != nil {
-		var err error
-		if d.line, err = resume(first.Archive); err != nil {
-			d.log.Error("the tail of the document is damaged; writing a new checkpoint in its place", "error", err)
-		}
-		d.from = first.Archive.LSN()
+	var err error
+	if d.line, err = resume(first.Archive); err != nil {
+		d.log.Error("the tail of the document is damaged; writing a new checkpoint in its place", "error", err)
 	}
 	return d
-}
-
-// renewal returns the first content without the jobs that were added to the document by
-// hand: they are in the queue now.
-func renewal(first *document.Content) *document.Content {
-	c := *first
-	c.Added = nil
-	return &c
 }
 
 // Close cancels a checkpoint that is being written, and waits for its goroutine.
@@ -116,10 +101,10 @@ func (d *DocumentBuilder) Renew() { d.renew.Store(true) }
 // Last returns the newest drafted content. To write it again renews the heartbeat.
 func (d *DocumentBuilder) Last() *document.Content { return d.last }
 
-// Draft builds the next content. large reports whether the last written document has no
-// state inline. behind is true if Draft must be called again before the content is up to
+// Draft builds the next content. viewed reports whether the last written document shows the
+// jobs. behind is true if Draft must be called again before the content is up to
 // date. After an error Last is unchanged, and the bucket may have garbage.
-func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error) {
+func (d *DocumentBuilder) Draft(ctx context.Context, viewed bool) (c *document.Content, behind bool, err error) {
 	d.takeCheckpoint()
 	v := d.view()
 	if d.line != nil {
@@ -135,49 +120,28 @@ func (d *DocumentBuilder) Draft(ctx context.Context, large bool) (c *document.Co
 		d.compact(ctx, v)
 		d.fold(ctx)
 	}
-	d.last = d.content(v, large)
+	d.last = d.content(v, viewed)
 	return d.last, behind, nil
 }
 
-// content returns a content with state v if the state fits inline or the archive reaches
-// it; otherwise the last draft.
-func (d *DocumentBuilder) content(v *fsm.View, large bool) *document.Content {
-	c := &document.Content{State: v, InlineMax: d.cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.last.Archive}
-	if large {
-		// The bound is halved so that a state near it does not change its form at each
-		// flush; 0 would be no bound.
-		c.InlineMax = max(c.InlineMax/2, 1)
+// content returns a content with state v if the archive reaches it; otherwise the last draft.
+func (d *DocumentBuilder) content(v *fsm.View, viewed bool) *document.Content {
+	if d.line == nil || d.line.checkpoint == nil || d.line.last() != v.LSN() {
+		return d.last
 	}
-	if a := d.archive(); a != nil {
-		c.Archive = a
+	c := &document.Content{Jobs: v, ViewMax: d.cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.line.archive()}
+	if !viewed { // so that jobs near the bound do not come and go at each flush
+		c.ViewMax = c.ViewMax / 4 * 3
 	}
-	if c.Archive != nil && c.Archive.LSN() == v.LSN() || document.Fits(v, c.InlineMax) {
-		return c
-	}
-	return d.last
-}
-
-func (d *DocumentBuilder) archive() *document.Archive {
-	if d.line == nil {
-		return nil
-	}
-	return d.line.archive()
+	return c
 }
 
 // Wrote implements Draft.
 func (d *DocumentBuilder) Wrote(c *document.Content) (kept fsm.LSN) {
 	kept = c.LSN()
-	if a := c.Archive; a != nil {
-		kept = earlier(kept, a.LSN())
-	}
-	if d.origin != nil {
-		kept = earlier(kept, d.origin.LSN())
-	}
 	if d.line != nil {
 		kept = earlier(kept, d.line.last())
-		if c.Archive != nil {
-			d.line.repeated += int64(len(c.Archive.Tail.Data))
-		}
+		d.line.repeated += int64(len(c.Archive.Tail.Data))
 	}
 	return kept
 }

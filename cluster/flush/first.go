@@ -3,7 +3,6 @@ package flush
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -13,23 +12,25 @@ import (
 
 // First returns the content with which a leader acquires a document. doc is the existing
 // document (nil: none), v is the state of the new leader, and adopted reports whether v
-// came from doc. First costs no more than a flush, except after an adoption, or for a large
-// state without an archive: it then writes a checkpoint first.
+// came from doc. First costs no more than a flush, except after an adoption, or if neither
+// the document nor the entries in memory lead to v: it then writes a checkpoint first.
 func First(
 	ctx context.Context, cfg Config, bucket storage.Bucket, lineage string,
-	doc *document.File, v *fsm.View, adopted bool,
+	doc *document.File, v *fsm.View, unflushed *UnflushedLog, adopted bool,
 ) (*document.Content, error) {
-	c := &document.Content{State: v, InlineMax: cfg.InlineMax, Meta: v.Meta(), Counts: v.Counts()}
+	c := &document.Content{Jobs: v, ViewMax: cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
-	if doc != nil && !adopted {
-		c.Archive = doc.Archive // the unflushed log continues this archive
+	if doc != nil && doc.Archive != nil && !adopted {
+		if c.Archive = reach(cfg, doc.Archive, unflushed, v); c.Archive == nil { // the unflushed log continues it later
+			c.Archive, c.Jobs, c.Meta, c.Counts = doc.Archive, nil, metaOf(doc), doc.Header.Counts
+		}
+		return c, nil
 	}
-	switch {
-	case c.Archive != nil && doc.Large:
-		c.State, c.Meta, c.Counts, c.Added = nil, doc.Meta, doc.Counts, Added(doc)
-		return c, nil
-	case !adopted && document.Fits(v, cfg.InlineMax):
-		return c, nil
+	if doc == nil && !adopted {
+		young := &document.Archive{Tail: archive.NewTail(fsm.LSN{}).Frame()}
+		if c.Archive = reach(cfg, young, unflushed, v); c.Archive != nil {
+			return c, nil
+		}
 	}
 	prev, err := bridge(ctx, bucket, lineage, doc)
 	if err != nil {
@@ -40,20 +41,30 @@ func First(
 		return nil, fmt.Errorf("write the first checkpoint: %w", err)
 	}
 	c.Archive = &document.Archive{Checkpoint: checkpoint, Tail: archive.NewTail(checkpoint.LSN).Frame()}
-	if c.Added = Added(doc); len(c.Added) > 0 {
-		c.State = nil // a content cannot have both
-	}
 	return c, nil
 }
 
-// Added returns the available jobs that a person has added to a large document, or nil; doc
-// may be nil. The leader carries them over until the next flush, so that they are not lost
-// if it fails before it has enqueued them.
-func Added(doc *document.File) []*fsm.Job {
-	if doc == nil || !doc.Large {
+// reach returns archive a with the entries after it up to v in its tail, or nil if they are
+// not in memory, or too many for a tail.
+func reach(cfg Config, a *document.Archive, unflushed *UnflushedLog, v *fsm.View) *document.Archive {
+	l, err := resume(a)
+	if err != nil {
 		return nil
 	}
-	return doc.NewJobs(math.MaxUint64)
+	entries, more, ok := unflushed.Range(l.last(), v.LSN(), cfg.TailRaw)
+	if !ok || more || l.tail.Append(entries...) != nil || l.last() != v.LSN() || l.tail.Stored() > cfg.TailMax {
+		return nil
+	}
+	return l.archive()
+}
+
+// metaOf returns what the header of a document says about its state.
+func metaOf(doc *document.File) fsm.Meta {
+	h := doc.Header
+	return fsm.Meta{
+		LSN: h.LSN(), Now: h.Now, LastSeq: h.LastSeq, Token: h.LastToken, Lineage: h.Lineage, Cluster: h.Cluster,
+		Broker: fsm.Broker{Epoch: h.Registered}, Level: h.Level, CompletedTotal: doc.CompletedTotal,
+	}
 }
 
 // bridge returns the LSN at which the archive of an adopted document ended. It writes the
@@ -64,7 +75,7 @@ func bridge(ctx context.Context, bucket storage.Bucket, lineage string, doc *doc
 		return fsm.LSN{}, nil
 	case doc.Archive == nil:
 		return doc.Header.LSN(), nil
-	case doc.Archive.Tail.Entries == 0: // the state may be later
+	case doc.Archive.Tail.Entries == 0:
 		return doc.Archive.LSN(), nil
 	}
 	ref, data := archive.Segment(lineage, doc.Archive.Tail)

@@ -1,75 +1,109 @@
 package flush
 
 import (
-	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"osqueue/election"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
+	"osqueue/storage/mem"
 )
 
-// TestAddedJobsOutliveATakeover checks that jobs that were added to a large document by
-// hand stay in it during a takeover: the new leader may fail before they are in the queue.
-// The next flush removes them.
-func TestAddedJobsOutliveATakeover(t *testing.T) {
-	for _, next := range []string{"the same cluster", "another one"} {
-		t.Run(next, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testAddedJobs(t, next == "another one") })
-		})
+// newborn is a machine with its unflushed log.
+type newborn struct {
+	t   *testing.T
+	m   *fsm.Machine
+	log *UnflushedLog
+}
+
+func (b *newborn) apply(jobs ...string) {
+	b.t.Helper()
+	op := &fsmpb.Enqueue{}
+	for _, id := range jobs {
+		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: id})
+	}
+	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	batch, err := fsm.DecodeEntry(data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.m.Apply(b.m.Meta().LSN.Index+1, 1, batch)
+	b.log.Append(archive.Entry{LSN: b.m.Meta().LSN, At: b.m.Meta().Now, Data: data})
+}
+
+// first checks that a document with the first content leads to the state, and returns it.
+func (b *newborn) first(bucket storage.Bucket, doc *document.File, adopted bool) *document.File {
+	b.t.Helper()
+	c, err := First(b.t.Context(), DefaultConfig(), bucket, "l", doc, b.m.View(), b.log, adopted)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	back, err := document.Decode(document.Encode(c, document.Header{Lineage: "l"}, "a:1", 1))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	m, err := archive.Machine(b.t.Context(), bucket, back)
+	if err != nil || m.View().Hash() != b.m.View().Hash() {
+		b.t.Fatalf("the document leads to another state: %v", err)
+	}
+	return back
+}
+
+func objects(t *testing.T, bucket storage.Bucket) (n int) {
+	t.Helper()
+	if err := bucket.List(t.Context(), "", func(storage.Info) bool { n++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestFirstOfAYoungQueue writes no object: the document has the whole log.
+func TestFirstOfAYoungQueue(t *testing.T) {
+	bucket := mem.New()
+	b := &newborn{t, fsm.New(), NewUnflushedLog(1 << 20)}
+	b.apply("a")
+	doc := b.first(bucket, nil, false)
+	if doc.Archive.Checkpoint.Key != "" || !doc.Viewed || doc.Header.Counts[fsm.Unclaimed] != 1 {
+		t.Fatalf("%+v", doc.Header)
+	}
+	b.apply("b", "c")
+	doc = b.first(bucket, doc, false) // a successor
+	if doc.Archive.Checkpoint.Key != "" || doc.Header.Counts[fsm.Unclaimed] != 3 || objects(t, bucket) != 0 {
+		t.Fatalf("%+v, %d objects", doc.Header, objects(t, bucket))
 	}
 }
 
-func testAddedJobs(t *testing.T, another bool) {
-	o := newOutage(t)
-	o.leader.stop(true)
-	o.waits.Wait()
-	obj, err := o.store.Get(t.Context(), docKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	edited := strings.Replace(string(obj.Data), `"counts":`,
-		`"jobs":[{"id":"by-hand","status":"unclaimed","payload":{"a":1},"priority":3},{"id":"over","status":"completed"}],"counts":`, 1)
-	if w := o.store.PutIfMatch(t.Context(), docKey, []byte(edited), obj.Version); w.Outcome != storage.Committed {
-		t.Fatal(w)
-	}
-	c := o.ensemble
-	if another {
-		time.Sleep(2 * brokerTimeout)
-		c = newEnsemble(o.world, o.cfg, "D", o.r)
-	}
-	c.elect()
-	seen, err := election.Read(t.Context(), o.store, docKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	me := c.candidate(c.members[0])
-	if another {
-		if err := c.adopt(t.Context(), c.members[0], seen); err != nil {
-			t.Fatal(err)
+// TestFirstWithoutTheLog writes a checkpoint: the entries from the beginning are not in memory, or
+// the state was adopted.
+func TestFirstWithoutTheLog(t *testing.T) {
+	for name, adopted := range map[string]bool{"a restored state": false, "an adopted state": true} {
+		bucket := mem.New()
+		b := &newborn{t, fsm.New(), NewUnflushedLog(1 << 20)}
+		b.apply("a")
+		if !adopted {
+			b.log.Reset(b.m.Meta().LSN)
 		}
-		me = c.candidate(c.members[0])
+		if doc := b.first(bucket, nil, adopted); doc.Archive.Checkpoint.LSN != b.m.Meta().LSN || !doc.Viewed {
+			t.Errorf("%s: %+v", name, doc.Archive)
+		}
 	}
-	before := len(o.record.History(docKey))
-	r, err := c.takeOver(t.Context(), c.members[0], seen, me)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestFirstOfASuccessorWithoutTheLog keeps the document as it is, for the next flush to continue.
+func TestFirstOfASuccessorWithoutTheLog(t *testing.T) {
+	bucket := mem.New()
+	b := &newborn{t, fsm.New(), NewUnflushedLog(1 << 20)}
+	b.apply("a")
+	doc := b.first(bucket, nil, false)
+	b.apply("b")
+	b.log.Reset(b.m.Meta().LSN)
+	c, err := First(t.Context(), DefaultConfig(), bucket, "l", doc, b.m.View(), b.log, false)
+	if err != nil || c.LSN() != doc.LSN() || c.Jobs != nil || c.Counts != doc.Header.Counts || c.Check() != nil {
+		t.Fatalf("%v, %+v", err, c)
 	}
-	first, err := document.Decode(o.record.History(docKey)[before].Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if jobs := first.Jobs; first.Header.Epoch != seen.Doc.Header.Epoch+1 || len(jobs) != 1 || jobs[0].ID != "by-hand" || string(jobs[0].Payload()) != `{"a":1}` || jobs[0].Priority != 3 {
-		t.Errorf("of the jobs that were added, the document has %+v", jobs)
-	}
-	r.change(1)
-	time.Sleep(time.Minute)
-	if seen, err = election.Read(t.Context(), o.store, docKey); err != nil || len(seen.Doc.Jobs) > 0 && seen.Doc.Large {
-		t.Errorf("%v, and after a flush it still has %+v", err, seen.Doc.Jobs)
-	}
-	r.stop(false)
-	c.waits.Wait()
-	o.inspect(o.r)
 }

@@ -31,15 +31,15 @@ type Document interface {
 	Flushed() fsm.LSN
 	// Size returns the number of bytes of the last written document.
 	Size() int
-	// Large reports whether the last written document has no state inline.
-	Large() bool
+	// Viewed reports whether the last written document shows the jobs.
+	Viewed() bool
 	// OnFailure sets a function that Write calls with each failed attempt before it repeats it.
 	OnFailure(failed func(error))
 }
 
 // Draft builds contents; *DocumentBuilder implements it. One goroutine uses it at a time.
 type Draft interface {
-	Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error)
+	Draft(ctx context.Context, viewed bool) (c *document.Content, behind bool, err error)
 	Last() *document.Content
 	// Wrote records that c is in the document. kept is the LSN up to which the archive does
 	// not need the entries of the unflushed log any more.
@@ -60,9 +60,9 @@ type Effects struct {
 	// Fence returns what the next version of the document tells the clusters that wait for it;
 	// nil: nothing.
 	Fence func() document.Fence
-	// Adopt adopts an edit of the document by another writer: it keeps a copy and proposes
-	// the changes. When it returns nil, the fence is rebased.
-	Adopt func(ctx context.Context, edit *election.ExternalEditError) error
+	// Edited handles an edit of the document by another writer: it keeps a copy and enqueues
+	// new jobs. When it returns nil, the fence is rebased.
+	Edited func(ctx context.Context, edit *election.ExternalEditError) error
 	// Wrote is called after each successful write of the document.
 	Wrote func(w Written)
 }
@@ -359,7 +359,7 @@ func (f *Flusher) write(ctx context.Context) error {
 func (f *Flusher) next(ctx context.Context) (c *document.Content, behind bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
-	return f.draft.Draft(ctx, f.doc.Large())
+	return f.draft.Draft(ctx, f.doc.Viewed())
 }
 
 // renew writes the last content again if the heartbeat is due: other nodes must not take
@@ -374,7 +374,7 @@ func (f *Flusher) renew(ctx context.Context) error {
 // heartbeatDue reports whether the heartbeat would be late after the next pause.
 func (f *Flusher) heartbeatDue() bool { return time.Since(f.wroteAt)+f.pause() >= f.cfg.Heartbeat }
 
-// put writes one content and adopts edits by other writers.
+// put writes one content, and handles edits by other writers.
 func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.WriteTimeout)
 	defer cancel()
@@ -395,7 +395,7 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 				f.progress()
 			}
 			kept := f.draft.Wrote(c)
-			w := Written{Content: c, Large: f.doc.Large(), Bytes: f.doc.Size(), Kept: kept}
+			w := Written{Content: c, Viewed: f.doc.Viewed(), Bytes: f.doc.Size(), Kept: kept}
 			f.fx.Wrote(w)
 			if f.cfg.Flushed != nil {
 				f.cfg.Flushed(began, w)
@@ -409,8 +409,8 @@ func (f *Flusher) put(ctx context.Context, c *document.Content) error {
 		if attempt > f.cfg.ConflictRetries {
 			return fmt.Errorf("another program keeps changing the document: %w", err)
 		}
-		if err := f.fx.Adopt(ctx, edit); err != nil {
-			return fmt.Errorf("adopt an edit of the document: %w", err)
+		if err := f.fx.Edited(ctx, edit); err != nil {
+			return fmt.Errorf("take in an edit of the document: %w", err)
 		}
 		if !sleep.For(ctx, time.Duration(attempt)*f.cfg.ConflictBackoff) {
 			return ctx.Err()

@@ -43,7 +43,7 @@ type desk struct {
 	writes  []time.Duration // start times of the writes
 	answers []error         // of the next writes; nil when empty
 	adopted int
-	refuse  error // result of Adopt
+	refuse  error // result of Edited
 	takes   time.Duration
 	steps   int   // drafts until the content is up to date
 	stuck   bool  // there is no newer content for now
@@ -58,11 +58,11 @@ type desk struct {
 func run(t *testing.T, cfg Config) *desk {
 	d := &desk{t: t, start: time.Now().Add(cfg.Interval), ended: make(chan error, 1), size: 100}
 	d.Flusher = New(cfg, d, d, Effects{
-		LSN:   d.current,
-		NowMs: d.sinceStartMs,
-		Adopt: d.adopt,
-		Fence: func() document.Fence { d.mu.Lock(); defer d.mu.Unlock(); return document.Fence{Standbys: d.standbys} },
-		Wrote: func(Written) {},
+		LSN:    d.current,
+		NowMs:  d.sinceStartMs,
+		Edited: d.adopt,
+		Fence:  func() document.Fence { d.mu.Lock(); defer d.mu.Unlock(); return document.Fence{Standbys: d.standbys} },
+		Wrote:  func(Written) {},
 	}, hclog.NewNullLogger())
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { d.ended <- d.Run(ctx) }()
@@ -124,8 +124,8 @@ func (d *desk) Objects() int { return d.pieces }
 // Notify implements Draft.
 func (d *desk) Notify(func()) {}
 
-// Large implements Document.
-func (d *desk) Large() bool { return false }
+// Viewed implements Document.
+func (d *desk) Viewed() bool { return false }
 
 // OnFailure implements Document.
 func (d *desk) OnFailure(func(error)) {}

@@ -11,7 +11,7 @@ import (
 // line is the archive under construction: the log after a checkpoint, which may itself not
 // be in the bucket yet.
 type line struct {
-	checkpoint *document.Checkpoint // nil until it is in the bucket
+	checkpoint *document.Checkpoint // nil until it is in the bucket; zero for a young queue
 	refs       []document.Ref
 	tail       *archive.Tail
 	repeated   int64 // bytes of the tail in all documents since the last seal

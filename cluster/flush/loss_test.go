@@ -54,7 +54,7 @@ func TestLossOfEverything(t *testing.T) {
 		return
 	}
 	c.demand(t, "loss", "loss in the middle of an operation", "confirmed", "leaderTerm", "fenced", "leader died", "final flush", "restart",
-		"stalled", "adoption", "carried over", "inline", "large", "inline to large", "large to inline", "segment",
+		"stalled", "adoption", "carried over", "jobs", "no jobs", "jobs leave", "jobs return", "young", "segment",
 		"segment index", "checkpoint", "checkpoint over a gap", "step of a backlog", "draft failed", "collected", "deleted",
 		"collected by a stalled leader", "cluster awake again", "delivered late", "restored")
 }

@@ -70,8 +70,8 @@ func newOutage(t *testing.T) *outage {
 		time.Sleep(60 * time.Millisecond)
 	}
 	o.flushed(time.Minute)
-	if !o.large {
-		t.Fatal("the document holds the state itself")
+	if o.viewed {
+		t.Fatal("the document shows the jobs")
 	}
 	return o
 }
@@ -82,7 +82,7 @@ func newCalm(t *testing.T) *outage {
 	s := newScale(w.record)
 	w.below = s
 	cfg := simConfig()
-	cfg.InlineMax = 1 << 10
+	cfg.ViewMax = 1 << 10
 	o := &outage{ensemble: newEnsemble(w, cfg, "C", rand.New(rand.NewPCG(1, 1))), scale: s}
 	o.load.payloads = 600
 	t.Cleanup(w.close)
@@ -142,7 +142,7 @@ func (o *outage) bounded() {
 	for kind, most := range map[string]int{
 		"log":           tail,
 		"segment index": 500 * o.cfg.FoldAt,
-		docKey:          o.cfg.InlineMax + tail*4/3 + refs + slack,
+		docKey:          o.cfg.ViewMax + tail*4/3 + refs + slack,
 	} {
 		if got := o.largest[kind]; got > most {
 			o.Errorf("the largest %s that was to be written had %d bytes; at most %d are bounded", kind, got, most)
@@ -164,7 +164,7 @@ func (o *outage) holes() (holes []fsm.LSN, spans []archive.Span) {
 	if err != nil {
 		o.Fatal(err)
 	}
-	for _, lsn := range o.line(h.Document().Meta.LSN) {
+	for _, lsn := range o.line(h.Document().LSN()) {
 		m, err := h.At(o.Context(), archive.Target{LSN: lsn})
 		switch {
 		case lsn.IsZero():

@@ -41,11 +41,11 @@ func (c *ensemble) fork(at *fsm.View, term uint64, entries int) {
 // recovers the cluster from a node that had other entries at these positions, and even more
 // of them. Confirmed entries stay.
 func TestRecoveryFromAMinority(t *testing.T) {
-	for _, inline := range []bool{false, true} {
+	for _, viewed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOutage(t)
-			if inline {
-				o.cfg.InlineMax = 1 << 20
+			if viewed {
+				o.cfg.ViewMax = 1 << 20
 			}
 			behind, term := o.frozen(o.members[0]), o.term
 			o.leader.stop(false)

@@ -249,7 +249,7 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 		lineage = uuid.NewString()
 	}
 	fromDoc := me.Adopted != "" && me.Adopted == seen.Version
-	first, err := First(ctx, c.cfg, mb.gate, lineage, seen.Doc, c.frozen(mb), fromDoc)
+	first, err := First(ctx, c.cfg, mb.gate, lineage, seen.Doc, c.frozen(mb), mb.unflushed, fromDoc)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 	if err != nil {
 		return nil, err
 	}
-	if first.State == nil {
+	if first.Jobs == nil {
 		c.one("carried over")
 	}
 	_, results := c.commit(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
@@ -277,7 +277,7 @@ func (c *ensemble) beginTerm(mb *member, fence *election.Fence, first *document.
 	r.Flusher = New(c.cfg, fence, spied{r.builder, c.counts}, Effects{
 		LSN:   func() fsm.LSN { return view().LSN() },
 		NowMs: now,
-		Adopt: func(_ context.Context, edit *election.ExternalEditError) error {
+		Edited: func(_ context.Context, edit *election.ExternalEditError) error {
 			c.Errorf("%s found an edit: %v", mb.name, edit)
 			return edit
 		},
@@ -359,8 +359,8 @@ type spied struct {
 }
 
 // Draft implements Draft.
-func (s spied) Draft(ctx context.Context, large bool) (c *document.Content, behind bool, err error) {
-	c, behind, err = s.DocumentBuilder.Draft(ctx, large)
+func (s spied) Draft(ctx context.Context, viewed bool) (c *document.Content, behind bool, err error) {
+	c, behind, err = s.DocumentBuilder.Draft(ctx, viewed)
 	if behind {
 		s.one("step of a backlog")
 	}

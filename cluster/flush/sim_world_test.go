@@ -74,7 +74,7 @@ type world struct {
 	known     map[fsm.LSN]known
 	confirmed map[fsm.LSN]bool // LSNs for which WaitFlushed returned nil
 	header    *document.Header
-	large     bool
+	viewed    bool
 	root      *document.Archive
 	versions  int
 }
@@ -153,23 +153,26 @@ func (w *world) rooted(data []byte) {
 		w.Errorf("the document went back: %+v after %+v", h, last)
 	}
 	w.noteForm(doc)
-	w.header, w.large, w.root = h, doc.Large, doc.Archive
+	w.header, w.viewed, w.root = h, doc.Viewed, doc.Archive
 }
 
 func (w *world) noteForm(doc *document.File) {
-	if doc.Large {
-		w.one("large")
+	if doc.Viewed {
+		w.one("jobs")
 	} else {
-		w.one("inline")
+		w.one("no jobs")
 	}
 	switch {
-	case w.large && !doc.Large:
-		w.one("large to inline")
-	case !w.large && doc.Large:
-		w.one("inline to large")
+	case w.viewed && !doc.Viewed:
+		w.one("jobs leave")
+	case !w.viewed && doc.Viewed:
+		w.one("jobs return")
 	}
 	a := doc.Archive
-	if a != nil && a.Checkpoint.Prev != a.Checkpoint.LSN && (w.root == nil || w.root.Checkpoint.Key != a.Checkpoint.Key) {
+	if a.Checkpoint.Key == "" {
+		w.one("young")
+	}
+	if a.Checkpoint.Prev != a.Checkpoint.LSN && (w.root == nil || w.root.Checkpoint.Key != a.Checkpoint.Key) {
 		w.one("checkpoint over a gap")
 	}
 }
@@ -180,23 +183,23 @@ func (w *world) look(doc *document.File) {
 		w.open(doc)
 		return
 	}
-	if _, ok := w.known[doc.Meta.LSN]; !ok {
-		w.Errorf("the document is at %s, where nobody was", doc.Meta.LSN)
+	if _, ok := w.known[doc.LSN()]; !ok {
+		w.Errorf("the document is at %s, where nobody was", doc.LSN())
 	}
 	a := doc.Archive
-	if a == nil {
-		return
-	}
 	if _, err := archive.ResumeTail(&a.Tail); err != nil {
-		w.Errorf("the document at %s: %v", doc.Meta.LSN, err)
+		w.Errorf("the document at %s: %v", doc.LSN(), err)
 	}
-	keys := []string{a.Checkpoint.Key}
+	var keys []string
+	if a.Checkpoint.Key != "" {
+		keys = append(keys, a.Checkpoint.Key)
+	}
 	for i := range a.Log {
 		keys = append(keys, a.Log[i].Key)
 	}
 	for _, key := range keys {
 		if _, err := w.store.Get(context.Background(), key); err != nil {
-			w.Errorf("the document at %s names what is not there: %v", doc.Meta.LSN, err)
+			w.Errorf("the document at %s names what is not there: %v", doc.LSN(), err)
 		}
 	}
 }
@@ -205,12 +208,12 @@ func (w *world) look(doc *document.File) {
 func (w *world) open(doc *document.File) {
 	m, err := archive.Machine(context.Background(), w.store, doc)
 	if err != nil {
-		w.Errorf("the document at %s cannot be read: %v", doc.Meta.LSN, err)
+		w.Errorf("the document at %s cannot be read: %v", doc.LSN(), err)
 		return
 	}
-	want, ok := w.known[doc.Meta.LSN]
-	if !ok || m.Meta().LSN != doc.Meta.LSN || m.View().Hash() != want.sum {
-		w.Errorf("the document at %s is not the state at its LSN (known: %v)", doc.Meta.LSN, ok)
+	want, ok := w.known[doc.LSN()]
+	if !ok || m.Meta().LSN != doc.LSN() || m.View().Hash() != want.sum {
+		w.Errorf("the document at %s is not the state at its LSN (known: %v)", doc.LSN(), ok)
 	}
 }
 
@@ -275,14 +278,14 @@ func (w *world) inspect(r *rand.Rand) {
 	w.mu.Lock()
 	w.open(seen.Doc)
 	w.mu.Unlock()
-	line := w.line(seen.Doc.Meta.LSN)
+	line := w.line(seen.Doc.LSN())
 	on := make(map[fsm.LSN]bool, len(line))
 	for _, lsn := range line {
 		on[lsn] = true
 	}
 	for lsn := range w.confirmed {
 		if !on[lsn] {
-			w.Errorf("%s was confirmed, and the document is at %s", lsn, seen.Doc.Meta.LSN)
+			w.Errorf("%s was confirmed, and the document is at %s", lsn, seen.Doc.LSN())
 		}
 	}
 	w.verify()
@@ -332,7 +335,7 @@ func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
 // entries.
 func simConfig() Config {
 	cfg := DefaultConfig()
-	cfg.InlineMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
+	cfg.ViewMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
 	cfg.SegmentRaw, cfg.StepBytes = 2<<10, 8<<10
 	cfg.FoldAt, cfg.RefsMax, cfg.CheckpointMin = 4, 12, 2<<10
 	return cfg

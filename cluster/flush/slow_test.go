@@ -105,25 +105,25 @@ func TestEndInTheMiddleOfACheckpoint(t *testing.T) {
 	})
 }
 
-// TestSmallestInlineForm checks that for every bound of the inline form the cost of a flush
+// TestSmallestView checks that for every bound of the jobs in the document the cost of a flush
 // does not grow with the depth of the queue.
-func TestSmallestInlineForm(t *testing.T) {
+func TestSmallestView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newCalm(t)
-		o.cfg.InlineMax = 1
+		o.cfg.ViewMax = 1
 		o.lead()
 		for range 20 {
 			o.work(300)
 			time.Sleep(60 * time.Millisecond)
 		}
 		o.flushed(time.Minute)
-		before := o.count("large to inline")
+		before := o.count("jobs return")
 		for range 20 {
 			o.work(300)
 			o.flushed(time.Minute)
 		}
-		if after := o.count("large to inline"); after != before || !o.large {
-			t.Errorf("the state was written inline %d times", after-before)
+		if after := o.count("jobs return"); after != before || o.viewed {
+			t.Errorf("the jobs were written %d times", after-before)
 		}
 		o.end()
 	})

@@ -19,10 +19,6 @@ import (
 // the archive with a new checkpoint of its state.
 
 const (
-	// inlineChecks is the number of checks after which the archive of an inline document
-	// is checked once: the document contains the state itself, and the archive only the
-	// past.
-	inlineChecks = 10
 	// healInterval is the time between two tests whether the document has the new
 	// checkpoint.
 	healInterval = 500 * time.Millisecond
@@ -37,7 +33,7 @@ func (t *Term) audit(ctx context.Context) {
 	if t.cfg.ArchiveCheck > 0 {
 		looks = termLooks
 	}
-	for round := 0; t.rest(ctx, &looks); round++ {
+	for t.rest(ctx, &looks) {
 		d := t.written.Load()
 		if e := t.damage.Load(); e != nil && d != nil && !d.names(e.named) && d.archive.Compare(e.at) >= 0 {
 			t.damage.Store(nil) // doubt has found it, and a new checkpoint is written
@@ -45,7 +41,7 @@ func (t *Term) audit(ctx context.Context) {
 		if d != nil && t.unhealed {
 			t.healEarlier(ctx, d)
 		}
-		if d == nil || d.root == nil || d.form == FormInline && round%inlineChecks != 0 && looks == 0 {
+		if d == nil || d.root == nil {
 			continue
 		}
 		found, err := t.look(ctx, a, d.root)

@@ -144,12 +144,15 @@ func (l *Leader) asCandidate(doc *document.File) election.Candidate {
 // takeOver acquires the document and begins a leader term.
 func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observed, me election.Candidate) (*Term, time.Duration, error) {
 	backoff := l.cfg.Flush.ConflictBackoff
-	if err := l.keepAdded(ctx, seen.Doc, seen.Raw); err != nil {
+	newest, err := l.keepEdited(ctx, seen)
+	if err != nil {
 		return nil, time.Second, l.cannotUse(err)
 	}
 	clock, limited := l.startClock(ctx) // before the entries of takeIn, which count as time that has passed
-	if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
-		return nil, backoff, fmt.Errorf("adopt an edit of the document: %w", err)
+	if newest {
+		if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
+			return nil, backoff, fmt.Errorf("take in an edit of the document: %w", err)
+		}
 	}
 	first, err := l.firstContent(ctx, seen, me)
 	if err != nil {
@@ -175,8 +178,8 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	return r, 0, nil
 }
 
-// firstContent returns the content with which this node acquires the document. If the
-// state is large and the bucket does not have it, writing the checkpoint takes a while.
+// firstContent returns the content with which this node acquires the document. If it needs a
+// checkpoint, that takes a while.
 func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me election.Candidate) (*document.Content, error) {
 	lineage := me.Lineage
 	if lineage == "" && seen.Doc != nil {
@@ -190,7 +193,7 @@ func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me el
 	if err != nil {
 		return nil, err
 	}
-	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, doc, l.do.Freeze(), adopted)
+	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, doc, l.do.Freeze(), l.cfg.Unflushed, adopted)
 }
 
 // standbyPolls is how often a standby reads the document within a broker timeout. It does
@@ -226,7 +229,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	if err := l.noteDoubts(ctx, seen); err != nil {
 		return err
 	}
-	l.log.Info("adopting the document in the bucket", "lsn", doc.Meta.LSN, "large", doc.Large, "lineage", doc.Meta.Lineage)
+	l.log.Info("adopting the document in the bucket", "lsn", doc.LSN(), "lineage", doc.Lineage())
 	c := carry(m, doc, l.do.Freeze(), l.do.ClusterID())
 	copied, err := l.keep(ctx, c)
 	if err != nil {
@@ -237,7 +240,7 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 		return err
 	}
 	l.noteCarried(c, copied)
-	if doc.Header != nil && !doc.Overtaken {
+	if doc.Header != nil {
 		return nil
 	}
 	// No successor extends the leases of a legacy broker. Leases that expired while it was

@@ -39,9 +39,8 @@ type fork struct {
 func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool) {
 	m, h := v.Meta(), doc.Header
 	if h.Cluster == cluster {
-		// Another broker with this cluster's id wrote the document: a legacy broker, or one
-		// whose history is lost.
-		return fork{seq: doc.OurSeq, token: m.Token, now: noDeadline, lsn: h.LSN()}, doc.Overtaken
+		// Another broker with this cluster's id wrote the document, or its history is lost.
+		return fork{}, false
 	}
 	o, ok := h.Handover(cluster)
 	if ok && m.Broker.Epoch <= o.Epoch && o.LSN().Compare(m.LSN) <= 0 && o.LSN().Compare(h.LSN()) <= 0 {
@@ -49,8 +48,8 @@ func forkOf(doc *document.File, v *fsm.View, cluster string) (f fork, known bool
 	}
 	// If v was adopted from this document, and no broker of this cluster has registered
 	// since, all younger jobs were carried over at that time.
-	f = fork{seq: doc.Meta.LastSeq, token: doc.Meta.Token, now: m.Now, lsn: doc.Meta.LSN}
-	return f, m.Broker == doc.Meta.Broker && m.Now == doc.Meta.Now
+	f = fork{seq: h.LastSeq, token: h.LastToken, now: m.Now, lsn: h.LSN()}
+	return f, m.Broker.Epoch == h.Registered && m.Now == h.Now
 }
 
 var (
@@ -78,8 +77,7 @@ type carried struct {
 func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *carried {
 	c := &carried{m: m, doc: m.View(), ids: make(map[string]struct{}), repeated: make(map[string]struct{})}
 	meta := v.Meta()
-	if doc.Header == nil || meta.Lineage == "" || doc.Header.Lineage != meta.Lineage ||
-		doc.Overtaken && doc.Header.Cluster == cluster && doc.Header.LSN().Compare(meta.LSN) >= 0 {
+	if doc.Header == nil || meta.Lineage == "" || doc.Header.Lineage != meta.Lineage {
 		return c
 	}
 	f, known := forkOf(doc, v, cluster)
@@ -87,7 +85,7 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		// If v was adopted from the document's broker, which has continued since, the jobs
 		// that were carried over then have the creation time of v. All other jobs of v came
 		// from the document.
-		adopted := meta.Broker == doc.Meta.Broker
+		adopted := meta.Broker.Epoch == doc.Header.Registered
 		v.Merged(openStatuses, 0, func(j *fsm.Job) bool {
 			if m.Job(j.ID) == nil && (!adopted || j.CreatedAt == meta.Now) {
 				c.kept = append(c.kept, j)

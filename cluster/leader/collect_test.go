@@ -22,7 +22,7 @@ func TestCollectionByASleeper(t *testing.T) {
 		ClusterID: func() string { return "c" },
 	})
 	me := election.Candidate{Node: "n1", Address: "a:1", Cluster: "c", Lineage: "l"}
-	first, err := flush.First(ctx, flush.DefaultConfig(), bucket, me.Lineage, nil, fsm.New().View(), false)
+	first, err := flush.First(ctx, flush.DefaultConfig(), bucket, me.Lineage, nil, fsm.New().View(), flush.NewUnflushedLog(1), false)
 	if err != nil {
 		t.Fatal(err)
 	}

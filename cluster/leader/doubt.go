@@ -28,16 +28,14 @@ const (
 // doubt before it overwrites a change.
 func (t *Term) doubt(ctx context.Context) error {
 	root := t.builder.Last().Archive
-	if root != nil {
-		found, err := archive.NewAudit(t.cfg.Bucket).Missing(ctx, root)
-		if err != nil {
-			return fmt.Errorf("look for the archive: %w", err)
-		}
-		if found != nil {
-			e := archiveError(found)
-			e.at = root.LSN()
-			t.damage.Store(e)
-		}
+	found, err := archive.NewAudit(t.cfg.Bucket).Missing(ctx, root)
+	if err != nil {
+		return fmt.Errorf("look for the archive: %w", err)
+	}
+	if found != nil {
+		e := archiveError(found)
+		e.at = root.LSN()
+		t.damage.Store(e)
 	}
 	select {
 	case t.doubted <- struct{}{}:
@@ -63,29 +61,20 @@ func (l *Leader) withArchive(ctx context.Context, doc *document.File) (*document
 	}
 	l.log.Warn("the old copy of the document names an object that is gone; writing a new checkpoint", "key", found.Key, "reason", found.Err)
 	bare := *doc
-	bare.Archive, bare.Large = nil, false
+	bare.Archive = nil
 	return &bare, nil
 }
 
-// Warnings about a document that is adopted.
-const (
-	adoptedEdit = "the document was changed or damaged after a leader had written it; its state is adopted as it is"
-	adoptedOld  = "the archive has states that are newer than the document: the document is an older copy, or its leader died while it " +
-		"wrote; rebuild the newest one with `osqueue restore --from BUCKET-URL --at LSN --to ANOTHER-BUCKET-URL`"
-)
+const adoptedOld = "the archive has states that are newer than the document: the document is an older copy, or its leader died while it " +
+	"wrote; rebuild the newest one with `osqueue restore --from BUCKET-URL --at LSN --to ANOTHER-BUCKET-URL`"
 
-// noteDoubts warns of a document that this cluster is about to adopt and that may not be what its
-// leader wrote last, and keeps a copy.
+// noteDoubts keeps a copy of a legacy document that this cluster is about to adopt, and warns of a
+// document that may not be what its leader wrote last.
 func (l *Leader) noteDoubts(ctx context.Context, seen election.Observed) error {
-	if seen.Doc.Edited {
-		if err := l.keepCopy(ctx, seen.Raw, adoptedEdit); err != nil {
-			return err
-		}
+	if seen.Doc.Header == nil {
+		return l.keepCopy(ctx, seen.Raw, adoptedLegacy)
 	}
-	lineage, lsn := seen.Doc.Lineage(), seen.Doc.Meta.LSN
-	if lineage == "" {
-		return nil
-	}
+	lineage, lsn := seen.Doc.Lineage(), seen.Doc.LSN()
 	newest, err := archive.Newest(ctx, l.cfg.Bucket, lineage)
 	if err != nil {
 		return fmt.Errorf("look for newer states: %w", err)

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"osqueue/election"
 	"osqueue/fsm"
@@ -16,12 +17,12 @@ import (
 	"osqueue/storage/document"
 )
 
-// adoptEdit takes over a change that another program or a person has made in the
-// document. It stores a copy under conflicts/, enqueues new jobs through the log, and
-// takes over the fields that osqueue does not know. Then it rebases the fence, so that
-// the next flush replaces the edited document with a state that contains the changes. A
-// repeated call changes nothing more, because the machine recognises the ids of the jobs.
-func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) error {
+// takeEdit handles a change that another program or a person has made in the document. It
+// stores a copy under conflicts/, and enqueues the jobs that were added to the newest version
+// through the log. Nothing else of the edit counts. Then it rebases the fence, so that the next
+// flush replaces the edited document. A repeated call changes nothing more, because the machine
+// recognises the ids of the jobs.
+func (t *Term) takeEdit(ctx context.Context, edit *election.ExternalEditError) error {
 	if err := t.doubt(ctx); err != nil {
 		return err
 	}
@@ -30,11 +31,18 @@ func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) 
 		t.fence.Rebase(edit.Observed)
 		return nil
 	}
-	if err := t.keepCopy(ctx, edit.Raw, editedByHand); err != nil {
+	newest := edit.Doc.Header != nil && t.fence.Sent(edit.Doc.Header.Write)
+	why := oldCopy
+	if newest {
+		why = editedByHand
+	}
+	if err := t.keepCopy(ctx, edit.Raw, why); err != nil {
 		return err
 	}
-	if err := t.takeIn(ctx, edit.Doc, t.proposeEdit); err != nil {
-		return err
+	if newest {
+		if err := t.takeIn(ctx, edit.Doc, t.proposeEdit); err != nil {
+			return err
+		}
 	}
 	t.fence.Rebase(edit.Observed)
 	return nil
@@ -42,38 +50,54 @@ func (t *Term) adoptEdit(ctx context.Context, edit *election.ExternalEditError) 
 
 // Messages that say why a copy of a document is kept.
 const (
-	editedByHand = "another program changed the document: its new jobs and unknown fields are kept, and this cluster's state replaces the rest"
-	oldCopy      = "an old copy of the document was put back: this cluster's state replaces it"
-	hasForeign   = "the document has unknown fields that cannot be kept: they are too long, or have names of known fields"
+	editedByHand  = "another program changed the document: its new jobs are enqueued, and this cluster's state replaces the rest"
+	oldCopy       = "an old copy of the document was put back: this cluster's state replaces it"
+	adoptedLegacy = "a legacy document is adopted: only the fields of the legacy broker count"
 )
 
-// keepAdded stores a copy of a document before this leader takes it over, if the document
-// was changed while no leader was active. It has changed if it has unknown jobs, other
-// unknown fields than this cluster has, or another state at the same LSN. keepAdded also
-// stores a copy of a document whose fields cannot be kept, and of one that is older than
-// the last leader of this cluster.
-func (b *base) keepAdded(ctx context.Context, doc *document.File, raw []byte) error {
+// keepEdited stores a copy of a document before this leader takes it over, if it was changed
+// while no leader was active, or is older than the last leader of this cluster. newest reports
+// whether the changes were made in the newest version that this node knows of, so that jobs
+// that were added to it count.
+func (b *base) keepEdited(ctx context.Context, seen election.Observed) (newest bool, err error) {
+	doc := seen.Doc
+	if doc == nil || doc.Header == nil {
+		return false, nil
+	}
+	newest = !b.outdated(doc.Header)
 	switch {
-	case doc != nil && doc.Lost > 0:
-		return b.keepCopy(ctx, raw, hasForeign)
-	case doc == nil || doc.Header == nil:
-		return nil
-	case len(b.addedJobs(doc)) > 0 || len(b.editedExtra(doc)) > 0 || b.differs(doc):
-		return b.keepCopy(ctx, raw, editedByHand)
-	case doc.Header.Epoch < b.meta().Broker.Epoch:
-		return b.keepCopy(ctx, raw, oldCopy)
+	case newest && doc.Edited:
+		return true, b.keepCopy(ctx, seen.Raw, editedByHand)
+	case !newest:
+		return false, b.keepCopy(ctx, seen.Raw, oldCopy)
 	default:
-		return nil
+		return true, nil
 	}
 }
 
-// takeIn brings the changes of an edited document into the queue, through the log: new
-// jobs, and fields that osqueue does not know. A repeated call changes nothing more.
-func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEdit) error {
-	if err := b.takeInJobs(ctx, doc, propose); err != nil {
-		return err
+// outdated reports whether a version of the document is older than one that a leader of this
+// cluster has certainly written, or that this node has read.
+func (b *base) outdated(h *document.Header) bool {
+	if h.Epoch < b.meta().Broker.Epoch {
+		return true
 	}
-	return b.takeInExtra(ctx, doc, propose)
+	newest := b.newest.Load()
+	return newest != nil && newest.lineage == h.Lineage && (h.Epoch < newest.epoch || h.Epoch == newest.epoch && h.LSN().Compare(newest.lsn) < 0)
+}
+
+// version is a place in the history of the document.
+type version struct {
+	lineage string
+	epoch   uint64
+	lsn     fsm.LSN
+}
+
+// noteVersion remembers the newest version of the document that this node has read or written.
+func (b *base) noteVersion(lineage string, epoch uint64, lsn fsm.LSN) {
+	last := b.newest.Load()
+	if last == nil || last.lineage != lineage || last.epoch < epoch || last.epoch == epoch && last.lsn.Compare(lsn) < 0 {
+		b.newest.Store(&version{lineage, epoch, lsn})
+	}
 }
 
 // proposeEdit commits changes of an edited document as one log entry.
@@ -103,29 +127,15 @@ func (b *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, erro
 	return b.Apply(ctx, now, p...)
 }
 
-// addedJobs returns the available jobs that a document contains and this cluster lacks.
-func (b *base) addedJobs(doc *document.File) []*fsm.Job {
-	if doc == nil || doc.Header == nil {
-		return nil
+// unknown returns the jobs of an edited document that this cluster neither has nor remembers.
+func (b *base) unknown(doc *document.File) (jobs []*fsm.Job) {
+	for _, j := range doc.View {
+		// A replacement character may stand for bytes that JSON cannot represent.
+		if b.job(j.ID) == nil && !strings.ContainsRune(j.ID, utf8.RuneError) {
+			jobs = append(jobs, j)
+		}
 	}
-	return b.unknown(doc.NewJobs(b.meta().LastSeq))
-}
-
-// unknown returns the jobs that this cluster does not have. It changes the slice.
-func (b *base) unknown(jobs []*fsm.Job) []*fsm.Job {
-	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool { return b.job(j.ID) != nil })
-}
-
-// differs reports whether an inline document has another state than this cluster at the
-// same LSN. If the document is behind, its expected state is not known, and differs
-// returns false.
-func (b *base) differs(doc *document.File) bool {
-	v := b.do.Freeze()
-	if doc.Large || doc.Overtaken || doc.Meta.LSN != v.LSN() {
-		return false
-	}
-	m, err := doc.Machine()
-	return err != nil || m.View().Hash() != v.Hash()
+	return jobs
 }
 
 // keepCopy stores a copy of a document and logs why. It skips a document with the same
@@ -140,17 +150,15 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 		return fmt.Errorf("write a copy to %s: %s: %w", key, w.Outcome, w.Err)
 	}
 	b.log.Warn(why, "copy", key)
+	b.edits.Add(1)
 	b.copied.Store(&sum)
 	return nil
 }
 
-// takeInJobs enqueues the jobs of an edited document that this cluster does not know.
-// Jobs that it knew in the past have ended and do not run again.
-func (b *base) takeInJobs(ctx context.Context, doc *document.File, propose proposeEdit) error {
-	if doc == nil {
-		return nil
-	}
-	added := b.unknown(doc.NewJobs(b.meta().LastSeq))
+// takeIn enqueues the jobs of an edited document that this cluster does not know, through the
+// log. A repeated call changes nothing more.
+func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEdit) error {
+	added := b.unknown(doc)
 	if len(added) == 0 {
 		return nil
 	}

@@ -59,7 +59,7 @@ func (s *Standby) String() string {
 // written describes the last version of the document that this leader has written.
 type written struct {
 	bytes               int
-	form                string
+	viewed              bool // it shows the jobs
 	checkpoint, archive fsm.LSN
 	log                 int64
 	root                *document.Archive // objects that the document names; nil: none

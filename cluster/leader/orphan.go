@@ -83,6 +83,9 @@ func (l *Leader) meet(ctx context.Context) {
 
 // note remembers whose document this node has seen.
 func (b *base) note(doc *document.File) {
+	if doc != nil && doc.Header != nil {
+		b.noteVersion(doc.Header.Lineage, doc.Header.Epoch, doc.LSN())
+	}
 	switch lineage := b.meta().Lineage; {
 	case doc == nil:
 	case lineage != "" && doc.Lineage() == lineage:

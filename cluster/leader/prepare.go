@@ -25,7 +25,7 @@ type prepared struct {
 	running sync.WaitGroup
 }
 
-// prepare begins to read the state of a large document whose broker has been silent for half of
+// prepare begins to read the state of a document whose broker has been silent for half of
 // the broker timeout, so that the candidate will probably adopt it. It does so once in a time as
 // raft's leader: a standby of a broker with a slow heartbeat must not read every version.
 // prepare drops the state of another version.
@@ -37,7 +37,7 @@ func (l *Leader) prepare(ctx context.Context, seen election.Observed, heard elec
 		}
 		return
 	}
-	if seen.Doc == nil || !seen.Doc.Large || heard.Remaining() > heard.Timeout/2 {
+	if seen.Doc == nil || seen.Doc.Header == nil || heard.Remaining() > heard.Timeout/2 {
 		return
 	}
 	ctx, p.stop = context.WithCancel(ctx)

@@ -46,7 +46,7 @@ func (l *Leader) beginTerm(
 		NowMs:    r.heartbeatMs,
 		Interval: l.flushInterval,
 		Fence:    r.announcement,
-		Adopt:    r.adoptEdit,
+		Edited:   r.takeEdit,
 		Wrote:    r.wrote,
 	}, r.log)
 	return r, nil

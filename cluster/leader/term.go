@@ -179,10 +179,9 @@ func (t *Term) ProposeWithin(ctx context.Context, ms []*fsmpb.Mutation, limit ti
 	return c.results, c.lsn, nil
 }
 
-// damaged returns the known damage of the archive, or nil if there is none or if the
-// document contains the state inline.
+// damaged returns the known damage of the archive, or nil if there is none.
 func (t *Term) damaged() error {
-	if e, d := t.damage.Load(), t.written.Load(); e != nil && (d == nil || d.form == FormArchive) {
+	if e := t.damage.Load(); e != nil {
 		return e
 	}
 	return nil

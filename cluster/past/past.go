@@ -216,8 +216,8 @@ func (s *States) read(ctx context.Context, h *archive.History, t Target) (*State
 
 // covers reports whether the document that led to h has all of the state of t.
 func covers(h *archive.History, t Target) bool {
-	m := &h.Document().Meta
-	return t == Target{} || !t.Time.IsZero() && m.Now > t.Time.UnixMilli() || !t.LSN.IsZero() && m.LSN.Compare(t.LSN) >= 0
+	d := h.Document()
+	return t == Target{} || !t.Time.IsZero() && d.Now() > t.Time.UnixMilli() || !t.LSN.IsZero() && d.LSN().Compare(t.LSN) >= 0
 }
 
 // list returns a list of the kept history that covers t if the bucket has it. fresh reports

@@ -11,6 +11,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
 )
@@ -27,7 +28,10 @@ type slowBucket struct {
 	gets int
 }
 
-func (b *slowBucket) Get(ctx context.Context, key string) (storage.Object, error) {
+func (b *slowBucket) Get(ctx context.Context, name string) (storage.Object, error) {
+	if name != key {
+		return b.Bucket.Get(ctx, name)
+	}
 	b.mu.Lock()
 	b.gets++
 	b.mu.Unlock()
@@ -38,7 +42,7 @@ func (b *slowBucket) Get(ctx context.Context, key string) (storage.Object, error
 			return storage.Object{}, ctx.Err()
 		}
 	}
-	return b.Bucket.Get(ctx, key)
+	return b.Bucket.Get(ctx, name)
 }
 
 // queue is a bucket with the document of a state of one job.
@@ -50,7 +54,15 @@ func queue(t *testing.T) (*slowBucket, fsm.LSN) {
 		{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "j", Type: "mail"}}}}},
 	}})
 	b := &slowBucket{Bucket: mem.New()}
-	doc := document.Encode(document.Inline(m.View()), document.Header{Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1"}, "a:1", start)
+	v := m.View()
+	checkpoint, err := archive.WriteCheckpoint(t.Context(), b.Bucket, "l", fsm.LSN{}, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := &document.Content{
+		Archive: &document.Archive{Checkpoint: checkpoint, Tail: archive.NewTail(checkpoint.LSN).Frame()}, Meta: v.Meta(), Counts: v.Counts(),
+	}
+	doc := document.Encode(content, document.Header{Lineage: "l", Cluster: "c", Epoch: 1, Node: "n1"}, "a:1", start)
 	if w := b.PutIfAbsent(t.Context(), key, doc); w.Err != nil {
 		t.Fatal(w.Err)
 	}

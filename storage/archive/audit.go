@@ -112,16 +112,18 @@ func (n *needed) read(ctx context.Context) (*Finding, error) {
 // needs returns all objects that root needs, by key. It reads the manifest of a checkpoint, and
 // segment indexes, the first time that it finds them.
 func (a *Audit) needs(ctx context.Context, root *document.Archive) (all []needed, found *Finding, err error) {
-	if found, err = a.readCheckpoint(ctx, &root.Checkpoint); found != nil || err != nil {
-		return nil, found, err
-	}
-	key, m := root.Checkpoint.Key, a.checkpoint
-	all = append(all, needed{key, key, func(ctx context.Context) error {
-		_, err := blob.Stat(ctx, a.bucket, key, &root.Checkpoint.Sum)
-		return err
-	}})
-	for i, part := range m.PartKeys() {
-		all = append(all, needed{key, part, func(ctx context.Context) error { return m.CheckPart(ctx, a.bucket, i) }})
+	if key := root.Checkpoint.Key; key != "" {
+		if found, err = a.readCheckpoint(ctx, &root.Checkpoint); found != nil || err != nil {
+			return nil, found, err
+		}
+		all = append(all, needed{key, key, func(ctx context.Context) error {
+			_, err := blob.Stat(ctx, a.bucket, key, &root.Checkpoint.Sum)
+			return err
+		}})
+		m := a.checkpoint
+		for i, part := range m.PartKeys() {
+			all = append(all, needed{key, part, func(ctx context.Context) error { return m.CheckPart(ctx, a.bucket, i) }})
+		}
 	}
 	named := make(map[string]bool)
 	for i := range root.Log {

@@ -97,6 +97,9 @@ func readCheckpoint(ctx context.Context, bucket storage.Bucket, p point) (*fsm.M
 // readCheckpointWithin is readCheckpoint for a state that takes at most that many bytes of memory, or
 // ErrTooLarge; 0 is no bound.
 func readCheckpointWithin(ctx context.Context, bucket storage.Bucket, p point, most int64) (*fsm.Machine, error) {
+	if p.isOrigin() {
+		return fsm.New(), nil
+	}
 	m, err := decodeCheckpoint(ctx, bucket, p, most)
 	if err != nil {
 		return nil, &ObjectError{p.key, err}

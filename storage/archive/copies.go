@@ -17,7 +17,7 @@ const CopyPrefix = "conflicts/"
 // copiesMost bounds the copies whose objects are kept.
 const copiesMost = 1000
 
-// Copy names the objects that a copy of a large document needs: a checkpoint, and the log from
+// Copy names the objects that a copy of a document needs: a checkpoint, and the log from
 // there to the state of the document.
 type Copy struct {
 	lineage, checkpoint string // checkpoint is the directory of the checkpoint
@@ -73,7 +73,7 @@ func (s *Copies) Read(ctx context.Context, bucket storage.Bucket) (all []Copy, m
 	return all, more, nil
 }
 
-// readCopy returns nil if the object does not exist, or is not a large document.
+// readCopy returns nil if the object does not exist, or is not a document with an archive.
 func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, error) {
 	obj, err := bucket.Get(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -83,7 +83,7 @@ func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, er
 		return nil, fmt.Errorf("read the copy %q: %w", key, err)
 	}
 	doc, err := document.Decode(obj.Data)
-	if err != nil || !doc.Large || doc.Archive == nil {
+	if err != nil || doc.Archive == nil {
 		return nil, nil //nolint:nilerr // what cannot be read needs nothing
 	}
 	return &Copy{

@@ -86,7 +86,7 @@ func collect(
 	ctx context.Context, bucket storage.Bucket, root *document.File, before time.Time, most int,
 	still func(context.Context) (bool, error), copies []Copy, size bounds,
 ) (deleted int, err error) {
-	if root == nil || root.Archive == nil {
+	if root == nil || root.Archive == nil || root.Archive.Checkpoint.Key == "" { // every object is after the origin
 		return 0, nil
 	}
 	c := collector{bucket: bucket, root: root, before: before.UnixMilli(), still: still, copies: copies, size: size, left: most}

@@ -22,7 +22,7 @@ func garbageOfAll(lineage string, names []string, root *document.File, before ti
 	if !ok {
 		return nil
 	}
-	thin := l.redundant(oldest, root.Archive.Checkpoint.LSN, root.Meta.Now)
+	thin := l.redundant(oldest, root.Archive.Checkpoint.LSN, root.Now())
 	var old []name
 	for _, key := range names {
 		n, ok := parseName(key)

@@ -274,8 +274,8 @@ func hourly(n int) (checkpoints, logs []string, root *document.File) {
 		logs = append(logs, newName(segmentKind, lineage, lsn(i), lsn(i+1), int64(i+1)*every).key())
 	}
 	root = &document.File{Header: &document.Header{Lineage: lineage}}
-	root.Meta.Now, root.Meta.LSN = int64(n-1)*every, lsn(n-1)
-	last := document.Checkpoint{Key: checkpoints[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Meta.Now}
+	root.Header.Now, root.Header.Term, root.Header.Index = int64(n-1)*every, lsn(n-1).Term, lsn(n-1).Index
+	last := document.Checkpoint{Key: checkpoints[n-1], LSN: lsn(n - 1), Prev: lsn(n - 1), At: root.Now()}
 	root.Archive = &document.Archive{Checkpoint: last}
 	root.Archive.Tail.After, root.Archive.Tail.Last = last.LSN, last.LSN
 	return checkpoints, logs[:n-1], root
@@ -336,14 +336,14 @@ func TestCollectKeepsUp(t *testing.T) {
 		must(Put(ctx, b, key, []byte("x")))
 	}
 	asked := 0
-	deleted, err := Collect(ctx, b, root, time.UnixMilli(root.Meta.Now), 1_000_000, func(context.Context) (bool, error) {
+	deleted, err := Collect(ctx, b, root, time.UnixMilli(root.Now()), 1_000_000, func(context.Context) (bool, error) {
 		asked++
 		return asked < 6, nil
 	})
 	if err != nil || deleted != 5*stillEvery || asked != 6 {
 		t.Errorf("%d deleted, asked %d times, %v", deleted, asked, err)
 	}
-	deleted, err = Collect(ctx, b, root, time.UnixMilli(root.Meta.Now), 1_000_000, nil)
+	deleted, err = Collect(ctx, b, root, time.UnixMilli(root.Now()), 1_000_000, nil)
 	if want := 2*(n-1) - 5*stillEvery; err != nil || deleted != want {
 		t.Errorf("%d deleted, want %d, %v", deleted, want, err)
 	}

@@ -20,16 +20,16 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // The golden files are a bucket as it may exist in production: the objects under their keys,
-// and the document a second time with its state inline. If a test fails, the format has
+// and the document a second time with its jobs. If a test fails, the format has
 // changed: raise the version, and keep these files and the code that reads them. They may be
 // regenerated only before the first release.
 const (
 	goldenDir    = "testdata/v1"
-	goldenInline = "testdata/v1-inline.json"
+	goldenViewed = "testdata/v1-jobs.json"
 )
 
-// goldenWorld returns the bucket of the golden files, and the document that has its
-// state inline, under a key of its own.
+// goldenWorld returns the bucket of the golden files, and the document that shows its
+// jobs, under a key of its own.
 func goldenWorld(t *testing.T) *world {
 	t.Helper()
 	if *update {
@@ -47,9 +47,9 @@ func goldenWorld(t *testing.T) *world {
 		return Put(w.ctx, w.bucket, filepath.ToSlash(key), data)
 	})
 	must(err)
-	data, err := os.ReadFile(goldenInline)
+	data, err := os.ReadFile(goldenViewed)
 	must(err)
-	must(Put(w.ctx, w.bucket, "inline.json", data))
+	must(Put(w.ctx, w.bucket, "jobs.json", data))
 	return w
 }
 
@@ -67,14 +67,14 @@ func writeGolden(t *testing.T) {
 	w.flush(false)
 	o, err := w.bucket.Get(w.ctx, rootKey)
 	must(err)
-	must(os.WriteFile(goldenInline, o.Data, 0o644))
+	must(os.WriteFile(goldenViewed, o.Data, 0o644))
 }
 
 // TestGolden reads every state of a bucket of the first version.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := goldenWorld(t)
-	for _, key := range []string{rootKey, "inline.json"} {
+	for _, key := range []string{rootKey, "jobs.json"} {
 		report, err := Verify(w.ctx, w.bucket, key, VerifyOptions{})
 		if err != nil || !report.OK() {
 			t.Fatalf("%s: %+v, %v", key, report, err)
@@ -86,8 +86,8 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if large := key == rootKey; h.Document().Large != large {
-			t.Errorf("%s is large: %v", key, h.Document().Large)
+		if bare := key == rootKey; h.Document().Viewed == bare {
+			t.Errorf("%s shows the jobs: %v", key, h.Document().Viewed)
 		}
 		// Each entry enqueued a job, and each third one claimed one.
 		for i := range 33 {

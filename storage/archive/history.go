@@ -182,17 +182,15 @@ func (h *History) Beginning(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(first.At), nil
 }
 
-// isNewest reports whether the state of the document is the wanted one. For an LSN it is not if
-// the document was edited since.
+// isNewest reports whether the state of the document is the wanted one.
 func (h *History) isNewest(to limit) bool {
-	m := &h.doc.Meta
 	switch {
 	case to == everything:
 		return true
 	case to.lsn == everything.lsn:
-		return to.at >= m.Now
+		return to.at >= h.doc.Now()
 	}
-	return to.lsn == m.LSN && to.at >= m.Now && !h.doc.Overtaken
+	return to.lsn == h.doc.LSN() && to.at >= h.doc.Now()
 }
 
 // plan returns the checkpoint and the sources from which a state before the newest is rebuilt.
@@ -248,16 +246,11 @@ type Span struct {
 // Spans returns the restorable history, oldest first, with a hole between two spans. It goes by
 // names: a damaged object counts as intact.
 func (h *History) Spans() []Span {
-	spans := h.line.spans()
-	m := &h.doc.Meta
-	if h.doc.Large || h.doc.Overtaken {
-		return spans
+	if h.doc.Header == nil {
+		now := time.UnixMilli(h.doc.Now())
+		return []Span{{Since: now, Until: now}}
 	}
-	if last := len(spans) - 1; last >= 0 && spans[last].To.Compare(m.LSN) >= 0 {
-		return spans
-	}
-	now := time.UnixMilli(m.Now)
-	return append(spans, Span{m.LSN, m.LSN, now, now})
+	return h.line.spans()
 }
 
 func (l *line) spans() []Span {

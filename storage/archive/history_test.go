@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"osqueue/fsm"
@@ -110,18 +111,65 @@ func TestOvertakenDocument(t *testing.T) {
 	if err != nil || !h.Document().Overtaken {
 		t.Fatalf("%v", err)
 	}
-	now, err := h.At(w.ctx, Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lsn := w.root.Meta.LSN
-	then, err := h.At(w.ctx, Target{LSN: lsn})
-	if err != nil || then.View().Hash() != w.line[lsn] || now.View().Hash() == w.line[lsn] {
-		t.Errorf("the state of the log and that of the document are the same, or none: %v", err)
+	for _, to := range []Target{{}, {LSN: w.root.LSN()}} {
+		if m, err := h.At(w.ctx, to); err != nil || m.View().Hash() != w.line[w.root.LSN()] {
+			t.Errorf("%v is another state: %v", to, err)
+		}
 	}
 	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
+}
+
+// TestYoungQueue checks that a queue without a checkpoint has all states from its first entry on,
+// also after its first checkpoint, and that nothing of it is garbage before.
+func TestYoungQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t.Context(), 1_700_000_000_000)
+		w.young()
+		w.record(5)
+		check := func(checkpoints int) {
+			t.Helper()
+			w.flush(false)
+			report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+			if err != nil || !report.OK() || report.Checkpoints != checkpoints || len(report.Spans) != 1 || !report.Spans[0].From.IsZero() {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			h, err := Open(w.ctx, w.bucket, rootKey)
+			must(err)
+			for _, p := range w.recorded {
+				if m, err := h.At(w.ctx, Target{LSN: p.lsn}); err != nil || m.View().Hash() != w.line[p.lsn] {
+					t.Errorf("at %s: %v", p.lsn, err)
+				}
+			}
+			if begin, err := h.Beginning(w.ctx); err != nil || begin.UnixMilli() != w.recorded[0].at {
+				t.Errorf("it begins %v, %v", begin, err)
+			}
+			if n, err := Collect(w.ctx, w.bucket, w.root, time.UnixMilli(1_600_000_000_000), 100, nil); n != 0 || err != nil {
+				t.Errorf("%d objects are garbage, %v", n, err)
+			}
+			if found, err := NewAudit(w.bucket).Missing(w.ctx, w.root.Archive); found != nil || err != nil {
+				t.Errorf("%+v, %v", found, err)
+			}
+		}
+		check(0)
+		if len(w.names()) != 1 {
+			t.Errorf("%q", w.names())
+		}
+		w.cut(w.leader)
+		w.record(5)
+		check(0)
+		must(w.bucket.Delete(w.ctx, rootKey)) // the segment is left
+		r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{})
+		if err != nil || !r.Written {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		w.checkRepaired(t, r, w.root.Archive.Tail.After)
+		w.checkpoint(w.leader)
+		w.record(5)
+		check(2) // and that of the repair
+	})
 }
 
 // TestOriginalDocument checks that a document without a header has no history.
@@ -158,16 +206,11 @@ func TestOpenWithoutDocument(t *testing.T) {
 	}
 }
 
-// TestLargeDocumentThatLies checks that the header of a document must match the state.
-func TestLargeDocumentThatLies(t *testing.T) {
+// TestDocumentThatLies checks that the header of a document must match the state.
+func TestDocumentThatLies(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), true)
 	doc := *w.root
-	doc.Meta.LSN.Index--
-	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
-		t.Errorf("another LSN: %v", err)
-	}
-	doc = *w.root
 	doc.Archive = &document.Archive{Checkpoint: w.root.Archive.Checkpoint, Tail: w.root.Archive.Tail}
 	if _, err := Machine(w.ctx, w.bucket, &doc); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a gap in the archive: %v", err)

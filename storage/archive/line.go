@@ -26,6 +26,18 @@ type point struct {
 	named     *document.Checkpoint // by the root; nil: by a listing
 }
 
+// pointOf returns the checkpoint of an archive. That of a young queue is the origin.
+func pointOf(a *document.Archive) point {
+	c := &a.Checkpoint
+	if c.Key == "" {
+		return point{}
+	}
+	return point{c.LSN, c.Prev, c.At, c.Key, c}
+}
+
+// isOrigin reports whether p is the empty machine before the first entry, which is no object.
+func (p *point) isOrigin() bool { return p.key == "" }
+
 // newLine walks back from the root. An LSN identifies an entry and all entries before it. So a
 // segment or checkpoint that ends at an LSN of the line is on the line, whichever node wrote it
 // and whether or not a root ever named it.
@@ -88,12 +100,12 @@ type walker struct {
 
 // root adds the objects and the LSNs that the root names to the line.
 func (w *walker) root(doc *document.File) {
-	w.visit(doc.Meta.LSN)
+	w.visit(doc.LSN())
 	a := doc.Archive
 	if a == nil {
 		return
 	}
-	w.checkpoint(point{a.Checkpoint.LSN, a.Checkpoint.Prev, a.Checkpoint.At, a.Checkpoint.Key, &a.Checkpoint})
+	w.checkpoint(pointOf(a))
 	for i := range a.Log {
 		w.source(refSource(&a.Log[i]))
 	}
@@ -121,6 +133,9 @@ func (w *walker) source(s source) {
 	w.line.sources = append(w.line.sources, s)
 	w.visit(s.last)
 	w.visit(s.after)
+	if s.after.IsZero() { // the log of a young queue
+		w.checkpoint(point{})
+	}
 }
 
 func (w *walker) visit(lsn fsm.LSN) {
@@ -181,7 +196,7 @@ func (l *line) checkpointUpTo(to limit) (p point, ok bool) {
 // without returns the line without the given objects.
 func (l *line) without(bad map[string]bool) *line {
 	w := *l
-	w.checkpoints = slices.DeleteFunc(slices.Clone(l.checkpoints), func(p point) bool { return bad[p.key] })
+	w.checkpoints = slices.DeleteFunc(slices.Clone(l.checkpoints), func(p point) bool { return bad[p.key] && !p.isOrigin() })
 	w.sources = slices.DeleteFunc(slices.Clone(l.sources), func(s source) bool { return bad[s.key] })
 	return &w
 }

@@ -9,10 +9,10 @@ import (
 	"osqueue/storage/document"
 )
 
-// Machine returns the state of a document in any format. Jobs that were added to a large
-// document by an editor (Document.Jobs) are not in it. The error wraps ErrDamaged if an object
+// Machine returns the state of a document: that of its archive, or of a legacy document. Jobs
+// that were added by hand (File.View) are not in it. The error wraps ErrDamaged if an object
 // that the document names differs from the one that was written, fsm.ErrDiverged if the log
-// leads to another state than its checksums say, and fsm.ErrState if the document's own state
+// leads to another state than its checksums say, and fsm.ErrState if a legacy document
 // contradicts itself. Any other error is the store's.
 func Machine(ctx context.Context, bucket storage.Bucket, doc *document.File) (*fsm.Machine, error) {
 	return machineWithin(ctx, bucket, doc, 0)
@@ -20,17 +20,10 @@ func Machine(ctx context.Context, bucket storage.Bucket, doc *document.File) (*f
 
 // machineWithin is Machine with the bound of a limit.
 func machineWithin(ctx context.Context, bucket storage.Bucket, doc *document.File, most int64) (*fsm.Machine, error) {
-	if !doc.Large { // small enough for a document
-		return doc.Machine()
+	if doc.Header == nil {
+		return doc.Legacy()
 	}
-	m, err := loadWithin(ctx, bucket, doc.Archive, most)
-	if err != nil {
-		return nil, err
-	}
-	if lsn := m.Meta().LSN; lsn != doc.Meta.LSN {
-		return nil, &ObjectError{"", fmt.Errorf("%w: the document says %s, but its archive ends at %s", ErrDamaged, doc.Meta.LSN, lsn)}
-	}
-	return m, nil
+	return loadWithin(ctx, bucket, doc.Archive, most)
 }
 
 // Load returns the state that an archive leads to: its checkpoint, and all entries of its log
@@ -45,7 +38,7 @@ func loadWithin(ctx context.Context, bucket storage.Bucket, a *document.Archive,
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
 	}
-	m, err := readCheckpointWithin(ctx, bucket, point{a.Checkpoint.LSN, a.Checkpoint.Prev, a.Checkpoint.At, a.Checkpoint.Key, &a.Checkpoint}, most)
+	m, err := readCheckpointWithin(ctx, bucket, pointOf(a), most)
 	if err != nil {
 		return nil, err
 	}

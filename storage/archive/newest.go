@@ -25,6 +25,6 @@ func Newest(ctx context.Context, bucket storage.Bucket, lineage string) (newest 
 // because a later document does not follow from it.
 func (h *History) beside(lsn fsm.LSN) *History {
 	other := *h
-	other.line = newLine(h.line.lineage, h.names, &document.File{Meta: fsm.Meta{LSN: lsn}})
+	other.line = newLine(h.line.lineage, h.names, &document.File{Header: &document.Header{Term: lsn.Term, Index: lsn.Index}})
 	return &other
 }

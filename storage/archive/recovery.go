@@ -21,8 +21,7 @@ type recovered struct {
 	header *document.Header // nil: nothing of it
 	broker string
 	beat   int64 // ms; 0: not known
-	// doc is the document without its damaged part, if that part is trailing data or in the
-	// archive; nil otherwise.
+	// doc is the document without its damaged part, if that part is trailing data; nil otherwise.
 	doc *document.File
 }
 
@@ -38,7 +37,7 @@ func recoverDocument(data []byte) (recovered, error) {
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
 	if json.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
-		if h.Format > document.FormatLarge || h.State.Level > fsm.MaxLevel {
+		if h.Format > document.Format || h.Level > fsm.MaxLevel {
 			return w, errNewer
 		}
 		w.header = &document.Header{
@@ -47,7 +46,7 @@ func recoverDocument(data []byte) (recovered, error) {
 		}
 	}
 	if whole {
-		w.doc = mended(members, h.Format)
+		w.doc = assembled(members)
 	}
 	return w, nil
 }
@@ -63,9 +62,7 @@ type headerJSON struct {
 	Index   natural  `json:"index"`
 	Write   string   `json:"write"`
 	Writes  []string `json:"writes"`
-	State   struct {
-		Level natural `json:"level"`
-	} `json:"state"`
+	Level   natural  `json:"level"`
 }
 
 // natural is a number that is quoted if it is large.
@@ -101,45 +98,7 @@ func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
 	return members, err == nil && t.Kind() == '}'
 }
 
-// mended returns a document of the fields: all of them, as there may be trailing data; or, if
-// the state is inline, without the tail of the archive, or without the archive. It returns nil
-// if none of these is a valid document.
-func mended(members map[string]jsontext.Value, format int) *document.File {
-	if doc := assembled(members); doc != nil || format == document.FormatLarge {
-		return doc
-	}
-	delete(members, "tail")
-	if end := logEnd(members); end != "" {
-		members["tail"] = toJSON(map[string]string{"after": end, "last": end})
-		if doc := assembled(members); doc != nil {
-			return doc
-		}
-	}
-	for _, name := range []string{"base", "log", "tail"} {
-		delete(members, name)
-	}
-	return assembled(members)
-}
-
-// logEnd returns the LSN at which the log of an archive ends, or that of its checkpoint if
-// there is no log; "" if the fields do not say it.
-func logEnd(members map[string]jsontext.Value) string {
-	var checkpoint struct {
-		LSN string `json:"lsn"`
-	}
-	var log []struct {
-		Last string `json:"last"`
-	}
-	if json.Unmarshal(members["base"], &checkpoint) != nil || members["log"] != nil && json.Unmarshal(members["log"], &log) != nil {
-		return ""
-	}
-	if len(log) > 0 {
-		return log[len(log)-1].Last
-	}
-	return checkpoint.LSN
-}
-
-// assembled returns the document of the fields, byte for byte, because they contain payloads.
+// assembled returns the document of the fields, byte for byte; nil if it is not valid.
 func assembled(members map[string]jsontext.Value) *document.File {
 	var buf bytes.Buffer
 	sep := "{"
@@ -161,7 +120,9 @@ func assembled(members map[string]jsontext.Value) *document.File {
 // document returns a replacement for the unreadable document that says only where the line
 // ends.
 func (w *recovered) document(end fsm.LSN) *document.File {
-	doc := &document.File{Header: w.header, BrokerHeartbeat: w.beat, Large: true, Meta: fsm.Meta{LSN: end}}
+	h := *w.header
+	h.Term, h.Index = end.Term, end.Index
+	doc := &document.File{Header: &h, BrokerHeartbeat: w.beat}
 	if w.broker != "" {
 		doc.Broker = &w.broker
 	}

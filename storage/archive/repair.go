@@ -36,9 +36,6 @@ type RepairOptions struct {
 	Now time.Time
 	// Timeout is the silence after which a broker counts as dead. The default is 10 s.
 	Timeout time.Duration
-	// InlineMax is the maximum size, in bytes, of a state inside the document. The default is
-	// 256 KiB.
-	InlineMax int
 	// Lineage of the document, in case the document does not say it any more.
 	Lineage string
 }
@@ -49,9 +46,6 @@ func (o *RepairOptions) fill() {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
-	}
-	if o.InlineMax == 0 {
-		o.InlineMax = 256 << 10
 	}
 }
 
@@ -67,9 +61,7 @@ type Repaired struct {
 }
 
 // Repair verifies the document. If the document is missing or damaged, or an object that it
-// names is, Repair writes a document with the newest complete state. This is the document's own
-// state, unless that cannot be read or differs from the state that an intact log leads to. In
-// these cases it is the state that the intact part of the log leads to. The state gets a
+// names is, Repair writes a document with the newest complete state, the one that the intact part of the log leads to. The state gets a
 // checkpoint of its own, with the intact history before it, up to the first hole. Nothing is
 // deleted: Repair first copies the old document to conflicts/, and then replaces it by
 // compare-and-swap. Damage of the history only cannot be repaired, and stays until it is
@@ -182,19 +174,11 @@ func (r *repair) choose(ctx context.Context) error {
 			r.cut = &a.Tail
 		}
 	}
-	if r.doc.Large {
-		return need(r.m)
-	}
-	own, err := r.doc.Machine()
-	if err != nil || log != nil && log.Meta().LSN == r.doc.Meta.LSN {
-		return need(r.m) // nothing but the log is under a sum
-	}
-	r.m = own
 	return need(r.m)
 }
 
 // need refuses an empty document: no state, a state in which no broker has ever registered, or
-// one that has never had a job. A small queue has hardly more than that in its archive, and the
+// one that has never had a job. The archive of a young queue may have no more than that, and the
 // lost data would exist nowhere else.
 func need(m *fsm.Machine) error {
 	if m == nil || m.Meta().Lineage == "" || unused(m.View()) {
@@ -211,7 +195,7 @@ func unused(v *fsm.View) bool {
 	v.Batches("", func(*fsm.JobBatch) bool { things++; return false })
 	v.Tokens("", func(*fsm.Token) bool { things++; return false })
 	things += v.HookCount()
-	return things == 0 && m.Extra == "" && v.Counts() == fsm.Counts{} && m.LastSeq == 0
+	return things == 0 && v.Counts() == fsm.Counts{} && m.LastSeq == 0
 }
 
 // newest returns the newest state that the line leads to, and the checkpoint that it starts
@@ -255,15 +239,12 @@ func (r *repair) write(ctx context.Context) error {
 			return err
 		}
 	}
-	c := document.Inline(r.m.View())
-	c.InlineMax = r.opts.InlineMax
-	b, err := WriteCheckpoint(ctx, r.bucket, lineage, r.prev, c.State)
+	c, err := contentOf(ctx, r.bucket, lineage, r.prev, r.m.View())
 	if err != nil {
 		return err
 	}
-	c.Archive = &document.Archive{Checkpoint: b, Tail: NewTail(b.LSN).Frame()}
 	if !r.missing {
-		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.Meta.LSN, rand.Text())
+		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.LSN(), rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {
 			return fmt.Errorf("write a copy of the document: %w", err)
 		}

@@ -22,9 +22,8 @@ func (p Problem) String() string { return fmt.Sprintf("%s: %v", p.Key, p.Err) }
 
 // Report is the result of Verify.
 type Report struct {
-	Key   string  // of the document
-	LSN   fsm.LSN // of its state
-	Large bool    // the state is not in the document itself
+	Key string  // of the document
+	LSN fsm.LSN // of its state
 
 	// The number of checked objects on the line, and their contents.
 	Checkpoints, Segments, SegmentIndexes int

@@ -21,18 +21,17 @@ var ErrMoved = errors.New("another program changed the document at the same time
 
 // Beginning is a state, made by Begin, that becomes a document.
 type Beginning struct {
-	State     *fsm.View
-	InlineMax int   // the state stands in the document itself as long as it takes no more bytes
-	NowMs     int64 // wall clock at the write, for people; no broker sends a heartbeat yet
+	State *fsm.View
+	NowMs int64 // wall clock at the write, for people; no broker sends a heartbeat yet
 }
 
 // WriteBeginning writes b as the document at key, in place of version over ("": there must be
-// no document). If the document needs a checkpoint, WriteBeginning writes that first. When it
+// no document), after a checkpoint. When it
 // returns nil the document is certain to be in the bucket. Otherwise the error wraps ErrMoved,
 // or ctx ended, or the store refused the write; then the document is unchanged, unless an
 // answer was lost, and other written objects are garbage.
 func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, b Beginning) (*document.Content, error) {
-	c, err := b.content(ctx, bucket)
+	c, err := contentOf(ctx, bucket, b.State.Meta().Lineage, fsm.LSN{}, b.State)
 	if err != nil {
 		return nil, fmt.Errorf("write %q: %w", key, err)
 	}
@@ -46,28 +45,16 @@ func WriteBeginning(ctx context.Context, bucket storage.Bucket, key string, over
 	return c, nil
 }
 
-// content returns the state inline, or writes a checkpoint of it.
-func (b *Beginning) content(ctx context.Context, bucket storage.Bucket) (*document.Content, error) {
-	c := document.Inline(b.State)
-	if b.fits(*c) {
-		return c, nil
-	}
-	checkpoint, err := WriteCheckpoint(ctx, bucket, c.Meta.Lineage, fsm.LSN{}, b.State)
+// contentOf writes a checkpoint of a state, and returns the content that consists of it.
+func contentOf(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (*document.Content, error) {
+	checkpoint, err := WriteCheckpoint(ctx, bucket, lineage, prev, v)
 	if err != nil {
 		return nil, err
 	}
-	c.State, c.Archive = nil, &document.Archive{Checkpoint: checkpoint, Tail: NewTail(checkpoint.LSN).Frame()}
-	return c, nil
-}
-
-// fits reports whether the state is short enough to be inline. It tries to encode the document
-// with a placeholder archive, because only then the work is bounded.
-func (b *Beginning) fits(c document.Content) bool {
-	lsn := b.State.LSN()
-	c.InlineMax = b.InlineMax
-	c.Archive = &document.Archive{Checkpoint: document.Checkpoint{LSN: lsn}, Tail: NewTail(lsn).Frame()}
-	_, large := document.AppendTo(nil, &c, document.Header{}, "", 0)
-	return !large
+	return &document.Content{
+		Archive: &document.Archive{Checkpoint: checkpoint, Tail: NewTail(checkpoint.LSN).Frame()},
+		Meta:    v.Meta(), Counts: v.Counts(), Jobs: v, ViewMax: document.ViewMax,
+	}, nil
 }
 
 // putRoot replaces version over of the document by data, which carries the write id, and tries

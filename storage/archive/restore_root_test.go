@@ -16,7 +16,7 @@ import (
 )
 
 // beginning returns a state with the given number of jobs, to be written.
-func beginning(t *testing.T, jobs int, inlineMax int) Beginning {
+func beginning(t *testing.T, jobs int) Beginning {
 	t.Helper()
 	r := newRecorder(1_700_000_000_000)
 	for i := range jobs {
@@ -25,11 +25,11 @@ func beginning(t *testing.T, jobs int, inlineMax int) Beginning {
 	if _, err := Begin(r.m, Origin{Lineage: otherLineage, Pause: true}); err != nil {
 		t.Fatal(err)
 	}
-	return Beginning{State: r.m.View(), InlineMax: inlineMax, NowMs: r.now}
+	return Beginning{State: r.m.View(), NowMs: r.now}
 }
 
 // isBeginning checks that the document at the root is b, and can be adopted.
-func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning, large bool) {
+func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning) {
 	t.Helper()
 	o, err := bucket.Get(t.Context(), rootKey)
 	if err != nil {
@@ -39,7 +39,7 @@ func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning, large bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Broker != nil || doc.Overtaken || doc.Large != large || doc.Header.Cluster != "" || doc.Lineage() != otherLineage {
+	if doc.Broker != nil || doc.Overtaken || doc.Header.Cluster != "" || doc.Lineage() != otherLineage {
 		t.Errorf("%+v %+v", doc, doc.Header)
 	}
 	m, err := Machine(t.Context(), bucket, doc)
@@ -49,31 +49,25 @@ func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning, large bool) {
 }
 
 func TestWriteBeginning(t *testing.T) {
-	for _, large := range []bool{false, true} {
-		bucket := mem.New()
-		b := beginning(t, 20, 1<<20)
-		if large {
-			b.InlineMax = 1000
-		}
-		c, err := WriteBeginning(testContext(t), bucket, rootKey, "", b)
-		if err != nil || (c.State == nil) != large {
-			t.Fatalf("%+v %v", c, err)
-		}
-		isBeginning(t, bucket, b, large)
-		h, err := Open(t.Context(), bucket, rootKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if spans := h.Spans(); len(spans) != 1 || spans[0].To != b.State.LSN() {
-			t.Errorf("%+v", spans)
-		}
+	bucket := mem.New()
+	b := beginning(t, 20)
+	if _, err := WriteBeginning(testContext(t), bucket, rootKey, "", b); err != nil {
+		t.Fatal(err)
+	}
+	isBeginning(t, bucket, b)
+	h, err := Open(t.Context(), bucket, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spans := h.Spans(); len(spans) != 1 || spans[0].To != b.State.LSN() {
+		t.Errorf("%+v", spans)
 	}
 }
 
 // A document that was not seen is not written over.
 func TestWriteBeginningOverWhatIsThere(t *testing.T) {
 	bucket, ctx := mem.New(), testContext(t)
-	b := beginning(t, 1, 0)
+	b := beginning(t, 1)
 	w := bucket.PutIfAbsent(ctx, rootKey, []byte("first"))
 	if _, err := WriteBeginning(ctx, bucket, rootKey, "", b); !errors.Is(err, ErrMoved) {
 		t.Errorf("%v", err)
@@ -88,7 +82,7 @@ func TestWriteBeginningOverWhatIsThere(t *testing.T) {
 	if _, err := WriteBeginning(ctx, bucket, rootKey, next.Version, b); err != nil {
 		t.Fatal(err)
 	}
-	isBeginning(t, bucket, b, false)
+	isBeginning(t, bucket, b)
 	must(bucket.Delete(ctx, rootKey))
 	if _, err := WriteBeginning(ctx, bucket, rootKey, next.Version, b); !errors.Is(err, ErrMoved) {
 		t.Errorf("%v", err)
@@ -99,11 +93,11 @@ func TestWriteBeginningOverWhatIsThere(t *testing.T) {
 func TestWriteBeginningThatWasAdoptedAtOnce(t *testing.T) {
 	inner, ctx := mem.New(), testContext(t)
 	bucket := fault.New(inner, 1)
-	lost := bucket.Inject(fault.Rule{Kind: fault.LoseAnswer, Ops: []storage.Op{storage.OpPutIfAbsent}, Times: 1})
-	read := bucket.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpGet}, Times: 1})
+	lost := bucket.Inject(fault.Rule{Kind: fault.LoseAnswer, Ops: []storage.Op{storage.OpPutIfAbsent}, KeyPrefix: rootKey, Times: 1})
+	read := bucket.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpGet}, KeyPrefix: rootKey, Times: 1})
 	done := make(chan error, 1)
 	go func() {
-		_, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1, 0))
+		_, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1))
 		done <- err
 	}()
 	must(read.WaitHits(ctx, 1))
@@ -113,9 +107,10 @@ func TestWriteBeginningThatWasAdoptedAtOnce(t *testing.T) {
 	must(err)
 	h := *doc.Header
 	h.Node, h.Cluster, h.Epoch, h.Write, h.Writes = "n1", "c", h.Epoch+1, "theirs", append(h.Writes, "theirs")
-	m, err := doc.Machine()
+	m, err := Machine(ctx, inner, doc)
 	must(err)
-	if w := inner.PutIfMatch(ctx, rootKey, document.Encode(document.Inline(m.View()), h, "h:1", 5), o.Version); w.Outcome != storage.Committed {
+	c := &document.Content{Archive: doc.Archive, Meta: m.Meta(), Counts: m.Counts()}
+	if w := inner.PutIfMatch(ctx, rootKey, document.Encode(c, h, "h:1", 5), o.Version); w.Outcome != storage.Committed {
 		t.Fatalf("%+v", w)
 	}
 	read.Release(ctx)
@@ -127,7 +122,7 @@ func TestWriteBeginningThatWasAdoptedAtOnce(t *testing.T) {
 // After any single failed request the document is the old one or the new one, and the reported
 // result is true.
 func TestWriteBeginningWithFaults(t *testing.T) {
-	b := beginning(t, 20, 1000)
+	b := beginning(t, 20)
 	for _, kind := range []fault.Kind{fault.LoseRequest, fault.LoseAnswer, fault.DeliverLate, fault.Reject, fault.Throttle} {
 		for k := 0; ; k++ {
 			inner := mem.New()
@@ -145,7 +140,7 @@ func TestWriteBeginningWithFaults(t *testing.T) {
 				t.Errorf("%s at request %d: %v", kind, k, err)
 				continue
 			}
-			isBeginning(t, inner, b, true)
+			isBeginning(t, inner, b)
 		}
 	}
 }
@@ -153,7 +148,7 @@ func TestWriteBeginningWithFaults(t *testing.T) {
 // A crash at any moment of a restore leaves the old document or the new one, complete, also
 // when a request in flight arrives later.
 func TestWriteBeginningCrashes(t *testing.T) {
-	b := beginning(t, 20, 1000)
+	b := beginning(t, 20)
 	old := fixedWorld(t.Context(), true)
 	outcomes := make(map[string]int)
 	for _, kind := range []fault.Kind{fault.LoseRequest, fault.LoseAnswer, fault.DeliverLate} {
@@ -207,7 +202,7 @@ func TestWriteBeginningGivesUp(t *testing.T) {
 		bucket.Inject(fault.Rule{Kind: fault.LoseRequest})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1, 0)); !errors.Is(err, fault.ErrInjected) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := WriteBeginning(ctx, bucket, rootKey, "", beginning(t, 1)); !errors.Is(err, fault.ErrInjected) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -55,7 +55,7 @@ type edge struct {
 func newSweep(root *document.File, before int64, size bounds) *sweep {
 	s := &sweep{root: root, before: before, size: size, reached: make(map[fsm.LSN]bool)}
 	a := root.Archive
-	for _, lsn := range []fsm.LSN{root.Meta.LSN, a.Checkpoint.LSN, a.Checkpoint.Prev, a.Tail.Last} {
+	for _, lsn := range []fsm.LSN{root.LSN(), a.Checkpoint.LSN, a.Checkpoint.Prev, a.Tail.Last} {
 		s.reached[lsn] = true
 	}
 	for i := range a.Log {
@@ -145,6 +145,9 @@ func (s *sweep) run() {
 	if s.cut {
 		maps.DeleteFunc(s.reached, func(lsn fsm.LSN, _ bool) bool { return lsn.Compare(s.floor) > 0 })
 	}
+	if !s.found && !s.cut && s.reached[fsm.LSN{}] { // the origin is older than any window
+		s.oldest, s.found = point{}, true
+	}
 	// A sweep that cannot hold the edges of a single LSN proves nothing.
 	s.over = s.found || !s.cut || len(s.edges) == 0
 	s.later, s.upper = true, s.floor
@@ -217,7 +220,7 @@ func (s *sweep) redundant() []string {
 		end = s.end
 	}
 	var thin []string
-	kept, now := s.oldest.at, s.root.Meta.Now
+	kept, now := s.oldest.at, s.root.Now()
 	for _, p := range slices.Backward(s.line) {
 		if p.named == nil && p.prev == p.lsn && p.lsn.Compare(end) <= 0 && p.at <= now-thinAfter && p.at < kept+thinEvery {
 			thin = append(thin, strings.TrimSuffix(p.key, manifestSuffix))

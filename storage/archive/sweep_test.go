@@ -137,7 +137,7 @@ type long struct {
 func newLong(n, checkpoint int) *long {
 	b := &long{n: n, checkpoint: checkpoint}
 	b.root = &document.File{Header: &document.Header{Lineage: lineage}}
-	b.root.Meta.Now, b.root.Meta.LSN = b.at(n), b.lsn(n)
+	b.root.Header.Now, b.root.Header.Term, b.root.Header.Index = b.at(n), b.lsn(n).Term, b.lsn(n).Index
 	b.root.Archive = &document.Archive{Checkpoint: document.Checkpoint{Key: b.manifest(n), LSN: b.lsn(n), Prev: b.lsn(n), At: b.at(n)}}
 	b.root.Archive.Tail.After, b.root.Archive.Tail.Last = b.lsn(n), b.lsn(n)
 	return b

@@ -89,7 +89,7 @@ func (v *verifier) document(ctx context.Context, doc *document.File, opts Verify
 
 // behind checks everything except the document.
 func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOptions) (*fsm.Machine, error) {
-	v.report.LSN, v.report.Large = doc.Meta.LSN, doc.Large
+	v.report.LSN = doc.LSN()
 	var names []string
 	if lineage := doc.Lineage(); lineage != "" {
 		var err error
@@ -225,7 +225,9 @@ func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 		if b == nil {
 			continue
 		}
-		v.report.Checkpoints++
+		if !p.isOrigin() {
+			v.report.Checkpoints++
+		}
 		if m, err = v.advance(ctx, m, p.lsn); err != nil {
 			return nil, err
 		}
@@ -259,31 +261,20 @@ func (v *verifier) advance(ctx context.Context, m *fsm.Machine, to fsm.LSN) (*fs
 	return nil, err
 }
 
-// root compares the document with the state at the end of the log, if both are of the same
-// entry.
+// root compares the header of the document with the state at the end of the log.
 func (v *verifier) root(doc *document.File, m *fsm.Machine) {
-	reached := m != nil && m.Meta().LSN == doc.Meta.LSN
-	if doc.Large {
-		var meta fsm.Meta
-		if reached {
-			meta = m.Meta()
-			meta.Extra = doc.Meta.Extra // which people may edit there
-		}
-		switch {
-		case !reached && len(v.report.Problems) == 0:
-			v.note(v.report.Key, fmt.Errorf("%w: the archive has no checkpoint and log that lead to its state %s", ErrDamaged, doc.Meta.LSN))
-		case reached && (meta != doc.Meta || m.Counts() != doc.Counts):
-			v.note(v.report.Key, fmt.Errorf("%w: the description differs from the state that the log leads to", ErrDamaged))
+	if doc.Header == nil {
+		if _, err := doc.Legacy(); err != nil {
+			v.note(v.report.Key, err)
 		}
 		return
 	}
-	own, err := doc.Machine()
 	switch {
-	case err != nil:
-		v.note(v.report.Key, err)
-	case reached && !doc.Overtaken && own.View().Hash() != m.View().Hash():
-		v.note(v.report.Key, fmt.Errorf(
-			"%w: the state in the document differs from the one that the log leads to: the document was "+
-				"edited, or is damaged", ErrDamaged))
+	case m == nil || m.Meta().LSN != doc.LSN():
+		if len(v.report.Problems) == 0 {
+			v.note(v.report.Key, fmt.Errorf("%w: the archive has no checkpoint and log that lead to its state %s", ErrDamaged, doc.LSN()))
+		}
+	case !doc.Header.Describes(m):
+		v.note(v.report.Key, fmt.Errorf("%w: the description differs from the state that the log leads to", ErrDamaged))
 	}
 }

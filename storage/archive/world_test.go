@@ -48,7 +48,7 @@ type place struct {
 // leader is a node that considers itself the active leader.
 type leader struct {
 	r       *recorder
-	arc     *document.Archive // archive of its next root, without the tail; nil: none yet
+	arc     *document.Archive // archive of its next root, without the tail; nil: it begins with a checkpoint
 	tail    *Tail             // continues from the archive's log
 	gap     bool              // the tail lacks entries: a checkpoint has to come next
 	root    *document.File    // as it was the last time that it saw it
@@ -60,6 +60,16 @@ func newWorld(ctx context.Context, now int64) *world {
 	r.apply(r.register(1))
 	return &world{
 		ctx: ctx, bucket: mem.New(), line: make(map[fsm.LSN][sha256.Size]byte), leader: &leader{r: r}, counts: make(counts),
+	}
+}
+
+// young lets the leader begin with the log from the first entry on, without a checkpoint.
+func (w *world) young() {
+	l := w.leader
+	l.arc, l.tail = &document.Archive{}, NewTail(fsm.LSN{})
+	must(l.tail.Append(l.r.entries...))
+	for _, e := range l.r.entries {
+		l.written = append(l.written, place{e.LSN, e.At})
 	}
 }
 
@@ -129,20 +139,21 @@ func (w *world) checkpoint(l *leader) {
 }
 
 func (l *leader) archive() *document.Archive {
-	if l.arc == nil {
-		return nil
-	}
 	a := *l.arc
 	a.Tail = l.tail.Frame()
 	return &a
 }
 
-// flush makes the state of the leader the root, in one of the forms.
-func (w *world) flush(large bool) {
+// flush makes the state of the leader the root, which shows the jobs unless it is bare.
+func (w *world) flush(bare bool) {
 	l := w.leader
-	c := document.Inline(l.r.m.View())
-	if c.Archive = l.archive(); large && c.Archive != nil && !l.gap {
-		c.State = nil
+	if l.arc == nil || l.gap {
+		w.checkpoint(l)
+	}
+	v := l.r.m.View()
+	c := &document.Content{Archive: l.archive(), Meta: v.Meta(), Counts: v.Counts()}
+	if !bare {
+		c.Jobs, c.ViewMax = v, document.ViewMax
 	}
 	must(c.Check())
 	w.epoch++
@@ -183,9 +194,6 @@ func (w *world) succeed(t *rapid.T) {
 	next.r.newTerm()
 	w.leader = next
 	a := w.root.Archive
-	if a == nil {
-		return
-	}
 	next.carry(a) // the present objects must stay reachable
 	if next.gap = a.LSN().Compare(next.r.origin) < 0 || once(t, 4, "without a log"); next.gap {
 		return
@@ -214,24 +222,16 @@ func (w *world) adopt(t *rapid.T) {
 	}
 	m, err := Machine(w.ctx, w.bucket, w.root)
 	must(err)
-	doc, err := document.Decode(document.Encode(document.Inline(m.View()), document.Header{Lineage: lineage}, "", 0))
-	must(err)
 	w.counts["adoption"]++
 	terms := w.leader.r.terms
 	*terms += rapid.Uint64Range(1, 1<<40).Draw(t, "terms on")
-	doc.Meta.LSN = fsm.LSN{Term: *terms, Index: doc.Meta.LSN.Index + 1}
-	doc.Meta.TermBase = *terms - 1
-	doc.StateSum = nil // of the state before
-	m, err = doc.Machine()
-	must(err)
+	m.Transplant(m.Meta().Cluster, "", 1, *terms)
 	w.stalled = append(w.stalled, w.leader)
 	l := &leader{r: newRecorder(m.Meta().Now), root: w.root, gap: true}
 	l.r.m, l.r.ids, l.r.term, l.r.terms = m, w.leader.r.ids+1000*len(w.stalled), *terms, terms
 	l.r.origin = l.r.lsn()
 	l.r.note()
-	if w.root.Archive != nil {
-		l.carry(w.root.Archive)
-	}
+	l.carry(w.root.Archive)
 	w.leader = l
 }
 
@@ -271,7 +271,7 @@ func (w *world) step(t *rapid.T) {
 	case 9, 10:
 		w.checkpoint(some)
 	case 11, 12, 13:
-		w.flush(rapid.Bool().Draw(t, "large"))
+		w.flush(rapid.Bool().Draw(t, "bare"))
 	case 14:
 		switch rapid.IntRange(0, 3).Draw(t, "change") {
 		case 0:
@@ -359,11 +359,14 @@ func (w *world) check(t testing.TB, rt *rapid.T) {
 	if w.root == nil {
 		return
 	}
+	if w.root.Archive.Checkpoint.Key == "" {
+		w.counts["young"]++
+	}
 	m, err := Machine(w.ctx, w.bucket, w.root)
 	if err != nil {
 		rt.Fatalf("the root cannot be read: %v", err)
 	}
-	if lsn := w.root.Meta.LSN; m.Meta().LSN != lsn || m.View().Hash() != w.line[lsn] {
+	if lsn := w.root.LSN(); m.Meta().LSN != lsn || m.View().Hash() != w.line[lsn] {
 		rt.Fatalf("the root is %s and should be %s, or is another state", m.Meta().LSN, lsn)
 	}
 	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
@@ -388,7 +391,7 @@ func (w *world) check(t testing.TB, rt *rapid.T) {
 		w.checkAt(rt, h, p.lsn, Target{LSN: p.lsn})
 		at := rapid.Int64Range(max(since, p.at-50), p.at+50).Draw(rt, "time")
 		to := Target{Time: time.UnixMilli(at)}
-		if want, ok := w.expected(to.limit()); ok && at < w.root.Meta.Now {
+		if want, ok := w.expected(to.limit()); ok && at < w.root.Now() {
 			w.checkAt(rt, h, want.lsn, to)
 		}
 	}
@@ -424,6 +427,9 @@ func TestWorld(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t.Context(), 1_700_000_000_000)
 		w.counts, w.wild = counts, once(rt, 4, "wild")
+		if rapid.Bool().Draw(rt, "young") {
+			w.young()
+		}
 		for range 6 {
 			for range rapid.IntRange(0, 14).Draw(rt, "steps") {
 				w.step(rt)
@@ -433,7 +439,7 @@ func TestWorld(t *testing.T) {
 	})
 	for _, what := range []string{
 		"collected", "collected by a stalled leader", "restored by LSN", "restored by time",
-		"gap", "succession", "adoption", "segment index", "collected with little memory",
+		"gap", "succession", "adoption", "segment index", "collected with little memory", "young",
 	} {
 		if counts[what] == 0 && !fewChecks() {
 			t.Errorf("%s: not once", what)

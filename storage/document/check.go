@@ -9,33 +9,21 @@ import (
 )
 
 // Check returns an error if a document with content c could not be read again: there is
-// neither a state nor an archive, there are jobs to enqueue together with a state, the
-// archive is ahead of the state or inconsistent, or Meta belongs to another entry.
+// no archive, it is inconsistent, or Meta or Jobs belong to another entry.
 func (c *Content) Check() error {
 	switch {
-	case c.State == nil && c.Archive == nil:
-		return errors.New("the content has neither a state nor an archive")
-	case c.State != nil && len(c.Added) > 0:
-		return errors.New("the content has both a state and jobs to enqueue")
-	case c.State != nil && c.Meta.LSN != c.State.LSN():
-		return fmt.Errorf("the metadata is of %s, but the state is of %s", c.Meta.LSN, c.State.LSN())
 	case c.Archive == nil:
-		return nil
+		return errors.New("the content has no archive")
+	case c.Jobs != nil && c.Meta.LSN != c.Jobs.LSN():
+		return fmt.Errorf("the metadata is of %s, but the jobs are of %s", c.Meta.LSN, c.Jobs.LSN())
 	}
 	if err := c.Archive.Check(); err != nil {
 		return fmt.Errorf("the parts of the archive do not fit together: %w", err)
 	}
-	if !c.Archive.reaches(c.Meta.LSN, c.State != nil) {
+	if c.Archive.LSN() != c.Meta.LSN {
 		return fmt.Errorf("the archive ends at %s, but the content is of %s", c.Archive.LSN(), c.Meta.LSN)
 	}
 	return nil
-}
-
-// reaches reports whether a can be the archive of a document with that LSN: the archive of
-// an inline state may end earlier.
-func (a *Archive) reaches(lsn fsm.LSN, inline bool) bool {
-	c := a.LSN().Compare(lsn)
-	return c == 0 || inline && c < 0
 }
 
 // Check returns an error that gives the position in the document where a is inconsistent,
@@ -43,7 +31,7 @@ func (a *Archive) reaches(lsn fsm.LSN, inline bool) bool {
 // objects and the data of the tail; package archive does.
 func (a *Archive) Check() error {
 	if err := a.Checkpoint.check(); err != nil {
-		return fmt.Errorf("/base: %w", err)
+		return fmt.Errorf("/checkpoint: %w", err)
 	}
 	end := a.Checkpoint.LSN
 	for i := range a.Log {
@@ -60,6 +48,9 @@ func (a *Archive) Check() error {
 }
 
 func (b *Checkpoint) check() error {
+	if *b == (Checkpoint{}) {
+		return nil // a young queue
+	}
 	if b.Prev.Compare(b.LSN) > 0 {
 		return fmt.Errorf("it is of %s, which is not after %s", b.LSN, b.Prev)
 	}

@@ -106,8 +106,8 @@ func verify(t *testing.T, s *store.Store) {
 	if !report.OK() {
 		t.FailNow()
 	}
-	t.Logf("bucket at %s: large %v, %d checkpoints, %d segments, %d entries in them, %d strays",
-		report.LSN, report.Large, report.Checkpoints, report.Segments, report.Entries, report.Strays)
+	t.Logf("bucket at %s: %d checkpoints, %d segments, %d entries in them, %d strays",
+		report.LSN, report.Checkpoints, report.Segments, report.Entries, report.Strays)
 }
 
 func TestLeaderKilledUnderLoad(t *testing.T) {

@@ -53,9 +53,6 @@ type disasters struct {
 func (d *disasters) start(t *testing.T, round int) *cluster.Cluster {
 	t.Helper()
 	flags := append([]string{"--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "1s", "--max-flush-lag", "5s"}, wholeLog...)
-	if round%2 == 1 {
-		flags = append(flags, "--inline-max", smallInline)
-	}
 	c := cluster.Start(t, cluster.Options{
 		Prefix: fmt.Sprintf("r%dn", round), Bucket: d.store.URL(), Flags: flags,
 	})

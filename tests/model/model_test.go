@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/mem"
 	"osqueue/tests/model"
@@ -49,10 +50,17 @@ func (h *docHistory) document() []byte {
 	h.t.Helper()
 	lsn := h.machine.Meta().LSN
 	h.header.Term, h.header.Index = lsn.Term, lsn.Index
-	return document.Encode(document.Inline(h.machine.View()), h.header, h.header.Address, 1000)
+	tail := archive.NewTail(fsm.LSN{})
+	for _, e := range h.log {
+		if err := tail.Append(archive.Entry{LSN: fsm.LSN{Term: e.Term, Index: e.Index}, At: 1000, Data: e.Data}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	c := &document.Content{Archive: &document.Archive{Tail: tail.Frame()}, Meta: h.machine.Meta(), Counts: h.machine.Counts()}
+	return document.Encode(c, h.header, h.header.Address, 1000)
 }
 
-// Small documents hold their state themselves: these name nothing in the bucket.
+// The documents of a young queue have its log: these name nothing in the bucket.
 
 func documents(versions [][]byte) error {
 	states, err := model.Read(context.Background(), mem.New(), versions)

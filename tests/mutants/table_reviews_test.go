@@ -191,11 +191,6 @@ var reviewed = []defect{
 		Old: "case repeated, j.Status == fsm.Dead:\n",
 		Bug: "case repeated && false, j.Status == fsm.Dead:\n",
 	}, check{pkg: "cluster", test: "TestRecordsGoToACopy"}},
-	{"X10 numbers", mutants.Mutant{
-		Name: "an edit may use up the positions", File: "storage/document/assemble.go",
-		Old: "if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) {",
-		Bug: "if j.Seq > max(counterLimit, d.doc.Meta.LastSeq) && false {",
-	}, check{pkg: "storage/document", test: "TestAnEditCannotUseUpThePositions"}},
 	{"B2 adoption", mutants.Mutant{
 		Name: "no copy is kept of jobs that cannot be carried over", File: "cluster/leader/carry.go",
 		Old: "\t\t\t\tc.kept = append(c.kept, j)\n",
@@ -217,10 +212,10 @@ var reviewed = []defect{
 		Bug: "if r.sure {\n\t\tout.From",
 	}, check{pkg: "storage/archive", test: "TestRepairOfALegacyDocument"}},
 	{"X10 documents", mutants.Mutant{
-		Name: "any JSON is an empty queue", File: "storage/document/decode.go",
-		Old: "\tif d.isForeign() {\n",
-		Bug: "\tif d.isForeign() && false {\n",
-	}, check{pkg: "storage/document", test: "TestForeignJSONIsRefused"}},
+		Name: "any JSON is an empty queue", File: "storage/document/legacy.go",
+		Old: "if unknown && len(top) == 0 {",
+		Bug: "if unknown && len(top) == 0 && false {",
+	}, check{pkg: "storage/document", test: "TestDecodeErrors"}},
 	{"B5 audit", mutants.Mutant{
 		Name: "an object that is gone from the archive is not shown", File: "cluster/leader/audit.go",
 		Old: "case found != nil && t.written",
@@ -237,10 +232,10 @@ var reviewed = []defect{
 		Bug: "if err := ctx.Err(); err != nil {",
 	}, check{pkg: "cluster", test: "TestEditsBetweenLeadersAreTakenIn"}},
 	{"B12 edits", mutants.Mutant{
-		Name: "an old copy of the document runs ended jobs again", File: "storage/document/newjobs.go",
-		Old: "if waits && !old {",
-		Bug: "if waits && (!old || known > 0) {",
-	}, check{pkg: "storage/document", test: "TestNewJobs"}},
+		Name: "an old copy of the document runs ended jobs again", File: "cluster/leader/edit.go",
+		Old: "newest = !b.outdated(doc.Header)",
+		Bug: "newest = !b.outdated(doc.Header) || true",
+	}, check{pkg: "cluster", test: "TestAnOldCopyEnqueuesNothing"}},
 	{"B7 thinning", mutants.Mutant{
 		Name: "all checkpoints are kept", File: "storage/archive/sweep.go",
 		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery {",

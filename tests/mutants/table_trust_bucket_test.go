@@ -52,9 +52,9 @@ var trustBucket = []defect{
 		Bug: "if found != nil || err == nil || err != nil {",
 	}, check{pkg: "cluster", test: "TestAnOlderCopyIsFoundByTheNextLeader"}},
 	{"doubtful documents", mutants.Mutant{
-		Name: "a damaged document is adopted silently", File: "cluster/leader/doubt.go",
-		Old: "if seen.Doc.Edited {",
-		Bug: "if seen.Doc.Edited && false {",
+		Name: "a changed document is adopted silently", File: "cluster/leader/edit.go",
+		Old: "case newest && doc.Edited:",
+		Bug: "case newest && doc.Edited && false:",
 	}, check{pkg: "cluster", test: "TestDoubtfulDocumentsAreAdoptedWithAWarning"}},
 	{"doubtful documents", mutants.Mutant{
 		Name: "an older document is adopted silently", File: "cluster/leader/doubt.go",

@@ -35,13 +35,18 @@ func (w *World) needed() (key string, o storage.Object) {
 			return err
 		}
 		doc, err := document.Decode(data.Data)
-		if err != nil || !doc.Large {
-			key = ""
+		if err != nil {
 			return err
 		}
-		keys := []string{doc.Archive.Checkpoint.Key}
+		var keys []string
+		if doc.Archive.Checkpoint.Key != "" {
+			keys = append(keys, doc.Archive.Checkpoint.Key)
+		}
 		for _, ref := range doc.Archive.Log {
 			keys = append(keys, ref.Key)
+		}
+		if key = ""; len(keys) == 0 {
+			return nil
 		}
 		key = keys[w.Rand.IntN(len(keys))]
 		if key == doc.Archive.Checkpoint.Key && w.Rand.IntN(2) == 0 {

@@ -24,12 +24,10 @@ func editBetween(w *World, s *history.FaultSpan) func() {
 		w.T.Fatal(err)
 	}
 	id := uuid.NewString()
-	edited := strings.Replace(string(o.Data), `"jobs":[`,
-		`"jobs":[{"id":"`+id+`","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},`, 1)
-	edited = strings.Replace(edited, `"attempts":0},]`, `"attempts":0}]`, 1)
-	if edited == string(o.Data) {
-		s.Missed("the document has no list of jobs to edit")
-		return restart
+	job := `{"id":"` + id + `","status":"unclaimed","payload":7,"createdAt":1,"attempts":0}`
+	edited := strings.Replace(string(o.Data), `"jobs":[`, `"jobs":[`+job+`,`, 1)
+	if edited = strings.Replace(edited, job+`,]`, job+`]`, 1); edited == string(o.Data) { // it shows no jobs
+		edited = strings.Replace(edited, `"completedTotal":`, `"jobs":[`+job+`],"completedTotal":`, 1)
 	}
 	// An edit is never acknowledged: its outcome stays unknown.
 	w.Rec.Op(w.Rec.Begin(history.Op{

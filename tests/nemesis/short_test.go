@@ -25,9 +25,9 @@ func TestFaults(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	for _, r := range []Round{
-		{Name: "processes", Inline: largeInline, Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
+		{Name: "processes", Script: []string{"leader-killed", "leader-paused-past-fence", "leadership-transfer", "all-killed", "edited-between-leaders"}},
 		{Name: "links", Script: []string{"leader-isolated", "one-way-in", "follower-isolated", "links-reset", "requests-replayed"}},
-		{Name: "bucket", Inline: smallInline, Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "credentials-rotated", "leader-bucket-reset", "rival"}},
+		{Name: "bucket", Script: []string{"late-put", "bucket-misbehaving", "leader-without-bucket", "credentials-rotated", "leader-bucket-reset", "rival"}},
 		{Name: "directory", File: true, Script: []string{"bucket-root", "leader-killed", "mount-away", "bucket-emptied"}},
 		{Name: "four nodes", Nodes: 4, Script: []string{"link-cut", "halves"}},
 		{Name: "disks", SmallDisk: true, Script: []string{"log-flipped", "log-lost", "disk-full", "node-wiped-leader-killed"}},
@@ -52,13 +52,6 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
-
-// largeInline keeps the list of jobs in the document, which an edit needs, however many jobs a
-// round makes.
-const largeInline = 8 << 20
-
-// smallInline makes a document large, with a base and a log, within a round.
-const smallInline = 4 << 10
 
 // freshSeed is OSQUEUE_SEED, or another one each time.
 func freshSeed(t *testing.T) uint64 {

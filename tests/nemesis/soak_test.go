@@ -30,7 +30,6 @@ func TestOneFault(t *testing.T) {
 			r.Nodes = 1
 		}
 		if strings.HasPrefix(name, "object-") {
-			r.Inline = smallInline
 		}
 		r.File = r.File || f.Needs&NeedFile != 0
 		r.Mixed = r.Mixed || f.Needs&NeedMixed != 0
@@ -90,7 +89,6 @@ func drawRound(seed uint64, lasts time.Duration) Round {
 		Clock:     rng.IntN(3) > 0,
 		SmallDisk: rng.IntN(2) == 0,
 		Workers:   2 * rng.IntN(2),
-		Inline:    []int{0, smallInline}[rng.IntN(2)],
 	}
 	switch rng.IntN(12) {
 	case 0:

@@ -59,8 +59,6 @@ type Round struct {
 	Clock     bool // the nodes' clocks and disks can be broken
 	SmallDisk bool // the nodes' disks are small file systems
 	Workers   int  // worker processes beside the load
-	// Inline is up to how many bytes the document holds the state; 0: the default.
-	Inline int
 }
 
 // lease is the lease that workers of the load ask for.
@@ -97,9 +95,6 @@ func newWorld(t *testing.T, r Round) *World {
 		// meanwhile are held against it.
 		Flags: append(w.timing(), "--raft-snapshot-threshold", "200", "--raft-snapshot-interval", "2s",
 			"--raft-trailing-logs", "1000000"),
-	}
-	if r.Inline > 0 {
-		opt.Flags = append(opt.Flags, "--inline-max", fmt.Sprint(r.Inline))
 	}
 	if r.Clock {
 		w.has |= NeedClock

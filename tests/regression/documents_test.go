@@ -111,7 +111,7 @@ func TestRepairOfADamagedDocumentKeepsAllJobs(t *testing.T) {
 // does not begin another queue there before.
 func TestAMissingDocumentIsRepaired(t *testing.T) {
 	t.Parallel()
-	flags := []string{"--inline-max", "4096", "--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms", "--max-flush-lag", "5s"}
+	flags := []string{"--broker-timeout", "2s", "--broker-heartbeat", "500ms", "--standby-retry", "500ms", "--max-flush-lag", "5s"}
 	first := cluster.Start(t, cluster.Options{Nodes: 1, Flags: flags})
 	fill(t, first, 20, 20_000)
 	first.StopAll()

@@ -15,7 +15,7 @@ import (
 func newBucketCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("bucket", "Decide which bucket a cluster uses, and which cluster a bucket",
 		"Commands about a bucket as a whole. Those that only read it, or repair it, have names of their own.")
-	cmd.AddCommand(newAdoptCommand(g), newReleaseCommand(g))
+	cmd.AddCommand(newAdoptCommand(g), newReleaseCommand(g), newLegacyCommand(g))
 	return cmd
 }
 

@@ -18,7 +18,6 @@ type stateSummary struct {
 	Node      string         `json:"node,omitzero"`
 	Lineage   string         `json:"lineage,omitzero"`
 	Archive   *storedArchive `json:"archive,omitzero"` // of the document
-	Inline    bool           `json:"inline"`           // the document has the state itself
 	Added     int            `json:"addedByHand,omitzero"`
 	Completed uint64         `json:"completedTotal"`
 	Jobs      map[string]int `json:"jobs"`
@@ -57,15 +56,16 @@ func (s *storedState) summary(now time.Time) stateSummary {
 	out := stateSummary{
 		stateStamp: s.stamp(now),
 		Archive:    describeArchive(d.Archive),
-		Inline:     !d.Large,
 		Completed:  m.CompletedTotal,
 		Jobs:       make(map[string]int),
 		Types:      make(map[string]int),
 		Workers:    s.view.WorkerCount(),
 		Crons:      s.view.CronCount(),
 	}
-	if d.Large {
-		out.Added = len(d.Jobs)
+	for _, j := range d.View {
+		if s.machine.Job(j.ID) == nil {
+			out.Added++
+		}
 	}
 	if h := d.Header; h != nil {
 		out.Epoch, out.Node, out.Lineage = h.Epoch, h.Node, h.Lineage
@@ -145,13 +145,8 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 // archiveRows describes where the state is stored.
 func archiveRows(s *stateSummary) (rows [][]string) {
 	a := s.Archive
-	switch {
-	case a == nil:
+	if a == nil {
 		return nil
-	case s.Inline:
-		rows = append(rows, []string{"form", "inline, with an archive"})
-	default:
-		rows = append(rows, []string{"form", "large: the state is in the archive"})
 	}
 	rows = append(rows, []string{"archive", fmt.Sprintf("checkpoint %s and %s after it, %s of the log; %s",
 		a.CheckpointLSN, countEntries(a.Entries), count(a.Objects, "object"), units.BytesText(a.Bytes))})

@@ -46,7 +46,7 @@ func readState(ctx context.Context, bucket storage.Bucket, url string, at *atFla
 		return nil, err
 	}
 	s := &storedState{doc: h.Document(), machine: m, view: m.View()}
-	s.past = s.view.LSN() != s.doc.Meta.LSN
+	s.past = s.view.LSN() != s.doc.LSN()
 	return s, nil
 }
 
@@ -118,7 +118,7 @@ func (s *storedState) stamp(now time.Time) stateStamp {
 		stamp.LSN = m.LSN.String()
 	}
 	if s.past {
-		stamp.Newest = d.Meta.LSN.String()
+		stamp.Newest = d.LSN().String()
 	}
 	return stamp
 }

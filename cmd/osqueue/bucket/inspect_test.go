@@ -82,7 +82,6 @@ lsn             2-12
 clock           2026-03-01 12:00:12 UTC (AGE)
 epoch           1 (node n1)
 lineage         5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11
-form            large: the state is in the archive
 archive         checkpoint 2-1 and 11 entries after it, 2 objects of the log; 1.4KiB
 completions     2
 blocked         0

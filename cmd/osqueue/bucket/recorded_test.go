@@ -139,11 +139,11 @@ func (r *recorded) checkpoint(prev fsm.LSN) {
 // flush writes the document, as of that heartbeat.
 func (r *recorded) flush(large bool, heartbeat time.Time) {
 	r.t.Helper()
-	c := document.Inline(r.m.View())
-	c.Archive = new(r.arc)
+	v := r.m.View()
+	c := &document.Content{Archive: new(r.arc), Meta: v.Meta(), Counts: v.Counts()}
 	c.Archive.Tail = r.tail.Frame()
-	if large {
-		c.State = nil
+	if !large {
+		c.Jobs, c.ViewMax = v, document.ViewMax
 	}
 	r.check(c.Check())
 	id := rand.Text()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/cmd/osqueue/view"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
 )
 
@@ -39,14 +40,14 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	after := r.document()
-	if after.Broker != nil || after.Overtaken || after.Edited || after.StateSum == nil || after.Header.LSN() != before.Header.LSN() || after.Header.Cluster != before.Header.Cluster {
+	if after.Broker != nil || after.Overtaken || after.Edited || after.Header.LSN() != before.Header.LSN() || after.Header.Cluster != before.Header.Cluster {
 		t.Errorf("after the release: broker %v, overtaken %v, %+v", after.Broker, after.Overtaken, after.Header)
 	}
-	m, err := after.Machine()
+	m, err := archive.Machine(t.Context(), r.bucket, after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := before.Machine()
+	want, err := archive.Machine(t.Context(), r.bucket, before)
 	if err != nil || m.View().Hash() != want.View().Hash() {
 		t.Errorf("the state has changed: %v", err)
 	}

@@ -27,8 +27,4 @@ func (r *restoration) inPlace() bool {
 	return strings.TrimRight(r.from, "/") == strings.TrimRight(r.to, "/")
 }
 
-// restoreInlineMax is the size in bytes up to which a restored state is stored in the
-// document itself.
-const restoreInlineMax = 256 << 10
-
 var defaultBrokerTimeout = cluster.DefaultConfig().BrokerTimeout

@@ -68,7 +68,6 @@ type restoreWritten struct {
 	LSN             string `json:"lsn"`
 	Epoch           uint64 `json:"epoch"`
 	Jobs            int    `json:"jobs"`
-	Inline          bool   `json:"inline"`
 	CheckpointBytes int64  `json:"baseBytes,omitzero"`
 	Copy            string `json:"copy,omitzero"` // the key of the copy of the replaced document
 }

@@ -127,7 +127,7 @@ func (o *occupant) name() string {
 	case o.doc.Header == nil:
 		return "of the legacy broker"
 	}
-	return fmt.Sprintf("lineage %s, LSN %s", o.doc.Header.Lineage, o.doc.Meta.LSN)
+	return fmt.Sprintf("lineage %s, LSN %s", o.doc.Header.Lineage, o.doc.LSN())
 }
 
 // restore reads and compares the states, and then writes.
@@ -214,9 +214,9 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 	case err != nil:
 		return nil, readError(r.from, err)
 	}
-	if d := h.Document(); d.Large && len(d.Jobs) > 0 {
-		err = view.WritePlain(r.g.Err, fmt.Sprintf("%d jobs that were added to %s by hand are not part of a state; they are left out\n",
-			len(d.Jobs), r.document))
+	if h.Document().Edited {
+		err = view.WritePlain(r.g.Err, fmt.Sprintf("%s was changed by hand; jobs that were added to it are not part of a state, and are left out\n",
+			r.document))
 	}
 	return h, err
 }
@@ -229,8 +229,8 @@ func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 			continue
 		}
 		o.Epoch = max(o.Epoch, d.Header.Epoch)
-		if d.Meta.LSN.Compare(o.After) > 0 {
-			o.After = d.Meta.LSN
+		if d.LSN().Compare(o.After) > 0 {
+			o.After = d.LSN()
 		}
 	}
 	return o
@@ -303,15 +303,13 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 		}
 	}
 	c, err := archive.WriteBeginning(ctx, bucket, cluster.DocumentKey, now.object.Version, archive.Beginning{
-		State: v, InlineMax: restoreInlineMax, NowMs: time.Now().UnixMilli(),
+		State: v, NowMs: time.Now().UnixMilli(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.to, err)
 	}
-	out.LSN, out.Lineage, out.Epoch, out.Inline = c.Meta.LSN.String(), c.Meta.Lineage, c.Meta.Broker.Epoch, c.State != nil
-	if c.Archive != nil {
-		out.CheckpointBytes = c.Archive.Checkpoint.Stored
-	}
+	out.LSN, out.Lineage, out.Epoch = c.Meta.LSN.String(), c.Meta.Lineage, c.Meta.Broker.Epoch
+	out.CheckpointBytes = c.Archive.Checkpoint.Stored
 	for _, n := range c.Counts {
 		out.Jobs += n
 	}
@@ -322,7 +320,7 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 func copyKey(d *document.File) string {
 	name := "unreadable"
 	if d != nil {
-		name = d.Meta.LSN.String()
+		name = d.LSN().String()
 	}
 	return "conflicts/" + name + "-" + rand.Text() + ".json"
 }

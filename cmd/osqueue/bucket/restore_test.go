@@ -193,12 +193,12 @@ func TestRestoreLargeState(t *testing.T) {
 		t.Fatalf("%+v", got)
 	} else {
 		var report restoreReport
-		if err := json.Unmarshal([]byte(got.Out), &report); err != nil || report.Written == nil || report.Written.Inline || report.Written.Jobs != 4000 {
+		if err := json.Unmarshal([]byte(got.Out), &report); err != nil || report.Written == nil || report.Written.Jobs != 4000 {
 			t.Errorf("%v %s", err, got.Out)
 		}
 	}
 	doc, m := stored(t, dir)
-	if !doc.Large || m.Counts().Of(fsm.Unclaimed) != 4000 || m.Ready(nil) {
+	if doc.Viewed || m.Counts().Of(fsm.Unclaimed) != 4000 || m.Ready(nil) {
 		t.Errorf("%d jobs", m.Counts().Of(fsm.Unclaimed))
 	}
 	adoptable(t, doc)
@@ -323,8 +323,8 @@ func TestRestoreInPlace(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	doc, m := stored(t, r.dir)
-	if doc.Meta.LSN.Compare(was.Meta.LSN) <= 0 || doc.Header.Epoch <= was.Header.Epoch || m.Meta().Token <= was.Meta.Token {
-		t.Errorf("%+v after %+v", doc.Meta, was.Meta)
+	if doc.LSN().Compare(was.LSN()) <= 0 || doc.Header.Epoch <= was.Header.Epoch || m.Meta().Token <= was.Header.LastToken {
+		t.Errorf("%+v after %+v", doc.Header, was.Header)
 	}
 	if doc.Header.Term != 3 || m.Job("n1") != nil || m.Job("w1").Status != fsm.Unclaimed {
 		t.Errorf("%s", statusesOf(m))

@@ -111,7 +111,7 @@ func (v *verification) verifyAndRepair(ctx context.Context, b *buckets) error {
 		return err
 	}
 	done, failed := archive.Repair(ctx, bucket, v.document, archive.RepairOptions{
-		Force: v.force, Now: time.Now(), Timeout: v.silence, InlineMax: restoreInlineMax, Lineage: v.lineage,
+		Force: v.force, Now: time.Now(), Timeout: v.silence, Lineage: v.lineage,
 	})
 	if done == nil || done.Before == nil {
 		return v.explain(failed)

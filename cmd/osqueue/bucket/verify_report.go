@@ -17,7 +17,6 @@ import (
 type verifyReport struct {
 	Document string `json:"document"`
 	LSN      string `json:"lsn"`
-	Inline   bool   `json:"inline"` // whether the document contains the state itself
 	// Unreadable is true if the document cannot be read: neither its LSN nor its
 	// references are known.
 	Unreadable bool `json:"unreadable,omitzero"`
@@ -56,7 +55,7 @@ type repairOutcome struct {
 // reportOf returns the report of a check.
 func reportOf(r *archive.Report) *verifyReport {
 	out := &verifyReport{
-		Document: r.Key, LSN: r.LSN.String(), Inline: !r.Large, Checkpoints: r.Checkpoints,
+		Document: r.Key, LSN: r.LSN.String(), Checkpoints: r.Checkpoints,
 		Segments: r.Segments, SegmentIndexes: r.SegmentIndexes,
 		Entries: r.Entries, Bytes: r.Bytes, Strays: r.Strays, Gone: len(r.Gone), OK: r.OK(),
 		Spans: []storedSpan{}, Defects: []defect{},
@@ -80,10 +79,8 @@ func consequence(r *archive.Report, p *archive.Problem) string {
 		return "Earlier states that need it cannot be restored. The newest one does not need it."
 	case p.Key == r.Key:
 		return "A cluster that has lost its nodes cannot recover from this document."
-	case r.Large:
-		return "The newest state needs it: a cluster that has lost its nodes cannot recover."
 	}
-	return "The newest state is in the document itself, but the history before it is incomplete."
+	return "The newest state needs it: a cluster that has lost its nodes cannot recover."
 }
 
 func (p *verifyReport) repaired(r *archive.Repaired) {
@@ -130,14 +127,11 @@ func (p *verifyReport) documentText() string {
 	if p.Unreadable {
 		return p.Document + ", which cannot be read"
 	}
-	lsn, form := "LSN "+p.LSN, "inline"
+	lsn := "LSN " + p.LSN
 	if p.LSN == view.NoLSN {
 		lsn = "of the legacy broker"
 	}
-	if !p.Inline {
-		form = "large: the state is in the archive"
-	}
-	return fmt.Sprintf("%s, %s, %s", p.Document, lsn, form)
+	return p.Document + ", " + lsn
 }
 
 func count(n int, what string) string {

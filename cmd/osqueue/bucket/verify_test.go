@@ -44,7 +44,7 @@ func TestVerifyWhole(t *testing.T) {
 	utc(t)
 	r := gapped(t)
 	want := `
-document    queue.json, LSN 2-16, large: the state is in the archive
+document    queue.json, LSN 2-16
 checked     2 checkpoints, 3 segments (` + verifiedSize(t, r) + `), 0 segment index files; 12 entries in all
 restorable  2-1 (2026-03-01 12:00:01 UTC) up to 2-12 (2026-03-01 12:00:12 UTC)
 restorable  2-15 (2026-03-01 12:00:15 UTC) up to 2-16 (2026-03-01 12:00:16 UTC)
@@ -83,10 +83,6 @@ func TestVerifyDamaged(t *testing.T) {
 		"a segment that the state needs": {
 			func(r *recorded) string { r.flip(r.segment(1)); return r.key(r.segment(1)) }, true,
 			[]string{"log segment after 2-4 up to 2-7", "a cluster that has lost its nodes cannot recover", "--at 2-4 --to"},
-		},
-		"a segment of an inline document's past": {
-			func(r *recorded) string { r.flip(r.segment(1)); return r.key(r.segment(1)) }, false,
-			[]string{"The newest state is in the document itself"},
 		},
 		"a segment that is gone": {
 			func(r *recorded) string { p := r.segment(0); r.check(os.Remove(p)); return r.key(p) }, true,
@@ -222,7 +218,7 @@ func TestVerifyOlderDocument(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "queue.json"), old, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker, inline") {
+	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -49,7 +49,6 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --max-flush-lag -1s":                                        `"--max-flush-lag" flag: "-1s": must not be negative`,
 		"--bucket mem:// --max-flush-lag 2s":                                         "must be longer than --broker-timeout 10s",
 		"--bucket mem:// --pitr-window -1s":                                          `"--pitr-window" flag: "-1s": must not be negative`,
-		"--bucket mem:// --inline-max 0":                                             "--inline-max 0: must be positive",
 		"--bucket mem:// --broker-heartbeat 0":                                       "--broker-heartbeat 0s: must be positive",
 		"--bucket mem:// --flush-bandwidth -1":                                       "--flush-bandwidth -1: must be at least 0",
 		"--bucket mem:// --bucket-reads-per-minute -1":                               "--bucket-reads-per-minute -1: must be at least 0",

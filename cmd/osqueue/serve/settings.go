@@ -133,7 +133,6 @@ func (o *serveOptions) settings() []group {
 			{"bucket-writes-per-day", &o.budget.WritesPerDay, from(0), "limit on writes to the bucket a day; 0 is none"},
 			{"bucket-write-timeout", &c.Flush.WriteTimeout, from(1), "how long one write of the document may take; on a slow line raise --broker-timeout with it"},
 			{"flush-bandwidth", &c.Flush.Bandwidth, from(0), "bytes a second that writing to the bucket may take on average; 0 is no limit"},
-			{"inline-max", &c.Flush.InlineMax, from(1), "bytes up to which queue.json holds the jobs themselves, for everybody to read; larger queues are a base and a log"},
 			{"inbox-idle-interval", &o.pace.inbox.idle, nil, "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)"},
 			{"inbox-types", &o.pace.inbox.types, nil, "patterns of the types that files of the inbox may have (default: all; with --security=on all but --program-types)"},
 			{"archive-check", &c.ArchiveCheck, nil, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never"},

@@ -11,14 +11,18 @@ import (
 
 // carried returns the content of the document, to be written again unchanged.
 func carried(doc *document.File) *document.Content {
-	return &document.Content{Meta: doc.Meta, Counts: doc.Counts, Archive: doc.Archive}
+	h := doc.Header
+	return &document.Content{
+		Meta:   fsm.Meta{LSN: h.LSN(), Lineage: h.Lineage, Cluster: h.Cluster, Broker: fsm.Broker{Epoch: h.Registered}},
+		Counts: h.Counts, Archive: doc.Archive,
+	}
 }
 
-// TestCarriedOver takes a large document over with the archive that is in it
+// TestCarriedOver takes a document over with the archive that is in it
 // already, before the new leader catches up.
 func TestCarriedOver(t *testing.T) {
 	e := newEnv(t)
-	e.large = true
+	e.bare = true
 	n := newNode("n1", "A")
 	n.enqueue("a")
 	f := e.acquire(n)
@@ -29,7 +33,7 @@ func TestCarriedOver(t *testing.T) {
 	second.enqueue("c") // answered, and not flushed
 	o := e.read()
 	g, err := election.Acquire(t.Context(), e, key, o, second.candidate(), carried(o.Doc), start)
-	if err != nil || g.Epoch() != 2 || g.Flushed() != o.Doc.Header.LSN() || !g.Large() {
+	if err != nil || g.Epoch() != 2 || g.Flushed() != o.Doc.Header.LSN() || g.Viewed() {
 		t.Fatalf("acquire: %v, %+v", err, g)
 	}
 	if doc := e.doc(); doc.Header.Node != "n2" || doc.Header.LSN() != o.Doc.Header.LSN() || e.jobs() != "a:unclaimed b:unclaimed " {
@@ -56,7 +60,7 @@ func TestCarriedOver(t *testing.T) {
 // document, which comes from a backup, nor the content that is carried over has it.
 func TestCarriedEpoch(t *testing.T) {
 	e := newEnv(t)
-	e.large = true
+	e.bare = true
 	n := newNode("n1", "A")
 	e.write(e.acquire(n), n.View())
 	backup := e.stored().Data
@@ -72,22 +76,21 @@ func TestCarriedEpoch(t *testing.T) {
 	e.write(f, n.register(f))
 }
 
-// TestChangeOfForm lets a queue grow out of the document, and shrink into it.
-func TestChangeOfForm(t *testing.T) {
+// TestChangeOfView lets the jobs leave the document, and return.
+func TestChangeOfView(t *testing.T) {
 	e := newEnv(t)
 	n := newNode("n1", "A")
 	f := e.acquire(n)
-	for i, large := range []bool{false, true, true, false, true} {
-		c := e.archive(n.enqueue(string(rune('a' + i))))
-		c.State, c.InlineMax = n.View(), 1
-		if !large {
-			c.InlineMax = 1 << 20
+	for i, viewed := range []bool{true, false, false, true, false} {
+		c := e.content(n.enqueue(string(rune('a' + i))))
+		if !viewed {
+			c.ViewMax = 1
 		}
-		if err := f.Write(t.Context(), c, start); err != nil || f.Large() != large || e.doc().Large != large || f.Size() != len(e.stored().Data) {
-			t.Fatalf("write: %v; large %v, document %v", err, f.Large(), e.doc().Large)
+		if err := f.Write(t.Context(), c, start); err != nil || f.Viewed() != viewed || e.doc().Viewed != viewed || f.Size() != len(e.stored().Data) {
+			t.Fatalf("write: %v; viewed %v, document %v", err, f.Viewed(), e.doc().Viewed)
 		}
-		if e.doc().Archive == nil || f.Flushed() != c.LSN() {
-			t.Fatalf("archive %+v, flushed %s", e.doc().Archive, f.Flushed())
+		if f.Flushed() != c.LSN() {
+			t.Fatalf("flushed %s", f.Flushed())
 		}
 	}
 	if e.jobs() != "a:unclaimed b:unclaimed c:unclaimed d:unclaimed e:unclaimed " {
@@ -132,12 +135,12 @@ func TestFaultyContent(t *testing.T) {
 	e.write(f, n.View())
 }
 
-// TestLargeFencedByOriginal: a legacy broker can only register in a large document. When
+// TestBareFencedByOriginal: a legacy broker can only register in a document without jobs. When
 // it is gone, the cluster continues from its own state, which is newer than the
 // document's.
-func TestLargeFencedByOriginal(t *testing.T) {
+func TestBareFencedByOriginal(t *testing.T) {
 	e := newEnv(t)
-	e.large = true
+	e.bare = true
 	n := newNode("n1", "A")
 	f := e.acquire(n)
 	e.write(f, n.enqueue("a"))

@@ -1,0 +1,27 @@
+package bucket
+
+import (
+	"testing"
+
+	"osqueue/cmd/osqueue/view"
+	"osqueue/fsm"
+	"osqueue/storage/document"
+)
+
+// The way back: the printed document has the jobs and nothing of this program.
+func TestLegacyPrintsTheWayBack(t *testing.T) {
+	r := story(t, true)
+	got := offlineRun(t, "bucket", "legacy", r.url())
+	if got.Code != view.ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	doc, err := document.Decode([]byte(got.Out))
+	if err != nil || doc.Header != nil {
+		t.Fatalf("%v in %s", err, got.Out)
+	}
+	m, err := doc.Legacy()
+	if err != nil || m.Counts() != (fsm.Counts{fsm.Unclaimed: 4}) || m.Meta().CompletedTotal != r.m.Meta().CompletedTotal {
+		t.Errorf("%v, %v of %v in %s", err, m.Counts(), r.m.Counts(), got.Out)
+	}
+	fails(t, []string{"bucket", "legacy", r.url() + "-not"}, "has no queue.json")
+}
