@@ -35,27 +35,25 @@ var (
 // and neither otherwise.
 func TestOnlyFilesOfferFiles(t *testing.T) {
 	t.Parallel()
+	q := clitest.NewFake(t)
 	g := view.NewGlobals(version)
-	server := clitest.NewFake(t).Server.URL
-	g.Getenv = func(name string) string { return map[string]string{"OSQUEUE_SERVERS": server}[name] }
 	root := view.NewRoot(g, commands(g)...)
 	checked := 0
 	for _, cmd := range append(all(root), root) {
-		cmd.SetContext(t.Context())
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			want := cobra.ShellCompDirectiveNoFileComp
+			if f.NoOptDefVal != "" || f.Hidden {
+				return // it takes no value
+			}
+			want := ":4"
 			switch {
 			case isFile.MatchString(f.Usage):
-				want = cobra.ShellCompDirectiveDefault
+				want = ":0"
 			case isDirectory.MatchString(f.Usage):
-				want = cobra.ShellCompDirectiveFilterDirs
+				want = ":16"
 			}
-			got := cobra.ShellCompDirectiveDefault
-			if offer, ok := cmd.GetFlagCompletionFunc(f.Name); ok {
-				_, got = offer(cmd, nil, "")
-			}
-			if got != want {
-				t.Errorf("%s --%s (%s) has the directive %d, want %d", cmd.CommandPath(), f.Name, f.Usage, got, want)
+			line := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name, "")
+			if _, got := offered(t, q, line...); got != want {
+				t.Errorf("%s (%s) has the directive %s, want %s", line, f.Usage, got, want)
 			}
 			checked++
 		})
@@ -73,7 +71,6 @@ func TestOnlyFileArgumentsOfferFiles(t *testing.T) {
 		"audit":             ":0",
 		"audit x":           ":0",
 		"batch create":      ":0",
-		"batch create x":    ":4",
 		"cert renew":        ":4",
 		"cert show":         ":0",
 		"cert show x":       ":0",
