@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
@@ -126,4 +127,21 @@ func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFl
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
 	}
 	return err
+}
+
+// showEnqueued prints the id of a job that was enqueued.
+func showEnqueued(g *view.Globals, e client.Enqueued) error {
+	if g.JSON {
+		return view.WriteWritten(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
+	}
+	return g.Printf("%s\n", e.JobID)
+}
+
+// noteHolder prints a note that the printed id belongs to the job that holds the unique
+// key.
+func noteHolder(g *view.Globals, e client.Enqueued) error {
+	if e.Holder == "" {
+		return nil
+	}
+	return view.WritePlain(g.Err, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
 }

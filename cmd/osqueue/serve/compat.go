@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,4 +55,20 @@ func (s *server) throttleStats(o *serveOptions) func() v1.ThrottleStats {
 		return nil
 	}
 	return func() v1.ThrottleStats { return v1.ThrottleStats(s.throttle.Stats()) }
+}
+
+// compatOptions are the flags of serve for clients of older systems and for browsers.
+type compatOptions struct {
+	origins      string
+	sockets      int
+	messageLimit int64
+
+	allowed osqueue.Origins // parsed from origins
+}
+
+func (o *compatOptions) complete() (err error) {
+	if o.allowed, err = osqueue.ParseOrigins(o.origins); err != nil {
+		return fmt.Errorf("--cors-origins: %w", err)
+	}
+	return nil
 }

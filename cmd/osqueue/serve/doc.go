@@ -8,7 +8,7 @@
 //   - Settings: settings.go has one table of them. A flag takes precedence over its environment
 //     variable, that over the file of --config, and that over the environment of the legacy
 //     broker (legacy_env.go). options.go checks all settings before anything starts, with pace.go
-//     for the rate and the cost of flushes and compat_options.go for legacy clients.
+//     for the rate and the cost of flushes and compat.go for legacy clients.
 //   - A new node does not start on a bucket that ignores its conditions or does not
 //     answer. A node that has run before starts without the bucket and continues the check
 //     (bucket.go).

@@ -3,19 +3,29 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"osqueue/api"
 	"osqueue/api/tracing"
+	"osqueue/api/ui"
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
+	"osqueue/cluster/flush"
 	"osqueue/cluster/past"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/enroll"
 	"osqueue/internal/auth/oidc"
 	"osqueue/internal/inflight"
+	"osqueue/internal/otlp"
+	"osqueue/internal/webguard"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
 )
@@ -64,4 +74,71 @@ func (s *server) close() error {
 	defer cancel()
 	errs = append(errs, s.tracer.Close(ctx))
 	return errors.Join(errs...)
+}
+
+// completeHosts collects the host names under which this node is known.
+func (o *serveOptions) completeHosts() (err error) {
+	if o.hosts, err = webguard.ParseHosts(o.allowedHosts); err != nil {
+		return fmt.Errorf("--allowed-hosts: %w", err)
+	}
+	o.hosts.Add(o.httpAddr)
+	o.hosts.Add(o.node.HTTPAdvertise)
+	for _, address := range o.legacy.hosts() {
+		o.hosts.Add(address)
+	}
+	for _, p := range o.node.Peers {
+		o.hosts.Add(p.HTTP)
+	}
+	return nil
+}
+
+// guarded keeps the pages of strangers away from a handler.
+func (o *serveOptions) guarded(next http.Handler) http.Handler {
+	return webguard.New(webguard.Config{
+		Hosts:     o.hosts,
+		Origins:   o.compat.allowed.Named(),
+		AnyOrigin: o.compat.allowed.Any(),
+		Open:      []string{v1.PathHealthz, v1.PathReadyz},
+	}, next)
+}
+
+// The values of --ui.
+const (
+	uiOn       = "on"
+	uiReadOnly = "read-only"
+	uiOff      = "off"
+)
+
+// internal returns the handlers that are not part of the API, by the prefix of their paths.
+func (s *server) internal(o *serveOptions) map[string]http.Handler {
+	handlers := map[string]http.Handler{cluster.PeerPath: s.clientClusterHandler()}
+	if o.dashboard != uiOff {
+		calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Identified().ServeHTTP(w, r) })
+		handlers[ui.Root] = ui.New(ui.Config{API: calls, ReadOnly: o.dashboard == uiReadOnly})
+	}
+	return handlers
+}
+
+// openTracer makes the tracer of the node, if the environment asks for one. The flusher of the
+// node uses it. Failures to export are logged, at most one a minute.
+func (s *server) openTracer(o *serveOptions) error {
+	exporter, err := otlp.Exporter()
+	if exporter == nil || err != nil {
+		return err
+	}
+	log := s.log.Named("traces")
+	otlp.OnError(func(err error) { log.Warn("traces are not exported", "error", err) })
+	node := otlp.Service("osqueue", attribute.String("service.version", o.node.Version), attribute.String("service.instance.id", o.node.Name))
+	s.tracer = tracing.New(otlp.Sampler(), sdktrace.WithBatcher(exporter), sdktrace.WithResource(node))
+	log.Info("traces are exported")
+	o.node.Flush.Flushed = func(began time.Time, w flush.Written) { s.tracer.Flushed(began, w.Content.LSN(), w.Bytes) }
+	return nil
+}
+
+// apiTracer returns the tracer for the API, or nil.
+func (s *server) apiTracer() api.Tracer {
+	if s.tracer == nil {
+		return nil
+	}
+	return s.tracer
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
@@ -127,4 +128,16 @@ func Cause(err error) string {
 		return e.Tried[0].Err.Error()
 	}
 	return err.Error()
+}
+
+// InMemory reports whether a bucket exists only in the process that opens it.
+func InMemory(bucket string) bool { return strings.HasPrefix(bucket, "mem:") }
+
+// OpenError explains why a bucket cannot be opened. Usually its URL is wrong, except for
+// a directory without permission.
+func OpenError(err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return err
+	}
+	return &UsageError{Err: err}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // The formats of output.
@@ -91,4 +95,68 @@ func Write(w io.Writer, text string) error {
 		return fmt.Errorf("write the output: %w", err)
 	}
 	return nil
+}
+
+// OrDash keeps a column from being empty.
+func OrDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// FirstLine returns the line of an error text that says what failed, mostly its first one.
+func FirstLine(text string) string { return v1.ErrorLine(text) }
+
+// Plural returns n and word, with an s unless n is 1.
+func Plural(n uint64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// TextOr returns text, or otherwise if text is empty.
+func TextOr(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// Clip shortens a text that would break the lines of a table.
+func Clip(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// NoLSN is the LSN of what is not there.
+const NoLSN = "0-0"
+
+// written is the JSON form of the answer to a write, with the LSNs that show how durable
+// the write is.
+type written[T any] struct {
+	Answer    T          `json:",embed"`
+	Committed client.Ack `json:"committed,omitzero"`
+}
+
+// Acked runs a function that may write. If the write took effect but did not reach the
+// wanted ack level, acked prints a note on stderr and returns no error.
+func (g *Globals) Acked(ctx context.Context, do func(context.Context) error) error {
+	if err := do(client.WithReceipt(ctx, &g.receipt)); err != nil {
+		return err
+	}
+	if g.ack != client.AckObject || g.receipt.Committed() != client.AckQuorum {
+		return nil
+	}
+	return WritePlain(g.Err, fmt.Sprintf("the change is committed, but not in the bucket yet (LSN %s); osqueue status shows the lag of the bucket\n", g.receipt.LSN()))
+}
+
+// WriteWritten writes the answer to a write as JSON, with the receipt of all writes of
+// this process.
+func WriteWritten[T any](g *Globals, answer T) error {
+	return g.WriteJSON(written[T]{Answer: answer, Committed: g.receipt.Committed()})
 }

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/cmd/osqueue/units"
+)
+
+// BatchState returns "open" or "ended".
+func BatchState(b v1.BatchInfo) string {
+	if b.EndedAt == 0 {
+		return "open"
+	}
+	return "ended"
+}
+
+// BatchColumns is the header of a table of batches.
+var BatchColumns = Columns("ID", "STATE", "JOBS", "PENDING", "+COMPLETED", "DEAD", "+CANCELLED", "+CALLBACK", "AGE")
+
+// BatchRow returns the cells of b under BatchColumns.
+func BatchRow(b v1.BatchInfo, now time.Time) []string {
+	return []string{
+		b.ID, BatchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10), strconv.FormatUint(b.Completed, 10),
+		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), CallbackState(b), units.AgoText(b.CreatedAt, now),
+	}
+}
+
+// CallbackState describes the callback of b; "-" if it has none.
+func CallbackState(b v1.BatchInfo) string {
+	switch {
+	case b.CallbackID == "":
+		return "-"
+	case b.Called:
+		return "called"
+	case b.EndedAt != 0:
+		return "not called"
+	}
+	return "waits"
+}
+
+// CronColumns is the header of a table of schedules.
+var CronColumns = Columns("NAME", "SPEC", "+ZONE", "TYPE", "NEXT", "+LAST", "FIRED", "+SKIPPED")
+
+// CronRow returns the cells of c under CronColumns.
+func CronRow(c v1.Cron) []string {
+	return []string{
+		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), units.LocalTime(c.LastAt),
+		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
+	}
+}
+
+// ZoneText returns the name of a time zone; "" is UTC.
+func ZoneText(zone string) string {
+	if zone == "" {
+		return "UTC"
+	}
+	return zone
+}
+
+// NextText formats the next time of a schedule, in ms; 0 is never.
+func NextText(paused bool, next int64) string {
+	switch {
+	case paused:
+		return "paused"
+	case next == 0:
+		return "never"
+	}
+	return units.LocalTime(next)
+}
+
+// HookColumns is the header of a table of hooks.
+var HookColumns = Columns("NAME", "ON", "+URL", "STATE", "PENDING", "DELIVERED", "FAILED", "DROPPED")
+
+// HookRow returns the cells of h under HookColumns.
+func HookRow(h v1.Hook) []string {
+	return []string{
+		h.Name, shortList(h.On), h.URL, HookState(h), strconv.Itoa(h.Pending),
+		strconv.FormatUint(h.Delivered, 10), strconv.FormatUint(h.Failed, 10), strconv.FormatUint(h.Dropped, 10),
+	}
+}
+
+// shortList returns the first items of a list, and the number of the others.
+func shortList(items []string) string {
+	const most = 2
+	if len(items) <= most {
+		return strings.Join(items, ",")
+	}
+	return fmt.Sprintf("%s +%d", strings.Join(items[:most], ","), len(items)-most)
+}
+
+// HookState describes a hook in a few words.
+func HookState(h v1.Hook) string {
+	switch {
+	case h.Paused:
+		return "paused"
+	case h.FailingSince != 0:
+		return "failing"
+	case len(h.Alerts) > 0:
+		return strconv.Itoa(len(h.Alerts)) + " alerts"
+	case h.DeliveredAt == 0:
+		return "none delivered"
+	}
+	return "ok"
+}
+
+// WorkerColumns is the header of a table of workers.
+var WorkerColumns = Columns("NAME", "STATE", "RUNNING", "SEEN", "SINCE", "+VERSION", "+ADDRESS", "TYPES")
+
+// WorkerRow returns the cells of w under WorkerColumns.
+func WorkerRow(w v1.Worker, now time.Time) []string {
+	return []string{
+		w.Name, WorkerState(w), RunningText(w), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
+		OrDash(w.Version), OrDash(w.Address), typesText(w.Types),
+	}
+}
+
+// WorkerState says in a word whether a worker gets jobs.
+func WorkerState(w v1.Worker) string {
+	switch {
+	case w.GoneAt != 0:
+		return "gone, quiet"
+	case w.QuietSince != 0:
+		return "quiet"
+	}
+	return "active"
+}
+
+// RunningText returns the running jobs of a worker, with its capacity if it said one.
+func RunningText(w v1.Worker) string {
+	if w.Capacity == 0 {
+		return strconv.Itoa(w.Running)
+	}
+	return strconv.Itoa(w.Running) + "/" + strconv.Itoa(int(w.Capacity))
+}
+
+// typesText formats the types of a worker; an empty list means all.
+func typesText(types []string) string {
+	if len(types) == 0 {
+		return "any"
+	}
+	return Clip(strings.Join(types, ","))
+}
