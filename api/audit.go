@@ -16,7 +16,7 @@ import (
 type AuditEntry = v1.AuditEntry
 
 // audit reports the end of a write, a refusal or an administrative act.
-func (s *Server) audit(c *call, err error) {
+func (s *Core) audit(c *call, err error) {
 	if s.access.Audit == nil && s.audited.max == 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (s *Server) audit(c *call, err error) {
 var auditFull = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The audit log takes no entries", retry: time.Second}
 
 // admit refuses a change that the audit log could not record.
-func (s *Server) admit(c *call) error {
+func (s *Core) admit(c *call) error {
 	if s.access.AdmitChange == nil || c.method == http.MethodGet {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (s *Server) admit(c *call) error {
 
 // Record puts an entry about an act outside of the routes of this package into the audit log. It
 // sets the time and the node.
-func (s *Server) Record(e AuditEntry) { s.record(e, false) }
+func (s *Core) Record(e AuditEntry) { s.record(e, false) }
 
 // Bounds of the entries about refused requests of strangers. Without them a stranger could push all
 // other entries out of the log, which keeps the newest.
@@ -90,7 +90,7 @@ func newRefusals() *refusals {
 
 // record adds an entry. The first one of a stranger after a gap follows a line with the number of those
 // that were left out.
-func (s *Server) record(e AuditEntry, admitted bool) {
+func (s *Core) record(e AuditEntry, admitted bool) {
 	e.Time, e.Node = time.Now().UTC().Format(time.RFC3339Nano), s.node
 	if e.Principal == "" && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		if !s.refusals.limit.Allow() {
@@ -104,7 +104,7 @@ func (s *Server) record(e AuditEntry, admitted bool) {
 	s.keep(e, admitted)
 }
 
-func (s *Server) keep(e AuditEntry, admitted bool) {
+func (s *Core) keep(e AuditEntry, admitted bool) {
 	if s.audited.max > 0 {
 		s.audited.add(&e)
 	}

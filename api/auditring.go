@@ -78,7 +78,7 @@ func (r *auditRing) page(cursor string, limit int) (v1.AuditPage, error) {
 	return out, nil
 }
 
-func (s *Server) auditRoutes() []route {
+func (s *admin) auditRoutes() []route {
 	return []route{{method: http.MethodGet, path: v1.PathAudit, at: anyNode, handle: s.showAudit, params: []string{v1.ParamCursor, v1.ParamLimit}}}
 }
 
@@ -86,7 +86,7 @@ func (s *Server) auditRoutes() []route {
 const auditPage = 1000
 
 // showAudit is GET /v1/audit.
-func (s *Server) showAudit(c *call) error {
+func (s *admin) showAudit(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err

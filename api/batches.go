@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) batchRoutes() []route {
+func (s *jobs) batchRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathBatches, at: leaderOnly, handle: s.createBatch},
 		{
@@ -24,7 +24,7 @@ func (s *Server) batchRoutes() []route {
 }
 
 // createBatch is POST /v1/batches. A repetition with the same id adds the missing jobs.
-func (s *Server) createBatch(c *call) error {
+func (s *jobs) createBatch(c *call) error {
 	var in v1.NewBatch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Server) createBatch(c *call) error {
 }
 
 // refusedNewBatch attributes a refusal to the batch itself if no job caused it.
-func (s *Server) refusedNewBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
+func (s *jobs) refusedNewBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
 	err := s.refusedBatch(c, res, jobs)
 	f := *failureOf(err)
 	if f.index != nil || res.Code != fsm.IDTaken {
@@ -60,7 +60,7 @@ func (s *Server) refusedNewBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) 
 // callbackID returns the id of the callback: that of the first request, if this
 // request continues or repeats it. If the batch of a repeated request is removed,
 // that id is lost.
-func (s *Server) callbackID(c *call, n *fsmpb.NewBatch) string {
+func (s *jobs) callbackID(c *call, n *fsmpb.NewBatch) string {
 	if n.Callback == nil {
 		return ""
 	}
@@ -74,7 +74,7 @@ func (s *Server) callbackID(c *call, n *fsmpb.NewBatch) string {
 	return n.Callback.Id
 }
 
-func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) {
+func (s *jobs) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) {
 	l := &s.cfg.Limits
 	if err := l.checkID("id", in.ID); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Server) readNewBatch(c *call, in *v1.NewBatch) (*fsmpb.Enqueue, error) 
 	if n.CallbackOn, err = readCallbackOn(in); err != nil {
 		return nil, err
 	}
-	jobs, err := s.newJobs(c, in.Jobs)
+	jobs, err := s.reader.newJobs(c, in.Jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func readCallbackOn(in *v1.NewBatch) (uint32, error) {
 // readCallback reads the callback into n. It refuses fields that the machine would drop, or
 // could not refuse when the callback is enqueued. It also refuses a delay, which would begin
 // now.
-func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
+func (s *jobs) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 	if in == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 			return within(bad(one.name, "cannot be set for a callback"), member)
 		}
 	}
-	job, err := s.newJob(in)
+	job, err := s.reader.newJob(in)
 	if err != nil {
 		return within(err, member)
 	}
@@ -153,7 +153,7 @@ func (s *Server) readCallback(in *v1.NewJob, n *fsmpb.NewBatch) error {
 // batchID returns the id of a batch whose id is optional. With an idempotency key the id is
 // derived from the key, because a repeated request must get the same answer, and the machine
 // does not remember the id.
-func (s *Server) batchID(c *call, given string) (string, error) {
+func (s *jobs) batchID(c *call, given string) (string, error) {
 	switch {
 	case given != "":
 		return given, nil
@@ -169,7 +169,7 @@ const keyedTries = 100
 
 // keyedID returns an id that is the same for each repetition of a request with the same key,
 // until the machine has forgotten the key.
-func (s *Server) keyedID(c *call) string {
+func (s *jobs) keyedID(c *call) string {
 	v := s.b.View()
 	var id string
 	for try := range keyedTries {
@@ -197,7 +197,7 @@ func hashedID(parts ...[]byte) string {
 }
 
 // showBatch is GET /v1/batches/{id}.
-func (s *Server) showBatch(c *call) error {
+func (s *jobs) showBatch(c *call) error {
 	id, err := c.objectVariable(batchExists)
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
 }
 
 // listBatches is GET /v1/batches.
-func (s *Server) listBatches(c *call) error {
+func (s *jobs) listBatches(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err

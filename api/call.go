@@ -22,7 +22,7 @@ import (
 // call is one call of an operation: what is asked and by whom, and the answer. It knows no transport: a front end
 // fills it, gives it to Server.do, and encodes the answer. Calls are reused.
 type call struct {
-	s     *Server
+	s     *Core
 	route *route
 	ctx   context.Context
 	peer  peer
@@ -100,7 +100,7 @@ type peer interface {
 const keptBytes = 64 << 10
 
 // begin prepares a call that is new or was reset.
-func (c *call) begin(ctx context.Context, s *Server, rt *route, p peer) {
+func (c *call) begin(ctx context.Context, s *Core, rt *route, p peer) {
 	c.s, c.route, c.peer, c.ctx = s, rt, p, ctx
 	c.held = s.cfg.Inflight.Hold()
 }

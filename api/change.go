@@ -12,7 +12,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) changeRoutes() []route {
+func (s *jobs) changeRoutes() []route {
 	const job = v1.PathJobs + "/{id}"
 	return []route{
 		{method: http.MethodPost, path: job + "/" + v1.ActionCancel, at: leaderOnly, handle: s.changeOne(fsm.CancelJobs)},
@@ -25,7 +25,7 @@ func (s *Server) changeRoutes() []route {
 }
 
 // changeOne is POST /v1/jobs/{id}/cancel and …/retry, and DELETE /v1/jobs/{id}.
-func (s *Server) changeOne(kind fsm.ChangeKind) func(*call) error {
+func (s *jobs) changeOne(kind fsm.ChangeKind) func(*call) error {
 	return func(c *call) error {
 		id, err := c.variable()
 		if err != nil {
@@ -80,7 +80,7 @@ func changeOf(op *fsmpb.Change) *fsmpb.Mutation {
 }
 
 // changeMany is POST /v1/jobs/cancel, …/retry and …/delete.
-func (s *Server) changeMany(kind fsm.ChangeKind) func(*call) error {
+func (s *jobs) changeMany(kind fsm.ChangeKind) func(*call) error {
 	return func(c *call) error {
 		var in v1.ChangeJobs
 		if err := c.decode(&in); err != nil {
@@ -131,7 +131,7 @@ func appendChanged(b []byte, kind fsm.ChangeKind, ids []string, res fsm.Result) 
 	return b
 }
 
-func (s *Server) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
+func (s *jobs) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	switch {
 	case len(in.IDs) > 0 && in.Filter != nil:
 		return nil, bad("filter", "cannot be combined with ids")
@@ -155,7 +155,7 @@ func (s *Server) readChange(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	return &fsmpb.Change{Ids: in.IDs}, nil
 }
 
-func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
+func (s *jobs) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 	if in.Limit < 0 {
 		return nil, bad("limit", "is %d; must not be negative", in.Limit)
 	}
@@ -175,7 +175,7 @@ func (s *Server) readFiltered(in *v1.ChangeJobs) (*fsmpb.Change, error) {
 
 // readFilter requires a filter to have a condition: one that is empty by mistake would cancel
 // or delete all jobs.
-func (s *Server) readFilter(in *v1.Filter) (*fsmpb.Filter, error) {
+func (s *jobs) readFilter(in *v1.Filter) (*fsmpb.Filter, error) {
 	f := &fsmpb.Filter{
 		Type: in.Type, Tag: in.Tag, Group: in.Group, Batch: in.BatchID, Worker: in.WorkerID,
 		CreatedFromMs: in.CreatedFrom, CreatedBeforeMs: in.CreatedBefore,
@@ -216,7 +216,7 @@ func filterStatuses(names []string) ([]uint32, error) {
 	return out, nil
 }
 
-func (s *Server) checkFilter(in *v1.Filter) error {
+func (s *jobs) checkFilter(in *v1.Filter) error {
 	l := &s.cfg.Limits
 	for _, one := range []struct {
 		member string

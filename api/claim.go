@@ -14,7 +14,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) claimRoutes() []route {
+func (s *work) claimRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathClaim, at: leaderOnly, waits: true, lenient: true, handle: s.claim},
 	}
@@ -31,7 +31,7 @@ type claimRequest struct {
 }
 
 // claim is POST /v1/jobs/claim.
-func (s *Server) claim(c *call) error {
+func (s *work) claim(c *call) error {
 	var in v1.Claim
 	if err := c.decode(&in); err != nil {
 		return err
@@ -91,7 +91,7 @@ func appendMany(b []byte, jobs []*fsm.Job, at moment, lsn fsm.LSN) []byte {
 	return append(b, '}')
 }
 
-func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
+func (s *work) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 	l := &s.cfg.Limits
 	if w.op.Worker, err = l.worker(in.WorkerID); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Server) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
 
 // readRequestID requires a worker name with a request id: all anonymous workers have the same
 // name, and would get each other's jobs.
-func (s *Server) readRequestID(in *v1.Claim, w *claimRequest) error {
+func (s *work) readRequestID(in *v1.Claim, w *claimRequest) error {
 	if in.RequestID == "" {
 		return nil
 	}
@@ -143,7 +143,7 @@ const fewTypes = 16
 
 // readTypes drops types that match no job, and duplicates: a claim sleeps once per type. Its time is
 // linear in the number of types.
-func (s *Server) readTypes(types []string, w *claimRequest) error {
+func (s *work) readTypes(types []string, w *claimRequest) error {
 	if len(types) > s.cfg.Limits.ClaimTypes {
 		return bad("types", "has %d items; a claim may have at most %d", len(types), s.cfg.Limits.ClaimTypes)
 	}
@@ -170,7 +170,7 @@ func (s *Server) readTypes(types []string, w *claimRequest) error {
 
 // claimWhenAvailable claims as soon as a job is available, and writes nothing before that. While the node
 // refuses writes, it does not answer that there is no job, because no client could claim one.
-func (s *Server) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error) {
+func (s *work) claimWhenAvailable(c *call, w *claimRequest) ([]*fsm.Job, error) {
 	if err := s.b.Refusal(); err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ const waiting = "requests that wait for a job or a log (a claim of many types co
 
 // beginWait takes a place among the claims that wait, if this one may wait. The caller frees
 // it by leave.
-func (s *Server) beginWait(c *call, w *claimRequest) (leave func(), err error) {
+func (s *work) beginWait(c *call, w *claimRequest) (leave func(), err error) {
 	if w.wait <= 0 {
 		return func() {}, nil
 	}
@@ -223,7 +223,7 @@ func (s *Server) beginWait(c *call, w *claimRequest) (leave func(), err error) {
 }
 
 // silence returns how long a registered worker can wait without a keepalive.
-func (s *Server) silence() time.Duration {
+func (s *work) silence() time.Duration {
 	half := s.b.View().Meta().Settings.WorkerTimeoutMs / 2
 	return time.Duration(max(half, minSilence.Milliseconds())) * time.Millisecond
 }
@@ -233,14 +233,14 @@ const minSilence = 500 * time.Millisecond
 
 // heardOf reports whether the last keepalive of a registered worker is so recent that no new
 // one has to be written.
-func (s *Server) heardOf(view *fsm.View, w *fsm.Worker) bool {
+func (s *work) heardOf(view *fsm.View, w *fsm.Worker) bool {
 	return s.b.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
 }
 
 // beginKeepalive reports whether a keepalive of a worker is due: the worker is
 // registered, was not heard of lately, and no other request writes one. Each keepalive is
 // a log entry. The caller calls done after the write.
-func (s *Server) beginKeepalive(name string) (done func(), due bool) {
+func (s *work) beginKeepalive(name string) (done func(), due bool) {
 	if _, underWay := s.signs.LoadOrStore(name, struct{}{}); underWay {
 		return func() {}, false
 	}
@@ -252,7 +252,7 @@ func (s *Server) beginKeepalive(name string) (done func(), due bool) {
 
 // signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the
 // worker's next claim tries again.
-func (s *Server) signOfLife(c *call, w *claimRequest) {
+func (s *work) signOfLife(c *call, w *claimRequest) {
 	done, due := s.beginKeepalive(c.owned(w.op.Worker))
 	defer done()
 	if !due {
@@ -279,7 +279,7 @@ type slept struct {
 }
 
 // await sleeps until a claim is answered or may find a job, or until the time is over.
-func (s *Server) await(c *call, w *claimRequest, left time.Duration) (out slept, answered bool, err error) {
+func (s *work) await(c *call, w *claimRequest, left time.Duration) (out slept, answered bool, err error) {
 	patience, stop := s.patience(c, left)
 	defer stop()
 	if w.nothing {

@@ -73,7 +73,7 @@ func TestClaimOfManyTypes(t *testing.T) {
 			types = append(types, name, "", name, "t0")
 		}
 		var w claimRequest
-		if err := g.s.readTypes(types, &w); err != nil || !slices.Equal(w.op.Types, want) || w.nothing {
+		if err := (&work{g.s.Core}).readTypes(types, &w); err != nil || !slices.Equal(w.op.Types, want) || w.nothing {
 			t.Errorf("%d types, %v: %q", n, err, w.op.Types)
 		}
 	}
@@ -90,7 +90,7 @@ func BenchmarkReadTypes(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				var w claimRequest
-				if err := s.readTypes(types, &w); err != nil {
+				if err := (&work{s.Core}).readTypes(types, &w); err != nil {
 					b.Fatal(err)
 				}
 			}

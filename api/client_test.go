@@ -62,7 +62,7 @@ func converse(t *testing.T, c *client.Client) {
 	if err := c.RegisterWorker(ctx, client.WorkerInfo{Name: "w/1", Types: []string{"t"}, Version: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	work(ctx, t, c)
+	workOff(ctx, t, c)
 	look(ctx, t, c)
 	if err := c.RemoveWorker(ctx, "w/1"); err != nil {
 		t.Fatal(err)
@@ -72,8 +72,8 @@ func converse(t *testing.T, c *client.Client) {
 	}
 }
 
-// work claims and reports in every way.
-func work(ctx context.Context, t *testing.T, c *client.Client) {
+// workOff claims and reports in every way.
+func workOff(ctx context.Context, t *testing.T, c *client.Client) {
 	t.Helper()
 	claim := client.ClaimOptions{Worker: "w/1", Types: []string{"t"}, Max: 5, RequestID: "r"}
 	jobs := must[[]client.ClaimedJob](t)(c.Claim(ctx, claim))

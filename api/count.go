@@ -7,7 +7,7 @@ import (
 	"osqueue/fsm"
 )
 
-func (s *Server) countRoutes() []route {
+func (s *jobs) countRoutes() []route {
 	return []route{{
 		method: http.MethodGet, path: v1.PathCount, at: upToDate, past: true, handle: s.countJobs, params: listParams,
 	}}
@@ -15,7 +15,7 @@ func (s *Server) countRoutes() []route {
 
 // countJobs is GET /v1/stats/jobs. A count by statuses and type alone is read from the sizes of
 // indexes; any other looks at the jobs, like a page of their list.
-func (s *Server) countJobs(c *call) error {
+func (s *jobs) countJobs(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // Schedules: this file computes the first time of a schedule, and the leader computes the later
 // ones.
 
-func (s *Server) cronRoutes() []route {
+func (s *queues) cronRoutes() []route {
 	const one = v1.PathCrons + "/{name}"
 	return []route{
 		{
@@ -32,7 +32,7 @@ func (s *Server) cronRoutes() []route {
 }
 
 // putCron is PUT /v1/crons/{name}.
-func (s *Server) putCron(c *call) error {
+func (s *queues) putCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ const scheduleTries = 3
 // schedule proposes the mutation that compute returns, with the next time of a schedule. If
 // the schedule fires or changes before the mutation is applied, schedule computes the
 // mutation again.
-func (s *Server) schedule(c *call, name string, compute func() (*fsmpb.Mutation, error)) error {
+func (s *queues) schedule(c *call, name string, compute func() (*fsmpb.Mutation, error)) error {
 	for range scheduleTries {
 		m, err := compute()
 		if err != nil {
@@ -93,7 +93,7 @@ func (l *Limits) checkCronName(name string) error {
 	return l.checkNewName("name", name)
 }
 
-func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
+func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 	op = &fsmpb.PutCron{Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused}
 	if op.NextMs, err = s.firstTime(op); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (s *Server) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 }
 
 // firstTime returns the next time of the schedule in op.
-func (s *Server) firstTime(op *fsmpb.PutCron) (int64, error) {
+func (s *queues) firstTime(op *fsmpb.PutCron) (int64, error) {
 	if err := cluster.CheckNewZone(op.TimeZone); err != nil {
 		return 0, bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
 	}
@@ -143,7 +143,7 @@ func nextTime(spec, zone string, after int64) (int64, error) {
 
 // cronJob checks the job of a schedule. It refuses fields that must differ for each job, and
 // fields that the schedule sets itself.
-func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	for _, one := range []struct {
 		name  string
 		given bool
@@ -159,7 +159,7 @@ func (s *Server) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 			return nil, bad(one.name, "cannot be set for the job of a schedule; leave it out")
 		}
 	}
-	job, err := s.newJob(in)
+	job, err := s.reader.newJob(in)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ var errNoCron = notThere("schedule", "the schedule does not exist")
 
 // answerCron answers with a v1.CronPut. The next time is that of the current schedule, also for
 // a repeated request.
-func (s *Server) answerCron(c *call, name string, res fsm.Result) error {
+func (s *queues) answerCron(c *call, name string, res fsm.Result) error {
 	if err := cronError(res); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func cronError(res fsm.Result) error {
 }
 
 // deleteCron is DELETE /v1/crons/{name}.
-func (s *Server) deleteCron(c *call) error {
+func (s *queues) deleteCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Server) deleteCron(c *call) error {
 }
 
 // pauseCron is POST /v1/crons/{name}/pause.
-func (s *Server) pauseCron(c *call) error {
+func (s *queues) pauseCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (s *Server) pauseCron(c *call) error {
 
 // resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
 // The machine reports a schedule that does not exist, because this node's state may be old.
-func (s *Server) resumeCron(c *call) error {
+func (s *queues) resumeCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func pauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
 }
 
 // triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
-func (s *Server) triggerCron(c *call) error {
+func (s *queues) triggerCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (s *Server) triggerCron(c *call) error {
 }
 
 // showCron is GET /v1/crons/{name}.
-func (s *Server) showCron(c *call) error {
+func (s *queues) showCron(c *call) error {
 	name, err := c.objectVariable(cronExists)
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func (s *Server) showCron(c *call) error {
 }
 
 // listCrons is GET /v1/crons.
-func (s *Server) listCrons(c *call) error {
+func (s *queues) listCrons(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err

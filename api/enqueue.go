@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) enqueueRoutes() []route {
+func (s *jobs) enqueueRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathJobs, at: leaderOnly, lenient: true, handle: s.enqueue},
 		{method: http.MethodPost, path: v1.PathJobsBatch, at: leaderOnly, handle: s.enqueueBatch},
@@ -19,14 +19,14 @@ func (s *Server) enqueueRoutes() []route {
 }
 
 // enqueue is POST /v1/jobs.
-func (s *Server) enqueue(c *call) error {
+func (s *jobs) enqueue(c *call) error {
 	in := &c.newJob
 	if err := c.decode(in); err != nil {
 		return err
 	}
 	op := newEnqueueOne()
 	job := &op.job
-	if err := s.fillJob(in, job); err != nil {
+	if err := s.reader.fillJob(in, job); err != nil {
 		return err
 	}
 	res, err := s.proposeOnly(c, op.list[:])
@@ -45,7 +45,7 @@ func (s *Server) enqueue(c *call) error {
 }
 
 // enqueueBatch is POST /v1/jobs/batch.
-func (s *Server) enqueueBatch(c *call) error {
+func (s *jobs) enqueueBatch(c *call) error {
 	var in v1.Batch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *Server) enqueueBatch(c *call) error {
 	if err := s.cfg.Limits.checkCount(len(in.Jobs)); err != nil {
 		return err
 	}
-	jobs, err := s.newJobs(c, in.Jobs)
+	jobs, err := s.reader.newJobs(c, in.Jobs)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *Server) enqueueBatch(c *call) error {
 }
 
 // refusedBatch names the job of a batch that was refused, and the reason.
-func (s *Server) refusedBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
+func (s *jobs) refusedBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) error {
 	for i, code := range res.Codes {
 		if !code.Done() && i < len(jobs) {
 			return blame(s.nameMissing(c, code.Err(), jobs[i], jobs), i)
@@ -80,7 +80,7 @@ func (s *Server) refusedBatch(c *call, res fsm.Result, jobs []*fsmpb.NewJob) err
 
 // nameMissing adds to a refusal the dependencies of the job that do not exist for the caller. Jobs
 // of its batch do exist.
-func (s *Server) nameMissing(c *call, err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
+func (s *jobs) nameMissing(c *call, err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
 	f := *failureOf(err)
 	if f.tag != v1.TagNoSuchJob {
 		return err

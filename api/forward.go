@@ -120,7 +120,7 @@ var hiddenKey = strings.ToLower(v1.HeaderIdempotencyKey)
 
 // passOn forwards the request to the active leader, unless this node is the leader. If done is
 // true the request has been answered. The leader may take wait longer than usual.
-func (s *Server) passOn(c *call, wait time.Duration) (done bool, err error) {
+func (s *Core) passOn(c *call, wait time.Duration) (done bool, err error) {
 	leader, self := s.b.Leader()
 	switch {
 	case self:
@@ -233,7 +233,7 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 }
 
 // waitOf returns how long a request with that body asks the leader to wait.
-func (s *Server) waitOf(body []byte) time.Duration {
+func (s *Core) waitOf(body []byte) time.Duration {
 	var in struct {
 		WaitMs int64 `json:"waitMs"`
 	}

@@ -94,7 +94,7 @@ func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) er
 	if rt == nil || !rt.writes() {
 		return fail(noRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", shown(f.method), shown(path))
 	}
-	f.call.begin(ctx, h.s, rt, f)
+	f.call.begin(ctx, h.s.Core, rt, f)
 	f.asked = asked{method: f.method, path: path, rawQuery: query, object: object, remote: h.remote, from: h.remote}
 	if req.Key != "" {
 		f.keys[0] = req.Key

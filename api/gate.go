@@ -14,7 +14,7 @@ import (
 // the scope of its caller, names the tenant to whom its objects belong, has the caller as its actor and owner, and
 // counts in the caller's quota.
 type gate struct {
-	s  *Server
+	s  *Core
 	to Writer
 }
 

@@ -99,7 +99,7 @@ func throughTheGate(g *rig, p *auth.Principal, m *fsmpb.Mutation) ([]*fsmpb.Muta
 	g.t.Helper()
 	r := new(recordedWrites)
 	g.s.gate.to = r
-	c := &call{s: g.s, ctx: g.t.Context(), route: &route{method: http.MethodPost, path: "x", at: leaderOnly}, principal: p}
+	c := &call{s: g.s.Core, ctx: g.t.Context(), route: &route{method: http.MethodPost, path: "x", at: leaderOnly}, principal: p}
 	_, _, err := g.s.gate.propose(c, m)
 	_, errAwait := g.s.gate.await(g.t.Context(), c, nil, m)
 	errAlive := g.s.gate.keepAlive(g.t.Context(), c, m)

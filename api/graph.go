@@ -12,7 +12,7 @@ import (
 const graphEdgesMax = 10
 
 // jobGraph is GET /v1/jobs/{id}/graph.
-func (s *Server) jobGraph(c *call) error {
+func (s *jobs) jobGraph(c *call) error {
 	id, err := c.variable()
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Server) jobGraph(c *call) error {
 
 // hidden returns whether the caller may not read a job of a type and a group, for lists of jobs
 // that are related to one that it may read.
-func (s *Server) hidden(c *call) func(jobType, group string) bool {
+func (s *jobs) hidden(c *call) func(jobType, group string) bool {
 	p := c.principal
 	if p == nil || !p.Scoped() || s.access.Mode != SecurityOn {
 		return func(string, string) bool { return false }

@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 )
 
-func (s *Server) historyRoutes() []route {
+func (s *queues) historyRoutes() []route {
 	return []route{{
 		method: http.MethodGet, path: v1.PathHistory, at: anyNode, past: true, handle: s.showHistory,
 		params: []string{v1.ParamType, v1.ParamMinutes},
@@ -19,7 +19,7 @@ func (s *Server) historyRoutes() []route {
 const historyMinutes = 60
 
 // showHistory is GET /v1/stats/history.
-func (s *Server) showHistory(c *call) error {
+func (s *queues) showHistory(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err

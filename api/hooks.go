@@ -11,7 +11,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) hookRoutes() []route {
+func (s *admin) hookRoutes() []route {
 	one := byName(v1.PathHooks)
 	return []route{
 		{method: http.MethodGet, path: v1.PathHooks, at: upToDate, handle: s.listHooks},
@@ -29,7 +29,7 @@ var errNoHook = notThere("hook", "the hook does not exist")
 const secretOverlapMs = 86_400_000
 
 // putHook is PUT /v1/hooks/{name}. The answer has the secret if this request made one.
-func (s *Server) putHook(c *call) error {
+func (s *admin) putHook(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Server) putHook(c *call) error {
 
 // hookSecret returns the secret that a hook gets, nil if it keeps its own, and whether it was
 // made by this request.
-func (s *Server) hookSecret(name string, in *v1.NewHook) (secret webhook.Secret, made bool, err error) {
+func (s *admin) hookSecret(name string, in *v1.NewHook) (secret webhook.Secret, made bool, err error) {
 	switch {
 	case in.Secret != "" && in.RotateSecret:
 		return nil, false, bad("rotateSecret", "cannot be combined with a secret")
@@ -161,7 +161,7 @@ func checkHookLimits(in *v1.NewHook) error {
 const hookTimeMax = 30 * 86_400_000
 
 // deleteHook is DELETE /v1/hooks/{name}.
-func (s *Server) deleteHook(c *call) error {
+func (s *admin) deleteHook(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *Server) deleteHook(c *call) error {
 }
 
 // testHook is POST /v1/hooks/{name}/test.
-func (s *Server) testHook(c *call) error {
+func (s *admin) testHook(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *Server) testHook(c *call) error {
 }
 
 // listHooks is GET /v1/hooks. There are few enough for one answer.
-func (s *Server) listHooks(c *call) error {
+func (s *admin) listHooks(c *call) error {
 	v := s.b.View()
 	c.lsn = v.LSN()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.lsn.String()}
@@ -210,7 +210,7 @@ func (s *Server) listHooks(c *call) error {
 }
 
 // showHook is GET /v1/hooks/{name}.
-func (s *Server) showHook(c *call) error {
+func (s *admin) showHook(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func HookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
 const pendingShown = 50
 
 // hookDeliveries is GET /v1/hooks/{name}/deliveries. Only the leader knows its attempts.
-func (s *Server) hookDeliveries(c *call) error {
+func (s *admin) hookDeliveries(c *call) error {
 	name, err := c.variable()
 	if err != nil {
 		return err

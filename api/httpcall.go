@@ -18,7 +18,8 @@ import (
 type httpCall struct {
 	http.ResponseWriter
 	call
-	r *http.Request
+	server *Server
+	r      *http.Request
 }
 
 var httpCalls = sync.Pool{New: func() any { return new(httpCall) }}
@@ -37,8 +38,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w
 // serve answers a request. object is the variable in its path, escaped.
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) {
 	h := httpCalls.Get().(*httpCall)
-	h.ResponseWriter, h.r = w, r
-	h.begin(r.Context(), e.s, e.route, h)
+	h.ResponseWriter, h.server, h.r = w, e.s, r
+	h.begin(r.Context(), e.s.Core, e.route, h)
 	h.asked = askedOver(r, object)
 	sound := false
 	defer func() {
@@ -148,7 +149,7 @@ func (h *httpCall) Write(b []byte) (int, error) {
 func (h *httpCall) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
 // credential implements peer.
-func (h *httpCall) credential() *credential { return h.s.credentialOf(h.r) }
+func (h *httpCall) credential() *credential { return h.server.credentialOf(h.r) }
 
 // body implements peer.
 func (h *httpCall) body() (io.ReadCloser, int64) { return h.r.Body, h.r.ContentLength }
@@ -216,7 +217,7 @@ type lsnHeader struct {
 
 // lsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
 // one committed entry share it.
-func (s *Server) lsnHeader(lsn fsm.LSN) []string {
+func (s *Core) lsnHeader(lsn fsm.LSN) []string {
 	last := s.lastLSN.Load()
 	if last == nil || last.lsn != lsn {
 		last = &lsnHeader{lsn, [1]string{lsn.String()}}

@@ -49,12 +49,12 @@ func (c *call) readKey() error {
 
 // propose commits the mutation of a request. A request has exactly one, apart from the next
 // claim of a report. It sets the LSN in the answer, whatever the machine decides.
-func (s *Server) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
+func (s *Core) propose(c *call, m *fsmpb.Mutation) (fsm.Result, error) {
 	return s.proposeOnly(c, []*fsmpb.Mutation{m})
 }
 
 // proposeOnly is propose for the only mutation of a list.
-func (s *Server) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error) {
+func (s *Core) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error) {
 	res, lsn, err := s.gate.propose(c, only...)
 	if err != nil {
 		return fsm.Result{}, err
@@ -63,7 +63,7 @@ func (s *Server) proposeOnly(c *call, only []*fsmpb.Mutation) (fsm.Result, error
 }
 
 // committed prepares the answer to a mutation that was committed.
-func (s *Server) committed(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) (fsm.Result, error) {
+func (s *Core) committed(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) (fsm.Result, error) {
 	c.lsn = lsn
 	s.trace(c, m, res, lsn)
 	switch {
@@ -109,7 +109,7 @@ func part(h hash.Hash, b []byte) {
 
 // replay turns the machine's answer to a repeated request into the first answer. A
 // header marks it as a duplicate, because the body is the same.
-func (s *Server) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
+func (s *Core) replay(c *call, m *fsmpb.Mutation, res *fsm.Result) {
 	c.lsn, c.replayed = res.LSN, true
 	s.metrics.replays.Inc()
 	res.Code = codeOf(m, res)
@@ -130,7 +130,7 @@ func codeOf(m *fsmpb.Mutation, res *fsm.Result) fsm.Code {
 
 // recallCancels adds to the remembered answer of a heartbeat the requested cancellations, which
 // the machine's memory of answers does not have.
-func (s *Server) recallCancels(jobs []*fsm.Job) {
+func (s *Core) recallCancels(jobs []*fsm.Job) {
 	for i, j := range jobs {
 		if j == nil {
 			continue

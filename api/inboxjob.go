@@ -16,14 +16,12 @@ import (
 // The function is safe for concurrent use, and does not keep data. Its errors describe a fault
 // in the body or the id: reading the job again would not help.
 func JobReader(l Limits, maxBytes int64, mayEnqueue func(jobType string) bool, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
-	s := &Server{
-		cfg: Config{Limits: l.withDefaults(), MaxBody: or(maxBytes, DefaultBodyBytes)},
-		b:   clockOnly{now: now},
-	}
-	return func(id string, data []byte) (*fsmpb.Mutation, error) { return s.readJob(id, data, mayEnqueue) }
+	core := &Core{cfg: Config{Limits: l.withDefaults(), MaxBody: or(maxBytes, DefaultBodyBytes)}}
+	core.reader = jobReader{&core.cfg.Limits, now}
+	return func(id string, data []byte) (*fsmpb.Mutation, error) { return core.readJob(id, data, mayEnqueue) }
 }
 
-func (s *Server) readJob(id string, data []byte, mayEnqueue func(jobType string) bool) (*fsmpb.Mutation, error) {
+func (s *Core) readJob(id string, data []byte, mayEnqueue func(jobType string) bool) (*fsmpb.Mutation, error) {
 	if id == "" {
 		return nil, bad("id", "is missing")
 	}
@@ -42,18 +40,9 @@ func (s *Server) readJob(id string, data []byte, mayEnqueue func(jobType string)
 		return nil, fail(forbidden, "files of the inbox may not make jobs of type %q; see --inbox-types", shown(in.Type))
 	}
 	in.ID = id
-	job, err := s.newJob(&in)
+	job, err := s.reader.newJob(&in)
 	if err != nil {
 		return nil, err
 	}
 	return enqueueOf([]*fsmpb.NewJob{job}), nil
 }
-
-// clockOnly is a backend that has only the time, for reading jobs.
-type clockOnly struct {
-	Backend
-	now func() int64
-}
-
-// Now implements Writer.
-func (c clockOnly) Now() int64 { return c.now() }

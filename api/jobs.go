@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm"
 )
 
-func (s *Server) jobRoutes() []route {
+func (s *jobs) jobRoutes() []route {
 	return []route{
 		{method: http.MethodGet, path: v1.PathJobs + "/{id}", at: upToDate, past: true, awaitsEnd: true, handle: s.job},
 		{
@@ -20,7 +20,7 @@ func (s *Server) jobRoutes() []route {
 }
 
 // job is GET /v1/jobs/{id}. With waitMs it waits for the end of the job.
-func (s *Server) job(c *call) error {
+func (s *jobs) job(c *call) error {
 	id, err := c.variable()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Server) job(c *call) error {
 
 // awaitEnd returns the job when it has ended, or when the time is over. It returns nil if the
 // job no longer exists, also if another one has got its id.
-func (s *Server) awaitEnd(c *call, first *fsm.Job, wait time.Duration) (*fsm.Job, error) {
+func (s *jobs) awaitEnd(c *call, first *fsm.Job, wait time.Duration) (*fsm.Job, error) {
 	id := first.ID
 	now := func() *fsm.Job {
 		if j := s.b.Job(id); j != nil && j.Seq == first.Seq && j.CreatedAt == first.CreatedAt {

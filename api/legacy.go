@@ -118,7 +118,7 @@ func (s *Server) legacyOf(r *http.Request) *auth.Principal {
 }
 
 // authorizeLegacy is authorize of a server that asks for no credentials.
-func (s *Server) authorizeLegacy(c *call) error {
+func (s *Core) authorizeLegacy(c *call) error {
 	cred, _ := c.context().Value(credentialKey{}).(*credential)
 	if cred == nil || cred.p == nil || cred.p.Kind != auth.KindLegacy {
 		return nil
@@ -128,7 +128,7 @@ func (s *Server) authorizeLegacy(c *call) error {
 }
 
 // checkLegacy refuses the routes that are not for legacy clients.
-func (s *Server) checkLegacy(c *call) error {
+func (s *Core) checkLegacy(c *call) error {
 	name := c.route.method + " " + c.route.path
 	inner, _ := c.context().Value(withinKey{}).(bool)
 	switch {
@@ -143,7 +143,7 @@ func (s *Server) checkLegacy(c *call) error {
 }
 
 // notLegacy refuses a request of a legacy client to other routes.
-func (s *Server) notLegacy(c *call) error {
+func (s *Core) notLegacy(c *call) error {
 	where := ""
 	if s.cfg.Legacy != nil && overLegacy(c.ctx) {
 		where = "; use the API at " + s.cfg.Legacy.API

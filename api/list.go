@@ -100,7 +100,7 @@ func onlyRunning(statuses []fsm.Status) bool {
 }
 
 // listJobs is GET /v1/jobs.
-func (s *Server) listJobs(c *call) error {
+func (s *jobs) listJobs(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ const shortJob = 256
 
 // page waits until c may look for the items of a page. The caller calls built before it sends the
 // page, because a reader may take as long as it likes.
-func (s *Server) page(c *call) (built func(), err error) {
+func (s *Core) page(c *call) (built func(), err error) {
 	select {
 	case s.pages <- struct{}{}:
 		return func() { <-s.pages }, nil
@@ -182,7 +182,7 @@ func (s *Server) page(c *call) (built func(), err error) {
 
 // pageOf returns the jobs of a page. If there may be more, next is the position after which
 // they come.
-func (s *Server) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
+func (s *jobs) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
 	bytes := 0
 	next = s.walk(v, p, func(j *fsm.Job) bool {
 		jobs = append(jobs, j)
@@ -194,7 +194,7 @@ func (s *Server) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
 
 // walk calls fn for the jobs of a page until fn returns false, or the bounds of one request
 // are reached. If there may be more, next is the position after which they come.
-func (s *Server) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) {
+func (s *jobs) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) {
 	seen, last, full := 0, p.after, false
 	late := time.Now().Add(s.cfg.Timeouts.List)
 	p.scan(v, func(j *fsm.Job) bool {
@@ -233,7 +233,7 @@ func listedType(given string) string {
 	return given
 }
 
-func (s *Server) readPage(c *call, q url.Values) (page, error) {
+func (s *jobs) readPage(c *call, q url.Values) (page, error) {
 	p := page{
 		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
 		worker: c.existing(q.Get(v1.ParamWorker), workerExists), batch: c.existing(q.Get(v1.ParamBatch), batchExists),
@@ -276,7 +276,7 @@ func (s *Server) readPage(c *call, q url.Values) (page, error) {
 }
 
 // readPlace reads order, size and beginning of a page.
-func (s *Server) readPlace(q url.Values, p *page) (err error) {
+func (s *jobs) readPlace(q url.Values, p *page) (err error) {
 	switch given := q.Get(v1.ParamSort); given {
 	case "", v1.SortOldest:
 	case v1.SortNewest:
@@ -331,7 +331,7 @@ func readTime(q url.Values, name string) (int64, error) {
 }
 
 // readLimit returns the maximum number of items of a page.
-func (s *Server) readLimit(q url.Values) (int, error) {
+func (s *Core) readLimit(q url.Values) (int, error) {
 	most := s.cfg.Limits.ListJobs
 	given := q.Get(v1.ParamLimit)
 	if given == "" {
@@ -345,7 +345,7 @@ func (s *Server) readLimit(q url.Values) (int, error) {
 }
 
 // readNamePage reads the requested part of a list by name.
-func (s *Server) readNamePage(q url.Values) (limit int, after afterName, err error) {
+func (s *Core) readNamePage(q url.Values) (limit int, after afterName, err error) {
 	if limit, err = s.readLimit(q); err != nil {
 		return 0, after, err
 	}

@@ -20,7 +20,7 @@ const (
 	logTick = 500 * time.Millisecond
 )
 
-func (s *Server) logRoutes() []route {
+func (s *work) logRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: byID(v1.PathJobs) + "/" + v1.ActionLogs, at: inMemory, handle: s.followLogs,
@@ -31,7 +31,7 @@ func (s *Server) logRoutes() []route {
 }
 
 // passOnWait lets the leader answer a request about its memory, which may wait.
-func (s *Server) passOnWait(c *call) (done bool, err error) {
+func (s *Core) passOnWait(c *call) (done bool, err error) {
 	if c.route.waits {
 		return s.passOn(c, 0) // the body says for how long
 	}
@@ -55,7 +55,7 @@ type logsQuery struct {
 	wait time.Duration
 }
 
-func (s *Server) readLogsQuery(c *call) (q logsQuery, err error) {
+func (s *work) readLogsQuery(c *call) (q logsQuery, err error) {
 	if q.id, err = c.variable(); err != nil {
 		return q, err
 	}
@@ -86,7 +86,7 @@ var followsTooMany = kind{status: http.StatusTooManyRequests, tag: v1.TagRateLim
 // followLogs is GET /v1/jobs/{id}/logs. It marks the job as watched, and answers when its
 // attempts have written something after the position, when the job has ended, or when the time
 // is over.
-func (s *Server) followLogs(c *call) error {
+func (s *work) followLogs(c *call) error {
 	q, err := s.readLogsQuery(c)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (s *Server) followLogs(c *call) error {
 }
 
 // watch marks a job as followed by the client of c.
-func (s *Server) watch(c *call, j *fsm.Job) error {
+func (s *work) watch(c *call, j *fsm.Job) error {
 	switch err := s.logs.Watch(claimOf(j), c.client()); {
 	case errors.Is(err, livelog.ErrReader):
 		return fail(followsTooMany, "client %s follows the logs of %d running jobs, the limit for one client; stop following one of "+
@@ -137,7 +137,7 @@ func (s *Server) watch(c *call, j *fsm.Job) error {
 
 // awaitLog waits for a change, for a moment at most. It returns an error if the request ends,
 // or if this node leads no more, so that the caller asks the new leader.
-func (s *Server) awaitLog(c *call, changed <-chan struct{}, until time.Time) error {
+func (s *work) awaitLog(c *call, changed <-chan struct{}, until time.Time) error {
 	ctx, cancel := s.patience(c, min(time.Until(until), logTick))
 	defer cancel()
 	select {
@@ -177,7 +177,7 @@ func jobLogsOf(j *fsm.Job, chunks []livelog.Chunk, next livelog.Position) v1.Job
 }
 
 // sendLogs is POST /v1/jobs/logs.
-func (s *Server) sendLogs(c *call) error {
+func (s *work) sendLogs(c *call) error {
 	var in v1.SendLogs
 	if err := c.decode(&in); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (s *Server) sendLogs(c *call) error {
 	return c.sendJSON(v1.LogsWanted{Jobs: wanted})
 }
 
-func (s *Server) checkLogs(in *v1.SendLogs) error {
+func (s *work) checkLogs(in *v1.SendLogs) error {
 	l := &s.cfg.Limits
 	if in.WorkerID == "" {
 		return bad("workerId", "is missing")
@@ -241,7 +241,7 @@ func checkSentLog(in *v1.SentLog) error {
 }
 
 // addLog adds a chunk if the caller holds the job.
-func (s *Server) addLog(c *call, worker string, in *v1.SentLog) {
+func (s *work) addLog(c *call, worker string, in *v1.SentLog) {
 	j := s.b.Job(in.JobID)
 	if !s.holdsLog(c, j, worker, in.Token) {
 		return
@@ -253,7 +253,7 @@ func (s *Server) addLog(c *call, worker string, in *v1.SentLog) {
 
 // holdsLog reports whether a worker of the caller runs this attempt of a job. The rules are those
 // of reports.
-func (s *Server) holdsLog(c *call, j *fsm.Job, worker string, token uint64) bool {
+func (s *work) holdsLog(c *call, j *fsm.Job, worker string, token uint64) bool {
 	if j == nil || j.Status != fsm.InProgress || j.Execution().Worker != worker || j.Execution().Token != token || token == 0 {
 		return false
 	}
@@ -269,7 +269,7 @@ func (s *Server) holdsLog(c *call, j *fsm.Job, worker string, token uint64) bool
 }
 
 // wantedLogs returns the watched jobs that a worker of the caller runs.
-func (s *Server) wantedLogs(c *call, worker string) []v1.LogWanted {
+func (s *work) wantedLogs(c *call, worker string) []v1.LogWanted {
 	out := []v1.LogWanted{}
 	for _, w := range s.logs.Watched(worker, s.cfg.Limits.BatchJobs) {
 		if s.holdsLog(c, s.b.Job(w.ID), worker, w.Token) {
@@ -280,7 +280,7 @@ func (s *Server) wantedLogs(c *call, worker string) []v1.LogWanted {
 }
 
 // awaitWatched waits until a job of the worker is watched.
-func (s *Server) awaitWatched(c *call, worker string, wait time.Duration) ([]v1.LogWanted, error) {
+func (s *work) awaitWatched(c *call, worker string, wait time.Duration) ([]v1.LogWanted, error) {
 	c.holdOff(wait)
 	leave, err := c.enter(s.shares.waits, tooManyLogs, waiting)
 	if err != nil {

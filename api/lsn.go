@@ -10,7 +10,7 @@ import (
 
 const pathLSNWait = v1.PathLSN + "/{lsn}/" + v1.ActionWait
 
-func (s *Server) lsnRoutes() []route {
+func (s *node) lsnRoutes() []route {
 	return []route{{
 		method: http.MethodGet, path: pathLSNWait, at: anyNode, handle: s.waitLSN,
 		params: []string{v1.ParamLevel, v1.ParamWaitMs},
@@ -28,7 +28,7 @@ type lsnRequest struct {
 // positions are the LSN that a node has applied, and the one that it knows to be flushed.
 type positions struct{ applied, flushed fsm.LSN }
 
-func (s *Server) positions() positions {
+func (s *Core) positions() positions {
 	st := s.b.Status()
 	return positions{applied: st.LSN, flushed: st.FlushedLSN}
 }
@@ -39,7 +39,7 @@ var lsnGone = kind{status: http.StatusGone, tag: v1.TagLSNGone, title: "The LSN 
 // waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows the LSN that it has applied. For the
 // bucket only the leader answers, also for an LSN that this node knows to be flushed, because
 // only the leader knows whether the archive is damaged.
-func (s *Server) waitLSN(c *call) error {
+func (s *node) waitLSN(c *call) error {
 	w, err := s.readLSNRequest(c)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Server) waitLSN(c *call) error {
 // mustBeOurs refuses an LSN of an earlier cluster. After an adoption all LSNs are
 // higher, also than those of lost writes: a bucket past such an LSN does not prove
 // that it contains the write.
-func (s *Server) mustBeOurs(lsn fsm.LSN) error {
+func (s *Core) mustBeOurs(lsn fsm.LSN) error {
 	if lsn.IsZero() || lsn.Term > s.b.View().Meta().TermBase {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (w lsnRequest) reachedAt(at positions) bool {
 	return at.applied.Compare(w.lsn) >= 0
 }
 
-func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
+func (s *node) readLSNRequest(c *call) (w lsnRequest, err error) {
 	text, err := c.variable()
 	if err != nil {
 		return w, err
@@ -111,7 +111,7 @@ func (s *Server) readLSNRequest(c *call) (w lsnRequest, err error) {
 }
 
 // reach waits until this node knows that the LSN has reached its level.
-func (s *Server) reach(c *call, w lsnRequest) error {
+func (s *node) reach(c *call, w lsnRequest) error {
 	if w.reachedAt(s.positions()) {
 		if w.object { // the archive may be damaged, or this node may lead no more
 			return s.b.WaitFlushed(c.context(), fsm.LSN{})
@@ -138,7 +138,7 @@ func (s *Server) reach(c *call, w lsnRequest) error {
 	return s.notReached(w)
 }
 
-func (s *Server) notReached(w lsnRequest) error {
+func (s *node) notReached(w lsnRequest) error {
 	at := s.positions()
 	f := fail(late, "this node did not apply %s within %s (it is at %s); repeat the request", w.lsn, w.wait, at.applied)
 	if w.object {

@@ -13,8 +13,14 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
+// jobReader reads the jobs of requests. It is safe for concurrent use.
+type jobReader struct {
+	limits *Limits
+	now    func() int64 // the leader's clock, in ms
+}
+
 // newJob checks a job and adds the values that the log must contain.
-func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+func (s *jobReader) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 	job := new(fsmpb.NewJob)
 	if err := s.fillJob(in, job); err != nil {
 		return nil, err
@@ -23,7 +29,7 @@ func (s *Server) newJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 }
 
 // fillJob is newJob into a job that is zero.
-func (s *Server) fillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
+func (s *jobReader) fillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
 	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
 	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
@@ -54,7 +60,7 @@ func (s *Server) fillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 }
 
 // newJobs is newJob for several jobs.
-func (s *Server) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
+func (s *jobReader) newJobs(c *call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
 	jobs := make([]*fsmpb.NewJob, len(in))
 	if slices.ContainsFunc(in, isBlank) {
 		if i := c.firstNull("jobs"); i >= 0 {
@@ -82,8 +88,8 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-func (s *Server) checkNewJob(in *v1.NewJob) error {
-	l := &s.cfg.Limits
+func (s *jobReader) checkNewJob(in *v1.NewJob) error {
+	l := s.limits
 	if err := l.checkID("id", in.ID); err != nil {
 		return err
 	}
@@ -102,13 +108,13 @@ func (s *Server) checkNewJob(in *v1.NewJob) error {
 // secondsBelow is the bound, in 1973, below which a time counts as given in seconds.
 const secondsBelow = 100_000_000_000
 
-func (s *Server) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
-	limit := s.cfg.Limits.Delay
+func (s *jobReader) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
+	limit := s.limits.Delay
 	if err := checkMs("delayMs", in.DelayMs, limit); err != nil {
 		return err
 	}
 	if in.DelayMs > 0 {
-		job.RunAtMs = s.b.Now() + in.DelayMs
+		job.RunAtMs = s.now() + in.DelayMs
 	}
 	switch {
 	case in.RunAt == 0:
@@ -117,14 +123,14 @@ func (s *Server) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
 		return bad("delayMs", "cannot be combined with runAt")
 	case in.RunAt < secondsBelow:
 		return bad("runAt", "is %d; must be a time in milliseconds since 1970", in.RunAt)
-	case in.RunAt > s.b.Now()+limit.Milliseconds():
+	case in.RunAt > s.now()+limit.Milliseconds():
 		return bad("runAt", "is more than %s in the future", limit.Round(time.Hour))
 	}
 	return nil
 }
 
-func (s *Server) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
-	l := &s.cfg.Limits
+func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
+	l := s.limits
 	if job.Backoff, err = l.readBackoff("backoff", in.Backoff); err != nil {
 		return err
 	}
@@ -140,8 +146,8 @@ func (s *Server) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
 	return l.checkTags(in.Tags)
 }
 
-func (s *Server) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
-	l := &s.cfg.Limits
+func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
+	l := s.limits
 	if err := l.checkNewName("uniqueKey", in.UniqueKey); err != nil {
 		return err
 	}
@@ -169,12 +175,12 @@ func (s *Server) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
 }
 
 // readAfter takes ids unchecked: the jobs may come from legacy documents.
-func (s *Server) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
-	if limit := s.cfg.Limits.After; len(in.After) > limit {
+func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
+	if limit := s.limits.After; len(in.After) > limit {
 		return bad("after", "has %d items; a job may have at most %d", len(in.After), limit)
 	}
 	for i, id := range in.After {
-		if err := cmp.Or(checkJobID(fmt.Sprintf("after[%d]", i), id), s.cfg.Limits.checkNewName(fmt.Sprintf("after[%d]", i), id)); err != nil {
+		if err := cmp.Or(checkJobID(fmt.Sprintf("after[%d]", i), id), s.limits.checkNewName(fmt.Sprintf("after[%d]", i), id)); err != nil {
 			return err
 		}
 	}

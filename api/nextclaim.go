@@ -18,7 +18,7 @@ type nextClaim struct {
 }
 
 // readNextClaim checks the next claim of a worker; nil means none.
-func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, error) {
+func (s *work) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, error) {
 	switch {
 	case in == nil:
 		return nil, nil
@@ -40,7 +40,7 @@ func (s *Server) readNextClaim(in *v1.NextClaim, worker string) (*nextClaim, err
 
 // proposeReport commits a report, and the worker's next claim behind it. The claim is left out
 // if it would find no job, and if only reports are accepted now.
-func (s *Server) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Result, error) {
+func (s *work) proposeReport(c *call, m *fsmpb.Mutation, n *nextClaim) (fsm.Result, error) {
 	if n == nil || n.nothing || s.b.Refusal() != nil || !s.b.Remembers(c.owned(n.op.Worker), n.op.RequestId) && !s.b.Ready(c.owned(n.op.Worker), n.op.Types) {
 		return s.propose(c, m)
 	}

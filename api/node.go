@@ -14,7 +14,7 @@ import (
 )
 
 // nodeRoutes are the routes about the asked node itself.
-func (s *Server) nodeRoutes() []route {
+func (s *node) nodeRoutes() []route {
 	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return []route{
 		{method: http.MethodGet, path: v1.PathStatus, handle: s.showStatus},
@@ -28,7 +28,7 @@ func (s *Server) nodeRoutes() []route {
 }
 
 // healthy is GET /healthz: the process runs.
-func (s *Server) healthy(c *call) error {
+func (s *node) healthy(c *call) error {
 	return c.sendJSON(v1.Health{Status: "ok"})
 }
 
@@ -39,7 +39,7 @@ const readyPatience = 2 * time.Second
 // ready is GET /readyz: requests to this node find a leader that answers them. Only the leader
 // knows this: the other nodes know the elected raft leader, but not whether the bucket lets it
 // become active.
-func (s *Server) ready(c *call) error {
+func (s *node) ready(c *call) error {
 	if err := s.interrupted(c); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Server) ready(c *call) error {
 }
 
 // notReady reports why there is no leader, as far as this node knows.
-func (s *Server) notReady(c *call) error {
+func (s *node) notReady(c *call) error {
 	st := s.b.Status()
 	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
 		return noLeaderKnown(c)
@@ -63,7 +63,7 @@ func (s *Server) notReady(c *call) error {
 }
 
 // showStatus is GET /status.
-func (s *Server) showStatus(c *call) error {
+func (s *node) showStatus(c *call) error {
 	st := s.b.Status()
 	out := statusOf(&st, time.Now().UnixMilli())
 	out.Ack, out.Inbox = s.cfg.Ack, s.inbox()
@@ -78,7 +78,7 @@ func (s *Server) showStatus(c *call) error {
 }
 
 // inbox returns nil until the inbox has been used.
-func (s *Server) inbox() *v1.Inbox {
+func (s *node) inbox() *v1.Inbox {
 	if s.cfg.Inbox == nil {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (c *call) state() state {
 	return c.s.b
 }
 
-func (s *Server) pastRoutes() []route {
+func (s *node) pastRoutes() []route {
 	return []route{{method: http.MethodGet, path: v1.PathPast, at: anyNode, handle: s.listPast}}
 }
 
@@ -46,7 +46,7 @@ func (s *Server) pastRoutes() []route {
 const spansShown = 100
 
 // listPast is GET /v1/past.
-func (s *Server) listPast(c *call) error {
+func (s *node) listPast(c *call) error {
 	if s.cfg.Past == nil {
 		return pastError(past.ErrOff)
 	}
@@ -69,7 +69,7 @@ func (s *Server) listPast(c *call) error {
 }
 
 // readPast rebuilds the state that v1.ParamAt selects. done is false if the call has none.
-func (s *Server) readPast(c *call) (done bool, err error) {
+func (s *Core) readPast(c *call) (done bool, err error) {
 	if !c.route.past {
 		return false, nil
 	}
@@ -107,7 +107,7 @@ func (s *Server) readPast(c *call) (done bool, err error) {
 }
 
 // readAt reads the value of v1.ParamAt: an LSN, or a time in ms.
-func (s *Server) readAt(text string) (past.Target, error) {
+func (s *Core) readAt(text string) (past.Target, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= secondsBelow {
 		if now := max(s.b.View().Meta().Now, time.Now().UnixMilli()); ms > now {
 			return past.Target{}, fail(badRequest, "%s is %d, which is in the future: the present time is %d", v1.ParamAt, ms, now)

@@ -18,7 +18,7 @@ import (
 // A queue is a type of jobs. Every type exists: one without jobs and settings
 // has no figures, and is in no list.
 
-func (s *Server) queueRoutes() []route {
+func (s *queues) queueRoutes() []route {
 	const one = v1.PathQueues + "/{type}"
 	return []route{
 		{
@@ -48,7 +48,7 @@ func (c *call) jobType() (string, error) {
 }
 
 // showQueue is GET /v1/queues/{type}.
-func (s *Server) showQueue(c *call) error {
+func (s *queues) showQueue(c *call) error {
 	jobType, err := c.jobType()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Server) showQueue(c *call) error {
 }
 
 // listQueues is GET /v1/queues.
-func (s *Server) listQueues(c *call) error {
+func (s *queues) listQueues(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func BackoffOf(b fsm.Backoff) *v1.Backoff {
 }
 
 // changeQueue is PATCH /v1/queues/{type}.
-func (s *Server) changeQueue(c *call) error {
+func (s *queues) changeQueue(c *call) error {
 	jobType, err := c.newJobType()
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (c *call) newJobType() (string, error) {
 }
 
 // pauseQueue is POST /v1/queues/{type}/pause.
-func (s *Server) pauseQueue(c *call) error {
+func (s *queues) pauseQueue(c *call) error {
 	jobType, err := c.newJobType()
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (s *Server) pauseQueue(c *call) error {
 }
 
 // pauseOf returns the description of a new pause.
-func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
+func (s *queues) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	if len(in.Reason) > fsm.PauseTextMax {
 		return nil, bad("reason", "has %d bytes; at most %d are allowed", len(in.Reason), fsm.PauseTextMax)
 	}
@@ -227,7 +227,7 @@ func (s *Server) pauseOf(c *call, in *v1.NewPause) (*fsmpb.Pause, error) {
 }
 
 // pauseEnd returns when a new pause ends; 0 is never.
-func (s *Server) pauseEnd(in *v1.NewPause) (int64, error) {
+func (s *queues) pauseEnd(in *v1.NewPause) (int64, error) {
 	limit, now := s.cfg.Limits.Delay, s.b.Now()
 	if err := checkMs("forMs", in.ForMs, limit); err != nil {
 		return 0, err
@@ -248,7 +248,7 @@ func (s *Server) pauseEnd(in *v1.NewPause) (int64, error) {
 }
 
 // resumeQueue is POST /v1/queues/{type}/resume.
-func (s *Server) resumeQueue(c *call) error {
+func (s *queues) resumeQueue(c *call) error {
 	jobType, err := c.newJobType()
 	if err != nil {
 		return err
@@ -257,7 +257,7 @@ func (s *Server) resumeQueue(c *call) error {
 }
 
 // setQueue changes settings and returns the queue after the change.
-func (s *Server) setQueue(c *call, op *fsmpb.SetQueue) error {
+func (s *queues) setQueue(c *call, op *fsmpb.SetQueue) error {
 	res, err := s.propose(c, setQueueOf(op))
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
 
 // resetQueue is DELETE /v1/queues/{type}: all settings return to their defaults. The jobs stay.
 // If there are no settings, this is not an error, so that the request can be repeated.
-func (s *Server) resetQueue(c *call) error {
+func (s *queues) resetQueue(c *call) error {
 	jobType, err := c.jobType()
 	if err != nil {
 		return err
@@ -354,7 +354,7 @@ func (p *patch) backoff(member string, l *Limits, in *v1.Backoff) *fsmpb.Backoff
 }
 
 // patchOf returns the requested changes of the settings. given are the fields of the body.
-func (s *Server) patchOf(in *v1.QueueSettings, given map[string]jsontext.Value) (*fsmpb.SetQueue, error) {
+func (s *queues) patchOf(in *v1.QueueSettings, given map[string]jsontext.Value) (*fsmpb.SetQueue, error) {
 	l, p := &s.cfg.Limits, patch{given: given}
 	lease, delay := l.Lease.Milliseconds(), l.Delay.Milliseconds()
 	op := &fsmpb.SetQueue{

@@ -92,7 +92,7 @@ func (c *call) readQuery() (readQuery, error) {
 	return q, nil
 }
 
-func (s *Server) waitParam(name, text string) (time.Duration, error) {
+func (s *Core) waitParam(name, text string) (time.Duration, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 {
 		return 0, fail(badRequest, "%s is %q; must be a number of milliseconds", name, shown(text))
@@ -101,13 +101,13 @@ func (s *Server) waitParam(name, text string) (time.Duration, error) {
 }
 
 // boundedWait returns the requested wait, at most the limit.
-func (s *Server) boundedWait(ms int64) time.Duration {
+func (s *Core) boundedWait(ms int64) time.Duration {
 	return time.Duration(min(ms, s.cfg.Timeouts.Wait.Milliseconds())) * time.Millisecond
 }
 
 // freshen returns when the local state is as fresh as the read requires. If done is true, the
 // leader has answered the read.
-func (s *Server) freshen(c *call) (done bool, err error) {
+func (s *Core) freshen(c *call) (done bool, err error) {
 	q, err := c.readQuery()
 	if err != nil {
 		return false, err
@@ -142,7 +142,7 @@ func (s *Server) freshen(c *call) (done bool, err error) {
 }
 
 // stale returns the reason why a read could not be fresh enough.
-func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) error {
+func (s *Core) stale(ctx context.Context, c *call, err error, q readQuery) error {
 	if why := s.interrupted(c); why != nil {
 		return why
 	}
@@ -159,7 +159,7 @@ func (s *Server) stale(ctx context.Context, c *call, err error, q readQuery) err
 
 // patience returns a context that ends with the request, with the server, or after
 // d.
-func (s *Server) patience(c *call, d time.Duration) (context.Context, context.CancelFunc) {
+func (s *Core) patience(c *call, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.context(), d)
 	stop := context.AfterFunc(s.closing, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -168,7 +168,7 @@ func (s *Server) patience(c *call, d time.Duration) (context.Context, context.Ca
 var errClientGone = &failure{kind: clientGone, detail: "the client has gone"}
 
 // interrupted returns the reason why a wait ended early; nil if it did not.
-func (s *Server) interrupted(c *call) error {
+func (s *Core) interrupted(c *call) error {
 	if context.Cause(c.context()) == errRevoked { //nolint:errorlint // it is the value
 		return errRevoked
 	}

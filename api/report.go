@@ -9,7 +9,7 @@ import (
 	"osqueue/internal/clip"
 )
 
-func (s *Server) reportRoutes() []route {
+func (s *work) reportRoutes() []route {
 	const job = v1.PathJobs + "/{id}/"
 	return []route{
 		{method: http.MethodPost, path: job + v1.ActionComplete, at: leaderOnly, lenient: true, handle: s.complete},
@@ -23,7 +23,7 @@ func (s *Server) reportRoutes() []route {
 }
 
 // complete is POST /v1/jobs/{id}/complete.
-func (s *Server) complete(c *call) error {
+func (s *work) complete(c *call) error {
 	var in v1.Complete
 	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
 	if err != nil {
@@ -47,7 +47,7 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*
 
 // forceComplete is POST /v1/jobs/{id}/force-complete. It is a separate route, so
 // that a missing token cannot lead here.
-func (s *Server) forceComplete(c *call) error {
+func (s *work) forceComplete(c *call) error {
 	id, err := c.variable()
 	if err != nil {
 		return err
@@ -62,13 +62,13 @@ func (s *Server) forceComplete(c *call) error {
 }
 
 // heartbeat is POST /v1/jobs/{id}/heartbeat.
-func (s *Server) heartbeat(c *call) error { return s.beat(c, false) }
+func (s *work) heartbeat(c *call) error { return s.beat(c, false) }
 
 // progress is POST /v1/jobs/{id}/progress: a heartbeat that must have a progress. No legacy
 // client uses it, so it is always strict.
-func (s *Server) progress(c *call) error { return s.beat(c, true) }
+func (s *work) progress(c *call) error { return s.beat(c, true) }
 
-func (s *Server) beat(c *call, mustSay bool) error {
+func (s *work) beat(c *call, mustSay bool) error {
 	var in v1.Heartbeat
 	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Server) beat(c *call, mustSay bool) error {
 
 // readProgress checks a progress; nil means none. A message that is too long is
 // cut, because the lease must still be extended.
-func (s *Server) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
+func (s *work) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 	if in == nil {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func heartbeatOf(worker string, leases []*fsmpb.Lease) *fsmpb.Mutation {
 }
 
 // fail is POST /v1/jobs/{id}/fail.
-func (s *Server) fail(c *call) error {
+func (s *work) fail(c *call) error {
 	var in v1.Fail
 	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) fail(c *call) error {
 	return s.answerReport(c, op, worker, in.Claim, true)
 }
 
-func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
+func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
 	if delay != nil {
 		if err := checkMs("delayMs", *delay, s.cfg.Limits.Delay); err != nil {
 			return nil, err
@@ -140,7 +140,7 @@ func (s *Server) failOf(worker string, lease *fsmpb.Lease, reason string, retrya
 }
 
 // release is POST /v1/jobs/{id}/release.
-func (s *Server) release(c *call) error {
+func (s *work) release(c *call) error {
 	var in v1.Release
 	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
 	if err != nil {
@@ -154,7 +154,7 @@ func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
 }
 
 // readReport reads a report on the job of the path into v; worker and token are fields of v.
-func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
+func (s *work) readReport(c *call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
 	id, err := c.variable()
 	if err != nil {
 		return "", nil, err
@@ -169,7 +169,7 @@ func (s *Server) readReport(c *call, v any, worker **string, token *uint64) (str
 // answerReport commits a report on one job, with the next claim of its worker (nil: none), and
 // answers it. If strict is false, as for legacy clients, the answer is a success whatever the
 // state of the job is; but a tenant is told that the job is another's.
-func (s *Server) answerReport(c *call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
+func (s *work) answerReport(c *call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
 	n, err := s.readNextClaim(next, worker)
 	if err != nil {
 		return err

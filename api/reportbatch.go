@@ -8,7 +8,7 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *Server) reportBatchRoutes() []route {
+func (s *work) reportBatchRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathComplete, at: leaderOnly, handle: s.completeBatch},
 		{method: http.MethodPost, path: v1.PathHeartbeat, at: leaderOnly, handle: s.heartbeatBatch},
@@ -18,7 +18,7 @@ func (s *Server) reportBatchRoutes() []route {
 }
 
 // completeBatch is POST /v1/jobs/complete.
-func (s *Server) completeBatch(c *call) error {
+func (s *work) completeBatch(c *call) error {
 	var in v1.CompleteBatch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *Server) completeBatch(c *call) error {
 }
 
 // failBatch is POST /v1/jobs/fail.
-func (s *Server) failBatch(c *call) error {
+func (s *work) failBatch(c *call) error {
 	var in v1.FailBatch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Server) failBatch(c *call) error {
 }
 
 // releaseBatch is POST /v1/jobs/release.
-func (s *Server) releaseBatch(c *call) error {
+func (s *work) releaseBatch(c *call) error {
 	var in v1.ReleaseBatch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Server) releaseBatch(c *call) error {
 
 // reportGroup makes n reports of one worker in one mutation, so that a repeated
 // request is recognised as a whole. The next claim of the worker (nil: none) follows it.
-func (s *Server) reportGroup(c *call, workerID *string, claim *v1.NextClaim, n int, id func(i int) string,
+func (s *work) reportGroup(c *call, workerID *string, claim *v1.NextClaim, n int, id func(i int) string,
 	report func(worker string, i int) (*fsmpb.Mutation, error),
 ) error {
 	worker, err := s.readBatch(workerID, n, id)
@@ -85,7 +85,7 @@ func (s *Server) reportGroup(c *call, workerID *string, claim *v1.NextClaim, n i
 }
 
 // heartbeatBatch is POST /v1/jobs/heartbeat.
-func (s *Server) heartbeatBatch(c *call) error {
+func (s *work) heartbeatBatch(c *call) error {
 	var in v1.HeartbeatBatch
 	if err := c.decode(&in); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *Server) heartbeatBatch(c *call) error {
 }
 
 // readBatch checks the common fields of batches of reports.
-func (s *Server) readBatch(worker *string, n int, id func(i int) string) (string, error) {
+func (s *work) readBatch(worker *string, n int, id func(i int) string) (string, error) {
 	if err := s.cfg.Limits.checkCount(n); err != nil {
 		return "", err
 	}

@@ -13,10 +13,7 @@ import (
 
 // buildRouter registers the routes. The router tries them in order, so the busy ones come first.
 func (s *Server) buildRouter() {
-	s.routes = slices.Concat(s.claimRoutes(), s.reportRoutes(), s.enqueueRoutes(), s.reportBatchRoutes(), s.jobRoutes(), s.logRoutes(),
-		s.changeRoutes(), s.countRoutes(), s.workerRoutes(), s.batchRoutes(), s.cronRoutes(), s.eventRoutes(),
-		s.queueRoutes(), s.stateRoutes(), s.historyRoutes(), s.pastRoutes(), s.lsnRoutes(), s.nodeRoutes(), s.openAPIRoutes(),
-		s.streamRoutes(), s.tokenRoutes(), s.hookRoutes(), s.selfRoutes(), s.auditRoutes())
+	s.routes = slices.Concat(s.operations(), s.eventRoutes(), s.openAPIRoutes(), s.streamRoutes())
 	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job.
 	slices.SortStableFunc(s.routes, func(a, b route) int { return strings.Count(a.path, "{") - strings.Count(b.path, "{") })
 	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.

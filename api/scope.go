@@ -13,13 +13,13 @@ import (
 )
 
 // enforces reports whether the server refuses what a principal may not do, or only logs it.
-func (s *Server) enforces(p *auth.Principal) bool {
+func (s *Core) enforces(p *auth.Principal) bool {
 	return s.access.Mode != SecurityLog || p.Kind == auth.KindLegacy
 }
 
 // checkJob refuses a job outside of the scope of the caller. Handlers call it for the job that they
 // send: it may be another one than the job that had the id when the request came.
-func (s *Server) checkJob(c *call, j *fsm.Job) error {
+func (s *Core) checkJob(c *call, j *fsm.Job) error {
 	if c.principal == nil || j == nil {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (s *Server) checkJob(c *call, j *fsm.Job) error {
 }
 
 // denied turns a denial into an answer, or into a warning.
-func (s *Server) denied(c *call, err error) error {
+func (s *Core) denied(c *call, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -44,7 +44,7 @@ func (s *Server) denied(c *call, err error) error {
 
 // checkRead refuses a read outside of the scope of the caller. A list is refused unless it
 // names a type in the scope: it is never shortened without a word.
-func (s *Server) checkRead(c *call) error {
+func (s *Core) checkRead(c *call) error {
 	p := c.principal
 	switch {
 	case p == nil || !p.Scoped() || c.route.right&auth.Public != 0 || c.route.at == leaderOnly && c.route.method != http.MethodGet:
@@ -57,7 +57,7 @@ func (s *Server) checkRead(c *call) error {
 	return s.denied(c, s.readable(c, p))
 }
 
-func (s *Server) readable(c *call, p *auth.Principal) error {
+func (s *Core) readable(c *call, p *auth.Principal) error {
 	switch c.route.path {
 	case byID(v1.PathBatches), byName(v1.PathWorkers): // its own alone
 		if p.Tenant != "" {
@@ -88,7 +88,7 @@ func (s *Server) readable(c *call, p *auth.Principal) error {
 }
 
 // listable checks the types that a list, a history or a stream of events names.
-func (s *Server) listable(c *call, p *auth.Principal) error {
+func (s *Core) listable(c *call, p *auth.Principal) error {
 	values, err := c.query()
 	if err != nil {
 		return err

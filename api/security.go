@@ -201,7 +201,7 @@ func (s *Server) principalOf(ctx context.Context, text string) (*auth.Principal,
 }
 
 // stillValid returns an error if a principal that was valid has ended.
-func (s *Server) stillValid(p *auth.Principal) error {
+func (s *Core) stillValid(p *auth.Principal) error {
 	now := time.Now().UnixMilli()
 	if p.ExpiresAt != 0 && p.ExpiresAt <= now {
 		return errRevoked
@@ -235,7 +235,7 @@ type watch struct {
 
 // whileValid returns a context that ends, with the cause errRevoked, when the credential does, if
 // the server enforces tokens and cred has a valid one.
-func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
+func (s *Core) whileValid(ctx context.Context, cred *credential) (context.Context, context.CancelFunc) {
 	if s.access.Mode != SecurityOn || cred == nil || cred.p == nil || cred.p.Kind == auth.KindLocal {
 		return ctx, func() {}
 	}
@@ -259,7 +259,7 @@ func (s *Server) whileValid(ctx context.Context, cred *credential) (context.Cont
 
 // watchTokens ends the requests that wait with a token when the state loses it, until the server
 // closes.
-func (s *Server) watchTokens() {
+func (s *Core) watchTokens() {
 	for {
 		ended := s.b.TokensEnded()
 		s.access.watched.Range(func(key, _ any) bool {
@@ -277,7 +277,7 @@ func (s *Server) watchTokens() {
 }
 
 // authorize checks that the caller may use the route. In the mode log it only warns.
-func (s *Server) authorize(c *call) error {
+func (s *Core) authorize(c *call) error {
 	if s.access.off() {
 		return s.authorizeLegacy(c)
 	}
@@ -300,7 +300,7 @@ func (s *Server) authorize(c *call) error {
 	return err
 }
 
-func (s *Server) mayUse(c *call, cred *credential) error {
+func (s *Core) mayUse(c *call, cred *credential) error {
 	if c.route.right&auth.Public != 0 {
 		return nil
 	}
@@ -335,7 +335,7 @@ func (s *Server) mayUse(c *call, cred *credential) error {
 
 // localOnly refuses requests of the admin socket that another node would have to answer, unless
 // the nodes trust each other.
-func (s *Server) localOnly(c *call) error {
+func (s *Core) localOnly(c *call) error {
 	leader, self := s.b.Leader()
 	if c.route.at == anyNode || self || leader == "" || s.cfg.NodesTrusted {
 		return nil
@@ -366,7 +366,7 @@ const touchEvery = time.Hour
 
 // touch records, on the leader and about once an hour, that a token was used. The request waits
 // for the commit; an error does not concern it.
-func (s *Server) touch(c *call, id string) {
+func (s *Core) touch(c *call, id string) {
 	t := s.b.Token(id)
 	if t == nil || t.UsedAt != 0 && s.b.Now()-t.UsedAt < touchEvery.Milliseconds() {
 		return
@@ -382,7 +382,7 @@ func (s *Server) touch(c *call, id string) {
 }
 
 // wouldRefuse logs a request that the mode on would refuse, at most one a second.
-func (s *Server) wouldRefuse(c *call, err error) {
+func (s *Core) wouldRefuse(c *call, err error) {
 	if s.access.warned.Allow() {
 		s.log.Warn("--security=on would refuse a request", "method", c.method, "route", c.route.path, "client", c.remote, "reason", err)
 	}

@@ -11,12 +11,12 @@ import (
 // anyRight are the rights of which each role has at least one.
 const anyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin | auth.Hooks
 
-func (s *Server) selfRoutes() []route {
+func (s *admin) selfRoutes() []route {
 	return []route{{method: http.MethodGet, path: v1.PathSelf, at: anyNode, handle: s.showSelf}}
 }
 
 // showSelf is GET /v1/self: the rights of the caller.
-func (s *Server) showSelf(c *call) error {
+func (s *admin) showSelf(c *call) error {
 	p := c.principal
 	if p == nil { // no token is needed
 		return c.sendJSON(v1.Self{Security: s.access.mode(), Rights: strings.Split(anyRight.String(), ","), Programs: true})

@@ -10,7 +10,7 @@ import (
 	"osqueue/internal/auth"
 )
 
-func (s *Server) stateRoutes() []route {
+func (s *admin) stateRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: v1.PathStats, at: upToDate, past: true, handle: s.showStats,
@@ -22,7 +22,7 @@ func (s *Server) stateRoutes() []route {
 }
 
 // showStats is GET /v1/stats.
-func (s *Server) showStats(c *call) error {
+func (s *admin) showStats(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *Server) showStats(c *call) error {
 	return c.sendJSON(out)
 }
 
-func (s *Server) stats(v *fsm.View) v1.Stats {
+func (s *Core) stats(v *fsm.View) v1.Stats {
 	n, m := v.Counts(), v.Meta()
 	return v1.Stats{
 		Total:          n.Of(fsm.Unclaimed) + n.Of(fsm.InProgress),
@@ -63,7 +63,7 @@ func (s *Server) stats(v *fsm.View) v1.Stats {
 
 // statsFor returns the figures of the whole queue, or, for a caller that is limited to some
 // types, those of the type that it lists.
-func (s *Server) statsFor(c *call, v *fsm.View, jobType *string) v1.Stats {
+func (s *Core) statsFor(c *call, v *fsm.View, jobType *string) v1.Stats {
 	if jobType == nil || c.principal == nil || !c.principal.Scoped() {
 		return s.stats(v)
 	}
@@ -97,7 +97,7 @@ func typeStatsOf(t fsm.TypeStats) v1.TypeStats {
 }
 
 // showState is GET /state: the document, including its own LSN.
-func (s *Server) showState(c *call) error {
+func (s *admin) showState(c *call) error {
 	ctx, cancel := context.WithTimeout(c.context(), s.cfg.Timeouts.Answer)
 	defer cancel()
 	size := int(s.b.View().Bytes())
@@ -132,7 +132,7 @@ const encodingMax = 64 << 20
 // documentTurn waits until no other request encodes the document of size bytes, which takes a
 // multiple of its size for a moment. The caller calls leave, once or more often, before it sends the
 // document.
-func (s *Server) documentTurn(ctx context.Context, size int) (leave func(), err error) {
+func (s *admin) documentTurn(ctx context.Context, size int) (leave func(), err error) {
 	select {
 	case s.documents <- struct{}{}:
 	case <-ctx.Done():
@@ -151,7 +151,7 @@ func (s *Server) documentTurn(ctx context.Context, size int) (leave func(), err 
 }
 
 // showThrottle is GET /v1/throttle-stats. The leader answers, because it writes to the bucket.
-func (s *Server) showThrottle(c *call) error {
+func (s *admin) showThrottle(c *call) error {
 	c.lsn = s.b.View().LSN()
 	if s.cfg.Throttle == nil {
 		return c.sendJSON(v1.NoThrottle{})

@@ -11,7 +11,7 @@ import (
 	"osqueue/internal/auth"
 )
 
-func (s *Server) tokenRoutes() []route {
+func (s *admin) tokenRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathTokens, at: leaderOnly, handle: s.createToken},
 		{method: http.MethodGet, path: v1.PathTokens, at: upToDate, handle: s.listTokens},
@@ -21,7 +21,7 @@ func (s *Server) tokenRoutes() []route {
 }
 
 // createToken is POST /v1/tokens. The answer has the secret, which nothing keeps.
-func (s *Server) createToken(c *call) error {
+func (s *admin) createToken(c *call) error {
 	var in v1.NewToken
 	if err := c.decode(&in); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Server) createToken(c *call) error {
 	return s.addToken(c, t, nil)
 }
 
-func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
+func (s *admin) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 	role, ok := fsm.ParseRole(in.Role)
 	switch {
 	case !ok || role == fsm.RoleMark:
@@ -71,7 +71,7 @@ func (s *Server) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 // tokenScopes is the largest number of patterns of a token.
 const tokenScopes = 64
 
-func (s *Server) setExpiry(t *fsmpb.Token, ttlMs int64) error {
+func (s *admin) setExpiry(t *fsmpb.Token, ttlMs int64) error {
 	if err := checkMs("ttlMs", ttlMs, s.cfg.Limits.Delay); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Server) setExpiry(t *fsmpb.Token, ttlMs int64) error {
 }
 
 // addToken commits a new token, and in the same entry the end of the one that it replaces.
-func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error {
+func (s *admin) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error {
 	if c.key != "" {
 		return fail(badRequest, "leave out the idempotency key: only the first answer has the secret of a token")
 	}
@@ -99,7 +99,7 @@ func (s *Server) addToken(c *call, t *fsmpb.Token, end *fsmpb.RevokeToken) error
 }
 
 // creation returns the mutation that makes a token and ends the one that it replaces.
-func (s *Server) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutation {
+func (s *admin) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutation {
 	create := &fsmpb.CreateToken{Token: t}
 	if end != nil {
 		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
@@ -108,7 +108,7 @@ func (s *Server) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutatio
 }
 
 // proposeToken commits a mutation about tokens.
-func (s *Server) proposeToken(c *call, m *fsmpb.Mutation) error {
+func (s *admin) proposeToken(c *call, m *fsmpb.Mutation) error {
 	res, err := s.propose(c, m)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func noSuchToken() error {
 }
 
 // listTokens is GET /v1/tokens.
-func (s *Server) listTokens(c *call) error {
+func (s *admin) listTokens(c *call) error {
 	v := s.b.View()
 	c.lsn = v.LSN()
 	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.lsn.String()}
@@ -153,7 +153,7 @@ func (s *Server) listTokens(c *call) error {
 }
 
 // revokeToken is DELETE /v1/tokens/{id}.
-func (s *Server) revokeToken(c *call) error {
+func (s *admin) revokeToken(c *call) error {
 	id, err := c.variable()
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *Server) revokeToken(c *call) error {
 
 // rotateToken is POST /v1/tokens/{id}/rotate: a new token of the same family, which owns the
 // claims of the old one.
-func (s *Server) rotateToken(c *call) error {
+func (s *admin) rotateToken(c *call) error {
 	id, err := c.variable()
 	if err != nil {
 		return err

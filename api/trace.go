@@ -12,7 +12,7 @@ import (
 const headerTraceparent = "Traceparent"
 
 // trace gives a committed write to the tracer, and notes the trace of its job for the log.
-func (s *Server) trace(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) {
+func (s *Core) trace(c *call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) {
 	if s.cfg.Tracer != nil {
 		s.cfg.Tracer.Committed(c.began, m, res, lsn)
 	}

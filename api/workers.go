@@ -13,7 +13,7 @@ import (
 	"osqueue/internal/clip"
 )
 
-func (s *Server) workerRoutes() []route {
+func (s *work) workerRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathWorkers, at: leaderOnly, handle: s.registerWorker},
 		{
@@ -28,7 +28,7 @@ func (s *Server) workerRoutes() []route {
 }
 
 // registerWorker is POST /v1/workers.
-func (s *Server) registerWorker(c *call) error {
+func (s *work) registerWorker(c *call) error {
 	var in v1.WorkerInfo
 	if err := c.decode(&in); err != nil {
 		return err
@@ -70,7 +70,7 @@ func isSame(known *fsm.Worker, in *v1.WorkerInfo) bool {
 	return !known.Gone() && known.Capacity == in.Capacity && known.Version == in.Version && known.Address == in.Address && slices.Equal(known.Types, in.Types)
 }
 
-func (s *Server) checkWorker(in *v1.WorkerInfo) error {
+func (s *work) checkWorker(in *v1.WorkerInfo) error {
 	l := &s.cfg.Limits
 	if in.Name == "" {
 		return bad("name", "is missing")
@@ -95,7 +95,7 @@ func instanceOf(text string) (uint64, error) {
 }
 
 // markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
-func (s *Server) markWorkerDead(c *call) error {
+func (s *work) markWorkerDead(c *call) error {
 	name, err := c.objectVariable(workerExists)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *Server) markWorkerDead(c *call) error {
 }
 
 // setQuiet returns the handler of POST /v1/workers/{name}/quiet, or of …/unquiet.
-func (s *Server) setQuiet(quiet bool) func(*call) error {
+func (s *work) setQuiet(quiet bool) func(*call) error {
 	return func(c *call) error {
 		name, err := c.objectVariable(workerExists)
 		if err != nil {
@@ -150,7 +150,7 @@ func noSuchWorker() error {
 }
 
 // listWorkers is GET /v1/workers.
-func (s *Server) listWorkers(c *call) error {
+func (s *work) listWorkers(c *call) error {
 	values, err := c.query()
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *Server) listWorkers(c *call) error {
 }
 
 // showWorker is GET /v1/workers/{name}.
-func (s *Server) showWorker(c *call) error {
+func (s *work) showWorker(c *call) error {
 	name, err := c.objectVariable(workerExists)
 	if err != nil {
 		return err
