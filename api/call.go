@@ -63,6 +63,8 @@ type asked struct {
 	forwardedBy []string // the node that has forwarded the call; nil: none
 	traceparent string
 	requestID   string // given by the client, for the debug log
+	legacy      bool   // it came over the listener for legacy clients
+	inner       bool   // it comes from this process
 }
 
 // answered is the answer. A front end encodes it when it is ready; begun says that it has already sent a part.

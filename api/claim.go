@@ -14,6 +14,15 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
+// work lets workers claim jobs and report on them.
+type work struct{ *Core }
+
+// workRoutes returns the operations of the package.
+func workRoutes(core *Core) []route {
+	s := &work{core}
+	return slices.Concat(s.claimRoutes(), s.reportRoutes(), s.reportBatchRoutes(), s.logRoutes(), s.workerRoutes())
+}
+
 func (s *work) claimRoutes() []route {
 	return []route{
 		{method: http.MethodPost, path: v1.PathClaim, at: leaderOnly, waits: true, lenient: true, handle: s.claim},

@@ -193,9 +193,6 @@ func (c Config) withDefaults() Config {
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
 	}
-	if c.Transport == nil {
-		c.Transport = newTransport(c.DialNode)
-	}
 	if c.Ack == "" {
 		c.Ack = v1.AckQuorum
 	}

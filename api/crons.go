@@ -213,7 +213,7 @@ func (s *queues) pauseCron(c *call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.propose(c, pauseOf(&fsmpb.PauseCron{Name: name, Paused: true}))
+	res, err := s.propose(c, cronPauseOf(&fsmpb.PauseCron{Name: name, Paused: true}))
 	if err != nil {
 		return err
 	}
@@ -235,11 +235,11 @@ func (s *queues) resumeCron(c *call) error {
 				return nil, err
 			}
 		}
-		return pauseOf(op), nil
+		return cronPauseOf(op), nil
 	})
 }
 
-func pauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
+func cronPauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}}
 }
 

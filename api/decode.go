@@ -192,7 +192,7 @@ const addedBytes = 1 << 10
 // transports. Any client can send the header of a forwarded request: Config.Inflight
 // bounds the memory of all bodies together.
 func (c *call) bodyLimit() int64 {
-	if c.forwardedBy != nil || c.context().Value(withinKey{}) != nil {
+	if c.forwardedBy != nil || c.inner {
 		return MaxBodyBytes + addedBytes
 	}
 	return c.s.cfg.MaxBody

@@ -228,7 +228,7 @@ func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
 	out.Body, _ = out.GetBody()
 	f.proxy.ServeHTTP(w, out)
 	err := f.outcome(c, h, timeout)
-	f.s.metrics.forwarded(h, err)
+	f.s.metrics.forwarded(h.sent.Load(), err)
 	return err
 }
 

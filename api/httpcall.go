@@ -60,7 +60,7 @@ func askedOver(r *http.Request, object string) asked {
 		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, object: object,
 		keys: r.Header[headerKey], prefer: r.Header["Prefer"], remote: r.RemoteAddr, from: addressOf(r),
 		forwardedBy: r.Header[v1.HeaderForwarded], traceparent: first(r.Header[headerTraceparent]),
-		requestID: first(r.Header["X-Request-Id"]),
+		requestID: first(r.Header["X-Request-Id"]), legacy: IsLegacy(r), inner: r.Context().Value(withinKey{}) != nil,
 	}
 }
 

@@ -2,11 +2,21 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
+
+// jobs adds, shows and changes jobs and batches.
+type jobs struct{ *Core }
+
+// jobsRoutes returns the operations of the package.
+func jobsRoutes(core *Core) []route {
+	s := &jobs{core}
+	return slices.Concat(s.jobRoutes(), s.enqueueRoutes(), s.changeRoutes(), s.countRoutes(), s.batchRoutes())
+}
 
 func (s *jobs) jobRoutes() []route {
 	return []route{

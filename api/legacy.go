@@ -90,10 +90,8 @@ func (l *LegacyConfig) accepts(address string) bool {
 }
 
 // IsLegacy reports whether a request came over the legacy listener.
-func IsLegacy(r *http.Request) bool { return overLegacy(r.Context()) }
-
-func overLegacy(ctx context.Context) bool {
-	conn, _ := ctx.Value(connKey{}).(*boundedConn)
+func IsLegacy(r *http.Request) bool {
+	conn, _ := r.Context().Value(connKey{}).(*boundedConn)
 	return conn != nil && conn.legacy
 }
 
@@ -130,11 +128,10 @@ func (s *Core) authorizeLegacy(c *call) error {
 // checkLegacy refuses the routes that are not for legacy clients.
 func (s *Core) checkLegacy(c *call) error {
 	name := c.route.method + " " + c.route.path
-	inner, _ := c.context().Value(withinKey{}).(bool)
 	switch {
 	case c.route.right&auth.Public != 0, slices.Contains(legacyRoutes, name):
 		return nil
-	case slices.Contains(legacyCalls, name) && (inner || !overLegacy(c.ctx)): // another node has checked its client
+	case slices.Contains(legacyCalls, name) && (c.inner || !c.legacy): // another node has checked its client
 		return nil
 	case name == onGet(byID(v1.PathJobs)): // also the paths of other methods, such as /v1/jobs/claim
 		return c.noSuchRoute()
@@ -145,7 +142,7 @@ func (s *Core) checkLegacy(c *call) error {
 // notLegacy refuses a request of a legacy client to other routes.
 func (s *Core) notLegacy(c *call) error {
 	where := ""
-	if s.cfg.Legacy != nil && overLegacy(c.ctx) {
+	if s.cfg.Legacy != nil && c.legacy {
 		where = "; use the API at " + s.cfg.Legacy.API
 	}
 	return fail(forbidden, "this address serves only the routes of legacy clients, and %s is not one of them%s", shown(c.pathText()), where)

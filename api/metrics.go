@@ -99,11 +99,11 @@ func statusLabel(status int) string {
 }
 
 // forwarded records the result of a forwarded request.
-func (m *metrics) forwarded(h *hop, err error) {
+func (m *metrics) forwarded(sent bool, err error) {
 	result := "answered"
 	switch {
 	case err == nil:
-	case h.sent.Load():
+	case sent:
 		result = "broken"
 	default:
 		result = "unreachable"

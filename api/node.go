@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -12,6 +13,15 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 )
+
+// node is about one node.
+type node struct{ *Core }
+
+// nodeRoutes returns the operations of the package.
+func nodeRoutes(core *Core) []route {
+	s := &node{core}
+	return slices.Concat(s.nodeRoutes(), s.lsnRoutes(), s.pastRoutes())
+}
 
 // nodeRoutes are the routes about the asked node itself.
 func (s *node) nodeRoutes() []route {

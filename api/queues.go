@@ -3,6 +3,7 @@ package api
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,15 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/clip"
 )
+
+// queues is about types and schedules.
+type queues struct{ *Core }
+
+// queuesRoutes returns the operations of the package.
+func queuesRoutes(core *Core) []route {
+	s := &queues{core}
+	return slices.Concat(s.queueRoutes(), s.cronRoutes(), s.historyRoutes())
+}
 
 // A queue is a type of jobs. Every type exists: one without jobs and settings
 // has no figures, and is in no list.

@@ -13,12 +13,13 @@ import (
 
 // buildRouter registers the routes. The router tries them in order, so the busy ones come first.
 func (s *Server) buildRouter() {
-	s.routes = slices.Concat(s.operations(), s.eventRoutes(), s.openAPIRoutes(), s.streamRoutes())
+	s.routes = slices.Concat(workRoutes(s.Core), jobsRoutes(s.Core), queuesRoutes(s.Core), adminRoutes(s.Core), nodeRoutes(s.Core),
+		s.eventRoutes(), s.openAPIRoutes(), s.streamRoutes())
 	// A path without a variable comes before one that has a variable in its place: /v1/jobs/claim is no job.
 	slices.SortStableFunc(s.routes, func(a, b route) int { return strings.Count(a.path, "{") - strings.Count(b.path, "{") })
 	// An id may have an escaped slash, and the id .. of a legacy document is no path to clean.
 	r := mux.NewRouter().UseEncodedPath().SkipClean(true)
-	jobs := r.PathPrefix(v1.PathJobs).Subrouter()
+	ofJobs := r.PathPrefix(v1.PathJobs).Subrouter()
 	s.calls = make(map[string]*route)
 	for i := range s.routes {
 		rt := &s.routes[i]
@@ -28,7 +29,7 @@ func (s *Server) buildRouter() {
 			methods = append(methods, http.MethodHead)
 		}
 		if rest, ok := strings.CutPrefix(rt.path, v1.PathJobs); ok && rest != "" {
-			jobs.Path(rest).Methods(methods...).Handler(s.handler(rt))
+			ofJobs.Path(rest).Methods(methods...).Handler(s.handler(rt))
 		} else {
 			r.Path(rt.path).Methods(methods...).Handler(s.handler(rt))
 		}

@@ -2,11 +2,21 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 )
+
+// admin is about tokens, hooks, the audit log and the document.
+type admin struct{ *Core }
+
+// adminRoutes returns the operations of the package.
+func adminRoutes(core *Core) []route {
+	s := &admin{core}
+	return slices.Concat(s.selfRoutes(), s.tokenRoutes(), s.hookRoutes(), s.auditRoutes(), s.stateRoutes())
+}
 
 // anyRight are the rights of which each role has at least one.
 const anyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin | auth.Hooks

@@ -42,6 +42,9 @@ func New(cfg Config) *Server {
 	if cfg.Backend == nil {
 		panic("api: no backend given")
 	}
+	if cfg.Transport == nil {
+		cfg.Transport = newTransport(cfg.DialNode)
+	}
 	s := &Server{Core: newCore(cfg)}
 	cfg = s.cfg
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
