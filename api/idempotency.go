@@ -128,8 +128,8 @@ func codeOf(m *fsmpb.Mutation, res *fsm.Result) fsm.Code {
 	return res.Codes[0]
 }
 
-// recallCancels adds to the remembered answer of a heartbeat the requested cancellations, which
-// the machine's memory of answers does not have.
+// recallCancels adds pending cancellations to the repeated answer of a heartbeat; the remembered
+// answer lacks them.
 func (s *Core) recallCancels(jobs []*fsm.Job) {
 	for i, j := range jobs {
 		if j == nil {

@@ -161,7 +161,7 @@ func within(err error, member string) *failure {
 	return &f
 }
 
-// problem returns the body of the failure; write tells whether the request would
+// problem returns the body of the failure; write says whether the request would
 // have changed anything.
 func (f *failure) problem(write bool) v1.Problem {
 	p := v1.Problem{

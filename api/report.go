@@ -168,7 +168,7 @@ func (s *work) readReport(c *call, v any, worker **string, token *uint64) (strin
 
 // answerReport commits a report on one job, with the next claim of its worker (nil: none), and
 // answers it. If strict is false, as for legacy clients, the answer is a success whatever the
-// state of the job is; but a tenant is told that the job is another's.
+// state of the job is; but a tenant learns that the job is another's.
 func (s *work) answerReport(c *call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
 	n, err := s.readNextClaim(next, worker)
 	if err != nil {

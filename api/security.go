@@ -29,10 +29,10 @@ type SecurityConfig struct {
 	// tokens with that right may enqueue them. Nil: DefaultPrograms.
 	Programs []string
 	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
-	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil: there are none.
+	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil refuses them.
 	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
-	// Certificate returns the principal of the client certificate of a request, and the text by
-	// which the leader knows it, in the header v1.HeaderCertificate. Nil: there are none.
+	// Certificate maps the client certificate of a request to a principal, and to the value of the
+	// header v1.HeaderCertificate that identifies it to the leader. Nil ignores certificates.
 	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
 	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
 	// AdmitChange allowed the change that the entry is about.

@@ -49,8 +49,8 @@ func (c *Client) CompleteBatch(ctx context.Context, worker string, jobs []Comple
 
 // CompleteAndClaim is CompleteBatch with the next claim of the worker: both are one call
 // and one log entry, so that a worker needs half the calls. The claim does not wait.
-// If it returns an error of which the outcome is unknown, Claim with the same
-// RequestID returns the claimed jobs.
+// If it returns an error with an unknown outcome, Claim with the same RequestID returns the
+// claimed jobs.
 func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next ClaimOptions) ([]Beat, []ClaimedJob, error) {
 	const op = "complete and claim"
 	if len(jobs) == 0 || next.Worker == "" {

@@ -34,7 +34,7 @@ func (n *Node) joinedHTTP(name string) string {
 }
 
 // revokedAt returns the time in ms up to which the issued certificates of a node are revoked;
-// 0: none is.
+// 0 if none is revoked.
 func (n *Node) revokedAt(name string) int64 {
 	if t := n.Token(fsm.RevokedMark(name)); t != nil {
 		return t.CreatedAt

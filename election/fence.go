@@ -116,7 +116,7 @@ func (f *Fence) Version() storage.Version { return f.version }
 // then named a standby.
 func (f *Fence) Acquired() (began time.Time, named bool) { return f.began, f.named }
 
-// Announce sets what every following Write tells the clusters that wait for the document.
+// Announce sets the announcement that every following Write makes to waiting clusters.
 func (f *Fence) Announce(t document.Fence) { f.me.Fence = t }
 
 // OnFailure sets a function that Write calls with each failed attempt before it repeats it, so

@@ -57,7 +57,7 @@ type Effects struct {
 	NowMs func() int64   // the leader's clock
 	// Interval is the minimum time between two writes; nil means Config.Interval.
 	Interval func() time.Duration
-	// Fence returns what the next version of the document tells the clusters that wait for it;
+	// Fence returns the announcement to waiting clusters in the next version of the document;
 	// nil: nothing.
 	Fence func() document.Fence
 	// Edited handles an edit of the document by another writer: it keeps a copy and enqueues

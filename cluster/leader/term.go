@@ -137,8 +137,8 @@ func (t *Term) refuses(p proposal) error {
 	return nil
 }
 
-// rivalMargin is how long before another cluster may take over the leader begins to refuse
-// writes. Both sides measure durations by their monotonic clocks, which differ a little.
+// rivalMargin is the time between the leader's refusal of writes and the earliest takeover by
+// another cluster. Both sides measure durations by their monotonic clocks, which differ a little.
 const rivalMargin = 250 * time.Millisecond
 
 // committed is one caller's share of the results of an applied entry, or why there is none.

@@ -296,7 +296,7 @@ type State struct {
 	view    *fsm.View
 }
 
-// Of returns the state of a machine that nobody changes any more.
+// Of returns the state of a machine that does not change any more.
 func Of(m *fsm.Machine) *State { return &State{machine: m, view: m.View()} }
 
 // Job returns the job with that id, or nil.

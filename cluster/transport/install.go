@@ -124,9 +124,9 @@ func (b *Inbound) follow(rpc raft.RPC, h raft.RPCHeader, term uint64) bool {
 }
 
 // install passes a snapshot to raft if it is ahead of this node. If this node has the entry of
-// the snapshot, install answers that it is there, and keeps the log: this is the rule of the
-// Raft paper, which raft does not have. Raft learns the leader and its term before, so the
-// answer counts as one of that term.
+// the snapshot, install answers that it has the snapshot, and keeps the log. The Raft paper has this
+// rule, hashicorp/raft does not. Raft learns the leader and its term first, so the answer belongs
+// to that term.
 func (b *Inbound) install(rpc raft.RPC, f Follower, r *raft.InstallSnapshotRequest) {
 	if !b.follow(rpc, r.RPCHeader, r.Term) {
 		return

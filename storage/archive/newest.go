@@ -21,7 +21,7 @@ func Newest(ctx context.Context, bucket storage.Bucket, lineage string) (newest 
 	return newest, err
 }
 
-// beside returns the history that ends at an LSN which is not on the line of the document,
+// beside returns the history that ends at an LSN which is not in the history of the document,
 // because a later document does not follow from it.
 func (h *History) beside(lsn fsm.LSN) *History {
 	other := *h

@@ -59,11 +59,10 @@ func (k *Key) Certifies(c *x509.Certificate) bool { return k.private.PublicKey.E
 // nextSuffix ends the name of the file with a key whose certificate is not in use yet.
 const nextSuffix = ".next"
 
-// NextKey returns the key to which the certificate in files is to change.
+// NextKey returns the key of the next certificate.
 func (f Files) NextKey() (*Key, error) { return OpenKey(f.Key + nextSuffix) }
 
-// Install puts a certificate of NextKey in the place of the one in files. Load completes an
-// Install that was cut.
+// Install replaces the certificate with one for NextKey. Load finishes an interrupted Install.
 func (f Files) Install(c *x509.Certificate) error {
 	if err := durable.Replace(f.Cert, encodeCertificates(c), certMode); err != nil {
 		return err
