@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,8 +20,7 @@ func (n *Node) openStores() error {
 		return err
 	}
 	n.raftLog = raftlog.New(disk, raftlog.Options{
-		Remember: n.cfg.remembered(), Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite,
-		Closing: n.ctx.Done(), Logger: n.log,
+		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Closing: n.ctx.Done(), Logger: n.log,
 	})
 	if n.kept != nil {
 		if err := prepare(n.kept, n.raftLog); err != nil {
@@ -56,13 +56,6 @@ func (n *Node) openDisk() (disk raftlog.Store, snapshots raft.SnapshotStore, wit
 	return d, n.kept, raftlog.WitnessFile(n.cfg.DataDir), nil
 }
 
-// remembered returns the number of the newest entries whose sizes are recorded. The sizes
-// decide when the log is truncated.
-func (c *Config) remembered() uint64 { return min(c.SnapshotThreshold+c.TrailingLogs, rememberedMax) }
-
-// rememberedMax bounds the memory for the sizes: each takes 16 bytes.
-const rememberedMax = 1 << 18
-
 // prepareTimeout bounds how long a node with a damaged snapshot looks for another one in
 // the bucket.
 const prepareTimeout = 5 * time.Minute
@@ -97,15 +90,15 @@ func (n *Node) boundLog() {
 		case <-tick.C:
 		}
 		n.boundTrailing()
-		if n.raftLog.BytesAfter(at) <= n.cfg.SnapshotBytes || time.Now().Before(rest) {
+		if bytesAfter(n.raftLog.Sizes, at) <= n.cfg.SnapshotBytes || time.Now().Before(rest) {
 			continue
 		}
 		least := n.cfg.SnapshotBytes
-		if newest, err := n.snapshots.List(); err == nil && len(newest) > 0 {
-			at = newest[0].Index
-			least = max(least, int(newest[0].Size))
+		if all, err := n.snapshots.List(); err == nil && len(all) > 0 {
+			at = all[0].Index
+			least = max(least, int(all[0].Size))
 		}
-		if n.raftLog.BytesAfter(at) <= least {
+		if bytesAfter(n.raftLog.Sizes, at) <= least {
 			continue
 		}
 		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil {
@@ -117,7 +110,7 @@ func (n *Node) boundLog() {
 
 // boundTrailing sets how many entries raft keeps behind its next snapshot.
 func (n *Node) boundTrailing() {
-	keep := max(n.raftLog.Newest(n.cfg.TrailingLogs, n.cfg.TrailingBytes), min(trailingLeast, n.cfg.TrailingLogs))
+	keep := max(newestWithin(n.raftLog.Sizes, n.cfg.TrailingLogs, n.cfg.TrailingBytes), min(trailingLeast, n.cfg.TrailingLogs))
 	if keep == n.raft.ReloadableConfig().TrailingLogs {
 		return
 	}
@@ -125,4 +118,27 @@ func (n *Node) boundTrailing() {
 	if err != nil {
 		n.log.Warn("cannot limit the entries that raft keeps behind a snapshot", "error", err)
 	}
+}
+
+// bytesAfter returns the size in bytes of the entries after an index. sizes begin with the newest entry.
+func bytesAfter(sizes iter.Seq2[uint64, int], index uint64) (sum int) {
+	for i, bytes := range sizes {
+		if i <= index {
+			break
+		}
+		sum += bytes
+	}
+	return sum
+}
+
+// newestWithin returns how many of the newest entries, at most limit, have at most size bytes together;
+// limit if all of them have.
+func newestWithin(sizes iter.Seq2[uint64, int], limit uint64, size int) (n uint64) {
+	for _, bytes := range sizes {
+		if size -= bytes; size < 0 || n == limit {
+			return n
+		}
+		n++
+	}
+	return limit
 }

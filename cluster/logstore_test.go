@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/raftlog"
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -138,5 +141,32 @@ func TestAFullDiskIsExplained(t *testing.T) {
 	if text := err.Error(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(text, "the disk of /data is full") ||
 		explainFull("/data", err).Error() != text {
 		t.Error(text)
+	}
+}
+
+func TestSizesOfTheNewestEntries(t *testing.T) {
+	l := raftlog.New(raftlog.Memory(), raftlog.Options{})
+	for i := range uint64(100) {
+		if err := l.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for size, want := range map[int]uint64{10 << 20: 9, 200 << 20: 50, 0: 0} {
+		if got := newestWithin(l.Sizes, 50, size); got != want {
+			t.Errorf("%d of the newest entries have %d bytes, want %d", got, size, want)
+		}
+	}
+	if got := newestWithin(l.Sizes, 500, 200<<20); got != 500 {
+		t.Errorf("all entries are fewer than %d", got)
+	}
+	entry := transport.EntryBytes(&raft.Log{Data: make([]byte, 1<<20)})
+	if got := bytesAfter(l.Sizes, 90); got != 10*entry {
+		t.Errorf("%d bytes are after 90", got)
+	}
+	if err := l.DeleteRange(96, 100); err != nil {
+		t.Fatal(err)
+	}
+	if got := bytesAfter(l.Sizes, 90); got != 5*entry {
+		t.Errorf("%d bytes are after 90 once the end was removed", got)
 	}
 }

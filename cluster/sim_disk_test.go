@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
+	"osqueue/cluster/transport"
 )
 
 // simDisk is the part of a node that survives a crash: its identity, raft's log, votes and
@@ -314,6 +315,14 @@ func (d *simDisk) GetUint64(key []byte) (uint64, error) {
 
 // Close implements io.Closer.
 func (d *simDisk) Close() error { return nil }
+
+// Sizes implements raftlog.Store.
+func (d *simDisk) Sizes(yield func(index uint64, bytes int) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := d.high; d.logs[i] != nil && yield(i, transport.EntryBytes(d.logs[i])); i-- {
+	}
+}
 
 // simSnapshot is a complete snapshot.
 type simSnapshot struct {

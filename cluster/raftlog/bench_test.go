@@ -22,7 +22,7 @@ func benchmarkStore(b *testing.B, state raft.RaftState, entries, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := New(d, Options{Remember: 16 << 10})
+	l := New(d, Options{})
 	l.Serve(&node{state: state, voters: 3})
 	data, last := make([]byte, size), uint64(0)
 	b.ReportAllocs()

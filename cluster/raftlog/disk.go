@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog/segment"
+	"osqueue/cluster/transport"
 )
 
 // ErrDamaged is wrapped by every error about data on the disk that differs from the written
@@ -127,3 +128,11 @@ type memory struct{ *raft.InmemStore }
 
 // Close implements io.Closer.
 func (memory) Close() error { return nil }
+
+// Sizes implements Store.
+func (m memory) Sizes(yield func(index uint64, bytes int) bool) {
+	last, _ := m.LastIndex() // never fails
+	var e raft.Log
+	for i := last; m.GetLog(i, &e) == nil && yield(i, transport.EntryBytes(&e)); i-- {
+	}
+}

@@ -138,7 +138,7 @@ func TestAVoteThatWasCutInTheMiddle(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	term, cand := []byte("CurrentTerm"), []byte("LastVoteCand")
-	must(t, l.seal(term, number(1), number(0)), l.seal(cand, []byte("n1"), nil), l.Close())
+	must(t, l.seal(term, number(1), nil), l.seal(cand, []byte("n1"), nil), l.Close())
 	l = mustOpen(t, dir)
 	must(t, l.SetUint64(term, 7), l.Set(cand, []byte("n2")))
 	must(t, l.seal(term, number(8), number(7)), l.seal(cand, []byte("n3"), []byte("n2")), l.Close())
@@ -151,7 +151,7 @@ func TestAWrongVoteIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	fill(t, l, 3)
-	must(t, l.stable.SetUint64([]byte("CurrentTerm"), 3))
+	must(t, l.stable.Set([]byte("CurrentTerm"), number(3)))
 	if _, err := l.GetUint64([]byte("CurrentTerm")); !errors.Is(err, ErrDamaged) {
 		t.Fatal(err)
 	}

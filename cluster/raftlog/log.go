@@ -20,6 +20,9 @@ type Store interface {
 	raft.LogStore
 	raft.StableStore
 	io.Closer
+	// Sizes calls yield with the index and the size in bytes of each entry, the newest first, until
+	// yield returns false. It does not read the disk. yield must not call the store.
+	Sizes(yield func(index uint64, bytes int) bool)
 }
 
 // Raft has the methods of *raft.Raft that Log calls.
@@ -31,12 +34,11 @@ type Raft interface {
 
 // Options are the settings of a Log.
 type Options struct {
-	Remember uint64          // number of the newest entries whose sizes are recorded
-	Stall    time.Duration   // longest access of up to transport.AppendMaxBytes; a larger one may take more in proportion
-	Fatal    func(error)     // called when the node must end, maybe several times
-	Before   func()          // called at the start of each write, unless nil
-	Closing  <-chan struct{} // closed when the node is being closed
-	Logger   hclog.Logger    // nil: no log
+	Stall   time.Duration   // longest access of up to transport.AppendMaxBytes; a larger one may take more in proportion
+	Fatal   func(error)     // called when the node must end, maybe several times
+	Before  func()          // called at the start of each write, unless nil
+	Closing <-chan struct{} // closed when the node is being closed
+	Logger  hclog.Logger    // nil: no log
 }
 
 // Log is the log and the votes of one raft node. It implements raft.LogStore, raft.StableStore,
@@ -52,7 +54,6 @@ type Log struct {
 
 	mu      sync.Mutex // guards the fields below; it is not held during an access to the disk
 	tail    tail
-	sizes   sizes
 	durable Witnessed     // what the store has
 	base    base          // newest entry that a snapshot has replaced
 	err     error         // of the write that failed: nothing is written after it
@@ -67,8 +68,7 @@ func New(store Store, o Options) *Log {
 		o.Logger = hclog.NewNullLogger()
 	}
 	return &Log{
-		store: store, opts: o, disk: make(chan struct{}, 1),
-		sizes: newSizes(o.Remember), running: make(map[*access]struct{}),
+		store: store, opts: o, disk: make(chan struct{}, 1), running: make(map[*access]struct{}),
 	}
 }
 
@@ -180,9 +180,6 @@ func (l *Log) append(logs []*raft.Log) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range logs {
-		l.sizes.note(e)
-	}
 	l.durable.Index = logs[len(logs)-1].Index
 	l.tail.stored(logs)
 	l.signalLocked()
@@ -297,20 +294,15 @@ func (l *Log) GetLog(index uint64, e *raft.Log) error {
 // get reads an entry from memory or from the disk.
 func (l *Log) get(index uint64, e *raft.Log) error {
 	l.mu.Lock()
-	c, known := l.tail.at(index), l.sizes.known(index)
+	c := l.tail.at(index)
 	l.mu.Unlock()
 	if c != nil {
 		*e = *c
 		return nil
 	}
 	err := l.watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })
-	switch {
-	case errors.Is(err, ErrDamaged):
+	if errors.Is(err, ErrDamaged) {
 		l.opts.Fatal(err)
-	case err == nil && !known:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.sizes.note(e)
 	}
 	return err
 }
@@ -341,7 +333,9 @@ func (l *Log) DeleteRange(from, to uint64) error {
 		if err != nil {
 			return err
 		}
-		l.forget(from, to)
+		l.mu.Lock()
+		l.tail.remove(from, to)
+		l.mu.Unlock()
 		if to < last {
 			return l.watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })
 		}
@@ -355,13 +349,6 @@ func (l *Log) DeleteRange(from, to uint64) error {
 			return l.store.DeleteRange(from, to)
 		})
 	})
-}
-
-func (l *Log) forget(from, to uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tail.remove(from, to)
-	l.sizes.remove(from, to)
 }
 
 // mayLose returns an error if the log must not lose its end from an index on: this node has
@@ -421,20 +408,9 @@ func (l *Log) GetUint64(key []byte) (val uint64, err error) {
 	return val, err
 }
 
-// BytesAfter returns the size in bytes of the entries after an index, as far as their sizes are
-// recorded: those of the entries that were stored or read.
-func (l *Log) BytesAfter(index uint64) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sizes.after(index)
-}
-
-// Newest returns how many of the newest entries, at most limit, have at most size bytes together.
-func (l *Log) Newest(limit uint64, size int) uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sizes.newest(limit, size)
-}
+// Sizes calls yield with the index and the size in bytes of each durable entry, the newest first,
+// until yield returns false. yield must not call the log.
+func (l *Log) Sizes(yield func(index uint64, bytes int) bool) { l.store.Sizes(yield) }
 
 func bytesOf(logs []*raft.Log) (sum int) {
 	for _, e := range logs {
@@ -444,8 +420,7 @@ func bytesOf(logs []*raft.Log) (sum int) {
 }
 
 var (
-	_ raft.LogStore          = (*Log)(nil)
-	_ raft.StableStore       = (*Log)(nil)
+	_ Store                  = (*Log)(nil)
 	_ raft.MonotonicLogStore = (*Log)(nil)
 	_ transport.Position     = (*Log)(nil)
 )

@@ -117,6 +117,7 @@ func (d *disk) DeleteRange(from, to uint64) error {
 	})
 }
 
+func (d *disk) Sizes(func(uint64, int) bool)       {}
 func (d *disk) Close() error                       { return nil }
 func (d *disk) Set([]byte, []byte) error           { return d.write("vote", func() {}) }
 func (d *disk) Get([]byte) ([]byte, error)         { return nil, nil }

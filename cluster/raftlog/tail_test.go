@@ -28,17 +28,4 @@ func TestLogCacheIsBoundedInBytes(t *testing.T) {
 			t.Errorf("entry %d: %v %v", i, l.Index, err)
 		}
 	}
-	if got := b.Newest(50, 10<<20); got != 9 {
-		t.Errorf("%d of the newest entries have 10 MiB, want 9", got)
-	}
-	entry := transport.EntryBytes(&raft.Log{Data: make([]byte, 1<<20)})
-	if got := b.BytesAfter(90); got != 10*entry {
-		t.Errorf("%d bytes are after 90", got)
-	}
-	if err := b.DeleteRange(96, 100); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.BytesAfter(90); got != 5*entry {
-		t.Errorf("%d bytes are after 90 once the end was removed", got)
-	}
 }

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-
-	"github.com/hashicorp/raft"
 )
 
 // stableStore is a raft-boltdb, of which only the part for votes and terms is used.
 type stableStore interface {
-	raft.StableStore
+	Set(key, val []byte) error
+	Get(key []byte) ([]byte, error)
 	io.Closer
 }
 
@@ -68,26 +67,20 @@ func (s votes) Get(key []byte) ([]byte, error) {
 	return val, cmp.Or(s.check(key, val), err)
 }
 
-// SetUint64 implements raft.StableStore.
-func (s votes) SetUint64(key []byte, val uint64) error {
-	old, err := s.GetUint64(key)
-	if err != nil && !notFound(err) {
-		return err
-	}
-	if err := s.seal(key, number(val), number(old)); err != nil {
-		return err
-	}
-	return s.stable.SetUint64(key, val)
-}
+// SetUint64 implements raft.StableStore. A number is a value of 8 bytes, as raft-boltdb writes it.
+func (s votes) SetUint64(key []byte, val uint64) error { return s.Set(key, number(val)) }
 
 // GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
 // match its checksum.
 func (s votes) GetUint64(key []byte) (uint64, error) {
-	val, err := s.stable.GetUint64(key)
-	if err != nil && !notFound(err) {
+	val, err := s.Get(key)
+	switch {
+	case err != nil:
 		return 0, err
+	case len(val) != 8:
+		return 0, fmt.Errorf("%s has %d bytes: %w", key, len(val), ErrDamaged)
 	}
-	return val, cmp.Or(s.check(key, number(val)), err)
+	return binary.BigEndian.Uint64(val), nil
 }
 
 func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }

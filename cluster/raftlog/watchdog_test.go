@@ -147,8 +147,8 @@ func TestADiskThatHangsIsFatal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				closing := make(chan struct{})
-				disk := &hangingDisk{InmemStore: raft.NewInmemStore(), goOn: make(chan struct{})}
-				if err := disk.InmemStore.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}}); err != nil {
+				disk := &hangingDisk{Store: Memory(), goOn: make(chan struct{})}
+				if err := disk.Store.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}}); err != nil {
 					t.Fatal(err)
 				}
 				l, fatal := watched(t, disk, closing)
@@ -235,7 +235,7 @@ func (h *hangingSnapshots) Close() error                { return h.do("Close") }
 
 // hangingDisk is a store of which one method waits until goOn is closed.
 type hangingDisk struct {
-	*raft.InmemStore
+	Store
 	hangs string
 	goOn  chan struct{}
 }
@@ -246,36 +246,34 @@ func (h *hangingDisk) await(method string) {
 	}
 }
 
-func (h *hangingDisk) Close() error { return nil }
-
 func (h *hangingDisk) GetLog(index uint64, l *raft.Log) error {
 	h.await("GetLog")
-	return h.InmemStore.GetLog(index, l)
+	return h.Store.GetLog(index, l)
 }
 
 func (h *hangingDisk) StoreLogs(logs []*raft.Log) error {
 	h.await("StoreLogs")
-	return h.InmemStore.StoreLogs(logs)
+	return h.Store.StoreLogs(logs)
 }
 
 func (h *hangingDisk) DeleteRange(from, to uint64) error {
 	h.await("DeleteRange")
-	return h.InmemStore.DeleteRange(from, to)
+	return h.Store.DeleteRange(from, to)
 }
 
 func (h *hangingDisk) Get(key []byte) ([]byte, error) {
 	h.await("Get")
-	return h.InmemStore.Get(key)
+	return h.Store.Get(key)
 }
 
 func (h *hangingDisk) GetUint64(key []byte) (uint64, error) {
 	h.await("GetUint64")
-	return h.InmemStore.GetUint64(key)
+	return h.Store.GetUint64(key)
 }
 
 func (h *hangingDisk) SetUint64(key []byte, val uint64) error {
 	h.await("SetUint64")
-	return h.InmemStore.SetUint64(key, val)
+	return h.Store.SetUint64(key, val)
 }
 
 // A large write of the log may take longer than a small one.

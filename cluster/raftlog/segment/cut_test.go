@@ -64,6 +64,16 @@ func (m *model) clone() *model {
 func (m *model) check(l *Log, reopened bool) error {
 	first, _ := l.FirstIndex()
 	last, _ := l.LastIndex()
+	sized := last + 1
+	for i, n := range l.Sizes {
+		if i != sized-1 || n < len(m.entries[i]) || n > len(m.entries[i])+100 {
+			return fmt.Errorf("entry %d has %d bytes, after entry %d", i, n, sized)
+		}
+		sized = i
+	}
+	if sized != max(first, 1) {
+		return fmt.Errorf("the sizes end at entry %d, want %d", sized, first)
+	}
 	if m.first == m.next {
 		if first != 0 || last != 0 {
 			return fmt.Errorf("it has the entries %d to %d, want none", first, last)

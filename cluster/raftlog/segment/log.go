@@ -228,6 +228,20 @@ func (l *Log) read(s *segment, p place, index uint64, e *raft.Log) error {
 	return nil
 }
 
+// Sizes calls yield with the index and the size in bytes of each entry, the newest first, until
+// yield returns false. yield must not call the log.
+func (l *Log) Sizes(yield func(index uint64, bytes int) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range slices.Backward(l.live) {
+		for i, p := range slices.Backward(s.places) {
+			if index := s.first + uint64(i); index < l.first || !yield(index, int(p.length)) {
+				return
+			}
+		}
+	}
+}
+
 // Place returns the file of an entry, and the bytes in it that have the entry, whole sectors.
 func (l *Log) Place(index uint64) (file string, offset, length int64, err error) {
 	s, p, ok := l.find(index)
