@@ -139,7 +139,7 @@ func (p *plan) use(account string, more quotaUsage) {
 
 // producedSize is newSize of the job that became j.
 func (j *Job) producedSize() int64 {
-	return int64(len(j.payload)+len(j.Details().Extra)) + j.Opt.textBytes()
+	return int64(len(j.payload)) + j.Opt.textBytes()
 }
 
 // AccountUsage returns how many jobs of an account have not ended, and the bytes of their

@@ -144,8 +144,6 @@ func (m *Machine) decide(mut *fsmpb.Mutation) Result {
 		return m.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:
 		return m.announce(op.Announce)
-	case *fsmpb.Mutation_SetExtra:
-		return m.setExtra(op.SetExtra)
 	case *fsmpb.Mutation_RaiseLevel:
 		return m.raiseLevel(op.RaiseLevel)
 	case *fsmpb.Mutation_CheckState:

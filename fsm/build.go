@@ -32,9 +32,6 @@ func (m Meta) Check() error {
 	if max(m.LastSeq, m.LastTurn, m.Token, m.TermBase, m.LSN.Term, m.LSN.Index) > counterMax {
 		return fmt.Errorf("%w: %w", ErrState, errCounter)
 	}
-	if err := checkExtra(m.Extra); err != nil {
-		return fmt.Errorf("%w: the document: %w", ErrState, err)
-	}
 	return nil
 }
 
@@ -107,7 +104,7 @@ func (b *Builder) AddCron(c *Cron) error {
 	if b.m.cron(c.Name) != nil {
 		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errTwice)
 	}
-	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 || checkTemplate(c.Job) != nil {
+	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 || checkNewJob(c.Job) != nil {
 		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errRange)
 	}
 	b.m.storeCron(nil, c)
@@ -120,7 +117,7 @@ func (b *Builder) AddBatch(batch *JobBatch) error {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
 	}
 	ended := batch.Completed + batch.Dead + batch.Cancelled
-	if batch.CallbackOn >= numCallbacks || checkTemplate(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
+	if batch.CallbackOn >= numCallbacks || checkNewJob(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
 	b.m.setBatch(batch)
@@ -190,9 +187,6 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 		return errAttempts
 	case (j.Status == Blocked) != (len(j.Details().Waits) > 0):
 		return errWaits
-	}
-	if err := checkExtra(j.Details().Extra); err != nil {
-		return err
 	}
 	return checkOptions(j.Options())
 }

@@ -75,7 +75,6 @@ func countAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 		kind = "again " + kind
 	}
 	met[kind+" "+r.Code.String()]++
-	countExtra(met, mut, r)
 	if mut.GetComplete().GetLog() != "" {
 		met["log "+r.Code.String()]++
 	}
@@ -90,23 +89,6 @@ func countAnswer(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
 	}
 	if r.Next != (fsm.Place{}) {
 		met[kind+" goes on"]++
-	}
-}
-
-// countExtra counts the statuses in which jobs get unknown fields.
-func countExtra(met map[string]int, mut *fsmpb.Mutation, r fsm.Result) {
-	for i, n := range mut.GetEnqueue().GetJobs() {
-		if n.Extra != "" && r.LSN == (fsm.LSN{}) && r.Code == fsm.OK && r.Codes[i] == fsm.OK {
-			met["extra at the enqueue"]++
-		}
-	}
-	op := mut.GetSetExtra()
-	if op.GetJobId() == "" || len(r.Jobs) == 0 || r.LSN != (fsm.LSN{}) {
-		return
-	}
-	met["extra of a job "+r.Jobs[0].Status.String()]++
-	if op.Extra == "" {
-		met["extra taken away"]++
 	}
 }
 
@@ -186,17 +168,6 @@ SetAlert duplicate
 Complete wrong_worker
 ForceComplete ok
 ForceComplete not_found
-SetExtra ok
-SetExtra not_found
-extra of a job scheduled
-extra of a job unclaimed
-extra of a job in_progress
-extra of a job completed
-extra of a job dead
-extra of a job cancelled
-extra of a job blocked
-extra at the enqueue
-extra taken away
 event 0 blocked→completed
 event 0 scheduled→completed
 event 0 unclaimed→completed

@@ -242,7 +242,7 @@ func (q *quota) tooFull(size int64) bool   { return q.bytesMax > 0 && q.bytes > 
 
 // newSize returns the size of the job that n becomes, in bytes.
 func newSize(n *fsmpb.NewJob) int64 {
-	size := len(n.Payload) + len(n.Extra) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch)
+	size := len(n.Payload) + len(n.Group) + len(n.GetUnique().GetKey()) + len(n.Batch)
 	for _, text := range distinct(n.Tags) {
 		size += len(text)
 	}
@@ -394,10 +394,8 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}
 	waits := m.waitsOf(n.After)
-	if len(waits) > 0 || n.Extra != "" {
-		j.Det = &Details{Waits: waits, Extra: strings.Clone(n.Extra)}
-	}
 	if len(waits) > 0 {
+		j.Det = &Details{Waits: waits}
 		j.Status = Blocked
 	} else {
 		j.Status = m.readyStatus(j)

@@ -144,11 +144,6 @@ func checkRare(m *fsmpb.Mutation) error {
 		return need(op.CheckState != nil, errNoOp)
 	case *fsmpb.Mutation_StateChecked:
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
-	case *fsmpb.Mutation_SetExtra:
-		if op.SetExtra == nil {
-			return errNoOp
-		}
-		return checkExtra(op.SetExtra.Extra)
 	}
 	return checkCron(m)
 }
@@ -182,7 +177,7 @@ func checkCron(m *fsmpb.Mutation) error {
 		if op.PutCron.Overlap >= numOverlaps || op.PutCron.Missed >= numMissed {
 			return errNewValue
 		}
-		return checkTemplate(op.PutCron.Job)
+		return checkNewJob(op.PutCron.Job)
 	case *fsmpb.Mutation_PauseCron:
 		return need(op.PauseCron != nil, errNoOp)
 	case *fsmpb.Mutation_DeleteCron:
@@ -208,7 +203,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
-		return cmp.Or(checkQuota(b.Quota), checkTemplate(b.Callback))
+		return cmp.Or(checkQuota(b.Quota), checkNewJob(b.Callback))
 	}
 	return nil
 }
@@ -222,18 +217,7 @@ func checkNewJob(n *fsmpb.NewJob) error {
 	if err := checkHeaders(n.GetHeaders()); err != nil {
 		return err
 	}
-	if err := checkQuota(n.GetQuota()); err != nil {
-		return err
-	}
-	return checkExtra(n.GetExtra())
-}
-
-// checkTemplate is checkNewJob for a template, from which many jobs may be made.
-func checkTemplate(n *fsmpb.NewJob) error {
-	if n.GetExtra() != "" {
-		return errNewValue
-	}
-	return checkNewJob(n)
+	return checkQuota(n.GetQuota())
 }
 
 func checkChange(op *fsmpb.Change) error {

@@ -88,9 +88,6 @@ func (w *workload) newJob(t *rapid.T, op *fsmpb.Enqueue) *fsmpb.NewJob {
 		n.AfterFailure = uint32(roll(t, 3, "after failure"))
 	}
 	w.distort(t, n)
-	if once(t, 10, "extra") {
-		n.Extra = pick(t, extras, "extra")
-	}
 	if w.contents == nil {
 		w.contents = make(map[string]*fsmpb.NewJob)
 	}
@@ -252,17 +249,6 @@ func (w *workload) complete(t *rapid.T) *fsmpb.Mutation {
 		op.Log = pick(t, []string{"said", "said more than any quota of the tests has room for"}, "text")
 	}
 	return owned(t, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}})
-}
-
-var extras = []string{"", `{"note":"n"}`, `{"b":[1,2.50],"a":{"b":null}}`, `{"x":"longer than any quota of the tests"}`}
-
-// setExtra is mostly of a job that is there, in whatever status.
-func (w *workload) setExtra(t *rapid.T) *fsmpb.Mutation {
-	id := w.someJob(t, nil)
-	if once(t, 6, "of the document") {
-		id = ""
-	}
-	return setExtra(id, pick(t, extras, "extra"))
 }
 
 // forcedResult is one that only ForceComplete gives.

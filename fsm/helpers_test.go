@@ -66,10 +66,6 @@ func completeWithLog(worker, id string, token uint64, log string) *fsmpb.Mutatio
 	return m
 }
 
-func setExtra(id, extra string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: &fsmpb.SetExtra{JobId: id, Extra: extra}}}
-}
-
 func forceComplete(id, result string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{ForceComplete: &fsmpb.ForceComplete{
 		JobId: id, Result: []byte(result),

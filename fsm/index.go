@@ -53,27 +53,6 @@ func (m *Machine) putEndedAgain(old, j *Job) {
 	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
 
-// putInPlace stores j in place of old. The two do not differ in any field that orders
-// jobs.
-func (m *Machine) putInPlace(old, j *Job) {
-	m.ids.put(j)
-	q := m.queues[j.Type]
-	m.addBytes(q, j.size()-old.size())
-	m.countAccount(old, -1)
-	m.countAccount(j, +1)
-	m.replace(old, j)
-	switch j.Status {
-	case Unclaimed:
-		g := q.groups[j.group()]
-		g.ready.Set(j)
-		m.refresh(q, g)
-	case Completed, Cancelled:
-		if _, there := q.retained.Get(j); there { // absent while other jobs wait for it
-			q.retained.Set(j)
-		}
-	}
-}
-
 // replace stores j in place of old, which has the same status.
 func (m *Machine) replace(old, j *Job) {
 	m.jobs.Set(j)

@@ -222,8 +222,7 @@ func (s Status) ended() bool { return s == Completed || s == Dead || s == Cancel
 
 // size returns the bytes of a job that count in quotas.
 func (j *Job) size() int64 {
-	d := j.Details()
-	return int64(len(j.payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log)) + j.Opt.textBytes()
+	return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Opt.textBytes()
 }
 
 func (j *Job) group() string {

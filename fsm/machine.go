@@ -61,7 +61,6 @@ type Meta struct {
 	// broker has registered since; "": none.
 	Adopted   string
 	Announced uint32 // conditions that are announced, and not yet their end (announce.go)
-	Extra     string // unknown fields of the document, as in Details.Extra
 	Level     uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
 }
 

@@ -131,9 +131,6 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 			details(j, func(d *fsm.Details) { d.Waits = append(d.Waits, id) })
 		}
 	}
-	if n.Extra != "" {
-		details(j, func(d *fsm.Details) { d.Extra = n.Extra })
-	}
 	j.Status = fsm.Blocked
 	if len(j.Details().Waits) == 0 {
 		j.Status = m.ready(j)
@@ -273,7 +270,7 @@ func sentBytes(j *fsm.Job) int64 {
 	for _, h := range o.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
-	return int64(len(j.Payload()) + len(j.Details().Extra) + len(strings.Join(texts, "")))
+	return int64(len(j.Payload()) + len(strings.Join(texts, "")))
 }
 
 // templateBytes is sentBytes of a template.
@@ -285,7 +282,7 @@ func (m *model) templateBytes(n *fsmpb.NewJob) int64 {
 	for _, h := range n.Headers {
 		texts = append(texts, h.Name, h.Value)
 	}
-	return int64(len(n.Payload) + len(n.Extra) + len(strings.Join(texts, "")))
+	return int64(len(n.Payload) + len(strings.Join(texts, "")))
 }
 
 func unrepeated(names []string) (out []string) {

@@ -134,8 +134,6 @@ func (m *model) effect(mut *fsmpb.Mutation) fsm.Result {
 		return m.announce(op.Announce)
 	case *fsmpb.Mutation_ForceComplete:
 		return m.forceComplete(op.ForceComplete)
-	case *fsmpb.Mutation_SetExtra:
-		return m.setExtra(op.SetExtra)
 	case *fsmpb.Mutation_RaiseLevel:
 		if op.RaiseLevel.Level <= m.meta.Level {
 			return fsm.Result{Code: fsm.Duplicate}
@@ -521,20 +519,6 @@ func (m *model) announce(op *fsmpb.Announce) fsm.Result {
 	}
 	m.tellAnnounced(fsm.AnnounceKind(op.Kind), text)
 	return fsm.Result{}
-}
-
-// setExtra replaces the unknown fields of a job, in any status, or of the document.
-func (m *model) setExtra(op *fsmpb.SetExtra) fsm.Result {
-	if op.JobId == "" {
-		m.meta.Extra = op.Extra
-		return fsm.Result{}
-	}
-	old := m.job(op.JobId)
-	if old == nil {
-		return fsm.Result{Code: fsm.NotFound}
-	}
-	j := m.change(old, func(j *fsm.Job) { details(j, func(d *fsm.Details) { d.Extra = op.Extra }) })
-	return fsm.Result{Jobs: []*fsm.Job{j}}
 }
 
 func (m *model) workerAt(name string) int {

@@ -117,9 +117,6 @@ type Details struct {
 	Waits      []string // ids of the jobs that it still waits for
 	CancelAt   int64    // ms; when its cancellation was requested while it was running
 	TimeoutMs  int64    // of the running or last attempt; 0: none
-	// Extra has the unknown fields of the job in queue.json: a JSON object without white
-	// space, at most ExtraMax bytes, or "".
-	Extra string
 	// Log is the log of the attempt that completed the job, at most LogMax bytes, or "".
 	Log string
 	// Owner is the owner of the last claim, a hash of the caller's identity; 0 if the claim

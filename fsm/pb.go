@@ -70,7 +70,6 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Batches:        uint64(v.batches.Len()),
 		Holds:          uint64(v.holds.Len()),
 		Requests:       uint64(v.requests.Len()),
-		Extra:          m.Extra,
 		Tokens:         uint64(v.tokens.Len()),
 		Figures:        uint64(v.figures.Len()),
 		Hooks:          uint64(v.hooks.Len()),
@@ -98,7 +97,6 @@ func metaFromPB(p *fsmpb.Meta) Meta {
 		Lineage:        p.Lineage,
 		Broker:         Broker{Node: p.BrokerNode, Address: p.BrokerAddress, Epoch: p.Epoch},
 		Settings:       settingsFromPB(p.Settings),
-		Extra:          p.Extra,
 		Level:          p.Level,
 	}
 }

@@ -63,7 +63,7 @@ func detailsToPB(d *Details) *fsmpb.Details {
 		return nil
 	}
 	p := &fsmpb.Details{
-		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Extra: d.Extra, Log: d.Log,
+		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
 		Owner: d.Owner, GivenBack: uint32(d.GivenBack),
 	}
 	if d.Progress != (Progress{}) {
@@ -84,7 +84,7 @@ func detailsFromPB(p *fsmpb.Details) *Details {
 	}
 	d := &Details{
 		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
-		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,
+		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
 		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack),
 	}
 	for _, a := range p.History {

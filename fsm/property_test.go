@@ -52,7 +52,7 @@ func bareJob(j *fsm.Job) *fsm.Job {
 	o.Headers = someOrNil(o.Headers)
 	d := fsm.Details{
 		History: someOrNil(full.History), Progress: full.Progress, ProgressAt: full.ProgressAt,
-		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Extra: full.Extra, Log: full.Log,
+		Waits: someOrNil(full.Waits), CancelAt: full.CancelAt, TimeoutMs: full.TimeoutMs, Log: full.Log,
 		Owner: full.Owner,
 	}
 	bare.Opt, bare.Det = &o, &d

@@ -14,9 +14,9 @@ import (
 // A text that is neither here nor in ownedTexts fails the test, so that a new record has an owner.
 var textsOfNobody = strings.Fields(`
 	Mutation.actor Mutation.tenant
-	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after NewJob.extra Header.name Header.value Quota.account Scope.types Scope.groups
+	NewJob.id NewJob.type NewJob.group NewJob.tags NewJob.after Header.name Header.value Quota.account Scope.types Scope.groups
 	Claim.types Claim.request_id Lease.job_id Progress.message Complete.log Fail.error ForceComplete.job_id
-	SetExtra.job_id SetExtra.extra StateChecked.diverged
+	StateChecked.diverged
 	RegisterWorker.types RegisterWorker.version RegisterWorker.address SetQuiet.by
 	Change.ids Filter.type Filter.tag Filter.group SetQueue.name Pause.reason Pause.by
 	PutCron.spec PutCron.time_zone PauseCron.spec PauseCron.time_zone

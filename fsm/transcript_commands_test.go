@@ -142,7 +142,6 @@ func newJob(t *testing.T, c command, id, batch string) *fsmpb.NewJob {
 		RunAtMs: c.number(t, "at", 0), LeaseMs: c.number(t, "lease", 0), TimeoutMs: c.number(t, "timeout", 0),
 		Backoff: backoffArg(t, c), Group: c.text("group"), Tags: c.named["tags"], After: c.named["after"], Batch: batch,
 		AfterFailure: named(t, c.text("failure"), fsm.AfterBlock, fsm.AfterCancel, fsm.AfterRun),
-		Extra:        extraOf(c.text("extra")),
 	}
 	if c.optionalText("batch") != nil {
 		n.Batch = c.text("batch")
@@ -209,22 +208,12 @@ func admin(t *testing.T, c command) *fsmpb.Mutation {
 			"damaged": fsm.AnnounceBucketDamaged, "healed": fsm.AnnounceBucketHealed,
 		}
 		return announce(kinds[c.id(0)], strings.Repeat(c.text("text"), int(c.number(t, "times", 1))))
-	case "extra":
-		return setExtra(c.id(0), extraOf(c.text("names")))
 	case "setqueue":
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: setQueueCommand(t, c)}}
 	case "cron":
 		return cronCommand(t, c)
 	}
 	return nil
-}
-
-// extraOf is an object with members of these names; "" if there are none.
-func extraOf(names string) string {
-	if names == "" {
-		return ""
-	}
-	return `{"` + strings.ReplaceAll(names, ",", `":1,"`) + `":1}`
 }
 
 func brokerCommand(t *testing.T, c command) *fsmpb.Mutation {

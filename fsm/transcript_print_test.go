@@ -41,11 +41,7 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 		return typeLines(p.m), true
 	case "totals":
 		m := v.Meta()
-		out := fmt.Sprintf("completed=%d dead=%d cancelled=%d", m.CompletedTotal, m.DeadTotal, m.CancelledTotal)
-		if m.Extra != "" {
-			out += " extra=" + m.Extra
-		}
-		return out + "\n", true
+		return fmt.Sprintf("completed=%d dead=%d cancelled=%d\n", m.CompletedTotal, m.DeadTotal, m.CancelledTotal), true
 	case "wakeups":
 		return cmp.Or(wakeups(p.m), "none\n"), true
 	}
@@ -218,7 +214,6 @@ func (s *sheet) details(d *fsm.Details) {
 	s.num("cancelAt", d.CancelAt, 0)
 	s.add("progress", fmt.Sprintf("%d%%@%d", d.Progress.Percent, d.ProgressAt), d.ProgressAt != 0)
 	s.text("message", d.Progress.Message)
-	s.text("extra", d.Extra)
 	s.text("log", d.Log)
 }
 

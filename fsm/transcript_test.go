@@ -31,7 +31,6 @@ import (
 //	cron trigger NAME job=ID
 //	broker node=N epoch=E [attempts=N] [lease=MS] [timeout=MS] [retain=MS] [keep=N]
 //	    [requestms=MS] [requests=N] [jobs=N] [bytes=N] [payload=N]
-//	extra [ID] [names=(NAME,…)]
 //	announce away|back|refused|accepted text=TEXT [times=N]
 //	tick
 //	entry (several commands, one a line, in one entry)
@@ -39,8 +38,7 @@ import (
 //
 // JOB is [type=T] [priority=N] [at=MS] [attempts=N] [lease=MS] [payload=TEXT]
 // [backoff=(KIND,BASE[,CAP[,JITTER]])] [timeout=MS] [group=G] [tags=(T,…)]
-// [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…)] [failure=block|cancel|run] [batch=B]
-// [extra=(NAME,…)].
+// [unique=(KEY,SCOPE[,PERIOD])] [after=(ID,…)] [failure=block|cancel|run] [batch=B].
 // An enqueue may have more jobs, each with a JOB of its own, one a line.
 //
 // Every command takes key=K and print=F, the request key and its fingerprint;

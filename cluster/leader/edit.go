@@ -223,7 +223,6 @@ func newJobOf(j *fsm.Job) *fsmpb.NewJob {
 	n := &fsmpb.NewJob{
 		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
 		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
-		Extra: j.Details().Extra,
 	}
 	if j.MaxAttempts != fsm.MaxAttemptsUnset {
 		n.MaxAttempts = &j.MaxAttempts

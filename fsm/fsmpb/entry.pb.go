@@ -142,7 +142,6 @@ type Mutation struct {
 	//	*Mutation_Group
 	//	*Mutation_Announce
 	//	*Mutation_ForceComplete
-	//	*Mutation_SetExtra
 	//	*Mutation_RaiseLevel
 	//	*Mutation_CheckState
 	//	*Mutation_StateChecked
@@ -376,15 +375,6 @@ func (x *Mutation) GetForceComplete() *ForceComplete {
 	return nil
 }
 
-func (x *Mutation) GetSetExtra() *SetExtra {
-	if x != nil {
-		if x, ok := x.Op.(*Mutation_SetExtra); ok {
-			return x.SetExtra
-		}
-	}
-	return nil
-}
-
 func (x *Mutation) GetRaiseLevel() *RaiseLevel {
 	if x != nil {
 		if x, ok := x.Op.(*Mutation_RaiseLevel); ok {
@@ -594,10 +584,6 @@ type Mutation_ForceComplete struct {
 	ForceComplete *ForceComplete `protobuf:"bytes,19,opt,name=force_complete,json=forceComplete,proto3,oneof"`
 }
 
-type Mutation_SetExtra struct {
-	SetExtra *SetExtra `protobuf:"bytes,20,opt,name=set_extra,json=setExtra,proto3,oneof"`
-}
-
 type Mutation_RaiseLevel struct {
 	RaiseLevel *RaiseLevel `protobuf:"bytes,21,opt,name=raise_level,json=raiseLevel,proto3,oneof"`
 }
@@ -683,8 +669,6 @@ func (*Mutation_Group) isMutation_Op() {}
 func (*Mutation_Announce) isMutation_Op() {}
 
 func (*Mutation_ForceComplete) isMutation_Op() {}
-
-func (*Mutation_SetExtra) isMutation_Op() {}
 
 func (*Mutation_RaiseLevel) isMutation_Op() {}
 
@@ -952,8 +936,6 @@ type NewJob struct {
 	AfterFailure uint32 `protobuf:"varint,14,opt,name=after_failure,json=afterFailure,proto3" json:"after_failure,omitempty"`
 	// Id of the batch that the job belongs to.
 	Batch string `protobuf:"bytes,15,opt,name=batch,proto3" json:"batch,omitempty"`
-	// As in SetExtra. Neither schedules nor callbacks have any.
-	Extra string `protobuf:"bytes,16,opt,name=extra,proto3" json:"extra,omitempty"`
 	// Sorted by name.
 	Headers []*Header `protobuf:"bytes,17,rep,name=headers,proto3" json:"headers,omitempty"`
 	// Of the producer.
@@ -1093,13 +1075,6 @@ func (x *NewJob) GetAfterFailure() uint32 {
 func (x *NewJob) GetBatch() string {
 	if x != nil {
 		return x.Batch
-	}
-	return ""
-}
-
-func (x *NewJob) GetExtra() string {
-	if x != nil {
-		return x.Extra
 	}
 	return ""
 }
@@ -1865,62 +1840,6 @@ func (x *ForceComplete) GetSeq() uint64 {
 	return 0
 }
 
-// SetExtra replaces the members of queue.json that are not ours: those of a job,
-// or of the document, as somebody wrote them into it by hand.
-type SetExtra struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of which job; empty: of the document.
-	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	// One JSON object without white space; empty: there are none any more.
-	Extra         string `protobuf:"bytes,2,opt,name=extra,proto3" json:"extra,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetExtra) Reset() {
-	*x = SetExtra{}
-	mi := &file_entry_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetExtra) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetExtra) ProtoMessage() {}
-
-func (x *SetExtra) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetExtra.ProtoReflect.Descriptor instead.
-func (*SetExtra) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *SetExtra) GetJobId() string {
-	if x != nil {
-		return x.JobId
-	}
-	return ""
-}
-
-func (x *SetExtra) GetExtra() string {
-	if x != nil {
-		return x.Extra
-	}
-	return ""
-}
-
 // RaiseLevel raises the feature level of the state. All members of the cluster
 // have said that they know it.
 type RaiseLevel struct {
@@ -1932,7 +1851,7 @@ type RaiseLevel struct {
 
 func (x *RaiseLevel) Reset() {
 	*x = RaiseLevel{}
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +1863,7 @@ func (x *RaiseLevel) String() string {
 func (*RaiseLevel) ProtoMessage() {}
 
 func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[19]
+	mi := &file_entry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +1876,7 @@ func (x *RaiseLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseLevel.ProtoReflect.Descriptor instead.
 func (*RaiseLevel) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{19}
+	return file_entry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RaiseLevel) GetLevel() uint32 {
@@ -1977,7 +1896,7 @@ type CheckState struct {
 
 func (x *CheckState) Reset() {
 	*x = CheckState{}
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +1908,7 @@ func (x *CheckState) String() string {
 func (*CheckState) ProtoMessage() {}
 
 func (x *CheckState) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[20]
+	mi := &file_entry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +1921,7 @@ func (x *CheckState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckState.ProtoReflect.Descriptor instead.
 func (*CheckState) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{20}
+	return file_entry_proto_rawDescGZIP(), []int{19}
 }
 
 // StateChecked changes nothing. It says which checksum most nodes have for the state
@@ -2022,7 +1941,7 @@ type StateChecked struct {
 
 func (x *StateChecked) Reset() {
 	*x = StateChecked{}
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +1953,7 @@ func (x *StateChecked) String() string {
 func (*StateChecked) ProtoMessage() {}
 
 func (x *StateChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[21]
+	mi := &file_entry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +1966,7 @@ func (x *StateChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateChecked.ProtoReflect.Descriptor instead.
 func (*StateChecked) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{21}
+	return file_entry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StateChecked) GetTerm() uint64 {
@@ -2094,7 +2013,7 @@ type Fail struct {
 
 func (x *Fail) Reset() {
 	*x = Fail{}
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2025,7 @@ func (x *Fail) String() string {
 func (*Fail) ProtoMessage() {}
 
 func (x *Fail) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[22]
+	mi := &file_entry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2038,7 @@ func (x *Fail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fail.ProtoReflect.Descriptor instead.
 func (*Fail) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{22}
+	return file_entry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Fail) GetWorker() string {
@@ -2177,7 +2096,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2108,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[23]
+	mi := &file_entry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2121,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{23}
+	return file_entry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Release) GetWorker() string {
@@ -2244,7 +2163,7 @@ type RegisterWorker struct {
 
 func (x *RegisterWorker) Reset() {
 	*x = RegisterWorker{}
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2175,7 @@ func (x *RegisterWorker) String() string {
 func (*RegisterWorker) ProtoMessage() {}
 
 func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[24]
+	mi := &file_entry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2188,7 @@ func (x *RegisterWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterWorker.ProtoReflect.Descriptor instead.
 func (*RegisterWorker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{24}
+	return file_entry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RegisterWorker) GetName() string {
@@ -2332,7 +2251,7 @@ type WorkerDead struct {
 
 func (x *WorkerDead) Reset() {
 	*x = WorkerDead{}
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2263,7 @@ func (x *WorkerDead) String() string {
 func (*WorkerDead) ProtoMessage() {}
 
 func (x *WorkerDead) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[25]
+	mi := &file_entry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2276,7 @@ func (x *WorkerDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDead.ProtoReflect.Descriptor instead.
 func (*WorkerDead) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{25}
+	return file_entry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkerDead) GetName() string {
@@ -2387,7 +2306,7 @@ type SetQuiet struct {
 
 func (x *SetQuiet) Reset() {
 	*x = SetQuiet{}
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2318,7 @@ func (x *SetQuiet) String() string {
 func (*SetQuiet) ProtoMessage() {}
 
 func (x *SetQuiet) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[26]
+	mi := &file_entry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2331,7 @@ func (x *SetQuiet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQuiet.ProtoReflect.Descriptor instead.
 func (*SetQuiet) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{26}
+	return file_entry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetQuiet) GetName() string {
@@ -2455,7 +2374,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2386,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[27]
+	mi := &file_entry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2399,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{27}
+	return file_entry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Change) GetKind() uint32 {
@@ -2540,7 +2459,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2552,7 +2471,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[28]
+	mi := &file_entry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2565,7 +2484,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{28}
+	return file_entry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Filter) GetStatuses() []uint32 {
@@ -2670,7 +2589,7 @@ type SetQueue struct {
 
 func (x *SetQueue) Reset() {
 	*x = SetQueue{}
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2601,7 @@ func (x *SetQueue) String() string {
 func (*SetQueue) ProtoMessage() {}
 
 func (x *SetQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[29]
+	mi := &file_entry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2614,7 @@ func (x *SetQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueue.ProtoReflect.Descriptor instead.
 func (*SetQueue) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{29}
+	return file_entry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetQueue) GetName() string {
@@ -2833,7 +2752,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +2764,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[30]
+	mi := &file_entry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +2777,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{30}
+	return file_entry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Pause) GetReason() string {
@@ -2909,7 +2828,7 @@ type PutCron struct {
 
 func (x *PutCron) Reset() {
 	*x = PutCron{}
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +2840,7 @@ func (x *PutCron) String() string {
 func (*PutCron) ProtoMessage() {}
 
 func (x *PutCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[31]
+	mi := &file_entry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +2853,7 @@ func (x *PutCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCron.ProtoReflect.Descriptor instead.
 func (*PutCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{31}
+	return file_entry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PutCron) GetName() string {
@@ -3008,7 +2927,7 @@ type PauseCron struct {
 
 func (x *PauseCron) Reset() {
 	*x = PauseCron{}
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +2939,7 @@ func (x *PauseCron) String() string {
 func (*PauseCron) ProtoMessage() {}
 
 func (x *PauseCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[32]
+	mi := &file_entry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +2952,7 @@ func (x *PauseCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseCron.ProtoReflect.Descriptor instead.
 func (*PauseCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{32}
+	return file_entry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PauseCron) GetName() string {
@@ -3080,7 +2999,7 @@ type DeleteCron struct {
 
 func (x *DeleteCron) Reset() {
 	*x = DeleteCron{}
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3011,7 @@ func (x *DeleteCron) String() string {
 func (*DeleteCron) ProtoMessage() {}
 
 func (x *DeleteCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[33]
+	mi := &file_entry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3024,7 @@ func (x *DeleteCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCron.ProtoReflect.Descriptor instead.
 func (*DeleteCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{33}
+	return file_entry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteCron) GetName() string {
@@ -3136,7 +3055,7 @@ type FireCron struct {
 
 func (x *FireCron) Reset() {
 	*x = FireCron{}
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3067,7 @@ func (x *FireCron) String() string {
 func (*FireCron) ProtoMessage() {}
 
 func (x *FireCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[34]
+	mi := &file_entry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3080,7 @@ func (x *FireCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireCron.ProtoReflect.Descriptor instead.
 func (*FireCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{34}
+	return file_entry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FireCron) GetName() string {
@@ -3231,7 +3150,7 @@ type TriggerCron struct {
 
 func (x *TriggerCron) Reset() {
 	*x = TriggerCron{}
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3162,7 @@ func (x *TriggerCron) String() string {
 func (*TriggerCron) ProtoMessage() {}
 
 func (x *TriggerCron) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[35]
+	mi := &file_entry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3175,7 @@ func (x *TriggerCron) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerCron.ProtoReflect.Descriptor instead.
 func (*TriggerCron) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{35}
+	return file_entry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TriggerCron) GetName() string {
@@ -3287,7 +3206,7 @@ type Announce struct {
 
 func (x *Announce) Reset() {
 	*x = Announce{}
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3218,7 @@ func (x *Announce) String() string {
 func (*Announce) ProtoMessage() {}
 
 func (x *Announce) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[36]
+	mi := &file_entry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3231,7 @@ func (x *Announce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announce.ProtoReflect.Descriptor instead.
 func (*Announce) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{36}
+	return file_entry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Announce) GetKind() uint32 {
@@ -3345,7 +3264,7 @@ type RegisterBroker struct {
 
 func (x *RegisterBroker) Reset() {
 	*x = RegisterBroker{}
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3276,7 @@ func (x *RegisterBroker) String() string {
 func (*RegisterBroker) ProtoMessage() {}
 
 func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[37]
+	mi := &file_entry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3289,7 @@ func (x *RegisterBroker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterBroker.ProtoReflect.Descriptor instead.
 func (*RegisterBroker) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{37}
+	return file_entry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegisterBroker) GetNode() string {
@@ -3437,7 +3356,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3368,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[38]
+	mi := &file_entry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3381,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{38}
+	return file_entry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Settings) GetMaxAttempts() int32 {
@@ -3576,7 +3495,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +3507,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[39]
+	mi := &file_entry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +3520,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{39}
+	return file_entry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Token) GetId() string {
@@ -3744,7 +3663,7 @@ type CreateToken struct {
 
 func (x *CreateToken) Reset() {
 	*x = CreateToken{}
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +3675,7 @@ func (x *CreateToken) String() string {
 func (*CreateToken) ProtoMessage() {}
 
 func (x *CreateToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[40]
+	mi := &file_entry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +3688,7 @@ func (x *CreateToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateToken.ProtoReflect.Descriptor instead.
 func (*CreateToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{40}
+	return file_entry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateToken) GetToken() *Token {
@@ -3804,7 +3723,7 @@ type RevokeToken struct {
 
 func (x *RevokeToken) Reset() {
 	*x = RevokeToken{}
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3735,7 @@ func (x *RevokeToken) String() string {
 func (*RevokeToken) ProtoMessage() {}
 
 func (x *RevokeToken) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[41]
+	mi := &file_entry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3748,7 @@ func (x *RevokeToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeToken.ProtoReflect.Descriptor instead.
 func (*RevokeToken) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{41}
+	return file_entry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RevokeToken) GetId() string {
@@ -3857,7 +3776,7 @@ type TouchTokens struct {
 
 func (x *TouchTokens) Reset() {
 	*x = TouchTokens{}
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +3788,7 @@ func (x *TouchTokens) String() string {
 func (*TouchTokens) ProtoMessage() {}
 
 func (x *TouchTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[42]
+	mi := &file_entry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +3801,7 @@ func (x *TouchTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchTokens.ProtoReflect.Descriptor instead.
 func (*TouchTokens) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{42}
+	return file_entry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TouchTokens) GetIds() []string {
@@ -3936,7 +3855,7 @@ type Hook struct {
 
 func (x *Hook) Reset() {
 	*x = Hook{}
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +3867,7 @@ func (x *Hook) String() string {
 func (*Hook) ProtoMessage() {}
 
 func (x *Hook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[43]
+	mi := &file_entry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +3880,7 @@ func (x *Hook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hook.ProtoReflect.Descriptor instead.
 func (*Hook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{43}
+	return file_entry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Hook) GetName() string {
@@ -4171,7 +4090,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4102,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[44]
+	mi := &file_entry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4115,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{44}
+	return file_entry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Alert) GetKind() uint32 {
@@ -4255,7 +4174,7 @@ type PutHook struct {
 
 func (x *PutHook) Reset() {
 	*x = PutHook{}
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4267,7 +4186,7 @@ func (x *PutHook) String() string {
 func (*PutHook) ProtoMessage() {}
 
 func (x *PutHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[45]
+	mi := &file_entry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4280,7 +4199,7 @@ func (x *PutHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutHook.ProtoReflect.Descriptor instead.
 func (*PutHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{45}
+	return file_entry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *PutHook) GetHook() *Hook {
@@ -4306,7 +4225,7 @@ type DeleteHook struct {
 
 func (x *DeleteHook) Reset() {
 	*x = DeleteHook{}
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4318,7 +4237,7 @@ func (x *DeleteHook) String() string {
 func (*DeleteHook) ProtoMessage() {}
 
 func (x *DeleteHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[46]
+	mi := &file_entry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4331,7 +4250,7 @@ func (x *DeleteHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHook.ProtoReflect.Descriptor instead.
 func (*DeleteHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{46}
+	return file_entry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteHook) GetName() string {
@@ -4351,7 +4270,7 @@ type TestHook struct {
 
 func (x *TestHook) Reset() {
 	*x = TestHook{}
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4363,7 +4282,7 @@ func (x *TestHook) String() string {
 func (*TestHook) ProtoMessage() {}
 
 func (x *TestHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[47]
+	mi := &file_entry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4376,7 +4295,7 @@ func (x *TestHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestHook.ProtoReflect.Descriptor instead.
 func (*TestHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{47}
+	return file_entry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TestHook) GetName() string {
@@ -4401,7 +4320,7 @@ type ReportHook struct {
 
 func (x *ReportHook) Reset() {
 	*x = ReportHook{}
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +4332,7 @@ func (x *ReportHook) String() string {
 func (*ReportHook) ProtoMessage() {}
 
 func (x *ReportHook) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[48]
+	mi := &file_entry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +4345,7 @@ func (x *ReportHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportHook.ProtoReflect.Descriptor instead.
 func (*ReportHook) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{48}
+	return file_entry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReportHook) GetName() string {
@@ -4468,7 +4387,7 @@ type HookEventId struct {
 
 func (x *HookEventId) Reset() {
 	*x = HookEventId{}
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4480,7 +4399,7 @@ func (x *HookEventId) String() string {
 func (*HookEventId) ProtoMessage() {}
 
 func (x *HookEventId) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[49]
+	mi := &file_entry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4493,7 +4412,7 @@ func (x *HookEventId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HookEventId.ProtoReflect.Descriptor instead.
 func (*HookEventId) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{49}
+	return file_entry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HookEventId) GetTerm() uint64 {
@@ -4533,7 +4452,7 @@ type SetAlert struct {
 
 func (x *SetAlert) Reset() {
 	*x = SetAlert{}
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4545,7 +4464,7 @@ func (x *SetAlert) String() string {
 func (*SetAlert) ProtoMessage() {}
 
 func (x *SetAlert) ProtoReflect() protoreflect.Message {
-	mi := &file_entry_proto_msgTypes[50]
+	mi := &file_entry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4558,7 +4477,7 @@ func (x *SetAlert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAlert.ProtoReflect.Descriptor instead.
 func (*SetAlert) Descriptor() ([]byte, []int) {
-	return file_entry_proto_rawDescGZIP(), []int{50}
+	return file_entry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetAlert) GetHook() string {
@@ -4607,7 +4526,7 @@ const file_entry_proto_rawDesc = "" +
 	"\tmutations\x18\x03 \x03(\v2\x18.osqueue.fsm.v1.MutationR\tmutations\x12\x16\n" +
 	"\x06random\x18\x04 \x01(\x06R\x06random\x12!\n" +
 	"\fflushed_term\x18\x05 \x01(\x04R\vflushedTerm\x12#\n" +
-	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xe5\x0f\n" +
+	"\rflushed_index\x18\x06 \x01(\x04R\fflushedIndex\"\xac\x0f\n" +
 	"\bMutation\x123\n" +
 	"\aenqueue\x18\x01 \x01(\v2\x17.osqueue.fsm.v1.EnqueueH\x00R\aenqueue\x12-\n" +
 	"\x05claim\x18\x02 \x01(\v2\x15.osqueue.fsm.v1.ClaimH\x00R\x05claim\x129\n" +
@@ -4631,8 +4550,7 @@ const file_entry_proto_rawDesc = "" +
 	"\ftrigger_cron\x18\x10 \x01(\v2\x1b.osqueue.fsm.v1.TriggerCronH\x00R\vtriggerCron\x12-\n" +
 	"\x05group\x18\x11 \x01(\v2\x15.osqueue.fsm.v1.GroupH\x00R\x05group\x126\n" +
 	"\bannounce\x18\x12 \x01(\v2\x18.osqueue.fsm.v1.AnnounceH\x00R\bannounce\x12F\n" +
-	"\x0eforce_complete\x18\x13 \x01(\v2\x1d.osqueue.fsm.v1.ForceCompleteH\x00R\rforceComplete\x127\n" +
-	"\tset_extra\x18\x14 \x01(\v2\x18.osqueue.fsm.v1.SetExtraH\x00R\bsetExtra\x12=\n" +
+	"\x0eforce_complete\x18\x13 \x01(\v2\x1d.osqueue.fsm.v1.ForceCompleteH\x00R\rforceComplete\x12=\n" +
 	"\vraise_level\x18\x15 \x01(\v2\x1a.osqueue.fsm.v1.RaiseLevelH\x00R\n" +
 	"raiseLevel\x12=\n" +
 	"\vcheck_state\x18\x16 \x01(\v2\x1a.osqueue.fsm.v1.CheckStateH\x00R\n" +
@@ -4664,7 +4582,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x05scope\x18\x03 \x01(\v2\x15.osqueue.fsm.v1.ScopeR\x05scope\"5\n" +
 	"\x05Scope\x12\x14\n" +
 	"\x05types\x18\x01 \x03(\tR\x05types\x12\x16\n" +
-	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xd5\x04\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"\xbf\x04\n" +
 	"\x06NewJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1d\n" +
@@ -4682,8 +4600,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x06unique\x18\f \x01(\v2\x16.osqueue.fsm.v1.UniqueR\x06unique\x12\x14\n" +
 	"\x05after\x18\r \x03(\tR\x05after\x12#\n" +
 	"\rafter_failure\x18\x0e \x01(\rR\fafterFailure\x12\x14\n" +
-	"\x05batch\x18\x0f \x01(\tR\x05batch\x12\x14\n" +
-	"\x05extra\x18\x10 \x01(\tR\x05extra\x120\n" +
+	"\x05batch\x18\x0f \x01(\tR\x05batch\x120\n" +
 	"\aheaders\x18\x11 \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12+\n" +
 	"\x05quota\x18\x12 \x01(\v2\x15.osqueue.fsm.v1.QuotaR\x05quotaB\n" +
 	"\n" +
@@ -4743,10 +4660,7 @@ const file_entry_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
 	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x88\x01\x01\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seqB\t\n" +
-	"\a_result\"7\n" +
-	"\bSetExtra\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
-	"\x05extra\x18\x02 \x01(\tR\x05extra\"\"\n" +
+	"\a_result\"\"\n" +
 	"\n" +
 	"RaiseLevel\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\"\f\n" +
@@ -5026,7 +4940,7 @@ func file_entry_proto_rawDescGZIP() []byte {
 	return file_entry_proto_rawDescData
 }
 
-var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_entry_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_entry_proto_goTypes = []any{
 	(*Batch)(nil),          // 0: osqueue.fsm.v1.Batch
 	(*Mutation)(nil),       // 1: osqueue.fsm.v1.Mutation
@@ -5046,39 +4960,38 @@ var file_entry_proto_goTypes = []any{
 	(*Heartbeat)(nil),      // 15: osqueue.fsm.v1.Heartbeat
 	(*Complete)(nil),       // 16: osqueue.fsm.v1.Complete
 	(*ForceComplete)(nil),  // 17: osqueue.fsm.v1.ForceComplete
-	(*SetExtra)(nil),       // 18: osqueue.fsm.v1.SetExtra
-	(*RaiseLevel)(nil),     // 19: osqueue.fsm.v1.RaiseLevel
-	(*CheckState)(nil),     // 20: osqueue.fsm.v1.CheckState
-	(*StateChecked)(nil),   // 21: osqueue.fsm.v1.StateChecked
-	(*Fail)(nil),           // 22: osqueue.fsm.v1.Fail
-	(*Release)(nil),        // 23: osqueue.fsm.v1.Release
-	(*RegisterWorker)(nil), // 24: osqueue.fsm.v1.RegisterWorker
-	(*WorkerDead)(nil),     // 25: osqueue.fsm.v1.WorkerDead
-	(*SetQuiet)(nil),       // 26: osqueue.fsm.v1.SetQuiet
-	(*Change)(nil),         // 27: osqueue.fsm.v1.Change
-	(*Filter)(nil),         // 28: osqueue.fsm.v1.Filter
-	(*SetQueue)(nil),       // 29: osqueue.fsm.v1.SetQueue
-	(*Pause)(nil),          // 30: osqueue.fsm.v1.Pause
-	(*PutCron)(nil),        // 31: osqueue.fsm.v1.PutCron
-	(*PauseCron)(nil),      // 32: osqueue.fsm.v1.PauseCron
-	(*DeleteCron)(nil),     // 33: osqueue.fsm.v1.DeleteCron
-	(*FireCron)(nil),       // 34: osqueue.fsm.v1.FireCron
-	(*TriggerCron)(nil),    // 35: osqueue.fsm.v1.TriggerCron
-	(*Announce)(nil),       // 36: osqueue.fsm.v1.Announce
-	(*RegisterBroker)(nil), // 37: osqueue.fsm.v1.RegisterBroker
-	(*Settings)(nil),       // 38: osqueue.fsm.v1.Settings
-	(*Token)(nil),          // 39: osqueue.fsm.v1.Token
-	(*CreateToken)(nil),    // 40: osqueue.fsm.v1.CreateToken
-	(*RevokeToken)(nil),    // 41: osqueue.fsm.v1.RevokeToken
-	(*TouchTokens)(nil),    // 42: osqueue.fsm.v1.TouchTokens
-	(*Hook)(nil),           // 43: osqueue.fsm.v1.Hook
-	(*Alert)(nil),          // 44: osqueue.fsm.v1.Alert
-	(*PutHook)(nil),        // 45: osqueue.fsm.v1.PutHook
-	(*DeleteHook)(nil),     // 46: osqueue.fsm.v1.DeleteHook
-	(*TestHook)(nil),       // 47: osqueue.fsm.v1.TestHook
-	(*ReportHook)(nil),     // 48: osqueue.fsm.v1.ReportHook
-	(*HookEventId)(nil),    // 49: osqueue.fsm.v1.HookEventId
-	(*SetAlert)(nil),       // 50: osqueue.fsm.v1.SetAlert
+	(*RaiseLevel)(nil),     // 18: osqueue.fsm.v1.RaiseLevel
+	(*CheckState)(nil),     // 19: osqueue.fsm.v1.CheckState
+	(*StateChecked)(nil),   // 20: osqueue.fsm.v1.StateChecked
+	(*Fail)(nil),           // 21: osqueue.fsm.v1.Fail
+	(*Release)(nil),        // 22: osqueue.fsm.v1.Release
+	(*RegisterWorker)(nil), // 23: osqueue.fsm.v1.RegisterWorker
+	(*WorkerDead)(nil),     // 24: osqueue.fsm.v1.WorkerDead
+	(*SetQuiet)(nil),       // 25: osqueue.fsm.v1.SetQuiet
+	(*Change)(nil),         // 26: osqueue.fsm.v1.Change
+	(*Filter)(nil),         // 27: osqueue.fsm.v1.Filter
+	(*SetQueue)(nil),       // 28: osqueue.fsm.v1.SetQueue
+	(*Pause)(nil),          // 29: osqueue.fsm.v1.Pause
+	(*PutCron)(nil),        // 30: osqueue.fsm.v1.PutCron
+	(*PauseCron)(nil),      // 31: osqueue.fsm.v1.PauseCron
+	(*DeleteCron)(nil),     // 32: osqueue.fsm.v1.DeleteCron
+	(*FireCron)(nil),       // 33: osqueue.fsm.v1.FireCron
+	(*TriggerCron)(nil),    // 34: osqueue.fsm.v1.TriggerCron
+	(*Announce)(nil),       // 35: osqueue.fsm.v1.Announce
+	(*RegisterBroker)(nil), // 36: osqueue.fsm.v1.RegisterBroker
+	(*Settings)(nil),       // 37: osqueue.fsm.v1.Settings
+	(*Token)(nil),          // 38: osqueue.fsm.v1.Token
+	(*CreateToken)(nil),    // 39: osqueue.fsm.v1.CreateToken
+	(*RevokeToken)(nil),    // 40: osqueue.fsm.v1.RevokeToken
+	(*TouchTokens)(nil),    // 41: osqueue.fsm.v1.TouchTokens
+	(*Hook)(nil),           // 42: osqueue.fsm.v1.Hook
+	(*Alert)(nil),          // 43: osqueue.fsm.v1.Alert
+	(*PutHook)(nil),        // 44: osqueue.fsm.v1.PutHook
+	(*DeleteHook)(nil),     // 45: osqueue.fsm.v1.DeleteHook
+	(*TestHook)(nil),       // 46: osqueue.fsm.v1.TestHook
+	(*ReportHook)(nil),     // 47: osqueue.fsm.v1.ReportHook
+	(*HookEventId)(nil),    // 48: osqueue.fsm.v1.HookEventId
+	(*SetAlert)(nil),       // 49: osqueue.fsm.v1.SetAlert
 }
 var file_entry_proto_depIdxs = []int32{
 	1,  // 0: osqueue.fsm.v1.Batch.mutations:type_name -> osqueue.fsm.v1.Mutation
@@ -5086,66 +4999,65 @@ var file_entry_proto_depIdxs = []int32{
 	12, // 2: osqueue.fsm.v1.Mutation.claim:type_name -> osqueue.fsm.v1.Claim
 	15, // 3: osqueue.fsm.v1.Mutation.heartbeat:type_name -> osqueue.fsm.v1.Heartbeat
 	16, // 4: osqueue.fsm.v1.Mutation.complete:type_name -> osqueue.fsm.v1.Complete
-	22, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
-	23, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
-	24, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
-	25, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
-	37, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
-	27, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
-	29, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
-	31, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
-	32, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
-	33, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
-	34, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
-	35, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
+	21, // 5: osqueue.fsm.v1.Mutation.fail:type_name -> osqueue.fsm.v1.Fail
+	22, // 6: osqueue.fsm.v1.Mutation.release:type_name -> osqueue.fsm.v1.Release
+	23, // 7: osqueue.fsm.v1.Mutation.register_worker:type_name -> osqueue.fsm.v1.RegisterWorker
+	24, // 8: osqueue.fsm.v1.Mutation.worker_dead:type_name -> osqueue.fsm.v1.WorkerDead
+	36, // 9: osqueue.fsm.v1.Mutation.register_broker:type_name -> osqueue.fsm.v1.RegisterBroker
+	26, // 10: osqueue.fsm.v1.Mutation.change:type_name -> osqueue.fsm.v1.Change
+	28, // 11: osqueue.fsm.v1.Mutation.set_queue:type_name -> osqueue.fsm.v1.SetQueue
+	30, // 12: osqueue.fsm.v1.Mutation.put_cron:type_name -> osqueue.fsm.v1.PutCron
+	31, // 13: osqueue.fsm.v1.Mutation.pause_cron:type_name -> osqueue.fsm.v1.PauseCron
+	32, // 14: osqueue.fsm.v1.Mutation.delete_cron:type_name -> osqueue.fsm.v1.DeleteCron
+	33, // 15: osqueue.fsm.v1.Mutation.fire_cron:type_name -> osqueue.fsm.v1.FireCron
+	34, // 16: osqueue.fsm.v1.Mutation.trigger_cron:type_name -> osqueue.fsm.v1.TriggerCron
 	3,  // 17: osqueue.fsm.v1.Mutation.group:type_name -> osqueue.fsm.v1.Group
-	36, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
+	35, // 18: osqueue.fsm.v1.Mutation.announce:type_name -> osqueue.fsm.v1.Announce
 	17, // 19: osqueue.fsm.v1.Mutation.force_complete:type_name -> osqueue.fsm.v1.ForceComplete
-	18, // 20: osqueue.fsm.v1.Mutation.set_extra:type_name -> osqueue.fsm.v1.SetExtra
-	19, // 21: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
-	20, // 22: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
-	21, // 23: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
-	40, // 24: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
-	41, // 25: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
-	42, // 26: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
-	45, // 27: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
-	46, // 28: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
-	47, // 29: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
-	48, // 30: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
-	50, // 31: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
-	26, // 32: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
-	2,  // 33: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
-	1,  // 34: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
-	6,  // 35: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
-	11, // 36: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
-	5,  // 37: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
-	9,  // 38: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
-	10, // 39: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
-	8,  // 40: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
-	7,  // 41: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
-	6,  // 42: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
-	7,  // 43: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
-	14, // 44: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
-	13, // 45: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
-	13, // 46: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 47: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
-	13, // 48: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
-	7,  // 49: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
-	28, // 50: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
-	9,  // 51: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
-	30, // 52: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
-	6,  // 53: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
-	38, // 54: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
-	39, // 55: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
-	44, // 56: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
-	43, // 57: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
-	49, // 58: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
-	49, // 59: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	18, // 20: osqueue.fsm.v1.Mutation.raise_level:type_name -> osqueue.fsm.v1.RaiseLevel
+	19, // 21: osqueue.fsm.v1.Mutation.check_state:type_name -> osqueue.fsm.v1.CheckState
+	20, // 22: osqueue.fsm.v1.Mutation.state_checked:type_name -> osqueue.fsm.v1.StateChecked
+	39, // 23: osqueue.fsm.v1.Mutation.create_token:type_name -> osqueue.fsm.v1.CreateToken
+	40, // 24: osqueue.fsm.v1.Mutation.revoke_token:type_name -> osqueue.fsm.v1.RevokeToken
+	41, // 25: osqueue.fsm.v1.Mutation.touch_tokens:type_name -> osqueue.fsm.v1.TouchTokens
+	44, // 26: osqueue.fsm.v1.Mutation.put_hook:type_name -> osqueue.fsm.v1.PutHook
+	45, // 27: osqueue.fsm.v1.Mutation.delete_hook:type_name -> osqueue.fsm.v1.DeleteHook
+	46, // 28: osqueue.fsm.v1.Mutation.test_hook:type_name -> osqueue.fsm.v1.TestHook
+	47, // 29: osqueue.fsm.v1.Mutation.report_hook:type_name -> osqueue.fsm.v1.ReportHook
+	49, // 30: osqueue.fsm.v1.Mutation.set_alert:type_name -> osqueue.fsm.v1.SetAlert
+	25, // 31: osqueue.fsm.v1.Mutation.set_quiet:type_name -> osqueue.fsm.v1.SetQuiet
+	2,  // 32: osqueue.fsm.v1.Mutation.request:type_name -> osqueue.fsm.v1.Request
+	1,  // 33: osqueue.fsm.v1.Group.mutations:type_name -> osqueue.fsm.v1.Mutation
+	6,  // 34: osqueue.fsm.v1.Enqueue.jobs:type_name -> osqueue.fsm.v1.NewJob
+	11, // 35: osqueue.fsm.v1.Enqueue.new_batch:type_name -> osqueue.fsm.v1.NewBatch
+	5,  // 36: osqueue.fsm.v1.Enqueue.scope:type_name -> osqueue.fsm.v1.Scope
+	9,  // 37: osqueue.fsm.v1.NewJob.backoff:type_name -> osqueue.fsm.v1.Backoff
+	10, // 38: osqueue.fsm.v1.NewJob.unique:type_name -> osqueue.fsm.v1.Unique
+	8,  // 39: osqueue.fsm.v1.NewJob.headers:type_name -> osqueue.fsm.v1.Header
+	7,  // 40: osqueue.fsm.v1.NewJob.quota:type_name -> osqueue.fsm.v1.Quota
+	6,  // 41: osqueue.fsm.v1.NewBatch.callback:type_name -> osqueue.fsm.v1.NewJob
+	7,  // 42: osqueue.fsm.v1.NewBatch.quota:type_name -> osqueue.fsm.v1.Quota
+	14, // 43: osqueue.fsm.v1.Lease.progress:type_name -> osqueue.fsm.v1.Progress
+	13, // 44: osqueue.fsm.v1.Heartbeat.leases:type_name -> osqueue.fsm.v1.Lease
+	13, // 45: osqueue.fsm.v1.Complete.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 46: osqueue.fsm.v1.Fail.lease:type_name -> osqueue.fsm.v1.Lease
+	13, // 47: osqueue.fsm.v1.Release.lease:type_name -> osqueue.fsm.v1.Lease
+	7,  // 48: osqueue.fsm.v1.RegisterWorker.quota:type_name -> osqueue.fsm.v1.Quota
+	27, // 49: osqueue.fsm.v1.Change.filter:type_name -> osqueue.fsm.v1.Filter
+	9,  // 50: osqueue.fsm.v1.SetQueue.backoff:type_name -> osqueue.fsm.v1.Backoff
+	29, // 51: osqueue.fsm.v1.SetQueue.pause:type_name -> osqueue.fsm.v1.Pause
+	6,  // 52: osqueue.fsm.v1.PutCron.job:type_name -> osqueue.fsm.v1.NewJob
+	37, // 53: osqueue.fsm.v1.RegisterBroker.settings:type_name -> osqueue.fsm.v1.Settings
+	38, // 54: osqueue.fsm.v1.CreateToken.token:type_name -> osqueue.fsm.v1.Token
+	43, // 55: osqueue.fsm.v1.Hook.alerts:type_name -> osqueue.fsm.v1.Alert
+	42, // 56: osqueue.fsm.v1.PutHook.hook:type_name -> osqueue.fsm.v1.Hook
+	48, // 57: osqueue.fsm.v1.ReportHook.delivered:type_name -> osqueue.fsm.v1.HookEventId
+	48, // 58: osqueue.fsm.v1.ReportHook.failed:type_name -> osqueue.fsm.v1.HookEventId
+	59, // [59:59] is the sub-list for method output_type
+	59, // [59:59] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_entry_proto_init() }
@@ -5173,7 +5085,6 @@ func file_entry_proto_init() {
 		(*Mutation_Group)(nil),
 		(*Mutation_Announce)(nil),
 		(*Mutation_ForceComplete)(nil),
-		(*Mutation_SetExtra)(nil),
 		(*Mutation_RaiseLevel)(nil),
 		(*Mutation_CheckState)(nil),
 		(*Mutation_StateChecked)(nil),
@@ -5190,18 +5101,18 @@ func file_entry_proto_init() {
 	file_entry_proto_msgTypes[6].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[16].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[17].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[22].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[21].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[27].OneofWrappers = []any{}
 	file_entry_proto_msgTypes[28].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[29].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[32].OneofWrappers = []any{}
-	file_entry_proto_msgTypes[34].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[31].OneofWrappers = []any{}
+	file_entry_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_entry_proto_rawDesc), len(file_entry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,8 +52,6 @@ type Meta struct {
 	Requests       uint64 `protobuf:"varint,24,opt,name=requests,proto3" json:"requests,omitempty"`
 	LastTurn       uint64 `protobuf:"varint,25,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
 	CancelledTotal uint64 `protobuf:"varint,26,opt,name=cancelled_total,json=cancelledTotal,proto3" json:"cancelled_total,omitempty"`
-	// As in SetExtra.
-	Extra string `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	// The feature level.
 	Level      uint32 `protobuf:"varint,28,opt,name=level,proto3" json:"level,omitempty"`
 	Tokens     uint64 `protobuf:"varint,29,opt,name=tokens,proto3" json:"tokens,omitempty"`
@@ -277,13 +275,6 @@ func (x *Meta) GetCancelledTotal() uint64 {
 		return x.CancelledTotal
 	}
 	return 0
-}
-
-func (x *Meta) GetExtra() string {
-	if x != nil {
-		return x.Extra
-	}
-	return ""
 }
 
 func (x *Meta) GetLevel() uint32 {
@@ -699,8 +690,6 @@ type Details struct {
 	CancelAtMs   int64                  `protobuf:"varint,5,opt,name=cancel_at_ms,json=cancelAtMs,proto3" json:"cancel_at_ms,omitempty"`
 	// The timeout of the attempt that runs.
 	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// As in SetExtra.
-	Extra string `protobuf:"bytes,7,opt,name=extra,proto3" json:"extra,omitempty"`
 	// Of the attempt that completed the job.
 	Log string `protobuf:"bytes,8,opt,name=log,proto3" json:"log,omitempty"`
 	// Of the last claim.
@@ -780,13 +769,6 @@ func (x *Details) GetTimeoutMs() int64 {
 		return x.TimeoutMs
 	}
 	return 0
-}
-
-func (x *Details) GetExtra() string {
-	if x != nil {
-		return x.Extra
-	}
-	return ""
 }
 
 func (x *Details) GetLog() string {
@@ -2055,7 +2037,7 @@ var File_snapshot_proto protoreflect.FileDescriptor
 
 const file_snapshot_proto_rawDesc = "" +
 	"\n" +
-	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xbd\a\n" +
+	"\x0esnapshot.proto\x12\x0eosqueue.fsm.v1\x1a\ventry.proto\"\xa7\a\n" +
 	"\x04Meta\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x1b\n" +
@@ -2087,7 +2069,6 @@ const file_snapshot_proto_rawDesc = "" +
 	"\brequests\x18\x18 \x01(\x04R\brequests\x12\x1b\n" +
 	"\tlast_turn\x18\x19 \x01(\x04R\blastTurn\x12'\n" +
 	"\x0fcancelled_total\x18\x1a \x01(\x04R\x0ecancelledTotal\x12\x14\n" +
-	"\x05extra\x18\x1b \x01(\tR\x05extra\x12\x14\n" +
 	"\x05level\x18\x1c \x01(\rR\x05level\x12\x16\n" +
 	"\x06tokens\x18\x1d \x01(\x04R\x06tokens\x12\x18\n" +
 	"\afigures\x18\x1e \x01(\x04R\afigures\x12\x14\n" +
@@ -2141,7 +2122,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\x04cron\x18\t \x01(\tR\x04cron\x120\n" +
 	"\aheaders\x18\n" +
 	" \x03(\v2\x16.osqueue.fsm.v1.HeaderR\aheaders\x12\x18\n" +
-	"\aaccount\x18\v \x01(\tR\aaccount\"\xcc\x02\n" +
+	"\aaccount\x18\v \x01(\tR\aaccount\"\xb6\x02\n" +
 	"\aDetails\x121\n" +
 	"\ahistory\x18\x01 \x03(\v2\x17.osqueue.fsm.v1.AttemptR\ahistory\x124\n" +
 	"\bprogress\x18\x02 \x01(\v2\x18.osqueue.fsm.v1.ProgressR\bprogress\x12$\n" +
@@ -2150,8 +2131,7 @@ const file_snapshot_proto_rawDesc = "" +
 	"\fcancel_at_ms\x18\x05 \x01(\x03R\n" +
 	"cancelAtMs\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x14\n" +
-	"\x05extra\x18\a \x01(\tR\x05extra\x12\x10\n" +
+	"timeout_ms\x18\x06 \x01(\x03R\ttimeoutMs\x12\x10\n" +
 	"\x03log\x18\b \x01(\tR\x03log\x12\x14\n" +
 	"\x05owner\x18\t \x01(\x06R\x05owner\x12\x1d\n" +
 	"\n" +

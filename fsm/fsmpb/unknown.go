@@ -56,8 +56,6 @@ func (m *Mutation) rareHasUnknown() bool {
 		return len(op.Announce.unknownFields) > 0
 	case *Mutation_ForceComplete:
 		return len(op.ForceComplete.unknownFields) > 0
-	case *Mutation_SetExtra:
-		return len(op.SetExtra.unknownFields) > 0
 	case *Mutation_RaiseLevel:
 		return len(op.RaiseLevel.unknownFields) > 0
 	case *Mutation_CheckState:

@@ -123,9 +123,7 @@ func (r *recorder) mutation(t *rapid.T) *fsmpb.Mutation {
 		mut := enqueue(r.newJob(t))
 		mut.Request = &fsmpb.Request{Key: fmt.Sprint("q", r.roll(t, 4)), Fingerprint: []byte("f")}
 		return mut
-	case 11:
-		return r.setExtra(t)
-	case 12:
+	case 11, 12:
 		return r.checkState()
 	default:
 		return r.register(r.m.Meta().Broker.Epoch + 1)
@@ -148,15 +146,6 @@ func (r *recorder) register(epoch uint64) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: "n1", Address: "h:8080", Epoch: epoch, Cluster: "c1", Lineage: lineage,
 	}}}
-}
-
-// setExtra returns a change of the unknown fields of the document, or of a job that may exist.
-func (r *recorder) setExtra(t *rapid.T) *fsmpb.Mutation {
-	op := &fsmpb.SetExtra{Extra: pick(t, []string{"", `{"note":1}`, `{"é":{"a":[]}}`}, "extra")}
-	if r.roll(t, 3) > 0 {
-		op.JobId = fmt.Sprint("j", 1+r.roll(t, r.ids+1))
-	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetExtra{SetExtra: op}}
 }
 
 func (r *recorder) newJob(t *rapid.T) *fsmpb.NewJob {

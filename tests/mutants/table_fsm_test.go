@@ -252,8 +252,8 @@ var machine = []defect{
 
 	{"log", mutants.Mutant{
 		Name: "logs are not counted", File: "fsm/job.go",
-		Old: `int64(len(d.Extra)+len(d.Log))`,
-		Bug: `int64(len(d.Extra))`,
+		Old: `+len(j.Details().Log)) + j.Opt`,
+		Bug: `) + j.Opt`,
 	}, behaviour},
 	{"log", mutants.Mutant{
 		Name: "a completion loses its log", File: "fsm/report.go",
@@ -262,13 +262,13 @@ var machine = []defect{
 	}, behaviour},
 	{"log", mutants.Mutant{
 		Name: "a log with nothing else is dropped", File: "fsm/after.go",
-		Old: ` && d.Extra == "" && d.Log == ""`,
-		Bug: ` && d.Extra == ""`,
+		Old: ` && d.TimeoutMs == 0 && d.Log == ""`,
+		Bug: ` && d.TimeoutMs == 0`,
 	}, behaviour},
 	{"log", mutants.Mutant{
 		Name: "snapshots lose logs", File: "fsm/pbrecords.go",
-		Old: `TimeoutMs: p.TimeoutMs, Extra: p.Extra, Log: p.Log,`,
-		Bug: `TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
+		Old: `TimeoutMs: p.TimeoutMs, Log: p.Log,`,
+		Bug: `TimeoutMs: p.TimeoutMs,`,
 	}, behaviour},
 
 	// 6. Change.
@@ -436,8 +436,8 @@ var machine = []defect{
 	// 12. Quotas.
 	{"quota", mutants.Mutant{
 		Name: "results are not counted", File: "fsm/job.go",
-		Old: `return int64(len(j.payload)+len(j.Execution().Result)) + int64(len(d.Extra)+len(d.Log))`,
-		Bug: `return int64(len(j.payload)) + int64(len(d.Extra)+len(d.Log))`,
+		Old: `return int64(len(j.payload)+len(j.Execution().Result)+len(j.Details().Log)) + j.Opt.textBytes()`,
+		Bug: `return int64(len(j.payload)+len(j.Details().Log)) + j.Opt.textBytes()`,
 	}, behaviour},
 	{"quota", mutants.Mutant{
 		Name: "ended jobs count", File: "fsm/machine.go",
@@ -515,44 +515,8 @@ var machine = []defect{
 		Bug: `Text:`,
 	}, behaviour},
 
-	// 15. Unknown fields.
-	{"extra", mutants.Mutant{
-		Name: "unknown fields are not counted", File: "fsm/job.go",
-		Old: `int64(len(d.Extra)+len(d.Log))`,
-		Bug: `int64(len(d.Log))`,
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "a change of unknown fields is not counted", File: "fsm/index.go",
-		Old: "m.addBytes(q, j.size()-old.size())\n",
-		Bug: "",
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "claims get the job as it was", File: "fsm/index.go",
-		Old: "g.ready.Set(j)\n\t\tm.refresh(q, g)\n",
-		Bug: "m.refresh(q, g)\n",
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "retention knows the job as it was", File: "fsm/index.go",
-		Old: "if _, there := q.retained.Get(j); there {",
-		Bug: "if _, there := q.retained.Get(j); there && false {",
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "job with nothing else loses them", File: "fsm/after.go",
-		Old: ` && d.TimeoutMs == 0 && d.Extra == ""`,
-		Bug: ` && d.TimeoutMs == 0`,
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "snapshots lose those of the document", File: "fsm/pb.go",
-		Old: "Extra:          p.Extra,",
-		Bug: "",
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "an enqueue brings none", File: "fsm/enqueue.go",
-		Old: "Extra: strings.Clone(n.Extra)}",
-		Bug: "}",
-	}, behaviour},
-	{"extra", mutants.Mutant{
-		Name: "they count as payload", File: "fsm/enqueue.go",
+	{"quota", mutants.Mutant{
+		Name: "the texts of options count as payload", File: "fsm/enqueue.go",
 		Old: `case limits[0].tooLarge(len(n.Payload)) || limits[1].tooLarge(len(n.Payload)):`,
 		Bug: `case limits[0].tooLarge(int(size)) || limits[1].tooLarge(int(size)):`,
 	}, behaviour},
@@ -575,8 +539,8 @@ var machine = []defect{
 	}, behaviour},
 	{"snapshot", mutants.Mutant{
 		Name: "snapshots lose the request to cancel", File: "fsm/pbrecords.go",
-		Old: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
-		Bug: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs, Extra: p.Extra,`,
+		Old: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs,`,
+		Bug: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs,`,
 	}, behaviour},
 	{"views", mutants.Mutant{
 		Name: "jobs listed under a tag are old", File: "fsm/index.go",
