@@ -14,7 +14,7 @@ import (
 
 // small limits: what a hostile command may waste here is little.
 var small = Limits{
-	Timeout: 15 * time.Second, CPU: 3 * time.Second, Memory: 256 << 20, Files: 64, Processes: 24, FileSize: 2 << 20, Disk: 8 << 20,
+	Timeout: 30 * time.Second, CPU: 10 * time.Second, Memory: 256 << 20, Files: 64, Processes: 24, FileSize: 2 << 20, Disk: 8 << 20,
 }
 
 // bench is a box of a level with a directory of its own, and checks at the end

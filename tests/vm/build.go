@@ -48,7 +48,7 @@ func thePlan(limit time.Duration, only string) plan.Plan {
 
 // buildTests builds the programs of the machine, and writes them with the plan to an archive in
 // dir.
-func buildTests(ctx context.Context, dir string, p plan.Plan) (file string, err error) {
+func buildTests(ctx context.Context, dir, arch string, p plan.Plan) (file string, err error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write the plan: %w", err)
@@ -66,7 +66,7 @@ func buildTests(ctx context.Context, dir string, p plan.Plan) (file string, err 
 		{"build", "-buildvcs=false", "-o", at("init"), "./tests/vm/init"},
 		{"test", "-c", "-buildvcs=false", "-o", at("sandbox.test"), "./internal/sandbox"},
 	} {
-		if err := command(ctx, "", "env", append([]string{"CGO_ENABLED=0", "go"}, args...)...); err != nil {
+		if err := command(ctx, "", "env", append([]string{"CGO_ENABLED=0", "GOARCH=" + arch, "go"}, args...)...); err != nil {
 			return "", err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// kernelPackage depends on the newest kernel for virtual machines.
-const kernelPackage = "linux-image-cloud-amd64"
+// kernelPackage returns the package that depends on the newest kernel for virtual machines.
+func kernelPackage(arch string) string { return "linux-image-cloud-" + arch }
 
 // packages are the packages that the tests call: the sandbox, a shell, its usual programs, and
 // Python with ctypes.
@@ -32,8 +32,8 @@ type debian struct {
 
 // ensureDebian fetches the missing parts into dir. It builds everything under another name and
 // renames it as the last step.
-func ensureDebian(ctx context.Context, dir string) (debian, error) {
-	sum := sha256.Sum256([]byte(strings.Join(append(packages, kernelPackage), " ")))
+func ensureDebian(ctx context.Context, dir, arch string) (debian, error) {
+	sum := sha256.Sum256([]byte(strings.Join(append(slices.Clip(packages), kernelPackage(arch)), " ")))
 	home := filepath.Join(dir, "debian-"+hex.EncodeToString(sum[:4]))
 	d := debian{kernel: filepath.Join(home, "vmlinuz"), root: filepath.Join(home, "root.cpio")}
 	if _, err := os.Stat(home); err == nil {
@@ -47,8 +47,8 @@ func ensureDebian(ctx context.Context, dir string) (debian, error) {
 		return d, err
 	}
 	defer os.RemoveAll(fresh)
-	if err := fetch(ctx, fresh); err != nil {
-		return d, fmt.Errorf("%w; it needs the packages of Debian 12 or newer, and their lists (apt-get update)", err)
+	if err := fetch(ctx, fresh, arch); err != nil {
+		return d, fmt.Errorf("%w; it needs the packages of Debian 12 or newer, and their lists (for another processor dpkg --add-architecture; apt-get update)", err)
 	}
 	made := debian{kernel: filepath.Join(fresh, "vmlinuz"), root: filepath.Join(fresh, "root.cpio")}
 	if err := made.assemble(fresh); err != nil {
@@ -76,7 +76,7 @@ func (d debian) assemble(fresh string) error {
 var unneeded = []string{"usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man", "usr/share/bash-completion"}
 
 // fetch unpacks the kernel and all packages below dir.
-func fetch(ctx context.Context, dir string) error {
+func fetch(ctx context.Context, dir, arch string) error {
 	debs := filepath.Join(dir, "debs")
 	if err := os.MkdirAll(filepath.Join(debs, "partial"), 0o755); err != nil {
 		return err
@@ -88,7 +88,7 @@ func fetch(ctx context.Context, dir string) error {
 	}
 	err := command(ctx, "", "apt-get", slices.Concat([]string{
 		"install", "--yes", "--quiet=2", "--download-only", "--no-install-recommends",
-		"-o", "Dir::State::status=" + status, "-o", "Dir::Cache::archives=" + debs, "-o", "Debug::NoLocking=1",
+		"-o", "APT::Architecture=" + arch, "-o", "APT::Architectures=" + arch, "-o", "Dir::State::status=" + status, "-o", "Dir::Cache::archives=" + debs, "-o", "Debug::NoLocking=1",
 	}, packages)...)
 	if err != nil {
 		return err
@@ -96,25 +96,26 @@ func fetch(ctx context.Context, dir string) error {
 	if err := unpack(ctx, debs, filepath.Join(dir, "root")); err != nil {
 		return err
 	}
-	return fetchKernel(ctx, dir)
+	return fetchKernel(ctx, dir, arch)
 }
 
 // fetchKernel fetches only the kernel's package: its dependencies install it.
-func fetchKernel(ctx context.Context, dir string) error {
-	out, err := exec.CommandContext(ctx, "apt-cache", "depends", "--important", kernelPackage).Output()
+func fetchKernel(ctx context.Context, dir, arch string) error {
+	kernel := kernelPackage(arch) + ":" + arch
+	out, err := exec.CommandContext(ctx, "apt-cache", "depends", "--important", kernel).Output()
 	if err != nil {
-		return fmt.Errorf("apt-cache depends %s: %w", kernelPackage, err)
+		return fmt.Errorf("apt-cache depends %s: %w", kernel, err)
 	}
 	_, name, found := strings.Cut(string(out), "Depends: ")
 	if !found {
-		return fmt.Errorf("apt knows no package %s", kernelPackage)
+		return fmt.Errorf("apt knows no package %s", kernel)
 	}
 	into := filepath.Join(dir, "kernel-debs")
 	if err := os.Mkdir(into, 0o755); err != nil {
 		return err
 	}
 	defer os.RemoveAll(into)
-	if err := command(ctx, into, "apt-get", "download", "--quiet=2", strings.Fields(name)[0]); err != nil {
+	if err := command(ctx, into, "apt-get", "download", "--quiet=2", strings.TrimSuffix(strings.Fields(name)[0], ":"+arch)+":"+arch); err != nil {
 		return err
 	}
 	return unpack(ctx, into, filepath.Join(dir, "kernel"))

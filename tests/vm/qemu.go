@@ -20,11 +20,18 @@ import (
 
 // machine describes the machine to boot.
 type machine struct {
+	arch     string // as Go and Debian call it
 	kernel   string
 	archives []string
 	out      io.Writer     // gets what it prints
 	kvm      string        // the device
 	patience time.Duration // how long a machine under KVM may say nothing
+}
+
+// emulators are the programs of qemu, by architecture.
+var emulators = map[string]struct{ program, machine, console string }{
+	"amd64": {"qemu-system-x86_64", "pc", "ttyS0"},
+	"arm64": {"qemu-system-aarch64", "virt", "ttyAMA0"},
 }
 
 // bootTime is the maximum boot time; such a machine boots in about two seconds.
@@ -37,6 +44,9 @@ var errSilent = errors.New("the virtual machine wrote nothing to its console")
 func (m machine) boot(ctx context.Context, accel string) (status int, err error) {
 	if accel != "auto" {
 		return m.run(ctx, accel, 0)
+	}
+	if m.arch != runtime.GOARCH {
+		return m.run(ctx, "tcg", 0)
 	}
 	if kvm, err := os.OpenFile(m.kvm, os.O_RDWR, 0); err == nil {
 		kvm.Close()
@@ -61,7 +71,7 @@ func (m machine) run(ctx context.Context, accel string, patience time.Duration) 
 	// The kernel kills the machine when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", arguments(accel, m.kernel, initrd)...)
+	cmd := exec.CommandContext(ctx, emulators[m.arch].program, arguments(m.arch, accel, m.kernel, initrd)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var told strings.Builder
 	cmd.Stderr = &told
@@ -70,7 +80,7 @@ func (m machine) run(ctx context.Context, accel string, patience time.Duration) 
 		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("start the machine (Debian: apt-get install qemu-system-x86): %w", err)
+		return 0, fmt.Errorf("start the machine (Debian: apt-get install qemu-system-x86 qemu-system-arm): %w", err)
 	}
 	spoke := false
 	booted := func() { spoke = true }
@@ -117,14 +127,15 @@ func (m machine) follow(out io.Reader, booted func()) (status int, ended bool) {
 
 // arguments returns the arguments of qemu. On a busy machine an emulated timer is late, which
 // without no_timer_check is a panic of the kernel at its start.
-func arguments(accel, kernel, initrd string) []string {
+func arguments(arch, accel, kernel, initrd string) []string {
+	e := emulators[arch]
 	cpu := "max"
 	if accel == "kvm" {
 		cpu = "host"
 	}
 	return []string{
-		"-accel", accel, "-cpu", cpu, "-smp", "2", "-m", "2048", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
-		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet no_timer_check",
+		"-machine", e.machine, "-accel", accel, "-cpu", cpu, "-smp", "2", "-m", "2048", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+		"-kernel", kernel, "-initrd", initrd, "-append", "console=" + e.console + " panic=-1 quiet no_timer_check",
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,14 +21,14 @@ func pretend(t *testing.T, script string) (machine, *strings.Builder) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", dir)
-	for name, content := range map[string]string{"qemu-system-x86_64": "#!/bin/sh\n" + script, "kvm": "", "a.cpio": "a"} {
+	for name, content := range map[string]string{emulators[runtime.GOARCH].program: "#!/bin/sh\n" + script, "kvm": "", "a.cpio": "a"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out strings.Builder
 	return machine{
-		kernel: "kernel", archives: []string{filepath.Join(dir, "a.cpio")}, out: &out,
+		arch: runtime.GOARCH, kernel: "kernel", archives: []string{filepath.Join(dir, "a.cpio")}, out: &out,
 		kvm: filepath.Join(dir, "kvm"), patience: time.Minute,
 	}, &out
 }
