@@ -88,7 +88,7 @@ func TestStreamsOverTLS(t *testing.T) {
 		ask(t, "", c.Token(), http.StatusOK)
 		ask(t, "producer", "", http.StatusOK)
 		ask(t, "producer", "osq_wrong_token", http.StatusUnauthorized) // a token counts before the certificate
-		ask(t, "stranger", "", http.StatusForbidden) // no role
+		ask(t, "stranger", "", http.StatusForbidden)                   // no role
 		ask(t, "", "", http.StatusUnauthorized)
 	})
 	for name, b := range map[string][]byte{
