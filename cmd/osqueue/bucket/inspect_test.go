@@ -99,7 +99,7 @@ batches         0, 0 of them open`, "inspect", r.url())
 
 // lists are the commands that read the queue, without --bucket.
 var lists = []string{
-	"job ls", "job ls --status all", "job ls --at 2-8", "job show m2", "job show m1", "job graph m1", "dead ls", "dead show m1", "queue ls", "queue show mail",
+	"job ls", "job ls --status all", "job ls --at 2-8", "job show m2", "job show m1", "job graph m1", "job logs m2", "dead ls", "dead show m1", "queue ls", "queue show mail",
 	"cron ls", "cron show night", "batch ls", "worker ls", "hook ls", "stats",
 }
 
@@ -281,9 +281,12 @@ func TestInspectWritesNothing(t *testing.T) {
 
 // Commands that repeat themselves do not take --bucket.
 func TestBucketIsReadOnce(t *testing.T) {
-	got := offlineRun(t, "job", "ls", "--bucket", story(t, true).url(), "--watch")
-	if got.Code != view.ExitUsage || !strings.Contains(got.Err, "remove --watch") {
-		t.Errorf("%+v", got)
+	r := story(t, true)
+	for line, want := range map[string]string{"job ls --watch": "remove --watch", "job logs m2 --follow": "remove --follow"} {
+		got := offlineRun(t, append(strings.Fields(line), "--bucket", r.url())...)
+		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
 	}
 }
 

@@ -86,8 +86,10 @@ func (g *Globals) InBucket(cmd *cobra.Command) *cobra.Command {
 
 // onlyOnce returns an error if the command repeats itself.
 func onlyOnce(cmd *cobra.Command, why string) error {
-	if watch := cmd.Flags().Lookup("watch"); watch != nil && watch.Changed {
-		return Usagef("%s; remove --watch", why)
+	for _, name := range []string{"watch", "follow"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return Usagef("%s; remove --%s", why, name)
+		}
 	}
 	return nil
 }
