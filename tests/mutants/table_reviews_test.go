@@ -339,10 +339,10 @@ var reviewed = []defect{
 		Bug: "",
 	}, check{pkg: "cmd/osqueue/serve", test: "TestEnvironmentOfTheOriginal"}},
 	{"F16 spans", mutants.Mutant{
-		Name: "a week has one day", File: "cmd/osqueue/units/span.go",
+		Name: "a week has one day", File: "cmd/osqueue/view/span.go",
 		Old: "unit = 7 * Day",
 		Bug: "unit = 1 * Day",
-	}, check{pkg: "cmd/osqueue/units", test: "TestTimesAndSizes"}},
+	}, check{pkg: "cmd/osqueue/view", test: "TestTimesAndSizes"}},
 	{"F5 submit", mutants.Mutant{
 		Name: "a line without type is enqueued", File: "cmd/osqueue/queue/lines.go",
 		Old: "\tif in.Type == \"\" {\n",

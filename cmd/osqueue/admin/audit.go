@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -112,7 +111,7 @@ func momentOf(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := units.ParseTime(text, true, now)
+	t, err := view.ParseTime(text, true, now)
 	if err != nil {
 		return t, view.Usagef("%s: %v", flag, err)
 	}

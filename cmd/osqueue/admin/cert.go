@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
 )
@@ -30,7 +29,7 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 	if lifetime == 0 {
 		help += " (default: that of the previous one)"
 	}
-	units.SpanVar(cmd.Flags(), &f.lifetime, "lifetime", lifetime, help)
+	view.SpanVar(cmd.Flags(), &f.lifetime, "lifetime", lifetime, help)
 	view.HideGlobals(cmd, "servers", "timeout")
 }
 
@@ -219,7 +218,7 @@ compare SHA-256 if you do not trust the network.
 					return err
 				}
 				if len(files) == 0 {
-					return fmt.Errorf("no certificates in %s: make a CA with: osqueue cert ca --dir %s", dir, units.ShellWord(dir))
+					return fmt.Errorf("no certificates in %s: make a CA with: osqueue cert ca --dir %s", dir, view.ShellWord(dir))
 				}
 			}
 			var out []certs.Description
@@ -278,9 +277,9 @@ func left(d time.Duration) string {
 	switch {
 	case d <= 0:
 		return "expired"
-	case d >= 2*units.Day:
-		return fmt.Sprintf("%dd", (d+units.Day/2)/units.Day)
+	case d >= 2*view.Day:
+		return fmt.Sprintf("%dd", (d+view.Day/2)/view.Day)
 	default:
-		return units.Short(d)
+		return view.Short(d)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
@@ -262,7 +261,7 @@ func (in *initialization) node(a *certs.Authority, r certs.Request) error {
 		slices.Sort(want)
 		if !slices.Equal(have, want) {
 			return fmt.Errorf("%s is for the hosts %s: to replace it, run osqueue cert node %s --dir %s --host %s",
-				path, strings.Join(have, ", "), r.Name, units.ShellWord(in.dir), strings.Join(r.Hosts, " --host "))
+				path, strings.Join(have, ", "), r.Name, view.ShellWord(in.dir), strings.Join(r.Hosts, " --host "))
 		}
 		if !certs.RenewalDue(list[0], time.Now()) {
 			in.add(false, "node "+r.Name, r.Name+".crt", r.Name+".key")

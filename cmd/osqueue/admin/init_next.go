@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
 )
 
@@ -59,13 +59,13 @@ func knownNodes(dir string, requests []certs.Request) ([]initNode, error) {
 // next prints the next commands: one to start each node of the flags, or each known node if no
 // flag names one.
 func (in *initialization) next() error {
-	at := func(file string) string { return units.ShellWord(filepath.Join(in.dir, file)) }
+	at := func(file string) string { return view.ShellWord(filepath.Join(in.dir, file)) }
 	var peers, servers []string
 	for _, n := range in.known {
 		peers, servers = append(peers, n.name+"="+n.http), append(servers, n.http)
 	}
 	if len(peers) == 0 {
-		return in.g.Printf("\nMake a certificate for each node: osqueue init --dir %s --node n1=HOST --node n2=HOST --node n3=HOST\n", units.ShellWord(in.dir))
+		return in.g.Printf("\nMake a certificate for each node: osqueue init --dir %s --node n1=HOST --node n2=HOST --node n3=HOST\n", view.ShellWord(in.dir))
 	}
 	if err := in.g.Printf(`
 Start the nodes. On its machine each needs its own four files, and never ca.key. DIR is a

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/auth/enroll"
@@ -90,8 +89,8 @@ The request of the new machine has to be signed with ca.key: by a node with serv
 	f := cmd.Flags()
 	f.StringSliceVar(&in.Hosts, "host", nil, "host name or IP address by which others dial the node; may be repeated")
 	f.StringVar(&in.HTTP, "http", "", "address of its HTTP port, as in --peers (default: the first --host, with the port of the leader)")
-	units.SpanVar(f, &ttl, "ttl", enroll.DefaultTTL, "lifetime of the token")
-	units.SpanVar(f, &lifetime, "lifetime", certs.NodeLifetime, "lifetime of the certificate")
+	view.SpanVar(f, &ttl, "ttl", enroll.DefaultTTL, "lifetime of the token")
+	view.SpanVar(f, &lifetime, "lifetime", certs.NodeLifetime, "lifetime of the certificate")
 	f.BoolVar(&sign, "sign", false, "wait for the request, and sign it with ca.key in --dir")
 	f.StringVar(&dir, "dir", "certs", "directory of the CA, for --sign")
 	return cmd
@@ -311,7 +310,7 @@ when they restart. An even number of nodes survives no more losses than one node
     --http-addr %[6]s --raft-addr %[8]s \
     --peers %[5]s \
     --tls-ca %[3]s --tls-cert %[1]s --tls-key %[2]s
-`, units.ShellWord(f.Cert), units.ShellWord(f.Key), units.ShellWord(f.CA), name, done.Peers, done.HTTP, units.ShellWord(done.Bucket), done.Raft)
+`, view.ShellWord(f.Cert), view.ShellWord(f.Key), view.ShellWord(f.CA), name, done.Peers, done.HTTP, view.ShellWord(done.Bucket), done.Raft)
 }
 
 // noLeaderAsked returns the reason why no answer came from a leader.

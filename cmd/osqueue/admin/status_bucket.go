@@ -8,7 +8,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage/cost"
 )
@@ -39,10 +38,10 @@ func snapshotsText(s *v1.Snapshots, now time.Time) string {
 	}
 	text := "none on the leader's disk"
 	if p := s.Local; p != nil {
-		text = fmt.Sprintf("raft entry %d-%d on the leader's disk, %s old", p.Term, p.Index, units.AgoText(p.At, now))
+		text = fmt.Sprintf("raft entry %d-%d on the leader's disk, %s old", p.Term, p.Index, view.AgoText(p.At, now))
 	}
 	if p := s.Bucket; p != nil {
-		return fmt.Sprintf("%s; raft entry %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, units.AgoText(p.At, now))
+		return fmt.Sprintf("%s; raft entry %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, view.AgoText(p.At, now))
 	}
 	return text + "; none in the bucket"
 }
@@ -101,7 +100,7 @@ func documentText(d *v1.Document) string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s", d.Form, units.BytesText(int64(d.Bytes)))
+	return fmt.Sprintf("%s, %s", d.Form, view.BytesText(int64(d.Bytes)))
 }
 
 func archiveText(d *v1.Document) string {
@@ -112,7 +111,7 @@ func archiveText(d *v1.Document) string {
 	if checkpoint == view.NoLSN {
 		checkpoint = "the beginning"
 	}
-	return fmt.Sprintf("checkpoint at %s, %s of the log up to %s", checkpoint, units.BytesText(d.LogBytes), d.ArchiveLSN)
+	return fmt.Sprintf("checkpoint at %s, %s of the log up to %s", checkpoint, view.BytesText(d.LogBytes), d.ArchiveLSN)
 }
 
 // behindText describes the acknowledged writes that are not in the bucket yet.
@@ -123,10 +122,10 @@ func behindText(s v1.Status) string {
 		if s.LagEntries == 1 {
 			entries = "entry"
 		}
-		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, units.BytesText(s.LagBytes), msShort(s.LagMs))
+		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, view.BytesText(s.LagBytes), msShort(s.LagMs))
 	}
 	if s.MaxFlushLagMs > 0 {
-		text += fmt.Sprintf(" (writes are refused from %s on)", units.MsText(s.MaxFlushLagMs))
+		text += fmt.Sprintf(" (writes are refused from %s on)", view.MsText(s.MaxFlushLagMs))
 	}
 	return text
 }
@@ -151,7 +150,7 @@ func requestsText(b *v1.Bucket, now time.Time) string {
 		total += n
 	}
 	return fmt.Sprintf("%d in %s (%s written, %s read)",
-		total, units.Short(now.Sub(time.UnixMilli(b.Since))), units.BytesText(int64(b.BytesWritten)), units.BytesText(int64(b.BytesRead)))
+		total, view.Short(now.Sub(time.UnixMilli(b.Since))), view.BytesText(int64(b.BytesWritten)), view.BytesText(int64(b.BytesRead)))
 }
 
 // projectable is how long a process must have run for its projection to be one: until
@@ -164,7 +163,7 @@ func costText(b *v1.Bucket, now time.Time) string {
 	}
 	text := dollars(b.CostUSD) + " so far, "
 	if now.Sub(time.UnixMilli(b.Since)) < projectable {
-		text += "an estimate for a month needs " + units.SpanText(projectable)
+		text += "an estimate for a month needs " + view.SpanText(projectable)
 	} else {
 		text += dollars(b.ProjectedUSD) + " a month at the rate of the last hour"
 	}
@@ -183,4 +182,4 @@ func dollars(usd float64) string {
 	return "$" + strings.TrimSuffix(text, ".")
 }
 
-func msShort(ms int64) string { return units.Short(time.Duration(ms) * time.Millisecond) }
+func msShort(ms int64) string { return view.Short(time.Duration(ms) * time.Millisecond) }

@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -76,7 +75,7 @@ func contactText(ms *int64, asked bool) string {
 	case ms == nil:
 		return "-"
 	}
-	return units.Short(time.Duration(*ms) * time.Millisecond)
+	return view.Short(time.Duration(*ms) * time.Millisecond)
 }
 
 func indexText(index *uint64) string {

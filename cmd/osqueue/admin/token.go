@@ -12,7 +12,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -59,7 +58,7 @@ func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Clie
 
 func (t *tokens) create() *cobra.Command {
 	var in v1.NewToken
-	ttl, maxPayload, maxBytes := time.Duration(0), units.Size(0), units.Size(0)
+	ttl, maxPayload, maxBytes := time.Duration(0), view.Size(0), view.Size(0)
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
 		Short: "Make a token and write it to stdout",
@@ -96,7 +95,7 @@ now.
 	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
 	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
 	f.Var(&maxBytes, "max-bytes", "how many bytes of its requests are kept: pending jobs, open batches, schedules and registered workers; 0 is no limit")
-	units.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
+	view.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
 	return cmd
 }
 
@@ -255,7 +254,7 @@ func (t *tokens) revoke() *cobra.Command {
 			})
 		},
 	}
-	units.SpanVar(cmd.Flags(), &overlap, "overlap", 0, "how long it stays valid")
+	view.SpanVar(cmd.Flags(), &overlap, "overlap", 0, "how long it stays valid")
 	return cmd
 }
 
@@ -279,7 +278,7 @@ func (t *tokens) rotate() *cobra.Command {
 			})
 		},
 	}
-	units.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
-	units.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is as long as that of the old one")
+	view.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
+	view.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is as long as that of the old one")
 	return cmd
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/storage"
 )
 
@@ -33,7 +33,7 @@ type silentBucketError struct {
 }
 
 func (e *silentBucketError) Error() string {
-	return fmt.Sprintf("%s does not answer (gave up after %s; see --timeout): %v", e.name, units.Short(e.took), e.last)
+	return fmt.Sprintf("%s does not answer (gave up after %s; see --timeout): %v", e.name, view.Short(e.took), e.last)
 }
 
 func (e *silentBucketError) Unwrap() error { return e.last }
@@ -44,7 +44,7 @@ func (b *boundBucket) late(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return fmt.Errorf("no answer within %s (--timeout): %w", units.Short(b.timeout), err)
+	return fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
 }
 
 // heard records how a request that began at began ended.
@@ -118,7 +118,7 @@ func (b *boundBucket) List(ctx context.Context, prefix string, fn func(storage.I
 		return fn(i)
 	})
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %s (--timeout): %w", units.Short(b.timeout), err)
+		err = fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
 	}
 	b.heard(began, err)
 	return err

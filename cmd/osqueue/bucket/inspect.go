@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -52,7 +51,7 @@ their size in the bucket. --at shows an earlier state instead of the newest.
 		},
 	}
 	in.bind(cmd)
-	cmd.Flags().Var(&in.at, "at", "an earlier state: "+units.AtHelp)
+	cmd.Flags().Var(&in.at, "at", "an earlier state: "+view.AtHelp)
 	cmd.Flags().BoolVar(&in.history, "history", false, "list the states that can be restored")
 	return cmd
 }
@@ -104,5 +103,5 @@ func usageText(u archive.Used) string {
 		return "The bucket contains only the document.\n"
 	}
 	return fmt.Sprintf("In the bucket: %s (%s), %s of the log (%s).\n",
-		count(u.Checkpoints, "checkpoint"), units.BytesText(u.CheckpointBytes), count(u.Log, "object"), units.BytesText(u.LogBytes))
+		count(u.Checkpoints, "checkpoint"), view.BytesText(u.CheckpointBytes), count(u.Log, "object"), view.BytesText(u.LogBytes))
 }

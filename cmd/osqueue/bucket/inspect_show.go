@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/storage/document"
@@ -131,7 +130,7 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 	}
 	rows = append(rows, archiveRows(&sum)...)
 	rows = append(rows, []string{"completions", fmt.Sprint(sum.Completed)})
-	for _, st := range units.AllStatuses {
+	for _, st := range view.AllStatuses {
 		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
 	}
 	return g.Table(append(rows,
@@ -149,7 +148,7 @@ func archiveRows(s *stateSummary) (rows [][]string) {
 		return nil
 	}
 	rows = append(rows, []string{"archive", fmt.Sprintf("checkpoint %s and %s after it, %s of the log; %s",
-		a.CheckpointLSN, countEntries(a.Entries), count(a.Objects, "object"), units.BytesText(a.Bytes))})
+		a.CheckpointLSN, countEntries(a.Entries), count(a.Objects, "object"), view.BytesText(a.Bytes))})
 	if s.Added > 0 {
 		rows = append(rows, []string{"added by hand", fmt.Sprintf("%d jobs, which the next leader enqueues", s.Added)})
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/internal/clip"
 	"osqueue/storage"
@@ -95,7 +95,7 @@ func stateAt(ctx context.Context, h *archive.History, url string, at *atFlag) (*
 }
 
 func verifyHint(url string) string {
-	return "osqueue verify " + units.ShellWord(url) + " lists all damage and the next step"
+	return "osqueue verify " + view.ShellWord(url) + " lists all damage and the next step"
 }
 
 // stateStamp says of which point a state is, and how old it is.
@@ -137,7 +137,7 @@ func (s *stateStamp) text(now time.Time) string {
 	if s.Newest != "" {
 		line += "; the newest is " + s.Newest
 	}
-	age := units.Short(max(time.Duration(s.AgeMs)*time.Millisecond, 0))
+	age := view.Short(max(time.Duration(s.AgeMs)*time.Millisecond, 0))
 	if s.Broker == "" {
 		return fmt.Sprintf("%s; written %s ago, not by a broker\n", line, age)
 	}
@@ -149,5 +149,5 @@ func pointText(ms int64, now time.Time) string {
 	if ms == 0 {
 		return "-"
 	}
-	return units.LocalTime(ms) + " (" + units.AgoText(ms, now) + " ago)"
+	return view.LocalTime(ms) + " (" + view.AgoText(ms, now) + " ago)"
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
@@ -28,7 +27,7 @@ const offlineTimeout = 30 * time.Second
 // bind adds the flags that such commands share, and hides global flags without meaning
 // for them.
 func (o *offline) bind(cmd *cobra.Command) {
-	units.SpanVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	view.SpanVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 	view.HideGlobals(cmd, "servers")
 }
 

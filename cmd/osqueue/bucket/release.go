@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/sleep"
 	"osqueue/storage"
@@ -76,7 +75,7 @@ func (r *release) release(ctx context.Context, b *buckets) error {
 	}
 	if !r.yes {
 		sure, err := r.g.Confirm(ctx, fmt.Sprintf("The document belongs to %s; its last heartbeat is %s old. If a node of that cluster still runs, "+
-			"both clusters answer. Give the document up?", ownerOf(seen.doc), units.Short(time.Since(time.UnixMilli(seen.doc.BrokerHeartbeat)))))
+			"both clusters answer. Give the document up?", ownerOf(seen.doc), view.Short(time.Since(time.UnixMilli(seen.doc.BrokerHeartbeat)))))
 		if err == nil && !sure {
 			err = errors.New("nothing was changed")
 		}

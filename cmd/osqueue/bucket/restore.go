@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage/bucketurl"
 )
@@ -45,7 +44,7 @@ lineage refuse the new document: start them with empty data directories.
 	flags := cmd.Flags()
 	flags.BoolVar(&r.resume, "resume", false, "do not pause types and schedules")
 	flags.BoolVar(&r.replace, "replace", false, "replace the queue at --to; a copy of its document is kept")
-	units.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster at --to is dead, as for serve")
+	view.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster at --to is dead, as for serve")
 	return cmd
 }
 
@@ -76,7 +75,7 @@ func (r *restoration) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.from, "from", "", "bucket URL of the queue")
 	flags.StringVar(&r.to, "to", "", "bucket URL of the new queue")
-	flags.Var(&r.at, "at", "an earlier state: "+units.AtHelp)
+	flags.Var(&r.at, "at", "an earlier state: "+view.AtHelp)
 	flags.StringVar(&r.document, "document", cluster.DocumentKey, "key of the document in --from, such as that of a copy under conflicts/")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only show the difference; --to may be left out")
 }

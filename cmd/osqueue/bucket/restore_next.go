@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 )
 
 // namesMost bounds the number of names in a printed command.
@@ -24,7 +24,7 @@ func (r *restoration) nextSteps(p *restoreReport) string {
 	fmt.Fprintf(&b, "Written to %s: %d jobs, LSN %s, lineage %s.\n", r.to, w.Jobs, w.LSN, w.Lineage)
 	if w.Copy != "" {
 		fmt.Fprintf(&b, "The previous document is kept as %s; to restore it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
-			w.Copy, units.ShellWord(r.to), w.Copy, units.ShellWord(r.to))
+			w.Copy, view.ShellWord(r.to), w.Copy, view.ShellWord(r.to))
 	}
 	b.WriteString("\n" + r.startText())
 	if r.resume {
@@ -40,13 +40,13 @@ func (r *restoration) startText() string {
 	switch {
 	case r.branch:
 		return fmt.Sprintf("Try it on this machine:\n  osqueue dev --bucket %s\n"+
-			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to), units.ShellWord(r.to))
+			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to), view.ShellWord(r.to))
 	case r.inPlace() || r.replace:
 		return fmt.Sprintf("Nodes with the previous state refuse the new document. Move all of their data directories away,\n"+
-			"and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
+			"and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to))
 	}
 	return fmt.Sprintf("Start a cluster on it, with empty data directories; nodes that have a state refuse the document:\n"+
-		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", units.ShellWord(r.to))
+		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to))
 }
 
 // resumeText describes how to end the pause.
@@ -65,8 +65,8 @@ func resumeText(p *pausedNames) string {
 func resumeCommand(b *strings.Builder, kind string, names []string) {
 	switch n := len(names); {
 	case n > namesMost:
-		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, units.ShellWords(names[:namesMost]), n)
+		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, view.ShellWords(names[:namesMost]), n)
 	case n > 0:
-		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, units.ShellWords(names))
+		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, view.ShellWords(names))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 )
@@ -98,7 +97,7 @@ func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, status := range units.AllStatuses {
+		for _, status := range view.AllStatuses {
 			s, _ := fsm.ParseStatus(status)
 			row := restoreRow{name, status, newest.counts()[name].Of(s), restored.counts()[name].Of(s), there.counts()[name].Of(s)}
 			if row.Newest+row.Restored+row.There > 0 {
@@ -213,7 +212,7 @@ func (p *restoreReport) effectsText() string {
 	}
 	e, total := p.Effects, 0
 	var how []string
-	for _, name := range append(slices.Clone(units.AllStatuses), removed) {
+	for _, name := range append(slices.Clone(view.AllStatuses), removed) {
 		if n := e.Again[name]; n > 0 {
 			total += n
 			how = append(how, fmt.Sprintf("%d %s", n, v1.StatusWord(name)))

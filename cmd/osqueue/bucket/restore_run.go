@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/internal/sleep"
@@ -58,7 +57,7 @@ func (r *restoration) refusal(o *occupant) string {
 		return fmt.Sprintf("the cluster at %s is alive: its document has just changed; stop all of its nodes, and try again", r.to)
 	case r.dryRun && o.doc != nil && o.doc.Broker != nil && r.remaining(o.doc) > 0:
 		return fmt.Sprintf("the cluster at %s is alive, or has just stopped: broker %s wrote %s ago; stop all of its nodes",
-			r.to, *o.doc.Broker, units.Short(r.silentFor(o.doc)))
+			r.to, *o.doc.Broker, view.Short(r.silentFor(o.doc)))
 	}
 	return ""
 }
@@ -84,7 +83,7 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 			break
 		}
 		if err := view.Write(r.g.Err, fmt.Sprintf("the cluster at %s wrote %s ago; waiting %s to see whether it has stopped\n",
-			r.to, units.Short(silent), units.Short(watch))); err != nil {
+			r.to, view.Short(silent), view.Short(watch))); err != nil {
 			return err
 		}
 	}

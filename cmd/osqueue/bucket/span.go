@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/storage/archive"
 )
@@ -25,9 +25,9 @@ func spanOf(s archive.Span) storedSpan {
 func (s storedSpan) row() []string {
 	length := "-"
 	if s.Since > 0 {
-		length = units.Short(units.FromMs(s.Until - s.Since))
+		length = view.Short(view.FromMs(s.Until - s.Since))
 	}
-	return []string{s.From, s.To, beginningOr(s.Since), units.LocalTime(s.Until), length}
+	return []string{s.From, s.To, beginningOr(s.Since), view.LocalTime(s.Until), length}
 }
 
 // text formats a span on one line.
@@ -35,7 +35,7 @@ func (s storedSpan) text() string {
 	if s.From == s.To {
 		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
 	}
-	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, units.LocalTime(s.Until))
+	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, view.LocalTime(s.Until))
 }
 
 // beginningOr is a time of a queue, which has none before its first entry.
@@ -43,7 +43,7 @@ func beginningOr(ms int64) string {
 	if ms == 0 {
 		return "the beginning"
 	}
-	return units.LocalTime(ms)
+	return view.LocalTime(ms)
 }
 
 // spansMost is the number of ranges that an error names.
@@ -99,6 +99,6 @@ func parseAt(text string, now time.Time) (archive.Target, error) {
 	if lsn, err := fsm.ParseLSN(text); err == nil && !lsn.IsZero() {
 		return archive.Target{LSN: lsn}, nil
 	}
-	at, err := units.ParsePast(text, now)
+	at, err := view.ParsePast(text, now)
 	return archive.Target{Time: at}, err
 }

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -43,9 +42,9 @@ func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
 }
 
 func (t *traffic) line(d time.Duration) string {
-	text := fmt.Sprintf("%s: %d requests, %s read", units.Short(d.Round(time.Second)), t.requests.Load(), units.BytesText(t.read.Load()))
+	text := fmt.Sprintf("%s: %d requests, %s read", view.Short(d.Round(time.Second)), t.requests.Load(), view.BytesText(t.read.Load()))
 	if n := t.written.Load(); n > 0 {
-		text += ", " + units.BytesText(n) + " written"
+		text += ", " + view.BytesText(n) + " written"
 	}
 	return text + "\n"
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -77,7 +76,7 @@ func (v *verification) bind(cmd *cobra.Command) {
 	flags.BoolVar(&v.repair, "repair", false, "replace the document by the newest complete state")
 	flags.BoolVar(&v.force, "force", false, "repair even if the cluster may be alive, which fences it")
 	flags.StringVar(&v.lineage, "lineage", "", "lineage to repair, if the lineage of the document cannot be read")
-	units.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster is dead, as for serve")
+	view.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster is dead, as for serve")
 }
 
 func (v *verification) verify(ctx context.Context, b *buckets) error {
@@ -173,7 +172,7 @@ func (v *verification) missing(ctx context.Context, bucket storage.Bucket, err e
 		return v.explain(err)
 	}
 	return fmt.Errorf("%s has no %s, but its archive exists\n%sIf all disks are lost:\n  osqueue verify %s --repair",
-		v.url, v.document, v.wholeDisks(true), units.ShellWord(v.url))
+		v.url, v.document, v.wholeDisks(true), view.ShellWord(v.url))
 }
 
 // explain adds the next step for the user to an error.

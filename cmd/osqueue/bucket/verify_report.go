@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/storage/archive"
@@ -108,7 +107,7 @@ func (p *verifyReport) print(g *view.Globals, url string) error {
 	rows := [][]string{
 		{"document", p.documentText()},
 		{"checked", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Checkpoints, "checkpoint"), count(p.Segments, "segment"),
-			units.BytesText(p.Bytes), count(p.SegmentIndexes, "segment index file"), countEntries(p.Entries))},
+			view.BytesText(p.Bytes), count(p.SegmentIndexes, "segment index file"), countEntries(p.Entries))},
 	}
 	if p.Strays+p.Gone > 0 {
 		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", count(p.Strays, "object"), p.Gone)})
@@ -185,7 +184,7 @@ func (p *verifyReport) outcomeText(url string) string {
 
 // adviceText describes the next step for defects.
 func (p *verifyReport) adviceText(url string) string {
-	url = units.ShellWord(url)
+	url = view.ShellWord(url)
 	var b strings.Builder
 	if p.Unreadable {
 		b.WriteString("No other object was checked, because the document cannot be read; a repair checks them.\n")
@@ -203,7 +202,7 @@ func (p *verifyReport) adviceText(url string) string {
 
 func (r *repairOutcome) text(p *verifyReport) string {
 	var jobs []string
-	for _, status := range units.AllStatuses {
+	for _, status := range view.AllStatuses {
 		if n := r.Jobs[status]; n > 0 {
 			jobs = append(jobs, fmt.Sprintf("%d %s", n, v1.StatusWord(status)))
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 )
@@ -70,7 +69,7 @@ func verifiedSize(t *testing.T, r *recorded) string {
 	if !strings.Contains(got.Out, `"checkpoints":2,"segments":3,"segmentIndexes":0`) {
 		t.Errorf("a name is missing: %s", got.Out)
 	}
-	return units.BytesText(report.Bytes)
+	return view.BytesText(report.Bytes)
 }
 
 // Each kind of damage is named with its object, and with what follows.

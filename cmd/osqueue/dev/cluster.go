@@ -14,7 +14,6 @@ import (
 
 	"osqueue/client"
 	"osqueue/client/contexts"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
 )
@@ -214,7 +213,7 @@ Try, in another terminal:
   %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, view.Plural(uint64(d.o.nodes), "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, units.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
+`, view.Plural(uint64(d.o.nodes), "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, view.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
 }
 
 // afterDeath describes the effect of one node's death on the cluster.
@@ -237,7 +236,7 @@ func programName() string {
 			}
 		}
 	}
-	return units.ShellWord(os.Args[0])
+	return view.ShellWord(os.Args[0])
 }
 
 // serversHint returns the flags that other commands need to find a cluster on other
@@ -281,5 +280,5 @@ func (d *devCluster) webHint(self string) string {
 		return fmt.Sprintf("  curl http://%s/v1/stats\n", d.o.http(0))
 	}
 	return fmt.Sprintf("  %s ui                  # prints a link to the dashboard\n  curl --cacert %s -H @%s https://%s/v1/stats\n",
-		self, units.ShellWord(d.o.cert(certs.CAFile)), units.ShellWord(d.o.header()), d.o.http(0))
+		self, view.ShellWord(d.o.cert(certs.CAFile)), view.ShellWord(d.o.header()), d.o.http(0))
 }

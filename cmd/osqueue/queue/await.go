@@ -10,7 +10,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -66,7 +65,7 @@ func noWorker(ctx context.Context, c *client.Client, jobType, start string) stri
 	if err != nil || slices.ContainsFunc(workers, func(w v1.Worker) bool { return w.Takes(jobType) }) {
 		return ""
 	}
-	return fmt.Sprintf("no worker takes jobs of type %s; start one with: %s\n", units.ShellWord(jobType), strings.Replace(start, "%s", units.ShellWord(jobType), 1))
+	return fmt.Sprintf("no worker takes jobs of type %s; start one with: %s\n", view.ShellWord(jobType), strings.Replace(start, "%s", view.ShellWord(jobType), 1))
 }
 
 // waitFinished prints a job's result, and nothing else.

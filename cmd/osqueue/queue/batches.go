@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -44,7 +43,7 @@ is open until jobs are added and have ended.
 With --callback-type a job is enqueued when all jobs of the batch have ended; with
 --callback-on completed only if all of them completed.
 
-` + units.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
   osqueue batch create --id nightly --callback-type report --callback-on completed
   osqueue submit fetch '"http://127.0.0.1/"' --batch nightly`,
@@ -170,8 +169,8 @@ func showBatch(g *view.Globals, b v1.BatchInfo) error {
 	rows := [][]string{
 		{"id", b.ID},
 		{"state", view.BatchState(b)},
-		{"created", units.ClockTime(b.CreatedAt)},
-		{"ended", units.ClockTime(b.EndedAt)},
+		{"created", view.ClockTime(b.CreatedAt)},
+		{"ended", view.ClockTime(b.EndedAt)},
 		{"jobs", strconv.FormatUint(b.Total, 10)},
 		{"pending", strconv.FormatUint(b.Pending, 10)},
 		{"completed", strconv.FormatUint(b.Completed, 10)},

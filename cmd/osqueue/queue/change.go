@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -256,7 +255,7 @@ func (r *changeRun) statuses() ([]string, error) {
 	}
 	for _, s := range r.filter.Status {
 		if !slices.Contains(r.change.applies, s) {
-			return nil, view.Usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(units.StatusWords(r.change.applies), ", "))
+			return nil, view.Usagef("--status %s: %s is for jobs that are %s", v1.StatusWord(s), r.change.verb, strings.Join(view.StatusWords(r.change.applies), ", "))
 		}
 	}
 	return r.filter.Status, nil
@@ -321,7 +320,7 @@ func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []stri
 // dead)".
 func (n jobCount) String() string {
 	var parts []string
-	for _, s := range units.AllStatuses {
+	for _, s := range view.AllStatuses {
 		if n.byStatus[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
 		}

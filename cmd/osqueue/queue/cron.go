@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -62,9 +61,9 @@ func showCron(g *view.Globals, c v1.Cron) error {
 		{"next", view.NextText(c.Paused, c.NextAt)},
 		{"overlap", view.TextOr(c.Overlap, v1.OverlapAllow)},
 		{"missed", view.TextOr(c.Missed, v1.MissedSkip)},
-		{"created", units.LocalTime(c.CreatedAt)},
-		{"changed", units.LocalTime(c.UpdatedAt)},
-		{"last", units.LocalTime(c.LastAt)},
+		{"created", view.LocalTime(c.CreatedAt)},
+		{"changed", view.LocalTime(c.UpdatedAt)},
+		{"last", view.LocalTime(c.LastAt)},
 		{"last job", view.OrDash(c.LastJobID)},
 		{"fired", strconv.FormatUint(c.Fired, 10)},
 		{"skipped", strconv.FormatUint(c.Skipped, 10)},
@@ -91,10 +90,10 @@ func newJobRows(j v1.NewJob) [][]string {
 		[]string{"max attempts", most},
 		[]string{"lease", view.MsOrNone(j.LeaseMs)},
 		[]string{"job timeout", view.MsOrNone(j.TimeoutMs)},
-		[]string{"backoff", units.BackoffText(j.Backoff)},
+		[]string{"backoff", view.BackoffText(j.Backoff)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
-		[]string{"unique", units.UniqueText(v1.Job{UniqueKey: j.UniqueKey, UniqueScope: j.UniqueScope, UniqueMs: j.UniqueMs})},
+		[]string{"unique", view.UniqueText(v1.Job{UniqueKey: j.UniqueKey, UniqueScope: j.UniqueScope, UniqueMs: j.UniqueMs})},
 	)...)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -48,7 +47,7 @@ schedule whose times must all fire a period longer than a failover. --missed app
 that time is more than a minute ago: skip it, or one (fire). The other times, and those
 that a change of the clocks left out, count as missed.
 
-` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.UniqueHelp + "\n\n" + view.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue cron put cleanup '0 3 * * *' --tz Europe/Berlin --type cleanup --overlap skip --missed one
   osqueue cron put poll '@every 30s' --type poll --payload '{"url":"http://127.0.0.1/"}' --job-timeout 20s`,
 		Args: view.UsageArgs(cobra.ExactArgs(2)),

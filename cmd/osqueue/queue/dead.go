@@ -13,7 +13,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -101,7 +100,7 @@ func deadRow(j v1.Job, now time.Time) []string {
 }
 
 func diedText(at int64, now time.Time) string {
-	died := units.AgoText(at, now)
+	died := view.AgoText(at, now)
 	if died != "-" {
 		died += " ago"
 	}

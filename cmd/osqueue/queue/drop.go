@@ -16,7 +16,6 @@ import (
 	"osqueue/api"
 	"osqueue/client"
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/inbox"
 	"osqueue/storage"
@@ -50,7 +49,7 @@ once, as long as the queue remembers it.
 
 With --unique KEY[:SCOPE] nothing is added while another job of the type holds
 KEY; the file is removed, and the leader's log names that job.
-` + units.UniqueForm + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.UniqueForm + "\n\n" + view.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
   date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
   osqueue drop --bucket gs://jobs/prod report --id report-2026-12-24 --run-at '2026-12-24 18:00'`,
@@ -62,7 +61,7 @@ KEY; the file is removed, and the leader's log names that job.
 	flags.BoolVar(&f.fresh, "new", false, "write the job even if no cluster has written to the bucket yet")
 	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
-	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
+	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -187,7 +186,7 @@ func (f *dropFlags) explain(err error, within time.Duration) error {
 	case errors.Is(err, inbox.ErrTaken):
 		return fmt.Errorf("another job with the id %s waits in the inbox: give this job another --id", f.id)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("the bucket did not confirm the job within %s (--timeout): %w", units.Short(within), err)
+		err = fmt.Errorf("the bucket did not confirm the job within %s (--timeout): %w", view.Short(within), err)
 	}
 	return fmt.Errorf("%w\nTo try again without adding a second job, give --id %s", err, f.id)
 }

@@ -14,7 +14,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -37,7 +36,7 @@ type hookFlags struct {
 	oldestAge  time.Duration
 	lag        time.Duration
 	retryFor   time.Duration
-	buffer     units.Size
+	buffer     view.Size
 }
 
 func newHookPutCommand(g *view.Globals) *cobra.Command {
@@ -75,11 +74,11 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
 	flags.BoolVar(&f.in.Paused, "paused", false, "keep events, but send none")
 	flags.BoolVar(&f.in.RotateSecret, "rotate-secret", false, "make a new secret, and print it; the old one signs as well for a day")
 	flags.StringVar(&f.secretFile, "secret-file", "", "file with the secret, whsec_ and Base64; - is stdin (default: the leader makes one)")
-	units.SpanVar(flags, &f.oldestAge, "oldest-age", 0, "for queue.stuck (default 10m)")
+	view.SpanVar(flags, &f.oldestAge, "oldest-age", 0, "for queue.stuck (default 10m)")
 	flags.Int64Var(&f.in.FailurePercent, "failure-percent", 0, "for queue.failing (default 50)")
 	flags.Int64Var(&f.in.DeadGrew, "dead-grew", 0, "for queue.dead (default 10)")
-	units.SpanVar(flags, &f.lag, "bucket-lag", 0, "for bucket.lag (default 1m)")
-	units.SpanVar(flags, &f.retryFor, "retry-for", 0, "age at which an event is given up (default 24h)")
+	view.SpanVar(flags, &f.lag, "bucket-lag", 0, "for bucket.lag (default 1m)")
+	view.SpanVar(flags, &f.retryFor, "retry-for", 0, "age at which an event is given up (default 24h)")
 	flags.Var(&f.buffer, "buffer", "size of the outbox, as in 1MiB, up to 8MiB; the oldest events are dropped when it is full (default 2MiB)")
 	view.CompleteFlag(cmd, "on", hookEvents...)
 	return cmd
@@ -192,9 +191,9 @@ func showHook(g *view.Globals, h v1.Hook) error {
 		{"state", view.HookState(h)},
 		{"secret", sealed},
 		{"pending", fmt.Sprintf("%d events, %d bytes of %d", h.Pending, h.PendingBytes, h.BufferBytes)},
-		{"oldest", units.LocalTime(h.OldestAt)},
+		{"oldest", view.LocalTime(h.OldestAt)},
 		{"delivered", strconv.FormatUint(h.Delivered, 10)},
-		{"last", units.LocalTime(h.DeliveredAt)},
+		{"last", view.LocalTime(h.DeliveredAt)},
 		{"failed", strconv.FormatUint(h.Failed, 10)},
 		{"dropped", strconv.FormatUint(h.Dropped, 10)},
 		{"oldest age", view.MsOrNone(h.OldestAgeMs)},
@@ -203,14 +202,14 @@ func showHook(g *view.Globals, h v1.Hook) error {
 		{"bucket lag", view.MsOrNone(h.LagMs)},
 		{"retry for", view.MsOrNone(h.RetryForMs)},
 		{"made by", view.OrDash(h.MadeBy)},
-		{"created", units.LocalTime(h.CreatedAt)},
-		{"changed", units.LocalTime(h.UpdatedAt)},
+		{"created", view.LocalTime(h.CreatedAt)},
+		{"changed", view.LocalTime(h.UpdatedAt)},
 	}
 	if h.FailingSince != 0 {
-		rows = append(rows, []string{"failing since", units.LocalTime(h.FailingSince)}, []string{"last error", h.LastError})
+		rows = append(rows, []string{"failing since", view.LocalTime(h.FailingSince)}, []string{"last error", h.LastError})
 	}
 	for _, a := range h.Alerts {
-		rows = append(rows, []string{"alert", strings.TrimSpace(a.Rule+" "+a.Subject) + " since " + units.LocalTime(a.Since)})
+		rows = append(rows, []string{"alert", strings.TrimSpace(a.Rule+" "+a.Subject) + " since " + view.LocalTime(a.Since)})
 	}
 	return g.Table(rows)
 }
@@ -289,7 +288,7 @@ func notSent(id string, h v1.Hook) error {
 		return fmt.Errorf("hook %s is paused: event %s stays in the outbox until osqueue hook put without --paused", h.Name, id)
 	case h.FailingSince != 0:
 		return fmt.Errorf("event %s is in the outbox and was not answered yet; hook %s has failed since %s: %s",
-			id, h.Name, units.LocalTime(h.FailingSince), h.LastError)
+			id, h.Name, view.LocalTime(h.FailingSince), h.LastError)
 	}
 	return fmt.Errorf("event %s is in the outbox and was not answered yet: see osqueue hook show %s", id, h.Name)
 }
@@ -343,7 +342,7 @@ func showDeliveries(g *view.Globals, d v1.HookDeliveries) error {
 			result = fmt.Sprintf("attempt %d: %s", a.Attempt, a.Error)
 		}
 		tried[a.ID] = true
-		rows = append(rows, []string{units.LocalTime(a.At), a.Type, a.ID, result, ""})
+		rows = append(rows, []string{view.LocalTime(a.At), a.Type, a.ID, result, ""})
 	}
 	for _, e := range d.Pending {
 		if !tried[e.ID] {

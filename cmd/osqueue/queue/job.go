@@ -10,7 +10,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -85,7 +84,7 @@ type jobLister struct {
 	count    bool
 	errors   bool
 	search   string
-	finished struct{ after, before units.Time }
+	finished struct{ after, before view.Time }
 	columns  []view.Column
 	row      func(j v1.Job, now time.Time) []string
 }

@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -39,7 +38,7 @@ did not end in time.
 			return runJobWait(cmd.Context(), g, atMost, ids)
 		},
 	}
-	units.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
+	view.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
 	return cmd
 }
 

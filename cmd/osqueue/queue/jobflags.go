@@ -8,7 +8,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -18,19 +17,19 @@ type jobFlags struct {
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
-	timeout     units.Span
-	backoff     units.Backoff
+	timeout     view.Span
+	backoff     view.Backoff
 	group       string
 	tags        []string
 	headers     []string // NAME=VALUE
-	unique      units.Unique
+	unique      view.Unique
 }
 
 func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
 	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts (default: its type's, then the server's)")
-	units.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
+	view.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
 	flags.Var(&f.timeout, "job-timeout", "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
 	flags.Var(&f.backoff, "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
 	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
@@ -81,10 +80,10 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 		job.MaxAttempts = in.MaxAttempts
 	}
 	if b := in.Backoff; b != nil {
-		job.Backoff = &client.Backoff{Kind: b.Kind, Base: units.FromMs(b.BaseMs), Cap: units.FromMs(b.CapMs), Jitter: int(b.Jitter)}
+		job.Backoff = &client.Backoff{Kind: b.Kind, Base: view.FromMs(b.BaseMs), Cap: view.FromMs(b.CapMs), Jitter: int(b.Jitter)}
 	}
 	if in.UniqueKey != "" || in.UniqueScope != "" {
-		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: units.FromMs(in.UniqueMs)}
+		job.Unique = client.Unique{Key: in.UniqueKey, Scope: in.UniqueScope, Period: view.FromMs(in.UniqueMs)}
 	}
 	overrideText(&job.Group, in.Group)
 	overrideText(&job.AfterFailure, in.AfterFailure)
@@ -103,16 +102,16 @@ func override(job client.NewJob, in v1.NewJob) client.NewJob {
 
 func overrideTimes(job *client.NewJob, in v1.NewJob) {
 	if in.RunAt != 0 || in.DelayMs != 0 {
-		job.RunAt, job.Delay = time.Time{}, units.FromMs(in.DelayMs)
+		job.RunAt, job.Delay = time.Time{}, view.FromMs(in.DelayMs)
 	}
 	if in.RunAt != 0 {
 		job.RunAt = time.UnixMilli(in.RunAt)
 	}
 	if in.LeaseMs != 0 {
-		job.Lease = units.FromMs(in.LeaseMs)
+		job.Lease = view.FromMs(in.LeaseMs)
 	}
 	if in.TimeoutMs != 0 {
-		job.Timeout = units.FromMs(in.TimeoutMs)
+		job.Timeout = view.FromMs(in.TimeoutMs)
 	}
 }
 

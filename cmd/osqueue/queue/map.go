@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
 )
@@ -54,7 +53,7 @@ jobs that the queue still has, but prints their results, also those of failed co
 to run a line again, delete its job first. After Ctrl-C the jobs continue; the command
 prints the name with which to resume the run.
 
-` + units.BackoffHelp + "\n\n" + mapExitHelp,
+` + view.BackoffHelp + "\n\n" + mapExitHelp,
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
   find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
   seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
@@ -72,7 +71,7 @@ prints the name with which to resume the run.
 	flags.StringVar(&f.name, "name", "", "name of this run, to resume it later (default: a new one)")
 	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "maximum number of lines that are jobs at the same time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
-	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for one job (default: no limit)")
+	view.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for one job (default: no limit)")
 	return cmd
 }
 
@@ -160,10 +159,10 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	case err == nil && m.failed > 0:
 		return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
 	case errors.As(err, new(view.SilentError)):
-		return cutShort(m.progress.Figures().Sent, "--name "+units.ShellWord(f.name))
+		return cutShort(m.progress.Figures().Sent, "--name "+view.ShellWord(f.name))
 	}
 	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
-		units.ShellWord(f.name), units.ShellWord(f.name)))
+		view.ShellWord(f.name), view.ShellWord(f.name)))
 }
 
 // hint prints a note after some time if there is no worker.
@@ -262,7 +261,7 @@ func (m *mapRun) summary(known int) error {
 		return nil
 	}
 	now := m.progress.Figures()
-	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, units.Short(time.Since(m.began)))
+	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, view.Short(time.Since(m.began)))
 	if known > 0 {
 		text += fmt.Sprintf(", %d of them existed already", known)
 	}

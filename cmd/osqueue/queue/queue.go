@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -68,7 +67,7 @@ func queueRow(q v1.Queue, noWorker bool, now time.Time) []string {
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Blocked),
 		strconv.Itoa(q.Completed), strconv.Itoa(q.Dead), strconv.Itoa(q.Cancelled),
-		units.AgoText(q.OldestAt, now), units.SizeText(q.Bytes), limitsText(q, noWorker, now),
+		view.AgoText(q.OldestAt, now), view.SizeText(q.Bytes), limitsText(q, noWorker, now),
 	}
 }
 
@@ -89,7 +88,7 @@ func limitsText(q v1.Queue, noWorker bool, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%d of a group", s.MaxRunningPerGroup))
 	}
 	if s.RatePerSecond > 0 {
-		parts = append(parts, units.RateText(s.RatePerSecond))
+		parts = append(parts, view.RateText(s.RatePerSecond))
 	}
 	return view.OrDash(strings.Join(parts, ", "))
 }
@@ -128,8 +127,8 @@ func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
 		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
-		{"oldest", units.AgoText(q.OldestAt, g.Now())},
-		{"bytes", units.SizeText(q.Bytes)},
+		{"oldest", view.AgoText(q.OldestAt, g.Now())},
+		{"bytes", view.SizeText(q.Bytes)},
 	}
 	if noWorker {
 		rows = append(rows, []string{"workers", "no worker takes this type"})
@@ -143,7 +142,7 @@ func newQueuePauseCommand(g *view.Globals) *cobra.Command {
 		ahead  bool
 		reason string
 		length time.Duration
-		until  units.Time
+		until  view.Time
 	)
 	cmd := newQueueSwitch(g, "pause", "Pause types: workers get none of their jobs",
 		`Pauses the types: their jobs are not claimed any more, and running jobs continue. A
@@ -176,7 +175,7 @@ reason and the end of this command, or none.`,
 		case length > 0 && until.Text != "":
 			return view.Usagef("--for and --until exclude each other")
 		case until.Text != "" && !until.At.After(time.Now()):
-			return view.Usagef("--until %s is in the past (%s)", until.Text, units.LocalTime(until.At.UnixMilli()))
+			return view.Usagef("--until %s is in the past (%s)", until.Text, view.LocalTime(until.At.UnixMilli()))
 		}
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -64,7 +63,7 @@ func atLeast(least int64, text string) (int64, error) {
 }
 
 func positiveSize(text string) (int64, error) {
-	n, err := units.ParseSize(text)
+	n, err := view.ParseSize(text)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%q: must be at least 1", text)
 	}
@@ -72,7 +71,7 @@ func positiveSize(text string) (int64, error) {
 }
 
 func positiveSpan(text string) (time.Duration, error) {
-	d, err := units.ParseSpan(text)
+	d, err := view.ParseSpan(text)
 	if err == nil && d < time.Millisecond {
 		err = fmt.Errorf("%q: must be at least 1ms", text)
 	}
@@ -82,13 +81,13 @@ func positiveSpan(text string) (time.Duration, error) {
 func bindPatch(flags *pflag.FlagSet, p *client.QueuePatch) {
 	bindSetting(flags, &p.MaxRunning, positive, "number", "max-running", "maximum number of running jobs")
 	bindSetting(flags, &p.MaxRunningPerGroup, positive, "number", "max-running-per-group", "maximum number of running jobs of one group")
-	bindSetting(flags, &p.RatePerSecond, units.ParseRate, "rate", "rate", "maximum rate of claims, as in 10/s, 600/m or 5000/h")
+	bindSetting(flags, &p.RatePerSecond, view.ParseRate, "rate", "rate", "maximum rate of claims, as in 10/s, 600/m or 5000/h")
 	bindSetting(flags, &p.Burst, positive, "number", "burst", "number of claims that may exceed the rate at once")
 	bindSetting(flags, &p.Lease, positiveSpan, "duration", "lease", "lease of a claim without heartbeats, unless the job or its worker sets one")
 	bindSetting(flags, &p.Timeout, positiveSpan, "duration", "job-timeout", "maximum run time of one attempt, unless the job sets one")
 	bindSetting(flags, &p.MaxAttempts, positive, "number", "max-attempts", "maximum number of attempts, unless the job sets one")
-	bindSetting(flags, &p.Backoff, units.ParseBackoff, "backoff", "backoff", "wait after a failed attempt, unless the job sets one, as in exponential:1s:1h:20%")
-	bindSetting(flags, &p.RetainFor, units.ParseSpan, "duration", "retain", "retention of completed and cancelled jobs")
+	bindSetting(flags, &p.Backoff, view.ParseBackoff, "backoff", "backoff", "wait after a failed attempt, unless the job sets one, as in exponential:1s:1h:20%")
+	bindSetting(flags, &p.RetainFor, view.ParseSpan, "duration", "retain", "retention of completed and cancelled jobs")
 	bindSetting(flags, &p.RetainCount, notNegative, "number", "retain-count", "maximum number of completed and cancelled jobs to keep")
 	bindSetting(flags, &p.MaxJobs, positive, "number", "max-jobs", "maximum number of jobs that have not ended")
 	bindSetting(flags, &p.MaxBytes, positiveSize, "size", "max-bytes", "maximum size of its jobs (payloads, results, logs, names, tags and headers), as in 64MiB")
@@ -103,7 +102,7 @@ func newQueueSetCommand(g *view.Globals) *cobra.Command {
 		Long: `Changes the given settings of a type, and no others; the value default resets one. They
 apply from the next claim on, and quotas from the next enqueue; running jobs keep theirs.
 
-` + units.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
   osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,

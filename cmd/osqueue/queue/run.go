@@ -13,7 +13,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
 )
@@ -46,7 +45,7 @@ Ctrl-C cancels the job, and waits until its worker has ended the command; a seco
 one does not wait. With --id the same command is taken up where it is: it is not
 run twice.
 
-` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + runExitHelp,
+` + view.UniqueHelp + "\n\n" + view.BackoffHelp + "\n\n" + runExitHelp,
 		Example: `  osqueue run -- uname -a
   osqueue run --job-timeout 1h --env TERM -- make -C /srv/site test
   pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
@@ -61,7 +60,7 @@ run twice.
 	f.bind(flags)
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
 	flags.BoolVar(&f.noStdin, "no-stdin", false, "do not read stdin")
-	units.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for its end (default: no limit)")
+	view.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for its end (default: no limit)")
 	return cmd
 }
 
@@ -136,7 +135,7 @@ func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
 	case ctx.Err() != nil:
 		return r.cancel(ctx)
 	case errors.Is(err, client.ErrNotFinished), errors.As(err, new(*client.Error)):
-		return fmt.Errorf("%w\nthe job continues; wait for it again with: osqueue job wait %s", err, units.ShellWord(r.id))
+		return fmt.Errorf("%w\nthe job continues; wait for it again with: osqueue job wait %s", err, view.ShellWord(r.id))
 	}
 	return err
 }
@@ -171,7 +170,7 @@ const cancelWait = 30 * time.Second
 
 // cancel handles Ctrl-C.
 func (r *commandRun) cancel(ctx context.Context) error {
-	leave := interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", r.id, units.ShellWord(r.id)))
+	leave := interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", r.id, view.ShellWord(r.id)))
 	if !r.ours {
 		return leave
 	}

@@ -10,7 +10,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -58,5 +57,5 @@ func statsRow(name string, t v1.TypeStats) []string {
 	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
 		row = append(row, strconv.Itoa(n))
 	}
-	return append(row, units.SizeText(t.Bytes))
+	return append(row, view.SizeText(t.Bytes))
 }

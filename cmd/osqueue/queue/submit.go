@@ -10,7 +10,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -42,7 +41,7 @@ job too) or run (run this job anyway).
 
 Commands with the same --idempotency-key, or --id, add the jobs once.
 
-` + units.UniqueHelp + "\n\n" + units.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.UniqueHelp + "\n\n" + view.BackoffHelp + "\n\n" + view.ExitHelp,
 		Example: `  osqueue submit wc '"three little words"'
   date | osqueue submit wc --text --wait
   find . -name '*.go' | osqueue submit lint --text --file -
@@ -55,7 +54,7 @@ Commands with the same --idempotency-key, or --id, add the jobs once.
 	flags := cmd.Flags()
 	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	units.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
+	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
 	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	f.bind(flags)
 	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
@@ -65,7 +64,7 @@ Commands with the same --idempotency-key, or --id, add the jobs once.
 	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
-	units.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
+	view.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on stderr")
 	view.CompleteFlag(cmd, "after-failure", afterFailures...)
@@ -121,7 +120,7 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, id string) error {
 	err := waitFinished(ctx, g, c, f.waitFor, id)
 	if err != nil && ctx.Err() != nil {
-		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, units.ShellWord(id)))
+		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, view.ShellWord(id)))
 	}
 	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
 		return fmt.Errorf("job %s is enqueued, but: %w", id, err)

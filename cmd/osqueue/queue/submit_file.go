@@ -8,7 +8,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -87,9 +86,9 @@ func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
 func (s *fileSubmit) again() string {
 	switch {
 	case s.flags.key != "":
-		return "--idempotency-key " + units.ShellWord(s.flags.key)
+		return "--idempotency-key " + view.ShellWord(s.flags.key)
 	case s.flags.id != "":
-		return "--id " + units.ShellWord(s.flags.id)
+		return "--id " + view.ShellWord(s.flags.id)
 	}
 	return ""
 }
@@ -131,14 +130,14 @@ func (s *fileSubmit) summary() error {
 		if p := s.pipeline; p != nil {
 			if answered := p.lastAnswered(); !answered.IsZero() {
 				took := answered.Sub(s.began) // the rate excludes the wait for results
-				text += fmt.Sprintf(" in %s (%.0f jobs/s)", units.Short(took), float64(now.Sent)/took.Seconds())
+				text += fmt.Sprintf(" in %s (%.0f jobs/s)", view.Short(took), float64(now.Sent)/took.Seconds())
 			}
 			if n := p.known(); n > 0 {
 				text += fmt.Sprintf(", %d of them existed already", n)
 			}
 		}
 		if s.flags.wait {
-			text += fmt.Sprintf("; %d ended within %s", now.Ended, units.Short(time.Since(s.began)))
+			text += fmt.Sprintf("; %d ended within %s", now.Ended, view.Short(time.Since(s.began)))
 		}
 		if now.Failed > 0 {
 			text += fmt.Sprintf("; %d did not complete", now.Failed)

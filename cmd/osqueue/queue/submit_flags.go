@@ -9,7 +9,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -19,7 +18,7 @@ type submitFlags struct {
 	kind         string
 	typed        bool // a type is given, which may be ''
 	id           string
-	runAt        units.Time
+	runAt        view.Time
 	delay        time.Duration
 	after        []string
 	afterFailure string
@@ -94,10 +93,10 @@ func withKey(ctx context.Context, key string) context.Context {
 }
 
 // notePast warns if the time to run is in the past: such a job runs at once.
-func notePast(g *view.Globals, runAt units.Time) error {
+func notePast(g *view.Globals, runAt view.Time) error {
 	if runAt.Text == "" || !runAt.At.Before(time.Now().Add(-time.Second)) {
 		return nil
 	}
 	return view.WritePlain(g.Err, fmt.Sprintf("warning: --run-at %s is in the past (%s): the job runs at once\n",
-		runAt.Text, units.LocalTime(runAt.At.UnixMilli())))
+		runAt.Text, view.LocalTime(runAt.At.UnixMilli())))
 }

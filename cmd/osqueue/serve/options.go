@@ -10,7 +10,6 @@ import (
 
 	"osqueue/api"
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/machine"
 	"osqueue/internal/webguard"
@@ -30,8 +29,8 @@ type serveOptions struct {
 	allowedHosts   string
 	peers          string
 	bodyLimit      int64
-	inflightBytes  units.Size
-	memoryTarget   units.Size
+	inflightBytes  view.Size
+	memoryTarget   view.Size
 	maxConnections int
 	maxPerAddress  int
 	maxWaiting     int
@@ -234,7 +233,7 @@ func (s *storeSpan) String() string {
 
 // Set implements pflag.Value.
 func (s *storeSpan) Set(text string) error {
-	d, err := units.ParseSpan(text)
+	d, err := view.ParseSpan(text)
 	s.given, s.d = true, d
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/storage/cost"
 )
 
@@ -20,7 +20,7 @@ type pace struct {
 	inbox     inboxOptions
 	budget    string
 	prices    string
-	load      units.Size
+	load      view.Size
 
 	plan       cost.Plan // computed from the flags
 	priceList  string    // the store whose price list is used

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 )
 
 // The quotas that --max-jobs=auto and --max-bytes=auto stand for. A job that waits takes about
@@ -91,7 +91,7 @@ func (s *autoSize) String() string {
 	if *s == auto {
 		return "auto"
 	}
-	return (*units.Size)(s).String()
+	return (*view.Size)(s).String()
 }
 
 // Set implements pflag.Value.
@@ -100,7 +100,7 @@ func (s *autoSize) Set(text string) error {
 		*s = auto
 		return nil
 	}
-	return (*units.Size)(s).Set(text)
+	return (*view.Size)(s).Set(text)
 }
 
 // Type implements pflag.Value.

@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/api"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth"
 )
@@ -23,7 +22,7 @@ type securityOptions struct {
 	programs  []string
 	auditLog  string
 	auditFull string
-	auditKept units.Size // in memory
+	auditKept view.Size // in memory
 
 	bootstrapFile string
 	bootstrap     *auth.Bootstrap // nil: none

@@ -20,7 +20,6 @@ import (
 	"osqueue/api"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth/oidc"
@@ -143,17 +142,17 @@ func (o *serveOptions) settings() []group {
 		}},
 		{title: "Jobs", shown: []setting{
 			{"ack", &o.pace.ack, oneOf(v1.AckQuorum, v1.AckObject), "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)"},
-			{"lease", (*units.Ms)(&c.Settings.LeaseMs), from(1), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise"},
+			{"lease", (*view.Ms)(&c.Settings.LeaseMs), from(1), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise"},
 			{"max-attempts", &c.Settings.MaxAttempts, from(1), "attempts of a job that names no number"},
-			{"worker-timeout", (*units.Ms)(&c.Settings.WorkerTimeoutMs), from(1), "silence after which a registered worker is dead"},
-			{"retain-completed", (*units.Ms)(&c.Settings.RetainCompletedMs), from(1), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise"},
+			{"worker-timeout", (*view.Ms)(&c.Settings.WorkerTimeoutMs), from(1), "silence after which a registered worker is dead"},
+			{"retain-completed", (*view.Ms)(&c.Settings.RetainCompletedMs), from(1), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise"},
 			{"retain-completed-count", &c.Settings.RetainCompletedCount, from(0), "how many completed and cancelled jobs of a type are kept, unless the type says otherwise"},
 			{"max-jobs", &o.quotas.jobs, nil, "how many jobs that have not ended there may be; auto is one for each 4KiB of the memory of this machine or container, 0 is no limit"},
 			{"max-bytes", &o.quotas.bytes, nil, "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit"},
-			{"max-payload", (*units.Size)(&c.Settings.MaxPayload), nil, "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit"},
+			{"max-payload", (*view.Size)(&c.Settings.MaxPayload), nil, "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit"},
 		}, hidden: []setting{
 			{"body-limit", &o.bodyLimit, within(1, api.MaxBodyBytes), fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes)},
-			{"idempotency-window", (*units.Ms)(&c.Settings.RequestMs), from(1), "how long idempotency keys are remembered"},
+			{"idempotency-window", (*view.Ms)(&c.Settings.RequestMs), from(1), "how long idempotency keys are remembered"},
 			{"idempotency-keys", &c.Settings.RequestCount, from(0), "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them"},
 			{"events-kept", &c.EventsKept, from(1), "how many of the newest events are kept in memory for streams that resume"},
 			{"past-memory", &o.pastMemory, nil, "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none"},
@@ -227,7 +226,7 @@ func (s setting) bind(f *pflag.FlagSet) {
 	case *uint64:
 		f.Uint64Var(v, s.name, *v, s.usage)
 	case *time.Duration:
-		units.SpanVar(f, v, s.name, *v, s.usage)
+		view.SpanVar(f, v, s.name, *v, s.usage)
 	default:
 		panic(fmt.Sprintf("--%s has a value of type %T", s.name, v))
 	}

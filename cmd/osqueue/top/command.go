@@ -7,7 +7,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -52,7 +51,7 @@ the arrow keys and page keys scroll, space stops and continues, q quits.
 			return err
 		},
 	}
-	units.SpanVar(cmd.Flags(), &every, "interval", 2*time.Second, "time between two polls of the cluster")
+	view.SpanVar(cmd.Flags(), &every, "interval", 2*time.Second, "time between two polls of the cluster")
 	view.HideGlobals(cmd, "json", "output")
 	return cmd
 }

@@ -13,7 +13,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -93,7 +92,7 @@ func (m *model) cluster() (state, bucket string) {
 	}
 	bucket = "bucket has everything"
 	if s.LagEntries > 0 {
-		bucket = fmt.Sprintf("bucket lags by %s of the log (entries: %d)", units.MsText(s.LagMs), s.LagEntries)
+		bucket = fmt.Sprintf("bucket lags by %s of the log (entries: %d)", view.MsText(s.LagMs), s.LagEntries)
 	}
 	if s.Bucket != nil && s.Bucket.ProjectedUSD > 0 {
 		bucket += fmt.Sprintf("; $%.2f a month", s.Bucket.ProjectedUSD)
@@ -113,7 +112,7 @@ func (m *model) problem() string {
 	}
 	age := "no figures yet"
 	if !m.now.at.IsZero() {
-		age = "figures are " + units.Short(time.Since(m.now.at)) + " old"
+		age = "figures are " + view.Short(time.Since(m.now.at)) + " old"
 	}
 	return age + ": " + view.PlainLine(view.FirstLine(m.now.err.Error()))
 }
@@ -190,7 +189,7 @@ func typeRow(q v1.Queue, workers []v1.Worker, now time.Time) []string {
 	}
 	return []string{
 		view.OrDash(q.Type), strconv.Itoa(q.Unclaimed), strconv.Itoa(q.InProgress), strconv.Itoa(q.Scheduled), strconv.Itoa(q.Dead),
-		units.AgoText(q.OldestAt, now), state,
+		view.AgoText(q.OldestAt, now), state,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/internal/inprocess"
 )
 
@@ -31,7 +30,7 @@ func (m *moment) Set(text string) (err error) {
 	if m.Moment, err = client.ParseLSN(text); err == nil {
 		return nil
 	}
-	at, err := units.ParsePast(text, time.Now())
+	at, err := ParsePast(text, time.Now())
 	m.Moment = client.Moment{Time: at}
 	return err
 }
@@ -40,7 +39,7 @@ func (m *moment) Set(text string) (err error) {
 // state, with --bucket the state in a bucket, without a cluster.
 func (g *Globals) At(cmd *cobra.Command) *cobra.Command {
 	m := new(moment)
-	cmd.Flags().Var(m, "at", "show the state at "+units.AtHelp)
+	cmd.Flags().Var(m, "at", "show the state at "+AtHelp)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if m.text == "" {

@@ -7,13 +7,12 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 )
 
 // BindStatuses binds --status with the statuses that the command knows.
 func BindStatuses(cmd *cobra.Command, to *[]string, known []string) {
-	names := units.StatusWords(known)
-	cmd.Flags().Var(&units.Statuses{To: to, Known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
+	names := StatusWords(known)
+	cmd.Flags().Var(&Statuses{To: to, Known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
 	CompleteFlag(cmd, "status", append([]string{v1.StatusAll}, names...)...)
 }
 
@@ -25,7 +24,7 @@ type Filter struct {
 	Group   string
 	Worker  string
 	Batch   string
-	Created struct{ After, Before units.Time }
+	Created struct{ After, Before Time }
 	Limit   int
 	All     bool
 }
@@ -35,7 +34,7 @@ func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
 	flags := cmd.Flags()
 	f.Created.After.Past, f.Created.Before.Past = true, true
 	if withStatus {
-		BindStatuses(cmd, &f.Status, units.AllStatuses)
+		BindStatuses(cmd, &f.Status, AllStatuses)
 	}
 	flags.StringVar(&f.Type, "type", "", "only jobs of this type")
 	flags.StringArrayVar(&f.Tags, "tag", nil, "only jobs with this tag; several tags: only jobs with all of them")

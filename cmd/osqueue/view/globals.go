@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
-	"osqueue/cmd/osqueue/units"
 )
 
 // DefaultServers are the nodes that "osqueue dev" starts.
@@ -68,8 +67,8 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	flags.VarP(format{g}, "output", "o", "output format: table (on a terminal at most as wide as it), wide (all columns) or json (a line for each item)")
 	flags.Var(jsonFormat{g}, "json", "the same as --output json")
 	flags.Lookup("json").NoOptDefVal = "true"
-	units.SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
-	flags.Var((*units.Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
+	SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
+	flags.Var((*Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
 }
 
 // EnvPrefix begins the name of the environment variable of every flag.

@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 )
 
 // ShowJob prints j with all its fields. noWorker adds that no worker takes its type.
@@ -29,26 +28,26 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 		{"status", status},
 		{"attempts", Attempts(j)},
 		{"priority", strconv.Itoa(int(j.Priority))},
-		{"created", units.ClockTime(j.CreatedAt)},
+		{"created", ClockTime(j.CreatedAt)},
 	}
 	rows = append(rows, NonEmptyRows(
-		[]string{"not before", units.ClockTime(j.RunAt)},
-		[]string{"claimed", units.ClockTime(j.ClaimedAt)},
-		[]string{"heartbeat", units.ClockTime(j.Heartbeat)},
-		[]string{"finished", units.ClockTime(j.FinishedAt)},
+		[]string{"not before", ClockTime(j.RunAt)},
+		[]string{"claimed", ClockTime(j.ClaimedAt)},
+		[]string{"heartbeat", ClockTime(j.Heartbeat)},
+		[]string{"finished", ClockTime(j.FinishedAt)},
 		[]string{"worker", WorkerName(j)},
 		[]string{"progress", progressText(j.Progress)},
 		[]string{"group", j.Group},
 		[]string{"tags", strings.Join(j.Tags, " ")},
 		[]string{"headers", headersText(j.Headers)},
-		[]string{"unique", units.UniqueText(j)},
+		[]string{"unique", UniqueText(j)},
 		[]string{"after", afterText(j)},
 		[]string{"waits for", strings.Join(j.WaitsFor, " ")},
 		[]string{"batch", j.BatchID},
 		[]string{"cron", j.Cron},
-		[]string{"cron time", units.ClockTime(j.CronAt)},
+		[]string{"cron time", ClockTime(j.CronAt)},
 		[]string{"job timeout", MsOrNone(j.TimeoutMs)},
-		[]string{"backoff", units.BackoffText(j.Backoff)},
+		[]string{"backoff", BackoffText(j.Backoff)},
 		[]string{"payload", jsonText(j.Payload)},
 		[]string{"result", jsonText(j.Result)},
 		[]string{"log", PlainOrSealed(j.Log)},
@@ -58,7 +57,7 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 		rows = append(rows, []string{strings.TrimPrefix(a.Kind, "job."), actionText(a)})
 	}
 	for _, p := range j.ProgressHistory {
-		rows = append(rows, []string{"reported", fmt.Sprintf("%s  attempt %d  %s", units.ClockTime(p.At), p.Attempt,
+		rows = append(rows, []string{"reported", fmt.Sprintf("%s  attempt %d  %s", ClockTime(p.At), p.Attempt,
 			progressText(&v1.Progress{Percent: p.Percent, Message: p.Message}))})
 	}
 	for _, a := range j.History {
@@ -69,9 +68,9 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 
 func actionText(a v1.JobAction) string {
 	if a.Actor == "" {
-		return units.ClockTime(a.At)
+		return ClockTime(a.At)
 	}
-	return units.ClockTime(a.At) + "  by " + a.Actor
+	return ClockTime(a.At) + "  by " + a.Actor
 }
 
 // MsOrNone formats a number of milliseconds; 0 is "".
@@ -79,13 +78,13 @@ func MsOrNone(ms int64) string {
 	if ms == 0 {
 		return ""
 	}
-	return units.MsText(ms)
+	return MsText(ms)
 }
 
 // statusText is a job's status, with what is about to change it.
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {
-		return v1.StatusWord(j.Status) + " (cancellation requested at " + units.ClockTime(j.CancelAt) + ")"
+		return v1.StatusWord(j.Status) + " (cancellation requested at " + ClockTime(j.CancelAt) + ")"
 	}
 	return v1.StatusWord(j.Status)
 }
@@ -126,7 +125,7 @@ func afterText(j v1.Job) string {
 }
 
 func attemptText(a v1.Attempt) string {
-	text := fmt.Sprintf("%s after %s", a.End, units.Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
+	text := fmt.Sprintf("%s after %s", a.End, Short(time.Duration(a.EndedAt-a.StartedAt)*time.Millisecond))
 	if a.WorkerID != nil {
 		text += " on " + OrDash(PlainLine(*a.WorkerID))
 	}
@@ -146,7 +145,7 @@ func JobRow(j v1.Job, now time.Time) []string {
 		status += fmt.Sprintf(" %d%%", p.Percent)
 	}
 	return []string{
-		j.ID, OrDash(j.Type), status, Attempts(j), units.AgoText(j.CreatedAt, now), WorkerName(j),
+		j.ID, OrDash(j.Type), status, Attempts(j), AgoText(j.CreatedAt, now), WorkerName(j),
 		strconv.Itoa(int(j.Priority)), OrDash(j.Group), OrDash(strings.Join(j.Tags, ",")),
 	}
 }

@@ -14,8 +14,6 @@ import (
 	"charm.land/bubbles/v2/progress"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
-
-	"osqueue/cmd/osqueue/units"
 )
 
 // progressStyle is the way in which a progress is shown.
@@ -245,7 +243,7 @@ func (t Figures) bar(took time.Duration, draw func(float64) string) string {
 			parts = append(parts, fmt.Sprintf("%.0f/s", rate))
 		}
 		if left := t.total - t.Ended; left > 0 {
-			parts = append(parts, units.Short(time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))+" left")
+			parts = append(parts, Short(time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second))+" left")
 		}
 	}
 	return strings.Join(parts, "  ")

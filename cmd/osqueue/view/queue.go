@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 )
 
 // SettingRows returns the settings that differ from the default, by the names of their
@@ -19,13 +18,13 @@ func SettingRows(s v1.QueueSettings) [][]string {
 		[]string{"paused", paused},
 		[]string{"max-running", countText(s.MaxRunning)},
 		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
-		[]string{"rate", units.RateText(s.RatePerSecond)},
+		[]string{"rate", RateText(s.RatePerSecond)},
 		[]string{"burst", countText(s.Burst)},
 		[]string{"lease", MsOrNone(s.LeaseMs)},
 		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
-		[]string{"backoff", units.BackoffText(s.Backoff)},
-		[]string{"retain", pointed(s.RetainMs, units.MsText)},
+		[]string{"backoff", BackoffText(s.Backoff)},
+		[]string{"retain", pointed(s.RetainMs, MsText)},
 		[]string{"retain-count", pointed(s.RetainCount, countOf)},
 		[]string{"max-jobs", countText(s.MaxJobs)},
 		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
@@ -38,7 +37,7 @@ func PauseText(p *v1.Pause) string {
 	if p == nil || p.Until == 0 {
 		return pauseText(p, "paused")
 	}
-	return pauseText(p, "paused until "+units.LocalTime(p.Until))
+	return pauseText(p, "paused until "+LocalTime(p.Until))
 }
 
 // PauseCell is PauseText for a narrow cell: the end of the pause is the time until then.
@@ -46,7 +45,7 @@ func PauseCell(p *v1.Pause, now time.Time) string {
 	if p == nil || p.Until == 0 {
 		return pauseText(p, "paused")
 	}
-	return pauseText(p, "paused for "+units.SpanText(max(time.UnixMilli(p.Until).Sub(now).Round(time.Minute), time.Minute)))
+	return pauseText(p, "paused for "+SpanText(max(time.UnixMilli(p.Until).Sub(now).Round(time.Minute), time.Minute)))
 }
 
 func pauseText(p *v1.Pause, text string) string {
@@ -66,10 +65,10 @@ func PauseRows(p *v1.Pause) [][]string {
 	}
 	until := ""
 	if p.Until != 0 {
-		until = units.LocalTime(p.Until)
+		until = LocalTime(p.Until)
 	}
 	return NonEmptyRows(
-		[]string{"paused since", units.LocalTime(p.Since)},
+		[]string{"paused since", LocalTime(p.Since)},
 		[]string{"paused until", until},
 		[]string{"paused by", p.By},
 		[]string{"reason", p.Reason},
@@ -90,7 +89,7 @@ func sizeOrNone(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return units.SizeText(n)
+	return SizeText(n)
 }
 
 func pointed(n *int64, text func(int64) string) string {

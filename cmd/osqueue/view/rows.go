@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 )
 
 // BatchState returns "open" or "ended".
@@ -25,7 +24,7 @@ var BatchColumns = Columns("ID", "STATE", "JOBS", "PENDING", "+COMPLETED", "DEAD
 func BatchRow(b v1.BatchInfo, now time.Time) []string {
 	return []string{
 		b.ID, BatchState(b), strconv.FormatUint(b.Total, 10), strconv.FormatUint(b.Pending, 10), strconv.FormatUint(b.Completed, 10),
-		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), CallbackState(b), units.AgoText(b.CreatedAt, now),
+		strconv.FormatUint(b.Dead, 10), strconv.FormatUint(b.Cancelled, 10), CallbackState(b), AgoText(b.CreatedAt, now),
 	}
 }
 
@@ -48,7 +47,7 @@ var CronColumns = Columns("NAME", "SPEC", "+ZONE", "TYPE", "NEXT", "+LAST", "FIR
 // CronRow returns the cells of c under CronColumns.
 func CronRow(c v1.Cron) []string {
 	return []string{
-		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), units.LocalTime(c.LastAt),
+		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), LocalTime(c.LastAt),
 		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
 	}
 }
@@ -69,7 +68,7 @@ func NextText(paused bool, next int64) string {
 	case next == 0:
 		return "never"
 	}
-	return units.LocalTime(next)
+	return LocalTime(next)
 }
 
 // HookColumns is the header of a table of hooks.
@@ -113,7 +112,7 @@ var WorkerColumns = Columns("NAME", "STATE", "RUNNING", "SEEN", "SINCE", "+VERSI
 // WorkerRow returns the cells of w under WorkerColumns.
 func WorkerRow(w v1.Worker, now time.Time) []string {
 	return []string{
-		w.Name, WorkerState(w), RunningText(w), units.AgoText(w.LastSeen, now) + " ago", units.AgoText(w.RegisteredAt, now),
+		w.Name, WorkerState(w), RunningText(w), AgoText(w.LastSeen, now) + " ago", AgoText(w.RegisteredAt, now),
 		OrDash(w.Version), OrDash(w.Address), typesText(w.Types),
 	}
 }

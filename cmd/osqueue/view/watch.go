@@ -10,8 +10,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
-
-	"osqueue/cmd/osqueue/units"
 )
 
 const (
@@ -34,7 +32,7 @@ const (
 func (g *Globals) Watch(cmd *cobra.Command) *cobra.Command {
 	every := watchDefault
 	flags := cmd.Flags()
-	flags.VarP((*units.Span)(&every), "watch", "w", "show the output again at this interval, until Ctrl-C")
+	flags.VarP((*Span)(&every), "watch", "w", "show the output again at this interval, until Ctrl-C")
 	flag := flags.Lookup("watch")
 	flag.NoOptDefVal, flag.DefValue = watchDefault.String(), ""
 	once := cmd.RunE
@@ -119,7 +117,7 @@ func (w *watcher) show(output, notes string, failed error) error {
 		w.g.PrintError(failed)
 		return Write(w.g.Out, output)
 	}
-	head := fmt.Sprintf("%s  every %s  %s\n\n", w.command, units.SpanText(w.every), time.Now().Format(time.TimeOnly))
+	head := fmt.Sprintf("%s  every %s  %s\n\n", w.command, SpanText(w.every), time.Now().Format(time.TimeOnly))
 	if failed != nil {
 		notes += "\n" + plain(Explain(failed, w.g.Timeout)) + "\n"
 	}

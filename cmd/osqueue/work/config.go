@@ -13,19 +13,19 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/sandbox"
 )
 
 // workerFile is the content of the file of --config; docs/examples/worker.yaml explains
 // it.
 type workerFile struct {
-	Name        string      `yaml:"name"`
-	Concurrency *int        `yaml:"concurrency"`
-	Prefetch    int         `yaml:"prefetch"`
-	Lease       units.Span  `yaml:"lease"`
-	PollWait    *units.Span `yaml:"poll-wait"`
-	StopTimeout *units.Span `yaml:"stop-timeout"`
+	Name        string     `yaml:"name"`
+	Concurrency *int       `yaml:"concurrency"`
+	Prefetch    int        `yaml:"prefetch"`
+	Lease       view.Span  `yaml:"lease"`
+	PollWait    *view.Span `yaml:"poll-wait"`
+	StopTimeout *view.Span `yaml:"stop-timeout"`
 
 	Sandbox         string     `yaml:"sandbox"`
 	SandboxUIDs     string     `yaml:"sandbox-uids"`

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client/worker"
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/logbridge"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
@@ -55,15 +55,15 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.commands, "commands", nil, "TYPE of jobs whose payload is a command; may be given several times")
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: effect of an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) that is not public, but whose services may be called")
-	units.SpanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "maximum time of a service for a job")
+	view.SpanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "maximum time of a service for a job")
 	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "maximum number of running jobs (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: maximum number of running jobs of a type, within --concurrency; may be given several times")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "number of jobs to claim ahead; for many short jobs")
 	flags.StringVar(&f.name, "name", "", "name of the worker (default: host, process and a random part)")
-	units.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: the job's, then the server's)")
-	units.SpanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
-	units.SpanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "maximum time of running jobs after Ctrl-C")
+	view.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: the job's, then the server's)")
+	view.SpanVar(flags, &f.pollWait, "poll-wait", worker.DefaultPollWait, "how long a claim waits at the server for a job; 0 is the default")
+	view.SpanVar(flags, &f.stopTimeout, "stop-timeout", worker.DefaultStopTimeout, "maximum time of running jobs after Ctrl-C")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not write a line for each job")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log repeated messages too")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port that serves metrics for Prometheus under /metrics, without TLS or tokens; port 0 takes a free one (default: none)")
@@ -72,7 +72,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 
 func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	d := sandbox.DefaultLimits()
-	size := func(n int64) string { return " (default: " + units.SizeText(n) + ")" }
+	size := func(n int64) string { return " (default: " + view.SizeText(n) + ")" }
 	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec; for --python and --commands namespace where the machine can, else process)")
 	flags.StringVar(&f.net, "sandbox-net", "", "none or host, the network of commands in a sandbox (default: host for --exec in process, else none)")
 	flags.BoolVar(&f.sandbox.RequireCgroup, "require-cgroup", false, "do not start unless control groups bound the memory and processes of every command in a sandbox")
@@ -240,7 +240,7 @@ func (j *workerJob) inherit(f *workerFlags) {
 		}
 	}
 	if j.Timeout == 0 {
-		j.Timeout = units.Span(f.httpTimeout)
+		j.Timeout = view.Span(f.httpTimeout)
 	}
 	if len(j.Allow) == 0 {
 		j.Allow = f.httpAllow

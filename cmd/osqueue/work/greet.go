@@ -11,7 +11,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -59,6 +58,6 @@ func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger)
 		log.Warn("no node has answered yet; the worker keeps trying", "error", view.Explain(err, greetWait))
 	default:
 		log.Warn("a worker with this name sent a heartbeat a moment ago; if it is to go on, give each worker its own --name",
-			"name", name, "heard", units.AgoText(other.LastSeen, time.Now())+" ago")
+			"name", name, "heard", view.AgoText(other.LastSeen, time.Now())+" ago")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/client/worker"
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
 )
@@ -27,9 +27,9 @@ type workerJob struct {
 
 	Concurrency int `yaml:"concurrency"` // jobs of the type at once; 0: no bound of its own
 
-	OnExit  []string   `yaml:"on-exit"` // of Exec
-	Allow   []string   `yaml:"allow"`   // of HTTP: networks
-	Timeout units.Span `yaml:"timeout"` // of HTTP
+	OnExit  []string  `yaml:"on-exit"` // of Exec
+	Allow   []string  `yaml:"allow"`   // of HTTP: networks
+	Timeout view.Span `yaml:"timeout"` // of HTTP
 	// HeaderFile has headers of HTTP.
 	HeaderFile string `yaml:"header-file"`
 

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"time"
 
-	"osqueue/cmd/osqueue/units"
+	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/sandbox"
 )
 
 // limitFlags are sandbox.Limits in the notation of flags and files.
 type limitFlags struct {
-	Time      units.Span `yaml:"time"`
-	CPU       units.Span `yaml:"cpu"`
-	Memory    units.Size `yaml:"memory"`
-	Files     int64      `yaml:"files"`
-	Processes int64      `yaml:"processes"`
-	FileSize  units.Size `yaml:"file-size"`
-	Disk      units.Size `yaml:"disk"`
-	Output    units.Size `yaml:"output"`
-	Log       units.Size `yaml:"log"`
+	Time      view.Span `yaml:"time"`
+	CPU       view.Span `yaml:"cpu"`
+	Memory    view.Size `yaml:"memory"`
+	Files     int64     `yaml:"files"`
+	Processes int64     `yaml:"processes"`
+	FileSize  view.Size `yaml:"file-size"`
+	Disk      view.Size `yaml:"disk"`
+	Output    view.Size `yaml:"output"`
+	Log       view.Size `yaml:"log"`
 }
 
 func (l limitFlags) limits() sandbox.Limits {

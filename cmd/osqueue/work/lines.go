@@ -9,7 +9,6 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -90,7 +89,7 @@ func (l *jobLines) write(f worker.Finished, started, ended time.Time) error {
 		}
 		return l.g.WriteJSON(line)
 	}
-	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, view.OrDash(f.Job.Type), f.Job.Attempt, units.Short(f.Took))
+	line := fmt.Sprintf("%-10s %s  %s  attempt %d  %s", f.Outcome, f.Job.ID, view.OrDash(f.Job.Type), f.Job.Attempt, view.Short(f.Took))
 	if trace != "" {
 		line += "  trace_id=" + trace
 	}

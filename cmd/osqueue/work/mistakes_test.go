@@ -13,7 +13,6 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -64,8 +63,8 @@ func TestWorkerGreets(t *testing.T) {
 // TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
 func TestWorkerFileHasLongSpans(t *testing.T) {
 	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
-	if err != nil || file.Lease != units.Span(units.Day) || *file.StopTimeout != units.Span(7*units.Day) || file.Limits.Time != units.Span(36*time.Hour) ||
-		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != units.Span(2*units.Day) {
+	if err != nil || file.Lease != view.Span(view.Day) || *file.StopTimeout != view.Span(7*view.Day) || file.Limits.Time != view.Span(36*time.Hour) ||
+		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != view.Span(2*view.Day) {
 		t.Errorf("%+v, %v", file, err)
 	}
 	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))

@@ -8,7 +8,6 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cmd/osqueue/units"
 	"osqueue/cmd/osqueue/view"
 )
 
@@ -48,16 +47,16 @@ func showWorker(g *view.Globals, w v1.Worker) error {
 	rows := [][]string{
 		{"name", w.Name},
 		{"types", types},
-		{"registered", units.ClockTime(w.RegisteredAt)},
-		{"last seen", units.ClockTime(w.LastSeen)},
+		{"registered", view.ClockTime(w.RegisteredAt)},
+		{"last seen", view.ClockTime(w.LastSeen)},
 		{"state", view.WorkerState(w)},
 		{"running", view.RunningText(w)},
 	}
 	if w.QuietSince != 0 {
-		rows = append(rows, []string{"quiet since", units.ClockTime(w.QuietSince)}, []string{"quieted by", view.OrDash(w.QuietedBy)})
+		rows = append(rows, []string{"quiet since", view.ClockTime(w.QuietSince)}, []string{"quieted by", view.OrDash(w.QuietedBy)})
 	}
 	if w.GoneAt != 0 {
-		rows = append(rows, []string{"gone since", units.ClockTime(w.GoneAt)})
+		rows = append(rows, []string{"gone since", view.ClockTime(w.GoneAt)})
 	}
 	rows = append(rows, view.NonEmptyRows([]string{"version", w.Version}, []string{"address", w.Address})...)
 	for _, id := range w.JobIDs {
