@@ -22,7 +22,7 @@ import (
 // The witness never claims more than is durable in the log: saveOften, in its own goroutine,
 // writes the file after the log was written, at most once a second for entries, and when the node
 // is closed. So after a kill it can lack the entries of the last second: a log that has lost no more
-// than these is not recognised (docs/limits.md). A witness of every entry would take an fsync
+// than these is not recognised (docs/operations/recovery.md). A witness of every entry would take an fsync
 // of its own, because the log writes each entry with one. Terms and votes are written at once.
 // Before raft removes the end of its log, lower reduces the claim.
 

@@ -9,16 +9,12 @@ import (
 	"testing"
 )
 
-// Each test that docs/security.md names exists.
-func TestSecurityNamesTestsThatExist(t *testing.T) {
+// Each test that docs/security.md and docs/findings.md name exists.
+func TestPagesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all strings.Builder
-	err = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -29,14 +25,20 @@ func TestSecurityNamesTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w+`).FindAllString(string(text), -1)
-	for _, name := range names {
-		if !strings.Contains(all.String(), "\nfunc "+name+"(") {
-			t.Errorf("docs/security.md names %s, which is not there", name)
+	for page, least := range map[string]int{"security.md": 50, "findings.md": 100} {
+		text, err := os.ReadFile(filepath.Join(root, "docs", page))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(names) < 50 {
-		t.Errorf("it names %d tests", len(names))
+		names := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w+`).FindAllString(string(text), -1)
+		for _, name := range names {
+			if !strings.Contains(all.String(), "\nfunc "+name+"(") {
+				t.Errorf("docs/%s names %s, which is not there", page, name)
+			}
+		}
+		if len(names) < least {
+			t.Errorf("docs/%s names %d tests", page, len(names))
+		}
 	}
 }
 
