@@ -20,7 +20,7 @@
 //	cluster/notify      events, waits and wake-ups
 //	cluster/transport   raft's connections, and checks of its requests
 //	cluster/flush       the flusher and the document builder
-//	cluster/raftlog     raft's log on the disk
+//	cluster/raftlog     raft's log, votes and witness
 //	cluster/snapshot    raft's snapshots, on the disk and in the bucket
 //
 // # States of a node
@@ -116,6 +116,6 @@
 // A node that cannot write its log, whose log does not answer, or that reads an entry that it does not
 // understand, reports the error on Fatal, and its process must end; the other nodes continue. A failing
 // bucket never stops the quorum. A lost fence stops the answers at once. A node does not start with a
-// log that has less than its witness says (witness.go): term and vote as they are, and the newest entry
+// log that has less than its witness says (package raftlog): term and vote as they are, and the newest entry
 // as it was at the end of the node, or up to a second before it was killed.
 package cluster

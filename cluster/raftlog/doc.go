@@ -55,7 +55,7 @@
 //
 //   - A disk that hangs is fatal after Options.Stall, for reads, writes, and writes of snapshots.
 //   - A write that fails, for example on a full disk, is fatal. Removing the start of the log is
-//     not, and neither are the witness and a snapshot: the next attempt may succeed.
+//     not, and neither are a snapshot and an update of the witness: the next attempt may succeed.
 //   - Data that differs from the written data is ErrDamaged, when the log is opened (which reads
 //     everything once) or when an entry is read later. It is permanent: the node must not start, or
 //     must stop. The operator deletes its data directory; the node returns as a new member and gets

@@ -285,7 +285,7 @@ func (l *Log) StoreLogs(logs []*raft.Log) error {
 	for len(logs) > 0 {
 		n, err := l.append(logs)
 		if err != nil {
-			return l.fail(fmt.Errorf("append to the raft log: %w", err))
+			return l.fail(err)
 		}
 		logs = logs[n:]
 	}
@@ -411,7 +411,7 @@ func (l *Log) DeleteRange(from, to uint64) error {
 		err = l.write(s, frame{kind: kindTruncate, length: frameHeader, first: from}, nil)
 	}
 	if err != nil {
-		return l.fail(fmt.Errorf("truncate the raft log: %w", err))
+		return l.fail(err)
 	}
 	return nil
 }
