@@ -29,6 +29,7 @@ If the cluster has its own CA, the browser warns until you import the CA.
 
 With --bucket the command serves the dashboard itself, on a port of this machine, for the queue in
 a bucket and without a cluster, until Ctrl-C. It shows the state in the bucket, and changes nothing.
+All users of this machine can read it there.
 
 ` + view.ExitHelp,
 		Example: `  osqueue ui
