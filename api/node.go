@@ -123,6 +123,7 @@ func statusOf(st *cluster.Status, now int64) v1.Status {
 		ArchiveError:    st.ArchiveError,
 		Standby:         st.Standby,
 		Carried:         carriedOf(st.Carried),
+		DocumentCopies:  copiesOf(st.DocumentCopies),
 		StateError:      st.StateError,
 		FlushIntervalMs: st.FlushIntervalMs,
 		Document:        documentOf(st),
@@ -155,6 +156,13 @@ func known(s string) *string {
 		return nil
 	}
 	return &s
+}
+
+func copiesOf(c leader.DocumentCopies) *v1.DocumentCopies {
+	if c.Count == 0 {
+		return nil
+	}
+	return &v1.DocumentCopies{Count: c.Count, Last: c.Last}
 }
 
 func carriedOf(c leader.Carried) *v1.Carried {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -391,8 +392,8 @@ func TestEditByHandIsTakenIn(t *testing.T) {
 	if err := l.bucket.List(t.Context(), "conflicts/", func(storage.Info) bool { copies++; return true }); err != nil {
 		t.Fatal(err)
 	}
-	if copies != 1 {
-		t.Fatalf("%d copies under conflicts/, want 1", copies)
+	if c := n.Status().DocumentCopies; copies != 1 || c.Count != 1 || !strings.HasPrefix(c.Last, "conflicts/") {
+		t.Fatalf("%d copies under conflicts/, want 1; the status has %+v", copies, c)
 	}
 }
 

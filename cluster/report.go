@@ -51,6 +51,7 @@ func (n *Node) Status() Status {
 	s.CheckedLSN, s.StateError = n.sums.status()
 	s.Fence, s.FenceReason = n.leader.Fence()
 	s.Carried = n.leader.Carried()
+	s.DocumentCopies = n.leader.DocumentCopies()
 	n.describeFlush(&s)
 	n.describeRaft(&s)
 	if n.kept != nil {

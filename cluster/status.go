@@ -47,6 +47,8 @@ type Status struct {
 	Refusing      string         // reason why writes are refused; "" if they are not
 	Standby       string         // the standby cluster that the active leader knows of; "" for none
 	Carried       leader.Carried // jobs that an adopted document lacked
+	// DocumentCopies are the copies of documents that other programs had changed.
+	DocumentCopies leader.DocumentCopies
 
 	// Fields of the document, as this node wrote it; set only on the active leader.
 	FlushIntervalMs int64           // present least time between two flushes

@@ -150,9 +150,19 @@ func (b *base) keepCopy(ctx context.Context, raw []byte, why string) error {
 		return fmt.Errorf("write a copy to %s: %s: %w", key, w.Outcome, w.Err)
 	}
 	b.log.Warn(why, "copy", key)
-	b.edits.Add(1)
+	copies := DocumentCopies{Count: 1, Last: key}
+	if before := b.copies.Load(); before != nil {
+		copies.Count += before.Count
+	}
+	b.copies.Store(&copies)
 	b.copied.Store(&sum)
 	return nil
+}
+
+// DocumentCopies counts the copies of documents that this process has stored since it started.
+type DocumentCopies struct {
+	Count int
+	Last  string // key of the newest
 }
 
 // takeIn enqueues the jobs of an edited document that this cluster does not know, through the

@@ -169,7 +169,7 @@ type base struct {
 	kept   atomic.Pointer[fsm.LSN]           // no leader needs the log up to here for the bucket
 	copied atomic.Pointer[[sha256.Size]byte] // checksum of the document that was copied last; nil: none
 	newest atomic.Pointer[version]           // of the document, as far as this process has read or written it; nil: none
-	edits  atomic.Int64                      // copies of documents that were stored since this process started
+	copies atomic.Pointer[DocumentCopies]    // nil: none
 }
 
 func (b *base) meta() (meta fsm.Meta) {

@@ -41,6 +41,14 @@ func (l *Leader) Fence() (state, reason string) {
 	return f.state, f.reason
 }
 
+// DocumentCopies returns the copies of documents that were stored since this process started.
+func (l *Leader) DocumentCopies() DocumentCopies {
+	if c := l.copies.Load(); c != nil {
+		return *c
+	}
+	return DocumentCopies{}
+}
+
 // Carried returns what was carried over since this process started.
 func (l *Leader) Carried() Carried {
 	if c := l.carried.Load(); c != nil {

@@ -1202,8 +1202,9 @@ type Status struct {
 	// before the first comparison
 	StateCheckedLSN string `json:"state_checked_lsn,omitzero"`
 	// The standby cluster that the active leader knows of; absent if there is none
-	Standby string   `json:"standby,omitzero"`
-	Carried *Carried `json:"carried,omitzero"` // Absent if there was nothing to carry over
+	Standby        string          `json:"standby,omitzero"`
+	Carried        *Carried        `json:"carried,omitzero"`         // Absent if there was nothing to carry over
+	DocumentCopies *DocumentCopies `json:"document_copies,omitzero"` // Absent if there are none
 	// Least time between two flushes, now; 0 on a node that does not flush
 	FlushIntervalMs int64      `json:"flush_interval_ms"`
 	Ack             string     `json:"ack"`                // Ack level of writes that name none
@@ -1250,10 +1251,16 @@ type Carried struct {
 	Copy string `json:"copy,omitzero"`
 }
 
+// DocumentCopies counts, since the node started, the copies of queue.json that it has stored
+// because another program had changed it, or because it adopted a legacy one.
+type DocumentCopies struct {
+	Count int    `json:"count"`
+	Last  string `json:"last"` // The object of the bucket that has the newest copy
+}
+
 // Document is queue.json, as the node wrote it last.
 type Document struct {
-	// Whether the state stands in it, or in a checkpoint and a log that it names
-	Form          string `json:"form"`
+	Form          string `json:"form"` // Whether it shows the available and running jobs
 	Bytes         int    `json:"bytes"`
 	CheckpointLSN string `json:"base_lsn"`    // Of the newest checkpoint; `0-0` if there is none
 	ArchiveLSN    string `json:"archive_lsn"` // How far checkpoint and log go

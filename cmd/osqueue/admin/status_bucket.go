@@ -81,6 +81,9 @@ func bucketNotes(s v1.Status) (notes []string) {
 		}
 		notes = append(notes, text)
 	}
+	if c := s.DocumentCopies; c != nil {
+		notes = append(notes, fmt.Sprintf("another program changed queue.json, or a legacy one was adopted: copies %d, the newest %s", c.Count, c.Last))
+	}
 	if e := s.StateError; e != "" {
 		notes = append(notes, e)
 	}

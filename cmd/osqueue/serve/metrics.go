@@ -65,7 +65,7 @@ type nodeCollector struct {
 
 	lagBytes, refusing, interval         *prometheus.Desc
 	archiveDamaged, carried, standby     *prometheus.Desc
-	carriedRecords                       *prometheus.Desc
+	carriedRecords, documentCopies       *prometheus.Desc
 	stateDiverged                        *prometheus.Desc
 	documentBytes, form, logBytes        *prometheus.Desc
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
@@ -99,6 +99,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		standby:        desc("standby_known", "1 while a standby cluster announces itself in the bucket (active leader only)."),
 		carried:        desc("carried_jobs_total", "Jobs that the cluster had acknowledged and that a document which this node adopted did not have, by outcome: carried over, ended in the adopted state as in the cluster, or kept only as a copy.", "outcome"),
 		carriedRecords: desc("carried_records_total", "Settings, schedules, tokens, hooks and request keys that the cluster had and that a document which this node adopted did not have. They are kept only as a copy."),
+		documentCopies: desc("document_copies_total", "Copies of queue.json under conflicts/ that this node has stored because another program had changed it, or because it adopted a legacy one."),
 		stateDiverged:  desc("state_diverged", "1 if the last comparison found nodes with different states."),
 
 		refusing: desc("writes_refused", "1 while writes are refused because the bucket is too far behind (active leader only)."),
@@ -185,6 +186,7 @@ func (c *nodeCollector) adoptions(out sender, s *cluster.Status) {
 	out.counter(c.carried, float64(s.Carried.Ended), "ended")
 	out.counter(c.carried, float64(s.Carried.Kept), "kept")
 	out.counter(c.carriedRecords, float64(s.Carried.Records))
+	out.counter(c.documentCopies, float64(s.DocumentCopies.Count))
 }
 
 // flushes sends the figures that only the active leader knows.
