@@ -39,6 +39,5 @@ man. SOURCE_DATE_EPOCH sets their date.
 			return g.Printf("%s in %s\n", view.Plural(uint64(len(pages)), "page"), args[0])
 		},
 	}
-	view.HideGlobals(cmd, "servers", "timeout", "ca", "cert", "key", "json", "output", "token-file")
 	return cmd
 }

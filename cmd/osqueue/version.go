@@ -21,6 +21,5 @@ func newVersionCommand(g *view.Globals) *cobra.Command {
 			return g.Printf("osqueue %s\n", g.Version)
 		},
 	}
-	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }

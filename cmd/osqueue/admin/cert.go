@@ -30,7 +30,6 @@ func (f *certFlags) bind(cmd *cobra.Command, lifetime time.Duration) {
 		help += " (default: that of the previous one)"
 	}
 	view.SpanVar(cmd.Flags(), &f.lifetime, "lifetime", lifetime, help)
-	view.HideGlobals(cmd, "servers", "timeout")
 }
 
 func newCertCommand(g *view.Globals) *cobra.Command {
@@ -233,7 +232,6 @@ compare SHA-256 if you do not trust the network.
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory to show if no file is given")
-	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }
 

@@ -39,7 +39,6 @@ may delete them. The first context becomes the current one.
 		RunE: func(_ *cobra.Command, args []string) error { return addContext(g, args[0], use) },
 	}
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
-	view.HideGlobals(cmd, "timeout", "context", "cert", "key")
 	return cmd
 }
 
@@ -96,7 +95,6 @@ func newContextUseCommand(g *view.Globals) *cobra.Command {
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error { return g.Contexts().Use(args[0]) },
 	}
-	view.HideGlobals(cmd, "servers", "timeout", "json")
 	return cmd
 }
 
@@ -155,7 +153,6 @@ func newContextListCommand(g *view.Globals) *cobra.Command {
 			return contextTable(g, rows)
 		},
 	}
-	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }
 
@@ -219,7 +216,6 @@ func newContextShowCommand(g *view.Globals) *cobra.Command {
 			return contextTable(g, []contextRow{row})
 		},
 	}
-	view.HideGlobals(cmd, "servers", "timeout")
 	return cmd
 }
 
@@ -233,6 +229,5 @@ func newContextRemoveCommand(g *view.Globals) *cobra.Command {
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error { return g.Contexts().Remove(args[0]) },
 	}
-	view.HideGlobals(cmd, "servers", "timeout", "json")
 	return cmd
 }

@@ -61,7 +61,6 @@ with the files that it needs and no other. It never contains ca.key or admin.tok
 	cmd.Flags().StringArrayVar(&in.nodes, "node", nil, "node to make a certificate for, as name=host or name=host,host; may be repeated")
 	cmd.Flags().StringArrayVar(&in.tokens, "token", nil, "access token to make besides the first one, as name=role; may be repeated")
 	cmd.Flags().StringVar(&in.copyTo, "copy-to", "", "directory for copies: one directory for each node and each token")
-	view.HideGlobals(cmd, "servers", "timeout", "ack", "ca", "cert", "key", "token-file")
 	return cmd
 }
 

@@ -287,7 +287,6 @@ the token is valid.
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "certs", "directory for the files")
-	view.HideGlobals(cmd, "servers", "ack", "ca", "cert", "key", "token-file", "context")
 	return cmd
 }
 

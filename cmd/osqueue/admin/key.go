@@ -28,9 +28,6 @@ A lost key ring means lost payloads. Keep a copy in a safe place.`)
 	cmd.AddCommand(newKeyCreateCommand(g), newKeyListCommand(g), newKeyRotateCommand(g),
 		newKeyIDCommand(g, "use", "Make a key of the ring the primary one, which encrypts", seal.Use),
 		newKeyIDCommand(g, "rm", "Remove a key from the ring; what it encrypted can no longer be read", seal.Remove))
-	for _, sub := range cmd.Commands() {
-		view.HideGlobals(sub, "servers", "timeout", "ack", "ca", "cert", "key", "token-file", "sealed-only")
-	}
 	return cmd
 }
 

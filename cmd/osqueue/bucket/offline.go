@@ -28,7 +28,6 @@ const offlineTimeout = 30 * time.Second
 // for them.
 func (o *offline) bind(cmd *cobra.Command) {
 	view.SpanVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
-	view.HideGlobals(cmd, "servers")
 }
 
 // run calls fn with the buckets that it opens. While fn runs for long, run prints its

@@ -67,7 +67,6 @@ Flags after -- are flags of serve, for every node.
 			return devRestart(cmd.Context(), g, o.httpPort, args[0])
 		},
 	})
-	view.HideGlobals(cmd, "json", "servers", "timeout")
 	return cmd
 }
 

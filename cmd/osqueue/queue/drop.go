@@ -68,7 +68,6 @@ KEY; the file is removed, and the leader's log names that job.
 	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
 	view.CompleteFlag(cmd, "after-failure", afterFailures...)
-	view.HideGlobals(cmd, "servers", "timeout", "ack")
 	return cmd
 }
 

@@ -52,6 +52,5 @@ the arrow keys and page keys scroll, space stops and continues, q quits.
 		},
 	}
 	view.SpanVar(cmd.Flags(), &every, "interval", 2*time.Second, "time between two polls of the cluster")
-	view.HideGlobals(cmd, "json", "output")
 	return cmd
 }

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,20 +86,4 @@ func usageFlags(cmd *cobra.Command, err error) error {
 		return "write a whole number"
 	})
 	return &UsageError{Err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
-}
-
-// HideGlobals hides the named global flags and --ack from a command's help, because they
-// have no effect on the command. With servers it hides all flags about the way to them.
-func HideGlobals(cmd *cobra.Command, names ...string) {
-	if slices.Contains(names, "servers") {
-		names = append(names[:len(names):len(names)], "context", "ca", "cert", "key", "token-file")
-	}
-	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
-		for _, name := range append(names, "ack") {
-			if flag := c.InheritedFlags().Lookup(name); flag != nil {
-				flag.Hidden = true // affects only this process, which prints the help and exits
-			}
-		}
-		c.Root().HelpFunc()(c, args)
-	})
 }

@@ -25,6 +25,7 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	root.SetErr(g.Err)
 	g.Bind(root.PersistentFlags())
 	root.SetFlagErrorFunc(usageFlags)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), listOfGlobals, noteOnGlobals, 1))
 	root.AddCommand(commands...)
 	wrapHelp(g, root)
 	CompleteFlag(root, "output", formats...)
@@ -32,6 +33,13 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	Complete(root)
 	return root
 }
+
+// The help of a command names the flags that all commands share in one line: they would be longer than
+// the page.
+const (
+	listOfGlobals = "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}"
+	noteOnGlobals = "Flags of all commands, such as --servers and --json: osqueue --help"
+)
 
 // Execute runs one command line, prints its error and returns the exit status.
 func Execute(ctx context.Context, args []string, g *Globals, root *cobra.Command) int {
