@@ -64,7 +64,6 @@ func TestClaimTypes(t *testing.T) {
 
 // A claim of many types has each of them once, in the order of the request.
 func TestClaimOfManyTypes(t *testing.T) {
-	g := newRig(t)
 	for _, n := range []int{1, fewTypes, fewTypes + 1, 250} {
 		var types, want []string
 		for i := range n {
@@ -73,7 +72,7 @@ func TestClaimOfManyTypes(t *testing.T) {
 			types = append(types, name, "", name, "t0")
 		}
 		var w claimRequest
-		if err := (&work{g.s.Core}).readTypes(types, &w); err != nil || !slices.Equal(w.op.Types, want) || w.nothing {
+		if err := (&work{&Core{cfg: Config{Limits: DefaultLimits()}}}).readTypes(types, &w); err != nil || !slices.Equal(w.op.Types, want) || w.nothing {
 			t.Errorf("%d types, %v: %q", n, err, w.op.Types)
 		}
 	}
@@ -81,7 +80,6 @@ func TestClaimOfManyTypes(t *testing.T) {
 
 // The time per type does not depend on their number.
 func BenchmarkReadTypes(b *testing.B) {
-	s := newRig(b).s
 	for _, n := range []int{4, 16, 100, 1000} {
 		types := make([]string, n)
 		for i := range types {
@@ -90,7 +88,7 @@ func BenchmarkReadTypes(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				var w claimRequest
-				if err := (&work{s.Core}).readTypes(types, &w); err != nil {
+				if err := (&work{&Core{cfg: Config{Limits: DefaultLimits()}}}).readTypes(types, &w); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/leader"
@@ -25,15 +23,10 @@ func nodeRoutes(core *Core) []route {
 
 // nodeRoutes are the routes about the asked node itself.
 func (s *node) nodeRoutes() []route {
-	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	return []route{
 		{method: http.MethodGet, path: v1.PathStatus, handle: s.showStatus},
 		{method: http.MethodGet, path: v1.PathHealthz, handle: s.healthy},
 		{method: http.MethodGet, path: v1.PathReadyz, handle: s.ready},
-		{method: http.MethodGet, path: v1.PathMetrics, handle: over(func(h *httpCall) error {
-			metrics.ServeHTTP(h, h.r)
-			return nil
-		})},
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	v1 "osqueue/client/api/v1"
 )
 
@@ -26,7 +28,14 @@ var yamlType = []string{"application/yaml"}
 var openAPILength = []string{strconv.Itoa(len(openAPI))}
 
 func (s *Server) openAPIRoutes() []route {
-	return []route{{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: over(showOpenAPI)}}
+	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return []route{
+		{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: over(showOpenAPI)},
+		{method: http.MethodGet, path: v1.PathMetrics, at: anyNode, handle: over(func(h *httpCall) error {
+			metrics.ServeHTTP(h, h.r)
+			return nil
+		})},
+	}
 }
 
 // showOpenAPI is GET /openapi.yaml.
