@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -84,7 +85,7 @@ func TestWhatIsNotWrittenIsNotAcked(t *testing.T) {
 // A wait that ends in vain returns the same answer; only the header for durability differs.
 func TestObjectAcksInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		quorum, object := newRig(t), newRig(t, func(c *Config) { c.Ack, c.Timeouts.Object = v1.AckObject, 20*time.Second })
+		quorum, object := newRig(t), newRig(t, func(c *core.Config) { c.Ack, c.Timeouts.Object = v1.AckObject, 20*time.Second })
 		for _, tc := range []struct {
 			g      *rig
 			query  string
@@ -161,7 +162,7 @@ func TestObjectAckEndsWithItsConnection(t *testing.T) {
 
 // The wait outlives the timeout of the answer.
 func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Timeouts.Body, c.Timeouts.Answer = time.Second, time.Second })
+	s := newServed(t, func(c *core.Config) { c.Timeouts.Body, c.Timeouts.Answer = time.Second, time.Second })
 	conn := s.dial()
 	post(conn, "/v1/jobs?ack=object&ackWaitMs=1200", `{"id":"a"}`)
 	committed(t, s.read(conn), v1.AckQuorum)
@@ -213,13 +214,13 @@ func TestBadAcks(t *testing.T) {
 			t.Error("a server with an ack level that does not exist")
 		}
 	}()
-	New(Config{Backend: newFake(), Ack: "bucket"})
+	New(core.Config{Backend: newFake(), Ack: "bucket"})
 }
 
 // The node that passes the write on is as patient as the leader.
 func TestForwardedAcks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newNearPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+		p := newNearPair(t, func(c *core.Config) { c.Timeouts.Forward = 100 * time.Millisecond })
 		committed(t, p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=300", `{}`), v1.AckQuorum)
 		committed(t, p.follower.do("POST", "/v1/jobs?ack=object", `{}`, "Prefer", "wait=1"), v1.AckQuorum)
 		waiting := make(chan answer, 1)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
@@ -22,7 +23,7 @@ func (g *rig) actors(id string) string {
 	var out []string
 	for _, e := range events {
 		if e.JobID == id || e.Name == id {
-			out = append(out, eventKind(&e)+"="+e.Actor)
+			out = append(out, core.EventKind(&e)+"="+e.Actor)
 		}
 	}
 	return strings.Join(out, " ")
@@ -36,8 +37,8 @@ func idOf(head []string) string {
 // TestActorsOfRequests: events name the caller over HTTP, a stream, the legacy listener and the
 // admin socket.
 func TestActorsOfRequests(t *testing.T) {
-	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
-	s.s.cfg.Legacy, s.s.legacy = &LegacyConfig{API: "n1:8080"}, auth.Legacy([]string{"mail"})
+	s := newServed(t, func(cfg *core.Config) { cfg.Security.Mode = core.SecurityOn })
+	s.s.Config.Legacy, s.s.Legacy = &core.LegacyConfig{API: "n1:8080"}, auth.Legacy([]string{"mail"})
 	admin := s.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
 	worker := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
 	byAdmin, byWorker := "token "+idOf(admin)+" (é)", "token "+idOf(worker)
@@ -90,7 +91,7 @@ func TestActorsOfRequests(t *testing.T) {
 
 // TestActionsOfAJob: an answer about one job names who enqueued, cancelled and retried it.
 func TestActionsOfAJob(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
 	operator := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator)})
 	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"id":"a","type":"mail"}`, admin...))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -18,7 +19,7 @@ func TestAllocationsOfAnEnqueue(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	const most = 6 // the body, the id, the mutation, two of the fake backend, and one to spare
-	g := newRig(t, func(c *Config) { c.Backend = newInstant() })
+	g := newRig(t, func(c *core.Config) { c.Backend = newInstant() })
 	ours := allocationsOf(t, g.s.Serve)
 	bare := allocationsOf(t, (&http.Server{Handler: http.HandlerFunc(answerAsBare)}).Serve)
 	t.Logf("%.1f allocations an enqueue, %.1f of net/http", ours, bare)

@@ -10,40 +10,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
 )
 
-// A node that follows a leader may lack tokens that exist: it may be behind, and a cluster that
-// stands by lacks those that the active one has made since. So it asks the leader before it calls
-// a token unknown. The leader is right if it is active: its state then has all that was committed
-// before.
-
-const (
-	// tokenPatience bounds the wait for the leader's answer, and for a token that the leader knows.
-	tokenPatience = time.Second
-	tokenLook     = 20 * time.Millisecond
-	// asksAtOnce bounds the questions of a node at a time, also if all of its requests have forged
-	// tokens.
-	asksAtOnce = 8
-	// selfMax bounds the answer of the leader, in bytes.
-	selfMax = 64 << 10
-)
-
-// errUnsure means that the state of this node lacks a token, but may lack tokens that exist.
-var errUnsure = errors.New("cannot check the token: no active leader has answered, and this node may lack tokens that exist; " +
-	"retry, or use another node")
-
 // awaitToken authorizes a token that the state of this node lacked. On a node that does not lead
 // the leader decides whether the token exists. If it does, awaitToken waits until this node has it.
 func (s *Server) awaitToken(r *http.Request, text string) (*auth.Principal, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), tokenPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), core.TokenPatience)
 	defer cancel()
 	exists := false
 	for {
-		leader, self := s.b.Leader() // before it looks: the state may get the token meanwhile
-		p, err := auth.Authorize(text, time.Now().UnixMilli(), s.b.Token)
+		leader, self := s.Node.Leader() // before it looks: the state may get the token meanwhile
+		p, err := auth.Authorize(text, time.Now().UnixMilli(), s.Node.Token)
 		if !errors.Is(err, auth.ErrUnknown) || self {
 			return p, err
 		}
@@ -51,14 +32,14 @@ func (s *Server) awaitToken(r *http.Request, text string) (*auth.Principal, erro
 			known, askErr := s.askLeader(ctx, r, leader, text)
 			switch {
 			case askErr != nil:
-				return nil, fmt.Errorf("%w (%w)", errUnsure, askErr)
+				return nil, fmt.Errorf("%w (%w)", core.ErrUnsure, askErr)
 			case !known:
 				return nil, err
 			}
 			exists = true
 		}
-		if !sleep.For(ctx, tokenLook) {
-			return nil, errUnsure
+		if !sleep.For(ctx, core.TokenLook) {
+			return nil, core.ErrUnsure
 		}
 	}
 }
@@ -73,8 +54,8 @@ func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text st
 		return false, errors.New("another node forwarded the request to this one, which is not the leader")
 	}
 	select {
-	case s.access.asking <- struct{}{}:
-		defer func() { <-s.access.asking }()
+	case s.Access.Asking <- struct{}{}:
+		defer func() { <-s.Access.Asking }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
@@ -83,14 +64,14 @@ func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text st
 		return false, err
 	}
 	req.Header["Authorization"] = []string{"Bearer " + text}
-	req.Header["X-Forwarded-For"] = []string{hostOf(r.RemoteAddr)}
-	req.Header.Set(v1.HeaderForwarded, s.node)
-	resp, err := s.cfg.Transport.RoundTrip(req)
+	req.Header["X-Forwarded-For"] = []string{core.HostOf(r.RemoteAddr)}
+	req.Header.Set(v1.HeaderForwarded, s.Name)
+	resp, err := s.Config.Transport.RoundTrip(req)
 	if err != nil {
 		return false, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, selfMax))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, core.SelfMax))
 	if err != nil {
 		return false, err
 	}
@@ -106,7 +87,7 @@ func knownBy(status int, body []byte) (known bool, err error) {
 		return true, nil
 	case http.StatusOK:
 		var self v1.Self
-		if err := json.Unmarshal(body, &self, lenient); err != nil {
+		if err := json.Unmarshal(body, &self, core.Lenient); err != nil {
 			return false, err
 		}
 		if self.ID == "" {

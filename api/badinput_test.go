@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -201,7 +202,7 @@ func TestUnknownMembers(t *testing.T) {
 	// The number of named fields is bounded.
 	many := `{` + strings.Repeat(`"u":1,`, 500) + `"v":1}`
 	p = refused(t, g.do("POST", "/v1/jobs", many, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
-	if len(p.Members) != unknownMax {
+	if len(p.Members) != core.UnknownMax {
 		t.Errorf("%d members", len(p.Members))
 	}
 }
@@ -261,8 +262,8 @@ func TestBadPaths(t *testing.T) {
 	if a := g.send(r); a.status != http.StatusBadRequest && a.status != http.StatusNoContent {
 		t.Fatalf("answered %d", a.status)
 	}
-	var f *failure
-	if err := brokenBody(errors.New("x"), 1); !errors.As(err, &f) {
+	var f *core.Failure
+	if err := core.BrokenBody(errors.New("x"), 1); !errors.As(err, &f) {
 		t.Fatal(err)
 	}
 }

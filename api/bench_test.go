@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -39,7 +40,7 @@ func (n *instant) ProposeWithin(_ context.Context, ms []*fsmpb.Mutation, _ time.
 
 func newInstant() *instant {
 	f := newFake()
-	_, _, _ = f.apply(enqueueOf([]*fsmpb.NewJob{{Id: "01932c07-a2a1-7be3-9c3d-6f0a57c1e101", Type: "mail", Payload: []byte(benchPayload)}}))
+	_, _, _ = f.apply(core.EnqueueOf([]*fsmpb.NewJob{{Id: "01932c07-a2a1-7be3-9c3d-6f0a57c1e101", Type: "mail", Payload: []byte(benchPayload)}}))
 	res, lsn, _ := f.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w-1"}}})
 	return &instant{fakeNode: f, job: res[0].Jobs[0], lsn: lsn}
 }
@@ -59,7 +60,7 @@ const benchPayload = `{"to":"ada@example.org","subject":"hello","retries":3,"tag
 // benchmarkRequest measures one request, without the network.
 func benchmarkRequest(b *testing.B, method, path, body string, status int) {
 	b.Helper()
-	g := newRig(b, func(c *Config) { c.Backend = newInstant() })
+	g := newRig(b, func(c *core.Config) { c.Backend = newInstant() })
 	reader := bytes.NewReader(nil)
 	r := httptest.NewRequest(method, path, nil)
 	r.Header.Set("Content-Type", "application/json")

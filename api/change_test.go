@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -143,7 +144,7 @@ func TestChangeOfEverythingMustBeSaid(t *testing.T) {
 	} {
 		for _, path := range []string{"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete"} {
 			p := refused(t, g.do("POST", path, body), http.StatusBadRequest, v1.TagBadRequest)
-			if !strings.HasPrefix(p.Detail, member+" ") || len(p.Members) != 1 || p.Members[0] != pointer(member) {
+			if !strings.HasPrefix(p.Detail, member+" ") || len(p.Members) != 1 || p.Members[0] != core.Pointer(member) {
 				t.Errorf("%s %s: %+v", path, body, p)
 			}
 		}
@@ -154,7 +155,7 @@ func TestChangeOfEverythingMustBeSaid(t *testing.T) {
 }
 
 func TestChangeLimits(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.BatchJobs = 2 })
+	g := newRig(t, func(c *core.Config) { c.Limits.BatchJobs = 2 })
 	refused(t, g.do("POST", "/v1/jobs/cancel", `{"ids":["a","b","c"]}`), http.StatusRequestEntityTooLarge, v1.TagTooLarge)
 	g.fill()
 	out := ok[v1.Changed](t, g.do("POST", "/v1/jobs/delete", `{"filter":{"all":true},"limit":1000000}`))

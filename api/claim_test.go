@@ -2,13 +2,12 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/leader"
@@ -32,7 +31,7 @@ func TestClaimWithoutMaxIsTheOldShape(t *testing.T) {
 }
 
 func TestClaimMany(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.ClaimJobs = 2 })
+	g := newRig(t, func(c *core.Config) { c.Limits.ClaimJobs = 2 })
 	sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","max":3}`).body, `{"jobs":[]}`)
 	for _, id := range []string{"a", "b", "c"} {
 		g.submit(id, "t")
@@ -59,41 +58,6 @@ func TestClaimTypes(t *testing.T) {
 	}
 	if got := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"types":null}`)); got.JobID != "none" {
 		t.Fatalf("got %+v", got)
-	}
-}
-
-// A claim of many types has each of them once, in the order of the request.
-func TestClaimOfManyTypes(t *testing.T) {
-	for _, n := range []int{1, fewTypes, fewTypes + 1, 250} {
-		var types, want []string
-		for i := range n {
-			name := fmt.Sprint("t", i)
-			want = append(want, name)
-			types = append(types, name, "", name, "t0")
-		}
-		var w claimRequest
-		if err := (&work{&Core{cfg: Config{Limits: DefaultLimits()}}}).readTypes(types, &w); err != nil || !slices.Equal(w.op.Types, want) || w.nothing {
-			t.Errorf("%d types, %v: %q", n, err, w.op.Types)
-		}
-	}
-}
-
-// The time per type does not depend on their number.
-func BenchmarkReadTypes(b *testing.B) {
-	for _, n := range []int{4, 16, 100, 1000} {
-		types := make([]string, n)
-		for i := range types {
-			types[i] = fmt.Sprintf("type-%04d", i)
-		}
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				var w claimRequest
-				if err := (&work{&Core{cfg: Config{Limits: DefaultLimits()}}}).readTypes(types, &w); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/type")
-		})
 	}
 }
 
@@ -231,7 +195,7 @@ func TestClaimWaitEnds(t *testing.T) {
 		sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"types":[""],"waitMs":20,"max":1}`).body, `{"jobs":[]}`)
 	})
 	t.Run("limit", func(t *testing.T) {
-		g := newRig(t, func(c *Config) { c.Timeouts.Wait = 20 * time.Millisecond })
+		g := newRig(t, func(c *core.Config) { c.Timeouts.Wait = 20 * time.Millisecond })
 		sameJSON(t, g.do("POST", "/v1/jobs/claim", `{"waitMs":9223372036854775807}`).body, `{}`)
 	})
 	t.Run("client", func(t *testing.T) {

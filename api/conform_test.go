@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -180,7 +181,7 @@ var anyNumber = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.
 // jsonOf reads a body that should be JSON.
 func jsonOf(body []byte) any {
 	var v any
-	if err := json.Unmarshal(body, &v, lenient, anyNumber); err != nil {
+	if err := json.Unmarshal(body, &v, core.Lenient, anyNumber); err != nil {
 		return fmt.Sprintf("not JSON (%v): %s", err, bytes.ToValidUTF8(body, nil))
 	}
 	return v

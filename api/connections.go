@@ -8,18 +8,11 @@ import (
 	"net/http"
 	"sync"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/share"
 )
-
-// The connections of a server are bounded, in total and for one address, because each takes
-// some 30 KiB. A connection over a bound is accepted nevertheless, so that its client learns
-// why it is refused: /healthz, /readyz and /metrics answer on it, any other request gets 503,
-// which closes the connection. Further connections are closed at once.
-
-// DefaultConnections is the default of Config.MaxConnections.
-const DefaultConnections = 4096
 
 // spareConnections is the number of connections over the bounds that are accepted.
 const spareConnections = 64
@@ -38,7 +31,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &boundedConn{Conn: c, of: l.s.conns, client: hostOf(c.RemoteAddr().String()), legacy: l.legacy}
+		b := &boundedConn{Conn: c, of: l.s.conns, client: core.HostOf(c.RemoteAddr().String()), legacy: l.legacy}
 		b.over = b.of.Enter(b.client)
 		if b.over != nil {
 			b.of = l.s.spare
@@ -83,14 +76,6 @@ func (c *boundedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// hostOf returns the address without the port.
-func hostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
-}
-
 // connKey is the key of the *boundedConn of a request.
 type connKey struct{}
 
@@ -107,7 +92,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // withinBound refuses the requests of connections over the bounds, except those for the
 // health and the metrics of the node.
 func (s *Server) withinBound(next http.Handler) http.Handler {
-	refuse := s.handler(&route{path: "over the connections", at: anyNode, right: auth.Public, handle: over(s.overConnections)})
+	refuse := s.handler(&core.Route{Path: "over the connections", At: core.AnyNode, Right: auth.Public, Handle: over(s.overConnections)})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			// net/http hides whether the head had a Content-Length too, by which a proxy may
@@ -133,13 +118,13 @@ func (s *Server) withinBound(next http.Handler) http.Handler {
 
 func (s *Server) overConnections(h *httpCall) error {
 	h.Header().Set("Connection", "close")
-	conn := h.ctx.Value(connKey{}).(*boundedConn)
+	conn := h.Ctx.Value(connKey{}).(*boundedConn)
 	if errors.Is(conn.over, share.ErrClient) {
-		return fail(overConnections, "this node has %d connections from the address %s, the limit for one address; close some, or use "+
+		return core.Fail(core.OverConnections, "this node has %d connections from the address %s, the limit for one address; close some, or use "+
 			"another node",
-			or(s.cfg.ConnectionsEach, share.Half(s.cfg.MaxConnections)), conn.client)
+			core.Or(s.Config.ConnectionsEach, share.Half(s.Config.MaxConnections)), conn.client)
 	}
-	return fail(overConnections, "this node has %d connections, its limit; retry after a moment, or use another node", s.cfg.MaxConnections)
+	return core.Fail(core.OverConnections, "this node has %d connections, its limit; retry after a moment, or use another node", s.Config.MaxConnections)
 }
 
 // countedBody counts the bytes of a body for the pace of its connection.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -17,7 +18,7 @@ func get(conn io.Writer, path string) {
 // Over the bound a client learns why it is refused, health checks are answered, and a
 // connection that closes frees its slot.
 func TestConnectionsAreBounded(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.MaxConnections, c.ConnectionsEach = 2, 2 })
+	s := newServed(t, func(c *core.Config) { c.MaxConnections, c.ConnectionsEach = 2, 2 })
 	used := []net.Conn{s.dial(), s.dial()}
 	for _, c := range used {
 		get(c, v1.PathStats)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
+	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -79,7 +81,7 @@ func TestCronThatFiresDuringAWrite(t *testing.T) {
 			t.Errorf("%s: the next time is %d, want %d; %+v", spec, got.NextAt, want, g.cron("c"))
 		}
 	}
-	fireFirst(scheduleTries)
+	fireFirst(queues.ScheduleTries)
 	refused(t, g.do("PUT", "/v1/crons/c", put("* * * * *")), http.StatusServiceUnavailable, v1.TagOverloaded)
 }
 
@@ -241,7 +243,7 @@ func TestListCrons(t *testing.T) {
 }
 
 func TestCronPagesAreBoundedInBytes(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.ListBytes = 10 })
+	g := newRig(t, func(c *core.Config) { c.Limits.ListBytes = 10 })
 	for i := range 3 {
 		ok[v1.CronPut](t, g.do("PUT", fmt.Sprintf("/v1/crons/%d", i), `{"spec":"@daily","job":{}}`))
 	}

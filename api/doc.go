@@ -1,69 +1,30 @@
-// Package api answers the calls of clients at one node.
+// Package api serves the calls of clients at one node, over HTTP and streams.
 //
 // # Problem
 //
 // A client may know any node, not necessarily the leader. Its answer may get lost, and the
 // leader may change during a call. The client must get the answer of the active leader, or
-// learn exactly what is known: that the write was not committed, or that it may have been. The
-// same call may come over HTTP, in a frame of a stream, or from a client of an older system, and
-// must mean the same.
+// learn exactly what is known: that the write was not committed, or that it may have been.
 //
-// # The core
+// # Packages
 //
-// A call (call.go) is an operation, its object, parameters and body, and its caller, idempotency
-// key and ack level; and its answer. It knows no request of HTTP. A front end fills it, gives it to
-// Server.do, and encodes the answer:
+//	core                                what a call is, and the one way to answer it
+//	jobs, work, queues, admin, node     the operations of one subject each
+//	api (this one)                      the front ends, and who may connect
+//	stream, hooks, livelog, tracing, ui frames; webhooks; logs of running jobs; spans; the dashboard
 //
-//	HTTP request ──▶ router ──▶ httpcall.go ──┐                ┌─▶ gate ──▶ log
-//	frame of a stream ────────▶ frames.go ────┼─▶ do ─▶ handle ┤
-//	                                          │    │           └─▶ view of the state
-//	                                          │    └─ another node leads ──▶ forward
+// The router (gorilla/mux) matches the paths of HTTP, and one handler answers 404 and 405. httpcall.go turns a request
+// into a call and encodes its answer; frames.go does the same for a frame of a stream.
 //
-// The operation of a path says where it can be handled: at the leader, at any node, or at a node that
-// has applied enough. A call is forwarded at most once: the header Osqueue-Forwarded marks it. If
-// the leader could not be reached, the problem has committed "no". If the connection broke after the
-// call was sent, it has committed "unknown".
+// A call is forwarded at most once: the header Osqueue-Forwarded marks it. If the leader could not be
+// reached, the problem has committed "no". If the connection broke after the call was sent, it has
+// committed "unknown".
 //
-// # The gate
-//
-// Only the gate (gate.go) can write: the rest of the server has its node without the methods that
-// do. What passes it is within the scope of its caller, belongs to the caller's tenant, has the
-// caller as its owner, and counts in the caller's quota. A caller without identity owns nothing. Kinds of
-// mutations that no call may propose do not pass. The tests take every kind that the machine knows through the gate.
-//
-// # Waits
-//
-// A claim that waits sleeps in the backend and writes nothing until a job is available. It ends
-// when the client disconnects and, at once, when the server stops. A write is answered when a majority of
-// the nodes has it. One that waits for the bucket (ack.go) then sleeps in the backend, too, until it is flushed, its
-// time is over, or the leader's term ends. In each case the answer is a success, because the write
-// is committed; it says whether the write was flushed.
-//
-// # Responsibilities
-//
-// The machine decides about jobs (fsm.Code), the node about commits (the errors of package
-// cluster), and this package about calls: their size, their syntax, and the ranges of their
-// fields. One table, in problem.go, turns all of these into answers. Every resource has one
-// file with its routes and handlers. Package v1 defines the bodies. openapi.yaml describes the
-// bodies and the routes, and every node serves it. The tests compare it with both, and compare
-// every answer that they get with it.
-//
-// # Repeated calls
-//
-// Every write accepts an idempotency key. propose gives the mutation this name and a fingerprint of the
-// call. The machine stores the answer, or as much of it as a handler needs to write the same bytes again. So a
-// handler reads generated values (ids) from the Result, not from its proposal, and proposes one
-// mutation per call. The tests send every write twice, and fail for a new one that does not follow this rule.
-//
-// # Bytes
-//
-// Payloads and results are opaque: they are checked to be JSON, and stored and returned byte
-// for byte. Encoders of JSON libraries would reformat them. So the answers that carry them are
-// encoded by hand (encode.go), and tests compare these answers with the wire types.
+// openapi.yaml describes the bodies and the routes, and every node serves it. The tests compare it
+// with the routes and the wire types, and compare every answer that they get with it.
 //
 // # Failure stance
 //
-// If a handler panics, its call gets an answer 500 and a line in the log; others are not
-// affected. Internal errors are logged, and the caller does not see them. Every resource
-// that a caller can make grow has a limit (Limits).
+// A connection over a bound is told so where that costs little, and closed otherwise. A slow reader is cut off. A request that was
+// refused before its body was read still gets its answer. When the server stops, waits end at once, and other calls may end.
 package api

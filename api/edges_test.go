@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -15,7 +16,7 @@ import (
 // if the leader only finds out that it has nothing.
 func TestForwardedClaimMayWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newNearPair(t, func(c *Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+		p := newNearPair(t, func(c *core.Config) { c.Timeouts.Forward = 100 * time.Millisecond })
 		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300}`).body, `{}`)
 		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300,"max":2}`).body, `{"jobs":[]}`)
 	})
@@ -45,7 +46,7 @@ func TestWhatWasSentIsThatOfTheLastConnection(t *testing.T) {
 		v1.CommittedNo:      {"connection", "headers", "connection"},
 		v1.CommittedUnknown: {"connection", "connection", "headers"},
 	} {
-		g := newFollower(t, "leader:1", func(c *Config) { c.Transport = &tracedTransport{steps: steps} })
+		g := newFollower(t, "leader:1", func(c *core.Config) { c.Transport = &tracedTransport{steps: steps} })
 		p := refused(t, g.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagLeaderGone)
 		if p.Committed != want {
 			t.Errorf("%v: committed %q, want %q", steps, p.Committed, want)
@@ -73,10 +74,10 @@ func TestEscapedPathsAreNotFixedOnes(t *testing.T) {
 }
 
 func TestBodyLimitIsLowered(t *testing.T) {
-	for given, want := range map[int64]int64{0: DefaultBodyBytes, -1: DefaultBodyBytes, 77: 77, 1 << 40: MaxBodyBytes} {
-		g := newRig(t, func(c *Config) { c.MaxBody, c.Limits.ClaimJobs = given, 1<<30 })
-		if g.s.cfg.MaxBody != want || g.s.cfg.Limits.ClaimJobs != claimJobsMax {
-			t.Errorf("%d: a limit of %d bytes, claims of %d", given, g.s.cfg.MaxBody, g.s.cfg.Limits.ClaimJobs)
+	for given, want := range map[int64]int64{0: core.DefaultBodyBytes, -1: core.DefaultBodyBytes, 77: 77, 1 << 40: core.MaxBodyBytes} {
+		g := newRig(t, func(c *core.Config) { c.MaxBody, c.Limits.ClaimJobs = given, 1<<30 })
+		if g.s.Config.MaxBody != want || g.s.Config.Limits.ClaimJobs != core.ClaimJobsMax {
+			t.Errorf("%d: a limit of %d bytes, claims of %d", given, g.s.Config.MaxBody, g.s.Config.Limits.ClaimJobs)
 		}
 	}
 }
@@ -84,7 +85,7 @@ func TestBodyLimitIsLowered(t *testing.T) {
 // Every step of a connection has a timeout.
 func TestEveryConnectionHasTimeouts(t *testing.T) {
 	g := newRig(t)
-	d := DefaultTimeouts()
+	d := core.DefaultTimeouts()
 	h := g.s.http
 	if h.ReadHeaderTimeout != d.Header || h.ReadTimeout != d.Body || h.WriteTimeout != d.Answer || h.IdleTimeout != d.Idle ||
 		min(d.Header, d.Body, d.Answer, d.Idle) <= 0 {
@@ -98,5 +99,5 @@ func TestNewPanicsWithoutBackend(t *testing.T) {
 			t.Fatal("it did not")
 		}
 	}()
-	New(Config{})
+	New(core.Config{})
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"osqueue/api/core"
+	"osqueue/api/jobs"
+	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -34,7 +37,7 @@ func drawJob(t *rapid.T) *fsm.Job {
 			Token: rapid.Uint64().Draw(t, "token"),
 		},
 
-		Status:      rapid.SampledFrom(allStatuses).Draw(t, "status"),
+		Status:      rapid.SampledFrom(jobs.AllStatuses).Draw(t, "status"),
 		Priority:    rapid.Int32().Draw(t, "priority"),
 		Attempts:    small.Draw(t, "attempts"),
 		MaxAttempts: rapid.Int32Range(-1, 5).Draw(t, "max"),
@@ -147,7 +150,7 @@ func wireJob(j *fsm.Job) v1.Job {
 func TestJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j := drawJob(rt)
-		body := AppendJob(nil, j)
+		body := core.AppendJob(nil, j)
 		got, want := strictly[v1.Job](t, body), wireJob(j)
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
@@ -162,11 +165,11 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		j := drawJob(rt)
 		lsn := fsm.LSN{Term: rapid.Uint64().Draw(rt, "term"), Index: 1}
-		at := moment{now: rapid.Int64().Draw(rt, "now"), leasesFrom: rapid.Int64Min(0).Draw(rt, "from")}
-		body := appendOne(nil, []*fsm.Job{j}, at, lsn)
+		at := core.Moment{Now: rapid.Int64().Draw(rt, "now"), LeasesFrom: rapid.Int64Min(0).Draw(rt, "from")}
+		body := work.AppendOne(nil, []*fsm.Job{j}, at, lsn)
 		want := v1.ClaimedJob{
 			JobID: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, Attempts: j.Attempts,
-			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.leaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
+			Token: j.Execution().Token, LeaseMs: j.Execution().HeldMs, LeaseAgeMs: at.LeaseAge(j), CreatedAt: j.CreatedAt, LSN: lsn.String(), LastError: j.Execution().LastError,
 			TimeoutMs: j.Details().TimeoutMs, Group: j.Options().Group, Tags: listOf(j.Options().Tags),
 			BatchID: j.Options().Batch, Cron: j.Options().Cron,
 		}
@@ -176,7 +179,7 @@ func TestClaimedJobsAreWrittenAsTheWireTypeSays(t *testing.T) {
 		if got := strictly[v1.ClaimedJob](t, body); !reflect.DeepEqual(got, want) {
 			rt.Fatalf("%s\nread %+v\nwant %+v", body, got, want)
 		}
-		many := strictly[v1.Claimed](t, appendMany(nil, []*fsm.Job{j, j}, at, lsn))
+		many := strictly[v1.Claimed](t, work.AppendMany(nil, []*fsm.Job{j, j}, at, lsn))
 		want.LSN = ""
 		if many.LSN != lsn.String() || !reflect.DeepEqual(many.Jobs, []v1.ClaimedJob{want, want}) {
 			rt.Fatalf("read %+v", many)
@@ -206,14 +209,14 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		},
 	}
 	j.SetPayload([]byte("1"))
-	lsn, at := fsm.LSN{Term: 1, Index: 2}, moment{now: j.Execution().Heartbeat + 1}
+	lsn, at := fsm.LSN{Term: 1, Index: 2}, core.Moment{Now: j.Execution().Heartbeat + 1}
 	for _, tc := range []struct {
 		of   any
 		body []byte
 	}{
-		{v1.Job{}, AppendJob(nil, j)},
-		{v1.ClaimedJob{}, appendOne(nil, []*fsm.Job{j}, at, lsn)},
-		{v1.Claimed{}, appendMany(nil, []*fsm.Job{j}, at, lsn)},
+		{v1.Job{}, core.AppendJob(nil, j)},
+		{v1.ClaimedJob{}, work.AppendOne(nil, []*fsm.Job{j}, at, lsn)},
+		{v1.Claimed{}, work.AppendMany(nil, []*fsm.Job{j}, at, lsn)},
 	} {
 		shown := membersOf(tc.body)
 		typ := reflect.TypeOf(tc.of)
@@ -234,7 +237,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 
 // membersOf counts the fields of an object.
 func membersOf(body []byte) map[string]int {
-	dec := jsontext.NewDecoder(strings.NewReader(string(body)), lenient)
+	dec := jsontext.NewDecoder(strings.NewReader(string(body)), core.Lenient)
 	_, _ = dec.ReadToken()
 	out := make(map[string]int)
 	for dec.PeekKind() == jsontext.KindString {
@@ -245,27 +248,4 @@ func membersOf(body []byte) map[string]int {
 		}
 	}
 	return out
-}
-
-func TestCursors(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		seq := rapid.Uint64().Draw(rt, "seq")
-		if got, err := readCursor(false, cursorOf(false, seq)); err != nil || got != seq {
-			rt.Fatalf("%d came back as %d, %v", seq, got, err)
-		}
-		junk := rapid.String().Draw(rt, "junk")
-		_, _ = readCursor(false, junk) // must not panic
-		place := fsm.Place{Status: rapid.SampledFrom(allStatuses).Draw(rt, "status"), Seq: seq}
-		if got, err := readPlaceCursor(placeCursorOf(place)); err != nil || got != place {
-			rt.Fatalf("%v came back as %v, %v", place, got, err)
-		}
-		_, _ = readPlaceCursor(junk)
-		// The kinds of cursors are distinct.
-		if _, err := readPlaceCursor(cursorOf(false, seq)); err == nil {
-			rt.Fatal("a place in a list was taken for one of a change")
-		}
-		if _, err := readCursor(false, placeCursorOf(place)); err == nil {
-			rt.Fatal("a place of a change was taken for one in a list")
-		}
-	})
 }

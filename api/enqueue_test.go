@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -114,7 +115,7 @@ func TestEnqueueBatch(t *testing.T) {
 }
 
 func TestEnqueueBatchLimit(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.BatchJobs = 3 })
+	g := newRig(t, func(c *core.Config) { c.Limits.BatchJobs = 3 })
 	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{},{},{}]}`))
 	p := refused(t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{},{},{},{}]}`), http.StatusRequestEntityTooLarge, v1.TagTooLarge)
 	if !strings.Contains(p.Detail, "at most 3") {

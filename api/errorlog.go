@@ -2,7 +2,7 @@ package api
 
 import (
 	"bytes"
-	"log" //nolint:depguard // net/http wants one
+	"log"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"

@@ -3,6 +3,7 @@ package api
 import (
 	"strconv"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
@@ -11,7 +12,7 @@ import (
 // appendEventFrame appends an event in the format that HTML defines. The id comes last, so that
 // a reader that gets only a part of the frame does not count the event as seen.
 func appendEventFrame(b []byte, e *notify.Event) []byte {
-	b = append(append(b, "event: "...), eventKind(e)...)
+	b = append(append(b, "event: "...), core.EventKind(e)...)
 	b = appendEvent(append(b, "\ndata: "...), e)
 	return append(appendEventID(append(b, "\nid: "...), e.ID), "\n\n"...)
 }
@@ -20,10 +21,10 @@ func appendEventFrame(b []byte, e *notify.Event) []byte {
 func appendGap(b []byte, lost notify.EventID, now int64) []byte {
 	b = append(append(b, "event: "...), v1.EventGap...)
 	b = append(b, "\ndata: {"...)
-	b = text(b, "id", "")
-	b = lsnText(b, lost.LSN)
-	b = text(b, "kind", v1.EventGap)
-	return append(number(b, "at", now), "}\n\n"...)
+	b = core.Text(b, "id", "")
+	b = core.LsnText(b, lost.LSN)
+	b = core.Text(b, "kind", v1.EventGap)
+	return append(core.Number(b, "at", now), "}\n\n"...)
 }
 
 func appendEventID(b []byte, id notify.EventID) []byte {
@@ -36,27 +37,27 @@ func appendEventID(b []byte, id notify.EventID) []byte {
 // line.
 func appendEvent(b []byte, e *notify.Event) []byte {
 	b = append(b, '{')
-	b = append(appendEventID(append(key(b, "id"), '"'), e.ID), '"')
-	b = lsnText(b, e.ID.LSN)
-	b = text(b, "kind", eventKind(e))
-	b = number(b, "at", e.At)
+	b = append(appendEventID(append(core.Key(b, "id"), '"'), e.ID), '"')
+	b = core.LsnText(b, e.ID.LSN)
+	b = core.Text(b, "kind", core.EventKind(e))
+	b = core.Number(b, "at", e.At)
 	if e.JobID != "" {
 		b = appendEventJob(b, e)
 	}
-	b = textIf(b, "message", e.Message)
-	b = textIf(b, "name", e.Name)
-	return append(textIf(b, "actor", e.Actor), '}')
+	b = core.TextIf(b, "message", e.Message)
+	b = core.TextIf(b, "name", e.Name)
+	return append(core.TextIf(b, "actor", e.Actor), '}')
 }
 
 func appendEventJob(b []byte, e *notify.Event) []byte {
-	b = text(b, "jobId", e.JobID)
-	b = textIf(b, "type", e.Type)
-	b = textIf(b, "from", e.From.String())
-	b = textIf(b, "status", e.Status.String())
+	b = core.Text(b, "jobId", e.JobID)
+	b = core.TextIf(b, "type", e.Type)
+	b = core.TextIf(b, "from", e.From.String())
+	b = core.TextIf(b, "status", e.Status.String())
 	if e.Worker != fsm.Anonymous && (e.Worker != "" || e.Status == fsm.InProgress) {
-		b = text(b, "workerId", e.Worker)
+		b = core.Text(b, "workerId", e.Worker)
 	}
-	b = numberIf(b, "attempts", int64(e.Attempts))
-	b = textIf(b, "error", e.Error)
-	return numberIf(b, "percent", int64(e.Percent))
+	b = core.NumberIf(b, "attempts", int64(e.Attempts))
+	b = core.TextIf(b, "error", e.Error)
+	return core.NumberIf(b, "percent", int64(e.Percent))
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
-	"osqueue/fsm"
 )
 
 // The stream of events has the entries that one node has applied, in the order of the log, with
@@ -22,10 +22,10 @@ import (
 // write has one: a reader that takes longer is cut off, and a reader that is too slow gets a
 // gap when the history has dropped its position.
 
-func (s *Server) eventRoutes() []route {
-	return []route{{
-		method: http.MethodGet, path: v1.PathEvents, at: anyNode, handle: over(s.events),
-		params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
+func (s *Server) eventRoutes() []core.Route {
+	return []core.Route{{
+		Method: http.MethodGet, Path: v1.PathEvents, At: core.AnyNode, Handle: over(s.events),
+		Params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
 	}}
 }
 
@@ -44,14 +44,9 @@ const (
 	reconnectMs = "1000"
 )
 
-var (
-	tooManyStreams = kind{status: http.StatusServiceUnavailable, tag: v1.TagOverloaded, title: "The node is busy", retry: 5 * time.Second}
-	historyGone    = kind{status: http.StatusGone, tag: v1.TagHistoryGone, title: "The events are not held any more"}
-)
-
 // events is GET /v1/events.
 func (s *Server) events(c *httpCall) error {
-	values, err := c.query()
+	values, err := c.Query()
 	if err != nil {
 		return err
 	}
@@ -59,19 +54,19 @@ func (s *Server) events(c *httpCall) error {
 	if err != nil {
 		return err
 	}
-	history := s.b.Events()
+	history := s.Node.Events()
 	from, err := c.resumePoint(history)
 	if err != nil {
 		return err
 	}
-	leave, err := c.enter(s.shares.events, tooManyStreams, "streams of events")
+	leave, err := c.Enter(s.Shares.Events, core.TooManyStreams, "streams of events")
 	if err != nil {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.context())
+	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
-	stop := context.AfterFunc(s.closing, cancel)
+	stop := context.AfterFunc(s.Closing, cancel)
 	defer stop()
 	st := &eventStream{c: c, ctx: ctx, history: history, filter: filter, at: from, told: from}
 	st.run()
@@ -84,17 +79,17 @@ func (s *Server) events(c *httpCall) error {
 func (c *httpCall) resumePoint(history *notify.History) (notify.EventID, error) {
 	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
 	if given == "" {
-		where, given = v1.ParamLastEventID, c.params.Get(v1.ParamLastEventID)
+		where, given = v1.ParamLastEventID, c.Params.Get(v1.ParamLastEventID)
 	}
 	if given == "" {
 		return history.Last(), nil
 	}
 	id, err := notify.ParseEventID(given)
 	if err != nil {
-		return id, fail(badRequest, "%s is %q; must be the id of an event, or %s for all events that the node keeps", where, shown(given), notify.EventID{})
+		return id, core.Fail(core.BadRequest, "%s is %q; must be the id of an event, or %s for all events that the node keeps", where, core.Shown(given), notify.EventID{})
 	}
-	if _, lost := history.Since(id, 0); c.strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
-		return id, fail(historyGone, "this node no longer has the events from %s to %s; try another node", shown(given), lost)
+	if _, lost := history.Since(id, 0); c.Strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
+		return id, core.Fail(core.HistoryGone, "this node no longer has the events from %s to %s; try another node", core.Shown(given), lost)
 	}
 	return id, nil
 }
@@ -139,11 +134,11 @@ func (st *eventStream) begin() bool {
 	h.Set("Cache-Control", "no-store, no-transform") // a proxy that compresses would hold events back
 	h.Set("X-Accel-Buffering", "no")                 // proxies would hold events back
 	c.WriteHeader(http.StatusOK)
-	if c.method == http.MethodHead {
+	if c.Method == http.MethodHead {
 		return false
 	}
-	c.out = append(append(c.out[:0], "retry: "...), reconnectMs...)
-	c.out = append(c.out, '\n')
+	c.Out = append(append(c.Out[:0], "retry: "...), reconnectMs...)
+	c.Out = append(c.Out, '\n')
 	return st.writeID()
 }
 
@@ -151,21 +146,21 @@ func (st *eventStream) begin() bool {
 func (st *eventStream) more() (busy, sent bool) {
 	c := st.c
 	events, lost := st.history.Since(st.at, eventsAtOnce)
-	c.out = c.out[:0]
+	c.Out = c.Out[:0]
 	if lost != (notify.EventID{}) {
-		c.out = appendGap(c.out, lost, c.s.b.Now())
+		c.Out = appendGap(c.Out, lost, c.Core.Node.Now())
 		st.at = lost
 	}
 	for i := range events {
 		st.at = events[i].ID
 		if st.filter.match(&events[i]) {
 			e := events[i]
-			e.Worker, e.Name = c.named(e.Worker), c.named(e.Name)
-			c.out = appendEventFrame(c.out, &e)
+			e.Worker, e.Name = c.Named(e.Worker), c.Named(e.Name)
+			c.Out = appendEventFrame(c.Out, &e)
 			st.told = st.at
 		}
 	}
-	return len(events) == eventsAtOnce, len(c.out) == 0 || st.write()
+	return len(events) == eventsAtOnce, len(c.Out) == 0 || st.write()
 }
 
 // rest waits until there may be something to send. It returns false when the stream ends.
@@ -195,9 +190,9 @@ func (st *eventStream) rest() bool {
 // sends the position of the stream if no event matched the reader's filter, so that the reader
 // does not find a gap when it resumes.
 func (st *eventStream) keepAlive() bool {
-	st.c.out = append(st.c.out[:0], ": keep-alive\n"...)
+	st.c.Out = append(st.c.Out[:0], ": keep-alive\n"...)
 	if st.at == st.told {
-		st.c.out = append(st.c.out, '\n')
+		st.c.Out = append(st.c.Out, '\n')
 		return st.write()
 	}
 	return st.writeID()
@@ -205,7 +200,7 @@ func (st *eventStream) keepAlive() bool {
 
 // writeID sends c.out with an id that belongs to no event.
 func (st *eventStream) writeID() bool {
-	st.c.out = append(appendEventID(append(st.c.out, "id: "...), st.at), "\n\n"...)
+	st.c.Out = append(appendEventID(append(st.c.Out, "id: "...), st.at), "\n\n"...)
 	st.told = st.at
 	return st.write()
 }
@@ -213,11 +208,11 @@ func (st *eventStream) writeID() bool {
 // write sends c.out. It returns false if the reader has gone, or is too slow.
 func (st *eventStream) write() bool {
 	c := st.c
-	st.beat = time.Now().Add(c.s.cfg.Timeouts.KeepAlive)
+	st.beat = time.Now().Add(c.Core.Config.Timeouts.KeepAlive)
 	rc := http.NewResponseController(c.ResponseWriter)
 	// The deadline of the server is meant for answers that end.
-	_ = rc.SetWriteDeadline(time.Now().Add(c.s.cfg.Timeouts.Answer))
-	if _, err := c.Write(c.out); err != nil {
+	_ = rc.SetWriteDeadline(time.Now().Add(c.Core.Config.Timeouts.Answer))
+	if _, err := c.Write(c.Out); err != nil {
 		return false
 	}
 	err := rc.Flush()
@@ -245,14 +240,14 @@ func readEventFilter(q map[string][]string) (*eventFilter, error) {
 			}
 		}
 		if len(*list) > filterMax {
-			return nil, fail(badRequest, "%s has %d names; at most %d are allowed", name, len(*list), filterMax)
+			return nil, core.Fail(core.BadRequest, "%s has %d names; at most %d are allowed", name, len(*list), filterMax)
 		}
 	}
 	f.kinds = slices.DeleteFunc(f.kinds, func(k string) bool { return strings.Contains(k, ",") })
 	for _, k := range f.kinds {
 		if !slices.ContainsFunc(eventKinds, func(known string) bool { return kindMatches(k, known) }) {
-			return nil, fail(badRequest, "%s: unknown kind %q; use %s, or a prefix that ends with a dot",
-				v1.ParamKind, shown(k), strings.Join(eventKinds, ", "))
+			return nil, core.Fail(core.BadRequest, "%s: unknown kind %q; use %s, or a prefix that ends with a dot",
+				v1.ParamKind, core.Shown(k), strings.Join(eventKinds, ", "))
 		}
 	}
 	return f, nil
@@ -270,7 +265,7 @@ func (f *eventFilter) match(e *notify.Event) bool {
 	if len(f.jobs) > 0 && (e.JobID == "" || !slices.Contains(f.jobs, e.JobID)) {
 		return false
 	}
-	kind := eventKind(e)
+	kind := core.EventKind(e)
 	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(k string) bool { return kindMatches(k, kind) })
 }
 
@@ -283,72 +278,4 @@ var eventKinds = []string{
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 	v1.EventBucketDamaged, v1.EventBucketHealed,
-}
-
-// kindNames are the events whose kind alone says what happened.
-var kindNames = map[fsm.EventKind]string{
-	fsm.JobProgress:      v1.EventProgress,
-	fsm.JobCancelled:     v1.EventCancelling,
-	fsm.JobRemoved:       v1.EventRemoved,
-	fsm.BrokerRegistered: v1.EventBrokerRegistered,
-	fsm.WorkerRegistered: v1.EventWorkerRegistered,
-	fsm.WorkerDied:       v1.EventWorkerDead,
-	fsm.WorkerSet:        v1.EventWorkerSet,
-	fsm.QueueSet:         v1.EventQueueSet,
-	fsm.CronPut:          v1.EventCronPut,
-	fsm.CronDeleted:      v1.EventCronDeleted,
-	fsm.CronFired:        v1.EventCronFired,
-	fsm.CronSkipped:      v1.EventCronSkipped,
-	fsm.BatchEnded:       v1.EventBatchEnded,
-	fsm.BucketAway:       v1.EventBucketAway,
-	fsm.BucketBack:       v1.EventBucketBack,
-	fsm.WritesRefused:    v1.EventWritesRefused,
-	fsm.WritesAccepted:   v1.EventWritesAccepted,
-	fsm.BucketDamaged:    v1.EventBucketDamaged,
-	fsm.BucketHealed:     v1.EventBucketHealed,
-}
-
-// eventKind returns the event's name on the wire.
-func eventKind(e *notify.Event) string {
-	if e.Kind != fsm.JobChanged {
-		return kindNames[e.Kind]
-	}
-	if e.From == 0 {
-		return v1.EventEnqueued
-	}
-	switch e.Status {
-	case fsm.InProgress:
-		return v1.EventClaimed
-	case fsm.Completed:
-		return v1.EventCompleted
-	case fsm.Dead:
-		return v1.EventDead
-	case fsm.Cancelled:
-		return v1.EventCancelled
-	default:
-		return waitsAgain(e)
-	}
-}
-
-// waitsAgain returns why an existing job waits now, for a worker or for its time.
-func waitsAgain(e *notify.Event) string {
-	switch e.From {
-	case fsm.Scheduled:
-		return v1.EventDue
-	case fsm.Blocked:
-		return v1.EventUnblocked
-	case fsm.InProgress:
-	default:
-		return v1.EventRetried
-	}
-	switch e.End {
-	case fsm.EndFail:
-		return v1.EventFailed
-	case fsm.EndLease:
-		return v1.EventExpired
-	case fsm.EndTimeout:
-		return v1.EventTimedOut
-	default:
-		return v1.EventReleased
-	}
 }

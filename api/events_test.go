@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
@@ -158,13 +159,13 @@ func TestEventKinds(t *testing.T) {
 		v1.EventCancelled: change(fsm.Blocked, fsm.Cancelled, 0),
 		v1.EventRetried:   change(fsm.Dead, fsm.Unclaimed, 0),
 	} {
-		if got := eventKind(&e); got != want {
+		if got := core.EventKind(&e); got != want {
 			t.Errorf("%v to %v: %s, want %s", e.From, e.Status, got, want)
 		}
 	}
 	seen := map[string]bool{}
 	for k := range fsm.BucketHealed + 1 {
-		name := eventKind(&notify.Event{Kind: k, From: fsm.InProgress, Status: fsm.InProgress})
+		name := core.EventKind(&notify.Event{Kind: k, From: fsm.InProgress, Status: fsm.InProgress})
 		if !slices.Contains(eventKinds, name) || seen[name] {
 			t.Errorf("kind %d is %q", k, name)
 		}
@@ -205,7 +206,7 @@ func TestEventsResumeOnAnotherNode(t *testing.T) {
 	one, two := newServed(t), newServed(t)
 	two.node.set(func(f *fakeNode) { f.lead, f.leader = false, "" })
 	submit := func(s *served, i int) {
-		_, _, err := s.node.apply(enqueueOf([]*fsmpb.NewJob{{Id: fmt.Sprint(i), Type: "t"}}))
+		_, _, err := s.node.apply(core.EnqueueOf([]*fsmpb.NewJob{{Id: fmt.Sprint(i), Type: "t"}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +301,7 @@ func TestEventsThatAreNotHeld(t *testing.T) {
 // A stream continues after the deadlines of requests, and sends keepalives. It advances the
 // reader's position even if no event matches.
 func TestEventsKeepAlive(t *testing.T) {
-	s := newServed(t, func(c *Config) {
+	s := newServed(t, func(c *core.Config) {
 		c.Timeouts.Body, c.Timeouts.Answer, c.Timeouts.KeepAlive = 100*time.Millisecond, 100*time.Millisecond, 40*time.Millisecond
 	})
 	e := s.follow("?type=other")
@@ -341,12 +342,12 @@ func TestEventsEndWithTheServer(t *testing.T) {
 
 func TestEventStreamsAreBounded(t *testing.T) {
 	s := newServed(t)
-	s.s.shares.events = share.New(2, 2)
+	s.s.Shares.Events = share.New(2, 2)
 	first := s.follow("")
 	s.follow("")
 	refused(t, s.do("GET", "/v1/events", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 	first.end()
-	eventually(t, "the place is free", func() bool { return s.s.shares.events.Taken() == 1 })
+	eventually(t, "the place is free", func() bool { return s.s.Shares.Events.Taken() == 1 })
 	s.follow("")
 	if got := s.do("HEAD", "/v1/jobs", "").status; got != http.StatusOK {
 		t.Fatal(got)
@@ -363,7 +364,7 @@ func TestEventsHead(t *testing.T) {
 
 // A reader that does not read is cut off, and its slot becomes free.
 func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
-	s := newServed(t, func(c *Config) {
+	s := newServed(t, func(c *core.Config) {
 		c.Timeouts.Answer, c.Timeouts.KeepAlive = 50*time.Millisecond, time.Millisecond
 	})
 	conn := s.dial()
@@ -371,9 +372,9 @@ func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
 		_ = tcp.SetReadBuffer(1)
 	}
 	_, _ = fmt.Fprintf(conn, "GET /v1/events?lastEventId=0-0.0 HTTP/1.1\r\nHost: x\r\n\r\n")
-	eventually(t, "the stream is open", func() bool { return s.s.shares.events.Taken() == 1 })
+	eventually(t, "the stream is open", func() bool { return s.s.Shares.Events.Taken() == 1 })
 	long := strings.Repeat("t", 250)
-	for i := 0; s.s.shares.events.Taken() == 1; i++ {
+	for i := 0; s.s.Shares.Events.Taken() == 1; i++ {
 		if i == 2000 {
 			t.Fatal("the stream is open still")
 		}
@@ -381,7 +382,7 @@ func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
 		for n := range jobs {
 			jobs[n] = &fsmpb.NewJob{Id: fmt.Sprintf("%d-%d", i, n), Type: long}
 		}
-		if _, _, err := s.node.apply(enqueueOf(jobs)); err != nil {
+		if _, _, err := s.node.apply(core.EnqueueOf(jobs)); err != nil {
 			t.Fatal(err)
 		}
 	}

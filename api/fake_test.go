@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
@@ -278,7 +279,7 @@ func (f *fakeNode) WaitEnded(ctx context.Context, id string) error {
 		j, changed := f.m.Job(id), f.changed
 		f.awaiting++
 		f.mu.Unlock()
-		over := j == nil || ended(j)
+		over := j == nil || core.Ended(j)
 		var err error
 		if !over {
 			select {
@@ -401,13 +402,13 @@ type rig struct {
 	bucket storage.Bucket // of earlier states; flush writes it
 }
 
-func newRig(t testing.TB, change ...func(*Config)) *rig {
+func newRig(t testing.TB, change ...func(*core.Config)) *rig {
 	t.Helper()
 	node := newFake()
 	bucket := mem.New()
 	states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: 1 << 30})
 	t.Cleanup(states.Close)
-	cfg := Config{Backend: node, Logger: hclog.NewNullLogger(), Past: states}
+	cfg := core.Config{Backend: node, Logger: hclog.NewNullLogger(), Past: states}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -506,7 +507,7 @@ func ok[T any](t testing.TB, a answer) T {
 func strictly[T any](t testing.TB, body []byte) T {
 	t.Helper()
 	var v T
-	if err := json.Unmarshal(body, &v, lenient, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(body, &v, core.Lenient, json.RejectUnknownMembers(true)); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return v

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
+	"osqueue/api/core"
+	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -53,16 +53,16 @@ func newForwarder(s *Server) *forwarder {
 	f := &forwarder{s: s}
 	f.proxy = &httputil.ReverseProxy{
 		Rewrite:      f.rewrite,
-		Transport:    s.cfg.Transport,
+		Transport:    s.Config.Transport,
 		BufferPool:   copyBuffers{},
 		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r).err = err },
-		ErrorLog:     newErrorLog(s.log),
+		ErrorLog:     newErrorLog(s.Log),
 	}
 	return f
 }
 
 func (f *forwarder) close() {
-	if t, ok := f.s.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
+	if t, ok := f.s.Config.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
@@ -87,17 +87,17 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.Host = ""
 	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
 	p.SetXForwarded()
-	p.Out.Header.Set(v1.HeaderForwarded, f.s.node)
+	p.Out.Header.Set(v1.HeaderForwarded, f.s.Name)
 	p.Out.Header.Del(v1.HeaderCertificate)
-	if cred, ok := p.In.Context().Value(credentialKey{}).(*credential); ok {
-		if cred.text != "" {
-			p.Out.Header["Authorization"] = []string{"Bearer " + cred.text} // the leader checks it again
+	if cred, ok := p.In.Context().Value(core.CredentialKey{}).(*core.Credential); ok {
+		if cred.Text != "" {
+			p.Out.Header["Authorization"] = []string{"Bearer " + cred.Text} // the leader checks it again
 		}
-		if cred.cert != "" {
-			p.Out.Header[v1.HeaderCertificate] = []string{cred.cert}
+		if cred.Cert != "" {
+			p.Out.Header[v1.HeaderCertificate] = []string{cred.Cert}
 		}
-		if cred.text == "" && cred.cert == "" && cred.p != nil {
-			p.Out.Header.Set(v1.HeaderPrincipal, cred.p.Text())
+		if cred.Text == "" && cred.Cert == "" && cred.P != nil {
+			p.Out.Header.Set(v1.HeaderPrincipal, cred.P.Text())
 		}
 	}
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules
@@ -118,37 +118,6 @@ func hideKey(h http.Header) {
 
 var hiddenKey = strings.ToLower(v1.HeaderIdempotencyKey)
 
-// passOn forwards the request to the active leader, unless this node is the leader. If done is
-// true the request has been answered. The leader may take wait longer than usual.
-func (s *Core) passOn(c *call, wait time.Duration) (done bool, err error) {
-	leader, self := s.b.Leader()
-	switch {
-	case self:
-		return false, nil
-	case leader == "":
-		return true, noLeaderKnown(c)
-	case c.forwardedBy != nil:
-		f := fail(notLeader, "this node is no longer the leader; %s forwarded the request",
-			shown(first(c.forwardedBy)))
-		f.leader = leader
-		return true, f
-	}
-	err = s.forward.send(c, leader, wait)
-	if c.method != http.MethodGet || !errors.Is(err, errDeposed) {
-		return true, err
-	}
-	switch leader, self = s.b.Leader(); { // a read can be sent again
-	case self:
-		return false, nil
-	case leader == "":
-		return true, noLeaderKnown(c)
-	}
-	return true, s.forward.send(c, leader, wait)
-}
-
-// errDeposed means that the node to which a request was forwarded no longer leads.
-var errDeposed = errors.New("another node is the leader now")
-
 // lookForLeader is the interval at which a request that waits for the leader's answer checks
 // whether that node still leads. The request is cut at the second check that fails: after an
 // orderly change of leader the old one has time to answer.
@@ -167,7 +136,7 @@ func (f *forwarder) cutWhenDeposed(h *hop, cancel context.CancelFunc) (stop func
 		if stopped || h.began.Load() {
 			return
 		}
-		leader, self := f.s.b.Leader()
+		leader, self := f.s.Node.Leader()
 		deposed := self || leader != "" && leader != h.leader
 		if deposed && before {
 			h.cut.Store(true)
@@ -188,68 +157,49 @@ func (f *forwarder) cutWhenDeposed(h *hop, cancel context.CancelFunc) (stop func
 	}
 }
 
-func noLeaderKnown(c *call) error {
-	const text = "no active leader is known: the cluster is electing one, has no majority, or does not own the bucket"
-	if c.route.at == leaderOnly || c.route.path == pathLSNWait {
-		return fail(noLeader, text)
-	}
-	return fail(noLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
-}
-
-// send lets the leader answer c. After an error nothing has been answered yet. The body is read
+// Send lets the leader answer c. After an error nothing has been answered yet. The body is read
 // before: so a slow client costs the leader nothing, and a dead connection is replaced as long
 // as no byte was written to it.
-func (f *forwarder) send(c *call, leader string, wait time.Duration) error {
-	if err := c.readBody(); err != nil {
+func (f *forwarder) Send(c *core.Call, leader string, wait time.Duration) error {
+	if err := c.ReadBody(); err != nil {
 		return err
 	}
-	if c.route.waits {
-		if wait = f.s.waitOf(c.in); wait > 0 { // many may come over one stream, and each takes a connection to the leader
-			leave, err := c.enter(f.s.shares.waits, tooManyStreams, waiting)
+	if c.Route.Waits {
+		if wait = f.s.WaitOf(c.In); wait > 0 { // many may come over one stream, and each takes a connection to the leader
+			leave, err := c.Enter(f.s.Shares.Waits, core.TooManyStreams, work.Waiting)
 			if err != nil {
 				return err
 			}
 			defer leave()
 		}
 	}
-	timeout := f.s.cfg.Timeouts.Forward + wait + c.ack.patience()
-	c.holdOff(timeout)
+	timeout := f.s.Config.Timeouts.Forward + wait + c.Ack.Patience()
+	c.HoldOff(timeout)
 	h := &hop{leader: leader}
 	ctx, cancel := f.context(c, timeout, wait > 0, h)
 	defer cancel()
 	stop := f.cutWhenDeposed(h, cancel)
 	defer stop()
-	w, r := c.peer.exchange()
+	w, r := c.Peer.Exchange()
 	out := r.WithContext(ctx)
-	body := c.in
-	c.in = nil // the transport may read it when the answer is there already
+	body := c.In
+	c.In = nil // the transport may read it when the answer is there already
 	out.ContentLength, out.TransferEncoding = int64(len(body)), nil
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	out.Body, _ = out.GetBody()
 	f.proxy.ServeHTTP(w, out)
 	err := f.outcome(c, h, timeout)
-	f.s.metrics.forwarded(h.sent.Load(), err)
+	f.s.Metrics.Forwarded(h.sent.Load(), err)
 	return err
-}
-
-// waitOf returns how long a request with that body asks the leader to wait.
-func (s *Core) waitOf(body []byte) time.Duration {
-	var in struct {
-		WaitMs int64 `json:"waitMs"`
-	}
-	if json.Unmarshal(body, &in, lenient) != nil {
-		return 0 // the leader refuses the body
-	}
-	return s.boundedWait(max(in.WaitMs, 0))
 }
 
 // context returns a context that ends with the request and after timeout. If the request waits,
 // it ends with the server too.
-func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(c.context(), timeout)
+func (f *forwarder) context(c *core.Call, timeout time.Duration, waits bool, h *hop) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	if waits {
 		end := cancel
-		stop := context.AfterFunc(f.s.closing, end)
+		stop := context.AfterFunc(f.s.Closing, end)
 		cancel = func() { stop(); end() }
 	}
 	ctx = context.WithValue(ctx, hopKey{}, h)
@@ -264,33 +214,33 @@ func (f *forwarder) context(c *call, timeout time.Duration, waits bool, h *hop) 
 }
 
 // outcome returns the error of a request that got no answer.
-func (f *forwarder) outcome(c *call, h *hop, timeout time.Duration) error {
+func (f *forwarder) outcome(c *core.Call, h *hop, timeout time.Duration) error {
 	if h.err == nil {
 		return nil
 	}
-	why := f.s.interrupted(c)
+	why := f.s.Interrupted(c)
 	sent := h.sent.Load()
-	var out *failure
+	var out *core.Failure
 	switch {
 	case why != nil:
-		end := *failureOf(why)
-		end.unknown = sent
+		end := *core.FailureOf(why)
+		end.Unknown = sent
 		out = &end
 	case h.cut.Load():
-		out = fail(brokeOff, "%s stopped being the leader before it answered", h.leader)
-		out.unknown = sent
+		out = core.Fail(core.BrokeOff, "%s stopped being the leader before it answered", h.leader)
+		out.Unknown = sent
 	case !sent:
-		out = fail(unreachable, "cannot connect to the leader at %s; nothing was sent", h.leader)
+		out = core.Fail(core.Unreachable, "cannot connect to the leader at %s; nothing was sent", h.leader)
 	case errors.Is(h.err, context.DeadlineExceeded):
-		out = fail(brokeOff, "the leader at %s did not answer within %s", h.leader, timeout)
+		out = core.Fail(core.BrokeOff, "the leader at %s did not answer within %s", h.leader, timeout)
 	default:
-		out = fail(brokeOff, "the connection to the leader at %s broke before it answered", h.leader)
+		out = core.Fail(core.BrokeOff, "the connection to the leader at %s broke before it answered", h.leader)
 	}
-	out.cause = h.err
+	out.Cause = h.err
 	if h.cut.Load() {
-		out.cause = errors.Join(errDeposed, h.err)
+		out.Cause = errors.Join(core.ErrDeposed, h.err)
 	}
-	f.s.log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", h.err)
+	f.s.Log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", h.err)
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -23,7 +24,7 @@ type pair struct {
 	seen             chan http.Header // of the requests that the leader gets
 }
 
-func newPair(t *testing.T, change ...func(*Config)) *pair {
+func newPair(t *testing.T, change ...func(*core.Config)) *pair {
 	t.Helper()
 	p := &pair{leader: newRig(t), seen: make(chan http.Header, 100)}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,10 +39,10 @@ func newPair(t *testing.T, change ...func(*Config)) *pair {
 
 // newNearPair has no network between the two, so that a bubble's time passes while
 // one waits for the other.
-func newNearPair(t *testing.T, change ...func(*Config)) *pair {
+func newNearPair(t *testing.T, change ...func(*core.Config)) *pair {
 	t.Helper()
 	p := &pair{leader: newRig(t)}
-	p.follower = newFollower(t, "leader:1", append(change, func(c *Config) { c.Transport = nearTransport{p.leader.s} })...)
+	p.follower = newFollower(t, "leader:1", append(change, func(c *core.Config) { c.Transport = nearTransport{p.leader.s} })...)
 	return p
 }
 
@@ -63,7 +64,7 @@ func (n nearTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newFollower returns a node that knows a leader elsewhere.
-func newFollower(t *testing.T, leader string, change ...func(*Config)) *rig {
+func newFollower(t *testing.T, leader string, change ...func(*core.Config)) *rig {
 	t.Helper()
 	g := newRig(t, change...)
 	g.node.set(func(f *fakeNode) { f.leader, f.lead = leader, false })
@@ -219,7 +220,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 func TestLeaderThatIsSilent(t *testing.T) {
 	release := make(chan struct{})
 	g := newFollower(t, handled(t, func(net.Conn, *http.Request) { <-release }),
-		func(c *Config) { c.Timeouts.Forward = 50 * time.Millisecond })
+		func(c *core.Config) { c.Timeouts.Forward = 50 * time.Millisecond })
 	defer close(release)
 	p := refused(t, g.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagLeaderGone)
 	if p.Committed != v1.CommittedUnknown || !strings.Contains(p.Detail, "50ms") {
@@ -306,7 +307,7 @@ func TestForwardedClaimsEnd(t *testing.T) {
 	})
 	t.Run("with a job", func(t *testing.T) {
 		// The wait does not count as the leader's silence.
-		p := newPair(t, func(c *Config) { c.Timeouts.Forward = 2 * time.Second })
+		p := newPair(t, func(c *core.Config) { c.Timeouts.Forward = 2 * time.Second })
 		waiting := p.follower.claimLater(t.Context(), `{"waitMs":60000,"workerId":"w"}`)
 		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
 		p.leader.submit("a", "t")
@@ -317,7 +318,7 @@ func TestForwardedClaimsEnd(t *testing.T) {
 }
 
 func TestForwardedBodyIsBounded(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.MaxBody = 100 })
+	p := newPair(t, func(c *core.Config) { c.MaxBody = 100 })
 	refused(t, p.follower.do("POST", "/v1/jobs", `{"payload":"`+strings.Repeat("x", 100)+`"}`),
 		http.StatusRequestEntityTooLarge, v1.TagTooLarge)
 	r := request("POST", "/v1/jobs", `{"payload":"`+strings.Repeat("x", 100)+`"}`)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/api/core"
 	"osqueue/api/stream"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
@@ -25,7 +26,7 @@ type framed struct {
 
 // framedCall is a call in a frame.
 type framedCall struct {
-	call
+	core.Call
 	reqBody bytes.Reader
 	method  string
 	sent    *forwardedAnswer // of a leader; nil: this node answers
@@ -39,9 +40,9 @@ var framedCalls = sync.Pool{New: func() any { return new(framedCall) }}
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
 	if strings.HasPrefix(req.Target, v1.PathClaim) || req.Target == v1.PathLogs { // it may wait
-		cred, _ := ctx.Value(credentialKey{}).(*credential)
+		cred, _ := ctx.Value(core.CredentialKey{}).(*core.Credential)
 		var stop context.CancelFunc
-		ctx, stop = h.s.whileValid(ctx, cred)
+		ctx, stop = h.s.WhileValid(ctx, cred)
 		defer stop()
 	}
 	f := framedCalls.Get().(*framedCall)
@@ -50,10 +51,10 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sende
 		framedCalls.Put(f)
 		return
 	}
-	defer f.held.Release()
+	defer f.Held.Release()
 	sound, whole := h.do(f)
 	if !whole {
-		to.Send(refusal(fail(brokeOff, "the connection to the leader broke while it answered")))
+		to.Send(refusal(core.Fail(core.BrokeOff, "the connection to the leader broke while it answered")))
 		return
 	}
 	to.Send(f.encode())
@@ -69,21 +70,21 @@ func (h *framed) do(f *framedCall) (sound, whole bool) {
 			panic(p)
 		}
 	}()
-	sound = h.s.do(&f.call)
+	sound = h.s.Do(&f.Call)
 	return sound, true
 }
 
 // read makes the call of a request.
 func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) error {
-	if h.s.closing.Err() != nil {
-		return fail(closing, "this node is shutting down; use another node")
+	if h.s.Closing.Err() != nil {
+		return core.Fail(core.Closing, "this node is shutting down; use another node")
 	}
 	if len(req.Target)+len(req.Key)+len(req.Prefer) > headMax {
-		return fail(badRequest, "the target, the key and the preference have more than %d bytes", headMax)
+		return core.Fail(core.BadRequest, "the target, the key and the preference have more than %d bytes", headMax)
 	}
 	path, query, _ := strings.Cut(req.Target, "?")
 	if !strings.HasPrefix(path, "/") {
-		return fail(badRequest, "the target %q of the request is not a path", shown(req.Target))
+		return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(req.Target))
 	}
 	if method := req.Method; method == "" {
 		f.method = http.MethodPost
@@ -91,26 +92,21 @@ func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) er
 		f.method = method
 	}
 	rt, object := h.s.routeOf(f.method, path)
-	if rt == nil || !rt.writes() {
-		return fail(noRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", shown(f.method), shown(path))
+	if rt == nil || !rt.Writes() {
+		return core.Fail(core.NoRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", core.Shown(f.method), core.Shown(path))
 	}
-	f.call.begin(ctx, h.s.Core, rt, f)
-	f.asked = asked{method: f.method, path: path, rawQuery: query, object: object, remote: h.remote, from: h.remote}
+	f.Call.Begin(ctx, h.s.Core, rt, f)
+	f.Asked = core.Asked{Method: f.method, Path: path, RawQuery: query, Object: object, Remote: h.remote, From: h.remote}
 	if req.Key != "" {
 		f.keys[0] = req.Key
-		f.asked.keys = f.keys[:]
+		f.Asked.Keys = f.keys[:]
 	}
 	if req.Prefer != "" {
 		f.prefer[0] = req.Prefer
-		f.asked.prefer = f.prefer[:]
+		f.Asked.Prefer = f.prefer[:]
 	}
 	f.reqBody.Reset(req.Body)
 	return nil
-}
-
-// writes reports whether a stream carries calls of the route: reads are few, and their answers can be large or endless.
-func (rt *route) writes() bool {
-	return rt.at == leaderOnly || rt.at == inMemory && rt.method != http.MethodGet
 }
 
 // headMax bounds the parts of a request in a frame that are the head of a request over HTTP, in which a follower
@@ -119,66 +115,66 @@ const headMax = headerBytesMax / 2
 
 // encode returns the answer.
 func (f *framedCall) encode() *frame.Answer {
-	f.reply = frame.Answer{Status: uint32(f.status), Body: f.out, Committed: f.committed, Replayed: f.replayed}
+	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed}
 	switch {
-	case f.sent != nil && f.begun:
+	case f.sent != nil && f.Begun:
 		f.reply = f.sent.reply()
-	case !f.lsn.IsZero():
-		f.reply.LSN = f.s.lsnHeader(f.lsn)[0]
+	case !f.Lsn.IsZero():
+		f.reply.LSN = f.Core.LsnHeader(f.Lsn)[0]
 	}
 	return &f.reply
 }
 
 // recycle returns f to the pool.
 func (f *framedCall) recycle() {
-	f.reset()
+	f.Reset()
 	f.reqBody.Reset(nil)
 	f.reply, f.sent = frame.Answer{}, nil
 	framedCalls.Put(f)
 }
 
-// credential implements peer: a stream has that of its upgrade.
-func (f *framedCall) credential() *credential {
-	if cred, ok := f.ctx.Value(credentialKey{}).(*credential); ok {
+// Credential implements peer: a stream has that of its upgrade.
+func (f *framedCall) Credential() *core.Credential {
+	if cred, ok := f.Ctx.Value(core.CredentialKey{}).(*core.Credential); ok {
 		return cred
 	}
-	return &credential{}
+	return &core.Credential{}
 }
 
-// checkMedia implements peer.
-func (f *framedCall) checkMedia() error { return nil }
+// CheckMedia implements peer.
+func (f *framedCall) CheckMedia() error { return nil }
 
-// body implements peer.
-func (f *framedCall) body() (io.ReadCloser, int64) {
+// Body implements peer.
+func (f *framedCall) Body() (io.ReadCloser, int64) {
 	return io.NopCloser(&f.reqBody), int64(f.reqBody.Len())
 }
 
-// sendPart implements peer. Writes have short answers.
-func (f *framedCall) sendPart() error { return errors.ErrUnsupported }
+// SendPart implements peer. Writes have short answers.
+func (f *framedCall) SendPart() error { return errors.ErrUnsupported }
 
-// holdOff implements peer. The connection bounds each write.
-func (f *framedCall) holdOff(time.Duration) {}
+// HoldOff implements peer. The connection bounds each write.
+func (f *framedCall) HoldOff(time.Duration) {}
 
-// exchange implements peer.
-func (f *framedCall) exchange() (http.ResponseWriter, *http.Request) {
-	a := &f.asked
+// Exchange implements peer.
+func (f *framedCall) Exchange() (http.ResponseWriter, *http.Request) {
+	a := &f.Asked
 	r := (&http.Request{
-		Method: a.method, URL: &url.URL{Path: f.pathText(), RawPath: a.path, RawQuery: a.rawQuery}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, RemoteAddr: a.remote,
-	}).WithContext(f.ctx)
-	if a.keys != nil {
-		r.Header[headerKey] = a.keys
+		Method: a.Method, URL: &url.URL{Path: f.PathText(), RawPath: a.Path, RawQuery: a.RawQuery}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, RemoteAddr: a.Remote,
+	}).WithContext(f.Ctx)
+	if a.Keys != nil {
+		r.Header[core.HeaderKey] = a.Keys
 	}
-	if a.prefer != nil {
-		r.Header["Prefer"] = a.prefer
+	if a.Prefer != nil {
+		r.Header["Prefer"] = a.Prefer
 	}
-	f.sent = &forwardedAnswer{call: &f.call, header: make(http.Header)}
+	f.sent = &forwardedAnswer{call: &f.Call, header: make(http.Header)}
 	return f.sent, r
 }
 
 // forwardedAnswer is the ResponseWriter for the answer of a leader to a call in a frame.
 type forwardedAnswer struct {
-	call   *call
+	call   *core.Call
 	header http.Header
 	body   []byte
 }
@@ -188,8 +184,8 @@ func (a *forwardedAnswer) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *forwardedAnswer) WriteHeader(status int) {
-	if !a.call.begun && status >= http.StatusOK {
-		a.call.status, a.call.begun = status, true
+	if !a.call.Begun && status >= http.StatusOK {
+		a.call.Status, a.call.Begun = status, true
 	}
 }
 
@@ -202,8 +198,8 @@ func (a *forwardedAnswer) Write(b []byte) (int, error) {
 
 func (a *forwardedAnswer) reply() frame.Answer {
 	return frame.Answer{
-		Status: uint32(a.call.status), Body: a.body, LSN: first(a.header[headerLSN]), Committed: first(a.header[headerCommitted]),
-		Replayed: len(a.header[headerReplayed]) > 0,
+		Status: uint32(a.call.Status), Body: a.body, LSN: core.First(a.header[headerLSN]), Committed: core.First(a.header[core.HeaderCommitted]),
+		Replayed: len(a.header[core.HeaderReplayed]) > 0,
 	}
 }
 
@@ -211,28 +207,21 @@ func (a *forwardedAnswer) reply() frame.Answer {
 func (h *framed) Refuse(err error) *frame.Answer {
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
-		return refusal(bodyTooLarge(h.s.cfg.MaxBody))
+		return refusal(core.BodyTooLarge(h.s.Config.MaxBody))
 	case errors.Is(err, inflight.ErrOver):
-		return refusal(brokenBody(err, 0))
+		return refusal(core.BrokenBody(err, 0))
 	case errors.Is(err, stream.ErrInFlight):
-		return refusal(fail(overBudget, "this connection has too many requests in progress; retry after a moment"))
+		return refusal(core.Fail(core.OverBudget, "this connection has too many requests in progress; retry after a moment"))
 	}
 	return refusal(err)
 }
 
 // refusal returns the answer to a request that no handler has seen.
 func refusal(err error) *frame.Answer {
-	f := failureOf(err)
-	body, err := marshal(f.problem(true))
+	f := core.FailureOf(err)
+	body, err := core.Marshal(f.Problem(true))
 	if err != nil {
 		body = []byte(`{"_tag":"` + v1.TagInternal + `"}`)
 	}
-	return &frame.Answer{Status: uint32(f.status), Body: body}
-}
-
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
+	return &frame.Answer{Status: uint32(f.Status), Body: body}
 }

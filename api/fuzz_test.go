@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -73,7 +74,7 @@ func FuzzBodies(f *testing.F) {
 		case a.status >= 500:
 			t.Fatalf("answered %d %s", a.status, a.body)
 		case a.status == http.StatusNoContent:
-		case !jsontext.Value(a.body).IsValid(lenient):
+		case !jsontext.Value(a.body).IsValid(core.Lenient):
 			t.Fatalf("answered %d with what is not JSON: %q", a.status, a.body)
 		}
 		if a.status == http.StatusBadRequest && g.node.written() != before {
@@ -87,8 +88,8 @@ func FuzzBodies(f *testing.F) {
 func FuzzQueries(f *testing.F) {
 	reads := func(g *rig) (paths []string) {
 		for i := range g.s.routes {
-			if g.s.routes[i].method == http.MethodGet {
-				paths = append(paths, variable.ReplaceAllString(g.s.routes[i].path, "a"))
+			if g.s.routes[i].Method == http.MethodGet {
+				paths = append(paths, variable.ReplaceAllString(g.s.routes[i].Path, "a"))
 			}
 		}
 		slices.Sort(paths)
@@ -104,8 +105,8 @@ func FuzzQueries(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, target int, query string) {
-		g := newRig(t, func(cfg *Config) {
-			cfg.Timeouts = DefaultTimeouts()
+		g := newRig(t, func(cfg *core.Config) {
+			cfg.Timeouts = core.DefaultTimeouts()
 			cfg.Timeouts.Wait, cfg.Timeouts.Fresh, cfg.Timeouts.KeepAlive = time.Millisecond, time.Millisecond, time.Millisecond
 		})
 		g.submit("a", "t")
@@ -121,7 +122,7 @@ func FuzzQueries(f *testing.F) {
 		switch {
 		case w.Code == http.StatusInternalServerError:
 			t.Fatalf("%s?%s: %d %s", r.URL.Path, query, w.Code, w.Body)
-		case strings.Contains(w.Header().Get("Content-Type"), "json") && !jsontext.Value(w.Body.Bytes()).IsValid(lenient):
+		case strings.Contains(w.Header().Get("Content-Type"), "json") && !jsontext.Value(w.Body.Bytes()).IsValid(core.Lenient):
 			t.Fatalf("%s?%s: %d with what is not JSON: %q", r.URL.Path, query, w.Code, w.Body)
 		}
 	})
@@ -153,7 +154,7 @@ func FuzzPayload(f *testing.F) {
 		var opaque struct {
 			Payload jsontext.Value `json:"payload"`
 		}
-		if err := json.Unmarshal(body, &opaque, lenient); err != nil || !bytes.Equal(opaque.Payload, j.Payload()) {
+		if err := json.Unmarshal(body, &opaque, core.Lenient); err != nil || !bytes.Equal(opaque.Payload, j.Payload()) {
 			t.Fatalf("sent %q, stored %q (%v)", payload, j.Payload(), err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"osqueue/api/core"
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -98,11 +99,11 @@ func ownersIn(m protoreflect.Message) (owners []uint64) {
 func throughTheGate(g *rig, p *auth.Principal, m *fsmpb.Mutation) ([]*fsmpb.Mutation, error) {
 	g.t.Helper()
 	r := new(recordedWrites)
-	g.s.gate.to = r
-	c := &call{s: g.s.Core, ctx: g.t.Context(), route: &route{method: http.MethodPost, path: "x", at: leaderOnly}, principal: p}
-	_, _, err := g.s.gate.propose(c, m)
-	_, errAwait := g.s.gate.await(g.t.Context(), c, nil, m)
-	errAlive := g.s.gate.keepAlive(g.t.Context(), c, m)
+	g.s.Gate.To = r
+	c := &core.Call{Core: g.s.Core, Ctx: g.t.Context(), Route: &core.Route{Method: http.MethodPost, Path: "x", At: core.LeaderOnly}, Principal: p}
+	_, _, err := g.s.Gate.Propose(c, m)
+	_, errAwait := g.s.Gate.Await(g.t.Context(), c, nil, m)
+	errAlive := g.s.Gate.KeepAlive(g.t.Context(), c, m)
 	if (err == nil) != (errAwait == nil) || (err == nil) != (errAlive == nil) {
 		g.t.Errorf("the ways through the gate differ: %v, %v, %v", err, errAwait, errAlive)
 	}
@@ -114,11 +115,11 @@ func throughTheGate(g *rig, p *auth.Principal, m *fsmpb.Mutation) ([]*fsmpb.Muta
 
 // A mutation without a caller has no tenant, no actor and no owner, whatever a handler has put into it, in every mode.
 func TestWritesWithoutIdentityAreNobodys(t *testing.T) {
-	for _, mode := range []string{SecurityOff, SecurityLog, SecurityOn} {
-		g := newRig(t, func(c *Config) { c.Security.Mode = mode })
+	for _, mode := range []string{core.SecurityOff, core.SecurityLog, core.SecurityOn} {
+		g := newRig(t, func(c *core.Config) { c.Security.Mode = mode })
 		everyMutation(func(kind string, m *fsmpb.Mutation) {
 			got, err := throughTheGate(g, nil, m)
-			if err != nil && !errors.Is(err, errNoOperation) {
+			if err != nil && !errors.Is(err, core.ErrNoOperation) {
 				t.Errorf("%s: %v", kind, err)
 			}
 			for _, m := range got {
@@ -134,7 +135,7 @@ func TestWritesWithoutIdentityAreNobodys(t *testing.T) {
 // the kinds that a limited caller may propose with any names: the machine compares their owner, or nothing has the
 // names yet. A new kind of mutation is refused, or stands here.
 func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Security.Mode = SecurityOn })
+	g := newRig(t, func(c *core.Config) { c.Security.Mode = core.SecurityOn })
 	p := &auth.Principal{
 		Kind: auth.KindToken, ID: "t1", Tenant: "mine", Owner: 5, Rights: ^auth.Right(0), Programs: true,
 		Types: []string{"mail"}, Groups: nil, Account: "t1", MaxJobs: 10,
@@ -169,7 +170,7 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 		}
 	})
 	// What it may name does pass, with its tenant and its quota.
-	got, err := throughTheGate(g, p, enqueueOf([]*fsmpb.NewJob{{Id: "a", Type: "mail"}}))
+	got, err := throughTheGate(g, p, core.EnqueueOf([]*fsmpb.NewJob{{Id: "a", Type: "mail"}}))
 	if err != nil || got[0].Tenant != "mine" || got[0].GetEnqueue().GetJobs()[0].GetQuota().GetAccount() != "t1" || got[0].GetEnqueue().GetScope() == nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -181,7 +182,7 @@ func TestNoMutationPassesTheGateForAnotherTenant(t *testing.T) {
 // Only the gate can write: the server keeps its node without the methods that do.
 func TestOnlyTheGateHasTheWriter(t *testing.T) {
 	g := newRig(t)
-	if g.s.cfg.Backend != nil {
+	if g.s.Config.Backend != nil {
 		t.Error("the configuration of the server has the writer")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -92,7 +93,7 @@ func TestJobGraphIsBounded(t *testing.T) {
 // A token that is limited to some types sees no more of the other jobs than their ids in
 // the jobs that it may read.
 func TestJobGraphInAScope(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"t"}})
 	for _, body := range []string{
@@ -115,7 +116,7 @@ func TestJobGraphInAScope(t *testing.T) {
 // A token that is limited to some types reads the history of these alone, and not the jobs without type,
 // which have a name of their own in lists.
 func TestHistoryAndUntypedJobsInAScope(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	for _, body := range []string{`{"id":"untyped"}`, `{"id":"typed","type":"mine"}`, `{"id":"tilde","type":"~"}`} {
 		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body, admin...))
@@ -139,7 +140,7 @@ func TestHistoryAndUntypedJobsInAScope(t *testing.T) {
 
 // The figures in a list are those of the listed type for a token that is limited to types.
 func TestFiguresInAScope(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"mine"}})
 	for _, body := range []string{`{"type":"other"}`, `{"type":"other"}`, `{"type":"mine"}`} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -75,7 +76,7 @@ func TestHooksThatAreRefused(t *testing.T) {
 // TestLimitedTokensSeeNoHooks has an operator for one type: hooks are about all.
 func TestLimitedTokensSeeNoHooks(t *testing.T) {
 	t.Parallel()
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	all := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator)})
 	some := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator), Types: []string{"mail"}})
 	const body = `{"url":"https://example.com/","on":["job.dead"],"types":["mail"]}`

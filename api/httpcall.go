@@ -9,15 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
-	"osqueue/fsm"
 )
 
 // httpCall is a call over HTTP. It is also the ResponseWriter of handlers that write their answers themselves: it
 // records that the answer has begun.
 type httpCall struct {
 	http.ResponseWriter
-	call
+	core.Call
 	server *Server
 	r      *http.Request
 }
@@ -27,10 +27,10 @@ var httpCalls = sync.Pool{New: func() any { return new(httpCall) }}
 // endpoint answers the requests of one route.
 type endpoint struct {
 	s     *Server
-	route *route
+	route *core.Route
 }
 
-func (s *Server) handler(rt *route) http.Handler { return &endpoint{s, rt} }
+func (s *Server) handler(rt *core.Route) http.Handler { return &endpoint{s, rt} }
 
 // ServeHTTP answers a request whose path has no variable.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w, r, "") }
@@ -39,28 +39,28 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.serve(w
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, object string) {
 	h := httpCalls.Get().(*httpCall)
 	h.ResponseWriter, h.server, h.r = w, e.s, r
-	h.begin(r.Context(), e.s.Core, e.route, h)
-	h.asked = askedOver(r, object)
+	h.Begin(r.Context(), e.s.Core, e.route, h)
+	h.Asked = askedOver(r, object)
 	sound := false
 	defer func() {
-		h.held.Release()
+		h.Held.Release()
 		if sound { // a handler that panicked may have left h anywhere
-			h.reset()
+			h.Reset()
 			h.ResponseWriter, h.r = nil, nil
 			httpCalls.Put(h)
 		}
 	}()
-	sound = e.s.do(&h.call)
+	sound = e.s.Do(&h.Call)
 	h.encode()
 }
 
 // askedOver reads the head of a request.
-func askedOver(r *http.Request, object string) asked {
-	return asked{
-		method: r.Method, path: r.URL.EscapedPath(), rawQuery: r.URL.RawQuery, object: object,
-		keys: r.Header[headerKey], prefer: r.Header["Prefer"], remote: r.RemoteAddr, from: addressOf(r),
-		forwardedBy: r.Header[v1.HeaderForwarded], traceparent: first(r.Header[headerTraceparent]),
-		requestID: first(r.Header["X-Request-Id"]), legacy: IsLegacy(r), inner: r.Context().Value(withinKey{}) != nil,
+func askedOver(r *http.Request, object string) core.Asked {
+	return core.Asked{
+		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Object: object,
+		Keys: r.Header[core.HeaderKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: core.AddressOf(r),
+		ForwardedBy: r.Header[v1.HeaderForwarded], Traceparent: core.First(r.Header[core.HeaderTraceparent]),
+		RequestID: core.First(r.Header["X-Request-Id"]), Legacy: IsLegacy(r), Inner: r.Context().Value(core.WithinKey{}) != nil,
 	}
 }
 
@@ -76,50 +76,50 @@ const lengthFrom = 2048
 // encode sends the answer.
 func (h *httpCall) encode() {
 	switch {
-	case h.broken:
+	case h.Broken:
 		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
-	case !h.ready:
+	case !h.Ready:
 		return
-	case !h.begun:
+	case !h.Begun:
 		h.head()
 	}
-	if len(h.out) > 0 {
-		_, _ = h.ResponseWriter.Write(h.out) // the client may have disconnected; the state has changed
+	if len(h.Out) > 0 {
+		_, _ = h.ResponseWriter.Write(h.Out) // the client may have disconnected; the state has changed
 	}
 }
 
 // head sends the head of an answer.
 func (h *httpCall) head() {
-	a, header := &h.answered, h.Header()
+	a, header := &h.Answered, h.Header()
 	switch {
-	case a.fault != nil:
-		header["Content-Type"], header["Content-Length"] = problemType, []string{strconv.Itoa(len(a.out))}
-		if a.fault.retry > 0 {
-			header["Retry-After"] = []string{strconv.FormatInt(int64((a.fault.retry+time.Second-1)/time.Second), 10)}
+	case a.Fault != nil:
+		header["Content-Type"], header["Content-Length"] = problemType, []string{strconv.Itoa(len(a.Out))}
+		if a.Fault.Retry > 0 {
+			header["Retry-After"] = []string{strconv.FormatInt(int64((a.Fault.Retry+time.Second-1)/time.Second), 10)}
 		}
-	case a.status != http.StatusNoContent:
+	case a.Status != http.StatusNoContent:
 		header["Content-Type"] = jsonType
-		if a.ready && len(a.out) >= lengthFrom {
-			header["Content-Length"] = []string{strconv.Itoa(len(a.out))}
+		if a.Ready && len(a.Out) >= lengthFrom {
+			header["Content-Length"] = []string{strconv.Itoa(len(a.Out))}
 		}
 	}
-	if !a.lsn.IsZero() {
-		header[headerLSN] = h.s.lsnHeader(a.lsn)
+	if !a.Lsn.IsZero() {
+		header[headerLSN] = h.Core.LsnHeader(a.Lsn)
 	}
-	if a.committed != "" {
-		header[headerCommitted] = ackValues[a.committed]
+	if a.Committed != "" {
+		header[core.HeaderCommitted] = ackValues[a.Committed]
 	}
-	if a.replayed {
-		header[headerReplayed] = yes
+	if a.Replayed {
+		header[core.HeaderReplayed] = yes
 	}
-	if a.followed {
+	if a.Followed {
 		header["Preference-Applied"] = preferStrict
 	}
-	if a.challenge {
+	if a.Challenge {
 		header["Www-Authenticate"] = []string{`Bearer realm="osqueue"`}
 	}
-	a.begun = true
-	h.ResponseWriter.WriteHeader(a.status)
+	a.Begun = true
+	h.ResponseWriter.WriteHeader(a.Status)
 }
 
 var (
@@ -131,16 +131,16 @@ var (
 
 // WriteHeader records the status of an answer that its handler writes.
 func (h *httpCall) WriteHeader(status int) {
-	if !h.begun && status >= http.StatusOK { // 1xx come before the answer
-		h.status, h.begun = status, true
+	if !h.Begun && status >= http.StatusOK { // 1xx come before the answer
+		h.Status, h.Begun = status, true
 	}
 	h.ResponseWriter.WriteHeader(status)
 }
 
 // Write records the implicit status.
 func (h *httpCall) Write(b []byte) (int, error) {
-	if !h.begun {
-		h.status, h.begun = http.StatusOK, true
+	if !h.Begun {
+		h.Status, h.Begun = http.StatusOK, true
 	}
 	return h.ResponseWriter.Write(b)
 }
@@ -148,44 +148,44 @@ func (h *httpCall) Write(b []byte) (int, error) {
 // Unwrap implements the interface of http.ResponseController.
 func (h *httpCall) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// credential implements peer.
-func (h *httpCall) credential() *credential { return h.server.credentialOf(h.r) }
+// Credential implements peer.
+func (h *httpCall) Credential() *core.Credential { return h.server.credentialOf(h.r) }
 
-// body implements peer.
-func (h *httpCall) body() (io.ReadCloser, int64) { return h.r.Body, h.r.ContentLength }
+// Body implements peer.
+func (h *httpCall) Body() (io.ReadCloser, int64) { return h.r.Body, h.r.ContentLength }
 
-// sendPart implements peer.
-func (h *httpCall) sendPart() error {
-	if !h.begun {
+// SendPart implements peer.
+func (h *httpCall) SendPart() error {
+	if !h.Begun {
 		h.head()
 	}
-	_, err := h.ResponseWriter.Write(h.out)
-	h.out = h.out[:0]
+	_, err := h.ResponseWriter.Write(h.Out)
+	h.Out = h.Out[:0]
 	return err
 }
 
 // mergePatch is the media type of PATCH bodies by RFC 7396.
 const mergePatch = "application/merge-patch+json"
 
-// checkMedia implements peer. It requires JSON in UTF-8.
-func (h *httpCall) checkMedia() error {
+// CheckMedia implements peer. It requires JSON in UTF-8.
+func (h *httpCall) CheckMedia() error {
 	if coding := h.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fail(mediaType, "the body has the content encoding %q; send it without one", shown(coding))
+		return core.Fail(core.MediaType, "the body has the content encoding %q; send it without one", core.Shown(coding))
 	}
 	given := h.r.Header.Get("Content-Type")
 	if given == "application/json" {
 		return nil
 	}
 	if given == "" {
-		return fail(mediaType, "the request has no content type; send Content-Type: application/json")
+		return core.Fail(core.MediaType, "the request has no content type; send Content-Type: application/json")
 	}
 	media, params, err := mime.ParseMediaType(given)
 	patch := media == mergePatch && h.r.Method == http.MethodPatch
 	if err != nil || media != "application/json" && !patch {
-		return fail(mediaType, "the content type is %q; send Content-Type: application/json", shown(given))
+		return core.Fail(core.MediaType, "the content type is %q; send Content-Type: application/json", core.Shown(given))
 	}
 	if charset, named := params["charset"]; named && !isUTF8(charset) {
-		return fail(mediaType, "the charset is %q; send JSON in UTF-8", shown(charset))
+		return core.Fail(core.MediaType, "the charset is %q; send JSON in UTF-8", core.Shown(charset))
 	}
 	return nil
 }
@@ -200,33 +200,16 @@ func isUTF8(charset string) bool {
 	return false
 }
 
-// holdOff implements peer. The read deadline does no harm: net/http lifts it when the body has been read.
-func (h *httpCall) holdOff(wait time.Duration) {
+// HoldOff implements peer. The read deadline does no harm: net/http lifts it when the body has been read.
+func (h *httpCall) HoldOff(wait time.Duration) {
 	// Not every ResponseWriter supports this; then it has no deadline either.
-	_ = http.NewResponseController(h.ResponseWriter).SetWriteDeadline(time.Now().Add(wait + h.s.cfg.Timeouts.Answer))
+	_ = http.NewResponseController(h.ResponseWriter).SetWriteDeadline(time.Now().Add(wait + h.Core.Config.Timeouts.Answer))
 }
 
-// exchange implements peer.
-func (h *httpCall) exchange() (http.ResponseWriter, *http.Request) { return h, h.r }
-
-// lsnHeader is an LSN as the value of a header.
-type lsnHeader struct {
-	lsn   fsm.LSN
-	value [1]string
-}
-
-// lsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
-// one committed entry share it.
-func (s *Core) lsnHeader(lsn fsm.LSN) []string {
-	last := s.lastLSN.Load()
-	if last == nil || last.lsn != lsn {
-		last = &lsnHeader{lsn, [1]string{lsn.String()}}
-		s.lastLSN.Store(last)
-	}
-	return last.value[:]
-}
+// Exchange implements peer.
+func (h *httpCall) Exchange() (http.ResponseWriter, *http.Request) { return h, h.r }
 
 // over makes a handler of one that needs the request over HTTP, which no other front end has.
-func over(handle func(*httpCall) error) func(*call) error {
-	return func(c *call) error { return handle(c.peer.(*httpCall)) }
+func over(handle func(*httpCall) error) func(*core.Call) error {
+	return func(c *core.Call) error { return handle(c.Peer.(*httpCall)) }
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
+	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -59,7 +61,7 @@ var keyedWrites = map[string]keyed{
 }
 
 // newKeyedRig has a job in each state that the writes above are about.
-func newKeyedRig(t *testing.T, change ...func(*Config)) *rig {
+func newKeyedRig(t *testing.T, change ...func(*core.Config)) *rig {
 	t.Helper()
 	g := newRig(t, change...)
 	g.submit("dead", "t")
@@ -121,13 +123,13 @@ func (g *rig) sendKeyed(route, key string) answer {
 
 func TestEveryWriteTakesAKey(t *testing.T) {
 	for _, rt := range newRig(t).s.routes {
-		name := rt.method + " " + rt.path
+		name := rt.Method + " " + rt.Path
 		_, there := keyedWrites[name]
-		secret := strings.HasPrefix(rt.path, v1.PathTokens) || name == "PUT /v1/hooks/{name}" // it cannot be repeated
-		if rt.at == leaderOnly && !there && !secret {
+		secret := strings.HasPrefix(rt.Path, v1.PathTokens) || name == "PUT /v1/hooks/{name}" // it cannot be repeated
+		if rt.At == core.LeaderOnly && !there && !secret {
 			t.Errorf("%s is sent with no key by any test", name)
 		}
-		if rt.at != leaderOnly && rt.at != inMemory && rt.method != http.MethodGet {
+		if rt.At != core.LeaderOnly && rt.At != core.InMemory && rt.Method != http.MethodGet {
 			t.Errorf("%s does not go to the leader", name)
 		}
 	}
@@ -171,7 +173,7 @@ func TestRepeatedWritesGetTheFirstAnswer(t *testing.T) {
 func (g *rig) state() string {
 	v := g.node.View()
 	var b strings.Builder
-	v.Merged(allStatuses, 0, func(j *fsm.Job) bool {
+	v.Merged(jobs.AllStatuses, 0, func(j *fsm.Job) bool {
 		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Execution().Token, j.Execution().Heartbeat, j.Details())
 		return true
 	})

@@ -8,18 +8,19 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
 
-func newReader(l Limits, maxBytes int64) func(string, []byte) (*fsmpb.Mutation, error) {
-	return JobReader(l, maxBytes, nil, func() int64 { return startMs })
+func newReader(l core.Limits, maxBytes int64) func(string, []byte) (*fsmpb.Mutation, error) {
+	return core.JobReader(l, maxBytes, nil, func() int64 { return startMs })
 }
 
 // A job from a file is the one that the same body would have made.
 func TestReadJob(t *testing.T) {
 	const body = ` {"type":"mail","payload":{"to": "you"},"priority":7,"delayMs":1000,"maxAttempts":0,"tags":["a"],"after":["x"],"unknown":1}`
-	m, err := newReader(Limits{}, 0)("f1", []byte(body))
+	m, err := newReader(core.Limits{}, 0)("f1", []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestReadJob(t *testing.T) {
 		j.MaxAttempts == nil || *j.MaxAttempts != 0 || len(j.Tags) != 1 || len(j.After) != 1 {
 		t.Fatalf("%v", j)
 	}
-	if m, err = newReader(Limits{}, 0)("f1", []byte(`{"id":"f1"}`)); err != nil || m.GetEnqueue().GetJobs()[0].Id != "f1" {
+	if m, err = newReader(core.Limits{}, 0)("f1", []byte(`{"id":"f1"}`)); err != nil || m.GetEnqueue().GetJobs()[0].Id != "f1" {
 		t.Fatalf("with its own id: %v, %v", m, err)
 	}
 }
@@ -54,7 +55,7 @@ func TestReadJobRefuses(t *testing.T) {
 		{"f1", `{"delayMs":5,"runAt":1800000000000}`, "cannot be combined with runAt"},
 		{"f1", `{"payload":"` + strings.Repeat("x", 100) + `"}`, "larger than 100 bytes"},
 	} {
-		m, err := newReader(Limits{}, 100)(c.id, []byte(c.body))
+		m, err := newReader(core.Limits{}, 100)(c.id, []byte(c.body))
 		if err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("%q as %q: %v, %v; want an error with %q", c.body, c.id, m, err, c.why)
 		}
@@ -73,14 +74,14 @@ func FuzzReadJob(f *testing.F) {
 	f.Add("", []byte(`{}`))
 	f.Add("a/b", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, id string, body []byte) {
-		m, err := newReader(Limits{}, 0)(id, body)
+		m, err := newReader(core.Limits{}, 0)(id, body)
 		if err == nil && (len(m.GetEnqueue().GetJobs()) != 1 || m.GetEnqueue().Jobs[0].Id != id || id == "") {
 			t.Fatalf("%q as %q is %v", body, id, m)
 		}
 		if err != nil && err.Error() == "" {
 			t.Fatalf("%q as %q is refused without a reason", body, id)
 		}
-		if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.members, []string{"/id"}) {
+		if f := (*core.Failure)(nil); errors.As(err, &f) && slices.Equal(f.Members, []string{"/id"}) {
 			return // POST has no file whose name could be wrong
 		}
 		g := newRig(t)
@@ -94,7 +95,7 @@ func FuzzReadJob(f *testing.F) {
 // The reader can be used from many goroutines.
 func TestReadJobConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		read := newReader(Limits{}, 0)
+		read := newReader(core.Limits{}, 0)
 		for range 8 {
 			go func() {
 				for range 100 {
@@ -110,7 +111,7 @@ func TestReadJobConcurrently(t *testing.T) {
 
 // A file makes jobs of the types that files may have.
 func TestTypesOfFiles(t *testing.T) {
-	read := JobReader(Limits{}, 0, func(jobType string) bool { return jobType != "command" }, func() int64 { return startMs })
+	read := core.JobReader(core.Limits{}, 0, func(jobType string) bool { return jobType != "command" }, func() int64 { return startMs })
 	if _, err := read("f", []byte(`{"type":"mail"}`)); err != nil {
 		t.Error(err)
 	}

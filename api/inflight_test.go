@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/inflight"
 )
@@ -91,7 +92,7 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 // committed, and can be sent again. The budget is returned when a request ends.
 func TestBodiesShareABudget(t *testing.T) {
 	budget := inflight.New(400 << 10)
-	g := newRig(t, func(c *Config) { c.Inflight = budget })
+	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
 	at, _ := g.listen(t)
 	slow := dialRaw(t, at, fmt.Sprintf(headOfJob, 300<<10)+`{"payload":"`+strings.Repeat("x", 200<<10))
 	eventually(t, "the first half", func() bool { return budget.Used() >= 200<<10 })
@@ -117,7 +118,7 @@ func TestBodiesShareABudget(t *testing.T) {
 // An answer counts against the budget until the client has read it or is cut off.
 func TestAnswersShareTheBudget(t *testing.T) {
 	budget := inflight.New(40 << 20)
-	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })
+	g := newRig(t, func(c *core.Config) { c.Inflight, c.MaxBody = budget, core.MaxBodyBytes })
 	at, _ := g.listen(t)
 	g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j","payload":"%s"}`, strings.Repeat("x", 7<<20)))
 	for i := 0; budget.Used() < 32<<20; i++ {
@@ -136,7 +137,7 @@ func TestAnswersShareTheBudget(t *testing.T) {
 // A list takes the memory of one item, also if its client does not read it, and breaks off visibly.
 func TestListsAreSentInParts(t *testing.T) {
 	budget := inflight.New(40 << 20)
-	g := newRig(t, func(c *Config) { c.Inflight, c.MaxBody = budget, MaxBodyBytes })
+	g := newRig(t, func(c *core.Config) { c.Inflight, c.MaxBody = budget, core.MaxBodyBytes })
 	at, open := g.listen(t)
 	payload := strings.Repeat("x", 1<<20)
 	for i := range 7 {
@@ -160,7 +161,7 @@ func TestListsAreSentInParts(t *testing.T) {
 // Memory for a body counts from the moment at which it is there, not when the bytes arrive.
 func TestBodiesCountByTheirMemory(t *testing.T) {
 	budget := inflight.New(40 << 20)
-	g := newRig(t, func(c *Config) { c.Inflight = budget })
+	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
 	at, _ := g.listen(t)
 	dialRaw(t, at, fmt.Sprintf(headOfJob, 1_000_000)+`{"payload":"`+strings.Repeat("x", 700<<10))
 	eventually(t, "the body", func() bool { return budget.Used() >= 800_000 })
@@ -171,8 +172,8 @@ func TestBodiesCountByTheirMemory(t *testing.T) {
 func TestPagesAreBuiltInTurn(t *testing.T) {
 	g := newRig(t)
 	for _, path := range []string{v1.PathJobs, v1.PathCrons} {
-		for range pagesAtOnce {
-			g.s.pages <- struct{}{}
+		for range core.PagesAtOnce {
+			g.s.Pages <- struct{}{}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -187,10 +188,10 @@ func TestPagesAreBuiltInTurn(t *testing.T) {
 		}
 		cancel()
 		<-ended
-		for range pagesAtOnce {
-			<-g.s.pages
+		for range core.PagesAtOnce {
+			<-g.s.Pages
 		}
-		for range 2 * pagesAtOnce {
+		for range 2 * core.PagesAtOnce {
 			if a := g.do(http.MethodGet, path, ""); a.status != http.StatusOK {
 				t.Fatalf("%s: %d %s", path, a.status, a.body)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -102,7 +103,7 @@ func TestListPages(t *testing.T) {
 
 func TestListIsBounded(t *testing.T) {
 	t.Run("scan", func(t *testing.T) {
-		g := newRig(t, func(c *Config) { c.Limits.ListScan = 4 })
+		g := newRig(t, func(c *core.Config) { c.Limits.ListScan = 4 })
 		g.fill()
 		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"grouped","group":"g"}`))
 		ids, next := g.listed("?status=all&group=g")
@@ -118,14 +119,14 @@ func TestListIsBounded(t *testing.T) {
 		}
 	})
 	t.Run("bytes", func(t *testing.T) {
-		g := newRig(t, func(c *Config) { c.Limits.ListBytes = 150 })
+		g := newRig(t, func(c *core.Config) { c.Limits.ListBytes = 150 })
 		g.fill()
 		if ids, next := g.listed("?status=all"); len(ids) != 1 || next == "" {
 			t.Fatalf("%v, next %q", ids, next)
 		}
 	})
 	t.Run("jobs", func(t *testing.T) {
-		g := newRig(t, func(c *Config) { c.Limits.ListJobs = 2 })
+		g := newRig(t, func(c *core.Config) { c.Limits.ListJobs = 2 })
 		g.fill()
 		if ids, next := g.listed("?limit=100"); len(ids) != 2 || next == "" {
 			t.Fatalf("%v, next %q", ids, next)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/admin"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 )
@@ -17,11 +19,11 @@ import (
 // it reaches and at the leader to which that node forwards it.
 func TestLegacyRequests(t *testing.T) {
 	const mail, bank = `{"type":"mail"}`, `{"type":"bank"}`
-	for _, mode := range []string{SecurityOff, SecurityLog, SecurityOn} {
-		var audited []AuditEntry
-		g := secured(t, mode, func(e AuditEntry) { audited = append(audited, e) })
-		g.s.cfg.Legacy = &LegacyConfig{API: "n1:8080"}
-		g.s.legacy = auth.Legacy([]string{"mail"})
+	for _, mode := range []string{core.SecurityOff, core.SecurityLog, core.SecurityOn} {
+		var audited []core.AuditEntry
+		g := secured(t, mode, func(e core.AuditEntry) { audited = append(audited, e) })
+		g.s.Config.Legacy = &core.LegacyConfig{API: "n1:8080"}
+		g.s.Legacy = auth.Legacy([]string{"mail"})
 		direct := func(r *http.Request) *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()
 			r = r.WithContext(context.WithValue(r.Context(), connKey{}, &boundedConn{legacy: true}))
@@ -48,7 +50,7 @@ func TestLegacyRequests(t *testing.T) {
 		}
 		banks := auth.Legacy([]string{"bank"}).Text()
 		foreign := http.StatusForbidden // what the principal of another node may do with a type that this node does not name
-		if mode != SecurityOn {
+		if mode != core.SecurityOn {
 			foreign = http.StatusOK
 		}
 		for name, c := range map[string]struct {
@@ -67,8 +69,8 @@ func TestLegacyRequests(t *testing.T) {
 			"forwarded, a call of dtq":  {forwarded(post(v1.PathWorkers, `{"name":"w"}`), banks, true), http.StatusOK},
 			"forwarded, another route":  {forwarded(post(v1.PathCancel, `{"ids":["x"]}`), banks, true), http.StatusForbidden},
 			"forwarded by a stranger":   {forwarded(post(v1.PathJobs, bank), banks, false), foreign},
-			"forwarded with bad text":   {forwarded(post(v1.PathJobs, bank), "legacy?type=%5B", true), map[string]int{SecurityOn: 401}[mode]},
-			"forwarded as local admin?": {forwarded(post(v1.PathCancel, `{"ids":["x"]}`), "local-admin?", true), map[string]int{SecurityOn: 401}[mode]},
+			"forwarded with bad text":   {forwarded(post(v1.PathJobs, bank), "legacy?type=%5B", true), map[string]int{core.SecurityOn: 401}[mode]},
+			"forwarded as local admin?": {forwarded(post(v1.PathCancel, `{"ids":["x"]}`), "local-admin?", true), map[string]int{core.SecurityOn: 401}[mode]},
 		} {
 			if c.want != 0 && c.got.Code != c.want {
 				t.Errorf("%s, %s: %d %s, want %d", mode, name, c.got.Code, c.got.Body, c.want)
@@ -87,21 +89,21 @@ func TestLegacyRequests(t *testing.T) {
 }
 
 func TestDocumentsForLegacyClients(t *testing.T) {
-	got, err := forLegacy([]byte(`{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"tokens":[{"hash":"h"}],"own":1.50}`))
+	got, err := admin.ForLegacy([]byte(`{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"tokens":[{"hash":"h"}],"own":1.50}`))
 	if want := `{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"own":1.50}`; err != nil || string(got) != want {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
-	if got, err := forLegacy([]byte(`{"broker":"b","tail":"x"}`)); err == nil {
+	if got, err := admin.ForLegacy([]byte(`{"broker":"b","tail":"x"}`)); err == nil {
 		t.Errorf("a large document is shown as %s", got)
 	}
 }
 
 func TestNetworksOfLegacyClients(t *testing.T) {
-	l := &LegacyConfig{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fe80::/10")}}
+	l := &core.LegacyConfig{Networks: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fe80::/10")}}
 	for address, want := range map[string]bool{
 		"10.1.2.3": true, "10.2.0.1": false, "::ffff:10.1.2.3": true, "fe80::1%eth0": true, "::1": false, "": false, "x": false,
 	} {
-		if l.accepts(address) != want {
+		if l.Accepts(address) != want {
 			t.Errorf("%q: %v", address, !want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -37,7 +38,7 @@ func TestListsAreCutsOfTheWholeList(t *testing.T) {
 				want = append(want, all[i].ID)
 			}
 		}
-		g.s.cfg.Limits.ListScan = rapid.IntRange(1, 50).Draw(rt, "scan")
+		g.s.Config.Limits.ListScan = rapid.IntRange(1, 50).Draw(rt, "scan")
 		var got []string
 		for range 500 {
 			ids, next := g.listed("?" + q.Encode())
@@ -92,7 +93,7 @@ func drawJobs(rt *rapid.T, g *rig) {
 
 func drawQuery(rt *rapid.T) url.Values {
 	q := url.Values{}
-	statuses := rapid.SliceOfNDistinct(rapid.SampledFrom(statusNames()), 1, 4, rapid.ID[string]).Draw(rt, "statuses")
+	statuses := rapid.SliceOfNDistinct(rapid.SampledFrom(jobs.StatusNames()), 1, 4, rapid.ID[string]).Draw(rt, "statuses")
 	q.Set(v1.ParamStatus, strings.Join(statuses, ","))
 	for name, values := range map[string][]string{
 		v1.ParamType: {"a", "b", "~", "nope"}, v1.ParamTag: {"a", "every"}, v1.ParamGroup: {"a", "b"}, v1.ParamBatch: {"batch", "nope"},
@@ -189,7 +190,7 @@ func TestCountsByType(t *testing.T) {
 	for _, body := range []string{`{"type":"a"}`, `{"type":"a"}`, `{"type":"a","delayMs":1000}`, `{"type":"b"}`, `{}`} {
 		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body))
 	}
-	g.s.cfg.Limits.ListScan = 0
+	g.s.Config.Limits.ListScan = 0
 	for query, want := range map[string]uint64{
 		"?type=a": 3, "?type=a&status=unclaimed": 2, "?type=a&status=unclaimed,unclaimed": 2, "?type=b&status=all": 1, "?type=~": 1,
 		"?type=nope": 0, "?type=a&status=dead": 0, "?status=all": 5,
@@ -214,7 +215,7 @@ func TestCursorsGoOnInOtherLists(t *testing.T) {
 	}
 	// A cursor after all jobs.
 	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
-		if ids, next := g.listed(query + "&cursor=" + cursorOf(false, 1<<64-1)); len(ids) != 0 || next != "" {
+		if ids, next := g.listed(query + "&cursor=" + jobs.CursorOf(false, 1<<64-1)); len(ids) != 0 || next != "" {
 			t.Errorf("%s: %v, next %q", query, ids, next)
 		}
 	}
@@ -229,8 +230,8 @@ func TestBadListQueries(t *testing.T) {
 		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
 		"finishedFrom=1":  "finishedFrom is \"1\"; must be a time in milliseconds since 1970, at least 100000000000: a smaller number is in seconds",
 		"status=all,dead": "status is \"all,dead\"; all cannot be combined", "status=dead,%20all": "status is \"dead, all\"; all cannot be",
-		"cursor=" + cursorOf(true, 5): "cursor is \"AwU\"; must be the nextCursor of an earlier answer of the same sort",
-		"createdFrom=1.5":             "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
+		"cursor=" + jobs.CursorOf(true, 5): "cursor is \"AwU\"; must be the nextCursor of an earlier answer of the same sort",
+		"createdFrom=1.5":                  "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
 		"status=waiting": "unknown status \"waiting\"; use all or scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked",
 		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
 	} {

@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	"osqueue/api/livelog"
+	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -132,7 +134,7 @@ func TestLiveLogsWait(t *testing.T) {
 		g.node.set(func(f *fakeNode) { f.lead, f.leader = false, "10.0.0.9:8080" })
 		start = time.Now()
 		refused(t, <-reader, http.StatusServiceUnavailable, v1.TagNotLeader)
-		if d := time.Since(start); d > logTick {
+		if d := time.Since(start); d > work.LogTick {
 			t.Errorf("a deposed node held the reader for %v", d)
 		}
 	})
@@ -157,19 +159,19 @@ func TestLiveLogsRefusals(t *testing.T) {
 	for _, query := range []string{"token=x", "token=-1", "offset=-1", "offset=x", "waitMs=x"} {
 		refused(t, g.do("GET", "/v1/jobs/a/logs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
-	g.s.shares.waits = share.New(0, 0)
+	g.s.Shares.Waits = share.New(0, 0)
 	refused(t, g.do("GET", "/v1/jobs/a/logs", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 	g.claim1()
 	refused(t, g.do("POST", v1.PathLogs, `{"workerId":"w","waitMs":10}`), http.StatusServiceUnavailable, v1.TagOverloaded)
 	g = newRig(t)
 	g.submit("a", "t")
-	g.s.logs = livelog.New(livelog.Config{Forget: time.Second})
+	g.s.Logs = livelog.New(livelog.Config{Forget: time.Second})
 	refused(t, g.do("GET", "/v1/jobs/a/logs", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 }
 
 // Only a token that may read the type sees lines, and only the owner of the claim adds some.
 func TestLiveLogsInAScope(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	mail := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"mail"}})
 	film := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"film"}})
@@ -202,8 +204,8 @@ func TestLiveLogsInAScope(t *testing.T) {
 // A job that gets the id of a removed one has a log of its own: the reader of neither sees that of
 // the other.
 func TestLiveLogsOfAnIDThatIsUsedAgain(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
-	g.s.cfg.Timeouts.Wait = time.Minute
+	g := secured(t, core.SecurityOn, nil)
+	g.s.Config.Timeouts.Wait = time.Minute
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	mail := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"mail"}})
 	film := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"film"}})
@@ -223,7 +225,7 @@ func TestLiveLogsOfAnIDThatIsUsedAgain(t *testing.T) {
 	waiting := make(chan answer)
 	last := ok[v1.JobLogs](t, g.follow("j", v1.JobLogs{}, 0, mail...))
 	go func() { waiting <- g.follow("j", last, 60_000, mail...) }()
-	for g.s.shares.waits.Taken() == 0 {
+	for g.s.Shares.Waits.Taken() == 0 {
 		select {
 		case a := <-waiting:
 			t.Fatalf("the reader does not wait: %d %s", a.status, a.body)
@@ -257,7 +259,7 @@ func TestSharesOfReaders(t *testing.T) {
 	g := newRig(t)
 	cfg := livelog.DefaultConfig()
 	cfg.Jobs = 2
-	g.s.logs = livelog.New(cfg)
+	g.s.Logs = livelog.New(cfg)
 	g.submit("a", "t")
 	g.submit("b", "t")
 	ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 0))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 	"osqueue/cluster/leader"
@@ -103,7 +104,7 @@ func TestBadWaitsForAnLSN(t *testing.T) {
 
 // A node knows the LSN that it has applied. Only the leader answers for the bucket.
 func TestWaitForAnLSNOnAFollower(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward = time.Second })
+	p := newPair(t, func(c *core.Config) { c.Timeouts.Forward = time.Second })
 	g := p.follower
 	p.leader.submit("a", "t") // 3-2; the follower is at 3-1
 	refused(t, g.do("GET", "/v1/lsn/3-2/wait?waitMs=10", ""), http.StatusGatewayTimeout, v1.TagTimeout)
@@ -126,7 +127,7 @@ func TestWaitForAnLSNOnAFollower(t *testing.T) {
 // TestDamagedArchiveThroughAFollower: while the leader knows of damage, no node says that a write
 // is in the bucket, also of an LSN that it has heard to be there.
 func TestDamagedArchiveThroughAFollower(t *testing.T) {
-	p := newPair(t, func(*Config) {})
+	p := newPair(t, func(*core.Config) {})
 	p.leader.submit("a", "t") // 3-2
 	p.leader.node.flush()
 	p.follower.node.rescan(func(f *fakeNode) { f.flushed = p.leader.node.flushed })
@@ -170,14 +171,14 @@ func TestWaitForAnLSNEnds(t *testing.T) {
 // Every read of the queue can be asked for a state that is new enough, on every
 // node: by the leader's word or by an LSN.
 func TestEveryReadKnowsMinLSN(t *testing.T) {
-	g := newExampleRig(t, func(c *Config) { c.Timeouts.Fresh = 10 * time.Millisecond })
+	g := newExampleRig(t, func(c *core.Config) { c.Timeouts.Fresh = 10 * time.Millisecond })
 	at := g.node.View().LSN().String()
 	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false }) // a follower without anybody to ask
 	reads := 0
 	for _, s := range samples() {
 		if s.method != http.MethodGet || !strings.HasPrefix(s.template, "/v1/") && s.template != v1.PathState ||
-			s.template == v1.PathEvents || s.template == pathLSNWait || s.template == frame.Path ||
-			s.template == byID(v1.PathJobs)+"/"+v1.ActionLogs || // of the leader's memory
+			s.template == v1.PathEvents || s.template == core.PathLSNWait || s.template == frame.Path ||
+			s.template == core.ByID(v1.PathJobs)+"/"+v1.ActionLogs || // of the leader's memory
 			s.template == v1.PathHistory || // counts of the node itself
 			s.template == v1.PathPast || // of the bucket
 			s.template == v1.PathAudit || s.template == v1.PathSelf { // the rights of the caller

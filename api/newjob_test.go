@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
+	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -80,7 +82,7 @@ func (g *rig) put(m *fsmpb.Mutation) {
 	}
 }
 
-func (g *rig) limitQueue(q *fsmpb.SetQueue) { g.put(setQueueOf(q)) }
+func (g *rig) limitQueue(q *fsmpb.SetQueue) { g.put(queues.SetQueueOf(q)) }
 
 // A refusal by the machine has the status of its kind, and names the item that caused it.
 func TestEnqueueRefusals(t *testing.T) {
@@ -168,7 +170,7 @@ func TestRepeatedMembers(t *testing.T) {
 }
 
 func TestBodyDepth(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.Depth = 5 })
+	g := newRig(t, func(c *core.Config) { c.Limits.Depth = 5 })
 	nested := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"payload":`+nested(4)+`}`))
 	p := refused(t, g.do("POST", "/v1/jobs", `{"payload":`+nested(5)+`}`), http.StatusBadRequest, v1.TagBadRequest)

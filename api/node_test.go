@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
+	"osqueue/api/node"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/snapshot"
@@ -84,7 +86,7 @@ func TestStatus(t *testing.T) {
 
 func TestStatusOfTheBucket(t *testing.T) {
 	var box v1.Inbox
-	g := newRig(t, func(c *Config) { c.Ack, c.Inbox = v1.AckObject, func() v1.Inbox { return box } })
+	g := newRig(t, func(c *core.Config) { c.Ack, c.Inbox = v1.AckObject, func() v1.Inbox { return box } })
 	out := ok[v1.Status](t, g.do("GET", "/status", ""))
 	if out.Ack != v1.AckObject || out.Document != nil || out.Bucket != nil || out.Snapshots != nil || out.Inbox != nil || out.Refusing != "" || out.FlushIntervalMs != 0 {
 		t.Fatalf("got %+v", out)
@@ -210,7 +212,7 @@ func TestReadyWithALeaderThatIsSilent(t *testing.T) {
 	g := newFollower(t, srv.Listener.Addr().String())
 	began := time.Now()
 	p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagLeaderGone)
-	if took := time.Since(began); took < readyPatience || took > 3*readyPatience || !strings.Contains(p.Detail, "within 2s") {
+	if took := time.Since(began); took < node.ReadyPatience || took > 3*node.ReadyPatience || !strings.Contains(p.Detail, "within 2s") {
 		t.Errorf("after %s: %q", took, p.Detail)
 	}
 	gone := httptest.NewServer(nil)

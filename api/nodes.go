@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth"
@@ -38,7 +39,7 @@ func outside(next http.Handler) http.Handler {
 type nodeKey struct{}
 
 func (s *Server) newNodeServer() *http.Server {
-	t := &s.cfg.Timeouts
+	t := &s.Config.Timeouts
 	return &http.Server{
 		ReadHeaderTimeout: t.Header,
 		ReadTimeout:       t.Body,
@@ -49,7 +50,7 @@ func (s *Server) newNodeServer() *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, nodeKey{}, plane.StateOf(c))
 		},
-		ErrorLog: newErrorLog(s.log),
+		ErrorLog: newErrorLog(s.Log),
 	}
 }
 
@@ -105,7 +106,7 @@ func (s *Server) Guard(r auth.Route) http.Handler {
 	if r.Right&auth.Public != 0 {
 		return r.Handler
 	}
-	return s.handler(&route{method: r.Method(), path: r.Path(), at: anyNode, right: r.Right, handle: over(func(h *httpCall) error {
+	return s.handler(&core.Route{Method: r.Method(), Path: r.Path(), At: core.AnyNode, Right: r.Right, Handle: over(func(h *httpCall) error {
 		r.Handler(h, h.r)
 		return nil
 	})})
@@ -121,12 +122,12 @@ const (
 // serveOn answers requests on ln until Shutdown.
 func (s *Server) serveOn(ln net.Listener) error {
 	switch {
-	case s.cfg.TLS == nil: // net/http sets that of s.http for a listener without TLS
+	case s.Config.TLS == nil: // net/http sets that of s.http for a listener without TLS
 		return s.http.Serve(ln)
-	case !s.cfg.PlainToo:
+	case !s.Config.PlainToo:
 		return s.http.ServeTLS(handshake.Listen(ln), "", "")
 	}
-	m := connmux.New(ln, connmux.Config{Sort: byTLS, Branches: numBranches, Patience: s.cfg.Timeouts.Header, Max: s.cfg.MaxConnections})
+	m := connmux.New(ln, connmux.Config{Sort: byTLS, Branches: numBranches, Patience: s.Config.Timeouts.Header, Max: s.Config.MaxConnections})
 	errs := make(chan error, numBranches)
 	go func() { errs <- s.http.Serve(m.Branch(plainBranch)) }()
 	go func() { errs <- s.http.ServeTLS(handshake.Listen(m.Branch(tlsBranch)), "", "") }()

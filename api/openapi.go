@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -27,11 +28,11 @@ var yamlType = []string{"application/yaml"}
 
 var openAPILength = []string{strconv.Itoa(len(openAPI))}
 
-func (s *Server) openAPIRoutes() []route {
-	metrics := promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	return []route{
-		{method: http.MethodGet, path: v1.PathOpenAPI, at: anyNode, handle: over(showOpenAPI)},
-		{method: http.MethodGet, path: v1.PathMetrics, at: anyNode, handle: over(func(h *httpCall) error {
+func (s *Server) openAPIRoutes() []core.Route {
+	metrics := promhttp.HandlerFor(s.Config.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	return []core.Route{
+		{Method: http.MethodGet, Path: v1.PathOpenAPI, At: core.AnyNode, Handle: over(showOpenAPI)},
+		{Method: http.MethodGet, Path: v1.PathMetrics, At: core.AnyNode, Handle: over(func(h *httpCall) error {
 			metrics.ServeHTTP(h, h.r)
 			return nil
 		})},

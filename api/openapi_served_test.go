@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"osqueue/api/core"
 	"osqueue/api/livelog"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
@@ -116,9 +117,9 @@ func textOf(v any) string {
 
 // newExampleRig returns a rig with the objects in the examples of the document, including their
 // fencing tokens: its broker has epoch 7.
-func newExampleRig(t testing.TB, change ...func(*Config)) *rig {
+func newExampleRig(t testing.TB, change ...func(*core.Config)) *rig {
 	t.Helper()
-	g := newRig(t, append(change, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })...)
+	g := newRig(t, append(change, func(c *core.Config) { c.Timeouts.Wait = 10 * time.Millisecond })...)
 	g.addExamples(t)
 	return g
 }
@@ -234,7 +235,7 @@ func TestDocumentStatusesHappen(t *testing.T) {
 func (s *sample) provoke(t *testing.T, status string) []answer {
 	t.Helper()
 	const limit = 2000
-	g := newExampleRig(t, func(c *Config) {
+	g := newExampleRig(t, func(c *core.Config) {
 		if status == "413" {
 			c.MaxBody = limit
 		}
@@ -275,7 +276,7 @@ func (s *sample) provokePast(t *testing.T, status string) []answer {
 		if s.method == http.MethodGet && fmt.Sprint(c.status) == status {
 			past := *s
 			past.target += "?at=3-1"
-			return []answer{past.try(newExampleRig(t, func(cfg *Config) { cfg.Past = fakePast{c.err} }))}
+			return []answer{past.try(newExampleRig(t, func(cfg *core.Config) { cfg.Past = fakePast{c.err} }))}
 		}
 	}
 	return nil
@@ -299,7 +300,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		g.submit("followed", "t")
 		logs := livelog.DefaultConfig()
 		logs.Jobs = 2
-		g.s.logs = livelog.New(logs)
+		g.s.Logs = livelog.New(logs)
 		g.follow("followed", v1.JobLogs{}, 0)
 		settings.MaxJobs = 1
 		g.useSettings(settings)
@@ -307,7 +308,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		role := map[string]fsm.Role{http.MethodPut + v1.PathCrons + "/{name}": fsm.RoleOperator, http.MethodPost + v1.PathWorkers: fsm.RoleWorker}[s.method+s.template]
 		if role != 0 {
 			secure := newExampleRig(t)
-			secure.s.access.Mode = SecurityOn
+			secure.s.Access.Mode = core.SecurityOn
 			other := *s
 			other.body = strings.Replace(s.body, `"name":"`, `"name":"other-`, 1)
 			return []answer{other.try(secure, secure.give(&fsmpb.Token{Role: uint32(role), MaxBytes: 1})...)}
@@ -335,7 +336,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		return []answer{unknown.try(g), s.try(g)}
 	case "503":
 		g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
-		g.s.shares.events = share.New(0, 0)
+		g.s.Shares.Events = share.New(0, 0)
 		far := *s
 		far.target = strings.Replace(far.target, exampleLSN, "99-99", 1) + "?level=object"
 		return []answer{s.try(g), far.try(g)}

@@ -13,6 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"osqueue/api/core"
+	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -128,14 +130,14 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	d, g := readDocument(t), newRig(t)
 	served := map[string]bool{}
 	for _, rt := range g.s.routes {
-		served[rt.method+" "+rt.path] = true
-		op, described := d.Paths[rt.path][strings.ToLower(rt.method)]
+		served[rt.Method+" "+rt.Path] = true
+		op, described := d.Paths[rt.Path][strings.ToLower(rt.Method)]
 		if !described {
-			t.Errorf("%s %s is not described", rt.method, rt.path)
+			t.Errorf("%s %s is not described", rt.Method, rt.Path)
 			continue
 		}
-		if got := strings.Join(op.Right, ","); got != rt.right.String() {
-			t.Errorf("%s %s: x-osqueue-right is %q, and rights.go has %q", rt.method, rt.path, got, rt.right)
+		if got := strings.Join(op.Right, ","); got != rt.Right.String() {
+			t.Errorf("%s %s: x-osqueue-right is %q, and rights.go has %q", rt.Method, rt.Path, got, rt.Right)
 		}
 		d.checkParameters(t, &rt, op)
 	}
@@ -155,20 +157,20 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 }
 
 // checkParameters wants exactly the parameters of a route in its description.
-func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
+func (d *document) checkParameters(t *testing.T, rt *core.Route, op operation) {
 	t.Helper()
-	want := map[string][]string{"query": slices.Clone(rt.params), "header": headersOf(rt)}
-	switch rt.at {
-	case anyNode, inMemory:
-	case leaderOnly:
-		want["query"] = append(want["query"], writeParams...)
-	case upToDate:
-		want["query"] = append(want["query"], readParams...)
+	want := map[string][]string{"query": slices.Clone(rt.Params), "header": headersOf(rt)}
+	switch rt.At {
+	case core.AnyNode, core.InMemory:
+	case core.LeaderOnly:
+		want["query"] = append(want["query"], core.WriteParams...)
+	case core.UpToDate:
+		want["query"] = append(want["query"], core.ReadParams...)
 	}
-	if rt.past {
+	if rt.Past {
 		want["query"] = append(want["query"], v1.ParamAt)
 	}
-	for part := range strings.SplitSeq(rt.path, "/") {
+	for part := range strings.SplitSeq(rt.Path, "/") {
 		if name, isVariable := strings.CutPrefix(part, "{"); isVariable {
 			want["path"] = append(want["path"], strings.TrimSuffix(name, "}"))
 		}
@@ -184,19 +186,19 @@ func (d *document) checkParameters(t *testing.T, rt *route, op operation) {
 		slices.Sort(want[in])
 		slices.Sort(got[in])
 		if !slices.Equal(want[in], got[in]) {
-			t.Errorf("%s %s: %s parameters %v are described, %v are read", rt.method, rt.path, in, got[in], want[in])
+			t.Errorf("%s %s: %s parameters %v are described, %v are read", rt.Method, rt.Path, in, got[in], want[in])
 		}
 	}
 }
 
 // headersOf returns the headers that a route reads, except those of HTTP itself.
-func headersOf(rt *route) []string {
+func headersOf(rt *core.Route) []string {
 	switch {
-	case rt.at == leaderOnly:
+	case rt.At == core.LeaderOnly:
 		return []string{v1.HeaderIdempotencyKey, "Prefer"}
-	case rt.at == upToDate || rt.path == pathLSNWait:
+	case rt.At == core.UpToDate || rt.Path == core.PathLSNWait:
 		return []string{"Prefer"}
-	case rt.path == v1.PathEvents:
+	case rt.Path == v1.PathEvents:
 		return []string{v1.HeaderLastEventID, "Prefer"}
 	}
 	return nil
@@ -204,7 +206,7 @@ func headersOf(rt *route) []string {
 
 // The limits that the document names are those of a server without settings.
 func TestDocumentHasTheLimits(t *testing.T) {
-	d, l := readDocument(t), DefaultLimits()
+	d, l := readDocument(t), core.DefaultLimits()
 	s := d.Components.Schemas
 	for what, pair := range map[string][2]int{
 		"jobs of a batch":      {s["Batch"].Properties["jobs"].MaxItems, l.BatchJobs},
@@ -219,10 +221,10 @@ func TestDocumentHasTheLimits(t *testing.T) {
 		"bytes of a tag":       {s["NewJob"].Properties["tags"].Items.MaxLength, l.TagBytes},
 		"bytes of a group":     {s["NewJob"].Properties["group"].MaxLength, l.NameBytes},
 		"bytes of a key":       {s["NewJob"].Properties["uniqueKey"].MaxLength, l.NameBytes},
-		"claims at once":       {int(s["QueueSettings"].Properties["burst"].Maximum), burstMax},
-		"claims a second":      {int(s["QueueSettings"].Properties["ratePerSecond"].Maximum), rateMax},
-		"bytes of a path":      {d.Components.Parameters["JobId"].Schema.MaxLength, pathIDMax},
-		"bytes of a write key": {d.Components.Parameters["IdempotencyKey"].Schema.MaxLength, keyMax},
+		"claims at once":       {int(s["QueueSettings"].Properties["burst"].Maximum), core.BurstMax},
+		"claims a second":      {int(s["QueueSettings"].Properties["ratePerSecond"].Maximum), core.RateMax},
+		"bytes of a path":      {d.Components.Parameters["JobId"].Schema.MaxLength, core.PathIDMax},
+		"bytes of a write key": {d.Components.Parameters["IdempotencyKey"].Schema.MaxLength, core.KeyMax},
 		"characters of an id":  {s["NewJob"].Properties["id"].MaxLength, l.IDChars},
 		"bytes of a type":      {s["NewJob"].Properties["type"].MaxLength, l.NameBytes},
 		"bytes of a worker":    {s["Claim"].Properties["workerId"].MaxLength, l.NameBytes},
@@ -230,8 +232,8 @@ func TestDocumentHasTheLimits(t *testing.T) {
 		"jobs of a claim":      {1000, l.ClaimJobs},
 		"bytes of an error":    {8 << 10, l.ErrorBytes},
 		"chunks of logs":       {s["SendLogs"].Properties["jobs"].MaxItems, l.BatchJobs},
-		"bytes of a chunk":     {s["SentLog"].Properties["text"].MaxLength, logTextMax},
-		"plain bytes of one":   {int(s["SentLog"].Properties["bytes"].Maximum), logBytesMax},
+		"bytes of a chunk":     {s["SentLog"].Properties["text"].MaxLength, work.LogTextMax},
+		"plain bytes of one":   {int(s["SentLog"].Properties["bytes"].Maximum), work.LogBytesMax},
 		"bytes of a log":       {s["Complete"].Properties["log"].MaxLength, fsm.LogMax},
 		"bytes of each log":    {s["CompleteLease"].Properties["log"].MaxLength, fsm.LogMax},
 	} {

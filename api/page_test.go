@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -23,7 +24,7 @@ func TestRootOfABrowser(t *testing.T) {
 		return w
 	}
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
-	with := newRig(t, func(c *Config) { c.Internal = map[string]http.Handler{"/ui": http.NotFoundHandler()} })
+	with := newRig(t, func(c *core.Config) { c.Internal = map[string]http.Handler{"/ui": http.NotFoundHandler()} })
 	if w := get(with, http.MethodGet, "/", browser); w.Code != http.StatusFound || w.Header().Get("Location") != "/ui" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}

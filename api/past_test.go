@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/past"
@@ -84,7 +85,7 @@ var pastErrors = []struct {
 func TestPastErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range pastErrors {
-		g := newRig(t, func(cfg *Config) { cfg.Past = fakePast{c.err} })
+		g := newRig(t, func(cfg *core.Config) { cfg.Past = fakePast{c.err} })
 		refused(t, g.do("GET", "/v1/jobs?at=3-1", ""), c.status, c.tag)
 		refused(t, g.do("GET", v1.PathPast, ""), c.status, c.tag)
 	}
@@ -93,7 +94,7 @@ func TestPastErrors(t *testing.T) {
 // A token that can follow jobs cannot read earlier states, and a scope holds for them as well.
 func TestPastRights(t *testing.T) {
 	t.Parallel()
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a","type":"mail"}`, admin...))
 	g.flush()

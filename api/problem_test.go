@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/leader"
@@ -68,10 +69,10 @@ func TestEveryCodeHasAnAnswer(t *testing.T) {
 		if err == nil || code == fsm.OldEpoch { // only brokers get that
 			continue
 		}
-		f := failureOf(err)
-		client := f.status >= 400 && f.status < 500 || f.status == http.StatusInsufficientStorage
-		if f.tag != code.String() || !client || f.detail != err.Error() || f.unknown || f.title == "" {
-			t.Errorf("%s is answered with %d %s %q", code, f.status, f.tag, f.detail)
+		f := core.FailureOf(err)
+		client := f.Status >= 400 && f.Status < 500 || f.Status == http.StatusInsufficientStorage
+		if f.Tag != code.String() || !client || f.Detail != err.Error() || f.Unknown || f.Title == "" {
+			t.Errorf("%s is answered with %d %s %q", code, f.Status, f.Tag, f.Detail)
 		}
 	}
 }
@@ -85,7 +86,7 @@ func (panicking) Now() int64 { panic("another bug") }
 
 func TestPanicsCostOneRequest(t *testing.T) {
 	var log strings.Builder
-	g := newRig(t, func(c *Config) {
+	g := newRig(t, func(c *core.Config) {
 		c.Backend = panicking{c.Backend.(*fakeNode)}
 		c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 	})

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
 
 func TestProgress(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.MessageBytes = 6 })
+	g := newRig(t, func(c *core.Config) { c.Limits.MessageBytes = 6 })
 	g.submit("a", "t")
 	j := g.claim1()
 	said := func() *v1.Progress { t.Helper(); return ok[v1.Job](t, g.do("GET", "/v1/jobs/a", "")).Progress }
@@ -107,7 +108,7 @@ func TestFailDelays(t *testing.T) {
 }
 
 func TestGroupsOfReports(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.ErrorBytes = 10 })
+	g := newRig(t, func(c *core.Config) { c.Limits.ErrorBytes = 10 })
 	for _, id := range []string{"a", "b", "c", "d"} {
 		g.submit(id, "t")
 	}

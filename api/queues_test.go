@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
@@ -333,7 +334,7 @@ func TestQueuesInOrder(t *testing.T) {
 			}
 		}
 		next := ok[v1.QueueList](t, g.do("GET", "/v1/queues?limit=2&sort="+sort, "")).NextCursor
-		for other := range queueOrders {
+		for other := range queues.QueueOrders {
 			if other != sort {
 				refused(t, g.do("GET", "/v1/queues?sort="+other+"&cursor="+next, ""), http.StatusBadRequest, v1.TagBadRequest)
 			}
@@ -388,7 +389,7 @@ func (g *rig) fillQueues() {
 	g.t.Helper()
 	ms := make([]*fsmpb.Mutation, 10_000)
 	for i := range ms {
-		ms[i] = setQueueOf(&fsmpb.SetQueue{Name: fmt.Sprint(i)})
+		ms[i] = queues.SetQueueOf(&fsmpb.SetQueue{Name: fmt.Sprint(i)})
 	}
 	if _, _, err := g.node.apply(ms...); err != nil {
 		g.t.Fatal(err)

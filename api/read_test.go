@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 )
@@ -64,7 +65,7 @@ func TestReadsWaitForAnLSN(t *testing.T) {
 		t.Fatalf("answered %d %s before it was applied", a.status, a.body)
 	case <-time.After(20 * time.Millisecond):
 	}
-	if _, _, err := g.node.apply(enqueueOf(nil)); err != nil {
+	if _, _, err := g.node.apply(core.EnqueueOf(nil)); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, <-done, http.StatusNotFound, v1.TagNotFound)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
@@ -149,7 +150,7 @@ func TestReportAfterTheLease(t *testing.T) {
 }
 
 func TestFailAndRelease(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.ErrorBytes = 10 })
+	g := newRig(t, func(c *core.Config) { c.Limits.ErrorBytes = 10 })
 	g.submit("a", "t")
 	fail := func(more string) v1.Reported {
 		t.Helper()
@@ -212,7 +213,7 @@ func TestBatchReports(t *testing.T) {
 }
 
 func TestBatchReportsRefused(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.BatchJobs = 1 })
+	g := newRig(t, func(c *core.Config) { c.Limits.BatchJobs = 1 })
 	for _, path := range []string{"/v1/jobs/heartbeat", "/v1/jobs/complete"} {
 		refused(t, g.do("POST", path, `{"workerId":"w"}`), http.StatusBadRequest, v1.TagBadRequest)
 		refused(t, g.do("POST", path, `{"jobs":[{"jobId":"a"},{"jobId":"b"}]}`), http.StatusRequestEntityTooLarge, v1.TagTooLarge)

@@ -7,44 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 )
-
-func TestContainsFold(t *testing.T) {
-	for _, c := range []struct {
-		hay, text string
-		want      bool
-	}{
-		{"Gateway Timeout", "gateway timeout", true},
-		{"gateway", "GATE", true},
-		{"agate", "gate", true},
-		{"gat", "gate", false},
-		{"", "g", false},
-		{"aaaab", "aab", true},
-		{"Ärger", "Ärger", true},
-		{"Ärger", "ärger", false}, // ASCII only
-	} {
-		if got := containsFold(c.hay, c.text); got != c.want || containsFold([]byte(c.hay), c.text) != c.want {
-			t.Errorf("%q in %q: %v", c.text, c.hay, got)
-		}
-	}
-}
-
-func TestContainsFoldAllocatesNothing(t *testing.T) {
-	hay := []byte(strings.Repeat("payload ", 1000))
-	if n := testing.AllocsPerRun(10, func() { containsFold(hay, "no such text") }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
 
 // A page whose time is over ends early, and the next one continues: the pages together have
 // every job once.
 func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
 	g := newRig(t)
-	for range 3 * listStride {
+	for range 3 * jobs.ListStride {
 		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"a"}`))
 	}
-	g.s.cfg.Timeouts.List = -time.Second
+	g.s.Config.Timeouts.List = -time.Second
 	for _, sort := range []string{v1.SortOldest, v1.SortNewest} {
 		seen, pages, next := map[string]bool{}, 0, ""
 		for {
@@ -57,7 +31,7 @@ func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
 			}
 			next = after
 		}
-		if len(seen) != 3*listStride || pages < 3 {
+		if len(seen) != 3*jobs.ListStride || pages < 3 {
 			t.Errorf("%s: %d jobs on %d pages", sort, len(seen), pages)
 		}
 	}
@@ -66,8 +40,8 @@ func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
 func TestBadSearches(t *testing.T) {
 	g := newRig(t)
 	for query, word := range map[string]string{
-		"?sort=priority": "sort", "?search=" + strings.Repeat("x", searchMax+1): "search", "?finishedFrom=yesterday": "finishedFrom",
-		"?sort=-created&cursor=" + cursorOf(false, 3): "cursor", "?cursor=" + cursorOf(true, 3): "cursor",
+		"?sort=priority": "sort", "?search=" + strings.Repeat("x", jobs.SearchMax+1): "search", "?finishedFrom=yesterday": "finishedFrom",
+		"?sort=-created&cursor=" + jobs.CursorOf(false, 3): "cursor", "?cursor=" + jobs.CursorOf(true, 3): "cursor",
 	} {
 		for _, path := range []string{v1.PathJobs, v1.PathCount} {
 			if a := g.do("GET", path+query, ""); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), word) {

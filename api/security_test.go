@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -20,11 +21,11 @@ import (
 )
 
 // secured returns a rig whose server asks for tokens.
-func secured(t testing.TB, mode string, audit func(AuditEntry)) *rig {
+func secured(t testing.TB, mode string, audit func(core.AuditEntry)) *rig {
 	g := newExampleRig(t)
-	g.s.access.Mode = mode
+	g.s.Access.Mode = mode
 	if audit != nil {
-		g.s.access.Audit = func(e AuditEntry, _ bool) { audit(e) }
+		g.s.Access.Audit = func(e core.AuditEntry, _ bool) { audit(e) }
 	}
 	return g
 }
@@ -59,7 +60,7 @@ const open = "status healthz readyz openapi"
 func TestEveryRouteForEveryRole(t *testing.T) {
 	d := readDocument(t)
 	roles := []fsm.Role{0, fsm.RoleProducer, fsm.RoleWorker, fsm.RoleReader, fsm.RoleOperator, fsm.RoleAdmin}
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	heads := make(map[fsm.Role][]string)
 	for _, role := range roles[1:] {
 		heads[role] = g.give(&fsmpb.Token{Role: uint32(role)})
@@ -118,8 +119,8 @@ func refusalText(method, path string, rights []string) string {
 }
 
 func TestTokensOverHTTP(t *testing.T) {
-	var audited []AuditEntry
-	g := secured(t, SecurityOn, func(e AuditEntry) { audited = append(audited, e) })
+	var audited []core.AuditEntry
+	g := secured(t, core.SecurityOn, func(e core.AuditEntry) { audited = append(audited, e) })
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"worker","types":["mail"],"name":"w"}`, admin...))
 	head := []string{"Authorization", "bearer " + made.Token}
@@ -157,10 +158,10 @@ func TestTokensOverHTTP(t *testing.T) {
 	if a := g.do("GET", "/status", ""); a.status != http.StatusOK || strings.Contains(string(a.body), `"version":"test"`) {
 		t.Errorf("status: %d %s", a.status, a.body)
 	}
-	refused := slices.ContainsFunc(audited, func(e AuditEntry) bool {
+	refused := slices.ContainsFunc(audited, func(e core.AuditEntry) bool {
 		return e.Status == 403 && e.Principal == made.ID && e.Outcome == v1.TagForbidden
 	})
-	rotated := slices.ContainsFunc(audited, func(e AuditEntry) bool { return e.Object == made.ID && e.LSN != "" && e.Outcome == "ok" })
+	rotated := slices.ContainsFunc(audited, func(e core.AuditEntry) bool { return e.Object == made.ID && e.LSN != "" && e.Outcome == "ok" })
 	if !refused || !rotated {
 		t.Errorf("the audit log lacks something: %+v", audited)
 	}
@@ -168,13 +169,13 @@ func TestTokensOverHTTP(t *testing.T) {
 
 // TestLifetimeOfARotatedToken: a token that ends is replaced by one that ends, too.
 func TestLifetimeOfARotatedToken(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	const hour = int64(time.Hour / time.Millisecond)
 	for _, c := range []struct{ old, asked, want int64 }{{0, 0, 0}, {hour, 0, hour}, {hour, 2 * hour, 2 * hour}, {0, hour, hour}} {
 		made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, fmt.Sprintf(`{"role":"reader","ttlMs":%d}`, c.old), admin...))
 		next := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", fmt.Sprintf(`{"ttlMs":%d}`, c.asked), admin...))
-		got := g.s.b.Token(next.ID)
+		got := g.s.Node.Token(next.ID)
 		if got == nil || (got.ExpiresAt == 0) != (c.want == 0) || got.ExpiresAt > 0 && got.ExpiresAt-got.CreatedAt != c.want {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -183,16 +184,16 @@ func TestLifetimeOfARotatedToken(t *testing.T) {
 
 // TestARevokedTokenEndsWaits: a claim that waits is answered with 401 when its token is revoked.
 func TestARevokedTokenEndsWaits(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	s := auth.New()
 	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
 		Id: s.ID, Hash: []byte(s.Hash), Role: uint32(fsm.RoleWorker),
 	}}}})
-	g.s.cfg.Timeouts.Wait = time.Minute
+	g.s.Config.Timeouts.Wait = time.Minute
 	done := make(chan answer, 1)
 	go func() {
 		r := request("POST", "/v1/jobs/claim", `{"workerId":"w","types":["idle"],"waitMs":60000}`, "Authorization", "Bearer "+s.Text)
-		ctx, stop := g.s.whileValid(context.WithValue(r.Context(), credentialKey{}, g.s.credentialOf(r)), g.s.credentialOf(r))
+		ctx, stop := g.s.WhileValid(context.WithValue(r.Context(), core.CredentialKey{}, g.s.credentialOf(r)), g.s.credentialOf(r))
 		defer stop()
 		done <- g.send(r.WithContext(ctx))
 	}()
@@ -209,7 +210,7 @@ func TestARevokedTokenEndsWaits(t *testing.T) {
 
 // TestSecurityLog answers every request and only warns.
 func TestSecurityLog(t *testing.T) {
-	g := secured(t, SecurityLog, nil)
+	g := secured(t, core.SecurityLog, nil)
 	if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`); a.status != http.StatusOK {
 		t.Errorf("no token: %d %s", a.status, a.body)
 	}
@@ -220,7 +221,7 @@ func TestSecurityLog(t *testing.T) {
 }
 
 func BenchmarkEnqueueSecurity(b *testing.B) {
-	for _, mode := range []string{SecurityOff, SecurityOn} {
+	for _, mode := range []string{core.SecurityOff, core.SecurityOn} {
 		b.Run(mode, func(b *testing.B) {
 			g := secured(b, mode, nil)
 			head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer)})
@@ -238,8 +239,8 @@ func TestCredentialsThatCannotBeChecked(t *testing.T) {
 	for err, status := range map[error]int{
 		auth.ErrUnsure: http.StatusServiceUnavailable, auth.ErrToken: http.StatusUnauthorized, auth.ErrDenied: http.StatusForbidden,
 	} {
-		g := secured(t, SecurityOn, nil)
-		g.s.access.Bearer = func(context.Context, string) (*auth.Principal, error) { return nil, err }
+		g := secured(t, core.SecurityOn, nil)
+		g.s.Access.Bearer = func(context.Context, string) (*auth.Principal, error) { return nil, err }
 		a := g.do("POST", "/v1/jobs", `{}`, "Authorization", "Bearer eyJ.e.y")
 		if again := a.header.Get("Retry-After") != ""; a.status != status || again != (status == http.StatusServiceUnavailable) {
 			t.Errorf("%v: %d %s", err, a.status, a.body)
@@ -257,31 +258,31 @@ func TestTokensThatAFollowerLacks(t *testing.T) {
 		waits  time.Duration
 	}{
 		{"no node knows it", func(*pair) {}, http.StatusUnauthorized, 0},
-		{"the leader knows it, and this node does not get it", func(p *pair) { p.leader.add(strayToken) }, http.StatusServiceUnavailable, tokenPatience},
+		{"the leader knows it, and this node does not get it", func(p *pair) { p.leader.add(strayToken) }, http.StatusServiceUnavailable, core.TokenPatience},
 		{"the leader knows it, and this node gets it", func(p *pair) {
 			p.leader.add(strayToken)
-			time.AfterFunc(tokenPatience/2, func() { p.follower.add(strayToken) })
-		}, http.StatusOK, tokenPatience / 2},
+			time.AfterFunc(core.TokenPatience/2, func() { p.follower.add(strayToken) })
+		}, http.StatusOK, core.TokenPatience / 2},
 		{"the cluster of the leader stands by", func(p *pair) {
 			p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
 		}, http.StatusServiceUnavailable, 0},
 		{"the leader follows this node", func(p *pair) {
 			p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "follower:1", false })
 		}, http.StatusServiceUnavailable, 0},
-		{"the leader checks no tokens", func(p *pair) { p.leader.s.access.Mode = SecurityOff }, http.StatusServiceUnavailable, 0},
+		{"the leader checks no tokens", func(p *pair) { p.leader.s.Access.Mode = core.SecurityOff }, http.StatusServiceUnavailable, 0},
 		{"no leader is known", func(p *pair) { p.follower.node.set(func(f *fakeNode) { f.leader = "" }) }, http.StatusServiceUnavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newNearPair(t)
-				p.leader.s.access.Mode, p.follower.s.access.Mode = SecurityOn, SecurityOn
+				p.leader.s.Access.Mode, p.follower.s.Access.Mode = core.SecurityOn, core.SecurityOn
 				c.leader(p)
 				began := time.Now()
 				a := p.follower.do("GET", "/v1/stats?consistency=local", "", "Authorization", "Bearer "+strayToken.Text)
 				if a.status != c.status {
 					t.Errorf("answered %d %s", a.status, a.body)
 				}
-				if took := time.Since(began); took < c.waits || took > c.waits+tokenLook {
+				if took := time.Since(began); took < c.waits || took > c.waits+core.TokenLook {
 					t.Errorf("answered after %v, want %v", took, c.waits)
 				}
 			})
@@ -302,10 +303,10 @@ func TestUnknownTokensWhileTheLeaderHangs(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		})
-		g := newFollower(t, "leader:1", func(c *Config) { c.Transport = hung })
-		g.s.access.Mode = SecurityOn
+		g := newFollower(t, "leader:1", func(c *core.Config) { c.Transport = hung })
+		g.s.Access.Mode = core.SecurityOn
 		var wg sync.WaitGroup
-		for range 3 * asksAtOnce {
+		for range 3 * core.AsksAtOnce {
 			wg.Go(func() {
 				a := g.do("GET", "/v1/stats", "", "Authorization", "Bearer "+strayToken.Text)
 				if a.status != http.StatusServiceUnavailable {
@@ -313,15 +314,15 @@ func TestUnknownTokensWhileTheLeaderHangs(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(tokenPatience / 2)
+		time.Sleep(core.TokenPatience / 2)
 		mu.Lock()
-		if asked != asksAtOnce {
+		if asked != core.AsksAtOnce {
 			t.Errorf("%d questions at a time", asked)
 		}
 		mu.Unlock()
 		began := time.Now()
 		wg.Wait()
-		if took := time.Since(began); took > tokenPatience {
+		if took := time.Since(began); took > core.TokenPatience {
 			t.Errorf("it took %v more", took)
 		}
 	})
@@ -345,8 +346,8 @@ func TestQuestionsAboutTokensAreNotAudited(t *testing.T) {
 	p := newPair(t)
 	var audited []string
 	for _, g := range []*rig{p.leader, p.follower} {
-		g.s.access.Mode = SecurityOn
-		g.s.access.Audit = func(e AuditEntry, _ bool) { audited = append(audited, e.Action) }
+		g.s.Access.Mode = core.SecurityOn
+		g.s.Access.Audit = func(e core.AuditEntry, _ bool) { audited = append(audited, e.Action) }
 	}
 	refused(t, p.follower.do("GET", "/v1/stats", "", "Authorization", "Bearer "+strayToken.Text), http.StatusUnauthorized, v1.TagUnauthorized)
 	if len(audited) != 1 || audited[0] != "GET /v1/stats" {
@@ -356,17 +357,17 @@ func TestQuestionsAboutTokensAreNotAudited(t *testing.T) {
 
 // No change is made that the audit log could not record, and reads go on.
 func TestChangesThatTheAuditLogCannotTake(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	full := true
 	admitted := 0
-	g.s.access.AdmitChange = func(context.Context) error {
+	g.s.Access.AdmitChange = func(context.Context) error {
 		if full {
 			return errors.New("the disk is full")
 		}
 		return nil
 	}
-	g.s.access.Audit = func(_ AuditEntry, ok bool) {
+	g.s.Access.Audit = func(_ core.AuditEntry, ok bool) {
 		if ok {
 			admitted++
 		}
@@ -395,7 +396,7 @@ func TestChangesThatTheAuditLogCannotTake(t *testing.T) {
 // A token that is revoked while it is rotated is not replaced: the answer says that it does not
 // exist, and no token is left whose secret no caller has got.
 func TestATokenIsRevokedWhileItIsRotated(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, `{"role":"reader"}`, admin...))
 	revoke := &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: made.ID}}}
@@ -411,7 +412,7 @@ func TestATokenIsRevokedWhileItIsRotated(t *testing.T) {
 
 // A token's quota is shared with the token that replaces it, and is free again when its jobs end.
 func TestTokenQuota(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","types":["mail"],"maxJobs":2,"maxBytes":400}`, admin...))
 	head := []string{"Authorization", "Bearer " + made.Token}

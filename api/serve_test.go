@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -24,7 +25,7 @@ type served struct {
 	result chan error
 }
 
-func newServed(t *testing.T, change ...func(*Config)) *served {
+func newServed(t *testing.T, change ...func(*core.Config)) *served {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +72,7 @@ func (s *served) read(conn io.Reader) answer {
 
 // A long poll outlives the timeouts of reading and writing.
 func TestLongPollOutlivesTheTimeouts(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Timeouts.Body, c.Timeouts.Answer = 100*time.Millisecond, 100*time.Millisecond })
+	s := newServed(t, func(c *core.Config) { c.Timeouts.Body, c.Timeouts.Answer = 100*time.Millisecond, 100*time.Millisecond })
 	conn := s.dial()
 	post(conn, "/v1/jobs/claim", `{"waitMs":60000,"workerId":"w"}`)
 	eventually(t, "the claim sleeps", s.asleep(1))
@@ -174,7 +175,7 @@ func TestShutdownLetsRequestsEnd(t *testing.T) {
 	eventually(t, "the request is under way", func() bool { return s.inFlight() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- s.s.Shutdown(context.Background()) }()
-	<-s.s.closing.Done()
+	<-s.s.Closing.Done()
 	close(stall)
 	ok[v1.Enqueued](t, s.read(conn))
 	if err := <-ended; err != nil {
@@ -208,7 +209,7 @@ func (g *rig) inFlight() int {
 }
 
 func TestSlowAndLargeRequestsAreCutOff(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Timeouts.Header, c.Timeouts.Body = 100*time.Millisecond, 150*time.Millisecond })
+	s := newServed(t, func(c *core.Config) { c.Timeouts.Header, c.Timeouts.Body = 100*time.Millisecond, 150*time.Millisecond })
 	t.Run("head", func(t *testing.T) {
 		conn := s.dial()
 		_, _ = io.WriteString(conn, "POST /v1/jobs HTTP/1.1\r\nHost:")
@@ -243,7 +244,7 @@ func TestServeSaysWhyItEnds(t *testing.T) {
 }
 
 func TestInternalHandlers(t *testing.T) {
-	g := newRig(t, func(c *Config) {
+	g := newRig(t, func(c *core.Config) {
 		c.Internal = map[string]http.Handler{"/cluster/v1/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Method+" "+r.URL.Path)
 		})}
@@ -255,7 +256,7 @@ func TestInternalHandlers(t *testing.T) {
 func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {
 	for level, want := range map[hclog.Level]bool{hclog.Info: false, hclog.Debug: true} {
 		var log strings.Builder
-		g := newRig(t, func(c *Config) { c.Logger = hclog.New(&hclog.LoggerOptions{Level: level, Output: &log}) })
+		g := newRig(t, func(c *core.Config) { c.Logger = hclog.New(&hclog.LoggerOptions{Level: level, Output: &log}) })
 		g.do("POST", "/v1/jobs", `{}`, "X-Request-Id", "req-7")
 		g.do("POST", "/v1/jobs", `{`)
 		line := log.String()

@@ -9,16 +9,17 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"osqueue/api/core"
 	"osqueue/internal/share"
 )
 
 // Server serves the API of one node over HTTP and streams. It is an http.Handler, safe for concurrent use. Create it
 // with New and end it with Shutdown.
 type Server struct {
-	*Core
+	*core.Core
 	router     *mux.Router
-	routes     []route
-	calls      map[string]*route // by method and template
+	routes     []core.Route
+	calls      map[string]*core.Route // by method and template
 	frames     openStreams
 	forwarder  *forwarder
 	http       *http.Server
@@ -38,18 +39,18 @@ const http2Streams = 32
 
 // New makes a server. It panics without a backend, with an ack level that does
 // not exist, and if the registry has the metrics of a server already.
-func New(cfg Config) *Server {
+func New(cfg core.Config) *Server {
 	if cfg.Backend == nil {
 		panic("api: no backend given")
 	}
 	if cfg.Transport == nil {
 		cfg.Transport = newTransport(cfg.DialNode)
 	}
-	s := &Server{Core: newCore(cfg)}
-	cfg = s.cfg
+	s := &Server{Core: core.NewCore(cfg)}
+	cfg = s.Config
 	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
 	s.forwarder = newForwarder(s)
-	s.forward = s.forwarder
+	s.Forward = s.forwarder
 	s.buildRouter()
 	t := &cfg.Timeouts
 	s.http = &http.Server{
@@ -64,7 +65,7 @@ func New(cfg Config) *Server {
 		MaxHeaderBytes:    headerBytesMax,
 		ConnState:         s.fresh.track,
 		ConnContext:       withConn,
-		ErrorLog:          newErrorLog(s.log),
+		ErrorLog:          newErrorLog(s.Log),
 	}
 	s.nodes = s.newNodeServer()
 	return s
@@ -81,17 +82,14 @@ func protocols() *http.Protocols {
 
 // wrapped returns the handler for external requests.
 func (s *Server) wrapped() http.Handler {
-	if s.cfg.Wrap == nil {
+	if s.Config.Wrap == nil {
 		return s
 	}
 	calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), withinKey{}, true)))
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), core.WithinKey{}, true)))
 	})
-	return s.cfg.Wrap(s, calls)
+	return s.Config.Wrap(s, calls)
 }
-
-// withinKey marks requests that come from this process.
-type withinKey struct{}
 
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as
 // Shutdown begins, or an error if ln fails.
@@ -106,7 +104,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // Shutdown ends the server. Requests that wait end at once. Other requests may continue until
 // ctx ends; then Shutdown cuts them off and returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.shut()
+	s.Shut()
 	s.frames.drain()
 	defer s.forwarder.close()
 	defer s.frames.close(ctx)

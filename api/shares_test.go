@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 	"osqueue/fsm"
@@ -20,7 +21,7 @@ import (
 
 // One address gets its share of the connections, and learns about it; the others stay for others.
 func TestConnectionsOfOneAddress(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.MaxConnections = 6 })
+	s := newServed(t, func(c *core.Config) { c.MaxConnections = 6 })
 	for range 3 {
 		c := s.dial()
 		get(c, v1.PathHealthz)
@@ -46,8 +47,8 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 
 // One token gets half of the streams of events and of the claims that wait.
 func TestSharesOfOneToken(t *testing.T) {
-	s := newServed(t, func(c *Config) {
-		c.Security.Mode = SecurityOn
+	s := newServed(t, func(c *core.Config) {
+		c.Security.Mode = core.SecurityOn
 		c.Limits.Streams, c.Limits.Waits = 2, 2
 	})
 	first := s.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
@@ -68,18 +69,18 @@ func TestSharesOfOneToken(t *testing.T) {
 	}
 	claim := `{"workerId":"w","types":["idle"],"waitMs":60000}`
 	for _, head := range [][]string{first, second} {
-		before := s.s.shares.waits.Taken()
+		before := s.s.Shares.Waits.Taken()
 		conn := s.dial()
 		_, _ = fmt.Fprintf(conn, "POST /v1/jobs/claim HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			head[0], head[1], len(claim), claim)
-		eventually(t, "the claim waits", func() bool { return s.s.shares.waits.Taken() == before+1 })
+		eventually(t, "the claim waits", func() bool { return s.s.Shares.Waits.Taken() == before+1 })
 		refused(t, s.do("POST", "/v1/jobs/claim", claim, head...), http.StatusServiceUnavailable, v1.TagOverloaded)
 	}
 }
 
 // TestARevokedTokenEndsStreams: streams of both kinds end within a second of the revocation.
 func TestARevokedTokenEndsStreams(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Security.Mode = SecurityOn })
+	s := newServed(t, func(c *core.Config) { c.Security.Mode = core.SecurityOn })
 	head := s.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	var conns []net.Conn
 	for _, text := range []string{

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
@@ -68,7 +69,7 @@ func TestCloseEndsCallsOverTheStream(t *testing.T) {
 
 // A stream has the rights of the token that opened it, and a claim in it ends with the token.
 func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
-	s := newServed(t, func(cfg *Config) { cfg.Security.Mode = SecurityOn })
+	s := newServed(t, func(cfg *core.Config) { cfg.Security.Mode = core.SecurityOn })
 	head := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker), Types: []string{"mail"}})
 	text := strings.TrimPrefix(head[1], "Bearer ")
 	c, err := client.New(client.Config{Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: text})
@@ -107,7 +108,7 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 
 // watched returns the number of requests that wait with a token.
 func (s *served) watched() (n int) {
-	s.s.access.watched.Range(func(any, any) bool {
+	s.s.Access.Watched.Range(func(any, any) bool {
 		n++
 		return true
 	})
@@ -222,7 +223,7 @@ func TestStreamRequestsAreIndependent(t *testing.T) {
 }
 
 func TestStreamRefusals(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.MaxBody = 100_000 })
+	s := newServed(t, func(c *core.Config) { c.MaxBody = 100_000 })
 	r := s.openStream()
 	for i, one := range []struct {
 		target, body string
@@ -286,8 +287,8 @@ func TestStreamReportsTheLeader(t *testing.T) {
 
 // A client that sends nothing, and one that sends no frames, are disconnected.
 func TestStreamEndsSilentAndWrongClients(t *testing.T) {
-	s := newServed(t, func(c *Config) {
-		c.Timeouts = DefaultTimeouts()
+	s := newServed(t, func(c *core.Config) {
+		c.Timeouts = core.DefaultTimeouts()
 		c.Timeouts.KeepAlive = 20 * time.Millisecond
 	})
 	silent := s.openStream()
@@ -364,7 +365,7 @@ func TestAFollowerForwardsTheRequestsOfAStream(t *testing.T) {
 // Claims that wait at the leader have places at the follower too: many come over one stream.
 func TestWaitingClaimsOverAFollowerAreBounded(t *testing.T) {
 	p := newPair(t)
-	follower := newServed(t, func(cfg *Config) { cfg.Limits.Waits = 4 })
+	follower := newServed(t, func(cfg *core.Config) { cfg.Limits.Waits = 4 })
 	follower.node.set(func(f *fakeNode) { f.leader, f.lead = p.address, false })
 	r := follower.openStream()
 	for id := range uint32(3) { // one client gets half of the places

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 )
@@ -108,7 +109,7 @@ func (g *rig) fitsStream(r *http.Request) bool {
 		}
 	}
 	rt, _ := g.s.routeOf(r.Method, r.URL.EscapedPath())
-	return rt != nil && rt.writes()
+	return rt != nil && rt.Writes()
 }
 
 // sendFramed answers r as a stream does.
@@ -150,7 +151,7 @@ func (g *rig) sendFramed(r *http.Request) answer {
 		g.t.Errorf("%s %s was answered %d times", r.Method, r.RequestURI, sent)
 	}
 	a.addImplied()
-	if prefers(r.Header["Prefer"]) {
+	if core.Prefers(r.Header["Prefer"]) {
 		a.header["Preference-Applied"] = preferStrict
 	}
 	return a

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
+	"osqueue/api/jobs"
+	"osqueue/api/queues"
+	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -17,8 +21,8 @@ const foreign = "FOREIGN"
 
 // newForeignRig is newExampleRig, with tokens asked for, and the text foreign in each object.
 func newForeignRig(t *testing.T) *rig {
-	g := newRig(t, func(c *Config) { c.Timeouts.Wait = 10 * time.Millisecond })
-	g.s.access.Mode = SecurityOn
+	g := newRig(t, func(c *core.Config) { c.Timeouts.Wait = 10 * time.Millisecond })
+	g.s.Access.Mode = core.SecurityOn
 	g.addExamples(t, g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})...)
 	reason, paused := foreign, true
 	g.apply(
@@ -32,10 +36,10 @@ func newForeignRig(t *testing.T) *rig {
 		&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 			Name: "w-1", Url: "https://" + foreign + ".example.com/", Kinds: 2, Secret: []byte("s"),
 		}}}},
-		enqueueOf([]*fsmpb.NewJob{{Id: "hidden-" + foreign, Type: "mail", Tags: []string{foreign}, Batch: "b-1", After: []string{exampleJob}}}),
+		core.EnqueueOf([]*fsmpb.NewJob{{Id: "hidden-" + foreign, Type: "mail", Tags: []string{foreign}, Batch: "b-1", After: []string{exampleJob}}}),
 	)
 	for _, id := range []string{exampleJob, "a-1", "a-2"} {
-		g.apply(heartbeatOf("w-1", []*fsmpb.Lease{{JobId: id, Progress: &fsmpb.Progress{Percent: 1, Message: foreign}}}))
+		g.apply(work.HeartbeatOf("w-1", []*fsmpb.Lease{{JobId: id, Progress: &fsmpb.Progress{Percent: 1, Message: foreign}}}))
 	}
 	return g
 }
@@ -45,10 +49,10 @@ func ofOthers(g *rig) string {
 	var out []string
 	add := func(kind string, v any) { out = append(out, fmt.Sprintf("%s %+v", kind, v)) }
 	v := g.node.View()
-	for _, status := range allStatuses {
+	for _, status := range jobs.AllStatuses {
 		v.Jobs(status, 0, func(j *fsm.Job) bool {
 			if !strings.HasPrefix(j.Type, "a.") {
-				add("job", string(AppendJob(nil, j)))
+				add("job", string(core.AppendJob(nil, j)))
 			}
 			return true
 		})
@@ -56,19 +60,19 @@ func ofOthers(g *rig) string {
 	own := func(name string) bool { return strings.HasPrefix(name, fsm.Owned("a", "x")[:2]) }
 	v.WorkersFrom("", func(w *fsm.Worker) bool {
 		if !own(w.Name) {
-			add("worker", WorkerOf(v, w))
+			add("worker", work.WorkerOf(v, w))
 		}
 		return true
 	})
 	v.Crons("", func(c *fsm.Cron) bool {
 		if !own(c.Name) {
-			add("schedule", string(appendCron(nil, c)))
+			add("schedule", string(queues.AppendCron(nil, c)))
 		}
 		return true
 	})
 	v.Batches("", func(b *fsm.JobBatch) bool {
 		if !own(b.ID) {
-			add("batch", batchInfo(b))
+			add("batch", jobs.BatchInfo(b))
 		}
 		return true
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -17,7 +18,7 @@ import (
 // What concerns all jobs of a type is refused to a token that is limited to groups: its jobs are only
 // some of them.
 func TestWholeTypesAndTokensOfGroups(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	ok[map[string]any](t, g.do("PATCH", "/v1/queues/s", `{"maxRunning":7}`, admin...))
 	for _, role := range []fsm.Role{fsm.RoleReader, fsm.RoleOperator, fsm.RoleAdmin} {
@@ -49,8 +50,8 @@ func TestWholeTypesAndTokensOfGroups(t *testing.T) {
 func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
 	for _, path := range []string{"/v1/jobs/race?waitMs=60000", "/v1/jobs/race/logs?waitMs=60000"} {
 		t.Run(path, func(t *testing.T) {
-			g := secured(t, SecurityOn, nil)
-			g.s.cfg.Timeouts.Wait = 2 * time.Second
+			g := secured(t, core.SecurityOn, nil)
+			g.s.Config.Timeouts.Wait = 2 * time.Second
 			admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 			reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"a.*"}})
 			ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"race","type":"a.x"}`, admin...))
@@ -59,14 +60,14 @@ func TestWaitForAJobWhoseIDPassesOn(t *testing.T) {
 			waiting := make(chan answer, 1)
 			go func() { waiting <- g.do("GET", path, "", reader...) }()
 			if strings.Contains(path, "logs") {
-				eventually(t, "the read waits", func() bool { return len(g.s.logs.Watched("w", 1)) == 1 })
+				eventually(t, "the read waits", func() bool { return len(g.s.Logs.Watched("w", 1)) == 1 })
 			} else {
 				eventually(t, "the read waits", g.awaiting(1))
 			}
 			g.apply(
 				&fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &end}},
 				&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{"race"}}}},
-				enqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret", Payload: []byte(`"B's"`)}}),
+				core.EnqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret", Payload: []byte(`"B's"`)}}),
 			)
 			if a := <-waiting; a.status != http.StatusNotFound || strings.Contains(string(a.body), "B's") {
 				t.Errorf("%d %s", a.status, a.body)
@@ -85,7 +86,7 @@ func TestChangesOfAJobWhoseIDPassesOn(t *testing.T) {
 		{"/v1/jobs/delete", `{"ids":["race"]}`},
 	} {
 		for _, passesOn := range []bool{true, false} {
-			g := secured(t, SecurityOn, nil)
+			g := secured(t, core.SecurityOn, nil)
 			admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 			operator := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator), Types: []string{"a.*"}})
 			first := "a.x"
@@ -97,7 +98,7 @@ func TestChangesOfAJobWhoseIDPassesOn(t *testing.T) {
 				g.node.overtake = func() {
 					g.apply(
 						&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{"race"}}}},
-						enqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret"}}),
+						core.EnqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret"}}),
 					)
 				}
 			}
@@ -127,7 +128,7 @@ type tenants struct {
 }
 
 func twoTenants(t *testing.T) *tenants {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	token := func(role fsm.Role, tenant string) []string {
 		return g.give(&fsmpb.Token{Role: uint32(role), Types: []string{tenant + ".*", "s.x"}, Tenant: tenant})
 	}
@@ -267,7 +268,7 @@ func TestDependentsOfTenants(t *testing.T) {
 
 // A token without a tenant is one by itself. The token that replaces it sees what it made.
 func TestRotationKeepsTheTenant(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	for _, tenant := range []string{"", "team"} {
 		made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, `{"role":"producer","types":["t"],"tenant":"`+tenant+`"}`, admin...))
@@ -297,7 +298,7 @@ func TestQuotasCountWhatIsKept(t *testing.T) {
 	}
 	for name, r := range requests {
 		for _, limit := range []string{"token", "cluster"} {
-			g := secured(t, SecurityOn, nil)
+			g := secured(t, core.SecurityOn, nil)
 			token := &fsmpb.Token{Role: uint32(fsm.RoleOperator), Types: []string{"a.*"}}
 			if name == "workers" { // together they have a bound of their own
 				token.Role, limit = uint32(fsm.RoleWorker), "token"
@@ -421,7 +422,7 @@ func TestAClaimThatWaitsHasItsTenant(t *testing.T) {
 
 // An open batch without jobs counts as a job: a token with a quota of jobs alone cannot make any number.
 func TestEmptyBatchesCountAsJobs(t *testing.T) {
-	g := secured(t, SecurityOn, nil)
+	g := secured(t, core.SecurityOn, nil)
 	head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer), Types: []string{"a.*"}, MaxJobs: 2})
 	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{"jobs":[{"type":"a.x"}]}`, head...))
 	ok[v1.BatchCreated](t, g.do("POST", "/v1/batches", `{}`, head...))
@@ -455,7 +456,7 @@ func TestDependentsAreCheckedWhereTheyWait(t *testing.T) {
 		g.node.overtake = nil
 		g.apply(
 			&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.DeleteJobs), Ids: []string{"race"}}}},
-			enqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret"}}),
+			core.EnqueueOf([]*fsmpb.NewJob{{Id: "race", Type: "b.secret"}}),
 		)
 	}
 	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","after":["race"]}`, g.a...), http.StatusConflict, v1.TagNoSuchJob)
@@ -465,7 +466,7 @@ func TestDependentsAreCheckedWhereTheyWait(t *testing.T) {
 	ok[v1.Reported](t, g.do("POST", "/v1/jobs/ended/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, job.Token), g.workB...))
 	ok[map[string]any](t, g.do("PATCH", "/v1/queues/b.x", `{"retainMs":1}`, g.b...))
 	g.node.tick(time.Second)
-	g.apply(enqueueOf([]*fsmpb.NewJob{{Id: "later", Type: "b.x"}}))
+	g.apply(core.EnqueueOf([]*fsmpb.NewJob{{Id: "later", Type: "b.x"}}))
 	refused(t, g.do("GET", "/v1/jobs/ended", "", g.b...), http.StatusNotFound, v1.TagNotFound)
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"b.x","after":["ended"]}`, g.b...))
 	refused(t, g.do("POST", "/v1/jobs", `{"type":"a.x","after":["ended"]}`, g.a...), http.StatusConflict, v1.TagNoSuchJob)

@@ -3,6 +3,7 @@ package api
 import (
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -10,7 +11,7 @@ func TestThrottleStats(t *testing.T) {
 	if a := newRig(t).do("GET", v1.PathThrottle, ""); a.status != 200 || string(a.body) != `{"throttling":false}` {
 		t.Errorf("without limits: %d %s", a.status, a.body)
 	}
-	g := newRig(t, func(c *Config) {
+	g := newRig(t, func(c *core.Config) {
 		c.Throttle = func() v1.ThrottleStats { return v1.ThrottleStats{TotalWrites: 4, DailyWriteCount: 4} }
 	})
 	const want = `{"totalReads":0,"totalWrites":4,"throttledReads":0,"throttledWrites":0,` +

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -35,7 +36,7 @@ func (t *counting) Committed(_ time.Time, m *fsmpb.Mutation, _ fsm.Result, _ fsm
 // The tracer gets each write that was committed, and a report with the next claim as two.
 func TestTheTracerGetsWrites(t *testing.T) {
 	tracer := new(counting)
-	g := newRig(t, func(c *Config) { c.Tracer = tracer })
+	g := newRig(t, func(c *core.Config) { c.Tracer = tracer })
 	g.do(http.MethodPost, v1.PathJobs, `{"id":"1","type":"t"}`)
 	g.do(http.MethodPost, v1.PathJobsBatch, `{"jobs":[{"id":"2","type":"t"},{"id":"3","type":"t"}]}`)
 	g.do(http.MethodPost, v1.PathJobs, `{"type":"t","priority":"high"}`)
@@ -49,8 +50,8 @@ func TestTheTracerGetsWrites(t *testing.T) {
 // A server without tracer makes no more allocations than one whose tracer does nothing: the
 // call of the tracer makes none.
 func TestTracingOffIsFree(t *testing.T) {
-	allocations := func(tracer Tracer, path, body string) float64 {
-		g := newRig(t, func(c *Config) { c.Backend, c.Tracer = newInstant(), tracer })
+	allocations := func(tracer core.Tracer, path, body string) float64 {
+		g := newRig(t, func(c *core.Config) { c.Backend, c.Tracer = newInstant(), tracer })
 		reader := bytes.NewReader(nil)
 		r := httptest.NewRequest(http.MethodPost, path, nil)
 		r.Header.Set("Content-Type", "application/json")
@@ -81,7 +82,7 @@ func TestTracingOffIsFree(t *testing.T) {
 func TestLogLinesHaveTheTrace(t *testing.T) {
 	const ofJob, ofRequest = "0af7651916cd43dd8448eb211c80319c", "11111111111111111111111111111111"
 	var log bytes.Buffer
-	g := newRig(t, func(c *Config) {
+	g := newRig(t, func(c *core.Config) {
 		c.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &log})
 	})
 	post := func(path, body, traceparent string) string {

@@ -240,7 +240,7 @@ func TestDashboardSearches(t *testing.T) {
 	for i := range 60 {
 		d.ok("POST", "/v1/jobs", fmt.Sprintf(`{"id":"s%02d","type":"ship","payload":{"port":"%s"}}`, i, []string{"Oslo", "Rotterdam"}[i%2]))
 	}
-	d.s.cfg.Limits.ListJobs = 7
+	d.s.Config.Limits.ListJobs = 7
 	query := url.Values{"status": {"unclaimed"}, "search": {"oslo"}}
 	body := d.send("GET", "/ui/jobs?"+query.Encode(), nil).Body.String()
 	newest, older := strings.Index(body, `"jobs/s58"`), strings.Index(body, `"jobs/s56"`)
@@ -306,7 +306,7 @@ func TestDashboardPast(t *testing.T) {
 	if w := d.send("POST", pastRoot+"jobs/j1/retry", nil); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("an action in the past: %d", w.Code)
 	}
-	d.s.cfg.Past = fakePast{past.ErrBusy}
+	d.s.Config.Past = fakePast{past.ErrBusy}
 	if w := d.send("GET", pastRoot, nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Refresh") != "1" {
 		t.Errorf("a state that is being rebuilt: %d, refresh %q", w.Code, w.Header().Get("Refresh"))
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"osqueue/api/core"
 )
 
 // A client that sends its whole request before it reads gets the answer to a body that is
@@ -49,7 +51,7 @@ func (nopCloser) Close() error { return nil }
 
 // The answer does not wait for a body that may never arrive.
 func TestAnswerBeforeTheBody(t *testing.T) {
-	s := newServed(t, func(c *Config) { c.Timeouts.Body = time.Hour })
+	s := newServed(t, func(c *core.Config) { c.Timeouts.Body = time.Hour })
 	for _, head := range []string{"Content-Length: 12000000", "Connection: close\r\nContent-Length: 12000000", "Transfer-Encoding: chunked"} {
 		conn := s.dial()
 		_, _ = io.WriteString(conn, "POST /nowhere HTTP/1.1\r\nHost: x\r\n"+head+"\r\n\r\n")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/api/core"
 	"osqueue/api/stream"
 	"osqueue/client/api/v1/frame"
 )
@@ -16,12 +17,9 @@ import (
 // The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
 // stream moves the frames, and frames.go answers the requests.
 
-func (s *Server) streamRoutes() []route {
-	return []route{{method: http.MethodGet, path: frame.Path, at: anyNode, handle: over(s.openStream)}}
+func (s *Server) streamRoutes() []core.Route {
+	return []core.Route{{Method: http.MethodGet, Path: frame.Path, At: core.AnyNode, Handle: over(s.openStream)}}
 }
-
-// streamsMax bounds the streams of one node. Each takes about 100 KiB.
-const streamsMax = 2048
 
 // openStreams are the streams that a server serves. The zero value is ready.
 type openStreams struct {
@@ -37,52 +35,52 @@ func (s *Server) openStream(c *httpCall) error {
 	if !asksForStream(c.r) {
 		c.Header().Set("Upgrade", frame.Protocol)
 		c.Header().Set("Connection", "Upgrade")
-		return fail(upgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
+		return core.Fail(core.UpgradeRequired, "this route opens a stream; send Connection: Upgrade and Upgrade: %s with HTTP/1.1", frame.Protocol)
 	}
 	if c.r.ContentLength != 0 { // -1: chunked
-		return fail(badRequest, "the request for a stream has a body: frames begin after the answer 101")
+		return core.Fail(core.BadRequest, "the request for a stream has a body: frames begin after the answer 101")
 	}
 	if origin := c.r.Header.Get("Origin"); origin != "" {
-		return fail(badRequest, "the header Origin is %q: a stream is for programs, and not for the pages of browsers", origin)
+		return core.Fail(core.BadRequest, "the header Origin is %q: a stream is for programs, and not for the pages of browsers", origin)
 	}
-	if err := s.interrupted(&c.call); err != nil {
+	if err := s.Interrupted(&c.Call); err != nil {
 		return err
 	}
-	leave, err := c.enter(s.shares.streams, overConnections, "streams")
+	leave, err := c.Enter(s.Shares.Streams, core.OverConnections, "streams")
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if !s.frames.reserve() {
-		return fail(closing, "this node is shutting down; use another node")
+		return core.Fail(core.Closing, "this node is shutting down; use another node")
 	}
 	defer s.frames.serving.Done()
-	leader, self := s.b.Leader()
+	leader, self := s.Node.Leader()
 	conn, buf, err := http.NewResponseController(c.ResponseWriter).Hijack()
 	if err != nil {
-		return fail(upgradeRequired, "this connection cannot be upgraded to a stream; use HTTP/1.1")
+		return core.Fail(core.UpgradeRequired, "this connection cannot be upgraded to a stream; use HTTP/1.1")
 	}
-	c.status, c.begun = http.StatusSwitchingProtocols, true
+	c.Status, c.Begun = http.StatusSwitchingProtocols, true
 	_ = conn.SetDeadline(time.Time{}) // those of net/http
 	if _, err := io.WriteString(conn, switching); err != nil {
 		_ = conn.Close()
 		return nil // the client has gone, and nothing else is lost
 	}
-	limits := stream.DefaultLimits(s.cfg.MaxBody)
-	limits.Ping = s.cfg.Timeouts.KeepAlive
-	one := stream.New(conn, buf, s.node, limits, s.cfg.Inflight, &framed{s: s, remote: c.r.RemoteAddr})
+	limits := stream.DefaultLimits(s.Config.MaxBody)
+	limits.Ping = s.Config.Timeouts.KeepAlive
+	one := stream.New(conn, buf, s.Name, limits, s.Config.Inflight, &framed{s: s, remote: c.r.RemoteAddr})
 	if !self && leader != "" {
 		one.Move(leader)
 	}
 	s.frames.add(s, one)
-	if now, _ := s.b.Leader(); now != leader { // the watch may have seen that before
+	if now, _ := s.Node.Leader(); now != leader { // the watch may have seen that before
 		one.Move(now)
 	}
-	stop := endWithToken(c.context(), one)
+	stop := endWithToken(c.Context(), one)
 	defer stop()
-	err = one.Serve(context.WithoutCancel(c.context()))
+	err = one.Serve(context.WithoutCancel(c.Context()))
 	s.frames.remove(one)
-	s.log.Debug("a stream has ended", "client", c.r.RemoteAddr, "reason", err)
+	s.Log.Debug("a stream has ended", "client", c.r.RemoteAddr, "reason", err)
 	return nil
 }
 
@@ -99,7 +97,7 @@ func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
 	ended := make(chan struct{})
 	unused := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		if errors.Is(context.Cause(ctx), errRevoked) {
+		if errors.Is(context.Cause(ctx), core.ErrRevoked) {
 			one.Drain()
 			cut = time.AfterFunc(revokedGrace, one.Close)
 		}
@@ -155,9 +153,9 @@ func (o *openStreams) add(s *Server, c *stream.Conn) {
 		return
 	}
 	if o.stop == nil {
-		ctx, cancel := context.WithCancel(s.closing)
+		ctx, cancel := context.WithCancel(s.Closing)
 		o.stop = cancel
-		leader, _ := s.b.Leader()
+		leader, _ := s.Node.Leader()
 		o.serving.Go(func() { s.watchLeader(ctx, leader) })
 	}
 }
@@ -215,7 +213,7 @@ func (s *Server) watchLeader(ctx context.Context, before string) {
 		case <-ctx.Done():
 			return
 		}
-		leader, _ := s.b.Leader()
+		leader, _ := s.Node.Leader()
 		if leader == before {
 			continue
 		}

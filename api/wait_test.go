@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -121,7 +122,7 @@ func TestWaitEnds(t *testing.T) {
 
 // The node that passes the read on has to be as patient as the leader.
 func TestForwardedWaitForTheEnd(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Timeouts.Forward, c.Timeouts.Fresh = time.Second, 50*time.Millisecond })
+	p := newPair(t, func(c *core.Config) { c.Timeouts.Forward, c.Timeouts.Fresh = time.Second, 50*time.Millisecond })
 	p.leader.submit("a", "t")
 	j := ok[v1.Job](t, p.follower.do("GET", "/v1/jobs/a?waitMs=1500", ""))
 	if j.Waited == nil || *j.Waited {

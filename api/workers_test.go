@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
+	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 )
 
 func TestWorkersAndTheirJobs(t *testing.T) {
-	g := newRig(t, func(c *Config) { c.Limits.WorkerJobs = 2 })
+	g := newRig(t, func(c *core.Config) { c.Limits.WorkerJobs = 2 })
 	for _, name := range []string{"w", "v", "w/2"} {
 		ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"`+name+`"}`))
 	}
@@ -57,7 +59,7 @@ func TestWorkerPages(t *testing.T) {
 	if fmt.Sprint(names) != "[w0 w1 w2 w3 w4]" {
 		t.Fatalf("got %v", names)
 	}
-	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + cursorOf(false, 3)} {
+	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + jobs.CursorOf(false, 3)} {
 		refused(t, g.do("GET", "/v1/workers"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
 }

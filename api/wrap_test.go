@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
 // largeJob is larger than Config.MaxBody is by default.
-func largeJob() string { return `{"payload":"` + strings.Repeat("a", DefaultBodyBytes) + `"}` }
+func largeJob() string { return `{"payload":"` + strings.Repeat("a", core.DefaultBodyBytes) + `"}` }
 
 func postJob(t *testing.T, h http.Handler, header http.Header) int {
 	t.Helper()
@@ -29,7 +30,7 @@ func postJob(t *testing.T, h http.Handler, header http.Header) int {
 
 func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 	var native, calls http.Handler
-	s := New(Config{Backend: newFake(), Wrap: func(n, c http.Handler) http.Handler {
+	s := New(core.Config{Backend: newFake(), Wrap: func(n, c http.Handler) http.Handler {
 		native, calls = n, c
 		return n
 	}})
@@ -47,7 +48,7 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 
 // Both versions of HTTP reach the handler that Wrap makes.
 func TestServesBothVersionsOfHTTP(t *testing.T) {
-	s := New(Config{Backend: newFake(), Wrap: func(native, _ http.Handler) http.Handler {
+	s := New(core.Config{Backend: newFake(), Wrap: func(native, _ http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Wrapped", r.Proto)
 			native.ServeHTTP(w, r)

@@ -13,12 +13,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 )
 
 func TestLimitsAreTheAPIs(t *testing.T) {
-	if l := api.DefaultLimits(); nameBytes != l.NameBytes || claimTypes != l.ClaimTypes {
+	if l := core.DefaultLimits(); nameBytes != l.NameBytes || claimTypes != l.ClaimTypes {
 		t.Errorf("the API's are %d and %d", l.NameBytes, l.ClaimTypes)
 	}
 }

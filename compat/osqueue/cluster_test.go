@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/past"
@@ -89,12 +90,12 @@ func (c *nodes) open(i int, limits Limits) {
 	}
 	states := past.New(past.Config{Bucket: c.bucket, Key: cluster.DocumentKey, MaxBytes: 1 << 28})
 	c.t.Cleanup(states.Close)
-	n.api = api.New(api.Config{
+	n.api = api.New(core.Config{
 		Backend:  n.node,
 		Past:     states,
 		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
 		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus}).DialContext,
-		Limits:   api.Limits{ListJobs: pageJobs},
+		Limits:   core.Limits{ListJobs: pageJobs},
 		Wrap: func(native, calls http.Handler) http.Handler {
 			n.handler = New(Config{Native: native, Calls: calls, Limits: limits})
 			return n.handler

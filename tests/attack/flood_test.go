@@ -21,7 +21,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 	"osqueue/internal/inflight"
@@ -146,7 +146,7 @@ func TestFloodsOfTheHTTPPort(t *testing.T) {
 			n.HTTP, contentType, len(body), body)
 	}
 	stream := upgrade(frame.Path, frame.Protocol) + string(helloFrame)
-	announced := string(frame.AppendHead(nil, frame.Head{Length: api.DefaultBodyBytes, Kind: frame.KindRequest, ID: 1}))
+	announced := string(frame.AppendHead(nil, frame.Head{Length: core.DefaultBodyBytes, Kind: frame.KindRequest, ID: 1}))
 	for _, row := range []struct {
 		name string
 		run  func(t *testing.T)
@@ -284,8 +284,8 @@ func TestWaitingClaimsOfSeveralClients(t *testing.T) {
 		types int
 		least float64 // claims that wait in the end
 	}{
-		{"claims of one type", api.DefaultWaits/2 + 512, 1, api.DefaultWaits},
-		{"claims of 1000 types", 300, 1000, api.DefaultWaits / 32 / 2},
+		{"claims of one type", core.DefaultWaits/2 + 512, 1, core.DefaultWaits},
+		{"claims of 1000 types", 300, 1000, core.DefaultWaits / 32 / 2},
 	} {
 		g.attack(row.name, func(t *testing.T) {
 			var open []net.Conn

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/client"
 	"osqueue/cluster"
 	"osqueue/storage"
@@ -74,7 +75,7 @@ func (c *Cluster) open(i int) error {
 		return fmt.Errorf("open node %s: %w", cfg.Name, err)
 	}
 	n.node = opened
-	n.api = api.New(api.Config{
+	n.api = api.New(core.Config{
 		Backend:   opened,
 		Internal:  map[string]http.Handler{cluster.PeerPath: opened.PeerHandler()},
 		Transport: &http.Transport{DisableKeepAlives: true},

@@ -112,18 +112,18 @@ var recent = []defect{
 		Bug: "if true {\n\t\ta.open.jobs",
 	}, check{pkg: "fsm", test: "TestAccountUsage"}},
 	{"gate", mutants.Mutant{
-		Name: "a claim without identity has the owner that its handler gave it", File: "api/gate.go",
+		Name: "a claim without identity has the owner that its handler gave it", File: "api/core/gate.go",
 		Old: "		nobody.Own(m)\n",
 		Bug: "",
 	}, check{pkg: "api", test: "TestWritesWithoutIdentityAreNobodys"}},
 	{"gate", mutants.Mutant{
-		Name: "a call proposes what only the leader may", File: "api/gate.go",
+		Name: "a call proposes what only the leader may", File: "api/core/gate.go",
 		Old: "case !forCalls(m):",
 		Bug: "case !forCalls(m) && false:",
 	}, check{pkg: "api", test: "TestNoMutationPassesTheGateForAnotherTenant"}},
 	{"stream", mutants.Mutant{
 		Name: "a follower lets one client wait at the leader without a bound", File: "api/forward.go",
-		Old: "if wait = f.s.waitOf(c.in); wait > 0 {",
-		Bug: "if wait = f.s.waitOf(c.in); wait > 0 && false {",
+		Old: "if wait = f.s.WaitOf(c.In); wait > 0 {",
+		Bug: "if wait = f.s.WaitOf(c.In); wait > 0 && false {",
 	}, check{pkg: "api", test: "TestWaitingClaimsOverAFollowerAreBounded"}},
 }

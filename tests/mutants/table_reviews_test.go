@@ -155,7 +155,7 @@ var reviewed = []defect{
 		Bug: "i > 0 && (i == editJobs || size > editBytes && false)",
 	}, check{pkg: "cluster/leader", test: "TestLargeEditIsCutByBytes"}},
 	{"X4 bytes", mutants.Mutant{
-		Name: "a body gets the memory that its head announces", File: "api/decode.go",
+		Name: "a body gets the memory that its head announces", File: "api/core/decode.go",
 		Old: "int(min(max(length, 0), firstBytes))+1)",
 		Bug: "int(max(length, firstBytes))+1)",
 	}, check{pkg: "api", test: "TestAnAnnouncedBodyTakesNoMemory"}},
@@ -309,9 +309,9 @@ var reviewed = []defect{
 		Bug: "\tflags.Var(&f.timeout, \"timeout\", \"\")\n\tflags.Var(&f.timeout, \"job-timeout\",",
 	}, check{pkg: "cmd/osqueue/queue", test: "TestTimeoutIsTheClients"}},
 	{"F3 fields", mutants.Mutant{
-		Name: "misspelt fields are ignored", File: "api/decode.go",
-		Old: "return !c.route.lenient && ",
-		Bug: "return false && !c.route.lenient && ",
+		Name: "misspelt fields are ignored", File: "api/core/decode.go",
+		Old: "return !c.Route.Lenient && ",
+		Bug: "return false && !c.Route.Lenient && ",
 	}, check{pkg: "api", test: "TestUnknownMembers"}},
 	{"F4 fields", mutants.Mutant{
 		Name: "handlers in Go miss fields in another case", File: "client/worker/handler.go",

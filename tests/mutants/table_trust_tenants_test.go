@@ -7,7 +7,7 @@ func init() { allDefects = append(allDefects, tenantDefects...) }
 // tenantDefects are defects of the rules between tenants.
 var tenantDefects = []defect{
 	{"scope after the wait", mutants.Mutant{
-		Name: "a read that waits answers with another job that got the id", File: "api/jobs.go",
+		Name: "a read that waits answers with another job that got the id", File: "api/jobs/jobs.go",
 		Old: "j.Seq == first.Seq && j.CreatedAt == first.CreatedAt",
 		Bug: "j.CreatedAt == first.CreatedAt",
 	}, check{pkg: "api", test: "TestWaitForAJobWhoseIDPassesOn"}},

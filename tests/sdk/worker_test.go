@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
@@ -119,7 +119,7 @@ func TestDelaysAreThoseOfTheServer(t *testing.T) {
 		return nil, worker.RetryAfter(math.MaxInt64, errors.New("x"))
 	}
 	got := worker.Try(t.Context(), later, client.ClaimedJob{}).Failure
-	if limit := api.DefaultLimits().Delay; got.Delay > limit || got.Delay < time.Hour || got.AtOnce {
+	if limit := core.DefaultLimits().Delay; got.Delay > limit || got.Delay < time.Hour || got.AtOnce {
 		t.Errorf("the delay is %v, the server accepts %v", got.Delay, limit)
 	}
 }

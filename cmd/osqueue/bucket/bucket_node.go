@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/api/ui"
 	"osqueue/cluster"
 	"osqueue/cluster/notify"
@@ -26,7 +27,7 @@ type bucketNode struct {
 	never  chan struct{}
 }
 
-var _ api.Backend = (*bucketNode)(nil)
+var _ core.Backend = (*bucketNode)(nil)
 
 var errStored = errors.New("the queue is read from its bucket, without a cluster: nothing can be changed")
 
@@ -55,7 +56,7 @@ func serveBucket(ctx context.Context, g *view.Globals, url, at string, timeout t
 		}
 		states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: pastBytes})
 		defer states.Close()
-		server := api.New(api.Config{Backend: s.backend(g.Version), Past: states, Security: api.SecurityConfig{Mode: api.SecurityOff}})
+		server := api.New(core.Config{Backend: s.backend(g.Version), Past: states, Security: core.SecurityConfig{Mode: core.SecurityOff}})
 		defer func() { _ = server.Shutdown(ctx) }() // it has no connections
 		pages := ui.New(ui.Config{API: server.Identified(), ReadOnly: true})
 		mux := http.NewServeMux()
@@ -92,40 +93,40 @@ func (s *storedState) backend(version string) *bucketNode {
 	return out
 }
 
-// Propose implements api.Writer.
+// Propose implements core.Writer.
 func (s *bucketNode) Propose(context.Context, *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
 	return fsm.Result{}, fsm.LSN{}, errStored
 }
 
-// ProposeWithin implements api.Writer.
+// ProposeWithin implements core.Writer.
 func (s *bucketNode) ProposeWithin(context.Context, []*fsmpb.Mutation, time.Duration) ([]fsm.Result, fsm.LSN, error) {
 	return nil, fsm.LSN{}, errStored
 }
 
-// Refusal implements api.Writer.
+// Refusal implements core.Writer.
 func (s *bucketNode) Refusal() error { return errStored }
 
-// Now implements api.Writer.
+// Now implements core.Writer.
 func (s *bucketNode) Now() int64 { return s.status.Now }
 
-// Ready implements api.Waiter.
+// Ready implements core.Waiter.
 func (s *bucketNode) Ready(string, []string) bool { return false }
 
-// Remembers implements api.Waiter.
+// Remembers implements core.Waiter.
 func (s *bucketNode) Remembers(string, string) bool { return false }
 
-// AwaitClaim implements api.Waiter.
+// AwaitClaim implements core.Waiter.
 func (s *bucketNode) AwaitClaim(context.Context, <-chan struct{}, *fsmpb.Mutation) (cluster.Awaited, error) {
 	return cluster.Awaited{}, errStored
 }
 
-// Linearize implements api.Reader.
+// Linearize implements core.Reader.
 func (s *bucketNode) Linearize(context.Context) error { return nil }
 
-// WaitApplied implements api.Reader.
+// WaitApplied implements core.Reader.
 func (s *bucketNode) WaitApplied(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
 
-// WaitFlushed implements api.Flusher.
+// WaitFlushed implements core.Flusher.
 func (s *bucketNode) WaitFlushed(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
 
 func (s *bucketNode) has(lsn fsm.LSN) error {
@@ -135,32 +136,32 @@ func (s *bucketNode) has(lsn fsm.LSN) error {
 	return nil
 }
 
-// WaitEnded implements api.Reader.
+// WaitEnded implements core.Reader.
 func (s *bucketNode) WaitEnded(context.Context, string) error { return errStored }
 
-// Token implements api.Reader.
+// Token implements core.Reader.
 func (s *bucketNode) Token(string) *fsm.Token { return nil }
 
-// TokensEnded implements api.Reader.
+// TokensEnded implements core.Reader.
 func (s *bucketNode) TokensEnded() <-chan struct{} { return s.never }
 
-// AccountUsage implements api.Reader.
+// AccountUsage implements core.Reader.
 func (s *bucketNode) AccountUsage(string) (jobs, bytes int64) { return 0, 0 }
 
-// Events implements api.Reader.
+// Events implements core.Reader.
 func (s *bucketNode) Events() *notify.History { return s.events }
 
-// ProgressOf implements api.Reader.
+// ProgressOf implements core.Reader.
 func (s *bucketNode) ProgressOf(string) []notify.ProgressPoint { return nil }
 
-// ActionsOn implements api.Reader.
+// ActionsOn implements core.Reader.
 func (s *bucketNode) ActionsOn(string) []notify.Action { return nil }
 
-// Document implements api.Reader.
+// Document implements core.Reader.
 func (s *bucketNode) Document(context.Context) ([]byte, error) { return nil, errStored }
 
-// Status implements api.Member.
+// Status implements core.Member.
 func (s *bucketNode) Status() cluster.Status { return s.status }
 
-// Leader implements api.Member.
+// Leader implements core.Member.
 func (s *bucketNode) Leader() (address string, self bool) { return "bucket", true }

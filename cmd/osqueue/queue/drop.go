@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/client"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
@@ -148,7 +148,7 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 		return nil, err
 	}
 	now := func() int64 { return time.Now().UnixMilli() }
-	if _, err := api.JobReader(api.Limits{}, api.MaxBodyBytes, nil, now)(f.id, body); err != nil {
+	if _, err := core.JobReader(core.Limits{}, core.MaxBodyBytes, nil, now)(f.id, body); err != nil {
 		return nil, view.Usagef("the queue would reject the job: %w", err)
 	}
 	if _, err := inbox.Key(f.id); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
@@ -164,7 +164,7 @@ func TestDroppedIsWhatSubmitSends(t *testing.T) {
 	if err := json.Unmarshal([]byte(sent), &a); err != nil {
 		t.Fatalf("%v in %s", err, sent)
 	}
-	m, err := api.JobReader(api.Limits{}, 0, nil, func() int64 { return 1 })("mine", []byte(file))
+	m, err := core.JobReader(core.Limits{}, 0, nil, func() int64 { return 1 })("mine", []byte(file))
 	if err != nil || m.GetEnqueue() == nil {
 		t.Fatalf("%s: %v", file, err)
 	}

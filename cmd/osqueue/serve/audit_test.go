@@ -19,7 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/api"
+	"osqueue/api/core"
 )
 
 // openedAudit opens an audit log in a file, which the test closes.
@@ -46,7 +46,7 @@ func closed(t *testing.T, a *auditLog) {
 // objects adds entries about objects.
 func (a *auditLog) objects(names ...string) {
 	for _, name := range names {
-		a.add(api.AuditEntry{Object: name}, true)
+		a.add(core.AuditEntry{Object: name}, true)
 	}
 }
 
@@ -63,7 +63,7 @@ func objects(t *testing.T, path string) string {
 func objectsOf(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
-		var e api.AuditEntry
+		var e core.AuditEntry
 		if json.Unmarshal([]byte(line), &e) != nil {
 			e.Object = "?"
 		}
@@ -146,7 +146,7 @@ func TestAuditOnAHungDisk(t *testing.T) {
 		a := newAuditLog(hclog.NewNullLogger(), &auditFile{out: d}, auditRefuse)
 		const refusals = auditQueueMax
 		for range refusals {
-			a.add(api.AuditEntry{Object: "stranger", Status: 401}, false)
+			a.add(core.AuditEntry{Object: "stranger", Status: 401}, false)
 		}
 		changes := 0
 		for a.queued() < auditQueueMax {
@@ -297,7 +297,7 @@ func TestAuditOfControlCharacters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	a := openedAudit(t, path)
 	const forged = "x\"}\n{\"object\":\"forged\"}\r\n\u2028\u0085\x00\x7f\u009b31m\u202e\u2066\U000e0041"
-	a.add(api.AuditEntry{Object: forged, Principal: forged, Address: forged, Action: forged}, true)
+	a.add(core.AuditEntry{Object: forged, Principal: forged, Address: forged, Action: forged}, true)
 	closed(t, a)
 	if got := objects(t, path); got != forged {
 		t.Errorf("the log has %q", got)

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/api"
+	"osqueue/api/core"
 )
 
 // The audit log takes entries into a bounded queue, which one goroutine writes to the file. So a
@@ -58,10 +58,10 @@ type auditLog struct {
 	done chan struct{} // closed when the writer has ended
 
 	mu      sync.Mutex
-	queue   []api.AuditEntry // the writer removes entries from its front
-	room    chan struct{}    // closed when the queue has room again; nil: no change waits
-	missing int              // dropped entries that no line of the log counts yet
-	last    api.AuditEntry   // the last one of these
+	queue   []core.AuditEntry // the writer removes entries from its front
+	room    chan struct{}     // closed when the queue has room again; nil: no change waits
+	missing int               // dropped entries that no line of the log counts yet
+	last    core.AuditEntry   // the last one of these
 
 	dropped, refused, failed prometheus.Counter
 }
@@ -146,7 +146,7 @@ func (a *auditLog) awaitRoom() <-chan struct{} {
 
 // add puts an entry into the queue. admitted says that admit let the change happen: its entry is
 // never dropped, unless --audit-full=drop.
-func (a *auditLog) add(e api.AuditEntry, admitted bool) {
+func (a *auditLog) add(e core.AuditEntry, admitted bool) {
 	most := auditQueueMax
 	if e.Status == 401 || e.Status == 403 {
 		most /= 2
@@ -164,8 +164,8 @@ func (a *auditLog) add(e api.AuditEntry, admitted bool) {
 }
 
 // lostEntries is the entry in place of n entries that were dropped, of which one is the last.
-func lostEntries(n int, last api.AuditEntry) api.AuditEntry {
-	return api.AuditEntry{Time: last.Time, Node: last.Node, Action: "drop entries", Object: strconv.Itoa(n), Outcome: "audit_full"}
+func lostEntries(n int, last core.AuditEntry) core.AuditEntry {
+	return core.AuditEntry{Time: last.Time, Node: last.Node, Action: "drop entries", Object: strconv.Itoa(n), Outcome: "audit_full"}
 }
 
 func (a *auditLog) signal() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat/dtq"
 	"osqueue/compat/osqueue"
@@ -23,7 +23,7 @@ func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(nativ
 			Origins:  o.compat.allowed,
 			Logger:   s.log.Named("compat"),
 			Metrics:  metrics,
-			Client:   api.ClientOf,
+			Client:   core.ClientOf,
 			Limits:   osqueue.Limits{Connections: o.compat.sockets, MessageBytes: o.compat.messageLimit},
 		})
 		return o.guarded(dtq.New(dtq.Config{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/internal/auth/certs"
@@ -23,7 +23,7 @@ func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) 
 		Node: s.node, Files: o.tls.files, Identity: o.tls.identity, Log: s.log.Named("certificates"),
 		Site: siteOf(&o.node, o.bucket),
 		Audit: func(a enroll.Act) {
-			e := api.AuditEntry{Principal: a.Principal, Address: a.Address, Action: a.Action, Object: a.Node, Status: a.Status, Outcome: "ok"}
+			e := core.AuditEntry{Principal: a.Principal, Address: a.Address, Action: a.Action, Object: a.Node, Status: a.Status, Outcome: "ok"}
 			if a.Refusal != "" {
 				e.Outcome = v1.TagForbidden
 			}

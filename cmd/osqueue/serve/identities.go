@@ -13,7 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
@@ -30,7 +30,7 @@ func (o *securityOptions) checkIdentities() error {
 		return errors.New("--oidc-audience: give --oidc-issuer too")
 	case o.issuer != "" && o.rolesFile == "":
 		return errors.New("--oidc-issuer: give --roles-file too: without rules no JWT has rights")
-	case (o.issuer != "" || o.rolesFile != "") && o.mode == api.SecurityOff:
+	case (o.issuer != "" || o.rolesFile != "") && o.mode == core.SecurityOff:
 		return errors.New("--roles-file and --oidc-issuer: give --security log or on too")
 	case o.rolesFile == "":
 		return nil

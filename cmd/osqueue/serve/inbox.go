@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -64,14 +64,14 @@ func (o *inboxOptions) mayEnqueue(security *securityOptions) func(jobType string
 		if len(o.types) > 0 {
 			return fsm.Within(o.types, jobType)
 		}
-		return security.mode != api.SecurityOn || len(security.programs) == 0 || !fsm.Within(security.programs, jobType)
+		return security.mode != core.SecurityOn || len(security.programs) == 0 || !fsm.Within(security.programs, jobType)
 	}
 }
 
 // empty runs the inbox while a node leads. A file may have bodyLimit bytes.
 func empty(box *inbox.Box, bodyLimit int64, mayEnqueue func(jobType string) bool) func(context.Context, *cluster.Node) {
 	return func(ctx context.Context, n *cluster.Node) {
-		box.Run(ctx, inboxQueue{Node: n, read: api.JobReader(api.Limits{}, bodyLimit, mayEnqueue, n.Now)})
+		box.Run(ctx, inboxQueue{Node: n, read: core.JobReader(core.Limits{}, bodyLimit, mayEnqueue, n.Now)})
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/internal/inbox"
@@ -189,11 +189,11 @@ func TestTypesThatTheInboxTakes(t *testing.T) {
 		of    string
 		want  bool
 	}{
-		{api.SecurityOff, nil, "command", true},
-		{api.SecurityOn, nil, "mail", true},
-		{api.SecurityOn, nil, "command", false},
-		{api.SecurityOn, []string{"comm*"}, "command", true},
-		{api.SecurityOff, []string{"comm*"}, "mail", false},
+		{core.SecurityOff, nil, "command", true},
+		{core.SecurityOn, nil, "mail", true},
+		{core.SecurityOn, nil, "command", false},
+		{core.SecurityOn, []string{"comm*"}, "command", true},
+		{core.SecurityOff, []string{"comm*"}, "mail", false},
 	} {
 		o := inboxOptions{types: c.types}
 		if got := o.mayEnqueue(&securityOptions{mode: c.mode, programs: programs})(c.of); got != c.want {

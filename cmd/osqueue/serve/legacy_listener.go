@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/internal/auth"
 )
 
@@ -92,7 +93,7 @@ func parseNetworks(text string) (networks []netip.Prefix, err error) {
 
 // config returns the configuration of the listener, or nil if there is none. address is that of
 // the API.
-func (o *legacyOptions) config(address string) *api.LegacyConfig {
+func (o *legacyOptions) config(address string) *core.LegacyConfig {
 	if o.address == "" {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (o *legacyOptions) config(address string) *api.LegacyConfig {
 	if slices.Contains(types, allTypes) {
 		types = nil
 	}
-	return &api.LegacyConfig{Networks: o.networks, Types: types, API: address}
+	return &core.LegacyConfig{Networks: o.networks, Types: types, API: address}
 }
 
 // hosts returns addresses whose hosts are names of the listener.

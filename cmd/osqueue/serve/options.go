@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/machine"
@@ -161,7 +161,7 @@ func (o *serveOptions) warnings() []string {
 	switch {
 	case o.tls.plain:
 		w = append(w, "--security=log: all ports accept connections without TLS and requests without a token; start all nodes with --security=on soon")
-	case !o.tls.given() && o.security.mode == api.SecurityOn:
+	case !o.tls.given() && o.security.mode == core.SecurityOn:
 		w = append(w, "--security=on without certificates: tokens travel in clear text, and every program that reaches the raft port can act as a node")
 	}
 	if n := o.budget.ReadsPerMinute; n > 0 && n <= standbyReads {
@@ -180,7 +180,7 @@ func (o *serveOptions) checkExposure() error {
 		case !o.tls.given():
 			return fmt.Errorf("%s %s is reachable from other machines, and this node has no certificate: make one with osqueue init "+
 				"and give it with --tls-ca, --tls-cert and --tls-key, or use an address on loopback", a.flag, a.address)
-		case o.security.mode == api.SecurityOff:
+		case o.security.mode == core.SecurityOff:
 			return fmt.Errorf("%s %s is reachable from other machines: --security=off is for loopback only; use on, "+
 				"or log while clients and nodes get their tokens and certificates", a.flag, a.address)
 		}

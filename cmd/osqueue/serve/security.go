@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth"
 )
@@ -38,9 +38,9 @@ type securityOptions struct {
 func (o *securityOptions) check(certificates bool) error {
 	switch {
 	case o.mode == "" && certificates:
-		o.mode = api.SecurityOn
+		o.mode = core.SecurityOn
 	case o.mode == "":
-		o.mode = api.SecurityOff
+		o.mode = core.SecurityOff
 	}
 	if err := o.checkIdentities(); err != nil || o.bootstrapFile == "" {
 		return err
@@ -58,7 +58,7 @@ const defaultAuditKept = 1 << 20
 
 // auditBytes returns how much of the audit log is kept in memory.
 func (o *securityOptions) auditBytes() int64 {
-	if o.mode == api.SecurityOff && o.auditLog == "" {
+	if o.mode == core.SecurityOff && o.auditLog == "" {
 		return 0
 	}
 	return int64(o.auditKept)

@@ -13,6 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	"osqueue/api/tracing"
 	"osqueue/api/ui"
 	v1 "osqueue/client/api/v1"
@@ -136,7 +137,7 @@ func (s *server) openTracer(o *serveOptions) error {
 }
 
 // apiTracer returns the tracer for the API, or nil.
-func (s *server) apiTracer() api.Tracer {
+func (s *server) apiTracer() core.Tracer {
 	if s.tracer == nil {
 		return nil
 	}

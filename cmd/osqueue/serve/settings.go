@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
@@ -48,11 +48,11 @@ func newOptions() *serveOptions {
 	o := &serveOptions{
 		node:           cluster.DefaultConfig(),
 		httpAddr:       "127.0.0.1:8080",
-		bodyLimit:      api.DefaultBodyBytes,
+		bodyLimit:      core.DefaultBodyBytes,
 		inflightBytes:  inflight.DefaultBytes,
 		memoryTarget:   defaultMemoryTarget,
-		maxConnections: api.DefaultConnections,
-		maxWaiting:     api.DefaultWaits,
+		maxConnections: core.DefaultConnections,
+		maxWaiting:     core.DefaultWaits,
 		quotas:         quotaOptions{jobs: auto, bytes: auto},
 		pastMemory:     auto,
 		dashboard:      uiOn,
@@ -60,7 +60,7 @@ func newOptions() *serveOptions {
 		pace:           pace{ack: v1.AckQuorum},
 		compat:         compatOptions{origins: osqueue.OriginsNone, sockets: limits.Connections, messageLimit: limits.MessageBytes},
 		security: securityOptions{
-			programs: api.DefaultPrograms(), algorithms: oidc.DefaultAlgorithms, leeway: oidc.DefaultLeeway,
+			programs: core.DefaultPrograms(), algorithms: oidc.DefaultAlgorithms, leeway: oidc.DefaultLeeway,
 			auditFull: auditRefuse, auditKept: defaultAuditKept,
 		},
 		legacy: legacyOptions{types: []string{allTypes}},
@@ -97,7 +97,7 @@ func (o *serveOptions) settings() []group {
 			{"ws-message-limit", &o.compat.messageLimit, within(1, limits.MessageBytes), "largest message of a WebSocket, or of gRPC and Connect, in bytes"},
 		}},
 		{title: "Security", shown: []setting{
-			{"security", &o.security.mode, oneOf("", api.SecurityOff, api.SecurityLog, api.SecurityOn), "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)"},
+			{"security", &o.security.mode, oneOf("", core.SecurityOff, core.SecurityLog, core.SecurityOn), "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)"},
 			{"tls-ca", &o.tls.files.CA, nil, "file with the certificates of the cluster's CA (see osqueue init)"},
 			{"tls-cert", &o.tls.files.Cert, nil, "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port"},
 			{"tls-key", &o.tls.files.Key, nil, "file with the private key of --tls-cert"},
@@ -151,7 +151,7 @@ func (o *serveOptions) settings() []group {
 			{"max-bytes", &o.quotas.bytes, nil, "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit"},
 			{"max-payload", (*view.Size)(&c.Settings.MaxPayload), nil, "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit"},
 		}, hidden: []setting{
-			{"body-limit", &o.bodyLimit, within(1, api.MaxBodyBytes), fmt.Sprintf("largest request body in bytes, at most %d", api.MaxBodyBytes)},
+			{"body-limit", &o.bodyLimit, within(1, core.MaxBodyBytes), fmt.Sprintf("largest request body in bytes, at most %d", core.MaxBodyBytes)},
 			{"idempotency-window", (*view.Ms)(&c.Settings.RequestMs), from(1), "how long idempotency keys are remembered"},
 			{"idempotency-keys", &c.Settings.RequestCount, from(0), "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them"},
 			{"events-kept", &c.EventsKept, from(1), "how many of the newest events are kept in memory for streams that resume"},

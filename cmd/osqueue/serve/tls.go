@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/plane"
@@ -39,7 +39,7 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 	if err := o.load(c); err != nil {
 		return err
 	}
-	o.plain = o.identity != nil && mode == api.SecurityLog
+	o.plain = o.identity != nil && mode == core.SecurityLog
 	if id := o.identity; id != nil {
 		log := c.Logger.Named("tls")
 		var told repeats.Filter

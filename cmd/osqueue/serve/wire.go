@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"osqueue/api"
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/past"
@@ -75,7 +76,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(machine.Memory(), pastShare)})
-	s.api = api.New(api.Config{
+	s.api = api.New(core.Config{
 		Past:            s.past,
 		Security:        s.securityOfAPI(o),
 		Legacy:          o.legacy.config(o.node.HTTPAdvertise),
@@ -87,7 +88,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 		Inflight:        s.inflight,
 		MaxConnections:  o.maxConnections,
 		ConnectionsEach: o.maxPerAddress,
-		Limits:          api.Limits{Waits: o.maxWaiting},
+		Limits:          core.Limits{Waits: o.maxWaiting},
 		Ack:             o.pace.ack,
 		Logger:          s.log.Named("http"),
 		Internal:        s.internal(o),
@@ -115,8 +116,8 @@ func together(duties ...func(context.Context, *cluster.Node)) func(context.Conte
 }
 
 // securityOfAPI returns how the API identifies callers, and where it records them.
-func (s *server) securityOfAPI(o *serveOptions) api.SecurityConfig {
-	security := api.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs, AuditBytes: o.security.auditBytes()}
+func (s *server) securityOfAPI(o *serveOptions) core.SecurityConfig {
+	security := core.SecurityConfig{Mode: o.security.mode, Programs: o.security.programs, AuditBytes: o.security.auditBytes()}
 	if s.oidc != nil {
 		security.Bearer = s.oidc.Principal
 	}

@@ -1,0 +1,286 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/internal/auth"
+	"osqueue/internal/inflight"
+)
+
+// Call is one call of an operation: what is asked and by whom, and the answer. It knows no transport: a front end
+// fills it, gives it to Server.do, and encodes the answer. Calls are reused.
+type Call struct {
+	Core  *Core
+	Route *Route
+	Ctx   context.Context
+	Peer  peer
+	Asked
+	Answered
+
+	began  time.Time
+	trace  string // id of the trace of the job that the call is about, for the debug log; "": none
+	Strict bool
+	Params url.Values // of the query, once parsed
+	Past   state      // that the call reads; nil: what the node has applied
+	In     []byte     // the body of the request
+	shared bool       // others refer to the memory of in, and may after the call
+	NewJob v1.NewJob  // of an enqueue
+	Held   inflight.Hold
+
+	outHeld int // bytes of out in held
+
+	Principal *auth.Principal // nil: none, or the server does not ask
+	actsFor   string          // tenant whose object a caller without limits names
+	admitted  bool            // the audit log takes the entry of the change
+
+	isRead bool   // in is the whole body
+	Key    string // of the write; "": none
+	Ack    ack    // that the write asks for
+}
+
+// Asked is what a front end has read of a request, besides its body.
+type Asked struct {
+	Method      string
+	Path        string   // as it was sent, escaped
+	RawQuery    string   // as it was sent
+	Object      string   // the value of the variable in the path, escaped
+	Keys        []string // the idempotency keys that were given: one at most is right
+	Prefer      []string // the preferences (RFC 7240)
+	Remote      string   // address of the client, or of the node that has forwarded the call
+	From        string   // address of the client
+	ForwardedBy []string // the node that has forwarded the call; nil: none
+	Traceparent string
+	RequestID   string // given by the client, for the debug log
+	Legacy      bool   // it came over the listener for legacy clients
+	Inner       bool   // it comes from this process
+}
+
+// Answered is the answer. A front end encodes it when it is ready; begun says that it has already sent a part.
+type Answered struct {
+	Status    int     // 0: none yet
+	Lsn       fsm.LSN // zero: none
+	Committed string  // the durability that a write has reached; "": none
+	Replayed  bool    // the answer repeats the first
+	Followed  bool    // the preference for strict handling was followed
+	Challenge bool    // the caller has to authenticate
+	Fault     *Failure
+	Out       []byte // the body, or the part of it that is not sent yet
+	Ready     bool
+	Begun     bool
+	Broken    bool // a refusal after a part: the answer must not look like a whole one
+}
+
+// peer is the front end's side of a call in progress.
+type peer interface {
+	// Credential returns what the caller has shown.
+	Credential() *Credential
+	// CheckMedia refuses a body that is not JSON.
+	CheckMedia() error
+	// Body returns the body and its length; -1: not known yet.
+	Body() (io.ReadCloser, int64)
+	// SendPart sends answered.out as a part of a long answer, and empties it.
+	SendPart() error
+	// HoldOff extends the time for the answer by the wait that the call asks for.
+	HoldOff(wait time.Duration)
+	// Exchange returns the call as a request over HTTP and the writer of its answer, to forward it to the leader.
+	Exchange() (http.ResponseWriter, *http.Request)
+}
+
+// keptBytes is the largest buffer that a call keeps for the next request.
+const keptBytes = 64 << 10
+
+// Begin prepares a call that is new or was reset.
+func (c *Call) Begin(ctx context.Context, s *Core, rt *Route, p peer) {
+	c.Core, c.Route, c.Peer, c.Ctx = s, rt, p, ctx
+	c.Held = s.Config.Inflight.Hold()
+}
+
+// Reset makes c ready for another request. After that its buffers must not be used.
+func (c *Call) Reset() {
+	in, out := c.In[:0], c.Out[:0]
+	if cap(in) > keptBytes || c.shared {
+		in = nil
+	}
+	if cap(out) > keptBytes {
+		out = nil
+	}
+	*c = Call{In: in}
+	c.Out = out
+}
+
+// Viewer returns the tenant of the caller.
+func (c *Call) Viewer() string {
+	if c.Principal == nil {
+		return ""
+	}
+	return c.Principal.Tenant
+}
+
+// tenant returns the tenant to whom the objects belong that the caller names.
+func (c *Call) tenant() string { return cmp.Or(c.Viewer(), c.actsFor) }
+
+// Owned returns the name of the state for an object that the caller names, and named the one for the
+// caller of an object of the state.
+func (c *Call) Owned(name string) string  { return fsm.Owned(c.tenant(), name) }
+func (c *Call) Named(owned string) string { return fsm.NameFor(c.Viewer(), owned) }
+
+// ObjectVariable is variable for the name of an object that has an owner.
+func (c *Call) ObjectVariable(exists exists) (string, error) {
+	name, err := c.Variable()
+	if err == nil {
+		c.ActFor(&name, exists)
+	}
+	return name, err
+}
+
+// exists reports whether a state has the object of a name of the state.
+type exists func(v *fsm.View, owned string) bool
+
+func CronExists(v *fsm.View, owned string) bool   { return v.Cron(owned) != nil }
+func BatchExists(v *fsm.View, owned string) bool  { return v.Batch(owned) != nil }
+func WorkerExists(v *fsm.View, owned string) bool { return v.Worker(owned) != nil || v.Held(owned) > 0 }
+
+// ActFor lets a caller without limits name the object of a tenant, as lists show it: with the tenant
+// before the name. If that object exists, and none of the caller's own has the name, then the call acts
+// for the tenant, and name becomes the name without the tenant.
+func (c *Call) ActFor(name *string, exists exists) {
+	tenant, rest, ok := fsm.CutTenant(*name)
+	if !ok || c.tenant() != "" {
+		return
+	}
+	if v := c.State().View(); !exists(v, *name) && exists(v, fsm.Owned(tenant, rest)) {
+		c.actsFor, *name = tenant, rest
+	}
+}
+
+// Existing returns the name of the state for an object that the caller names as lists show it.
+func (c *Call) Existing(name string, exists exists) string {
+	before := c.actsFor
+	defer func() { c.actsFor = before }()
+	c.ActFor(&name, exists)
+	return c.Owned(name)
+}
+
+func (c *Call) Context() context.Context { return c.Ctx }
+
+// Variable returns the value of the variable in the path.
+func (c *Call) Variable() (string, error) {
+	id, err := url.PathUnescape(c.Object)
+	if err != nil {
+		return "", Fail(BadRequest, "the path has an invalid escape: %v", err)
+	}
+	if strings.IndexByte(id, 0) >= 0 {
+		return "", Fail(BadRequest, "the name in the path contains the character NUL")
+	}
+	if len(id) > PathIDMax {
+		return "", Fail(BadRequest, "the name in the path has %d bytes; at most %d are allowed", len(id), PathIDMax)
+	}
+	return id, nil
+}
+
+// PathIDMax bounds an id in a path. Ids may come from legacy documents, so the bound is higher
+// than that of new jobs.
+const PathIDMax = 1024
+
+// HoldOff extends the time for the answer by the wait that the call asks for.
+func (c *Call) HoldOff(wait time.Duration) { c.Peer.HoldOff(wait) }
+
+// Send answers 200 with c.out.
+func (c *Call) Send() error {
+	c.Settle()
+	return c.SendSettled()
+}
+
+// SendSettled is send after settle, for answers that contain the time.
+func (c *Call) SendSettled() error {
+	if !c.Begun {
+		if err := c.HoldAnswer(); err != nil {
+			return err
+		}
+		c.Status = http.StatusOK
+	}
+	c.Ready = true
+	return nil
+}
+
+// sendPart sends c.out, a part of an answer, and empties it.
+func (c *Call) sendPart() error {
+	if !c.Begun {
+		if err := c.HoldAnswer(); err != nil {
+			return err
+		}
+		c.Status = http.StatusOK
+	}
+	if err := c.Peer.SendPart(); err != nil {
+		return &Failure{Kind: clientGone, Detail: "the client has gone", Cause: err}
+	}
+	return nil
+}
+
+// Grow makes room for n bytes more in c.out.
+func (c *Call) Grow(n int) error {
+	if len(c.Out)+n <= cap(c.Out) {
+		return nil
+	}
+	if err := c.HoldOut(len(c.Out) + n); err != nil {
+		return err
+	}
+	c.Out = slices.Grow(c.Out, n)
+	return nil
+}
+
+// HoldAnswer counts the answer against the budget until its reader has read it.
+func (c *Call) HoldAnswer() error { return c.HoldOut(usedOf(c.Out)) }
+
+// HoldOut counts n bytes of c.out against the budget. If the budget is used up, it refuses the
+// answer to a GET, which can be repeated, unless the answer has begun. It does not refuse
+// the answer to a write, because the write has been committed.
+func (c *Call) HoldOut(n int) error {
+	more := n - c.outHeld
+	switch {
+	case more <= 0:
+		return nil
+	case c.Method != http.MethodGet || c.Begun:
+		c.Held.Force(more)
+	case c.Held.Take(more) != nil:
+		c.Out, c.Lsn = nil, fsm.LSN{}
+		return Fail(OverBudget, "the node has too many bytes of requests and answers in memory; retry after a moment, or ask for "+
+			"a smaller page")
+	}
+	c.outHeld = n
+	return nil
+}
+
+// SendNothing answers 204.
+func (c *Call) SendNothing() error {
+	c.Settle()
+	c.Status, c.Ready = http.StatusNoContent, true
+	return nil
+}
+
+// Marshal returns the JSON of v. Names from documents of others may not be UTF-8.
+func Marshal(v any) ([]byte, error) {
+	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+}
+
+// SendJSON answers 200 with v, which must not hold opaque JSON.
+func (c *Call) SendJSON(v any) error {
+	body, err := Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.Out = append(c.Out[:0], body...)
+	return c.Send()
+}

@@ -1,0 +1,259 @@
+package core
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/api/hooks"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/inflight"
+)
+
+// Config configures a Server and its limits. Only Backend is required; the zero
+// value of every other field selects its default.
+type Config struct {
+	Backend Backend
+	// Metrics receives the metrics of the server, and is served on /metrics. Only one Server
+	// can use a registry.
+	Metrics *prometheus.Registry
+	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
+	MaxBody int64
+	// Inflight bounds the bytes of bodies and answers in memory; nil means no bound.
+	Inflight *inflight.Budget
+	// MaxConnections bounds the open connections of a listener that Serve is given; 0:
+	// DefaultConnections.
+	MaxConnections int
+	// ConnectionsEach bounds the open connections from one address; 0: half of MaxConnections.
+	ConnectionsEach int
+	// Ack is the default ack level of writes: v1.AckQuorum (also "") or v1.AckObject.
+	Ack string
+	// Throttle returns the effects of the limits on requests to the bucket; nil means that
+	// there are no limits.
+	Throttle func() v1.ThrottleStats
+	// Inbox returns the counts of the inbox for /status; nil means that there is no inbox.
+	Inbox func() v1.Inbox
+	// Past rebuilds earlier states; nil: there are none.
+	Past Past
+	// Logger receives panics and internal errors, and each request at level debug.
+	Logger hclog.Logger
+	// Tracer gets every write that was committed; nil means none.
+	Tracer Tracer
+	// Internal has handlers of other packages, by the prefix of their paths; a prefix ends with
+	// a slash. Their requests are passed on unchanged.
+	Internal map[string]http.Handler
+	// Wrap, unless nil, returns the handler of Serve, for other contracts. Both handlers that
+	// it gets are this server. calls is for requests from this process: their bodies may have
+	// MaxBodyBytes.
+	Wrap func(native, calls http.Handler) http.Handler
+	// TLS is the configuration of the connections of Serve. Nil means plain HTTP.
+	TLS *tls.Config
+	// PlainToo allows connections without TLS in addition, while a cluster gets certificates.
+	PlainToo bool
+	// NodesTrusted says that the connections between nodes have certificates.
+	NodesTrusted bool
+	// DialNode connects to the port for nodes of the node with an HTTP address. Nil means plain
+	// TCP to that address.
+	DialNode func(ctx context.Context, network, address string) (net.Conn, error)
+	// Transport sends requests to the leader. It must not repeat a request that may have
+	// reached the leader.
+	Transport http.RoundTripper
+
+	// Hooks delivers the webhooks while this node leads. Nil: nothing does.
+	Hooks *hooks.Sender
+
+	Security SecurityConfig
+	// Legacy configures ServeLegacy; nil: it is not called.
+	Legacy   *LegacyConfig
+	Limits   Limits
+	Timeouts Timeouts
+}
+
+// Tracer makes spans of writes. It must be safe for concurrent use.
+type Tracer interface {
+	// Committed is called before the answer to a write that was committed at lsn. The request
+	// began at began. The mutation and the result must not be changed.
+	Committed(began time.Time, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN)
+}
+
+// DefaultBodyBytes and MaxBodyBytes are the default and the maximum of Config.MaxBody: a body
+// must fit in a log entry.
+const (
+	DefaultBodyBytes = 1 << 20
+	MaxBodyBytes     = 8 << 20
+)
+
+// DefaultWaits is the default of Limits.Waits: at most some 130 MiB.
+const DefaultWaits = 8192
+
+// Limits bound the sizes in requests and answers. Names are the types and groups of jobs,
+// unique keys, the names, versions and addresses of workers and the ids of requests.
+type Limits struct {
+	BatchJobs    int           // items in one batch call
+	ClaimJobs    int           // a claim that asks for more gets so many
+	ClaimTypes   int           // types that one claim names
+	IDChars      int           // characters of the id of a job or batch
+	NameBytes    int           // of a name
+	Tags         int           // of one job
+	TagBytes     int           // of one tag
+	After        int           // jobs that one job waits for
+	ErrorBytes   int           // a reported error is cut here
+	MessageBytes int           // the message of a progress is cut here
+	Depth        int           // objects and lists within each other, in a body
+	Lease        time.Duration // length of a lease
+	// Delay is the maximum time from now to a scheduled job, and the maximum of all other
+	// times: backoffs, timeouts, periods.
+	Delay time.Duration
+
+	ListJobs   int // items on one page, such as jobs
+	ListScan   int // jobs looked at for one page
+	ListBytes  int // a page ends when it is larger
+	WorkerJobs int // jobs that are named of one worker
+
+	// Of each of these, one client gets at most half.
+	Streams int // of events at once
+	Waits   int // requests that wait for a job or a log at once, see placesOf
+}
+
+// DefaultLimits returns the limits that apply if a Config has none.
+func DefaultLimits() Limits {
+	return Limits{
+		BatchJobs:    1000,
+		ClaimJobs:    1000,
+		ClaimTypes:   1000,
+		IDChars:      128,
+		NameBytes:    256,
+		Tags:         20,
+		TagBytes:     100,
+		After:        100,
+		ErrorBytes:   8 << 10,
+		MessageBytes: 1 << 10,
+		Depth:        200,
+		Lease:        24 * time.Hour,
+		Delay:        10 * 366 * 24 * time.Hour,
+		ListJobs:     1000,
+		ListScan:     20_000,
+		ListBytes:    8 << 20,
+		WorkerJobs:   100,
+		Streams:      256,
+		Waits:        DefaultWaits,
+	}
+}
+
+// Timeouts are the timeouts of a server.
+type Timeouts struct {
+	Wait    time.Duration // the longest wait that a request can ask for
+	Commit  time.Duration // of a write
+	Object  time.Duration // for a write to be in the bucket, if it is to be and does not say
+	Fresh   time.Duration // for a read to be up to date, if it does not say
+	Forward time.Duration // for the leader's answer, in addition to the wait of the request
+	Header  time.Duration // to read the head of a request
+	Body    time.Duration // to read all of it
+	Answer  time.Duration // to write the answer, in addition to the wait of the request
+	Past    time.Duration // for an earlier state to be rebuilt; the next request continues to wait
+	List    time.Duration // to look for the jobs of one page; the next page continues
+	Idle    time.Duration // of a connection between requests
+	// KeepAlive is the silence after which a stream of events sends a keepalive.
+	KeepAlive time.Duration
+}
+
+// DefaultTimeouts returns the timeouts that apply if a Config has none.
+func DefaultTimeouts() Timeouts {
+	return Timeouts{
+		Wait:      time.Minute,
+		Commit:    10 * time.Second,
+		Object:    10 * time.Second,
+		Fresh:     5 * time.Second,
+		Forward:   15 * time.Second,
+		Header:    5 * time.Second,
+		Body:      30 * time.Second,
+		Answer:    30 * time.Second,
+		Past:      10 * time.Second,
+		List:      100 * time.Millisecond,
+		Idle:      2 * time.Minute,
+		KeepAlive: 15 * time.Second,
+	}
+}
+
+// ClaimJobsMax is the maximum number of jobs that the machine returns to one claim.
+const ClaimJobsMax = 16_384
+
+// withDefaults sets the defaults of unset fields, and lowers values that exceed a maximum.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Ack == "" {
+		c.Ack = v1.AckQuorum
+	}
+	c.MaxConnections = Or(c.MaxConnections, DefaultConnections)
+	c.MaxBody = Or(c.MaxBody, DefaultBodyBytes)
+	if c.MaxBody > MaxBodyBytes {
+		c.Logger.Warn("lowered the body limit to what fits into a log entry", "asked", c.MaxBody, "limit", MaxBodyBytes)
+		c.MaxBody = MaxBodyBytes
+	}
+	c.Limits = c.Limits.withDefaults()
+	c.Timeouts = c.Timeouts.withDefaults()
+	return c
+}
+
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	return Limits{
+		BatchJobs:    Or(l.BatchJobs, d.BatchJobs),
+		ClaimJobs:    min(Or(l.ClaimJobs, d.ClaimJobs), ClaimJobsMax),
+		ClaimTypes:   Or(l.ClaimTypes, d.ClaimTypes),
+		IDChars:      Or(l.IDChars, d.IDChars),
+		NameBytes:    Or(l.NameBytes, d.NameBytes),
+		Tags:         Or(l.Tags, d.Tags),
+		TagBytes:     Or(l.TagBytes, d.TagBytes),
+		After:        Or(l.After, d.After),
+		ErrorBytes:   Or(l.ErrorBytes, d.ErrorBytes),
+		MessageBytes: Or(l.MessageBytes, d.MessageBytes),
+		Depth:        Or(l.Depth, d.Depth),
+		Lease:        Or(l.Lease, d.Lease),
+		Delay:        Or(l.Delay, d.Delay),
+		ListJobs:     Or(l.ListJobs, d.ListJobs),
+		ListScan:     Or(l.ListScan, d.ListScan),
+		ListBytes:    Or(l.ListBytes, d.ListBytes),
+		WorkerJobs:   Or(l.WorkerJobs, d.WorkerJobs),
+		Streams:      Or(l.Streams, d.Streams),
+		Waits:        Or(l.Waits, d.Waits),
+	}
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	d := DefaultTimeouts()
+	return Timeouts{
+		Wait:      Or(t.Wait, d.Wait),
+		Commit:    Or(t.Commit, d.Commit),
+		Object:    Or(t.Object, d.Object),
+		Fresh:     Or(t.Fresh, d.Fresh),
+		Forward:   Or(t.Forward, d.Forward),
+		Header:    Or(t.Header, d.Header),
+		Body:      Or(t.Body, d.Body),
+		Answer:    Or(t.Answer, d.Answer),
+		Past:      Or(t.Past, d.Past),
+		List:      Or(t.List, d.List),
+		Idle:      Or(t.Idle, d.Idle),
+		KeepAlive: Or(t.KeepAlive, d.KeepAlive),
+	}
+}
+
+// Or returns v, or otherwise if v is not positive.
+func Or[T int | int64 | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}

@@ -1,0 +1,312 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/cluster/notify"
+	"osqueue/fsm"
+	"osqueue/internal/cronid"
+)
+
+// Answers on the hot path, and those that contain opaque JSON, are encoded here field by field.
+// The tests compare them with the types of package v1.
+
+// Key begins a field of an object.
+func Key(b []byte, name string) []byte {
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
+	}
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, '"', ':')
+}
+
+// Text appends a text field. Bytes that are not UTF-8 become U+FFFD.
+func Text(b []byte, name, value string) []byte {
+	b, _ = jsontext.AppendQuote(Key(b, name), value)
+	return b
+}
+
+func Number(b []byte, name string, value int64) []byte {
+	return strconv.AppendInt(Key(b, name), value, 10)
+}
+
+// textIf, numberIf and opaqueIf omit a field without a value.
+func TextIf(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	return Text(b, name, value)
+}
+
+func NumberIf(b []byte, name string, value int64) []byte {
+	if value == 0 {
+		return b
+	}
+	return Number(b, name, value)
+}
+
+func OpaqueIf(b []byte, name string, value []byte) []byte {
+	if len(value) == 0 {
+		return b
+	}
+	return append(Key(b, name), value...)
+}
+
+// LsnText appends an LSN as a field.
+func LsnText(b []byte, lsn fsm.LSN) []byte {
+	b = append(Key(b, "lsn"), '"')
+	b = strconv.AppendUint(b, lsn.Term, 10)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, lsn.Index, 10)
+	return append(b, '"')
+}
+
+// AppendClaimed appends the fields of a v1.ClaimedJob, without the end of the object.
+func AppendClaimed(b []byte, j *fsm.Job, at Moment) []byte {
+	b = append(b, '{')
+	b = Text(b, "jobId", j.ID)
+	b = TextIf(b, "type", j.Type)
+	b = OpaqueIf(b, "payload", j.Payload())
+	b = NumberIf(b, "priority", int64(j.Priority))
+	b = Number(b, "attempts", int64(j.Attempts))
+	if j.MaxAttempts != fsm.MaxAttemptsUnset {
+		b = Number(b, "maxAttempts", int64(j.MaxAttempts))
+	}
+	b = strconv.AppendUint(Key(b, "token"), j.Execution().Token, 10)
+	b = Number(b, "leaseMs", j.Execution().HeldMs)
+	b = NumberIf(b, "leaseAgeMs", at.LeaseAge(j))
+	if j.Execution().Unconfirmed {
+		b = append(Key(b, "confirm"), "true"...)
+	}
+	b = Number(b, "createdAt", j.CreatedAt)
+	b = NumberIf(b, "timeoutMs", j.Details().TimeoutMs)
+	if j.Opt != nil {
+		b = TextIf(b, "group", j.Opt.Group)
+		b = TextsIf(b, "tags", j.Opt.Tags)
+		b = appendHeaders(b, j.Opt.Headers)
+		b = TextIf(b, "batchId", j.Opt.Batch)
+		b = appendCronOf(b, j)
+	}
+	return TextIf(b, "lastError", j.Execution().LastError)
+}
+
+// AppendJob appends a job as a v1.Job. It is the only conversion of a job of the machine to
+// the JSON of the API; package document has the format of queue.json.
+func AppendJob(b []byte, j *fsm.Job) []byte { return append(AppendJobMembers(b, j), '}') }
+
+// Seen returns jobs with the names that the caller knows.
+func (c *Call) Seen(jobs []*fsm.Job) []*fsm.Job {
+	out := jobs
+	for i, j := range jobs {
+		shown := j.For(c.Viewer())
+		if shown == j {
+			continue
+		}
+		if &out[0] == &jobs[0] {
+			out = slices.Clone(jobs)
+		}
+		out[i] = shown
+	}
+	return out
+}
+
+// AppendJobMembers is AppendJob without the end of the object.
+func AppendJobMembers(b []byte, j *fsm.Job) []byte {
+	b = append(b, '{')
+	b = Text(b, "id", j.ID)
+	b = Text(b, "status", j.Status.String())
+	b = OpaqueIf(b, "payload", j.Payload())
+	b = TextIf(b, "type", j.Type)
+	if showsWorker(j) {
+		b = Text(b, "workerId", j.Execution().Worker)
+	}
+	b = Number(b, "createdAt", j.CreatedAt)
+	b = Number(b, "attempts", int64(j.Attempts))
+	b = Number(b, "maxAttempts", max(int64(j.MaxAttempts), 0))
+	b = Number(b, "heartbeat", j.Execution().Heartbeat)
+	b = NumberIf(b, "priority", int64(j.Priority))
+	b = NumberIf(b, "runAt", j.RunAt)
+	b = NumberIf(b, "claimedAt", j.Execution().ClaimedAt)
+	b = NumberIf(b, "finishedAt", j.Execution().FinishedAt)
+	b = NumberIf(b, "leaseMs", leaseShown(j))
+	if j.Execution().Token != 0 {
+		b = strconv.AppendUint(Key(b, "token"), j.Execution().Token, 10)
+	}
+	b = OpaqueIf(b, "result", j.Execution().Result)
+	b = TextIf(b, "lastError", j.Execution().LastError)
+	b = NumberIf(b, "timeoutMs", timeoutShown(j))
+	if j.Opt != nil {
+		b = appendCronOf(appendOptions(b, j.Opt), j)
+	}
+	if j.Det != nil {
+		b = appendDetails(b, j.Det)
+	}
+	return b
+}
+
+// appendOptions appends the options of the producer.
+func appendOptions(b []byte, o *fsm.Options) []byte {
+	if o.Backoff.Kind != fsm.BackoffUnset {
+		b = AppendBackoff(Key(b, "backoff"), o.Backoff)
+	}
+	b = TextIf(b, "group", o.Group)
+	b = TextsIf(b, "tags", o.Tags)
+	b = appendHeaders(b, o.Headers)
+	if o.Unique.Key != "" {
+		b = Text(b, "uniqueKey", o.Unique.Key)
+		b = TextIf(b, "uniqueScope", o.Unique.Scope.String())
+		b = NumberIf(b, "uniqueMs", o.Unique.PeriodMs)
+	}
+	if len(o.After) > 0 {
+		b = TextsIf(b, "after", o.After)
+		b = Text(b, "afterFailure", o.AfterFailure.String())
+	}
+	return TextIf(b, "batchId", o.Batch)
+}
+
+// appendCronOf appends the schedule that enqueued a job, and the time for which.
+func appendCronOf(b []byte, j *fsm.Job) []byte {
+	b = TextIf(b, "cron", j.Opt.Cron)
+	if at, ok := cronid.Time(j.ID); ok && j.Opt.Cron != "" {
+		b = Number(b, "cronAt", at)
+	}
+	return b
+}
+
+// AppendBackoff appends a v1.Backoff.
+func AppendBackoff(b []byte, o fsm.Backoff) []byte {
+	b = Text(append(b, '{'), "kind", o.Kind.String())
+	b = NumberIf(b, "baseMs", o.BaseMs)
+	b = NumberIf(b, "capMs", o.CapMs)
+	b = NumberIf(b, "jitter", int64(o.Jitter))
+	return append(b, '}')
+}
+
+// appendDetails appends the facts that arose during the life of the job.
+func appendDetails(b []byte, d *fsm.Details) []byte {
+	b = TextsIf(b, "waitsFor", d.Waits)
+	if d.ProgressAt != 0 {
+		b = Number(append(Key(b, "progress"), '{'), "percent", int64(d.Progress.Percent))
+		b = TextIf(b, "message", d.Progress.Message)
+		b = append(Number(b, "at", d.ProgressAt), '}')
+	}
+	if len(d.History) > 0 {
+		b = append(Key(b, "history"), '[')
+		for i := range d.History {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendAttempt(b, &d.History[i])
+		}
+		b = append(b, ']')
+	}
+	b = NumberIf(b, "cancelAt", d.CancelAt)
+	return TextIf(b, "log", d.Log)
+}
+
+// AppendProgress appends the progress that a job has reported.
+func AppendProgress(b []byte, points []notify.ProgressPoint) []byte {
+	if len(points) == 0 {
+		return b
+	}
+	b = append(Key(b, "progressHistory"), '[')
+	for i, p := range points {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = Number(append(b, '{'), "attempt", int64(p.Attempt))
+		b = Number(b, "percent", int64(p.Percent))
+		b = TextIf(b, "message", p.Message)
+		b = append(Number(b, "at", p.At), '}')
+	}
+	return append(b, ']')
+}
+
+// AppendActions appends the requests that made and changed a job.
+func AppendActions(b []byte, r Reader, j *fsm.Job) []byte {
+	actions := r.ActionsOn(j.ID)
+	if e, found := r.Events().Enqueued(j.ID, j.CreatedAt); found && e.Actor != "" {
+		actions = slices.Insert(actions, 0, notify.Action{At: e.At, Status: e.Status, Actor: e.Actor})
+	}
+	if len(actions) == 0 {
+		return b
+	}
+	b = append(Key(b, "actions"), '[')
+	for i, a := range actions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = Text(append(b, '{'), "kind", EventKind(&notify.Event{Kind: a.Kind, From: a.From, Status: a.Status}))
+		b = Number(b, "at", a.At)
+		b = append(TextIf(b, "actor", a.Actor), '}')
+	}
+	return append(b, ']')
+}
+
+// appendAttempt appends a v1.Attempt.
+func appendAttempt(b []byte, a *fsm.Attempt) []byte {
+	b = Number(append(b, '{'), "number", int64(a.Number))
+	b = Number(b, "startedAt", a.StartedAt)
+	b = Number(b, "endedAt", a.EndedAt)
+	if a.Worker != fsm.Anonymous {
+		b = Text(b, "workerId", a.Worker)
+	}
+	b = TextIf(b, "error", a.Error)
+	return append(Text(b, "end", a.End.String()), '}')
+}
+
+// showsWorker distinguishes a worker named "" from no worker.
+func showsWorker(j *fsm.Job) bool {
+	if j.Execution().Worker == fsm.Anonymous {
+		return false
+	}
+	return j.Execution().Worker != "" || j.Status == fsm.InProgress
+}
+
+func leaseShown(j *fsm.Job) int64 {
+	if j.Status == fsm.InProgress {
+		return j.Execution().HeldMs
+	}
+	return j.Execution().LeaseMs
+}
+
+// timeoutShown returns the timeout of the running attempt, or else the one of the producer.
+func timeoutShown(j *fsm.Job) int64 {
+	if j.Status == fsm.InProgress {
+		return j.Details().TimeoutMs
+	}
+	return j.Options().TimeoutMs
+}
+
+// TextsIf omits a list that is empty.
+func TextsIf(b []byte, name string, values []string) []byte {
+	if len(values) == 0 {
+		return b
+	}
+	b = append(Key(b, name), '[')
+	for i, v := range values {
+		b = Item(b, i, v)
+	}
+	return append(b, ']')
+}
+
+// FlagIf appends a field that is true, or omits it.
+func FlagIf(b []byte, name string, value bool) []byte {
+	if !value {
+		return b
+	}
+	return append(Key(b, name), "true"...)
+}
+
+// Item appends item i of a list of texts.
+func Item(b []byte, i int, value string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b, _ = jsontext.AppendQuote(b, value)
+	return b
+}

@@ -1,0 +1,61 @@
+package core
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "osqueue/client/api/v1"
+)
+
+// PassOn forwards the request to the active leader, unless this node is the leader. If done is
+// true the request has been answered. The leader may take wait longer than usual.
+func (s *Core) PassOn(c *Call, wait time.Duration) (done bool, err error) {
+	leader, self := s.Node.Leader()
+	switch {
+	case self:
+		return false, nil
+	case leader == "":
+		return true, NoLeaderKnown(c)
+	case c.ForwardedBy != nil:
+		f := Fail(NotLeader, "this node is no longer the leader; %s forwarded the request",
+			Shown(First(c.ForwardedBy)))
+		f.Leader = leader
+		return true, f
+	}
+	err = s.Forward.Send(c, leader, wait)
+	if c.Method != http.MethodGet || !errors.Is(err, ErrDeposed) {
+		return true, err
+	}
+	switch leader, self = s.Node.Leader(); { // a read can be sent again
+	case self:
+		return false, nil
+	case leader == "":
+		return true, NoLeaderKnown(c)
+	}
+	return true, s.Forward.Send(c, leader, wait)
+}
+
+// ErrDeposed means that the node to which a request was forwarded no longer leads.
+var ErrDeposed = errors.New("another node is the leader now")
+
+func NoLeaderKnown(c *Call) error {
+	const text = "no active leader is known: the cluster is electing one, has no majority, or does not own the bucket"
+	if c.Route.At == LeaderOnly || c.Route.Path == PathLSNWait {
+		return Fail(NoLeader, text)
+	}
+	return Fail(NoLeader, text+"; %s=%s shows what this node has", v1.ParamConsistency, v1.ConsistencyLocal)
+}
+
+// WaitOf returns how long a request with that body asks the leader to wait.
+func (s *Core) WaitOf(body []byte) time.Duration {
+	var in struct {
+		WaitMs int64 `json:"waitMs"`
+	}
+	if json.Unmarshal(body, &in, Lenient) != nil {
+		return 0 // the leader refuses the body
+	}
+	return s.BoundedWait(max(in.WaitMs, 0))
+}

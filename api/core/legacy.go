@@ -1,0 +1,79 @@
+package core
+
+import (
+	"net/netip"
+	"slices"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+)
+
+// The legacy listener serves clients that know neither TLS nor tokens. All of them are one
+// principal, auth.Legacy, which may use the routes of the legacy contracts only, in every mode
+// of SecurityConfig. Package osqueue and package dtq in compat answer most of these routes by
+// calls of this API, with the context of the request: so the calls have the principal too.
+
+// LegacyConfig configures ServeLegacy.
+type LegacyConfig struct {
+	// Networks are those from which connections are accepted.
+	Networks []netip.Prefix
+	// Types are globs of the types that the clients may use; none: all.
+	Types []string
+	// API is the address that refusals name to clients of this API.
+	API string
+}
+
+// legacyRoutes are the routes that legacy clients may use themselves.
+var legacyRoutes = []string{
+	onPost(v1.PathJobs), onGet(v1.PathJobs), onPost(v1.PathClaim), onGet(v1.PathStats), onGet(v1.PathState), onGet(v1.PathThrottle),
+	onPost(ByID(v1.PathJobs) + "/" + v1.ActionComplete), onPost(ByID(v1.PathJobs) + "/" + v1.ActionHeartbeat),
+}
+
+// legacyCalls are the routes that packages of compat call for them, in addition.
+var legacyCalls = []string{
+	onGet(ByID(v1.PathJobs)), onPost(ByID(v1.PathJobs) + "/" + v1.ActionForceComplete),
+	onPost(v1.PathWorkers), onGet(ByName(v1.PathWorkers)), onPost(v1.PathHeartbeat),
+}
+
+// Accepts reports whether an address is in one of the networks.
+func (l *LegacyConfig) Accepts(address string) bool {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(l.Networks, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// authorizeLegacy is authorize of a server that asks for no credentials.
+func (s *Core) authorizeLegacy(c *Call) error {
+	cred, _ := c.Context().Value(CredentialKey{}).(*Credential)
+	if cred == nil || cred.P == nil || cred.P.Kind != auth.KindLegacy {
+		return nil
+	}
+	c.Principal = cred.P
+	return s.checkLegacy(c)
+}
+
+// checkLegacy refuses the routes that are not for legacy clients.
+func (s *Core) checkLegacy(c *Call) error {
+	name := c.Route.Method + " " + c.Route.Path
+	switch {
+	case c.Route.Right&auth.Public != 0, slices.Contains(legacyRoutes, name):
+		return nil
+	case slices.Contains(legacyCalls, name) && (c.Inner || !c.Legacy): // another node has checked its client
+		return nil
+	case name == onGet(ByID(v1.PathJobs)): // also the paths of other methods, such as /v1/jobs/claim
+		return c.NoSuchRoute()
+	}
+	return s.NotLegacy(c)
+}
+
+// NotLegacy refuses a request of a legacy client to other routes.
+func (s *Core) NotLegacy(c *Call) error {
+	where := ""
+	if s.Config.Legacy != nil && c.Legacy {
+		where = "; use the API at " + s.Config.Legacy.API
+	}
+	return Fail(Forbidden, "this address serves only the routes of legacy clients, and %s is not one of them%s", Shown(c.PathText()), where)
+}

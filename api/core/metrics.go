@@ -1,0 +1,112 @@
+package core
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"osqueue/fsm"
+)
+
+// metrics are the metrics of the server. Their labels are bounded: routes are templates,
+// methods and statuses are standard ones, and tags are those of package v1.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	forwards *prometheus.CounterVec
+	problems *prometheus.CounterVec
+
+	replays, duplicates prometheus.Counter
+	objectAcks          *prometheus.CounterVec
+}
+
+// durationBuckets range from a commit on a fast disk to the longest poll.
+var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 90}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_requests_total",
+			Help: "HTTP requests answered, by route, method and status. 499: the client had gone.",
+		}, []string{"route", "method", "status"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "osqueue_http_request_duration_seconds",
+			Help:    "Time to answer HTTP requests, the waiting that they asked for included.",
+			Buckets: durationBuckets,
+		}, []string{"route", "method"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "osqueue_http_requests_in_flight",
+			Help: "HTTP requests being answered, those that wait included.",
+		}),
+		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_forwards_total",
+			Help: "Requests passed on to the leader, by what became of them.",
+		}, []string{"result"}),
+		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "osqueue_http_problems_total",
+			Help: "Requests answered with a problem by this node itself, by its tag.",
+		}, []string{"tag"}),
+		replays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "osqueue_replays_total",
+			Help: "Writes that repeated an idempotency key and got the first answer again.",
+		}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "osqueue_duplicates_total",
+			Help: "Jobs, reports and changes that had been there before and changed nothing.",
+		}),
+	}
+	m.objectAcks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "osqueue_object_acks_total",
+		Help: "Writes answered that were to be in the bucket, by what they had reached by then: object, or only quorum.",
+	}, []string{"committed"})
+	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards, m.problems, m.replays, m.duplicates, m.objectAcks)
+	return m
+}
+
+// duplicate counts the items of a write that were already done.
+func (m *metrics) duplicate(codes []fsm.Code) {
+	for _, code := range codes {
+		if code == fsm.Duplicate {
+			m.duplicates.Inc()
+		}
+	}
+}
+
+// answered records an answer.
+func (m *metrics) answered(rt *Route, method string, status int, took time.Duration) {
+	method = knownMethod(method)
+	m.requests.WithLabelValues(rt.Path, method, statusLabel(status)).Inc()
+	m.seconds.WithLabelValues(rt.Path, method).Observe(took.Seconds())
+}
+
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// statusLabel returns the status of an answer; an answer that broke off has none.
+func statusLabel(status int) string {
+	if status < 100 || status > 599 {
+		return "none"
+	}
+	return strconv.Itoa(status)
+}
+
+// Forwarded records the result of a forwarded request.
+func (m *metrics) Forwarded(sent bool, err error) {
+	result := "answered"
+	switch {
+	case err == nil:
+	case sent:
+		result = "broken"
+	default:
+		result = "unreachable"
+	}
+	m.forwards.WithLabelValues(result).Inc()
+}

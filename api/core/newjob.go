@@ -1,0 +1,196 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// jobReader reads the jobs of requests. It is safe for concurrent use.
+type jobReader struct {
+	limits *Limits
+	now    func() int64 // the leader's clock, in ms
+}
+
+// NewJob checks a job and adds the values that the log must contain.
+func (s *jobReader) NewJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+	job := new(fsmpb.NewJob)
+	if err := s.FillJob(in, job); err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// FillJob is newJob into a job that is zero.
+func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
+	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
+	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
+	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
+	if err := s.checkNewJob(in); err != nil {
+		return err
+	}
+	if err := s.readTimes(in, job); err != nil {
+		return err
+	}
+	if err := s.readOptions(in, job); err != nil {
+		return err
+	}
+	if err := s.readUnique(in, job); err != nil {
+		return err
+	}
+	if err := s.readAfter(in, job); err != nil {
+		return err
+	}
+	var err error
+	if job.Headers, err = readHeaders(in.Headers); err != nil {
+		return err
+	}
+	if job.Id != "" {
+		return nil
+	}
+	job.Id, err = NewID()
+	return err
+}
+
+// NewJobs is newJob for several jobs.
+func (s *jobReader) NewJobs(c *Call, in []v1.NewJob) ([]*fsmpb.NewJob, error) {
+	jobs := make([]*fsmpb.NewJob, len(in))
+	if slices.ContainsFunc(in, isBlank) {
+		if i := c.firstNull("jobs"); i >= 0 {
+			return nil, Blame(Fail(BadRequest, "null is not a job; send an object, at least {}"), i)
+		}
+	}
+	for i := range in {
+		job, err := s.NewJob(&in[i])
+		if err != nil {
+			return nil, Blame(err, i)
+		}
+		jobs[i] = job
+	}
+	return jobs, nil
+}
+
+func isBlank(in v1.NewJob) bool { return in.Type == "" && in.ID == "" && in.Payload == nil }
+
+// NewID makes the id of a job or batch. Ids sort by the time of their creation.
+func NewID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return id.String(), nil
+}
+
+func (s *jobReader) checkNewJob(in *v1.NewJob) error {
+	l := s.limits
+	if err := l.CheckID("id", in.ID); err != nil {
+		return err
+	}
+	if err := l.CheckPathName("type", in.Type); err != nil {
+		return err
+	}
+	if err := CheckMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
+		return err
+	}
+	if in.MaxAttempts != nil && *in.MaxAttempts < 0 {
+		return Bad("maxAttempts", "is %d; must not be negative", *in.MaxAttempts)
+	}
+	return nil
+}
+
+// SecondsBelow is the bound, in 1973, below which a time counts as given in seconds.
+const SecondsBelow = 100_000_000_000
+
+func (s *jobReader) readTimes(in *v1.NewJob, job *fsmpb.NewJob) error {
+	limit := s.limits.Delay
+	if err := CheckMs("delayMs", in.DelayMs, limit); err != nil {
+		return err
+	}
+	if in.DelayMs > 0 {
+		job.RunAtMs = s.now() + in.DelayMs
+	}
+	switch {
+	case in.RunAt == 0:
+		return nil
+	case in.DelayMs != 0:
+		return Bad("delayMs", "cannot be combined with runAt")
+	case in.RunAt < SecondsBelow:
+		return Bad("runAt", "is %d; must be a time in milliseconds since 1970", in.RunAt)
+	case in.RunAt > s.now()+limit.Milliseconds():
+		return Bad("runAt", "is more than %s in the future", limit.Round(time.Hour))
+	}
+	return nil
+}
+
+func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
+	l := s.limits
+	if job.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
+		return err
+	}
+	if err = CheckMs("timeoutMs", in.TimeoutMs, l.Delay); err != nil {
+		return err
+	}
+	if err = l.CheckNewName("group", in.Group); err != nil {
+		return err
+	}
+	if err = l.CheckID("batchId", in.BatchID); err != nil {
+		return err
+	}
+	return l.checkTags(in.Tags)
+}
+
+func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {
+	l := s.limits
+	if err := l.CheckNewName("uniqueKey", in.UniqueKey); err != nil {
+		return err
+	}
+	scope, known := fsm.UniqueActive, true
+	if in.UniqueScope != "" {
+		scope, known = fsm.ParseUniqueScope(in.UniqueScope)
+	}
+	if !known {
+		return UnknownValue("uniqueScope", in.UniqueScope, v1.UniqueWaiting, v1.UniqueActive, v1.UniquePeriod)
+	}
+	if err := CheckMs("uniqueMs", in.UniqueMs, l.Delay); err != nil {
+		return err
+	}
+	switch {
+	case in.UniqueKey == "" && in.UniqueScope != "":
+		return Bad("uniqueScope", "needs a uniqueKey")
+	case scope != fsm.UniquePeriod && in.UniqueMs != 0:
+		return Bad("uniqueMs", "needs the uniqueScope %q", v1.UniquePeriod)
+	case scope == fsm.UniquePeriod && in.UniqueMs == 0:
+		return Bad("uniqueMs", "is missing; the uniqueScope %q needs it", v1.UniquePeriod)
+	case in.UniqueKey != "":
+		job.Unique = &fsmpb.Unique{Key: in.UniqueKey, Scope: uint32(scope), PeriodMs: in.UniqueMs}
+	}
+	return nil
+}
+
+// readAfter takes ids unchecked: the jobs may come from legacy documents.
+func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
+	if limit := s.limits.After; len(in.After) > limit {
+		return Bad("after", "has %d items; a job may have at most %d", len(in.After), limit)
+	}
+	for i, id := range in.After {
+		if err := cmp.Or(CheckJobID(fmt.Sprintf("after[%d]", i), id), s.limits.CheckNewName(fmt.Sprintf("after[%d]", i), id)); err != nil {
+			return err
+		}
+	}
+	choice, known := fsm.AfterBlock, true
+	if in.AfterFailure != "" {
+		choice, known = fsm.ParseAfterFailure(in.AfterFailure)
+	}
+	if !known {
+		return UnknownValue("afterFailure", in.AfterFailure, v1.AfterBlock, v1.AfterCancel, v1.AfterRun)
+	}
+	job.After, job.AfterFailure = in.After, uint32(choice)
+	return nil
+}

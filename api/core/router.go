@@ -1,0 +1,112 @@
+package core
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gorilla/mux"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+)
+
+// Route is one method on one path.
+type Route struct {
+	Method string // GET answers HEAD too
+	Path   string // with one variable at most, which is the third segment, as in /v1/jobs/{id}
+	At     routing
+	Waits  bool // the body may ask to wait
+	// awaitsEnd: waitMs is how long to wait for the end of a job, not how long
+	// to wait for a state that is fresh enough.
+	AwaitsEnd bool
+	// lenient: older clients of a legacy contract call it, whose unknown fields are
+	// ignored unless they ask for strict handling. Elsewhere they are refused.
+	Lenient bool
+	Past    bool     // v1.ParamAt selects an earlier state
+	Params  []string // of the query, in addition to those of every read or write
+	Handle  func(*Call) error
+	Right   auth.Right // of rights.go; one of them is enough
+}
+
+// routing is the place where a request can be handled.
+type routing uint8
+
+const (
+	AnyNode    routing = iota
+	LeaderOnly         // writes
+	UpToDate           // reads, as fresh as the request wants them
+	InMemory           // about what only the leader has, in memory: commits nothing
+)
+
+var Matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
+
+// targetMax bounds the part of an unknown path that the answer repeats.
+const targetMax = 1024
+
+// NoSuchRoute refuses a call as the legacy broker does.
+func (c *Call) NoSuchRoute() error {
+	target := c.Path
+	if c.RawQuery != "" {
+		target += "?" + c.RawQuery
+	}
+	if len(target) > targetMax {
+		target = target[:targetMax]
+	}
+	return Fail(NoRoute, "Route %s:%s not found", c.Method, strings.ToValidUTF8(target, ""))
+}
+
+// PathText returns the path as people read it.
+func (c *Call) PathText() string {
+	if text, err := url.PathUnescape(c.Path); err == nil {
+		return text
+	}
+	return c.Path
+}
+
+// KnownMethods are the methods that a route can have, in the order of the Allow
+// header.
+var KnownMethods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+}
+
+// checkParams refuses unknown query parameters under strict handling.
+func (c *Call) checkParams(given map[string][]string) error {
+	if !c.Strict {
+		return nil
+	}
+	var unknown []string
+	for name := range given {
+		if !c.Route.knows(name) {
+			unknown = append(unknown, Shown(name))
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	unknown = unknown[:min(len(unknown), UnknownMax)]
+	f := Fail(unknownMember, "unknown query parameters: %s", strings.Join(unknown, ", "))
+	f.Members = unknown
+	return f
+}
+
+var (
+	ReadParams  = []string{v1.ParamConsistency, v1.ParamMinLSN, v1.ParamWaitMs}
+	WriteParams = []string{v1.ParamAck, v1.ParamAckWaitMs}
+)
+
+// knows reports whether the route uses a parameter.
+func (rt *Route) knows(name string) bool {
+	common := ReadParams
+	switch rt.At {
+	case LeaderOnly:
+		common = WriteParams
+	case InMemory:
+		common = nil
+	case AnyNode, UpToDate:
+	}
+	return slices.Contains(common, name) || rt.Past && name == v1.ParamAt || slices.Contains(rt.Params, name)
+}

@@ -1,0 +1,293 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/client/api/v1/frame"
+	"osqueue/internal/auth"
+)
+
+// The modes of SecurityConfig.
+const (
+	SecurityOff = "off" // no request needs a token
+	SecurityLog = "log" // requests that would be refused are logged
+	SecurityOn  = "on"  // requests need a token with the right for their route
+)
+
+// SecurityConfig limits the use of the API. The zero value is SecurityOff.
+type SecurityConfig struct {
+	Mode string
+	// Programs are patterns of the types whose workers run programs from the payload; only
+	// tokens with that right may enqueue them. Nil: DefaultPrograms.
+	Programs []string
+	// Bearer returns the principal of a bearer credential that is no token of the queue, such as
+	// a JWT. Its errors wrap auth.ErrToken, auth.ErrDenied or auth.ErrUnsure. Nil refuses them.
+	Bearer func(ctx context.Context, text string) (*auth.Principal, error)
+	// Certificate maps the client certificate of a request to a principal, and to the value of the
+	// header v1.HeaderCertificate that identifies it to the leader. Nil ignores certificates.
+	Certificate func(r *http.Request) (p *auth.Principal, forLeader string, err error)
+	// Audit, unless nil, receives writes and refusals. It must not block. admitted says that
+	// AdmitChange allowed the change that the entry is about.
+	Audit func(e AuditEntry, admitted bool)
+	// AdmitChange, unless nil, is asked before each change. Its error refuses the change, because
+	// Audit could not keep its entry. It may wait for a moment.
+	AdmitChange func(ctx context.Context) error
+	// AuditBytes is the size of the newest of these that GET /v1/audit shows; 0: it shows none.
+	AuditBytes int64
+}
+
+// DefaultPrograms are the types that `osqueue run` and the examples use for programs.
+func DefaultPrograms() []string { return []string{"command", "python"} }
+
+var (
+	unauthorized = Kind{Status: http.StatusUnauthorized, Tag: v1.TagUnauthorized, Title: "A valid token is needed"}
+	Forbidden    = Kind{Status: http.StatusForbidden, Tag: v1.TagForbidden, Title: "The identity of the caller does not allow this"}
+	unsure       = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagOverloaded, Title: "The credential cannot be checked now", Retry: time.Second}
+	rateLimited  = Kind{Status: http.StatusTooManyRequests, Tag: v1.TagRateLimited, Title: "The caller makes too many requests", Retry: time.Second}
+)
+
+var (
+	errNoToken = Fail(unauthorized, "this request needs a token: set OSQUEUE_TOKEN, or send Authorization: Bearer osq_…")
+	ErrRevoked = Fail(unauthorized, "the token was revoked or expired while the request waited")
+)
+
+// Credential is the token or the certificate of a request, and its principal.
+type Credential struct {
+	P    *auth.Principal // nil: none
+	Text string          // of the token, for the leader
+	Cert string          // the certificate, for the leader
+	Err  error           // why a given token does not count
+}
+
+type CredentialKey struct{}
+
+// access is the state of the checks of one server.
+type access struct {
+	SecurityConfig
+	warned *rate.Limiter
+
+	Known  knownTokens
+	Asking chan struct{} // has an item for each question to the leader about a token
+
+	watching sync.Once // starts watchTokens
+	Watched  sync.Map  // of *watch
+
+	mu       sync.Mutex
+	limiters map[string]*rate.Limiter // by the id of the principal
+}
+
+// limitersMax bounds the remembered rates. Beyond it all are forgotten: each principal may then send
+// its burst once more.
+const limitersMax = 16_384
+
+func newAccess(cfg SecurityConfig) *access {
+	if cfg.Programs == nil {
+		cfg.Programs = DefaultPrograms()
+	}
+	return &access{SecurityConfig: cfg, warned: rate.NewLimiter(1, 10), limiters: make(map[string]*rate.Limiter), Asking: make(chan struct{}, AsksAtOnce)}
+}
+
+func (a *access) Off() bool { return a.Mode == "" || a.Mode == SecurityOff }
+
+// TakesMemory reports whether a request may send much. The dashboard has a login, and the routes of nodes
+// have their own checks.
+func TakesMemory(r *http.Request) bool {
+	path := r.URL.Path
+	return path == PathSockets || r.Method == http.MethodPost && !strings.HasPrefix(path, "/ui") && !strings.HasPrefix(path, "/cluster/")
+}
+
+// stillValid returns an error if a principal that was valid has ended.
+func (s *Core) stillValid(p *auth.Principal) error {
+	now := time.Now().UnixMilli()
+	if p.ExpiresAt != 0 && p.ExpiresAt <= now {
+		return ErrRevoked
+	}
+	if p.Kind != auth.KindToken {
+		return nil
+	}
+	if t := s.Node.Token(p.ID); t == nil || t.ExpiresAt != 0 && t.ExpiresAt <= now {
+		return ErrRevoked
+	}
+	return nil
+}
+
+// PathSockets is the path of the WebSockets of package compat/osqueue.
+const PathSockets = "/v1/ws"
+
+// MayWait reports whether a request may take longer than a moment: requests of other contracts,
+// streams, and those that ask to wait. A read with any query may wait: it need not write waitMs and minLsn
+// without escapes.
+func MayWait(r *http.Request) bool {
+	path := r.URL.Path
+	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == PathSockets ||
+		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && r.Method == http.MethodGet
+}
+
+// watch is a request that waits with a credential.
+type watch struct {
+	p      *auth.Principal
+	cancel context.CancelCauseFunc
+}
+
+// WhileValid returns a context that ends, with the cause errRevoked, when the credential does, if
+// the server enforces tokens and cred has a valid one.
+func (s *Core) WhileValid(ctx context.Context, cred *Credential) (context.Context, context.CancelFunc) {
+	if s.Access.Mode != SecurityOn || cred == nil || cred.P == nil || cred.P.Kind == auth.KindLocal {
+		return ctx, func() {}
+	}
+	s.Access.watching.Do(func() { go s.watchTokens() })
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watch{cred.P, cancel}
+	s.Access.Watched.Store(w, nil)
+	if s.stillValid(cred.P) != nil { // it ended before it was watched
+		cancel(ErrRevoked)
+	}
+	expiry := func() bool { return true }
+	if at := cred.P.ExpiresAt; at != 0 {
+		expiry = time.AfterFunc(time.Until(time.UnixMilli(at)), func() { cancel(ErrRevoked) }).Stop
+	}
+	return ctx, func() {
+		expiry()
+		s.Access.Watched.Delete(w)
+		cancel(nil)
+	}
+}
+
+// watchTokens ends the requests that wait with a token when the state loses it, until the server
+// closes.
+func (s *Core) watchTokens() {
+	for {
+		ended := s.Node.TokensEnded()
+		s.Access.Watched.Range(func(key, _ any) bool {
+			if w := key.(*watch); s.stillValid(w.p) != nil {
+				w.cancel(ErrRevoked)
+			}
+			return true
+		})
+		select {
+		case <-ended:
+		case <-s.Closing.Done():
+			return
+		}
+	}
+}
+
+// authorize checks that the caller may use the route. In the mode log it only warns.
+func (s *Core) authorize(c *Call) error {
+	if s.Access.Off() {
+		return s.authorizeLegacy(c)
+	}
+	cred := c.Peer.Credential()
+	c.Principal = cred.P
+	if cred.P != nil && cred.P.Kind == auth.KindLegacy {
+		return s.checkLegacy(c)
+	}
+	err := s.mayUse(c, cred)
+	if err == nil {
+		return nil
+	}
+	if s.Access.Mode == SecurityLog {
+		s.wouldRefuse(c, err)
+		return nil
+	}
+	if FailureOf(err).Status == http.StatusUnauthorized {
+		c.Challenge = true
+	}
+	return err
+}
+
+func (s *Core) mayUse(c *Call, cred *Credential) error {
+	if c.Route.Right&auth.Public != 0 {
+		return nil
+	}
+	switch {
+	case errors.Is(cred.Err, auth.ErrDenied):
+		return Fail(Forbidden, "%v", cred.Err)
+	case errors.Is(cred.Err, ErrUnsure):
+		return Fail(NoLeader, "%v", cred.Err)
+	case errors.Is(cred.Err, auth.ErrUnsure):
+		return Fail(unsure, "%v", cred.Err)
+	case cred.Err != nil:
+		return Fail(unauthorized, "%v", cred.Err)
+	case cred.P == nil:
+		return errNoToken
+	case !cred.P.Has(c.Route.Right):
+		return Fail(Forbidden, "%s %s needs %s; %s has the role %s", c.Route.Method, c.Route.Path, c.Route.Right.Needed(), cred.P, cred.P.Role)
+	case cred.P.Kind == auth.KindLocal:
+		return s.localOnly(c)
+	}
+	// A stream keeps the credential that it was opened with.
+	if err := s.stillValid(cred.P); err != nil {
+		return err
+	}
+	if !s.Access.withinRate(cred.P) {
+		return Fail(rateLimited, "%s has used up its rate; send fewer requests per second", cred.P)
+	}
+	if cred.P.Kind == auth.KindToken {
+		s.touch(c, cred.P.ID)
+	}
+	return nil
+}
+
+// localOnly refuses requests of the admin socket that another node would have to answer, unless
+// the nodes trust each other.
+func (s *Core) localOnly(c *Call) error {
+	leader, self := s.Node.Leader()
+	if c.Route.At == AnyNode || self || leader == "" || s.Config.NodesTrusted {
+		return nil
+	}
+	return Fail(NotLeader, "this node is not the leader: use the admin socket of the leader, %s", leader)
+}
+
+// withinRate takes a permit of the principal's rate.
+func (a *access) withinRate(p *auth.Principal) bool {
+	if p.RateMilli == 0 {
+		return true
+	}
+	a.mu.Lock()
+	held := a.limiters[p.ID]
+	if held == nil {
+		if len(a.limiters) >= limitersMax {
+			clear(a.limiters)
+		}
+		held = rate.NewLimiter(rate.Limit(float64(p.RateMilli)/1000), int(min(max(p.Burst, 1), 1<<30)))
+		a.limiters[p.ID] = held
+	}
+	a.mu.Unlock()
+	return held.Allow()
+}
+
+// touchEvery is the least time between two recorded uses of a token.
+const touchEvery = time.Hour
+
+// touch records, on the leader and about once an hour, that a token was used. The request waits
+// for the commit; an error does not concern it.
+func (s *Core) touch(c *Call, id string) {
+	t := s.Node.Token(id)
+	if t == nil || t.UsedAt != 0 && s.Node.Now()-t.UsedAt < touchEvery.Milliseconds() {
+		return
+	}
+	if _, self := s.Node.Leader(); !self {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), s.Config.Timeouts.Commit)
+	defer cancel()
+	if err := s.Gate.touch(ctx, id); err != nil {
+		s.Log.Debug("cannot record the use of a token", "token", id, "reason", err)
+	}
+}
+
+// wouldRefuse logs a request that the mode on would refuse, at most one a second.
+func (s *Core) wouldRefuse(c *Call, err error) {
+	if s.Access.warned.Allow() {
+		s.Log.Warn("--security=on would refuse a request", "method", c.Method, "route", c.Route.Path, "client", c.Remote, "reason", err)
+	}
+}

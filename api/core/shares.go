@@ -1,0 +1,88 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/internal/auth"
+	"osqueue/internal/share"
+)
+
+// shares bound what clients can keep open, in total and for each client.
+type shares struct {
+	Events  *share.Limit // streams of events
+	Streams *share.Limit // of the stream protocol
+	Waits   *share.Limit // claims that wait for a job, and readers and workers that wait for logs
+}
+
+func newShares(l *Limits) shares {
+	return shares{
+		Events:  share.New(l.Streams, 0),
+		Streams: share.New(streamsMax, 0),
+		Waits:   share.New(l.Waits, 0),
+	}
+}
+
+// clientOf names the client of a request for its share: its token, or else its address, also
+// that of a legacy client.
+func clientOf(r *http.Request) string { return clientFrom(r.Context(), AddressOf(r)) }
+
+func clientFrom(ctx context.Context, address string) string {
+	if cred, ok := ctx.Value(CredentialKey{}).(*Credential); ok && cred.P != nil && cred.P.Kind != auth.KindLegacy {
+		return cred.P.ID
+	}
+	return HostOf(address)
+}
+
+// forwardedFor returns the address of the client whose request another node has forwarded, or
+// "". That node adds it to the list of proxies.
+func forwardedFor(r *http.Request) string {
+	list := r.Header["X-Forwarded-For"]
+	if len(r.Header[v1.HeaderForwarded]) == 0 || len(list) == 0 {
+		return ""
+	}
+	all := list[len(list)-1]
+	return strings.TrimSpace(all[strings.LastIndexByte(all, ',')+1:])
+}
+
+// ClientOf names the client of a request that the server has identified, for the shares of other
+// contracts.
+func ClientOf(r *http.Request) string { return clientOf(r) }
+
+// Client names the client of c for its share.
+func (c *Call) Client() string {
+	if c.Principal != nil && c.Principal.Kind != auth.KindLegacy {
+		return c.Principal.ID
+	}
+	return clientFrom(c.Ctx, c.From)
+}
+
+// The parts of a request that waits that count as a further place. A place is some 16 KiB: the
+// stack of the request, its body, and for each type about 300 bytes.
+const (
+	placeBytes = 16 << 10
+	placeTypes = 32
+)
+
+// PlacesOf returns the places that a request which waits takes.
+func PlacesOf(body, types int) int { return 1 + body/placeBytes + types/placeTypes }
+
+// Enter takes a place for the client of c, who frees it by leave.
+func (c *Call) Enter(l *share.Limit, k Kind, what string) (leave func(), err error) {
+	return c.EnterMany(l, 1, k, what)
+}
+
+// EnterMany is enter for n places.
+func (c *Call) EnterMany(l *share.Limit, n int, k Kind, what string) (leave func(), err error) {
+	client := c.Client()
+	switch err := l.EnterMany(client, n); {
+	case errors.Is(err, share.ErrClient):
+		return nil, Fail(k, "this node serves %d %s of client %s, the limit for one client; close some, or use another node", l.Each(), what, Shown(client))
+	case err != nil:
+		return nil, Fail(k, "this node serves %d %s, its limit; retry after a moment, or use another node", l.Total(), what)
+	}
+	return func() { l.LeaveMany(client, n) }, nil
+}

@@ -1,0 +1,209 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// Checks of the fields of requests. Each check names the field as people write it:
+// backoff.kind, tags[3].
+
+// Bad returns the refusal of a field.
+func Bad(member, format string, args ...any) *Failure {
+	f := Fail(BadRequest, "%s %s", member, fmt.Sprintf(format, args...))
+	f.Members = []string{Pointer(member)}
+	return f
+}
+
+var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
+
+// Pointer returns the JSON pointer to a field.
+func Pointer(member string) string { return "/" + toPointer.Replace(member) }
+
+// CheckName checks a name for a lookup. Names from legacy documents may contain any byte except
+// NUL.
+func (l *Limits) CheckName(member, value string) error {
+	if len(value) > l.NameBytes {
+		return Bad(member, "has %d bytes; at most %d are allowed", len(value), l.NameBytes)
+	}
+	if strings.IndexByte(value, 0) >= 0 {
+		return Bad(member, "contains the character NUL")
+	}
+	return nil
+}
+
+// CheckNewName checks a new key of the state, which people will read in lists and logs.
+func (l *Limits) CheckNewName(member, value string) error {
+	if err := l.CheckName(member, value); err != nil {
+		return err
+	}
+	return CheckReadable(member, value)
+}
+
+// CheckPathName is checkNewName for a name that must fit into a path, where the segments . and
+// .. have another meaning.
+func (l *Limits) CheckPathName(member, value string) error {
+	if value == "." || value == ".." {
+		return Bad(member, "is %q, which cannot be part of a path", value)
+	}
+	return l.CheckNewName(member, value)
+}
+
+func CheckReadable(member, value string) error {
+	for _, r := range value {
+		switch {
+		case r == utf8.RuneError:
+			return Bad(member, "contains U+FFFD, or text that is not Unicode")
+		case unicode.IsControl(r):
+			return Bad(member, "contains the control character U+%04X", r)
+		}
+	}
+	return nil
+}
+
+func (l *Limits) CheckNewNames(member string, values []string) error {
+	for i, v := range values {
+		if l.CheckNewName("", v) != nil {
+			return l.CheckNewName(fmt.Sprintf("%s[%d]", member, i), v)
+		}
+	}
+	return nil
+}
+
+// CheckID checks the id of a new job or batch, which people will read and type. It must fit
+// into a path, where the segments . and .. have another meaning, also for programs that use ids as
+// the names of files. The empty id means none.
+func (l *Limits) CheckID(member, id string) error {
+	if len(id) > l.IDChars {
+		return Bad(member, "has %d characters; at most %d are allowed", len(id), l.IDChars)
+	}
+	if strings.HasPrefix(id, "/") {
+		return Bad(member, "begins with /: a program that uses it as a file name would write outside its directory")
+	}
+	if strings.Contains(id, ".") {
+		for segment := range strings.FieldsFuncSeq(id, func(r rune) bool { return r == '/' || r == '\\' }) {
+			if segment == "." || segment == ".." {
+				return Bad(member, "has the segment %q, which cannot be part of a path", segment)
+			}
+		}
+	}
+	for _, r := range id {
+		if r <= ' ' || r >= 0x7f {
+			return Bad(member, "contains %q; use visible ASCII characters only", r)
+		}
+	}
+	return nil
+}
+
+// CheckMs checks a duration in milliseconds.
+func CheckMs(member string, ms int64, limit time.Duration) error {
+	if ms < 0 {
+		return Bad(member, "is %d; must not be negative", ms)
+	}
+	if ms > limit.Milliseconds() {
+		return Bad(member, "is %d; must be at most %d (%s)", ms, limit.Milliseconds(), limit)
+	}
+	return nil
+}
+
+// CheckRange checks a number with bounds.
+func CheckRange(member string, n, low, high int64) error {
+	if n < low || n > high {
+		return Bad(member, "is %d; must be from %d to %d", n, low, high)
+	}
+	return nil
+}
+
+// UnknownValue returns the refusal of a value that is not one of the possible ones.
+func UnknownValue(member, given string, possible ...string) error {
+	last := len(possible) - 1
+	return Bad(member, "is %q; must be %s or %s", Shown(given), strings.Join(possible[:last], ", "), possible[last])
+}
+
+// Worker checks and returns the name of a worker.
+func (l *Limits) Worker(name *string) (string, error) {
+	if name == nil {
+		return fsm.Anonymous, nil
+	}
+	return *name, l.CheckName("workerId", *name)
+}
+
+// CheckCount checks the number of items of a batch.
+func (l *Limits) CheckCount(n int) error {
+	if n == 0 {
+		return Bad("jobs", "is empty")
+	}
+	return l.CheckMost("jobs", n)
+}
+
+func (l *Limits) CheckMost(member string, n int) error {
+	if n > l.BatchJobs {
+		return Fail(tooLarge, "%s has %d items; a call may have at most %d", member, n, l.BatchJobs)
+	}
+	return nil
+}
+
+// CheckJobID checks an id for a lookup of a job.
+func CheckJobID(member, id string) error {
+	if id == "" {
+		return Bad(member, "is missing")
+	}
+	if len(id) > PathIDMax {
+		return Bad(member, "has %d bytes; at most %d are allowed", len(id), PathIDMax)
+	}
+	return nil
+}
+
+func (l *Limits) checkTags(tags []string) error {
+	if len(tags) > l.Tags {
+		return Bad("tags", "has %d items; a job may have at most %d", len(tags), l.Tags)
+	}
+	for i, tag := range tags {
+		if l.checkTag("", tag) != nil {
+			return l.checkTag(fmt.Sprintf("tags[%d]", i), tag)
+		}
+	}
+	return nil
+}
+
+func (l *Limits) checkTag(member, tag string) error {
+	if tag == "" {
+		return Bad(member, "is empty")
+	}
+	if len(tag) > l.TagBytes {
+		return Bad(member, "has %d bytes; at most %d are allowed", len(tag), l.TagBytes)
+	}
+	return CheckReadable(member, tag)
+}
+
+// ReadBackoff checks a backoff; nil means that none is given.
+func (l *Limits) ReadBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, error) {
+	if in == nil {
+		return nil, nil
+	}
+	kind, known := fsm.ParseBackoffKind(in.Kind)
+	if !known {
+		return nil, UnknownValue(member+".kind", in.Kind,
+			v1.BackoffNone, v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential)
+	}
+	if kind != fsm.BackoffNone && in.BaseMs == 0 {
+		return nil, Bad(member+".baseMs", "is missing; the kind %q needs it", in.Kind)
+	}
+	if err := CheckMs(member+".baseMs", in.BaseMs, l.Delay); err != nil {
+		return nil, err
+	}
+	if err := CheckMs(member+".capMs", in.CapMs, l.Delay); err != nil {
+		return nil, err
+	}
+	if err := CheckRange(member+".jitter", in.Jitter, 0, 100); err != nil {
+		return nil, err
+	}
+	return &fsmpb.Backoff{Kind: uint32(kind), BaseMs: in.BaseMs, CapMs: in.CapMs, JitterPercent: uint32(in.Jitter)}, nil
+}

@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (s *jobs) enqueueRoutes() []core.Route {
+	return []core.Route{
+		{Method: http.MethodPost, Path: v1.PathJobs, At: core.LeaderOnly, Lenient: true, Handle: s.enqueue},
+		{Method: http.MethodPost, Path: v1.PathJobsBatch, At: core.LeaderOnly, Handle: s.enqueueBatch},
+	}
+}
+
+// enqueue is POST /v1/jobs.
+func (s *jobs) enqueue(c *core.Call) error {
+	in := &c.NewJob
+	if err := c.Decode(in); err != nil {
+		return err
+	}
+	op := newEnqueueOne()
+	job := &op.job
+	if err := s.Reader.FillJob(in, job); err != nil {
+		return err
+	}
+	res, err := s.ProposeOnly(c, op.list[:])
+	if err != nil {
+		return err
+	}
+	if err := res.Code.Err(); err != nil {
+		return s.nameMissing(c, err, job, nil)
+	}
+	c.Out = append(c.Out[:0], '{')
+	c.Out = core.Text(c.Out, "jobId", core.EnqueuedID(res, 0, job))
+	c.Out = core.LsnText(c.Out, c.Lsn)
+	c.Out = core.FlagIf(c.Out, "duplicate", isDuplicate(res, 0))
+	c.Out = append(c.Out, '}')
+	return c.Send()
+}
+
+// enqueueBatch is POST /v1/jobs/batch.
+func (s *jobs) enqueueBatch(c *core.Call) error {
+	var in v1.Batch
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	if err := s.Config.Limits.CheckCount(len(in.Jobs)); err != nil {
+		return err
+	}
+	jobs, err := s.Reader.NewJobs(c, in.Jobs)
+	if err != nil {
+		return err
+	}
+	res, err := s.Propose(c, core.EnqueueOf(jobs))
+	if err != nil {
+		return err
+	}
+	if !res.Code.Done() {
+		return s.refusedBatch(c, res, jobs)
+	}
+	c.Out = append(appendEnqueued(append(c.Out[:0], '{'), jobs, res, c.Lsn), '}')
+	return c.Send()
+}
+
+// refusedBatch names the job of a batch that was refused, and the reason.
+func (s *jobs) refusedBatch(c *core.Call, res fsm.Result, jobs []*fsmpb.NewJob) error {
+	for i, code := range res.Codes {
+		if !code.Done() && i < len(jobs) {
+			return core.Blame(s.nameMissing(c, code.Err(), jobs[i], jobs), i)
+		}
+	}
+	return res.Code.Err()
+}
+
+// nameMissing adds to a refusal the dependencies of the job that do not exist for the caller. Jobs
+// of its batch do exist.
+func (s *jobs) nameMissing(c *core.Call, err error, job *fsmpb.NewJob, batch []*fsmpb.NewJob) error {
+	f := *core.FailureOf(err)
+	if f.Tag != v1.TagNoSuchJob {
+		return err
+	}
+	var missing []string
+	for _, id := range job.GetAfter() {
+		inBatch := slices.ContainsFunc(batch, func(j *fsmpb.NewJob) bool { return j.GetId() == id })
+		if j := s.Node.Job(id); !inBatch && (j == nil || s.CheckJob(c, j) != nil) && len(missing) < core.UnknownMax {
+			missing = append(missing, strconv.Quote(core.Shown(id)))
+		}
+	}
+	if len(missing) == 0 {
+		return err // it has come to be since
+	}
+	f.Detail += ": " + strings.Join(missing, ", ")
+	return &f
+}
+
+func isDuplicate(res fsm.Result, i int) bool {
+	return i < len(res.Codes) && res.Codes[i] == fsm.Duplicate
+}
+
+// appendEnqueued appends the fields of a v1.BatchEnqueued.
+func appendEnqueued(b []byte, jobs []*fsmpb.NewJob, res fsm.Result, lsn fsm.LSN) []byte {
+	b = append(core.Key(b, "jobIds"), '[')
+	for i, j := range jobs {
+		b = core.Item(b, i, core.EnqueuedID(res, i, j))
+	}
+	b = append(b, ']')
+	b = core.LsnText(b, lsn)
+	n := 0
+	for i, j := range jobs {
+		if !isDuplicate(res, i) {
+			continue
+		}
+		if n == 0 {
+			b = append(core.Key(b, "duplicates"), '[')
+		}
+		b = core.Item(b, n, core.EnqueuedID(res, i, j))
+		n++
+	}
+	if n > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// enqueueOne is the mutation that enqueues one job, with all its parts in one allocation.
+type enqueueOne struct {
+	mutation fsmpb.Mutation
+	op       fsmpb.Mutation_Enqueue
+	enqueue  fsmpb.Enqueue
+	job      fsmpb.NewJob
+	jobs     [1]*fsmpb.NewJob
+	list     [1]*fsmpb.Mutation
+}
+
+func newEnqueueOne() *enqueueOne {
+	e := new(enqueueOne)
+	e.jobs[0], e.list[0] = &e.job, &e.mutation
+	e.enqueue.Jobs = e.jobs[:]
+	e.op.Enqueue, e.mutation.Op = &e.enqueue, &e.op
+	return e
+}

@@ -1,0 +1,345 @@
+package jobs
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+)
+
+// listParams are the query parameters of the list of jobs.
+var listParams = []string{
+	v1.ParamStatus, v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron,
+	v1.ParamCreatedFrom, v1.ParamCreatedBefore, v1.ParamFinishedFrom, v1.ParamFinishedBefore, v1.ParamSearch,
+	v1.ParamSort, v1.ParamLimit, v1.ParamCursor,
+}
+
+// page is the requested part of a list. Empty fields and 0 do not restrict it.
+type page struct {
+	statuses []fsm.Status
+	jobType  *string  // "" are the jobs without type
+	tags     []string // the jobs have all of them
+	group    string
+	worker   string
+	batch    string
+	cron     string
+	created  span
+	finished span
+	search   string
+	newest   bool // newest job first
+	limit    int
+	after    uint64 // Seq of the last job before the page
+}
+
+// span is a range of times in ms. The end does not belong to it; 0 is no bound.
+type span struct{ from, before int64 }
+
+func (s span) has(ms int64) bool {
+	return (s.from == 0 || ms >= s.from) && (s.before == 0 || ms < s.before)
+}
+
+// matches checks the conditions that the index does not cover.
+func (p *page) matches(j *fsm.Job) bool {
+	o := j.Options()
+	switch {
+	case p.jobType != nil && j.Type != *p.jobType,
+		slices.ContainsFunc(p.tags, func(tag string) bool { return !slices.Contains(o.Tags, tag) }),
+		p.group != "" && o.Group != p.group,
+		p.worker != "" && j.Execution().Worker != p.worker,
+		p.batch != "" && o.Batch != p.batch,
+		p.cron != "" && o.Cron != p.cron,
+		!p.created.has(j.CreatedAt),
+		p.finished != span{} && (j.Execution().FinishedAt == 0 || !p.finished.has(j.Execution().FinishedAt)):
+		return false
+	}
+	return p.search == "" || found(j, p.search)
+}
+
+// scan calls fn for the jobs that may be on the page, in its order, using the narrowest index.
+// The jobs have the requested statuses; the caller must check the other conditions of the page.
+// Whichever index is used, a position in the list is a Seq, so that a cursor stays valid.
+func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
+	if p.newest {
+		v.Newest(p.index(), p.statuses, p.after, fn)
+		return
+	}
+	switch {
+	case len(p.tags) > 0:
+		v.MergedTagged(p.tags[0], p.statuses, p.after, fn)
+	case p.batch != "":
+		v.MergedOfBatch(p.batch, p.statuses, p.after, fn)
+	case p.worker != "" && onlyRunning(p.statuses):
+		v.HeldBy(p.worker, p.after, fn)
+	case p.jobType != nil:
+		v.MergedOfType(*p.jobType, p.statuses, p.after, fn)
+	default:
+		v.Merged(p.statuses, p.after, fn)
+	}
+}
+
+// index is the narrowest index of the page.
+func (p *page) index() fsm.Index {
+	switch {
+	case len(p.tags) > 0:
+		return fsm.Index{Tag: p.tags[0]}
+	case p.batch != "":
+		return fsm.Index{Batch: p.batch}
+	}
+	return fsm.Index{Type: p.jobType}
+}
+
+func onlyRunning(statuses []fsm.Status) bool {
+	return !slices.ContainsFunc(statuses, func(s fsm.Status) bool { return s != fsm.InProgress })
+}
+
+// listJobs is GET /v1/jobs.
+func (s *jobs) listJobs(c *core.Call) error {
+	values, err := c.Query()
+	if err != nil {
+		return err
+	}
+	p, err := s.readPage(c, values)
+	if err != nil {
+		return err
+	}
+	v := c.State().View()
+	head, err := core.Marshal(s.StatsFor(c, v, p.jobType))
+	if err != nil {
+		return err
+	}
+	built, err := s.Page(c)
+	if err != nil {
+		return err
+	}
+	jobs, next := s.pageOf(v, &p)
+	built()
+	c.Lsn = v.LSN()
+	// The figures and the jobs are fields of one object.
+	c.Out = append(c.Out[:0], head[:len(head)-1]...)
+	c.Out = append(core.Key(c.Out, "jobs"), '[')
+	if err := core.SendItems(c, c.Seen(jobs), listedBytes, core.AppendJob); err != nil {
+		return err
+	}
+	if next != 0 {
+		c.Out = core.Text(c.Out, "nextCursor", CursorOf(p.newest, next))
+	}
+	c.Out = append(c.Out, '}')
+	return c.Send()
+}
+
+// listedBytes estimates the bytes of a job in a list.
+func listedBytes(j *fsm.Job) int {
+	x := j.Execution()
+	return len(j.Payload()) + len(x.Result) + len(x.LastError) + len(j.Details().Log) + core.ShortJob
+}
+
+// pageOf returns the jobs of a page. If there may be more, next is the position after which
+// they come.
+func (s *jobs) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
+	bytes := 0
+	next = s.walk(v, p, func(j *fsm.Job) bool {
+		jobs = append(jobs, j)
+		bytes += listedBytes(j)
+		return len(jobs) < p.limit && bytes < s.Config.Limits.ListBytes
+	})
+	return jobs, next
+}
+
+// walk calls fn for the jobs of a page until fn returns false, or the bounds of one request
+// are reached. If there may be more, next is the position after which they come.
+func (s *jobs) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) {
+	seen, last, full := 0, p.after, false
+	late := time.Now().Add(s.Config.Timeouts.List)
+	p.scan(v, func(j *fsm.Job) bool {
+		if full || seen >= s.Config.Limits.ListScan || seen%ListStride == ListStride-1 && time.Now().After(late) {
+			next = last
+			return false
+		}
+		seen++
+		last = j.Seq
+		full = p.matches(j) && !fn(j)
+		return true
+	})
+	return next
+}
+
+// ListStride is the number of jobs between two looks at the time.
+const ListStride = 16
+
+// defaultStatuses are the statuses of jobs that have not ended: older clients know
+// these as the whole list.
+var defaultStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Blocked}
+
+// endedStatuses are the default of a list by the time of the end, which no other jobs have.
+var endedStatuses = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}
+
+var AllStatuses = []fsm.Status{
+	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
+}
+
+func (s *jobs) readPage(c *core.Call, q url.Values) (page, error) {
+	p := page{
+		statuses: defaultStatuses, tags: slices.DeleteFunc(slices.Clone(q[v1.ParamTag]), isEmpty), group: q.Get(v1.ParamGroup),
+		worker: c.Existing(q.Get(v1.ParamWorker), core.WorkerExists), batch: c.Existing(q.Get(v1.ParamBatch), core.BatchExists),
+		cron: c.Existing(q.Get(v1.ParamCron), core.CronExists),
+	}
+	if given := q.Get(v1.ParamType); given != "" {
+		p.jobType = new(core.ListedType(given))
+	}
+	for _, name := range []string{v1.ParamType, v1.ParamTag, v1.ParamGroup, v1.ParamWorker, v1.ParamBatch, v1.ParamCron} {
+		for _, value := range q[name] {
+			if err := checkParam(name, value); err != nil {
+				return p, err
+			}
+		}
+	}
+	if len(p.tags) > tagsMax {
+		return p, core.Fail(core.BadRequest, "%s occurs %d times in the query; at most %d tags are allowed", v1.ParamTag, len(p.tags), tagsMax)
+	}
+	var err error
+	if names := q.Get(v1.ParamStatus); names != "" {
+		if p.statuses, err = readStatuses(names); err != nil {
+			return p, err
+		}
+	}
+	for name, to := range map[string]*int64{
+		v1.ParamCreatedFrom: &p.created.from, v1.ParamCreatedBefore: &p.created.before,
+		v1.ParamFinishedFrom: &p.finished.from, v1.ParamFinishedBefore: &p.finished.before,
+	} {
+		if *to, err = readTime(q, name); err != nil {
+			return p, err
+		}
+	}
+	if q.Get(v1.ParamStatus) == "" && p.finished != (span{}) {
+		p.statuses = endedStatuses
+	}
+	if p.search = q.Get(v1.ParamSearch); len(p.search) > SearchMax {
+		return p, core.Fail(core.BadRequest, "%s has %d bytes; at most %d are allowed", v1.ParamSearch, len(p.search), SearchMax)
+	}
+	return p, s.readPlace(q, &p)
+}
+
+// readPlace reads order, size and beginning of a page.
+func (s *jobs) readPlace(q url.Values, p *page) (err error) {
+	switch given := q.Get(v1.ParamSort); given {
+	case "", v1.SortOldest:
+	case v1.SortNewest:
+		p.newest = true
+	default:
+		return core.Fail(core.BadRequest, "%s is %q; must be %s (oldest first) or %s (newest first)", v1.ParamSort, core.Shown(given), v1.SortOldest, v1.SortNewest)
+	}
+	if p.limit, err = s.ReadLimit(q); err != nil {
+		return err
+	}
+	if given := q.Get(v1.ParamCursor); given != "" {
+		if p.after, err = readCursor(p.newest, given); err != nil {
+			return core.BadCursor(given)
+		}
+	}
+	return nil
+}
+
+// tagsMax bounds the number of tags to compare with each job of a list.
+const tagsMax = 20
+
+func isEmpty(text string) bool { return text == "" }
+
+// checkParam checks a name in the query. Names in legacy documents may be longer than those of
+// new jobs.
+func checkParam(name, value string) error {
+	if len(value) > core.PathIDMax {
+		return core.Fail(core.BadRequest, "%s has %d bytes; at most %d are allowed", name, len(value), core.PathIDMax)
+	}
+	if strings.IndexByte(value, 0) >= 0 {
+		return core.Fail(core.BadRequest, "%s contains the character NUL", name)
+	}
+	return nil
+}
+
+// readTime reads a time of the query; 0 if it is absent.
+func readTime(q url.Values, name string) (int64, error) {
+	given := q.Get(name)
+	if given == "" {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || ms < core.SecondsBelow {
+		return 0, core.Fail(core.BadRequest, "%s is %q; must be a time in milliseconds since 1970, at least %d: a smaller number is in seconds",
+			name, core.Shown(given), core.SecondsBelow)
+	}
+	return ms, nil
+}
+
+func readStatuses(names string) ([]fsm.Status, error) {
+	if names == v1.StatusAll {
+		return AllStatuses, nil
+	}
+	var statuses []fsm.Status
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.TrimSpace(name)
+		if name == v1.StatusAll {
+			return nil, core.Fail(core.BadRequest, "status is %q; %s cannot be combined with other names", core.Shown(names), v1.StatusAll)
+		}
+		st, ok := fsm.ParseStatus(v1.StatusOf(name))
+		if !ok {
+			return nil, core.Fail(core.BadRequest, "unknown status %q; use %s or %s, separated by commas", core.Shown(name),
+				v1.StatusAll, strings.Join(StatusNames(), ", "))
+		}
+		statuses = append(statuses, st)
+		if len(statuses) > len(AllStatuses) {
+			return nil, core.Fail(core.BadRequest, "status has more than %d names, the number of statuses; name each once", len(AllStatuses))
+		}
+	}
+	return statuses, nil
+}
+
+func StatusNames() []string {
+	names := make([]string, len(AllStatuses))
+	for i, st := range AllStatuses {
+		names[i] = st.String()
+	}
+	return names
+}
+
+// The first byte of a cursor into a list of jobs; the position of the last job follows.
+const (
+	cursorForm       = 1
+	cursorFormNewest = 3 // newest first
+)
+
+var errCursor = errors.New("not a cursor")
+
+func formOf(newest bool) byte {
+	if newest {
+		return cursorFormNewest
+	}
+	return cursorForm
+}
+
+func CursorOf(newest bool, after uint64) string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{formOf(newest)}, after))
+}
+
+// readCursor reads a cursor of a list in the same order.
+func readCursor(newest bool, given string) (uint64, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil {
+		return 0, err
+	}
+	if len(raw) < 2 || raw[0] != formOf(newest) {
+		return 0, errCursor
+	}
+	after, n := binary.Uvarint(raw[1:])
+	if n != len(raw)-1 {
+		return 0, errCursor
+	}
+	return after, nil
+}

@@ -1,0 +1,262 @@
+package node
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/cluster/leader"
+	"osqueue/fsm"
+	"osqueue/internal/auth"
+)
+
+// node is about one node.
+type node struct{ *core.Core }
+
+// Routes returns the operations of the package.
+func Routes(core *core.Core) []core.Route {
+	s := &node{core}
+	return slices.Concat(s.nodeRoutes(), s.lsnRoutes(), s.pastRoutes())
+}
+
+// nodeRoutes are the routes about the asked node itself.
+func (s *node) nodeRoutes() []core.Route {
+	return []core.Route{
+		{Method: http.MethodGet, Path: v1.PathStatus, Handle: s.showStatus},
+		{Method: http.MethodGet, Path: v1.PathHealthz, Handle: s.healthy},
+		{Method: http.MethodGet, Path: v1.PathReadyz, Handle: s.ready},
+	}
+}
+
+// healthy is GET /healthz: the process runs.
+func (s *node) healthy(c *core.Call) error {
+	return c.SendJSON(v1.Health{Status: "ok"})
+}
+
+// ReadyPatience bounds the wait for a leader elsewhere: a health check then tries the next
+// node.
+const ReadyPatience = 2 * time.Second
+
+// ready is GET /readyz: requests to this node find a leader that answers them. Only the leader
+// knows this: the other nodes know the elected raft leader, but not whether the bucket lets it
+// become active.
+func (s *node) ready(c *core.Call) error {
+	if err := s.Interrupted(c); err != nil {
+		return err
+	}
+	if leader, self := s.Node.Leader(); leader == "" && !self {
+		return s.notReady(c)
+	}
+	done, err := s.PassOn(c, min(ReadyPatience-s.Config.Timeouts.Forward, 0))
+	if done || err != nil {
+		return err
+	}
+	return s.healthy(c)
+}
+
+// notReady reports why there is no leader, as far as this node knows.
+func (s *node) notReady(c *core.Call) error {
+	st := s.Node.Status()
+	if st.Fence == cluster.FenceFollower || st.FenceReason == "" {
+		return core.NoLeaderKnown(c)
+	}
+	return core.Fail(core.NoLeader, "node %s is raft's leader, but does not serve requests yet (%s: %s)", st.Node, st.Fence, st.FenceReason)
+}
+
+// showStatus is GET /status.
+func (s *node) showStatus(c *core.Call) error {
+	st := s.Node.Status()
+	out := statusOf(&st, time.Now().UnixMilli())
+	out.Ack, out.Inbox = s.Config.Ack, s.inbox()
+	legacy := c.Principal != nil && c.Principal.Kind == auth.KindLegacy
+	if legacy || s.Access.Mode == core.SecurityOn && (c.Principal == nil || !c.Principal.Has(auth.Read)) {
+		out = discovery(&out)
+		if legacy && !c.Principal.Scoped() { // dtq's part
+			out.LogLength, out.CommitIndex, out.Tasks, out.Workers = st.CommitIndex, st.CommitIndex, tasksOf(st.Counts, st.CompletedEver), st.Workers
+		}
+	}
+	return c.SendJSON(out)
+}
+
+// inbox returns nil until the inbox has been used.
+func (s *node) inbox() *v1.Inbox {
+	if s.Config.Inbox == nil {
+		return nil
+	}
+	out := s.Config.Inbox()
+	if out == (v1.Inbox{}) {
+		return nil
+	}
+	return &out
+}
+
+func statusOf(st *cluster.Status, now int64) v1.Status {
+	s := v1.Status{
+		NodeID:          st.Node,
+		ServerID:        st.ServerID,
+		NodeAddress:     st.NodeAddress,
+		State:           st.State,
+		RaftState:       st.RaftState,
+		Term:            st.Term,
+		Leader:          known(st.LeaderNode),
+		LeaderAddress:   known(st.LeaderAddress),
+		LogLength:       st.CommitIndex,
+		CommitIndex:     st.CommitIndex,
+		Applied:         st.Applied,
+		LSN:             st.LSN.String(),
+		FlushedLSN:      st.FlushedLSN.String(),
+		LagEntries:      st.LagEntries,
+		LagBytes:        st.LagBytes,
+		LagMs:           st.LagMs,
+		MaxFlushLagMs:   st.MaxFlushLagMs,
+		Refusing:        st.Refusing,
+		FlushError:      st.FlushError,
+		ArchiveError:    st.ArchiveError,
+		Standby:         st.Standby,
+		Carried:         carriedOf(st.Carried),
+		DocumentCopies:  copiesOf(st.DocumentCopies),
+		StateError:      st.StateError,
+		FlushIntervalMs: st.FlushIntervalMs,
+		Document:        documentOf(st),
+		Bucket:          bucketOf(st),
+		Snapshots:       snapshotsOf(st),
+		Epoch:           st.Epoch,
+		Fence:           v1.Fence{State: st.Fence, Reason: st.FenceReason},
+		Lineage:         st.Lineage,
+		Cluster:         st.Cluster,
+		FeatureLevel:    st.Level,
+		Peers:           peersOf(st.Peers),
+		Tasks:           tasksOf(st.Counts, st.CompletedEver),
+		Workers:         st.Workers,
+		Pid:             st.Pid,
+		Version:         st.Version,
+		StartedAt:       st.StartedAt,
+		UptimeMs:        max(now-st.StartedAt, 0),
+		Now:             st.Now,
+		WallClock:       st.WallClock,
+	}
+	if !st.CheckedLSN.IsZero() {
+		s.StateCheckedLSN = st.CheckedLSN.String()
+	}
+	return s
+}
+
+// known returns nil for an unknown text.
+func known(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func copiesOf(c leader.DocumentCopies) *v1.DocumentCopies {
+	if c.Count == 0 {
+		return nil
+	}
+	return &v1.DocumentCopies{Count: c.Count, Last: c.Last}
+}
+
+func carriedOf(c leader.Carried) *v1.Carried {
+	if c == (leader.Carried{}) {
+		return nil
+	}
+	return &v1.Carried{Jobs: c.Jobs, Ended: c.Ended, Kept: c.Kept, Records: c.Records, Copy: c.Copy}
+}
+
+// documentOf returns nil on a node that has not written the document.
+func documentOf(st *cluster.Status) *v1.Document {
+	if st.DocumentBytes == 0 {
+		return nil
+	}
+	return &v1.Document{
+		Form:          st.DocumentForm,
+		Bytes:         st.DocumentBytes,
+		CheckpointLSN: st.CheckpointLSN.String(),
+		ArchiveLSN:    st.ArchiveLSN.String(),
+		LogBytes:      st.LogBytes,
+	}
+}
+
+// bucketOf returns nil on a node that does not count its requests to the bucket.
+func bucketOf(st *cluster.Status) *v1.Bucket {
+	b := &st.Bucket
+	if b.Since.IsZero() {
+		return nil
+	}
+	return &v1.Bucket{
+		Since:        b.Since.UnixMilli(),
+		Requests:     b.Counts.ByOp(),
+		BytesRead:    b.Counts.BytesRead,
+		BytesWritten: b.Counts.BytesWritten,
+		CostUSD:      b.Cost.USD(),
+		ProjectedUSD: b.Projected.USD(),
+		BudgetUSD:    b.Budget.USD(),
+	}
+}
+
+// snapshotsOf returns nil while there are no figures.
+func snapshotsOf(st *cluster.Status) *v1.Snapshots {
+	s := &st.Snapshots
+	out := v1.Snapshots{BucketNode: s.BucketNode, Failing: s.Failing, Damaged: s.Damaged}
+	if p := s.Local; p.Index != 0 {
+		out.Local = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
+	}
+	if p := s.Bucket; p.Index != 0 {
+		out.Bucket = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
+	}
+	if out == (v1.Snapshots{}) {
+		return nil
+	}
+	return &out
+}
+
+func peersOf(peers []cluster.Peer) []v1.Peer {
+	out := make([]v1.Peer, len(peers))
+	for i, p := range peers {
+		out[i] = v1.Peer{
+			Name:        p.Name,
+			ServerID:    p.ServerID,
+			RaftAddress: p.RaftAddress,
+			HTTPAddress: p.HTTPAddress,
+			Voter:       p.Voter,
+			Leader:      p.Leader,
+
+			LastContactMs: p.LastContact,
+			LogIndex:      p.LogIndex,
+			ClockOffsetMs: p.ClockOffset,
+		}
+	}
+	return out
+}
+
+func tasksOf(n fsm.Counts, completedEver uint64) v1.TaskCounts {
+	out := v1.TaskCounts{
+		Pending:        n.Of(fsm.Scheduled) + n.Of(fsm.Unclaimed),
+		Processing:     n.Of(fsm.InProgress),
+		Completed:      n.Of(fsm.Completed),
+		CompletedTotal: completedEver,
+		Scheduled:      n.Of(fsm.Scheduled),
+		Unclaimed:      n.Of(fsm.Unclaimed),
+		InProgress:     n.Of(fsm.InProgress),
+		Dead:           n.Of(fsm.Dead),
+		Cancelled:      n.Of(fsm.Cancelled),
+		Blocked:        n.Of(fsm.Blocked),
+	}
+	for _, one := range n {
+		out.Total += one
+	}
+	return out
+}
+
+// discovery returns the part of a status that a client without a token needs to find the
+// leader.
+func discovery(s *v1.Status) v1.Status {
+	return v1.Status{
+		NodeID: s.NodeID, State: s.State, RaftState: s.RaftState, Term: s.Term, Leader: s.Leader, LeaderAddress: s.LeaderAddress,
+		NodeAddress: s.NodeAddress,
+		LSN:         s.LSN, FlushedLSN: s.FlushedLSN, Ack: s.Ack, Fence: v1.Fence{State: s.Fence.State}, Peers: s.Peers[:0:0], Tasks: v1.TaskCounts{},
+	}
+}

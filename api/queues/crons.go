@@ -1,0 +1,366 @@
+package queues
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// Schedules: this file computes the first time of a schedule, and the leader computes the later
+// ones.
+
+func (s *queues) cronRoutes() []core.Route {
+	const one = v1.PathCrons + "/{name}"
+	return []core.Route{
+		{
+			Method: http.MethodGet, Path: v1.PathCrons, At: core.UpToDate, Past: true, Handle: s.listCrons,
+			Params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{Method: http.MethodGet, Path: one, At: core.UpToDate, Past: true, Handle: s.showCron},
+		{Method: http.MethodPut, Path: one, At: core.LeaderOnly, Handle: s.putCron},
+		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Handle: s.deleteCron},
+		{Method: http.MethodPost, Path: one + "/" + v1.ActionPause, At: core.LeaderOnly, Handle: s.pauseCron},
+		{Method: http.MethodPost, Path: one + "/" + v1.ActionResume, At: core.LeaderOnly, Handle: s.resumeCron},
+		{Method: http.MethodPost, Path: one + "/" + v1.ActionTrigger, At: core.LeaderOnly, Handle: s.triggerCron},
+	}
+}
+
+// putCron is PUT /v1/crons/{name}.
+func (s *queues) putCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	if err := s.Config.Limits.CheckCronName(name); err != nil {
+		return err
+	}
+	var in v1.NewCron
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	op, err := s.readCron(&in)
+	if err != nil {
+		return err
+	}
+	if core.IsNull(c.Member("job")) {
+		return core.Bad("job", "is missing; give the job to enqueue, at least {}")
+	}
+	op.Name = name
+	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
+		op.NextMs, err = s.firstTime(op)
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: op}}, err
+	})
+}
+
+// ScheduleTries bounds the attempts to schedule the next time of a schedule that fires or
+// changes meanwhile.
+const ScheduleTries = 3
+
+// schedule proposes the mutation that compute returns, with the next time of a schedule. If
+// the schedule fires or changes before the mutation is applied, schedule computes the
+// mutation again.
+func (s *queues) schedule(c *core.Call, name string, compute func() (*fsmpb.Mutation, error)) error {
+	for range ScheduleTries {
+		m, err := compute()
+		if err != nil {
+			return err
+		}
+		res, err := s.Propose(c, m)
+		if err != nil {
+			return err
+		}
+		if res.Code != fsm.NotDue {
+			return s.answerCron(c, name, res)
+		}
+	}
+	c.Lsn = fsm.LSN{} // nothing was written
+	return core.Fail(core.Overtaken, "schedule %q fired or changed during each of %d attempts; repeat the request", name, ScheduleTries)
+}
+
+func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
+	op = &fsmpb.PutCron{Spec: in.Spec, TimeZone: in.TimeZone, Paused: in.Paused}
+	if op.NextMs, err = s.firstTime(op); err != nil {
+		return nil, err
+	}
+	switch in.Overlap {
+	case "", v1.OverlapAllow:
+	case v1.OverlapSkip:
+		op.Overlap = uint32(fsm.OverlapSkip)
+	default:
+		return nil, core.UnknownValue("overlap", in.Overlap, v1.OverlapAllow, v1.OverlapSkip)
+	}
+	switch in.Missed {
+	case "", v1.MissedSkip:
+	case v1.MissedOne:
+		op.Missed = uint32(fsm.MissedOne)
+	default:
+		return nil, core.UnknownValue("missed", in.Missed, v1.MissedSkip, v1.MissedOne)
+	}
+	if op.Job, err = s.cronJob(&in.Job); err != nil {
+		return nil, core.Within(err, "job")
+	}
+	return op, nil
+}
+
+// firstTime returns the next time of the schedule in op.
+func (s *queues) firstTime(op *fsmpb.PutCron) (int64, error) {
+	if err := cluster.CheckNewZone(op.TimeZone); err != nil {
+		return 0, core.Bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
+	}
+	next, err := nextTime(op.Spec, op.TimeZone, s.Node.Now())
+	if err == nil && next == 0 {
+		err = core.Bad("spec", "never fires: it matches no time within five years")
+	}
+	return next, err
+}
+
+// nextTime returns the first time of a schedule after a moment; the error names the field.
+func nextTime(spec, zone string, after int64) (int64, error) {
+	next, err := cluster.NextTime(spec, zone, after)
+	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {
+		if errors.Is(err, kind) {
+			return 0, core.Bad(member, "is not valid: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
+		}
+	}
+	return next, err
+}
+
+// cronJob checks the job of a schedule. It refuses fields that must differ for each job, and
+// fields that the schedule sets itself.
+func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
+	for _, one := range []struct {
+		name  string
+		given bool
+	}{
+		{"id", in.ID != ""},
+		{"runAt", in.RunAt != 0},
+		{"delayMs", in.DelayMs != 0},
+		{"after", len(in.After) > 0},
+		{"afterFailure", in.AfterFailure != ""},
+		{"batchId", in.BatchID != ""},
+	} {
+		if one.given {
+			return nil, core.Bad(one.name, "cannot be set for the job of a schedule; leave it out")
+		}
+	}
+	job, err := s.Reader.NewJob(in)
+	if err != nil {
+		return nil, err
+	}
+	job.Id = "" // each one gets its own
+	return job, nil
+}
+
+// answerCron answers with a v1.CronPut. The next time is that of the current schedule, also for
+// a repeated request.
+func (s *queues) answerCron(c *core.Call, name string, res fsm.Result) error {
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.Out = append(c.Out[:0], '{')
+	if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
+		c.Out = core.NumberIf(c.Out, "nextAt", cron.NextAt)
+	}
+	c.Out = append(core.LsnText(c.Out, c.Lsn), '}')
+	return c.Send()
+}
+
+func cronError(res fsm.Result) error {
+	if res.Code == fsm.NotFound {
+		return core.ErrNoCron
+	}
+	return res.Code.Err()
+}
+
+// deleteCron is DELETE /v1/crons/{name}.
+func (s *queues) deleteCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}})
+	if err != nil {
+		return err
+	}
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.Out = append(core.LsnText(append(c.Out[:0], '{'), c.Lsn), '}')
+	return c.Send()
+}
+
+// pauseCron is POST /v1/crons/{name}/pause.
+func (s *queues) pauseCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	res, err := s.Propose(c, cronPauseOf(&fsmpb.PauseCron{Name: name, Paused: true}))
+	if err != nil {
+		return err
+	}
+	return s.answerCron(c, name, res)
+}
+
+// resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
+// The machine reports a schedule that does not exist, because this node's state may be old.
+func (s *queues) resumeCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
+		op := &fsmpb.PauseCron{Name: name}
+		if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
+			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
+			if op.NextMs, err = nextTime(cron.Spec, cron.TimeZone, s.Node.Now()); err != nil {
+				return nil, err
+			}
+		}
+		return cronPauseOf(op), nil
+	})
+}
+
+func cronPauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PauseCron{PauseCron: op}}
+}
+
+// triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
+func (s *queues) triggerCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	id, err := core.NewID()
+	if err != nil {
+		return err
+	}
+	op := &fsmpb.TriggerCron{Name: name, JobId: id}
+	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: op}})
+	if err != nil {
+		return err
+	}
+	if err := cronError(res); err != nil {
+		return err
+	}
+	c.Out = core.Text(append(c.Out[:0], '{'), "jobId", core.EnqueuedID(res, 0, &fsmpb.NewJob{Id: id}))
+	c.Out = core.LsnText(c.Out, c.Lsn)
+	c.Out = append(core.FlagIf(c.Out, "duplicate", res.Code == fsm.Duplicate), '}')
+	return c.Send()
+}
+
+// showCron is GET /v1/crons/{name}.
+func (s *queues) showCron(c *core.Call) error {
+	name, err := c.ObjectVariable(core.CronExists)
+	if err != nil {
+		return err
+	}
+	v := c.State().View()
+	c.Lsn = v.LSN()
+	cron := v.Cron(c.Owned(name))
+	if cron == nil {
+		return core.ErrNoCron
+	}
+	c.Out = AppendCron(c.Out[:0], cron.For(c.Viewer()))
+	return c.Send()
+}
+
+// listCrons is GET /v1/crons.
+func (s *queues) listCrons(c *core.Call) error {
+	values, err := c.Query()
+	if err != nil {
+		return err
+	}
+	limit, after, err := s.ReadNamePage(values)
+	if err != nil {
+		return err
+	}
+	built, err := s.Page(c)
+	if err != nil {
+		return err
+	}
+	v := c.State().View()
+	c.Lsn = v.LSN()
+	var crons []*fsm.Cron
+	bytes, more := 0, false
+	v.Crons(after.From(), func(cron *fsm.Cron) bool {
+		if more = len(crons) == limit || len(crons) > 0 && bytes >= s.Config.Limits.ListBytes; more {
+			return false
+		}
+		crons = append(crons, cron)
+		bytes += cronBytes(cron)
+		return true
+	})
+	built()
+	c.Out = append(c.Out[:0], `{"crons":[`...)
+	show := func(b []byte, cron *fsm.Cron) []byte { return AppendCron(b, cron.For(c.Viewer())) }
+	if err := core.SendItems(c, crons, cronBytes, show); err != nil {
+		return err
+	}
+	if more {
+		c.Out = core.Text(c.Out, "nextCursor", core.NameCursorOf(crons[len(crons)-1].Name))
+	}
+	c.Out = append(core.LsnText(c.Out, c.Lsn), '}')
+	return c.Send()
+}
+
+// cronBytes estimates the bytes of a schedule in a list.
+func cronBytes(cron *fsm.Cron) int { return len(cron.Job.Payload) + core.ShortJob }
+
+// AppendCron appends a v1.Cron.
+func AppendCron(b []byte, cron *fsm.Cron) []byte {
+	b = core.Text(append(b, '{'), "name", cron.Name)
+	b = core.Text(b, "spec", cron.Spec)
+	b = core.TextIf(b, "timeZone", cron.TimeZone)
+	b = appendNewJob(core.Key(b, "job"), cron.Job)
+	if cron.Overlap != fsm.OverlapAllow {
+		b = core.Text(b, "overlap", cron.Overlap.String())
+	}
+	if cron.Missed != fsm.MissedSkip {
+		b = core.Text(b, "missed", cron.Missed.String())
+	}
+	b = core.FlagIf(b, "paused", cron.Paused)
+	b = core.NumberIf(b, "nextAt", cron.NextAt)
+	b = core.Number(b, "createdAt", cron.CreatedAt)
+	b = core.Number(b, "updatedAt", cron.UpdatedAt)
+	b = core.NumberIf(b, "lastAt", cron.LastAt)
+	b = core.TextIf(b, "lastJobId", cron.LastJobID)
+	b = core.TextIf(b, "lastError", cron.LastError)
+	b = core.Number(b, "fired", int64(cron.Fired))
+	b = core.Number(b, "skipped", int64(cron.Skipped))
+	return append(core.Number(b, "missedCount", int64(cron.MissedCount)), '}')
+}
+
+// appendNewJob appends the v1.NewJob of a schedule. The getters handle absent fields and a nil
+// job.
+func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
+	b = append(b, '{')
+	b = core.TextIf(b, "type", j.GetType())
+	b = core.OpaqueIf(b, "payload", j.GetPayload())
+	b = core.NumberIf(b, "priority", int64(j.GetPriority()))
+	if j != nil && j.MaxAttempts != nil {
+		b = core.Number(b, "maxAttempts", int64(*j.MaxAttempts))
+	}
+	b = core.NumberIf(b, "leaseMs", j.GetLeaseMs())
+	if o := j.GetBackoff(); o.GetKind() != 0 {
+		b = core.AppendBackoff(core.Key(b, "backoff"), fsm.Backoff{
+			Kind: fsm.BackoffKind(o.Kind), BaseMs: o.BaseMs, CapMs: o.CapMs, Jitter: uint8(o.JitterPercent),
+		})
+	}
+	b = core.NumberIf(b, "timeoutMs", j.GetTimeoutMs())
+	b = core.TextIf(b, "group", j.GetGroup())
+	b = core.TextsIf(b, "tags", j.GetTags())
+	b = core.AppendNewHeaders(b, j.GetHeaders())
+	if u := j.GetUnique(); u.GetKey() != "" {
+		b = core.Text(b, "uniqueKey", u.Key)
+		b = core.TextIf(b, "uniqueScope", fsm.UniqueScope(u.Scope).String())
+		b = core.NumberIf(b, "uniqueMs", u.PeriodMs)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,308 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+// work lets workers claim jobs and report on them.
+type work struct{ *core.Core }
+
+// Routes returns the operations of the package.
+func Routes(core *core.Core) []core.Route {
+	s := &work{core}
+	return slices.Concat(s.claimRoutes(), s.reportRoutes(), s.reportBatchRoutes(), s.logRoutes(), s.workerRoutes())
+}
+
+func (s *work) claimRoutes() []core.Route {
+	return []core.Route{
+		{Method: http.MethodPost, Path: v1.PathClaim, At: core.LeaderOnly, Waits: true, Lenient: true, Handle: s.claim},
+	}
+}
+
+// claimRequest is a claim request that has been checked.
+type claimRequest struct {
+	op   fsmpb.Claim
+	wait time.Duration
+	// nothing: the request names types, but none that a job can have.
+	nothing bool
+	// again: the request is a repetition, whose leases may be old.
+	again bool
+}
+
+// claim is POST /v1/jobs/claim.
+func (s *work) claim(c *core.Call) error {
+	var in v1.Claim
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	w := new(claimRequest)
+	if err := s.readClaimRequest(&in, w); err != nil {
+		return err
+	}
+	jobs, err := s.claimWhenAvailable(c, w)
+	if err != nil {
+		return err
+	}
+	c.Settle()
+	jobs = c.Seen(jobs)
+	at := core.Moment{Now: s.Node.Now()}
+	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
+		at.LeasesFrom = s.Node.View().Meta().LeasesFrom
+	}
+	if in.Max == nil {
+		c.Out = AppendOne(c.Out[:0], jobs, at, c.Lsn)
+	} else {
+		c.Out = AppendMany(c.Out[:0], jobs, at, c.Lsn)
+	}
+	return c.SendSettled()
+}
+
+// AppendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
+func AppendOne(b []byte, jobs []*fsm.Job, at core.Moment, lsn fsm.LSN) []byte {
+	if len(jobs) == 0 {
+		return append(b, '{', '}')
+	}
+	b = core.AppendClaimed(b, jobs[0], at)
+	return append(core.LsnText(b, lsn), '}')
+}
+
+// AppendMany appends a v1.Claimed.
+func AppendMany(b []byte, jobs []*fsm.Job, at core.Moment, lsn fsm.LSN) []byte {
+	b = append(b, `{"jobs":[`...)
+	for i, j := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(core.AppendClaimed(b, j, at), '}')
+	}
+	b = append(b, ']')
+	if !lsn.IsZero() {
+		b = core.LsnText(b, lsn)
+	}
+	return append(b, '}')
+}
+
+func (s *work) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
+	l := &s.Config.Limits
+	if w.op.Worker, err = l.Worker(in.WorkerID); err != nil {
+		return err
+	}
+	if in.WorkerID != nil {
+		if err = core.CheckReadable("workerId", *in.WorkerID); err != nil {
+			return err
+		}
+	}
+	if err = core.CheckMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
+		return err
+	}
+	if in.WaitMs < 0 {
+		return core.Bad("waitMs", "is %d; must not be negative", in.WaitMs)
+	}
+	w.wait = s.BoundedWait(in.WaitMs)
+	w.op.Max, w.op.LeaseMs = 1, in.LeaseMs
+	if in.Max != nil {
+		if *in.Max < 1 {
+			return core.Bad("max", "is %d; must be at least 1", *in.Max)
+		}
+		w.op.Max = uint32(min(int(*in.Max), l.ClaimJobs))
+	}
+	if w.op.Instance, err = instanceOf(in.Instance); err != nil {
+		return err
+	}
+	w.op.Confirms = in.Confirms
+	if err = s.readRequestID(in, w); err != nil {
+		return err
+	}
+	return s.readTypes(in.Types, w)
+}
+
+// readRequestID requires a worker name with a request id: all anonymous workers have the same
+// name, and would get each other's jobs.
+func (s *work) readRequestID(in *v1.Claim, w *claimRequest) error {
+	if in.RequestID == "" {
+		return nil
+	}
+	if in.WorkerID == nil {
+		return core.Bad("requestId", "needs a workerId: a claim is repeated by the same worker")
+	}
+	w.op.RequestId = in.RequestID
+	return s.Config.Limits.CheckNewName("requestId", in.RequestID)
+}
+
+// fewTypes is the number of types up to which a search is faster than a map.
+const fewTypes = 16
+
+// readTypes drops types that match no job, and duplicates: a claim sleeps once per type. Its time is
+// linear in the number of types.
+func (s *work) readTypes(types []string, w *claimRequest) error {
+	if len(types) > s.Config.Limits.ClaimTypes {
+		return core.Bad("types", "has %d items; a claim may have at most %d", len(types), s.Config.Limits.ClaimTypes)
+	}
+	var many map[string]struct{} // of w.op.Types
+	if len(types) > fewTypes {
+		many = make(map[string]struct{}, len(types))
+	}
+	for i, t := range types {
+		if s.Config.Limits.CheckName("", t) != nil {
+			return s.Config.Limits.CheckName(fmt.Sprintf("types[%d]", i), t)
+		}
+		_, known := many[t]
+		if t == "" || known || many == nil && slices.Contains(w.op.Types, t) {
+			continue
+		}
+		w.op.Types = append(w.op.Types, t)
+		if many != nil {
+			many[t] = struct{}{}
+		}
+	}
+	w.nothing = len(types) > 0 && len(w.op.Types) == 0
+	return nil
+}
+
+// claimWhenAvailable claims as soon as a job is available, and writes nothing before that. While the node
+// refuses writes, it does not answer that there is no job, because no client could claim one.
+func (s *work) claimWhenAvailable(c *core.Call, w *claimRequest) ([]*fsm.Job, error) {
+	if err := s.Node.Refusal(); err != nil {
+		return nil, err
+	}
+	if err := s.Gate.Pass(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}); err != nil {
+		return nil, err // also if there is no job to claim
+	}
+	until := time.Now().Add(w.wait)
+	leave, err := s.beginWait(c, w)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	// The machine answers a repeated claim, even if there is no job to claim now.
+	repeated := c.Key != "" || s.Node.Remembers(c.Owned(w.op.Worker), w.op.RequestId)
+	try := !w.nothing && (repeated || s.Node.Ready(c.Owned(w.op.Worker), w.op.Types))
+	for {
+		if try {
+			m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
+			res, err := s.Propose(c, m)
+			if err != nil || w.answeredBy(c, res) {
+				return res.Jobs, err
+			}
+			c.Lsn = fsm.LSN{} // of an entry that changed nothing
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return nil, nil
+		}
+		res, answered, err := s.await(c, w, min(left, s.silence()))
+		if err != nil || answered {
+			return res.Jobs, err
+		}
+		if try = res.woken; !try {
+			s.signOfLife(c, w)
+		}
+	}
+}
+
+// Waiting names what has the places of shares.waits.
+const Waiting = "requests that wait for a job or a log (a claim of many types counts more than once)"
+
+// beginWait takes a place among the claims that wait, if this one may wait. The caller frees
+// it by leave.
+func (s *work) beginWait(c *core.Call, w *claimRequest) (leave func(), err error) {
+	if w.wait <= 0 {
+		return func() {}, nil
+	}
+	c.HoldOff(w.wait)
+	return c.EnterMany(s.Shares.Waits, core.PlacesOf(len(c.In), len(w.op.Types)), core.TooManyStreams, Waiting)
+}
+
+// silence returns how long a registered worker can wait without a keepalive.
+func (s *work) silence() time.Duration {
+	half := s.Node.View().Meta().Settings.WorkerTimeoutMs / 2
+	return time.Duration(max(half, minSilence.Milliseconds())) * time.Millisecond
+}
+
+// minSilence prevents busy waiting if the timeout of workers is short.
+const minSilence = 500 * time.Millisecond
+
+// heardOf reports whether the last keepalive of a registered worker is so recent that no new
+// one has to be written.
+func (s *work) heardOf(view *fsm.View, w *fsm.Worker) bool {
+	return s.Node.Now()-w.LastSeen < view.Meta().Settings.WorkerTimeoutMs/2
+}
+
+// beginKeepalive reports whether a keepalive of a worker is due: the worker is
+// registered, was not heard of lately, and no other request writes one. Each keepalive is
+// a log entry. The caller calls done after the write.
+func (s *work) beginKeepalive(name string) (done func(), due bool) {
+	if _, underWay := s.Signs.LoadOrStore(name, struct{}{}); underWay {
+		return func() {}, false
+	}
+	done = func() { s.Signs.Delete(name) }
+	view := s.Node.View() // newer than the last keepalive
+	known := view.Worker(name)
+	return done, known != nil && !s.heardOf(view, known)
+}
+
+// signOfLife writes a keepalive for a registered worker while it waits. If the write fails, the
+// worker's next claim tries again.
+func (s *work) signOfLife(c *core.Call, w *claimRequest) {
+	done, due := s.beginKeepalive(c.Owned(w.op.Worker))
+	defer done()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), s.Config.Timeouts.Commit)
+	defer cancel()
+	if err := s.Gate.KeepAlive(ctx, c, HeartbeatOf(w.op.Worker, nil)); err != nil {
+		s.Log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
+	}
+}
+
+// answeredBy reports whether a committed claim is answered: it got jobs, or it is a repetition,
+// which stays empty if it has no leases any more.
+func (w *claimRequest) answeredBy(c *core.Call, res fsm.Result) bool {
+	w.again = res.Code == fsm.Duplicate || c.Replayed
+	return len(res.Jobs) > 0 || w.again
+}
+
+// slept is the outcome of one sleep of a claim.
+type slept struct {
+	fsm.Result
+	woken bool // the claim may find a job
+}
+
+// await sleeps until a claim is answered or may find a job, or until the time is over.
+func (s *work) await(c *core.Call, w *claimRequest, left time.Duration) (out slept, answered bool, err error) {
+	patience, stop := s.Patience(c, left)
+	defer stop()
+	if w.nothing {
+		<-patience.Done()
+		return out, false, s.Interrupted(c)
+	}
+	m := &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &w.op}}
+	ctx, cancel := context.WithTimeout(c.Context(), left+s.Config.Timeouts.Commit)
+	defer cancel()
+	a, err := s.Gate.Await(ctx, c, patience.Done(), m)
+	switch {
+	case err == nil && !a.LSN.IsZero():
+		out.Result, err = s.Committed(c, m, a.Result, a.LSN)
+		return out, err == nil && w.answeredBy(c, out.Result), err
+	case err == nil && a.Woken:
+		return slept{woken: true}, false, nil
+	case errors.Is(err, cluster.ErrUnknown):
+		return out, false, err
+	}
+	if why := s.Interrupted(c); why != nil {
+		return out, false, why
+	}
+	return out, false, err
+}

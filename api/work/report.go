@@ -1,0 +1,216 @@
+package work
+
+import (
+	"net/http"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/clip"
+)
+
+func (s *work) reportRoutes() []core.Route {
+	const job = v1.PathJobs + "/{id}/"
+	return []core.Route{
+		{Method: http.MethodPost, Path: job + v1.ActionComplete, At: core.LeaderOnly, Lenient: true, Handle: s.complete},
+		{Method: http.MethodPost, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Lenient: true, Handle: s.heartbeat},
+		{Method: http.MethodPost, Path: job + v1.ActionFail, At: core.LeaderOnly, Handle: s.fail},
+		// The first Python and JavaScript clients sent the error of the handler with it.
+		{Method: http.MethodPost, Path: job + v1.ActionRelease, At: core.LeaderOnly, Lenient: true, Handle: s.release},
+		{Method: http.MethodPost, Path: job + v1.ActionProgress, At: core.LeaderOnly, Handle: s.progress},
+		{Method: http.MethodPost, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Handle: s.forceComplete},
+	}
+}
+
+// complete is POST /v1/jobs/{id}/complete.
+func (s *work) complete(c *core.Call) error {
+	var in v1.Complete
+	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+	if err != nil {
+		return err
+	}
+	op, err := completeOf(worker, lease, in.Result, in.Log)
+	if err != nil {
+		return err
+	}
+	return s.answerReport(c, op, worker, in.Claim, in.Token != 0)
+}
+
+func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*fsmpb.Mutation, error) {
+	if len(log) > fsm.LogMax {
+		return nil, core.Bad("log", "has %d bytes; at most %d are allowed: send the end of the log", len(log), fsm.LogMax)
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{
+		Complete: &fsmpb.Complete{Worker: worker, Lease: lease, Result: result, Log: log},
+	}}, nil
+}
+
+// forceComplete is POST /v1/jobs/{id}/force-complete. It is a separate route, so
+// that a missing token cannot lead here.
+func (s *work) forceComplete(c *core.Call) error {
+	id, err := c.Variable()
+	if err != nil {
+		return err
+	}
+	var in v1.ForceComplete
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	return s.answerReport(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{
+		ForceComplete: &fsmpb.ForceComplete{JobId: id, Result: in.Result},
+	}}, "", nil, true)
+}
+
+// heartbeat is POST /v1/jobs/{id}/heartbeat.
+func (s *work) heartbeat(c *core.Call) error { return s.beat(c, false) }
+
+// progress is POST /v1/jobs/{id}/progress: a heartbeat that must have a progress. No legacy
+// client uses it, so it is always strict.
+func (s *work) progress(c *core.Call) error { return s.beat(c, true) }
+
+func (s *work) beat(c *core.Call, mustSay bool) error {
+	var in v1.Heartbeat
+	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+	if err != nil {
+		return err
+	}
+	if mustSay && in.Progress == nil {
+		return core.Bad("progress", "is missing")
+	}
+	if lease.Progress, err = s.readProgress(in.Progress); err != nil {
+		return err
+	}
+	res, err := s.Propose(c, HeartbeatOf(worker, []*fsmpb.Lease{lease}))
+	if err != nil {
+		return err
+	}
+	if len(res.Codes) == 1 {
+		res.Code = res.Codes[0]
+	}
+	return sendReport(c, res, nil, mustSay || in.Token != 0)
+}
+
+// readProgress checks a progress; nil means none. A message that is too long is
+// cut, because the lease must still be extended.
+func (s *work) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
+	if in == nil {
+		return nil, nil
+	}
+	if in.Percent > percentMax {
+		return nil, core.Bad("progress.percent", "is %d; must be from 0 to %d", in.Percent, percentMax)
+	}
+	return &fsmpb.Progress{Percent: uint32(in.Percent), Message: clip.To(in.Message, s.Config.Limits.MessageBytes)}, nil
+}
+
+const percentMax = 100
+
+func HeartbeatOf(worker string, leases []*fsmpb.Lease) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{
+		Heartbeat: &fsmpb.Heartbeat{Worker: worker, Leases: leases},
+	}}
+}
+
+// fail is POST /v1/jobs/{id}/fail.
+func (s *work) fail(c *core.Call) error {
+	var in v1.Fail
+	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+	if err != nil {
+		return err
+	}
+	op, err := s.failOf(worker, lease, in.Error, in.Retryable, in.DelayMs)
+	if err != nil {
+		return err
+	}
+	return s.answerReport(c, op, worker, in.Claim, true)
+}
+
+func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryable *bool, delay *int64) (*fsmpb.Mutation, error) {
+	if delay != nil {
+		if err := core.CheckMs("delayMs", *delay, s.Config.Limits.Delay); err != nil {
+			return nil, err
+		}
+	}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
+		Worker:       worker,
+		Lease:        lease,
+		Error:        clip.To(reason, s.Config.Limits.ErrorBytes),
+		Permanent:    retryable != nil && !*retryable,
+		RetryDelayMs: delay,
+	}}}, nil
+}
+
+// release is POST /v1/jobs/{id}/release.
+func (s *work) release(c *core.Call) error {
+	var in v1.Release
+	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+	if err != nil {
+		return err
+	}
+	return s.answerReport(c, releaseOf(worker, lease), worker, nil, true)
+}
+
+func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: lease}}}
+}
+
+// readReport reads a report on the job of the path into v; worker and token are fields of v.
+func (s *work) readReport(c *core.Call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
+	id, err := c.Variable()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := c.Decode(v); err != nil {
+		return "", nil, err
+	}
+	name, err := s.Config.Limits.Worker(*worker)
+	return name, &fsmpb.Lease{JobId: id, Token: *token}, err
+}
+
+// answerReport commits a report on one job, with the next claim of its worker (nil: none), and
+// answers it. If strict is false, as for legacy clients, the answer is a success whatever the
+// state of the job is; but a tenant learns that the job is another's.
+func (s *work) answerReport(c *core.Call, op *fsmpb.Mutation, worker string, next *v1.NextClaim, strict bool) error {
+	n, err := s.readNextClaim(next, worker)
+	if err != nil {
+		return err
+	}
+	res, err := s.proposeReport(c, op, n)
+	if err != nil {
+		return err
+	}
+	return sendReport(c, res, n, strict || n != nil)
+}
+
+// sendReport answers a report that was committed.
+func sendReport(c *core.Call, res fsm.Result, next *nextClaim, strict bool) error {
+	switch {
+	case !strict && (res.Code != fsm.WrongWorker || c.Viewer() == ""):
+		return c.SendNothing()
+	case !res.Code.Done():
+		return res.Code.Err()
+	}
+	var job *fsm.Job
+	if len(res.Jobs) == 1 {
+		job = res.Jobs[0]
+	}
+	return sendReported(c, job, res.Code, next)
+}
+
+// sendReported answers with a v1.Reported.
+func sendReported(c *core.Call, job *fsm.Job, code fsm.Code, next *nextClaim) error {
+	c.Settle()
+	c.Out = core.LsnText(append(c.Out[:0], '{'), c.Lsn)
+	if job != nil {
+		c.Out = core.Text(c.Out, "status", job.Status.String())
+	}
+	c.Out = core.FlagIf(c.Out, "duplicate", code == fsm.Duplicate)
+	c.Out = core.FlagIf(c.Out, "cancel", toCancel(job))
+	c.Out = append(next.append(c, c.Out), '}')
+	return c.SendSettled()
+}
+
+// toCancel reports whether the job runs and its cancellation was requested.
+func toCancel(j *fsm.Job) bool {
+	return j != nil && j.Status == fsm.InProgress && j.Details().CancelAt != 0
+}

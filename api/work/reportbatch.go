@@ -1,0 +1,139 @@
+package work
+
+import (
+	"net/http"
+
+	"osqueue/api/core"
+	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+)
+
+func (s *work) reportBatchRoutes() []core.Route {
+	return []core.Route{
+		{Method: http.MethodPost, Path: v1.PathComplete, At: core.LeaderOnly, Handle: s.completeBatch},
+		{Method: http.MethodPost, Path: v1.PathHeartbeat, At: core.LeaderOnly, Handle: s.heartbeatBatch},
+		{Method: http.MethodPost, Path: v1.PathFail, At: core.LeaderOnly, Handle: s.failBatch},
+		{Method: http.MethodPost, Path: v1.PathRelease, At: core.LeaderOnly, Handle: s.releaseBatch},
+	}
+}
+
+// completeBatch is POST /v1/jobs/complete.
+func (s *work) completeBatch(c *core.Call) error {
+	var in v1.CompleteBatch
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+		j := &in.Jobs[i]
+		return completeOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Result, j.Log)
+	})
+}
+
+// failBatch is POST /v1/jobs/fail.
+func (s *work) failBatch(c *core.Call) error {
+	var in v1.FailBatch
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+		j := &in.Jobs[i]
+		return s.failOf(worker, &fsmpb.Lease{JobId: j.JobID, Token: j.Token}, j.Error, j.Retryable, j.DelayMs)
+	})
+}
+
+// releaseBatch is POST /v1/jobs/release.
+func (s *work) releaseBatch(c *core.Call) error {
+	var in v1.ReleaseBatch
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	id := func(i int) string { return in.Jobs[i].JobID }
+	return s.reportGroup(c, in.WorkerID, nil, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
+		return releaseOf(worker, &fsmpb.Lease{JobId: in.Jobs[i].JobID, Token: in.Jobs[i].Token}), nil
+	})
+}
+
+// reportGroup makes n reports of one worker in one mutation, so that a repeated
+// request is recognised as a whole. The next claim of the worker (nil: none) follows it.
+func (s *work) reportGroup(c *core.Call, workerID *string, claim *v1.NextClaim, n int, id func(i int) string,
+	report func(worker string, i int) (*fsmpb.Mutation, error),
+) error {
+	worker, err := s.readBatch(workerID, n, id)
+	if err != nil {
+		return err
+	}
+	next, err := s.readNextClaim(claim, worker)
+	if err != nil {
+		return err
+	}
+	ms := make([]*fsmpb.Mutation, n)
+	for i := range n {
+		if ms[i], err = report(worker, i); err != nil {
+			return core.Blame(err, i)
+		}
+	}
+	res, err := s.proposeReport(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: ms}}}, next)
+	if err != nil {
+		return err
+	}
+	c.Settle()
+	c.Out = core.LsnText(appendItems(append(c.Out[:0], '{'), res, id), c.Lsn)
+	c.Out = append(next.append(c, c.Out), '}')
+	return c.SendSettled()
+}
+
+// heartbeatBatch is POST /v1/jobs/heartbeat.
+func (s *work) heartbeatBatch(c *core.Call) error {
+	var in v1.HeartbeatBatch
+	if err := c.Decode(&in); err != nil {
+		return err
+	}
+	id := func(i int) string { return in.Jobs[i].JobID }
+	worker, err := s.readBatch(in.WorkerID, len(in.Jobs), id)
+	if err != nil {
+		return err
+	}
+	leases := make([]*fsmpb.Lease, len(in.Jobs))
+	for i, j := range in.Jobs {
+		leases[i] = &fsmpb.Lease{JobId: j.JobID, Token: j.Token}
+		if leases[i].Progress, err = s.readProgress(j.Progress); err != nil {
+			return core.Blame(err, i)
+		}
+	}
+	res, err := s.Propose(c, HeartbeatOf(worker, leases))
+	if err != nil {
+		return err
+	}
+	c.Out = append(core.LsnText(appendItems(append(c.Out[:0], '{'), res, id), c.Lsn), '}')
+	return c.Send()
+}
+
+// readBatch checks the common fields of batches of reports.
+func (s *work) readBatch(worker *string, n int, id func(i int) string) (string, error) {
+	if err := s.Config.Limits.CheckCount(n); err != nil {
+		return "", err
+	}
+	for i := range n {
+		if err := core.CheckJobID("jobId", id(i)); err != nil {
+			return "", core.Blame(err, i)
+		}
+	}
+	return s.Config.Limits.Worker(worker)
+}
+
+// appendItems appends the results of a batch as a list of v1.ReportedItem.
+func appendItems(b []byte, res fsm.Result, id func(i int) string) []byte {
+	b = append(core.Key(b, "results"), '[')
+	for i, code := range res.Codes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = core.Text(append(b, '{'), "jobId", id(i))
+		b = core.Text(b, "status", code.String())
+		b = append(core.FlagIf(b, "cancel", code.Done() && i < len(res.Jobs) && toCancel(res.Jobs[i])), '}')
+	}
+	return append(b, ']')
+}
