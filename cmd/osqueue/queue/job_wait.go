@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,29 +55,44 @@ func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids 
 	return waitMany(ctx, g, c, atMost, ids)
 }
 
+// waitMany waits for jobs, some at the same time, and prints them in the order of ids. A job that
+// does not exist or end does not stop the others.
 func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
 	end := time.Now().Add(atMost)
-	wait := func(ctx context.Context, id string) finishedJob {
-		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
-		return finishedJob{id: id, job: job, err: err}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	slots, ended := make(chan struct{}, waitsInFlight), make([]chan finishedJob, len(ids))
+	for i, id := range ids {
+		ended[i] = make(chan finishedJob, 1)
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
+			ended[i] <- finishedJob{id: id, job: job, err: err}
+		}()
 	}
+	var errs []error
 	failed := 0
-	done := func(r finishedJob) error {
+	for _, one := range ended {
+		r := <-one
 		if r.err != nil {
-			return fmt.Errorf("job %s: %w", r.id, r.err)
+			errs = append(errs, fmt.Errorf("job %s: %w", r.id, r.err))
+			if ctx.Err() != nil || !client.IsNotFound(r.err) && !errors.Is(r.err, client.ErrNotFinished) {
+				break
+			}
+			continue
 		}
 		if r.job.Status != v1.StatusCompleted {
 			failed++
 		}
-		return writeFinished(g, r)
+		if err := writeFinished(g, r); err != nil {
+			return err
+		}
 	}
-	if err := inOrder(ctx, waitsInFlight, each(ids), wait, done); err != nil {
-		return err
-	}
-	if failed > 0 {
+	if len(errs) == 0 && failed > 0 {
 		return view.SilentError{}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // writeFinished is the line of a job that was waited for.
