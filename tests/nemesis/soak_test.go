@@ -29,8 +29,6 @@ func TestOneFault(t *testing.T) {
 		if f.Single {
 			r.Nodes = 1
 		}
-		if strings.HasPrefix(name, "object-") {
-		}
 		r.File = r.File || f.Needs&NeedFile != 0
 		r.Mixed = r.Mixed || f.Needs&NeedMixed != 0
 		r.Clock = r.Clock || f.Needs&NeedClock != 0
