@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"osqueue/api/admin"
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
@@ -85,16 +84,6 @@ func TestLegacyRequests(t *testing.T) {
 		if named["192.0.2.1:1234"] < 4 || named["10.0.0.9"] < 3 {
 			t.Errorf("%s: the audit log has the principal %v times", mode, named)
 		}
-	}
-}
-
-func TestDocumentsForLegacyClients(t *testing.T) {
-	got, err := admin.ForLegacy([]byte(`{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"tokens":[{"hash":"h"}],"own":1.50}`))
-	if want := `{"broker":"b","jobs":[{"id":"1","x":{"tokens":1}}],"own":1.50}`; err != nil || string(got) != want {
-		t.Errorf("%s %v, want %s", got, err, want)
-	}
-	if got, err := admin.ForLegacy([]byte(`{"broker":"b","tail":"x"}`)); err == nil {
-		t.Errorf("a large document is shown as %s", got)
 	}
 }
 

@@ -28,9 +28,9 @@
 // Acquire writes the next epoch. From then on the Fence writes every version, each on the
 // condition that its previous version is still in the bucket.
 //
-// A write has a Content (package document): a state, or the archive that has the state. A
-// candidate may overwrite a large document with the archive that it has already, and bring
-// the state up to date with the first write of its leader term.
+// A write has a Content (package document): the archive that leads to the state. A candidate may
+// overwrite the document with the archive that it has already, and bring the state up to date with
+// the first write of its leader term.
 //
 // # When a broker is dead
 //
@@ -86,6 +86,6 @@
 // A document that cannot be read is an error and is never overwritten. The fence
 // distinguishes two changes by other programs: another broker or epoch means that this
 // broker is fenced, permanently; any other change under the present epoch is an external
-// edit, which the caller must adopt before the fence writes again. The LSN of the document
+// edit, which the caller must handle before the fence writes again. The LSN of the document
 // never decreases: an older state is refused.
 package election

@@ -8,7 +8,6 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
-	"osqueue/internal/auth"
 )
 
 func (s *admin) stateRoutes() []core.Route {
@@ -49,7 +48,7 @@ func typeStats(types map[string]fsm.TypeStats) map[string]v1.TypeStats {
 	return out
 }
 
-// showState is GET /state: the document, including its own LSN.
+// showState is GET /state: the jobs as legacy clients know them, and the LSN of the state.
 func (s *admin) showState(c *core.Call) error {
 	ctx, cancel := context.WithTimeout(c.Context(), s.Config.Timeouts.Answer)
 	defer cancel()
@@ -62,16 +61,9 @@ func (s *admin) showState(c *core.Call) error {
 	if err = c.HoldOut(size); err != nil {
 		return err
 	}
-	doc, err := s.Node.Document(ctx)
-	if err != nil {
+	if c.Out, err = s.Node.Document(ctx); err != nil {
 		return err
 	}
-	if c.Principal != nil && c.Principal.Kind == auth.KindLegacy {
-		if doc, err = ForLegacy(doc); err != nil {
-			return err
-		}
-	}
-	c.Out = doc
 	if err = c.HoldAnswer(); err != nil {
 		return err
 	}

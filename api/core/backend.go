@@ -95,7 +95,7 @@ type Reader interface {
 	// ActionsOn returns the changes of a job that requests made since this node's start,
 	// oldest first.
 	ActionsOn(id string) []notify.Action
-	// Document returns the state in the form of queue.json.
+	// Document returns the jobs in the fields of queue.json that legacy clients know, and a header.
 	Document(ctx context.Context) ([]byte, error)
 }
 

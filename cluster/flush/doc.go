@@ -28,9 +28,9 @@
 //
 // # What
 //
-// A state that fits is written inline, together with the archive, so that the past is kept.
-// A larger state is only in the archive. The log of the archive grows in the tail, which
-// the document itself contains. The builder seals the tail as a segment when it is full, or
+// The state is in the archive, at every depth: a checkpoint, and the log after it. A young queue has
+// only the log. The document also shows the available and running jobs while they fit. The log
+// grows in the tail, which the document itself contains. The builder seals the tail as a segment when it is full, or
 // when the bytes of the tail in all documents since the last seal exceed the cost of a
 // separate request. The bytes written are thus a small multiple of the new bytes. The
 // builder compacts many segments into a segment index. When the log is larger than the

@@ -11,7 +11,7 @@ import (
 	"osqueue/storage/document"
 )
 
-// A large document is useless without the objects that it names. If an object is removed,
+// A document is useless without the objects that it names. If an object is removed,
 // or a disk loses it, nothing that the leader writes later would detect that. So the
 // active leader checks the objects: a listing every ArchiveCheck finds missing objects,
 // and reading all of them once every ArchiveRead finds damaged ones. A finding is shown

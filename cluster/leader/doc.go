@@ -6,7 +6,7 @@
 // Raft elects a leader of the nodes. That leader may answer writes only while it also owns
 // the document: another cluster, or a legacy broker, may own it. From that moment the
 // leader has duties of its own: it gives the queue its time, fires schedules, flushes the
-// state, takes over edits of the document, checks and collects the objects in the bucket,
+// state, handles edits of the document, checks and collects the objects in the bucket,
 // and compares the states of the nodes. All of them end when either ownership is lost.
 //
 // # Parts
@@ -20,7 +20,7 @@
 // # Reading order
 //
 //	effects.go, gate.go, errors.go, entry.go   types that the rest uses
-//	extra.go, term.go                          the state of a term; proposals
+//	term.go                                    the state of a term; proposals
 //	handoff.go, propose.go                     group commit, and claims that wait
 //	watch.go, standby.go, written.go, edit.go  the document: its lag, rivals, flushes, edits
 //	cron.go, clock.go, level.go                schedules, time, feature level
