@@ -2,7 +2,7 @@ package api
 
 import (
 	"bytes"
-	"log"
+	"log" //nolint:depguard // net/http wants one
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"

@@ -76,10 +76,10 @@ func (s *Server) events(c *httpCall) error {
 // resumePoint returns the event after which the stream begins. A browser that reconnects sends
 // the header, and again the query of its first request: the header has precedence. Without
 // either the stream begins now.
-func (c *httpCall) resumePoint(history *notify.History) (notify.EventID, error) {
-	where, given := v1.HeaderLastEventID, c.r.Header.Get(headerLastEventID)
+func (h *httpCall) resumePoint(history *notify.History) (notify.EventID, error) {
+	where, given := v1.HeaderLastEventID, h.r.Header.Get(headerLastEventID)
 	if given == "" {
-		where, given = v1.ParamLastEventID, c.Params.Get(v1.ParamLastEventID)
+		where, given = v1.ParamLastEventID, h.Params.Get(v1.ParamLastEventID)
 	}
 	if given == "" {
 		return history.Last(), nil
@@ -88,7 +88,7 @@ func (c *httpCall) resumePoint(history *notify.History) (notify.EventID, error) 
 	if err != nil {
 		return id, core.Fail(core.BadRequest, "%s is %q; must be the id of an event, or %s for all events that the node keeps", where, core.Shown(given), notify.EventID{})
 	}
-	if _, lost := history.Since(id, 0); c.Strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
+	if _, lost := history.Since(id, 0); h.Strict && id != (notify.EventID{}) && lost != (notify.EventID{}) {
 		return id, core.Fail(core.HistoryGone, "this node no longer has the events from %s to %s; try another node", core.Shown(given), lost)
 	}
 	return id, nil

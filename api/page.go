@@ -10,7 +10,7 @@ const dashboard = "/ui"
 
 // wantsDashboard reports whether a browser asks for / of a node that has the dashboard. Others
 // get 404, as the legacy broker answers.
-func (c *httpCall) wantsDashboard() bool {
-	return c.Core.Config.Internal[dashboard] != nil && c.r.URL.Path == "/" && (c.Method == http.MethodGet || c.Method == http.MethodHead) &&
-		strings.Contains(c.r.Header.Get("Accept"), "text/html")
+func (h *httpCall) wantsDashboard() bool {
+	return h.Core.Config.Internal[dashboard] != nil && h.r.URL.Path == "/" && (h.Method == http.MethodGet || h.Method == http.MethodHead) &&
+		strings.Contains(h.r.Header.Get("Accept"), "text/html")
 }

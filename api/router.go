@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/gorilla/mux"
 
@@ -11,7 +12,7 @@ import (
 
 // ServeHTTP answers one request. It only matches with the router: to serve through it would copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	match := core.Matches.Get().(*mux.RouteMatch)
+	match := matches.Get().(*mux.RouteMatch)
 	s.router.Match(r, match) // if nothing matches, match has the handler for that
 	h, object := match.Handler, ""
 	for _, value := range match.Vars {
@@ -19,7 +20,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	clear(match.Vars)
 	*match = mux.RouteMatch{Vars: match.Vars}
-	core.Matches.Put(match)
+	matches.Put(match)
 	if e, ok := h.(*endpoint); ok {
 		e.serve(w, r, object)
 		return
@@ -54,3 +55,5 @@ func (s *Server) allowed(r *http.Request) []string {
 	}
 	return methods
 }
+
+var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}

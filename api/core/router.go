@@ -5,9 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/gorilla/mux"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
@@ -40,8 +37,6 @@ const (
 	UpToDate           // reads, as fresh as the request wants them
 	InMemory           // about what only the leader has, in memory: commits nothing
 )
-
-var Matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}
 
 // targetMax bounds the part of an unknown path that the answer repeats.
 const targetMax = 1024
