@@ -137,6 +137,7 @@ func TestRelease(t *testing.T) {
 	for _, text := range []string{
 		string(document.Encode(contentOf(queue(t).View()), header, address, heartbeat)),
 		`{"jobs":[ {"id":"a","status":"unclaimed","broker":"x"}],"broker" : "b","brokerHeartbeat":5}`,
+		`{"broker":{"broker":"x"},"brokerHeartbeat":5}`,
 	} {
 		out, err := document.Release([]byte(text))
 		if err != nil {

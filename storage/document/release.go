@@ -32,7 +32,8 @@ func Release(data []byte) ([]byte, error) {
 		case dec.StackDepth() == 2 && where == "/osqueue/address":
 			text = `""`
 		}
-		if text == "" || dec.PeekKind() != '"' {
+		// tok is the name of the field, or its value if that is not replaced.
+		if text == "" || tok.Kind() != '"' || dec.PeekKind() == 'n' {
 			continue
 		}
 		raw, err := dec.ReadValue()
