@@ -97,7 +97,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 		f.status = func(st *cluster.Status) {
 			st.FlushedLSN, st.LagEntries, st.LagBytes, st.LagMs = fsm.LSN{Term: 2, Index: 9}, 3, 400, 50
 			st.MaxFlushLagMs, st.FlushIntervalMs, st.Refusing, st.FlushError = 300_000, 1000, "too far behind", "timeout"
-			st.DocumentForm, st.DocumentBytes, st.LogBytes = cluster.FormArchive, 7000, 9000
+			st.DocumentView, st.DocumentBytes, st.LogBytes = true, 7000, 9000
 			st.CheckpointLSN, st.ArchiveLSN = fsm.LSN{Term: 2, Index: 1}, fsm.LSN{Term: 2, Index: 8}
 			st.Bucket = cost.Report{
 				Since: since, Counts: cost.Counts{Gets: 1, Creates: 2, Replaces: 3, Lists: 4, Deletes: 5, BytesRead: 6, BytesWritten: 7},
@@ -111,7 +111,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 		"2-9 3 400 50 300000 1000 too far behind timeout\n" {
 		t.Errorf("lag: %s", got)
 	}
-	if want := (v1.Document{Form: "archive", Bytes: 7000, CheckpointLSN: "2-1", ArchiveLSN: "2-8", LogBytes: 9000}); *out.Document != want {
+	if want := (v1.Document{View: true, Bytes: 7000, CheckpointLSN: "2-1", ArchiveLSN: "2-8", LogBytes: 9000}); *out.Document != want {
 		t.Errorf("document: %+v", out.Document)
 	}
 	if got := fmt.Sprint(*out.Bucket); got != "{1700000000000 map[delete:5 get:1 list:4 put_if_absent:2 put_if_match:3] 6 7 0.25 6 5}" {

@@ -80,7 +80,7 @@ func (n *Node) describeFlush(s *Status) {
 	if finding := n.leader.Finding(); s.FlushError != "" && finding != "" {
 		s.FlushError += "; " + finding
 	}
-	s.DocumentBytes, s.DocumentForm = t.DocumentBytes, t.DocumentForm
+	s.DocumentBytes, s.DocumentView = t.DocumentBytes, t.DocumentView
 	s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = t.CheckpointLSN, t.ArchiveLSN, t.LogBytes
 }
 

@@ -17,12 +17,6 @@ const (
 	FenceRefused     = leader.FenceRefused     // the document belongs to a lineage that this cluster must not touch
 )
 
-// The values of Status.DocumentForm.
-const (
-	FormInline  = leader.FormInline  // the document shows the available and running jobs
-	FormArchive = leader.FormArchive // the jobs are only in the checkpoint and the log
-)
-
 // Status describes a node and its cluster at one moment, as the node sees them. Times and
 // durations are in milliseconds.
 type Status struct {
@@ -53,7 +47,7 @@ type Status struct {
 	// Fields of the document, as this node wrote it; set only on the active leader.
 	FlushIntervalMs int64           // present least time between two flushes
 	DocumentBytes   int             // 0: not written yet
-	DocumentForm    string          // FormInline or FormArchive
+	DocumentView    bool            // whether the document shows the available and running jobs
 	CheckpointLSN   fsm.LSN         // LSN of the newest checkpoint
 	ArchiveLSN      fsm.LSN         // the log in the bucket contains the entries up to here
 	LogBytes        int64           // size of the log behind the checkpoint

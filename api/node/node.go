@@ -172,7 +172,7 @@ func documentOf(st *cluster.Status) *v1.Document {
 		return nil
 	}
 	return &v1.Document{
-		Form:          st.DocumentForm,
+		View:          st.DocumentView,
 		Bytes:         st.DocumentBytes,
 		CheckpointLSN: st.CheckpointLSN.String(),
 		ArchiveLSN:    st.ArchiveLSN.String(),

@@ -10,12 +10,6 @@ import (
 	"osqueue/fsm"
 )
 
-// The values of Status.DocumentForm.
-const (
-	FormInline  = "inline"  // the document shows the available and running jobs
-	FormArchive = "archive" // the jobs are only in the checkpoint and the log
-)
-
 // Status describes a term for cluster.Status, which describes the fields.
 type Status struct {
 	Lag           time.Duration
@@ -25,7 +19,7 @@ type Status struct {
 	Standby       string
 	Refusing      string
 	DocumentBytes int
-	DocumentForm  string
+	DocumentView  bool
 	CheckpointLSN fsm.LSN
 	ArchiveLSN    fsm.LSN
 	LogBytes      int64
@@ -54,10 +48,7 @@ func (t *Term) Status() Status {
 		s.Refusing = refused.Error()
 	}
 	if d := t.written.Load(); d != nil {
-		s.DocumentBytes, s.DocumentForm = d.bytes, FormArchive
-		if d.viewed {
-			s.DocumentForm = FormInline
-		}
+		s.DocumentBytes, s.DocumentView = d.bytes, d.viewed
 		s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = d.checkpoint, d.archive, d.log
 	}
 	return s

@@ -1260,7 +1260,8 @@ type DocumentCopies struct {
 
 // Document is queue.json, as the node wrote it last.
 type Document struct {
-	Form          string `json:"form"` // Whether it shows the available and running jobs
+	// Whether it shows the available and running jobs, which it does while they fit into 256 KiB
+	View          bool   `json:"view"`
 	Bytes         int    `json:"bytes"`
 	CheckpointLSN string `json:"base_lsn"`    // Of the newest checkpoint; `0-0` if there is none
 	ArchiveLSN    string `json:"archive_lsn"` // How far checkpoint and log go

@@ -103,7 +103,11 @@ func documentText(d *v1.Document) string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s", d.Form, view.BytesText(int64(d.Bytes)))
+	text := view.BytesText(int64(d.Bytes))
+	if !d.View {
+		text += ", without a list of the jobs"
+	}
+	return text
 }
 
 func archiveText(d *v1.Document) string {

@@ -14,8 +14,8 @@ import (
 // The leader's word on the bucket, as people read it.
 func TestStatusOfTheBucket(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
-	inline := &v1.Document{Form: "inline", Bytes: 980, CheckpointLSN: "0-0", ArchiveLSN: "0-0"}
-	archive := &v1.Document{Form: "archive", Bytes: 70_000, CheckpointLSN: "3-100", ArchiveLSN: "3-900", LogBytes: 5 << 20}
+	small := &v1.Document{View: true, Bytes: 980, CheckpointLSN: "0-0", ArchiveLSN: "0-0"}
+	large := &v1.Document{Bytes: 70_000, CheckpointLSN: "3-100", ArchiveLSN: "3-900", LogBytes: 5 << 20}
 	free := &v1.Bucket{Since: now.Add(-time.Minute).UnixMilli(), Requests: map[string]uint64{"get": 2, "put_if_match": 5}, BytesWritten: 3000, BytesRead: 10}
 	dear := *free
 	dear.CostUSD, dear.ProjectedUSD, dear.BudgetUSD = 0.000296, 6.48, 5
@@ -28,15 +28,15 @@ func TestStatusOfTheBucket(t *testing.T) {
 	}{
 		"new leader": {v1.Status{}, "behind nothing"},
 		"small": {
-			v1.Status{Document: inline, Bucket: free, FlushIntervalMs: 50, Ack: "quorum", MaxFlushLagMs: 300_000},
-			`document inline, 980 B
+			v1.Status{Document: small, Bucket: free, FlushIntervalMs: 50, Ack: "quorum", MaxFlushLagMs: 300_000},
+			`document 980 B
 behind nothing (writes are refused from 5m on)
 flushes at most one every 50ms; ack level quorum
 requests 7 in 1m0s (2.9KiB written, 10 B read)`,
 		},
 		"large": {
-			v1.Status{Document: archive, Bucket: &dear, FlushIntervalMs: 1000, Ack: "object", LagEntries: 5, LagBytes: 410, LagMs: 12_340},
-			`document archive, 68KiB
+			v1.Status{Document: large, Bucket: &dear, FlushIntervalMs: 1000, Ack: "object", LagEntries: 5, LagBytes: 410, LagMs: 12_340},
+			`document 68KiB, without a list of the jobs
 archive checkpoint at 3-100, 5MiB of the log up to 3-900
 behind 5 entries, 410 B, for 12.34s
 flushes at most one every 1s; ack level object
@@ -50,8 +50,8 @@ requests 7 in 10m0s (2.9KiB written, 10 B read)
 cost $0.000296 so far, an estimate for a month needs 10m, budget $5.00 a month`,
 		},
 		"from the beginning": {
-			v1.Status{Document: &v1.Document{Form: "archive", Bytes: 70_000, CheckpointLSN: "0-0", ArchiveLSN: "3-900", LogBytes: 5 << 20}},
-			"document archive, 68KiB\narchive checkpoint at the beginning, 5MiB of the log up to 3-900\nbehind nothing",
+			v1.Status{Document: &v1.Document{Bytes: 70_000, CheckpointLSN: "0-0", ArchiveLSN: "3-900", LogBytes: 5 << 20}},
+			"document 68KiB, without a list of the jobs\narchive checkpoint at the beginning, 5MiB of the log up to 3-900\nbehind nothing",
 		},
 		"beside": {
 			v1.Status{

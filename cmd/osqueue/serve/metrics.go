@@ -67,7 +67,7 @@ type nodeCollector struct {
 	archiveDamaged, carried, standby     *prometheus.Desc
 	carriedRecords, documentCopies       *prometheus.Desc
 	stateDiverged                        *prometheus.Desc
-	documentBytes, form, logBytes        *prometheus.Desc
+	documentBytes, view, logBytes        *prometheus.Desc
 	localIndex, bucketIndex, notUploaded *prometheus.Desc
 	cost, projected, budget              *prometheus.Desc
 
@@ -106,7 +106,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		interval: desc("flush_interval_seconds", "Least time between two flushes, as a budget stretches it (active leader only)."),
 
 		documentBytes: desc("document_bytes", "Size of queue.json as last written (active leader only)."),
-		form:          desc("document_form", "1 for the form in which queue.json was last written (active leader only).", "form"),
+		view:          desc("document_view", "1 if queue.json shows the available and running jobs, 0 if they take more than 256 KiB (active leader only)."),
 		logBytes:      desc("archive_log_bytes", "Size of the log behind the base in the bucket (active leader only)."),
 
 		localIndex:  desc("snapshot_local_index", "Raft index of the newest snapshot on this node's disk."),
@@ -201,9 +201,7 @@ func (c *nodeCollector) flushes(out sender, s *cluster.Status) {
 	out.flag(c.stateDiverged, s.StateError != "")
 	out.gauge(c.interval, float64(s.FlushIntervalMs)/1000)
 	out.gauge(c.documentBytes, float64(s.DocumentBytes))
-	for _, form := range []string{cluster.FormInline, cluster.FormArchive} {
-		out.flag(c.form, s.DocumentForm == form, form)
-	}
+	out.flag(c.view, s.DocumentView)
 	out.gauge(c.logBytes, float64(s.LogBytes))
 }
 
