@@ -127,7 +127,7 @@ func playGolden(t *testing.T, c *recorded, me election.Candidate) {
 func goldenSilence(c *recorded, o election.Observed) election.Silence {
 	s := election.Silence{Timeout: time.Duration(c.Request.TimeoutMs) * time.Millisecond, Now: time.UnixMilli(c.Request.Now)}
 	if o.Doc != nil && c.Request.Now-o.Doc.BrokerHeartbeat > c.Request.TimeoutMs {
-		s.For = s.Timeout
+		s.For = max(s.Timeout, election.LegacyTimeout)
 	}
 	return s
 }

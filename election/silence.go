@@ -14,14 +14,16 @@ type Silence struct {
 	// For is the time for which the document has had the same version, by the
 	// candidate's monotonic clock and only as far as its own reads show it.
 	For time.Duration
-	// Timeout is the broker timeout: that of the document (document.Fence), or that of the
-	// candidate for a document without one.
+	// Timeout is the candidate's broker timeout. Of replaces it by TimeoutOf.
 	Timeout time.Duration
 	// Wait is the time after which the document's broker counts as dead. Of sets it.
 	Wait time.Duration
 	// Now is the candidate's wall clock. It never decides alone.
 	Now time.Time
 }
+
+// LegacyTimeout is the least timeout of a document without header: the broker timeout of the legacy system.
+const LegacyTimeout = 10 * time.Second
 
 // forever is the wait for a broker that no silence makes dead.
 const forever = time.Duration(math.MaxInt64)
@@ -31,10 +33,10 @@ const forever = time.Duration(math.MaxInt64)
 // standby, and after Outage otherwise.
 func (s Silence) Of(d *document.File, me Candidate) Silence {
 	f := d.Fence()
+	s.Timeout = TimeoutOf(d, s.Timeout)
 	switch {
 	case f.Timeout <= 0:
 		s.Wait = s.Timeout
-		return s
 	case slices.Contains(f.Standbys, me.Cluster) || me.replaces(f.Members):
 		s.Wait = f.Timeout
 	case f.Outage <= 0:
@@ -42,8 +44,19 @@ func (s Silence) Of(d *document.File, me Candidate) Silence {
 	default:
 		s.Wait = f.Outage
 	}
-	s.Timeout = f.Timeout
 	return s
+}
+
+// TimeoutOf returns the broker timeout of document d; without one, it is own, or LegacyTimeout if that is
+// longer. nil is no document, for which own counts.
+func TimeoutOf(d *document.File, own time.Duration) time.Duration {
+	switch f := d.Fence(); {
+	case f.Timeout > 0:
+		return f.Timeout
+	case d == nil:
+		return own
+	}
+	return max(own, LegacyTimeout)
 }
 
 // replaces reports whether the candidate's own nodes have the names and the addresses of a

@@ -113,3 +113,16 @@ func TestFenceOfTheDocument(t *testing.T) {
 		}
 	}
 }
+
+// A candidate with a short timeout gives a legacy broker the time that its own system gives it.
+func TestALegacyBrokerHasItsOwnTimeout(t *testing.T) {
+	d := docOf("b:1", start, nil)
+	for silent, want := range map[time.Duration]election.Action{
+		election.LegacyTimeout - 1: election.Wait, election.LegacyTimeout: election.Adopt,
+	} {
+		s := election.Silence{For: silent, Timeout: 2 * time.Second, Now: time.UnixMilli(start)}
+		if got := election.Decide(election.Observed{Doc: d, Version: "v"}, election.Candidate{Node: "n1", Address: "n1:1"}, s); got.Action != want {
+			t.Errorf("silent for %v: %s, want %s", silent, got.Action, want)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ func (l *Leader) campaign(ctx context.Context) (*Term, time.Duration, error) {
 		}
 		me := l.asCandidate(seen.Doc)
 		heard := election.Silence{
-			For:     l.watch.Saw(seen, asked, l.timeoutOf(seen.Doc)/2),
+			For:     l.watch.Saw(seen, asked, election.TimeoutOf(seen.Doc, l.cfg.BrokerTimeout)/2),
 			Timeout: l.cfg.BrokerTimeout,
 			Now:     l.cfg.Clock(),
 		}.Of(seen.Doc, me)
@@ -78,12 +77,6 @@ func (l *Leader) campaign(ctx context.Context) (*Term, time.Duration, error) {
 			return nil, l.standbyWait(seen, heard), errors.New(d.Reason)
 		}
 	}
-}
-
-// timeoutOf returns the broker timeout of a document, or that of this node for a document
-// without one.
-func (l *Leader) timeoutOf(doc *document.File) time.Duration {
-	return cmp.Or(doc.Fence().Timeout, l.cfg.BrokerTimeout)
 }
 
 // reading is the result of a read of the document that began at asked.

@@ -123,7 +123,7 @@ func (l *Leader) observe(ctx context.Context) {
 		case got.err != nil:
 			l.watch.Missed()
 		default:
-			wait = l.timeoutOf(got.seen.Doc)
+			wait = election.TimeoutOf(got.seen.Doc, l.cfg.BrokerTimeout)
 			l.watch.Saw(got.seen, got.asked, wait/2)
 		}
 	}
