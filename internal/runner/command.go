@@ -55,8 +55,8 @@ func Command(line string) (worker.HandlerFunc, error) { return CommandWith(Comma
 // before an argument that must not become an option.
 //
 // The environment consists of the box's variables (in the level None: the worker's) and
-// of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT, OSQUEUE_TOKEN (the fencing
-// token of the claim) and, if the job has a valid header traceparent, TRACEPARENT. Variables in the line expand to the worker's values.
+// of OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT, OSQUEUE_FENCING_TOKEN
+// (the fencing token of the claim) and, if the job has a valid header traceparent, TRACEPARENT. Variables in the line expand to the worker's values.
 func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -83,6 +83,7 @@ func CommandWith(cfg CommandConfig, line string) (worker.HandlerFunc, error) {
 // runIn runs the command of a job. Clients that follow the job get stderr as it is written. The
 // attempt has no log in its report, unless the caller sets one: an error quotes stderr itself.
 func runIn(ctx context.Context, box *sandbox.Box, job worker.Job, c sandbox.Command) (sandbox.Result, error) {
+	c.Env = append([]string{"OSQUEUE_TOKEN="}, c.Env...) // the access token of the worker is not for the job
 	c.Stderr = job.LogWriter()
 	defer job.SetLog("")
 	return box.Run(ctx, c)

@@ -105,15 +105,19 @@ func TestCommandLog(t *testing.T) {
 func TestCommandEnvironment(t *testing.T) {
 	job := worker.Job{ClaimedJob: client.ClaimedJob{ID: "j1", Type: "a type", Attempt: 2, Token: 4294967297}}
 	t.Setenv("OSQUEUE_TEST_OWN", "own")
+	t.Setenv("OSQUEUE_TOKEN", "of the worker")
 	lines := []string{
-		`sh -c 'printf "%s|%s|%s|%s|%s" "$OSQUEUE_JOB_ID" "$OSQUEUE_JOB_TYPE" "$OSQUEUE_ATTEMPT" "$OSQUEUE_TOKEN" "$OSQUEUE_TEST_OWN"'`,
-		`printf '%s|%s|%s|%s|%s' $OSQUEUE_JOB_ID "$OSQUEUE_JOB_TYPE" $OSQUEUE_ATTEMPT $OSQUEUE_TOKEN $OSQUEUE_TEST_OWN`,
+		`sh -c 'printf "%s|%s|%s|%s|%s" "$OSQUEUE_JOB_ID" "$OSQUEUE_JOB_TYPE" "$OSQUEUE_ATTEMPT" "$OSQUEUE_FENCING_TOKEN" "$OSQUEUE_TEST_OWN"'`,
+		`printf '%s|%s|%s|%s|%s' $OSQUEUE_JOB_ID "$OSQUEUE_JOB_TYPE" $OSQUEUE_ATTEMPT $OSQUEUE_FENCING_TOKEN $OSQUEUE_TEST_OWN`,
 	}
 	for _, line := range lines {
 		got, err := mustCommand(t, line)(bounded(t), job)
 		if want := `"j1|a type|2|4294967297|own"`; err != nil || string(got) != want {
 			t.Fatalf("%s: got %s, %v; want %s", line, got, err, want)
 		}
+	}
+	if got, err := mustCommand(t, `sh -c 'printf "%s" "$OSQUEUE_TOKEN"'`)(bounded(t), job); err != nil || len(got) != 0 {
+		t.Errorf("the job has the token %s of the worker, %v", got, err)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestCommandsRunWhatThePayloadSays(t *testing.T) {
 		{`{"argv":["sh","-c","cat; echo $A; echo bad >&2; exit 3"],"stdin":"in","env":{"A":"b c"}}`, `{"exit":3,"stdout":"inb c\n","stderr":"bad"}`},
 		{`{"argv":["printf","%s","a;b $HOME"]}`, `{"exit":0,"stdout":"a;b $HOME","stderr":""}`},
 		{`{"argv":["sh","-c","kill -9 $$"]}`, `{"exit":137,"stdout":"","stderr":""}`},
-		{`{"argv":["printenv","OSQUEUE_TOKEN"],"env":{"OSQUEUE_TOKEN":"forged"}}`, `{"exit":0,"stdout":"9\n","stderr":""}`},
+		{`{"argv":["printenv","OSQUEUE_FENCING_TOKEN"],"env":{"OSQUEUE_FENCING_TOKEN":"forged"}}`, `{"exit":0,"stdout":"9\n","stderr":""}`},
 		{`{"argv":["printf","\\377"]}`, "{\"exit\":0,\"stdout\":\"\uFFFD\",\"stderr\":\"\"}"},
 	}
 	for _, c := range cases {

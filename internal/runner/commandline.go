@@ -223,7 +223,7 @@ func jobEnv(job worker.Job) []string {
 		"OSQUEUE_JOB_ID=" + job.ID,
 		"OSQUEUE_JOB_TYPE=" + job.Type,
 		"OSQUEUE_ATTEMPT=" + strconv.Itoa(job.Attempt),
-		"OSQUEUE_TOKEN=" + strconv.FormatUint(job.Token, 10),
+		"OSQUEUE_FENCING_TOKEN=" + strconv.FormatUint(job.Token, 10),
 	}
 	if parent := job.Headers[v1.HeaderTraceparent]; v1.TraceID(parent) != "" {
 		env = append(env, "TRACEPARENT="+parent)

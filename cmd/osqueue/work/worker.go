@@ -31,9 +31,9 @@ and the error quotes the end of stderr; otherwise the end of stderr is the log o
 attempt, which "osqueue job show" prints. COMMAND is split into words, and variables are
 expanded, as in a shell; for pipes and redirections write TYPE=sh -c '…'. {{.name}} in a
 word is the payload's value of that name, always within one argument. The environment
-has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_TOKEN, a number that
-grows with every claim: use it to fence writes to other systems. On exit status 75 the
-job is retried after 10 s; --on-exit changes the effect of an exit status.
+has OSQUEUE_JOB_ID, OSQUEUE_JOB_TYPE, OSQUEUE_ATTEMPT and OSQUEUE_FENCING_TOKEN, a number
+that grows with every claim: use it to fence writes to other systems. On exit status 75
+the job is retried after 10 s; --on-exit changes the effect of an exit status.
 
 --http posts the payload to a service, and the answer is the result. --python
 calls the function of a payload {"code","function","args","kwargs"}. --commands
