@@ -47,7 +47,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --inbox-interval -1s":                                       "must not be negative",
 		"--bucket s3://b --inbox-interval 10s --inbox-idle-interval 9s":              "--inbox-idle-interval 9s: must not be shorter than --inbox-interval, 10s",
 		"--bucket mem:// --max-flush-lag -1s":                                        `"--max-flush-lag" flag: "-1s": must not be negative`,
-		"--bucket mem:// --max-flush-lag 2s":                                         "must be longer than --broker-timeout 10s",
+		"--bucket mem:// --http-addr 127.0.0.1:0 --max-flush-lag 2s":                 "must be longer than --broker-timeout 10s",
 		"--bucket mem:// --pitr-window -1s":                                          `"--pitr-window" flag: "-1s": must not be negative`,
 		"--bucket mem:// --broker-heartbeat 0":                                       "--broker-heartbeat 0s: must be positive",
 		"--bucket mem:// --flush-bandwidth -1":                                       "--flush-bandwidth -1: must be at least 0",

@@ -102,6 +102,9 @@ raft-trailing-logs: 100 # hidden in the help
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+	if _, _, err := flagsOf(t, "--config ../../../docs/examples/serve.yaml", nil); err != nil {
+		t.Errorf("the example: %v", err)
+	}
 	if got := clitest.NewCommand(t, Commands).Run("serve", "--config", file+".none"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "no such file") {
 		t.Errorf("%+v", got)
 	}
