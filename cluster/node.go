@@ -176,6 +176,9 @@ func (n *Node) StepDown(ctx context.Context) {
 	if n.raft.State() != raft.Leader {
 		return
 	}
+	if len(n.raft.GetConfiguration().Configuration().Servers) == 1 {
+		return // nobody else can lead
+	}
 	if err := n.await(ctx, n.raft.LeadershipTransfer()); err != nil {
 		n.log.Info("leadership was not transferred; the other nodes will elect a leader", "reason", err)
 	}
