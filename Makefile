@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # The packages of the four modules; go.work makes them one for the go command.
 PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
 # The packages of tests/ that need no processes, browsers and containers; make e2e has all others.
-UNITS := check|drivers|history|measure|model|replay|vm|workload
+UNITS := check|history|measure|model|replay|vm|workload
 GO_BUILD := GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath
 
 # Tests start an emulator of GCS, which brings Google's client. This tag leaves out the
