@@ -59,9 +59,17 @@ func addContext(g *view.Globals, name string, use bool) error {
 		err = store.Put(name, c)
 	}
 	if err == nil && (use || current == "") {
-		err = store.Use(name)
+		return useContext(g, name)
 	}
 	return err
+}
+
+// useContext makes a context the current one, and says so.
+func useContext(g *view.Globals, name string) error {
+	if err := g.Contexts().Use(name); err != nil {
+		return err
+	}
+	return g.Printf("%s is the current context\n", name)
 }
 
 // checkContext returns an error for a context with which no client can be made.
@@ -93,7 +101,7 @@ func newContextUseCommand(g *view.Globals) *cobra.Command {
 
 ` + view.ExitHelp,
 		Args: view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error { return g.Contexts().Use(args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return useContext(g, args[0]) },
 	}
 	return cmd
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,14 +25,14 @@ func newStatusCommand(g *view.Globals) *cobra.Command {
 		Use:   "status [SERVER]",
 		Short: "Show the nodes of the cluster",
 		Long: `Asks every node for its status and shows the answers as a table: LSN is the newest
-log entry of the node, FLUSHED the newest entry that it knows to be in the bucket, LAG
-the age of the leader's entries that are not there. PENDING jobs wait for their time or
-for a worker, BLOCKED jobs wait for other jobs. The second table has the members of the
-cluster as the leader sees them: CONTACT is the time since the member last answered, none if
-it has not answered this leader, LOG
-its newest log entry, CLOCK the lead of its wall clock over the leader's. The lines
-below show the state and the cost of the bucket. The exit status is 1 if there is no
-leader.
+log entry of the node, LAG the age of the leader's entries that are not in the bucket.
+PENDING jobs wait for their time or for a worker. With -o wide there is more: FLUSHED is the
+newest entry that the node knows to be in the bucket, BLOCKED jobs wait for other jobs. The
+second table has the members of the cluster as the leader sees them: CONTACT is the time since
+the member last answered, none if it has not answered this leader, LOG its newest log entry,
+CLOCK the lead of its wall clock over the leader's. The lines below show the state and the
+cost of the bucket. Members and bucket need a token that may read. The exit status is 1 if
+there is no leader.
 
 With --check the command shows nothing: the exit status is 0 if SERVER (without it:
 each node of --servers) is ready to serve, else 1. This is for health checks.
@@ -113,6 +115,8 @@ func leaderless(nodes []client.NodeStatus) error {
 		}
 	}
 	switch {
+	case answers == 0 && slices.ContainsFunc(nodes, answersOthers):
+		return errors.New("no node says how it is: is it another cluster? See osqueue context ls, or give --servers, --ca and --token-file")
 	case answers == 0:
 		return errors.New("no node answers; " + view.StartHint + "; osqueue inspect BUCKET-URL shows the state in the bucket")
 	case elsewhere:
@@ -126,6 +130,13 @@ func leaderless(nodes []client.NodeStatus) error {
 			answersText(answers), len(nodes))
 	}
 	return fmt.Errorf("no leader; %s of %d asked; writes wait until a majority of the cluster runs", answersText(answers), len(nodes))
+}
+
+// answersOthers reports whether a server answers, but not to this client: it shows a certificate of another
+// CA, or refuses the request.
+func answersOthers(n client.NodeStatus) bool {
+	dial := (*net.OpError)(nil)
+	return n.Err != nil && !errors.Is(n.Err, context.DeadlineExceeded) && !errors.As(n.Err, &dial)
 }
 
 func answersText(n int) string {

@@ -1,7 +1,10 @@
 package admin
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -95,6 +98,8 @@ func TestStatusSaysWhyNobodyLeads(t *testing.T) {
 		"leader hangs, with TLS": {[]client.NodeStatus{secured(follower(&there)), secured(silent)}, "10.0.0.1:8080 follows - at 10.0.0.2:8080; if the process"},
 		"election":               {[]client.NodeStatus{follower(nil), follower(nil), third}, "2 nodes answer of 3 asked, which is a majority"},
 		"minority":               {[]client.NodeStatus{follower(nil), silent, third}, "1 node answers of 3 asked; writes wait until a majority"},
+		"another CA":             {[]client.NodeStatus{{Err: &tls.CertificateVerificationError{}}, {Err: &net.OpError{Err: away}}}, "is it another cluster? See osqueue context ls"},
+		"all away":               {[]client.NodeStatus{{Err: &net.OpError{Err: away}}, {Err: context.DeadlineExceeded}}, "no node answers; "},
 		"not asked":              {[]client.NodeStatus{follower(&other), silent}, ""},
 	} {
 		err := leaderless(test.nodes)
