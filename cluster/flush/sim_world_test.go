@@ -229,7 +229,7 @@ func (w *world) deleted(key string) {
 
 // needs reports whether an archive contains an object.
 func (w *world) needs(a *document.Archive, key string) bool {
-	if strings.HasPrefix(key, strings.TrimSuffix(a.Checkpoint.Key, "manifest.json")) {
+	if of := strings.TrimSuffix(a.Checkpoint.Key, "manifest.json"); of != "" && strings.HasPrefix(key, of) {
 		return true
 	}
 	for i := range a.Log {
