@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -51,23 +52,23 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sende
 		framedCalls.Put(f)
 		return
 	}
-	defer f.Held.Release()
 	sound, whole := h.do(f)
-	if !whole {
-		to.Send(refusal(core.Fail(core.BrokeOff, "the connection to the leader broke while it answered")))
-		return
+	if whole {
+		to.Send(f.encode())
+	} else {
+		to.Send(refusal(core.Fail(core.BrokeOff, "the answer broke off, or the connection to the leader did")))
 	}
-	to.Send(f.encode())
-	if sound { // a handler that panicked may use f
+	f.Held.Release()
+	if sound && whole { // a handler that panicked may use f
 		f.recycle()
 	}
 }
 
-// do answers a call. whole is false if the answer of the leader broke off.
+// do answers a call. whole is false if the answer broke off.
 func (h *framed) do(f *framedCall) (sound, whole bool) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
-			panic(p)
+			h.s.Log.Error("a call over a stream panicked", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	sound = h.s.Do(&f.Call)
@@ -82,9 +83,13 @@ func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) er
 	if len(req.Target)+len(req.Key)+len(req.Prefer) > headMax {
 		return core.Fail(core.BadRequest, "the target, the key and the preference have more than %d bytes", headMax)
 	}
-	path, query, _ := strings.Cut(req.Target, "?")
-	if !strings.HasPrefix(path, "/") {
-		return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(req.Target))
+	path, query := req.Target, ""
+	if h.s.calls[http.MethodPost+" "+path] == nil { // else it is as it is in a request over HTTP
+		u, err := url.ParseRequestURI(req.Target)
+		if err != nil || u.Path == "" || u.Host != "" || strings.Contains(req.Target, " ") {
+			return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(req.Target))
+		}
+		path, query = u.EscapedPath(), u.RawQuery
 	}
 	if method := req.Method; method == "" {
 		f.method = http.MethodPost
@@ -192,6 +197,7 @@ func (a *forwardedAnswer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (a *forwardedAnswer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	a.call.Held.Force(len(b))
 	a.body = append(a.body, b...)
 	return len(b), nil
 }

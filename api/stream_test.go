@@ -19,6 +19,7 @@ import (
 	"osqueue/client/api/v1/frame"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/inflight"
 )
 
 // newStreamClient returns the SDK before s, which waits for its stream.
@@ -194,6 +195,25 @@ func (r *rawStream) answer() (uint32, frame.Answer) {
 func (r *rawStream) request(id uint32, target, body string) {
 	r.t.Helper()
 	r.write(frame.KindRequest, id, &frame.Request{Target: target, Body: []byte(body)})
+}
+
+// Calls over a stream give back the memory that they took, whatever becomes of them.
+func TestStreamCallsHoldNoMemory(t *testing.T) {
+	s := newServed(t, func(c *core.Config) { c.Inflight = inflight.New(16 << 20) })
+	r := s.openStream()
+	for i, row := range []struct{ target, body string }{
+		{v1.PathJobs, `{"type":"t"}`},
+		{v1.PathJobs, `{"type":`},
+		{v1.PathClaim, `{"workerId":"w","types":["t"]}`},
+		{"/v1/nothing", `{}`},
+		{v1.PathJobs + "/%zz/complete", `{}`},
+		{v1.PathJobs + "/{}/complete", `{"workerId":"w"}`},
+		{v1.PathJobs, `{"type":"t"}`},
+	} {
+		r.request(uint32(i), row.target, row.body)
+		r.answer()
+	}
+	eventually(t, "all memory to be given back", func() bool { return s.s.Config.Inflight.Used() == 0 })
 }
 
 // A request that waits does not delay those behind it, and a cancelled one leases nothing.
