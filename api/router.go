@@ -13,7 +13,11 @@ import (
 // ServeHTTP answers one request. It only matches with the router: to serve through it would copy the request twice.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match := matches.Get().(*mux.RouteMatch)
-	s.router.Match(r, match) // if nothing matches, match has the handler for that
+	if len(r.URL.Path) > pathMax { // to match it with each route would take long
+		match.Handler = s.router.NotFoundHandler
+	} else {
+		s.router.Match(r, match) // if nothing matches, match has the handler for that
+	}
 	h, object := match.Handler, ""
 	for _, value := range match.Vars {
 		object = value // a path has one variable at most
@@ -44,16 +48,24 @@ func (s *Server) notFound(h *httpCall) error {
 
 // allowed returns the methods that the path of r has.
 func (s *Server) allowed(r *http.Request) []string {
+	if len(r.URL.Path) > pathMax {
+		return nil
+	}
 	var methods []string
+	path := r.URL.EscapedPath()
 	for _, m := range core.KnownMethods {
-		probe := *r
-		probe.Method = m
-		var match mux.RouteMatch
-		if s.router.Match(&probe, &match) && match.MatchErr == nil {
+		of := m
+		if m == http.MethodHead {
+			of = http.MethodGet
+		}
+		if rt, _ := s.routeOf(of, path); rt != nil {
 			methods = append(methods, m)
 		}
 	}
 	return methods
 }
+
+// pathMax bounds a path that is matched, in bytes: the longest name in it may be escaped.
+const pathMax = 3*core.PathIDMax + 256
 
 var matches = sync.Pool{New: func() any { return new(mux.RouteMatch) }}

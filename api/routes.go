@@ -61,7 +61,7 @@ func template(path string) string {
 
 // routeOf returns the route of a call that names a path outside of HTTP, and the value of the variable in the path.
 func (s *Server) routeOf(method, path string) (rt *core.Route, object string) {
-	if rt = s.calls[method+" "+path]; rt != nil {
+	if rt = s.calls[method+" "+path]; rt != nil && !strings.Contains(path, "{}") {
 		return rt, ""
 	}
 	parts := strings.SplitN(path, "/", 5) // "", "v1", "jobs", id, rest
