@@ -81,7 +81,8 @@ func mountAway(w *World, s *history.FaultSpan) func() {
 }
 
 // emptied removes everything from the bucket. The signs are that a leader says so, and that the
-// document is there again.
+// document is there again. The archive is put back when the round is over: the checkers read all
+// versions of the document.
 func emptied(w *World, s *history.FaultSpan) func() {
 	dir := strings.TrimPrefix(w.Cluster.Bucket(), "file://")
 	const said = "another program removed the document"
@@ -93,10 +94,11 @@ func emptied(w *World, s *history.FaultSpan) func() {
 	}
 	before := times()
 	entries, err := os.ReadDir(dir)
+	gone := w.T.TempDir()
 	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		err = errors.Join(err, os.Rename(filepath.Join(dir, e.Name()), filepath.Join(gone, e.Name())))
 	}
-	if err != nil {
+	if err = errors.Join(err, w.spoilAll(gone)); err != nil {
 		s.Missed(err.Error()) // the leader has written meanwhile
 		return func() {}
 	}
@@ -109,6 +111,19 @@ func emptied(w *World, s *history.FaultSpan) func() {
 	})
 	s.Hit(fmt.Sprintf("%d entries were removed, and the document is there again", len(entries)))
 	return func() {}
+}
+
+// spoilAll notes all objects of an archive in a directory as spoiled.
+func (w *World) spoilAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		key, _ := strings.CutPrefix(path, dir+"/")
+		if err != nil || e.IsDir() || !strings.HasPrefix(key, "base/") && !strings.HasPrefix(key, "log/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		w.spoiled = append(w.spoiled, spoiledObject{key, data})
+		return err
+	})
 }
 
 // otherRoot moves the bucket away and puts an empty directory there. The sign is that the leader
