@@ -62,7 +62,7 @@
 //     everything from the other nodes. raft-boltdb only checks the two roots of its file, and if the
 //     newer one is damaged it silently uses the older one; so Open checks both.
 //   - If damage makes whole entries disappear, the log looks shorter, or it has a hole like the one
-//     after a restored state. The witness finds the first, but for the last second before a kill;
+//     after a restored state. The witness finds the first, except for the last second before a kill;
 //     raft stops when it needs a missing entry.
 //   - A node keeps committed entries that no snapshot on the disk contains: it ends if raft removes
 //     them.

@@ -89,7 +89,7 @@ func (o *serveOptions) settings() []group {
 			{"allowed-hosts", &o.allowedHosts, nil, "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421"},
 		}, hidden: []setting{
 			{"cors-origins", &o.compat.origins, nil, "pages of other origins that may use the API in a browser: none, any, or origins like https://dash.example.test, comma separated"},
-			{"max-connections", &o.maxConnections, from(1), "how many HTTP connections may be open; requests on further ones are refused with 503, but for health checks and metrics"},
+			{"max-connections", &o.maxConnections, from(1), "how many HTTP connections may be open; requests on further ones are refused with 503, except health checks and metrics"},
 			{"max-connections-per-address", &o.maxPerAddress, nil, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)"},
 			{"max-waiting", &o.maxWaiting, from(leastWaiting), "how many requests may wait for a job or a log, each about 16 KiB; one client gets at most half; a claim counts once more for every 32 types and 16 KiB of its body; further ones are refused with 503"},
 			{"inflight-bytes", &o.inflightBytes, nil, "how much all request bodies and answers that are under way may take together, as in 136MiB; more is refused with 503"},
