@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,23 +24,23 @@ func TestALastAttemptIsConfirmed(t *testing.T) {
 			}
 			return nil, nil
 		})
-		calls := 0
+		var calls atomic.Int32
 		b := newBench(t, q, Config{Concurrency: 1})
 		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
-			calls++
+			calls.Add(1)
 			return nil, nil
 		})
 		b.start()
 		time.Sleep(20 * time.Second)
-		if calls != 0 {
+		if calls.Load() != 0 {
 			t.Fatal("it started, although no heartbeat was accepted")
 		}
 		q.mu.Lock()
 		away = false
 		q.mu.Unlock()
 		time.Sleep(6 * time.Second)
-		if calls != 1 || q.count("completed") != 1 {
-			t.Errorf("%d calls, %d completed after a heartbeat was accepted", calls, q.count("completed"))
+		if calls.Load() != 1 || q.count("completed") != 1 {
+			t.Errorf("%d calls, %d completed after a heartbeat was accepted", calls.Load(), q.count("completed"))
 		}
 		b.mustFinish()
 	})
