@@ -198,3 +198,19 @@ func TestPagesAreBuiltInTurn(t *testing.T) {
 		}
 	}
 }
+
+// HEAD has the bounds of GET: it is refused when the budget is used up, and it may wait.
+func TestHeadHasTheBoundsOfGet(t *testing.T) {
+	budget := inflight.New(1 << 20)
+	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
+	g.do(http.MethodPost, v1.PathJobs, `{"id":"x","payload":"`+strings.Repeat("x", 400<<10)+`"}`)
+	budget.Add(900 << 10)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		if a := g.do(method, v1.PathJobs+"/x", ""); a.status != http.StatusServiceUnavailable {
+			t.Errorf("%s over the budget: %d", method, a.status)
+		}
+		if !core.MayWait(httptest.NewRequest(method, v1.PathJobs+"/x?waitMs=1000", nil)) {
+			t.Errorf("%s with waitMs cannot wait", method)
+		}
+	}
+}

@@ -245,14 +245,14 @@ func (c *Call) Grow(n int) error {
 func (c *Call) HoldAnswer() error { return c.HoldOut(usedOf(c.Out)) }
 
 // HoldOut counts n bytes of c.out against the budget. If the budget is used up, it refuses the
-// answer to a GET, which can be repeated, unless the answer has begun. It does not refuse
+// answer to a GET or HEAD, which can be repeated, unless the answer has begun. It does not refuse
 // the answer to a write, because the write has been committed.
 func (c *Call) HoldOut(n int) error {
 	more := n - c.outHeld
 	switch {
 	case more <= 0:
 		return nil
-	case c.Method != http.MethodGet || c.Begun:
+	case c.Route.Method != http.MethodGet || c.Begun: // a route of GET takes HEAD too
 		c.Held.Force(more)
 	case c.Held.Take(more) != nil:
 		c.Out, c.Lsn = nil, fsm.LSN{}

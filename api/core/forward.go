@@ -26,7 +26,7 @@ func (s *Core) PassOn(c *Call, wait time.Duration) (done bool, err error) {
 		return true, f
 	}
 	err = s.Forward.Send(c, leader, wait)
-	if c.Method != http.MethodGet || !errors.Is(err, ErrDeposed) {
+	if c.Route.Method != http.MethodGet || !errors.Is(err, ErrDeposed) {
 		return true, err
 	}
 	switch leader, self = s.Node.Leader(); { // a read can be sent again

@@ -128,7 +128,7 @@ const PathSockets = "/v1/ws"
 func MayWait(r *http.Request) bool {
 	path := r.URL.Path
 	return !strings.HasPrefix(path, "/v1/") || path == v1.PathEvents || path == v1.PathClaim || path == v1.PathLogs || path == frame.Path || path == PathSockets ||
-		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && r.Method == http.MethodGet
+		strings.HasPrefix(path, v1.PathLSN) || r.URL.RawQuery != "" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // watch is a request that waits with a credential.

@@ -40,6 +40,12 @@ func (h *Handler) leaderName(c *call) string {
 	return "None"
 }
 
+// isDenied reports whether err says that the client may not make the call.
+func isDenied(err error) bool {
+	var p *problem
+	return errors.As(err, &p) && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.status == http.StatusTooManyRequests)
+}
+
 // isTag reports whether err is a refusal with the tag.
 func isTag(err error, tag string) bool {
 	var p *problem

@@ -490,3 +490,27 @@ func TestNewWantsAnAPI(t *testing.T) {
 		}()
 	}
 }
+
+// A client without the right to make a call changes nothing of what this node knows about tasks.
+func TestDeniedCallsChangeNoRecord(t *testing.T) {
+	g := newRig(t)
+	const claim = `{"jobId":"j","attempts":1,"token":5,"leaseMs":30000,"createdAt":1795255611258}`
+	g.on("POST /v1/jobs/claim", say(claim))
+	g.post("/get_pending_task", `{"worker_id":"w"}`)
+	g.on("GET /v1/workers/w?consistency=local", say(`{"name":"w","running":2,"jobIds":["j","other"]}`))
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests} {
+		for _, call := range []string{"POST /v1/jobs/claim", "POST /v1/jobs/j/force-complete", "POST /v1/workers"} {
+			g.on(call, refuse(status, v1.TagForbidden))
+		}
+		g.post("/get_pending_task", `{"worker_id":"w"}`)
+		g.post("/complete_task", `{"task_id":"j"}`)
+		g.post("/register_worker", `{"worker_id":"w"}`)
+		if ids := g.h.held.renewable("w", []string{"j", "other"}); len(ids) != 2 {
+			t.Errorf("after %d the leases of %v are renewed", status, ids)
+		}
+	}
+	g.h.held.review("w", []string{"j"})
+	if ids := g.h.held.renewable("w", []string{"j"}); len(ids) != 1 {
+		t.Error("the task was given to the worker, and is lost")
+	}
+}

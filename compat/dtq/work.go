@@ -37,8 +37,11 @@ func (h *Handler) assign(c *call) *reply {
 	worker, asked := nameOf(in.WorkerID), time.Now()
 	ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Commit)
 	defer cancel()
-	h.reviewHeld(ctx, c, worker)
+	w, unknown := h.native.worker(ctx, c, worker, true)
 	j, err := h.native.claim(ctx, c, worker)
+	if unknown == nil && !isDenied(err) { // the tasks that it leases and cannot run are lost; see handouts
+		h.held.review(worker, w.JobIDs)
+	}
 	switch {
 	case err != nil:
 		return h.failed(c, err)
@@ -48,13 +51,6 @@ func (h *Handler) assign(c *call) *reply {
 		h.held.given(j.JobID, worker, asked)
 	}
 	return jsonReply(http.StatusOK, handedOut(j))
-}
-
-// reviewHeld marks the worker's leased tasks that it cannot run as lost; see handouts.
-func (h *Handler) reviewHeld(ctx context.Context, c *call, worker string) {
-	if w, err := h.native.worker(ctx, c, worker, true); err == nil && len(w.JobIDs) > 0 {
-		h.held.review(worker, w.JobIDs)
-	}
 }
 
 // complete serves POST /complete_task. It completes the task whatever its state is and
@@ -67,8 +63,10 @@ func (h *Handler) complete(c *call) *reply {
 	if id, ok := textOf(in.TaskID); ok && canBeID(id) {
 		ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.Timeouts.Commit)
 		defer cancel()
-		h.held.over(id)
 		err := h.native.forceComplete(ctx, c, id, &v1.ForceComplete{Result: []byte(in.Result)})
+		if !isDenied(err) {
+			h.held.over(id)
+		}
 		if err != nil && !isTag(err, v1.TagNotFound) {
 			return h.failed(c, err)
 		}

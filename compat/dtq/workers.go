@@ -20,7 +20,7 @@ func (h *Handler) register(c *call) *reply {
 	defer cancel()
 	err := h.native.register(ctx, c, worker)
 	// Without a leader no node has checked the name, which may be as long as a body.
-	if len(worker) <= idMax && !isTag(err, v1.TagBadRequest) {
+	if len(worker) <= idMax && !isTag(err, v1.TagBadRequest) && !isDenied(err) {
 		h.held.registered(worker, asked)
 	}
 	return h.sign(err, "Registered")

@@ -13,15 +13,24 @@ import (
 // sdkStep is the operation that a caller of the Go client repeats.
 type sdkStep func(ctx context.Context, c *client.Client, worker string) error
 
+// sdkVariant is a step, the jobs that it makes, and the numbers of callers that repeat it.
+type sdkVariant struct {
+	name    string
+	step    sdkStep
+	jobs    int
+	callers []int
+}
+
 // sdk measures callers that share one Go client, over streams and over HTTP in turns.
 func (b *bench) sdk() error {
 	return b.withBrokers("sdk", func(br *brokers) error {
-		for _, one := range []struct {
-			name string
-			step sdkStep
-		}{{"enqueue", sdkEnqueue}, {"enqueue, claim, complete", sdkLife}} {
-			for _, callers := range []int{64, 256} {
-				if err := b.compareProtocols(br, callers, one.name, one.step); err != nil {
+		for _, one := range []sdkVariant{
+			{"enqueue", sdkEnqueue, 1, []int{64, 256}},
+			{"enqueue, claim, complete", sdkLife, 1, []int{64, 256}},
+			{"batches of 100", sdkBatch, jobsInBatch, []int{batchClients, manyBatchClients}},
+		} {
+			for _, callers := range one.callers {
+				if err := b.compareProtocols(br, callers, &one); err != nil {
 					return err
 				}
 			}
@@ -31,16 +40,17 @@ func (b *bench) sdk() error {
 }
 
 // compareProtocols reports the rates of both protocols.
-func (b *bench) compareProtocols(br *brokers, callers int, name string, step sdkStep) error {
+func (b *bench) compareProtocols(br *brokers, callers int, v *sdkVariant) error {
 	protocols := []client.Protocol{client.ProtocolStream, client.ProtocolHTTP}
 	measured, err := b.inTurns(len(protocols), func(side int) (rate float64, spent *cost, err error) {
 		p := protocols[side]
 		spent, err = costOf(br.Cluster, br.leader, func() (err error) {
-			rate, err = sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, b.turn(), step)
+			rate, err = sdkRate(client.Config{Servers: br.Servers(), Protocol: p}, callers, b.turn(), v.step)
+			rate *= float64(v.jobs)
 			return err
 		})
 		if err != nil {
-			err = fmt.Errorf("%d callers, %s, %s: %w", callers, name, p, err)
+			err = fmt.Errorf("%d callers, %s, %s: %w", callers, v.name, p, err)
 		}
 		return rate, spent, err
 	})
@@ -54,7 +64,7 @@ func (b *bench) compareProtocols(br *brokers, callers int, name string, step sdk
 			beside += ", " + times(s.rateOf(measured[1])) + " HTTP"
 		}
 		b.report.add(figure{
-			Section: "sdk", Name: fmt.Sprintf("%d callers, %s, %s", callers, name, p), Value: s.rate(), Unit: "jobs/s",
+			Section: "sdk", Name: fmt.Sprintf("%d callers, %s, %s", callers, v.name, p), Value: s.rate(), Unit: "jobs/s",
 			Beside: beside, Cost: s.cost(),
 		})
 	}
@@ -98,6 +108,15 @@ func shareClient(c *client.Client, callers int, d time.Duration, step sdkStep) (
 
 func sdkEnqueue(ctx context.Context, c *client.Client, _ string) error {
 	_, err := c.Enqueue(ctx, client.NewJob{Type: "sdk", Payload: []byte(`{"n":1}`)})
+	return err
+}
+
+func sdkBatch(ctx context.Context, c *client.Client, _ string) error {
+	jobs := make([]client.NewJob, jobsInBatch)
+	for i := range jobs {
+		jobs[i] = client.NewJob{Type: "sdk", Payload: []byte(`{"n":1}`)}
+	}
+	_, err := c.EnqueueBatch(ctx, jobs)
 	return err
 }
 
