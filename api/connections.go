@@ -11,7 +11,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // spareConnections is the number of connections over the bounds that are accepted.
@@ -48,7 +48,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 // boundedConn is a connection that counts until it is closed.
 type boundedConn struct {
 	net.Conn
-	of     *share.Limit
+	of     *limit.Slots
 	client string
 	over   error // the bound that it exceeds; nil: none
 	legacy bool  // its clients are those of the legacy listener
@@ -119,10 +119,10 @@ func (s *Server) withinBound(next http.Handler) http.Handler {
 func (s *Server) overConnections(h *httpCall) error {
 	h.Header().Set("Connection", "close")
 	conn := h.Ctx.Value(connKey{}).(*boundedConn)
-	if errors.Is(conn.over, share.ErrClient) {
+	if errors.Is(conn.over, limit.ErrClient) {
 		return core.Fail(core.OverConnections, "this node has %d connections from the address %s, the limit for one address; close some, or use "+
 			"another node",
-			core.Or(s.Config.ConnectionsEach, share.Half(s.Config.MaxConnections)), conn.client)
+			core.Or(s.Config.ConnectionsEach, limit.Half(s.Config.MaxConnections)), conn.client)
 	}
 	return core.Fail(core.OverConnections, "this node has %d connections, its limit; retry after a moment, or use another node", s.Config.MaxConnections)
 }

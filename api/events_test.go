@@ -19,7 +19,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // reader reads a stream of events as HTML describes it.
@@ -342,7 +342,7 @@ func TestEventsEndWithTheServer(t *testing.T) {
 
 func TestEventStreamsAreBounded(t *testing.T) {
 	s := newServed(t)
-	s.s.Shares.Events = share.New(2, 2)
+	s.s.Shares.Events = limit.NewSlots(2, 2)
 	first := s.follow("")
 	s.follow("")
 	refused(t, s.do("GET", "/v1/events", ""), http.StatusServiceUnavailable, v1.TagOverloaded)

@@ -16,7 +16,7 @@ import (
 	"osqueue/api/stream"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // framed answers the requests of one stream.
@@ -214,7 +214,7 @@ func (h *framed) Refuse(err error) *frame.Answer {
 	switch {
 	case errors.Is(err, stream.ErrTooLarge):
 		return refusal(core.BodyTooLarge(h.s.Config.MaxBody))
-	case errors.Is(err, inflight.ErrOver):
+	case errors.Is(err, limit.ErrOver):
 		return refusal(core.BrokenBody(err, 0))
 	case errors.Is(err, stream.ErrInFlight):
 		return refusal(core.Fail(core.OverBudget, "this connection has too many requests in progress; retry after a moment"))

@@ -18,7 +18,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // listen serves the API on a port, and counts the requests that it has.
@@ -91,7 +91,7 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 // Bodies that arrive share one budget. A request over the budget is refused, is certainly not
 // committed, and can be sent again. The budget is returned when a request ends.
 func TestBodiesShareABudget(t *testing.T) {
-	budget := inflight.New(400 << 10)
+	budget := limit.NewBudget(400 << 10)
 	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
 	at, _ := g.listen(t)
 	slow := dialRaw(t, at, fmt.Sprintf(headOfJob, 300<<10)+`{"payload":"`+strings.Repeat("x", 200<<10))
@@ -117,7 +117,7 @@ func TestBodiesShareABudget(t *testing.T) {
 
 // An answer counts against the budget until the client has read it or is cut off.
 func TestAnswersShareTheBudget(t *testing.T) {
-	budget := inflight.New(40 << 20)
+	budget := limit.NewBudget(40 << 20)
 	g := newRig(t, func(c *core.Config) { c.Inflight, c.MaxBody = budget, core.MaxBodyBytes })
 	at, _ := g.listen(t)
 	g.do(http.MethodPost, v1.PathJobs, fmt.Sprintf(`{"id":"j","payload":"%s"}`, strings.Repeat("x", 7<<20)))
@@ -136,7 +136,7 @@ func TestAnswersShareTheBudget(t *testing.T) {
 
 // A list takes the memory of one item, also if its client does not read it, and breaks off visibly.
 func TestListsAreSentInParts(t *testing.T) {
-	budget := inflight.New(40 << 20)
+	budget := limit.NewBudget(40 << 20)
 	g := newRig(t, func(c *core.Config) { c.Inflight, c.MaxBody = budget, core.MaxBodyBytes })
 	at, open := g.listen(t)
 	payload := strings.Repeat("x", 1<<20)
@@ -160,7 +160,7 @@ func TestListsAreSentInParts(t *testing.T) {
 
 // Memory for a body counts from the moment at which it is there, not when the bytes arrive.
 func TestBodiesCountByTheirMemory(t *testing.T) {
-	budget := inflight.New(40 << 20)
+	budget := limit.NewBudget(40 << 20)
 	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
 	at, _ := g.listen(t)
 	dialRaw(t, at, fmt.Sprintf(headOfJob, 1_000_000)+`{"payload":"`+strings.Repeat("x", 700<<10))
@@ -201,7 +201,7 @@ func TestPagesAreBuiltInTurn(t *testing.T) {
 
 // HEAD has the bounds of GET: it is refused when the budget is used up, and it may wait.
 func TestHeadHasTheBoundsOfGet(t *testing.T) {
-	budget := inflight.New(1 << 20)
+	budget := limit.NewBudget(1 << 20)
 	g := newRig(t, func(c *core.Config) { c.Inflight = budget })
 	g.do(http.MethodPost, v1.PathJobs, `{"id":"x","payload":"`+strings.Repeat("x", 400<<10)+`"}`)
 	budget.Add(900 << 10)

@@ -10,7 +10,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
-	"osqueue/internal/repeats"
+	"osqueue/internal/text"
 )
 
 // ServeLegacy answers legacy clients on ln, which it closes, until Shutdown. It returns nil as
@@ -27,7 +27,7 @@ func (s *Server) ServeLegacy(ln net.Listener) error {
 type allowedListener struct {
 	net.Listener
 	s    *Server
-	told repeats.Filter
+	told text.Repeats
 }
 
 // Accept implements net.Listener.

@@ -14,7 +14,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // follow reads the log of a job after the position of the answer before.
@@ -159,7 +159,7 @@ func TestLiveLogsRefusals(t *testing.T) {
 	for _, query := range []string{"token=x", "token=-1", "offset=-1", "offset=x", "waitMs=x"} {
 		refused(t, g.do("GET", "/v1/jobs/a/logs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
-	g.s.Shares.Waits = share.New(0, 0)
+	g.s.Shares.Waits = limit.NewSlots(0, 0)
 	refused(t, g.do("GET", "/v1/jobs/a/logs", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 	g.claim1()
 	refused(t, g.do("POST", v1.PathLogs, `{"workerId":"w","waitMs":10}`), http.StatusServiceUnavailable, v1.TagOverloaded)

@@ -11,8 +11,8 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth"
-	"osqueue/internal/connmux"
-	"osqueue/internal/handshake"
+	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // Clients and nodes have ports of their own. Requests of clients lose the headers by which
@@ -125,12 +125,12 @@ func (s *Server) serveOn(ln net.Listener) error {
 	case s.Config.TLS == nil: // net/http sets that of s.http for a listener without TLS
 		return s.http.Serve(ln)
 	case !s.Config.PlainToo:
-		return s.http.ServeTLS(handshake.Listen(ln), "", "")
+		return s.http.ServeTLS(limit.Handshakes(ln), "", "")
 	}
-	m := connmux.New(ln, connmux.Config{Sort: byTLS, Branches: numBranches, Patience: s.Config.Timeouts.Header, Max: s.Config.MaxConnections})
+	m := web.NewMux(ln, web.MuxConfig{Sort: byTLS, Branches: numBranches, Patience: s.Config.Timeouts.Header, Max: s.Config.MaxConnections})
 	errs := make(chan error, numBranches)
 	go func() { errs <- s.http.Serve(m.Branch(plainBranch)) }()
-	go func() { errs <- s.http.ServeTLS(handshake.Listen(m.Branch(tlsBranch)), "", "") }()
+	go func() { errs <- s.http.ServeTLS(limit.Handshakes(m.Branch(tlsBranch)), "", "") }()
 	err := <-errs
 	_ = m.Close() // the listener may have failed already
 	if late := <-errs; err == nil {
@@ -140,9 +140,9 @@ func (s *Server) serveOn(ln net.Listener) error {
 }
 
 // byTLS sorts connections into those with TLS and those without.
-func byTLS(_ context.Context, c *connmux.Conn) (int, net.Conn, error) {
+func byTLS(_ context.Context, c *web.Conn) (int, net.Conn, error) {
 	first, err := c.First()
-	if first == connmux.TLS {
+	if first == web.TLSByte {
 		return tlsBranch, c, err
 	}
 	return plainBranch, c, err

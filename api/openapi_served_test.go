@@ -20,7 +20,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // sample is a request as the document describes it.
@@ -336,7 +336,7 @@ func (s *sample) provokeLimits(t *testing.T, g *rig, status string) []answer {
 		return []answer{unknown.try(g), s.try(g)}
 	case "503":
 		g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
-		g.s.Shares.Events = share.New(0, 0)
+		g.s.Shares.Events = limit.NewSlots(0, 0)
 		far := *s
 		far.target = strings.Replace(far.target, exampleLSN, "99-99", 1) + "?level=object"
 		return []answer{s.try(g), far.try(g)}

@@ -10,7 +10,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/cronid"
+	"osqueue/internal/crontab"
 )
 
 // A browser at / gets to the dashboard; all other clients get 404, as from the legacy broker.
@@ -43,7 +43,7 @@ func TestCronAt(t *testing.T) {
 	g := newRig(t)
 	ok[v1.CronPut](t, g.do("PUT", "/v1/crons/c", `{"spec":"@every 1m","job":{"type":"t"}}`))
 	next := g.cron("c").NextAt
-	id, err := cronid.New(next)
+	id, err := crontab.NewID(next)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"osqueue/api/core"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // Server serves the API of one node over HTTP and streams. It is an http.Handler, safe for concurrent use. Create it
@@ -26,8 +26,8 @@ type Server struct {
 	nodes      *http.Server // for requests of other nodes
 	fresh      freshConns
 	freshNodes freshConns   // those at the port of the nodes
-	conns      *share.Limit // open connections of clients
-	spare      *share.Limit // those over the bounds
+	conns      *limit.Slots // open connections of clients
+	spare      *limit.Slots // those over the bounds
 }
 
 // headerBytesMax bounds the head of a request.
@@ -48,7 +48,7 @@ func New(cfg core.Config) *Server {
 	}
 	s := &Server{Core: core.NewCore(cfg)}
 	cfg = s.Config
-	s.conns, s.spare = share.New(cfg.MaxConnections, cfg.ConnectionsEach), share.New(spareConnections, spareConnections)
+	s.conns, s.spare = limit.NewSlots(cfg.MaxConnections, cfg.ConnectionsEach), limit.NewSlots(spareConnections, spareConnections)
 	s.forwarder = newForwarder(s)
 	s.Forward = s.forwarder
 	s.buildRouter()

@@ -19,7 +19,7 @@ import (
 	"osqueue/client/api/v1/frame"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // newStreamClient returns the SDK before s, which waits for its stream.
@@ -199,7 +199,7 @@ func (r *rawStream) request(id uint32, target, body string) {
 
 // Calls over a stream give back the memory that they took, whatever becomes of them.
 func TestStreamCallsHoldNoMemory(t *testing.T) {
-	s := newServed(t, func(c *core.Config) { c.Inflight = inflight.New(16 << 20) })
+	s := newServed(t, func(c *core.Config) { c.Inflight = limit.NewBudget(16 << 20) })
 	r := s.openStream()
 	for i, row := range []struct{ target, body string }{
 		{v1.PathJobs, `{"type":"t"}`},

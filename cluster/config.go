@@ -21,7 +21,7 @@ import (
 	"osqueue/cluster/raftlog"
 	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
-	"osqueue/internal/machine"
+	"osqueue/internal/host"
 	"osqueue/storage"
 	"osqueue/storage/cost"
 )
@@ -325,7 +325,7 @@ func loadServerID(cfg *Config) (raft.ServerID, error) {
 
 // host returns the Host of members with loopback addresses. Where the network stack has no
 // identity, no other process is known to be in the same one.
-func (c *Config) host() string { return cmp.Or(machine.NetworkStack(), rand.Text()) }
+func (c *Config) host() string { return cmp.Or(host.NetworkStack(), rand.Text()) }
 
 // peerHTTP returns the HTTP address of a peer by name, or "" if it is not listed.
 func (c *Config) peerHTTP(name string) string {

@@ -11,8 +11,8 @@ import (
 
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
-	"osqueue/internal/peeranswer"
 	"osqueue/internal/sleep"
+	"osqueue/internal/web"
 )
 
 // The effects of a leader that hands leadership over because it cannot use the bucket.
@@ -31,7 +31,7 @@ func (n *Node) serveBucket(w http.ResponseWriter, r *http.Request) {
 	if err := n.leader.CheckBucket(r.Context()); err != nil {
 		a.Error = err.Error()
 	}
-	peeranswer.Write(w, http.StatusOK, a)
+	web.WriteJSON(w, http.StatusOK, a)
 }
 
 // askBucket asks another voter to try the bucket.

@@ -21,7 +21,7 @@ import (
 	"osqueue/cluster/transport"
 	"osqueue/fsm"
 	"osqueue/internal/groupcommit"
-	"osqueue/internal/machine"
+	"osqueue/internal/host"
 )
 
 // Node is a member of a cluster. Open starts it. Its methods are safe for concurrent use.
@@ -85,7 +85,7 @@ func (n *Node) PeerListener() net.Listener { return n.port.Peers() }
 func (n *Node) inboundConfig() transport.InboundConfig {
 	warn := transport.NewLogger(n.log.Named("raft-net"))
 	return transport.InboundConfig{
-		SnapshotMax: machine.Memory(),
+		SnapshotMax: host.Memory(),
 		Log:         n.raftLog,
 		Member:      func(id raft.ServerID) error { return n.members.MaySend(id) },
 		Refused: func(err error) {

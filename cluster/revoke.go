@@ -14,7 +14,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/enroll"
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // Revocation is the answer to a request to revoke the certificates of a node.
@@ -71,7 +71,7 @@ func (n *Node) Revoke(ctx context.Context, name string) (Revocation, error) {
 func (n *Node) serveRevoke(w http.ResponseWriter, r *http.Request) {
 	var req revokeRequest
 	if err := json.NewDecoder(io.LimitReader(r.Body, membership.BodyMax)).Decode(&req); err != nil {
-		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: err.Error()})
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: err.Error()})
 		return
 	}
 	done, err := n.Revoke(r.Context(), req.Node)
@@ -90,13 +90,13 @@ func AskToRevoke(ctx context.Context, client *http.Client, server, node string) 
 func (n *Node) answerOperator(w http.ResponseWriter, answer any, err error) {
 	switch {
 	case err == nil:
-		peeranswer.Write(w, http.StatusOK, answer)
+		web.WriteJSON(w, http.StatusOK, answer)
 	case errors.Is(err, ErrNotLeader):
-		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
 	case errors.Is(err, ErrUnknown):
-		peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
+		web.WriteJSON(w, http.StatusServiceUnavailable, web.Refusal{Message: err.Error()})
 	default:
-		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: err.Error()})
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: err.Error()})
 	}
 }
 
@@ -111,7 +111,7 @@ func askOperation(ctx context.Context, client *http.Client, url string, in, out 
 	if err != nil {
 		return false, err
 	}
-	resp, err := peeranswer.Do(client, req)
+	resp, err := web.Do(client, req)
 	if err != nil {
 		return true, err
 	}

@@ -16,7 +16,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // Call is one call of an operation: what is asked and by whom, and the answer. It knows no transport: a front end
@@ -37,7 +37,7 @@ type Call struct {
 	In     []byte     // the body of the request
 	shared bool       // others refer to the memory of in, and may after the call
 	NewJob v1.NewJob  // of an enqueue
-	Held   inflight.Hold
+	Held   limit.Hold
 
 	outHeld int // bytes of out in held
 

@@ -14,7 +14,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // Config configures a Server and its limits. Only Backend is required; the zero
@@ -27,7 +27,7 @@ type Config struct {
 	// MaxBody bounds the body of a request, in bytes; at most MaxBodyBytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies and answers in memory; nil means no bound.
-	Inflight *inflight.Budget
+	Inflight *limit.Budget
 	// MaxConnections bounds the open connections of a listener that Serve is given; 0:
 	// DefaultConnections.
 	MaxConnections int

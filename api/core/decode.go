@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/clip"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
+	"osqueue/internal/text"
 )
 
 // Lenient accepts JSON that RFC 7493 forbids in payloads: duplicate names and
@@ -202,12 +202,12 @@ func BodyTooLarge(limit int64) error {
 	return Fail(tooLarge, "the body is larger than %d bytes; split the request, or keep large data elsewhere and name it in the payload", limit)
 }
 
-func BrokenBody(err error, limit int64) error {
-	if errors.Is(err, inflight.ErrOver) {
+func BrokenBody(err error, most int64) error {
+	if errors.Is(err, limit.ErrOver) {
 		return Fail(OverBudget, "the node has too many bytes of requests and answers in memory; retry after a moment")
 	}
 	if tooBig := (*http.MaxBytesError)(nil); errors.As(err, &tooBig) {
-		return BodyTooLarge(limit)
+		return BodyTooLarge(most)
 	}
 	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
 		return Fail(slowRequest, "the body did not arrive in time; repeat the request")
@@ -373,7 +373,7 @@ func gotten(e *json.SemanticError) string {
 const shownMax = 120
 
 // Shown returns a part of a request as an error repeats it.
-func Shown(s string) string { return clip.Marked(s, shownMax) }
+func Shown(s string) string { return text.ClipMarked(s, shownMax) }
 
 // Prefers reports whether the request asks for strict handling (RFC 7240).
 func Prefers(lines []string) bool {

@@ -8,7 +8,7 @@ import (
 
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
-	"osqueue/internal/cronid"
+	"osqueue/internal/crontab"
 )
 
 // Answers on the hot path, and those that contain opaque JSON, are encoded here field by field.
@@ -171,7 +171,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 // appendCronOf appends the schedule that enqueued a job, and the time for which.
 func appendCronOf(b []byte, j *fsm.Job) []byte {
 	b = TextIf(b, "cron", j.Opt.Cron)
-	if at, ok := cronid.Time(j.ID); ok && j.Opt.Cron != "" {
+	if at, ok := crontab.TimeOfID(j.ID); ok && j.Opt.Cron != "" {
 		b = Number(b, "cronAt", at)
 	}
 	return b

@@ -8,21 +8,21 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // shares bound what clients can keep open, in total and for each client.
 type shares struct {
-	Events  *share.Limit // streams of events
-	Streams *share.Limit // of the stream protocol
-	Waits   *share.Limit // claims that wait for a job, and readers and workers that wait for logs
+	Events  *limit.Slots // streams of events
+	Streams *limit.Slots // of the stream protocol
+	Waits   *limit.Slots // claims that wait for a job, and readers and workers that wait for logs
 }
 
 func newShares(l *Limits) shares {
 	return shares{
-		Events:  share.New(l.Streams, 0),
-		Streams: share.New(streamsMax, 0),
-		Waits:   share.New(l.Waits, 0),
+		Events:  limit.NewSlots(l.Streams, 0),
+		Streams: limit.NewSlots(streamsMax, 0),
+		Waits:   limit.NewSlots(l.Waits, 0),
 	}
 }
 
@@ -71,15 +71,15 @@ const (
 func PlacesOf(body, types int) int { return 1 + body/placeBytes + types/placeTypes }
 
 // Enter takes a place for the client of c, who frees it by leave.
-func (c *Call) Enter(l *share.Limit, k Kind, what string) (leave func(), err error) {
+func (c *Call) Enter(l *limit.Slots, k Kind, what string) (leave func(), err error) {
 	return c.EnterMany(l, 1, k, what)
 }
 
 // EnterMany is enter for n places.
-func (c *Call) EnterMany(l *share.Limit, n int, k Kind, what string) (leave func(), err error) {
+func (c *Call) EnterMany(l *limit.Slots, n int, k Kind, what string) (leave func(), err error) {
 	client := c.Client()
 	switch err := l.EnterMany(client, n); {
-	case errors.Is(err, share.ErrClient):
+	case errors.Is(err, limit.ErrClient):
 		return nil, Fail(k, "this node serves %d %s of client %s, the limit for one client; close some, or use another node", l.Each(), what, Shown(client))
 	case err != nil:
 		return nil, Fail(k, "this node serves %d %s, its limit; retry after a moment, or use another node", l.Total(), what)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // Config has the bounds of a Hub.
@@ -73,7 +73,7 @@ func (c *Chunk) cost() int { return len(c.Text) + chunkCost }
 type Hub struct {
 	cfg   Config
 	now   func() time.Time
-	slots *share.Limit // of watched jobs, by their readers
+	slots *limit.Slots // of watched jobs, by their readers
 
 	mu      sync.Mutex
 	jobs    map[Job]*ring
@@ -116,7 +116,7 @@ type workerState struct {
 
 // New returns an empty hub.
 func New(cfg Config) *Hub {
-	return &Hub{cfg: cfg, now: time.Now, slots: share.New(cfg.Jobs, 0), jobs: make(map[Job]*ring), workers: make(map[string]*workerState)}
+	return &Hub{cfg: cfg, now: time.Now, slots: limit.NewSlots(cfg.Jobs, 0), jobs: make(map[Job]*ring), workers: make(map[string]*workerState)}
 }
 
 // ReaderJobs returns the number of jobs that one reader may watch.
@@ -159,7 +159,7 @@ func (h *Hub) Watch(c Claim, reader string) error {
 }
 
 func refusalOf(err error) error {
-	if errors.Is(err, share.ErrClient) {
+	if errors.Is(err, limit.ErrClient) {
 		return ErrReader
 	}
 	return ErrFull

@@ -14,7 +14,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/clip"
+	"osqueue/internal/text"
 )
 
 // queues is about types and schedules.
@@ -209,7 +209,7 @@ func (s *queues) pauseOf(c *core.Call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	}
 	p := &fsmpb.Pause{Reason: in.Reason, UntilMs: until}
 	if c.Principal != nil {
-		p.By = clip.To(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.PauseTextMax)
+		p.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.PauseTextMax)
 	}
 	return p, nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // Refusals that a Handler turns into answers.
@@ -28,7 +28,7 @@ type Handler interface {
 	// connection breaks. The memory of the request is valid during the call.
 	Answer(ctx context.Context, req *frame.Request, s Sender)
 	// Refuse returns the answer to a request that the connection refused because of err,
-	// which is ErrTooLarge, ErrInFlight or inflight.ErrOver.
+	// which is ErrTooLarge, ErrInFlight or limit.ErrOver.
 	Refuse(err error) *frame.Answer
 }
 
@@ -83,7 +83,7 @@ type Conn struct {
 	in     *bufio.Reader
 	node   string
 	limits Limits
-	budget *inflight.Budget
+	budget *limit.Budget
 	h      Handler
 
 	mu       sync.Mutex
@@ -102,7 +102,7 @@ type Conn struct {
 }
 
 // New returns the server's side of conn. in holds bytes that were read from it already.
-func New(conn net.Conn, in io.Reader, node string, limits Limits, budget *inflight.Budget, h Handler) *Conn {
+func New(conn net.Conn, in io.Reader, node string, limits Limits, budget *limit.Budget, h Handler) *Conn {
 	c := &Conn{
 		conn: conn, in: bufio.NewReaderSize(in, readBuffer), node: node, limits: limits, budget: budget, h: h,
 		pending: make(map[uint32]*task),
@@ -245,7 +245,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 	}
 	t := &task{conn: c, id: head.ID, hold: c.budget.Hold(), ctx: requestContext{parent: ctx}}
 	switch left, err := c.readBody(t, int(head.Length)); {
-	case errors.Is(err, inflight.ErrOver):
+	case errors.Is(err, limit.ErrOver):
 		t.free()
 		return c.discard(head.ID, left, err)
 	case err != nil:
@@ -265,7 +265,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 }
 
 // readBody reads the body of t, which has n bytes. It takes memory from the budget as the bytes arrive: a
-// client may announce bytes that it never sends. If the error is inflight.ErrOver, left bytes of the
+// client may announce bytes that it never sends. If the error is limit.ErrOver, left bytes of the
 // body have not been read.
 func (c *Conn) readBody(t *task, n int) (left int, err error) {
 	for read := 0; ; {

@@ -15,7 +15,7 @@ import (
 
 	"osqueue/api/stream"
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +26,7 @@ type peer struct {
 	conn   net.Conn
 	served *stream.Conn
 	result chan error
-	budget *inflight.Budget
+	budget *limit.Budget
 }
 
 func serve(t *testing.T, limits stream.Limits, h stream.Handler) *peer {
@@ -44,7 +44,7 @@ func serve(t *testing.T, limits stream.Limits, h stream.Handler) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{t: t, conn: near, result: make(chan error, 1), budget: inflight.New(1 << 20)}
+	p := &peer{t: t, conn: near, result: make(chan error, 1), budget: limit.NewBudget(1 << 20)}
 	p.served = stream.New(far, far, "n", limits, p.budget, h)
 	go func() { p.result <- p.served.Serve(context.Background()) }()
 	_ = near.SetDeadline(time.Now().Add(10 * time.Second))
@@ -145,7 +145,7 @@ func TestConnRefusesBeyondItsLimits(t *testing.T) {
 	hold := p.budget.Hold()
 	hold.Force(1 << 20)
 	p.send(frame.KindRequest, 5, &frame.Request{})
-	if head, a := p.read(); head.ID != 5 || string(a.Body) != inflight.ErrOver.Error() {
+	if head, a := p.read(); head.ID != 5 || string(a.Body) != limit.ErrOver.Error() {
 		t.Fatalf("%+v %s", head, a.Body)
 	}
 	hold.Release()
@@ -206,7 +206,7 @@ func TestAnAnnouncedBodyTakesNoBudget(t *testing.T) {
 	others := p.budget.Hold()
 	others.Force(1 << 20)
 	send(request[arrived:])
-	if head, a := p.read(); head.ID != 1 || string(a.Body) != inflight.ErrOver.Error() {
+	if head, a := p.read(); head.ID != 1 || string(a.Body) != limit.ErrOver.Error() {
 		t.Fatalf("%+v %s", head, a.Body)
 	}
 	others.Release()
@@ -276,7 +276,7 @@ func TestConnEndsASlowReader(t *testing.T) {
 // A client that sends pings and does not read makes the output no larger than its bound.
 func TestPingsOfAClientThatDoesNotRead(t *testing.T) {
 	const bound = 64 << 10
-	budget := inflight.New(1 << 30)
+	budget := limit.NewBudget(1 << 30)
 	near, far := net.Pipe() // has no buffer of its own
 	limits := stream.DefaultLimits(1 << 20)
 	limits.QueuedBytes, limits.WriteTimeout = bound, time.Minute

@@ -38,7 +38,7 @@
 //     a cancellation may follow.
 //   - Limits.BodyBytes per request body. A longer one is discarded and refused with ErrTooLarge. A frame that is
 //     longer than discardMax ends the connection.
-//   - The budget for all bodies and answers of the process (internal/inflight). A request takes bytes of
+//   - The budget for all bodies and answers of the process (internal/limit). A request takes bytes of
 //     it as its body arrives, and is refused with the error of the budget if it does not fit.
 //   - Limits.QueuedBytes of bodies that are in progress, and as many of answers that the client has not
 //     read. Beyond this the server reads no further frame from this connection until the number

@@ -10,7 +10,7 @@ import (
 
 	"osqueue/api/stream"
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // echo answers every request with its body.
@@ -61,7 +61,7 @@ func FuzzConn(f *testing.F) {
 	f.Add(frames(hello, add(99, 0, frame.Bytes("x")), add(frame.KindRequest, 2, frame.Bytes(make([]byte, 20_000)))))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		limits := stream.Limits{InFlight: 2, BodyBytes: 100, QueuedBytes: 200, WriteTimeout: time.Second, Ping: time.Second}
-		budget := inflight.New(50_000)
+		budget := limit.NewBudget(50_000)
 		c := stream.New(&sink{}, bytes.NewReader(in), "n", limits, budget, echo{})
 		if err := c.Serve(t.Context()); err == nil {
 			t.Error("ended without a reason")

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // task is one request in progress, and the Sender of its answer.
@@ -12,7 +12,7 @@ type task struct {
 	conn *Conn
 	id   uint32
 	body *[]byte
-	hold inflight.Hold
+	hold limit.Hold
 	ctx  requestContext
 	req  frame.Request
 }

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // output is a buffer of frames that wait for the writer.
 type output struct {
 	bytes []byte
-	hold  inflight.Hold
+	hold  limit.Hold
 }
 
 // keptOutput is the largest output buffer that is used again.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/web"
 )
 
 // apiError is a refusal of the API, or of the dashboard.
@@ -96,7 +96,7 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 	if len(values) > 0 {
 		target += "?" + values.Encode()
 	}
-	r, err := inprocess.NewRequest(q.r.Context(), method, target, q.r.RemoteAddr, body)
+	r, err := web.NewRequest(q.r.Context(), method, target, q.r.RemoteAddr, body)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 	if value := q.authorization(); value != "" {
 		r.Header.Set("Authorization", value)
 	}
-	a := inprocess.NewAnswer(make(http.Header))
+	a := web.NewAnswer(make(http.Header))
 	if !a.Of(q.cfg.API, r) {
 		return &apiError{
 			Status: http.StatusServiceUnavailable, Title: "No answer",
@@ -132,7 +132,7 @@ func (q *request) call(method, path string, values url.Values, body []byte, out 
 }
 
 // problemIn returns the error of an answer that is not 2xx.
-func problemIn(a *inprocess.Answer) error {
+func problemIn(a *web.Answer) error {
 	e := &apiError{Status: max(a.Status, http.StatusBadRequest), Title: http.StatusText(a.Status)}
 	var p v1.Problem
 	if json.Unmarshal(a.Body.Bytes(), &p) == nil && p.Title != "" {

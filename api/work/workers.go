@@ -11,7 +11,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/clip"
+	"osqueue/internal/text"
 )
 
 func (s *work) workerRoutes() []core.Route {
@@ -125,7 +125,7 @@ func (s *work) setQuiet(quiet bool) func(*core.Call) error {
 		}
 		op := &fsmpb.SetQuiet{Name: name, Quiet: quiet}
 		if c.Principal != nil {
-			op.By = clip.To(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
+			op.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
 		}
 		res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}})
 		if err == nil && res.Code == fsm.NotFound {

@@ -5,7 +5,6 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/cronid"
 	"osqueue/internal/crontab"
 )
 
@@ -44,7 +43,7 @@ func (f *fires) due(now int64) (proposal, error) {
 		if fire == nil {
 			continue
 		}
-		id, err := cronid.New(fire.AtMs)
+		id, err := crontab.NewID(fire.AtMs)
 		if err != nil {
 			return nil, fmt.Errorf("make an id for the job of schedule %q: %w", c.Name, err)
 		}

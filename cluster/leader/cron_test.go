@@ -9,7 +9,6 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/cronid"
 	"osqueue/internal/crontab"
 )
 
@@ -84,7 +83,7 @@ func TestFiresOfSchedules(t *testing.T) {
 		if j := b.machine.Job(c.LastJobID); j == nil || j.Options().Cron != name {
 			t.Errorf("%s enqueued %+v", name, j)
 		}
-		if at, ok := cronid.Time(c.LastJobID); !ok || at != c.LastAt {
+		if at, ok := crontab.TimeOfID(c.LastJobID); !ok || at != c.LastAt {
 			t.Errorf("%s: the id %s has the time %d, %v, want %d", name, c.LastJobID, at, ok, c.LastAt)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // A server at the new node's raft address whose HTTP address the leader does not know may
 // still run: raft's requests cannot tell the two apart.
 func TestServerOfUnknownHTTPAddressIsNotGone(t *testing.T) {
 	follower := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		peeranswer.Write(w, http.StatusOK, Identity{Name: "n2", ServerID: "n2~b"})
+		web.WriteJSON(w, http.StatusOK, Identity{Name: "n2", ServerID: "n2~b"})
 	}))
 	defer follower.Close()
 	named := []Peer{{Name: "n1", HTTP: "127.0.0.1:1"}, {Name: "n2", HTTP: follower.Listener.Addr().String()}}

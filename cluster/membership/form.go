@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"osqueue/internal/repeats"
 	"osqueue/internal/sleep"
+	"osqueue/internal/text"
 
 	"github.com/hashicorp/raft"
 )
@@ -29,7 +29,7 @@ const (
 
 // form runs until this node has a vote in a cluster.
 func (n *Members) form(ctx context.Context) {
-	var told repeats.Filter
+	var told text.Repeats
 	for {
 		done, err := n.tryForm(ctx)
 		if done || ctx.Err() != nil {

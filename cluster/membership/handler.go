@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // Path is the path of the requests between nodes.
@@ -21,23 +21,23 @@ const BodyMax = 64 << 10
 
 // ServeIdentity answers who this node is.
 func (n *Members) ServeIdentity(w http.ResponseWriter, _ *http.Request) {
-	peeranswer.Write(w, http.StatusOK, n.Identity())
+	web.WriteJSON(w, http.StatusOK, n.Identity())
 }
 
 // ServeJoin makes the node whose identity is in the body a member of the cluster, on the leader.
 func (n *Members) ServeJoin(w http.ResponseWriter, r *http.Request) {
 	var who Identity
 	if err := json.NewDecoder(io.LimitReader(r.Body, BodyMax)).Decode(&who); err != nil {
-		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: "the body is not the identity of a node: " + err.Error()})
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: "the body is not the identity of a node: " + err.Error()})
 		return
 	}
 	switch err := n.admit(r.Context(), who); {
 	case err == nil:
 		w.WriteHeader(http.StatusNoContent)
 	case errors.Is(err, errNotLeader):
-		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: err.Error(), Leader: n.LeaderHTTP()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: n.LeaderHTTP()})
 	default:
-		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: err.Error()})
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: err.Error()})
 	}
 }
 
@@ -50,11 +50,11 @@ func (n *Members) ServeHistory(w http.ResponseWriter, r *http.Request) {
 	index, badIndex := strconv.ParseUint(r.PathValue("index"), 10, 64)
 	switch {
 	case badTerm != nil || badIndex != nil:
-		peeranswer.Write(w, http.StatusBadRequest, peeranswer.Refusal{Message: errors.Join(badTerm, badIndex).Error()})
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: errors.Join(badTerm, badIndex).Error()})
 	case n.raft.State() != raft.Leader:
-		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: errNotLeader.Error(), Leader: n.LeaderHTTP()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: errNotLeader.Error(), Leader: n.LeaderHTTP()})
 	case !n.do.Agrees(n.raft.CommitIndex(), term, index):
-		peeranswer.Write(w, http.StatusConflict, peeranswer.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %d of term %d", index, term)})
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %d of term %d", index, term)})
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // Peer is the name of a node and the address of its HTTP API.
@@ -62,10 +62,10 @@ type refusedError struct {
 // Error implements error.
 func (e *refusedError) Error() string { return e.text }
 
-// Refused returns the error for an answer with a peeranswer.Refusal. It quotes a body of another
+// Refused returns the error for an answer with a web.Refusal. It quotes a body of another
 // form as it is.
 func Refused(host, status string, body []byte) error {
-	r := peeranswer.Read(body)
+	r := web.ReadRefusal(body)
 	return &refusedError{text: fmt.Sprintf("%s answers %s: %s", host, status, r.Message), leader: r.Leader}
 }
 
@@ -130,7 +130,7 @@ func (p *Peers) Post(ctx context.Context, address, path string, answer any) erro
 // call sends a request to a peer and decodes its answer into answer, unless answer is
 // nil.
 func (p *Peers) call(req *http.Request, answer any) error {
-	resp, err := peeranswer.Do(p.client, req)
+	resp, err := web.Do(p.client, req)
 	if err != nil {
 		return fmt.Errorf("%s: %w", req.URL.Host, err)
 	}

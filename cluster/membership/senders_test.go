@@ -11,14 +11,14 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/fsm"
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // sendersOf starts a node with a configuration, whose peer p answers as said.
 func sendersOf(t *testing.T, servers []raft.Server, says *Identity) *Members {
 	t.Helper()
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		peeranswer.Write(w, http.StatusOK, says)
+		web.WriteJSON(w, http.StatusOK, says)
 	}))
 	t.Cleanup(peer.Close)
 	store, snapshots := raft.NewInmemStore(), raft.NewInmemSnapshotStore()

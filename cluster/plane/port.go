@@ -12,9 +12,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/internal/connmux"
-	"osqueue/internal/handshake"
-	"osqueue/internal/repeats"
+	"osqueue/internal/limit"
+	"osqueue/internal/text"
+	"osqueue/internal/web"
 )
 
 // Bounds of the port.
@@ -36,10 +36,10 @@ const (
 type Port struct {
 	security Security
 	log      hclog.Logger
-	mux      *connmux.Mux
+	mux      *web.Mux
 	done     chan struct{}
 	wg       sync.WaitGroup
-	refused  repeats.Filter // of the log
+	refused  text.Repeats // of the log
 
 	mu    sync.Mutex
 	allow func(Peer) error        // nil: every node
@@ -53,7 +53,7 @@ func Listen(bind string, s Security, log hclog.Logger) (*Port, error) {
 		return nil, fmt.Errorf("listen for raft on %s: %w", bind, err)
 	}
 	p := &Port{security: s, log: log, done: make(chan struct{}), open: make(map[*namedConn]struct{})}
-	p.mux = connmux.New(ln, connmux.Config{Sort: p.sort, Branches: numBranches, Patience: handshakeTimeout, Max: sortMax})
+	p.mux = web.NewMux(ln, web.MuxConfig{Sort: p.sort, Branches: numBranches, Patience: handshakeTimeout, Max: sortMax})
 	p.wg.Go(p.watch)
 	return p, nil
 }
@@ -139,12 +139,12 @@ func (p *Port) cut() {
 var errUnknown = errors.New("the connection is neither raft's nor a call of a node's API")
 
 // sort returns the branch of a connection.
-func (p *Port) sort(ctx context.Context, c *connmux.Conn) (int, net.Conn, error) {
+func (p *Port) sort(ctx context.Context, c *web.Conn) (int, net.Conn, error) {
 	first, err := c.First()
 	if err != nil {
 		return 0, nil, err
 	}
-	if p.security.protected() && first == connmux.TLS {
+	if p.security.protected() && first == web.TLSByte {
 		return p.sortTLS(ctx, c)
 	}
 	if p.security.protected() && !p.security.Plain {
@@ -160,7 +160,7 @@ func (p *Port) sort(ctx context.Context, c *connmux.Conn) (int, net.Conn, error)
 }
 
 func (p *Port) sortTLS(ctx context.Context, c net.Conn) (int, net.Conn, error) {
-	secured := tls.Server(handshake.Bound(c), p.security.Accept)
+	secured := tls.Server(limit.Handshake(c), p.security.Accept)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		p.log.Debug("a connection was refused", "client", c.RemoteAddr(), "reason", err)
 		return 0, nil, err

@@ -4,7 +4,7 @@ import (
 	"net"
 	"time"
 
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // The bounds of the requests of other nodes.
@@ -29,7 +29,7 @@ type inboundConn struct {
 	net.Conn
 	stream *stream
 	in     message
-	held   inflight.Hold
+	held   limit.Hold
 	began  time.Time // of the request that arrives
 	bytes  int64     // of the request that arrives, with those of a snapshot
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"osqueue/internal/repeats"
+	"osqueue/internal/text"
 )
 
 // raftLogger is raft's logger without repetitions. Raft logs each failed request: a dead
@@ -18,12 +18,12 @@ import (
 // an error.
 type raftLogger struct {
 	hclog.Logger
-	repeats *repeats.Filter
+	repeats *text.Repeats
 }
 
 // NewLogger returns a logger for raft that writes to log without repetitions.
 func NewLogger(log hclog.Logger) hclog.Logger {
-	return &raftLogger{Logger: log, repeats: new(repeats.Filter)}
+	return &raftLogger{Logger: log, repeats: new(text.Repeats)}
 }
 
 // Named implements hclog.Logger.

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/plane"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // inboundMax bounds the connections from other nodes. A node needs about four; further
@@ -24,7 +24,7 @@ type stream struct {
 	net.Listener // of raft's connections of port
 	port         *plane.Port
 	advertise    streamAddr
-	budget       *inflight.Budget // of the requests of all connections
+	budget       *limit.Budget // of the requests of all connections
 
 	mu      sync.Mutex
 	inbound map[*inboundConn]struct{} // nil once closed
@@ -64,7 +64,7 @@ func newStream(port *plane.Port, advertise string) *stream {
 	}
 	return &stream{
 		Listener: port.Raft(), port: port, advertise: streamAddr(advertise),
-		budget: inflight.New(inboundBytes), inbound: make(map[*inboundConn]struct{}),
+		budget: limit.NewBudget(inboundBytes), inbound: make(map[*inboundConn]struct{}),
 	}
 }
 

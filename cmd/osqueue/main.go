@@ -25,8 +25,8 @@ import (
 	"osqueue/cmd/osqueue/top"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/cmd/osqueue/work"
+	"osqueue/internal/host"
 	"osqueue/internal/sandbox"
-	"osqueue/internal/timerslack"
 )
 
 // timerSlack is how late the timers of a node may fire.
@@ -35,8 +35,8 @@ const timerSlack = time.Millisecond
 func main() {
 	sandbox.RunHelper()
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		uuid.EnableRandPool()                                // ids of jobs are no secrets; without a pool each takes an allocation more
-		if err := timerslack.Raise(timerSlack); err != nil { // costs CPU time, nothing else
+		uuid.EnableRandPool()                                    // ids of jobs are no secrets; without a pool each takes an allocation more
+		if err := host.RaiseTimerSlack(timerSlack); err != nil { // costs CPU time, nothing else
 			fmt.Fprintf(os.Stderr, "osqueue: this node takes more CPU time than necessary: %v\n", err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // call is one request of a client.
@@ -19,7 +19,7 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	max  int64 // bytes of the body
-	held inflight.Hold
+	held limit.Hold
 }
 
 // body has the fields of all request bodies. No field is required, each can be any
@@ -45,7 +45,7 @@ func (c *call) read() (*body, *reply) {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, refusal(http.StatusRequestEntityTooLarge, "the body is too large")
 	}
-	if errors.Is(err, inflight.ErrOver) {
+	if errors.Is(err, limit.ErrOver) {
 		return nil, refusal(http.StatusServiceUnavailable, err.Error())
 	}
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // Config configures a Handler. Native, Calls and Leader are required; the zero values
@@ -23,7 +23,7 @@ type Config struct {
 	// MaxBody is the largest size of a body in bytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies in memory; nil means no bound.
-	Inflight *inflight.Budget
+	Inflight *limit.Budget
 	// Logger receives events for an operator.
 	Logger hclog.Logger
 	// Timeouts bound the duration of answers.

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/web"
 )
 
 // native calls the node's HTTP API within the process.
@@ -130,11 +130,11 @@ func (n native) do(ctx context.Context, c *call, method, target string, in, out 
 			return fmt.Errorf("write the call: %w", err)
 		}
 	}
-	r, err := inprocess.NewRequest(ctx, method, target, c.r.RemoteAddr, body)
+	r, err := web.NewRequest(ctx, method, target, c.r.RemoteAddr, body)
 	if err != nil {
 		return fmt.Errorf("make the call: %w", err)
 	}
-	a := inprocess.NewAnswer(make(http.Header))
+	a := web.NewAnswer(make(http.Header))
 	if whole := a.Of(n.api, r); !whole {
 		return &problem{http.StatusServiceUnavailable, v1.TagLeaderGone, "the connection to the leader broke before it answered"}
 	}
@@ -150,7 +150,7 @@ func (n native) do(ctx context.Context, c *call, method, target string, in, out 
 	return nil
 }
 
-func problemIn(a *inprocess.Answer) *problem {
+func problemIn(a *web.Answer) *problem {
 	var p v1.Problem
 	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
 		return &problem{a.Status, v1.TagInternal, http.StatusText(a.Status)}

@@ -3,7 +3,7 @@ package dtq
 import (
 	"net/http"
 
-	"osqueue/internal/clip"
+	"osqueue/internal/text"
 )
 
 // clipMax is the largest number of bytes of a name in the log.
@@ -23,7 +23,7 @@ func (h *Handler) raftMessage(c *call) *reply {
 	}
 	h.deaf.Do(func() {
 		h.cfg.Logger.Warn("a broker of dtq takes this node for one of its peers; its messages have no effect: remove this node from its list of peers",
-			"from", c.r.RemoteAddr, "candidate", clip.To(string(in.Candidate), clipMax), "leader", clip.To(string(in.Leader), clipMax))
+			"from", c.r.RemoteAddr, "candidate", text.Clip(string(in.Candidate), clipMax), "leader", text.Clip(string(in.Leader), clipMax))
 	})
 	return &reply{status: http.StatusNoContent}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // The HTTP API parses bodies more strictly than the legacy broker, which accepts
@@ -28,7 +28,7 @@ import (
 // that the caller uses features of the API. A request with an idempotency key or with
 // strict handling is native, and its body stays as it is: a repetition must have the
 // same bytes.
-func (h *Handler) reread(r *http.Request, held *inflight.Hold) (read, native bool, err error) {
+func (h *Handler) reread(r *http.Request, held *limit.Hold) (read, native bool, err error) {
 	if r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
 		return false, true, nil
 	}
@@ -58,7 +58,7 @@ func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(pref
 
 // wholeBody reads the body of a request. If the body breaks off or exceeds the limit, it
 // puts the bytes back in front of the request's body and returns false.
-func wholeBody(r *http.Request, limit int64, held *inflight.Hold) (body []byte, whole bool) {
+func wholeBody(r *http.Request, limit int64, held *limit.Hold) (body []byte, whole bool) {
 	if r.ContentLength > limit { // the announced bytes may never arrive
 		return nil, false
 	}

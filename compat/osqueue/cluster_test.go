@@ -195,8 +195,8 @@ type result struct {
 	body   string
 }
 
-// web opens a connection for each request, so that none outlives a test.
-var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+// fresh opens a connection for each request, so that none outlives a test.
+var fresh = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
 
 // request sends a request with a JSON body; headers come in pairs.
 func request(t testing.TB, method, address, path, body string, headers ...string) result {
@@ -209,7 +209,7 @@ func request(t testing.TB, method, address, path, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := web.Do(r)
+	resp, err := fresh.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

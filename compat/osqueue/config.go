@@ -8,8 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"osqueue/internal/inflight"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // Config configures a Handler. Native and Calls are required; the zero values of all
@@ -23,7 +22,7 @@ type Config struct {
 	// MaxBody is the size of the largest body that Native accepts, in bytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies, lists and waiting answers in memory; nil means no bound.
-	Inflight *inflight.Budget
+	Inflight *limit.Budget
 	// Origins are the web origins whose pages may read answers in a browser.
 	Origins Origins
 	// Logger receives the errors of connections at level debug.
@@ -123,7 +122,7 @@ func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
 		Connections:     or(l.Connections, d.Connections),
-		Each:            or(l.Each, share.Half(or(l.Connections, d.Connections))),
+		Each:            or(l.Each, limit.Half(or(l.Connections, d.Connections))),
 		MessageBytes:    or(l.MessageBytes, d.MessageBytes),
 		ConnectionCalls: or(l.ConnectionCalls, d.ConnectionCalls),
 		Calls:           or(l.Calls, d.Calls),

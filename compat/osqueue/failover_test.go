@@ -45,7 +45,7 @@ type oldClient interface {
 var oldClients = map[string]func(address string) (oldClient, error){
 	"REST": func(address string) (oldClient, error) { return &restClient{address}, nil },
 	"Connect": func(address string) (oldClient, error) {
-		return &connectClient{queuev1.NewQueueServiceClient(web, "http://"+address)}, nil
+		return &connectClient{queuev1.NewQueueServiceClient(fresh, "http://"+address)}, nil
 	},
 	"WebSocket": func(address string) (oldClient, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -66,7 +66,7 @@ func (c *restClient) do(ctx context.Context, path, body string) (id string, err 
 		return "", err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	resp, err := web.Do(r)
+	resp, err := fresh.Do(r)
 	if err != nil {
 		return "", err
 	}

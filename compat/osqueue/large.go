@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // A message of up to smallBytes is bounded by the number of calls only. A longer one
@@ -43,13 +43,13 @@ func newCapacity(l *Limits) *capacity {
 type reservation struct {
 	capacity *capacity
 	taken    []func() // release the slots, the medium one first
-	held     inflight.Hold
+	held     limit.Hold
 }
 
 // counted is a message that takes bytes of the budget as it arrives.
 type counted struct {
 	io.Reader
-	held *inflight.Hold
+	held *limit.Hold
 }
 
 // Read implements io.Reader.

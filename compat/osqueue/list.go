@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/web"
 )
 
 // The legacy broker answers GET /v1/jobs with the whole list, where the API has pages. The pages
@@ -111,7 +111,7 @@ func (p *pages) end() (cursor string) {
 // listREST answers with the whole list, up to Limits.ListBytes.
 func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 	p := &pages{w: w, header: w.Header()}
-	if !inprocess.Serve(h.rest, p, r) {
+	if !web.Serve(h.rest, p, r) {
 		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
 	}
 	if p.status != http.StatusOK {
@@ -130,9 +130,9 @@ func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 		if p.pass(len(p.kept)) != nil {
 			return // the client has gone
 		}
-		next, err := inprocess.NewRequest(r.Context(), http.MethodGet, v1.PathJobs+"?"+v1.ParamCursor+"="+url.QueryEscape(cursor), r.RemoteAddr, nil)
+		next, err := web.NewRequest(r.Context(), http.MethodGet, v1.PathJobs+"?"+v1.ParamCursor+"="+url.QueryEscape(cursor), r.RemoteAddr, nil)
 		p.header, p.status, p.later, p.begun = make(http.Header), 0, true, false
-		if err != nil || !inprocess.Serve(h.native.api, p, next) || p.status != http.StatusOK || !p.begun {
+		if err != nil || !web.Serve(h.native.api, p, next) || p.status != http.StatusOK || !p.begun {
 			panic(http.ErrAbortHandler)
 		}
 	}

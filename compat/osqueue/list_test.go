@@ -13,7 +13,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat/osqueue/queuev1"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // Pages are one list however they arrive, also when a payload looks like the end of a page, and when
@@ -67,7 +67,7 @@ func TestAListBreaksOff(t *testing.T) {
 // that they have taken.
 func TestListsShareTheBudget(t *testing.T) {
 	list := `{"total":1,"jobs":[{"id":"j","payload":"` + strings.Repeat("a", 1<<20) + `"}]}`
-	budget := inflight.New(4 << 20)
+	budget := limit.NewBudget(4 << 20)
 	most := atomic.Int64{}
 	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for rest := list; rest != ""; {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"osqueue/internal/clip"
+	"osqueue/internal/text"
 )
 
 // A message is a parsed request on a WebSocket.
@@ -62,7 +62,7 @@ func parseMessage(raw []byte) (message, error) {
 		m.id = e.ID
 	}
 	if e.Method != nil {
-		m.method, m.named = clip.To(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
+		m.method, m.named = text.Clip(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
 	}
 	if e.Params.Kind() == jsontext.KindBeginObject {
 		if err := json.Unmarshal(e.Params, &m.params, lenient); err != nil {

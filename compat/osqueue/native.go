@@ -15,14 +15,14 @@ import (
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inflight"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // native calls the node's HTTP API within the process. It is safe for concurrent use.
 type native struct {
 	api       http.Handler
-	budget    *inflight.Budget
+	budget    *limit.Budget
 	lists     slots
 	listBytes int
 }
@@ -144,7 +144,7 @@ const listCopies = 3
 type heldList struct {
 	v1.JobList
 	size int // of its pages, in bytes
-	held inflight.Hold
+	held limit.Hold
 }
 
 // list reads the jobs of the queue up to Limits.ListBytes, and passes them to use. Few lists are in use
@@ -187,7 +187,7 @@ func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *
 		return err
 	}
 	a.begin(&of.held)
-	whole := inprocess.Serve(n.api, a, r) && a.Status != 0
+	whole := web.Serve(n.api, a, r) && a.Status != 0
 	if a.over {
 		return &fault{v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment"}
 	}
@@ -200,16 +200,16 @@ func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *
 
 // A heldPage is a page whose bytes count in the budget before they take memory.
 type heldPage struct {
-	*inprocess.Answer
-	held *inflight.Hold
+	*web.Answer
+	held *limit.Hold
 	over bool // the budget is used up, and the page is not whole
 }
 
 // pageBuffers has pages whose memory is used again: it grows in many steps.
-var pageBuffers = sync.Pool{New: func() any { return &heldPage{Answer: inprocess.NewAnswer(nil)} }}
+var pageBuffers = sync.Pool{New: func() any { return &heldPage{Answer: web.NewAnswer(nil)} }}
 
 // begin begins a new page.
-func (a *heldPage) begin(held *inflight.Hold) {
+func (a *heldPage) begin(held *limit.Hold) {
 	a.Reset(make(http.Header))
 	a.held, a.over = held, false
 }
@@ -250,17 +250,17 @@ func (n *native) do(c caller, method, target string, in, out any) error {
 }
 
 // answer makes one call and returns a successful answer; a refusal is an error.
-func (n *native) answer(c caller, method, target string, body []byte) (*inprocess.Answer, error) {
+func (n *native) answer(c caller, method, target string, body []byte) (*web.Answer, error) {
 	r, err := n.request(c, method, target, body)
 	if err != nil {
 		return nil, err
 	}
-	a := inprocess.NewAnswer(make(http.Header))
+	a := web.NewAnswer(make(http.Header))
 	return a, n.check(c, a, a.Of(n.api, r))
 }
 
 func (n *native) request(c caller, method, target string, body []byte) (*http.Request, error) {
-	r, err := inprocess.NewRequest(c.ctx, method, target, c.remote, body)
+	r, err := web.NewRequest(c.ctx, method, target, c.remote, body)
 	if err != nil {
 		return nil, &fault{v1.TagBadRequest, "the call has no path"}
 	}
@@ -268,7 +268,7 @@ func (n *native) request(c caller, method, target string, body []byte) (*http.Re
 }
 
 // check returns the refusal in an answer, or nil.
-func (n *native) check(c caller, a *inprocess.Answer, whole bool) error {
+func (n *native) check(c caller, a *web.Answer, whole bool) error {
 	if !whole {
 		return &fault{v1.TagLeaderGone, "the connection to the leader broke before it answered"}
 	}
@@ -281,7 +281,7 @@ func (n *native) check(c caller, a *inprocess.Answer, whole bool) error {
 	return nil
 }
 
-func read(a *inprocess.Answer, into any) error {
+func read(a *web.Answer, into any) error {
 	if err := json.Unmarshal(a.Body.Bytes(), into, lenient); err != nil {
 		return fmt.Errorf("read the answer to a call: %w", err)
 	}
@@ -289,7 +289,7 @@ func read(a *inprocess.Answer, into any) error {
 }
 
 // faultIn decodes the refusal in an answer.
-func faultIn(a *inprocess.Answer) *fault {
+func faultIn(a *web.Answer) *fault {
 	var p v1.Problem
 	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
 		return &fault{v1.TagInternal, http.StatusText(a.Status)}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // serveREST passes the request to the HTTP API and translates the answer where the
@@ -120,12 +120,12 @@ type answer struct {
 	passed bool
 	native bool // the caller knows the API and gets its statuses
 	body   bytes.Buffer
-	held   inflight.Hold // the bytes of the request
+	held   limit.Hold // the bytes of the request
 }
 
 var answers = sync.Pool{New: func() any { return new(answer) }}
 
-func newAnswer(w http.ResponseWriter, budget *inflight.Budget) *answer {
+func newAnswer(w http.ResponseWriter, budget *limit.Budget) *answer {
 	a := answers.Get().(*answer)
 	a.ResponseWriter, a.held = w, budget.Hold()
 	return a

@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/share"
+	"osqueue/internal/limit"
 )
 
 // sockets is the set of open WebSockets. It is safe for concurrent use.
@@ -31,7 +31,7 @@ type sockets struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	shares *share.Limit
+	shares *limit.Slots
 	open   map[*socket]struct{}
 	closed bool
 	served sync.WaitGroup
@@ -41,7 +41,7 @@ func newSockets(cfg *Config, n *native, c *capacity) *sockets {
 	s := &sockets{
 		cfg: cfg, native: n, capacity: c, metrics: newMetrics(cfg.Metrics),
 		calls:  make(slots, cfg.Limits.Calls),
-		shares: share.New(cfg.Limits.Connections, cfg.Limits.Each),
+		shares: limit.NewSlots(cfg.Limits.Connections, cfg.Limits.Each),
 		open:   make(map[*socket]struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -119,7 +119,7 @@ func (s *sockets) admit(one *socket) *fault {
 		return &fault{v1.TagClosing, "this node is shutting down; use another one"}
 	}
 	switch err := s.shares.Enter(one.client); {
-	case errors.Is(err, share.ErrClient):
+	case errors.Is(err, limit.ErrClient):
 		s.metrics.refused.Inc()
 		return &fault{v1.TagOverloaded, "this client has too many WebSockets open on this node; close some, or use another node"}
 	case err != nil:

@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/web"
 )
 
 // A peer is a client of a WebSocket that makes one call at a time.
@@ -231,7 +231,7 @@ func TestOriginsOfWebSockets(t *testing.T) {
 		r := &http.Request{Method: http.MethodGet, URL: mustURL(socketPath), ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Origin": {"http://a.test"}, // and no key: 400
 		}}
-		a := inprocess.NewAnswer(http.Header{})
+		a := web.NewAnswer(http.Header{})
 		New(Config{Native: api, Calls: api, Origins: o}).ServeHTTP(a, r)
 		if a.Status != want {
 			t.Errorf("%s: %d, want %d", origins, a.Status, want)

@@ -1,6 +1,11 @@
 package crontab
 
-import "time"
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // Schedule is a parsed spec. The zero Schedule has no times.
 type Schedule struct {
@@ -197,4 +202,31 @@ func (s *Schedule) lastUntil(from, now int64) int64 {
 		return next
 	}
 	return low
+}
+
+// NewID returns a new id for the job that a schedule enqueues for the time at, in ms since 1970. It
+// is a UUID of version 8 (RFC 9562) whose first 48 bits are the time. A job therefore knows its
+// scheduled time in every attempt.
+func NewID(at int64) (string, error) {
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return "", err
+	}
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(at))
+	copy(id[:6], ms[2:])
+	id[6] = id[6]&0x0f | 0x80
+	return id.String(), nil
+}
+
+// TimeOfID returns the time in an id of NewID. It returns false for any other id, such as that
+// of a job that was triggered by hand.
+func TimeOfID(id string) (at int64, ok bool) {
+	u, err := uuid.Parse(id)
+	if err != nil || u.Version() != 8 || u.Variant() != uuid.RFC4122 {
+		return 0, false
+	}
+	var ms [8]byte
+	copy(ms[2:], u[:6])
+	return int64(binary.BigEndian.Uint64(ms[:])), true
 }

@@ -24,7 +24,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 	"osqueue/tests/cluster"
 )
 
@@ -430,7 +430,7 @@ func TestWritesThatWaitForTheBucket(t *testing.T) {
 		each             int
 		refused          int64 // requests that do not fit, at least
 	}{
-		{"single jobs", v1.PathJobs, `{"id":"held1","type":"held"}`, single, clients*single - inflight.DefaultBytes/requestBytes},
+		{"single jobs", v1.PathJobs, `{"id":"held1","type":"held"}`, single, clients*single - limit.DefaultBytes/requestBytes},
 		{"batches of 1000 jobs", v1.PathJobsBatch, manyJobs, 64, 0},
 	} {
 		g.attack(row.name, func(t *testing.T) {

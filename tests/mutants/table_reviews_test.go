@@ -160,7 +160,7 @@ var reviewed = []defect{
 		Bug: "int(max(length, firstBytes))+1)",
 	}, check{pkg: "api", test: "TestAnAnnouncedBodyTakesNoMemory"}},
 	{"S8 bytes", mutants.Mutant{
-		Name: "bodies and answers have no common budget", File: "internal/inflight/inflight.go",
+		Name: "bodies and answers have no common budget", File: "internal/limit/bytes.go",
 		Old: "if h.budget.used.Add(int64(n)) > h.budget.limit && ",
 		Bug: "if h.budget.used.Add(int64(n)) > h.budget.limit && false && ",
 	}, check{pkg: "api", test: "TestAnswersShareTheBudget"}},

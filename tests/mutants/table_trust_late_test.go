@@ -45,10 +45,10 @@ var trustLate = []defect{
 		Bug: "if err := w.leads(); err != nil && false {",
 	}, check{pkg: "cluster", test: "TestALateRestoreChangesNothing"}},
 	{"handshakes", mutants.Mutant{
-		Name: "every connection works on its handshake at once", File: "internal/handshake/handshake.go",
+		Name: "every connection works on its handshake at once", File: "internal/limit/handshakes.go",
 		Old: "max(1, runtime.GOMAXPROCS(0)/2))",
 		Bug: "max(64, runtime.GOMAXPROCS(0)/2))",
-	}, check{pkg: "internal/handshake", test: "TestHandshakesAreBounded"}},
+	}, check{pkg: "internal/limit", test: "TestHandshakesAreBounded"}},
 }
 
 func init() { allDefects = append(allDefects, trustLate...) }

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/webguard"
+	"osqueue/internal/web"
 )
 
 // newUICommand returns the command that links to the dashboard.
@@ -82,9 +82,9 @@ func serveUI(ctx context.Context, g *view.Globals, h http.Handler, address strin
 	if err != nil {
 		return err
 	}
-	var hosts webguard.Hosts
+	var hosts web.Hosts
 	hosts.Add(ln.Addr().String())
-	server := &http.Server{Handler: webguard.New(webguard.Config{Hosts: hosts}, h), ReadHeaderTimeout: headTimeout}
+	server := &http.Server{Handler: web.Guard(web.GuardConfig{Hosts: hosts}, h), ReadHeaderTimeout: headTimeout}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := printLink(g, "http://"+ln.Addr().String()+"/ui"); err != nil {

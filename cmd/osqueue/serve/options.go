@@ -11,8 +11,8 @@ import (
 	"osqueue/api/core"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/machine"
-	"osqueue/internal/webguard"
+	"osqueue/internal/host"
+	"osqueue/internal/web"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/throttle"
 )
@@ -47,8 +47,8 @@ type serveOptions struct {
 	legacy         legacyOptions
 	hooks          hookOptions
 	withStdin      bool
-	hosts          webguard.Hosts // of allowedHosts, and the names of the nodes
-	notices        []string       // for the log
+	hosts          web.Hosts // of allowedHosts, and the names of the nodes
+	notices        []string  // for the log
 }
 
 // complete checks the flags together and fills in values that depend on others.
@@ -61,7 +61,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	c.Version = g.Version
 	c.Clock = nodeClock(c.Logger, g.Getenv)
 	c.BeforeLogWrite = diskFault(g.Getenv)
-	c.Settings.MaxJobs, c.Settings.MaxBytes = o.quotas.of(machine.Memory())
+	c.Settings.MaxJobs, c.Settings.MaxBytes = o.quotas.of(host.Memory())
 	for _, step := range []func() error{
 		o.checkBucketURL,
 		func() error { return o.security.check(o.tls.given()) },

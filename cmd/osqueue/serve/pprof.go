@@ -7,7 +7,7 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"osqueue/internal/webguard"
+	"osqueue/internal/web"
 )
 
 // Profiles show the contents of memory and can slow a node down, so they have a listener
@@ -36,7 +36,7 @@ func (s *server) servePprof() (stop func()) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	srv := &http.Server{Handler: webguard.New(webguard.Config{}, mux), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: web.Guard(web.GuardConfig{}, mux), ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

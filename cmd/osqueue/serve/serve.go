@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 func newServeCommand(g *view.Globals) *cobra.Command {
@@ -85,7 +85,7 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 func serve(ctx context.Context, o *serveOptions) error {
 	collecting, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	budget := inflight.New(int64(o.inflightBytes))
+	budget := limit.NewBudget(int64(o.inflightBytes))
 	wg.Go(func() { newCollector(int64(o.memoryTarget), budget.Used).run(collecting) })
 	log := o.node.Logger
 	if o.tls.identity != nil {

@@ -24,9 +24,9 @@ import (
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/enroll"
 	"osqueue/internal/auth/oidc"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 	"osqueue/internal/otlp"
-	"osqueue/internal/webguard"
+	"osqueue/internal/web"
 	"osqueue/storage"
 	"osqueue/storage/throttle"
 )
@@ -55,7 +55,7 @@ type server struct {
 	first   *auth.Bootstrap // token for a cluster that has none; nil: none
 
 	throttle *throttle.Bucket // bucket
-	inflight *inflight.Budget
+	inflight *limit.Budget
 	original *osqueue.Handler // around api
 }
 
@@ -79,7 +79,7 @@ func (s *server) close() error {
 
 // completeHosts collects the host names under which this node is known.
 func (o *serveOptions) completeHosts() (err error) {
-	if o.hosts, err = webguard.ParseHosts(o.allowedHosts); err != nil {
+	if o.hosts, err = web.ParseHosts(o.allowedHosts); err != nil {
 		return fmt.Errorf("--allowed-hosts: %w", err)
 	}
 	o.hosts.Add(o.httpAddr)
@@ -95,7 +95,7 @@ func (o *serveOptions) completeHosts() (err error) {
 
 // guarded keeps the pages of strangers away from a handler.
 func (o *serveOptions) guarded(next http.Handler) http.Handler {
-	return webguard.New(webguard.Config{
+	return web.Guard(web.GuardConfig{
 		Hosts:     o.hosts,
 		Origins:   o.compat.allowed.Named(),
 		AnyOrigin: o.compat.allowed.Any(),

@@ -23,7 +23,7 @@ import (
 	"osqueue/cmd/osqueue/view"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth/oidc"
-	"osqueue/internal/inflight"
+	"osqueue/internal/limit"
 )
 
 // setting is a flag, an environment variable and a field of the file of --config: raft-addr is
@@ -49,7 +49,7 @@ func newOptions() *serveOptions {
 		node:           cluster.DefaultConfig(),
 		httpAddr:       "127.0.0.1:8080",
 		bodyLimit:      core.DefaultBodyBytes,
-		inflightBytes:  inflight.DefaultBytes,
+		inflightBytes:  limit.DefaultBytes,
 		memoryTarget:   defaultMemoryTarget,
 		maxConnections: core.DefaultConnections,
 		maxWaiting:     core.DefaultWaits,

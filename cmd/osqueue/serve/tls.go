@@ -18,7 +18,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/repeats"
+	"osqueue/internal/text"
 )
 
 // tlsOptions are the flags of the node's certificate.
@@ -42,7 +42,7 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 	o.plain = o.identity != nil && mode == core.SecurityLog
 	if id := o.identity; id != nil {
 		log := c.Logger.Named("tls")
-		var told repeats.Filter
+		var told text.Repeats
 		c.Security = plane.Security{
 			Accept: id.Server(tls.RequireAndVerifyClientCert, certs.VerifyNode, plane.RaftProtocol, plane.PeerProtocol),
 			Dial: func(ctx context.Context, conn net.Conn, address, protocol string) (net.Conn, error) {

@@ -16,8 +16,8 @@ import (
 	"osqueue/cluster/past"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth"
-	"osqueue/internal/inflight"
-	"osqueue/internal/machine"
+	"osqueue/internal/host"
+	"osqueue/internal/limit"
 )
 
 // Time limits of start and stop.
@@ -33,7 +33,7 @@ const (
 
 // assemble starts everything except the HTTP server. It opens the listener first: a port
 // in use is the most common mistake, and at that moment nothing has happened yet.
-func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*server, error) {
+func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*server, error) {
 	s := &server{log: o.node.Logger, inflight: budget, scheme: o.tls.scheme(), advertised: o.node.HTTPAdvertise}
 	metrics := o.newRegistry()
 	for _, w := range o.warnings() {
@@ -75,7 +75,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *inflight.Budget) (*s
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
-	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(machine.Memory(), pastShare)})
+	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(host.Memory(), pastShare)})
 	s.api = api.New(core.Config{
 		Past:            s.past,
 		Security:        s.securityOfAPI(o),

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
-	"osqueue/internal/inprocess"
+	"osqueue/internal/web"
 )
 
 // moment is a flag whose value is a moment in the history of the queue.
@@ -100,7 +100,7 @@ type handlerTransport struct{ http.Handler }
 func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	in.RequestURI, in.Body = r.URL.RequestURI(), http.NoBody // it only reads
-	a := inprocess.NewAnswer(make(http.Header))
+	a := web.NewAnswer(make(http.Header))
 	if !a.Of(t, in) {
 		return nil, io.ErrUnexpectedEOF
 	}

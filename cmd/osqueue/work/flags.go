@@ -13,7 +13,6 @@ import (
 
 	"osqueue/client/worker"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/logbridge"
 	"osqueue/internal/runner"
 	"osqueue/internal/sandbox"
 )
@@ -107,7 +106,7 @@ func (f *workerFlags) config(version string, finished func(worker.Finished), log
 		StopTimeout: orNegative(f.stopTimeout),
 		Version:     version,
 		Finished:    finished,
-		Logger:      logbridge.New(log),
+		Logger:      sdkLogger(log),
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"osqueue/client"
 	"osqueue/client/worker"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/logbridge"
 )
 
 func newWorkerCommand(g *view.Globals) *cobra.Command {
@@ -78,7 +77,7 @@ worker ls lists the workers.
 
 func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error) {
 	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.Err})
-	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = logbridge.New(log.Named("client")) })
+	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = sdkLogger(log.Named("client")) })
 	if err != nil {
 		return err
 	}

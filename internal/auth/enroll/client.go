@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/peeranswer"
 	"osqueue/internal/sleep"
+	"osqueue/internal/web"
 )
 
 // RefusedError is an answer that a repetition does not change.
@@ -45,7 +45,7 @@ func Post(ctx context.Context, client *http.Client, url string, in, out any) err
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := peeranswer.Do(client, req)
+	resp, err := web.Do(client, req)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func Post(ctx context.Context, client *http.Client, url string, in, out any) err
 	if resp.StatusCode == http.StatusOK {
 		return json.Unmarshal(body, out)
 	}
-	r := peeranswer.Read(body)
+	r := web.ReadRefusal(body)
 	text := fmt.Sprintf("%s: %s", resp.Status, r.Message)
 	switch {
 	case resp.StatusCode == http.StatusMisdirectedRequest:

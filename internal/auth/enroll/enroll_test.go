@@ -21,7 +21,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // fakeNode is a node whose log is applied at once. Its time is set by the test.
@@ -300,7 +300,7 @@ func TestJoinWithAnotherCA(t *testing.T) {
 	right := read(t, x.files.CA)
 	other.web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.Path)
-		peeranswer.Write(w, http.StatusOK, Answer{CA: string(right)})
+		web.WriteJSON(w, http.StatusOK, Answer{CA: string(right)})
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -452,7 +452,7 @@ func TestJoinFindsTheLeader(t *testing.T) {
 	x := newSite(t)
 	token := x.token("n4")
 	follower := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: "no", Leader: x.address()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: "no", Leader: x.address()})
 	}))
 	defer follower.Close()
 	token.Addresses = []string{strings.TrimPrefix(follower.URL, "https://")}

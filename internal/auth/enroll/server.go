@@ -21,7 +21,7 @@ import (
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/peeranswer"
+	"osqueue/internal/web"
 )
 
 // The paths of the requests, all POST with JSON bodies.
@@ -173,7 +173,7 @@ func (s *Server) Routes() []auth.Route {
 func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if leader, self := s.cfg.Node.Leader(); !self {
-			peeranswer.Write(w, http.StatusMisdirectedRequest, peeranswer.Refusal{Message: errNotLeader.Error(), Leader: leader})
+			web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: errNotLeader.Error(), Leader: leader})
 			return
 		}
 		var in In
@@ -188,11 +188,11 @@ func handler[In, Out any](s *Server, do func(context.Context, *http.Request, In)
 		var refused *refusal
 		switch {
 		case err == nil:
-			peeranswer.Write(w, http.StatusOK, out)
+			web.WriteJSON(w, http.StatusOK, out)
 		case errors.As(err, &refused):
-			peeranswer.Write(w, refused.status, peeranswer.Refusal{Message: err.Error()})
+			web.WriteJSON(w, refused.status, web.Refusal{Message: err.Error()})
 		default: // not committed, or outcome unknown: the client may repeat every request
-			peeranswer.Write(w, http.StatusServiceUnavailable, peeranswer.Refusal{Message: err.Error()})
+			web.WriteJSON(w, http.StatusServiceUnavailable, web.Refusal{Message: err.Error()})
 		}
 	}
 }

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"osqueue/internal/text"
+)
+
+// GuardConfig configures a guard.
+type GuardConfig struct {
+	Hosts Hosts
+	// Origins are the web origins whose pages may send unsafe requests, as browsers send
+	// them. AnyOrigin allows all.
+	Origins   []string
+	AnyOrigin bool
+	// Open are paths that pass under any host.
+	Open []string
+}
+
+// Guard returns a handler that passes on to next what no page of a stranger has sent. It
+// panics if an origin is invalid.
+func Guard(cfg GuardConfig, next http.Handler) http.Handler {
+	open := make(map[string]bool)
+	for _, path := range cfg.Open {
+		open[path] = true
+	}
+	origins := http.NewCrossOriginProtection()
+	for _, origin := range cfg.Origins {
+		if err := origins.AddTrustedOrigin(origin); err != nil {
+			panic("web: " + err.Error())
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h["X-Content-Type-Options"], h["Cache-Control"] = nosniff, noStore
+		if !cfg.Hosts.allows(r.Host) && !open[r.URL.Path] {
+			refuse(w, http.StatusMisdirectedRequest, "host_not_allowed",
+				fmt.Sprintf("this node is not known as %q: use its address, or name the host with --allowed-hosts", text.Clip(r.Host, clipMax)))
+			return
+		}
+		if !cfg.AnyOrigin && origins.Check(r) != nil {
+			refuse(w, http.StatusForbidden, "cross_origin",
+				fmt.Sprintf("pages of the origin %q may not change anything here: name it with --cors-origins", text.Clip(r.Header.Get("Origin"), clipMax)))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// The values of headers that all answers have. They are shared and must not be changed.
+var (
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+)
+
+// clipMax bounds the part of a header that an answer repeats.
+const clipMax = 200
+
+// problem is the body of a refusal, in the form of the problems of the API.
+type problem struct {
+	Type      string `json:"type"`
+	Title     string `json:"title"`
+	Status    int    `json:"status"`
+	Detail    string `json:"detail"`
+	Tag       string `json:"_tag"`
+	Message   string `json:"message"`
+	Committed string `json:"committed"`
+}
+
+func refuse(w http.ResponseWriter, status int, tag, detail string) {
+	body, err := json.Marshal(problem{
+		Type: "urn:osqueue:problem:" + tag, Title: http.StatusText(status), Status: status,
+		Detail: detail, Tag: tag, Message: detail, Committed: "no",
+	})
+	if err != nil {
+		body = []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have gone
+}

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+)
+
+// Answer is an http.ResponseWriter that keeps the answer. It is for one call, and
+// not safe for concurrent use. Make it with NewAnswer.
+type Answer struct {
+	Status int // 0 until the head is written
+	Body   bytes.Buffer
+	header http.Header
+}
+
+// NewAnswer makes an answer that writes its head into header.
+func NewAnswer(header http.Header) *Answer { return &Answer{header: header} }
+
+// Reset prepares the answer for another call, and keeps the memory of the body.
+func (a *Answer) Reset(header http.Header) {
+	a.Status, a.header = 0, header
+	a.Body.Reset()
+}
+
+// Header implements http.ResponseWriter.
+func (a *Answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *Answer) WriteHeader(status int) {
+	if a.Status == 0 && status >= http.StatusOK { // 1xx come before the answer
+		a.Status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *Answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.Body.Write(b)
+}
+
+// NewRequest makes a request with a JSON body, or none if body is empty, for the client with
+// the address remote. target is an escaped path with its query.
+func NewRequest(ctx context.Context, method, target, remote string, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.RequestURI, r.RemoteAddr = target, remote
+	if len(body) > 0 {
+		r.Header["Content-Type"] = []string{"application/json"}
+	}
+	return r, nil
+}
+
+// Of calls h with r. It reports whether h answered completely.
+func (a *Answer) Of(h http.Handler, r *http.Request) (whole bool) {
+	return Serve(h, a, r) && a.Status != 0
+}
+
+// Serve calls h with w and r. It reports whether h answered completely: the connection to another
+// node that answers may break.
+func Serve(h http.Handler, w http.ResponseWriter, r *http.Request) (whole bool) {
+	// Only with this value httputil.ReverseProxy panics if it has half an answer.
+	if r.Context().Value(http.ServerContextKey) == nil {
+		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{})) //nolint:gosec // it serves nothing
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler { //nolint:errorlint // net/http does not wrap it
+				panic(p)
+			}
+			whole = false
+		}
+	}()
+	h.ServeHTTP(w, r)
+	return true
+}
