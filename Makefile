@@ -7,7 +7,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# The packages of the four modules; go.work makes them one for the go command.
+# The packages of four modules; go.work makes them one for the go command. The benchmarks are the fifth.
 PKGS ?= ./... ./client/... ./client/telemetry/... ./tests/...
 # The packages of tests/ that need no processes, browsers and containers; make e2e has all others.
 UNITS := check|history|measure|model|replay|vm|workload
@@ -89,7 +89,7 @@ test: build bin/gotestsum ## Run the tests of the packages, and list the skipped
 
 .PHONY: e2e
 e2e: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bin/gotestsum ## Run the tests with processes, browsers and containers
-	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel $(GO_TEST) $(E2E_FLAGS) $$(go list ./tests/... | grep -vE '/tests/($(UNITS))(/|$$)')
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_FAULT_BIN=bin/osqueue-faultclock OSQUEUE_NEXT_BIN=bin/osqueue-nextlevel $(GO_TEST) $(E2E_FLAGS) ./tests/bench $$(go list ./tests/... | grep -vE '/tests/($(UNITS))(/|$$)')
 
 .PHONY: race
 race: build versitygw-if-possible ## Run all tests under the race detector
@@ -158,13 +158,13 @@ fmt-check: bin/gofumpt
 
 .PHONY: vet
 vet:
-	go vet $(PKGS)
+	go vet $(PKGS) ./tests/bench
 	go vet -tags faultclock,$(TAGS) ./cmd/osqueue ./cmd/osqueue/serve
 	go vet -tags nextlevel,$(TAGS) ./fsm ./cluster
 
 .PHONY: golangci
 golangci: bin/golangci-lint
-	bin/golangci-lint run $(PKGS)
+	bin/golangci-lint run $(PKGS) ./tests/bench
 	cd internal/tools/monitoring && GOWORK=off $(CURDIR)/bin/golangci-lint run ./...
 
 # A real S3 server for the storage tests. They are skipped without it.
@@ -200,6 +200,7 @@ soak: build ## Run clusters under load and all faults for SOAK (default 10m), an
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_SOAK=$(SOAK) go test ./tests/nemesis -run '^TestSoak$$' -v -timeout 0
 	OSQUEUE_SIM=$(SIM) go test ./cluster -run '^TestSimulation$$' -v -timeout 0
 	OSQUEUE_BIN=bin/osqueue OSQUEUE_MILLION=1000000 go test ./tests/dashboard -run '^TestMillion$$' -v -timeout 0
+	OSQUEUE_BIN=bin/osqueue OSQUEUE_RECOVERY=300000 go test ./tests/regression -run '^TestRecoveryFromTheBucketTakesTheBrokerTimeout$$' -v -timeout 0
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile
