@@ -163,3 +163,43 @@ func TestSimBucketAwayForAllMovesNoLeadership(t *testing.T) {
 		})
 	}
 }
+
+// All disks are lost. The node that adopts the document loses its leadership before another node has
+// the state, so that only it can lead again: it does not wait for another broker timeout.
+func TestSimAnAdoptionIsNotWaitedForTwice(t *testing.T) {
+	simScene(t, 3, func(s *simRun) {
+		time.Sleep(10 * time.Second) // the document has jobs
+		s.allowAdoption(true)
+		for _, n := range s.a.nodes {
+			n.crash()
+			n.wipe()
+		}
+		s.a.startAll()
+		var first *simLife
+		for first == nil {
+			time.Sleep(time.Millisecond)
+			for _, l := range s.a.lives() {
+				if l.View().Meta().Adopted != "" {
+					first = l
+				}
+			}
+		}
+		rest := s.without(first.place)
+		mend := s.a.net.cut(true, between([]*simNode{first.place}, rest)...)
+		rest[0].crash() // the other one is not elected: it lacks entries
+		time.Sleep(DefaultConfig().BrokerTimeout)
+		if s.a.active() != nil {
+			s.failf("%s leads with the state that only %s has", s.a.active().place.name, first.place.name)
+		}
+		mend()
+		limit := DefaultConfig().BrokerTimeout / 2
+		if err := simAwait(limit, func() string {
+			if s.a.active() != first {
+				return "no active leader"
+			}
+			return ""
+		}); err != nil {
+			s.failf("with the adopted state: %v", err)
+		}
+	})
+}

@@ -21,7 +21,7 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 	defer cancel()
 	duty.Go(func() { l.watchHandover(watching) })
 	early := l.observeEarly(ctx)
-	defer early()
+	defer func() { early() }()
 	var end func()
 	stop := func() {
 		if end != nil {
@@ -38,11 +38,15 @@ func (l *Leader) Run(ctx context.Context, changes <-chan bool, leave <-chan stru
 	for {
 		select {
 		case leader := <-changes:
+			led := end != nil
 			// The channel keeps only the latest event, so a leader term that is still set
 			// belongs to an earlier term of raft. Clear it first: it must answer nothing
 			// more, even if a hung bucket keeps its goroutines from ending.
 			l.current.Store(nil)
 			stop()
+			if led {
+				early = l.observeEarly(ctx)
+			}
 			if leader {
 				end = l.startCampaign(ctx, early)
 			}

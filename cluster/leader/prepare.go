@@ -86,22 +86,17 @@ func (l *Leader) adoptObserved(ctx context.Context, term uint64, seen election.O
 	return err
 }
 
-// observeEarly begins to measure for how long the document is unchanged while an empty cluster
-// forms, so that a cluster that has lost all its disks need not wait for longer than the broker
-// timeout. Each node measures, because any may become the leader, and again after an election. The
-// candidate calls stop before it uses l.watch.
+// observeEarly measures for how long the document is unchanged while an empty cluster forms, and
+// until a cluster that has adopted a document is registered in it. So a cluster that has lost all its
+// disks need not wait for longer than the broker timeout, also if its leader changes meanwhile. Each
+// node measures, because any may become the leader. The candidate calls stop before it uses l.watch.
 func (l *Leader) observeEarly(ctx context.Context) (stop func()) {
-	if l.meta().Lineage != "" {
+	if m := l.meta(); m.Lineage != "" && m.Adopted == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithTimeout(ctx, earlyTimeouts*l.cfg.BrokerTimeout)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if got := l.readNow(ctx); got.err == nil {
-			l.watch.Saw(got.seen, got.asked, 0)
-		}
-		l.observe(ctx)
-	})
+	wg.Go(func() { l.observe(ctx) })
 	return func() {
 		cancel()
 		wg.Wait()
@@ -116,7 +111,7 @@ const earlyTimeouts = 3
 // l.watch meanwhile.
 func (l *Leader) observe(ctx context.Context) {
 	wait := l.cfg.BrokerTimeout
-	for sleep.For(ctx, wait/standbyPolls) {
+	for {
 		got := l.readNow(ctx)
 		switch {
 		case ctx.Err() != nil: // the result proves nothing
@@ -125,6 +120,9 @@ func (l *Leader) observe(ctx context.Context) {
 		default:
 			wait = election.TimeoutOf(got.seen.Doc, l.cfg.BrokerTimeout)
 			l.watch.Saw(got.seen, got.asked, wait/2)
+		}
+		if !sleep.For(ctx, wait/standbyPolls) {
+			return
 		}
 	}
 }
