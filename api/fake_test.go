@@ -359,7 +359,7 @@ func (f *fakeNode) Status() cluster.Status {
 		Node: "n1", ServerID: "n1~1", State: "leader", RaftState: "Leader", Term: 3,
 		LeaderNode: "n1", LeaderAddress: f.leader, CommitIndex: f.index, Applied: f.index,
 		LSN: m.LSN, FlushedLSN: f.flushed, Epoch: m.Broker.Epoch, Fence: cluster.FenceActive, Counts: f.m.Counts(),
-		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", Voter: true, Leader: true}},
+		CompletedEver: m.CompletedTotal, Peers: []cluster.Peer{{Name: "n1", ServerID: "n1~1", Voter: true, Leader: true}},
 		StartedAt: startMs, Level: m.Level,
 	}
 	if f.status != nil {

@@ -132,7 +132,14 @@ func TestHealth(t *testing.T) {
 		// The original's client sends a content type with everything.
 		sameJSON(t, g.do("GET", path, "", "Content-Type", "application/json").body, `{"status":"ok"}`)
 	}
-	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })
+	for _, peers := range [][]cluster.Peer{{{Name: "n1", ServerID: "n1~1"}}, {{Name: "n1", ServerID: "n1~0", Voter: true}}, nil} {
+		g.node.set(func(f *fakeNode) { f.status = func(st *cluster.Status) { st.Peers = peers } })
+		p := refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagNoLeader)
+		if !strings.Contains(p.Detail, "node n1 has no vote yet") {
+			t.Errorf("peers %v: %q", peers, p.Detail)
+		}
+	}
+	g.node.set(func(f *fakeNode) { f.leader, f.lead, f.status = "", false, nil })
 	sameJSON(t, g.do("GET", "/healthz", "").body, `{"status":"ok"}`)
 	a := g.do("GET", "/readyz", "")
 	refused(t, a, http.StatusServiceUnavailable, v1.TagNoLeader)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"osqueue/fsm"
@@ -148,6 +149,67 @@ func TestNoVersionIsWithoutAnEditBetweenLeaders(t *testing.T) {
 		if !strings.Contains(version, `"by-hand"`) {
 			t.Errorf("version %d of %d lacks the edit: %s", i+1, len(b.kept), version)
 		}
+	}
+}
+
+// refusing is a bucket that refuses all writes of the document while shut is set.
+type refusing struct {
+	storage.Bucket
+	shut atomic.Bool
+}
+
+func (b *refusing) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
+	if key == DocumentKey && b.shut.Load() {
+		return storage.Write{Outcome: storage.Unknown, Err: storage.ErrThrottled}
+	}
+	return b.Bucket.PutIfMatch(ctx, key, data, v)
+}
+
+// A job that the document shows, and that is deleted or purged before the next flush, does not run
+// again after an edit, whether a leader is active or not.
+func TestAnEditDoesNotBringARemovedJobBack(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	b := &refusing{Bucket: l.bucket}
+	l.bucket = b
+	remove := func(n *member, kind fsm.ChangeKind, ids ...string) {
+		t.Helper()
+		op := &fsmpb.Change{Kind: uint32(kind), Ids: ids}
+		_, _, err := n.Propose(t.Context(), &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}})
+		if err != nil || n.Job(ids[0]) != nil {
+			t.Fatalf("remove %s: %v", ids[0], err)
+		}
+	}
+	edit := func(id string) {
+		t.Helper()
+		obj, err := b.Get(t.Context(), DocumentKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := b.Bucket.PutIfMatch(t.Context(), DocumentKey, []byte(byHand(string(obj.Data), id)), obj.Version); w.Outcome != storage.Committed {
+			t.Fatal(w.Err)
+		}
+		b.shut.Store(false)
+	}
+	n := l.leader(l.start("n", 1, nil)...)
+	lsn := l.enqueue(n, "deleted", "stays", "deleted-later")
+	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
+	b.shut.Store(true)
+	remove(n, fsm.DeleteJobs, "deleted")
+	edit("first")
+	l.eventually("the new job", func() bool { return n.Job("first") != nil })
+	if n.Job("deleted") != nil || n.Job("stays") == nil {
+		t.Error("the edit brought a deleted job back")
+	}
+	l.eventually("the flush", func() bool { return l.document().Header.LSN() == n.View().LSN() })
+
+	b.shut.Store(true)
+	remove(n, fsm.DeleteJobs, "deleted-later")
+	n.stop()
+	edit("second")
+	n = l.leader(l.again(n, n.cfg.DataDir, nil))
+	if n.Job("second") == nil || n.Job("deleted-later") != nil || n.Job("stays") == nil {
+		t.Errorf("new job %v, deleted job %v, other job %v", n.Job("second"), n.Job("deleted-later"), n.Job("stays"))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,4 +170,42 @@ func TestSizesOfTheNewestEntries(t *testing.T) {
 	if got := bytesAfter(l.Sizes, 90); got != 5*entry {
 		t.Errorf("%d bytes are after 90 once the end was removed", got)
 	}
+}
+
+// A disk that hangs while a snapshot is read is fatal.
+func TestASnapshotThatCannotBeReadInTimeIsFatal(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.leader(l.start("n", 1, func(c *Config) { c.LogStallLimit = time.Second })...)
+	l.enqueue(n, "a")
+	if err := n.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := n.snapshots.List()
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d snapshots, %v", len(all), err)
+	}
+	meta := filepath.Join(n.cfg.DataDir, "snapshots", all[0].ID, "meta.json")
+	if err := errors.Join(os.Remove(meta), syscall.Mkfifo(meta, 0o600)); err != nil { // a read of it waits for a writer
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = n.snapshots.List()
+	}()
+	select {
+	case err := <-n.Fatal():
+		if !strings.Contains(err.Error(), "read the description of a snapshot") {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("a read that hangs is not fatal")
+	}
+	w, err := os.OpenFile(meta, os.O_WRONLY, 0) // lets the read end
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	<-read
 }

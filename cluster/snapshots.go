@@ -12,6 +12,12 @@ func (n *Node) snapshotOptions() snapshot.Options {
 		Slack:          n.cfg.TrailingLogs,
 		Clock:          n.cfg.Clock,
 		Logger:         n.log.Named("snapshot"),
+		Watch: func(what string, bytes int, fn func() error) error {
+			if n.raftLog == nil { // the node is not open yet
+				return fn()
+			}
+			return n.raftLog.Watch(what, bytes, fn)
+		},
 		Damaged: func(error) {
 			select {
 			case n.mend <- struct{}{}:

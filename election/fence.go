@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -86,6 +87,10 @@ func (f *Fence) succeed(doc *document.File, c *document.Content) error {
 		f.epoch, f.lineage = max(f.epoch, h.Epoch), h.Lineage
 		f.writes = lastWrites(h.Writes)
 		f.passed = doc.HandedOver(f.me.Cluster)
+	}
+	if f.epoch == math.MaxUint64 {
+		return fmt.Errorf("epoch %d is the largest one, and no takeovers reach it: the document was "+
+			"changed; move it away, and a leader that has the state writes it again", f.epoch)
 	}
 	f.epoch++
 	if f.lineage == "" {
@@ -177,8 +182,13 @@ func (f *Fence) mayWrite(c *document.Content) error {
 }
 
 // Sent reports whether this fence has sent the version with that id as the last one, or since.
-func (f *Fence) Sent(id string) bool {
-	return slices.ContainsFunc(f.sent, func(s sent) bool { return s.id == id })
+// If that version shows jobs, jobs is the state that they are from.
+func (f *Fence) Sent(id string) (jobs *fsm.View, ok bool) {
+	i := slices.IndexFunc(f.sent, func(s sent) bool { return s.id == id })
+	if i < 0 {
+		return nil, false
+	}
+	return f.sent[i].jobs, true
 }
 
 // Rebase makes an observed version, that of an ExternalEditError, the version that the

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -146,6 +147,12 @@ func TestAcquireRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.who.Node, err, c.want)
 		}
+	}
+	last := n.candidate()
+	last.Epoch = math.MaxUint64 // the next one would be 0, which fences nobody off
+	_, err := election.Acquire(t.Context(), e, key, e.read(), last, e.content(n.View()), start)
+	if err == nil || !strings.Contains(err.Error(), "epoch 18446744073709551615") {
+		t.Errorf("%v", err)
 	}
 	if e.stored().Version != before {
 		t.Error("a refused candidate wrote")

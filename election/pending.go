@@ -23,7 +23,8 @@ type sent struct {
 	sum uint64 // of the bytes
 	len int
 
-	viewed bool // it shows the jobs
+	viewed bool      // it shows the jobs
+	jobs   *fsm.View // the state whose jobs it shows, if viewed
 }
 
 // pending is a version that the fence is sending.
@@ -55,7 +56,7 @@ func (f *Fence) prepare(c *document.Content, nowMs int64) *pending {
 	}, f.me.Address, nowMs)
 	f.spare = nil // until the store has certainly finished reading it
 	p := &pending{
-		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), viewed: viewed},
+		sent: sent{id: id, lsn: c.LSN(), sum: maphash.Bytes(seed, data), len: len(data), viewed: viewed, jobs: c.Jobs},
 		data: data,
 	}
 	if len(f.sent) >= doubtMax {

@@ -40,15 +40,23 @@ func (s *node) healthy(c *core.Call) error {
 // node.
 const ReadyPatience = 2 * time.Second
 
-// ready is GET /readyz: requests to this node find a leader that answers them. Only the leader
-// knows this: the other nodes know the elected raft leader, but not whether the bucket lets it
-// become active.
+// noVote is the answer of a node that another one must not be stopped for: it has a new data
+// directory, and is not a voter of its cluster yet.
+var noVote = core.Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagNoLeader, Title: "The node has no vote yet", Retry: time.Second}
+
+// ready is GET /readyz: this node has a vote, and requests to it find a leader that answers them.
+// Only the leader knows the latter: the other nodes know the elected raft leader, but not whether the
+// bucket lets it become active.
 func (s *node) ready(c *core.Call) error {
 	if err := s.Interrupted(c); err != nil {
 		return err
 	}
 	if leader, self := s.Node.Leader(); leader == "" && !self {
 		return s.notReady(c)
+	}
+	st := s.Node.Status()
+	if !slices.ContainsFunc(st.Peers, func(p cluster.Peer) bool { return p.ServerID == st.ServerID && p.Voter }) {
+		return core.Fail(noVote, "node %s has no vote yet: it joins the cluster and copies its log; do not stop another node until it has one", st.Node)
 	}
 	done, err := s.PassOn(c, min(ReadyPatience-s.Config.Timeouts.Forward, 0))
 	if done || err != nil {

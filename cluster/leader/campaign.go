@@ -143,7 +143,11 @@ func (l *Leader) takeOver(ctx context.Context, term uint64, seen election.Observ
 	}
 	clock, limited := l.startClock(ctx) // before the entries of takeIn, which count as time that has passed
 	if newest {
-		if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {
+		added, err := l.unknownSince(ctx, seen.Doc)
+		if err != nil {
+			return nil, time.Second, l.cannotUse(err)
+		}
+		if err := l.takeIn(ctx, added, l.proposeEarly); err != nil {
 			return nil, backoff, fmt.Errorf("take in an edit of the document: %w", err)
 		}
 	}

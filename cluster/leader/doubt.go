@@ -48,11 +48,11 @@ func archiveError(f *archive.Finding) *ArchiveError {
 	return &ArchiveError{Key: f.Key, Cause: fmt.Errorf("object %q: %w", f.Key, f.Err), named: f.Named}
 }
 
-// withArchive returns the document with which this leader continues. If it is older than the
-// last leader of this cluster, an old copy was put back, and the objects that it names may be
+// withArchive returns the document with which this leader continues. If it is older than a
+// version that was certainly written, an old copy was put back, and the objects that it names may be
 // gone: then the document is returned without its archive.
 func (l *Leader) withArchive(ctx context.Context, doc *document.File) (*document.File, error) {
-	if doc == nil || doc.Header == nil || doc.Archive == nil || doc.Header.Epoch >= l.meta().Broker.Epoch {
+	if doc == nil || doc.Header == nil || doc.Archive == nil || !l.outdated(doc.Header) {
 		return doc, nil
 	}
 	found, err := archive.NewAudit(l.cfg.Bucket).Missing(ctx, doc.Archive)

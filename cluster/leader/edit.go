@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,8 +32,10 @@ func (t *Term) takeEdit(ctx context.Context, edit *election.ExternalEditError) e
 		t.fence.Rebase(edit.Observed)
 		return nil
 	}
-	newest := edit.Doc.Header != nil && t.fence.Sent(edit.Doc.Header.Write)
-	why := oldCopy
+	why, newest, shown := oldCopy, false, (*fsm.View)(nil)
+	if h := edit.Doc.Header; h != nil {
+		shown, newest = t.fence.Sent(h.Write)
+	}
 	if newest {
 		why = editedByHand
 	}
@@ -40,7 +43,7 @@ func (t *Term) takeEdit(ctx context.Context, edit *election.ExternalEditError) e
 		return err
 	}
 	if newest {
-		if err := t.takeIn(ctx, edit.Doc, t.proposeEdit); err != nil {
+		if err := t.takeIn(ctx, t.unknown(edit.Doc, shown), t.proposeEdit); err != nil {
 			return err
 		}
 	}
@@ -79,6 +82,11 @@ func (b *base) keepEdited(ctx context.Context, seen election.Observed) (newest b
 // cluster has certainly written, or that this node has read.
 func (b *base) outdated(h *document.Header) bool {
 	if h.Epoch < b.meta().Broker.Epoch {
+		return true
+	}
+	// An adopted state may have left a history in which the LSNs were higher.
+	m := b.meta()
+	if m.Lineage == h.Lineage && m.Adopted == "" && h.LSN().Compare(b.cfg.Unflushed.FlushedLSN()) < 0 {
 		return true
 	}
 	newest := b.newest.Load()
@@ -127,15 +135,48 @@ func (b *base) proposeEarly(ctx context.Context, p proposal) ([]fsm.Result, erro
 	return b.Apply(ctx, now, p...)
 }
 
-// unknown returns the jobs of an edited document that this cluster neither has nor remembers.
-func (b *base) unknown(doc *document.File) (jobs []*fsm.Job) {
+// unknown returns the jobs of an edited document that this cluster does not have, and that the
+// document did not show before the edit: such a job has been removed since. shown is the state
+// whose jobs the document showed then; nil: it showed none.
+func (b *base) unknown(doc *document.File, shown *fsm.View) (jobs []*fsm.Job) {
 	for _, j := range doc.View {
 		// A replacement character may stand for bytes that JSON cannot represent.
 		if b.job(j.ID) == nil && !strings.ContainsRune(j.ID, utf8.RuneError) {
 			jobs = append(jobs, j)
 		}
 	}
-	return jobs
+	if shown == nil || len(jobs) == 0 {
+		return jobs
+	}
+	before := make(map[string]struct{})
+	shown.Merged(openStatuses, 0, func(j *fsm.Job) bool {
+		before[j.ID] = struct{}{}
+		return true
+	})
+	return slices.DeleteFunc(jobs, func(j *fsm.Job) bool {
+		_, known := before[j.ID]
+		return known
+	})
+}
+
+// unknownSince is unknown for a document that another leader wrote: it reads the state in the
+// archive. If an object of the archive is missing or damaged, no job counts as unknown, because it
+// is better not to run a job that a copy of the document has than to run a removed one.
+func (l *Leader) unknownSince(ctx context.Context, doc *document.File) ([]*fsm.Job, error) {
+	jobs := l.unknown(doc, nil)
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	m, err := archive.Machine(ctx, l.cfg.Bucket, doc)
+	switch {
+	case errors.Is(err, archive.ErrDamaged), errors.Is(err, fsm.ErrDiverged):
+		l.log.Error("jobs that may have been added to the document by hand are not enqueued, because the archive cannot "+
+			"show which jobs are new; the copy has them", "jobs", len(jobs), "reason", err)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("find the new jobs: %w", err)
+	}
+	return l.unknown(doc, m.View()), nil
 }
 
 // keepCopy stores a copy of a document and logs why. It skips a document with the same
@@ -165,10 +206,9 @@ type DocumentCopies struct {
 	Last  string // key of the newest
 }
 
-// takeIn enqueues the jobs of an edited document that this cluster does not know, through the
-// log. A repeated call changes nothing more.
-func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEdit) error {
-	added := b.unknown(doc)
+// takeIn enqueues the new jobs of an edited document through the log, and logs how many of them are
+// refused, for example because the queue is full.
+func (b *base) takeIn(ctx context.Context, added []*fsm.Job, propose proposeEdit) error {
 	if len(added) == 0 {
 		return nil
 	}
@@ -176,12 +216,17 @@ func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEd
 	for i, j := range added {
 		jobs[i] = newJobOf(j)
 	}
+	refused := 0
+	refuse := func(j *fsmpb.NewJob, why error) {
+		refused++
+		b.log.Error("a job that was added to the document by hand was refused; the copy has it", "job", j.Id, "reason", why)
+	}
 	for len(jobs) > 0 {
 		batch := editBatch(jobs)
 		jobs = jobs[len(batch):]
 		results, err := propose(ctx, oneByOne(batch))
 		if errors.Is(err, ErrTooLarge) && len(batch) == 1 {
-			b.log.Error("a job that was added to the document by hand is too large; the copy has it", "job", batch[0].Id)
+			refuse(batch[0], err)
 			continue
 		}
 		if err != nil {
@@ -189,12 +234,15 @@ func (b *base) takeIn(ctx context.Context, doc *document.File, propose proposeEd
 		}
 		for i, res := range results {
 			if err := res.Code.Err(); err != nil {
-				b.log.Error("a job that was added to the document by hand was refused; the copy has it",
-					"job", batch[i].Id, "reason", err)
+				refuse(batch[i], err)
 			}
 		}
 	}
-	b.log.Warn("enqueued the jobs of a document that was changed by hand", "new_jobs", len(added))
+	log := b.log.Warn
+	if refused > 0 {
+		log = b.log.Error
+	}
+	log("enqueued the jobs of a document that was changed by hand", "new_jobs", len(added)-refused, "only_in_the_copy", refused)
 	return nil
 }
 

@@ -53,7 +53,7 @@
 //
 // # Failure stance
 //
-//   - A disk that hangs is fatal after Options.Stall, for reads, writes, and writes of snapshots.
+//   - A disk that hangs is fatal after Options.Stall, for the log and for snapshots.
 //   - A write that fails, for example on a full disk, is fatal. Removing the start of the log is
 //     not, and neither are a snapshot and an update of the witness: the next attempt may succeed.
 //   - Data that differs from the written data is ErrDamaged, when the log is opened (which reads

@@ -189,7 +189,7 @@ func (l *Log) append(logs []*raft.Log) error {
 // write performs a write that the node cannot do without. The caller holds the disk. If the write fails, it is fatal
 // first, so that this node sends nothing more, and nothing is written after it.
 func (l *Log) write(what string, bytes int, fn func() error) error {
-	err := l.watch(what, bytes, func() error {
+	err := l.Watch(what, bytes, func() error {
 		if l.opts.Before != nil {
 			l.opts.Before()
 		}
@@ -300,7 +300,7 @@ func (l *Log) get(index uint64, e *raft.Log) error {
 		*e = *c
 		return nil
 	}
-	err := l.watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })
+	err := l.Watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })
 	if errors.Is(err, ErrDamaged) {
 		l.opts.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func (l *Log) DeleteRange(from, to uint64) error {
 		l.tail.remove(from, to)
 		l.mu.Unlock()
 		if to < last {
-			return l.watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })
+			return l.Watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })
 		}
 		return l.write("shorten the raft log", 0, func() error {
 			if err := l.mayLose(from); err != nil {
@@ -396,7 +396,7 @@ func (l *Log) SetUint64(key []byte, val uint64) error {
 func (l *Log) Get(key []byte) (val []byte, err error) {
 	l.disk <- struct{}{}
 	defer func() { <-l.disk }()
-	err = l.watch("read raft's vote", 0, func() (err error) { val, err = l.store.Get(key); return err })
+	err = l.Watch("read raft's vote", 0, func() (err error) { val, err = l.store.Get(key); return err })
 	return val, err
 }
 
@@ -404,7 +404,7 @@ func (l *Log) Get(key []byte) (val []byte, err error) {
 func (l *Log) GetUint64(key []byte) (val uint64, err error) {
 	l.disk <- struct{}{}
 	defer func() { <-l.disk }()
-	err = l.watch("read raft's term", 0, func() (err error) { val, err = l.store.GetUint64(key); return err })
+	err = l.Watch("read raft's term", 0, func() (err error) { val, err = l.store.GetUint64(key); return err })
 	return val, err
 }
 

@@ -110,8 +110,8 @@ func (l *Log) newestSnapshot() (newest base) {
 
 // Snapshots returns a store for raft in front of the snapshots beside the log. Call it before Witness and
 // before raft starts. The store records the base, and watches writes: a follower installs a snapshot in raft's
-// main goroutine. A write that fails is raft's affair, which tries again. Reads are not watched,
-// because a snapshot may come from the bucket.
+// main goroutine. A write that fails is raft's affair, which tries again. s itself watches its
+// reads of the disk (snapshot.Options.Watch), because it may also read a snapshot from the bucket.
 func (l *Log) Snapshots(s raft.SnapshotStore) raft.SnapshotStore {
 	l.snapshots = s
 	return snapshots{s, l}
@@ -137,7 +137,7 @@ func (s snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 func (s snapshots) Create(
 	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, trans raft.Transport,
 ) (sink raft.SnapshotSink, err error) {
-	err = s.log.watch("begin a snapshot", 0, func() (err error) {
+	err = s.log.Watch("begin a snapshot", 0, func() (err error) {
 		sink, err = s.SnapshotStore.Create(version, index, term, c, cIndex, trans)
 		return err
 	})
@@ -156,7 +156,7 @@ type watchedSink struct {
 // Write implements io.Writer.
 func (w *watchedSink) Write(p []byte) (n int, err error) {
 	w.size += len(p)
-	err = w.log.watch("write a snapshot", len(p), func() (err error) {
+	err = w.log.Watch("write a snapshot", len(p), func() (err error) {
 		n, err = w.SnapshotSink.Write(p)
 		return err
 	})
@@ -165,5 +165,5 @@ func (w *watchedSink) Write(p []byte) (n int, err error) {
 
 // Close implements io.Closer.
 func (w *watchedSink) Close() error {
-	return w.log.watch("finish a snapshot", w.size, w.SnapshotSink.Close)
+	return w.log.Watch("finish a snapshot", w.size, w.SnapshotSink.Close)
 }

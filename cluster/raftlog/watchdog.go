@@ -17,8 +17,9 @@ type access struct {
 // the same access under way before it is fatal.
 const fatalRounds = 10
 
-// watch runs one access to the disk, which is fatal if it hangs.
-func (l *Log) watch(what string, bytes int, fn func() error) error {
+// Watch runs one access to the disk, to which it reads or writes that many bytes. The access is fatal
+// if it hangs. Watch is safe for concurrent use.
+func (l *Log) Watch(what string, bytes int, fn func() error) error {
 	a := &access{what: what, rounds: 1 + fatalRounds*(1+bytes/transport.AppendMaxBytes)}
 	l.mu.Lock()
 	l.running[a] = struct{}{}

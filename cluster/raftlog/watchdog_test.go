@@ -284,7 +284,7 @@ func TestWatchdogReckonsWithTheSize(t *testing.T) {
 			t.Fatalf("%v, %d fatal", err, len(fatal))
 		}
 		release := make(chan struct{})
-		go l.watch("append", 0, func() error { <-release; return nil })
+		go l.Watch("append", 0, func() error { <-release; return nil })
 		time.Sleep(1500 * time.Millisecond)
 		if len(fatal) != 1 {
 			t.Error("it was not fatal at a small write")

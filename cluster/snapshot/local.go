@@ -43,6 +43,7 @@ type local struct {
 	base  string // the data directory
 	files *raft.FileSnapshotStore
 	log   hclog.Logger
+	watch func(what string, bytes int, fn func() error) error // runs each read
 
 	settling sync.Mutex // held during settle
 
@@ -64,7 +65,7 @@ func openLocal(base string, log hclog.Logger) (*local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
 	}
-	l := &local{base: base, files: files, log: log, own: make(map[string]bool), sure: make(map[string]bool), bad: make(map[string]error)}
+	l := &local{base: base, files: files, log: log, watch: unwatched, own: make(map[string]bool), sure: make(map[string]bool), bad: make(map[string]error)}
 	entries, err := os.ReadDir(l.path())
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
@@ -96,7 +97,11 @@ type copyOnDisk struct {
 // list returns all snapshots on the disk, newest first, including damaged ones. It reads
 // their descriptions, not their bytes.
 func (l *local) list() ([]copyOnDisk, error) {
-	entries, err := os.ReadDir(l.path())
+	var entries []os.DirEntry
+	err := l.watch("list the snapshots", 0, func() (err error) {
+		entries, err = os.ReadDir(l.path())
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the snapshots: %w", err)
 	}
@@ -129,7 +134,10 @@ func (l *local) look(id string) (c copyOnDisk, ok bool) {
 	if c.point, c.at, ok = parseStem(id); !ok {
 		return c, false
 	}
-	c.meta, c.record, c.err = l.describe(id, c.point)
+	c.err = l.watch("read the description of a snapshot", 0, func() (err error) {
+		c.meta, c.record, err = l.describe(id, c.point)
+		return err
+	})
 	return c, true
 }
 
@@ -225,7 +233,22 @@ func (l *local) stream(c *copyOnDisk) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCheckedReader(f, c.record, func(err error) { l.judge(c.id, err) }), nil
+	return newCheckedReader(watchedFile{f, l}, c.record, func(err error) { l.judge(c.id, err) }), nil
+}
+
+// watchedFile is a file whose reads are watched.
+type watchedFile struct {
+	*os.File
+	local *local
+}
+
+// Read implements io.Reader.
+func (f watchedFile) Read(p []byte) (n int, err error) {
+	err = f.local.watch("read a snapshot", len(p), func() (err error) {
+		n, err = f.File.Read(p)
+		return err
+	})
+	return n, err
 }
 
 func (l *local) isSure(id string) bool {

@@ -40,11 +40,16 @@ type Options struct {
 	// no call. The node should make raft take a new snapshot. Damaged runs on raft's
 	// goroutines: it must not block.
 	Damaged func(error)
-	Clock   func() time.Time // wall clock for the dates of uploads; nil: time.Now
-	Logger  hclog.Logger     // nil: no log
+	// Watch runs fn, which reads up to that many bytes of the disk; if fn hangs, the node should end.
+	// nil only runs fn. Several goroutines call it.
+	Watch  func(what string, bytes int, fn func() error) error
+	Clock  func() time.Time // wall clock for the dates of uploads; nil: time.Now
+	Logger hclog.Logger     // nil: no log
 
 	partBytes int // size of the objects of an upload; for tests
 }
+
+func unwatched(_ string, _ int, fn func() error) error { return fn() }
 
 func (o *Options) complete() error {
 	if o.Dir == "" {
@@ -61,6 +66,9 @@ func (o *Options) complete() error {
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
+	}
+	if o.Watch == nil {
+		o.Watch = unwatched
 	}
 	if o.Damaged == nil {
 		o.Damaged = func(error) {}

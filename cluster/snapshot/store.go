@@ -43,6 +43,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.watch = o.Watch
 	s := &Store{opts: o, local: l, due: make(chan struct{}, 1), told: make(map[string]bool)}
 	if err := s.refresh(); err != nil {
 		return nil, err

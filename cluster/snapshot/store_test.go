@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -169,5 +170,27 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := New(o); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// All reads of the disk are watched, because raft reads snapshots on its main goroutine.
+func TestReadsOfTheDiskAreWatched(t *testing.T) {
+	seen := make(map[string]int) // bytes, at most
+	s := newStore(t, t.TempDir(), nil, func(o *Options) {
+		o.Watch = func(what string, bytes int, fn func() error) error {
+			seen[what] = max(seen[what], bytes)
+			return fn()
+		}
+	})
+	id := take(t, s, 1, 10)
+	clear(seen)
+	wantIDs(t, s, id)
+	if want := map[string]int{"list the snapshots": 0, "read the description of a snapshot": 0}; !maps.Equal(seen, want) {
+		t.Errorf("List: %v", seen)
+	}
+	clear(seen)
+	wantRead(t, s, id, 10)
+	if seen["read a snapshot"] == 0 || len(seen) != 2 {
+		t.Errorf("Open and Read: %v", seen)
 	}
 }

@@ -228,8 +228,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestALeaderHealsADamagedArchive"}},
 	{"B6 edits", mutants.Mutant{
 		Name: "jobs that were added while nobody led are lost", File: "cluster/leader/campaign.go",
-		Old: "if err := l.takeIn(ctx, seen.Doc, l.proposeEarly); err != nil {",
-		Bug: "if err := ctx.Err(); err != nil {",
+		Old: "if err := l.takeIn(ctx, added, l.proposeEarly); err != nil {",
+		Bug: "if err := l.takeIn(ctx, added[:0], l.proposeEarly); err != nil {",
 	}, check{pkg: "cluster", test: "TestEditsBetweenLeadersAreTakenIn"}},
 	{"B12 edits", mutants.Mutant{
 		Name: "an old copy of the document runs ended jobs again", File: "cluster/leader/edit.go",

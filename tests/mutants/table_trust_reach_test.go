@@ -33,12 +33,12 @@ var reach = []defect{
 	}, check{pkg: "cluster", test: "TestMovedNodes"}},
 	{"reach", mutants.Mutant{
 		Name: "a disk that hangs in a read goes unnoticed", File: "cluster/raftlog/log.go",
-		Old: `err := l.watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })`,
+		Old: `err := l.Watch("read the raft log", 0, func() error { return l.store.GetLog(index, e) })`,
 		Bug: `err := l.store.GetLog(index, e)`,
 	}, check{pkg: "cluster/raftlog", test: "TestADiskThatHangsIsFatal"}},
 	{"reach", mutants.Mutant{
 		Name: "a hung removal of the start of the log goes unnoticed", File: "cluster/raftlog/log.go",
-		Old: `return l.watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })`,
+		Old: `return l.Watch("remove the start of the raft log", 0, func() error { return l.store.DeleteRange(from, to) })`,
 		Bug: `return l.store.DeleteRange(from, to)`,
 	}, check{pkg: "cluster/raftlog", test: "TestADiskThatHangsIsFatal"}},
 	{"reach", mutants.Mutant{
