@@ -130,12 +130,12 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 	return sleep.For(ctx, pause)
 }
 
-// down reports whether a read found that no server accepts connections. The cluster
+// down reports whether a read found that no server accepts connections, and no known member does. The cluster
 // does not run then, and repetitions only delay the error. Writes, and calls that
 // wait for an event, continue during a restart.
 func (c *Client) down(t *trial) bool {
 	k := t.call
-	if k.write || k.wait > 0 || k.stream || k.lasting || len(t.tried) < len(c.cfg.Servers) {
+	if k.write || k.wait > 0 || k.stream || k.lasting || len(t.tried) < len(c.cfg.Servers) || !c.tracker.silent() {
 		return false
 	}
 	return !slices.ContainsFunc(t.tried, func(one Try) bool { return !errors.Is(one.Err, syscall.ECONNREFUSED) })

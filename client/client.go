@@ -85,5 +85,11 @@ func (c *Client) ask(ctx context.Context, server string) view {
 	if err != nil {
 		return view{server: server, err: err}
 	}
-	return view{server: server, leader: st.State == v1.StateLeader, term: st.Term}
+	v := view{server: server, leader: st.State == v1.StateLeader, term: st.Term}
+	for _, p := range st.Peers {
+		if m := c.cfg.memberURL(server, p.HTTPAddress); m != "" {
+			v.members = append(v.members, m)
+		}
+	}
+	return v
 }

@@ -44,8 +44,8 @@ const (
 // the zero value of every other field selects its default.
 type Config struct {
 	// Servers are the nodes of one cluster, each as host:port, as a host (port
-	// 8080), or as a URL. List all of them: the client never calls a node that is
-	// not listed.
+	// 8080), or as a URL. List all of them. The client calls other nodes only if none of these
+	// answers: then those that the cluster had as members when it was last asked.
 	Servers []string
 	// AttemptTimeout is the time limit of one request, without the time that a long
 	// poll asks the server to wait.
@@ -102,6 +102,21 @@ const (
 	endless      = 10 * 366 * 24 * time.Hour
 	endlessBytes = math.MaxInt64 / 2
 )
+
+// memberURL returns the base URL of a member whose address a server has named, or "" if the client
+// must not call it: an address of loopback means this machine only if the server is on it, and a
+// token for this machine stays on it.
+func (c *Config) memberURL(server, address string) string {
+	from, err := url.Parse(server)
+	if err != nil || address == "" {
+		return ""
+	}
+	u, err := url.Parse(from.Scheme + "://" + address)
+	if err != nil || u.Host != address || isLoopback(u.Hostname()) != isLoopback(from.Hostname()) {
+		return ""
+	}
+	return u.String()
+}
 
 // withDefaults sets the defaults of unset fields and returns an error for invalid
 // ones.

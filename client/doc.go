@@ -23,6 +23,9 @@
 // higher term, the client cancels calls that still wait for the old leader and
 // repeats them at the new one, so that a frozen node does not hold a long poll.
 //
+// A client remembers the members that /status names, and asks the leader for them again every 30 s
+// while calls are made. If none of its servers answers, it looks for the leader among these members.
+//
 // # Repetition
 //
 // Every write carries an id that makes its repetition safe: an enqueue has the

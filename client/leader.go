@@ -15,6 +15,10 @@ const (
 	// client of a cluster behind one address, which never shows its leader, would
 	// run a round before every call.
 	leaderlessFor = time.Second
+	// membersFor is how long the client keeps the list of the members before it asks the leader again.
+	membersFor = 30 * time.Second
+	// membersMax bounds the list.
+	membersMax = 32
 )
 
 // target is a server to which attempts are sent.
@@ -37,7 +41,9 @@ type view struct {
 	server string
 	leader bool
 	term   uint64
-	err    error
+	// members are the base URLs of the nodes that the cluster has, as far as the client may call them.
+	members []string
+	err     error
 }
 
 // tracker finds and remembers the leader. It is safe for concurrent use.
@@ -46,16 +52,21 @@ type tracker struct {
 	ask     func(ctx context.Context, server string) view
 
 	mu     sync.Mutex
-	leader *target // nil: unknown
-	latest *target // the last known leader, also after giveUp
-	turns  []*target
+	leader *target  // nil: unknown
+	latest *target  // the last known leader, also after giveUp
+	turns  []string // the servers, or the members if no server answers
+	nobody bool     // the last round got no answer
 	turn   int
 	barren time.Time // the end of the last round that found no leader
-	round  *round    // the running round, or nil
-	closed bool
-	wg     sync.WaitGroup
-	base   context.Context // ends with close
-	cancel context.CancelFunc
+	// members are those of the newest term in which a node was asked, at the time asked.
+	members     []string
+	membersTerm uint64
+	asked       time.Time
+	round       *round // the running round, or nil
+	closed      bool
+	wg          sync.WaitGroup
+	base        context.Context // ends with close
+	cancel      context.CancelFunc
 }
 
 // round asks all servers once which of them leads. All callers that need the leader
@@ -67,11 +78,7 @@ type round struct {
 
 func newTracker(servers []string, ask func(context.Context, string) view) *tracker {
 	base, cancel := context.WithCancel(context.Background())
-	t := &tracker{servers: servers, ask: ask, base: base, cancel: cancel}
-	for _, s := range servers {
-		t.turns = append(t.turns, newTarget(s, false, 0))
-	}
-	return t
+	return &tracker{servers: servers, turns: servers, ask: ask, base: base, cancel: cancel}
 }
 
 // close ends the running round and waits for its goroutines.
@@ -86,6 +93,7 @@ func (t *tracker) close() {
 // pick returns the leader, or any server if no leader is found.
 func (t *tracker) pick(ctx context.Context) *target {
 	if l, fresh := t.known(); l != nil || fresh {
+		t.refresh(l)
 		return t.orAny(l)
 	}
 	return t.orAny(t.discover(ctx))
@@ -105,7 +113,14 @@ func (t *tracker) orAny(l *target) *target {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn++
-	return t.turns[t.turn%len(t.turns)]
+	return newTarget(t.turns[t.turn%len(t.turns)], false, 0)
+}
+
+// silent reports whether no server answers, as far as is known, and no member that could be asked.
+func (t *tracker) silent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.members) == 0 || t.nobody
 }
 
 // giveUp forgets that tgt leads. Calls that already wait for tgt keep waiting,
@@ -165,17 +180,60 @@ func (t *tracker) join() *round {
 	return t.round
 }
 
-// run asks all servers. It publishes the leader as soon as one is found.
+// run asks all servers or, if none of them answers, the other members. It publishes the leader as
+// soon as one is found.
 func (t *tracker) run(r *round) {
-	ctx, cancel := context.WithTimeout(t.base, discoveryTimeout)
-	views := make(chan view, len(t.servers))
-	for _, s := range t.servers {
-		t.wg.Go(func() { views <- t.ask(ctx, s) })
+	best, answered := t.askAll(t.servers)
+	turns := t.servers
+	if !answered {
+		t.mu.Lock()
+		members := t.members
+		t.mu.Unlock()
+		if best, answered = t.askAll(members); answered {
+			turns = members
+		}
 	}
-	best := bestView(views, len(t.servers), t.latestTerm())
-	cancel()
+	t.mu.Lock()
+	t.turns, t.nobody = turns, !answered
+	t.mu.Unlock()
 	t.settle(r, best)
 	close(r.done)
+}
+
+// askAll returns the leader's view, and whether any server answered.
+func (t *tracker) askAll(servers []string) (best view, answered bool) {
+	ctx, cancel := context.WithTimeout(t.base, discoveryTimeout)
+	defer cancel()
+	views := make(chan view, len(servers))
+	for _, s := range servers {
+		t.wg.Go(func() { views <- t.learn(t.ask(ctx, s)) })
+	}
+	return bestView(views, len(servers), t.latestTerm())
+}
+
+// learn remembers the members in a view.
+func (t *tracker) learn(v view) view {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v.err == nil && v.term >= t.membersTerm && 0 < len(v.members) && len(v.members) <= membersMax {
+		t.members, t.membersTerm, t.asked = v.members, v.term, time.Now()
+	}
+	return v
+}
+
+// refresh asks the leader for the members if the list is old, and does not wait for the answer.
+func (t *tracker) refresh(leader *target) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if leader == nil || t.closed || time.Since(t.asked) < membersFor {
+		return
+	}
+	t.asked = time.Now()
+	t.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(t.base, discoveryTimeout)
+		defer cancel()
+		t.learn(t.ask(ctx, leader.url))
+	})
 }
 
 func (t *tracker) latestTerm() uint64 {
@@ -190,22 +248,23 @@ func (t *tracker) latestTerm() uint64 {
 // bestView reads n views and returns the leader's. A view with a term of at least
 // seen ends the reading. A view with a lower term may come from a node that does
 // not know yet that it was deposed, so it counts only after all nodes have
-// answered.
-func bestView(views <-chan view, n int, seen uint64) (best view) {
+// answered. answered reports whether one of them did.
+func bestView(views <-chan view, n int, seen uint64) (best view, answered bool) {
 	for range n {
 		v := <-views
 		if v.err != nil {
 			continue
 		}
+		answered = true
 		seen = max(seen, v.term)
 		if v.leader && (!best.leader || v.term > best.term) {
 			best = v
 		}
 		if best.leader && best.term >= seen {
-			return best
+			return best, true
 		}
 	}
-	return best
+	return best, answered
 }
 
 // settle publishes the result of round r.

@@ -96,7 +96,7 @@ func TestBestView(t *testing.T) {
 		for _, v := range c.views {
 			views <- v
 		}
-		got := bestView(views, len(c.views), c.seen)
+		got, _ := bestView(views, len(c.views), c.seen)
 		if got.server != c.want || got.leader != (c.want != "") || len(views) != len(c.views)-c.reads {
 			t.Errorf("%s: %+v with %d left unread", c.name, got, len(views))
 		}

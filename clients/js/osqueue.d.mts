@@ -87,6 +87,7 @@ export class Client {
    *  Without ca (PEM), token and context: OSQUEUE_CA, OSQUEUE_TOKEN, OSQUEUE_CONTEXT, else the current context. */
   constructor(servers?: string[], options?: {
     attemptTimeoutMs?: number; retryForMs?: number; ca?: string; token?: string; context?: string;
+    number?: (text: string) => any; // makes the values of numbers that JavaScript would write in another way
     /** Is called for each job. ms: from the claim to the report. */
     observe?: (event: Event, job: Job | undefined, ms: number) => void });
   /** Enqueues a job and returns its id; under a uniqueKey that another job holds, that job's. */
@@ -94,8 +95,7 @@ export class Client {
   /** Enqueues jobs and returns their ids. Up to 1000 of them, or 1 MB, go in all or none; more are cut in half. */
   submitMany(jobs: Iterable<NewJob>, options?: Keyed): Promise<string[]>;
   get(id: string): Promise<JobState>;
-  /** Waits until the job has completed. A JobError: it is dead or cancelled. A QueueError with the tag "timeout": it
-   *  has not ended in that time. */
+  /** Waits until the job has completed. A JobError: it is dead or cancelled. The tag "timeout": it has not ended. */
   wait(id: string, timeoutMs?: number): Promise<JobState>;
   stats(options?: { types?: boolean }): Promise<{ [figure: string]: any }>;
   /** A job that runs is cancelled when its worker has ended the attempt. */

@@ -4,8 +4,7 @@
  *     osqueue.mjs submit TYPE [JSON] | get ID | wait ID | cancel ID | stats | worker TYPE=FILE...
  * where FILE exports the handler as default. OSQUEUE_SERVERS, OSQUEUE_CA (a file) and OSQUEUE_TOKEN name the nodes,
  * their CA and the access token; without them they are those of a context of "osqueue context" (OSQUEUE_CONTEXT, else
- * the current one). Times are in milliseconds. Jobs have the members that the HTTP API gives them. The types, with
- * more to say about each, are in osqueue.d.mts. */
+ * the current one). Times are in milliseconds. Jobs have the members of the HTTP API. osqueue.d.mts says more. */
 import { randomUUID } from "node:crypto";
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import http from "node:http";
@@ -20,6 +19,7 @@ const LOST = ["not_found", "not_running", "wrong_worker", "stale_token", "lease_
 const EVENTS = ["enqueued", "claimed", "completed", "failed", "released"];
 const ENDS = { complete: "completed", fail: "failed", release: "released" };
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
+const LOOPBACK = /^(https?:\/\/)?(localhost|127\.[0-9.]+|\[::1\]):/;
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"];
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms)), now = () => performance.now(); // nobody sets it
 
@@ -73,26 +73,26 @@ function read(path, otherwise = "") {
   }
 }
 
-/** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; what makes that harmless
- *  goes along: an id, a request id, a token or an idempotency key. It counts jobs, and calls observe(event, job, ms)
- *  for each: event is a key of `counts`, job undefined for "enqueued". */
+/** The nodes of a cluster. It finds the leader, and repeats calls for up to `retryForMs`; an id, a request id, a token
+ *  or an idempotency key makes that harmless. It calls observe(event, job, ms); job is undefined for "enqueued". */
 export class Client {
-  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null; #token; #agents; #observe;
+  #servers; #attemptTimeoutMs; #retryForMs; #leader = ""; #term = 0; #search = null; #token; #agents; #observe; #number;
+  #members; #turns; #asked = 0; // the nodes that /status named, those that may be called, and when it was asked
   #counts = Object.fromEntries([...EVENTS, "runMs"].map((event) => [event, 0]));
-  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000, observe, ...how } = {}) {
+  constructor(servers, { attemptTimeoutMs = 5000, retryForMs = 30000, observe, number, ...how } = {}) {
     const found = resolve({ ...how, servers });
     const named = found.servers.map((s) => s.trim().replace(/^([^/:]+|\[[^\]/]+\])(?=\/|$)/, "$1:8080"));
     const scheme = found.ca ? "https" : "http";
-    const clear = named.find((s) => !/^(https?:\/\/|(localhost|127\.[0-9.]+|\[::1\]):)/.test(s));
+    const clear = named.find((s) => !/^https?:\/\//.test(s) && !LOOPBACK.test(s));
     if (found.token && !found.ca && clear) {
       throw new Error(`${clear}: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write ` +
         `http://${clear} if you want that`);
     }
-    this.#servers = named.map((s) => (s.includes("://") ? s : `${scheme}://${s}`).replace(/\/+$/, ""));
+    this.#servers = this.#members = named.map((s) => (s.includes("://") ? s : `${scheme}://${s}`).replace(/\/+$/, ""));
     const pool = { keepAlive: true, timeout: 60000, ca: found.ca };
     this.#agents = { "http:": new http.Agent(pool), "https:": new https.Agent(pool) };
     [this.#attemptTimeoutMs, this.#retryForMs, this.#token] = [attemptTimeoutMs, retryForMs, found.token];
-    this.#observe = observe;
+    [this.#observe, this.#number] = [observe, number];
   }
 
   /** Enqueues a job and returns its id. The same call with the same `key` within 24 h is one call. */
@@ -115,8 +115,7 @@ export class Client {
   /** The job as it is now. */
   get(id) { return this.#call(["jobs", id]); }
 
-  /** Waits until the job has completed, and returns it. A JobError: it is dead or cancelled. A QueueError with the tag
-   *  "timeout": it has not ended in that time. */
+  /** Waits for the job and returns it. A JobError: it is dead or cancelled; the tag "timeout": it has not ended. */
   async wait(id, timeoutMs = Infinity) {
     const end = now() + timeoutMs;
     for (;;) {
@@ -139,8 +138,7 @@ export class Client {
 
   /** Leases up to `max` Jobs to the worker of that name. For a minute the same `request` gets the same jobs again. */
   async claim(worker, { types = [], max = 1, waitMs = 0, leaseMs = 0, request = randomUUID(), withinMs, ...how } = {}) {
-    const { instance, confirms } = how;
-    const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request, instance, confirms };
+    const body = { workerId: worker, types, max, waitMs, leaseMs, requestId: request, ...how };
     const { jobs } = await this.#call(["jobs", "claim"], { body, waitMs, withinMs });
     const claimed = jobs.map((j) => new Job(worker, j));
     return this.#count("claimed", claimed, claimed);
@@ -152,8 +150,7 @@ export class Client {
     return (await this.#call(["jobs", "heartbeat"], { body, withinMs })).results;
   }
 
-  /** Sends what running jobs have logged, for those who follow them; the answer has the jobs that are followed. Without
-   *  parts it waits for one. */
+  /** Sends what running jobs have logged; the answer has the jobs that are followed. Without parts it waits for one. */
   async sendLogs(worker, parts, { waitMs = 0, withinMs } = {}) {
     const body = { workerId: worker, jobs: parts, waitMs };
     return (await this.#call(["jobs", "logs"], { body, waitMs, withinMs })).jobs;
@@ -165,8 +162,7 @@ export class Client {
     return this.#count(ENDS[action], [job], await this.#call(["jobs", job.id, action], how));
   }
 
-  /** Lists the worker, and how many jobs it runs at once. From then on it has to be heard of every minute, by any call,
-   *  or its jobs go back. */
+  /** Lists the worker and how many jobs it runs at once. It then has to call every minute, or its jobs go back. */
   register(worker, types, withinMs, capacity, instance) {
     return this.#call(["workers"], { body: { name: worker, types, capacity, instance }, withinMs });
   }
@@ -211,7 +207,7 @@ export class Client {
       try {
         const limit = Math.ceil(Math.max(50, Math.min(this.#attemptTimeoutMs + waitMs, end - now())));
         [status, text] = await this.#send(server + path, { ...request, limit, head: (n) => { status = n; } });
-        answer = text || status >= 300 ? JSON.parse(text) : {};
+        answer = text || status >= 300 ? parse(text, this.#number) : {};
         if (status < 300) return answer;
         message = answer.detail ?? answer.message ?? `answered ${status}`;
       } catch (e) { // no answer, or not a node's
@@ -251,18 +247,36 @@ export class Client {
     });
   }
 
-  /** The leader; while there is none, any node: they forward. All are asked at once, one may hang. */
+  /** The leader; while there is none, any node: they forward. */
   async #pick() {
-    const view = (server) => this.#send(`${server}/status`, { limit: 1000 })
-      .then(([, text]) => JSON.parse(text)).then(({ state, term }) => [state === "leader" ? term : -1, server])
-      .catch((e) => [e.code === "ECONNREFUSED" ? -2 : -1, server]);
-    if (!this.#leader) {
-      this.#search ??= Promise.all(this.#servers.map(view)).finally(() => { this.#search = null; });
-      const [term, server] = (await this.#search).reduce((a, b) => (b[0] > a[0] ? b : a)); // lower: deposed, maybe
-      if ((this.#term = term) >= 0) this.#leader = server;
-    }
-    return this.#leader || this.#servers[Math.floor(Math.random() * this.#servers.length)];
+    if (this.#leader && now() < this.#asked + 30000) return this.#leader;
+    await (this.#search ??= this.#find().finally(() => { this.#search = null; }));
+    return this.#leader || this.#turns[Math.floor(Math.random() * this.#turns.length)];
   }
+
+  /** Asks the servers or, if none answers, the members that one has named. All are asked at once, one may hang. */
+  async #find() {
+    const view = (server) => this.#send(`${server}/status`, { limit: 1000 }).then(([, text]) => JSON.parse(text))
+      .then(({ state, term, peers }) => [state === "leader" ? term : -1, server, peers])
+      .catch((e) => [e.code === "ECONNREFUSED" ? -2 : -1, server]);
+    for (this.#turns of [this.#servers, this.#members]) {
+      const [term, server, peers] = (await Promise.all(this.#turns.map(view)))
+        .reduce((a, b) => (b[0] > a[0] || (b[2] && !a[2]) ? b : a)); // lower: deposed, maybe
+      [this.#term, this.#leader, this.#asked] = [term, term >= 0 ? server : "", now()];
+      const named = (peers ?? []).map((p) => server.replace(/\/\/.*/, `//${p.http_address ?? ""}`));
+      const own = named.filter((s) => !s.endsWith("/") && LOOPBACK.test(s) === LOOPBACK.test(server)); // its machine's
+      if (own.length > 0) this.#members = own.slice(0, 32);
+      if (peers) return;
+    }
+  }
+}
+
+/** JSON; number(text) makes the values of numbers that JavaScript would write in another way. */
+function parse(text, number) {
+  if (!number) return JSON.parse(text);
+  const mark = randomUUID(), lost = (t) => t[0] !== '"' && String(Number(t)) !== t;
+  const marked = text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (t) => (lost(t) ? `"${mark}${t}"` : t));
+  return JSON.parse(marked, (_, v) => (typeof v === "string" && v.startsWith(mark) ? number(v.slice(mark.length)) : v));
 }
 
 /** The id is made here, unless the caller's key makes it safe to send the job again. */
@@ -274,9 +288,8 @@ export class Job {
   constructor(worker, raw) {
     if (!Number.isSafeInteger(raw.token)) throw new Error(`the token ${raw.token} is too large for JavaScript`);
     const { jobId: id, type = "", payload, attempts, headers = {}, leaseMs, leaseAgeMs: age = 0, token } = raw;
-    const signal = this.#stop.signal;
+    const { signal } = this.#stop, began = now();
     Object.assign(this, { worker, raw, id, type, payload, attempts, headers, leaseMs, token, signal });
-    const began = now();
     this.confirm = raw.confirm === true; // by a heartbeat, before it starts
     Object.assign(this, { began, why: "", settled: false, renewed: began - age, due: began - age + leaseMs / 3 });
     this.output = { kept: Buffer.alloc(0), written: 0, followed: undefined }; // of `log`
@@ -313,9 +326,8 @@ export class Job {
   end(why) { this.#stop.abort(new Error(this.why ||= why)); }
 }
 
-/** Runs jobs, `concurrency` at once. It claims as many jobs as there are free slots, renews all leases together, and
- *  sends one report for each job: the result, the error with the stack, or a release. A handler that keeps the event
- *  loop busy stops the heartbeats, too: such work belongs into a worker thread or a process of its own. */
+/** Runs jobs, `concurrency` at once, renews all leases together, and reports each job once: the result, the error with
+ *  the stack, or a release. A handler that keeps the event loop busy stops the heartbeats: give it a worker thread. */
 export class Worker {
   #handlers = new Map(); #held = new Set(); #busy = 0; #freed = () => {}; // #freed wakes the claimer
   #stopping = false; #over = false; #refusal = null;
@@ -457,10 +469,7 @@ export class Worker {
       pause = 200;
       if (jobs.size === 0 || (wanted.length > 0 && parts.length === 0 && now() < sent + 1000)) continue;
       const how = { waitMs: wanted.length > 0 ? 0 : 10000, withinMs: 15000 };
-      wanted = await this.client.sendLogs(this.name, parts, how).catch(() => {
-        pause = 1000;
-        return [];
-      });
+      wanted = await this.client.sendLogs(this.name, parts, how).catch(() => (pause = 1000, []));
       sent = now();
       for (const job of jobs.values())
         job.output.followed = wanted.find((w) => w.jobId === job.id && w.token === job.token)?.offset;
@@ -489,8 +498,7 @@ async function main(command, ...args) {
       if (e.job) console.log(JSON.stringify(e.job)); // as "osqueue job wait" does
       throw e;
     });
-    console.log(typeof out === "string" ? out : JSON.stringify(out));
-    return 0;
+    return console.log(typeof out === "string" ? out : JSON.stringify(out)), 0;
   }
   for (const [type, file] of args.map((arg) => arg.split("="))) {
     const handler = file && (await import(pathToFileURL(file))).default;

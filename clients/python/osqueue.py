@@ -15,6 +15,7 @@ LOST = ("not_found", "not_running", "wrong_worker", "stale_token", "lease_expire
 log, now, EVER = logging.getLogger("osqueue"), time.monotonic, float("inf")
 EVENTS, ENDS = ("enqueued", "claimed", "completed", "failed", "released"), ("complete", "fail", "release")
 COUNTER = "# HELP osqueue_client_{0} {1}\n# TYPE osqueue_client_{0} counter\nosqueue_client_{0} {2}\n"
+LOOPBACK = re.compile(r"(https?://)?(localhost|127\.[0-9.]+|\[::1\]):")
 TRACEPARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -78,17 +79,18 @@ class Client:
     harmless goes along: an id, a request id, a token or an idempotency key. Threads may share it. It counts jobs, and
     calls observe(event, job, seconds) for each: event is one of EVENTS, job None for "enqueued"."""
     def __init__(self, servers=None, attempt_timeout=5.0, retry_for=30.0, ca=None, token=None, context=None,
-                 observe=None):
+                 observe=None, parse_float=None):
         servers, ca, self._token = resolve(servers, ca, token, context)
         self._tls = ssl.create_default_context(cadata=ca or None)
         named = [re.sub(r"^([^/:]+|\[[^]/]+\])(?=/|$)", r"\1:8080", s.strip()) for s in servers if s.strip()]
         for server in named:
-            if self._token and not ca and not re.match(r"https?://|(localhost|127\.[0-9.]+|\[::1\]):", server):
+            if self._token and not ca and not re.match("https?://", server) and not LOOPBACK.match(server):
                 raise ValueError("%s: the access token would be sent without TLS: give ca or OSQUEUE_CA, or write "
                                  "http://%s if you want that" % (server, server))
         self._servers = [(s if "://" in s else "http%s://%s" % ("s" if ca else "", s)).rstrip("/") for s in named]
         self._attempt_timeout, self._retry_for = attempt_timeout, retry_for
-        self._lock, self._leader, self._term = threading.Lock(), None, 0
+        self._lock, self._leader, self._term, self._parse_float = threading.Lock(), None, 0, parse_float
+        self._turns, self._members, self._asked = (), self._servers, 0.0  # who may be called; of /status, and when
         self._observe, self._counting, self._counts = observe, threading.Lock(), dict.fromkeys(EVENTS, 0)
         self._counts["run_seconds"] = 0.0
 
@@ -202,7 +204,7 @@ class Client:
             try:
                 limit = max(0.05, min(self._attempt_timeout + wait, end - now()))
                 status, text = _exchange(server, path, data, headers, limit, self._tls, method)
-                answer = json.loads(text) if text or status >= 300 else {}
+                answer = json.loads(text, parse_float=self._parse_float) if text or status >= 300 else {}
                 if status < 300: return answer[want] if want else answer
                 message = answer.get("detail") or answer.get("message") or "answered %d" % status
             except Exception as e:  # no answer, or not a node's
@@ -221,17 +223,25 @@ class Client:
             pause = time.sleep(nap) or min(pause * 2, 1.0)
 
     def _pick(self):
-        """The leader; while there is none, any node: they forward. All are asked at once, one may hang."""
+        """The leader; while there is none, any node: they forward. All are asked at once, one may hang. If none of the
+        servers answers, the members are asked that one of them has named."""
         def view(server):
             try:
                 status = json.loads(_exchange(server, "/status", None, {}, 1.0, self._tls)[1])
-                return (status["term"], server) if status["state"] == "leader" else (-1, "")
-            except Exception as e: return -2 if isinstance(e, ConnectionRefusedError) else -1, ""
+                named = [server.partition("//")[0] + "//" + p.get("http_address", "") for p in status["peers"]]
+                return status["term"] if status["state"] == "leader" else -1, True, server, named
+            except Exception as e: return -2 if isinstance(e, ConnectionRefusedError) else -1, False, server, []
+        local = lambda server: bool(LOOPBACK.match(server))  # such an address is one of the same machine only
         with self._lock:
-            if not self._leader:
-                with ThreadPoolExecutor(len(self._servers)) as pool:  # a lower term may be deposed and not know it
-                    self._term, self._leader = max(pool.map(view, self._servers))
-            return self._leader or random.choice(self._servers)
+            if self._leader and now() < self._asked + 30: return self._leader
+            for self._turns in self._servers, self._members:
+                with ThreadPoolExecutor(len(self._turns)) as pool:  # a lower term may be deposed and not know it
+                    self._term, answers, server, named = max(pool.map(view, self._turns))
+                self._leader, self._asked = server if self._term >= 0 else None, now()
+                named = [s for s in named if s[-1] != "/" and local(s) == local(server)][:32]
+                self._members = named or self._members
+                if answers: break
+            return self._leader or random.choice(self._turns)
 
 
 def _exchange(server, path, data, headers, limit, tls, method="POST"):
