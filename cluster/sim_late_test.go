@@ -314,7 +314,7 @@ func TestSimLateSnapshotTakesNothingBack(t *testing.T) {
 		if n := s.counts.count("snapshot restored") - restored; n != 0 { // the leader may send the lost entries again at once
 			s.failf("%s has restored the late snapshot", f.name)
 		}
-		if !f.alive().disk.has(index, term) {
+		if l := f.alive(); l == nil || !l.disk.has(index, term) {
 			s.failf("%s has lost entry %d of term %d, which it had confirmed", f.name, index, term)
 			return
 		}

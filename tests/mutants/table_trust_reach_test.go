@@ -56,4 +56,9 @@ var reach = []defect{
 		Old: "if full() && !c.stuck {",
 		Bug: "if full() {",
 	}, check{pkg: "api/stream", test: "TestConnReadsOnBehindAWaitingRequest"}},
+	{"recovery", mutants.Mutant{
+		Name: "a leader that lost its adoption does not watch the document", File: "cluster/leader/candidate.go",
+		Old: "\t\t\tif led {\n",
+		Bug: "\t\t\tif led && false {\n",
+	}, check{pkg: "cluster", test: "TestSimAnAdoptionIsNotWaitedForTwice"}},
 }
