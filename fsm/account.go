@@ -150,10 +150,3 @@ func (m *Machine) AccountUsage(name string) (jobs, bytes int64) {
 	}
 	return 0, 0
 }
-
-func cloneQuota(q *fsmpb.Quota) *fsmpb.Quota {
-	if q == nil {
-		return nil
-	}
-	return &fsmpb.Quota{Account: strings.Clone(q.Account), MaxJobs: q.MaxJobs, MaxBytes: q.MaxBytes}
-}

@@ -191,16 +191,6 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 	return checkOptions(j.Options())
 }
 
-func checkOptions(o *Options) error {
-	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
-		return errRange
-	}
-	if err := checkAccount(o.Account); err != nil {
-		return err
-	}
-	return checkHeaders(headersToPB(o.Headers))
-}
-
 // AddWorker adds a registered worker.
 func (b *Builder) AddWorker(w *Worker) error {
 	if _, ok := b.m.workers.Get(w); ok {

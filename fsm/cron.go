@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -218,4 +219,18 @@ func (m *Machine) triggerCron(op *fsmpb.TriggerCron) Result {
 	c.LastAt = m.meta.Now
 	m.fired(old, &c, res.Jobs[0])
 	return Result{Code: res.Code, Jobs: res.Jobs}
+}
+
+// SameAs reports whether two schedules have the same definition. Times and counts of
+// their fires do not matter.
+func (c *Cron) SameAs(o *Cron) bool {
+	if c.Spec != o.Spec || c.TimeZone != o.TimeZone || c.Overlap != o.Overlap || c.Missed != o.Missed || c.Paused != o.Paused {
+		return false
+	}
+	a, err := c.Job.MarshalVT()
+	if err != nil {
+		return false
+	}
+	b, err := o.Job.MarshalVT()
+	return err == nil && bytes.Equal(a, b)
 }

@@ -430,64 +430,29 @@ func distinct(ids []string) []string {
 	return ids
 }
 
-// newOptions returns the options of a new job, or nil if all are zero.
-func newOptions(n *fsmpb.NewJob, cron string) *Options {
-	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
-		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 {
-		return nil
-	}
-	o := &Options{
-		Backoff: backoffFromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
-		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
-		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: headersFromPB(n.Headers),
-	}
-	o.Unique.Key = strings.Clone(o.Unique.Key)
-	if o.zero() {
-		return nil
-	}
-	return o
-}
-
-func (o *Options) zero() bool {
-	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
-		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
-}
-
 // sameContent reports whether n is the request that made j. RunAt does not count, because
 // it may come from a delay and changes at retries. The schedule that enqueued it does not
 // count either.
 func sameContent(j *Job, n *fsmpb.NewJob) bool {
-	limit := int32(MaxAttemptsUnset)
-	if n.MaxAttempts != nil {
-		limit = *n.MaxAttempts
-	}
-	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == limit && j.Execution().LeaseMs == n.LeaseMs &&
+	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == attemptsOf(n) && j.Execution().LeaseMs == n.LeaseMs &&
 		j.hasPayload == (n.Payload != nil) && j.payload == string(n.Payload) &&
 		j.Options().same(newOptions(n, ""))
 }
 
-func (o *Options) same(p *Options) bool {
-	if p == nil {
-		p = &noOptions
-	}
-	return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs && o.Group == p.Group && slices.Equal(o.Tags, p.Tags) &&
-		o.Unique == p.Unique && slices.Equal(o.After, p.After) && o.AfterFailure == p.AfterFailure &&
-		o.Batch == p.Batch
-}
-
 // sameRequest is sameContent for two jobs that are not added yet.
 func sameRequest(a, b *fsmpb.NewJob) bool {
-	limit := func(n *fsmpb.NewJob) int32 {
-		if n.MaxAttempts == nil {
-			return MaxAttemptsUnset
-		}
-		return *n.MaxAttempts
-	}
 	options := newOptions(a, "")
 	if options == nil {
 		options = &noOptions
 	}
-	return a.Type == b.Type && a.Priority == b.Priority && limit(a) == limit(b) && a.LeaseMs == b.LeaseMs &&
+	return a.Type == b.Type && a.Priority == b.Priority && attemptsOf(a) == attemptsOf(b) && a.LeaseMs == b.LeaseMs &&
 		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
+}
+
+// attemptsOf returns the limit of attempts of a new job, or MaxAttemptsUnset.
+func attemptsOf(n *fsmpb.NewJob) int32 {
+	if n.MaxAttempts == nil {
+		return MaxAttemptsUnset
+	}
+	return *n.MaxAttempts
 }

@@ -220,3 +220,48 @@ func (f *Figures) Unpack(wait, run, attempts, history string) error {
 	}
 	return nil
 }
+
+// Figures calls fn for the figures of all types, in the order of their names and the shared
+// ones last, until fn returns false.
+func (v *View) Figures(fn func(*Figures) bool) { v.figures.Scan(fn) }
+
+// FiguresOf returns the figures of a type, or nil if it has none of its own.
+func (v *View) FiguresOf(jobType string) *Figures {
+	f, _ := v.figures.Get(&Figures{Type: jobType})
+	return f
+}
+
+// Minutes returns the figures of the last n minutes of a type, the present one last, and the
+// time in ms at which the first one begins. If all is set, the figures are those of all types
+// together. They are zero for a type without figures of its own.
+func (v *View) Minutes(jobType string, all bool, n int) (out []Minute, from int64) {
+	n = min(max(n, 1), HistoryMinutes)
+	first := max(v.meta.Now/minuteMs-int64(n)+1, 0)
+	out = make([]Minute, n)
+	if f := v.FiguresOf(jobType); !all && f != nil {
+		f.History.AddTo(out, first)
+	}
+	if all {
+		v.Figures(func(f *Figures) bool { f.History.AddTo(out, first); return true })
+	}
+	return out, first * minuteMs
+}
+
+// oldestSeen is the number of available jobs of a type among which OldestAvailable looks for
+// the one that has waited longest. The first in FIFO order is not always that one: a job that
+// failed keeps its place and begins to wait again.
+const oldestSeen = 8
+
+// OldestAvailable returns the time, in ms, since which the oldest available job of a type has
+// waited; ok is false if there is none.
+func (v *View) OldestAvailable(jobType string) (since int64, ok bool) {
+	n := 0
+	v.JobsOfType(jobType, Unclaimed, 0, func(j *Job) bool {
+		if at := AvailableSince(j); !ok || at < since {
+			since, ok = at, true
+		}
+		n++
+		return n < oldestSeen
+	})
+	return since, ok
+}

@@ -126,20 +126,3 @@ func (m *Machine) setBatch(b *JobBatch) {
 	m.keep(b.kept(), +1)
 	m.batches.Set(b)
 }
-
-// textBytes returns the bytes of the texts in the options of a job that count in quotas.
-func (o *Options) textBytes() int64 {
-	if o == nil {
-		return 0
-	}
-	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch)
-	for _, list := range [][]string{o.Tags, o.After} {
-		for _, text := range list {
-			n += len(text)
-		}
-	}
-	for _, h := range o.Headers {
-		n += len(h.Name) + len(h.Value)
-	}
-	return int64(n)
-}

@@ -60,7 +60,7 @@ type Meta struct {
 	// Adopted is the version of the document whose state the cluster has adopted, and for which no
 	// broker has registered since; "": none.
 	Adopted   string
-	Announced uint32 // conditions that are announced, and not yet their end (announce.go)
+	Announced uint32 // conditions that are announced, and not yet their end (event.go)
 	Level     uint32 // the feature level (level.go); 0 in a document of a legacy broker, which counts as BaseLevel
 }
 
@@ -250,3 +250,13 @@ const epochMax = 1<<31 - 1
 // tokenFloor returns a number below every token of the epoch and above every token of
 // older epochs.
 func tokenFloor(epoch uint64) uint64 { return min(epoch, epochMax) << 32 }
+
+// Transplant makes the state of a version of the document, adopted, the state of a cluster whose
+// raft is at term. The step gets an LSN term of its own: lsnTerm, or raft's term if that is
+// greater.
+func (m *Machine) Transplant(cluster, adopted string, term, lsnTerm uint64) {
+	m.meta.Adopted = adopted
+	m.meta.Cluster = cluster
+	m.meta.LSN = LSN{Term: max(lsnTerm, term), Index: m.meta.LSN.Index + 1}
+	m.meta.TermBase = m.meta.LSN.Term - term
+}

@@ -1,5 +1,15 @@
 package fsm
 
+import (
+	"slices"
+	"strings"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// An optional field of a job is in this file only: in Options, and in the functions that copy, compare, check and
+// count it.
+
 // Options has the fields of a job that few producers set. They never change after the
 // enqueue, so all versions of a job share them.
 type Options struct {
@@ -109,50 +119,7 @@ func ParseAfterFailure(name string) (a AfterFailure, ok bool) {
 	return 0, false
 }
 
-// Details has the fields that few jobs have while they live. It is immutable.
-type Details struct {
-	History    []Attempt // the last failed attempts (historyMax), oldest first
-	Progress   Progress
-	ProgressAt int64    // ms; 0: none was reported
-	Waits      []string // ids of the jobs that it still waits for
-	CancelAt   int64    // ms; when its cancellation was requested while it was running
-	TimeoutMs  int64    // of the running or last attempt; 0: none
-	// Log is the log of the attempt that completed the job, at most LogMax bytes, or "".
-	Log string
-	// Owner is the owner of the last claim, a hash of the caller's identity; 0 if the claim
-	// named none. Only this owner, or a caller without one, may report on the attempt.
-	Owner uint64
-	// GivenBack is the number of last attempts that ended unconfirmed and did not count, at
-	// most giveBackMax.
-	GivenBack uint8
-
-	timerAt int64 // the time of the timeout's timer; derived, not encoded
-}
-
-// LogMax is the largest log of an attempt, in bytes.
-const LogMax = 16 << 10
-
-// Progress is the progress of an attempt, as its worker reported it.
-type Progress struct {
-	Percent uint8
-	Message string
-}
-
-// Attempt is one failed attempt.
-type Attempt struct {
-	Number    int32
-	StartedAt int64 // ms
-	EndedAt   int64 // ms
-	Worker    string
-	Error     string // cut at historyErrorMax
-	End       End
-}
-
-var (
-	noOptions   Options
-	noExecution Execution
-	noDetails   Details
-)
+var noOptions Options
 
 // Options returns the options of the job; never nil.
 func (j *Job) Options() *Options {
@@ -160,14 +127,6 @@ func (j *Job) Options() *Options {
 		return &noOptions
 	}
 	return j.Opt
-}
-
-// Details returns the job's details; never nil.
-func (j *Job) Details() *Details {
-	if j.Det == nil {
-		return &noDetails
-	}
-	return j.Det
 }
 
 func nameOf[K ~uint8](names []string, k K) string {
@@ -185,4 +144,146 @@ func parseName[K ~uint8](names []string, name string) (K, bool) {
 		}
 	}
 	return 0, false
+}
+
+// newOptions returns the options of a new job, or nil if all are zero.
+func newOptions(n *fsmpb.NewJob, cron string) *Options {
+	if n.Backoff == nil && n.TimeoutMs == 0 && n.Group == "" && len(n.Tags) == 0 && n.Unique == nil &&
+		len(n.After) == 0 && n.AfterFailure == 0 && n.Batch == "" && cron == "" && len(n.Headers) == 0 {
+		return nil
+	}
+	o := &Options{
+		Backoff: backoffFromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
+		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
+		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
+		Headers: headersFromPB(n.Headers),
+	}
+	o.Unique.Key = strings.Clone(o.Unique.Key)
+	if o.zero() {
+		return nil
+	}
+	return o
+}
+
+func (o *Options) zero() bool {
+	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
+		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
+}
+
+func (o *Options) same(p *Options) bool {
+	if p == nil {
+		p = &noOptions
+	}
+	return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs && o.Group == p.Group && slices.Equal(o.Tags, p.Tags) &&
+		o.Unique == p.Unique && slices.Equal(o.After, p.After) && o.AfterFailure == p.AfterFailure &&
+		o.Batch == p.Batch
+}
+
+func optionsToPB(o *Options) *fsmpb.Options {
+	if o == nil {
+		return nil
+	}
+	return &fsmpb.Options{
+		Backoff: backoffToPB(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
+		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
+		Headers: headersToPB(o.Headers), Account: o.Account,
+	}
+}
+
+func optionsFromPB(p *fsmpb.Options) *Options {
+	if p == nil {
+		return nil
+	}
+	return &Options{
+		Backoff: backoffFromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
+		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
+		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers), Account: p.Account,
+	}
+}
+
+func backoffToPB(b Backoff) *fsmpb.Backoff {
+	if b == (Backoff{}) {
+		return nil
+	}
+	return &fsmpb.Backoff{Kind: uint32(b.Kind), BaseMs: b.BaseMs, CapMs: b.CapMs, JitterPercent: uint32(b.Jitter)}
+}
+
+func backoffFromPB(p *fsmpb.Backoff) Backoff {
+	return Backoff{
+		Kind: narrow[BackoffKind](p.GetKind()), BaseMs: p.GetBaseMs(), CapMs: p.GetCapMs(),
+		Jitter: narrow[uint8](p.GetJitterPercent()),
+	}
+}
+
+func uniqueToPB(u Unique) *fsmpb.Unique {
+	if u == (Unique{}) {
+		return nil
+	}
+	return &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
+}
+
+func uniqueFromPB(p *fsmpb.Unique) Unique {
+	return Unique{Key: p.GetKey(), Scope: narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
+}
+
+func checkOptions(o *Options) error {
+	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
+		return errRange
+	}
+	if err := checkAccount(o.Account); err != nil {
+		return err
+	}
+	return checkHeaders(headersToPB(o.Headers))
+}
+
+// textBytes returns the bytes of the texts in the options of a job that count in quotas.
+func (o *Options) textBytes() int64 {
+	if o == nil {
+		return 0
+	}
+	n := len(o.Group) + len(o.Unique.Key) + len(o.Batch)
+	for _, list := range [][]string{o.Tags, o.After} {
+		for _, text := range list {
+			n += len(text)
+		}
+	}
+	for _, h := range o.Headers {
+		n += len(h.Name) + len(h.Value)
+	}
+	return int64(n)
+}
+
+// NewJob returns the new job from which a machine makes one like j. It counts in the account of j, without the
+// limits of a quota. The machine refuses it if the jobs that j waits for, or its workflow batch, do not exist.
+func (j *Job) NewJob() *fsmpb.NewJob {
+	o := optionsToPB(j.Options())
+	n := &fsmpb.NewJob{
+		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
+		Backoff: o.Backoff, TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, Unique: o.Unique, After: o.After,
+		AfterFailure: o.AfterFailure, Batch: o.Batch, Headers: o.Headers,
+	}
+	if j.MaxAttempts != MaxAttemptsUnset {
+		n.MaxAttempts = &j.MaxAttempts
+	}
+	if o.Account != "" {
+		n.Quota = &fsmpb.Quota{Account: o.Account}
+	}
+	return n
+}
+
+// cloneNewJob copies a job that is kept as a template, so that it does not keep its whole
+// log entry in memory.
+func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
+	if n == nil {
+		return nil
+	}
+	c := new(fsmpb.NewJob)
+	data, err := n.MarshalVT()
+	if err == nil {
+		err = c.UnmarshalVTUnsafe(data)
+	}
+	if err != nil {
+		panic("a job cannot be copied: " + err.Error()) // its entry was decoded
+	}
+	return c
 }

@@ -2,99 +2,13 @@ package fsm
 
 import (
 	"math"
-	"strings"
 
 	"osqueue/fsm/fsmpb"
 )
 
-// This file converts options, details and the records other than jobs. A value that is
+// This file converts the records other than jobs. A value that is
 // nil or zero on one side is nil or zero on the other, so that the encoding of a state
 // is unique.
-
-func optionsToPB(o *Options) *fsmpb.Options {
-	if o == nil {
-		return nil
-	}
-	return &fsmpb.Options{
-		Backoff: backoffToPB(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
-		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: headersToPB(o.Headers), Account: o.Account,
-	}
-}
-
-func optionsFromPB(p *fsmpb.Options) *Options {
-	if p == nil {
-		return nil
-	}
-	return &Options{
-		Backoff: backoffFromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
-		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers), Account: p.Account,
-	}
-}
-
-func backoffToPB(b Backoff) *fsmpb.Backoff {
-	if b == (Backoff{}) {
-		return nil
-	}
-	return &fsmpb.Backoff{Kind: uint32(b.Kind), BaseMs: b.BaseMs, CapMs: b.CapMs, JitterPercent: uint32(b.Jitter)}
-}
-
-func backoffFromPB(p *fsmpb.Backoff) Backoff {
-	return Backoff{
-		Kind: narrow[BackoffKind](p.GetKind()), BaseMs: p.GetBaseMs(), CapMs: p.GetCapMs(),
-		Jitter: narrow[uint8](p.GetJitterPercent()),
-	}
-}
-
-func uniqueToPB(u Unique) *fsmpb.Unique {
-	if u == (Unique{}) {
-		return nil
-	}
-	return &fsmpb.Unique{Key: u.Key, Scope: uint32(u.Scope), PeriodMs: u.PeriodMs}
-}
-
-func uniqueFromPB(p *fsmpb.Unique) Unique {
-	return Unique{Key: p.GetKey(), Scope: narrow[UniqueScope](p.GetScope()), PeriodMs: p.GetPeriodMs()}
-}
-
-func detailsToPB(d *Details) *fsmpb.Details {
-	if d == nil {
-		return nil
-	}
-	p := &fsmpb.Details{
-		ProgressAtMs: d.ProgressAt, Waits: d.Waits, CancelAtMs: d.CancelAt, TimeoutMs: d.TimeoutMs, Log: d.Log,
-		Owner: d.Owner, GivenBack: uint32(d.GivenBack),
-	}
-	if d.Progress != (Progress{}) {
-		p.Progress = &fsmpb.Progress{Percent: uint32(d.Progress.Percent), Message: d.Progress.Message}
-	}
-	for _, a := range d.History {
-		p.History = append(p.History, &fsmpb.Attempt{
-			Number: a.Number, StartedAtMs: a.StartedAt, EndedAtMs: a.EndedAt,
-			Worker: a.Worker, Error: a.Error, End: uint32(a.End),
-		})
-	}
-	return p
-}
-
-func detailsFromPB(p *fsmpb.Details) *Details {
-	if p == nil {
-		return nil
-	}
-	d := &Details{
-		Progress:   Progress{Percent: narrow[uint8](p.Progress.GetPercent()), Message: p.Progress.GetMessage()},
-		ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs, Log: p.Log,
-		Owner: p.Owner, GivenBack: narrow[uint8](p.GivenBack),
-	}
-	for _, a := range p.History {
-		d.History = append(d.History, Attempt{
-			Number: a.Number, StartedAt: a.StartedAtMs, EndedAt: a.EndedAtMs,
-			Worker: a.Worker, Error: a.Error, End: narrow[End](a.End),
-		})
-	}
-	return d
-}
 
 func queueToPB(q *QueueSettings) *fsmpb.Queue {
 	return &fsmpb.Queue{
@@ -196,34 +110,6 @@ func requestFromPB(p *fsmpb.RequestRecord) *RequestRecord {
 		})
 	}
 	return r
-}
-
-// cloneNewJob copies a job that is kept as a template, so that it does not keep its whole
-// log entry in memory.
-func cloneNewJob(n *fsmpb.NewJob) *fsmpb.NewJob {
-	if n == nil {
-		return nil
-	}
-	c := &fsmpb.NewJob{
-		Id: strings.Clone(n.Id), Type: strings.Clone(n.Type), Payload: cloneBytes(n.Payload), Priority: n.Priority,
-		RunAtMs: n.RunAtMs, LeaseMs: n.LeaseMs, TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
-		Tags: cloneStrings(n.Tags), After: cloneStrings(n.After), AfterFailure: n.AfterFailure, Batch: strings.Clone(n.Batch),
-		Backoff: backoffToPB(backoffFromPB(n.Backoff)), Unique: uniqueToPB(uniqueFromPB(n.Unique)),
-		Headers: headersToPB(headersFromPB(n.Headers)), Quota: cloneQuota(n.Quota),
-	}
-	c.Unique = cloneUnique(c.Unique)
-	if n.MaxAttempts != nil {
-		attempts := *n.MaxAttempts
-		c.MaxAttempts = &attempts
-	}
-	return c
-}
-
-func cloneUnique(u *fsmpb.Unique) *fsmpb.Unique {
-	if u != nil {
-		u.Key = strings.Clone(u.Key)
-	}
-	return u
 }
 
 // cloneBytes copies b. A nil slice stays nil, an empty one stays empty.

@@ -339,3 +339,11 @@ func (m *Machine) Wakeups(fn func(jobType string, n int)) {
 		}
 	}
 }
+
+// SameAs reports whether two types have the same settings. The level of the rate does not
+// matter.
+func (s *QueueSettings) SameAs(o *QueueSettings) bool {
+	a, b := *s, *o
+	a.Level, a.LevelAt, b.Level, b.LevelAt = 0, 0, 0, 0
+	return a == b
+}

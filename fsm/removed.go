@@ -3,6 +3,7 @@ package fsm
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strings"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -82,14 +83,11 @@ func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
 
 // contentOfNew is contentOf for a job that is to be added.
 func contentOfNew(n *fsmpb.NewJob) string {
-	limit, o := int32(MaxAttemptsUnset), newOptions(n, "")
-	if n.MaxAttempts != nil {
-		limit = *n.MaxAttempts
-	}
+	o := newOptions(n, "")
 	if o == nil {
 		o = &noOptions
 	}
-	return contentOf(n.Type, n.Priority, limit, n.LeaseMs, n.Payload, o)
+	return contentOf(n.Type, n.Priority, attemptsOf(n), n.LeaseMs, n.Payload, o)
 }
 
 // contentOf returns a hash of the fields that sameContent compares. The state has this
@@ -123,4 +121,13 @@ func contentOf(typ string, priority, maxAttempts int32, leaseMs int64, payload [
 	texts(o.After)
 	sum := sha256.Sum256(h)
 	return string(sum[:16])
+}
+
+// Removed returns the fields that are known of a job that retention has removed: id,
+// token, status and end. It returns nil for the record of a caller's request.
+func (r *RequestRecord) Removed() *Job {
+	if !strings.HasPrefix(r.Key, removedPrefix) || len(r.Items) != 1 {
+		return nil
+	}
+	return jobOfRecord(r)
 }

@@ -190,3 +190,6 @@ func (m *Machine) group(op *fsmpb.Group, actor string) Result {
 	}
 	return res
 }
+
+// Request returns the record of a request key, or nil. It reads live state, as Job does.
+func (m *Machine) Request(key string) *RequestRecord { return m.byKey[key] }

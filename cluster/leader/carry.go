@@ -172,7 +172,7 @@ func (c *carried) enqueue() {
 // newJob returns the mutation to enqueue a job like j. It waits only for those jobs of j
 // that are in m or in a batch.
 func (c *carried) newJob(j *fsm.Job) *fsmpb.NewJob {
-	n := newJobOf(j)
+	n := j.NewJob()
 	n.After = slices.DeleteFunc(slices.Clone(j.Details().Waits), func(id string) bool {
 		_, coming := c.ids[id]
 		return !coming && c.m.Job(id) == nil

@@ -214,7 +214,7 @@ func (b *base) takeIn(ctx context.Context, added []*fsm.Job, propose proposeEdit
 	}
 	jobs := make([]*fsmpb.NewJob, len(added))
 	for i, j := range added {
-		jobs[i] = newJobOf(j)
+		jobs[i] = j.NewJob()
 	}
 	refused := 0
 	refuse := func(j *fsmpb.NewJob, why error) {
@@ -272,32 +272,4 @@ func editBatch(jobs []*fsmpb.NewJob) []*fsmpb.NewJob {
 		}
 	}
 	return jobs
-}
-
-// newJobOf returns the mutation that enqueues a job like j, outside of the quota of its account, in which it counts. The machine refuses it if the
-// jobs that j waits for, or its workflow batch, do not exist.
-func newJobOf(j *fsm.Job) *fsmpb.NewJob {
-	o := j.Options()
-	n := &fsmpb.NewJob{
-		Id: j.ID, Type: j.Type, Payload: j.Payload(), Priority: j.Priority, RunAtMs: j.RunAt, LeaseMs: j.Execution().LeaseMs,
-		TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags, After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch,
-	}
-	if j.MaxAttempts != fsm.MaxAttemptsUnset {
-		n.MaxAttempts = &j.MaxAttempts
-	}
-	if o.Backoff.Kind != fsm.BackoffUnset {
-		n.Backoff = &fsmpb.Backoff{
-			Kind: uint32(o.Backoff.Kind), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, JitterPercent: uint32(o.Backoff.Jitter),
-		}
-	}
-	if o.Unique.Key != "" {
-		n.Unique = &fsmpb.Unique{Key: o.Unique.Key, Scope: uint32(o.Unique.Scope), PeriodMs: o.Unique.PeriodMs}
-	}
-	for _, h := range o.Headers {
-		n.Headers = append(n.Headers, &fsmpb.Header{Name: h.Name, Value: h.Value})
-	}
-	if o.Account != "" {
-		n.Quota = &fsmpb.Quota{Account: o.Account}
-	}
-	return n
 }

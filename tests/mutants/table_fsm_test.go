@@ -505,7 +505,7 @@ var machine = []defect{
 		Bug: `cut(op.Text, 1<<20)`,
 	}, behaviour},
 	{"announce", mutants.Mutant{
-		Name: "the bucket is back when writes are refused", File: "fsm/announce.go",
+		Name: "the bucket is back when writes are refused", File: "fsm/event.go",
 		Old: "AnnounceWritesRefused:  WritesRefused,",
 		Bug: "AnnounceWritesRefused:  BucketBack,",
 	}, behaviour},

@@ -135,7 +135,7 @@ var reviewed = []defect{
 
 	// Bytes and overload.
 	{"R8 bytes", mutants.Mutant{
-		Name: "requests to followers are not bounded in bytes", File: "cluster/transport/append.go",
+		Name: "requests to followers are not bounded in bytes", File: "cluster/transport/message.go",
 		Old: "if sum += EntryBytes(l); sum > AppendMaxBytes && i > 0 {",
 		Bug: "if sum += EntryBytes(l); sum > AppendMaxBytes && i > 0 && false {",
 	}, check{pkg: "cluster", test: "TestLaggingFollowerTakesLargeEntries"}},

@@ -127,7 +127,7 @@ var defects = []defect{
 		Bug: "",
 	}, fenceChaos},
 	{"fence", mutants.Mutant{
-		Name: "a write goes over whatever is there", File: "election/settle.go",
+		Name: "a write goes over whatever is there", File: "election/commit.go",
 		Old: "\tif version == \"\" {\n\t\treturn b.PutIfAbsent(ctx, key, data)\n\t}\n",
 		Bug: "\tif o, err := b.Get(ctx, key); err == nil {\n\t\tversion = o.Version\n\t} else {\n\t\treturn b.PutIfAbsent(ctx, key, data)\n\t}\n",
 	}, fenceChaos},

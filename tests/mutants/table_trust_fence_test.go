@@ -35,7 +35,7 @@ var trustFence = []defect{
 		Bug: "return len(keys) < standbyMost/standbyMost",
 	}, check{pkg: "cluster", test: "TestSimTwoStandbys"}},
 	{"adoption", mutants.Mutant{
-		Name: "an adoption does not count after an election", File: "fsm/transplant.go",
+		Name: "an adoption does not count after an election", File: "fsm/machine.go",
 		Old: "m.meta.Adopted = adopted",
 		Bug: "m.meta.Adopted = adopted[:0]",
 	}, check{pkg: "cluster", test: "TestAdoptionCountsAfterAnElection"}},
