@@ -1,8 +1,15 @@
 package cluster
 
 import (
+	"fmt"
+	"net/http"
+
 	"osqueue/cluster/membership"
+	"osqueue/cluster/plane"
 	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
+	"osqueue/internal/auth"
+	"osqueue/internal/auth/enroll"
 )
 
 // PeerPath is the path under which PeerHandler is to be mounted.
@@ -48,3 +55,51 @@ func (n *Node) newMembers() *membership.Members {
 
 // clusterID returns the id of the cluster.
 func (n *Node) clusterID() string { return n.members.ClusterID() }
+
+// Routes returns the requests under PeerPath, of other nodes and of operators, and the rights that
+// they need, which their handlers do not check.
+func (n *Node) Routes() []auth.Route {
+	return []auth.Route{
+		{Pattern: "GET " + PeerPath + "identity", Right: auth.Node, Handler: n.members.ServeIdentity},
+		{Pattern: "POST " + PeerPath + "join", Right: auth.Node, Handler: n.members.ServeJoin},
+		{Pattern: "GET " + PeerPath + "history/{term}/{index}", Right: auth.Node, Handler: n.members.ServeHistory},
+		{Pattern: "POST " + bucketPath, Right: auth.Node, Handler: n.serveBucket},
+		{Pattern: "POST " + RevokePath, Right: auth.Admin, Handler: n.serveRevoke},
+	}
+}
+
+// PeerHandler serves the requests of other nodes, under PeerPath.
+func (n *Node) PeerHandler() http.Handler { return auth.Mux(n.Routes(), auth.Node, nil) }
+
+// allowNode returns an error if a node may not have connections to this one: its certificate
+// was revoked, or it is neither a member, nor named in --peers, nor has joined with a token. A node that has no state yet
+// allows every node of its CA, because it does not know the members.
+func (n *Node) allowNode(p plane.Peer) error {
+	if at := n.revokedAt(p.Name); at != 0 && p.Issued.UnixMilli() <= at {
+		return fmt.Errorf("the certificates of node %s that were issued until then are revoked", p.Name)
+	}
+	config := n.raft.GetConfiguration().Configuration()
+	if len(config.Servers) == 0 || n.peers.HTTP(p.Name) != "" {
+		return nil
+	}
+	for _, s := range config.Servers {
+		if membership.NodeName(s.ID) == p.Name {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s is neither a member of the cluster nor in the --peers of this node, and has not joined with a token", p.Name)
+}
+
+// joinedHTTP returns the HTTP address of a node that has joined with a token, or "".
+func (n *Node) joinedHTTP(name string) string {
+	return enroll.PeerAddress(n.Token(enroll.PeerRecord(name)))
+}
+
+// revokedAt returns the time in ms up to which the issued certificates of a node are revoked;
+// 0 if none is revoked.
+func (n *Node) revokedAt(name string) int64 {
+	if t := n.Token(fsm.RevokedMark(name)); t != nil {
+		return t.CreatedAt
+	}
+	return 0
+}

@@ -22,7 +22,7 @@
 //	effects.go, gate.go, errors.go, entry.go   types that the rest uses
 //	term.go                                    the state of a term; proposals
 //	handoff.go, propose.go                     group commit, and claims that wait
-//	watch.go, standby.go, written.go, edit.go  the document: its lag, rivals, flushes, edits
+//	watch.go, standby.go, edit.go              the document: its lag, flushes, rivals, edits
 //	cron.go, clock.go, level.go                schedules, time, feature level
 //	audit.go, collect.go, statecheck.go        checks and removals, in the background
 //	status.go, carry.go                        what others see; jobs of an adopted document

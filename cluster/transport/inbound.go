@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 // Inbound stands between the transport and raft. It decides which requests of other nodes
 // reach raft, and in which goroutine.
 //
-// Requests for votes pass only if this node may vote (votes.go), and no request passes that
+// Requests for votes pass only if this node may vote (errNoVote), and no request passes that
 // a correct node does not send (check.go), or that would take back what this node has
 // confirmed (install.go).
 //
@@ -250,4 +251,23 @@ func (b *Inbound) answer(rpc raft.RPC) (*raft.AppendEntriesResponse, bool) {
 		LastLog:   r.LastIndex(),
 		Success:   true,
 	}, true
+}
+
+// A candidate asks for votes by address. Raft's handler does not know which server the
+// candidate meant and, while its own configuration is empty, whether this node is a
+// member at all. So a node that lost its disk would vote in the place of its predecessor,
+// for a log without the entries that the predecessor had helped to commit. Such a node
+// may follow and store entries, but it votes only under a configuration that contains its
+// own id. The leader writes that configuration when the node joins (cluster/membership).
+
+var errNoVote = errors.New("this node may not vote: it is not in its own configuration, because it lost its disk and has " +
+	"not rejoined, or was removed")
+
+func asksForVote(rpc raft.RPC) bool {
+	switch rpc.Command.(type) {
+	case *raft.RequestVoteRequest, *raft.RequestPreVoteRequest:
+		return true
+	default:
+		return false
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/hashicorp/raft"
 )
 
 // Raft decodes whatever arrives on its port: one byte of input can become a log entry of
@@ -208,4 +210,44 @@ func (m *message) contains(n uint64) error {
 		return errTooMany
 	}
 	return nil
+}
+
+// entryOverhead is about the size in bytes of an entry in addition to its data.
+const entryOverhead = 64
+
+// EntryBytes returns the size in bytes of a log entry, in a request and in memory.
+func EntryBytes(l *raft.Log) int { return len(l.Data) + len(l.Extensions) + entryOverhead }
+
+// AppendMaxBytes bounds the entries of one AppendEntries request. A follower stores a
+// request in one write, and the leader waits for that write with a deadline. A request
+// has at least one entry.
+const AppendMaxBytes = 4 << 20
+
+// AppendMaxEntries bounds the number of entries in one request. Raft reads all of them
+// before cutAppend counts their bytes. Under load, group commit makes entries larger, not
+// more.
+const AppendMaxEntries = 32
+
+// cutAppend returns the first entries that have at most AppendMaxBytes together, and at
+// least one.
+func cutAppend(entries []*raft.Log) []*raft.Log {
+	sum := 0
+	for i, l := range entries {
+		if sum += EntryBytes(l); sum > AppendMaxBytes && i > 0 {
+			return entries[:i]
+		}
+	}
+	return entries
+}
+
+// Transport connects raft to the other nodes. It is safe for concurrent use.
+type Transport interface {
+	raft.Transport
+	raft.WithPreVote
+
+	// CloseStreams closes the connections to other nodes. The transport connects again
+	// when it needs to.
+	CloseStreams()
+	// Close ends all calls that are under way.
+	Close() error
 }
