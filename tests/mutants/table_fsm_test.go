@@ -69,7 +69,7 @@ var machine = []defect{
 
 	// 3. Enqueue.
 	{"enqueue", mutants.Mutant{
-		Name: "backoff is no content", File: "fsm/enqueue.go",
+		Name: "backoff is no content", File: "fsm/options.go",
 		Old: `return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs`,
 		Bug: `return o.TimeoutMs == p.TimeoutMs`,
 	}, behaviour},
@@ -266,7 +266,7 @@ var machine = []defect{
 		Bug: ` && d.TimeoutMs == 0`,
 	}, behaviour},
 	{"log", mutants.Mutant{
-		Name: "snapshots lose logs", File: "fsm/pbrecords.go",
+		Name: "snapshots lose logs", File: "fsm/details.go",
 		Old: `TimeoutMs: p.TimeoutMs, Log: p.Log,`,
 		Bug: `TimeoutMs: p.TimeoutMs,`,
 	}, behaviour},
@@ -538,7 +538,7 @@ var machine = []defect{
 		Bug: `Level: p.Level, LevelAt: p.Level,`,
 	}, behaviour},
 	{"snapshot", mutants.Mutant{
-		Name: "snapshots lose the request to cancel", File: "fsm/pbrecords.go",
+		Name: "snapshots lose the request to cancel", File: "fsm/details.go",
 		Old: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, CancelAt: p.CancelAtMs, TimeoutMs: p.TimeoutMs,`,
 		Bug: `ProgressAt: p.ProgressAtMs, Waits: p.Waits, TimeoutMs: p.TimeoutMs,`,
 	}, behaviour},
