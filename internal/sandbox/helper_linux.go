@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,7 @@ func help() error {
 }
 
 // setLimits sets the limits, or stricter ones that the worker has itself. The CPU time that the
-// helper has used is its own.
+// helper has used is its own; it counts in whole seconds, rounded up, as the limit does.
 func setLimits(limits []limit) error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -93,7 +94,7 @@ func setLimits(limits []limit) error {
 	}
 	for _, l := range limits {
 		if l.Resource == unix.RLIMIT_CPU {
-			seconds := uint64(used.Utime.Sec + used.Stime.Sec)
+			seconds := uint64(usedSeconds(used))
 			l.Soft, l.Hard = l.Soft+seconds, l.Hard+seconds
 		}
 		var has unix.Rlimit
@@ -106,6 +107,11 @@ func setLimits(limits []limit) error {
 		}
 	}
 	return nil
+}
+
+// usedSeconds returns the CPU time, in seconds, rounded up.
+func usedSeconds(used unix.Rusage) int64 {
+	return (used.Utime.Nano() + used.Stime.Nano() + int64(time.Second) - 1) / int64(time.Second)
 }
 
 // A reply is the number of an error, 0 for none, and the text of an error without a number.

@@ -118,3 +118,20 @@ func TestLimitsOfTheWorker(t *testing.T) {
 		t.Errorf("%+v, %v; before %+v", after, err, before)
 	}
 }
+
+// The CPU time of the helper is not taken from that of the program, not even a part of a second.
+func TestCPUTimeOfTheHelperIsRoundedUp(t *testing.T) {
+	for _, c := range []struct {
+		user, system unix.Timeval
+		want         int64
+	}{
+		{unix.Timeval{}, unix.Timeval{}, 0},
+		{unix.Timeval{Usec: 1}, unix.Timeval{}, 1},
+		{unix.Timeval{Usec: 900_000}, unix.Timeval{Usec: 900_000}, 2},
+		{unix.Timeval{Sec: 1}, unix.Timeval{Sec: 2}, 3},
+	} {
+		if got := usedSeconds(unix.Rusage{Utime: c.user, Stime: c.system}); got != c.want {
+			t.Errorf("%v and %v: %d s, want %d s", c.user, c.system, got, c.want)
+		}
+	}
+}
