@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -25,18 +26,19 @@ type framed struct {
 	remote string // address of the client
 }
 
-// framedCall is a call in a frame.
-type framedCall struct {
+// plainCall is a call that is no request over HTTP: in a frame of a stream, or from this process.
+type plainCall struct {
 	core.Call
-	reqBody bytes.Reader
-	method  string
-	sent    *forwardedAnswer // of a leader; nil: this node answers
-	keys    [1]string
-	prefer  [1]string
-	reply   frame.Answer
+	body   bytes.Reader
+	method string
+	sent   *forwardedAnswer // of a leader; nil: this node answers
+	into   io.Writer        // where the body of an answer of several parts goes; nil: calls have one part
+	keys   [1]string
+	prefer [1]string
+	reply  frame.Answer
 }
 
-var framedCalls = sync.Pool{New: func() any { return new(framedCall) }}
+var plainCalls = sync.Pool{New: func() any { return new(plainCall) }}
 
 // Answer implements stream.Handler.
 func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sender) {
@@ -46,10 +48,10 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sende
 		ctx, stop = h.s.WhileValid(ctx, cred)
 		defer stop()
 	}
-	f := framedCalls.Get().(*framedCall)
-	if err := f.read(h, ctx, req); err != nil {
+	f := plainCalls.Get().(*plainCall)
+	if err := f.readFrame(h, ctx, req); err != nil {
 		to.Send(refusal(err))
-		framedCalls.Put(f)
+		plainCalls.Put(f)
 		return
 	}
 	sound, whole := h.do(f)
@@ -65,7 +67,7 @@ func (h *framed) Answer(ctx context.Context, req *frame.Request, to stream.Sende
 }
 
 // do answers a call. whole is false if the answer broke off.
-func (h *framed) do(f *framedCall) (sound, whole bool) {
+func (h *framed) do(f *plainCall) (sound, whole bool) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
 			h.s.Log.Error("a call over a stream panicked", "panic", p, "stack", string(debug.Stack()))
@@ -75,33 +77,20 @@ func (h *framed) do(f *framedCall) (sound, whole bool) {
 	return sound, true
 }
 
-// read makes the call of a request.
-func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) error {
+// readFrame makes the call of a request in a frame.
+func (f *plainCall) readFrame(h *framed, ctx context.Context, req *frame.Request) error {
 	if h.s.Closing.Err() != nil {
 		return core.Fail(core.Closing, "this node is shutting down; use another node")
 	}
 	if len(req.Target)+len(req.Key)+len(req.Prefer) > headMax {
 		return core.Fail(core.BadRequest, "the target, the key and the preference have more than %d bytes", headMax)
 	}
-	path, query := req.Target, ""
-	if h.s.calls[http.MethodPost+" "+path] == nil { // else it is as it is in a request over HTTP
-		u, err := url.ParseRequestURI(req.Target)
-		if err != nil || u.Path == "" || u.Host != "" || strings.Contains(req.Target, " ") {
-			return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(req.Target))
-		}
-		path, query = u.EscapedPath(), u.RawQuery
+	if err := f.begin(ctx, h.s, cmp.Or(req.Method, http.MethodPost), req.Target, h.remote, req.Body); err != nil {
+		return err
 	}
-	if method := req.Method; method == "" {
-		f.method = http.MethodPost
-	} else {
-		f.method = method
+	if !f.Route.Writes() {
+		return core.Fail(core.NoRoute, noWrite, core.Shown(f.Method), core.Shown(f.Path))
 	}
-	rt, object := h.s.routeOf(f.method, path)
-	if rt == nil || !rt.Writes() {
-		return core.Fail(core.NoRoute, "%s %s is not a write of the HTTP API; a stream carries only writes", core.Shown(f.method), core.Shown(path))
-	}
-	f.Call.Begin(ctx, h.s.Core, rt, f)
-	f.Asked = core.Asked{Method: f.method, Path: path, RawQuery: query, Object: object, Remote: h.remote, From: h.remote}
 	if req.Key != "" {
 		f.keys[0] = req.Key
 		f.Asked.Keys = f.keys[:]
@@ -110,7 +99,28 @@ func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) er
 		f.prefer[0] = req.Prefer
 		f.Asked.Prefer = f.prefer[:]
 	}
-	f.reqBody.Reset(req.Body)
+	return nil
+}
+
+const noWrite = "%s %s is not a write of the HTTP API; a stream carries only writes"
+
+// begin makes the call of a method and target for the client at remote.
+func (f *plainCall) begin(ctx context.Context, s *Server, method, target, remote string, body []byte) error {
+	path, query := target, ""
+	if s.calls[http.MethodPost+" "+path] == nil { // else it is as it is in a request over HTTP
+		u, err := url.ParseRequestURI(target)
+		if err != nil || u.Path == "" || u.Host != "" || strings.Contains(target, " ") {
+			return core.Fail(core.BadRequest, "the target %q of the request is not a path", core.Shown(target))
+		}
+		path, query = u.EscapedPath(), u.RawQuery
+	}
+	rt, object := s.routeOf(method, path)
+	if rt == nil {
+		return core.Fail(core.NoRoute, noWrite, core.Shown(method), core.Shown(path))
+	}
+	f.Call.Begin(ctx, s.Core, rt, f)
+	f.Asked = core.Asked{Method: method, Path: path, RawQuery: query, Object: object, Remote: remote, From: remote}
+	f.body.Reset(body)
 	return nil
 }
 
@@ -118,8 +128,8 @@ func (f *framedCall) read(h *framed, ctx context.Context, req *frame.Request) er
 // forwards them.
 const headMax = headerBytesMax / 2
 
-// encode returns the answer.
-func (f *framedCall) encode() *frame.Answer {
+// encode returns the answer in a frame.
+func (f *plainCall) encode() *frame.Answer {
 	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed}
 	switch {
 	case f.sent != nil && f.Begun:
@@ -131,15 +141,53 @@ func (f *framedCall) encode() *frame.Answer {
 }
 
 // recycle returns f to the pool.
-func (f *framedCall) recycle() {
+func (f *plainCall) recycle() {
 	f.Reset()
-	f.reqBody.Reset(nil)
-	f.reply, f.sent = frame.Answer{}, nil
-	framedCalls.Put(f)
+	f.body.Reset(nil)
+	f.reply, f.sent, f.into = frame.Answer{}, nil, nil
+	plainCalls.Put(f)
 }
 
-// Credential implements peer: a stream has that of its upgrade.
-func (f *framedCall) Credential() *core.Credential {
+// within makes the calls of a handler of Config.Wrap.
+type within struct{ s *Server }
+
+// ServeHTTP implements core.Calls.
+func (w within) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	w.s.ServeHTTP(to, r.WithContext(context.WithValue(r.Context(), core.WithinKey{}, true)))
+}
+
+// Call implements core.Calls.
+func (w within) Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool) {
+	f := plainCalls.Get().(*plainCall)
+	if err := f.begin(ctx, w.s, method, target, remote, body); err != nil {
+		plainCalls.Put(f)
+		a := refusal(err)
+		_, err = into.Write(a.Body)
+		return int(a.Status), err == nil
+	}
+	conn, _ := ctx.Value(connKey{}).(*boundedConn)
+	f.Inner, f.Legacy, f.into = true, conn != nil && conn.legacy, into
+	sound := false
+	defer func() {
+		f.Held.Release()
+		if sound { // a handler that panicked may use f
+			f.recycle()
+		}
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is panicked as it is
+			panic(p)
+		}
+	}()
+	sound = w.s.Do(&f.Call)
+	status, whole = f.Status, f.Status != 0 && !f.Broken
+	if f.sent == nil || !f.Begun {
+		_, err := into.Write(f.Out)
+		whole = whole && err == nil
+	}
+	return status, whole
+}
+
+// Credential implements peer: that of the upgrade of a stream, or of the request for which this process makes the call.
+func (f *plainCall) Credential() *core.Credential {
 	if cred, ok := f.Ctx.Value(core.CredentialKey{}).(*core.Credential); ok {
 		return cred
 	}
@@ -147,21 +195,29 @@ func (f *framedCall) Credential() *core.Credential {
 }
 
 // CheckMedia implements peer.
-func (f *framedCall) CheckMedia() error { return nil }
+func (f *plainCall) CheckMedia() error { return nil }
 
 // Body implements peer.
-func (f *framedCall) Body() (io.ReadCloser, int64) {
-	return io.NopCloser(&f.reqBody), int64(f.reqBody.Len())
+func (f *plainCall) Body() (io.ReadCloser, int64) {
+	return io.NopCloser(&f.body), int64(f.body.Len())
 }
 
-// SendPart implements peer. Writes have short answers.
-func (f *framedCall) SendPart() error { return errors.ErrUnsupported }
+// SendPart implements peer. Writes, which streams carry, have one part.
+func (f *plainCall) SendPart() error {
+	if f.into == nil {
+		return errors.ErrUnsupported
+	}
+	f.Begun = true
+	_, err := f.into.Write(f.Out)
+	f.Out = f.Out[:0]
+	return err
+}
 
-// HoldOff implements peer. The connection bounds each write.
-func (f *framedCall) HoldOff(time.Duration) {}
+// HoldOff implements peer. The connection bounds each write, and this process its own calls.
+func (f *plainCall) HoldOff(time.Duration) {}
 
 // Exchange implements peer.
-func (f *framedCall) Exchange() (http.ResponseWriter, *http.Request) {
+func (f *plainCall) Exchange() (http.ResponseWriter, *http.Request) {
 	a := &f.Asked
 	r := (&http.Request{
 		Method: a.Method, URL: &url.URL{Path: f.PathText(), RawPath: a.Path, RawQuery: a.RawQuery}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -173,14 +229,15 @@ func (f *framedCall) Exchange() (http.ResponseWriter, *http.Request) {
 	if a.Prefer != nil {
 		r.Header["Prefer"] = a.Prefer
 	}
-	f.sent = &forwardedAnswer{call: &f.Call, header: make(http.Header)}
+	f.sent = &forwardedAnswer{call: &f.Call, header: make(http.Header), into: f.into}
 	return f.sent, r
 }
 
-// forwardedAnswer is the ResponseWriter for the answer of a leader to a call in a frame.
+// forwardedAnswer is the ResponseWriter for the answer of a leader to a plain call.
 type forwardedAnswer struct {
 	call   *core.Call
 	header http.Header
+	into   io.Writer // gets the body, unless it is nil
 	body   []byte
 }
 
@@ -197,6 +254,9 @@ func (a *forwardedAnswer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (a *forwardedAnswer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	if a.into != nil {
+		return a.into.Write(b)
+	}
 	a.call.Held.Force(len(b))
 	a.body = append(a.body, b...)
 	return len(b), nil

@@ -85,10 +85,7 @@ func (s *Server) wrapped() http.Handler {
 	if s.Config.Wrap == nil {
 		return s
 	}
-	calls := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), core.WithinKey{}, true)))
-	})
-	return s.Config.Wrap(s, calls)
+	return s.Config.Wrap(s, within{s})
 }
 
 // Serve answers requests on ln, which it closes, until Shutdown. It returns nil as soon as

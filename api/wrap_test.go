@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -29,8 +30,9 @@ func postJob(t *testing.T, h http.Handler, header http.Header) int {
 }
 
 func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
-	var native, calls http.Handler
-	s := New(core.Config{Backend: newFake(), Wrap: func(n, c http.Handler) http.Handler {
+	var native http.Handler
+	var calls core.Calls
+	s := New(core.Config{Backend: newFake(), Wrap: func(n http.Handler, c core.Calls) http.Handler {
 		native, calls = n, c
 		return n
 	}})
@@ -44,11 +46,25 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 	if got := postJob(t, calls, http.Header{}); got != http.StatusOK {
 		t.Errorf("within the process: %d", got)
 	}
+	var answer bytes.Buffer
+	if got, whole := calls.Call(t.Context(), http.MethodPost, v1.PathJobs, "192.0.2.1:5", []byte(largeJob()), &answer); got != http.StatusOK || !whole {
+		t.Errorf("a call: %d %v %s", got, whole, answer.Bytes())
+	}
+	answer.Reset()
+	if got, whole := calls.Call(t.Context(), http.MethodGet, v1.PathJobs, "192.0.2.1:5", nil, &answer); got != http.StatusOK || !whole || answer.Len() < core.DefaultBodyBytes {
+		t.Errorf("a list in parts: %d %v, %d bytes", got, whole, answer.Len())
+	}
+	answer.Reset()
+	for _, target := range []string{"/nope", "x y", "/v1/jobs/none"} {
+		if got, whole := calls.Call(t.Context(), http.MethodGet, target, "192.0.2.1:5", nil, &answer); got < 400 || !whole || answer.Len() == 0 {
+			t.Errorf("%s: %d %v %s", target, got, whole, answer.Bytes())
+		}
+	}
 }
 
 // Both versions of HTTP reach the handler that Wrap makes.
 func TestServesBothVersionsOfHTTP(t *testing.T) {
-	s := New(core.Config{Backend: newFake(), Wrap: func(native, _ http.Handler) http.Handler {
+	s := New(core.Config{Backend: newFake(), Wrap: func(native http.Handler, _ core.Calls) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Wrapped", r.Proto)
 			native.ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -49,10 +50,8 @@ type Config struct {
 	// Internal has handlers of other packages, by the prefix of their paths; a prefix ends with
 	// a slash. Their requests are passed on unchanged.
 	Internal map[string]http.Handler
-	// Wrap, unless nil, returns the handler of Serve, for other contracts. Both handlers that
-	// it gets are this server. calls is for requests from this process: their bodies may have
-	// MaxBodyBytes.
-	Wrap func(native, calls http.Handler) http.Handler
+	// Wrap, unless nil, returns the handler of Serve, for other contracts. native and calls are this server.
+	Wrap func(native http.Handler, calls Calls) http.Handler
 	// TLS is the configuration of the connections of Serve. Nil means plain HTTP.
 	TLS *tls.Config
 	// PlainToo allows connections without TLS in addition, while a cluster gets certificates.
@@ -92,6 +91,15 @@ const (
 
 // DefaultWaits is the default of Limits.Waits: at most some 130 MiB.
 const DefaultWaits = 8192
+
+// Calls makes calls for the client of another contract. Their bodies may have MaxBodyBytes.
+type Calls interface {
+	// ServeHTTP answers a request that was translated.
+	http.Handler
+	// Call makes one call with the credential of ctx, and writes the body of the answer to into. target is an escaped path
+	// with its query, remote the address of the client. whole is false if the answer broke off.
+	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
+}
 
 // Limits bound the sizes in requests and answers. Names are the types and groups of jobs,
 // unique keys, the names, versions and addresses of workers and the ids of requests.

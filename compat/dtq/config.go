@@ -1,6 +1,8 @@
 package dtq
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"time"
 
@@ -14,9 +16,8 @@ import (
 type Config struct {
 	// Native serves all requests that are not dtq's.
 	Native http.Handler
-	// Calls is the node's HTTP API, for the requests that the Handler makes itself. It
-	// forwards to the leader when necessary.
-	Calls http.Handler
+	// Calls makes the calls of the Handler.
+	Calls API
 	// Leader returns the leader for the client of a request. The Handler calls it for every request, so it must be
 	// cheap.
 	Leader func(*http.Request) Leader
@@ -28,6 +29,12 @@ type Config struct {
 	Logger hclog.Logger
 	// Timeouts bound the duration of answers.
 	Timeouts Timeouts
+}
+
+// API makes calls of the node, which forwards them to the leader when necessary. Call writes the body of the answer to into.
+// whole is false if the answer broke off.
+type API interface {
+	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
 }
 
 // A Leader is the active leader as this node knows it.

@@ -13,8 +13,8 @@
 //
 //	submit, get, complete ──▶ this node leads? ── no ──▶ 503, leader, redirect_to
 //	                             │ yes
-//	register, heartbeat, task ───┴─▶ translated to calls of the node's HTTP API, in
-//	                                 the process, which forwards them to the leader
+//	register, heartbeat, task ───┴─▶ translated to calls of the node, which forwards
+//	                                 them to the leader
 //
 // The handler checks leadership before it reads the body, as dtq does. A task is a
 // job: the job's type is the task_type, its payload the payload, and an absent field

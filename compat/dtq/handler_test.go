@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/web"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,11 +39,25 @@ func newRig(t *testing.T) *rig {
 			w.WriteHeader(http.StatusTeapot)
 			fmt.Fprint(w, r.Method, " ", r.URL.Path)
 		}),
-		Calls:    http.HandlerFunc(g.native),
+		Calls:    fakeAPI(g.native),
 		Leader:   func(*http.Request) Leader { return g.leader },
 		Timeouts: Timeouts{Commit: 200 * time.Millisecond, Sign: 200 * time.Millisecond, Fresh: 50 * time.Millisecond},
 	})
 	return g
+}
+
+// fakeAPI makes calls of a handler.
+type fakeAPI http.HandlerFunc
+
+func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool) {
+	r, err := web.NewRequest(ctx, method, target, remote, body)
+	if err != nil {
+		return http.StatusBadRequest, true
+	}
+	a := web.NewAnswer(make(http.Header))
+	whole = a.Of(http.HandlerFunc(f), r)
+	_, _ = into.Write(a.Body.Bytes())
+	return a.Status, whole
 }
 
 func (g *rig) native(w http.ResponseWriter, r *http.Request) {
@@ -479,7 +494,7 @@ func TestRaftMessages(t *testing.T) {
 }
 
 func TestNewWantsAnAPI(t *testing.T) {
-	for _, cfg := range []Config{{}, {Native: http.NotFoundHandler(), Calls: http.NotFoundHandler()}} {
+	for _, cfg := range []Config{{}, {Native: http.NotFoundHandler(), Calls: fakeAPI(http.NotFound)}} {
 		func() {
 			defer func() {
 				if recover() == nil {

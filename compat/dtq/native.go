@@ -1,6 +1,7 @@
 package dtq
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,11 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/web"
 )
 
-// native calls the node's HTTP API within the process.
-type native struct{ api http.Handler }
+// native makes the calls of the node.
+type native struct{ api API }
 
 // A problem is a refusal by the HTTP API, or an answer that broke off.
 type problem struct {
@@ -130,30 +130,21 @@ func (n native) do(ctx context.Context, c *call, method, target string, in, out 
 			return fmt.Errorf("write the call: %w", err)
 		}
 	}
-	r, err := web.NewRequest(ctx, method, target, c.r.RemoteAddr, body)
-	if err != nil {
-		return fmt.Errorf("make the call: %w", err)
-	}
-	a := web.NewAnswer(make(http.Header))
-	if whole := a.Of(n.api, r); !whole {
+	var answer bytes.Buffer
+	switch status, whole := n.api.Call(ctx, method, target, c.r.RemoteAddr, body, &answer); {
+	case !whole:
 		return &problem{http.StatusServiceUnavailable, v1.TagLeaderGone, "the connection to the leader broke before it answered"}
-	}
-	if a.Status >= http.StatusMultipleChoices {
-		return problemIn(a)
-	}
-	if out == nil {
+	case status >= http.StatusMultipleChoices:
+		var p v1.Problem
+		if err := json.Unmarshal(answer.Bytes(), &p, lenient); err != nil || p.Tag == "" {
+			return &problem{status, v1.TagInternal, http.StatusText(status)}
+		}
+		return &problem{status, p.Tag, p.Detail}
+	case out == nil:
 		return nil
 	}
-	if err := json.Unmarshal(a.Body.Bytes(), out, lenient); err != nil {
+	if err := json.Unmarshal(answer.Bytes(), out, lenient); err != nil {
 		return fmt.Errorf("read the answer to a call: %w", err)
 	}
 	return nil
-}
-
-func problemIn(a *web.Answer) *problem {
-	var p v1.Problem
-	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
-		return &problem{a.Status, v1.TagInternal, http.StatusText(a.Status)}
-	}
-	return &problem{a.Status, p.Tag, p.Detail}
 }

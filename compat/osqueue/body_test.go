@@ -330,7 +330,7 @@ func TestNarrow(t *testing.T) {
 		}
 		_ = json.MarshalWrite(w, &stats)
 	})
-	cfg := Config{Calls: api}.withDefaults()
+	cfg := Config{Calls: fakeAPI{api}}.withDefaults()
 	n, c := newNative(&cfg), caller{ctx: t.Context()}
 	ask := func(types ...string) []string {
 		for i := range claimTypes {

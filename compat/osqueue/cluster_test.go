@@ -22,12 +22,37 @@ import (
 	"osqueue/cluster/past"
 	"osqueue/cluster/plane"
 	"osqueue/internal/storagetest"
+	"osqueue/internal/web"
 	"osqueue/storage/mem"
 )
 
 func TestMain(m *testing.M) {
 	storagetest.AtOnce(4) // the tests wait for elections
 	goleak.VerifyTestMain(m)
+}
+
+// fakeAPI makes calls of a handler.
+type fakeAPI struct{ http.Handler }
+
+func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool) {
+	r, err := web.NewRequest(ctx, method, target, remote, body)
+	if err != nil {
+		return http.StatusBadRequest, true
+	}
+	w := &fakeWriter{Answer: web.NewAnswer(make(http.Header)), into: into}
+	whole = web.Serve(f, w, r)
+	return w.Status, whole && w.Status != 0
+}
+
+// fakeWriter is the writer of the answer to a call.
+type fakeWriter struct {
+	*web.Answer
+	into io.Writer
+}
+
+func (w *fakeWriter) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.into.Write(b)
 }
 
 // nodes is a cluster in this process: real nodes with raft, each with a handler around
@@ -96,7 +121,7 @@ func (c *nodes) open(i int, limits Limits) {
 		Internal: map[string]http.Handler{cluster.PeerPath: n.node.PeerHandler()},
 		DialNode: plane.NewDialer(plane.DialerConfig{StatusPath: v1.PathStatus}).DialContext,
 		Limits:   core.Limits{ListJobs: pageJobs},
-		Wrap: func(native, calls http.Handler) http.Handler {
+		Wrap: func(native http.Handler, calls core.Calls) http.Handler {
 			n.handler = New(Config{Native: native, Calls: calls, Limits: limits})
 			return n.handler
 		},

@@ -1,6 +1,8 @@
 package osqueue
 
 import (
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -16,9 +18,8 @@ import (
 type Config struct {
 	// Native is the node's HTTP API, for requests from outside.
 	Native http.Handler
-	// Calls is the same API for the requests that the Handler makes itself, which may be
-	// larger.
-	Calls http.Handler
+	// Calls is the same API for the calls that the Handler makes itself, which may be larger.
+	Calls API
 	// MaxBody is the size of the largest body that Native accepts, in bytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies, lists and waiting answers in memory; nil means no bound.
@@ -34,6 +35,13 @@ type Config struct {
 	Metrics prometheus.Registerer
 
 	Limits Limits
+}
+
+// API is the node's API. ServeHTTP answers a request that was translated. Call makes one call and writes the body of the
+// answer to into; whole is false if the answer broke off.
+type API interface {
+	http.Handler
+	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
 }
 
 // Limits bound the memory that clients can occupy and the time that they may take.

@@ -25,7 +25,6 @@ func New(cfg Config) *Handler {
 		panic("osqueue: no HTTP API given")
 	}
 	cfg = cfg.withDefaults()
-	cfg.Calls = outageReads{cfg.Calls}
 	h := &Handler{cfg: cfg, rest: outageReads{cfg.Native}, native: newNative(&cfg), capacity: newCapacity(&cfg.Limits)}
 	h.rpc = newRPC(h.native, cfg.Limits.MessageBytes)
 	h.sockets = newSockets(&h.cfg, h.native, h.capacity)

@@ -132,7 +132,7 @@ func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 		}
 		next, err := web.NewRequest(r.Context(), http.MethodGet, v1.PathJobs+"?"+v1.ParamCursor+"="+url.QueryEscape(cursor), r.RemoteAddr, nil)
 		p.header, p.status, p.later, p.begun = make(http.Header), 0, true, false
-		if err != nil || !web.Serve(h.native.api, p, next) || p.status != http.StatusOK || !p.begun {
+		if err != nil || !web.Serve(h.rest, p, next) || p.status != http.StatusOK || !p.begun {
 			panic(http.ErrAbortHandler)
 		}
 	}

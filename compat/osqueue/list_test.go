@@ -38,7 +38,7 @@ func TestPagesAreJoined(t *testing.T) {
 			}
 		})
 		w := httptest.NewRecorder()
-		New(Config{Native: api, Calls: api}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, v1.PathJobs, nil))
+		New(Config{Native: api, Calls: fakeAPI{api}}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, v1.PathJobs, nil))
 		want := `{"total":5,"jobs":[` + strings.Join(all[:3], ",") + `]}`
 		if got := w.Body.String(); got != want || w.Header().Get("Content-Length") != "" {
 			t.Fatalf("in parts of %d bytes, length %q\n got %s\nwant %s", size, w.Header().Get("Content-Length"), got, want)
@@ -60,7 +60,7 @@ func TestAListBreaksOff(t *testing.T) {
 			t.Errorf("it ends with %v", p)
 		}
 	}()
-	New(Config{Native: api, Calls: api}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, v1.PathJobs, nil))
+	New(Config{Native: api, Calls: fakeAPI{api}}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, v1.PathJobs, nil))
 }
 
 // Lists over WebSockets and Connect take bytes of the budget, are refused if they do not fit, and return all
@@ -79,7 +79,7 @@ func TestListsShareTheBudget(t *testing.T) {
 			most.Store(max(most.Load(), budget.Used()))
 		}
 	})
-	h := New(Config{Native: api, Calls: api, Inflight: budget})
+	h := New(Config{Native: api, Calls: fakeAPI{api}, Inflight: budget})
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(h.Close)

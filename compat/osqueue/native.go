@@ -1,12 +1,15 @@
 package osqueue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -16,12 +19,11 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/limit"
-	"osqueue/internal/web"
 )
 
-// native calls the node's HTTP API within the process. It is safe for concurrent use.
+// native makes the calls of the node. It is safe for concurrent use.
 type native struct {
-	api       http.Handler
+	api       API
 	budget    *limit.Budget
 	lists     slots
 	listBytes int
@@ -182,35 +184,31 @@ func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *
 	if cursor != "" {
 		target += "?" + v1.ParamCursor + "=" + url.QueryEscape(cursor)
 	}
-	r, err := n.request(c, http.MethodGet, target, nil)
-	if err != nil {
-		return err
-	}
 	a.begin(&of.held)
-	whole := web.Serve(n.api, a, r) && a.Status != 0
+	err := n.call(c, http.MethodGet, target, nil, a)
 	if a.over {
 		return &fault{v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment"}
 	}
-	if err := n.check(c, a.Answer, whole); err != nil {
+	if err != nil {
 		return err
 	}
-	of.size += a.Body.Len()
-	return read(a.Answer, into)
+	of.size += a.Len()
+	return read(a.Bytes(), into)
 }
 
 // A heldPage is a page whose bytes count in the budget before they take memory.
 type heldPage struct {
-	*web.Answer
+	bytes.Buffer
 	held *limit.Hold
 	over bool // the budget is used up, and the page is not whole
 }
 
 // pageBuffers has pages whose memory is used again: it grows in many steps.
-var pageBuffers = sync.Pool{New: func() any { return &heldPage{Answer: web.NewAnswer(nil)} }}
+var pageBuffers = sync.Pool{New: func() any { return new(heldPage) }}
 
 // begin begins a new page.
 func (a *heldPage) begin(held *limit.Hold) {
-	a.Reset(make(http.Header))
+	a.Reset()
 	a.held, a.over = held, false
 }
 
@@ -220,13 +218,13 @@ func (a *heldPage) free() {
 	pageBuffers.Put(a)
 }
 
-// Write implements http.ResponseWriter.
+// Write implements io.Writer.
 func (a *heldPage) Write(b []byte) (int, error) {
 	if err := a.held.Take(listCopies * len(b)); err != nil {
 		a.over = true
 		return 0, err
 	}
-	return a.Answer.Write(b)
+	return a.Buffer.Write(b)
 }
 
 func (n *native) post(c caller, path string, in, out any) error {
@@ -242,59 +240,55 @@ func (n *native) do(c caller, method, target string, in, out any) error {
 			return fmt.Errorf("write the call: %w", err)
 		}
 	}
-	a, err := n.answer(c, method, target, body)
-	if err != nil || out == nil {
+	var a bytes.Buffer
+	if err := n.call(c, method, target, body, &a); err != nil || out == nil {
 		return err
 	}
-	return read(a, out)
+	return read(a.Bytes(), out)
 }
 
-// answer makes one call and returns a successful answer; a refusal is an error.
-func (n *native) answer(c caller, method, target string, body []byte) (*web.Answer, error) {
-	r, err := n.request(c, method, target, body)
-	if err != nil {
-		return nil, err
+// answerBuffer keeps the body of an answer.
+type answerBuffer interface {
+	io.Writer
+	Bytes() []byte
+	Reset()
+}
+
+// call makes one call and writes a successful answer to into; a refusal is an error. A read that is refused because the
+// bucket takes no writes is repeated on the state of this node, see outageReads.
+func (n *native) call(c caller, method, target string, body []byte, into answerBuffer) error {
+	err := n.once(c, method, target, body, into)
+	path, query, _ := strings.Cut(target, "?")
+	if f := (*fault)(nil); !errors.As(err, &f) || f.native != v1.TagFlushLag || !readsNewest(method, path, query) {
+		return err
 	}
-	a := web.NewAnswer(make(http.Header))
-	return a, n.check(c, a, a.Of(n.api, r))
+	into.Reset()
+	return n.once(c, method, path+"?"+onOwnState(query), body, into)
 }
 
-func (n *native) request(c caller, method, target string, body []byte) (*http.Request, error) {
-	r, err := web.NewRequest(c.ctx, method, target, c.remote, body)
-	if err != nil {
-		return nil, &fault{v1.TagBadRequest, "the call has no path"}
-	}
-	return r, nil
-}
-
-// check returns the refusal in an answer, or nil.
-func (n *native) check(c caller, a *web.Answer, whole bool) error {
+func (n *native) once(c caller, method, target string, body []byte, into answerBuffer) error {
+	status, whole := n.api.Call(c.ctx, method, target, c.remote, body, into)
 	if !whole {
 		return &fault{v1.TagLeaderGone, "the connection to the leader broke before it answered"}
 	}
-	if err := c.ctx.Err(); err != nil && a.Status >= http.StatusInternalServerError {
+	if err := c.ctx.Err(); err != nil && status >= http.StatusInternalServerError {
 		return err
 	}
-	if a.Status >= http.StatusMultipleChoices {
-		return faultIn(a)
+	if status < http.StatusMultipleChoices {
+		return nil
 	}
-	return nil
+	var p v1.Problem
+	if err := json.Unmarshal(into.Bytes(), &p, lenient); err != nil || p.Tag == "" {
+		return &fault{v1.TagInternal, http.StatusText(status)}
+	}
+	return &fault{p.Tag, p.Detail}
 }
 
-func read(a *web.Answer, into any) error {
-	if err := json.Unmarshal(a.Body.Bytes(), into, lenient); err != nil {
+func read(answer []byte, into any) error {
+	if err := json.Unmarshal(answer, into, lenient); err != nil {
 		return fmt.Errorf("read the answer to a call: %w", err)
 	}
 	return nil
-}
-
-// faultIn decodes the refusal in an answer.
-func faultIn(a *web.Answer) *fault {
-	var p v1.Problem
-	if err := json.Unmarshal(a.Body.Bytes(), &p, lenient); err != nil || p.Tag == "" {
-		return &fault{v1.TagInternal, http.StatusText(a.Status)}
-	}
-	return &fault{p.Tag, p.Detail}
 }
 
 // faultOf converts err to a refusal of the contract.

@@ -15,7 +15,7 @@ type outageReads struct{ api http.Handler }
 
 // ServeHTTP implements http.Handler.
 func (o outageReads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !readsNewest(r) {
+	if !readsNewest(r.Method, r.URL.Path, r.URL.RawQuery) {
 		o.api.ServeHTTP(w, r)
 		return
 	}
@@ -32,24 +32,24 @@ func (o outageReads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	clear(w.Header())
 	maps.Copy(w.Header(), before)
-	o.api.ServeHTTP(w, onOwnState(r))
+	own, target := *r, *r.URL
+	target.RawQuery = onOwnState(target.RawQuery)
+	own.URL, own.RequestURI = &target, target.RequestURI()
+	o.api.ServeHTTP(w, &own)
 }
 
-// readsNewest reports whether r is a read of the legacy broker: of the newest state, without
+// readsNewest reports whether a request is a read of the legacy broker: of the newest state, without
 // a query other than a cursor.
-func readsNewest(r *http.Request) bool {
-	switch r.URL.Path {
+func readsNewest(method, path, query string) bool {
+	switch path {
 	case v1.PathJobs, v1.PathStats, v1.PathState:
 	default:
 		return false
 	}
-	return r.Method == http.MethodGet && (r.URL.RawQuery == "" || strings.HasPrefix(r.URL.RawQuery, v1.ParamCursor+"="))
+	return method == http.MethodGet && (query == "" || strings.HasPrefix(query, v1.ParamCursor+"="))
 }
 
-// onOwnState returns r as a read of the state of the node that gets it.
-func onOwnState(r *http.Request) *http.Request {
-	own, target := *r, *r.URL
-	target.RawQuery = strings.Trim(target.RawQuery+"&"+v1.ParamConsistency+"="+v1.ConsistencyLocal, "&")
-	own.URL, own.RequestURI = &target, target.RequestURI()
-	return &own
+// onOwnState returns the query of a read of the state of the node that gets it.
+func onOwnState(query string) string {
+	return strings.Trim(query+"&"+v1.ParamConsistency+"="+v1.ConsistencyLocal, "&")
 }

@@ -338,7 +338,7 @@ func TestCORS(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		New(Config{Native: api, Calls: api, Origins: o}).ServeHTTP(w, r)
+		New(Config{Native: api, Calls: fakeAPI{api}, Origins: o}).ServeHTTP(w, r)
 		return w
 	}
 	const origin, asked = "Origin", "Access-Control-Request-Method"
@@ -409,7 +409,7 @@ func TestHalfAnAnswer(t *testing.T) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ln.Addr().String()})
 	proxy.Transport = &http.Transport{DisableKeepAlives: true}
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	cfg := Config{Native: proxy, Calls: proxy}.withDefaults()
+	cfg := Config{Native: proxy, Calls: fakeAPI{proxy}}.withDefaults()
 	_, err = newNative(&cfg).claim(caller{ctx: context.Background()}, "w", nil)
 	if f := faultOf(err); err == nil || f.native != v1.TagLeaderGone || f.meaning().tag != storageError {
 		t.Errorf("%v", err)

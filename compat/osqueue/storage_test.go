@@ -32,7 +32,7 @@ func TestErrorShapeOfEachRoute(t *testing.T) {
 		"GET /v1/stats": true, "GET /state": true, "GET /healthz": true, "GET /v1/throttle-stats": true,
 	}
 	api := http.HandlerFunc(refusing)
-	h := New(Config{Native: api, Calls: api})
+	h := New(Config{Native: api, Calls: fakeAPI{api}})
 	defer h.Close()
 	routes, original := 0, 0
 	for path, operations := range document.Paths {
@@ -78,7 +78,7 @@ func refusing(w http.ResponseWriter, r *http.Request) {
 // a client that knows the API gets the API's words.
 func TestWritesRefused(t *testing.T) {
 	api := http.HandlerFunc(refusing)
-	h := New(Config{Native: api, Calls: api})
+	h := New(Config{Native: api, Calls: fakeAPI{api}})
 	server := httptest.NewServer(h)
 	defer func() { h.Close(); server.Close() }()
 	at := strings.TrimPrefix(server.URL, "http://")

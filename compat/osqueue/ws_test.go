@@ -232,7 +232,7 @@ func TestOriginsOfWebSockets(t *testing.T) {
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Origin": {"http://a.test"}, // and no key: 400
 		}}
 		a := web.NewAnswer(http.Header{})
-		New(Config{Native: api, Calls: api, Origins: o}).ServeHTTP(a, r)
+		New(Config{Native: api, Calls: fakeAPI{api}, Origins: o}).ServeHTTP(a, r)
 		if a.Status != want {
 			t.Errorf("%s: %d, want %d", origins, a.Status, want)
 		}
@@ -313,7 +313,7 @@ func serveAPI(t *testing.T, limits Limits, api http.HandlerFunc) *apiServer {
 		defer s.inside.Add(-1)
 		api(w, r)
 	})
-	s.handler = New(Config{Native: counted, Calls: counted, Limits: limits, Metrics: s.figures})
+	s.handler = New(Config{Native: counted, Calls: fakeAPI{counted}, Limits: limits, Metrics: s.figures})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 )
 
 // wrap adds the contracts of older systems to the HTTP API.
-func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(native, calls http.Handler) http.Handler {
-	return func(native, calls http.Handler) http.Handler {
+func (s *server) wrap(o *serveOptions, metrics prometheus.Registerer) func(native http.Handler, calls core.Calls) http.Handler {
+	return func(native http.Handler, calls core.Calls) http.Handler {
 		s.original = osqueue.New(osqueue.Config{
 			Native:   native,
 			Calls:    calls,
