@@ -103,7 +103,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 				Since: since, Counts: cost.Counts{Gets: 1, Creates: 2, Replaces: 3, Lists: 4, Deletes: 5, BytesRead: 6, BytesWritten: 7},
 				Cost: cost.Dollar / 4, Projected: 6 * cost.Dollar, Budget: 5 * cost.Dollar,
 			}
-			st.Snapshots = snapshot.Status{Local: snapshot.Point{Term: 2, Index: 7, At: since}, Failing: "timeout"}
+			st.Snapshots = snapshot.Status{Local: snapshot.Point{Term: 2, Index: 7, At: since}, Damaged: "2-7"}
 		}
 	})
 	out = ok[v1.Status](t, g.do("GET", "/status", ""))
@@ -117,7 +117,7 @@ func TestStatusOfTheBucket(t *testing.T) {
 	if got := fmt.Sprint(*out.Bucket); got != "{1700000000000 map[delete:5 get:1 list:4 put_if_absent:2 put_if_match:3] 6 7 0.25 6 5}" {
 		t.Errorf("bucket: %s", got)
 	}
-	if s := out.Snapshots; *s.Local != (v1.SnapshotPoint{Term: 2, Index: 7, At: startMs}) || s.Bucket != nil || s.Failing != "timeout" {
+	if s := out.Snapshots; *s.Local != (v1.SnapshotPoint{Term: 2, Index: 7, At: startMs}) || s.Damaged != "2-7" {
 		t.Errorf("snapshots: %+v", s)
 	}
 	if *out.Inbox != box {

@@ -19,7 +19,6 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/plane"
 	"osqueue/cluster/raftlog"
-	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/internal/host"
 	"osqueue/storage"
@@ -96,7 +95,6 @@ type Config struct {
 	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
 	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
 	PITRWindow      time.Duration // how far back states can be restored
-	UploadInterval  time.Duration // least time between two uploads of raft's snapshots
 	CollectInterval time.Duration // time between two removals of objects that are not needed any more
 	ArchiveCheck    time.Duration // time between two listings of the objects that the document names; 0: none
 	ArchiveRead     time.Duration // time in which all objects that it names are read once; 0: never
@@ -167,7 +165,6 @@ func DefaultConfig() Config {
 		MaxFlushLag:       5 * time.Minute,
 		UnflushedBytes:    64 << 20,
 		PITRWindow:        24 * time.Hour,
-		UploadInterval:    snapshot.DefaultUploadInterval,
 		CollectInterval:   time.Hour, // a collection lists: six requests or more, which are charged
 		ArchiveCheck:      time.Minute,
 		ArchiveRead:       24 * time.Hour,
@@ -213,9 +210,8 @@ func (c *Config) validateBucket() error {
 		return fmt.Errorf("MaxFlushLag %v and PITRWindow %v: must not be negative", c.MaxFlushLag, c.PITRWindow)
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
 		return fmt.Errorf("ArchiveCheck %v and ArchiveRead %v: must not be negative", c.ArchiveCheck, c.ArchiveRead)
-	case min(c.CollectInterval, c.UploadInterval) <= 0 || c.UnflushedBytes <= 0:
-		return fmt.Errorf("CollectInterval %v, UploadInterval %v and UnflushedBytes %d: must be positive",
-			c.CollectInterval, c.UploadInterval, c.UnflushedBytes)
+	case c.CollectInterval <= 0 || c.UnflushedBytes <= 0:
+		return fmt.Errorf("CollectInterval %v and UnflushedBytes %d: must be positive", c.CollectInterval, c.UnflushedBytes)
 	case f.Interval <= 0 || min(f.ViewMax, f.TailMax, f.TailMin, f.TailRepeats, f.SegmentRaw, f.StepBytes, f.FoldAt, f.RefsMax) <= 0 || f.CheckpointMin < 0:
 		return fmt.Errorf("the settings of flushes: Interval %v, ViewMax %d, TailMax %d, TailMin %d, TailRepeats %d, SegmentRaw %d, StepBytes %d, FoldAt %d and "+
 			"RefsMax %d: must be positive; CheckpointMin %d: must not be negative",

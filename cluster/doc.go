@@ -21,7 +21,7 @@
 //	cluster/transport   raft's connections, and checks of its requests
 //	cluster/flush       the flusher and the document builder
 //	cluster/raftlog     raft's log, votes and witness
-//	cluster/snapshot    raft's snapshots, on the disk and in the bucket
+//	cluster/snapshot    raft's snapshots, and the first one of a new node
 //
 // # States of a node
 //
@@ -100,9 +100,8 @@
 // of a majority of the voters into the log (leader/statecheck.go). A node with another
 // checksum ends and marks its data directory. Without a majority the leader only logs the
 // difference. A difference after a replay of the log leaves no mark: another release may
-// replay the log correctly. The leader then deletes the snapshots of a diverged node from
-// the bucket and writes a new checkpoint, because that node may have written the one in the
-// archive.
+// replay the log correctly. The leader then writes a new checkpoint, because a diverged node
+// may have written the one in the archive.
 //
 // # Members
 //

@@ -54,7 +54,7 @@ func (n *Node) newLeader() *leader.Leader {
 		MeasureClocks: n.measureClocks,
 		SumsDue:       n.sums.due,
 		SumsFinding:   n.sums.find,
-		TakeForked:    n.takeForked,
+		TakeForked:    n.sums.takeForked,
 	}
 	if c.WhileLeading != nil {
 		do.Duty = func(ctx context.Context) { c.WhileLeading(ctx, n) }
@@ -98,15 +98,6 @@ func (n *Node) stateOf(ctx context.Context, id raft.ServerID) (lsn, sum string) 
 		return "", ""
 	}
 	return who.State.LSN, who.State.Sum
-}
-
-// takeForked returns the names of the nodes that had another state, and forgets them.
-func (n *Node) takeForked() []string {
-	forked := n.sums.takeForked()
-	for i, id := range forked {
-		forked[i] = membership.NodeName(raft.ServerID(id))
-	}
-	return forked
 }
 
 // active returns the leader term that may answer writes and reads now, or nil. After this

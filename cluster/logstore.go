@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,7 +22,7 @@ func (n *Node) openStores() error {
 		Stall: n.cfg.LogStallLimit, Fatal: n.die, Before: n.cfg.BeforeLogWrite, Closing: n.ctx.Done(), Logger: n.log,
 	})
 	if n.kept != nil {
-		if err := prepare(n.kept, n.raftLog); err != nil {
+		if err := n.kept.Prepare(n.raftLog); err != nil {
 			return errors.Join(fmt.Errorf("open the snapshots under %s: %w", n.cfg.DataDir, err), disk.Close())
 		}
 	}
@@ -54,17 +53,6 @@ func (n *Node) openDisk() (disk raftlog.Store, snapshots raft.SnapshotStore, wit
 		return nil, nil, nil, errors.Join(fmt.Errorf("open the snapshots under %s: %w", n.cfg.DataDir, err), d.Close())
 	}
 	return d, n.kept, raftlog.WitnessFile(n.cfg.DataDir), nil
-}
-
-// prepareTimeout bounds how long a node with a damaged snapshot looks for another one in
-// the bucket.
-const prepareTimeout = 5 * time.Minute
-
-// prepare ensures that raft can start from the log and the snapshots on the disk.
-func prepare(s *snapshot.Store, logs raft.LogStore) error {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
-	defer cancel()
-	return s.Prepare(ctx, logs)
 }
 
 const (

@@ -62,7 +62,7 @@ func (n *Node) Routes() []auth.Route {
 	return []auth.Route{
 		{Pattern: "GET " + PeerPath + "identity", Right: auth.Node, Handler: n.members.ServeIdentity},
 		{Pattern: "POST " + PeerPath + "join", Right: auth.Node, Handler: n.members.ServeJoin},
-		{Pattern: "GET " + PeerPath + "history/{term}/{index}", Right: auth.Node, Handler: n.members.ServeHistory},
+		{Pattern: "GET " + PeerPath + "history/{lsn}", Right: auth.Node, Handler: n.members.ServeHistory},
 		{Pattern: "POST " + bucketPath, Right: auth.Node, Handler: n.serveBucket},
 		{Pattern: "POST " + RevokePath, Right: auth.Admin, Handler: n.serveRevoke},
 	}

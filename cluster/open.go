@@ -115,7 +115,7 @@ func (n *Node) openRaft() (err error) {
 		return err
 	}
 	if fresh && !n.cfg.Memory {
-		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Dir: n.cfg.DataDir, Log: n.log})
+		n.peers.Seed(n.ctx, membership.SeedOptions{Bucket: n.cfg.Bucket, Key: DocumentKey, Dir: n.cfg.DataDir, Log: n.log})
 	}
 	if err := n.openStores(); err != nil {
 		return err
@@ -141,8 +141,7 @@ func (n *Node) openRaft() (err error) {
 	}
 	n.wg.Go(func() { in.Relay(n.members.MayVote) })
 	n.wg.Go(n.boundLog)
-	if s := n.kept; s != nil {
-		n.wg.Go(func() { s.Run(n.ctx) })
+	if n.kept != nil {
 		n.wg.Go(n.mendSnapshots)
 	}
 	return nil

@@ -2,37 +2,27 @@ package cluster
 
 import (
 	"testing"
-	"time"
 
 	"osqueue/cluster/membership"
-
-	"github.com/hashicorp/raft"
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
 )
 
-// A new node starts from the snapshot in the bucket; the leader sends the log behind it.
+// A new node starts from the state in the bucket; the leader sends the log behind it.
 func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	at := time.Now()
-	all := l.start("n", 3, func(c *Config) { c.UploadInterval = time.Millisecond })
+	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
-	l.enqueue(leader, "a", "b")
-	if err := leader.await(t.Context(), leader.raft.Snapshot()); err != nil {
-		t.Fatal(err)
-	}
-	var uploaded uint64
-	l.eventually("the snapshot to be in the bucket", func() bool {
-		uploaded = leader.Status().Snapshots.Bucket.Index
-		return uploaded > 0
-	})
-	if s := leader.Status().Snapshots; s.Local.Index != uploaded || s.Failing != "" || s.Bucket.At.Before(at) {
-		t.Fatalf("snapshots: %+v", s)
-	}
 	lost := other(all, leader)
 	lost.stop()
+	flushed := l.enqueue(leader, "a", "b")
+	if err := leader.WaitFlushed(t.Context(), flushed); err != nil {
+		t.Fatal(err)
+	}
 	back := l.again(lost, t.TempDir(), nil)
-	if got := back.Status().Snapshots.Local.Index; got != uploaded {
-		t.Fatalf("the new node starts from a snapshot of index %d, want %d from the bucket", got, uploaded)
+	if got := back.Status().Snapshots.Local; got.Index < flushed.Index {
+		t.Fatalf("the new node starts from a snapshot at %+v, want %s from the bucket", got, flushed)
 	}
 	lsn := l.enqueue(leader, "c")
 	if err := back.WaitApplied(t.Context(), lsn); err != nil {
@@ -46,42 +36,34 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	}
 }
 
-// Without a snapshot in the bucket a new node gets everything from the leader. The leader
-// vouches only for entries that it has.
-func TestNewNodeWithoutASnapshotInTheBucket(t *testing.T) {
+// The leader confirms only entries that it has committed, and no other node does.
+func TestTheLeaderConfirmsAnEntry(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
-	l.enqueue(leader, "a")
-	lost := other(all, leader)
-	lost.stop()
-	back := l.again(lost, t.TempDir(), nil)
-	if err := back.WaitApplied(t.Context(), l.enqueue(leader, "b")); err != nil {
-		t.Fatal(err)
+	lsn := l.enqueue(leader, "a")
+	asking := other(all, leader)
+	ask := func(m *member, lsn fsm.LSN) (snapshot.Place, error) {
+		return asking.peers.Confirm(t.Context(), m.cfg.HTTPAdvertise, lsn)
 	}
-	entry := raft.SnapshotMeta{Term: leader.raft.CurrentTerm(), Index: leader.raft.AppliedIndex()}
-	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err != nil {
-		t.Errorf("the leader does not vouch for what it has applied: %v", err)
+	at, err := ask(leader, lsn)
+	if err != nil || at.Term != leader.raft.CurrentTerm() || at.ConfigurationIndex > lsn.Index || len(at.Configuration.Servers) != 3 {
+		t.Errorf("the leader does not confirm what it has applied: %+v, %v", at, err)
 	}
 	for _, m := range all {
-		if m == leader || m == lost {
+		if m == leader {
 			continue
 		}
-		old := entry
-		old.Index = leader.View().LSN().Index
-		l.eventually("the follower to know what is committed", func() bool { return m.raft.CommitIndex() >= old.Index })
-		if err := back.peers.Vouched(t.Context(), m.cfg.HTTPAdvertise, old); err == nil {
-			t.Error("a follower vouches: it may be one that was left behind with a history that is lost")
+		l.eventually("the follower to know what is committed", func() bool { return m.raft.CommitIndex() >= lsn.Index })
+		if _, err := ask(m, lsn); err == nil {
+			t.Error("a follower confirms: it may be one that was left behind with a history that is lost")
 		}
 	}
-	entry.Index += 1000
-	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
-		t.Error("the leader vouches for what its log never reached")
-	}
-	entry.Index, entry.Term = leader.raft.AppliedIndex(), entry.Term+7
-	if err := back.peers.Vouched(t.Context(), leader.cfg.HTTPAdvertise, entry); err == nil {
-		t.Error("the leader vouches for a term that its log does not have")
+	for _, wrong := range []fsm.LSN{{Term: lsn.Term, Index: lsn.Index + 1000}, {Term: lsn.Term + 7, Index: lsn.Index}, {Index: lsn.Index}, {Term: lsn.Term, Index: 1}} {
+		if _, err := ask(leader, wrong); err == nil {
+			t.Errorf("the leader confirms %s, which its log does not have, or with other members", wrong)
+		}
 	}
 }
 

@@ -4,14 +4,8 @@ import "osqueue/cluster/snapshot"
 
 func (n *Node) snapshotOptions() snapshot.Options {
 	return snapshot.Options{
-		Dir:            n.cfg.DataDir,
-		Bucket:         n.cfg.Bucket,
-		Node:           n.cfg.Name,
-		Cluster:        func() string { return n.replica.meta().Cluster },
-		UploadInterval: n.cfg.UploadInterval,
-		Slack:          n.cfg.TrailingLogs,
-		Clock:          n.cfg.Clock,
-		Logger:         n.log.Named("snapshot"),
+		Dir:    n.cfg.DataDir,
+		Logger: n.log.Named("snapshot"),
 		Watch: func(what string, bytes int, fn func() error) error {
 			if n.raftLog == nil { // the node is not open yet
 				return fn()

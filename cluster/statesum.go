@@ -36,7 +36,7 @@ type stateSums struct {
 	agreed  []fsm.StateSum // oldest first
 	asked   time.Time      // time when the newest CheckState was applied, or the node started
 	finding string         // of the newest check; "": the states are the same
-	forked  []string       // ids of the servers that had another state; the objects that they wrote are to be replaced
+	forked  bool           // a server had another state, and the objects that it wrote are to be replaced
 }
 
 func newStateSums() *stateSums {
@@ -53,8 +53,7 @@ func (s *stateSums) applied(b *fsmpb.Batch, freeze func() *fsm.View) {
 		s.finding = ""
 		if len(diverged) > 0 {
 			s.finding = fmt.Sprintf("the state of %q differed from that of the other nodes after log entry %s", diverged, agreed.LSN)
-			s.forked = append(s.forked, diverged...)
-			s.forked = s.forked[max(len(s.forked)-sumsKept, 0):]
+			s.forked = true
 		}
 		s.wake()
 	})
@@ -142,12 +141,12 @@ func (s *stateSums) due(interval time.Duration) time.Duration {
 	return interval - time.Since(s.asked)
 }
 
-// takeForked returns the servers that had another state, and forgets them.
-func (s *stateSums) takeForked() []string {
+// takeForked reports whether servers had another state since the last call.
+func (s *stateSums) takeForked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	forked := s.forked
-	s.forked = nil
+	s.forked = false
 	return forked
 }
 

@@ -208,12 +208,9 @@ func bucketOf(st *cluster.Status) *v1.Bucket {
 // snapshotsOf returns nil while there are no figures.
 func snapshotsOf(st *cluster.Status) *v1.Snapshots {
 	s := &st.Snapshots
-	out := v1.Snapshots{BucketNode: s.BucketNode, Failing: s.Failing, Damaged: s.Damaged}
+	out := v1.Snapshots{Damaged: s.Damaged}
 	if p := s.Local; p.Index != 0 {
 		out.Local = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
-	}
-	if p := s.Bucket; p.Index != 0 {
-		out.Bucket = &v1.SnapshotPoint{Term: p.Term, Index: p.Index, At: p.At.UnixMilli()}
 	}
 	if out == (v1.Snapshots{}) {
 		return nil

@@ -4,23 +4,14 @@ import (
 	"context"
 	"time"
 
-	"osqueue/cluster/snapshot"
 	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/probe"
 )
 
-// collectMost is the largest number of objects of each kind that one round removes. A
-// round also ends after Config.CollectInterval.
+// collectMost is the largest number of objects that one round removes. A round also ends after Config.CollectInterval.
 const collectMost = 1_000_000
-
-// otherClusterKept is how long after their last upload the snapshots of another cluster
-// are kept.
-const otherClusterKept = 7 * 24 * time.Hour
-
-// snapshotsKept is the number of raft's snapshots that the bucket keeps for new nodes.
-const snapshotsKept = 2
 
 // collect removes objects that are not needed any more from the bucket, every
 // Config.CollectInterval, until ctx ends. The document in the bucket says which objects
@@ -62,14 +53,6 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	if deleted > 0 {
 		t.log.Debug("deleted objects that are past the window", "objects", deleted, "before", before)
 	}
-	if err != nil {
-		return err
-	}
-	if _, err = snapshot.Collect(ctx, t.cfg.Bucket, t.do.ClusterID(), snapshotsKept, collectMost); err != nil {
-		return err
-	}
-	gone := t.clock.now() - max(otherClusterKept, t.cfg.PITRWindow).Milliseconds()
-	_, err = snapshot.CollectOthers(ctx, t.cfg.Bucket, t.do.ClusterID(), gone, collectMost)
 	return err
 }
 

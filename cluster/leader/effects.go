@@ -148,8 +148,8 @@ type Effects struct {
 	// checks. SumsFinding stores the finding of a check that found no majority.
 	SumsDue     func(interval time.Duration) time.Duration
 	SumsFinding func(string)
-	// TakeForked returns the names of the nodes that had another state, and forgets them.
-	TakeForked func() []string
+	// TakeForked reports whether servers had another state since the last call.
+	TakeForked func() bool
 }
 
 // WaitingClaim is a claim that waits for a job, and that was taken for an entry.

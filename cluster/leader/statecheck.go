@@ -3,7 +3,6 @@ package leader
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/sleep"
@@ -31,8 +29,9 @@ func (t *Term) checkStates(ctx context.Context) {
 		return
 	}
 	for {
-		if err := t.replaceForked(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("cannot replace the objects that a node with another state has written", "error", err)
+		if t.do.TakeForked() { // one of them may have written the checkpoint, as leader
+			t.builder.Renew()
+			t.flusher.Rewrite()
 		}
 		if !sleep.For(ctx, max(t.do.SumsDue(interval), min(interval, stateCheckLook))) {
 			return
@@ -167,21 +166,4 @@ func describeSums(by map[string][]string) string {
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "; ")
-}
-
-// replaceForked replaces the objects that nodes with another state have left in the
-// bucket: their snapshots, from which a new node would start, and the checkpoint, which
-// one of them may have written as leader.
-func (t *Term) replaceForked(ctx context.Context) error {
-	forked := t.do.TakeForked()
-	if len(forked) == 0 {
-		return nil
-	}
-	t.builder.Renew()
-	t.flusher.Rewrite()
-	var errs []error
-	for _, name := range forked {
-		errs = append(errs, snapshot.Forget(ctx, t.cfg.Bucket, t.do.ClusterID(), name))
-	}
-	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@
 //
 //	serverid.go  the server id name~instance, which belongs to the data directory
 //	Peers        the requests to other nodes; needs no raft
-//	Seed         a new node fetches a snapshot from the bucket before raft starts
+//	Seed         a new node reads the state in the bucket before raft starts
 //	Members      the node's own membership, and what the leader does for others
 //	senders.go   whose raft requests the node takes
 //

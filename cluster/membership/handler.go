@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
 	"osqueue/internal/web"
 )
 
@@ -41,21 +42,29 @@ func (n *Members) ServeJoin(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ServeHistory answers whether this node's log continues after an entry: its path has the
-// values term and index. Only the leader
-// may answer: another node may have been left behind when the cluster was recovered from
-// a minority, and its log may contain a lost history.
+// ServeHistory answers with the place of an entry in raft's log, if the log of this node continues
+// behind it: its path has the value lsn. Only the leader may answer: another node may have been left
+// behind when the cluster was recovered from a minority, and its log may contain a lost history.
 func (n *Members) ServeHistory(w http.ResponseWriter, r *http.Request) {
-	term, badTerm := strconv.ParseUint(r.PathValue("term"), 10, 64)
-	index, badIndex := strconv.ParseUint(r.PathValue("index"), 10, 64)
+	lsn, err := fsm.ParseLSN(r.PathValue("lsn"))
+	if err != nil {
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: err.Error()})
+		return
+	}
+	at := snapshot.Place{Term: lsn.Term - n.do.Meta().TermBase}
 	switch {
-	case badTerm != nil || badIndex != nil:
-		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: errors.Join(badTerm, badIndex).Error()})
 	case n.raft.State() != raft.Leader:
 		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: errNotLeader.Error(), Leader: n.LeaderHTTP()})
-	case !n.do.Agrees(n.raft.CommitIndex(), term, index):
-		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %d of term %d", index, term)})
-	default:
-		w.WriteHeader(http.StatusNoContent)
+		return
+	case !n.do.Agrees(n.raft.CommitIndex(), at.Term, lsn.Index):
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %s", lsn)})
+		return
 	}
+	members := n.raft.GetConfiguration() // of the end of the log, which has the entry
+	at.Configuration, at.ConfigurationIndex = members.Configuration(), members.Index()
+	if members.Error() != nil || at.ConfigurationIndex > lsn.Index {
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the members have changed since entry %s", lsn)})
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, at)
 }

@@ -8,18 +8,17 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
 	"osqueue/storage"
 )
 
-// A new node that finds a running cluster fetches the newest snapshot of that cluster
-// from the bucket before it starts raft. The leader then has to send only the log behind
-// the snapshot, and not the whole state. If that fails for any reason, the node starts
-// empty, and the leader sends everything.
+// A new node that finds a running cluster starts from the state of that cluster in the bucket.
+// The leader then has to send only the log behind it, and not the whole state. If that fails for
+// any reason, the node starts empty, and the leader sends everything.
 
-// seedTimeout bounds how long fetching the snapshot may delay the start of a new node.
+// seedTimeout bounds how long reading the state may delay the start of a new node.
 const seedTimeout = 2 * time.Minute
 
 // seedAsk bounds how long a new node asks for a living cluster. If all nodes of a cluster are new, each
@@ -29,12 +28,13 @@ const seedAsk = 500 * time.Millisecond
 // SeedOptions configure Peers.Seed.
 type SeedOptions struct {
 	Bucket storage.Bucket
+	Key    string // of the document
 	Dir    string // data directory of the new node
 	Log    hclog.Logger
 }
 
-// Seed fetches the newest snapshot of the cluster of a peer into the data directory of a
-// new node. If there is none, or it cannot be fetched, Seed only logs the reason.
+// Seed writes the state in the bucket as the first snapshot in the data directory of a new node,
+// if the cluster of a peer wrote it. If that fails, Seed only logs the reason.
 func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
 	if len(p.named) < 2 {
 		return
@@ -49,12 +49,14 @@ func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
 		if who.Empty || who.Cluster == "" {
 			continue
 		}
-		meta, err := snapshot.Fetch(ctx, o.Bucket, o.Dir, who.Cluster, snapshot.FetchOptions{
-			Accept: func(ctx context.Context, m raft.SnapshotMeta) error { return p.Vouched(ctx, who.HTTPAddress, m) },
-			Logger: o.Log.Named("snapshot"),
+		meta, err := snapshot.Seed(ctx, snapshot.SeedOptions{
+			Bucket: o.Bucket, Key: o.Key, Dir: o.Dir, Cluster: who.Cluster, Logger: o.Log.Named("snapshot"),
+			Confirm: func(ctx context.Context, lsn fsm.LSN) (snapshot.Place, error) {
+				return p.Confirm(ctx, who.HTTPAddress, lsn)
+			},
 		})
 		if err == nil {
-			o.Log.Info("this new node starts from a snapshot in the bucket", "index", meta.Index, "bytes", meta.Size)
+			o.Log.Info("this new node starts from the state in the bucket", "index", meta.Index, "bytes", meta.Size)
 			return
 		}
 		errs = append(errs, err)
@@ -64,13 +66,14 @@ func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
 	}
 }
 
-// Vouched asks the node at address to confirm that it leads the cluster and that the
-// snapshot is part of its history. It returns nil if the node confirms it.
-func (p *Peers) Vouched(ctx context.Context, address string, m raft.SnapshotMeta) error {
-	url := fmt.Sprintf("http://%s%shistory/%d/%d", address, Path, m.Term, m.Index)
+// Confirm asks the node at address, which must lead the cluster, for the place of an entry in
+// raft's log. It returns an error if the log of that node does not continue behind the entry.
+func (p *Peers) Confirm(ctx context.Context, address string, lsn fsm.LSN) (at snapshot.Place, err error) {
+	url := fmt.Sprintf("http://%s%shistory/%s", address, Path, lsn)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return at, err
 	}
-	return p.call(req, nil)
+	err = p.call(req, &at)
+	return at, err
 }

@@ -111,7 +111,7 @@ func (l *Log) newestSnapshot() (newest base) {
 // Snapshots returns a store for raft in front of the snapshots beside the log. Call it before Witness and
 // before raft starts. The store records the base, and watches writes: a follower installs a snapshot in raft's
 // main goroutine. A write that fails is raft's affair, which tries again. s itself watches its
-// reads of the disk (snapshot.Options.Watch), because it may also read a snapshot from the bucket.
+// reads (snapshot.Options.Watch), because it reads more of the disk than raft reads of it.
 func (l *Log) Snapshots(s raft.SnapshotStore) raft.SnapshotStore {
 	l.snapshots = s
 	return snapshots{s, l}

@@ -1,12 +1,11 @@
-// Package snapshot stores raft's snapshots: on the node's disk, where raft writes and reads
-// them, and in the bucket, for nodes that have none.
+// Package snapshot stores raft's snapshots on the node's disk, where raft writes and reads
+// them, and makes the first one of a new node from the state in the bucket.
 //
 // # Problem
 //
-// A node must start without the bucket, and must not wait for the bucket while it writes a
-// snapshot: raft handles a snapshot from the leader on its main goroutine. On the other
-// hand, a new node should not need the whole state from the leader, and a damaged disk
-// should not end the life of a node.
+// A node must start without the bucket: raft handles a snapshot from the leader on its main
+// goroutine. On the other hand, a new node should not need the whole state from the leader, and
+// a damaged snapshot must not let a node start with less than it has confirmed.
 //
 // # On the disk
 //
@@ -25,39 +24,25 @@
 // older entry last, if the leader has sent a newer one during that time; the older one then
 // comes second.
 //
-// A snapshot of a release without osqueue.json only has raft's checksum.
-//
 // # In the bucket
 //
-//	snapshots/<cluster>/<node>/<term>-<index>-<ms>~<id>/000000.part …   package storage/blob
-//	snapshots/<cluster>/<node>/<term>-<index>-<ms>~<id>/manifest.json   written last
-//
-// Each attempt has its own name. The meta field of the manifest is the content of
-// osqueue.json with the names of cluster and node. Term is raft's term; the term of an LSN
-// can be higher (package cluster).
-//
-//	raft ── Create, Close ──▶ disk ── due ──▶ Run ──▶ bucket
-//	     ◀─ List, Open ────── disk              │
-//	     ◀─ Open, if the disk has lost it ──────┘
-//
-// Run uploads the newest snapshot, at most one every ten minutes. It skips the upload if
-// the bucket has a snapshot, of any node, that is at most Slack entries older: the leader
-// then has the log after that one, too, and three nodes upload about one snapshot. A
-// snapshot that cannot be uploaded stays on the disk, and Run tries again.
+// The bucket has one copy of the state, that of the document (package archive). Seed reads it
+// for a node that joins a running cluster. A state behind a log entry is the same whichever node
+// wrote it; raft needs in addition the term of the entry and the members at that time, which the
+// leader adds when it confirms the entry.
 //
 // # Failure stance
 //
 // A reader returns the last bytes of a snapshot only if the checksum of all bytes matches,
-// so a damaged snapshot never passes for a whole one. If a snapshot on the disk is damaged,
-// Open looks for one in the bucket with the same term and index, at which all nodes have
-// the same state. Before raft starts, Prepare checks the newest snapshot. It replaces a
-// damaged one if that loses nothing that this node has confirmed; otherwise it does not let
-// the node start. The last two snapshots that were set aside are kept.
+// so a damaged snapshot never passes for a whole one. Damaged then makes raft take a new one.
+// Before raft starts, Prepare checks the newest snapshot. It replaces a damaged one by an older
+// one if that loses nothing that this node has confirmed; otherwise it does not let the node
+// start, and a directory without snapshots makes it a new one. The last two snapshots that were
+// set aside are kept.
 //
-// A bucket can have snapshots of a lost history: the majority died after the upload, or was
+// A bucket can have the state of a lost history: the majority died after the flush, or was
 // restored from an older backup, and the cluster continued from an earlier entry. Raft
 // compares entries, not states. A leader whose log reaches back to the first entry would
 // send its whole log on top of such a state, and the difference would stay undetected. So a
-// node uses a snapshot from the bucket only if a log confirms it: its own log in Prepare,
-// and the leader's log in FetchOptions.Accept.
+// node uses the state in the bucket only if the leader's log confirms its last entry.
 package snapshot

@@ -2,42 +2,23 @@ package snapshot
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
-
-	"osqueue/storage"
-	"osqueue/storage/mem"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const testCluster = "c1"
-
-func cluster() string { return testCluster }
-
-func newBucket(t testing.TB) storage.Bucket {
-	b := mem.New()
-	t.Cleanup(func() { _ = b.Close() })
-	return b
-}
-
-func newStore(t testing.TB, dir string, b storage.Bucket, adjust ...func(*Options)) *Store {
+func newStore(t testing.TB, dir string) *Store {
 	t.Helper()
-	o := Options{Dir: dir, Bucket: b, Node: "n1", Cluster: cluster, partBytes: 4 << 10}
-	for _, f := range adjust {
-		f(&o)
-	}
-	s, err := New(o)
+	s, err := New(Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,73 +130,4 @@ func dirNames(t testing.TB, path ...string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
-}
-
-// put uploads the newest snapshot of a store, as Run does.
-func put(t testing.TB, s *Store) {
-	t.Helper()
-	c, err := s.local.newest()
-	if err != nil || c == nil {
-		t.Fatal("nothing to upload: ", err)
-	}
-	if err := s.upload(context.Background(), c); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func keys(t testing.TB, b storage.Bucket) (keys []string) {
-	t.Helper()
-	err := b.List(context.Background(), "", func(i storage.Info) bool {
-		keys = append(keys, i.Key)
-		return true
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
-}
-
-// uploads returns the complete uploads, newest first, as node/term-index.
-func uploads(t testing.TB, b storage.Bucket) (names []string) {
-	t.Helper()
-	for _, f := range completed(survey(keys(t, b), testCluster)) {
-		names = append(names, f.node+"/"+f.point.String())
-	}
-	return names
-}
-
-func wantUploads(t testing.TB, b storage.Bucket, want ...string) {
-	t.Helper()
-	if got := uploads(t, b); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Fatalf("complete in the bucket: %v, want %v", got, want)
-	}
-}
-
-// spoil flips a bit of every object in the bucket whose key has the suffix.
-func spoil(t testing.TB, b storage.Bucket, suffix string) {
-	t.Helper()
-	hit := 0
-	for _, key := range keys(t, b) {
-		if !strings.HasSuffix(key, suffix) {
-			continue
-		}
-		o, err := b.Get(context.Background(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data := bytes.Clone(o.Data)
-		data[len(data)/2] ^= 0x10
-		if w := b.PutIfMatch(context.Background(), key, data, o.Version); w.Outcome != storage.Committed {
-			t.Fatal(w)
-		}
-		hit++
-	}
-	if hit == 0 {
-		t.Fatalf("no object ends in %q", suffix)
-	}
-}
-
-func drain(r io.Reader) error {
-	_, err := io.Copy(io.Discard, r)
-	return err
 }

@@ -84,6 +84,22 @@ func (l *local) path(elem ...string) string {
 	return filepath.Join(append([]string{l.base, localDir}, elem...)...)
 }
 
+// point is a position in raft's log. Term is raft's term, not that of an LSN.
+type point struct{ Term, Index uint64 }
+
+func (p point) compare(q point) int {
+	return cmp.Or(cmp.Compare(p.Term, q.Term), cmp.Compare(p.Index, q.Index))
+}
+
+// String returns term-index, the form in names.
+func (p point) String() string { return fmt.Sprintf("%d-%d", p.Term, p.Index) }
+
+// parseID parses term-index-ms, raft's id of a snapshot. It only accepts the form that raft writes.
+func parseID(id string) (p point, at int64, ok bool) {
+	_, err := fmt.Sscanf(id, "%d-%d-%d", &p.Term, &p.Index, &at)
+	return p, at, err == nil && fmt.Sprintf("%s-%d", p, at) == id
+}
+
 // copyOnDisk is a snapshot in the data directory.
 type copyOnDisk struct {
 	point
@@ -131,7 +147,7 @@ func (l *local) exists(id string) bool {
 // snapshot.
 func (l *local) look(id string) (c copyOnDisk, ok bool) {
 	c.id = id
-	if c.point, c.at, ok = parseStem(id); !ok {
+	if c.point, c.at, ok = parseID(id); !ok {
 		return c, false
 	}
 	c.err = l.watch("read the description of a snapshot", 0, func() (err error) {
@@ -296,7 +312,7 @@ func (l *local) settle(id string) error {
 	if err != nil {
 		return err
 	}
-	own, _, _ := parseStem(id)
+	own, _, _ := parseID(id)
 	reached, kept := false, 0
 	for i := range all {
 		c := &all[i]

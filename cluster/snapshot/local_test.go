@@ -15,7 +15,7 @@ import (
 
 func TestSnapshotsOnTheDisk(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	wantIDs(t, s)
 	a, b, c := take(t, s, 1, 10), take(t, s, 1, 9_000), take(t, s, 2, 10_000)
 	wantIDs(t, s, c, b)
@@ -25,7 +25,7 @@ func TestSnapshotsOnTheDisk(t *testing.T) {
 		t.Errorf("the third is still there: %v", err)
 	}
 
-	s = newStore(t, dir, nil)
+	s = newStore(t, dir)
 	wantIDs(t, s, c, b)
 	wantRead(t, s, c, 10_000)
 	if st := s.Status(); st.Local.Index != 10_000 || st.Local.Term != 2 || time.Since(st.Local.At) > time.Hour {
@@ -36,7 +36,7 @@ func TestSnapshotsOnTheDisk(t *testing.T) {
 // TestSinkEndsOnce ends sinks as raft does: both Persist and its caller end them.
 func TestSinkEndsOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	kept := begin(t, s, 1, 10)
 	_, _ = kept.Write(content(10))
 	for range 2 {
@@ -66,7 +66,7 @@ func TestSinkEndsOnce(t *testing.T) {
 // TestOvertakenSnapshotIsForgotten: a snapshot that two newer ones overtake is removed when
 // it is closed, and leaves nothing in memory.
 func TestOvertakenSnapshotIsForgotten(t *testing.T) {
-	s := newStore(t, t.TempDir(), nil)
+	s := newStore(t, t.TempDir())
 	late := begin(t, s, 1, 10)
 	_, _ = late.Write(content(10))
 	b, c := take(t, s, 1, 20), take(t, s, 1, 30)
@@ -93,7 +93,7 @@ func TestFailedCloseLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := newStore(t, dir, nil)
+			s := newStore(t, dir)
 			old := take(t, s, 1, 10)
 			sink := begin(t, s, 1, 20)
 			_, _ = sink.Write(content(20))
@@ -115,12 +115,12 @@ func TestFailedCloseLeavesNothing(t *testing.T) {
 
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	id := take(t, s, 1, 10)
 	sink := begin(t, s, 1, 20) // the process dies here
 	_, _ = sink.Write(content(20))
 	wantIDs(t, s, id)
-	s = newStore(t, dir, nil)
+	s = newStore(t, dir)
 	wantIDs(t, s, id)
 	if names := dirNames(t, dir, localDir); len(names) != 1 {
 		t.Errorf("the directory has %v", names)
@@ -147,11 +147,12 @@ func TestDamageOnTheDisk(t *testing.T) {
 		for how, damage := range spoilers {
 			t.Run(file+" "+how, func(t *testing.T) {
 				dir := t.TempDir()
-				old := take(t, newStore(t, dir, nil), 1, 5)
-				id := take(t, newStore(t, dir, nil), 1, 10)
+				old := take(t, newStore(t, dir), 1, 5)
+				id := take(t, newStore(t, dir), 1, 10)
 				damage(t, filepath.Join(dir, localDir, id, file))
 				var told []error
-				s := newStore(t, dir, nil, func(o *Options) { o.Damaged = func(err error) { told = append(told, err) } })
+				s := newStore(t, dir)
+				s.damaged = func(err error) { told = append(told, err) }
 				if _, _, err := read(s, id); err == nil {
 					t.Fatal("the damage is not seen")
 				}
@@ -191,7 +192,7 @@ func mustList(t *testing.T, s *Store) []*raft.SnapshotMeta {
 // TestDamageWhileRaftRuns damages the bytes after they were checked.
 func TestDamageWhileRaftRuns(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	id := take(t, s, 1, 10)
 	wantRead(t, s, id, 10)
 	flip(t, dir, localDir, id, stateFile)
@@ -218,7 +219,7 @@ func TestDamageWhileRaftRuns(t *testing.T) {
 // TestDescriptionsMustAgree changes raft's description, for which raft keeps no checksum.
 func TestDescriptionsMustAgree(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	id := take(t, s, 1, 10)
 	path := filepath.Join(dir, localDir, id, metaFile)
 	data, err := os.ReadFile(path)
@@ -254,7 +255,7 @@ func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 	for _, when := range []string{"begun before", "begun after"} {
 		t.Run(when, func(t *testing.T) {
 			dir := t.TempDir()
-			s := newStore(t, dir, nil)
+			s := newStore(t, dir)
 			oldest := take(t, s, 1, 50)
 			var own raft.SnapshotSink
 			if when == "begun before" {
@@ -278,7 +279,7 @@ func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 			if s.local.exists(oldest) {
 				t.Error("a third one is kept")
 			}
-			wantIDs(t, newStore(t, dir, nil), leaders, own.ID())
+			wantIDs(t, newStore(t, dir), leaders, own.ID())
 		})
 	}
 }
@@ -287,7 +288,7 @@ func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 // of each other.
 func TestSnapshotsThatEndTogether(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	for index := uint64(10); index < 200; index += 10 {
 		var both errgroup.Group
 		for i := range uint64(2) {
@@ -308,9 +309,9 @@ func TestSnapshotsThatEndTogether(t *testing.T) {
 // process. A restart must begin with the one that was written last.
 func TestTermsThatBeginAgain(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	before := []string{take(t, s, 50, 1_000), take(t, s, 50, 2_000)}
-	s = newStore(t, dir, nil)
+	s = newStore(t, dir)
 	a := take(t, s, 1, 10)
 	wantIDs(t, s, a)
 	wantRead(t, s, a, 10)
@@ -325,10 +326,10 @@ func TestTermsThatBeginAgain(t *testing.T) {
 // TestSetAsideIsBounded sets more snapshots aside than are kept.
 func TestSetAsideIsBounded(t *testing.T) {
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	var last string
 	for index := uint64(50); index > 40; index-- {
-		s = newStore(t, dir, nil) // a new process without memory of the earlier one
+		s = newStore(t, dir) // a new process without memory of the earlier one
 		last = take(t, s, 1, index)
 	}
 	wantIDs(t, s, last)
@@ -347,7 +348,7 @@ func TestForeignNamesAreLeftAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, localDir, "1-2-3"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	wantIDs(t, s)
 	if _, _, err := s.Open("../x"); err == nil {
 		t.Error("a name that leads elsewhere is opened")

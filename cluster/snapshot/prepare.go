@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -10,17 +9,15 @@ import (
 
 // Prepare makes sure that raft can start from the snapshots of this node and the log after
 // them. The caller opens the log, and calls Prepare before it starts raft. Prepare reads
-// the newest snapshot in full. If it is whole, Prepare changes nothing and does not access
-// the bucket.
+// the newest snapshot in full. If it is whole, Prepare changes nothing.
 //
-// Prepare replaces a damaged snapshot by an older one, or one from the bucket, but only if
-// nothing is lost: this node has confirmed to other nodes that it has all entries up to the
-// damaged snapshot, and must not return with fewer. Raft alone would start from the next
-// older snapshot whether or not the log continues from there, and panic if it does not.
+// Prepare replaces a damaged snapshot by an older one, but only if nothing is lost: this node
+// has confirmed to other nodes that it has all entries up to the damaged snapshot, and must not
+// return with fewer. Raft alone would start from the next older snapshot whether or not the log
+// continues from there, and panic if it does not.
 //
-// An error describes the way out. Prepare may be repeated. ctx bounds its operations on the
-// bucket.
-func (s *Store) Prepare(ctx context.Context, logs raft.LogStore) error {
+// An error describes the way out. Prepare may be repeated.
+func (s *Store) Prepare(logs raft.LogStore) error {
 	all, err := s.local.list()
 	if err != nil {
 		return err
@@ -33,10 +30,12 @@ func (s *Store) Prepare(ctx context.Context, logs raft.LogStore) error {
 		return s.checkStart(logs, whole)
 	}
 	lost := bad[0]
-	if whole == nil || continues(logs, whole.point, lost.point, true) != nil {
-		if err := s.replace(ctx, logs, lost); err != nil {
-			return fmt.Errorf("the snapshot %s is damaged (%w) and nothing can replace it: %w; %s", lost.id, lost.err, err, s.wayOut())
-		}
+	err = errors.New("there is no older one")
+	if whole != nil {
+		err = continues(logs, whole.point, lost.point)
+	}
+	if err != nil {
+		return fmt.Errorf("the snapshot %s is damaged (%w) and nothing can replace it: %w; %s", lost.id, lost.err, err, s.wayOut())
 	}
 	for _, c := range bad {
 		if s.local.exists(c.id) {
@@ -49,7 +48,7 @@ func (s *Store) Prepare(ctx context.Context, logs raft.LogStore) error {
 }
 
 func (s *Store) wayOut() string {
-	return fmt.Sprintf("if the other nodes run, move %s away: this node then joins them as a new one", s.opts.Dir)
+	return fmt.Sprintf("if the other nodes run, move %s away: this node then joins them as a new one", s.local.base)
 }
 
 // sift returns the newest whole snapshot, and the damaged ones that are newer, each with
@@ -66,7 +65,7 @@ func (s *Store) sift(all []copyOnDisk) (bad []copyOnDisk, whole *copyOnDisk, err
 		case errors.Is(c.err, errNewer):
 			return nil, nil, fmt.Errorf("the snapshot %s: %w", c.id, c.err)
 		}
-		s.opts.Logger.Error("a snapshot is damaged", "id", c.id, "error", c.err)
+		s.local.log.Error("a snapshot is damaged", "id", c.id, "error", c.err)
 		bad = append(bad, *c)
 	}
 	return bad, nil, nil
@@ -88,18 +87,11 @@ func (s *Store) checkStart(logs raft.LogStore, newest *copyOnDisk) error {
 	return nil
 }
 
-// continues returns an error if raft, started from a snapshot at from, would not have all
-// entries that it had with the lost snapshot. ours reports whether from certainly belongs
-// to this node's own history; a snapshot in the bucket may belong to a history that ended
-// when the cluster was recovered from a minority.
-func continues(logs raft.LogStore, from, lost point, ours bool) error {
-	if from != lost {
-		if !ours && !holds(logs, from) {
-			return fmt.Errorf("the raft log does not have the entry %s, at which that snapshot ends: the snapshot may be of another history", from)
-		}
-		if from.Index < lost.Index && !holds(logs, lost) {
-			return fmt.Errorf("the raft log does not reach %s, where the lost snapshot ended", lost)
-		}
+// continues returns an error if raft, started from the snapshot at from, would not have all
+// entries that it had with the lost snapshot, which is a later one.
+func continues(logs raft.LogStore, from, lost point) error {
+	if !holds(logs, lost) {
+		return fmt.Errorf("the raft log does not reach %s, where the lost snapshot ended", lost)
 	}
 	last, err := logs.LastIndex()
 	if err != nil {
@@ -117,34 +109,4 @@ func continues(logs raft.LogStore, from, lost point, ours bool) error {
 func holds(logs raft.LogStore, p point) bool {
 	var entry raft.Log
 	return logs.GetLog(p.Index, &entry) == nil && entry.Term == p.Term
-}
-
-// replace downloads a snapshot from the bucket that can replace the lost one.
-func (s *Store) replace(ctx context.Context, logs raft.LogStore, lost copyOnDisk) error {
-	if err := s.searchable(); err != nil {
-		return err
-	}
-	all, err := listUploads(ctx, s.opts.Bucket, s.opts.Cluster())
-	if err != nil {
-		return err
-	}
-	errs := []error{errors.New("no snapshot in the bucket fits")}
-	for _, f := range completed(all) {
-		if err := continues(logs, f.point, lost.point, false); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.prefix(), err))
-			continue
-		}
-		_, err := download(ctx, s.opts.Bucket, f.upload, s.local, func(r *record) error {
-			if f.point == lost.point && lost.record != nil && !r.equivalent(lost.record) {
-				return errOtherConfiguration
-			}
-			return nil
-		})
-		if err == nil {
-			s.opts.Logger.Warn("replaced a damaged snapshot from the bucket", "damaged", lost.id, "by", f.prefix())
-			return nil
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", f.prefix(), err))
-	}
-	return errors.Join(errs...)
 }

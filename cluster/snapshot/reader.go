@@ -1,15 +1,10 @@
 package snapshot
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
-	"time"
-
-	"osqueue/storage/blob"
 )
 
 // checkedReader returns the bytes of a snapshot, but the last of them only if the checksum
@@ -62,9 +57,6 @@ func (c *checkedReader) short(err error) error {
 	if err == io.EOF { //nolint:errorlint // a reader returns it bare
 		return c.fail(fmt.Errorf("%w: %d bytes are missing at its end", ErrDamaged, c.left))
 	}
-	if errors.Is(err, blob.ErrDamaged) {
-		return c.fail(fmt.Errorf("%w: %w", ErrDamaged, err))
-	}
 	if err != nil {
 		c.err = err
 	}
@@ -77,34 +69,4 @@ func (c *checkedReader) fail(err error) error {
 		c.bad(err)
 	}
 	return err
-}
-
-// guardedReader cancels a read that takes longer than limit, so that a bucket that does not
-// answer cannot block raft. The time between reads does not count.
-type guardedReader struct {
-	io.ReadCloser
-	timer  *time.Timer
-	limit  time.Duration
-	cancel context.CancelFunc
-}
-
-// guardReader returns a guardedReader that owns cancel, which must end the reads of rc.
-func guardReader(rc io.ReadCloser, limit time.Duration, cancel context.CancelFunc) *guardedReader {
-	g := &guardedReader{ReadCloser: rc, limit: limit, cancel: cancel}
-	g.timer = time.AfterFunc(limit, cancel)
-	g.timer.Stop()
-	return g
-}
-
-// Read implements io.Reader.
-func (g *guardedReader) Read(p []byte) (int, error) {
-	g.timer.Reset(g.limit)
-	defer g.timer.Stop()
-	return g.ReadCloser.Read(p)
-}
-
-// Close implements io.Closer.
-func (g *guardedReader) Close() error {
-	defer g.cancel()
-	return g.ReadCloser.Close()
 }

@@ -20,12 +20,9 @@ var errNewer = errors.New("a newer release wrote the snapshot: start that releas
 // recordFormat is the version of record. decodeRecord refuses a newer version.
 const recordFormat = 1
 
-// record describes a snapshot: raft's own description, and the checksum of its bytes. A
-// local copy has it in a file, and an upload in its manifest.
+// record describes a snapshot: raft's own description, and the checksum of its bytes.
 type record struct {
 	Format             int            `json:"format"`
-	Cluster            string         `json:"cluster,omitempty"` // in the bucket only
-	Node               string         `json:"node,omitempty"`    // in the bucket only
 	Term               uint64         `json:"term"`
 	Index              uint64         `json:"index"`
 	ConfigurationIndex uint64         `json:"configurationIndex"`
@@ -68,8 +65,7 @@ func (r *record) encode() []byte {
 	return append(data, '\n')
 }
 
-// check is computed from the compact form of the record, so that a document that contains
-// the record may indent it.
+// check returns the checksum of the record, which is that of its compact form.
 func (r *record) check() string {
 	bare := *r
 	bare.Check = ""
@@ -115,7 +111,7 @@ func (r *record) fault() string {
 	}
 	seen := make(map[string]bool)
 	for _, s := range r.Servers {
-		if _, ok := parseSuffrage(s.Suffrage); !ok || s.ID == "" || seen[s.ID] {
+		if !isSuffrage(s.Suffrage) || s.ID == "" || seen[s.ID] {
 			return fmt.Sprintf("has the invalid server %q", s.ID)
 		}
 		seen[s.ID] = true
@@ -123,16 +119,9 @@ func (r *record) fault() string {
 	return ""
 }
 
-func parseSuffrage(name string) (raft.ServerSuffrage, bool) {
-	for _, s := range []raft.ServerSuffrage{raft.Voter, raft.Nonvoter, raft.Staging} {
-		if s.String() == name {
-			return s, true
-		}
-	}
-	return 0, false
+func isSuffrage(name string) bool {
+	return name == raft.Voter.String() || name == raft.Nonvoter.String() || name == raft.Staging.String()
 }
-
-func (r *record) point() point { return point{r.Term, r.Index} }
 
 // sum returns the SHA-256 in a record that decodeRecord has accepted.
 func (r *record) sum() (sum [sha256.Size]byte) {
@@ -141,33 +130,10 @@ func (r *record) sum() (sum [sha256.Size]byte) {
 	return sum
 }
 
-// meta returns raft's description of the snapshot, under a local id.
-func (r *record) meta(id string) *raft.SnapshotMeta {
-	m := &raft.SnapshotMeta{
-		Version:            raft.SnapshotVersionMax,
-		ID:                 id,
-		Index:              r.Index,
-		Term:               r.Term,
-		ConfigurationIndex: r.ConfigurationIndex,
-		Size:               r.Size,
-	}
-	for _, s := range r.Servers {
-		suffrage, _ := parseSuffrage(s.Suffrage)
-		m.Configuration.Servers = append(m.Configuration.Servers,
-			raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Address), Suffrage: suffrage})
-	}
-	return m
-}
-
 // describes reports whether the record and raft's own description m describe the same
 // snapshot: two copies that agree are not both damaged.
 func (r *record) describes(m *raft.SnapshotMeta) bool {
 	same := newRecord(m, m.Size, r.sum())
-	return r.Size == same.Size && r.equivalent(&same)
-}
-
-// equivalent reports whether raft may start from either snapshot. Two nodes may have
-// written the same state in different bytes.
-func (r *record) equivalent(o *record) bool {
-	return r.point() == o.point() && r.ConfigurationIndex == o.ConfigurationIndex && slices.Equal(r.Servers, o.Servers)
+	return r.Size == same.Size && r.Term == same.Term && r.Index == same.Index &&
+		r.ConfigurationIndex == same.ConfigurationIndex && slices.Equal(r.Servers, same.Servers)
 }

@@ -51,7 +51,7 @@ func TestOtherNames(t *testing.T) {
 func FuzzName(f *testing.F) {
 	for _, key := range []string{
 		"log/l/1-1~1-2~0~A.seg", "log/l/1-1~3-2~17~A.idx", "base/l/0-0~1-2~0~A/manifest.json", "base/l/1-2~1-2~0~A/000000.part",
-		"log/l/x~y~z~.seg", "snapshots/c/n/1-2-3~4/manifest.json",
+		"log/l/x~y~z~.seg", "other/c/n/1-2-3~4/manifest.json",
 	} {
 		f.Add(key)
 	}

@@ -271,11 +271,6 @@ var reviewed = []defect{
 		Old: "\t\tv.unsynced[dir] = true\n",
 		Bug: "\t\tv.unsynced[dir] = false\n",
 	}, check{pkg: "storage/file", test: "TestDirectorySyncFails"}},
-	{"B15 garbage", mutants.Mutant{
-		Name: "snapshots of clusters that are gone stay", File: "cluster/snapshot/garbage.go",
-		Old: "\t\tif at >= before {\n",
-		Bug: "\t\tif at >= before || deleted == 0 {\n",
-	}, check{pkg: "cluster/snapshot", test: "TestCollectOthers"}},
 	{"B17 cost", mutants.Mutant{
 		Name: "a listing of many pages counts as one request", File: "storage/cost/counts.go",
 		Old: "c.Lists += 1 + uint64(max(o.Listed-1, 0))/listPage",

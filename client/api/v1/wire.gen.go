@@ -1284,12 +1284,8 @@ type Bucket struct {
 
 // Snapshots are raft's, from which nodes start.
 type Snapshots struct {
-	Local *SnapshotPoint `json:"local,omitzero"` // The newest on the disk of the node
-	// The newest in the bucket, of any node, as far as this one knows
-	Bucket     *SnapshotPoint `json:"bucket,omitzero"`
-	BucketNode string         `json:"bucket_node,omitzero"` // The node that uploaded the one in the bucket
-	Failing    string         `json:"failing,omitzero"`     // Why the upload that is due has not succeeded
-	Damaged    string         `json:"damaged,omitzero"`     // Which local one cannot be read
+	Local   *SnapshotPoint `json:"local,omitzero"`   // The newest on the disk of the node
+	Damaged string         `json:"damaged,omitzero"` // Which local one cannot be read
 }
 
 // SnapshotPoint is where a snapshot stands in raft's log, and since when it is there.

@@ -33,17 +33,10 @@ func bucketRows(nodes []client.NodeStatus, now time.Time) [][]string {
 
 // snapshotsText is about raft's snapshots, as the leader knows them.
 func snapshotsText(s *v1.Snapshots, now time.Time) string {
-	if s == nil || s.Local == nil && s.Bucket == nil {
+	if s == nil || s.Local == nil {
 		return ""
 	}
-	text := "none on the leader's disk"
-	if p := s.Local; p != nil {
-		text = fmt.Sprintf("raft entry %d-%d on the leader's disk, %s old", p.Term, p.Index, view.AgoText(p.At, now))
-	}
-	if p := s.Bucket; p != nil {
-		return fmt.Sprintf("%s; raft entry %d-%d of %s in the bucket, %s old", text, p.Term, p.Index, s.BucketNode, view.AgoText(p.At, now))
-	}
-	return text + "; none in the bucket"
+	return fmt.Sprintf("raft entry %d-%d on the leader's disk, %s old", s.Local.Term, s.Local.Index, view.AgoText(s.Local.At, now))
 }
 
 func inboxText(b *v1.Inbox) string {
@@ -86,9 +79,6 @@ func bucketNotes(s v1.Status) (notes []string) {
 	}
 	if e := s.StateError; e != "" {
 		notes = append(notes, e)
-	}
-	if snaps := s.Snapshots; snaps != nil && snaps.Failing != "" {
-		notes = append(notes, "a snapshot cannot be uploaded: "+snaps.Failing)
 	}
 	if snaps := s.Snapshots; snaps != nil && snaps.Damaged != "" {
 		notes = append(notes, "a local snapshot is damaged: "+snaps.Damaged)

@@ -59,13 +59,8 @@ cost $0.000296 so far, an estimate for a month needs 10m, budget $5.00 a month`,
 				Inbox:     &v1.Inbox{Taken: 1, Repeated: 2, Rejected: 3, Waiting: 4},
 			},
 			`behind nothing
-snapshots raft entry 2-70 on the leader's disk, 1m0s old; none in the bucket
+snapshots raft entry 2-70 on the leader's disk, 1m0s old
 inbox 1 job taken, 2 repeated, 3 rejected (see inbox-rejected/ in the bucket), 4 waiting`,
-		},
-		"bucket only": {
-			v1.Status{Snapshots: &v1.Snapshots{Bucket: &v1.SnapshotPoint{Term: 2, Index: 70, At: now.Add(-time.Hour).UnixMilli()}, BucketNode: "n2"}},
-			`behind nothing
-snapshots none on the leader's disk; raft entry 2-70 of n2 in the bucket, 1h0m0s old`,
 		},
 		"one": {v1.Status{LagEntries: 1, LagBytes: 1, LagMs: 1}, "behind 1 entry, 1 B, for 1ms"},
 	} {
@@ -93,11 +88,11 @@ func TestStatusTellsThatWritesAreRefused(t *testing.T) {
 	q.Status.Refusing, q.Status.MaxFlushLagMs, q.Status.FlushError = (&leader.FlushLagError{
 		Lag: 301 * time.Second, Max: 5 * time.Minute, Cause: "timeout",
 	}).Error(), 300_000, "timeout"
-	q.Status.Snapshots = &v1.Snapshots{Failing: "no room", Damaged: "2-70"}
+	q.Status.Snapshots = &v1.Snapshots{Damaged: "2-70"}
 	q.Status.Inbox = &v1.Inbox{Failing: "no list"}
 	got := osqTest(t, q, "", "status")
 	for _, want := range []string{
-		"\n\n127.0.0.1:", ": writes are refused: the bucket is 5m1s behind, at most 5m0s are allowed (--max-flush-lag): timeout\n", ": a snapshot cannot be uploaded: no room\n",
+		"\n\n127.0.0.1:", ": writes are refused: the bucket is 5m1s behind, at most 5m0s are allowed (--max-flush-lag): timeout\n",
 		": a local snapshot is damaged: 2-70\n", ": the inbox cannot be emptied: no list\n", "\nbehind  5 entries", "(writes are refused from 5m on)\n",
 	} {
 		if !strings.Contains(got.Out, want) {

@@ -185,7 +185,7 @@ func (v *verification) explain(err error) error {
 	case errors.Is(err, archive.ErrAlive):
 		return fmt.Errorf("%s: %w\nStop all nodes, wait for %s, and try again; --force does it at once", v.url, err, v.silence)
 	case errors.Is(err, archive.ErrNothingGood):
-		return fmt.Errorf("%s: %w, and nothing was written\n%sOtherwise look for a copy under snapshots/ and conflicts/",
+		return fmt.Errorf("%s: %w, and nothing was written\n%sOtherwise look for a copy under conflicts/",
 			v.url, err, v.wholeDisks(false))
 	}
 	return fmt.Errorf("%s: %w", v.url, err)

@@ -63,13 +63,13 @@ type nodeCollector struct {
 	term, applied, commit, epoch       *prometheus.Desc
 	active, lagEntries, lagSeconds, up *prometheus.Desc
 
-	lagBytes, refusing, interval         *prometheus.Desc
-	archiveDamaged, carried, standby     *prometheus.Desc
-	carriedRecords, documentCopies       *prometheus.Desc
-	stateDiverged                        *prometheus.Desc
-	documentBytes, view, logBytes        *prometheus.Desc
-	localIndex, bucketIndex, notUploaded *prometheus.Desc
-	cost, projected, budget              *prometheus.Desc
+	lagBytes, refusing, interval     *prometheus.Desc
+	archiveDamaged, carried, standby *prometheus.Desc
+	carriedRecords, documentCopies   *prometheus.Desc
+	stateDiverged                    *prometheus.Desc
+	documentBytes, view, logBytes    *prometheus.Desc
+	localIndex                       *prometheus.Desc
+	cost, projected, budget          *prometheus.Desc
 
 	clockOffset, clockAhead *prometheus.Desc
 }
@@ -109,9 +109,7 @@ func newNodeCollector(n *cluster.Node) *nodeCollector {
 		view:          desc("document_view", "1 if queue.json shows the available and running jobs, 0 if they take more than 256 KiB (active leader only)."),
 		logBytes:      desc("archive_log_bytes", "Size of the log behind the base in the bucket (active leader only)."),
 
-		localIndex:  desc("snapshot_local_index", "Raft index of the newest snapshot on this node's disk."),
-		bucketIndex: desc("snapshot_bucket_index", "Raft index of the newest snapshot in the bucket that this node knows of."),
-		notUploaded: desc("snapshot_upload_failing", "1 while the upload of a snapshot that is due does not succeed."),
+		localIndex: desc("snapshot_local_index", "Raft index of the newest snapshot on this node's disk."),
 
 		cost:      desc("bucket_cost_usd_total", "What this process's requests to the bucket have cost, in US dollars."),
 		projected: desc("bucket_cost_projected_usd_month", "What they would cost in 30 days at the rate of the last hour, in US dollars; too little in the first ten minutes."),
@@ -162,8 +160,6 @@ func (c *nodeCollector) raft(out sender, s *cluster.Status) {
 	out.gauge(c.epoch, float64(s.Epoch))
 	out.gauge(c.up, 1, s.Version)
 	out.gauge(c.localIndex, float64(s.Snapshots.Local.Index))
-	out.gauge(c.bucketIndex, float64(s.Snapshots.Bucket.Index))
-	out.flag(c.notUploaded, s.Snapshots.Failing != "")
 	for _, p := range s.Peers {
 		if p.ClockOffset != nil && p.Name != s.Node {
 			out.gauge(c.clockOffset, float64(*p.ClockOffset)/1000, p.Name)
