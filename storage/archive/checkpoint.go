@@ -61,7 +61,7 @@ func writeCheckpoint(
 	for _, jobs := range v.Counts() {
 		meta.Jobs += jobs
 	}
-	w := blob.Create(ctx, bucket, n.directory(), blob.Options{PartBytes: partBytes(v, meta.Jobs)})
+	w := blob.Create(ctx, bucket, n.directory(), partBytes(v, meta.Jobs))
 	defer w.Abort()
 	sum, err := encode(w)
 	if err != nil {

@@ -25,7 +25,7 @@
 //
 //	name.go  object.go  segment.go  segment_index.go  checkpoint.go  the objects
 //	entry.go  tail.go  run.go                              writing and reading entries
-//	fetch.go  ahead.go  replay.go  load.go                 from objects to a state
+//	fetch.go  replay.go                                    from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
 //	verify.go  repair.go  repair_look.go  recovery.go           detection and repair of damage
 //	garbage.go  sweep.go  victims.go                       collection of unneeded objects

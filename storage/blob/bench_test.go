@@ -24,7 +24,7 @@ func BenchmarkWrite(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		w := blob.Create(b.Context(), mem.New(), prefix, blob.Options{})
+		w := blob.Create(b.Context(), mem.New(), prefix, 0)
 		w.Write(data)
 		if _, err := w.Close(); err != nil {
 			b.Fatal(err)
@@ -35,7 +35,7 @@ func BenchmarkWrite(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	data := jobsLike(64 << 20)
 	bucket := mem.New()
-	w := blob.Create(b.Context(), bucket, prefix, blob.Options{PartBytes: 1 << 20})
+	w := blob.Create(b.Context(), bucket, prefix, 1<<20)
 	w.Write(data)
 	m, err := w.Close()
 	if err != nil {

@@ -33,7 +33,7 @@
 //
 // # Writing
 //
-//	Write ──▶ hash ──▶ zstd ──▶ part, full ──▶ one of Parallel uploads ──▶ bucket
+//	Write ──▶ hash ──▶ zstd ──▶ part, full ──▶ one of two uploads ──▶ bucket
 //
 // A Writer holds the part that it fills and those under way, and Write waits
 // when they are too many. A prefix is for one attempt: writers that start again
@@ -43,8 +43,8 @@
 // are tried again, with growing pauses, for as long as the context lives.
 //
 // A writer that dies leaves parts without a manifest, which no reader takes for a
-// blob. Abort removes them, Delete removes a blob, manifest first. Parts whose
-// manifest may still arrive are left alone, since that would name what is gone.
+// blob. Abort removes them. Parts whose manifest may still arrive are left alone, since
+// that would name what is gone.
 //
 // # Reading
 //

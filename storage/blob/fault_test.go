@@ -19,7 +19,7 @@ import (
 )
 
 // small makes ten parts of a thousand bytes.
-var small = blob.Options{PartBytes: 100}
+const small = 100
 
 var writeFaults = []fault.Rule{
 	{Kind: fault.LoseRequest},
@@ -215,38 +215,4 @@ func TestSwapped(t *testing.T) {
 			t.Fatalf("read: %v", err)
 		}
 	})
-}
-
-// TestDelete removes a blob through faults of each kind at each operation, and
-// stops at each: there never is a manifest with parts missing.
-func TestDelete(t *testing.T) {
-	for _, rule := range []fault.Rule{{Kind: fault.LoseRequest, Times: 3}, {Kind: fault.Throttle, Times: 3}, {Kind: fault.LoseRequest}} {
-		for skip := range 13 { // a manifest, a listing, eleven parts
-			inBubble(t, fmt.Sprintf("%s %d times after %d", rule.Kind, rule.Times, skip), func(t *testing.T, b *fault.Bucket, inner *recording.Bucket) {
-				mustWrite(t, inner, noise(1000), small)
-				inner.PutIfAbsent(t.Context(), prefix+"/other", nil)
-				inner.PutIfAbsent(t.Context(), prefix+"/1.part", nil)
-				inner.PutIfAbsent(t.Context(), prefix+"/sub/000000.part", nil)
-				rule.Skip = skip
-				i := b.Inject(rule)
-				err := blob.Delete(t.Context(), b, prefix)
-				if (err == nil) != (rule.Times > 0) || i.Hits() == 0 {
-					t.Fatalf("delete: %v after %d hits", err, i.Hits())
-				}
-				keys := keysOf(t, inner)
-				if slices.Contains(keys, "manifest.json") && len(keys) != 12+3 {
-					t.Fatalf("a manifest without its parts: %v", keys)
-				}
-				i.Stop()
-				for range 2 {
-					if err := blob.Delete(t.Context(), b, prefix); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if keys := keysOf(t, inner); !slices.Equal(keys, []string{"1.part", "other", "sub/000000.part"}) {
-					t.Fatalf("left are %v", keys)
-				}
-			})
-		}
-	}
 }

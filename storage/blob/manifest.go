@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,16 +44,6 @@ func ManifestKey(prefix string) string { return prefix + manifestName }
 func partKey(prefix string, i int) string { return fmt.Sprintf("%s/%06d%s", prefix, i, partSuffix) }
 
 const partSuffix = ".part"
-
-// IsObject reports whether name is that of one of a blob's objects within its prefix.
-// Other objects below the prefix do not belong to the blob.
-func IsObject(name string) bool { return isPart(name) || "/"+name == manifestName }
-
-// isPart reports whether that is the name of a part within its prefix.
-func isPart(name string) bool {
-	number, ok := strings.CutSuffix(name, partSuffix)
-	return ok && len(number) >= 6 && strings.Trim(number, "0123456789") == ""
-}
 
 // manifestJSON is a manifest as it stands in its object.
 type manifestJSON struct {

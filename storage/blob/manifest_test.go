@@ -66,7 +66,8 @@ func goldenFile(t *testing.T, name string) []byte {
 func writeGolden(t *testing.T) {
 	t.Helper()
 	b := mem.New()
-	w := Create(t.Context(), b, "golden", Options{PartBytes: 500, Meta: []byte(`{"lsn":"12-90210","node":"n1"}`)})
+	w := Create(t.Context(), b, "golden", 500)
+	w.SetMeta([]byte(`{"lsn":"12-90210","node":"n1"}`))
 	_, _ = w.Write(goldenStream())
 	m, err := w.Close()
 	if err != nil {
@@ -123,7 +124,7 @@ func TestManifestErrors(t *testing.T) {
 // is: they are damaged, and do not end.
 func TestLies(t *testing.T) {
 	b := mem.New()
-	w := Create(t.Context(), b, "x", Options{PartBytes: 500})
+	w := Create(t.Context(), b, "x", 500)
 	_, _ = w.Write(goldenStream())
 	honest, err := w.Close()
 	if err != nil {

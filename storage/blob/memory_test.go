@@ -16,40 +16,39 @@ import (
 // the parts under way, one that is full, and what the compression holds.
 func TestWriterHolds(t *testing.T) {
 	const part, compression = 1 << 20, 1 << 20
-	for _, parallel := range []int{1, 2, 5} {
-		inBubble(t, "parallel", func(t *testing.T, b *fault.Bucket, _ *recording.Bucket) {
-			stall := b.Inject(fault.Rule{Kind: fault.Stall})
-			w := blob.Create(t.Context(), b, prefix, blob.Options{PartBytes: part, Parallel: parallel})
-			var taken atomic.Int64
-			done := make(chan error, 1)
-			go func() {
-				for piece := range piecesOf(noise(10*part), 1000) {
-					if _, err := w.Write(piece); err != nil {
-						done <- err
-						return
-					}
-					taken.Add(int64(len(piece)))
+	const parallel = 2
+	inBubble(t, "parallel", func(t *testing.T, b *fault.Bucket, _ *recording.Bucket) {
+		stall := b.Inject(fault.Rule{Kind: fault.Stall})
+		w := blob.Create(t.Context(), b, prefix, part)
+		var taken atomic.Int64
+		done := make(chan error, 1)
+		go func() {
+			for piece := range piecesOf(noise(10*part), 1000) {
+				if _, err := w.Write(piece); err != nil {
+					done <- err
+					return
 				}
-				_, err := w.Close()
-				done <- err
-			}()
-			synctest.Wait()
-			most := int64(parallel+1)*part + compression
-			if stall.Hits() != parallel || taken.Load() > most || taken.Load() < int64(parallel)*part {
-				t.Errorf("%d uploads under way, %d bytes taken in of at most %d", stall.Hits(), taken.Load(), most)
+				taken.Add(int64(len(piece)))
 			}
-			stall.Release(t.Context())
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
+			_, err := w.Close()
+			done <- err
+		}()
+		synctest.Wait()
+		most := int64(parallel+1)*part + compression
+		if stall.Hits() != parallel || taken.Load() > most || taken.Load() < int64(parallel)*part {
+			t.Errorf("%d uploads under way, %d bytes taken in of at most %d", stall.Hits(), taken.Load(), most)
+		}
+		stall.Release(t.Context())
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestReaderHolds: a reader fetches two parts beyond the one that it is at.
 func TestReaderHolds(t *testing.T) {
 	inBubble(t, "parts", func(t *testing.T, b *fault.Bucket, _ *recording.Bucket) {
-		m := mustWrite(t, b, noise(4<<20), blob.Options{PartBytes: 300 << 10})
+		m := mustWrite(t, b, noise(4<<20), 300<<10)
 		gets := b.Inject(fault.Rule{Kind: fault.Slow, Ops: []storage.Op{storage.OpGet}})
 		r, err := blob.Open(t.Context(), b, m.Key, nil)
 		if err != nil {

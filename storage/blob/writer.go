@@ -8,9 +8,17 @@ import (
 	"hash"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
 
 	"osqueue/storage"
+)
+
+const (
+	defaultPartBytes = 8 << 20
+	partMax          = 256 << 20 // far from what drivers take
+	parallel         = 2         // parts that are uploaded at a time
 )
 
 // windowBytes is how far back the compression looks. Readers need as much memory.
@@ -49,24 +57,26 @@ const (
 var errClosed = errors.New("the blob is closed")
 
 // Create begins a blob under a prefix that was never used before. The prefix is part of
-// object keys and has no slash at its end. Write and Close report all errors. The
-// attempts to reach the store end only with ctx.
-func Create(ctx context.Context, bucket storage.Bucket, prefix string, o Options) *Writer {
+// object keys and has no slash at its end. partBytes is the size of all parts but the
+// last, compressed; 0 is 8 MiB. A few parts are held in memory. Write and Close report all
+// errors. The attempts to reach the store end only with ctx.
+func Create(ctx context.Context, bucket storage.Bucket, prefix string, partBytes int) *Writer {
 	w := &Writer{bucket: bucket, prefix: prefix, sum: sha256.New()}
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	o, err := o.normal()
-	if err == nil {
-		err = storage.ValidateKey(ManifestKey(prefix))
+	if partBytes == 0 {
+		partBytes = defaultPartBytes
+	}
+	err := storage.ValidateKey(ManifestKey(prefix))
+	if partBytes < 0 || partBytes > partMax {
+		err = fmt.Errorf("parts of %d bytes: at most %d bytes are allowed", partBytes, partMax)
 	}
 	if err != nil {
 		w.err = w.fail(err)
 		return w
 	}
-	w.meta = o.Meta
-	w.cut = newCutter(w.ctx, bucket, prefix, &o)
+	w.cut = newCutter(w.ctx, bucket, prefix, partBytes)
 	w.zip, err = zstd.NewWriter(w.cut,
 		zstd.WithEncoderConcurrency(1), // or it would hold more, in goroutines
-		zstd.WithEncoderLevel(o.Level),
 		zstd.WithWindowSize(windowBytes),
 		zstd.WithEncoderCRC(false), // there are better sums
 		zstd.WithZeroFrames(true))
@@ -98,11 +108,14 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, w.err
 }
 
-// SetMeta replaces Options.Meta, for a caller that knows it only after it has written the
-// stream.
-func (w *Writer) SetMeta(meta []byte) {
-	compact, err := compactMeta(meta)
-	if w.meta = compact; w.err == nil {
+// SetMeta sets JSON of the caller's that goes into the manifest. It may be called until Close.
+func (w *Writer) SetMeta(data []byte) {
+	meta := jsontext.Value(data).Clone()
+	err := errors.New("the metadata for the manifest is not valid JSON: it must be UTF-8, and no name may occur twice")
+	if meta.IsValid() {
+		err = meta.Compact()
+	}
+	if w.meta = meta; w.err == nil {
 		w.err = w.fail(err)
 	}
 }
@@ -170,4 +183,63 @@ func (w *Writer) Abort() {
 		}
 	}
 	w.cut.parts = nil
+}
+
+// cutter takes the compressed stream, cuts it into parts, and has them uploaded.
+type cutter struct {
+	ctx    context.Context // ends when an upload has failed; its cause says why
+	bucket storage.Bucket
+	prefix string
+	size   int // of a part
+	group  *errgroup.Group
+
+	part  []byte // being filled
+	parts []Part // handed over
+}
+
+func newCutter(ctx context.Context, bucket storage.Bucket, prefix string, partBytes int) *cutter {
+	c := &cutter{bucket: bucket, prefix: prefix, size: partBytes}
+	c.group, c.ctx = errgroup.WithContext(ctx)
+	c.group.SetLimit(parallel)
+	return c
+}
+
+// Write waits while too many parts are under way. It fails when one of them has.
+func (c *cutter) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), c.size-len(c.part))
+		c.part = append(c.part, rest[:n]...)
+		rest = rest[n:]
+		if len(c.part) == c.size {
+			if err := c.upload(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// upload hands the part over. Its memory is not used again: the store's client
+// may still read from it when an attempt is given up.
+func (c *cutter) upload() error {
+	if err := context.Cause(c.ctx); err != nil {
+		return err
+	}
+	data, key := c.part, partKey(c.prefix, len(c.parts))
+	c.parts = append(c.parts, Part{Bytes: int64(len(data)), Sum: sha256.Sum256(data)})
+	c.part = make([]byte, 0, c.size)
+	c.group.Go(func() error { return put(c.ctx, c.bucket, key, data) })
+	return nil
+}
+
+// finish uploads the last part and waits until all are there.
+func (c *cutter) finish() error {
+	var err error
+	if len(c.part) > 0 {
+		err = c.upload()
+	}
+	if failed := c.group.Wait(); failed != nil {
+		return failed
+	}
+	return err
 }

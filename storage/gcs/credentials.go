@@ -10,6 +10,7 @@ import (
 
 	"cloud.google.com/go/auth"
 	"cloud.google.com/go/auth/credentials"
+	"golang.org/x/sync/singleflight"
 )
 
 // scope is the right that the driver asks for.
@@ -19,7 +20,8 @@ const scope = "https://www.googleapis.com/auth/devstorage.read_write"
 // refused: a key that was replaced in its file would otherwise be used until the process is
 // restarted. Safe for concurrent use.
 type rotating struct {
-	next http.RoundTripper
+	next   http.RoundTripper
+	search singleflight.Group // a search may hang, in the network or in a program that the credentials name
 
 	mu      sync.Mutex
 	found   *auth.Credentials
@@ -31,27 +33,52 @@ type rotating struct {
 // credentials, and last.
 const findPause = time.Second
 
-// current returns the credentials to use.
-func (r *rotating) current() (*auth.Credentials, error) {
+// current returns the credentials to use. If they have to be found, it waits for that until ctx ends.
+func (r *rotating) current(ctx context.Context) (*auth.Credentials, error) {
+	if found := r.usable(); found != nil {
+		return found, nil
+	}
+	select {
+	case res := <-r.search.DoChan("", r.find):
+		found, _ := res.Val.(*auth.Credentials)
+		return found, res.Err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// usable returns the credentials if they need not be found again, or nil.
+func (r *rotating) usable() *auth.Credentials {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.found != nil && (!r.refused || time.Since(r.at) < findPause) {
-		return r.found, nil
+	if r.refused && time.Since(r.at) >= findPause {
+		return nil
 	}
-	r.at = time.Now()
+	return r.found
+}
+
+// find finds the credentials, and returns the old ones while there are no others: the file is
+// being replaced.
+func (r *rotating) find() (any, error) {
+	if found := r.usable(); found != nil { // another request has just found them
+		return found, nil
+	}
 	found, err := credentials.DetectDefault(&credentials.DetectOptions{Scopes: []string{scope}})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = time.Now()
 	switch {
 	case err == nil:
 		r.found, r.refused = found, false
 	case r.found == nil:
 		return nil, err
 	}
-	return r.found, nil // the old ones, while the file is being replaced
+	return r.found, nil
 }
 
 // store returns the address of the store that the credentials are for.
 func (r *rotating) store(ctx context.Context) (base string, err error) {
-	found, err := r.current()
+	found, err := r.current(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find credentials: %w", err)
 	}
@@ -86,7 +113,7 @@ func (r *rotating) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // token returns an access token and the project that pays; "" if the credentials name none.
 func (r *rotating) token(ctx context.Context) (token *auth.Token, project string, err error) {
-	c, err := r.current()
+	c, err := r.current(ctx)
 	if err != nil {
 		return nil, "", err
 	}

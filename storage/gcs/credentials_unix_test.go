@@ -3,6 +3,8 @@
 package gcs
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -41,4 +43,29 @@ func TestEndpointNeedsNoCredentials(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestASearchThatHangs has the credentials in a pipe without a writer, too: each request waits for
+// them as long as its own context lives.
+func TestASearchThatHangs(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "credentials.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", pipe)
+	r := &rotating{}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if _, err := r.store(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it returns %v", err)
+		}
+		r.refuse()
+		cancel()
+	}
+	f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the search, and ends it
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	<-r.search.DoChan("", func() (any, error) { return nil, nil })
 }
