@@ -17,11 +17,8 @@ func newManCommand(g *view.Globals) *cobra.Command {
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands",
 		Long: `Writes a manual page of section 1 for each command into DIR, for packages and for
-man. SOURCE_DATE_EPOCH sets their date.
-
-` + view.ExitHelp,
+man. SOURCE_DATE_EPOCH sets their date.`,
 		Example: `  osqueue man man1 && man -l man1/osqueue-submit.1`,
-		Args:    view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the directory of the pages: %w", err)
@@ -36,7 +33,24 @@ man. SOURCE_DATE_EPOCH sets their date.
 			if err != nil {
 				return err
 			}
-			return g.Printf("%s in %s\n", view.Plural(uint64(len(pages)), "page"), args[0])
+			return g.Printf("%s in %s\n", view.Plural(len(pages), "page"), args[0])
+		},
+	}
+	return cmd
+}
+
+// version is set by the linker.
+var version = "devel"
+
+func newVersionCommand(g *view.Globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary",
+		RunE: func(*cobra.Command, []string) error {
+			if g.JSON {
+				return g.WriteJSON(map[string]string{"version": g.Version})
+			}
+			return g.Printf("osqueue %s\n", g.Version)
 		},
 	}
 	return cmd

@@ -59,15 +59,12 @@ FILE.1, and asks no node. The leader records writes, and every node the requests
 give the files of all nodes to see all entries.
 
 The filters are patterns, such as 'DELETE*' or mail-*. Lines that are not entries are counted on
-stderr.
-
-` + view.ExitHelp,
+stderr.`,
 		Example: `  osqueue audit --since 1h --outcome forbidden
   osqueue audit --follow
   osqueue audit /var/log/osqueue/audit.log --since 1h
   osqueue audit audit.log --principal 3kq* --action 'DELETE*' --json
   osqueue audit audit.log --outcome forbidden --follow`,
-		Args: view.UsageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if follow && len(files) > 1 {
 				return view.Usagef("--follow: give one file")

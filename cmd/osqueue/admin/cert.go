@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"osqueue/client"
+	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/sleep"
 )
 
 // certFlags are the flags that the commands about certificates share.
@@ -58,12 +62,9 @@ To replace the CA without an interruption:
   osqueue cert ca --rotate      # ca.crt has both CAs; ca.key is that of the new one
   …                             # copy ca.crt to all nodes and clients, which then trust both
   osqueue cert renew --all      # new certificates, of the new CA: copy them to the nodes
-  osqueue cert ca --retire      # ca.crt has the new CA only: copy it to all, too
-
-` + view.ExitHelp,
+  osqueue cert ca --retire      # ca.crt has the new CA only: copy it to all, too`,
 		Example: `  osqueue cert ca
   osqueue cert ca --rotate`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			a, err := makeCA(f, rotate, retire)
 			if err != nil {
@@ -102,11 +103,8 @@ func newCertNodeCommand(g *view.Globals) *cobra.Command {
 		Use:   "node NAME",
 		Short: "Issue the certificate of a node",
 		Long: `Issues NAME.crt and NAME.key for the node with --name NAME. Give every host name and
-IP address by which nodes and clients dial it.
-
-` + view.ExitHelp,
+IP address by which nodes and clients dial it.`,
 		Example: `  osqueue cert node n1 --host 10.0.0.1 --host n1.internal`,
-		Args:    view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return issue(g, f, certs.Request{Kind: certs.Node, Name: args[0], Hosts: hosts, Lifetime: f.lifetime})
 		},
@@ -121,12 +119,9 @@ func newCertClientCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "client NAME",
 		Short: "Issue the certificate of a client",
-		Long: `Issues NAME.crt and NAME.key for a client or worker.
-
-` + view.ExitHelp,
+		Long:  `Issues NAME.crt and NAME.key for a client or worker.`,
 		Example: `  osqueue cert client ci --lifetime 30d
   osqueue --ca certs/ca.crt --cert certs/ci.crt --key certs/ci.key status`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return issue(g, f, certs.Request{Kind: certs.Client, Name: args[0], Lifetime: f.lifetime})
 		},
@@ -153,9 +148,7 @@ func newCertRenewCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [NAME...]",
 		Short: "Issue certificates again, with new keys",
-		Long: `Issues certificates again with the same names and hosts, a new key and a new lifetime.
-
-` + view.ExitHelp,
+		Long:  `Issues certificates again with the same names and hosts, a new key and a new lifetime.`,
 		Example: `  osqueue cert renew n1 n2 n3
   osqueue cert renew --all`,
 		RunE: func(_ *cobra.Command, names []string) error {
@@ -204,9 +197,7 @@ func newCertShowCommand(g *view.Globals) *cobra.Command {
 		Short: "Show certificates",
 		Long: `Shows the certificates in files; without a file, those in the directory. For HOST:PORT
 it shows the certificate that a node uses there, wherever its file is, without checking it:
-compare SHA-256 if you do not trust the network.
-
-` + view.ExitHelp,
+compare SHA-256 if you do not trust the network.`,
 		Example: `  osqueue cert show
   osqueue cert show /etc/osqueue/n1.crt
   osqueue cert show 10.0.0.4:8080`,
@@ -280,4 +271,68 @@ func left(d time.Duration) string {
 	default:
 		return view.Short(d)
 	}
+}
+
+func newCertRevokeCommand(g *view.Globals) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "revoke NODE",
+		Short: "Revoke the certificates of a node, and remove the node",
+		Long: `Revokes all certificates of a node that were issued until now, for example because its
+key was stolen, and removes the node from the cluster. Within a second every node that
+the leader reaches closes the connections of the revoked node. The command needs a token
+of the role admin.
+
+The cluster has one voter less until another node takes the place. To let the node back
+in, issue a new certificate (osqueue cert renew NODE), delete its data directory and
+start it.`,
+		Example: `  osqueue cert revoke n2 --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes {
+				return view.Usagef("osqueue cert revoke removes node %s from the cluster: give --yes", args[0])
+			}
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				return revokeNode(ctx, g, c, args[0])
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "confirm the revocation")
+	return cmd
+}
+
+// revokeNode asks the leader until it has answered, or ctx ends.
+func revokeNode(ctx context.Context, g *view.Globals, c *client.Client, node string) error {
+	hc, err := g.HTTPClient()
+	if err != nil {
+		return err
+	}
+	defer hc.CloseIdleConnections()
+	for {
+		done, again, err := askToRevoke(ctx, hc, c, node)
+		if err == nil {
+			if g.JSON {
+				return g.WriteJSON(done)
+			}
+			was := "it was no member of the cluster"
+			if len(done.Removed) > 0 {
+				was = "it is no member of the cluster any more"
+			}
+			text := append([]string{fmt.Sprintf("the certificates of node %s are revoked; %s", node, was)}, voterNotes(c.StatusAll(ctx))...)
+			return g.Printf("%s\n", strings.Join(text, "\n"))
+		}
+		if !again || ctx.Err() != nil {
+			return fmt.Errorf("revoke the certificates of node %s: %w", node, err)
+		}
+		sleep.For(ctx, time.Second)
+	}
+}
+
+// askToRevoke asks the leader once. again reports whether to ask again.
+func askToRevoke(ctx context.Context, hc *http.Client, c *client.Client, node string) (done cluster.Revocation, again bool, err error) {
+	nodes := c.StatusAll(ctx)
+	i := leaderIndex(nodes)
+	if i < 0 {
+		return done, true, noLeaderAsked(nodes)
+	}
+	return cluster.AskToRevoke(ctx, hc, nodes[i].Server, node)
 }

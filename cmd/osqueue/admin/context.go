@@ -30,12 +30,9 @@ func newContextAddCommand(g *view.Globals) *cobra.Command {
 		Short: "Store servers, CA and token under a name",
 		Long: `Stores --servers, --ca and the token of --token-file, or of OSQUEUE_SERVERS, OSQUEUE_CA and
 OSQUEUE_TOKEN, under a name, and replaces the context of that name. The files are copied: you
-may delete them. The first context becomes the current one.
-
-` + view.ExitHelp,
+may delete them. The first context becomes the current one.`,
 		Example: `  osqueue context add prod --servers 10.0.0.1:8080,10.0.0.2:8080,10.0.0.3:8080 \
     --ca ca.crt --token-file token --use`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error { return addContext(g, args[0], use) },
 	}
 	cmd.Flags().BoolVar(&use, "use", false, "make it the current context")
@@ -97,11 +94,8 @@ func newContextUseCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use NAME",
 		Short: "Make a context the current one",
-		Long: `Selects the context that commands use without --context and OSQUEUE_CONTEXT.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error { return useContext(g, args[0]) },
+		Long:  `Selects the context that commands use without --context and OSQUEUE_CONTEXT.`,
+		RunE:  func(_ *cobra.Command, args []string) error { return useContext(g, args[0]) },
 	}
 	return cmd
 }
@@ -137,10 +131,7 @@ func newContextListCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the contexts; * marks the current one",
-		Long: `Lists the contexts, without their tokens.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+		Long:  `Lists the contexts, without their tokens.`,
 		RunE: func(*cobra.Command, []string) error {
 			store := g.Contexts()
 			names, err := store.List()
@@ -195,10 +186,7 @@ func newContextShowCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [NAME]",
 		Short: "Show a context, by default the current one, without its token",
-		Long: `Shows a context. TOKEN is the id of the token, which osqueue token ls shows too.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.MaximumNArgs(1)),
+		Long:  `Shows a context. TOKEN is the id of the token, which osqueue token ls shows too.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			current, err := currentContext(g)
 			if err != nil {
@@ -231,11 +219,8 @@ func newContextRemoveCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a context",
-		Long: `Deletes a context. Its token stays valid: revoke it with osqueue token revoke.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error { return g.Contexts().Remove(args[0]) },
+		Long:  `Deletes a context. Its token stays valid: revoke it with osqueue token revoke.`,
+		RunE:  func(_ *cobra.Command, args []string) error { return g.Contexts().Remove(args[0]) },
 	}
 	return cmd
 }

@@ -49,12 +49,9 @@ its hash to bootstrap.json. A cluster that has tokens already does not take it: 
 osqueue token create.
 
 --copy-to DIR writes for each node and for each token a directory of its own, DIR/NAME,
-with the files that it needs and no other. It never contains ca.key or admin.token.
-
-` + view.ExitHelp,
+with the files that it needs and no other. It never contains ca.key or admin.token.`,
 		Example: `  osqueue init --node n1=127.0.0.1
   osqueue init --dir certs --node n1=10.0.0.1,n1.internal --node n2=10.0.0.2 --node n3=10.0.0.3`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error { return in.run() },
 	}
 	cmd.Flags().StringVar(&in.dir, "dir", "certs", "directory for the files")

@@ -57,12 +57,9 @@ machine that uses it gets the certificate, so protect it like a password. The co
 needs a token of the role admin.
 
 The request of the new machine has to be signed with ca.key: by a node with serve
---tls-ca-key, by osqueue cert sign, or by this command, which with --sign waits for it.
-
-` + view.ExitHelp,
+--tls-ca-key, by osqueue cert sign, or by this command, which with --sign waits for it.`,
 		Example: `  osqueue cert join-token n4 --host 10.0.0.4 --sign
   osqueue cert join-token n4 --host 10.0.0.4 --host n4.internal --http 10.0.0.4:8080 --ttl 10m`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Node, in.TTL, in.Lifetime = args[0], ttl.Milliseconds(), lifetime.Milliseconds()
 			if err := certs.CheckHosts(in.Hosts); err != nil {
@@ -120,12 +117,9 @@ func newCertSignCommand(g *view.Globals) *cobra.Command {
 		Long: `Signs, with ca.key in --dir, the certificates for which nodes have asked: new nodes with
 a join token, and nodes whose certificate is in the last third of its life. The nodes
 fetch and use them by themselves. The cluster decides which name and hosts a node gets,
-and takes only certificates for these. It needs a token of the role admin.
-
-` + view.ExitHelp,
+and takes only certificates for these. It needs a token of the role admin.`,
 		Example: `  osqueue cert sign --list
   osqueue cert sign`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := signing{g: g}
 			if list {
@@ -251,12 +245,9 @@ before it sends anything. TOKEN may be -, to read it from stdin, so that it is n
 list of processes.
 
 The command waits up to --timeout until the request is signed. It may be repeated while
-the token is valid.
-
-` + view.ExitHelp,
+the token is valid.`,
 		Example: `  osqueue join osqj_eyJz… --dir /var/lib/osqueue-certs
   osqueue join - --dir /var/lib/osqueue-certs < token`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := args[0]
 			if text == "-" {

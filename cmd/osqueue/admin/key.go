@@ -36,12 +36,9 @@ func newKeyCreateCommand(g *view.Globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --keys FILE",
 		Short: "Make a key ring with one key",
-		Long: `Makes a key ring with one key, in a file that only its owner can read.
-
-` + view.ExitHelp,
+		Long:  `Makes a key ring with one key, in a file that only its owner can read.`,
 		Example: `  osqueue key create --keys /etc/osqueue/keys.json
   OSQUEUE_KEYS=~/shop.keys osqueue key create --scope shop`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			return changeRing(g, func(file string) (seal.Content, error) { return seal.Create(file, scope) })
 		},
@@ -54,8 +51,7 @@ func newKeyListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls --keys FILE",
 		Short: "List the keys of a ring, without their secrets",
-		Long:  "Lists the keys of a ring, without their secrets.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.NoArgs),
+		Long:  "Lists the keys of a ring, without their secrets.",
 		RunE:  func(*cobra.Command, []string) error { return changeRing(g, seal.Describe) },
 	}
 }
@@ -67,10 +63,7 @@ func newKeyRotateCommand(g *view.Globals) *cobra.Command {
 		Short: "Add a key to the ring, and make it the primary one",
 		Long: `Adds a key to the ring and makes it the primary one, which encrypts. The other keys still
 decrypt. If programs use copies of the file, add the key with --stage, copy the file,
-then run osqueue key use: a worker without the key would fail jobs.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+then run osqueue key use: a worker without the key would fail jobs.`,
 		RunE: func(*cobra.Command, []string) error {
 			return changeRing(g, func(file string) (seal.Content, error) { return seal.Rotate(file, stage) })
 		},
@@ -84,8 +77,7 @@ func newKeyIDCommand(g *view.Globals, name, short string, change func(file strin
 	return &cobra.Command{
 		Use:   name + " --keys FILE ID",
 		Short: short,
-		Long:  short + ".\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  short + ".",
 		RunE: func(_ *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)
 			if err != nil {

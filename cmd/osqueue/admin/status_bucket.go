@@ -67,10 +67,10 @@ func bucketNotes(s v1.Status) (notes []string) {
 	}
 	if c := s.Carried; c != nil {
 		text := fmt.Sprintf("the adopted document lacked writes that this cluster had acknowledged: %s carried over, %d ended with the same outcome",
-			view.Plural(uint64(c.Jobs), "job"), c.Ended)
+			view.Plural(c.Jobs, "job"), c.Ended)
 		if c.Kept > 0 || c.Records > 0 {
 			text += fmt.Sprintf(", %s and %s only in the copy %s",
-				view.Plural(uint64(c.Kept), "job"), view.Plural(uint64(c.Records), "other record"), c.Copy)
+				view.Plural(c.Kept, "job"), view.Plural(c.Records, "other record"), c.Copy)
 		}
 		notes = append(notes, text)
 	}
@@ -115,11 +115,7 @@ func archiveText(d *v1.Document) string {
 func behindText(s v1.Status) string {
 	text := "nothing"
 	if s.LagEntries > 0 {
-		entries := "entries"
-		if s.LagEntries == 1 {
-			entries = "entry"
-		}
-		text = fmt.Sprintf("%d %s, %s, for %s", s.LagEntries, entries, view.BytesText(s.LagBytes), msShort(s.LagMs))
+		text = fmt.Sprintf("%s, %s, for %s", view.Plural(s.LagEntries, "entry"), view.BytesText(s.LagBytes), msShort(s.LagMs))
 	}
 	if s.MaxFlushLagMs > 0 {
 		text += fmt.Sprintf(" (writes are refused from %s on)", view.MsText(s.MaxFlushLagMs))

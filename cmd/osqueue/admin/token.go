@@ -24,10 +24,7 @@ func newTokenCommand(g *view.Globals) *cobra.Command {
 		Long: `Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
 These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
 need none on the machine of a node, for the user of the node: they use the socket
-admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of a node; --data DIR is the same for DIR/admin.sock")
@@ -63,12 +60,9 @@ func (t *tokens) create() *cobra.Command {
 		Use:   "create --role ROLE",
 		Short: "Make a token and write it to stdout",
 		Long: `Makes a token and writes it to stdout. The cluster keeps only its hash: store the token
-now.
-
-` + view.ExitHelp,
+now.`,
 		Example: `  osqueue token create --data /var/lib/osqueue --role admin --name ops
   osqueue token create --role producer --type mail --type 'film.*' --ttl 720h`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.Role == "" {
 				return view.Usagef("osqueue token create: give --role: producer, worker, reader, operator or admin")
@@ -113,10 +107,7 @@ func (t *tokens) list() *cobra.Command {
 		Use:   "ls",
 		Short: "List the tokens, without their secrets",
 		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
-hour. With -o wide, JOBS and BYTES are the used part of the token's quota, and the quota.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+hour. With -o wide, JOBS and BYTES are the used part of the token's quota, and the quota.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				all, err := c.Tokens(ctx)
@@ -171,10 +162,7 @@ func (t *tokens) showOne() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one token, without its secret",
-		Long: `Shows one token with its limits and the used part of its quota.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  `Shows one token with its limits and the used part of its quota.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				all, err := c.Tokens(ctx)
@@ -241,10 +229,7 @@ func (t *tokens) revoke() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token",
-		Long: `Revokes a token on all nodes. Its waiting requests end within a second.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  `Revokes a token on all nodes. Its waiting requests end within a second.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if err := c.RevokeToken(ctx, args[0], overlap); err != nil {
@@ -264,10 +249,7 @@ func (t *tokens) rotate() *cobra.Command {
 		Use:   "rotate ID",
 		Short: "Replace a token by a new one with the same rights",
 		Long: `Makes a token with the same rights, and writes it to stdout. The old token stays valid for
---overlap, until programs use the new one.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+--overlap, until programs use the new one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})

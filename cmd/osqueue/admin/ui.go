@@ -29,14 +29,11 @@ If the cluster has its own CA, the browser warns until you import the CA.
 
 With --bucket the command serves the dashboard itself, on a port of this machine, for the queue in
 a bucket and without a cluster, until Ctrl-C. It shows the state in the bucket, and changes nothing.
-All users of this machine can read it there.
-
-` + view.ExitHelp,
+All users of this machine can read it there.`,
 		Example: `  osqueue ui
   osqueue ui --servers 10.0.0.2:8080
   osqueue ui --bucket s3://jobs/prod?region=eu-central-1
   osqueue ui --servers n1:8080 --address 127.0.0.1:8080   # the port that a container publishes`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if bucket != "" {
 				if address == "" {

@@ -1,6 +1,7 @@
 package bucket
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,28 @@ import (
 	"osqueue/cmd/osqueue/view"
 	"osqueue/storage/bucketurl"
 )
+
+// restoration is one run of "osqueue restore" or "osqueue branch".
+type restoration struct {
+	offline
+	from, to string // bucket URLs; to may be "" in a dry run
+	document string // the key in from whose history it is
+	at       atFlag
+	dryRun   bool
+	resume   bool
+	replace  bool
+	branch   bool          // it is a branch: for staging
+	silence  time.Duration // after which a broker counts as dead
+	now      time.Time
+	changed  bool // the document at --to changed while it was watched
+}
+
+// inPlace reports whether the restore replaces the source itself.
+func (r *restoration) inPlace() bool {
+	return strings.TrimRight(r.from, "/") == strings.TrimRight(r.to, "/")
+}
+
+var defaultBrokerTimeout = cluster.DefaultConfig().BrokerTimeout
 
 func newRestoreCommand(g *view.Globals) *cobra.Command {
 	r := restoration{offline: offline{g: g}}
@@ -31,13 +54,10 @@ If --to holds a queue already, the command fails, unless you give --replace: the
 keeps a copy under conflicts/ and replaces the queue, but never while its cluster is
 alive: it waits until the cluster has been silent for --broker-timeout. With
 --replace, --from and --to may be the same bucket, to rewind it. Nodes with another
-lineage refuse the new document: start them with empty data directories.
-
-` + view.ExitHelp,
+lineage refuse the new document: start them with empty data directories.`,
 		Example: `  osqueue restore --from file:///srv/osqueue --at 15m --dry-run
   osqueue restore --from s3://jobs/prod?region=eu-central-1 --at 12-90210 --to s3://jobs/prod-2?region=eu-central-1
   osqueue restore --from file:///srv/osqueue --at '2026-12-24 18:00' --to file:///srv/osqueue --replace`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
 	}
 	r.bind(cmd)
@@ -58,12 +78,9 @@ bucket or prefix, as a separate queue for staging. The command only reads --from
 may be in use. In the copy all types and schedules are paused, so that no job that was
 meant for production runs by itself.
 
-It does the same as osqueue restore, but cannot replace a queue.
-
-` + view.ExitHelp,
+It does the same as osqueue restore, but cannot replace a queue.`,
 		Example: `  osqueue branch --from s3://jobs/prod?region=eu-central-1 --to file:///tmp/staging
   osqueue branch --from file:///srv/osqueue --at 2h --to file:///tmp/staging`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.command(cmd) },
 	}
 	r.bind(cmd)

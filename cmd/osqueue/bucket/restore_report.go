@@ -1,8 +1,9 @@
 package bucket
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +44,7 @@ func pointOf(d *digest) statePoint {
 	return statePoint{LSN: d.lsn.String(), Clock: d.clock, digest: d}
 }
 
-// restoreRow counts the jobs of one type and status. A row without a status, whose type
-// is in brackets, counts another part of the state.
+// restoreRow has a figure of each state.
 type restoreRow struct {
 	Type     string `json:"type"`
 	Status   string `json:"status,omitzero"`
@@ -71,6 +71,53 @@ type restoreWritten struct {
 	Copy            string `json:"copy,omitzero"` // the key of the copy of the replaced document
 }
 
+// digest is a summary of a state. Two digests can be compared without both states in
+// memory.
+type digest struct {
+	lsn      fsm.LSN
+	clock    int64
+	figures  map[restoreFigure]int
+	statuses map[uint64]fsm.Status // by a hash of the job id
+}
+
+// restoreFigure names what a row counts: the jobs of one type and status, or without a status another part of
+// the state, whose name is in brackets.
+type restoreFigure struct{ name, status string }
+
+// idSeed seeds the hashes of job ids. It is random, because hashes are compared only
+// within this process. With 64 bits, two of a million ids collide once in 10^7 runs, and
+// then a figure is wrong by one.
+var idSeed = maphash.MakeSeed()
+
+var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
+
+func digestOf(m *fsm.Machine) *digest {
+	v := m.View()
+	d := &digest{lsn: v.Meta().LSN, clock: v.Meta().Now, figures: make(map[restoreFigure]int), statuses: make(map[uint64]fsm.Status)}
+	m.Types(func(name string, t fsm.TypeStats) bool {
+		for _, s := range everyStatus {
+			d.figures[restoreFigure{name, s.String()}] = t.Counts.Of(s)
+		}
+		return true
+	})
+	v.Merged(everyStatus, 0, func(j *fsm.Job) bool {
+		d.statuses[maphash.String(idSeed, j.ID)] = j.Status
+		return true
+	})
+	count := func(name string, n int) { d.figures[restoreFigure{name: name}] += n }
+	count("(schedules)", v.CronCount())
+	count("(workers)", v.WorkerCount())
+	v.Queues(func(*fsm.QueueSettings) bool {
+		count("(types with settings)", 1)
+		return true
+	})
+	v.Batches("", func(*fsm.JobBatch) bool {
+		count("(batches)", 1)
+		return true
+	})
+	return d
+}
+
 // fill compares the states. newest is nil if it could not be read.
 func (p *restoreReport) fill(restored, newest *digest) {
 	p.Restored = pointOf(restored)
@@ -78,8 +125,7 @@ func (p *restoreReport) fill(restored, newest *digest) {
 		p.Newest = pointOf(newest)
 	}
 	if newest != nil && newest != restored {
-		e := effects(restored, newest)
-		p.Effects = &e
+		p.Effects = effects(restored, newest)
 	}
 	var there *digest
 	if p.There != nil {
@@ -88,45 +134,79 @@ func (p *restoreReport) fill(restored, newest *digest) {
 	p.Rows = restoreRows(restored, newest, there)
 }
 
-// restoreRows returns the figures of up to three states, by type and status.
+// restoreRows returns the figures of up to three states, by type and status, and then those of other parts.
 func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
-	names := make(map[string]bool)
-	for _, d := range []*digest{restored, newest, there} {
-		for name := range d.counts() {
-			names[name] = true
+	all := make(map[restoreFigure]*restoreRow)
+	add := func(d *digest, to func(*restoreRow) *int) {
+		if d == nil {
+			return
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, status := range view.AllStatuses {
-			s, _ := fsm.ParseStatus(status)
-			row := restoreRow{name, status, newest.counts()[name].Of(s), restored.counts()[name].Of(s), there.counts()[name].Of(s)}
-			if row.Newest+row.Restored+row.There > 0 {
-				rows = append(rows, row)
+		for figure, n := range d.figures {
+			row := all[figure]
+			if n > 0 && row == nil {
+				row = &restoreRow{Type: figure.name, Status: figure.status}
+				all[figure] = row
+			}
+			if n > 0 {
+				*to(row) = n
 			}
 		}
 	}
-	for i, name := range besideNames {
-		row := restoreRow{Type: name, Newest: newest.besides(i), Restored: restored.besides(i), There: there.besides(i)}
-		if row.Newest+row.Restored+row.There > 0 {
-			rows = append(rows, row)
-		}
+	add(newest, func(r *restoreRow) *int { return &r.Newest })
+	add(restored, func(r *restoreRow) *int { return &r.Restored })
+	add(there, func(r *restoreRow) *int { return &r.There })
+	for _, row := range all {
+		rows = append(rows, *row)
 	}
+	place := func(r restoreRow) int { return slices.Index(view.AllStatuses, r.Status) }
+	slices.SortFunc(rows, func(a, b restoreRow) int {
+		if (a.Status == "") != (b.Status == "") {
+			return cmp.Compare(b.Status, a.Status)
+		}
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(place(a), place(b)))
+	})
 	return rows
 }
 
-// counts and besides are empty for no state.
-func (d *digest) counts() map[string]fsm.Counts {
-	if d == nil {
-		return nil
-	}
-	return d.types
+// restoreEffects counts the jobs that a restore changes.
+type restoreEffects struct {
+	// Again counts the jobs that run again: they have not ended in the restored state,
+	// but have ended since. The key is their present status, or "removed" if they no
+	// longer exist.
+	Again map[string]int `json:"again,omitempty"`
+	// Missing counts the jobs that were added since, by whether they have ended.
+	MissingWaiting int `json:"missingNotEnded,omitzero"`
+	MissingEnded   int `json:"missingEnded,omitzero"`
 }
 
-func (d *digest) besides(i int) int {
-	if d == nil {
-		return 0
+// removed stands for the status of a job that no longer exists.
+const removed = "removed"
+
+func hasEnded(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
+
+// effects compares two states of one queue.
+func effects(restored, newest *digest) *restoreEffects {
+	e := &restoreEffects{Again: make(map[string]int)}
+	for id, was := range restored.statuses {
+		is, there := newest.statuses[id]
+		switch {
+		case hasEnded(was):
+		case !there:
+			e.Again[removed]++
+		case hasEnded(is):
+			e.Again[is.String()]++
+		}
 	}
-	return d.beside[i]
+	for id, is := range newest.statuses {
+		switch _, there := restored.statuses[id]; {
+		case there:
+		case hasEnded(is):
+			e.MissingEnded++
+		default:
+			e.MissingWaiting++
+		}
+	}
+	return e
 }
 
 // show prints the differences.
@@ -218,46 +298,80 @@ func (p *restoreReport) effectsText() string {
 			how = append(how, fmt.Sprintf("%d %s", n, v1.StatusWord(name)))
 		}
 	}
-	var b strings.Builder
-	b.WriteString("\n")
+	text := "\n"
 	if total > 0 {
-		fmt.Fprintf(&b, "%s not ended in the restored state, but %s ended since (%s): after the resume %s again.\n",
-			jobsHave(total), have(total), strings.Join(how, ", "), runs(total))
+		text += fmt.Sprintf("Ended since, but not in the restored state: %s (%s), to run again after the resume.\n",
+			view.Plural(total, "job"), strings.Join(how, ", "))
 	}
 	if n := e.MissingWaiting + e.MissingEnded; n > 0 {
-		fmt.Fprintf(&b, "%s been added since, and %s missing in the restored state; not ended: %d.\n",
-			jobsHave(n), are(n), e.MissingWaiting)
+		text += fmt.Sprintf("Added since, and missing in the restored state: %s; not ended: %d.\n", view.Plural(n, "job"), e.MissingWaiting)
 	}
-	if b.Len() > 1 {
-		b.WriteString("\n")
+	if text != "\n" {
+		text += "\n"
 	}
+	return text
+}
+
+// namesMost bounds the number of names in a printed command.
+const namesMost = 12
+
+// nextSteps describes the result and the next steps of the user.
+func (r *restoration) nextSteps(p *restoreReport) string {
+	var b strings.Builder
+	w := p.Written
+	if w == nil {
+		b.WriteString("Nothing was written: this is a dry run.\n")
+		if p.Refused != "" {
+			fmt.Fprintf(&b, "Without --dry-run it would be refused: %s.\n", p.Refused)
+		}
+		return b.String()
+	}
+	fmt.Fprintf(&b, "Written to %s: %d jobs, LSN %s, lineage %s.\n", r.to, w.Jobs, w.LSN, w.Lineage)
+	if w.Copy != "" {
+		fmt.Fprintf(&b, "The previous document is kept as %s; to restore it:\n  osqueue restore --from %s --document %s --to %s --replace\n",
+			w.Copy, view.ShellWord(r.to), w.Copy, view.ShellWord(r.to))
+	}
+	b.WriteString("\n" + r.startText())
+	if r.resume {
+		b.WriteString("Types and schedules are not paused: jobs run as soon as a cluster has started.\n")
+		return b.String()
+	}
+	b.WriteString(resumeText(&p.Paused))
 	return b.String()
 }
 
-func runs(n int) string {
-	if n == 1 {
-		return "it runs"
+// startText describes how to start a cluster on the written document.
+func (r *restoration) startText() string {
+	switch {
+	case r.branch:
+		return fmt.Sprintf("Try it on this machine:\n  osqueue dev --bucket %s\n"+
+			"or start nodes with empty data directories:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to), view.ShellWord(r.to))
+	case r.inPlace() || r.replace:
+		return fmt.Sprintf("Nodes with the previous state refuse the new document. Move all of their data directories away,\n"+
+			"and start them with empty ones on the same bucket:\n  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to))
 	}
-	return "they run"
+	return fmt.Sprintf("Start a cluster on it, with empty data directories; nodes that have a state refuse the document:\n"+
+		"  osqueue serve --bucket %s --data EMPTY-DIRECTORY …\n\n", view.ShellWord(r.to))
 }
 
-func jobsHave(n int) string {
-	if n == 1 {
-		return "1 job has"
+// resumeText describes how to end the pause.
+func resumeText(p *pausedNames) string {
+	if len(p.Types)+len(p.Crons) == 0 {
+		return "The queue has no type or schedule to pause.\n"
 	}
-	return fmt.Sprintf("%d jobs have", n)
+	var b strings.Builder
+	b.WriteString("All types and schedules are paused. Check the queue with osqueue job ls and osqueue cron ls, then run:\n")
+	resumeCommand(&b, "queue", p.Types)
+	resumeCommand(&b, "cron", p.Crons)
+	b.WriteString("Types and schedules that were paused before stay paused.\n")
+	return b.String()
 }
 
-func have(n int) string {
-	if n == 1 {
-		return "has"
+func resumeCommand(b *strings.Builder, kind string, names []string) {
+	switch n := len(names); {
+	case n > namesMost:
+		fmt.Fprintf(b, "  osqueue %s resume %s …\n    (%d names; --json has all of them)\n", kind, view.ShellWords(names[:namesMost]), n)
+	case n > 0:
+		fmt.Fprintf(b, "  osqueue %s resume %s\n", kind, view.ShellWords(names))
 	}
-	return "have"
-}
-
-func are(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }

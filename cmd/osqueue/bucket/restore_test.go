@@ -73,8 +73,8 @@ wc           available  0       1         +1
 wc           completed  1       0         -1
 (schedules)  -          1       1         -
 
-1 job has not ended in the restored state, but has ended since (1 completed): after the resume it runs again.
-2 jobs have been added since, and are missing in the restored state; not ended: 2.
+Ended since, but not in the restored state: 1 job (1 completed), to run again after the resume.
+Added since, and missing in the restored state: 2 jobs; not ended: 2.
 
 Nothing was written: this is a dry run.`
 	says(t, want, "restore", "--from", r.url(), "--at", "2-7", "--to", to, "--dry-run")
@@ -377,7 +377,7 @@ func TestRestoreOfManyTypes(t *testing.T) {
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", at, "--to", to)
 	for _, text := range []string{
 		"… and 70 more rows; --json has all of them", "osqueue queue resume 'type 00' 'type 01' ", " 'type 11' …\n    (60 names; --json has all of them)\n",
-		"50 jobs have not ended in the restored state, but have ended since (50 completed)",
+		"Ended since, but not in the restored state: 50 jobs (50 completed)",
 	} {
 		if !strings.Contains(got.Out, text) {
 			t.Errorf("%q is missing in\n%+v", text, got)

@@ -47,13 +47,10 @@ complete state. It deletes nothing, keeps a copy of the old document under confl
 and reports what was kept and what is lost. It never replaces a damaged queue by an
 empty one. Damage before the newest state cannot be repaired; the retention deletes it.
 While a leader is alive --repair fails: stop the nodes first. Nodes that have a newer
-state than the repaired one keep it when they start.
-
-` + view.ExitHelp,
+state than the repaired one keep it when they start.`,
 		Example: `  osqueue verify s3://jobs/prod?region=eu-central-1
   osqueue verify file:///srv/osqueue --json
   osqueue verify file:///srv/osqueue --repair`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v.url = args[0]
 			if !v.repair && (v.force || v.lineage != "") {

@@ -106,11 +106,11 @@ func (p *verifyReport) print(g *view.Globals, url string) error {
 	}
 	rows := [][]string{
 		{"document", p.documentText()},
-		{"checked", fmt.Sprintf("%s, %s (%s), %s; %s in all", count(p.Checkpoints, "checkpoint"), count(p.Segments, "segment"),
-			view.BytesText(p.Bytes), count(p.SegmentIndexes, "segment index file"), countEntries(p.Entries))},
+		{"checked", fmt.Sprintf("%s, %s (%s), %s; %s in all", view.Plural(p.Checkpoints, "checkpoint"), view.Plural(p.Segments, "segment"),
+			view.BytesText(p.Bytes), view.Plural(p.SegmentIndexes, "segment index file"), view.Plural(p.Entries, "entry"))},
 	}
 	if p.Strays+p.Gone > 0 {
-		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", count(p.Strays, "object"), p.Gone)})
+		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", view.Plural(p.Strays, "object"), p.Gone)})
 	}
 	for _, s := range p.Spans {
 		rows = append(rows, []string{"restorable", s.text()})
@@ -133,20 +133,6 @@ func (p *verifyReport) documentText() string {
 	return p.Document + ", " + lsn
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func countEntries(n uint64) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return fmt.Sprintf("%d entries", n)
-}
-
 // defectsMost bounds the number of defects that are shown.
 const defectsMost = 50
 
@@ -165,7 +151,7 @@ func (p *verifyReport) defectsText() string {
 	if n := len(p.Defects) - defectsMost; n > 0 {
 		fmt.Fprintf(&b, "and %d more; --json has all of them\n", n)
 	}
-	fmt.Fprintf(&b, "\n%s.\n", count(len(p.Defects), "defect"))
+	fmt.Fprintf(&b, "\n%s.\n", view.Plural(len(p.Defects), "defect"))
 	return b.String()
 }
 

@@ -213,7 +213,7 @@ Try, in another terminal:
   %[6]s dev restart %[10]s%[11]s
 
 Ctrl-C stops everything.
-`, view.Plural(uint64(d.o.nodes), "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, view.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
+`, view.Plural(d.o.nodes, "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, view.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
 }
 
 // afterDeath describes the effect of one node's death on the cluster.

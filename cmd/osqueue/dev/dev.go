@@ -29,9 +29,7 @@ servers, CA and a token of the role admin in the context dev (dev-PORT with anot
 --insecure there are no certificates and tokens: every user and program of this machine
 can control the queue.
 
-Flags after -- are flags of serve, for every node.
-
-` + view.ExitHelp,
+Flags after -- are flags of serve, for every node.`,
 		Example: `  osqueue dev
   osqueue dev --http-port 9080 --raft-port 9180 --dir ./dev -- --lease 5s --log-level debug`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +60,6 @@ Flags after -- are flags of serve, for every node.
 	cmd.AddCommand(&cobra.Command{
 		Use:   "restart NODE",
 		Short: "Start a killed node of the running dev cluster again",
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return devRestart(cmd.Context(), g, o.httpPort, args[0])
 		},
@@ -118,4 +115,10 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithCancel(ctx)
 	}
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// Commands returns the commands of this package, which use the flags and streams of g.
+// checkServe checks flags for the nodes as serve does.
+func Commands(g *view.Globals, checkServe func(g *view.Globals, flags []string) error) []*cobra.Command {
+	return []*cobra.Command{newDevCommand(g, checkServe)}
 }

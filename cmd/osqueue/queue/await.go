@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
@@ -91,4 +93,98 @@ func outcomeOf(job v1.Job) string {
 		return view.PlainLine(view.FirstLine(view.PlainOrSealed(job.LastError)))
 	}
 	return string(job.Result)
+}
+
+// waitsInFlight bounds the long polls for jobs that are named one by one.
+const waitsInFlight = 64
+
+func newJobWaitCommand(g *view.Globals) *cobra.Command {
+	atMost := time.Hour
+	cmd := &cobra.Command{
+		Use:   "wait ID…",
+		Short: "Wait for jobs, and print their results",
+		Long: `Waits until the jobs have ended. For one job the output is its result; for several
+jobs it is a line for each, in the given order: id, status, and the result or the
+error. With --json each line is one job.
+
+The exit status is 0 if all of them completed, 1 if one is dead or cancelled, or
+did not end in time.`,
+		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
+  osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			if atMost <= 0 {
+				return view.Usagef("--wait-for %v: must be positive", atMost)
+			}
+			return runJobWait(cmd.Context(), g, atMost, ids)
+		},
+	}
+	view.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
+	return cmd
+}
+
+func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids []string) error {
+	c, err := g.Client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(ids) == 1 {
+		return waitFinished(ctx, g, c, atMost, ids[0])
+	}
+	return waitMany(ctx, g, c, atMost, ids)
+}
+
+// waitMany waits for jobs, some at the same time, and prints them in the order of ids. A job that
+// does not exist or end does not stop the others.
+func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
+	end := time.Now().Add(atMost)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	slots, ended := make(chan struct{}, waitsInFlight), make([]chan finishedJob, len(ids))
+	for i, id := range ids {
+		ended[i] = make(chan finishedJob, 1)
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
+			ended[i] <- finishedJob{id: id, job: job, err: err}
+		}()
+	}
+	var errs []error
+	failed := 0
+	for _, one := range ended {
+		r := <-one
+		if r.err != nil {
+			errs = append(errs, fmt.Errorf("job %s: %w", r.id, r.err))
+			if ctx.Err() != nil || !client.IsNotFound(r.err) && !errors.Is(r.err, client.ErrNotFinished) {
+				break
+			}
+			continue
+		}
+		if r.job.Status != v1.StatusCompleted {
+			failed++
+		}
+		if err := writeFinished(g, r); err != nil {
+			return err
+		}
+	}
+	if len(errs) == 0 && failed > 0 {
+		return view.SilentError{}
+	}
+	return errors.Join(errs...)
+}
+
+// writeFinished is the line of a job that was waited for.
+func writeFinished(g *view.Globals, r finishedJob) error {
+	if g.JSON {
+		return g.WriteJSON(r.job)
+	}
+	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
+}
+
+// finishedJob is a job that has ended.
+type finishedJob struct {
+	id  string
+	job v1.Job
+	err error
 }

@@ -43,11 +43,10 @@ is open until jobs are added and have ended.
 With --callback-type a job is enqueued when all jobs of the batch have ended; with
 --callback-on completed only if all of them completed.
 
-` + view.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.BackoffHelp,
 		Example: `  osqueue batch create urls.txt --type fetch --text --callback-type pack --callback-payload '{"name":"today"}'
   osqueue batch create --id nightly --callback-type report --callback-on completed
   osqueue submit fetch '"http://127.0.0.1/"' --batch nightly`,
-		Args: view.UsageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.file = args[0]
@@ -144,10 +143,7 @@ func newBatchListCommand(g *view.Globals) *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List the batches that are kept",
 		Long: `Lists the open batches, and those that have ended within the retention of completed
-jobs. With --json each line is one batch.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+jobs. With --json each line is one batch.`,
 		RunE: view.List(g, view.BatchColumns, (*client.Client).Batches, func(b v1.BatchInfo) []string { return view.BatchRow(b, g.Now()) }),
 	}
 }
@@ -156,8 +152,7 @@ func newBatchShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a batch",
-		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.",
 		RunE:  view.Show(g, (*client.Client).Batch, showBatch),
 	}
 }
@@ -189,10 +184,7 @@ func newBatchCancelCommand(g *view.Globals) *cobra.Command {
 		Use:   "cancel ID",
 		Short: "Cancel the jobs of a batch that have not ended",
 		Long: `Cancels the jobs of a batch that have not ended. The command counts them and asks for
-confirmation, unless --yes is given, which is required if stdin is not a terminal.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+confirmation, unless --yes is given, which is required if stdin is not a terminal.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return view.Usagef("the id of the batch is empty")

@@ -37,12 +37,9 @@ func newDeadListCommand(g *view.Globals) *cobra.Command {
 		Short:   "List dead jobs",
 		Long: `Lists dead jobs, first in first out, with the error of the last attempt. With
 --json each line is one job. --errors counts all of them by type and error instead;
-it shows ids and numbers as #, so that "order 17" and "order 18" are one error.
-
-` + view.ExitHelp,
+it shows ids and numbers as #, so that "order 17" and "order 18" are one error.`,
 		Example: `  osqueue dead ls --type mail
   osqueue dead ls --errors`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l.filter.Status = []string{v1.StatusDead}
 			return l.run(cmd.Context())
@@ -112,7 +109,7 @@ func newDeadChangeCommand(g *view.Globals, ch *change, name, short string) *cobr
 	cmd := &cobra.Command{
 		Use:   name + " [ID…]",
 		Short: short,
-		Long:  short + ".\n\n" + filterHelp + "\n\n" + view.ExitHelp,
+		Long:  short + ".\n\n" + filterHelp,
 		Example: strings.ReplaceAll(`  osqueue dead NAME 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue dead NAME --type mail
   osqueue dead NAME --all --yes`, "NAME", name),

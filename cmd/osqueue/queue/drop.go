@@ -49,11 +49,10 @@ once, as long as the queue remembers it.
 
 With --unique KEY[:SCOPE] nothing is added while another job of the type holds
 KEY; the file is removed, and the leader's log names that job.
-` + view.UniqueForm + "\n\n" + view.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.UniqueForm + "\n\n" + view.BackoffHelp,
 		Example: `  osqueue drop --bucket file:///srv/osqueue wc '"three little words"'
   date | osqueue drop --bucket s3://jobs/prod?region=eu-central-1 --type log --text
   osqueue drop --bucket gs://jobs/prod report --id report-2026-12-24 --run-at '2026-12-24 18:00'`,
-		Args: view.UsageArgs(cobra.MaximumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error { return runDrop(cmd.Context(), g, f, args) },
 	}
 	flags := cmd.Flags()

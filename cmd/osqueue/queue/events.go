@@ -54,11 +54,10 @@ missing because the nodes no longer keep them.
 Each line is the event's time, its kind and its object; --json has the ids.
 
 The kinds are:
-` + wrapped(eventKinds, 78) + "\n\n" + view.ExitHelp,
+` + wrapped(eventKinds, 78),
 		Example: `  osqueue events --type mail --kind job.dead,job.failed
   osqueue events --job 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --since start
   osqueue events --json | jq -r 'select(.kind == "job.completed").jobId'`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return followEvents(cmd.Context(), g, f) },
 	}
 	flags := cmd.Flags()

@@ -24,12 +24,9 @@ batch comes after its jobs, and its callback after the batch; the other jobs of 
 batch are not shown.
 
 A job with several dependencies is shown in full once, and later with "(above)". "…"
-marks a job with dependencies that are not shown: --limit keeps the nearest jobs.
-
-` + view.ExitHelp,
+marks a job with dependencies that are not shown: --limit keeps the nearest jobs.`,
 		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue job graph report-7 --dot | dot -Tsvg > graph.svg`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return view.Usagef("--limit %d: must be at least 1", limit)

@@ -57,13 +57,10 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
   queue.failing    of the attempts of 5 minutes, --failure-percent failed
   queue.dead       --dead-grew jobs became dead in 10 minutes
   bucket.lag       the bucket is behind by --bucket-lag
-  bucket.away, bucket.damaged, writes.refused
-
-` + view.ExitHelp,
+  bucket.away, bucket.damaged, writes.refused`,
 		Example: `  osqueue hook put ops --url https://example.com/osqueue --on job.dead,'queue.*'
   osqueue hook put mail --url https://example.com/mail --on queue.stuck --type 'mail.*' --oldest-age 2m
   osqueue hook put ops --url https://example.com/osqueue --on job.dead --rotate-secret`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return putHook(cmd.Context(), g, f, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -157,10 +154,7 @@ func newHookListCommand(g *view.Globals) *cobra.Command {
 		Short:   "List the hooks",
 		Long: `Lists the hooks, without their secrets. PENDING events are not delivered yet; FAILED
 events were not delivered within --retry-for; DROPPED events did not fit into the outbox.
-With --json each line is one hook.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+With --json each line is one hook.`,
 		RunE: view.List(g, view.HookColumns, view.Whole((*client.Client).Hooks), view.HookRow),
 	}
 }
@@ -169,8 +163,7 @@ func newHookShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a hook, its limits, and the alerts that fire",
-		Long:  "Shows a hook, its limits, the state of its deliveries, and the alerts that fire.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows a hook, its limits, the state of its deliveries, and the alerts that fire.",
 		RunE:  view.Show(g, (*client.Client).Hook, showHook),
 	}
 }
@@ -220,10 +213,7 @@ func newHookTestCommand(g *view.Globals) *cobra.Command {
 		Short: "Send an event of the kind hook.test",
 		Long: `Sends an event of the kind hook.test to a hook, waits up to --timeout until it is
 delivered, and prints the receiver's answer. The event is sent at once, also if the hook
-pauses after failures. If the hook was put with --paused, the event stays in the outbox.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+pauses after failures. If the hook was put with --paused, the event stays in the outbox.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				return testHook(ctx, g, c, args[0])
@@ -313,10 +303,7 @@ func newHookDeliveriesCommand(g *view.Globals) *cobra.Command {
 		Use:   "deliveries NAME",
 		Short: "Show the last attempts, and the oldest events that are not delivered",
 		Long: `Shows the last 50 attempts of the leader, newest first, and the oldest 50 events that are not
-delivered yet. A new leader begins with no attempts.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
+delivered yet. A new leader begins with no attempts.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				d, err := c.HookDeliveries(ctx, args[0])

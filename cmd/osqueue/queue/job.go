@@ -29,11 +29,8 @@ func newJobShowCommand(g *view.Globals) *cobra.Command {
 		Aliases: []string{"get"},
 		Short:   "Show a job",
 		Long: `Shows a job: its status, its payload, its result, the log of the attempt that
-completed it, and the attempts that failed.
-
-` + view.ExitHelp,
+completed it, and the attempts that failed.`,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
-		Args:    view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				job, err := c.Job(ctx, args[0])
@@ -60,15 +57,12 @@ func newJobListCommand(g *view.Globals) *cobra.Command {
 		Long: `Lists jobs, the oldest first; without --status those that have not ended, or with
 --finished-after or --finished-before those that have. With --json each line is one
 job. --search searches the id, the type, the tags, the last error and the payload,
-without regard to case.
-
-` + view.ExitHelp,
+without regard to case.`,
 		Example: `  osqueue job ls --status dead,cancelled --type wc
   osqueue job ls --tag newsletter --created-after 2h
   osqueue job ls --status dead --newest --finished-after 1h --search 'gateway timeout'
   osqueue job ls --status all --group customer-7 --count
   osqueue job ls --status all --all --json | jq -r 'select(.attempts > 1).id'`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	l.bind(cmd, true)

@@ -57,7 +57,6 @@ prints the name with which to resume the run.
 		Example: `  osqueue map urls.txt -- curl -fsS -o /srv/pages/{} https://example.com/{}
   find /srv/video -name '*.avi' | osqueue map - -n 20 --name avi -- ffmpeg -i {} {}.mp4
   seq 100 | osqueue map - --keep-order -- expr {} '*' {}`,
-		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return view.Usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,11 +38,8 @@ func newQueueListCommand(g *view.Globals) *cobra.Command {
 		Short:   "List the types that have jobs or settings",
 		Long: `Lists the types that have jobs or settings. OLDEST is the age of the oldest available
 job; LIMITS shows what limits claims: settings, or that no worker takes the type. With
---json each line is one type.
-
-` + view.ExitHelp,
+--json each line is one type.`,
 		Example: `  osqueue queue ls --sort oldest`,
-		Args:    view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			order, known := queueSorts[sort]
 			if !known {
@@ -97,8 +96,7 @@ func newQueueShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show TYPE",
 		Short: "Show statistics and settings of a type",
-		Long:  "Shows statistics of a type, and its settings other than the defaults.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows statistics of a type, and its settings other than the defaults.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if err := checkType(ctx, c, args[0]); err != nil {
@@ -198,8 +196,7 @@ func newQueueSwitch(g *view.Globals, verb, short, long string,
 	return &cobra.Command{
 		Use:   verb + " TYPE…",
 		Short: short,
-		Long:  long + "\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		Long:  long,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, kind string) error {
 				q, err := do(c, ctx, kind)
@@ -228,8 +225,7 @@ func newQueueResetCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset TYPE…",
 		Short: "Set all settings of types back to their defaults, also the pause",
-		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.MinimumNArgs(1)),
+		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
 				if err := checkType(ctx, c, name); err != nil {
@@ -269,12 +265,9 @@ func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
 		Short: "Delete the waiting jobs of a type",
 		Long: `Deletes the jobs of a type that are blocked, scheduled or available. --status selects
 others; all means all that are not running. The command counts the jobs and asks for
-confirmation, unless --yes is given, which is required if stdin is not a terminal.
-
-` + view.ExitHelp,
+confirmation, unless --yes is given, which is required if stdin is not a terminal.`,
 		Example: `  osqueue queue purge mail
   osqueue queue purge mail --status all --yes`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return view.Usagef("a filter cannot name the jobs without type; see osqueue job delete")
@@ -287,4 +280,50 @@ confirmation, unless --yes is given, which is required if stdin is not a termina
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation")
 	view.BindStatuses(cmd, &r.filter.Status, ch.applies)
 	return cmd
+}
+
+func newStatsCommand(g *view.Globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Show statistics of the queue, by type",
+		Long:  "Shows statistics of the whole queue, and of each type.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				s, err := c.StatsByType(ctx)
+				if err != nil {
+					return err
+				}
+				return showStats(g, s)
+			})
+		},
+	}
+}
+
+func showStats(g *view.Globals, s v1.Stats) error {
+	if g.JSON {
+		return g.WriteJSON(s)
+	}
+	all := v1.TypeStats{
+		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
+		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
+	}
+	columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+BYTES")
+	var rows [][]string
+	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
+		rows = append(rows, statsRow(view.OrDash(view.PlainLine(kind)), s.Types[kind]))
+	}
+	rows = append(rows, statsRow("(all)", all))
+	if err := g.TableOf(columns, rows); err != nil {
+		return err
+	}
+	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n",
+		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, view.Plural(s.Workers, "worker"))
+}
+
+func statsRow(name string, t v1.TypeStats) []string {
+	row := []string{name}
+	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return append(row, view.SizeText(t.Bytes))
 }

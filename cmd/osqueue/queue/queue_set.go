@@ -102,11 +102,10 @@ func newQueueSetCommand(g *view.Globals) *cobra.Command {
 		Long: `Changes the given settings of a type, and no others; the value default resets one. They
 apply from the next claim on, and quotas from the next enqueue; running jobs keep theirs.
 
-` + view.BackoffHelp + "\n\n" + view.ExitHelp,
+` + view.BackoffHelp,
 		Example: `  osqueue queue set mail --max-running 5 --rate 10/s --burst 20
   osqueue queue set mail --job-timeout 2m --max-attempts 10 --backoff exponential:1s:1h:20%
   osqueue queue set mail --retain 7d --retain-count 100000 --rate default`,
-		Args: view.UsageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "*" {
 				return view.Usagef("%q is a pattern: settings belong to one type; give its name", args[0])

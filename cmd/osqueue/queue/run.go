@@ -50,7 +50,6 @@ run twice.
   osqueue run --job-timeout 1h --env TERM -- make -C /srv/site test
   pg_dump shop | osqueue run -- sh -c 'gzip | wc -c'
   osqueue run --id nightly-2026-12-24 --max-attempts 1 -- /usr/local/bin/nightly`,
-		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			return notRun(runRun(cmd.Context(), g, f, argv))
 		},

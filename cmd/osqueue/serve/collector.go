@@ -69,7 +69,7 @@ func (c *collector) run(ctx context.Context) {
 	tick := time.NewTicker(collectorLook)
 	defer tick.Stop()
 	for {
-		if c.idle(figure("/gc/heap/allocs:bytes"), figure("/gc/heap/live:bytes")) {
+		if c.idle(runtimeFigure("/gc/heap/allocs:bytes"), runtimeFigure("/gc/heap/live:bytes")) {
 			debug.FreeOSMemory()
 		}
 		select {
@@ -101,20 +101,20 @@ func (c *collector) set() bool {
 	if c.ended {
 		return false
 	}
-	live, inflight := figure("/gc/heap/live:bytes"), c.inflight()
+	live, inflight := runtimeFigure("/gc/heap/live:bytes"), c.inflight()
 	if p := gcPercent(live, inflight, c.target); p != c.percent {
 		c.percent = p
 		debug.SetGCPercent(p)
 	}
 	// The limit counts all that the runtime has. Free memory below the limit is no reason to collect.
-	other := figure("/memory/classes/total:bytes") - figure("/memory/classes/heap/released:bytes") -
-		figure("/memory/classes/heap/objects:bytes") - figure("/memory/classes/heap/free:bytes")
+	other := runtimeFigure("/memory/classes/total:bytes") - runtimeFigure("/memory/classes/heap/released:bytes") -
+		runtimeFigure("/memory/classes/heap/objects:bytes") - runtimeFigure("/memory/classes/heap/free:bytes")
 	debug.SetMemoryLimit(other + live + gcGrowth(live, inflight, c.target) + lateBytes)
 	return true
 }
 
-// figure returns a figure of the runtime.
-func figure(name string) int64 {
+// runtimeFigure returns a figure of the runtime.
+func runtimeFigure(name string) int64 {
 	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())

@@ -77,59 +77,42 @@ func deliver(s *hooks.Sender) func(context.Context, *cluster.Node) {
 type hookCollector struct {
 	node   interface{ View() *fsm.View }
 	sender *hooks.Sender
-
-	delivered, failed, dropped, attempts *prometheus.Desc
-	pending, bytes, lag, failing, alerts *prometheus.Desc
 }
 
-func newHookCollector(node interface{ View() *fsm.View }, s *hooks.Sender) *hookCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("osqueue_hook_"+name, help, []string{"hook"}, nil)
+var (
+	hookFigures = []figure[*fsm.Hook]{
+		counter("hook_events_delivered_total", "Events that the receiver has accepted.", func(h *fsm.Hook) float64 { return float64(h.Delivered) }, "hook"),
+		counter("hook_events_failed_total", "Events that were given up.", func(h *fsm.Hook) float64 { return float64(h.Failed) }, "hook"),
+		counter("hook_events_dropped_total", "Events for which the outbox had no room.", func(h *fsm.Hook) float64 { return float64(h.Dropped) }, "hook"),
+		gauge("hook_events_pending", "Events in the outbox.", func(h *fsm.Hook) float64 { return float64(h.Pending) }, "hook"),
+		gauge("hook_outbox_bytes", "Size of the outbox.", func(h *fsm.Hook) float64 { return float64(h.Bytes) }, "hook"),
+		gauge("hook_failing", "1 while all deliveries fail.", func(h *fsm.Hook) float64 { return oneIf(h.FailingSince != 0) }, "hook"),
+		gauge("hook_alerts_firing", "Alerts that fire.", func(h *fsm.Hook) float64 { return float64(len(h.Alerts)) }, "hook"),
 	}
-	return &hookCollector{
-		node: node, sender: s,
-		delivered: desc("events_delivered_total", "Events that the receiver has accepted."),
-		failed:    desc("events_failed_total", "Events that were given up."),
-		dropped:   desc("events_dropped_total", "Events for which the outbox had no room."),
-		attempts:  desc("attempts_failed_total", "Deliveries of this process that failed."),
-		pending:   desc("events_pending", "Events in the outbox."),
-		bytes:     desc("outbox_bytes", "Size of the outbox."),
-		lag:       desc("lag_seconds", "Age of the oldest event in the outbox; 0 without one."),
-		failing:   desc("failing", "1 while all deliveries fail."),
-		alerts:    desc("alerts_firing", "Alerts that fire."),
-	}
-}
+	descHookLag      = desc("hook_lag_seconds", "Age of the oldest event in the outbox; 0 without one.", "hook")
+	descHookAttempts = desc("hook_attempts_failed_total", "Deliveries of this process that failed.", "hook")
+)
 
 // Describe implements prometheus.Collector.
-func (c *hookCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.delivered, c.failed, c.dropped, c.attempts, c.pending, c.bytes, c.lag, c.failing, c.alerts} {
-		ch <- d
-	}
-}
+func (c hookCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
-func (c *hookCollector) Collect(ch chan<- prometheus.Metric) {
+func (c hookCollector) Collect(ch chan<- prometheus.Metric) {
 	out, v := sender{ch: ch}, c.node.View()
 	now := max(time.Now().UnixMilli(), v.Meta().Now)
 	v.Hooks(func(h *fsm.Hook) bool {
-		out.counter(c.delivered, float64(h.Delivered), h.Name)
-		out.counter(c.failed, float64(h.Failed), h.Name)
-		out.counter(c.dropped, float64(h.Dropped), h.Name)
-		out.gauge(c.pending, float64(h.Pending), h.Name)
-		out.gauge(c.bytes, float64(h.Bytes), h.Name)
+		send(out, hookFigures, h, h.Name)
 		lag := int64(0)
 		v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
 			lag = now - e.At
 			return false
 		})
-		out.gauge(c.lag, float64(lag)/1000, h.Name)
-		out.flag(c.failing, h.FailingSince != 0, h.Name)
-		out.gauge(c.alerts, float64(len(h.Alerts)), h.Name)
+		out.gauge(descHookLag, float64(lag)/1000, h.Name)
 		return true
 	})
 	c.sender.FailedAttempts(func(hook string, n uint64) {
 		if v.Hook(hook) != nil {
-			out.counter(c.attempts, float64(n), hook)
+			out.counter(descHookAttempts, float64(n), hook)
 		}
 	})
 }

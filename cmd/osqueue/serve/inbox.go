@@ -114,38 +114,30 @@ type inboxCollector struct {
 		Leader() (address string, self bool)
 	}
 	box *inbox.Box
-
-	files, waiting, failing *prometheus.Desc
 }
 
-func newInboxCollector(node *cluster.Node, box *inbox.Box) *inboxCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("osqueue_inbox_"+name, help, labels, nil)
-	}
-	return &inboxCollector{
-		node: node, box: box,
-		files: desc("files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
-			"job, or rejected.", "outcome"),
-		waiting: desc("files_waiting", "Files in the inbox that can become jobs (active leader only)."),
-		failing: desc("failing", "1 while the inbox cannot be emptied (active leader only)."),
-	}
+func newInboxCollector(node *cluster.Node, box *inbox.Box) inboxCollector {
+	return inboxCollector{node: node, box: box}
 }
+
+var (
+	descFiles = desc("inbox_files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
+		"job, or rejected.", "outcome")
+	descFilesWaiting = desc("inbox_files_waiting", "Files in the inbox that can become jobs (active leader only).")
+	descInboxFailing = desc("inbox_failing", "1 while the inbox cannot be emptied (active leader only).")
+)
 
 // Describe implements prometheus.Collector.
-func (c *inboxCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.files, c.waiting, c.failing} {
-		ch <- d
-	}
-}
+func (c inboxCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
-func (c *inboxCollector) Collect(ch chan<- prometheus.Metric) {
+func (c inboxCollector) Collect(ch chan<- prometheus.Metric) {
 	out, s := sender{ch: ch}, c.box.Stats()
-	out.counter(c.files, float64(s.Taken), "taken")
-	out.counter(c.files, float64(s.Repeated), "repeated")
-	out.counter(c.files, float64(s.Rejected), "rejected")
+	out.counter(descFiles, float64(s.Taken), "taken")
+	out.counter(descFiles, float64(s.Repeated), "repeated")
+	out.counter(descFiles, float64(s.Rejected), "rejected")
 	if _, active := c.node.Leader(); active {
-		out.gauge(c.waiting, float64(s.Waiting))
-		out.flag(c.failing, s.Failing != "")
+		out.gauge(descFilesWaiting, float64(s.Waiting))
+		out.gauge(descInboxFailing, oneIf(s.Failing != ""))
 	}
 }

@@ -33,9 +33,7 @@ The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts 
 else has a setting: docs/migrating.md lists it.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
-SIGHUP is ignored.
-
-` + view.ExitHelp,
+SIGHUP is ignored.`,
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
@@ -44,7 +42,6 @@ SIGHUP is ignored.
     --tls-ca ca.crt --tls-cert n1.crt --tls-key n1.key --bootstrap-token bootstrap.json \
     --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err = errors.Join(fromEnv(cmd.Flags(), g.Getenv), o.fromFile(cmd.Flags())); err != nil {
 				return err
@@ -140,3 +137,6 @@ func CheckFlags(g *view.Globals, args []string) error {
 	}
 	return nil
 }
+
+// Commands returns the commands of this package, which use the flags and streams of g.
+func Commands(g *view.Globals) []*cobra.Command { return []*cobra.Command{newServeCommand(g)} }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -142,4 +144,75 @@ func (s *server) apiTracer() core.Tracer {
 		return nil
 	}
 	return s.tracer
+}
+
+// clusterRoutes returns the requests under cluster.PeerPath. api.ClusterOpenAPI describes them.
+func (s *server) clusterRoutes() []auth.Route {
+	routes := append(s.node.Routes(), auth.Route{
+		Pattern: "GET " + cluster.PeerPath + "openapi.yaml", Right: auth.Public, Handler: api.ServeClusterOpenAPI,
+	})
+	if s.enroll != nil {
+		routes = append(routes, s.enroll.Routes()...)
+	}
+	return routes
+}
+
+// peerHandler returns the handler of cluster.PeerPath at the port for nodes.
+func (s *server) peerHandler() http.Handler { return auth.Mux(s.clusterRoutes(), auth.Node, nil) }
+
+// clientClusterHandler returns the handler of cluster.PeerPath at the HTTP port: the requests of
+// operators.
+func (s *server) clientClusterHandler() http.Handler {
+	calls := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "nodes call each other at the raft port", http.StatusNotFound)
+	})
+	mux := sync.OnceValue(func() http.Handler { // s.api is made later
+		mux := auth.Mux(s.clusterRoutes(), ^auth.Node, s.api.Guard)
+		for _, r := range s.node.Routes() {
+			if r.Right == auth.Node {
+				mux.Handle(r.Pattern, calls)
+			}
+		}
+		return mux
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { mux().ServeHTTP(w, r) })
+}
+
+// Profiles show the contents of memory and can slow a node down, so they have a listener
+// of their own, which other machines cannot reach.
+
+// listenPprof returns nil if there is no address.
+func listenPprof(addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for profiles: %w", err)
+	}
+	return l, nil
+}
+
+// servePprof serves profiles until the returned function is called.
+func (s *server) servePprof() (stop func()) {
+	if s.pprof == nil {
+		return func() {}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	srv := &http.Server{Handler: web.Guard(web.GuardConfig{}, mux), ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(s.pprof) // ends with Close
+	}()
+	s.log.Info("serving profiles", "url", fmt.Sprintf("http://%s/debug/pprof/", s.pprof.Addr()))
+	return func() {
+		_ = srv.Close()
+		<-done
+	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,56 +21,54 @@ type typeSource interface {
 // typeCollector sends the figures of each type at each scrape. The number of its series is
 // bounded: types without figures of their own share the label fsm.FigureOther. A scrape takes
 // time in proportion to the number of types, not of jobs.
-type typeCollector struct {
-	node typeSource
+type typeCollector struct{ node typeSource }
 
-	jobs, oldest, waiting             *prometheus.Desc
-	enqueued, claimed, completed      *prometheus.Desc
-	failed, retried, dead, cancelled  *prometheus.Desc
-	leasesLost, wait, run, tries, all *prometheus.Desc
-}
-
-func newTypeCollector(node typeSource) *typeCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("osqueue_"+name, help, labels, nil)
-	}
-	return &typeCollector{
-		node:    node,
-		jobs:    desc("type_jobs", "Jobs by type and status.", "type", "status"),
-		oldest:  desc("type_oldest_available_age_seconds", "Time since the oldest available job was created, fell due or failed last; 0 without one. "+waitHelp, "type"),
-		all:     desc("types", "Types that have jobs."),
-		waiting: desc("claims_waiting", "Claims that wait for a job on this node."),
-
-		enqueued:   desc("type_jobs_enqueued_total", "Jobs enqueued.", "type"),
-		claimed:    desc("type_jobs_claimed_total", "Attempts begun.", "type"),
-		completed:  desc("type_jobs_completed_total", "Jobs completed.", "type"),
-		failed:     desc("type_attempts_failed_total", "Attempts that failed, timed out or lost their lease.", "type"),
-		retried:    desc("type_jobs_retried_total", "Jobs put back into the queue after a failed attempt or by a request.", "type"),
-		dead:       desc("type_jobs_dead_total", "Jobs that became dead.", "type"),
-		cancelled:  desc("type_jobs_cancelled_total", "Jobs cancelled.", "type"),
-		leasesLost: desc("type_leases_lost_total", "Attempts that ended because the lease expired or the worker was declared dead.", "type"),
-
-		wait:  desc("type_wait_seconds", "Time from the creation of jobs, their due time or their last failure to the claim. "+waitHelp, "type"),
-		run:   desc("type_run_seconds", "Duration of attempts, however they ended.", "type"),
-		tries: desc("type_attempts", "Attempts of jobs that ended.", "type"),
-	}
-}
+func newTypeCollector(node typeSource) typeCollector { return typeCollector{node} }
 
 // waitHelp says what fsm.AvailableSince cannot leave out.
 const waitHelp = "Includes the wait for other jobs, and the time before a retry by request."
 
+type ofType = *figuresOfType
+
+var (
+	typeCounts = []figure[ofType]{
+		gauge("type_oldest_available_age_seconds", "Time since the oldest available job was created, fell due or failed last; 0 without one. "+waitHelp, func(f ofType) float64 { return float64(f.oldestMs) / 1000 }, "type"),
+		counter("type_jobs_enqueued_total", "Jobs enqueued.", func(f ofType) float64 { return float64(f.Enqueued) }, "type"),
+		counter("type_jobs_claimed_total", "Attempts begun.", func(f ofType) float64 { return float64(f.Claimed) }, "type"),
+		counter("type_jobs_completed_total", "Jobs completed.", func(f ofType) float64 { return float64(f.Completed) }, "type"),
+		counter("type_attempts_failed_total", "Attempts that failed, timed out or lost their lease.", func(f ofType) float64 { return float64(f.Failed) }, "type"),
+		counter("type_jobs_retried_total", "Jobs put back into the queue after a failed attempt or by a request.", func(f ofType) float64 { return float64(f.Retried) }, "type"),
+		counter("type_jobs_dead_total", "Jobs that became dead.", func(f ofType) float64 { return float64(f.Dead) }, "type"),
+		counter("type_jobs_cancelled_total", "Jobs cancelled.", func(f ofType) float64 { return float64(f.Cancelled) }, "type"),
+		counter("type_leases_lost_total", "Attempts that ended because the lease expired or the worker was declared dead.", func(f ofType) float64 { return float64(f.LeasesLost) }, "type"),
+	}
+
+	descTypeJobs = desc("type_jobs", "Jobs by type and status.", "type", "status")
+	descTypes    = desc("types", "Types that have jobs.")
+	descWaiting  = desc("claims_waiting", "Claims that wait for a job on this node.")
+	descWait     = desc("type_wait_seconds", "Time from the creation of jobs, their due time or their last failure to the claim. "+waitHelp, "type")
+	descRun      = desc("type_run_seconds", "Duration of attempts, however they ended.", "type")
+	descTries    = desc("type_attempts", "Attempts of jobs that ended.", "type")
+)
+
 // Describe implements prometheus.Collector.
-func (c *typeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c typeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect implements prometheus.Collector.
-func (c *typeCollector) Collect(ch chan<- prometheus.Metric) {
+func (c typeCollector) Collect(ch chan<- prometheus.Metric) {
 	out := sender{ch: ch}
 	stats, v := c.node.AllTypeStats(), c.node.View()
-	out.gauge(c.waiting, float64(c.node.ClaimsWaiting()))
-	out.gauge(c.all, float64(len(stats)))
+	out.gauge(descWaiting, float64(c.node.ClaimsWaiting()))
+	out.gauge(descTypes, float64(len(stats)))
 	now := max(time.Now().UnixMilli(), v.Meta().Now)
 	for _, f := range typeFigures(v, stats, now) {
-		c.send(out, f)
+		for st := fsm.Scheduled; st.String() != ""; st++ {
+			out.gauge(descTypeJobs, float64(f.jobs.Of(st)), f.name, st.String())
+		}
+		send(out, typeCounts, f, f.name)
+		out.histogram(descWait, &f.Wait, fsm.WaitBounds(), 1000, f.name)
+		out.histogram(descRun, &f.Run, fsm.WaitBounds(), 1000, f.name)
+		out.histogram(descTries, &f.Attempts, fsm.AttemptBounds(), 1, f.name)
 	}
 }
 
@@ -107,25 +106,6 @@ func typeFigures(v *fsm.View, stats map[string]fsm.TypeStats, now int64) (out []
 	return append(out, other)
 }
 
-// send sends the figures of one type.
-func (c *typeCollector) send(out sender, f *figuresOfType) {
-	for st := fsm.Scheduled; st.String() != ""; st++ {
-		out.gauge(c.jobs, float64(f.jobs.Of(st)), f.name, st.String())
-	}
-	out.gauge(c.oldest, float64(f.oldestMs)/1000, f.name)
-	out.counter(c.enqueued, float64(f.Enqueued), f.name)
-	out.counter(c.claimed, float64(f.Claimed), f.name)
-	out.counter(c.completed, float64(f.Completed), f.name)
-	out.counter(c.failed, float64(f.Failed), f.name)
-	out.counter(c.retried, float64(f.Retried), f.name)
-	out.counter(c.dead, float64(f.Dead), f.name)
-	out.counter(c.cancelled, float64(f.Cancelled), f.name)
-	out.counter(c.leasesLost, float64(f.LeasesLost), f.name)
-	out.histogram(c.wait, &f.Wait, fsm.WaitBounds(), 1000, f.name)
-	out.histogram(c.run, &f.Run, fsm.WaitBounds(), 1000, f.name)
-	out.histogram(c.tries, &f.Attempts, fsm.AttemptBounds(), 1, f.name)
-}
-
 // histogram sends a histogram, in units that have that many of its own.
 func (s sender) histogram(d *prometheus.Desc, h *fsm.Histogram, bounds []int64, unit float64, labels ...string) {
 	cumulative, n := make(map[float64]uint64, len(bounds)), uint64(0)
@@ -134,4 +114,45 @@ func (s sender) histogram(d *prometheus.Desc, h *fsm.Histogram, bounds []int64, 
 		cumulative[float64(bound)/unit] = n
 	}
 	s.ch <- prometheus.MustNewConstHistogram(d, h.Count(), float64(h.Sum)/unit, cumulative, labels...)
+}
+
+// workersShown is the largest number of workers with series of their own.
+const workersShown = 100
+
+// workerCollector sends the running jobs, the capacity and the quiet of each worker. The
+// registered workers that come first by name have a series of their own; the running jobs of all
+// others, and of those that are not registered, share fsm.FigureOther. A scrape takes time in proportion to workersShown.
+type workerCollector struct{ view func() *fsm.View }
+
+func newWorkerCollector(view func() *fsm.View) workerCollector { return workerCollector{view} }
+
+var (
+	descRunning  = desc("worker_running", "Jobs that a registered worker holds; other: all workers without a series of their own.", "worker")
+	descCapacity = desc("worker_capacity", "Jobs that a registered worker can run at a time, as it says.", "worker")
+	descQuiet    = desc("worker_quiet", "1 if a registered worker gets no new jobs, otherwise 0.", "worker")
+)
+
+// Describe implements prometheus.Collector.
+func (c workerCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
+	out, v := sender{ch: ch}, c.view()
+	counts := v.Counts()
+	others, shown := counts.Of(fsm.InProgress), 0
+	v.Workers(func(w *fsm.Worker) bool {
+		if w.Name == fsm.FigureOther || !utf8.ValidString(w.Name) {
+			return true
+		}
+		n := v.Held(w.Name)
+		out.gauge(descRunning, float64(n), w.Name)
+		out.gauge(descQuiet, oneIf(w.Quiet()), w.Name)
+		if w.Capacity > 0 {
+			out.gauge(descCapacity, float64(w.Capacity), w.Name)
+		}
+		others -= n
+		shown++
+		return shown < workersShown
+	})
+	out.gauge(descRunning, float64(others), fsm.FigureOther)
 }

@@ -63,7 +63,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(newNodeCollector(s.node), newTypeCollector(s.node), newWorkerCollector(s.node.View), newHookCollector(s.node, sender), newInboxCollector(s.node, box))
+	metrics.MustRegister(nodeCollector{s.node}, newTypeCollector(s.node), newWorkerCollector(s.node.View), hookCollector{s.node, sender}, newInboxCollector(s.node, box))
 	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())

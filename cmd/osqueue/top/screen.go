@@ -80,13 +80,13 @@ func (m *model) cluster() (state, bucket string) {
 			}
 		}
 	}
-	state = fmt.Sprintf("%d of %s up", up, view.Plural(uint64(len(m.now.nodes)), "node"))
+	state = fmt.Sprintf("%d of %s up", up, view.Plural(len(m.now.nodes), "node"))
 	if leader < 0 {
 		return state + ", no leader", m.problem()
 	}
 	s := m.now.nodes[leader].Status
 	state += fmt.Sprintf(", %s leads; %d pending, %d running, %d dead; %s", view.PlainLine(s.NodeID), s.Tasks.Pending, s.Tasks.Processing,
-		s.Tasks.Dead, view.Plural(uint64(max(0, s.Workers)), "worker"))
+		s.Tasks.Dead, view.Plural(max(0, s.Workers), "worker"))
 	if m.now.err != nil {
 		return state, m.problem()
 	}

@@ -2,10 +2,13 @@ package view
 
 import (
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // NewGroup returns a command that only contains subcommands.
@@ -13,7 +16,7 @@ func NewGroup(name, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
 		Short: short,
-		Long:  long + "\n\n" + ExitHelp,
+		Long:  long,
 		Args:  groupArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -39,35 +42,60 @@ func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// UsageArgs turns the errors of an argument check into usage errors.
-func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return &UsageError{Err: fmt.Errorf("%w\nUsage: %s", argsError(cmd, args, err), cmd.UseLine())}
-		}
-		return nil
+// complete adds to a command and those below it what all have in common: the check of the arguments that
+// their line of usage names, the exit statuses at the end of the help, and the files that the shell offers.
+func complete(cmd *cobra.Command) {
+	if cmd.Args == nil {
+		cmd.Args = checkArgs
+	}
+	if cmd.Long != "" && !strings.Contains(cmd.Long, "\nExit status: ") {
+		cmd.Long += "\n\n" + ExitHelp
+	}
+	offerFiles(cmd)
+	for _, sub := range cmd.Commands() {
+		complete(sub)
 	}
 }
 
-// argsError names the argument that is missing or superfluous; cobra only counts them.
-func argsError(cmd *cobra.Command, args []string, err error) error {
-	var wanted []string
-	for _, word := range strings.Fields(cmd.Use)[1:] {
-		if word = strings.TrimSuffix(word, "…"); word != strings.ToUpper(word) || !isLetter(word[0]) {
-			break
-		}
-		wanted = append(wanted, word)
-	}
+// checkArgs returns an error for other arguments than those that the line of usage names.
+func checkArgs(cmd *cobra.Command, args []string) error {
+	wanted, most := argsOf(cmd.Use)
+	var err error
 	switch {
 	case len(args) < len(wanted):
-		return fmt.Errorf("%s is missing", wanted[len(args)])
-	case strings.HasPrefix(err.Error(), "accepts"), !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command"):
-		return fmt.Errorf("too many arguments: %s", strings.Join(args, " "))
+		err = fmt.Errorf("%s is missing", wanted[len(args)])
+	case len(args) > most && cmd.HasSubCommands():
+		err = fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+	case len(args) > most:
+		err = fmt.Errorf("too many arguments: %s", strings.Join(args, " "))
+	default:
+		return nil
 	}
-	return err
+	return &UsageError{Err: fmt.Errorf("%w\nUsage: %s", err, cmd.UseLine())}
 }
 
-func isLetter(c byte) bool { return c >= 'A' && c <= 'Z' }
+// argsOf returns the required arguments of a line of usage, such as "put NAME [FILE]… --type TYPE", and the largest
+// number of arguments. Flags in it have a value.
+func argsOf(use string) (wanted []string, most int) {
+	words := strings.Fields(use)[1:]
+	for i := 0; i < len(words); i++ {
+		word := strings.Trim(words[i], "[]{}.…")
+		switch {
+		case word == "--" || word == "|":
+			continue
+		case strings.HasPrefix(word, "--"):
+			i++
+			continue
+		case !strings.HasPrefix(words[i], "["):
+			wanted = append(wanted, word)
+		}
+		if most++; strings.HasSuffix(words[i], "…") || strings.HasSuffix(words[i], "...]") || strings.HasSuffix(words[i], "…]") {
+			most = math.MaxInt
+			break
+		}
+	}
+	return wanted, most
+}
 
 // numberFault matches the errors of strconv.
 var numberFault = regexp.MustCompile(`strconv\.\w+: parsing .*: (invalid syntax|value out of range)`)
@@ -86,4 +114,37 @@ func usageFlags(cmd *cobra.Command, err error) error {
 		return "write a whole number"
 	})
 	return &UsageError{Err: fmt.Errorf("%s\nUsage: %s", text, cmd.UseLine())}
+}
+
+// fileFlags are the flags whose value is a file, and directoryFlags those whose value is a
+// directory.
+var (
+	fileFlags = []string{
+		"audit-log", "bootstrap-token", "ca", "cert", "config", "file", "hook-ca", "hook-key-file", "key", "keys", "roles-file",
+		"sandbox-ro", "secret-file", "tls-ca", "tls-ca-key", "tls-cert", "tls-key", "token-file",
+	}
+	directoryFlags = []string{"copy-to", "data", "dir", "sandbox-dir"}
+)
+
+// argumentOffers are what the shell offers for the arguments of commands that take files.
+var argumentOffers = map[string]cobra.ShellCompDirective{
+	"osqueue audit": cobra.ShellCompDirectiveDefault, "osqueue batch create": cobra.ShellCompDirectiveDefault,
+	"osqueue cert show": cobra.ShellCompDirectiveDefault, "osqueue man": cobra.ShellCompDirectiveFilterDirs,
+	"osqueue map": cobra.ShellCompDirectiveDefault, "osqueue run": cobra.ShellCompDirectiveDefault,
+}
+
+// offerFiles lets the shell offer files for the flags and arguments of a command that take them. Flags with
+// completions of their own keep them.
+func offerFiles(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case slices.Contains(fileFlags, f.Name):
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)) // it fails if the flag has completions
+		case slices.Contains(directoryFlags, f.Name):
+			_ = cmd.MarkFlagDirname(f.Name) // the flag exists
+		}
+	})
+	if offer, ok := argumentOffers[cmd.CommandPath()]; ok {
+		cmd.ValidArgsFunction = cobra.FixedCompletions(nil, offer)
+	}
 }

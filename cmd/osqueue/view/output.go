@@ -108,10 +108,13 @@ func OrDash(text string) string {
 // FirstLine returns the line of an error text that says what failed, mostly its first one.
 func FirstLine(text string) string { return v1.ErrorLine(text) }
 
-// Plural returns n and word, with an s unless n is 1.
-func Plural(n uint64, word string) string {
+// Plural returns n and word, with an s unless n is 1; entry becomes entries.
+func Plural[N int | int64 | uint64](n N, word string) string {
 	if n == 1 {
 		return "1 " + word
+	}
+	if stem, ok := strings.CutSuffix(word, "ry"); ok {
+		word = stem + "rie"
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }

@@ -2,8 +2,14 @@ package view
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/client/api/v1"
@@ -30,7 +36,8 @@ func NewRoot(g *Globals, commands ...*cobra.Command) *cobra.Command {
 	wrapHelp(g, root)
 	CompleteFlag(root, "output", formats...)
 	CompleteFlag(root, "ack", v1.AckQuorum, v1.AckObject)
-	Complete(root)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	complete(root)
 	return root
 }
 
@@ -74,4 +81,36 @@ func unknownTopic(root *cobra.Command, args []string) error {
 		return Usagef("unknown command %q for %q", rest[0], cmd.CommandPath())
 	}
 	return nil
+}
+
+// wrapHelp breaks the texts and flags of help at words if stdout is a terminal: the terminal would
+// break them within words, and put the rest below the names of flags.
+func wrapHelp(g *Globals, root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if width, ok := g.screen(); ok {
+			c.Long = ansi.Wordwrap(c.Long, width, "")
+			root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", width)))
+		}
+		help(c, args)
+	})
+}
+
+// IgnoreHangup lets the process go on at SIGHUP, with a line in the log: logrotate and systemctl reload
+// send it, and a terminal that ends. The programs that the process starts do not inherit that. The caller
+// calls stop.
+func IgnoreHangup(log hclog.Logger) (stop func()) {
+	hangups, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer close(done)
+		for range hangups {
+			log.Info("SIGHUP is ignored: there is nothing to load again; SIGTERM stops this process")
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		<-done
+	}
 }

@@ -53,14 +53,11 @@ all processes that it has started: with SIGTERM, and SIGKILL two seconds later.
 
 On Ctrl-C or SIGTERM the worker finishes the running jobs within --stop-timeout, ends
 and releases the others, and exits. After a second Ctrl-C it exits at once. osqueue
-worker ls lists the workers.
-
-` + view.ExitHelp,
+worker ls lists the workers.`,
 		Example: `  osqueue worker --exec 'wc=wc -w'
   osqueue worker --exec "thumb=convert -resize 64 -- {{.file}} png:-" --on-exit 3=dead --concurrency 4
   osqueue worker --http notify=http://localhost:9000/notify
   osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
-		Args: view.UsageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.readFile(cmd.Flags()); err != nil {
 				return &view.UsageError{Err: err}
@@ -153,4 +150,9 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 		}
 	}
 	return w, nil
+}
+
+// Commands returns the commands of this package, which use the flags and streams of g.
+func Commands(g *view.Globals) []*cobra.Command {
+	return []*cobra.Command{newWorkerCommand(g)}
 }

@@ -18,10 +18,7 @@ func newWorkerListCommand(g *view.Globals) *cobra.Command {
 		Short:   "List the registered workers",
 		Long: `Lists the registered workers. RUNNING has the jobs that each runs, and how many it can
 run at a time. A worker that is quiet gets no new jobs; one that is gone was declared
-dead while it was quiet. With --json each line is one worker.
-
-` + view.ExitHelp,
-		Args: view.UsageArgs(cobra.NoArgs),
+dead while it was quiet. With --json each line is one worker.`,
 		RunE: view.List(g, view.WorkerColumns, view.Whole((*client.Client).Workers), func(w v1.Worker) []string { return view.WorkerRow(w, g.Now()) }),
 	}
 }
@@ -30,8 +27,7 @@ func newWorkerShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a registered worker and its running jobs",
-		Long:  "Shows a registered worker, and the first of its running jobs.\n\n" + view.ExitHelp,
-		Args:  view.UsageArgs(cobra.ExactArgs(1)),
+		Long:  "Shows a registered worker, and the first of its running jobs.",
 		RunE:  view.Show(g, (*client.Client).Worker, showWorker),
 	}
 }
@@ -74,9 +70,7 @@ osqueue worker ls shows 0 running jobs, a worker can be stopped without losing w
 A worker stays quiet until osqueue worker unquiet, also over a change of leader and if
 it loses its connection. If it is declared dead, the cluster remembers its name for a
 day: a worker that comes back under the same name is quiet still. The names that
-osqueue worker and the SDK make by themselves are new in every process.
-
-` + view.ExitHelp
+osqueue worker and the SDK make by themselves are new in every process.`
 	cmd.Example = `  osqueue worker quiet build-7
   osqueue worker show build-7 --watch`
 	return cmd
@@ -85,14 +79,13 @@ osqueue worker and the SDK make by themselves are new in every process.
 func newUnquietCommand(g *view.Globals) *cobra.Command {
 	cmd := newWorkerSwitch(g, "unquiet", (*client.Client).UnquietWorker)
 	cmd.Short = "Let quiet workers get jobs again"
-	cmd.Long = "Lets quiet workers get jobs again.\n\n" + view.ExitHelp
+	cmd.Long = "Lets quiet workers get jobs again."
 	return cmd
 }
 
 func newWorkerSwitch(g *view.Globals, verb string, do func(*client.Client, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
-		Use:  verb + " NAME…",
-		Args: view.UsageArgs(cobra.MinimumNArgs(1)),
+		Use: verb + " NAME…",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
 				if err := do(c, ctx, name); err != nil {
