@@ -221,7 +221,7 @@ func TestDevSurvivesAKillAndStopsWhole(t *testing.T) {
 		t.Fatalf("%+v, %v", job, err)
 	}
 	restart := []string{"dev", "restart", old.NodeID, "--http-port", strconv.Itoa(d.http)}
-	if got := d.run(restart...); got != old.NodeID+" is starting" {
+	if got := d.run(restart...); !strings.HasPrefix(got, old.NodeID+" of the cluster in ") || !strings.Contains(got, " is up again at ") {
 		t.Errorf("restart said %q", got)
 	}
 	d.eventually("the killed node to be back", func() bool {

@@ -7,7 +7,7 @@ import (
 )
 
 // faultDiskEnv names a file. While it exists, a program built with the tag faultclock hangs in
-// each write of its raft log (cmd/osqueue/serve/disk_fault.go).
+// each write of its raft log (cmd/osqueue/serve/clock_fault.go).
 const faultDiskEnv = "OSQUEUE_FAULT_DISK"
 
 func (p *process) hangPath() string { return filepath.Join(p.Dir, "disk-hangs") }

@@ -65,7 +65,8 @@ func knownNodes(dir string, requests []certs.Request) ([]initNode, error) {
 // next prints the next commands: one to start each node of the flags, or each known node if no
 // flag names one.
 func (in *initialization) next() error {
-	at := func(file string) string { return view.ShellWord(filepath.Join(in.dir, file)) }
+	dir := in.dir
+	at := func(file string) string { return view.ShellWord(filepath.Join(dir, file)) }
 	var peers, servers []string
 	for _, n := range in.known {
 		peers, servers = append(peers, n.name+"="+n.http), append(servers, n.http)
@@ -83,6 +84,9 @@ directory of this node alone, URL the same bucket for all:
 		if len(in.names) > 0 && !slices.Contains(in.names, n.name) {
 			continue
 		}
+		if in.copyTo != "" && len(in.names) > 0 {
+			dir = filepath.Join(in.copyTo, n.name)
+		}
 		if err := in.g.Printf(`
   osqueue serve --security=on --name %[1]s --data DIR --bucket URL \
     --http-addr %[2]s --raft-addr %[3]s \
@@ -92,6 +96,7 @@ directory of this node alone, URL the same bucket for all:
 			return err
 		}
 	}
+	dir = in.dir
 	return in.g.Printf(`
 Call the cluster:
 

@@ -137,7 +137,9 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestInitCopies(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	args := []string{"init", "--dir", dir, "--copy-to", out, "--node", "n1=10.0.0.1", "--token", "w=worker"}
-	mustRun(t, args...)
+	if text := mustRun(t, args...); !strings.Contains(text, " --tls-cert "+filepath.Join(out, "n1", "n1.crt")+" ") {
+		t.Errorf("the printed command does not use the copies:\n%s", text)
+	}
 	want := map[string][]string{
 		"n1": {"bootstrap.json", "ca.crt", "n1.crt", "n1.key"},
 		"w":  {"ca.crt", "w.token"},

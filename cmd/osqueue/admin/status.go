@@ -153,7 +153,7 @@ func writeNodes(g *view.Globals, nodes []client.NodeStatus) error {
 		Nodes []node `json:"nodes"`
 	}{}
 	for _, n := range nodes {
-		row := node{Server: n.Server}
+		row := node{Server: view.ServerName(n.Server)}
 		if n.Err != nil {
 			row.Error = n.Err.Error()
 		} else {
@@ -172,6 +172,9 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 		notes = append(notes, nodeNotes(n)...)
 	}
 	notes = append(notes, voterNotes(nodes)...)
+	if slices.ContainsFunc(nodes, withheld) {
+		notes = append(notes, "members, bucket and the numbers of jobs are shown with a token that may read: give one with --token-file or OSQUEUE_TOKEN")
+	}
 	if err := g.TableOf(nodeColumns, rows); err != nil {
 		return err
 	}
@@ -195,6 +198,10 @@ func tableOfNodes(g *view.Globals, nodes []client.NodeStatus) error {
 	}
 	return nil
 }
+
+// withheld reports whether a node has left the members out of its answer, because the client has no right to read.
+// The node itself is one of them otherwise.
+func withheld(n client.NodeStatus) bool { return n.Err == nil && len(n.Status.Peers) == 0 }
 
 // nodeColumns is the header above the rows of nodeRow.
 var nodeColumns = view.Columns("SERVER", "NODE", "STATE", "+TERM", "+LEADER", "LSN", "+FLUSHED", "LAG", "FENCE", "PENDING", "+BLOCKED", "+RUNNING", "+COMPLETED", "DEAD", "+WORKERS")
@@ -254,6 +261,7 @@ func lag(s v1.Status) string {
 
 // hostOf is a server as one would give it to --servers.
 func hostOf(server string) string {
+	server = view.ServerName(server)
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" {
 		return server

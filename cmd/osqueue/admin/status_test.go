@@ -142,6 +142,20 @@ func TestStatusOfAFollower(t *testing.T) {
 	}
 }
 
+// Without a right to read a node shows no members: the command says what is missing.
+func TestStatusWithoutAToken(t *testing.T) {
+	const note = "are shown with a token that may read"
+	q := clitest.NewFake(t)
+	q.Status.Peers = []v1.Peer{{Name: "n1", Voter: true}}
+	if got := osqTest(t, q, "", "status"); strings.Contains(got.Out, note) {
+		t.Errorf("%+v", got)
+	}
+	q.Status.Peers = nil
+	if got := osqTest(t, q, "", "status"); got.Code != view.ExitOK || !strings.Contains(got.Out, note) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestStatusCheck(t *testing.T) {
 	q := clitest.NewFake(t)
 	host := strings.TrimPrefix(q.Server.URL, "http://")

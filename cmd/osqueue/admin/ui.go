@@ -102,6 +102,9 @@ func linkToUI(ctx context.Context, g *view.Globals, address string) (string, err
 	}
 	servers := c.Servers()
 	c.Close()
+	if socket, err := g.Socket(); err == nil && socket != "" && address == "" {
+		return "", view.Usagef("--address is missing: the address by which the browser reaches the node of %s", socket)
+	}
 	if address != "" && len(servers) != 1 {
 		return "", view.Usagef("--address is that of one node: name it with --servers")
 	}

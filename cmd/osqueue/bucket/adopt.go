@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
+	"osqueue/fsm"
 	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -84,8 +88,9 @@ func newLegacyCommand(g *view.Globals) *cobra.Command {
 		Long: `Prints the newest state in the bucket in the form that a legacy broker reads: its jobs in
 FIFO order, and the number of completions. Jobs that wait for their time or for other jobs are
 available in it. Everything else (dead and completed jobs, schedules, batches, settings) is left
-out. The command writes nothing to the bucket. Stop all nodes with SIGTERM first, which flushes
-the whole state.`,
+out. The legacy form has no payload that is not JSON: if a job has one, the command names the
+job, and the exit status is 1. The command writes nothing to the bucket. Stop all nodes with
+SIGTERM first, which flushes the whole state.`,
 		Example: `  osqueue bucket legacy s3://jobs/prod?region=eu-central-1 > queue.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), func(ctx context.Context, b *buckets) error { return printLegacy(ctx, g, b, args[0]) })
@@ -104,7 +109,34 @@ func printLegacy(ctx context.Context, g *view.Globals, b *buckets, url string) e
 	if err != nil {
 		return err
 	}
-	return view.Write(g.Out, string(document.EncodeLegacy(s.view))+"\n")
+	text := document.EncodeLegacy(s.view)
+	if err := view.Write(g.Out, string(text)+"\n"); err != nil {
+		return err
+	}
+	lost, err := lostPayloads(s.machine, text)
+	if err == nil && len(lost) > 0 {
+		err = fmt.Errorf("the document lacks the payloads of %s, because they are not JSON: %s", view.Plural(len(lost), "job"), strings.Join(lost, " "))
+	}
+	return err
+}
+
+// lostPayloads returns the ids of the jobs whose payload a document of the legacy broker lacks.
+func lostPayloads(m *fsm.Machine, text []byte) (ids []string, err error) {
+	var doc struct {
+		Jobs []struct {
+			ID      string         `json:"id"`
+			Payload jsontext.Value `json:"payload"`
+		} `json:"jobs"`
+	}
+	if err := json.Unmarshal(text, &doc, jsontext.AllowDuplicateNames(true)); err != nil {
+		return nil, fmt.Errorf("read the document again: %w", err)
+	}
+	for _, j := range doc.Jobs {
+		if of := m.Job(j.ID); j.Payload == nil && of != nil && len(of.Payload()) > 0 {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids, nil
 }
 
 // release is one run of "osqueue bucket release".

@@ -8,7 +8,7 @@
 // branch write a state of the past to a bucket (restore*.go).
 //
 // All of them read through offline (offline.go), which bounds each request, counts the
-// traffic (traffic.go), and never creates the directory of a file bucket (dir_bucket.go).
+// traffic (bound_bucket.go), and never creates the directory of a file bucket (dir_bucket.go).
 // A bucket that does not answer ends the command (bound_bucket.go). Only restore, branch and
 // verify --repair write; before restore replaces a document it waits to see whether a
 // broker is alive (restore_run.go).

@@ -1,10 +1,12 @@
 package bucket
 
 import (
+	"strings"
 	"testing"
 
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/storage/document"
 )
 
@@ -24,4 +26,17 @@ func TestLegacyPrintsTheWayBack(t *testing.T) {
 		t.Errorf("%v, %v of %v in %s", err, m.Counts(), r.m.Counts(), got.Out)
 	}
 	fails(t, []string{"bucket", "legacy", r.url() + "-not"}, "has no queue.json")
+}
+
+// A payload that is not JSON has no place in the legacy form: the command names its job.
+func TestLegacyNamesPayloadsThatAreNotJSON(t *testing.T) {
+	r := newRecorded(t)
+	r.enqueue("mail", "m1")
+	op := &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: "raw", Type: "mail", Payload: []byte("not JSON")}}}
+	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
+	r.flush(true, begunAt)
+	got := offlineRun(t, "bucket", "legacy", r.url())
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the payloads of 1 job, because they are not JSON: raw\n") || !strings.Contains(got.Out, `"m1"`) {
+		t.Errorf("%+v", got)
+	}
 }

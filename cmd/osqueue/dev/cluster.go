@@ -16,6 +16,7 @@ import (
 	"osqueue/client/contexts"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
+	"osqueue/internal/sleep"
 )
 
 // devCluster owns the node processes of "osqueue dev".
@@ -121,14 +122,33 @@ func (d *devCluster) stopAll() {
 // devStopTimeout is the time that the nodes have to stop gracefully.
 const devStopTimeout = 10 * time.Second
 
-// restart starts the node with the given name, for "dev restart".
-func (d *devCluster) restart(name string) error {
+// upWait is how long dev restart waits until the node answers.
+const upWait = 8 * time.Second
+
+// restart starts the node with the given name, for "dev restart", and says when it is up again.
+func (d *devCluster) restart(ctx context.Context, name string) (text string, err error) {
 	for i := range d.o.nodes {
-		if d.o.name(i) == name {
-			return d.start(i)
+		if d.o.name(i) != name {
+			continue
 		}
+		if err := d.start(i); err != nil {
+			return "", err
+		}
+		c, err := d.o.client()
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(ctx, upWait)
+		defer cancel()
+		for c.Ready(ctx, d.o.http(i)) != nil {
+			if !sleep.For(ctx, devPollInterval) {
+				return fmt.Sprintf("%s is starting; its log: %s", name, d.o.log(i)), nil
+			}
+		}
+		return fmt.Sprintf("%s of the cluster in %s is up again at %s://%s", name, d.o.dir, d.o.scheme(), d.o.http(i)), nil
 	}
-	return fmt.Errorf("node %q does not exist; the nodes are n1 to n%d", name, d.o.nodes)
+	return "", fmt.Errorf("node %q does not exist; the nodes are n1 to n%d", name, d.o.nodes)
 }
 
 // watch prints changes of the leader until ctx ends.

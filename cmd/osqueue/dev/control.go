@@ -44,11 +44,12 @@ func listenControl(httpPort int) (net.Listener, error) {
 func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /restart/{node}", func(w http.ResponseWriter, r *http.Request) {
-		if err := d.restart(r.PathValue("node")); err != nil {
+		up, err := d.restart(r.Context(), r.PathValue("node"))
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusConflict)
 			return
 		}
-		w.WriteHeader(http.StatusNoContent)
+		_, _ = io.WriteString(w, up) // the client has gone if it fails
 	})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
 	done := make(chan struct{})
@@ -66,7 +67,7 @@ func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 func devRestart(ctx context.Context, g *view.Globals, httpPort int, node string) error {
 	path := controlPath(httpPort)
 	hc := http.Client{
-		Timeout: 10 * time.Second,
+		Timeout: 2 * upWait,
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}},
@@ -82,8 +83,8 @@ func devRestart(ctx context.Context, g *view.Globals, httpPort int, node string)
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the status says enough
-	if resp.StatusCode != http.StatusNoContent {
+	if resp.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSpace(string(body)))
 	}
-	return g.Printf("%s is starting\n", node)
+	return g.Printf("%s\n", body)
 }

@@ -4,12 +4,12 @@
 // One job and a million lines of a file go through the same flags and must fail in the
 // same way: an error names the line or the argument, and nothing is enqueued twice.
 //
-//   - submit enqueues jobs (submit.go); submit_flags.go has its flags, and jobflags.go those
+//   - submit enqueues jobs (submit.go); jobflags.go has its flags, and those
 //     that batch create, cron put, drop, run and map share. A file is read line by line
 //     (lines.go) and sent in batches, several at a time; the pipeline delivers each
-//     job when it has ended (submit_file.go, submit_pipeline.go).
+//     job when it has ended (submit.go, submit_pipeline.go).
 //   - run and map run command lines on workers and print their outputs (run*.go, map*.go);
-//     await.go waits for the end of a job.
+//     await.go waits for the end of a job, also for job wait.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
 //     refuse a type or batch that does not exist (exists.go).
 //   - queue, cron, batch, events and stats have a file each.

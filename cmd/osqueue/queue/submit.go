@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,10 +122,13 @@ func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFl
 	if err != nil && ctx.Err() != nil {
 		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, view.ShellWord(id)))
 	}
-	if errors.Is(err, client.ErrNotFinished) || errors.As(err, new(*client.Error)) {
-		return fmt.Errorf("job %s is enqueued, but: %w", id, err)
+	switch named := err != nil && strings.Contains(err.Error(), id); {
+	case !errors.Is(err, client.ErrNotFinished) && !errors.As(err, new(*client.Error)):
+		return err
+	case named:
+		return fmt.Errorf("the job is enqueued, but: %w", err)
 	}
-	return err
+	return fmt.Errorf("job %s is enqueued, but: %w", id, err)
 }
 
 // showEnqueued prints the id of a job that was enqueued.

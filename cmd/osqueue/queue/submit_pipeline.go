@@ -232,6 +232,9 @@ func (f *pipeline) sendParts(ctx, reading context.Context, requests *errgroup.Gr
 // job that ends would lead to a request with one job.
 const windowShare = 16
 
+// A window has space for a batch that must not be split: takeSpace would not return otherwise.
+const _ = uint(submitWindow - client.MaxBatchJobs)
+
 // takeSpace waits until the window has space for some jobs, or for all if the batch must
 // not be split. It returns their number, or 0 when reading has ended.
 func (f *pipeline) takeSpace(reading context.Context, jobs int) (n int) {

@@ -259,6 +259,10 @@ func TestSubmitFileWait(t *testing.T) {
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") {
 		t.Errorf("%+v", got)
 	}
+	got = osqTest(t, q, "", "submit", "wait", "1", "--id", "job-7", "--wait", "--wait-for", "50ms")
+	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") || strings.Count(got.Err, "job-7") != 1 {
+		t.Errorf("%+v", got)
+	}
 	got = osqTest(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2 ") {
 		t.Errorf("%+v", got)

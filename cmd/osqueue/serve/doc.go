@@ -18,5 +18,5 @@
 //     bounded time (exit_guard.go).
 //
 // With the build tag faultclock the wall clock can be set wrong and the disk can hang, for
-// tests (clock_fault.go, disk_fault.go).
+// tests (clock_fault.go).
 package serve

@@ -366,10 +366,12 @@ func (o *serveOptions) read(f *pflag.FlagSet, data []byte) error {
 			if !given || f.Changed(s.name) {
 				continue
 			}
-			text, err := textOf(&node)
-			if err == nil {
-				flag := f.Lookup(s.name)
-				err, flag.Changed = flag.Value.Set(text), true
+			flag := f.Lookup(s.name)
+			items, err := itemsOf(&node)
+			if list, ok := flag.Value.(pflag.SliceValue); err == nil && ok && node.Kind == yaml.SequenceNode {
+				err, flag.Changed = list.Replace(items), true // an item may have commas
+			} else if err == nil {
+				err, flag.Changed = flag.Value.Set(strings.Join(items, ",")), true
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("line %d: %s: %w", node.Line, s.name, err))
@@ -382,20 +384,20 @@ func (o *serveOptions) read(f *pflag.FlagSet, data []byte) error {
 	return errors.Join(errs...)
 }
 
-// textOf returns a field in the notation of its flag: a list has commas.
-func textOf(node *yaml.Node) (string, error) {
+// itemsOf returns the values of a field, or the one that it has.
+func itemsOf(node *yaml.Node) ([]string, error) {
 	switch {
 	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
-		return node.Value, nil
+		return []string{node.Value}, nil
 	case node.Kind == yaml.SequenceNode:
 		items := make([]string, len(node.Content))
 		for i, item := range node.Content {
 			if item.Kind != yaml.ScalarNode {
-				return "", errors.New("write a list of values")
+				return nil, errors.New("write a list of values")
 			}
 			items[i] = item.Value
 		}
-		return strings.Join(items, ","), nil
+		return items, nil
 	}
-	return "", errors.New("write a value or a list of values")
+	return nil, errors.New("write a value or a list of values")
 }

@@ -63,7 +63,7 @@ func TestConfigFile(t *testing.T) {
 name: n1
 bucket: s3://jobs/prod
 peers: [n1=10.0.0.1:8080, n2=10.0.0.2:8080]
-program-types: [a, b]
+program-types: [a, "b,c"]
 log-json: true
 max-attempts: 5
 lease: 1m30s
@@ -75,7 +75,7 @@ raft-trailing-logs: 100 # hidden in the help
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"bucket": "s3://jobs/prod", "peers": "n1=10.0.0.1:8080,n2=10.0.0.2:8080", "program-types": "[a,b]", "log-json": "true",
+		"bucket": "s3://jobs/prod", "peers": "n1=10.0.0.1:8080,n2=10.0.0.2:8080", "program-types": `[a,"b,c"]`, "log-json": "true",
 		"max-attempts": "6", "lease": "2m", "max-jobs": "auto", "raft-trailing-logs": "100",
 	} {
 		if got := f.Lookup(name).Value.String(); got != want {

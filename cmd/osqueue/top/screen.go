@@ -194,7 +194,7 @@ func typeRow(q v1.Queue, workers []v1.Worker, now time.Time) []string {
 }
 
 func nodeRow(n client.NodeStatus) []string {
-	server := strings.TrimPrefix(strings.TrimPrefix(n.Server, "http://"), "https://")
+	server := strings.TrimPrefix(strings.TrimPrefix(view.ServerName(n.Server), "http://"), "https://")
 	if n.Err != nil {
 		return []string{server, "-", "unreachable", "-", "-", view.FirstLine(view.Cause(n.Err))}
 	}

@@ -30,7 +30,7 @@ func (g *Globals) PrintError(err error) {
 	if g.JSON {
 		text = errorJSON(err)
 	}
-	_, _ = fmt.Fprintln(g.Err, text) // there is no other place to report it
+	_, _ = fmt.Fprintln(g.Err, ServerName(text)) // there is no other place to report it
 }
 
 // StartHint is the advice after a refused connection.

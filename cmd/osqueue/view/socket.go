@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"osqueue/client"
@@ -30,6 +31,9 @@ const (
 	socketHost = "admin.invalid"
 	socketURL  = "http://" + socketHost + ":80"
 )
+
+// ServerName names the admin socket in a text in place of its URL, which no one has given.
+func ServerName(text string) string { return strings.ReplaceAll(text, socketURL, SocketName) }
 
 // socketRetry is how long calls of the admin socket are repeated.
 const socketRetry = 2 * time.Second

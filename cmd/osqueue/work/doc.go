@@ -4,7 +4,7 @@
 // An operator gives the jobs by flags, by a file, or by both. The flags (flags.go) take
 // precedence over the file (config.go); both are checked as a whole before the worker
 // claims anything. A job gets its handler from internal/runner and its limits from
-// internal/sandbox (jobs.go, limits.go). The worker prints one line for each finished job
+// internal/sandbox (jobs.go, config.go). The worker prints one line for each finished job
 // (lines.go) and warns at its start if no node answers or its name is taken (greet.go). On
 // a signal it finishes the running jobs; a second signal ends it.
 package work

@@ -108,7 +108,7 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 		log.Info("stopping; the running jobs are finished first")
 	})
 	defer awaitSignal()
-	log.Info("started", "name", w.Name(), "jobs", describeJobs(f.jobs), "servers", strings.Join(c.Servers(), ","))
+	log.Info("started", "name", w.Name(), "jobs", describeJobs(f.jobs), "servers", view.ServerName(strings.Join(c.Servers(), ",")))
 	greet(ctx, c, w.Name(), log)
 	return errors.Join(w.Run(ctx), lines.fault())
 }
