@@ -3,6 +3,7 @@ package nemesis
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,10 +163,11 @@ type spoiledObject struct {
 	data []byte
 }
 
-// restoreObjects puts back what was spoiled.
+// restoreObjects puts back what was spoiled. An object may have been noted twice, the second
+// time when it was already damaged: the first note is put back last.
 func (w *World) restoreObjects() {
 	b, ctx := w.Store.Bucket(), w.Cluster.Context(time.Minute)
-	for _, o := range w.spoiled {
+	for _, o := range slices.Backward(w.spoiled) {
 		if err := b.Delete(ctx, o.key); err != nil && !errors.Is(err, storage.ErrNotFound) {
 			w.T.Error(err)
 		}
