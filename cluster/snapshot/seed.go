@@ -16,11 +16,11 @@ import (
 
 // Place is what the leader knows about an entry that its log has committed.
 type Place struct {
-	Term uint64 // raft's term of the entry
+	Term uint64 `json:"term"` // raft's term of the entry
 	// Configuration has the members of the cluster at the entry, and ConfigurationIndex is the
 	// entry that made them members.
-	Configuration      raft.Configuration
-	ConfigurationIndex uint64
+	Configuration      raft.Configuration `json:"configuration"`
+	ConfigurationIndex uint64             `json:"configurationIndex"`
 }
 
 // SeedOptions are the options of Seed.
