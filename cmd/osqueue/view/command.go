@@ -45,7 +45,7 @@ func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
 // complete adds to a command and those below it what all have in common: the check of the arguments that
 // their line of usage names, the exit statuses at the end of the help, and the files that the shell offers.
 func complete(cmd *cobra.Command) {
-	if cmd.Args == nil {
+	if cmd.Args == nil && cmd.HasParent() { // cobra names the commands that the root lacks
 		cmd.Args = checkArgs
 	}
 	if cmd.Long != "" && !strings.Contains(cmd.Long, "\nExit status: ") {
