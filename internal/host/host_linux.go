@@ -2,6 +2,8 @@ package host
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"runtime"
@@ -40,8 +42,9 @@ func groupLimit() int64 {
 }
 
 // NetworkStack returns the identity of the network stack in which a loopback address of this
-// process is valid: the boot of the machine and the network namespace. Machines and containers
-// with networks of their own have different ones. It returns "" if the identity is unknown.
+// process is valid: a hash of the boot id of the machine and of the network namespace, 32 hex
+// digits, because everyone who reads the bucket sees it. Machines and containers with networks of
+// their own have different ones. It returns "" if the identity is unknown.
 func NetworkStack() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || len(boot) == 0 {
@@ -51,7 +54,8 @@ func NetworkStack() string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + " " + namespace
+	sum := sha256.Sum256([]byte(strings.TrimSpace(string(boot)) + " " + namespace))
+	return hex.EncodeToString(sum[:16])
 }
 
 // defaultSlack is the slack of a process whose ancestors have not changed it.

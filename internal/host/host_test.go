@@ -1,13 +1,19 @@
 package host
 
 import (
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 )
 
 func TestNetworkStack(t *testing.T) {
-	if here := NetworkStack(); runtime.GOOS == "linux" && len(here) < 36 || here != NetworkStack() {
+	here := NetworkStack()
+	if runtime.GOOS == "linux" && len(here) != 32 || here != NetworkStack() {
 		t.Errorf("the network stack is %q, then %q", here, NetworkStack())
+	}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil && strings.Contains(here, string(boot[:8])) {
+		t.Errorf("the network stack %q shows the boot id", here)
 	}
 }
 
