@@ -3,6 +3,7 @@ package sandbox
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -227,10 +228,14 @@ import ctypes, mmap
 m = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 m.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") # mov eax, 20; int 0x80; ret
 print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))())`
+	kernelHasThem := exec.Command("/usr/bin/python3", "-Ic", getpid).Run() == nil // else the instruction is a fault
+	if !kernelHasThem {
+		t.Log("this kernel has no calls of i386; only those of x32 are tried")
+	}
 	for _, level := range []Level{Process, Namespace} {
 		b := bench(t, level, small)
 		res, err := b.Run(limited(t), py(getpid))
-		if err == nil || !strings.Contains(err.Error(), "bad system call") && !strings.Contains(err.Error(), "exit status 159") {
+		if kernelHasThem && (err == nil || !strings.Contains(err.Error(), "bad system call") && !strings.Contains(err.Error(), "exit status 159")) {
 			t.Errorf("%s: %v, %s", level, err, res.Stdout)
 		}
 		const x32 = 1 << 30
