@@ -30,7 +30,6 @@ type framed struct {
 type plainCall struct {
 	core.Call
 	body   bytes.Reader
-	method string
 	sent   *forwardedAnswer // of a leader; nil: this node answers
 	into   io.Writer        // where the body of an answer of several parts goes; nil: calls have one part
 	keys   [1]string

@@ -202,6 +202,7 @@ func newBucket(t testing.TB) storage.Bucket {
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
+
 func TestAgrees(t *testing.T) {
 	logs := logOf(t, span{1, 5, 10}, span{3, 11, 20})
 	for _, c := range []struct {
