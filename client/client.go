@@ -87,7 +87,7 @@ func (c *Client) ask(ctx context.Context, server string) view {
 	}
 	v := view{server: server, leader: st.State == v1.StateLeader, term: st.Term}
 	for _, p := range st.Peers {
-		if m := c.cfg.memberURL(server, p.HTTPAddress); m != "" {
+		if m := memberURL(server, p.HTTPAddress); m != "" {
 			v.members = append(v.members, m)
 		}
 	}

@@ -106,7 +106,7 @@ const (
 // memberURL returns the base URL of a member whose address a server has named, or "" if the client
 // must not call it: an address of loopback means this machine only if the server is on it, and a
 // token for this machine stays on it.
-func (c *Config) memberURL(server, address string) string {
+func memberURL(server, address string) string {
 	from, err := url.Parse(server)
 	if err != nil || address == "" {
 		return ""

@@ -46,7 +46,10 @@ func TestMembersAreLearned(t *testing.T) {
 	cl.tracker.asked = time.Now().Add(-membersFor)
 	cl.tracker.mu.Unlock()
 	enqueue() // asks the leader for the members again
-	for learned := 0; learned < len(peers); time.Sleep(time.Millisecond) {
+	for learned, ctx := 0, bounded(t); learned < len(peers); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d of %d members are known", learned, len(peers))
+		}
 		cl.tracker.mu.Lock()
 		learned = len(cl.tracker.members)
 		cl.tracker.mu.Unlock()
@@ -81,7 +84,7 @@ func TestMembersThatAreNotCalled(t *testing.T) {
 		{"https://n1:8080", "n2:8080/x", ""},
 		{"https://n1:8080", "user@n2:8080", ""},
 	} {
-		if got := (&Config{}).memberURL(c.server, c.address); got != c.want {
+		if got := memberURL(c.server, c.address); got != c.want {
 			t.Errorf("%s names %s: %q, want %q", c.server, c.address, got, c.want)
 		}
 	}

@@ -67,7 +67,7 @@ func (c *handshakeConn) Close() error {
 	return c.Conn.Close()
 }
 
-// rest gives the slot back.
+// rest releases the slot.
 func (c *handshakeConn) rest() {
 	if c.working.CompareAndSwap(true, false) {
 		<-handshakes
