@@ -45,11 +45,12 @@ func (t *Term) checkStates(ctx context.Context) {
 // checkState makes one comparison: it proposes a CheckState, collects the checksums of
 // the state after it, and proposes the result.
 func (t *Term) checkState(ctx context.Context) error {
+	voters := slices.DeleteFunc(slices.Clone(t.do.Servers()), func(s raft.Server) bool { return s.Suffrage != raft.Voter })
 	c, err := t.proposals.Do(ctx, own(proposal{{Op: &fsmpb.Mutation_CheckState{CheckState: &fsmpb.CheckState{}}}}))
 	if err != nil {
 		return err
 	}
-	v := t.collectSums(ctx, c.lsn).verdict()
+	v := t.collectSums(ctx, c.lsn, voters).verdict()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -75,35 +76,43 @@ type collected struct {
 	sums    map[raft.ServerID]string
 }
 
-// collectSums asks the servers of the configuration until all have answered, or for
-// stateCheckPatience.
-func (t *Term) collectSums(ctx context.Context, at fsm.LSN) collected {
+// collectSums asks the servers of the configuration until those among voters have
+// answered, or for stateCheckPatience. It does not wait for another server: one that
+// joins may get its state by a snapshot of a later entry, and then never has the checksum.
+func (t *Term) collectSums(ctx context.Context, at fsm.LSN, voters []raft.Server) collected {
 	ctx, cancel := context.WithTimeout(ctx, stateCheckPatience)
 	defer cancel()
 	c := collected{sums: make(map[raft.ServerID]string)}
 	wait := stateCheckLook / 20 // the checksum of a small state is ready at once
 	for {
 		c.servers = t.do.Servers()
-		if silent := t.askForSums(ctx, at, &c); silent == 0 || !sleep.For(ctx, wait) {
+		t.askForSums(ctx, at, &c)
+		if !c.lacks(voters) || !sleep.For(ctx, wait) {
 			return c
 		}
 		wait = min(2*wait, stateCheckLook)
 	}
 }
 
-// askForSums asks the servers that have not answered yet, in parallel. silent is how many
-// of them still have not answered.
-func (t *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent int) {
+// lacks reports whether one of voters has not answered and is still in the configuration.
+func (c collected) lacks(voters []raft.Server) bool {
+	return slices.ContainsFunc(voters, func(v raft.Server) bool {
+		return c.sums[v.ID] == "" && slices.ContainsFunc(c.servers, func(s raft.Server) bool { return s.ID == v.ID })
+	})
+}
+
+// askForSums asks the servers that have not answered yet, in parallel.
+func (t *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) {
 	type answer struct {
 		id  raft.ServerID
 		sum string
 	}
-	answers := make(chan answer)
+	asked, answers := 0, make(chan answer)
 	for _, s := range c.servers {
 		if c.sums[s.ID] != "" {
 			continue
 		}
-		silent++
+		asked++
 		go func() {
 			a := answer{id: s.ID}
 			if lsn, sum := t.do.StateOf(ctx, s.ID); lsn == at.String() {
@@ -112,13 +121,11 @@ func (t *Term) askForSums(ctx context.Context, at fsm.LSN, c *collected) (silent
 			answers <- a
 		}()
 	}
-	for range silent {
+	for range asked {
 		if a := <-answers; a.sum != "" {
 			c.sums[a.id] = a.sum
-			silent--
 		}
 	}
-	return silent
 }
 
 // verdict is the result of comparing the checksums of the servers.
