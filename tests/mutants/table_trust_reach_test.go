@@ -61,4 +61,9 @@ var reach = []defect{
 		Old: "\t\t\tif led {\n",
 		Bug: "\t\t\tif led && false {\n",
 	}, check{pkg: "cluster", test: "TestSimAnAdoptionIsNotWaitedForTwice"}},
+	{"strangers", mutants.Mutant{
+		Name: "an answer that is not a node's proves something", File: "client/verdict.go",
+		Old: "\tcase !o.problem.ours:\n",
+		Bug: "\tcase !o.problem.ours && o.status >= 500:\n",
+	}, check{pkg: "client", test: "TestJudge"}},
 }
