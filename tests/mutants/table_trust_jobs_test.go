@@ -37,9 +37,9 @@ var jobs = []defect{
 		Bug: "if instance == 0 || instance != 0 {",
 	}, check{pkg: "fsm", test: "TestTheEndOfAnOldInstance"}},
 	{"dependencies", mutants.Mutant{
-		Name: "a removed job that completed is waited for", File: "fsm/enqueue.go",
-		Old: "if m.statusOf(on) != Completed {",
-		Bug: "if other := m.ids.get(on); other == nil || other.Status != Completed {",
+		Name: "a removed job that completed is waited for", File: "fsm/removed.go",
+		Old: "\tif r := m.removedJob(id); r != nil {\n\t\treturn r.Items[0].Status\n\t}\n",
+		Bug: "",
 	}, check{pkg: "fsm", test: "TestAfterARemovedJob"}},
 	{"lists", mutants.Mutant{
 		Name: "a type whose last job goes stays in the lists", File: "fsm/index.go",

@@ -9,7 +9,11 @@ var tenantDefects = []defect{
 	{"scope after the wait", mutants.Mutant{
 		Name: "a read that waits answers with another job that got the id", File: "api/jobs/jobs.go",
 		Old: "j.Seq == first.Seq && j.CreatedAt == first.CreatedAt",
-		Bug: "j.CreatedAt == first.CreatedAt",
+		Bug: "j.CreatedAt >= first.CreatedAt",
+		Also: []mutants.Edit{{
+			Old: "\tif err := s.CheckJob(c, j); err != nil {\n\t\treturn err\n\t}\n\tc.Out = c.Out[:0]\n",
+			Bug: "\tc.Out = c.Out[:0]\n",
+		}},
 	}, check{pkg: "api", test: "TestWaitForAJobWhoseIDPassesOn"}},
 	{"scope at the entry", mutants.Mutant{
 		Name: "a change by ids does not look at the Seq that was checked", File: "fsm/change.go",
