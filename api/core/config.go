@@ -190,8 +190,8 @@ func DefaultTimeouts() Timeouts {
 	}
 }
 
-// ClaimJobsMax is the maximum number of jobs that the machine returns to one claim.
-const ClaimJobsMax = 16_384
+// claimJobsMax is the maximum number of jobs that the machine returns to one claim.
+const claimJobsMax = 16_384
 
 // withDefaults sets the defaults of unset fields, and lowers values that exceed a maximum.
 func (c Config) withDefaults() Config {
@@ -211,51 +211,14 @@ func (c Config) withDefaults() Config {
 		c.MaxBody = MaxBodyBytes
 	}
 	c.Limits = c.Limits.withDefaults()
-	c.Timeouts = c.Timeouts.withDefaults()
+	c.Timeouts = limit.Defaults(c.Timeouts, DefaultTimeouts())
 	return c
 }
 
 func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
-	return Limits{
-		BatchJobs:    Or(l.BatchJobs, d.BatchJobs),
-		ClaimJobs:    min(Or(l.ClaimJobs, d.ClaimJobs), ClaimJobsMax),
-		ClaimTypes:   Or(l.ClaimTypes, d.ClaimTypes),
-		IDChars:      Or(l.IDChars, d.IDChars),
-		NameBytes:    Or(l.NameBytes, d.NameBytes),
-		Tags:         Or(l.Tags, d.Tags),
-		TagBytes:     Or(l.TagBytes, d.TagBytes),
-		After:        Or(l.After, d.After),
-		ErrorBytes:   Or(l.ErrorBytes, d.ErrorBytes),
-		MessageBytes: Or(l.MessageBytes, d.MessageBytes),
-		Depth:        Or(l.Depth, d.Depth),
-		Lease:        Or(l.Lease, d.Lease),
-		Delay:        Or(l.Delay, d.Delay),
-		ListJobs:     Or(l.ListJobs, d.ListJobs),
-		ListScan:     Or(l.ListScan, d.ListScan),
-		ListBytes:    Or(l.ListBytes, d.ListBytes),
-		WorkerJobs:   Or(l.WorkerJobs, d.WorkerJobs),
-		Streams:      Or(l.Streams, d.Streams),
-		Waits:        Or(l.Waits, d.Waits),
-	}
-}
-
-func (t Timeouts) withDefaults() Timeouts {
-	d := DefaultTimeouts()
-	return Timeouts{
-		Wait:      Or(t.Wait, d.Wait),
-		Commit:    Or(t.Commit, d.Commit),
-		Object:    Or(t.Object, d.Object),
-		Fresh:     Or(t.Fresh, d.Fresh),
-		Forward:   Or(t.Forward, d.Forward),
-		Header:    Or(t.Header, d.Header),
-		Body:      Or(t.Body, d.Body),
-		Answer:    Or(t.Answer, d.Answer),
-		Past:      Or(t.Past, d.Past),
-		List:      Or(t.List, d.List),
-		Idle:      Or(t.Idle, d.Idle),
-		KeepAlive: Or(t.KeepAlive, d.KeepAlive),
-	}
+	l = limit.Defaults(l, DefaultLimits())
+	l.ClaimJobs = min(l.ClaimJobs, claimJobsMax)
+	return l
 }
 
 // Or returns v, or otherwise if v is not positive.

@@ -72,16 +72,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody <= 0 {
 		c.MaxBody = defaultMaxBody
 	}
-	d := DefaultTimeouts()
-	c.Timeouts.Commit = or(c.Timeouts.Commit, d.Commit)
-	c.Timeouts.Sign = or(c.Timeouts.Sign, d.Sign)
-	c.Timeouts.Fresh = or(c.Timeouts.Fresh, d.Fresh)
+	c.Timeouts = limit.Defaults(c.Timeouts, DefaultTimeouts())
 	return c
-}
-
-func or(v, otherwise time.Duration) time.Duration {
-	if v > 0 {
-		return v
-	}
-	return otherwise
 }

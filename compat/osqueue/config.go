@@ -113,7 +113,9 @@ func (c Config) withDefaults() Config {
 	if c.Client == nil {
 		c.Client = addressOf
 	}
-	c.MaxBody = or(c.MaxBody, defaultMaxBody)
+	if c.MaxBody <= 0 {
+		c.MaxBody = defaultMaxBody
+	}
 	c.Limits = c.Limits.withDefaults()
 	return c
 }
@@ -127,32 +129,9 @@ func addressOf(r *http.Request) string {
 }
 
 func (l Limits) withDefaults() Limits {
-	d := DefaultLimits()
-	return Limits{
-		Connections:     or(l.Connections, d.Connections),
-		Each:            or(l.Each, limit.Half(or(l.Connections, d.Connections))),
-		MessageBytes:    or(l.MessageBytes, d.MessageBytes),
-		ConnectionCalls: or(l.ConnectionCalls, d.ConnectionCalls),
-		Calls:           or(l.Calls, d.Calls),
-		MediumMessages:  or(l.MediumMessages, d.MediumMessages),
-		LargeMessages:   or(l.LargeMessages, d.LargeMessages),
-		Lists:           or(l.Lists, d.Lists),
-		ListBytes:       or(l.ListBytes, d.ListBytes),
-		Queue:           or(l.Queue, d.Queue),
-		QueueBytes:      or(l.QueueBytes, d.QueueBytes),
-		AllQueueBytes:   or(l.AllQueueBytes, d.AllQueueBytes),
-		Write:           or(l.Write, d.Write),
-		Read:            or(l.Read, d.Read),
-		Ping:            or(l.Ping, d.Ping),
-		Pong:            or(l.Pong, d.Pong),
-		Grace:           or(l.Grace, d.Grace),
+	l = limit.Defaults(l, DefaultLimits())
+	if l.Each <= 0 {
+		l.Each = limit.Half(l.Connections)
 	}
-}
-
-// or returns v if it is positive, else otherwise.
-func or[T int | int64 | time.Duration](v, otherwise T) T {
-	if v > 0 {
-		return v
-	}
-	return otherwise
+	return l
 }

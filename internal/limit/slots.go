@@ -25,6 +25,7 @@ package limit
 
 import (
 	"errors"
+	"reflect"
 	"sync"
 )
 
@@ -99,4 +100,16 @@ func (l *Slots) LeaveMany(client string, n int) {
 	if l.by[client] -= n; l.by[client] <= 0 {
 		delete(l.by, client)
 	}
+}
+
+// Defaults returns a struct of bounds, which are integers, with those of otherwise in place of those that are not
+// positive.
+func Defaults[T any](given, otherwise T) T {
+	v, d := reflect.ValueOf(&given).Elem(), reflect.ValueOf(otherwise)
+	for i := range v.NumField() {
+		if v.Field(i).Int() <= 0 {
+			v.Field(i).Set(d.Field(i))
+		}
+	}
+	return given
 }
