@@ -40,7 +40,8 @@ func TestStrangersInTheAuditLog(t *testing.T) {
 	var lines []core.AuditEntry
 	g := secured(t, core.SecurityOn, func(e core.AuditEntry) { lines = append(lines, e) })
 	g.s.Audited = core.NewAuditRing(1 << 20)
-	g.s.Refusals.Limit = rate.NewLimiter(rate.Every(time.Hour), core.StrangerBurst)
+	strangers := g.s.Refusals.Limit.Burst()
+	g.s.Refusals.Limit = rate.NewLimiter(rate.Every(time.Hour), strangers)
 	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
 	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader)})
 	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"type":"mail"}`, admin...))
@@ -49,15 +50,15 @@ func TestStrangersInTheAuditLog(t *testing.T) {
 		refused(t, g.do("GET", v1.PathJobs, "", "Authorization", "Bearer nonsense"), http.StatusUnauthorized, v1.TagUnauthorized)
 	}
 	refused(t, g.do("GET", v1.PathAudit, "", reader...), http.StatusForbidden, v1.TagForbidden) // is always recorded
-	if len(lines) != 1+core.StrangerBurst+1 {
-		t.Errorf("the log has %d lines, want %d", len(lines), 1+core.StrangerBurst+1)
+	if len(lines) != 1+strangers+1 {
+		t.Errorf("the log has %d lines, want %d", len(lines), 1+strangers+1)
 	}
 	if page := ok[v1.AuditPage](t, g.do("GET", v1.PathAudit, "", admin...)); page.Entries[0].Action != "POST "+v1.PathJobs {
 		t.Errorf("the oldest entry is %+v", page.Entries[0])
 	}
 	g.s.Refusals.Limit = rate.NewLimiter(rate.Inf, 0)
 	refused(t, g.do("GET", v1.PathJobs, ""), http.StatusUnauthorized, v1.TagUnauthorized)
-	if e := lines[len(lines)-2]; e.Action != "drop entries" || e.Object != strconv.Itoa(tries-core.StrangerBurst) || e.Outcome != v1.TagUnauthorized {
+	if e := lines[len(lines)-2]; e.Action != "drop entries" || e.Object != strconv.Itoa(tries-strangers) || e.Outcome != v1.TagUnauthorized {
 		t.Errorf("the line about the others is %+v", e)
 	}
 }

@@ -144,7 +144,7 @@ func TestChangeOfEverythingMustBeSaid(t *testing.T) {
 	} {
 		for _, path := range []string{"/v1/jobs/cancel", "/v1/jobs/retry", "/v1/jobs/delete"} {
 			p := refused(t, g.do("POST", path, body), http.StatusBadRequest, v1.TagBadRequest)
-			if !strings.HasPrefix(p.Detail, member+" ") || len(p.Members) != 1 || p.Members[0] != core.Pointer(member) {
+			if !strings.HasPrefix(p.Detail, member+" ") || len(p.Members) != 1 || p.Members[0] != "/"+strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(member) {
 				t.Errorf("%s %s: %+v", path, body, p)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"osqueue/api/core"
-	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -81,7 +80,7 @@ func TestCronThatFiresDuringAWrite(t *testing.T) {
 			t.Errorf("%s: the next time is %d, want %d; %+v", spec, got.NextAt, want, g.cron("c"))
 		}
 	}
-	fireFirst(queues.ScheduleTries)
+	fireFirst(3)
 	refused(t, g.do("PUT", "/v1/crons/c", put("* * * * *")), http.StatusServiceUnavailable, v1.TagOverloaded)
 }
 

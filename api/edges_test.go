@@ -76,7 +76,7 @@ func TestEscapedPathsAreNotFixedOnes(t *testing.T) {
 func TestBodyLimitIsLowered(t *testing.T) {
 	for given, want := range map[int64]int64{0: core.DefaultBodyBytes, -1: core.DefaultBodyBytes, 77: 77, 1 << 40: core.MaxBodyBytes} {
 		g := newRig(t, func(c *core.Config) { c.MaxBody, c.Limits.ClaimJobs = given, 1<<30 })
-		if g.s.Config.MaxBody != want || g.s.Config.Limits.ClaimJobs != core.ClaimJobsMax {
+		if g.s.Config.MaxBody != want || g.s.Config.Limits.ClaimJobs != 16_384 {
 			t.Errorf("%d: a limit of %d bytes, claims of %d", given, g.s.Config.MaxBody, g.s.Config.Limits.ClaimJobs)
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
+	"osqueue/fsm"
 )
 
 // The stream of events has the entries that one node has applied, in the order of the log, with
@@ -21,13 +23,6 @@ import (
 // A stream has no deadline as a whole: it ends with its reader or with the server. But each
 // write has one: a reader that takes longer is cut off, and a reader that is too slow gets a
 // gap when the history has dropped its position.
-
-func (s *Server) eventRoutes() []core.Route {
-	return []core.Route{{
-		Method: http.MethodGet, Path: v1.PathEvents, At: core.AnyNode, Handle: over(s.events),
-		Params: []string{v1.ParamType, v1.ParamJob, v1.ParamKind, v1.ParamLastEventID},
-	}}
-}
 
 const (
 	mediaTypeEvents = "text/event-stream"
@@ -46,11 +41,7 @@ const (
 
 // events is GET /v1/events.
 func (s *Server) events(c *httpCall) error {
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	filter, err := readEventFilter(values)
+	filter, err := readEventFilter(c.Params)
 	if err != nil {
 		return err
 	}
@@ -278,4 +269,57 @@ var eventKinds = []string{
 	v1.EventCronPut, v1.EventCronDeleted, v1.EventCronFired, v1.EventCronSkipped, v1.EventBatchEnded,
 	v1.EventBucketAway, v1.EventBucketBack, v1.EventWritesRefused, v1.EventWritesAccepted,
 	v1.EventBucketDamaged, v1.EventBucketHealed,
+}
+
+// appendEventFrame appends an event in the format that HTML defines. The id comes last, so that
+// a reader that gets only a part of the frame does not count the event as seen.
+func appendEventFrame(b []byte, e *notify.Event) []byte {
+	b = append(append(b, "event: "...), core.EventKind(e)...)
+	b = appendEvent(append(b, "\ndata: "...), e)
+	return append(appendEventID(append(b, "\nid: "...), e.ID), "\n\n"...)
+}
+
+// appendGap appends the event for a gap. lost is the last missing event. A gap has no id.
+func appendGap(b []byte, lost notify.EventID, now int64) []byte {
+	b = append(append(b, "event: "...), v1.EventGap...)
+	b = append(b, "\ndata: {"...)
+	b = core.Text(b, "id", "")
+	b = core.LsnText(b, lost.LSN)
+	b = core.Text(b, "kind", v1.EventGap)
+	return append(core.Number(b, "at", now), "}\n\n"...)
+}
+
+func appendEventID(b []byte, id notify.EventID) []byte {
+	b = strconv.AppendUint(b, id.LSN.Term, 10)
+	b = strconv.AppendUint(append(b, '-'), id.LSN.Index, 10)
+	return strconv.AppendUint(append(b, '.'), uint64(id.N), 10)
+}
+
+// appendEvent appends a v1.Event. JSON escapes line ends within strings, so the event is one
+// line.
+func appendEvent(b []byte, e *notify.Event) []byte {
+	b = append(b, '{')
+	b = append(appendEventID(append(core.Key(b, "id"), '"'), e.ID), '"')
+	b = core.LsnText(b, e.ID.LSN)
+	b = core.Text(b, "kind", core.EventKind(e))
+	b = core.Number(b, "at", e.At)
+	if e.JobID != "" {
+		b = appendEventJob(b, e)
+	}
+	b = core.TextIf(b, "message", e.Message)
+	b = core.TextIf(b, "name", e.Name)
+	return append(core.TextIf(b, "actor", e.Actor), '}')
+}
+
+func appendEventJob(b []byte, e *notify.Event) []byte {
+	b = core.Text(b, "jobId", e.JobID)
+	b = core.TextIf(b, "type", e.Type)
+	b = core.TextIf(b, "from", e.From.String())
+	b = core.TextIf(b, "status", e.Status.String())
+	if e.Worker != fsm.Anonymous && (e.Worker != "" || e.Status == fsm.InProgress) {
+		b = core.Text(b, "workerId", e.Worker)
+	}
+	b = core.NumberIf(b, "attempts", int64(e.Attempts))
+	b = core.TextIf(b, "error", e.Error)
+	return core.NumberIf(b, "percent", int64(e.Percent))
 }

@@ -559,3 +559,19 @@ func sameJSON(t testing.TB, got []byte, want string) {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
 }
+
+// allStatuses are the statuses of a job.
+var allStatuses = []fsm.Status{
+	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
+}
+
+func statusNames() (names []string) {
+	for _, st := range allStatuses {
+		names = append(names, st.String())
+	}
+	return names
+}
+
+func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
+}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -119,7 +118,7 @@ func TestWritesWithoutIdentityAreNobodys(t *testing.T) {
 		g := newRig(t, func(c *core.Config) { c.Security.Mode = mode })
 		everyMutation(func(kind string, m *fsmpb.Mutation) {
 			got, err := throughTheGate(g, nil, m)
-			if err != nil && !errors.Is(err, core.ErrNoOperation) {
+			if err != nil && err.Error() != "no call may propose this mutation" {
 				t.Errorf("%s: %v", kind, err)
 			}
 			for _, m := range got {

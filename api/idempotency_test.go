@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"osqueue/api/core"
-	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -173,7 +172,7 @@ func TestRepeatedWritesGetTheFirstAnswer(t *testing.T) {
 func (g *rig) state() string {
 	v := g.node.View()
 	var b strings.Builder
-	v.Merged(jobs.AllStatuses, 0, func(j *fsm.Job) bool {
+	v.Merged(allStatuses, 0, func(j *fsm.Job) bool {
 		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Execution().Token, j.Execution().Heartbeat, j.Details())
 		return true
 	})

@@ -172,7 +172,7 @@ func TestBodiesCountByTheirMemory(t *testing.T) {
 func TestPagesAreBuiltInTurn(t *testing.T) {
 	g := newRig(t)
 	for _, path := range []string{v1.PathJobs, v1.PathCrons} {
-		for range core.PagesAtOnce {
+		for range cap(g.s.Pages) {
 			g.s.Pages <- struct{}{}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -188,10 +188,10 @@ func TestPagesAreBuiltInTurn(t *testing.T) {
 		}
 		cancel()
 		<-ended
-		for range core.PagesAtOnce {
+		for range cap(g.s.Pages) {
 			<-g.s.Pages
 		}
-		for range 2 * core.PagesAtOnce {
+		for range 2 * cap(g.s.Pages) {
 			if a := g.do(http.MethodGet, path, ""); a.status != http.StatusOK {
 				t.Fatalf("%s: %d %s", path, a.status, a.body)
 			}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"osqueue/api/core"
-	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -82,7 +81,7 @@ func (g *rig) put(m *fsmpb.Mutation) {
 	}
 }
 
-func (g *rig) limitQueue(q *fsmpb.SetQueue) { g.put(queues.SetQueueOf(q)) }
+func (g *rig) limitQueue(q *fsmpb.SetQueue) { g.put(setQueueOf(q)) }
 
 // A refusal by the machine has the status of its kind, and names the item that caused it.
 func TestEnqueueRefusals(t *testing.T) {

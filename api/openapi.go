@@ -4,11 +4,6 @@ import (
 	_ "embed"
 	"net/http"
 	"strconv"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"osqueue/api/core"
-	v1 "osqueue/client/api/v1"
 )
 
 // openAPI is the description of the API. A server hands out its own, so that it
@@ -27,17 +22,6 @@ var ClusterOpenAPI []byte
 var yamlType = []string{"application/yaml"}
 
 var openAPILength = []string{strconv.Itoa(len(openAPI))}
-
-func (s *Server) openAPIRoutes() []core.Route {
-	metrics := promhttp.HandlerFor(s.Config.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	return []core.Route{
-		{Method: http.MethodGet, Path: v1.PathOpenAPI, At: core.AnyNode, Handle: over(showOpenAPI)},
-		{Method: http.MethodGet, Path: v1.PathMetrics, At: core.AnyNode, Handle: over(func(h *httpCall) error {
-			metrics.ServeHTTP(h, h.r)
-			return nil
-		})},
-	}
-}
 
 // showOpenAPI is GET /openapi.yaml.
 func showOpenAPI(h *httpCall) error {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"osqueue/api/queues"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/fsmpb"
 )
@@ -334,7 +333,7 @@ func TestQueuesInOrder(t *testing.T) {
 			}
 		}
 		next := ok[v1.QueueList](t, g.do("GET", "/v1/queues?limit=2&sort="+sort, "")).NextCursor
-		for other := range queues.QueueOrders {
+		for _, other := range []string{v1.SortType, v1.SortOldestAt, v1.SortMostUnclaimed} {
 			if other != sort {
 				refused(t, g.do("GET", "/v1/queues?sort="+other+"&cursor="+next, ""), http.StatusBadRequest, v1.TagBadRequest)
 			}
@@ -389,7 +388,7 @@ func (g *rig) fillQueues() {
 	g.t.Helper()
 	ms := make([]*fsmpb.Mutation, 10_000)
 	for i := range ms {
-		ms[i] = queues.SetQueueOf(&fsmpb.SetQueue{Name: fmt.Sprint(i)})
+		ms[i] = setQueueOf(&fsmpb.SetQueue{Name: fmt.Sprint(i)})
 	}
 	if _, _, err := g.node.apply(ms...); err != nil {
 		g.t.Fatal(err)

@@ -4,10 +4,10 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
-	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/api/v1/frame"
 )
@@ -151,7 +151,7 @@ func (g *rig) sendFramed(r *http.Request) answer {
 		g.t.Errorf("%s %s was answered %d times", r.Method, r.RequestURI, sent)
 	}
 	a.addImplied()
-	if core.Prefers(r.Header["Prefer"]) {
+	if strings.Contains(r.Header.Get("Prefer"), "handling=strict") {
 		a.header["Preference-Applied"] = preferStrict
 	}
 	return a

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"osqueue/api/core"
-	"osqueue/api/jobs"
-	"osqueue/api/queues"
-	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
@@ -39,7 +36,9 @@ func newForeignRig(t *testing.T) *rig {
 		core.EnqueueOf([]*fsmpb.NewJob{{Id: "hidden-" + foreign, Type: "mail", Tags: []string{foreign}, Batch: "b-1", After: []string{exampleJob}}}),
 	)
 	for _, id := range []string{exampleJob, "a-1", "a-2"} {
-		g.apply(work.HeartbeatOf("w-1", []*fsmpb.Lease{{JobId: id, Progress: &fsmpb.Progress{Percent: 1, Message: foreign}}}))
+		g.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: &fsmpb.Heartbeat{
+			Worker: "w-1", Leases: []*fsmpb.Lease{{JobId: id, Progress: &fsmpb.Progress{Percent: 1, Message: foreign}}},
+		}}})
 	}
 	return g
 }
@@ -49,7 +48,7 @@ func ofOthers(g *rig) string {
 	var out []string
 	add := func(kind string, v any) { out = append(out, fmt.Sprintf("%s %+v", kind, v)) }
 	v := g.node.View()
-	for _, status := range jobs.AllStatuses {
+	for _, status := range allStatuses {
 		v.Jobs(status, 0, func(j *fsm.Job) bool {
 			if !strings.HasPrefix(j.Type, "a.") {
 				add("job", string(core.AppendJob(nil, j)))
@@ -60,19 +59,19 @@ func ofOthers(g *rig) string {
 	own := func(name string) bool { return strings.HasPrefix(name, fsm.Owned("a", "x")[:2]) }
 	v.WorkersFrom("", func(w *fsm.Worker) bool {
 		if !own(w.Name) {
-			add("worker", work.WorkerOf(v, w))
+			add("worker", *w)
 		}
 		return true
 	})
 	v.Crons("", func(c *fsm.Cron) bool {
 		if !own(c.Name) {
-			add("schedule", string(queues.AppendCron(nil, c)))
+			add("schedule", *c)
 		}
 		return true
 	})
 	v.Batches("", func(b *fsm.JobBatch) bool {
 		if !own(b.ID) {
-			add("batch", jobs.BatchInfo(b))
+			add("batch", *b)
 		}
 		return true
 	})

@@ -17,10 +17,6 @@ import (
 // The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
 // stream moves the frames, and frames.go answers the requests.
 
-func (s *Server) streamRoutes() []core.Route {
-	return []core.Route{{Method: http.MethodGet, Path: frame.Path, At: core.AnyNode, Handle: over(s.openStream)}}
-}
-
 // openStreams are the streams that a server serves. The zero value is ready.
 type openStreams struct {
 	mu      sync.Mutex

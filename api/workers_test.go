@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"osqueue/api/core"
-	"osqueue/api/jobs"
 	v1 "osqueue/client/api/v1"
 )
 
@@ -59,7 +58,7 @@ func TestWorkerPages(t *testing.T) {
 	if fmt.Sprint(names) != "[w0 w1 w2 w3 w4]" {
 		t.Fatalf("got %v", names)
 	}
-	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=" + jobs.CursorOf(false, 3)} {
+	for _, query := range []string{"?limit=-1", "?cursor=%21", "?cursor=AQM"} {
 		refused(t, g.do("GET", "/v1/workers"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
 	}
 }

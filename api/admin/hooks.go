@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"net/http"
 	"strings"
 
 	"osqueue/api/core"
@@ -12,40 +11,21 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *admin) hookRoutes() []core.Route {
-	one := core.ByName(v1.PathHooks)
-	return []core.Route{
-		{Method: http.MethodGet, Path: v1.PathHooks, At: core.UpToDate, Handle: s.listHooks},
-		{Method: http.MethodGet, Path: one, At: core.UpToDate, Handle: s.showHook},
-		{Method: http.MethodPut, Path: one, At: core.LeaderOnly, Handle: s.putHook},
-		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Handle: s.deleteHook},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionTest, At: core.LeaderOnly, Handle: s.testHook},
-		{Method: http.MethodGet, Path: one + "/" + v1.ActionDeliveries, At: core.UpToDate, Handle: s.hookDeliveries},
-	}
-}
-
 var errNoHook = core.NotThere("hook", "the hook does not exist")
 
 // secretOverlapMs is how long the old secret signs after a rotation: a day.
 const secretOverlapMs = 86_400_000
 
 // putHook is PUT /v1/hooks/{name}. The answer has the secret if this request made one.
-func (s *admin) putHook(c *core.Call) error {
-	name, err := c.Variable()
-	if err != nil {
-		return err
-	}
+func (s *admin) putHook(c *core.Call, in *v1.NewHook) error {
+	name := c.Name
 	if err := s.Config.Limits.CheckCronName(name); err != nil {
 		return err
 	}
 	if len(name) > fsm.HookNameMax {
 		return core.Bad("name", "has %d bytes; at most %d are allowed", len(name), fsm.HookNameMax)
 	}
-	var in v1.NewHook
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	h, err := readHook(&in)
+	h, err := readHook(in)
 	if err != nil {
 		return err
 	}
@@ -58,7 +38,7 @@ func (s *admin) putHook(c *core.Call) error {
 		h.MadeBy = c.Principal.ID
 	}
 	op := &fsmpb.PutHook{Hook: h}
-	secret, made, err := s.hookSecret(name, &in)
+	secret, made, err := s.hookSecret(name, in)
 	if err != nil {
 		return err
 	}
@@ -66,14 +46,8 @@ func (s *admin) putHook(c *core.Call) error {
 		sealed := s.Hooks.Keys().Seal(name, secret)
 		h.Secret, h.KeyId, op.OverlapMs = []byte(sealed.Key), sealed.KeyID, secretOverlapMs
 	}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: op}})
-	if err != nil {
-		return err
-	}
-	if res.Code == fsm.NotFound {
-		return core.Fail(core.Overtaken, "the hook was deleted while this request replaced it; send the request again")
-	}
-	if err := res.Code.Err(); err != nil {
+	deleted := core.Fail(core.Overtaken, "the hook was deleted while this request replaced it; send the request again")
+	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: op}}, deleted); err != nil {
 		return err
 	}
 	out := v1.HookPut{LSN: c.Lsn.String()}
@@ -163,32 +137,17 @@ const hookTimeMax = 30 * 86_400_000
 
 // deleteHook is DELETE /v1/hooks/{name}.
 func (s *admin) deleteHook(c *core.Call) error {
-	name, err := c.Variable()
-	if err != nil {
+	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: c.Name}}}, errNoHook); err != nil {
 		return err
 	}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: name}}})
-	if err != nil {
-		return err
-	}
-	if res.Code == fsm.NotFound {
-		return errNoHook
-	}
-	return c.SendJSON(v1.Done{LSN: c.Lsn.String()})
+	return c.SendDone()
 }
 
 // testHook is POST /v1/hooks/{name}/test.
 func (s *admin) testHook(c *core.Call) error {
-	name, err := c.Variable()
+	res, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: c.Name}}}, errNoHook)
 	if err != nil {
 		return err
-	}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}})
-	if err != nil {
-		return err
-	}
-	if res.Code == fsm.NotFound {
-		return errNoHook
 	}
 	lsn := c.Lsn
 	if res.LSN != (fsm.LSN{}) {
@@ -204,7 +163,7 @@ func (s *admin) listHooks(c *core.Call) error {
 	c.Lsn = v.LSN()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.Lsn.String()}
 	v.Hooks(func(h *fsm.Hook) bool {
-		out.Hooks = append(out.Hooks, HookOf(v, h))
+		out.Hooks = append(out.Hooks, hookOf(v, h))
 		return true
 	})
 	return c.SendJSON(out)
@@ -212,21 +171,17 @@ func (s *admin) listHooks(c *core.Call) error {
 
 // showHook is GET /v1/hooks/{name}.
 func (s *admin) showHook(c *core.Call) error {
-	name, err := c.Variable()
-	if err != nil {
-		return err
-	}
 	v := s.Node.View()
 	c.Lsn = v.LSN()
-	h := v.Hook(name)
+	h := v.Hook(c.Name)
 	if h == nil {
 		return errNoHook
 	}
-	return c.SendJSON(HookOf(v, h))
+	return c.SendJSON(hookOf(v, h))
 }
 
-// HookOf returns a webhook of a state as the API has it.
-func HookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
+// hookOf returns a webhook of a state as the API has it.
+func hookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
 	out := hooks.Thresholds(h)
 	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.URL, h.Kinds.Names(), h.Types, h.Plain, h.Paused
 	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyID, h.OldUntil, h.MadeBy
@@ -248,17 +203,13 @@ const pendingShown = 50
 
 // hookDeliveries is GET /v1/hooks/{name}/deliveries. Only the leader knows its attempts.
 func (s *admin) hookDeliveries(c *core.Call) error {
-	name, err := c.Variable()
-	if err != nil {
-		return err
-	}
 	v := s.Node.View()
 	c.Lsn = v.LSN()
-	if v.Hook(name) == nil {
+	if v.Hook(c.Name) == nil {
 		return errNoHook
 	}
-	out := v1.HookDeliveries{Pending: []v1.HookEvent{}, Attempts: s.Hooks.Attempts(name), LSN: c.Lsn.String()}
-	v.HookEvents(name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+	out := v1.HookDeliveries{Pending: []v1.HookEvent{}, Attempts: s.Hooks.Attempts(c.Name), LSN: c.Lsn.String()}
+	v.HookEvents(c.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
 		out.Pending = append(out.Pending, hooks.EventOf(e))
 		return len(out.Pending) < pendingShown
 	})

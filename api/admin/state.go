@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"sync"
 
 	"osqueue/api/core"
@@ -10,27 +9,11 @@ import (
 	"osqueue/fsm"
 )
 
-func (s *admin) stateRoutes() []core.Route {
-	return []core.Route{
-		{
-			Method: http.MethodGet, Path: v1.PathStats, At: core.UpToDate, Past: true, Handle: s.showStats,
-			Params: []string{v1.ParamTypes},
-		},
-		{Method: http.MethodGet, Path: v1.PathState, At: core.UpToDate, Handle: s.showState},
-		{Method: http.MethodGet, Path: v1.PathThrottle, At: core.UpToDate, Handle: s.showThrottle},
-	}
-}
-
 // showStats is GET /v1/stats.
 func (s *admin) showStats(c *core.Call) error {
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	out := s.Stats(v)
-	switch given := values.Get(v1.ParamTypes); given {
+	switch given := c.Params.Get(v1.ParamTypes); given {
 	case "", "false":
 	case "true":
 		out.Types = typeStats(c.State().AllTypeStats())

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"math"
-	"net/http"
 	"strconv"
 
 	"osqueue/api/core"
@@ -12,22 +11,9 @@ import (
 	"osqueue/internal/auth"
 )
 
-func (s *admin) tokenRoutes() []core.Route {
-	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathTokens, At: core.LeaderOnly, Handle: s.createToken},
-		{Method: http.MethodGet, Path: v1.PathTokens, At: core.UpToDate, Handle: s.listTokens},
-		{Method: http.MethodDelete, Path: core.ByID(v1.PathTokens), At: core.LeaderOnly, Handle: s.revokeToken, Params: []string{v1.ParamOverlapMs}},
-		{Method: http.MethodPost, Path: core.ByID(v1.PathTokens) + "/" + v1.ActionRotate, At: core.LeaderOnly, Handle: s.rotateToken},
-	}
-}
-
 // createToken is POST /v1/tokens. The answer has the secret, which nothing keeps.
-func (s *admin) createToken(c *core.Call) error {
-	var in v1.NewToken
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	t, err := s.readNewToken(&in)
+func (s *admin) createToken(c *core.Call, in *v1.NewToken) error {
+	t, err := s.readNewToken(in)
 	if err != nil {
 		return err
 	}
@@ -92,31 +78,25 @@ func (s *admin) addToken(c *core.Call, t *fsmpb.Token, end *fsmpb.RevokeToken) e
 	if c.Principal != nil {
 		t.MadeBy = c.Principal.ID
 	}
-	op := s.creation(t, end)
-	if err := s.proposeToken(c, op); err != nil {
+	create := &fsmpb.CreateToken{Token: t}
+	if end != nil {
+		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
+	}
+	if err := s.proposeToken(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}); err != nil {
 		return err
 	}
 	return c.SendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.Lsn.String()})
 }
 
-// creation returns the mutation that makes a token and ends the one that it replaces.
-func (s *admin) creation(t *fsmpb.Token, end *fsmpb.RevokeToken) *fsmpb.Mutation {
-	create := &fsmpb.CreateToken{Token: t}
-	if end != nil {
-		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
-	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: create}}
-}
-
 // proposeToken commits a mutation about tokens.
 func (s *admin) proposeToken(c *core.Call, m *fsmpb.Mutation) error {
-	res, err := s.Propose(c, m)
+	res, err := s.Commit(c, m, errNoToken)
 	if err != nil {
 		return err
 	}
-	for _, code := range append([]fsm.Code{res.Code}, res.Codes...) {
+	for _, code := range res.Codes {
 		if code == fsm.NotFound {
-			return noSuchToken()
+			return errNoToken
 		}
 		if err := code.Err(); err != nil {
 			return err
@@ -125,9 +105,7 @@ func (s *admin) proposeToken(c *core.Call, m *fsmpb.Mutation) error {
 	return nil
 }
 
-func noSuchToken() error {
-	return core.Fail(core.Kind{Status: http.StatusNotFound, Tag: v1.TagNotFound, Title: "There is no such token"}, "the token does not exist, or has expired")
-}
+var errNoToken = core.NotThere("token", "the token does not exist, or has expired")
 
 // listTokens is GET /v1/tokens.
 func (s *admin) listTokens(c *core.Call) error {
@@ -155,16 +133,9 @@ func (s *admin) listTokens(c *core.Call) error {
 
 // revokeToken is DELETE /v1/tokens/{id}.
 func (s *admin) revokeToken(c *core.Call) error {
-	id, err := c.Variable()
-	if err != nil {
-		return err
-	}
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
 	overlap := int64(0)
-	if text := values.Get(v1.ParamOverlapMs); text != "" {
+	if text := c.Params.Get(v1.ParamOverlapMs); text != "" {
+		var err error
 		if overlap, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return core.Bad(v1.ParamOverlapMs, "is %q; must be a number of milliseconds", core.Shown(text))
 		}
@@ -172,33 +143,25 @@ func (s *admin) revokeToken(c *core.Call) error {
 	if err := core.CheckMs(v1.ParamOverlapMs, overlap, s.Config.Limits.Delay); err != nil {
 		return err
 	}
-	if t := s.Node.Token(id); t != nil && t.Role == fsm.RoleMark {
-		return noSuchToken()
+	if t := s.Node.Token(c.Name); t != nil && t.Role == fsm.RoleMark {
+		return errNoToken
 	}
-	op := &fsmpb.RevokeToken{Id: id, OverlapMs: overlap}
+	op := &fsmpb.RevokeToken{Id: c.Name, OverlapMs: overlap}
 	if err := s.proposeToken(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: op}}); err != nil {
 		return err
 	}
-	return c.SendJSON(v1.Done{LSN: c.Lsn.String()})
+	return c.SendDone()
 }
 
 // rotateToken is POST /v1/tokens/{id}/rotate: a new token of the same family, which owns the
 // claims of the old one.
-func (s *admin) rotateToken(c *core.Call) error {
-	id, err := c.Variable()
-	if err != nil {
-		return err
-	}
-	var in v1.RotateToken
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *admin) rotateToken(c *core.Call, in *v1.RotateToken) error {
 	if err := core.CheckMs("overlapMs", in.OverlapMs, s.Config.Limits.Delay); err != nil {
 		return err
 	}
-	old := s.Node.Token(id)
+	old := s.Node.Token(c.Name)
 	if old == nil || old.Role == fsm.RoleMark {
-		return noSuchToken()
+		return errNoToken
 	}
 	t := &fsmpb.Token{
 		Name: old.Name, Role: uint32(old.Role), Types: old.Types, Groups: old.Groups, Programs: old.Programs,
@@ -211,5 +174,5 @@ func (s *admin) rotateToken(c *core.Call) error {
 	if err := s.setExpiry(t, in.TTLMs); err != nil {
 		return err
 	}
-	return s.addToken(c, t, &fsmpb.RevokeToken{Id: id, OverlapMs: in.OverlapMs})
+	return s.addToken(c, t, &fsmpb.RevokeToken{Id: c.Name, OverlapMs: in.OverlapMs})
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"errors"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,17 +36,10 @@ func IsAck(level string) bool { return level == v1.AckQuorum || level == v1.AckO
 // HeaderCommitted is v1.HeaderCommitted, for direct access to a header.
 const HeaderCommitted = v1.HeaderCommitted
 
-// readAck reads the requested durability of the write. Older clients may send any query with a
-// write: other parameters are ignored, except under strict handling.
+// readAck reads the requested durability of the write.
 func (c *Call) readAck() (err error) {
-	var values url.Values
-	if c.Strict || strings.Contains(c.RawQuery, v1.ParamAck) {
-		if values, err = c.Query(); err != nil {
-			return err
-		}
-	}
 	level := c.Core.Config.Ack
-	if given := values.Get(v1.ParamAck); given != "" {
+	if given := c.Params.Get(v1.ParamAck); given != "" {
 		if level = given; !IsAck(level) {
 			return Fail(BadRequest, "%s is %q; must be %s or %s", v1.ParamAck, Shown(given), v1.AckQuorum, v1.AckObject)
 		}
@@ -59,13 +51,13 @@ func (c *Call) readAck() (err error) {
 			return err
 		}
 	}
-	c.Ack.wait, err = c.readAckWait(values)
+	c.Ack.wait, err = c.readAckWait()
 	return err
 }
 
 // readAckWait returns the time for which the caller waits for the bucket.
-func (c *Call) readAckWait(values url.Values) (time.Duration, error) {
-	if text := values.Get(v1.ParamAckWaitMs); text != "" {
+func (c *Call) readAckWait() (time.Duration, error) {
+	if text := c.Params.Get(v1.ParamAckWaitMs); text != "" {
 		return c.Core.WaitParam(v1.ParamAckWaitMs, text)
 	}
 	if !c.Ack.object {

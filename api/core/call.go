@@ -32,7 +32,8 @@ type Call struct {
 	began  time.Time
 	trace  string // id of the trace of the job that the call is about, for the debug log; "": none
 	Strict bool
-	Params url.Values // of the query, once parsed
+	Name   string     // the variable in the path
+	Params url.Values // of the query; nil if the route ignores them
 	Past   state      // that the call reads; nil: what the node has applied
 	In     []byte     // the body of the request
 	shared bool       // others refer to the memory of in, and may after the call
@@ -136,13 +137,11 @@ func (c *Call) tenant() string { return cmp.Or(c.Viewer(), c.actsFor) }
 func (c *Call) Owned(name string) string  { return fsm.Owned(c.tenant(), name) }
 func (c *Call) Named(owned string) string { return fsm.NameFor(c.Viewer(), owned) }
 
-// ObjectVariable is variable for the name of an object that has an owner.
-func (c *Call) ObjectVariable(exists exists) (string, error) {
-	name, err := c.Variable()
-	if err == nil {
-		c.ActFor(&name, exists)
-	}
-	return name, err
+// OwnedName returns the name in the path, of an object that has an owner.
+func (c *Call) OwnedName(exists exists) string {
+	name := c.Name
+	c.ActFor(&name, exists)
+	return name
 }
 
 // exists reports whether a state has the object of a name of the state.
@@ -175,19 +174,37 @@ func (c *Call) Existing(name string, exists exists) string {
 
 func (c *Call) Context() context.Context { return c.Ctx }
 
-// Variable returns the value of the variable in the path.
-func (c *Call) Variable() (string, error) {
-	id, err := url.PathUnescape(c.Object)
-	if err != nil {
-		return "", Fail(BadRequest, "the path has an invalid escape: %v", err)
+// View freezes the state that the call reads. The answer has its LSN.
+func (c *Call) View() *fsm.View {
+	v := c.State().View()
+	c.Lsn = v.LSN()
+	return v
+}
+
+// With returns the handler of an operation with a T as the body.
+func With[T any](handle func(*Call, *T) error) func(*Call) error {
+	return func(c *Call) error {
+		in := new(T)
+		if err := c.Decode(in); err != nil {
+			return err
+		}
+		return handle(c, in)
 	}
-	if strings.IndexByte(id, 0) >= 0 {
-		return "", Fail(BadRequest, "the name in the path contains the character NUL")
+}
+
+// readName reads the variable in the path.
+func (c *Call) readName() error {
+	name, err := url.PathUnescape(c.Object)
+	switch {
+	case err != nil:
+		return Fail(BadRequest, "the path has an invalid escape: %v", err)
+	case strings.IndexByte(name, 0) >= 0:
+		return Fail(BadRequest, "the name in the path contains the character NUL")
+	case len(name) > PathIDMax:
+		return Fail(BadRequest, "the name in the path has %d bytes; at most %d are allowed", len(name), PathIDMax)
 	}
-	if len(id) > PathIDMax {
-		return "", Fail(BadRequest, "the name in the path has %d bytes; at most %d are allowed", len(id), PathIDMax)
-	}
-	return id, nil
+	c.Name = name
+	return nil
 }
 
 // PathIDMax bounds an id in a path. Ids may come from legacy documents, so the bound is higher
@@ -270,6 +287,12 @@ func (c *Call) SendNothing() error {
 	return nil
 }
 
+// SendDone answers 200 with a v1.Done.
+func (c *Call) SendDone() error {
+	c.Out = append(LsnText(append(c.Out[:0], '{'), c.Lsn), '}')
+	return c.Send()
+}
+
 // Marshal returns the JSON of v. Names from documents of others may not be UTF-8.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
@@ -283,4 +306,21 @@ func (c *Call) SendJSON(v any) error {
 	}
 	c.Out = append(c.Out[:0], body...)
 	return c.Send()
+}
+
+// lsnHeader is an LSN as the value of a header.
+type lsnHeader struct {
+	lsn   fsm.LSN
+	value [1]string
+}
+
+// LsnHeader returns the value of the header for an LSN, which must not be changed. The answers of
+// one committed entry share it.
+func (s *Core) LsnHeader(lsn fsm.LSN) []string {
+	last := s.lastLSN.Load()
+	if last == nil || last.lsn != lsn {
+		last = &lsnHeader{lsn, [1]string{lsn.String()}}
+		s.lastLSN.Store(last)
+	}
+	return last.value[:]
 }

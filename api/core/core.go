@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,8 +52,8 @@ type forwarding interface {
 	Send(c *Call, leader string, wait time.Duration) error
 }
 
-// PagesAtOnce bounds the pages of lists whose items are looked for at one time.
-const PagesAtOnce = 8
+// pagesAtOnce bounds the pages of lists whose items are looked for at one time.
+const pagesAtOnce = 8
 
 func NewCore(cfg Config) *Core {
 	cfg = cfg.withDefaults()
@@ -72,7 +73,7 @@ func NewCore(cfg Config) *Core {
 	if cfg.Legacy != nil {
 		s.Legacy = auth.Legacy(cfg.Legacy.Types)
 	}
-	s.Pages, s.Documents = make(chan struct{}, PagesAtOnce), make(chan struct{}, 1)
+	s.Pages, s.Documents = make(chan struct{}, pagesAtOnce), make(chan struct{}, 1)
 	s.Closing, s.Shut = context.WithCancel(context.Background())
 	return s
 }
@@ -116,10 +117,14 @@ func (s *Core) guarded(c *Call) (err error) {
 
 // answer handles the call here, or forwards it to the leader.
 func (s *Core) answer(c *Call) error {
+	badName := c.readName() // first: the audit log has the name, also of a call that is refused
 	if err := s.authorize(c); err != nil {
 		return err
 	}
-	c.Strict = Prefers(c.Prefer)
+	c.Strict = prefersStrict(c.Prefer)
+	if err := cmp.Or(badName, c.readParams()); err != nil {
+		return err
+	}
 	done, err := s.readPast(c)
 	switch {
 	case err != nil:

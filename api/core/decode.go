@@ -375,8 +375,8 @@ const shownMax = 120
 // Shown returns a part of a request as an error repeats it.
 func Shown(s string) string { return text.ClipMarked(s, shownMax) }
 
-// Prefers reports whether the request asks for strict handling (RFC 7240).
-func Prefers(lines []string) bool {
+// prefersStrict reports whether the request asks for strict handling (RFC 7240).
+func prefersStrict(lines []string) bool {
 	for _, line := range lines {
 		if line == v1.PreferStrict {
 			return true

@@ -6,8 +6,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/crontab"
 )
 
@@ -309,4 +311,87 @@ func Item(b []byte, i int, value string) []byte {
 	}
 	b, _ = jsontext.AppendQuote(b, value)
 	return b
+}
+
+// appendHeaders appends the headers of a job, or nothing if there are none.
+func appendHeaders(b []byte, headers []fsm.Header) []byte {
+	if len(headers) == 0 {
+		return b
+	}
+	b = append(Key(b, "headers"), '{')
+	for _, h := range headers {
+		b = Text(b, h.Name, h.Value)
+	}
+	return append(b, '}')
+}
+
+// AppendNewHeaders is appendHeaders for a template.
+func AppendNewHeaders(b []byte, headers []*fsmpb.Header) []byte {
+	var of []fsm.Header
+	for _, h := range headers {
+		of = append(of, fsm.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	return appendHeaders(b, of)
+}
+
+// Moment is the time of the answer to a claim, and the earliest time from which leases count.
+type Moment struct{ Now, LeasesFrom int64 }
+
+// LeaseAge returns the elapsed part of a job's lease.
+func (m Moment) LeaseAge(j *fsm.Job) int64 {
+	return max(m.Now-max(j.Execution().Heartbeat, m.LeasesFrom), 0)
+}
+
+// Ended reports whether a job is completed, dead or cancelled. After that it changes only on
+// request.
+func Ended(j *fsm.Job) bool {
+	return j.Status == fsm.Completed || j.Status == fsm.Dead || j.Status == fsm.Cancelled
+}
+
+func (s *Core) Stats(v *fsm.View) v1.Stats {
+	n, m := v.Counts(), v.Meta()
+	return v1.Stats{
+		Total:          n.Of(fsm.Unclaimed) + n.Of(fsm.InProgress),
+		Unclaimed:      n.Of(fsm.Unclaimed),
+		InProgress:     n.Of(fsm.InProgress),
+		CompletedTotal: m.CompletedTotal,
+		BrokerAddress:  m.Broker.Address,
+		Scheduled:      n.Of(fsm.Scheduled),
+		Completed:      n.Of(fsm.Completed),
+		Dead:           n.Of(fsm.Dead),
+		Cancelled:      n.Of(fsm.Cancelled),
+		Blocked:        n.Of(fsm.Blocked),
+		DeadTotal:      m.DeadTotal,
+		CancelledTotal: m.CancelledTotal,
+		Bytes:          v.Bytes(),
+		Workers:        v.WorkerCount(),
+		LSN:            m.LSN.String(),
+	}
+}
+
+// StatsFor returns the figures of the whole queue, or, for a caller that is limited to some
+// types, those of the type that it lists.
+func (s *Core) StatsFor(c *Call, v *fsm.View, jobType *string) v1.Stats {
+	if jobType == nil || c.Principal == nil || !c.Principal.Scoped() {
+		return s.Stats(v)
+	}
+	t := TypeStatsOf(c.State().TypeStats(*jobType))
+	return v1.Stats{
+		Total: t.Unclaimed + t.InProgress, Unclaimed: t.Unclaimed, InProgress: t.InProgress, Scheduled: t.Scheduled,
+		Completed: t.Completed, Dead: t.Dead, Cancelled: t.Cancelled, Blocked: t.Blocked, Bytes: t.Bytes, LSN: v.LSN().String(),
+	}
+}
+
+func TypeStatsOf(t fsm.TypeStats) v1.TypeStats {
+	n := &t.Counts
+	return v1.TypeStats{
+		Scheduled:  n.Of(fsm.Scheduled),
+		Unclaimed:  n.Of(fsm.Unclaimed),
+		InProgress: n.Of(fsm.InProgress),
+		Completed:  n.Of(fsm.Completed),
+		Dead:       n.Of(fsm.Dead),
+		Cancelled:  n.Of(fsm.Cancelled),
+		Blocked:    n.Of(fsm.Blocked),
+		Bytes:      t.Bytes,
+	}
 }

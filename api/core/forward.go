@@ -59,3 +59,17 @@ func (s *Core) WaitOf(body []byte) time.Duration {
 	}
 	return s.BoundedWait(max(in.WaitMs, 0))
 }
+
+// passOnWait lets the leader answer a request about its memory, which may wait.
+func (s *Core) passOnWait(c *Call) (done bool, err error) {
+	if c.Route.Waits {
+		return s.PassOn(c, 0) // the body says for how long
+	}
+	wait := time.Duration(0)
+	if text := c.Params.Get(v1.ParamWaitMs); text != "" {
+		if wait, err = s.WaitParam(v1.ParamWaitMs, text); err != nil {
+			return false, err
+		}
+	}
+	return s.PassOn(c, wait)
+}

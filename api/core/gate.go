@@ -59,8 +59,8 @@ func (g *gate) touch(ctx context.Context, id string) error {
 	return err
 }
 
-// ErrNoOperation means that a handler proposes what no caller may.
-var ErrNoOperation = errors.New("no call may propose this mutation")
+// errNoOperation means that a handler proposes what no caller may.
+var errNoOperation = errors.New("no call may propose this mutation")
 
 // nobody owns what callers without identity claim: its number is 0.
 var nobody = new(auth.Principal)
@@ -69,7 +69,7 @@ var nobody = new(auth.Principal)
 func (g *gate) Pass(c *Call, m *fsmpb.Mutation) error {
 	switch {
 	case !forCalls(m):
-		return ErrNoOperation
+		return errNoOperation
 	case fsm.Foreign(m):
 		return Fail(BadRequest, "a name contains the character NUL")
 	}

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"hash"
 	"strconv"
 
@@ -60,6 +62,18 @@ func (s *Core) ProposeOnly(c *Call, only []*fsmpb.Mutation) (fsm.Result, error) 
 		return fsm.Result{}, err
 	}
 	return s.Committed(c, only[0], res[0], lsn)
+}
+
+// Commit is Propose for a mutation that is refused as a whole. notFound is the refusal if its object does not exist.
+func (s *Core) Commit(c *Call, m *fsmpb.Mutation, notFound error) (fsm.Result, error) {
+	res, err := s.Propose(c, m)
+	switch {
+	case err != nil:
+		return res, err
+	case res.Code == fsm.NotFound && notFound != nil:
+		return res, notFound
+	}
+	return res, res.Code.Err()
 }
 
 // Committed prepares the answer to a mutation that was committed.
@@ -143,4 +157,76 @@ func (s *Core) recallCancels(jobs []*fsm.Job) {
 		one.Det = now.Det
 		jobs[i] = &one
 	}
+}
+
+// withoutHeaders returns a body without the headers of its jobs, for the fingerprint of an
+// idempotency key: a caller that repeats a write has another trace. A body without headers is
+// returned as it is.
+func withoutHeaders(body []byte) []byte {
+	const member = "headers"
+	if !bytes.Contains(body, strconv.AppendQuote(nil, member)) {
+		return body
+	}
+	var root map[string]any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if d.Decode(&root) != nil {
+		return body // the handler refuses it
+	}
+	strip := func(job any) {
+		if job, ok := job.(map[string]any); ok {
+			delete(job, member)
+		}
+	}
+	strip(root)
+	strip(root["job"])
+	strip(root["callback"])
+	if jobs, ok := root["jobs"].([]any); ok {
+		for _, job := range jobs {
+			strip(job)
+		}
+	}
+	out, err := json.Marshal(root)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// sealedMark is in every ciphertext of a body as the SDK writes it (docs/encryption.md). In
+// a JSON string the quote would be escaped, so no plaintext contains it.
+var sealedMark = []byte(`"osqueue.sealed`)
+
+// sealedHeads follow the mark, up to the ciphertext, which ends with a quote.
+var sealedHeads = [][]byte{
+	[]byte(`":1,"to":"job","data":"`),
+	[]byte(`":1,"to":"cron","data":"`),
+	[]byte(`:1:`),
+}
+
+// partUnsealed is part without the ciphertexts in b. Encryption never gives the same bytes
+// twice, and a repeated request is still the same request: the ids, types and all other
+// fields of its jobs count.
+func partUnsealed(h hash.Hash, b []byte) {
+	at := bytes.Index(b, sealedMark)
+	if at < 0 {
+		Part(h, b)
+		return
+	}
+	kept := make([]byte, 0, len(b))
+	for at >= 0 {
+		at += len(sealedMark)
+		kept = append(kept, b[:at]...)
+		b = b[at:]
+		for _, head := range sealedHeads {
+			rest, ok := bytes.CutPrefix(b, head)
+			if end := bytes.IndexByte(rest, '"'); ok && end >= 0 {
+				kept = append(kept, head...)
+				b = rest[end:]
+				break
+			}
+		}
+		at = bytes.Index(b, sealedMark)
+	}
+	Part(h, append(kept, b...))
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/base64"
 	"net/url"
 	"strconv"
 
@@ -74,11 +75,26 @@ func (s *Core) ReadLimit(q url.Values) (int, error) {
 	return min(n, most), nil
 }
 
-// ReadNamePage reads the requested part of a list by name.
-func (s *Core) ReadNamePage(q url.Values) (limit int, after afterName, err error) {
+// NameCursorForm is the first byte of a cursor into a list by name; the last name
+// follows. The cursor stays valid if that item is removed.
+const NameCursorForm = 2
+
+func NameCursorOf(last string) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{NameCursorForm}, last...))
+}
+
+// ReadNamePage reads the requested part of a list by name: at most limit items, whose names are not below from.
+func (s *Core) ReadNamePage(q url.Values) (limit int, from string, err error) {
 	if limit, err = s.ReadLimit(q); err != nil {
-		return 0, after, err
+		return 0, "", err
 	}
-	after, err = readNameCursor(q.Get(v1.ParamCursor))
-	return limit, after, err
+	given := q.Get(v1.ParamCursor)
+	if given == "" {
+		return limit, "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil || len(raw) == 0 || raw[0] != NameCursorForm {
+		return 0, "", Fail(BadRequest, "%s is %q; must be the nextCursor of an earlier answer", v1.ParamCursor, Shown(given))
+	}
+	return limit, string(raw[1:]) + "\x00", nil
 }

@@ -1,10 +1,13 @@
 package core
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -193,4 +196,83 @@ func (s *jobReader) readAfter(in *v1.NewJob, job *fsmpb.NewJob) error {
 	}
 	job.After, job.AfterFailure = in.After, uint32(choice)
 	return nil
+}
+
+// readHeaders checks the headers of a job and sorts them.
+func readHeaders(in map[string]string) ([]*fsmpb.Header, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	if len(in) > fsm.HeadersMax {
+		return nil, Bad("headers", "has %d names; a job may have at most %d", len(in), fsm.HeadersMax)
+	}
+	out, size := make([]*fsmpb.Header, 0, len(in)), 0
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		value := in[name]
+		if !fsm.HeaderName(name) {
+			return nil, Bad("headers", `has the name %q; must be 1 to %d of the characters a-z, 0-9, "-", "_" and "."`, Shown(name), fsm.HeaderNameMax)
+		}
+		if !utf8.ValidString(value) {
+			return nil, Bad("headers."+name, "is not UTF-8")
+		}
+		size += len(name) + len(value)
+		out = append(out, &fsmpb.Header{Name: name, Value: value})
+	}
+	if size > fsm.HeadersSizeMax {
+		return nil, Bad("headers", "has %d bytes of names and values; a job may have at most %d", size, fsm.HeadersSizeMax)
+	}
+	return out, nil
+}
+
+// EnqueuedID returns the id of item i: that of the job, or of the holder of its unique key, or
+// the id in the first answer to the same request.
+func EnqueuedID(res fsm.Result, i int, job *fsmpb.NewJob) string {
+	if i < len(res.Jobs) && res.Jobs[i] != nil {
+		return res.Jobs[i].ID
+	}
+	return job.Id
+}
+
+func EnqueueOf(jobs []*fsmpb.NewJob) *fsmpb.Mutation {
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: jobs}}}
+}
+
+// JobReader returns a function that reads a job as POST /v1/jobs does, by the same rules, from
+// a body of another source: a file of the inbox. mayEnqueue reports whether it may make jobs of a type;
+// nil allows all. The id is that of the job, whatever the name
+// of the file is; a body that names another id is refused. now is the leader's clock, in ms.
+// Limits that are not positive take their defaults; that of maxBytes is DefaultBodyBytes.
+//
+// The function is safe for concurrent use, and does not keep data. Its errors describe a fault
+// in the body or the id: reading the job again would not help.
+func JobReader(l Limits, maxBytes int64, mayEnqueue func(jobType string) bool, now func() int64) func(id string, data []byte) (*fsmpb.Mutation, error) {
+	core := &Core{Config: Config{Limits: l.withDefaults(), MaxBody: Or(maxBytes, DefaultBodyBytes)}}
+	core.Reader = jobReader{&core.Config.Limits, now}
+	return func(id string, data []byte) (*fsmpb.Mutation, error) { return core.readJob(id, data, mayEnqueue) }
+}
+
+func (s *Core) readJob(id string, data []byte, mayEnqueue func(jobType string) bool) (*fsmpb.Mutation, error) {
+	if id == "" {
+		return nil, Bad("id", "is missing")
+	}
+	if int64(len(data)) > s.Config.MaxBody {
+		return nil, BodyTooLarge(s.Config.MaxBody)
+	}
+	c := &Call{Core: s, In: bytes.Clone(data)}
+	var in v1.NewJob
+	if err := c.parse(&in); err != nil {
+		return nil, err
+	}
+	if in.ID != "" && in.ID != id {
+		return nil, Bad("id", "is %q; must be %q, the id of the file, or be left out", Shown(in.ID), id)
+	}
+	if mayEnqueue != nil && !mayEnqueue(in.Type) {
+		return nil, Fail(Forbidden, "files of the inbox may not make jobs of type %q; see --inbox-types", Shown(in.Type))
+	}
+	in.ID = id
+	job, err := s.Reader.NewJob(&in)
+	if err != nil {
+		return nil, err
+	}
+	return EnqueueOf([]*fsmpb.NewJob{job}), nil
 }

@@ -43,12 +43,9 @@ const SpansShown = 100
 
 // readPast rebuilds the state that v1.ParamAt selects. done is false if the call has none.
 func (s *Core) readPast(c *Call) (done bool, err error) {
-	if !c.Route.Past {
+	values := c.Params
+	if !c.Route.Past || !values.Has(v1.ParamAt) {
 		return false, nil
-	}
-	values, err := c.Query()
-	if err != nil || !values.Has(v1.ParamAt) {
-		return false, err
 	}
 	if p := c.Principal; p != nil && !p.Has(auth.Read) { // jobs can be followed with less
 		if err := s.Denied(c, fmt.Errorf("%w: %s needs %s", auth.ErrDenied, v1.ParamAt, auth.Read.Needed())); err != nil {

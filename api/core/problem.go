@@ -156,7 +156,7 @@ func Within(err error, member string) *Failure {
 	f.Detail = member + ": " + f.Detail
 	f.Members = slices.Clone(f.Members)
 	for i, m := range f.Members {
-		f.Members[i] = Pointer(member) + m
+		f.Members[i] = pointer(member) + m
 	}
 	return &f
 }
@@ -202,3 +202,14 @@ func (c *Call) fail(f *Failure, write bool) {
 	}
 	c.Status, c.Fault, c.Out, c.Ready = f.Status, f, body, true
 }
+
+// NotThere returns the refusal of a name that does not exist.
+func NotThere(what, detail string) error {
+	k := FailureOf(fsm.NotFound.Err()).Kind
+	k.Title = "There is no such " + what
+	return Fail(k, "%s", detail)
+}
+
+var Overtaken = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagOverloaded, Title: "The schedule fires too often", Retry: time.Second}
+
+var ErrNoCron = NotThere("schedule", "the schedule does not exist")

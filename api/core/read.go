@@ -1,10 +1,13 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -21,29 +24,28 @@ type readQuery struct {
 	End      time.Duration
 }
 
-// Query parses the query of the request once.
-func (c *Call) Query() (url.Values, error) {
-	if c.Params != nil || c.RawQuery == "" {
-		return c.Params, nil
+// readParams parses the query of a call that may use it. Older clients may send any query with a write: other
+// parameters are ignored, except under strict handling.
+func (c *Call) readParams() (err error) {
+	rt := c.Route
+	used := len(rt.Params) > 0 || rt.Past || rt.At == UpToDate || rt.At == InMemory && !rt.Waits ||
+		rt.At == LeaderOnly && (c.Strict || strings.Contains(c.RawQuery, v1.ParamAck))
+	if c.RawQuery == "" || !used {
+		return nil
 	}
-	values, err := url.ParseQuery(c.RawQuery)
-	if err != nil {
-		return nil, Fail(BadRequest, "the query is not valid: %s", Shown(err.Error()))
+	if c.Params, err = url.ParseQuery(c.RawQuery); err != nil {
+		return Fail(BadRequest, "the query is not valid: %s", Shown(err.Error()))
 	}
-	c.Params = values
-	if err := c.checkOnce(values); err != nil {
-		return nil, err
-	}
-	return values, c.checkParams(values)
+	return cmp.Or(c.checkOnce(), c.checkKnown())
 }
 
 // checkOnce refuses parameters that occur several times, because only one of the values would
 // count. Streams of events accept several.
-func (c *Call) checkOnce(values url.Values) error {
+func (c *Call) checkOnce() error {
 	if c.Route.Path == v1.PathEvents {
 		return nil
 	}
-	for name, all := range values {
+	for name, all := range c.Params {
 		if name == v1.ParamTag && c.Route.At == UpToDate && c.Route.knows(name) {
 			continue // the jobs of a list have all of them
 		}
@@ -57,17 +59,14 @@ func (c *Call) checkOnce(values url.Values) error {
 
 func (c *Call) ReadQuery() (readQuery, error) {
 	q := readQuery{leader: true, wait: c.Core.Config.Timeouts.Fresh}
-	values, err := c.Query()
-	if err != nil {
-		return q, err
-	}
-	if text := values.Get(v1.ParamMinLSN); text != "" {
+	var err error
+	if text := c.Params.Get(v1.ParamMinLSN); text != "" {
 		q.leader = false
 		if q.min, err = fsm.ParseLSN(text); err != nil {
 			return q, Fail(BadRequest, "%s: %s", v1.ParamMinLSN, Shown(err.Error()))
 		}
 	}
-	if text := values.Get(v1.ParamWaitMs); text != "" {
+	if text := c.Params.Get(v1.ParamWaitMs); text != "" {
 		wait := &q.wait
 		if c.Route.AwaitsEnd {
 			wait, q.WaitsEnd = &q.End, true
@@ -79,7 +78,7 @@ func (c *Call) ReadQuery() (readQuery, error) {
 			q.wait = c.Core.Config.Timeouts.Fresh
 		}
 	}
-	switch text := values.Get(v1.ParamConsistency); text {
+	switch text := c.Params.Get(v1.ParamConsistency); text {
 	case "":
 	case v1.ConsistencyLeader:
 		q.leader = true
@@ -179,4 +178,46 @@ func (s *Core) Interrupted(c *Call) error {
 		return Fail(Closing, "this node is shutting down; use another node")
 	}
 	return nil
+}
+
+const PathLSNWait = v1.PathLSN + "/{lsn}/" + v1.ActionWait
+
+// LsnRequest is a request to wait for an LSN.
+type LsnRequest struct {
+	Lsn    fsm.LSN
+	Level  string
+	Object bool
+	Wait   time.Duration
+}
+
+// positions are the LSN that a node has applied, and the one that it knows to be flushed.
+type positions struct{ Applied, Flushed fsm.LSN }
+
+func (s *Core) Positions() positions {
+	st := s.Node.Status()
+	return positions{Applied: st.LSN, Flushed: st.FlushedLSN}
+}
+
+// lsnGone is the answer for an LSN if it is unknown whether the LSN was reached.
+var lsnGone = Kind{Status: http.StatusGone, Tag: v1.TagLSNGone, Title: "The LSN is from before an adoption"}
+
+// MustBeOurs refuses an LSN of an earlier cluster. After an adoption all LSNs are
+// higher, also than those of lost writes: a bucket past such an LSN does not prove
+// that it contains the write.
+func (s *Core) MustBeOurs(lsn fsm.LSN) error {
+	if lsn.IsZero() || lsn.Term > s.Node.View().Meta().TermBase {
+		return nil
+	}
+	at := s.Positions()
+	f := Fail(lsnGone, "%s is older than the document that the cluster adopted from the bucket, so the write may be "+
+		"lost; check it, or repeat it", lsn)
+	f.Reached = &at
+	return f
+}
+
+func (w LsnRequest) ReachedAt(at positions) bool {
+	if w.Object {
+		return at.Flushed.Compare(w.Lsn) >= 0
+	}
+	return at.Applied.Compare(w.Lsn) >= 0
 }

@@ -64,23 +64,17 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 			return nil
 		}
 	case ByName(v1.PathCrons):
-		name, err := c.Variable()
-		if cron := c.State().View().Cron(c.Owned(name)); err == nil && cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
+		if cron := c.State().View().Cron(c.Owned(c.Name)); cron != nil && p.CheckScope(cron.Job.GetType(), cron.Job.GetGroup()) != nil {
 			return ErrNoCron
 		}
-		return err
+		return nil
 	case ByID(v1.PathJobs), ByID(v1.PathJobs) + "/" + v1.ActionGraph, ByID(v1.PathJobs) + "/" + v1.ActionLogs:
-		id, err := c.Variable()
-		if j := c.State().Job(id); err == nil && j != nil {
+		if j := c.State().Job(c.Name); j != nil {
 			return p.CheckJob(j)
 		}
-		return err
-	case typeOf():
-		name, err := c.Variable()
-		if err == nil {
-			err = p.CheckWholeType(name)
-		}
-		return err
+		return nil
+	case ByType(v1.PathQueues):
+		return p.CheckWholeType(c.Name)
 	case v1.PathJobs, v1.PathCount, v1.PathHistory, v1.PathEvents:
 		return s.listable(c, p)
 	}
@@ -89,11 +83,7 @@ func (s *Core) readable(c *Call, p *auth.Principal) error {
 
 // listable checks the types that a list, a history or a stream of events names.
 func (s *Core) listable(c *Call, p *auth.Principal) error {
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	given := values[v1.ParamType]
+	given := c.Params[v1.ParamType]
 	if c.Route.Path == v1.PathEvents {
 		given = strings.Split(strings.Join(given, ","), ",")
 	}

@@ -291,3 +291,17 @@ func (s *Core) wouldRefuse(c *Call, err error) {
 		s.Log.Warn("--security=on would refuse a request", "method", c.Method, "route", c.Route.Path, "client", c.Remote, "reason", err)
 	}
 }
+
+// AnyRight are the rights of which each role has at least one.
+const AnyRight = auth.Enqueue | auth.Work | auth.Follow | auth.Read | auth.Manage | auth.Admin | auth.Hooks
+
+// InForce returns the mode of the checks.
+func (a *access) InForce() string {
+	if a.Off() {
+		return SecurityOff
+	}
+	return a.Mode
+}
+
+// WithinKey marks requests that come from this process.
+type WithinKey struct{}

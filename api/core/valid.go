@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode"
@@ -18,14 +19,14 @@ import (
 // Bad returns the refusal of a field.
 func Bad(member, format string, args ...any) *Failure {
 	f := Fail(BadRequest, "%s %s", member, fmt.Sprintf(format, args...))
-	f.Members = []string{Pointer(member)}
+	f.Members = []string{pointer(member)}
 	return f
 }
 
 var toPointer = strings.NewReplacer(".", "/", "[", "/", "]", "")
 
-// Pointer returns the JSON pointer to a field.
-func Pointer(member string) string { return "/" + toPointer.Replace(member) }
+// pointer returns the JSON pointer to a field.
+func pointer(member string) string { return "/" + toPointer.Replace(member) }
 
 // CheckName checks a name for a lookup. Names from legacy documents may contain any byte except
 // NUL.
@@ -207,3 +208,39 @@ func (l *Limits) ReadBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, err
 	}
 	return &fsmpb.Backoff{Kind: uint32(kind), BaseMs: in.BaseMs, CapMs: in.CapMs, JitterPercent: uint32(in.Jitter)}, nil
 }
+
+// CheckCronName checks the name of a new schedule, which must fit into a path.
+func (l *Limits) CheckCronName(name string) error {
+	if name == "" || name == "." || name == ".." {
+		return Bad("name", "is %q, which cannot be part of a path; choose another name", name)
+	}
+	return l.CheckNewName("name", name)
+}
+
+// JobType returns the type that the path names.
+func (c *Call) JobType() (string, error) {
+	jobType, known := v1.QueueType(c.Name)
+	if !known {
+		return "", Fail(BadRequest, "the type %q is not valid in a path; write ~ for the jobs without type, and one more ~ before a "+
+			"type that begins with ~", Shown(c.Name))
+	}
+	return jobType, nil
+}
+
+// NewJobType is jobType for new settings: new jobs must be able to have the type.
+func (c *Call) NewJobType() (string, error) {
+	jobType, err := c.JobType()
+	if err != nil {
+		return "", err
+	}
+	return jobType, c.Core.Config.Limits.CheckPathName("type", jobType)
+}
+
+// Bounds of settings that only a type has.
+const (
+	Milli       = 1000 // the machine counts rates in thousandths
+	RateMin     = 0.001
+	RateMax     = 1_000_000
+	BurstMax    = 1_000_000
+	AttemptsMax = math.MaxInt32
+)

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"crypto/sha256"
-	"net/http"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -13,24 +12,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *jobs) batchRoutes() []core.Route {
-	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathBatches, At: core.LeaderOnly, Handle: s.createBatch},
-		{
-			Method: http.MethodGet, Path: v1.PathBatches, At: core.UpToDate, Past: true, Handle: s.listBatches,
-			Params: []string{v1.ParamLimit, v1.ParamCursor},
-		},
-		{Method: http.MethodGet, Path: v1.PathBatches + "/{id}", At: core.UpToDate, Past: true, Handle: s.showBatch},
-	}
-}
-
 // createBatch is POST /v1/batches. A repetition with the same id adds the missing jobs.
-func (s *jobs) createBatch(c *core.Call) error {
-	var in v1.NewBatch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	op, err := s.readNewBatch(c, &in)
+func (s *jobs) createBatch(c *core.Call, in *v1.NewBatch) error {
+	op, err := s.readNewBatch(c, in)
 	if err != nil {
 		return err
 	}
@@ -199,22 +183,18 @@ func hashedID(parts ...[]byte) string {
 
 // showBatch is GET /v1/batches/{id}.
 func (s *jobs) showBatch(c *core.Call) error {
-	id, err := c.ObjectVariable(core.BatchExists)
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	id := c.OwnedName(core.BatchExists)
+	v := c.View()
 	b := v.Batch(c.Owned(id))
 	if b == nil {
 		return core.NotThere("batch", "the batch does not exist; it may have been removed after its retention time")
 	}
-	info := BatchInfo(b)
+	info := batchInfo(b)
 	info.ID = c.Named(b.ID)
 	return c.SendJSON(info)
 }
 
-func BatchInfo(b *fsm.JobBatch) v1.BatchInfo {
+func batchInfo(b *fsm.JobBatch) v1.BatchInfo {
 	info := v1.BatchInfo{
 		ID:        b.ID,
 		CreatedAt: b.CreatedAt,
@@ -234,23 +214,18 @@ func BatchInfo(b *fsm.JobBatch) v1.BatchInfo {
 
 // listBatches is GET /v1/batches.
 func (s *jobs) listBatches(c *core.Call) error {
-	values, err := c.Query()
+	limit, from, err := s.ReadNamePage(c.Params)
 	if err != nil {
 		return err
 	}
-	limit, after, err := s.ReadNamePage(values)
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	list := v1.BatchList{Batches: []v1.BatchInfo{}, LSN: c.Lsn.String()}
-	v.Batches(after.From(), func(b *fsm.JobBatch) bool {
+	v.Batches(from, func(b *fsm.JobBatch) bool {
 		if len(list.Batches) == limit {
 			list.NextCursor = core.NameCursorOf(list.Batches[limit-1].ID)
 			return false
 		}
-		list.Batches = append(list.Batches, BatchInfo(b))
+		list.Batches = append(list.Batches, batchInfo(b))
 		return true
 	})
 	return c.SendJSON(list)

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"osqueue/api/core"
@@ -13,26 +12,10 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *jobs) changeRoutes() []core.Route {
-	const job = v1.PathJobs + "/{id}"
-	return []core.Route{
-		{Method: http.MethodPost, Path: job + "/" + v1.ActionCancel, At: core.LeaderOnly, Handle: s.changeOne(fsm.CancelJobs)},
-		{Method: http.MethodPost, Path: job + "/" + v1.ActionRetry, At: core.LeaderOnly, Handle: s.changeOne(fsm.RetryJobs)},
-		{Method: http.MethodDelete, Path: job, At: core.LeaderOnly, Handle: s.changeOne(fsm.DeleteJobs)},
-		{Method: http.MethodPost, Path: v1.PathCancel, At: core.LeaderOnly, Handle: s.changeMany(fsm.CancelJobs)},
-		{Method: http.MethodPost, Path: v1.PathRetry, At: core.LeaderOnly, Handle: s.changeMany(fsm.RetryJobs)},
-		{Method: http.MethodPost, Path: v1.PathDelete, At: core.LeaderOnly, Handle: s.changeMany(fsm.DeleteJobs)},
-	}
-}
-
 // changeOne is POST /v1/jobs/{id}/cancel and …/retry, and DELETE /v1/jobs/{id}.
 func (s *jobs) changeOne(kind fsm.ChangeKind) func(*core.Call) error {
 	return func(c *core.Call) error {
-		id, err := c.Variable()
-		if err != nil {
-			return err
-		}
-		res, err := s.Propose(c, ChangeOf(&fsmpb.Change{Kind: uint32(kind), Ids: []string{id}}))
+		res, err := s.Propose(c, changeOf(&fsmpb.Change{Kind: uint32(kind), Ids: []string{c.Name}}))
 		if err != nil {
 			return err
 		}
@@ -76,18 +59,14 @@ func stopping(kind fsm.ChangeKind, j *fsm.Job) bool {
 	return kind == fsm.CancelJobs && j != nil && j.Status == fsm.InProgress
 }
 
-func ChangeOf(op *fsmpb.Change) *fsmpb.Mutation {
+func changeOf(op *fsmpb.Change) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: op}}
 }
 
 // changeMany is POST /v1/jobs/cancel, …/retry and …/delete.
 func (s *jobs) changeMany(kind fsm.ChangeKind) func(*core.Call) error {
-	return func(c *core.Call) error {
-		var in v1.ChangeJobs
-		if err := c.Decode(&in); err != nil {
-			return err
-		}
-		op, err := s.readChange(&in)
+	return core.With(func(c *core.Call, in *v1.ChangeJobs) error {
+		op, err := s.readChange(in)
 		if err != nil {
 			return err
 		}
@@ -98,17 +77,14 @@ func (s *jobs) changeMany(kind fsm.ChangeKind) func(*core.Call) error {
 				c.ActFor(f.Worker, core.WorkerExists)
 			}
 		}
-		res, err := s.Propose(c, ChangeOf(op))
+		res, err := s.Commit(c, changeOf(op), nil)
 		if err != nil {
-			return err
-		}
-		if err := res.Code.Err(); err != nil {
 			return err
 		}
 		c.Out = appendChanged(c.Out[:0], kind, in.IDs, res)
 		c.Out = append(core.LsnText(c.Out, c.Lsn), '}')
 		return c.Send()
-	}
+	})
 }
 
 // appendChanged appends a v1.Changed, without the LSN and the end.
@@ -203,14 +179,14 @@ func namesNothing(in *v1.Filter) bool {
 }
 
 func filterStatuses(names []string) ([]uint32, error) {
-	if len(names) > len(AllStatuses) {
-		return nil, core.Bad("filter.statuses", "has %d names, but there are only %d statuses; name each once", len(names), len(AllStatuses))
+	if len(names) > len(allStatuses) {
+		return nil, core.Bad("filter.statuses", "has %d names, but there are only %d statuses; name each once", len(names), len(allStatuses))
 	}
 	var out []uint32
 	for i, name := range names {
 		st, known := fsm.ParseStatus(v1.StatusOf(name))
 		if !known {
-			return nil, core.UnknownValue(fmt.Sprintf("filter.statuses[%d]", i), name, StatusNames()...)
+			return nil, core.UnknownValue(fmt.Sprintf("filter.statuses[%d]", i), name, statusNames()...)
 		}
 		out = append(out, uint32(st))
 	}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,13 +10,6 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
-
-func (s *jobs) enqueueRoutes() []core.Route {
-	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathJobs, At: core.LeaderOnly, Lenient: true, Handle: s.enqueue},
-		{Method: http.MethodPost, Path: v1.PathJobsBatch, At: core.LeaderOnly, Handle: s.enqueueBatch},
-	}
-}
 
 // enqueue is POST /v1/jobs.
 func (s *jobs) enqueue(c *core.Call) error {
@@ -46,11 +38,7 @@ func (s *jobs) enqueue(c *core.Call) error {
 }
 
 // enqueueBatch is POST /v1/jobs/batch.
-func (s *jobs) enqueueBatch(c *core.Call) error {
-	var in v1.Batch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *jobs) enqueueBatch(c *core.Call, in *v1.Batch) error {
 	if err := s.Config.Limits.CheckCount(len(in.Jobs)); err != nil {
 		return err
 	}

@@ -14,15 +14,7 @@ const graphEdgesMax = 10
 
 // jobGraph is GET /v1/jobs/{id}/graph.
 func (s *jobs) jobGraph(c *core.Call) error {
-	id, err := c.Variable()
-	if err != nil {
-		return err
-	}
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	limit, err := s.ReadLimit(values)
+	limit, err := s.ReadLimit(c.Params)
 	if err != nil {
 		return err
 	}
@@ -30,10 +22,9 @@ func (s *jobs) jobGraph(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	g := grapher{v: v, job: c.State().Job, limit: limit, hidden: s.hidden(c), named: c.Named, places: make(map[string]int), ofBatch: make(map[string]bool)}
-	found := g.build(id)
+	found := g.build(c.Name)
 	built()
 	if !found || g.found[0] == nil { // hidden
 		return fsm.NotFound.Err()

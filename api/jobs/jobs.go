@@ -1,46 +1,53 @@
+// Package jobs adds, shows and changes jobs and batches. Its operations stand on package core, which says what a call is
+// and how it fails; none of them knows a front end or another subject.
 package jobs
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/internal/auth"
 )
 
 // jobs adds, shows and changes jobs and batches.
 type jobs struct{ *core.Core }
 
 // Routes returns the operations of the package.
-func Routes(core *core.Core) []core.Route {
-	s := &jobs{core}
-	return slices.Concat(s.jobRoutes(), s.enqueueRoutes(), s.changeRoutes(), s.countRoutes(), s.batchRoutes())
-}
-
-func (s *jobs) jobRoutes() []core.Route {
+func Routes(c *core.Core) []core.Route {
+	s, one, page := &jobs{c}, core.ByID(v1.PathJobs), []string{v1.ParamLimit, v1.ParamCursor}
+	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
-		{Method: http.MethodGet, Path: v1.PathJobs + "/{id}", At: core.UpToDate, Past: true, AwaitsEnd: true, Handle: s.job},
-		{
-			Method: http.MethodGet, Path: core.ByID(v1.PathJobs) + "/" + v1.ActionGraph, At: core.UpToDate, Past: true, Handle: s.jobGraph,
-			Params: []string{v1.ParamLimit},
-		},
-		{Method: http.MethodGet, Path: v1.PathJobs, At: core.UpToDate, Past: true, Handle: s.listJobs, Params: listParams},
+		{Method: post, Path: v1.PathJobs, At: core.LeaderOnly, Right: auth.Enqueue, Lenient: true, Handle: s.enqueue},
+		{Method: post, Path: v1.PathJobsBatch, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.enqueueBatch)},
+
+		{Method: get, Path: one, At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, AwaitsEnd: true, Handle: s.job},
+		{Method: get, Path: one + "/" + v1.ActionGraph, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.jobGraph, Params: page[:1]},
+		{Method: get, Path: v1.PathJobs, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listJobs, Params: listParams},
+		{Method: get, Path: v1.PathCount, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.countJobs, Params: listParams},
+
+		{Method: post, Path: one + "/" + v1.ActionCancel, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.CancelJobs)},
+		{Method: post, Path: one + "/" + v1.ActionRetry, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.RetryJobs)},
+		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeOne(fsm.DeleteJobs)},
+		{Method: post, Path: v1.PathCancel, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeMany(fsm.CancelJobs)},
+		{Method: post, Path: v1.PathRetry, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeMany(fsm.RetryJobs)},
+		{Method: post, Path: v1.PathDelete, At: core.LeaderOnly, Right: auth.Manage, Handle: s.changeMany(fsm.DeleteJobs)},
+
+		{Method: post, Path: v1.PathBatches, At: core.LeaderOnly, Right: auth.Enqueue, Handle: core.With(s.createBatch)},
+		{Method: get, Path: v1.PathBatches, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listBatches, Params: page},
+		{Method: get, Path: core.ByID(v1.PathBatches), At: core.UpToDate, Right: auth.Follow | auth.Read, Past: true, Handle: s.showBatch},
 	}
 }
 
 // job is GET /v1/jobs/{id}. With waitMs it waits for the end of the job.
 func (s *jobs) job(c *core.Call) error {
-	id, err := c.Variable()
-	if err != nil {
-		return err
-	}
 	q, err := c.ReadQuery()
 	if err != nil {
 		return err
 	}
-	j := c.State().Job(id)
+	j := c.State().Job(c.Name)
 	if j != nil && q.WaitsEnd && !core.Ended(j) {
 		if j, err = s.awaitEnd(c, j, q.End); err != nil {
 			return err
@@ -58,7 +65,7 @@ func (s *jobs) job(c *core.Call) error {
 	}
 	c.Out = core.AppendJobMembers(c.Out, j.For(c.Viewer()))
 	if c.Past == nil { // the bucket does not have it
-		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(id))
+		c.Out = core.AppendProgress(c.Out, s.Node.ProgressOf(c.Name))
 		c.Out = core.AppendActions(c.Out, s.Node, j)
 	}
 	if q.WaitsEnd && !core.Ended(j) {

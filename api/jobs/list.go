@@ -102,11 +102,7 @@ func onlyRunning(statuses []fsm.Status) bool {
 
 // listJobs is GET /v1/jobs.
 func (s *jobs) listJobs(c *core.Call) error {
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	p, err := s.readPage(c, values)
+	p, err := s.readPage(c, c.Params)
 	if err != nil {
 		return err
 	}
@@ -129,7 +125,7 @@ func (s *jobs) listJobs(c *core.Call) error {
 		return err
 	}
 	if next != 0 {
-		c.Out = core.Text(c.Out, "nextCursor", CursorOf(p.newest, next))
+		c.Out = core.Text(c.Out, "nextCursor", cursorOf(p.newest, next))
 	}
 	c.Out = append(c.Out, '}')
 	return c.Send()
@@ -159,7 +155,7 @@ func (s *jobs) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) 
 	seen, last, full := 0, p.after, false
 	late := time.Now().Add(s.Config.Timeouts.List)
 	p.scan(v, func(j *fsm.Job) bool {
-		if full || seen >= s.Config.Limits.ListScan || seen%ListStride == ListStride-1 && time.Now().After(late) {
+		if full || seen >= s.Config.Limits.ListScan || seen%listStride == listStride-1 && time.Now().After(late) {
 			next = last
 			return false
 		}
@@ -171,8 +167,8 @@ func (s *jobs) walk(v *fsm.View, p *page, fn func(*fsm.Job) bool) (next uint64) 
 	return next
 }
 
-// ListStride is the number of jobs between two looks at the time.
-const ListStride = 16
+// listStride is the number of jobs between two looks at the time.
+const listStride = 16
 
 // defaultStatuses are the statuses of jobs that have not ended: older clients know
 // these as the whole list.
@@ -181,7 +177,7 @@ var defaultStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress,
 // endedStatuses are the default of a list by the time of the end, which no other jobs have.
 var endedStatuses = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}
 
-var AllStatuses = []fsm.Status{
+var allStatuses = []fsm.Status{
 	fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked,
 }
 
@@ -221,8 +217,8 @@ func (s *jobs) readPage(c *core.Call, q url.Values) (page, error) {
 	if q.Get(v1.ParamStatus) == "" && p.finished != (span{}) {
 		p.statuses = endedStatuses
 	}
-	if p.search = q.Get(v1.ParamSearch); len(p.search) > SearchMax {
-		return p, core.Fail(core.BadRequest, "%s has %d bytes; at most %d are allowed", v1.ParamSearch, len(p.search), SearchMax)
+	if p.search = q.Get(v1.ParamSearch); len(p.search) > searchMax {
+		return p, core.Fail(core.BadRequest, "%s has %d bytes; at most %d are allowed", v1.ParamSearch, len(p.search), searchMax)
 	}
 	return p, s.readPlace(q, &p)
 }
@@ -280,7 +276,7 @@ func readTime(q url.Values, name string) (int64, error) {
 
 func readStatuses(names string) ([]fsm.Status, error) {
 	if names == v1.StatusAll {
-		return AllStatuses, nil
+		return allStatuses, nil
 	}
 	var statuses []fsm.Status
 	for name := range strings.SplitSeq(names, ",") {
@@ -291,19 +287,19 @@ func readStatuses(names string) ([]fsm.Status, error) {
 		st, ok := fsm.ParseStatus(v1.StatusOf(name))
 		if !ok {
 			return nil, core.Fail(core.BadRequest, "unknown status %q; use %s or %s, separated by commas", core.Shown(name),
-				v1.StatusAll, strings.Join(StatusNames(), ", "))
+				v1.StatusAll, strings.Join(statusNames(), ", "))
 		}
 		statuses = append(statuses, st)
-		if len(statuses) > len(AllStatuses) {
-			return nil, core.Fail(core.BadRequest, "status has more than %d names, the number of statuses; name each once", len(AllStatuses))
+		if len(statuses) > len(allStatuses) {
+			return nil, core.Fail(core.BadRequest, "status has more than %d names, the number of statuses; name each once", len(allStatuses))
 		}
 	}
 	return statuses, nil
 }
 
-func StatusNames() []string {
-	names := make([]string, len(AllStatuses))
-	for i, st := range AllStatuses {
+func statusNames() []string {
+	names := make([]string, len(allStatuses))
+	for i, st := range allStatuses {
 		names[i] = st.String()
 	}
 	return names
@@ -324,7 +320,7 @@ func formOf(newest bool) byte {
 	return cursorForm
 }
 
-func CursorOf(newest bool, after uint64) string {
+func cursorOf(newest bool, after uint64) string {
 	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{formOf(newest)}, after))
 }
 
@@ -342,4 +338,89 @@ func readCursor(newest bool, given string) (uint64, error) {
 		return 0, errCursor
 	}
 	return after, nil
+}
+
+// countJobs is GET /v1/stats/jobs. A count by statuses and type alone is read from the sizes of
+// indexes; any other looks at the jobs, like a page of their list.
+func (s *jobs) countJobs(c *core.Call) error {
+	p, err := s.readPage(c, c.Params)
+	if err != nil {
+		return err
+	}
+	v := c.View()
+	out := v1.JobCount{LSN: c.Lsn.String()}
+	if p.counted() {
+		out.Count = uint64(p.sum(v))
+		return c.SendJSON(out)
+	}
+	next := s.walk(v, &p, func(*fsm.Job) bool {
+		out.Count++
+		return true
+	})
+	if next != 0 {
+		out.NextCursor = cursorOf(p.newest, next)
+	}
+	return c.SendJSON(out)
+}
+
+// counted reports whether sum has the number of jobs.
+func (p *page) counted() bool {
+	return len(p.tags) == 0 && p.batch+p.group+p.worker+p.cron+p.search == "" &&
+		p.created == span{} && p.finished == span{} && p.after == 0
+}
+
+// sum returns the number of jobs with the statuses, and the type, of the page.
+func (p *page) sum(v *fsm.View) (n int) {
+	counts, seen := v.Counts(), map[fsm.Status]bool{}
+	for _, status := range p.statuses {
+		switch {
+		case seen[status]:
+		case p.jobType != nil:
+			n += v.CountOfType(*p.jobType, status)
+		default:
+			n += counts.Of(status)
+		}
+		seen[status] = true
+	}
+	return n
+}
+
+// searchMax bounds the text that a list looks for.
+const searchMax = 256
+
+// found reports whether the id, the type, a tag, the last error or the payload of j contains
+// text. Letters of ASCII match in either case. A payload is compared as the JSON that it is.
+func found(j *fsm.Job, text string) bool {
+	o := j.Options()
+	return containsFold(j.ID, text) || containsFold(j.Type, text) ||
+		slices.ContainsFunc(o.Tags, func(tag string) bool { return containsFold(tag, text) }) ||
+		containsFold(j.Execution().LastError, text) || containsFold(j.Payload(), text)
+}
+
+// containsFold reports whether hay contains text, which is not empty. It allocates nothing,
+// because hay may be a payload of megabytes.
+func containsFold[T string | []byte](hay T, text string) bool {
+	first := lower(text[0])
+	for i := 0; i+len(text) <= len(hay); i++ {
+		if lower(hay[i]) == first && foldEqual(hay[i:i+len(text)], text) {
+			return true
+		}
+	}
+	return false
+}
+
+func foldEqual[T string | []byte](a T, b string) bool {
+	for i := range len(b) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
 }

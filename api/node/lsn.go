@@ -1,19 +1,10 @@
 package node
 
 import (
-	"net/http"
-
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 )
-
-func (s *node) lsnRoutes() []core.Route {
-	return []core.Route{{
-		Method: http.MethodGet, Path: core.PathLSNWait, At: core.AnyNode, Handle: s.waitLSN,
-		Params: []string{v1.ParamLevel, v1.ParamWaitMs},
-	}}
-}
 
 // waitLSN is GET /v1/lsn/{lsn}/wait. Each node knows the LSN that it has applied. For the
 // bucket only the leader answers, also for an LSN that this node knows to be flushed, because
@@ -44,25 +35,17 @@ func (s *node) waitLSN(c *core.Call) error {
 }
 
 func (s *node) readLSNRequest(c *core.Call) (w core.LsnRequest, err error) {
-	text, err := c.Variable()
-	if err != nil {
-		return w, err
-	}
-	if w.Lsn, err = fsm.ParseLSN(text); err != nil {
+	if w.Lsn, err = fsm.ParseLSN(c.Name); err != nil {
 		return w, core.Fail(core.BadRequest, "the LSN in the path: %s", core.Shown(err.Error()))
 	}
-	values, err := c.Query()
-	if err != nil {
-		return w, err
-	}
 	w.Level, w.Wait = v1.AckQuorum, s.Config.Timeouts.Object
-	if given := values.Get(v1.ParamLevel); given != "" {
+	if given := c.Params.Get(v1.ParamLevel); given != "" {
 		if w.Level = given; !core.IsAck(given) {
 			return w, core.Fail(core.BadRequest, "%s is %q; must be %s or %s", v1.ParamLevel, core.Shown(given), v1.AckQuorum, v1.AckObject)
 		}
 	}
 	w.Object = w.Level == v1.AckObject
-	if given := values.Get(v1.ParamWaitMs); given != "" {
+	if given := c.Params.Get(v1.ParamWaitMs); given != "" {
 		w.Wait, err = s.WaitParam(v1.ParamWaitMs, given)
 	}
 	return w, err

@@ -1,3 +1,5 @@
+// Package node shows what one node knows of itself and of the log. Its operations stand on package core, which says what a call is
+// and how it fails; none of them knows a front end or another subject.
 package node
 
 import (
@@ -9,6 +11,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cluster/leader"
+	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 )
@@ -17,17 +20,18 @@ import (
 type node struct{ *core.Core }
 
 // Routes returns the operations of the package.
-func Routes(core *core.Core) []core.Route {
-	s := &node{core}
-	return slices.Concat(s.nodeRoutes(), s.lsnRoutes(), s.pastRoutes())
-}
-
-// nodeRoutes are the routes about the asked node itself.
-func (s *node) nodeRoutes() []core.Route {
+func Routes(c *core.Core) []core.Route {
+	s := &node{c}
+	const get = http.MethodGet
 	return []core.Route{
-		{Method: http.MethodGet, Path: v1.PathStatus, Handle: s.showStatus},
-		{Method: http.MethodGet, Path: v1.PathHealthz, Handle: s.healthy},
-		{Method: http.MethodGet, Path: v1.PathReadyz, Handle: s.ready},
+		{Method: get, Path: v1.PathStatus, At: core.AnyNode, Right: auth.Public, Handle: s.showStatus}, // without a principal it shows what discovery needs
+		{Method: get, Path: v1.PathHealthz, At: core.AnyNode, Right: auth.Public, Handle: s.healthy},
+		{Method: get, Path: v1.PathReadyz, At: core.AnyNode, Right: auth.Public, Handle: s.ready},
+		{
+			Method: get, Path: core.PathLSNWait, At: core.AnyNode, Right: auth.Follow | auth.Read, Handle: s.waitLSN,
+			Params: []string{v1.ParamLevel, v1.ParamWaitMs},
+		},
+		{Method: get, Path: v1.PathPast, At: core.AnyNode, Right: auth.Read, Handle: s.listPast},
 	}
 }
 
@@ -36,9 +40,9 @@ func (s *node) healthy(c *core.Call) error {
 	return c.SendJSON(v1.Health{Status: "ok"})
 }
 
-// ReadyPatience bounds the wait for a leader elsewhere: a health check then tries the next
+// readyPatience bounds the wait for a leader elsewhere: a health check then tries the next
 // node.
-const ReadyPatience = 2 * time.Second
+const readyPatience = 2 * time.Second
 
 // noVote is the answer of a node that another one must not be stopped for: it has a new data
 // directory, and is not a voter of its cluster yet.
@@ -58,7 +62,7 @@ func (s *node) ready(c *core.Call) error {
 	if !slices.ContainsFunc(st.Peers, func(p cluster.Peer) bool { return p.ServerID == st.ServerID && p.Voter }) {
 		return core.Fail(noVote, "node %s has no vote yet: it joins the cluster and copies its log; do not stop another node until it has one", st.Node)
 	}
-	done, err := s.PassOn(c, min(ReadyPatience-s.Config.Timeouts.Forward, 0))
+	done, err := s.PassOn(c, min(readyPatience-s.Config.Timeouts.Forward, 0))
 	if done || err != nil {
 		return err
 	}
@@ -264,4 +268,27 @@ func discovery(s *v1.Status) v1.Status {
 		NodeAddress: s.NodeAddress,
 		LSN:         s.LSN, FlushedLSN: s.FlushedLSN, Ack: s.Ack, Fence: v1.Fence{State: s.Fence.State}, Peers: s.Peers[:0:0], Tasks: v1.TaskCounts{},
 	}
+}
+
+// listPast is GET /v1/past.
+func (s *node) listPast(c *core.Call) error {
+	if s.Config.Past == nil {
+		return core.PastError(past.ErrOff)
+	}
+	ctx, cancel := s.Patience(c, s.Config.Timeouts.Past)
+	defer cancel()
+	spans, err := s.Config.Past.Spans(ctx)
+	if err != nil {
+		if why := s.Interrupted(c); why != nil {
+			return why
+		}
+		return core.PastError(err)
+	}
+	out := v1.Past{Spans: []v1.PastSpan{}, Now: s.Node.View().Meta().Now}
+	for _, span := range spans[max(0, len(spans)-core.SpansShown):] {
+		out.Spans = append(out.Spans, v1.PastSpan{
+			FromLSN: span.From.String(), ToLSN: span.To.String(), From: span.Since.UnixMilli(), To: span.Until.UnixMilli(),
+		})
+	}
+	return c.SendJSON(out)
 }

@@ -2,7 +2,6 @@ package queues
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 
 	"osqueue/api/core"
@@ -15,36 +14,13 @@ import (
 // Schedules: this file computes the first time of a schedule, and the leader computes the later
 // ones.
 
-func (s *queues) cronRoutes() []core.Route {
-	const one = v1.PathCrons + "/{name}"
-	return []core.Route{
-		{
-			Method: http.MethodGet, Path: v1.PathCrons, At: core.UpToDate, Past: true, Handle: s.listCrons,
-			Params: []string{v1.ParamLimit, v1.ParamCursor},
-		},
-		{Method: http.MethodGet, Path: one, At: core.UpToDate, Past: true, Handle: s.showCron},
-		{Method: http.MethodPut, Path: one, At: core.LeaderOnly, Handle: s.putCron},
-		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Handle: s.deleteCron},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionPause, At: core.LeaderOnly, Handle: s.pauseCron},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionResume, At: core.LeaderOnly, Handle: s.resumeCron},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionTrigger, At: core.LeaderOnly, Handle: s.triggerCron},
-	}
-}
-
 // putCron is PUT /v1/crons/{name}.
-func (s *queues) putCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
-		return err
-	}
+func (s *queues) putCron(c *core.Call, in *v1.NewCron) error {
+	name := c.OwnedName(core.CronExists)
 	if err := s.Config.Limits.CheckCronName(name); err != nil {
 		return err
 	}
-	var in v1.NewCron
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	op, err := s.readCron(&in)
+	op, err := s.readCron(in)
 	if err != nil {
 		return err
 	}
@@ -58,15 +34,15 @@ func (s *queues) putCron(c *core.Call) error {
 	})
 }
 
-// ScheduleTries bounds the attempts to schedule the next time of a schedule that fires or
+// scheduleTries bounds the attempts to schedule the next time of a schedule that fires or
 // changes meanwhile.
-const ScheduleTries = 3
+const scheduleTries = 3
 
 // schedule proposes the mutation that compute returns, with the next time of a schedule. If
 // the schedule fires or changes before the mutation is applied, schedule computes the
 // mutation again.
 func (s *queues) schedule(c *core.Call, name string, compute func() (*fsmpb.Mutation, error)) error {
-	for range ScheduleTries {
+	for range scheduleTries {
 		m, err := compute()
 		if err != nil {
 			return err
@@ -76,11 +52,17 @@ func (s *queues) schedule(c *core.Call, name string, compute func() (*fsmpb.Muta
 			return err
 		}
 		if res.Code != fsm.NotDue {
-			return s.answerCron(c, name, res)
+			if res.Code == fsm.NotFound {
+				return core.ErrNoCron
+			}
+			if err := res.Code.Err(); err != nil {
+				return err
+			}
+			return s.answerCron(c, name)
 		}
 	}
 	c.Lsn = fsm.LSN{} // nothing was written
-	return core.Fail(core.Overtaken, "schedule %q fired or changed during each of %d attempts; repeat the request", name, ScheduleTries)
+	return core.Fail(core.Overtaken, "schedule %q fired or changed during each of %d attempts; repeat the request", name, scheduleTries)
 }
 
 func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
@@ -159,10 +141,7 @@ func (s *queues) cronJob(in *v1.NewJob) (*fsmpb.NewJob, error) {
 
 // answerCron answers with a v1.CronPut. The next time is that of the current schedule, also for
 // a repeated request.
-func (s *queues) answerCron(c *core.Call, name string, res fsm.Result) error {
-	if err := cronError(res); err != nil {
-		return err
-	}
+func (s *queues) answerCron(c *core.Call, name string) error {
 	c.Out = append(c.Out[:0], '{')
 	if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
 		c.Out = core.NumberIf(c.Out, "nextAt", cron.NextAt)
@@ -171,51 +150,29 @@ func (s *queues) answerCron(c *core.Call, name string, res fsm.Result) error {
 	return c.Send()
 }
 
-func cronError(res fsm.Result) error {
-	if res.Code == fsm.NotFound {
-		return core.ErrNoCron
-	}
-	return res.Code.Err()
-}
-
 // deleteCron is DELETE /v1/crons/{name}.
 func (s *queues) deleteCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
+	name := c.OwnedName(core.CronExists)
+	if _, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}}, core.ErrNoCron); err != nil {
 		return err
 	}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteCron{DeleteCron: &fsmpb.DeleteCron{Name: name}}})
-	if err != nil {
-		return err
-	}
-	if err := cronError(res); err != nil {
-		return err
-	}
-	c.Out = append(core.LsnText(append(c.Out[:0], '{'), c.Lsn), '}')
-	return c.Send()
+	return c.SendDone()
 }
 
 // pauseCron is POST /v1/crons/{name}/pause.
 func (s *queues) pauseCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
+	name := c.OwnedName(core.CronExists)
+	if _, err := s.Commit(c, cronPauseOf(&fsmpb.PauseCron{Name: name, Paused: true}), core.ErrNoCron); err != nil {
 		return err
 	}
-	res, err := s.Propose(c, cronPauseOf(&fsmpb.PauseCron{Name: name, Paused: true}))
-	if err != nil {
-		return err
-	}
-	return s.answerCron(c, name, res)
+	return s.answerCron(c, name)
 }
 
 // resumeCron is POST /v1/crons/{name}/resume. It continues with the first time in the future.
 // The machine reports a schedule that does not exist, because this node's state may be old.
 func (s *queues) resumeCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
-		return err
-	}
-	return s.schedule(c, name, func() (*fsmpb.Mutation, error) {
+	name := c.OwnedName(core.CronExists)
+	return s.schedule(c, name, func() (_ *fsmpb.Mutation, err error) {
 		op := &fsmpb.PauseCron{Name: name}
 		if cron := s.Node.View().Cron(c.Owned(name)); cron != nil {
 			op.Spec, op.TimeZone = &cron.Spec, &cron.TimeZone
@@ -233,20 +190,14 @@ func cronPauseOf(op *fsmpb.PauseCron) *fsmpb.Mutation {
 
 // triggerCron is POST /v1/crons/{name}/trigger. It answers with a v1.Enqueued.
 func (s *queues) triggerCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
-		return err
-	}
+	name := c.OwnedName(core.CronExists)
 	id, err := core.NewID()
 	if err != nil {
 		return err
 	}
 	op := &fsmpb.TriggerCron{Name: name, JobId: id}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: op}})
+	res, err := s.Commit(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_TriggerCron{TriggerCron: op}}, core.ErrNoCron)
 	if err != nil {
-		return err
-	}
-	if err := cronError(res); err != nil {
 		return err
 	}
 	c.Out = core.Text(append(c.Out[:0], '{'), "jobId", core.EnqueuedID(res, 0, &fsmpb.NewJob{Id: id}))
@@ -257,27 +208,19 @@ func (s *queues) triggerCron(c *core.Call) error {
 
 // showCron is GET /v1/crons/{name}.
 func (s *queues) showCron(c *core.Call) error {
-	name, err := c.ObjectVariable(core.CronExists)
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	name := c.OwnedName(core.CronExists)
+	v := c.View()
 	cron := v.Cron(c.Owned(name))
 	if cron == nil {
 		return core.ErrNoCron
 	}
-	c.Out = AppendCron(c.Out[:0], cron.For(c.Viewer()))
+	c.Out = appendCron(c.Out[:0], cron.For(c.Viewer()))
 	return c.Send()
 }
 
 // listCrons is GET /v1/crons.
 func (s *queues) listCrons(c *core.Call) error {
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	limit, after, err := s.ReadNamePage(values)
+	limit, from, err := s.ReadNamePage(c.Params)
 	if err != nil {
 		return err
 	}
@@ -285,11 +228,10 @@ func (s *queues) listCrons(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	var crons []*fsm.Cron
 	bytes, more := 0, false
-	v.Crons(after.From(), func(cron *fsm.Cron) bool {
+	v.Crons(from, func(cron *fsm.Cron) bool {
 		if more = len(crons) == limit || len(crons) > 0 && bytes >= s.Config.Limits.ListBytes; more {
 			return false
 		}
@@ -299,7 +241,7 @@ func (s *queues) listCrons(c *core.Call) error {
 	})
 	built()
 	c.Out = append(c.Out[:0], `{"crons":[`...)
-	show := func(b []byte, cron *fsm.Cron) []byte { return AppendCron(b, cron.For(c.Viewer())) }
+	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, cron.For(c.Viewer())) }
 	if err := core.SendItems(c, crons, cronBytes, show); err != nil {
 		return err
 	}
@@ -313,8 +255,8 @@ func (s *queues) listCrons(c *core.Call) error {
 // cronBytes estimates the bytes of a schedule in a list.
 func cronBytes(cron *fsm.Cron) int { return len(cron.Job.Payload) + core.ShortJob }
 
-// AppendCron appends a v1.Cron.
-func AppendCron(b []byte, cron *fsm.Cron) []byte {
+// appendCron appends a v1.Cron.
+func appendCron(b []byte, cron *fsm.Cron) []byte {
 	b = core.Text(append(b, '{'), "name", cron.Name)
 	b = core.Text(b, "spec", cron.Spec)
 	b = core.TextIf(b, "timeZone", cron.TimeZone)

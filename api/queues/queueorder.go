@@ -18,7 +18,7 @@ type queueOrder struct {
 	by   fsm.TypeOrder
 }
 
-var QueueOrders = map[string]queueOrder{
+var queueOrders = map[string]queueOrder{
 	v1.SortType:          {core.NameCursorForm, fsm.ByName},
 	v1.SortOldestAt:      {'o', fsm.ByOldest},
 	v1.SortMostUnclaimed: {'u', fsm.ByUnclaimed},
@@ -26,7 +26,7 @@ var QueueOrders = map[string]queueOrder{
 
 func readQueueOrder(q url.Values) (queueOrder, error) {
 	given := cmp.Or(q.Get(v1.ParamSort), v1.SortType)
-	order, ok := QueueOrders[given]
+	order, ok := queueOrders[given]
 	if !ok {
 		return order, core.Fail(core.BadRequest, "%s is %q; must be %s, %s (the oldest available job first) or %s (most available jobs first)",
 			v1.ParamSort, core.Shown(given), v1.SortType, v1.SortOldestAt, v1.SortMostUnclaimed)

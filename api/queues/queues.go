@@ -1,9 +1,11 @@
+// Package queues shows and changes the settings of types and the schedules. Its operations stand on package core, which says what a call is
+// and how it fails; none of them knows a front end or another subject.
 package queues
 
 import (
 	"math"
 	"net/http"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
 	"osqueue/internal/text"
 )
 
@@ -21,28 +24,35 @@ import (
 type queues struct{ *core.Core }
 
 // Routes returns the operations of the package.
-func Routes(core *core.Core) []core.Route {
-	s := &queues{core}
-	return slices.Concat(s.queueRoutes(), s.cronRoutes(), s.historyRoutes())
+func Routes(c *core.Core) []core.Route {
+	s, queue, cron := &queues{c}, core.ByType(v1.PathQueues), core.ByName(v1.PathCrons)
+	page := []string{v1.ParamLimit, v1.ParamCursor, v1.ParamSort}
+	const get, put, post, del = http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete
+	return []core.Route{
+		{Method: get, Path: v1.PathQueues, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listQueues, Params: page},
+		{Method: get, Path: queue, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showQueue},
+		{Method: http.MethodPatch, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.changeQueue)},
+		{Method: del, Path: queue, At: core.LeaderOnly, Right: auth.Manage, Handle: s.resetQueue},
+		{Method: post, Path: queue + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: s.pauseQueue},
+		{Method: post, Path: queue + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: s.resumeQueue},
+
+		{Method: get, Path: v1.PathCrons, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listCrons, Params: page[:2]},
+		{Method: get, Path: cron, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showCron},
+		{Method: put, Path: cron, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.putCron)},
+		{Method: del, Path: cron, At: core.LeaderOnly, Right: auth.Manage, Handle: s.deleteCron},
+		{Method: post, Path: cron + "/" + v1.ActionPause, At: core.LeaderOnly, Right: auth.Manage, Handle: s.pauseCron},
+		{Method: post, Path: cron + "/" + v1.ActionResume, At: core.LeaderOnly, Right: auth.Manage, Handle: s.resumeCron},
+		{Method: post, Path: cron + "/" + v1.ActionTrigger, At: core.LeaderOnly, Right: auth.Manage, Handle: s.triggerCron},
+
+		{
+			Method: get, Path: v1.PathHistory, At: core.AnyNode, Right: auth.Read, Past: true, Handle: s.showHistory,
+			Params: []string{v1.ParamType, v1.ParamMinutes},
+		},
+	}
 }
 
 // A queue is a type of jobs. Every type exists: one without jobs and settings
 // has no figures, and is in no list.
-
-func (s *queues) queueRoutes() []core.Route {
-	const one = v1.PathQueues + "/{type}"
-	return []core.Route{
-		{
-			Method: http.MethodGet, Path: v1.PathQueues, At: core.UpToDate, Past: true, Handle: s.listQueues,
-			Params: []string{v1.ParamLimit, v1.ParamCursor, v1.ParamSort},
-		},
-		{Method: http.MethodGet, Path: one, At: core.UpToDate, Past: true, Handle: s.showQueue},
-		{Method: http.MethodPatch, Path: one, At: core.LeaderOnly, Handle: s.changeQueue},
-		{Method: http.MethodDelete, Path: one, At: core.LeaderOnly, Handle: s.resetQueue},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionPause, At: core.LeaderOnly, Handle: s.pauseQueue},
-		{Method: http.MethodPost, Path: one + "/" + v1.ActionResume, At: core.LeaderOnly, Handle: s.resumeQueue},
-	}
-}
 
 // showQueue is GET /v1/queues/{type}.
 func (s *queues) showQueue(c *core.Call) error {
@@ -50,31 +60,25 @@ func (s *queues) showQueue(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	return c.SendJSON(queueOf(v, jobType, c.State().TypeStats(jobType)))
 }
 
 // listQueues is GET /v1/queues.
 func (s *queues) listQueues(c *core.Call) error {
-	values, err := c.Query()
+	order, err := readQueueOrder(c.Params)
 	if err != nil {
 		return err
 	}
-	order, err := readQueueOrder(values)
+	limit, err := s.ReadLimit(c.Params)
 	if err != nil {
 		return err
 	}
-	limit, err := s.ReadLimit(values)
+	after, err := order.after(c.Params.Get(v1.ParamCursor))
 	if err != nil {
 		return err
 	}
-	after, err := order.after(values.Get(v1.ParamCursor))
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	list := v1.QueueList{Queues: []v1.Queue{}, LSN: c.Lsn.String()}
 	var last fsm.RankedType
 	v.Types(order.by, after, func(t fsm.RankedType) bool {
@@ -91,7 +95,7 @@ func (s *queues) listQueues(c *core.Call) error {
 
 func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
 	settings := v.Queue(name)
-	q := v1.Queue{Type: name, TypeStats: core.TypeStatsOf(n), Settings: settingsOf(settings), Pause: PauseOf(settings)}
+	q := v1.Queue{Type: name, TypeStats: core.TypeStatsOf(n), Settings: settingsOf(settings), Pause: pauseOf(settings)}
 	q.OldestAt = oldestAt(v, name)
 	return q
 }
@@ -105,8 +109,8 @@ func oldestAt(v *fsm.View, name string) (ms int64) {
 	return ms
 }
 
-// PauseOf returns the description of the pause of a type, or nil. q may be nil.
-func PauseOf(q *fsm.QueueSettings) *v1.Pause {
+// pauseOf returns the description of the pause of a type, or nil. q may be nil.
+func pauseOf(q *fsm.QueueSettings) *v1.Pause {
 	if q == nil || q.Pause == (fsm.Pause{}) {
 		return nil
 	}
@@ -127,7 +131,7 @@ func settingsOf(q *fsm.QueueSettings) v1.QueueSettings {
 		LeaseMs:            q.LeaseMs,
 		TimeoutMs:          q.TimeoutMs,
 		MaxAttempts:        unlessUnset(q.MaxAttempts),
-		Backoff:            BackoffOf(q.Backoff),
+		Backoff:            backoffOf(q.Backoff),
 		RetainMs:           unlessUnset(q.RetainMs),
 		RetainCount:        unlessUnset(q.RetainCount),
 		MaxJobs:            q.MaxJobs,
@@ -143,8 +147,8 @@ func unlessUnset(n int64) *int64 {
 	return &n
 }
 
-// BackoffOf returns a backoff of the machine as the API has it; nil if none is set.
-func BackoffOf(b fsm.Backoff) *v1.Backoff {
+// backoffOf returns a backoff of the machine as the API has it; nil if none is set.
+func backoffOf(b fsm.Backoff) *v1.Backoff {
 	if b.Kind == fsm.BackoffUnset {
 		return nil
 	}
@@ -152,26 +156,22 @@ func BackoffOf(b fsm.Backoff) *v1.Backoff {
 }
 
 // changeQueue is PATCH /v1/queues/{type}.
-func (s *queues) changeQueue(c *core.Call) error {
+func (s *queues) changeQueue(c *core.Call, in *v1.QueueSettings) error {
 	jobType, err := c.NewJobType()
 	if err != nil {
-		return err
-	}
-	var in v1.QueueSettings
-	if err := c.Decode(&in); err != nil {
 		return err
 	}
 	given := make(map[string]jsontext.Value)
 	if err := json.Unmarshal(c.In, &given, core.Lenient); err != nil {
 		return core.Fail(core.BadRequest, "the body cannot be read")
 	}
-	op, err := s.patchOf(&in, given)
+	op, err := s.patchOf(in, given)
 	if err != nil {
 		return err
 	}
 	op.Name = jobType
 	if op.GetPaused() {
-		if op.Pause, err = s.pauseOf(c, &v1.NewPause{}); err != nil {
+		if op.Pause, err = s.newPause(c, &v1.NewPause{}); err != nil {
 			return err
 		}
 	}
@@ -188,15 +188,15 @@ func (s *queues) pauseQueue(c *core.Call) error {
 	if err := c.DecodeOptional(&in); err != nil {
 		return err
 	}
-	p, err := s.pauseOf(c, &in)
+	p, err := s.newPause(c, &in)
 	if err != nil {
 		return err
 	}
 	return s.setQueue(c, &fsmpb.SetQueue{Name: jobType, Paused: new(true), Pause: p})
 }
 
-// pauseOf returns the description of a new pause.
-func (s *queues) pauseOf(c *core.Call, in *v1.NewPause) (*fsmpb.Pause, error) {
+// newPause returns the description of a new pause.
+func (s *queues) newPause(c *core.Call, in *v1.NewPause) (*fsmpb.Pause, error) {
 	if len(in.Reason) > fsm.PauseTextMax {
 		return nil, core.Bad("reason", "has %d bytes; at most %d are allowed", len(in.Reason), fsm.PauseTextMax)
 	}
@@ -246,17 +246,13 @@ func (s *queues) resumeQueue(c *core.Call) error {
 
 // setQueue changes settings and returns the queue after the change.
 func (s *queues) setQueue(c *core.Call, op *fsmpb.SetQueue) error {
-	res, err := s.Propose(c, SetQueueOf(op))
-	if err != nil {
-		return err
-	}
-	if err := res.Code.Err(); err != nil {
+	if _, err := s.Commit(c, setQueueOf(op), nil); err != nil {
 		return err
 	}
 	return c.SendJSON(queueOf(s.Node.View(), op.Name, s.Node.TypeStats(op.Name)))
 }
 
-func SetQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
+func setQueueOf(op *fsmpb.SetQueue) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
 }
 
@@ -267,14 +263,14 @@ func (s *queues) resetQueue(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.Propose(c, SetQueueOf(&fsmpb.SetQueue{Name: jobType, Remove: true}))
+	res, err := s.Propose(c, setQueueOf(&fsmpb.SetQueue{Name: jobType, Remove: true}))
 	if err != nil {
 		return err
 	}
 	if err := res.Code.Err(); err != nil && res.Code != fsm.NotFound {
 		return err
 	}
-	return c.SendJSON(v1.Done{LSN: c.Lsn.String()})
+	return c.SendDone()
 }
 
 // patch turns the fields of a merge patch into those of a mutation. err is the first error.
@@ -360,4 +356,32 @@ func valueOr0(n *int64) int64 {
 		return 0
 	}
 	return *n
+}
+
+// historyMinutes is the default of v1.ParamMinutes.
+const historyMinutes = 60
+
+// showHistory is GET /v1/stats/history.
+func (s *queues) showHistory(c *core.Call) error {
+	n := historyMinutes
+	if given := c.Params.Get(v1.ParamMinutes); given != "" {
+		var err error
+		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > fsm.HistoryMinutes {
+			return core.Fail(core.BadRequest, "%s is %q; must be a number from 1 to %d", v1.ParamMinutes, core.Shown(given), fsm.HistoryMinutes)
+		}
+	}
+	name := c.Params.Get(v1.ParamType)
+	jobType, known := v1.QueueType(name)
+	if name != "" && !known {
+		return core.Fail(core.BadRequest, "%s is %q; write %s for the jobs without type", v1.ParamType, core.Shown(name), v1.QueueName(""))
+	}
+	minutes, from := c.View().Minutes(jobType, name == "", n)
+	out := v1.History{Type: name, From: from, Minutes: make([]v1.HistoryMinute, len(minutes)), LSN: c.Lsn.String()}
+	for i, m := range minutes {
+		out.Minutes[i] = v1.HistoryMinute{
+			Enqueued: uint64(m.Enqueued), Claimed: uint64(m.Claimed), Completed: uint64(m.Completed),
+			Failed: uint64(m.Failed), Retried: uint64(m.Retried), Dead: uint64(m.Dead),
+		}
+	}
+	return c.SendJSON(out)
 }

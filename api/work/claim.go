@@ -1,3 +1,5 @@
+// Package work lets workers claim jobs, report on them, and send their logs. Its operations stand on package core, which says what a call is
+// and how it fails; none of them knows a front end or another subject.
 package work
 
 import (
@@ -13,20 +15,48 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/auth"
 )
 
 // work lets workers claim jobs and report on them.
 type work struct{ *core.Core }
 
 // Routes returns the operations of the package.
-func Routes(core *core.Core) []core.Route {
-	s := &work{core}
-	return slices.Concat(s.claimRoutes(), s.reportRoutes(), s.reportBatchRoutes(), s.logRoutes(), s.workerRoutes())
-}
-
-func (s *work) claimRoutes() []core.Route {
+func Routes(c *core.Core) []core.Route {
+	s, job, worker := &work{c}, core.ByID(v1.PathJobs)+"/", core.ByName(v1.PathWorkers)
+	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathClaim, At: core.LeaderOnly, Waits: true, Lenient: true, Handle: s.claim},
+		{Method: post, Path: v1.PathClaim, At: core.LeaderOnly, Right: auth.Work, Waits: true, Lenient: true, Handle: core.With(s.claim)},
+
+		{Method: post, Path: job + v1.ActionComplete, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.complete)},
+		{Method: post, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.heartbeat)},
+		{Method: post, Path: job + v1.ActionFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.fail)},
+		// The first Python and JavaScript clients sent the error of the handler with it.
+		{Method: post, Path: job + v1.ActionRelease, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.release)},
+		{Method: post, Path: job + v1.ActionProgress, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.progress)},
+		// Not for workers: it completes jobs of other workers as well.
+		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.forceComplete)},
+
+		{Method: post, Path: v1.PathComplete, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.completeBatch)},
+		{Method: post, Path: v1.PathHeartbeat, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.heartbeatBatch)},
+		{Method: post, Path: v1.PathFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.failBatch)},
+		{Method: post, Path: v1.PathRelease, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.releaseBatch)},
+
+		{
+			Method: get, Path: job + v1.ActionLogs, At: core.InMemory, Right: auth.Read, Handle: s.followLogs,
+			Params: []string{v1.ParamToken, v1.ParamOffset, v1.ParamWaitMs},
+		},
+		{Method: post, Path: v1.PathLogs, At: core.InMemory, Right: auth.Work, Waits: true, Handle: core.With(s.sendLogs)},
+
+		{Method: post, Path: v1.PathWorkers, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.registerWorker)},
+		{
+			Method: get, Path: v1.PathWorkers, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listWorkers,
+			Params: []string{v1.ParamLimit, v1.ParamCursor},
+		},
+		{Method: get, Path: worker, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showWorker},
+		{Method: http.MethodDelete, Path: worker, At: core.LeaderOnly, Right: auth.Manage, Handle: s.markWorkerDead, Params: []string{v1.ParamInstance}},
+		{Method: post, Path: worker + "/" + v1.ActionQuiet, At: core.LeaderOnly, Right: auth.Manage, Handle: s.setQuiet(true)},
+		{Method: post, Path: worker + "/" + v1.ActionUnquiet, At: core.LeaderOnly, Right: auth.Manage, Handle: s.setQuiet(false)},
 	}
 }
 
@@ -41,13 +71,9 @@ type claimRequest struct {
 }
 
 // claim is POST /v1/jobs/claim.
-func (s *work) claim(c *core.Call) error {
-	var in v1.Claim
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) claim(c *core.Call, in *v1.Claim) error {
 	w := new(claimRequest)
-	if err := s.readClaimRequest(&in, w); err != nil {
+	if err := s.readClaimRequest(in, w); err != nil {
 		return err
 	}
 	jobs, err := s.claimWhenAvailable(c, w)
@@ -56,41 +82,41 @@ func (s *work) claim(c *core.Call) error {
 	}
 	c.Settle()
 	jobs = c.Seen(jobs)
-	at := core.Moment{Now: s.Node.Now()}
-	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
-		at.LeasesFrom = s.Node.View().Meta().LeasesFrom
+	at := momentOf(c, w, jobs)
+	switch {
+	case in.Max != nil:
+		c.Out = appendClaimed(append(c.Out[:0], '{'), "jobs", jobs, at)
+	case len(jobs) > 0:
+		c.Out = core.AppendClaimed(c.Out[:0], jobs[0], at)
+	default:
+		c.Out = append(c.Out[:0], '{')
 	}
-	if in.Max == nil {
-		c.Out = AppendOne(c.Out[:0], jobs, at, c.Lsn)
-	} else {
-		c.Out = AppendMany(c.Out[:0], jobs, at, c.Lsn)
+	if !c.Lsn.IsZero() && (in.Max != nil || len(jobs) > 0) {
+		c.Out = core.LsnText(c.Out, c.Lsn)
 	}
+	c.Out = append(c.Out, '}')
 	return c.SendSettled()
 }
 
-// AppendOne appends a v1.ClaimedJob with its LSN, or {} if there is none.
-func AppendOne(b []byte, jobs []*fsm.Job, at core.Moment, lsn fsm.LSN) []byte {
-	if len(jobs) == 0 {
-		return append(b, '{', '}')
+// momentOf returns the time of the answer to a claim.
+func momentOf(c *core.Call, w *claimRequest, jobs []*fsm.Job) core.Moment {
+	at := core.Moment{Now: c.Core.Node.Now()}
+	if w.again && len(jobs) > 0 { // a takeover may have started the leases again
+		at.LeasesFrom = c.Core.Node.View().Meta().LeasesFrom
 	}
-	b = core.AppendClaimed(b, jobs[0], at)
-	return append(core.LsnText(b, lsn), '}')
+	return at
 }
 
-// AppendMany appends a v1.Claimed.
-func AppendMany(b []byte, jobs []*fsm.Job, at core.Moment, lsn fsm.LSN) []byte {
-	b = append(b, `{"jobs":[`...)
+// appendClaimed appends a list of v1.ClaimedJob.
+func appendClaimed(b []byte, name string, jobs []*fsm.Job, at core.Moment) []byte {
+	b = append(core.Key(b, name), '[')
 	for i, j := range jobs {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(core.AppendClaimed(b, j, at), '}')
 	}
-	b = append(b, ']')
-	if !lsn.IsZero() {
-		b = core.LsnText(b, lsn)
-	}
-	return append(b, '}')
+	return append(b, ']')
 }
 
 func (s *work) readClaimRequest(in *v1.Claim, w *claimRequest) (err error) {
@@ -262,7 +288,7 @@ func (s *work) signOfLife(c *core.Call, w *claimRequest) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), s.Config.Timeouts.Commit)
 	defer cancel()
-	if err := s.Gate.KeepAlive(ctx, c, HeartbeatOf(w.op.Worker, nil)); err != nil {
+	if err := s.Gate.KeepAlive(ctx, c, heartbeatOf(w.op.Worker, nil)); err != nil {
 		s.Log.Debug("cannot keep a waiting worker registered", "worker", w.op.Worker, "reason", err)
 	}
 }

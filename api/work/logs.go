@@ -16,47 +16,29 @@ import (
 const (
 	LogTextMax  = 24 << 10 // bytes of the text of a chunk, which may be encrypted
 	LogBytesMax = 16 << 10 // plain bytes of a chunk
-	// LogTick is the interval at which a request that waits for a log looks at the state of
+	// logTick is the interval at which a request that waits for a log looks at the state of
 	// its job, and whether this node still leads.
-	LogTick = 500 * time.Millisecond
+	logTick = 500 * time.Millisecond
 )
-
-func (s *work) logRoutes() []core.Route {
-	return []core.Route{
-		{
-			Method: http.MethodGet, Path: core.ByID(v1.PathJobs) + "/" + v1.ActionLogs, At: core.InMemory, Handle: s.followLogs,
-			Params: []string{v1.ParamToken, v1.ParamOffset, v1.ParamWaitMs},
-		},
-		{Method: http.MethodPost, Path: v1.PathLogs, At: core.InMemory, Waits: true, Handle: s.sendLogs},
-	}
-}
 
 // logsQuery is a request for what follows a position.
 type logsQuery struct {
-	id   string
 	at   livelog.Position
 	wait time.Duration
 }
 
 func (s *work) readLogsQuery(c *core.Call) (q logsQuery, err error) {
-	if q.id, err = c.Variable(); err != nil {
-		return q, err
-	}
-	values, err := c.Query()
-	if err != nil {
-		return q, err
-	}
-	if text := values.Get(v1.ParamToken); text != "" {
+	if text := c.Params.Get(v1.ParamToken); text != "" {
 		if q.at.Token, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return q, core.Fail(core.BadRequest, "%s is %q; must be the token of an earlier answer", v1.ParamToken, core.Shown(text))
 		}
 	}
-	if text := values.Get(v1.ParamOffset); text != "" {
+	if text := c.Params.Get(v1.ParamOffset); text != "" {
 		if q.at.Offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.at.Offset < 0 {
 			return q, core.Fail(core.BadRequest, "%s is %q; must be the offset of an earlier answer", v1.ParamOffset, core.Shown(text))
 		}
 	}
-	if text := values.Get(v1.ParamWaitMs); text != "" {
+	if text := c.Params.Get(v1.ParamWaitMs); text != "" {
 		q.wait, err = s.WaitParam(v1.ParamWaitMs, text)
 	}
 	return q, err
@@ -81,12 +63,12 @@ func (s *work) followLogs(c *core.Call) error {
 	}
 	defer leave()
 	until := time.Now().Add(q.wait)
-	first := s.Node.Job(q.id)
+	first := s.Node.Job(c.Name)
 	if err := s.CheckJob(c, first); err != nil {
 		return err
 	}
 	for {
-		j := s.Node.Job(q.id)
+		j := s.Node.Job(c.Name)
 		if j == nil || first == nil || j.Seq != first.Seq || jobOf(j) != jobOf(first) { // one of another scope may have got the id
 			return fsm.NotFound.Err()
 		}
@@ -121,7 +103,7 @@ func (s *work) watch(c *core.Call, j *fsm.Job) error {
 // awaitLog waits for a change, for a moment at most. It returns an error if the request ends,
 // or if this node leads no more, so that the caller asks the new leader.
 func (s *work) awaitLog(c *core.Call, changed <-chan struct{}, until time.Time) error {
-	ctx, cancel := s.Patience(c, min(time.Until(until), LogTick))
+	ctx, cancel := s.Patience(c, min(time.Until(until), logTick))
 	defer cancel()
 	select {
 	case <-changed:
@@ -160,12 +142,8 @@ func jobLogsOf(j *fsm.Job, chunks []livelog.Chunk, next livelog.Position) v1.Job
 }
 
 // sendLogs is POST /v1/jobs/logs.
-func (s *work) sendLogs(c *core.Call) error {
-	var in v1.SendLogs
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	if err := s.checkLogs(&in); err != nil {
+func (s *work) sendLogs(c *core.Call, in *v1.SendLogs) error {
+	if err := s.checkLogs(in); err != nil {
 		return err
 	}
 	in.WorkerID = c.Owned(in.WorkerID)

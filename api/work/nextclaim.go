@@ -63,16 +63,6 @@ func (n *nextClaim) append(c *core.Call, b []byte) []byte {
 	if n == nil {
 		return b
 	}
-	at := core.Moment{Now: c.Core.Node.Now()}
-	if n.again && len(n.jobs) > 0 {
-		at.LeasesFrom = c.Core.Node.View().Meta().LeasesFrom
-	}
-	b = append(core.Key(b, "claimed"), '[')
-	for i, j := range c.Seen(n.jobs) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(core.AppendClaimed(b, j, at), '}')
-	}
-	return append(b, ']')
+	jobs := c.Seen(n.jobs)
+	return appendClaimed(b, "claimed", jobs, momentOf(c, &n.claimRequest, jobs))
 }

@@ -1,8 +1,6 @@
 package work
 
 import (
-	"net/http"
-
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -10,23 +8,9 @@ import (
 	"osqueue/internal/text"
 )
 
-func (s *work) reportRoutes() []core.Route {
-	const job = v1.PathJobs + "/{id}/"
-	return []core.Route{
-		{Method: http.MethodPost, Path: job + v1.ActionComplete, At: core.LeaderOnly, Lenient: true, Handle: s.complete},
-		{Method: http.MethodPost, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Lenient: true, Handle: s.heartbeat},
-		{Method: http.MethodPost, Path: job + v1.ActionFail, At: core.LeaderOnly, Handle: s.fail},
-		// The first Python and JavaScript clients sent the error of the handler with it.
-		{Method: http.MethodPost, Path: job + v1.ActionRelease, At: core.LeaderOnly, Lenient: true, Handle: s.release},
-		{Method: http.MethodPost, Path: job + v1.ActionProgress, At: core.LeaderOnly, Handle: s.progress},
-		{Method: http.MethodPost, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Handle: s.forceComplete},
-	}
-}
-
 // complete is POST /v1/jobs/{id}/complete.
-func (s *work) complete(c *core.Call) error {
-	var in v1.Complete
-	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+func (s *work) complete(c *core.Call, in *v1.Complete) error {
+	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
 	if err != nil {
 		return err
 	}
@@ -48,30 +32,21 @@ func completeOf(worker string, lease *fsmpb.Lease, result []byte, log string) (*
 
 // forceComplete is POST /v1/jobs/{id}/force-complete. It is a separate route, so
 // that a missing token cannot lead here.
-func (s *work) forceComplete(c *core.Call) error {
-	id, err := c.Variable()
-	if err != nil {
-		return err
-	}
-	var in v1.ForceComplete
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) forceComplete(c *core.Call, in *v1.ForceComplete) error {
 	return s.answerReport(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_ForceComplete{
-		ForceComplete: &fsmpb.ForceComplete{JobId: id, Result: in.Result},
+		ForceComplete: &fsmpb.ForceComplete{JobId: c.Name, Result: in.Result},
 	}}, "", nil, true)
 }
 
 // heartbeat is POST /v1/jobs/{id}/heartbeat.
-func (s *work) heartbeat(c *core.Call) error { return s.beat(c, false) }
+func (s *work) heartbeat(c *core.Call, in *v1.Heartbeat) error { return s.beat(c, in, false) }
 
 // progress is POST /v1/jobs/{id}/progress: a heartbeat that must have a progress. No legacy
 // client uses it, so it is always strict.
-func (s *work) progress(c *core.Call) error { return s.beat(c, true) }
+func (s *work) progress(c *core.Call, in *v1.Heartbeat) error { return s.beat(c, in, true) }
 
-func (s *work) beat(c *core.Call, mustSay bool) error {
-	var in v1.Heartbeat
-	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+func (s *work) beat(c *core.Call, in *v1.Heartbeat, mustSay bool) error {
+	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
 	if err != nil {
 		return err
 	}
@@ -81,7 +56,7 @@ func (s *work) beat(c *core.Call, mustSay bool) error {
 	if lease.Progress, err = s.readProgress(in.Progress); err != nil {
 		return err
 	}
-	res, err := s.Propose(c, HeartbeatOf(worker, []*fsmpb.Lease{lease}))
+	res, err := s.Propose(c, heartbeatOf(worker, []*fsmpb.Lease{lease}))
 	if err != nil {
 		return err
 	}
@@ -105,16 +80,15 @@ func (s *work) readProgress(in *v1.Progress) (*fsmpb.Progress, error) {
 
 const percentMax = 100
 
-func HeartbeatOf(worker string, leases []*fsmpb.Lease) *fsmpb.Mutation {
+func heartbeatOf(worker string, leases []*fsmpb.Lease) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{
 		Heartbeat: &fsmpb.Heartbeat{Worker: worker, Leases: leases},
 	}}
 }
 
 // fail is POST /v1/jobs/{id}/fail.
-func (s *work) fail(c *core.Call) error {
-	var in v1.Fail
-	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+func (s *work) fail(c *core.Call, in *v1.Fail) error {
+	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
 	if err != nil {
 		return err
 	}
@@ -141,9 +115,8 @@ func (s *work) failOf(worker string, lease *fsmpb.Lease, reason string, retryabl
 }
 
 // release is POST /v1/jobs/{id}/release.
-func (s *work) release(c *core.Call) error {
-	var in v1.Release
-	worker, lease, err := s.readReport(c, &in, &in.WorkerID, &in.Token)
+func (s *work) release(c *core.Call, in *v1.Release) error {
+	worker, lease, err := s.readReport(c, in.WorkerID, in.Token)
 	if err != nil {
 		return err
 	}
@@ -154,17 +127,10 @@ func releaseOf(worker string, lease *fsmpb.Lease) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: worker, Lease: lease}}}
 }
 
-// readReport reads a report on the job of the path into v; worker and token are fields of v.
-func (s *work) readReport(c *core.Call, v any, worker **string, token *uint64) (string, *fsmpb.Lease, error) {
-	id, err := c.Variable()
-	if err != nil {
-		return "", nil, err
-	}
-	if err := c.Decode(v); err != nil {
-		return "", nil, err
-	}
-	name, err := s.Config.Limits.Worker(*worker)
-	return name, &fsmpb.Lease{JobId: id, Token: *token}, err
+// readReport returns the worker and the lease of a report on the job of the path.
+func (s *work) readReport(c *core.Call, worker *string, token uint64) (string, *fsmpb.Lease, error) {
+	name, err := s.Config.Limits.Worker(worker)
+	return name, &fsmpb.Lease{JobId: c.Name, Token: token}, err
 }
 
 // answerReport commits a report on one job, with the next claim of its worker (nil: none), and

@@ -1,29 +1,14 @@
 package work
 
 import (
-	"net/http"
-
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
 
-func (s *work) reportBatchRoutes() []core.Route {
-	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathComplete, At: core.LeaderOnly, Handle: s.completeBatch},
-		{Method: http.MethodPost, Path: v1.PathHeartbeat, At: core.LeaderOnly, Handle: s.heartbeatBatch},
-		{Method: http.MethodPost, Path: v1.PathFail, At: core.LeaderOnly, Handle: s.failBatch},
-		{Method: http.MethodPost, Path: v1.PathRelease, At: core.LeaderOnly, Handle: s.releaseBatch},
-	}
-}
-
 // completeBatch is POST /v1/jobs/complete.
-func (s *work) completeBatch(c *core.Call) error {
-	var in v1.CompleteBatch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) completeBatch(c *core.Call, in *v1.CompleteBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
@@ -32,11 +17,7 @@ func (s *work) completeBatch(c *core.Call) error {
 }
 
 // failBatch is POST /v1/jobs/fail.
-func (s *work) failBatch(c *core.Call) error {
-	var in v1.FailBatch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) failBatch(c *core.Call, in *v1.FailBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, in.Claim, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		j := &in.Jobs[i]
@@ -45,11 +26,7 @@ func (s *work) failBatch(c *core.Call) error {
 }
 
 // releaseBatch is POST /v1/jobs/release.
-func (s *work) releaseBatch(c *core.Call) error {
-	var in v1.ReleaseBatch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) releaseBatch(c *core.Call, in *v1.ReleaseBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	return s.reportGroup(c, in.WorkerID, nil, len(in.Jobs), id, func(worker string, i int) (*fsmpb.Mutation, error) {
 		return releaseOf(worker, &fsmpb.Lease{JobId: in.Jobs[i].JobID, Token: in.Jobs[i].Token}), nil
@@ -86,11 +63,7 @@ func (s *work) reportGroup(c *core.Call, workerID *string, claim *v1.NextClaim, 
 }
 
 // heartbeatBatch is POST /v1/jobs/heartbeat.
-func (s *work) heartbeatBatch(c *core.Call) error {
-	var in v1.HeartbeatBatch
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
+func (s *work) heartbeatBatch(c *core.Call, in *v1.HeartbeatBatch) error {
 	id := func(i int) string { return in.Jobs[i].JobID }
 	worker, err := s.readBatch(in.WorkerID, len(in.Jobs), id)
 	if err != nil {
@@ -103,7 +76,7 @@ func (s *work) heartbeatBatch(c *core.Call) error {
 			return core.Blame(err, i)
 		}
 	}
-	res, err := s.Propose(c, HeartbeatOf(worker, leases))
+	res, err := s.Propose(c, heartbeatOf(worker, leases))
 	if err != nil {
 		return err
 	}

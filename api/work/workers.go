@@ -2,7 +2,6 @@ package work
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,27 +13,9 @@ import (
 	"osqueue/internal/text"
 )
 
-func (s *work) workerRoutes() []core.Route {
-	return []core.Route{
-		{Method: http.MethodPost, Path: v1.PathWorkers, At: core.LeaderOnly, Handle: s.registerWorker},
-		{
-			Method: http.MethodGet, Path: v1.PathWorkers, At: core.UpToDate, Past: true, Handle: s.listWorkers,
-			Params: []string{v1.ParamLimit, v1.ParamCursor},
-		},
-		{Method: http.MethodGet, Path: v1.PathWorkers + "/{name}", At: core.UpToDate, Past: true, Handle: s.showWorker},
-		{Method: http.MethodDelete, Path: v1.PathWorkers + "/{name}", At: core.LeaderOnly, Handle: s.markWorkerDead, Params: []string{v1.ParamInstance}},
-		{Method: http.MethodPost, Path: v1.PathWorkers + "/{name}/" + v1.ActionQuiet, At: core.LeaderOnly, Handle: s.setQuiet(true)},
-		{Method: http.MethodPost, Path: v1.PathWorkers + "/{name}/" + v1.ActionUnquiet, At: core.LeaderOnly, Handle: s.setQuiet(false)},
-	}
-}
-
 // registerWorker is POST /v1/workers.
-func (s *work) registerWorker(c *core.Call) error {
-	var in v1.WorkerInfo
-	if err := c.Decode(&in); err != nil {
-		return err
-	}
-	if err := s.checkWorker(&in); err != nil {
+func (s *work) registerWorker(c *core.Call, in *v1.WorkerInfo) error {
+	if err := s.checkWorker(in); err != nil {
 		return err
 	}
 	instance, err := instanceOf(in.Instance)
@@ -51,17 +32,24 @@ func (s *work) registerWorker(c *core.Call) error {
 		Instance: instance,
 	}}}
 	view := s.Node.View()
-	if known := view.Worker(c.Owned(in.Name)); c.Key == "" && known != nil && known.Instance == instance && isSame(known, &in) {
+	if known := view.Worker(c.Owned(in.Name)); c.Key == "" && known != nil && known.Instance == instance && isSame(known, in) {
 		done, due := s.beginKeepalive(c.Owned(in.Name))
 		defer done()
 		if !due {
 			c.Lsn = view.Meta().LSN
-			return answerWorker(c, fsm.Result{}, nil)
+			return c.SendDone()
 		}
-		register = HeartbeatOf(in.Name, nil)
+		register = heartbeatOf(in.Name, nil)
 	}
-	res, err := s.Propose(c, register)
-	return answerWorker(c, res, err)
+	return s.changeWorker(c, register, nil)
+}
+
+// changeWorker commits a change of a worker and answers it.
+func (s *work) changeWorker(c *core.Call, m *fsmpb.Mutation, notFound error) error {
+	if _, err := s.Commit(c, m, notFound); err != nil {
+		return err
+	}
+	return c.SendDone()
 }
 
 // isSame reports whether a registration would change only the time of the last keepalive.
@@ -97,79 +85,44 @@ func instanceOf(text string) (uint64, error) {
 
 // markWorkerDead is DELETE /v1/workers/{name}: the worker's jobs return to the queue at once.
 func (s *work) markWorkerDead(c *core.Call) error {
-	name, err := c.ObjectVariable(core.WorkerExists)
+	name := c.OwnedName(core.WorkerExists)
+	instance, err := instanceOf(c.Params.Get(v1.ParamInstance))
 	if err != nil {
 		return err
 	}
-	values, err := c.Query()
-	if err != nil {
-		return err
-	}
-	dead := &fsmpb.WorkerDead{Name: name}
-	if dead.Instance, err = instanceOf(values.Get(v1.ParamInstance)); err != nil {
-		return err
-	}
-	res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: dead}})
-	if err == nil && res.Code == fsm.NotFound {
-		return noSuchWorker()
-	}
-	return answerWorker(c, res, err)
+	dead := &fsmpb.WorkerDead{Name: name, Instance: instance}
+	return s.changeWorker(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_WorkerDead{WorkerDead: dead}}, errNoWorker)
 }
 
 // setQuiet returns the handler of POST /v1/workers/{name}/quiet, or of …/unquiet.
 func (s *work) setQuiet(quiet bool) func(*core.Call) error {
 	return func(c *core.Call) error {
-		name, err := c.ObjectVariable(core.WorkerExists)
-		if err != nil {
-			return err
-		}
+		name := c.OwnedName(core.WorkerExists)
 		op := &fsmpb.SetQuiet{Name: name, Quiet: quiet}
 		if c.Principal != nil {
 			op.By = text.Clip(strings.ToValidUTF8(c.Principal.ID, "\ufffd"), fsm.QuietByMax)
 		}
-		res, err := s.Propose(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}})
-		if err == nil && res.Code == fsm.NotFound {
-			return noSuchWorker()
-		}
-		return answerWorker(c, res, err)
+		return s.changeWorker(c, &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQuiet{SetQuiet: op}}, errNoWorker)
 	}
 }
 
-func answerWorker(c *core.Call, res fsm.Result, err error) error {
-	if err != nil {
-		return err
-	}
-	if err := res.Code.Err(); err != nil {
-		return err
-	}
-	c.Out = append(core.LsnText(append(c.Out[:0], '{'), c.Lsn), '}')
-	return c.Send()
-}
-
-func noSuchWorker() error {
-	return core.NotThere("worker", "the worker is not registered; it may have been declared dead already")
-}
+var errNoWorker = core.NotThere("worker", "the worker is not registered; it may have been declared dead already")
 
 // listWorkers is GET /v1/workers.
 func (s *work) listWorkers(c *core.Call) error {
-	values, err := c.Query()
+	limit, from, err := s.ReadNamePage(c.Params)
 	if err != nil {
 		return err
 	}
-	limit, after, err := s.ReadNamePage(values)
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.Lsn.String()}
 	var last string // of the state
-	v.WorkersFrom(after.From(), func(w *fsm.Worker) bool {
+	v.WorkersFrom(from, func(w *fsm.Worker) bool {
 		if len(list.Workers) == limit {
 			list.NextCursor = core.NameCursorOf(last)
 			return false
 		}
-		list.Workers, last = append(list.Workers, WorkerOf(v, w)), w.Name
+		list.Workers, last = append(list.Workers, workerOf(v, w)), w.Name
 		return true
 	})
 	return c.SendJSON(list)
@@ -177,17 +130,13 @@ func (s *work) listWorkers(c *core.Call) error {
 
 // showWorker is GET /v1/workers/{name}.
 func (s *work) showWorker(c *core.Call) error {
-	name, err := c.ObjectVariable(core.WorkerExists)
-	if err != nil {
-		return err
-	}
-	v := c.State().View()
-	c.Lsn = v.LSN()
+	name := c.OwnedName(core.WorkerExists)
+	v := c.View()
 	w := v.Worker(c.Owned(name))
 	if w == nil {
-		return noSuchWorker()
+		return errNoWorker
 	}
-	out := WorkerOf(v, w)
+	out := workerOf(v, w)
 	out.Name = c.Named(w.Name)
 	v.HeldBy(w.Name, 0, func(j *fsm.Job) bool {
 		out.JobIDs = append(out.JobIDs, j.ID)
@@ -196,8 +145,8 @@ func (s *work) showWorker(c *core.Call) error {
 	return c.SendJSON(out)
 }
 
-// WorkerOf returns a worker of a state as the API has it.
-func WorkerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
+// workerOf returns a worker of a state as the API has it.
+func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 	return v1.Worker{
 		Name:         fsm.NameFor("", w.Name),
 		Types:        w.Types,

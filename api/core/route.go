@@ -25,7 +25,7 @@ type Route struct {
 	Past    bool     // v1.ParamAt selects an earlier state
 	Params  []string // of the query, in addition to those of every read or write
 	Handle  func(*Call) error
-	Right   auth.Right // of rights.go; one of them is enough
+	Right   auth.Right // one of them is enough
 }
 
 // routing is the place where a request can be handled.
@@ -67,13 +67,13 @@ var KnownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 }
 
-// checkParams refuses unknown query parameters under strict handling.
-func (c *Call) checkParams(given map[string][]string) error {
+// checkKnown refuses unknown query parameters under strict handling.
+func (c *Call) checkKnown() error {
 	if !c.Strict {
 		return nil
 	}
 	var unknown []string
-	for name := range given {
+	for name := range c.Params {
 		if !c.Route.knows(name) {
 			unknown = append(unknown, Shown(name))
 		}
@@ -104,4 +104,22 @@ func (rt *Route) knows(name string) bool {
 	case AnyNode, UpToDate:
 	}
 	return slices.Contains(common, name) || rt.Past && name == v1.ParamAt || slices.Contains(rt.Params, name)
+}
+
+func onGet(path string) string  { return http.MethodGet + " " + path }
+func onPost(path string) string { return http.MethodPost + " " + path }
+func ByID(path string) string   { return path + "/{id}" }
+func ByName(path string) string { return path + "/{name}" }
+func ByType(path string) string { return path + "/{type}" }
+
+// Writes reports whether a stream carries calls of the route: reads are few, and their answers can be large or endless.
+func (rt *Route) Writes() bool {
+	return rt.At == LeaderOnly || rt.At == InMemory && rt.Method != http.MethodGet
+}
+
+func First(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }

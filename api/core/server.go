@@ -1,4 +1,0 @@
-package core
-
-// WithinKey marks requests that come from this process.
-type WithinKey struct{}
