@@ -23,12 +23,12 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"cron put n @daily":                 "--type is missing",
 		"hook delete a":                     `"osqueue hook" (commands: `,
 		"submit a --priority high":          `invalid argument "high" for "--priority" flag: write a whole number`,
-		"submit a --max-attempts -1":        "--max-attempts -1: must be at least 1",
+		"submit a --max-attempts -1":        `"--max-attempts" flag: must be positive`,
 		"submit a --lease soon":             `invalid argument "soon" for "--lease" flag: "soon" is not a duration: write it as in 500ms, 90s, 1h30m, 1d or 1w`,
 		"submit a {\"to\":you}":             `the payload is not valid JSON at byte 6, after "{\"to\":": `,
 		"job ls --created-after yesterday":  "90m (ago)",
 		"worker --exec a=true --lease 1day": `"1day" is not a duration`,
-		"worker --exec a=b --concurrency 0": "concurrency 0: must be at least 1",
+		"worker --exec a=b --concurrency 0": `"--concurrency" flag: must be positive`,
 	} {
 		if got := osqTest(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)

@@ -300,8 +300,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster/transport", test: "TestDeadPeerInTheLog"}},
 	{"F2 flags", mutants.Mutant{
 		Name: "--timeout is the job's", File: "cmd/osqueue/queue/jobflags.go",
-		Old: "\tflags.Var(&f.timeout, \"job-timeout\",",
-		Bug: "\tflags.Var(&f.timeout, \"timeout\", \"\")\n\tflags.Var(&f.timeout, \"job-timeout\",",
+		Old: "\tview.SpanVar(flags, &f.timeout, \"job-timeout\",",
+		Bug: "\tview.SpanVar(flags, &f.timeout, \"timeout\", 0, \"\")\n\tview.SpanVar(flags, &f.timeout, \"job-timeout\",",
 	}, check{pkg: "cmd/osqueue/queue", test: "TestTimeoutIsTheClients"}},
 	{"F3 fields", mutants.Mutant{
 		Name: "misspelt fields are ignored", File: "api/core/decode.go",

@@ -18,7 +18,6 @@ import (
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
-	"osqueue/internal/sleep"
 )
 
 // certFlags are the flags that the commands about certificates share.
@@ -249,16 +248,13 @@ func certificatesAt(ctx context.Context, name string) (certs.List, error) {
 
 // showCertificates prints one line for each certificate.
 func showCertificates(g *view.Globals, list []certs.Description) error {
-	if g.JSON {
-		return g.WriteJSON(list)
-	}
 	rows := [][]string{{"FILE", "SUBJECT", "HOSTS", "ENDS", "LEFT", "SHA-256"}}
 	for _, d := range list {
 		rows = append(rows, []string{
 			d.File, d.Subject, strings.Join(d.Hosts, " "), d.NotAfter.UTC().Format(time.DateOnly), left(time.Until(d.NotAfter)), d.Fingerprint[:16],
 		})
 	}
-	return g.Table(rows)
+	return g.Details(list, rows)
 }
 
 // left formats the rest of a certificate's life.
@@ -291,48 +287,29 @@ start it.`,
 			if !yes {
 				return view.Usagef("osqueue cert revoke removes node %s from the cluster: give --yes", args[0])
 			}
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				return revokeNode(ctx, g, c, args[0])
-			})
+			return revokeNode(cmd.Context(), g, args[0])
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "confirm the revocation")
 	return cmd
 }
 
-// revokeNode asks the leader until it has answered, or ctx ends.
-func revokeNode(ctx context.Context, g *view.Globals, c *client.Client, node string) error {
-	hc, err := g.HTTPClient()
+func revokeNode(ctx context.Context, g *view.Globals, node string) error {
+	var done cluster.Revocation
+	var notes []string
+	err := atLeader(ctx, g, func(ctx context.Context, c *client.Client, hc *http.Client, leader string) (again bool, err error) {
+		if done, again, err = cluster.AskToRevoke(ctx, hc, leader, node); err == nil {
+			notes = voterNotes(c.StatusAll(ctx))
+		}
+		return again, err
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("revoke the certificates of node %s: %w", node, err)
 	}
-	defer hc.CloseIdleConnections()
-	for {
-		done, again, err := askToRevoke(ctx, hc, c, node)
-		if err == nil {
-			if g.JSON {
-				return g.WriteJSON(done)
-			}
-			was := "it was no member of the cluster"
-			if len(done.Removed) > 0 {
-				was = "it is no member of the cluster any more"
-			}
-			text := append([]string{fmt.Sprintf("the certificates of node %s are revoked; %s", node, was)}, voterNotes(c.StatusAll(ctx))...)
-			return g.Printf("%s\n", strings.Join(text, "\n"))
-		}
-		if !again || ctx.Err() != nil {
-			return fmt.Errorf("revoke the certificates of node %s: %w", node, err)
-		}
-		sleep.For(ctx, time.Second)
+	was := "it was no member of the cluster"
+	if len(done.Removed) > 0 {
+		was = "it is no member of the cluster any more"
 	}
-}
-
-// askToRevoke asks the leader once. again reports whether to ask again.
-func askToRevoke(ctx context.Context, hc *http.Client, c *client.Client, node string) (done cluster.Revocation, again bool, err error) {
-	nodes := c.StatusAll(ctx)
-	i := leaderIndex(nodes)
-	if i < 0 {
-		return done, true, noLeaderAsked(nodes)
-	}
-	return cluster.AskToRevoke(ctx, hc, nodes[i].Server, node)
+	text := append([]string{fmt.Sprintf("the certificates of node %s are revoked; %s", node, was)}, notes...)
+	return g.Print(done, "%s\n", strings.Join(text, "\n"))
 }

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -146,10 +146,7 @@ func newContextListCommand(g *view.Globals) *cobra.Command {
 			for i, name := range names {
 				rows[i] = describeContext(store, name, current)
 			}
-			if g.JSON {
-				return g.WriteJSON(rows)
-			}
-			return contextTable(g, rows)
+			return showContexts(g, rows, rows...)
 		},
 	}
 	return cmd
@@ -163,7 +160,8 @@ func currentContext(g *view.Globals) (string, error) {
 	return g.Contexts().Current()
 }
 
-func contextTable(g *view.Globals, rows []contextRow) error {
+// showContexts prints contexts, or v for programs.
+func showContexts(g *view.Globals, v any, rows ...contextRow) error {
 	table := [][]string{{"", "NAME", "SERVERS", "TLS", "TOKEN"}}
 	for _, row := range rows {
 		mark, tls := "", "no"
@@ -179,7 +177,7 @@ func contextTable(g *view.Globals, rows []contextRow) error {
 		}
 		table = append(table, []string{mark, row.Name, servers, tls, row.Token})
 	}
-	return g.Table(table)
+	return g.Details(v, table)
 }
 
 func newContextShowCommand(g *view.Globals) *cobra.Command {
@@ -200,16 +198,13 @@ func newContextShowCommand(g *view.Globals) *cobra.Command {
 				name = args[0]
 			}
 			if name == "" {
-				return fmt.Errorf("there is no current context; choose one with osqueue context use")
+				return errors.New("there is no current context; choose one with osqueue context use")
 			}
 			row := describeContext(g.Contexts(), name, current)
-			switch {
-			case row.Error != "":
-				return fmt.Errorf("%s", row.Error)
-			case g.JSON:
-				return g.WriteJSON(row)
+			if row.Error != "" {
+				return errors.New(row.Error)
 			}
-			return contextTable(g, []contextRow{row})
+			return showContexts(g, row, row)
 		},
 	}
 	return cmd

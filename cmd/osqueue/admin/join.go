@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 	"osqueue/internal/sleep"
 )
 
-// atLeader calls fn with the URL of the active leader until it has an answer, or the timeout
-// of the command ends.
-func atLeader(ctx context.Context, g *view.Globals, path string, in, out any) error {
+// atLeader calls ask with the URL of the active leader until it wants no other call, or the timeout of the
+// command ends.
+func atLeader(ctx context.Context, g *view.Globals, ask func(ctx context.Context, c *client.Client, hc *http.Client, leader string) (again bool, err error)) error {
 	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
 		hc, err := g.HTTPClient()
 		if err != nil {
@@ -28,15 +29,22 @@ func atLeader(ctx context.Context, g *view.Globals, path string, in, out any) er
 		defer hc.CloseIdleConnections()
 		for {
 			nodes := c.StatusAll(ctx)
-			err := noLeaderAsked(nodes)
+			again, err := true, noLeaderAsked(nodes)
 			if i := leaderIndex(nodes); i >= 0 {
-				err = enroll.Post(ctx, hc, nodes[i].Server+path, in, out)
+				again, err = ask(ctx, c, hc, nodes[i].Server)
 			}
-			var refused *enroll.RefusedError
-			if err == nil || errors.As(err, &refused) || !sleep.For(ctx, askAgain) {
+			if err == nil || !again || !sleep.For(ctx, askAgain) {
 				return err
 			}
 		}
+	})
+}
+
+// post sends a request about certificates to the leader.
+func post(ctx context.Context, g *view.Globals, path string, in, out any) error {
+	return atLeader(ctx, g, func(ctx context.Context, _ *client.Client, hc *http.Client, leader string) (again bool, err error) {
+		err = enroll.Post(ctx, hc, leader+path, in, out)
+		return !errors.As(err, new(*enroll.RefusedError)), err
 	})
 }
 
@@ -73,7 +81,7 @@ The request of the new machine has to be signed with ca.key: by a node with serv
 				}
 			}
 			var made enroll.Made
-			if err := atLeader(cmd.Context(), g, enroll.TokenPath, in, &made); err != nil {
+			if err := post(cmd.Context(), g, enroll.TokenPath, in, &made); err != nil {
 				return fmt.Errorf("make a join token for node %s: %w", in.Node, err)
 			}
 			if err := showJoinToken(g, made, sign); err != nil || !sign {
@@ -155,7 +163,7 @@ type signing struct {
 }
 
 func (s *signing) pending(ctx context.Context) (out []enroll.Request, err error) {
-	if err := atLeader(ctx, s.g, enroll.PendingPath, struct{}{}, &out); err != nil {
+	if err := post(ctx, s.g, enroll.PendingPath, struct{}{}, &out); err != nil {
 		return nil, fmt.Errorf("list the certificate requests: %w", err)
 	}
 	return out, nil
@@ -174,7 +182,7 @@ func (s *signing) round(ctx context.Context) (signed []enroll.Request, err error
 		}
 		c, err := enroll.Sign(s.authority, &r)
 		if err == nil {
-			err = atLeader(ctx, s.g, enroll.SignPath, enroll.Signed{ID: r.ID, Certificate: c.Raw}, &struct{}{})
+			err = post(ctx, s.g, enroll.SignPath, enroll.Signed{ID: r.ID, Certificate: c.Raw}, &struct{}{})
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the certificate of node %s: %w", r.Node, err))
@@ -217,11 +225,8 @@ func (s *signing) watch(ctx context.Context) error {
 
 // show prints requests.
 func (s *signing) show(list []enroll.Request) error {
-	if s.g.JSON {
-		return s.g.WriteJSON(append([]enroll.Request{}, list...))
-	}
 	if len(list) == 0 {
-		return s.g.Printf("no certificate request is pending\n")
+		return s.g.Print([]enroll.Request{}, "no certificate request is pending\n")
 	}
 	rows := [][]string{{"NODE", "REQUEST", "HOSTS", "MADE"}}
 	for _, r := range list {
@@ -231,7 +236,7 @@ func (s *signing) show(list []enroll.Request) error {
 		}
 		rows = append(rows, []string{r.Node, kind, strings.Join(r.Hosts, " "), r.Made.UTC().Format(time.RFC3339)})
 	}
-	return s.g.Table(rows)
+	return s.g.Details(list, rows)
 }
 
 func newJoinCommand(g *view.Globals) *cobra.Command {
@@ -288,10 +293,8 @@ const (
 
 func showJoined(g *view.Globals, name string, done enroll.Joined) error {
 	f := done.Files
-	if g.JSON {
-		return g.WriteJSON(map[string]string{"node": name, "ca": f.CA, "cert": f.Cert, "key": f.Key, "peers": done.Peers, "http": done.HTTP, "raft": done.Raft, "bucket": done.Bucket})
-	}
-	return g.Printf(`made %[1]s, %[2]s and %[3]s
+	answer := map[string]string{"node": name, "ca": f.CA, "cert": f.Cert, "key": f.Key, "peers": done.Peers, "http": done.HTTP, "raft": done.Raft, "bucket": done.Bucket}
+	return g.Print(answer, `made %[1]s, %[2]s and %[3]s
 
 Start the node; DIR is an empty directory. The other nodes need no restart; add it to their --peers
 when they restart. An even number of nodes survives no more losses than one node less:

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -98,9 +97,6 @@ func changeRing(g *view.Globals, fn func(file string) (seal.Content, error)) err
 	if err != nil {
 		return err
 	}
-	if g.JSON {
-		return g.WriteJSON(c)
-	}
 	rows := [][]string{{"KEY", "USE", "CREATED"}}
 	for _, k := range c.Keys {
 		use := "decrypts"
@@ -113,9 +109,8 @@ func changeRing(g *view.Globals, fn func(file string) (seal.Content, error)) err
 		}
 		rows = append(rows, []string{strconv.FormatUint(uint64(k.ID), 10), use, created})
 	}
-	if err := g.Table(rows); err != nil {
+	if err := g.Details(c, rows); err != nil || g.JSON {
 		return err
 	}
-	_, err = fmt.Fprintf(g.Out, "scope %s, file %s\n", c.Scope, c.Path)
-	return err
+	return g.Printf("scope %s, file %s\n", c.Scope, c.Path)
 }

@@ -17,45 +17,18 @@ import (
 
 // newTokenCommand returns the commands about access tokens.
 func newTokenCommand(g *view.Globals) *cobra.Command {
-	t := &tokens{g: g}
-	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Make, list, replace and revoke access tokens",
-		Long: `Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
+	cmd := view.NewGroup("token", "Make, list, replace and revoke access tokens",
+		`Make, list, replace and revoke access tokens, which nodes with --security=on ask for.
 These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
 need none on the machine of a node, for the user of the node: they use the socket
-admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.PersistentFlags().StringVar(&t.socket, "socket", "", "admin socket of a node; --data DIR is the same for DIR/admin.sock")
-	cmd.AddCommand(t.create(), t.list(), t.showOne(), t.revoke(), t.rotate())
+admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).`)
+	cmd.AddCommand(newTokenCreateCommand(g), newTokenListCommand(g), newTokenShowCommand(g), newTokenRevokeCommand(g), newTokenRotateCommand(g))
 	return cmd
 }
 
-// tokens has the flags that the commands share.
-type tokens struct {
-	g      *view.Globals
-	socket string
-}
-
-// with runs fn with a client of the cluster, or of the admin socket.
-func (t *tokens) with(ctx context.Context, fn func(context.Context, *client.Client) error) error {
-	if t.socket == "" {
-		return t.g.WithClient(ctx, fn)
-	}
-	c, err := view.SocketClient(t.socket)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, t.g.Timeout)
-	defer cancel()
-	return fn(ctx, c)
-}
-
-func (t *tokens) create() *cobra.Command {
+func newTokenCreateCommand(g *view.Globals) *cobra.Command {
 	var in v1.NewToken
-	ttl, maxPayload, maxBytes := time.Duration(0), view.Size(0), view.Size(0)
+	ttl := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "create --role ROLE",
 		Short: "Make a token and write it to stdout",
@@ -67,13 +40,13 @@ now.`,
 			if in.Role == "" {
 				return view.Usagef("osqueue token create: give --role: producer, worker, reader, operator or admin")
 			}
-			in.TTLMs, in.MaxPayload, in.MaxBytes = ttl.Milliseconds(), int64(maxPayload), int64(maxBytes)
-			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+			in.TTLMs = ttl.Milliseconds()
+			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				made, err := c.CreateToken(ctx, in)
 				if err != nil {
-					return fmt.Errorf("create a token: %w", err)
+					return err
 				}
-				return t.show(made)
+				return g.Print(made, "%s\n", made.Token)
 			})
 		},
 	}
@@ -86,48 +59,37 @@ now.`,
 	f.BoolVar(&in.Programs, "programs", false, "allow new jobs of types that run programs (serve --program-types)")
 	f.Float64Var(&in.RatePerSecond, "rate", 0, "requests per second to each node; 0 is no limit")
 	f.Int64Var(&in.Burst, "burst", 0, "requests that may come at once")
-	f.Var(&maxPayload, "max-payload", "how large one payload may be; 0 is no limit")
+	f.Var(view.Size(&in.MaxPayload), "max-payload", "how large one payload may be; 0 is no limit")
 	f.Int64Var(&in.MaxJobs, "max-jobs", 0, "how many of its jobs may be pending; 0 is no limit")
-	f.Var(&maxBytes, "max-bytes", "how many bytes of its requests are kept: pending jobs, open batches, schedules and registered workers; 0 is no limit")
+	f.Var(view.Size(&in.MaxBytes), "max-bytes", "how many bytes of its requests are kept: pending jobs, open batches, schedules and registered workers; 0 is no limit")
 	view.SpanVar(f, &ttl, "ttl", 0, "lifetime; 0 is no limit")
 	return cmd
 }
 
-// show writes a new token.
-func (t *tokens) show(made v1.TokenCreated) error {
-	if t.g.JSON {
-		return t.g.WriteJSON(made)
-	}
-	_, err := fmt.Fprintln(t.g.Out, made.Token)
-	return err
-}
-
-func (t *tokens) list() *cobra.Command {
+func newTokenListCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the tokens, without their secrets",
 		Long: `Lists the tokens, without their secrets. USED is the last use, recorded about once an
 hour. With -o wide, JOBS and BYTES are the used part of the token's quota, and the quota.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				all, err := c.Tokens(ctx)
-				if err != nil {
-					return fmt.Errorf("list the tokens: %w", err)
-				}
-				if t.g.JSON {
-					return t.g.WriteJSON(all)
-				}
-				return t.table(all)
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			if g.JSON {
+				return g.WriteJSON(all)
+			}
+			return tokenTable(g, all)
+		}),
 	}
 }
 
-func (t *tokens) table(all []v1.AccessToken) error {
+func tokenTable(g *view.Globals, all []v1.AccessToken) error {
 	// Without the wide columns: 16 + 8 + 12 + 12 + 10 + 10, and 5 gaps of 2.
 	columns := view.Columns("ID", "ROLE", "NAME", "TYPES", "+JOBS", "+BYTES", "EXPIRES", "USED", "+MADE BY")
 	when, text := day, func(s string) string { return view.Shorten(s, tokenTextMax) }
-	if t.g.Wide() {
+	if g.Wide() {
 		when, text = func(ms int64) string { return moment(ms, "never") }, func(s string) string { return s }
 	}
 	var rows [][]string
@@ -136,7 +98,7 @@ func (t *tokens) table(all []v1.AccessToken) error {
 			k.ID, k.Role, text(k.Name), text(strings.Join(k.Types, ",")), quota(k.Jobs, k.MaxJobs), quota(k.Bytes, k.MaxBytes), when(k.ExpiresAt), when(k.UsedAt), k.MadeBy,
 		})
 	}
-	return t.g.TableOf(columns, rows)
+	return g.TableOf(columns, rows)
 }
 
 // tokenTextMax is the width of a name, or of a list of types, without -o wide.
@@ -158,62 +120,59 @@ func quota(used, limit int64) string {
 	return fmt.Sprintf("%d/%d", used, limit)
 }
 
-func (t *tokens) showOne() *cobra.Command {
+func newTokenShowCommand(g *view.Globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID",
 		Short: "Show one token, without its secret",
 		Long:  `Shows one token with its limits and the used part of its quota.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				all, err := c.Tokens(ctx)
-				if err != nil {
-					return fmt.Errorf("list the tokens: %w", err)
-				}
-				at := slices.IndexFunc(all, func(k v1.AccessToken) bool { return k.ID == args[0] })
-				if at < 0 {
-					return fmt.Errorf("token %q does not exist, or has expired", args[0])
-				}
-				if t.g.JSON {
-					return t.g.WriteJSON(all[at])
-				}
-				return t.g.Table(tokenRows(&all[at]))
-			})
-		},
+		RunE:  view.Show(g, tokenOf, tokenRows),
 	}
 }
 
-// tokenRows are the lines about one token. Limits that it does not have are left out.
-func tokenRows(k *v1.AccessToken) [][]string {
-	rows := [][]string{{"ID", k.ID}, {"ROLE", k.Role}}
-	add := func(name, value string) {
-		if value != "" {
-			rows = append(rows, []string{name, value})
-		}
+func tokenOf(c *client.Client, ctx context.Context, id string) (k v1.AccessToken, err error) {
+	all, err := c.Tokens(ctx)
+	if err != nil {
+		return k, err
 	}
+	at := slices.IndexFunc(all, func(k v1.AccessToken) bool { return k.ID == id })
+	if at < 0 {
+		return k, fmt.Errorf("token %q does not exist, or has expired", id)
+	}
+	return all[at], nil
+}
+
+// tokenRows are the lines about one token. Limits that it does not have are left out.
+func tokenRows(k v1.AccessToken) [][]string {
 	number := func(n int64) string {
 		if n == 0 {
 			return ""
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	add("NAME", k.Name)
-	add("TYPES", strings.Join(k.Types, ","))
-	add("GROUPS", strings.Join(k.Groups, ","))
-	add("TENANT", k.Tenant)
+	programs, rate := "", ""
 	if k.Programs {
-		add("PROGRAMS", "allowed")
+		programs = "allowed"
 	}
 	if k.RatePerSecond > 0 {
-		add("RATE", fmt.Sprintf("%g/s, burst %d", k.RatePerSecond, max(k.Burst, 1)))
+		rate = fmt.Sprintf("%g/s, burst %d", k.RatePerSecond, max(k.Burst, 1))
 	}
-	add("MAX PAYLOAD", number(k.MaxPayload))
-	add("PENDING JOBS", quota(k.Jobs, k.MaxJobs))
-	add("PENDING BYTES", quota(k.Bytes, k.MaxBytes))
-	add("CREATED", moment(k.CreatedAt, ""))
-	add("MADE BY", k.MadeBy)
-	add("EXPIRES", moment(k.ExpiresAt, "never"))
-	add("USED", moment(k.UsedAt, "never"))
-	return rows
+	return view.NonEmptyRows(
+		[]string{"ID", k.ID},
+		[]string{"ROLE", k.Role},
+		[]string{"NAME", k.Name},
+		[]string{"TYPES", strings.Join(k.Types, ",")},
+		[]string{"GROUPS", strings.Join(k.Groups, ",")},
+		[]string{"TENANT", k.Tenant},
+		[]string{"PROGRAMS", programs},
+		[]string{"RATE", rate},
+		[]string{"MAX PAYLOAD", number(k.MaxPayload)},
+		[]string{"PENDING JOBS", quota(k.Jobs, k.MaxJobs)},
+		[]string{"PENDING BYTES", quota(k.Bytes, k.MaxBytes)},
+		[]string{"CREATED", moment(k.CreatedAt, "")},
+		[]string{"MADE BY", k.MadeBy},
+		[]string{"EXPIRES", moment(k.ExpiresAt, "never")},
+		[]string{"USED", moment(k.UsedAt, "never")},
+	)
 }
 
 // moment returns a time in ms for people.
@@ -224,41 +183,34 @@ func moment(ms int64, none string) string {
 	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
 }
 
-func (t *tokens) revoke() *cobra.Command {
+func newTokenRevokeCommand(g *view.Globals) *cobra.Command {
 	overlap := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token",
 		Long:  `Revokes a token on all nodes. Its waiting requests end within a second.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				if err := c.RevokeToken(ctx, args[0], overlap); err != nil {
-					return fmt.Errorf("revoke token %s: %w", args[0], err)
-				}
-				return nil
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			return c.RevokeToken(ctx, args[0], overlap)
+		}),
 	}
 	view.SpanVar(cmd.Flags(), &overlap, "overlap", 0, "how long it stays valid")
 	return cmd
 }
 
-func (t *tokens) rotate() *cobra.Command {
+func newTokenRotateCommand(g *view.Globals) *cobra.Command {
 	overlap, ttl := time.Duration(0), time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "rotate ID",
 		Short: "Replace a token by a new one with the same rights",
 		Long: `Makes a token with the same rights, and writes it to stdout. The old token stays valid for
 --overlap, until programs use the new one.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})
-				if err != nil {
-					return fmt.Errorf("rotate token %s: %w", args[0], err)
-				}
-				return t.show(made)
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			made, err := c.RotateToken(ctx, args[0], v1.RotateToken{OverlapMs: overlap.Milliseconds(), TTLMs: ttl.Milliseconds()})
+			if err != nil {
+				return err
+			}
+			return g.Print(made, "%s\n", made.Token)
+		}),
 	}
 	view.SpanVar(cmd.Flags(), &overlap, "overlap", time.Hour, "how long the old token stays valid")
 	view.SpanVar(cmd.Flags(), &ttl, "ttl", 0, "lifetime of the new token; 0 is as long as that of the old one")

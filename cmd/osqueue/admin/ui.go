@@ -42,7 +42,7 @@ All users of this machine can read it there.`,
 				if host, _, err := net.SplitHostPort(address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
 					return view.Usagef("--address %s: write host:port on loopback: everybody who reaches it sees the queue", address)
 				}
-				return g.WithBucket(cmd.Context(), g, bucket, "", g.Timeout, func(ctx context.Context, h http.Handler) error {
+				return g.WithBucket(cmd.Context(), g, bucket, view.Moment{}, g.Timeout, func(ctx context.Context, h http.Handler) error {
 					return serveUI(ctx, g, h, address)
 				})
 			}
@@ -61,13 +61,7 @@ All users of this machine can read it there.`,
 }
 
 func printLink(g *view.Globals, link string) error {
-	if g.JSON {
-		return g.WriteJSON(struct {
-			URL string `json:"url"`
-		}{link})
-	}
-	_, err := fmt.Fprintln(g.Out, link)
-	return err
+	return g.Print(map[string]string{"url": link}, "%s\n", link)
 }
 
 // headTimeout bounds the head of a request to the dashboard of a bucket.

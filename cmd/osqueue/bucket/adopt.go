@@ -105,7 +105,7 @@ func printLegacy(ctx context.Context, g *view.Globals, b *buckets, url string) e
 	if err != nil {
 		return err
 	}
-	s, err := readState(ctx, bucket, url, &atFlag{})
+	s, err := readState(ctx, bucket, url, view.Moment{})
 	if err != nil {
 		return err
 	}

@@ -32,21 +32,15 @@ var _ core.Backend = (*bucketNode)(nil)
 var errStored = errors.New("the queue is read from its bucket, without a cluster: nothing can be changed")
 
 // serveBucket calls run with the API, and the dashboard, of the queue in a bucket, and says on
-// stderr how old that state is. at is an earlier state; "": the newest. Only reads work.
-func serveBucket(ctx context.Context, g *view.Globals, url, at string, timeout time.Duration, run func(context.Context, http.Handler) error) error {
-	var target atFlag
-	if at != "" {
-		if err := target.Set(at); err != nil {
-			return view.Usagef("--at: %w", err)
-		}
-	}
+// stderr how old that state is. Only reads work.
+func serveBucket(ctx context.Context, g *view.Globals, url string, at view.Moment, timeout time.Duration, run func(context.Context, http.Handler) error) error {
 	o := offline{g: g, timeout: max(timeout, offlineTimeout)}
 	return o.run(ctx, func(ctx context.Context, b *buckets) error {
 		bucket, err := b.read(ctx, url)
 		if err != nil {
 			return err
 		}
-		s, err := readState(ctx, bucket, url, &target)
+		s, err := readState(ctx, bucket, url, at)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 type inspection struct {
 	offline
 	bucket  string
-	at      atFlag
+	at      view.Moment
 	history bool
 	now     time.Time
 }
@@ -44,14 +44,14 @@ their size in the bucket. --at shows an earlier state instead of the newest.`,
   osqueue job ls --bucket file:///srv/osqueue --status dead --type mail --at 2h`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.bucket, in.now = args[0], time.Now()
-			if in.history && in.at.text != "" {
+			if in.history && in.at.Text != "" {
 				return view.Usagef("--history covers all times: remove --at")
 			}
 			return in.run(cmd.Context(), in.show)
 		},
 	}
 	in.bind(cmd)
-	cmd.Flags().Var(&in.at, "at", "an earlier state: "+view.AtHelp)
+	view.MomentVar(cmd.Flags(), &in.at, "an earlier state:")
 	cmd.Flags().BoolVar(&in.history, "history", false, "list the states that can be restored")
 	return cmd
 }
@@ -65,7 +65,7 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 	if in.history {
 		return in.showHistory(ctx, bucket)
 	}
-	s, err := readState(ctx, bucket, in.bucket, &in.at)
+	s, err := readState(ctx, bucket, in.bucket, in.at)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ type storedState struct {
 }
 
 // readState reads the state at some point. url is for errors.
-func readState(ctx context.Context, bucket storage.Bucket, url string, at *atFlag) (*storedState, error) {
-	if at.newest() {
+func readState(ctx context.Context, bucket storage.Bucket, url string, at view.Moment) (*storedState, error) {
+	if at.IsZero() {
 		doc, err := readDocument(ctx, bucket, url)
 		if err != nil {
 			return nil, err
@@ -82,11 +82,11 @@ func readError(url string, err error) error {
 }
 
 // stateAt rebuilds a state of a history. If the state is not kept, the error lists those that are.
-func stateAt(ctx context.Context, h *archive.History, url string, at *atFlag) (*fsm.Machine, error) {
-	m, err := h.At(ctx, at.target)
+func stateAt(ctx context.Context, h *archive.History, url string, at view.Moment) (*fsm.Machine, error) {
+	m, err := h.At(ctx, targetOf(at))
 	switch {
 	case errors.Is(err, archive.ErrNotKept):
-		return nil, fmt.Errorf("--at %s: %s has no such state\n%s", at.text, url, spansText(h.Spans()))
+		return nil, fmt.Errorf("--at %s: %s has no such state\n%s", at.Text, url, spansText(h.Spans()))
 	case errors.Is(err, archive.ErrDamaged):
 		return nil, fmt.Errorf("%s: %w\n%s", url, err, verifyHint(url))
 	case err != nil:
@@ -216,32 +216,8 @@ func spansText(spans []archive.Span) string {
 	return b.String()
 }
 
-// atFlag is a flag whose value is a point in the history of a queue.
-type atFlag struct {
-	target archive.Target
-	text   string // as it was given; "": the newest state
-}
-
-// String implements pflag.Value.
-func (f *atFlag) String() string { return f.text }
-
-// Set implements pflag.Value.
-func (f *atFlag) Set(text string) error {
-	target, err := parseAt(text, time.Now())
-	f.target, f.text = target, text
-	return err
-}
-
-// Type implements pflag.Value.
-func (*atFlag) Type() string { return "LSN|time" }
-
-// newest reports whether the flag selects the newest state.
-func (f *atFlag) newest() bool { return f.target == archive.Target{} }
-
-func parseAt(text string, now time.Time) (archive.Target, error) {
-	if lsn, err := fsm.ParseLSN(text); err == nil && !lsn.IsZero() {
-		return archive.Target{LSN: lsn}, nil
-	}
-	at, err := view.ParsePast(text, now)
-	return archive.Target{Time: at}, err
+// targetOf returns a moment of a flag as a place in a history.
+func targetOf(at view.Moment) archive.Target {
+	lsn, _ := fsm.ParseLSN(at.LSN) // the flag has checked it
+	return archive.Target{LSN: lsn, Time: at.Time}
 }

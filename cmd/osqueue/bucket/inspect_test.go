@@ -295,7 +295,7 @@ func TestAPIOfABucket(t *testing.T) {
 	r := story(t, true)
 	g := &view.Globals{Out: &clitest.Buffer{}, Err: &clitest.Buffer{}}
 	before := treeOf(t, r.dir)
-	err := serveBucket(t.Context(), g, r.url(), "", time.Second, func(_ context.Context, h http.Handler) error {
+	err := serveBucket(t.Context(), g, r.url(), view.Moment{}, time.Second, func(_ context.Context, h http.Handler) error {
 		for target, want := range map[string]struct {
 			status int
 			text   string

@@ -27,15 +27,12 @@ const offlineTimeout = 30 * time.Second
 // bind adds the flags that such commands share, and hides global flags without meaning
 // for them.
 func (o *offline) bind(cmd *cobra.Command) {
-	view.SpanVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
+	view.PositiveVar(cmd.Flags(), &o.timeout, "timeout", offlineTimeout, "how long one request to a bucket may take")
 }
 
 // run calls fn with the buckets that it opens. While fn runs for long, run prints its
 // progress on stderr.
 func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *buckets) error) error {
-	if o.timeout <= 0 {
-		return view.Usagef("--timeout %v: must be positive", o.timeout)
-	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	b := &buckets{timeout: o.timeout, giveUp: giveUp}

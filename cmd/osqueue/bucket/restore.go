@@ -16,7 +16,7 @@ type restoration struct {
 	offline
 	from, to string // bucket URLs; to may be "" in a dry run
 	document string // the key in from whose history it is
-	at       atFlag
+	at       view.Moment
 	dryRun   bool
 	resume   bool
 	replace  bool
@@ -64,7 +64,7 @@ lineage refuse the new document: start them with empty data directories.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&r.resume, "resume", false, "do not pause types and schedules")
 	flags.BoolVar(&r.replace, "replace", false, "replace the queue at --to; a copy of its document is kept")
-	view.SpanVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster at --to is dead, as for serve")
+	view.PositiveVar(flags, &r.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster at --to is dead, as for serve")
 	return cmd
 }
 
@@ -92,7 +92,7 @@ func (r *restoration) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.from, "from", "", "bucket URL of the queue")
 	flags.StringVar(&r.to, "to", "", "bucket URL of the new queue")
-	flags.Var(&r.at, "at", "an earlier state: "+view.AtHelp)
+	view.MomentVar(flags, &r.at, "an earlier state:")
 	flags.StringVar(&r.document, "document", cluster.DocumentKey, "key of the document in --from, such as that of a copy under conflicts/")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only show the difference; --to may be left out")
 }
@@ -125,9 +125,6 @@ func (r *restoration) check() error {
 	}
 	if r.inPlace() && !r.replace && !r.dryRun {
 		return view.Usagef("--to is --from: with --replace the queue is rewound in place; without it choose another bucket or prefix")
-	}
-	if r.silence <= 0 {
-		return view.Usagef("--broker-timeout %v: must be positive", r.silence)
 	}
 	return nil
 }

@@ -240,7 +240,7 @@ func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 func (r *restoration) compare(ctx context.Context, src *archive.History, seen place) (*restoreReport, *fsm.Machine, error) {
 	report := &restoreReport{From: r.from, To: r.to, DryRun: r.dryRun, InPlace: r.inPlace()}
 	var newest *digest
-	if !r.at.newest() {
+	if !r.at.IsZero() {
 		m, err := src.At(ctx, archive.Target{})
 		if err != nil { // the newest state is damaged, which is a reason to restore an older one
 			report.Newest.Error = err.Error()
@@ -248,12 +248,12 @@ func (r *restoration) compare(ctx context.Context, src *archive.History, seen pl
 			newest = digestOf(m)
 		}
 	}
-	m, err := stateAt(ctx, src, r.from, &r.at)
+	m, err := stateAt(ctx, src, r.from, r.at)
 	if err != nil {
 		return nil, nil, err
 	}
 	restored := digestOf(m)
-	if r.at.newest() {
+	if r.at.IsZero() {
 		newest = restored
 	}
 	report.There = r.digestThere(ctx, seen)

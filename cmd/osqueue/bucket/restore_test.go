@@ -431,7 +431,7 @@ func TestRestoreOntoItself(t *testing.T) {
 			{[]string{"branch", "--to", to}, "for a branch"},
 			{[]string{"branch", "--to", to, "--dry-run"}, "for a branch"},
 			{[]string{"restore", "--to", to}, "with --replace the queue is rewound in place"},
-			{[]string{"restore", "--to", to, "--replace", "--broker-timeout", "0"}, "--broker-timeout 0s: must be positive"},
+			{[]string{"restore", "--to", to, "--replace", "--broker-timeout", "0"}, `"--broker-timeout" flag: must be positive`},
 		} {
 			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.Code != view.ExitUsage || !strings.Contains(got.Err, tc.want) {
 				t.Errorf("%v: %+v", tc.args, got)

@@ -56,9 +56,6 @@ state than the repaired one keep it when they start.`,
 			if !v.repair && (v.force || v.lineage != "") {
 				return view.Usagef("--force and --lineage need --repair")
 			}
-			if v.silence <= 0 {
-				return view.Usagef("--broker-timeout %v: must be positive", v.silence)
-			}
 			return v.run(cmd.Context(), v.verify)
 		},
 	}
@@ -73,7 +70,7 @@ func (v *verification) bind(cmd *cobra.Command) {
 	flags.BoolVar(&v.repair, "repair", false, "replace the document by the newest complete state")
 	flags.BoolVar(&v.force, "force", false, "repair even if the cluster may be alive, which fences it")
 	flags.StringVar(&v.lineage, "lineage", "", "lineage to repair, if the lineage of the document cannot be read")
-	view.SpanVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster is dead, as for serve")
+	view.PositiveVar(flags, &v.silence, "broker-timeout", defaultBrokerTimeout, "time without a heartbeat after which the cluster is dead, as for serve")
 }
 
 func (v *verification) verify(ctx context.Context, b *buckets) error {

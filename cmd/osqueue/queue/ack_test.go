@@ -76,7 +76,7 @@ func TestAckThatWasNotReached(t *testing.T) {
 	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "quorum or object") {
+	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "use quorum, object") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -112,26 +112,16 @@ did not end in time.`,
 		Example: `  osqueue job wait 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --wait-for 5m
   osqueue job ls --batch nightly --json | jq -r .id | xargs osqueue job wait`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if atMost <= 0 {
-				return view.Usagef("--wait-for %v: must be positive", atMost)
-			}
-			return runJobWait(cmd.Context(), g, atMost, ids)
+			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if len(ids) == 1 {
+					return waitFinished(ctx, g, c, atMost, ids[0])
+				}
+				return waitMany(ctx, g, c, atMost, ids)
+			})
 		},
 	}
-	view.SpanVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
+	view.PositiveVar(cmd.Flags(), &atMost, "wait-for", atMost, "maximum time to wait for all jobs")
 	return cmd
-}
-
-func runJobWait(ctx context.Context, g *view.Globals, atMost time.Duration, ids []string) error {
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if len(ids) == 1 {
-		return waitFinished(ctx, g, c, atMost, ids[0])
-	}
-	return waitMany(ctx, g, c, atMost, ids)
 }
 
 // waitMany waits for jobs, some at the same time, and prints them in the order of ids. A job that

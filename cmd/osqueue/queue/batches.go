@@ -61,9 +61,8 @@ With --callback-type a job is enqueued when all jobs of the batch have ended; wi
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key create the batch once")
 	flags.StringVar(&f.callbackType, "callback-type", "", "type of the callback job, which is enqueued when all jobs have ended")
 	flags.StringVar(&f.callbackPayload, "callback-payload", "", "payload of the callback job, JSON")
-	flags.StringVar(&f.callbackOn, "callback-on", "", "ended or completed (default ended)")
+	view.ChoiceVar(cmd, &f.callbackOn, "callback-on", "ended or completed (default ended)", v1.CallbackEnded, v1.CallbackCompleted)
 	f.bind(flags)
-	view.CompleteFlag(cmd, "callback-on", v1.CallbackEnded, v1.CallbackCompleted)
 	return cmd
 }
 
@@ -71,9 +70,6 @@ With --callback-type a job is enqueued when all jobs of the batch have ended; wi
 func (f *batchFlags) callback() (*client.NewJob, error) {
 	if !f.flags.Changed("callback-type") && f.callbackPayload == "" && f.callbackOn == "" {
 		return nil, nil
-	}
-	if f.callbackOn != "" && f.callbackOn != v1.CallbackEnded && f.callbackOn != v1.CallbackCompleted {
-		return nil, view.Usagef("--callback-on %q: use %s or %s", f.callbackOn, v1.CallbackEnded, v1.CallbackCompleted)
 	}
 	if !f.flags.Changed("callback-type") {
 		return nil, view.Usagef("--callback-type is missing: give the type of the job, or '' for a job without type")
@@ -87,7 +83,7 @@ func runBatchCreate(ctx context.Context, g *view.Globals, f *batchFlags) error {
 	if f.text && !f.typed {
 		return view.Usagef("--text needs a --type: the lines are payloads then")
 	}
-	if f.unique.Text != "" {
+	if f.unique.Key != "" {
 		return view.Usagef("--unique is for one job; give each line a uniqueKey of its own")
 	}
 	if err := f.jobFlags.check(); err != nil {
@@ -106,10 +102,7 @@ func runBatchCreate(ctx context.Context, g *view.Globals, f *batchFlags) error {
 		if err != nil {
 			return err
 		}
-		if g.JSON {
-			return view.WriteWritten(g, got)
-		}
-		return g.Printf("%s\n", got.BatchID)
+		return g.Print(view.Written(g, got), "%s\n", got.BatchID)
 	})
 }
 
@@ -153,14 +146,11 @@ func newBatchShowCommand(g *view.Globals) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a batch",
 		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.",
-		RunE:  view.Show(g, (*client.Client).Batch, showBatch),
+		RunE:  view.Show(g, (*client.Client).Batch, batchRows),
 	}
 }
 
-func showBatch(g *view.Globals, b v1.BatchInfo) error {
-	if g.JSON {
-		return g.WriteJSON(b)
-	}
+func batchRows(b v1.BatchInfo) [][]string {
 	rows := [][]string{
 		{"id", b.ID},
 		{"state", view.BatchState(b)},
@@ -175,7 +165,7 @@ func showBatch(g *view.Globals, b v1.BatchInfo) error {
 	if b.CallbackID != "" {
 		rows = append(rows, []string{"callback", fmt.Sprintf("%s, when all are %s (%s)", b.CallbackID, view.TextOr(b.CallbackOn, v1.CallbackEnded), view.CallbackState(b))})
 	}
-	return g.Table(rows)
+	return rows
 }
 
 func newBatchCancelCommand(g *view.Globals) *cobra.Command {

@@ -63,7 +63,7 @@ func (r *changeRun) bind(cmd *cobra.Command) {
 	r.filter.Bind(cmd, r.only == "")
 	flags := cmd.Flags()
 	flags.BoolVar(&r.filter.All, "all", false, "all jobs")
-	flags.IntVar(&r.filter.Limit, "limit", 0, "maximum number of jobs to change (default: all that match the filter)")
+	flags.Var(view.From(&r.filter.Limit, 0), "limit", "maximum number of jobs to change (default: all that match the filter)")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask for confirmation before a filter changes jobs")
 }
 
@@ -72,12 +72,7 @@ func (r *changeRun) run(ctx context.Context, ids []string) error {
 	if err := r.check(ids); err != nil {
 		return err
 	}
-	c, err := r.g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return r.g.Acked(ctx, func(ctx context.Context) error {
+	return r.g.Open(ctx, func(ctx context.Context, c *client.Client) error {
 		if len(ids) > 0 {
 			return r.byID(ctx, c, ids)
 		}
@@ -95,8 +90,6 @@ func (r *changeRun) check(ids []string) error {
 		return view.Usagef("no jobs given: give ids, or a filter: --type, --tag, --all… (see --help)")
 	case f.All && f.Named():
 		return view.Usagef("--all and a filter exclude each other")
-	case f.Limit < 0:
-		return view.Usagef("--limit %d: must not be negative", f.Limit)
 	}
 	return nil
 }
@@ -147,18 +140,15 @@ func (r *changeRun) checkOnly(ctx context.Context, c *client.Client, ids []strin
 }
 
 func showChange(g *view.Globals, ch *change, c client.Change) error {
-	if g.JSON {
-		out := struct {
-			JobID     string `json:"jobId"`
-			Changed   bool   `json:"changed"`
-			Tag       string `json:"_tag,omitzero"`
-			Duplicate bool   `json:"duplicate,omitzero"`
-			Status    string `json:"status,omitzero"`
-			Committed string `json:"committed,omitzero"`
-		}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status, string(c.Committed)}
-		return g.WriteJSON(out)
-	}
-	return g.Printf("%s  %s\n", c.JobID, changeText(ch, c))
+	out := struct {
+		JobID     string `json:"jobId"`
+		Changed   bool   `json:"changed"`
+		Tag       string `json:"_tag,omitzero"`
+		Duplicate bool   `json:"duplicate,omitzero"`
+		Status    string `json:"status,omitzero"`
+		Committed string `json:"committed,omitzero"`
+	}{c.JobID, c.Tag == "" && !c.Duplicate, c.Tag, c.Duplicate, c.Status, string(c.Committed)}
+	return g.Print(out, "%s  %s\n", c.JobID, changeText(ch, c))
 }
 
 func changeText(ch *change, c client.Change) string {
@@ -204,10 +194,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if r.g.JSON {
-		return view.WriteWritten(r.g, map[string]uint64{"count": n})
-	}
-	return r.g.Printf("%s %s\n", view.Plural(n, "job"), r.change.done)
+	return r.g.Print(view.Written(r.g, map[string]uint64{"count": n}), "%s %s\n", view.Plural(n, "job"), r.change.done)
 }
 
 // where changes the jobs that match the filter and returns their number. The cluster's
@@ -268,20 +255,13 @@ func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string
 		return false, err
 	}
 	if count.total == 0 {
-		return false, r.nothing()
+		return false, r.g.Print(map[string]uint64{"count": 0}, "no job matches; nothing was changed\n")
 	}
 	sure, err := r.g.Confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
 	if err == nil && !sure {
 		err = errors.New("nothing was changed")
 	}
 	return sure, err
-}
-
-func (r *changeRun) nothing() error {
-	if r.g.JSON {
-		return r.g.WriteJSON(map[string]uint64{"count": 0})
-	}
-	return r.g.Printf("no job matches; nothing was changed\n")
 }
 
 // maxCounted bounds the number of jobs that are counted before the question.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -43,14 +42,11 @@ func newCronShowCommand(g *view.Globals) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a schedule",
 		Long:  "Shows a schedule and its job, and the reason if it enqueued no job the last time.",
-		RunE:  view.Show(g, (*client.Client).Cron, showCron),
+		RunE:  view.Show(g, (*client.Client).Cron, cronRows),
 	}
 }
 
-func showCron(g *view.Globals, c v1.Cron) error {
-	if g.JSON {
-		return g.WriteJSON(c)
-	}
+func cronRows(c v1.Cron) [][]string {
 	rows := [][]string{
 		{"name", c.Name},
 		{"spec", c.Spec},
@@ -67,7 +63,7 @@ func showCron(g *view.Globals, c v1.Cron) error {
 		{"missed times", strconv.FormatUint(c.MissedCount, 10)},
 	}
 	rows = append(rows, view.NonEmptyRows([]string{"last error", c.LastError})...)
-	return g.Table(append(rows, newJobRows(c.Job)...))
+	return append(rows, newJobRows(c.Job)...)
 }
 
 // newJobRows returns table rows for a job that is not enqueued yet.
@@ -99,9 +95,7 @@ func newCronNamesCommand(g *view.Globals, verb, done, short string, do func(*cli
 		Use:   verb + " NAME…",
 		Short: short,
 		Long:  short + ".",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachName(cmd.Context(), g, args, done, do)
-		},
+		RunE:  eachName(g, done, do),
 	}
 }
 
@@ -110,15 +104,13 @@ func newCronResumeCommand(g *view.Globals) *cobra.Command {
 		Use:   "resume NAME…",
 		Short: "Resume paused schedules",
 		Long:  "Resumes paused schedules. Times that passed during the pause are skipped.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
-				put, err := c.ResumeCron(ctx, name)
-				if err != nil {
-					return err
-				}
-				return showCronPut(g, name, "resumed", put, false)
-			})
-		},
+		RunE: g.Each(func(ctx context.Context, c *client.Client, name string) error {
+			put, err := c.ResumeCron(ctx, name)
+			if err != nil {
+				return err
+			}
+			return showCronPut(g, name, "resumed", put, false)
+		}),
 	}
 }
 
@@ -128,18 +120,13 @@ func newCronTriggerCommand(g *view.Globals) *cobra.Command {
 		Short: "Enqueue the job of a schedule now",
 		Long: `Enqueues the job of a schedule now, paused or not, and prints its id. The
 schedule's next time stays as it is.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				got, err := c.TriggerCron(ctx, args[0])
-				if err == nil {
-					err = noteHolder(g, got)
-				}
-				if err != nil {
-					return err
-				}
-				return showEnqueued(g, got)
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			got, err := c.TriggerCron(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return showEnqueued(g, got)
+		}),
 	}
 }
 
@@ -154,11 +141,6 @@ type cronFlags struct {
 	missed  string
 	paused  bool
 }
-
-var (
-	overlaps = []string{v1.OverlapAllow, v1.OverlapSkip}
-	misses   = []string{v1.MissedSkip, v1.MissedOne}
-)
 
 func newCronPutCommand(g *view.Globals) *cobra.Command {
 	f := &cronFlags{}
@@ -188,12 +170,10 @@ that a change of the clocks left out, count as missed.
 	flags.StringVar(&f.payload, "payload", "", "payload of the jobs, JSON")
 	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
 	flags.StringVar(&f.zone, "tz", "", "time zone of the fields, as in Europe/Berlin (default UTC)")
-	flags.StringVar(&f.overlap, "overlap", "", "allow or skip (default allow)")
-	flags.StringVar(&f.missed, "missed", "", "skip or one (default skip)")
+	view.ChoiceVar(cmd, &f.overlap, "overlap", "allow or skip (default allow)", v1.OverlapAllow, v1.OverlapSkip)
+	view.ChoiceVar(cmd, &f.missed, "missed", "skip or one (default skip)", v1.MissedSkip, v1.MissedOne)
 	flags.BoolVar(&f.paused, "paused", false, "create it paused")
 	f.bind(flags)
-	view.CompleteFlag(cmd, "overlap", overlaps...)
-	view.CompleteFlag(cmd, "missed", misses...)
 	return cmd
 }
 
@@ -203,12 +183,6 @@ func (f *cronFlags) check() error {
 	}
 	if !f.flags.Changed("type") {
 		return view.Usagef("--type is missing: give the type of the jobs, or '' for jobs without type\nUsage: osqueue cron put NAME SPEC --type TYPE [flags]")
-	}
-	if f.overlap != "" && !slices.Contains(overlaps, f.overlap) {
-		return view.Usagef("--overlap %q: use %s", f.overlap, strings.Join(overlaps, " or "))
-	}
-	if f.missed != "" && !slices.Contains(misses, f.missed) {
-		return view.Usagef("--missed %q: use %s", f.missed, strings.Join(misses, " or "))
 	}
 	return nil
 }
@@ -241,8 +215,5 @@ func putCron(ctx context.Context, g *view.Globals, f *cronFlags, name, spec stri
 }
 
 func showCronPut(g *view.Globals, name, done string, put v1.CronPut, paused bool) error {
-	if g.JSON {
-		return view.WriteWritten(g, put)
-	}
-	return g.Printf("%s  %s; next: %s\n", name, done, view.NextText(paused, put.NextAt))
+	return g.Print(view.Written(g, put), "%s  %s; next: %s\n", name, done, view.NextText(paused, put.NextAt))
 }

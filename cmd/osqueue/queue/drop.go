@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"osqueue/api/core"
@@ -32,7 +31,6 @@ type dropFlags struct {
 
 func newDropCommand(g *view.Globals) *cobra.Command {
 	f := &dropFlags{}
-	f.waitFor = time.Hour // there is no such flag here, and check wants one
 	cmd := &cobra.Command{
 		Use:   "drop [TYPE] [PAYLOAD]",
 		Short: "Put a job into the inbox of a bucket, without a cluster",
@@ -58,15 +56,8 @@ KEY; the file is removed, and the leader's log names that job.
 	flags := cmd.Flags()
 	flags.StringVar(&f.bucket, "bucket", g.Getenv(view.EnvPrefix+"BUCKET"), "the bucket of the cluster: "+bucketurl.Forms+" (environment: OSQUEUE_BUCKET)")
 	flags.BoolVar(&f.fresh, "new", false, "write the job even if no cluster has written to the bucket yet")
-	flags.StringVar(&f.kind, "type", "", "type of the job, which is also the name of its queue")
 	flags.StringVar(&f.id, "id", "", "id of the job: letters, digits and . _ ~ = + @ , : - (default: a fresh UUID)")
-	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
-	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
-	f.bind(flags)
-	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
-	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
-	flags.BoolVar(&f.text, "text", false, "the payload is text, not JSON")
-	view.CompleteFlag(cmd, "after-failure", afterFailures...)
+	f.bindJob(cmd)
 	return cmd
 }
 
@@ -78,16 +69,7 @@ func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) 
 	if err := errors.Join(f.check(), f.checkBucket()); err != nil {
 		return err
 	}
-	if g.Timeout <= 0 {
-		return view.Usagef("--timeout %v: must be positive", g.Timeout)
-	}
-	if f.id == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return fmt.Errorf("make an id: %w", err)
-		}
-		f.id = id.String()
-	}
+	f.id = view.TextOr(f.id, client.NewID())
 	body, err := f.body(ctx, g, argument)
 	if err != nil {
 		return err
@@ -100,14 +82,11 @@ func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) 
 	if err := f.put(ctx, g, body); err != nil {
 		return err
 	}
-	if !g.JSON {
-		return g.Printf("%s\n", f.id)
-	}
 	key, err := inbox.Key(f.id)
 	if err != nil {
 		return err
 	}
-	return g.WriteJSON(map[string]string{"jobId": f.id, "key": key})
+	return g.Print(map[string]string{"jobId": f.id, "key": key}, "%s\n", f.id)
 }
 
 func (f *dropFlags) checkBucket() error {

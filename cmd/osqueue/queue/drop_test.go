@@ -103,7 +103,7 @@ func TestDropRefusals(t *testing.T) {
 		"drop wc 1":                                                    "--bucket is missing",
 		"drop --bucket mem://x wc 1":                                   "exists in one process only",
 		"drop --bucket ftp://x wc 1":                                   `unknown scheme "ftp"`,
-		"drop --bucket file:///x wc 1 --timeout 0":                     "--timeout 0s: must be positive",
+		"drop --bucket file:///x wc 1 --timeout 0":                     `"--timeout" flag: must be positive`,
 		"drop --bucket file://" + empty + " wc {":                      "not valid JSON",
 		"drop --bucket file://" + empty + " wc --id a/b":               "remove the slashes",
 		"drop --bucket file://" + empty + " wc 1 --lease 1000h":        "leaseMs is 3600000000; must be at most",

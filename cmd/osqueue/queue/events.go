@@ -65,7 +65,7 @@ The kinds are:
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of these kinds, several with commas")
 	flags.StringVar(&f.kind, "type", "", "only jobs of this type")
 	flags.StringVar(&f.job, "job", "", "only this job")
-	flags.IntVar(&f.limit, "limit", 0, "exit after this number of events (default: no limit)")
+	flags.Var(view.From(&f.limit, 0), "limit", "exit after this number of events (default: no limit)")
 	view.CompleteFlag(cmd, "kind", eventKinds...)
 	return cmd
 }
@@ -88,9 +88,6 @@ func (f *eventFlags) options() (client.EventOptions, error) {
 	if f.since == sinceStart {
 		o.After = firstEvent
 	}
-	if f.limit < 0 {
-		return o, view.Usagef("--limit %d: must not be negative", f.limit)
-	}
 	for _, k := range f.kinds {
 		if !slices.Contains(eventKinds, k) {
 			return o, view.Usagef("--kind %q: unknown kind; use %s", k, strings.Join(eventKinds, ", "))
@@ -104,24 +101,21 @@ func followEvents(ctx context.Context, g *view.Globals, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	n := 0
-	for e, err := range c.Events(ctx, options) {
-		if err != nil {
-			return unlessStopped(ctx, err)
+	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
+		n := 0
+		for e, err := range c.Events(ctx, options) {
+			if err != nil {
+				return unlessStopped(ctx, err)
+			}
+			if err := showEvent(g, e); err != nil {
+				return err
+			}
+			if n++; n == f.limit {
+				return nil
+			}
 		}
-		if err := showEvent(g, e); err != nil {
-			return err
-		}
-		if n++; n == f.limit {
-			return nil
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // unlessStopped returns nil if ctx has ended, because Ctrl-C is the normal way to stop

@@ -27,25 +27,20 @@ A job with several dependencies is shown in full once, and later with "(above)".
 marks a job with dependencies that are not shown: --limit keeps the nearest jobs.`,
 		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue job graph report-7 --dot | dot -Tsvg > graph.svg`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return view.Usagef("--limit %d: must be at least 1", limit)
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			graph, err := c.JobGraph(ctx, args[0], limit)
+			switch {
+			case err != nil:
+				return err
+			case g.JSON:
+				return g.WriteJSON(graph)
+			case dot:
+				return g.Printf("%s", dotText(graph))
 			}
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				graph, err := c.JobGraph(ctx, args[0], limit)
-				switch {
-				case err != nil:
-					return err
-				case g.JSON:
-					return g.WriteJSON(graph)
-				case dot:
-					return g.Printf("%s", dotText(graph))
-				}
-				return view.Write(g.Out, treeText(g, graph))
-			})
-		},
+			return view.Write(g.Out, treeText(g, graph))
+		}),
 	}
-	cmd.Flags().IntVar(&limit, "limit", limit, "maximum number of jobs and batches to show")
+	cmd.Flags().Var(view.From(&limit, 1), "limit", "maximum number of jobs and batches to show")
 	cmd.Flags().BoolVar(&dot, "dot", false, "write the graph in the language of Graphviz")
 	return cmd
 }

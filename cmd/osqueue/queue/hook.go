@@ -36,7 +36,6 @@ type hookFlags struct {
 	oldestAge  time.Duration
 	lag        time.Duration
 	retryFor   time.Duration
-	buffer     view.Size
 }
 
 func newHookPutCommand(g *view.Globals) *cobra.Command {
@@ -76,7 +75,7 @@ and alerts, which are sent when they begin (firing) and when they end (resolved)
 	flags.Int64Var(&f.in.DeadGrew, "dead-grew", 0, "for queue.dead (default 10)")
 	view.SpanVar(flags, &f.lag, "bucket-lag", 0, "for bucket.lag (default 1m)")
 	view.SpanVar(flags, &f.retryFor, "retry-for", 0, "age at which an event is given up (default 24h)")
-	flags.Var(&f.buffer, "buffer", "size of the outbox, as in 1MiB, up to 8MiB; the oldest events are dropped when it is full (default 2MiB)")
+	flags.Var(view.Size(&f.in.BufferBytes), "buffer", "size of the outbox, as in 1MiB, up to 8MiB; the oldest events are dropped when it is full (default 2MiB)")
 	view.CompleteFlag(cmd, "on", hookEvents...)
 	return cmd
 }
@@ -98,7 +97,6 @@ func (f *hookFlags) complete(ctx context.Context, g *view.Globals) error {
 		return view.Usagef("osqueue hook put: give --on, the events to send: %s", strings.Join(hookEvents, ", "))
 	}
 	f.in.OldestAgeMs, f.in.LagMs, f.in.RetryForMs = f.oldestAge.Milliseconds(), f.lag.Milliseconds(), f.retryFor.Milliseconds()
-	f.in.BufferBytes = int64(f.buffer)
 	if f.secretFile == "" {
 		return nil
 	}
@@ -137,13 +135,10 @@ func putHook(ctx context.Context, g *view.Globals, f *hookFlags, name string) er
 		if put.Warning != "" && !g.JSON {
 			_ = view.WritePlain(g.Err, "warning: "+put.Warning+"\n")
 		}
-		switch {
-		case g.JSON:
-			return g.WriteJSON(put)
-		case put.Secret == "":
-			return g.Printf("%s  stored; its secret is unchanged, or the one that you gave\n", name)
+		if put.Secret == "" {
+			return g.Print(put, "%s  stored; its secret is unchanged, or the one that you gave\n", name)
 		}
-		return g.Printf("%s  stored; secret (shown only now): %s\n", name, put.Secret)
+		return g.Print(put, "%s  stored; secret (shown only now): %s\n", name, put.Secret)
 	})
 }
 
@@ -164,14 +159,11 @@ func newHookShowCommand(g *view.Globals) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a hook, its limits, and the alerts that fire",
 		Long:  "Shows a hook, its limits, the state of its deliveries, and the alerts that fire.",
-		RunE:  view.Show(g, (*client.Client).Hook, showHook),
+		RunE:  view.Show(g, (*client.Client).Hook, hookRows),
 	}
 }
 
-func showHook(g *view.Globals, h v1.Hook) error {
-	if g.JSON {
-		return g.WriteJSON(h)
-	}
+func hookRows(h v1.Hook) [][]string {
 	sealed := "in clear in the state"
 	if h.SealedWith != "" {
 		sealed = "sealed with key " + h.SealedWith
@@ -204,7 +196,7 @@ func showHook(g *view.Globals, h v1.Hook) error {
 	for _, a := range h.Alerts {
 		rows = append(rows, []string{"alert", strings.TrimSpace(a.Rule+" "+a.Subject) + " since " + view.LocalTime(a.Since)})
 	}
-	return g.Table(rows)
+	return rows
 }
 
 func newHookTestCommand(g *view.Globals) *cobra.Command {
@@ -214,11 +206,7 @@ func newHookTestCommand(g *view.Globals) *cobra.Command {
 		Long: `Sends an event of the kind hook.test to a hook, waits up to --timeout until it is
 delivered, and prints the receiver's answer. The event is sent at once, also if the hook
 pauses after failures. If the hook was put with --paused, the event stays in the outbox.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				return testHook(ctx, g, c, args[0])
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error { return testHook(ctx, g, c, args[0]) }),
 	}
 }
 
@@ -284,18 +272,15 @@ func notSent(id string, h v1.Hook) error {
 }
 
 func showTested(g *view.Globals, name string, a v1.HookAttempt) error {
+	if a.Error == "" {
+		return g.Print(a, "%s  delivered %s: status %d in %d ms\n", name, a.ID, a.Status, a.TookMs)
+	}
 	if g.JSON {
 		if err := g.WriteJSON(a); err != nil {
 			return err
 		}
 	}
-	if a.Error != "" {
-		return fmt.Errorf("hook %s: %s (event %s will be sent again)", name, a.Error, a.ID)
-	}
-	if g.JSON {
-		return nil
-	}
-	return g.Printf("%s  delivered %s: status %d in %d ms\n", name, a.ID, a.Status, a.TookMs)
+	return fmt.Errorf("hook %s: %s (event %s will be sent again)", name, a.Error, a.ID)
 }
 
 func newHookDeliveriesCommand(g *view.Globals) *cobra.Command {
@@ -304,15 +289,13 @@ func newHookDeliveriesCommand(g *view.Globals) *cobra.Command {
 		Short: "Show the last attempts, and the oldest events that are not delivered",
 		Long: `Shows the last 50 attempts of the leader, newest first, and the oldest 50 events that are not
 delivered yet. A new leader begins with no attempts.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				d, err := c.HookDeliveries(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showDeliveries(g, d)
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			d, err := c.HookDeliveries(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return showDeliveries(g, d)
+		}),
 	}
 }
 

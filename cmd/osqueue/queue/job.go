@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -31,20 +30,15 @@ func newJobShowCommand(g *view.Globals) *cobra.Command {
 		Long: `Shows a job: its status, its payload, its result, the log of the attempt that
 completed it, and the attempts that failed.`,
 		Example: `  osqueue job show 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				job, err := c.Job(ctx, args[0])
-				if err != nil && !errors.As(err, new(*client.SealError)) {
-					return err
-				}
-				if err != nil {
-					_ = view.WritePlain(g.Err, err.Error()+"\n")
-				}
-				return view.ShowJob(g, job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
-					Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
-				}))
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			job, err := readJob(ctx, g, c, args[0])
+			if err != nil {
+				return err
+			}
+			return g.Details(job, view.JobRows(job, job.Status == v1.StatusUnclaimed && (&workerless{c: c}).waits(ctx, v1.Queue{
+				Type: job.Type, TypeStats: v1.TypeStats{Unclaimed: 1},
+			})))
+		}),
 	}
 }
 
@@ -85,28 +79,20 @@ type jobLister struct {
 
 func (l *jobLister) bind(cmd *cobra.Command, withStatus bool) {
 	l.filter.Bind(cmd, withStatus)
-	l.finished.after.Past, l.finished.before.Past = true, true
 	flags := cmd.Flags()
 	flags.StringVar(&l.cron, "cron", "", "only jobs that this schedule has enqueued")
-	flags.IntVar(&l.filter.Limit, "limit", 100, "maximum number of jobs to list")
+	l.filter.Limit = 100
+	flags.Var(view.From(&l.filter.Limit, 1), "limit", "maximum number of jobs to list")
 	flags.BoolVar(&l.filter.All, "all", false, "list without limit")
 	flags.BoolVar(&l.newest, "newest", false, "the newest jobs first")
 	flags.BoolVar(&l.count, "count", false, "print only the number of jobs")
 	flags.StringVar(&l.search, "search", "", "only jobs with this text in id, type, tags, last error or payload")
-	flags.Var(&l.finished.after, "finished-after", "only jobs that ended at that time or later, as --created-after")
-	flags.Var(&l.finished.before, "finished-before", "only jobs that ended before that time")
+	view.TimeVar(flags, &l.finished.after, true, "finished-after", "only jobs that ended at that time or later, as --created-after")
+	view.TimeVar(flags, &l.finished.before, true, "finished-before", "only jobs that ended before that time")
 }
 
 func (l *jobLister) run(ctx context.Context) error {
 	f := &l.filter
-	if f.Limit < 1 {
-		return view.Usagef("--limit %d: must be at least 1; for no limit give --all", f.Limit)
-	}
-	c, err := l.g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	limit := f.Limit + 1 // one more shows whether there are more
 	if f.All || l.errors {
 		limit = 0
@@ -117,24 +103,23 @@ func (l *jobLister) run(ctx context.Context) error {
 	if limit == 0 {
 		list.PageSize = 500
 	}
-	if l.errors {
-		return l.writeErrors(ctx, c, list)
-	}
-	if l.count {
-		return l.writeCount(ctx, c, list)
-	}
-	return l.write(ctx, c, list)
+	return l.g.Open(ctx, func(ctx context.Context, c *client.Client) error {
+		switch {
+		case l.errors:
+			return l.writeErrors(ctx, c, list)
+		case l.count:
+			return l.writeCount(ctx, c, list)
+		}
+		return l.write(ctx, c, list)
+	})
 }
 
 func (l *jobLister) writeCount(ctx context.Context, c *client.Client, list client.ListOptions) error {
 	n, err := c.CountJobs(ctx, list)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case l.g.JSON:
-		return l.g.WriteJSON(map[string]uint64{"count": n})
 	}
-	return l.g.Printf("%d\n", n)
+	return l.g.Print(map[string]uint64{"count": n}, "%d\n", n)
 }
 
 func (l *jobLister) write(ctx context.Context, c *client.Client, list client.ListOptions) error {

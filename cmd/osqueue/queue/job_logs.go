@@ -34,19 +34,16 @@ of the log have the kind job.log), and the last line is the job.`,
 		Example: `  osqueue job logs 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue job logs report-7 --follow`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := g.Client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if follow {
-				return followJob(cmd.Context(), g, c, args[0])
-			}
-			job, err := readJob(cmd.Context(), g, c, args[0])
-			if err != nil {
-				return err
-			}
-			return showLogs(g, job, nil)
+			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				if follow {
+					return followJob(ctx, g, c, args[0])
+				}
+				job, err := readJob(ctx, g, c, args[0])
+				if err != nil {
+					return err
+				}
+				return showLogs(g, job, nil)
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print attempts, progress and the log as they happen, until the job has ended")
@@ -76,25 +73,14 @@ func endLogs(g *view.Globals, job v1.Job, seen followed) error {
 
 // showLogs prints the errors and the log of a job, except what was followed.
 func showLogs(g *view.Globals, job v1.Job, seen followed) error {
-	if g.JSON {
-		return g.WriteJSON(job)
-	}
 	var b strings.Builder
 	for _, a := range job.History {
-		fmt.Fprintf(&b, "attempt %d  %s\n%s", a.Number, a.End, lines(view.PlainOrSealed(seen.restOfError(a.Number, a.Error))))
+		fmt.Fprintf(&b, "attempt %d  %s\n%s", a.Number, a.End, wholeLines(view.PlainOrSealed(seen.restOfError(a.Number, a.Error))))
 	}
 	if job.Log != "" {
-		fmt.Fprintf(&b, "attempt %d  %s\n%s", job.Attempts, job.Status, lines(view.PlainOrSealed(seen.restOfLog(job.Attempts, job.Log))))
+		fmt.Fprintf(&b, "attempt %d  %s\n%s", job.Attempts, job.Status, wholeLines(view.PlainOrSealed(seen.restOfLog(job.Attempts, job.Log))))
 	}
-	return g.Printf("%s", b.String())
-}
-
-// lines returns a text that ends its last line.
-func lines(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
+	return g.Print(job, "%s", b.String())
 }
 
 // endKinds are the events after which a job may have ended. A job that was retried since has
@@ -257,7 +243,7 @@ func (f *follower) show(chunk *v1.LogChunk) error {
 	}
 	text := chunk.Text
 	if client.IsSealedText(text) {
-		text = lines(view.PlainOrSealed(text))
+		text = wholeLines(view.PlainOrSealed(text))
 	}
 	f.within = text[len(text)-1] != '\n'
 	return f.g.Printf("%s", text)

@@ -3,10 +3,10 @@ package queue
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
@@ -20,31 +20,31 @@ type jobFlags struct {
 	priority    int32
 	maxAttempts int32
 	lease       time.Duration
-	timeout     view.Span
-	backoff     view.Backoff
+	timeout     time.Duration
+	backoff     *client.Backoff
 	group       string
 	tags        []string
 	headers     []string // NAME=VALUE
-	unique      view.Unique
+	unique      client.Unique
 }
 
 func (f *jobFlags) bind(flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.Int32Var(&f.priority, "priority", 0, "higher first")
-	flags.Int32Var(&f.maxAttempts, "max-attempts", 0, "maximum number of attempts (default: its type's, then the server's)")
+	flags.Var(view.From(&f.maxAttempts, 1), "max-attempts", "maximum number of attempts (default: its type's, then the server's)")
 	view.SpanVar(flags, &f.lease, "lease", 0, "lease of a claim without heartbeats (default: its type's, then the server's)")
-	flags.Var(&f.timeout, "job-timeout", "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
-	flags.Var(&f.backoff, "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
+	view.SpanVar(flags, &f.timeout, "job-timeout", 0, "maximum run time of one attempt, also with heartbeats (default: its type's, or no limit)")
+	flags.Var(view.Value(&f.backoff, "backoff", func(text string) (*client.Backoff, error) {
+		b, err := view.ParseBackoff(text)
+		return &b, err
+	}, nil), "backoff", "wait after a failed attempt, as in exponential:1s:1h:20% (default: its type's, or none)")
 	flags.StringVar(&f.group, "group", "", "tenant group; workers take the jobs of the groups in turn")
 	flags.StringArrayVar(&f.tags, "tag", nil, "tag to search by; may be given several times")
 	flags.StringArrayVar(&f.headers, "header", nil, "NAME=VALUE, a header that the worker gets with the job; may be given several times")
-	flags.Var(&f.unique, "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
+	flags.Var(view.Value(&f.unique, "key", view.ParseUnique, nil), "unique", "KEY[:SCOPE]: not while another job of the type holds that key; SCOPE is waiting, active or period:LENGTH")
 }
 
 func (f *jobFlags) check() error {
-	if f.maxAttempts < 1 && f.flags.Changed("max-attempts") {
-		return view.Usagef("--max-attempts %d: must be at least 1", f.maxAttempts)
-	}
 	for _, h := range f.headers {
 		if name, _, ok := strings.Cut(h, "="); !ok || name == "" {
 			return view.Usagef("--header %q: want NAME=VALUE", h)
@@ -56,8 +56,8 @@ func (f *jobFlags) check() error {
 // job returns a job with the values of the flags.
 func (f *jobFlags) job() client.NewJob {
 	job := client.NewJob{
-		Priority: f.priority, Lease: f.lease, Timeout: time.Duration(f.timeout), Backoff: f.backoff.Value,
-		Group: f.group, Tags: f.tags, Unique: f.unique.Value,
+		Priority: f.priority, Lease: f.lease, Timeout: f.timeout, Backoff: f.backoff,
+		Group: f.group, Tags: f.tags, Unique: f.unique,
 	}
 	for _, h := range f.headers {
 		if job.Headers == nil {
@@ -136,7 +136,7 @@ func payloadOf(flag, text string, plain bool) ([]byte, error) {
 	return payload, nil
 }
 
-// submitFlags are the flags of "osqueue submit".
+// submitFlags are the flags of "osqueue submit". Those of "osqueue drop" are the part that works without a cluster.
 type submitFlags struct {
 	jobFlags
 	kind         string
@@ -176,28 +176,33 @@ func (f *submitFlags) arguments(args []string, usage string) (payload *string, e
 	return nil, nil
 }
 
+// bindJob adds the flags of one job.
+func (f *submitFlags) bindJob(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
+	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run, from the time at which the leader enqueues it")
+	view.TimeVar(flags, &f.runAt, false, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	f.bind(flags)
+	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
+	view.ChoiceVar(cmd, &f.afterFailure, "after-failure", "block, cancel or run, if a job of --after does not complete (default block)",
+		v1.AfterBlock, v1.AfterCancel, v1.AfterRun)
+	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
+}
+
 func (f *submitFlags) check() error {
 	if err := f.jobFlags.check(); err != nil {
 		return err
 	}
 	switch {
-	case f.delay < 0:
-		return view.Usagef("--delay %v: must not be negative", f.delay)
 	case f.delay > 0 && f.runAt.Text != "":
 		return view.Usagef("--delay and --run-at exclude each other")
-	case f.afterFailure != "" && !slices.Contains(afterFailures, f.afterFailure):
-		return view.Usagef("--after-failure %q: use %s", f.afterFailure, strings.Join(afterFailures, ", "))
-	case f.unique.Text != "" && f.file != "":
+	case f.unique.Key != "" && f.file != "":
 		return view.Usagef("--unique is for one job; in a file of jobs give each line a uniqueKey of its own")
-	case f.waitFor <= 0:
-		return view.Usagef("--wait-for %v: must be positive", f.waitFor)
 	case f.text && f.file != "" && !f.typed:
 		return view.Usagef("--text with --file needs a type: the lines are payloads then")
 	}
 	return nil
 }
-
-var afterFailures = []string{v1.AfterBlock, v1.AfterCancel, v1.AfterRun}
 
 // job returns a job with the values of the flags.
 func (f *submitFlags) job(payload []byte) client.NewJob {

@@ -24,7 +24,7 @@ type mapFlags struct {
 	commandFlags
 	file      string
 	name      string
-	inFlight  int
+	inFlight  int64
 	keepOrder bool
 	waitFor   time.Duration
 }
@@ -68,7 +68,8 @@ prints the name with which to resume the run.
 	flags := cmd.Flags()
 	f.bind(flags)
 	flags.StringVar(&f.name, "name", "", "name of this run, to resume it later (default: a new one)")
-	flags.IntVarP(&f.inFlight, "in-flight", "n", 1000, "maximum number of lines that are jobs at the same time")
+	f.inFlight = 1000
+	flags.VarP(view.From(&f.inFlight, 1), "in-flight", "n", "maximum number of lines that are jobs at the same time")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "output in the order of the lines")
 	view.SpanVar(flags, &f.waitFor, "wait-for", 0, "maximum time to wait for one job (default: no limit)")
 	return cmd
@@ -76,11 +77,7 @@ prints the name with which to resume the run.
 
 func (f *mapFlags) check() error {
 	switch {
-	case f.inFlight < 1:
-		return view.Usagef("--in-flight %d: must be at least 1", f.inFlight)
-	case f.waitFor < 0:
-		return view.Usagef("--wait-for %v: must not be negative", f.waitFor)
-	case f.unique.Text != "":
+	case f.unique.Key != "":
 		return view.Usagef("--unique is for one job; osqueue run has it")
 	case strings.IndexFunc(f.name, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
 		return view.Usagef("--name %q: use visible ASCII characters only; the name is part of the ids of the jobs", f.name)
@@ -117,16 +114,9 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) er
 		return err
 	}
 	defer in.Close()
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if f.name == "" {
-		f.name = client.NewID()
-	}
+	f.name = view.TextOr(f.name, client.NewID())
 	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
-	return g.Acked(ctx, func(ctx context.Context) error {
+	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
 		lines := newLineReader(in, m.job)
 		lines.texts = true
 		return m.run(ctx, c, lines)
@@ -146,7 +136,7 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	endHint := m.hint(ctx, c)
 	defer endHint()
 	pl := newPipeline(pipelineConfig{
-		c: c, to: watch, progress: m.progress, window: int64(f.inFlight), keepOrder: f.keepOrder, waitFor: f.waitFor,
+		c: c, to: watch, progress: m.progress, window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
 		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
 		tell:   m.tell, each: m.write,
 	})

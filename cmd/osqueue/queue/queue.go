@@ -41,24 +41,16 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 --json each line is one type.`,
 		Example: `  osqueue queue ls --sort oldest`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			order, known := queueSorts[sort]
-			if !known {
-				return view.Usagef("--sort %q: must be name, oldest or available", sort)
-			}
-			c, err := g.Client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
-			idle := &workerless{c: c}
-			return view.PrintAll(g, columns, c.QueuesBy(cmd.Context(), order), func(q v1.Queue) []string {
-				return queueRow(q, idle.waits(cmd.Context(), q), g.Now())
+			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
+				idle := &workerless{c: c}
+				return view.PrintAll(g, columns, c.QueuesBy(ctx, queueSorts[sort]), func(q v1.Queue) []string {
+					return queueRow(q, idle.waits(ctx, q), g.Now())
+				})
 			})
 		},
 	}
-	cmd.Flags().StringVar(&sort, "sort", sort, "order: by name, the type with the oldest available job first (oldest), or with most available jobs first (available)")
-	view.CompleteFlag(cmd, "sort", "name", "oldest", "available")
+	view.ChoiceVar(cmd, &sort, "sort", "order: by name, the type with the oldest available job first (oldest), or with most available jobs first (available)", "name", "oldest", "available")
 	return cmd
 }
 
@@ -97,25 +89,20 @@ func newQueueShowCommand(g *view.Globals) *cobra.Command {
 		Use:   "show TYPE",
 		Short: "Show statistics and settings of a type",
 		Long:  "Shows statistics of a type, and its settings other than the defaults.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				if err := checkType(ctx, c, args[0]); err != nil {
-					return err
-				}
-				q, err := c.Queue(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				return showQueue(g, q, (&workerless{c: c}).waits(ctx, q))
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := checkType(ctx, c, args[0]); err != nil {
+				return err
+			}
+			q, err := c.Queue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return g.Details(q, queueRows(q, (&workerless{c: c}).waits(ctx, q), g.Now()))
+		}),
 	}
 }
 
-func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
-	if g.JSON {
-		return g.WriteJSON(q)
-	}
+func queueRows(q v1.Queue, noWorker bool, now time.Time) [][]string {
 	rows := [][]string{
 		{"type", view.OrDash(q.Type)},
 		{"available", strconv.Itoa(q.Unclaimed)},
@@ -125,14 +112,14 @@ func showQueue(g *view.Globals, q v1.Queue, noWorker bool) error {
 		{"completed", strconv.Itoa(q.Completed)},
 		{"dead", strconv.Itoa(q.Dead)},
 		{"cancelled", strconv.Itoa(q.Cancelled)},
-		{"oldest", view.AgoText(q.OldestAt, g.Now())},
+		{"oldest", view.AgoText(q.OldestAt, now)},
 		{"bytes", view.SizeText(q.Bytes)},
 	}
 	if noWorker {
 		rows = append(rows, []string{"workers", "no worker takes this type"})
 	}
 	rows = append(rows, view.SettingRows(q.Settings)...)
-	return g.Table(append(rows, view.PauseRows(q.Pause)...))
+	return append(rows, view.PauseRows(q.Pause)...)
 }
 
 func newQueuePauseCommand(g *view.Globals) *cobra.Command {
@@ -164,12 +151,10 @@ reason and the end of this command, or none.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&ahead, "new", false, "also pause types that do not exist yet")
 	flags.StringVar(&reason, "reason", "", "reason, which is shown with the type; at most 512 bytes")
-	flags.DurationVar(&length, "for", 0, "resume by itself after this time")
-	flags.Var(&until, "until", "resume by itself at this time: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
+	view.PositiveVar(flags, &length, "for", 0, "resume by itself after this time")
+	view.TimeVar(flags, &until, false, "until", "resume by itself at this time: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		switch {
-		case length < 0 || length == 0 && flags.Changed("for"):
-			return view.Usagef("--for %v: must be positive", length)
 		case length > 0 && until.Text != "":
 			return view.Usagef("--for and --until exclude each other")
 		case until.Text != "" && !until.At.After(time.Now()):
@@ -197,28 +182,23 @@ func newQueueSwitch(g *view.Globals, verb, short, long string,
 		Use:   verb + " TYPE…",
 		Short: short,
 		Long:  long,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, kind string) error {
-				q, err := do(c, ctx, kind)
-				if err != nil {
-					return err
-				}
-				return queueLine(g, q)
-			})
-		},
+		RunE: g.Each(func(ctx context.Context, c *client.Client, kind string) error {
+			q, err := do(c, ctx, kind)
+			if err != nil {
+				return err
+			}
+			return queueLine(g, q)
+		}),
 	}
 }
 
 // queueLine prints the state of a type after a change.
 func queueLine(g *view.Globals, q v1.Queue) error {
-	if g.JSON {
-		return view.WriteWritten(g, q)
-	}
 	state := "not paused"
 	if q.Settings.Paused {
 		state = view.PauseText(q.Pause)
 	}
-	return g.Printf("%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
+	return g.Print(view.Written(g, q), "%s  %s; %d available, %d running\n", view.OrDash(q.Type), state, q.Unclaimed, q.InProgress)
 }
 
 func newQueueResetCommand(g *view.Globals) *cobra.Command {
@@ -226,34 +206,23 @@ func newQueueResetCommand(g *view.Globals) *cobra.Command {
 		Use:   "reset TYPE…",
 		Short: "Set all settings of types back to their defaults, also the pause",
 		Long:  "Sets all settings of the types back to their defaults, also the pause. Their jobs\nstay.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachName(cmd.Context(), g, args, "reset", func(c *client.Client, ctx context.Context, name string) error {
-				if err := checkType(ctx, c, name); err != nil {
-					return err
-				}
-				return c.RemoveQueue(ctx, name)
-			})
-		},
+		RunE: eachName(g, "reset", func(c *client.Client, ctx context.Context, name string) error {
+			if err := checkType(ctx, c, name); err != nil {
+				return err
+			}
+			return c.RemoveQueue(ctx, name)
+		}),
 	}
 }
 
-// eachName applies a change to each named thing and prints the outcome.
-func eachName(ctx context.Context, g *view.Globals, names []string, done string,
-	do func(*client.Client, context.Context, string) error,
-) error {
-	return g.Each(ctx, names, func(ctx context.Context, c *client.Client, name string) error {
+// eachName returns the run function of a command that changes each thing that its arguments name.
+func eachName(g *view.Globals, done string, do func(*client.Client, context.Context, string) error) func(*cobra.Command, []string) error {
+	return g.Each(func(ctx context.Context, c *client.Client, name string) error {
 		if err := do(c, ctx, name); err != nil {
 			return err
 		}
-		return nameDone(g, name, done)
+		return g.Print(view.Written(g, map[string]string{"name": name, "done": done}), "%s  %s\n", view.OrDash(name), done)
 	})
-}
-
-func nameDone(g *view.Globals, name, done string) error {
-	if g.JSON {
-		return view.WriteWritten(g, map[string]string{"name": name, "done": done})
-	}
-	return g.Printf("%s  %s\n", view.OrDash(name), done)
 }
 
 func newQueuePurgeCommand(g *view.Globals) *cobra.Command {
@@ -287,15 +256,13 @@ func newStatsCommand(g *view.Globals) *cobra.Command {
 		Use:   "stats",
 		Short: "Show statistics of the queue, by type",
 		Long:  "Shows statistics of the whole queue, and of each type.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-				s, err := c.StatsByType(ctx)
-				if err != nil {
-					return err
-				}
-				return showStats(g, s)
-			})
-		},
+		RunE: g.Call(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.StatsByType(ctx)
+			if err != nil {
+				return err
+			}
+			return showStats(g, s)
+		}),
 	}
 }
 

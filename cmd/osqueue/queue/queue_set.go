@@ -10,44 +10,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
-	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
 )
 
 // theDefault is the flag value that resets a setting.
 const theDefault = "default"
 
-// settingFlag is a flag for one setting of a type.
-type settingFlag[T any] struct {
-	to    *client.Setting[T]
-	parse func(string) (T, error)
-	kind  string
-	text  string
-}
-
-// String implements pflag.Value.
-func (f *settingFlag[T]) String() string { return f.text }
-
-// Set implements pflag.Value.
-func (f *settingFlag[T]) Set(text string) error {
-	f.text = text
-	if text == theDefault {
-		*f.to = client.Default[T]()
-		return nil
-	}
-	v, err := f.parse(text)
-	if err != nil {
-		return fmt.Errorf("%w (or %s)", err, theDefault)
-	}
-	*f.to = client.SetTo(v)
-	return nil
-}
-
-// Type implements pflag.Value.
-func (f *settingFlag[T]) Type() string { return f.kind }
-
+// bindSetting adds a flag for one setting of a type.
 func bindSetting[T any](flags *pflag.FlagSet, to *client.Setting[T], parse func(string) (T, error), kind, name, help string) {
-	flags.Var(&settingFlag[T]{to: to, parse: parse, kind: kind}, name, help)
+	flags.Var(view.Value(to, kind, func(text string) (client.Setting[T], error) {
+		if text == theDefault {
+			return client.Default[T](), nil
+		}
+		v, err := parse(text)
+		if err != nil {
+			err = fmt.Errorf("%w (or %s)", err, theDefault)
+		}
+		return client.SetTo(v), err
+	}, nil), name, help)
 }
 
 // positive reads a number of at least 1, and notNegative one of at least 0.
@@ -123,18 +103,10 @@ apply from the next claim on, and quotas from the next enqueue; running jobs kee
 						return err
 					}
 				}
-				return showSettings(g, q)
+				return g.Details(view.Written(g, q), append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
 			})
 		},
 	}
 	bindPatch(cmd.Flags(), &patch)
 	return cmd
-}
-
-// showSettings prints the settings of a type after a change.
-func showSettings(g *view.Globals, q v1.Queue) error {
-	if g.JSON {
-		return view.WriteWritten(g, q)
-	}
-	return g.Table(append([][]string{{"type", view.OrDash(q.Type)}}, view.SettingRows(q.Settings)...))
 }

@@ -67,19 +67,11 @@ func runRun(ctx context.Context, g *view.Globals, f *runFlags, argv []string) er
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.waitFor < 0 {
-		return view.Usagef("--wait-for %v: must not be negative", f.waitFor)
-	}
 	job, err := f.newJob(ctx, g, argv)
 	if err != nil {
 		return err
 	}
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return g.Acked(ctx, func(ctx context.Context) error {
+	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
 		r := &commandRun{g: g, c: c, flags: f}
 		return r.run(ctx, job)
 	})

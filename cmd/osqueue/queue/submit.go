@@ -52,22 +52,15 @@ Commands with the same --idempotency-key, or --id, add the jobs once.
 		RunE: func(cmd *cobra.Command, args []string) error { return runSubmit(cmd.Context(), g, f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.kind, "type", "", "type of the jobs, which is also the name of their queue")
 	flags.StringVar(&f.id, "id", "", "id of the job (default: a fresh UUID)")
-	view.SpanVar(flags, &f.delay, "delay", 0, "delay before the job may run")
-	flags.Var(&f.runAt, "run-at", "do not run it before: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m from now")
-	f.bind(flags)
-	flags.StringArrayVar(&f.after, "after", nil, "id of a job that must complete first; may be given several times")
-	flags.StringVar(&f.afterFailure, "after-failure", "", "block, cancel or run, if a job of --after does not complete (default block)")
+	f.bindJob(cmd)
 	flags.StringVar(&f.batch, "batch", "", "id of the open batch to add it to")
 	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key: commands with the same key add the jobs once")
-	flags.BoolVar(&f.text, "text", false, "payloads are text, not JSON")
 	flags.StringVar(&f.file, "file", "", "enqueue the lines of a file; - is stdin")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the results")
-	view.SpanVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
+	view.PositiveVar(flags, &f.waitFor, "wait-for", time.Hour, "maximum time to wait for one result")
 	flags.BoolVar(&f.keepOrder, "keep-order", false, "print the results of a file in the order of its lines")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress on stderr")
-	view.CompleteFlag(cmd, "after-failure", afterFailures...)
 	return cmd
 }
 
@@ -79,12 +72,7 @@ func runSubmit(ctx context.Context, g *view.Globals, f *submitFlags, args []stri
 	if err := errors.Join(f.check(), notePast(g, f.runAt)); err != nil {
 		return err
 	}
-	c, err := g.Client()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return g.Acked(ctx, func(ctx context.Context) error {
+	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
 		if f.file != "" {
 			return submitFile(ctx, g, c, f)
 		}
@@ -104,16 +92,16 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 		}
 	}
 	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
-	if err == nil {
-		err = noteHolder(g, got)
-	}
 	switch {
 	case err != nil:
 		return err
-	case f.wait:
-		return waitOne(ctx, g, c, f, got.JobID)
+	case !f.wait:
+		return showEnqueued(g, got)
 	}
-	return showEnqueued(g, got)
+	if err := noteHolder(g, got); err != nil {
+		return err
+	}
+	return waitOne(ctx, g, c, f, got.JobID)
 }
 
 // waitOne waits for a job that was just enqueued.
@@ -133,10 +121,10 @@ func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFl
 
 // showEnqueued prints the id of a job that was enqueued.
 func showEnqueued(g *view.Globals, e client.Enqueued) error {
-	if g.JSON {
-		return view.WriteWritten(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate})
+	if err := noteHolder(g, e); err != nil {
+		return err
 	}
-	return g.Printf("%s\n", e.JobID)
+	return g.Print(view.Written(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate}), "%s\n", e.JobID)
 }
 
 // noteHolder prints a note that the printed id belongs to the job that holds the unique
@@ -246,10 +234,7 @@ type lineResult struct {
 
 // writeID writes the id of a line's job.
 func (s *fileSubmit) writeID(r endedLine) error {
-	if s.g.JSON {
-		return view.WriteWritten(s.g, map[string]string{"jobId": r.job.ID})
-	}
-	return s.g.Printf("%s\n", r.job.ID)
+	return s.g.Print(view.Written(s.g, map[string]string{"jobId": r.job.ID}), "%s\n", r.job.ID)
 }
 
 func (s *fileSubmit) writeResult(r endedLine) error {

@@ -21,9 +21,9 @@ import (
 // inboxOptions are the flags for what the inbox takes, and how often it is listed.
 type inboxOptions struct {
 	types    []string
-	interval storeSpan
-	idle     storeSpan
-	cfg      inbox.Config // of the flags, set by complete
+	interval *time.Duration // nil: that of the store
+	idle     *time.Duration // nil: that of the store, or interval
+	cfg      inbox.Config   // of the flags, set by complete
 }
 
 // complete checks the flags together, with the defaults of the store. If only the interval
@@ -32,8 +32,8 @@ func (o *inboxOptions) complete(interval, idle time.Duration) error {
 	if err := auth.CheckGlobs(o.types); err != nil {
 		return fmt.Errorf("--inbox-types: %w", err)
 	}
-	interval, idle = o.interval.or(interval), o.idle.or(idle)
-	if interval == 0 || o.interval.given && !o.idle.given {
+	interval, idle = given(o.interval, interval), given(o.idle, idle)
+	if interval == 0 || o.interval != nil && o.idle == nil {
 		idle = interval
 	}
 	if idle < interval {

@@ -27,7 +27,7 @@ func flagsOf(t *testing.T, args string, env map[string]string) (f *pflag.FlagSet
 		t.Fatal(err)
 	}
 	getenv := func(name string) string { return env[name] }
-	if err := errors.Join(fromEnv(f, getenv), o.fromFile(f)); err != nil {
+	if err := errors.Join(fromEnv(f, getenv), o.fromFile()); err != nil {
 		return f, nil, err
 	}
 	e := &originalEnv{flags: f, getenv: getenv}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
 
 	"osqueue/api/core"
 	"osqueue/cluster"
@@ -20,7 +21,8 @@ import (
 
 // serveOptions are the settings of serve, before they are checked together.
 type serveOptions struct {
-	config         string // file with settings; "": none
+	config         string         // file with settings; "": none
+	flags          *pflag.FlagSet // of the settings
 	node           cluster.Config
 	bucket         string
 	bucketSSE      string // encryption at rest; "": the bucket's own setting
@@ -30,13 +32,13 @@ type serveOptions struct {
 	allowedHosts   string
 	peers          string
 	bodyLimit      int64
-	inflightBytes  view.Size
-	memoryTarget   view.Size
+	inflightBytes  int64
+	memoryTarget   int64
 	maxConnections int
 	maxPerAddress  int
 	maxWaiting     int
 	quotas         quotaOptions
-	pastMemory     autoSize
+	pastMemory     int64
 	pprofAddr      string
 	dashboard      string
 	logLevel       string
@@ -55,9 +57,6 @@ type serveOptions struct {
 // complete checks the flags together and fills in values that depend on others.
 func (o *serveOptions) complete(g *view.Globals) error {
 	c := &o.node
-	if err := o.checkRules(); err != nil {
-		return err
-	}
 	o.completeLog(g)
 	c.Version = g.Version
 	c.Clock = nodeClock(c.Logger, g.Getenv)
@@ -143,7 +142,7 @@ func (o *serveOptions) checkHTTP() error {
 	if o.maxPerAddress < 0 || o.maxPerAddress > o.maxConnections {
 		return fmt.Errorf("--max-connections-per-address %d: must lie between 1 and --max-connections, or be 0 for half of that", o.maxPerAddress)
 	}
-	if least := 4 * o.bodyLimit; int64(o.inflightBytes) < least {
+	if least := 4 * o.bodyLimit; o.inflightBytes < least {
 		return fmt.Errorf("--inflight-bytes %d: must be at least %d, four times --body-limit", o.inflightBytes, least)
 	}
 	if err := loopbackOnly(o.pprofAddr); err != nil {
@@ -217,37 +216,26 @@ func loopbackOnly(addr string) error {
 	return nil
 }
 
-// storeSpan is a flag whose value is a duration. Its zero value selects the default of
-// the store and is not shown.
-type storeSpan struct {
-	given bool
-	d     time.Duration
+// storeSpan is the value of a flag that is a duration. Without it the default of the store counts, which is not
+// shown.
+func storeSpan(to **time.Duration) pflag.Value {
+	return view.Value(to, "duration", func(text string) (*time.Duration, error) {
+		d, err := view.ParseSpan(text)
+		return &d, err
+	}, func(d *time.Duration) string {
+		if d == nil {
+			return ""
+		}
+		return d.String()
+	})
 }
 
-// String implements pflag.Value.
-func (s *storeSpan) String() string {
-	if !s.given {
-		return ""
+// given returns the value of a flag, or else the default.
+func given(d *time.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
 	}
-	return s.d.String()
-}
-
-// Set implements pflag.Value.
-func (s *storeSpan) Set(text string) error {
-	d, err := view.ParseSpan(text)
-	s.given, s.d = true, d
-	return err
-}
-
-// Type implements pflag.Value.
-func (*storeSpan) Type() string { return "duration" }
-
-// or returns the given value, or else the default.
-func (s *storeSpan) or(d time.Duration) time.Duration {
-	if s.given {
-		return s.d
-	}
-	return d
+	return *d
 }
 
 // The quotas that --max-jobs=auto and --max-bytes=auto stand for. A job that waits takes about
@@ -257,94 +245,56 @@ const (
 	bytesPerJob  = 1 << 10   // of that part
 	leastMemory  = 256 << 20 // less counts as this
 	unknownBytes = 4 << 30   // the memory of a machine that does not tell
+
+	pastShare = 8 // the part of the memory for earlier states (--past-memory=auto)
 )
 
 // quotaOptions are the flags of the quotas of the whole queue.
-type quotaOptions struct {
-	jobs  autoCount
-	bytes autoSize
+type quotaOptions struct{ jobs, bytes int64 }
+
+// of returns the quotas on a machine with memory bytes; 0 is unknown.
+func (o quotaOptions) of(memory int64) (jobs, bytes int64) {
+	part := shareOf(memory, quotaShare)
+	return unlessAuto(o.jobs, part/bytesPerJob), unlessAuto(o.bytes, part)
 }
 
-// pastShare is the part of the memory for earlier states (--past-memory=auto).
-const pastShare = 8
-
-// of returns the size, or a part of memory bytes for auto; 0 is unknown memory.
-func (s autoSize) of(memory int64, share int64) int64 {
-	if s != auto {
-		return int64(s)
-	}
+// shareOf returns a part of memory bytes; 0 is unknown memory.
+func shareOf(memory, share int64) int64 {
 	if memory == 0 {
 		memory = unknownBytes
 	}
 	return max(memory, leastMemory) / share
 }
 
-// of returns the quotas on a machine with memory bytes; 0 is unknown.
-func (o *quotaOptions) of(memory int64) (jobs, bytes int64) {
-	if memory == 0 {
-		memory = unknownBytes
-	}
-	part := max(memory, leastMemory) / quotaShare
-	jobs, bytes = int64(o.jobs), int64(o.bytes)
-	if jobs == auto {
-		jobs = part / bytesPerJob
-	}
-	if bytes == auto {
-		bytes = part
-	}
-	return jobs, bytes
-}
-
 // auto is the value of a flag whose value follows from the machine.
 const auto = -1
 
-// autoCount is a flag whose value is a number, or auto.
-type autoCount int64
-
-// String implements pflag.Value.
-func (c *autoCount) String() string {
-	if *c == auto {
-		return "auto"
+func unlessAuto(n, otherwise int64) int64 {
+	if n == auto {
+		return otherwise
 	}
-	return strconv.FormatInt(int64(*c), 10)
+	return n
 }
 
-// Set implements pflag.Value.
-func (c *autoCount) Set(text string) error {
-	if text == "auto" {
-		*c = auto
-		return nil
-	}
+// orAuto is the value of a flag that parse reads, or auto.
+func orAuto(to *int64, kind string, parse func(string) (int64, error)) pflag.Value {
+	return view.Value(to, kind, func(text string) (int64, error) {
+		if text == "auto" {
+			return auto, nil
+		}
+		return parse(text)
+	}, func(n int64) string {
+		if n == auto {
+			return "auto"
+		}
+		return strconv.FormatInt(n, 10)
+	})
+}
+
+func parseCount(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q: write auto, 0 for no limit, or a positive number", text)
+		return 0, fmt.Errorf("%q: write auto, 0 for no limit, or a positive number", text)
 	}
-	*c = autoCount(n)
-	return nil
+	return n, nil
 }
-
-// Type implements pflag.Value.
-func (*autoCount) Type() string { return "count" }
-
-// autoSize is a flag whose value is a number of bytes, or auto.
-type autoSize int64
-
-// String implements pflag.Value.
-func (s *autoSize) String() string {
-	if *s == auto {
-		return "auto"
-	}
-	return (*view.Size)(s).String()
-}
-
-// Set implements pflag.Value.
-func (s *autoSize) Set(text string) error {
-	if text == "auto" {
-		*s = auto
-		return nil
-	}
-	return (*view.Size)(s).Set(text)
-}
-
-// Type implements pflag.Value.
-func (*autoSize) Type() string { return "size" }

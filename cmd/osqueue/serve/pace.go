@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"osqueue/cluster"
-	"osqueue/cmd/osqueue/view"
 	"osqueue/storage/cost"
 )
 
@@ -14,13 +13,13 @@ import (
 // limits when the bucket lags behind.
 type pace struct {
 	ack       string
-	interval  storeSpan
-	heartbeat storeSpan
-	timeout   storeSpan
+	interval  *time.Duration // nil: that of the store, as the next two
+	heartbeat *time.Duration
+	timeout   *time.Duration
 	inbox     inboxOptions
 	budget    string
 	prices    string
-	load      view.Size
+	load      int64
 
 	plan       cost.Plan // computed from the flags
 	priceList  string    // the store whose price list is used
@@ -40,9 +39,9 @@ var paces = map[string]struct{ flush, inbox, idle, heartbeat, timeout time.Durat
 func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
-	c.Flush.Interval = p.interval.or(own.flush)
-	c.BrokerTimeout = p.timeout.or(own.timeout)
-	c.Flush.Heartbeat = p.heartbeat.or(min(own.heartbeat, (c.BrokerTimeout / 3).Truncate(time.Millisecond)))
+	c.Flush.Interval = given(p.interval, own.flush)
+	c.BrokerTimeout = given(p.timeout, own.timeout)
+	c.Flush.Heartbeat = given(p.heartbeat, min(own.heartbeat, (c.BrokerTimeout/3).Truncate(time.Millisecond)))
 	if err := p.checkTimes(c); err != nil {
 		return err
 	}
@@ -63,7 +62,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if p.plan.Prices.Put > 0 {
 		c.Flush.SaveRequests()
 	}
-	p.plan.Repeated = append(c.Repeated(int64(p.load)), p.inbox.repeated())
+	p.plan.Repeated = append(c.Repeated(p.load), p.inbox.repeated())
 	if err := p.plan.Check(); err != nil {
 		return fmt.Errorf("--bucket-budget: %w", err)
 	}

@@ -26,7 +26,7 @@ type securityOptions struct {
 	programs  []string
 	auditLog  string
 	auditFull string
-	auditKept view.Size // in memory
+	auditKept int64 // in memory
 
 	bootstrapFile string
 	bootstrap     *auth.Bootstrap // nil: none
@@ -65,7 +65,7 @@ func (o *securityOptions) auditBytes() int64 {
 	if o.mode == core.SecurityOff && o.auditLog == "" {
 		return 0
 	}
-	return int64(o.auditKept)
+	return o.auditKept
 }
 
 // socketName is the name of the admin socket in the data directory.

@@ -43,7 +43,7 @@ SIGHUP is ignored.`,
     --http-addr 10.0.0.1:8080 --raft-addr 10.0.0.1:7080 \
     --peers n1=10.0.0.1:8080,n2=10.0.0.2:8080,n3=10.0.0.3:8080`,
 		PreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err = errors.Join(fromEnv(cmd.Flags(), g.Getenv), o.fromFile(cmd.Flags())); err != nil {
+			if err = errors.Join(fromEnv(cmd.Flags(), g.Getenv), o.fromFile()); err != nil {
 				return err
 			}
 			o.notices, err = originalFromEnv(cmd.Flags(), g.Getenv)
@@ -82,8 +82,8 @@ func untilEOF(ctx context.Context, r io.Reader) (context.Context, context.Cancel
 func serve(ctx context.Context, o *serveOptions) error {
 	collecting, end := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	budget := limit.NewBudget(int64(o.inflightBytes))
-	wg.Go(func() { newCollector(int64(o.memoryTarget), budget.Used).run(collecting) })
+	budget := limit.NewBudget(o.inflightBytes)
+	wg.Go(func() { newCollector(o.memoryTarget, budget.Used).run(collecting) })
 	log := o.node.Logger
 	if o.tls.identity != nil {
 		wg.Go(func() { o.tls.watchExpiry(collecting, log) })
@@ -126,7 +126,7 @@ func CheckFlags(g *view.Globals, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("flags for the nodes: %q is not a flag", flags.Arg(0))
 	}
-	if err := node.fromFile(flags); err != nil {
+	if err := node.fromFile(); err != nil {
 		return err
 	}
 	if node.bucket == "" {

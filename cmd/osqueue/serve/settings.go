@@ -1,21 +1,14 @@
 package serve
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"math"
 	"os"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
@@ -30,8 +23,7 @@ import (
 // --raft-addr, OSQUEUE_RAFT_ADDR and raft-addr.
 type setting struct {
 	name  string
-	value any  // a pflag.Value, or a pointer to a basic type; it has the default
-	rule  rule // nil: any value
+	value any // a pflag.Value, or a pointer to a basic type; it has the default
 	usage string
 }
 
@@ -76,133 +68,135 @@ func (o *serveOptions) settings() []group {
 	c, limits := &o.node, osqueue.DefaultLimits()
 	return []group{
 		{title: "Node", shown: []setting{
-			{"name", &c.Name, nil, "name of this node, unique in the cluster"},
-			{"data", &c.DataDir, nil, "directory for the raft log, snapshots and identity"},
-			{"bucket", &o.bucket, nil, "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://"},
-			{"peers", &o.peers, nil, "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)"},
+			{"name", &c.Name, "name of this node, unique in the cluster"},
+			{"data", &c.DataDir, "directory for the raft log, snapshots and identity"},
+			{"bucket", &o.bucket, "where queue.json lives: file:///dir, s3://bucket/prefix?region=…&endpoint=…, gs://bucket/prefix, mem://"},
+			{"peers", &o.peers, "all nodes of the cluster as name=host:port of the HTTP API, comma separated (default: this node alone)"},
 		}},
 		{title: "Addresses", shown: []setting{
-			{"http-addr", &o.httpAddr, nil, "host:port of the HTTP API"},
-			{"http-advertise", &c.HTTPAdvertise, nil, "host:port by which others reach the HTTP API (default: --http-addr)"},
-			{"raft-addr", &c.RaftAddr, nil, "host:port for the other nodes"},
-			{"raft-advertise", &c.RaftAdvertise, nil, "host:port by which the other nodes reach this one (default: --raft-addr)"},
-			{"allowed-hosts", &o.allowedHosts, nil, "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421"},
+			{"http-addr", &o.httpAddr, "host:port of the HTTP API"},
+			{"http-advertise", &c.HTTPAdvertise, "host:port by which others reach the HTTP API (default: --http-addr)"},
+			{"raft-addr", &c.RaftAddr, "host:port for the other nodes"},
+			{"raft-advertise", &c.RaftAdvertise, "host:port by which the other nodes reach this one (default: --raft-addr)"},
+			{"allowed-hosts", &o.allowedHosts, "further host names in URLs of this node, comma separated: names, .example.test for all below it, or any; addresses, localhost, --http-advertise and the names in --peers are allowed always; requests with other names get 421"},
 		}, hidden: []setting{
-			{"cors-origins", &o.compat.origins, nil, "pages of other origins that may use the API in a browser: none, any, or origins like https://dash.example.test, comma separated"},
-			{"max-connections", &o.maxConnections, from(1), "how many HTTP connections may be open; requests on further ones are refused with 503, except health checks and metrics"},
-			{"max-connections-per-address", &o.maxPerAddress, nil, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)"},
-			{"max-waiting", &o.maxWaiting, from(leastWaiting), "how many requests may wait for a job or a log, each about 16 KiB; one client gets at most half; a claim counts once more for every 32 types and 16 KiB of its body; further ones are refused with 503"},
-			{"inflight-bytes", &o.inflightBytes, nil, "how much all request bodies and answers that are under way may take together, as in 136MiB; more is refused with 503"},
-			{"ws-connections", &o.compat.sockets, from(1), "how many WebSockets there may be at once"},
-			{"ws-message-limit", &o.compat.messageLimit, within(1, limits.MessageBytes), "largest message of a WebSocket, or of gRPC and Connect, in bytes"},
+			{"cors-origins", &o.compat.origins, "pages of other origins that may use the API in a browser: none, any, or origins like https://dash.example.test, comma separated"},
+			{"max-connections", view.From(&o.maxConnections, 1), "how many HTTP connections may be open; requests on further ones are refused with 503, except health checks and metrics"},
+			{"max-connections-per-address", &o.maxPerAddress, "how many of them may come from one address; give --max-connections if a proxy is in front (default: half of --max-connections)"},
+			{"max-waiting", view.From(&o.maxWaiting, leastWaiting), "how many requests may wait for a job or a log, each about 16 KiB; one client gets at most half; a claim counts once more for every 32 types and 16 KiB of its body; further ones are refused with 503"},
+			{"inflight-bytes", view.Size(&o.inflightBytes), "how much all request bodies and answers that are under way may take together, as in 136MiB; more is refused with 503"},
+			{"ws-connections", view.From(&o.compat.sockets, 1), "how many WebSockets there may be at once"},
+			{"ws-message-limit", view.Between(&o.compat.messageLimit, 1, limits.MessageBytes), "largest message of a WebSocket, or of gRPC and Connect, in bytes"},
 		}},
 		{title: "Security", shown: []setting{
-			{"security", &o.security.mode, oneOf("", core.SecurityOff, core.SecurityLog, core.SecurityOn), "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)"},
-			{"tls-ca", &o.tls.files.CA, nil, "file with the certificates of the cluster's CA (see osqueue init)"},
-			{"tls-cert", &o.tls.files.Cert, nil, "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port"},
-			{"tls-key", &o.tls.files.Key, nil, "file with the private key of --tls-cert"},
-			{"tls-ca-key", &o.tls.caKey, nil, "file with the private key of the CA: this node then signs the certificates of nodes that join or renew theirs (default: osqueue cert sign does)"},
-			{"bootstrap-token", &o.security.bootstrapFile, nil, "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none"},
-			{"roles-file", &o.security.rolesFile, nil, "file (YAML) with rules that give roles to client certificates and to JWTs"},
-			{"oidc-issuer", &o.security.issuer, nil, "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file"},
-			{"oidc-audience", &o.security.audience, nil, "audience (claim aud) that JWTs must have"},
-			{"program-types", &o.security.programs, nil, "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them"},
-			{"audit-log", &o.security.auditLog, nil, "file for the audit log, one JSON object per line; - is stdout (default: none)"},
+			{"security", view.Choice(&o.security.mode, core.SecurityOff, core.SecurityLog, core.SecurityOn), "on: connections need TLS and requests an access token; log: accept and warn about what on would refuse, to change a cluster; off: for loopback only (default: on with --tls-cert, else off)"},
+			{"tls-ca", &o.tls.files.CA, "file with the certificates of the cluster's CA (see osqueue init)"},
+			{"tls-cert", &o.tls.files.Cert, "file with this node's certificate; with it all ports use TLS, and only nodes reach the raft port"},
+			{"tls-key", &o.tls.files.Key, "file with the private key of --tls-cert"},
+			{"tls-ca-key", &o.tls.caKey, "file with the private key of the CA: this node then signs the certificates of nodes that join or renew theirs (default: osqueue cert sign does)"},
+			{"bootstrap-token", &o.security.bootstrapFile, "the bootstrap.json of osqueue init: its token becomes the first one of a cluster that has none"},
+			{"roles-file", &o.security.rolesFile, "file (YAML) with rules that give roles to client certificates and to JWTs"},
+			{"oidc-issuer", &o.security.issuer, "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file"},
+			{"oidc-audience", &o.security.audience, "audience (claim aud) that JWTs must have"},
+			{"program-types", &o.security.programs, "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them"},
+			{"audit-log", &o.security.auditLog, "file for the audit log, one JSON object per line; - is stdout (default: none)"},
 		}, hidden: []setting{
-			{"oidc-algorithms", &o.security.algorithms, nil, "signature algorithms of JWTs that count"},
-			{"oidc-leeway", &o.security.leeway, nil, "largest difference between the clocks of the provider and of this machine, at most 5m"},
-			{"audit-full", &o.security.auditFull, oneOf(auditRefuse, auditDrop), "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks"},
-			{"audit-memory", &o.security.auditKept, nil, "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given"},
+			{"oidc-algorithms", &o.security.algorithms, "signature algorithms of JWTs that count"},
+			{"oidc-leeway", &o.security.leeway, "largest difference between the clocks of the provider and of this machine, at most 5m"},
+			{"audit-full", view.Choice(&o.security.auditFull, auditRefuse, auditDrop), "what happens while the file of the audit log takes nothing and 8192 entries wait for it. refuse: changes get 503 until it does; drop: they go on, and the log gets the number of entries that it lacks"},
+			{"audit-memory", view.Size(&o.security.auditKept), "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given"},
 		}},
 		{title: "Bucket", shown: []setting{
-			{"flush-interval", &o.pace.interval, nil, "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)"},
-			{"max-flush-lag", &c.MaxFlushLag, nil, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released"},
-			{"broker-heartbeat", &o.pace.heartbeat, nil, "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)"},
-			{"broker-timeout", &o.pace.timeout, nil, "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)"},
-			{"pitr-window", &c.PITRWindow, nil, "how far back states can be restored from the bucket"},
-			{"inbox-interval", &o.pace.inbox.interval, nil, "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)"},
-			{"bucket-sse", &o.bucketSSE, nil, "encryption at rest that every write to the bucket asks for: s3, kms or kms-dsse on S3, kms on Google's store (default: the bucket's own setting)"},
-			{"bucket-sse-key", &o.bucketKey, nil, "key of the store's key management service for --bucket-sse kms: an id, an ARN or projects/…/cryptoKeys/… (default on S3: the account's key)"},
-			{"bucket-budget", &o.pace.budget, nil, "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit"},
+			{"flush-interval", storeSpan(&o.pace.interval), "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)"},
+			{"max-flush-lag", &c.MaxFlushLag, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released"},
+			{"broker-heartbeat", storeSpan(&o.pace.heartbeat), "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)"},
+			{"broker-timeout", storeSpan(&o.pace.timeout), "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)"},
+			{"pitr-window", &c.PITRWindow, "how far back states can be restored from the bucket"},
+			{"inbox-interval", storeSpan(&o.pace.inbox.interval), "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)"},
+			{"bucket-sse", &o.bucketSSE, "encryption at rest that every write to the bucket asks for: s3, kms or kms-dsse on S3, kms on Google's store (default: the bucket's own setting)"},
+			{"bucket-sse-key", &o.bucketKey, "key of the store's key management service for --bucket-sse kms: an id, an ARN or projects/…/cryptoKeys/… (default on S3: the account's key)"},
+			{"bucket-budget", &o.pace.budget, "what the bucket's requests may cost a month, as in 5usd; flushes are spread so that it lasts; 0 is no limit"},
 		}, hidden: []setting{
-			{"bucket-load", &o.pace.load, nil, "bytes of log entries a second that --bucket-budget must suffice for, about the payload and 500 bytes for each job, as in 100KB; 0 is an idle queue"},
-			{"bucket-prices", &o.pace.prices, nil, "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0"},
-			{"bucket-reads-per-minute", &o.budget.ReadsPerMinute, from(0), "limit on reads of the bucket; 0 is none"},
-			{"bucket-writes-per-minute", &o.budget.WritesPerMinute, from(0), "limit on writes to the bucket; 0 is none"},
-			{"bucket-writes-per-day", &o.budget.WritesPerDay, from(0), "limit on writes to the bucket a day; 0 is none"},
-			{"bucket-write-timeout", &c.Flush.WriteTimeout, from(1), "how long one write of the document may take; on a slow line raise --broker-timeout with it"},
-			{"flush-bandwidth", &c.Flush.Bandwidth, from(0), "bytes a second that writing to the bucket may take on average; 0 is no limit"},
-			{"inbox-idle-interval", &o.pace.inbox.idle, nil, "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)"},
-			{"inbox-types", &o.pace.inbox.types, nil, "patterns of the types that files of the inbox may have (default: all; with --security=on all but --program-types)"},
-			{"archive-check", &c.ArchiveCheck, nil, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never"},
-			{"archive-read", &c.ArchiveRead, nil, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never"},
-			{"standby-interval", &c.StandbyInterval, nil, "how often a standby cluster announces itself in the bucket, and the active leader looks for one"},
-			{"standby-retry", &c.StandbyRetry, nil, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout"},
-			{"rival-policy", &c.RivalPolicy, nil, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (the standby may take over then) or continue (until --max-flush-lag, and the standby waits as long)"},
+			{"bucket-load", view.Size(&o.pace.load), "bytes of log entries a second that --bucket-budget must suffice for, about the payload and 500 bytes for each job, as in 100KB; 0 is an idle queue"},
+			{"bucket-prices", &o.pace.prices, "dollars for 1000 requests and for a GB where they differ from the list, as in put=0.005,get=0.0004,list=0.005,delete=0,written=0,read=0"},
+			{"bucket-reads-per-minute", view.From(&o.budget.ReadsPerMinute, 0), "limit on reads of the bucket; 0 is none"},
+			{"bucket-writes-per-minute", view.From(&o.budget.WritesPerMinute, 0), "limit on writes to the bucket; 0 is none"},
+			{"bucket-writes-per-day", view.From(&o.budget.WritesPerDay, 0), "limit on writes to the bucket a day; 0 is none"},
+			{"bucket-write-timeout", view.SpanFrom(&c.Flush.WriteTimeout, 1), "how long one write of the document may take; on a slow line raise --broker-timeout with it"},
+			{"flush-bandwidth", view.From(&c.Flush.Bandwidth, 0), "bytes a second that writing to the bucket may take on average; 0 is no limit"},
+			{"inbox-idle-interval", storeSpan(&o.pace.inbox.idle), "the same while nothing arrives there: an eighth of the time since the last file, at most so long (default: --inbox-interval if that is given, or else 1s for file and mem, 5m for s3 and gs)"},
+			{"inbox-types", &o.pace.inbox.types, "patterns of the types that files of the inbox may have (default: all; with --security=on all but --program-types)"},
+			{"archive-check", &c.ArchiveCheck, "how often the leader looks by a listing whether all that queue.json names is there; 0 is never"},
+			{"archive-read", &c.ArchiveRead, "in which time the leader reads once all that queue.json names, and compares checksums; 0 is never"},
+			{"standby-interval", &c.StandbyInterval, "how often a standby cluster announces itself in the bucket, and the active leader looks for one"},
+			{"standby-retry", &c.StandbyRetry, "how often a standby looks whether the other broker is dead; at least four times in a broker timeout"},
+			{"rival-policy", &c.RivalPolicy, "what the active leader does when it cannot reach the bucket for the broker timeout and a standby cluster is known: refuse (the standby may take over then) or continue (until --max-flush-lag, and the standby waits as long)"},
 		}},
 		{title: "Jobs", shown: []setting{
-			{"ack", &o.pace.ack, oneOf(v1.AckQuorum, v1.AckObject), "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)"},
-			{"lease", (*view.Ms)(&c.Settings.LeaseMs), from(1), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise"},
-			{"max-attempts", &c.Settings.MaxAttempts, from(1), "attempts of a job that names no number"},
-			{"worker-timeout", (*view.Ms)(&c.Settings.WorkerTimeoutMs), from(1), "silence after which a registered worker is dead"},
-			{"retain-completed", (*view.Ms)(&c.Settings.RetainCompletedMs), from(1), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise"},
-			{"retain-completed-count", &c.Settings.RetainCompletedCount, from(0), "how many completed and cancelled jobs of a type are kept, unless the type says otherwise"},
-			{"max-jobs", &o.quotas.jobs, nil, "how many jobs that have not ended there may be; auto is one for each 4KiB of the memory of this machine or container, 0 is no limit"},
-			{"max-bytes", &o.quotas.bytes, nil, "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit"},
-			{"max-payload", (*view.Size)(&c.Settings.MaxPayload), nil, "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit"},
+			{"ack", view.Choice(&o.pace.ack, v1.AckQuorum, v1.AckObject), "when a write is answered that does not say: quorum (a majority of the nodes has it on disk) or object (the bucket has it, too)"},
+			{"lease", view.Ms(&c.Settings.LeaseMs), "how long a job is leased between two heartbeats, unless the job or its worker says otherwise"},
+			{"max-attempts", view.From(&c.Settings.MaxAttempts, 1), "attempts of a job that names no number"},
+			{"worker-timeout", view.Ms(&c.Settings.WorkerTimeoutMs), "silence after which a registered worker is dead"},
+			{"retain-completed", view.Ms(&c.Settings.RetainCompletedMs), "how long completed and cancelled jobs, and batches that have ended, are kept, unless the type says otherwise"},
+			{"retain-completed-count", view.From(&c.Settings.RetainCompletedCount, 0), "how many completed and cancelled jobs of a type are kept, unless the type says otherwise"},
+			{"max-jobs", orAuto(&o.quotas.jobs, "count", parseCount), "how many jobs that have not ended there may be; auto is one for each 4KiB of the memory of this machine or container, 0 is no limit"},
+			{"max-bytes", orAuto(&o.quotas.bytes, "size", view.ParseSize), "how many bytes all jobs, batches and schedules may have (payloads, results, logs, names, tags and headers), as in 256MiB; auto is a quarter of the memory of this machine or container, 0 is no limit"},
+			{"max-payload", view.Size(&c.Settings.MaxPayload), "how large one payload may be, as in 64KiB; 0 is no limit but --body-limit"},
 		}, hidden: []setting{
-			{"body-limit", &o.bodyLimit, within(1, core.MaxBodyBytes), fmt.Sprintf("largest request body in bytes, at most %d", core.MaxBodyBytes)},
-			{"idempotency-window", (*view.Ms)(&c.Settings.RequestMs), from(1), "how long idempotency keys are remembered"},
-			{"idempotency-keys", &c.Settings.RequestCount, from(0), "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them"},
-			{"events-kept", &c.EventsKept, from(1), "how many of the newest events are kept in memory for streams that resume"},
-			{"past-memory", &o.pastMemory, nil, "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none"},
+			{"body-limit", view.Between(&o.bodyLimit, 1, core.MaxBodyBytes), fmt.Sprintf("largest request body in bytes, at most %d", core.MaxBodyBytes)},
+			{"idempotency-window", view.Ms(&c.Settings.RequestMs), "how long idempotency keys are remembered"},
+			{"idempotency-keys", view.From(&c.Settings.RequestCount, 0), "how many idempotency keys are remembered; one whose request named many jobs counts once more for every 10 of them"},
+			{"events-kept", view.From(&c.EventsKept, 1), "how many of the newest events are kept in memory for streams that resume"},
+			{"past-memory", orAuto(&o.pastMemory, "size", view.ParseSize), "memory for earlier states that readers ask for (at= in the API, the page Past of the dashboard), which are rebuilt from the bucket, as in 256MiB; auto is an eighth of the memory of this machine or container, 0 rebuilds none"},
 		}},
 		{title: "Webhooks", shown: []setting{
-			{"hook-allow", &o.hooks.allow, nil, "network or address that is not public and that webhooks may reach as well, such as 10.0.0.0/8; may be given several times (default: public addresses only)"},
-			{"hook-key-file", &o.hooks.keyFile, nil, "file with keys of 32 bytes in Base64, one a line, that seal the secrets of webhooks in the state; the same on all nodes; the first one seals, all open (default: the state has the secrets in clear)"},
+			{"hook-allow", &o.hooks.allow, "network or address that is not public and that webhooks may reach as well, such as 10.0.0.0/8; may be given several times (default: public addresses only)"},
+			{"hook-key-file", &o.hooks.keyFile, "file with keys of 32 bytes in Base64, one a line, that seal the secrets of webhooks in the state; the same on all nodes; the first one seals, all open (default: the state has the secrets in clear)"},
 		}, hidden: []setting{
-			{"hook-ca", &o.hooks.caFile, nil, "PEM file with further certificates that receivers of webhooks may have (default: those of the system)"},
+			{"hook-ca", &o.hooks.caFile, "PEM file with further certificates that receivers of webhooks may have (default: those of the system)"},
 		}},
 		{title: "Clients of the older systems", shown: []setting{
-			{"legacy-http-addr", &o.legacy.address, nil, "host:port for clients of the legacy broker and of dtq, which know neither TLS nor tokens: it serves their routes only, without either, whatever --security is (default: none)"},
-			{"legacy-allow", &o.legacy.allow, nil, "networks whose connections --legacy-http-addr accepts, comma separated: CIDR, loopback, or private (loopback, private and link-local addresses) (default: loopback; needed for other addresses than those of loopback)"},
+			{"legacy-http-addr", &o.legacy.address, "host:port for clients of the legacy broker and of dtq, which know neither TLS nor tokens: it serves their routes only, without either, whatever --security is (default: none)"},
+			{"legacy-allow", &o.legacy.allow, "networks whose connections --legacy-http-addr accepts, comma separated: CIDR, loopback, or private (loopback, private and link-local addresses) (default: loopback; needed for other addresses than those of loopback)"},
 		}, hidden: []setting{
-			{"legacy-types", &o.legacy.types, nil, "patterns of the types that the clients of --legacy-http-addr may use; * is all; types that run programs (--program-types) are refused to them"},
+			{"legacy-types", &o.legacy.types, "patterns of the types that the clients of --legacy-http-addr may use; * is all; types that run programs (--program-types) are refused to them"},
 		}},
 		{title: "Log and dashboard", shown: []setting{
-			{"ui", &o.dashboard, oneOf(uiOn, uiReadOnly, uiOff), "dashboard for browsers at /ui: on, read-only (no actions) or off"},
-			{"log-level", &o.logLevel, oneOf("trace", "debug", "info", "warn", "error"), "trace, debug, info, warn or error"},
-			{"log-json", &o.logJSON, nil, "write the log as JSON lines"},
-			{"pprof-addr", &o.pprofAddr, nil, "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)"},
+			{"ui", view.Choice(&o.dashboard, uiOn, uiReadOnly, uiOff), "dashboard for browsers at /ui: on, read-only (no actions) or off"},
+			{"log-level", view.Choice(&o.logLevel, "trace", "debug", "info", "warn", "error"), "trace, debug, info, warn or error"},
+			{"log-json", &o.logJSON, "write the log as JSON lines"},
+			{"pprof-addr", &o.pprofAddr, "loopback host:port that serves profiles under /debug/pprof/; port 0 takes a free one (default: none)"},
 		}},
 		{title: "Raft and the process", hidden: []setting{
-			{"raft-heartbeat", &c.HeartbeatTimeout, nil, "silence of the leader after which a follower calls an election"},
-			{"raft-election", &c.ElectionTimeout, nil, "how long an election may take before the next one"},
-			{"raft-lease", &c.LeaseTimeout, nil, "how long a leader without a majority stays leader"},
-			{"raft-snapshot-threshold", &c.SnapshotThreshold, nil, "entries after which the raft log is truncated"},
-			{"raft-snapshot-interval", &c.SnapshotInterval, nil, "how often the node checks whether to truncate the raft log; each interval is randomly up to twice as long"},
-			{"raft-trailing-logs", &c.TrailingLogs, nil, "entries kept in the log after a truncation, for followers that lag"},
-			{"disk-stall-limit", &c.LogStallLimit, nil, "how long one write of the raft log may take before the node ends, so that another one leads"},
-			{"state-check-interval", &c.StateCheck, nil, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never"},
-			{"feature-level", &c.FeatureLevel, nil, "highest feature level that the cluster may take; give it to all nodes to be able to go back to a release of this level (default: the highest that all nodes know)"},
-			{"memory-target", &o.memoryTarget, nil, "size to which the heap may grow before garbage is collected, as in 96MiB; a heap with more in use may double before; 0 collects as often as possible"},
-			{"stop-with-stdin", &o.withStdin, nil, "stop when standard input ends: for programs that start nodes and must not leave them behind"},
+			{"raft-heartbeat", &c.HeartbeatTimeout, "silence of the leader after which a follower calls an election"},
+			{"raft-election", &c.ElectionTimeout, "how long an election may take before the next one"},
+			{"raft-lease", &c.LeaseTimeout, "how long a leader without a majority stays leader"},
+			{"raft-snapshot-threshold", &c.SnapshotThreshold, "entries after which the raft log is truncated"},
+			{"raft-snapshot-interval", &c.SnapshotInterval, "how often the node checks whether to truncate the raft log; each interval is randomly up to twice as long"},
+			{"raft-trailing-logs", &c.TrailingLogs, "entries kept in the log after a truncation, for followers that lag"},
+			{"disk-stall-limit", &c.LogStallLimit, "how long one write of the raft log may take before the node ends, so that another one leads"},
+			{"state-check-interval", &c.StateCheck, "how often the leader has the nodes compare their states; a node with another state than the majority ends; 0 is never"},
+			{"feature-level", &c.FeatureLevel, "highest feature level that the cluster may take; give it to all nodes to be able to go back to a release of this level (default: the highest that all nodes know)"},
+			{"memory-target", view.Size(&o.memoryTarget), "size to which the heap may grow before garbage is collected, as in 96MiB; a heap with more in use may double before; 0 collects as often as possible"},
+			{"stop-with-stdin", &o.withStdin, "stop when standard input ends: for programs that start nodes and must not leave them behind"},
 		}},
 	}
 }
 
 // bind makes the flags of all settings.
 func (o *serveOptions) bind(f *pflag.FlagSet) {
-	f.StringVar(&o.config, "config", "", "file (YAML) with settings, each with the name of its flag")
+	o.flags = pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	for _, g := range o.settings() {
 		for _, s := range g.shown {
-			s.bind(f)
+			s.bind(o.flags)
 		}
 		for _, s := range g.hidden {
-			s.bind(f)
-			f.Lookup(s.name).Hidden = true
+			s.bind(o.flags)
+			o.flags.Lookup(s.name).Hidden = true
 		}
 	}
+	f.StringVar(&o.config, "config", "", "file (YAML) with settings, each with the name of its flag")
+	f.AddFlagSet(o.flags)
 }
 
 func (s setting) bind(f *pflag.FlagSet) {
@@ -217,74 +211,15 @@ func (s setting) bind(f *pflag.FlagSet) {
 		f.BoolVar(v, s.name, *v, s.usage)
 	case *int:
 		f.IntVar(v, s.name, *v, s.usage)
-	case *int32:
-		f.Int32Var(v, s.name, *v, s.usage)
-	case *int64:
-		f.Int64Var(v, s.name, *v, s.usage)
 	case *uint32:
 		f.Uint32Var(v, s.name, *v, s.usage)
 	case *uint64:
 		f.Uint64Var(v, s.name, *v, s.usage)
 	case *time.Duration:
-		view.SpanVar(f, v, s.name, *v, s.usage)
+		f.Var(view.Span(v), s.name, s.usage)
 	default:
 		panic(fmt.Sprintf("--%s has a value of type %T", s.name, v))
 	}
-}
-
-// rule returns what is wrong with a value; "": nothing.
-type rule func(value any) string
-
-// from allows the numbers from least on.
-func from(least int64) rule { return within(least, math.MaxInt64) }
-
-func within(least, most int64) rule {
-	return func(value any) string {
-		n, ok := numberOf(value)
-		switch {
-		case !ok || least <= n && n <= most:
-			return ""
-		case most < math.MaxInt64:
-			return fmt.Sprintf("must lie between %d and %d", least, most)
-		case least == 1:
-			return "must be positive"
-		}
-		return fmt.Sprintf("must be at least %d", least)
-	}
-}
-
-// numberOf returns the number that a setting has.
-func numberOf(value any) (n int64, ok bool) {
-	v := reflect.ValueOf(value).Elem()
-	if !v.CanInt() {
-		return 0, false
-	}
-	return v.Int(), true
-}
-
-// oneOf allows some words.
-func oneOf(words ...string) rule {
-	return func(value any) string {
-		if text, ok := value.(*string); !ok || slices.Contains(words, *text) {
-			return ""
-		}
-		return "use " + strings.TrimPrefix(strings.Join(words, ", "), ", ")
-	}
-}
-
-// checkRules returns an error for a setting that breaks its rule.
-func (o *serveOptions) checkRules() error {
-	for _, g := range o.settings() {
-		for _, s := range slices.Concat(g.shown, g.hidden) {
-			if s.rule == nil {
-				continue
-			}
-			if wrong := s.rule(s.value); wrong != "" {
-				return fmt.Errorf("--%s %v: %s", s.name, reflect.ValueOf(s.value).Elem(), wrong)
-			}
-		}
-	}
-	return nil
 }
 
 // usage prints the flags of serve in their groups.
@@ -334,70 +269,20 @@ func envOf(flag string) string {
 
 // fromFile sets the flags that are neither on the command line nor in the environment to the
 // fields of the file of --config, if there is one.
-func (o *serveOptions) fromFile(f *pflag.FlagSet) error {
+func (o *serveOptions) fromFile() error {
 	if o.config == "" {
 		return nil
 	}
+	var fields view.Fields
 	data, err := os.ReadFile(o.config)
 	if err == nil {
-		err = o.read(f, data)
+		fields, err = view.ParseFields(data)
+	}
+	if err == nil {
+		err = fields.Set(o.flags)
 	}
 	if err != nil {
 		return view.Usagef("--config %s: %w", o.config, err)
 	}
 	return nil
-}
-
-// read sets flags to the fields of a YAML document.
-func (o *serveOptions) read(f *pflag.FlagSet, data []byte) error {
-	fields := make(map[string]yaml.Node)
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&fields); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return errors.New("the file has more than one YAML document")
-	}
-	var errs []error
-	for _, g := range o.settings() {
-		for _, s := range append(g.shown, g.hidden...) {
-			node, given := fields[s.name]
-			delete(fields, s.name)
-			if !given || f.Changed(s.name) {
-				continue
-			}
-			flag := f.Lookup(s.name)
-			items, err := itemsOf(&node)
-			if list, ok := flag.Value.(pflag.SliceValue); err == nil && ok && node.Kind == yaml.SequenceNode {
-				err, flag.Changed = list.Replace(items), true // an item may have commas
-			} else if err == nil {
-				err, flag.Changed = flag.Value.Set(strings.Join(items, ",")), true
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("line %d: %s: %w", node.Line, s.name, err))
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		errs = append(errs, fmt.Errorf("line %d: unknown setting %q", fields[name].Line, name))
-	}
-	return errors.Join(errs...)
-}
-
-// itemsOf returns the values of a field, or the one that it has.
-func itemsOf(node *yaml.Node) ([]string, error) {
-	switch {
-	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
-		return []string{node.Value}, nil
-	case node.Kind == yaml.SequenceNode:
-		items := make([]string, len(node.Content))
-		for i, item := range node.Content {
-			if item.Kind != yaml.ScalarNode {
-				return nil, errors.New("write a list of values")
-			}
-			items[i] = item.Value
-		}
-		return items, nil
-	}
-	return nil, errors.New("write a value or a list of values")
 }

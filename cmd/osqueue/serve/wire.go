@@ -75,7 +75,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
-	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: o.pastMemory.of(host.Memory(), pastShare)})
+	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: unlessAuto(o.pastMemory, shareOf(host.Memory(), pastShare))})
 	s.api = api.New(core.Config{
 		Past:            s.past,
 		Security:        s.securityOfAPI(o),

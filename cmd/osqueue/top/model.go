@@ -151,8 +151,6 @@ Keys: tab switches between types, workers and nodes, s changes the order of type
 the arrow keys and page keys scroll, space stops and continues, q quits.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case every < leastInterval:
-				return view.Usagef("--interval %v: must be at least %v", every, leastInterval)
 			case g.JSON:
 				return view.Usagef("osqueue top is a screen for people; for programs use osqueue stats --json or osqueue queue ls --json")
 			case !g.OnScreen():
@@ -171,6 +169,7 @@ the arrow keys and page keys scroll, space stops and continues, q quits.`,
 			return err
 		},
 	}
-	view.SpanVar(cmd.Flags(), &every, "interval", 2*time.Second, "time between two polls of the cluster")
+	every = 2 * time.Second
+	cmd.Flags().Var(view.SpanFrom(&every, leastInterval), "interval", "time between two polls of the cluster")
 	return cmd
 }

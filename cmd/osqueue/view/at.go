@@ -2,50 +2,57 @@ package view
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"osqueue/client"
 	"osqueue/internal/web"
 )
 
-// moment is a flag whose value is a moment in the history of the queue.
-type moment struct {
+// Moment is a moment in the history of the queue that a flag gives.
+type Moment struct {
 	client.Moment
-	text string // as it was given
+	Text string // as it was given; "": the present
 }
 
-// String implements pflag.Value.
-func (m *moment) String() string { return m.text }
+// MomentVar binds the flag --at.
+func MomentVar(flags *pflag.FlagSet, to *Moment, help string) {
+	flags.Var(Value(to, "LSN|time", func(text string) (Moment, error) { return parseMoment(text, time.Now()) }, nil), "at",
+		help+" an LSN (12-90210), a time (2026-12-24T18:00:00Z, '2026-12-24 18:00' local time), or a duration before now (15m)")
+}
 
-// Type implements pflag.Value.
-func (*moment) Type() string { return "LSN|time" }
-
-// Set implements pflag.Value.
-func (m *moment) Set(text string) (err error) {
-	m.text = text
-	if m.Moment, err = client.ParseLSN(text); err == nil {
-		return nil
+func parseMoment(text string, now time.Time) (Moment, error) {
+	if m, err := client.ParseLSN(text); err == nil {
+		return Moment{m, text}, nil
 	}
-	at, err := ParsePast(text, time.Now())
-	m.Moment = client.Moment{Time: at}
-	return err
+	at, err := ParseTime(strings.TrimPrefix(text, "-"), true, now)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%q is neither an LSN nor a time: "+
+			"write it as in 12-90210, 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 15m (ago)", text)
+	case at.After(now):
+		err = fmt.Errorf("%s is in the future", at.Format(time.RFC3339))
+	}
+	return Moment{client.Moment{Time: at}, text}, err
 }
 
 // At adds --at and --bucket to a command that only reads. With --at the command shows an earlier
 // state, with --bucket the state in a bucket, without a cluster.
 func (g *Globals) At(cmd *cobra.Command) *cobra.Command {
-	m := new(moment)
-	cmd.Flags().Var(m, "at", "show the state at "+AtHelp)
+	m := new(Moment)
+	MomentVar(cmd.Flags(), m, "show the state at")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if m.text == "" {
+		if m.Text == "" {
 			return run(cmd, args)
 		}
-		if err := onlyOnce(cmd, "--at "+m.text+": an earlier state does not change"); err != nil {
+		if err := onlyOnce(cmd, "--at "+m.Text+": an earlier state does not change"); err != nil {
 			return err
 		}
 		g.at = m.Time
@@ -54,12 +61,14 @@ func (g *Globals) At(cmd *cobra.Command) *cobra.Command {
 		}
 		return run(cmd, args)
 	}
-	return g.InBucket(cmd)
+	return g.inBucket(cmd, m)
 }
 
 // InBucket adds --bucket to a command that only reads. With it the command shows the queue in a bucket,
 // without a cluster.
-func (g *Globals) InBucket(cmd *cobra.Command) *cobra.Command {
+func (g *Globals) InBucket(cmd *cobra.Command) *cobra.Command { return g.inBucket(cmd, new(Moment)) }
+
+func (g *Globals) inBucket(cmd *cobra.Command, at *Moment) *cobra.Command {
 	bucket := ""
 	cmd.Flags().StringVar(&bucket, "bucket", "", "show the queue in this bucket, without a cluster: a URL as of osqueue inspect")
 	run := cmd.RunE
@@ -70,11 +79,7 @@ func (g *Globals) InBucket(cmd *cobra.Command) *cobra.Command {
 		if err := onlyOnce(cmd, "--bucket "+bucket+": the bucket is read once"); err != nil {
 			return err
 		}
-		at := ""
-		if f := cmd.Flags().Lookup("at"); f != nil {
-			at = f.Value.String()
-		}
-		return g.WithBucket(cmd.Context(), g, bucket, at, g.Timeout, func(ctx context.Context, api http.Handler) error {
+		return g.WithBucket(cmd.Context(), g, bucket, *at, g.Timeout, func(ctx context.Context, api http.Handler) error {
 			g.bucketAPI = api
 			cmd.SetContext(ctx)
 			return run(cmd, args)

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,9 +22,6 @@ func (g *Globals) Client() (*client.Client, error) { return g.ClientWith(nil) }
 
 // ClientWith returns a client like Client does, with changes to its configuration.
 func (g *Globals) ClientWith(change func(*client.Config)) (*client.Client, error) {
-	if g.Timeout <= 0 {
-		return nil, Usagef("--timeout %v: must be positive", g.Timeout)
-	}
 	cfg, err := g.config()
 	if err != nil {
 		return nil, err
@@ -166,28 +162,42 @@ func (g *Globals) tokenOfFile() (string, error) {
 	if err != nil {
 		return "", &UsageError{Err: fmt.Errorf("--token-file: %w", err)}
 	}
-	if info, err := os.Stat(g.tokenIn); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
+	if info, err := os.Stat(g.tokenIn); err == nil && info.Mode().Perm()&0o007 != 0 {
 		_, _ = fmt.Fprintf(g.Err, "warning: all users of this machine may read or replace the access token in %s: chmod 600\n", g.tokenIn)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
 
-// WithClient runs fn with a client and a context of at most --timeout.
-func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+// Open runs fn with a client for as long as ctx lasts.
+func (g *Globals) Open(ctx context.Context, fn func(context.Context, *client.Client) error) error {
 	c, err := g.Client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
-	defer cancel()
-	return g.Acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
+	return g.acked(ctx, func(ctx context.Context) error { return fn(ctx, c) })
 }
 
-// Each does something to each of names, to the others too if it fails for one, and returns the
-// errors. If the time of the command ends, the error names what was not done.
-func (g *Globals) Each(ctx context.Context, names []string, do func(context.Context, *client.Client, string) error) error {
-	return g.WithClient(ctx, func(ctx context.Context, c *client.Client) error {
+// WithClient runs fn with a client and a context of at most --timeout.
+func (g *Globals) WithClient(ctx context.Context, fn func(context.Context, *client.Client) error) error {
+	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+		defer cancel()
+		return fn(ctx, c)
+	})
+}
+
+// Call returns the run function of a command that calls the cluster, for at most --timeout.
+func (g *Globals) Call(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error { return do(ctx, c, args) })
+	}
+}
+
+// Each returns the run function of a command that does something to each of its arguments, to the others too
+// if it fails for one. If the time of the command ends, its error names what was not done.
+func (g *Globals) Each(do func(ctx context.Context, c *client.Client, name string) error) func(*cobra.Command, []string) error {
+	return g.Call(func(ctx context.Context, c *client.Client, names []string) error {
 		var errs []error
 		for i, name := range names {
 			err := do(ctx, c, name)
@@ -208,11 +218,9 @@ func (g *Globals) Each(ctx context.Context, names []string, do func(context.Cont
 func List[T any](
 	g *Globals, columns []Column, items func(*client.Client, context.Context) iter.Seq2[T, error], row func(T) []string,
 ) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-			return PrintAll(g, columns, items(c, ctx), row)
-		})
-	}
+	return g.Call(func(ctx context.Context, c *client.Client, _ []string) error {
+		return PrintAll(g, columns, items(c, ctx), row)
+	})
 }
 
 // Whole returns the items of a list that the cluster sends as a whole, for List.
@@ -235,18 +243,14 @@ func Whole[T any](get func(*client.Client, context.Context) ([]T, error)) func(*
 }
 
 // Show returns the run function of a command that gets what its argument names, and prints it.
-func Show[T any](
-	g *Globals, get func(*client.Client, context.Context, string) (T, error), show func(*Globals, T) error,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		return g.WithClient(cmd.Context(), func(ctx context.Context, c *client.Client) error {
-			item, err := get(c, ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return show(g, item)
-		})
-	}
+func Show[T any](g *Globals, get func(*client.Client, context.Context, string) (T, error), rows func(T) [][]string) func(*cobra.Command, []string) error {
+	return g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+		item, err := get(c, ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return g.Details(item, rows(item))
+	})
 }
 
 // tlsFlags are the flags for calling a cluster that has certificates.

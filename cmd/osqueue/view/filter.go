@@ -12,7 +12,7 @@ import (
 // BindStatuses binds --status with the statuses that the command knows.
 func BindStatuses(cmd *cobra.Command, to *[]string, known []string) {
 	names := StatusWords(known)
-	cmd.Flags().Var(&Statuses{To: to, Known: known}, "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
+	cmd.Flags().Var(Value(to, "statuses", ParseStatuses(to, known), nil), "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
 	CompleteFlag(cmd, "status", append([]string{v1.StatusAll}, names...)...)
 }
 
@@ -32,7 +32,6 @@ type Filter struct {
 // Bind adds the flags; without a status flag where the statuses are given.
 func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
 	flags := cmd.Flags()
-	f.Created.After.Past, f.Created.Before.Past = true, true
 	if withStatus {
 		BindStatuses(cmd, &f.Status, AllStatuses)
 	}
@@ -41,8 +40,8 @@ func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
 	flags.StringVar(&f.Group, "group", "", "only jobs of this group")
 	flags.StringVar(&f.Worker, "worker", "", "only jobs whose last attempt this worker runs or ran")
 	flags.StringVar(&f.Batch, "batch", "", "only jobs of this batch")
-	flags.Var(&f.Created.After, "created-after", "only jobs created at that time or later: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m (ago)")
-	flags.Var(&f.Created.Before, "created-before", "only jobs created before that time")
+	TimeVar(flags, &f.Created.After, true, "created-after", "only jobs created at that time or later: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m (ago)")
+	TimeVar(flags, &f.Created.Before, true, "created-before", "only jobs created before that time")
 }
 
 // Named reports whether the filter names more than statuses.

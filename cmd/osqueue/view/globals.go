@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/seal"
 )
 
@@ -38,7 +39,7 @@ type Globals struct {
 	at      time.Time // of --at; zero: the present
 
 	// WithBucket calls run with the read-only API of the queue in a bucket; at is an earlier state.
-	WithBucket func(ctx context.Context, g *Globals, bucket, at string, timeout time.Duration, run func(context.Context, http.Handler) error) error
+	WithBucket func(ctx context.Context, g *Globals, bucket string, at Moment, timeout time.Duration, run func(context.Context, http.Handler) error) error
 	bucketAPI  http.Handler // of --bucket; nil: the command asks a cluster
 
 	In     io.Reader
@@ -67,11 +68,12 @@ func (g *Globals) Bind(flags *pflag.FlagSet) {
 	g.tls.bind(flags, g.Getenv)
 	flags.StringVar(&g.tokenIn, "token-file", "", "file with the access token (default: the environment variable OSQUEUE_TOKEN, else the context's)")
 	g.keys.bind(flags, g.Getenv)
-	flags.VarP(format{g}, "output", "o", "output format: table (on a terminal at most as wide as it), wide (all columns) or json (a line for each item)")
-	flags.Var(jsonFormat{g}, "json", "the same as --output json")
-	flags.Lookup("json").NoOptDefVal = "true"
-	SpanVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
-	flags.Var((*Ack)(&g.ack), "ack", "ack level of writes: quorum or object (default: the server's)")
+	g.format = formatTable
+	flags.VarP(Value(&g.format, "format", g.parseFormat, func(f string) string { return f }), "output", "o",
+		"output format: table (on a terminal at most as wide as it), wide (all columns) or json (a line for each item)")
+	flags.BoolVar(&g.JSON, "json", false, "the same as --output json")
+	PositiveVar(flags, &g.Timeout, "timeout", defaultTimeout, "maximum time for an answer of the cluster")
+	flags.Var(Choice((*string)(&g.ack), v1.AckQuorum, v1.AckObject), "ack", "ack level of writes: quorum or object (default: the server's)")
 }
 
 // EnvPrefix begins the name of the environment variable of every flag.

@@ -13,11 +13,8 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// ShowJob prints j with all its fields. noWorker adds that no worker takes its type.
-func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
-	if g.JSON {
-		return g.WriteJSON(j)
-	}
+// JobRows has all fields of j. noWorker adds that no worker takes its type.
+func JobRows(j v1.Job, noWorker bool) [][]string {
 	status := statusText(j)
 	if noWorker {
 		status += " (no worker takes this type)"
@@ -63,7 +60,7 @@ func ShowJob(g *Globals, j v1.Job, noWorker bool) error {
 	for _, a := range j.History {
 		rows = append(rows, []string{fmt.Sprintf("attempt %d", a.Number), attemptText(a)})
 	}
-	return g.Table(rows)
+	return rows
 }
 
 func actionText(a v1.JobAction) string {

@@ -12,25 +12,6 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// Ack is a flag whose value is an ack level.
-type Ack client.Ack
-
-// String implements pflag.Value.
-func (f *Ack) String() string { return string(*f) }
-
-// Set implements pflag.Value.
-func (f *Ack) Set(text string) error {
-	switch level := client.Ack(text); level {
-	case client.AckQuorum, client.AckObject:
-		*f = Ack(level)
-		return nil
-	}
-	return fmt.Errorf("%q: use %s or %s", text, client.AckQuorum, client.AckObject)
-}
-
-// Type implements pflag.Value.
-func (f *Ack) Type() string { return "level" }
-
 // ParseRate parses a rate such as 10/s, 600/m or 5000/h, and returns it per second.
 func ParseRate(text string) (float64, error) {
 	number, factor := text, 1.0
@@ -90,30 +71,21 @@ func StatusWords(statuses []string) []string {
 	return out
 }
 
-// Statuses is a flag whose value is a list of statuses. It takes the names of the
-// wire, too, and holds them.
-type Statuses struct {
-	To    *[]string // the list that Set appends to
-	Known []string  // the statuses that Set accepts
-}
-
-// String implements pflag.Value.
-func (f *Statuses) String() string { return strings.Join(StatusWords(*f.To), ",") }
-
-// Set implements pflag.Value.
-func (f *Statuses) Set(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
-		status := v1.StatusOf(strings.TrimSpace(word))
-		if status != v1.StatusAll && !slices.Contains(f.Known, status) {
-			return fmt.Errorf("%q is not a status for this command: use %s, or all", word, strings.Join(StatusWords(f.Known), ", "))
+// ParseStatuses returns a function that reads a list of statuses, in the names of people or of the wire, of
+// which known are possible, and adds them to a list.
+func ParseStatuses(to *[]string, known []string) func(string) ([]string, error) {
+	return func(text string) ([]string, error) {
+		all := *to
+		for word := range strings.SplitSeq(text, ",") {
+			status := v1.StatusOf(strings.TrimSpace(word))
+			if status != v1.StatusAll && !slices.Contains(known, status) {
+				return nil, fmt.Errorf("%q is not a status for this command: use %s, or all", word, strings.Join(StatusWords(known), ", "))
+			}
+			all = append(all, status)
 		}
-		*f.To = append(*f.To, status)
+		return all, nil
 	}
-	return nil
 }
-
-// Type implements pflag.Value.
-func (*Statuses) Type() string { return "statuses" }
 
 // UniqueHelp is the notation of a unique key, for the help of commands.
 const UniqueHelp = `With --unique KEY[:SCOPE] no job is added while another job of the type holds KEY; the
@@ -125,9 +97,9 @@ waiting (until it is claimed), active (until it has ended; the default) or
 period:LENGTH, as in order-7:period:1h. If the key itself ends like a scope, add a
 scope.`
 
-// parseUnique parses KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may contain
+// ParseUnique parses KEY, KEY:waiting, KEY:active or KEY:period:LENGTH. Keys may contain
 // colons.
-func parseUnique(text string) (client.Unique, error) {
+func ParseUnique(text string) (client.Unique, error) {
 	u, err := cutScope(text)
 	if err == nil && u.Key == "" {
 		err = fmt.Errorf("%q has no key: write KEY[:SCOPE], as in order-7:period:1h", text)
@@ -156,7 +128,7 @@ func cutScope(text string) (client.Unique, error) {
 	return client.Unique{Key: strings.Join(parts[:n-2], ":"), Scope: v1.UniquePeriod, Period: period}, err
 }
 
-// UniqueText formats a job's key in the notation of parseUnique. It returns "" if the
+// UniqueText formats a job's key in the notation of ParseUnique. It returns "" if the
 // job has none.
 func UniqueText(j v1.Job) string {
 	switch {
@@ -167,25 +139,6 @@ func UniqueText(j v1.Job) string {
 	}
 	return j.UniqueKey + ":" + j.UniqueScope
 }
-
-// Unique is a flag whose value is a unique key.
-type Unique struct {
-	Text  string // as it was given
-	Value client.Unique
-}
-
-// String implements pflag.Value.
-func (f *Unique) String() string { return f.Text }
-
-// Set implements pflag.Value.
-func (f *Unique) Set(text string) error {
-	u, err := parseUnique(text)
-	f.Text, f.Value = text, u
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Unique) Type() string { return "key" }
 
 // BackoffHelp is the notation of a backoff, for the help of commands.
 const BackoffHelp = `A backoff is the wait after a failed attempt: none, or KIND:BASE[:CAP][:JITTER%].
@@ -251,22 +204,3 @@ func BackoffText(b *v1.Backoff) string {
 	}
 	return text
 }
-
-// Backoff is a flag whose value is a backoff.
-type Backoff struct {
-	text  string
-	Value *client.Backoff
-}
-
-// String implements pflag.Value.
-func (f *Backoff) String() string { return f.text }
-
-// Set implements pflag.Value.
-func (f *Backoff) Set(text string) error {
-	b, err := ParseBackoff(text)
-	f.text, f.Value = text, &b
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Backoff) Type() string { return "backoff" }

@@ -23,51 +23,14 @@ const (
 
 var formats = []string{formatTable, formatWide, formatJSON}
 
-// format is the flag --output. It sets Globals.JSON for the format of programs.
-type format struct{ g *Globals }
-
-func (f format) String() string {
-	if f.g == nil || f.g.format == "" {
-		return formatTable
-	}
-	return f.g.format
-}
-
-// Set takes the name of a format.
-func (f format) Set(text string) error {
+// parseFormat reads the flag --output, which sets --json as well.
+func (g *Globals) parseFormat(text string) (string, error) {
 	if !slices.Contains(formats, text) {
-		return fmt.Errorf("%q is not a format; write %s", text, strings.Join(formats, ", "))
+		return "", fmt.Errorf("%q is not a format; write %s", text, strings.Join(formats, ", "))
 	}
-	f.g.format, f.g.JSON = text, text == formatJSON
-	return nil
+	g.JSON = text == formatJSON
+	return text, nil
 }
-
-// Type names the value in the help.
-func (format) Type() string { return "format" }
-
-// jsonFormat is the flag --json, a shorter name of --output json.
-type jsonFormat struct{ g *Globals }
-
-func (f jsonFormat) String() string {
-	if f.g != nil && f.g.JSON {
-		return "true"
-	}
-	return "false"
-}
-
-// Set takes true or false.
-func (f jsonFormat) Set(text string) error {
-	switch text {
-	case "true":
-		return format(f).Set(formatJSON)
-	case "false":
-		return format(f).Set(formatTable)
-	}
-	return fmt.Errorf("%q: write true or false", text)
-}
-
-// Type lets the flag stand without a value.
-func (jsonFormat) Type() string { return "bool" }
 
 // Wide reports whether tables have all columns.
 func (g *Globals) Wide() bool { return g.format == formatWide }
@@ -84,6 +47,22 @@ func (g *Globals) WriteJSON(v any) error {
 // Printf writes text for people to stdout.
 func (g *Globals) Printf(format string, args ...any) error {
 	return WritePlain(g.Out, fmt.Sprintf(format, args...))
+}
+
+// Print writes v for programs, or a text for people.
+func (g *Globals) Print(v any, format string, args ...any) error {
+	if g.JSON {
+		return g.WriteJSON(v)
+	}
+	return g.Printf(format, args...)
+}
+
+// Details writes v for programs, or rows about it for people.
+func (g *Globals) Details(v any, rows [][]string) error {
+	if g.JSON {
+		return g.WriteJSON(v)
+	}
+	return g.Table(rows)
 }
 
 // WritePlain writes a text for people.
@@ -146,9 +125,9 @@ type written[T any] struct {
 	Committed client.Ack `json:"committed,omitzero"`
 }
 
-// Acked runs a function that may write. If the write took effect but did not reach the
+// acked runs a function that may write. If the write took effect but did not reach the
 // wanted ack level, acked prints a note on stderr and returns no error.
-func (g *Globals) Acked(ctx context.Context, do func(context.Context) error) error {
+func (g *Globals) acked(ctx context.Context, do func(context.Context) error) error {
 	if err := do(client.WithReceipt(ctx, &g.receipt)); err != nil {
 		return err
 	}
@@ -158,8 +137,7 @@ func (g *Globals) Acked(ctx context.Context, do func(context.Context) error) err
 	return WritePlain(g.Err, fmt.Sprintf("the change is committed, but not in the bucket yet (LSN %s); osqueue status shows the lag of the bucket\n", g.receipt.LSN()))
 }
 
-// WriteWritten writes the answer to a write as JSON, with the receipt of all writes of
-// this process.
-func WriteWritten[T any](g *Globals, answer T) error {
-	return g.WriteJSON(written[T]{Answer: answer, Committed: g.receipt.Committed()})
+// Written returns the answer to a write as programs get it: with the receipt of all writes of this process.
+func Written[T any](g *Globals, answer T) any {
+	return written[T]{Answer: answer, Committed: g.receipt.Committed()}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"osqueue/client"
@@ -93,8 +94,8 @@ func checkSocket(path string) error {
 	if info.Mode().Perm()&0o077 != 0 {
 		return fmt.Errorf("%s is open to other users (mode %o): restart the node", path, info.Mode().Perm())
 	}
-	if uid, known := ownerOf(info); known && uid != os.Geteuid() && os.Geteuid() != 0 {
-		return fmt.Errorf("%s belongs to user %d: run the command as that user, or as root", path, uid)
+	if st, known := info.Sys().(*syscall.Stat_t); known && int(st.Uid) != os.Geteuid() && os.Geteuid() != 0 {
+		return fmt.Errorf("%s belongs to user %d: run the command as that user, or as root", path, st.Uid)
 	}
 	return nil
 }

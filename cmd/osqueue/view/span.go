@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 )
 
 // longUnit is a number of weeks or days, which Go's notation does not have.
@@ -71,60 +68,6 @@ func SpanText(d time.Duration) string {
 // MsText formats milliseconds of the wire in the notation of ParseSpan.
 func MsText(ms int64) string { return SpanText(FromMs(ms)) }
 
-// Span is a length of time in flags and in the worker's file; 0 is none.
-type Span time.Duration
-
-// SpanVar binds a flag whose value is a length of time.
-func SpanVar(flags *pflag.FlagSet, to *time.Duration, name string, value time.Duration, help string) {
-	*to = value
-	flags.Var((*Span)(to), name, help)
-}
-
-// String implements pflag.Value.
-func (s *Span) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return SpanText(time.Duration(*s))
-}
-
-// Set implements pflag.Value.
-func (s *Span) Set(text string) error {
-	d, err := ParseSpan(text)
-	*s = Span(d)
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Span) Type() string { return "duration" }
-
-// Ms is a flag whose value is a length of time, in the milliseconds of the wire.
-type Ms int64
-
-// String implements pflag.Value.
-func (m *Ms) String() string { return MsText(int64(*m)) }
-
-// Set implements pflag.Value.
-func (m *Ms) Set(text string) error {
-	d, err := ParseSpan(text)
-	*m = Ms(d.Milliseconds())
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Ms) Type() string { return "duration" }
-
-// UnmarshalYAML accepts lengths of time in the notation of flags.
-func (s *Span) UnmarshalYAML(node *yaml.Node) error { return atLine(node, s.Set(node.Value)) }
-
-// atLine adds the line of the file to the error of a value.
-func atLine(node *yaml.Node, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %v", node.Line, err)}}
-}
-
 // Short formats a duration with about three figures.
 func Short(d time.Duration) string {
 	switch {
@@ -144,27 +87,6 @@ func FromMs(ms int64) time.Duration { return time.Duration(ms) * time.Millisecon
 // timeLayouts lists the accepted notations of a point in time. Layouts without a zone
 // are local time.
 var timeLayouts = []string{"2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02"}
-
-// Time is a flag whose value is a point in time. A duration counts from now:
-// forwards, or backwards if past is set.
-type Time struct {
-	Past bool      // set by the owner of the flag
-	At   time.Time // the value
-	Text string    // as it was given; "": the flag was not given
-}
-
-// String implements pflag.Value.
-func (f *Time) String() string { return f.Text }
-
-// Set implements pflag.Value.
-func (f *Time) Set(text string) error {
-	at, err := ParseTime(text, f.Past, time.Now())
-	f.At, f.Text = at, text
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Time) Type() string { return "time" }
 
 // ParseTime reads a point in time: a time of RFC 3339, a local time of timeLayouts, or a
 // length of time from now on, or before now if past is set.
@@ -189,23 +111,6 @@ func ParseTime(text string, past bool, now time.Time) (time.Time, error) {
 		return now.Add(-span), nil
 	}
 	return now.Add(span), nil
-}
-
-// AtHelp describes the values of a flag that selects an earlier state.
-const AtHelp = "an LSN (12-90210), a time (2026-12-24T18:00:00Z, '2026-12-24 18:00' local time), or a duration before now (15m)"
-
-// ParsePast reads the time of an earlier state, of which the caller has found that it is not
-// an LSN.
-func ParsePast(text string, now time.Time) (time.Time, error) {
-	at, err := ParseTime(strings.TrimPrefix(text, "-"), true, now)
-	switch {
-	case err != nil:
-		return time.Time{}, fmt.Errorf("%q is neither an LSN nor a time: "+
-			"write it as in 12-90210, 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time) or 15m (ago)", text)
-	case at.After(now):
-		return time.Time{}, fmt.Errorf("%s is in the future", at.Format(time.RFC3339))
-	}
-	return at, nil
 }
 
 // LocalTime formats a time of the wire in the local zone. It returns "-" if there is
@@ -292,25 +197,4 @@ func decimals(v float64) int {
 		return 1
 	}
 	return 0
-}
-
-// Size is a flag whose value is a number of bytes.
-type Size int64
-
-// String implements pflag.Value.
-func (s *Size) String() string { return strconv.FormatInt(int64(*s), 10) }
-
-// Set implements pflag.Value.
-func (s *Size) Set(text string) error {
-	n, err := ParseSize(text)
-	*s = Size(n)
-	return err
-}
-
-// Type implements pflag.Value.
-func (*Size) Type() string { return "size" }
-
-// UnmarshalYAML accepts sizes in the notation of flags.
-func (s *Size) UnmarshalYAML(node *yaml.Node) error {
-	return atLine(node, s.Set(node.Value))
 }

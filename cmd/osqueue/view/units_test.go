@@ -38,7 +38,7 @@ func TestUniqueNotation(t *testing.T) {
 		"k:active:active":  {Key: "k:active", Scope: v1.UniqueActive},
 		"a:b:period:1h30m": {Key: "a:b", Scope: v1.UniquePeriod, Period: 90 * time.Minute},
 	} {
-		if got, err := parseUnique(text); err != nil || got != want {
+		if got, err := ParseUnique(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}

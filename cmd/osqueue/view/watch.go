@@ -32,16 +32,13 @@ const (
 func (g *Globals) Watch(cmd *cobra.Command) *cobra.Command {
 	every := watchDefault
 	flags := cmd.Flags()
-	flags.VarP((*Span)(&every), "watch", "w", "show the output again at this interval, until Ctrl-C")
+	flags.VarP(SpanFrom(&every, watchLeast), "watch", "w", "show the output again at this interval, until Ctrl-C")
 	flag := flags.Lookup("watch")
 	flag.NoOptDefVal, flag.DefValue = watchDefault.String(), ""
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !flags.Changed("watch") {
 			return once(cmd, args)
-		}
-		if every < watchLeast {
-			return Usagef("--watch %v: must be at least %v", every, watchLeast)
 		}
 		w := &watcher{g: g, command: cmd.CommandPath(), every: every}
 		return w.run(cmd.Context(), func() error { return once(cmd, args) })

@@ -25,9 +25,9 @@ type workerFlags struct {
 	httpHeaders                  []string // TYPE=FILE
 	httpTimeout                  time.Duration
 	configFile                   string
+	settings                     *pflag.FlagSet // all flags but --config
 
 	concurrency int
-	slotsGiven  bool // concurrency is given, by a flag or the file
 	prefetch    int
 	perType     []string // TYPE=N
 	name        string
@@ -41,12 +41,14 @@ type workerFlags struct {
 	level   string // of all jobs; "": what suits each kind
 	net     string // of all jobs; "": what suits each kind
 	uids    string
-	limits  limitFlags
+	limits  sandbox.Limits
 	sandbox sandbox.Config // without level
 	jobs    []workerJob    // of the flags and the file
 }
 
-func (f *workerFlags) bind(flags *pflag.FlagSet) {
+func (f *workerFlags) bind(all *pflag.FlagSet) {
+	flags := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	f.settings = flags
 	flags.StringArrayVar(&f.exec, "exec", nil, "TYPE=COMMAND; may be given several times")
 	flags.StringArrayVar(&f.http, "http", nil, "TYPE=URL of a service; may be given several times")
 	flags.StringArrayVar(&f.httpHeaders, "http-header-file", nil, "TYPE=FILE with lines NAME: VALUE, headers for the service of --http, such as Authorization: every user of the machine can read the command line; may be given several times")
@@ -55,8 +57,7 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.onExit, "on-exit", nil, "CODE=fail, dead, retry or retry:DELAY: effect of an exit status of --exec; * is all others")
 	flags.StringArrayVar(&f.httpAllow, "http-allow", nil, "network (CIDR) that is not public, but whose services may be called")
 	view.SpanVar(flags, &f.httpTimeout, "http-timeout", runner.DefaultHTTPTimeout, "maximum time of a service for a job")
-	flags.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings; flags come before its settings")
-	flags.IntVar(&f.concurrency, "concurrency", 0, "maximum number of running jobs (default: number of CPUs)")
+	flags.Var(view.From(&f.concurrency, 1), "concurrency", "maximum number of running jobs (default: number of CPUs)")
 	flags.StringArrayVar(&f.perType, "per-type", nil, "TYPE=N: maximum number of running jobs of a type, within --concurrency; may be given several times")
 	flags.IntVar(&f.prefetch, "prefetch", 0, "number of jobs to claim ahead; for many short jobs")
 	flags.StringVar(&f.name, "name", "", "name of the worker (default: host, process and a random part)")
@@ -67,11 +68,11 @@ func (f *workerFlags) bind(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log repeated messages too")
 	flags.StringVar(&f.metricsAddr, "metrics-addr", "", "host:port that serves metrics for Prometheus under /metrics, without TLS or tokens; port 0 takes a free one (default: none)")
 	f.bindSandbox(flags)
+	all.AddFlagSet(flags)
+	all.StringVar(&f.configFile, "config", "", "file (YAML) with jobs and settings, each with the name of its flag; flags come before its settings")
 }
 
 func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
-	d := sandbox.DefaultLimits()
-	size := func(n int64) string { return " (default: " + view.SizeText(n) + ")" }
 	flags.StringVar(&f.level, "sandbox", "", "none, process or namespace (default: none for --exec; for --python and --commands namespace where the machine can, else process)")
 	flags.StringVar(&f.net, "sandbox-net", "", "none or host, the network of commands in a sandbox (default: host for --exec in process, else none)")
 	flags.BoolVar(&f.sandbox.RequireCgroup, "require-cgroup", false, "do not start unless control groups bound the memory and processes of every command in a sandbox")
@@ -84,15 +85,7 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.sandbox.NoCgroup, "no-cgroup", false, "do not use control groups")
 	flags.IntVar(&f.sandbox.CPUWeight, "cpu-weight", 0, "CPU weight of all commands together, 1 to 10000, against other processes in the worker's control group; the worker has 100 (default: 100)")
 	flags.IntVar(&f.sandbox.IOWeight, "io-weight", 0, "I/O weight of all commands together; needs a kernel and a disk with weights (default: 100)")
-	flags.Var(&f.limits.Time, "limit-time", "run time of a command (default: that of its job)")
-	flags.Var(&f.limits.CPU, "limit-cpu", "CPU time of a process (default: "+d.CPU.String()+")")
-	flags.Var(&f.limits.Memory, "limit-memory", "memory of a process; with a control group that of a command"+size(d.Memory))
-	flags.Int64Var(&f.limits.Files, "limit-files", 0, "open files of a process (default: "+strconv.FormatInt(d.Files, 10)+")")
-	flags.Int64Var(&f.limits.Processes, "limit-processes", 0, "processes and threads of a command (default: "+strconv.FormatInt(d.Processes, 10)+")")
-	flags.Var(&f.limits.FileSize, "limit-file-size", "one file"+size(d.FileSize))
-	flags.Var(&f.limits.Disk, "limit-disk", "the directory of a command"+size(d.Disk))
-	flags.Var(&f.limits.Output, "limit-output", "stdout of a command, which ends if it writes more"+size(int64(d.Output)))
-	flags.Var(&f.limits.Log, "limit-log", "size of the end of stderr that is kept"+size(int64(d.Log)))
+	bindLimits(flags, &f.limits)
 }
 
 func (f *workerFlags) config(version string, finished func(worker.Finished), log hclog.Logger) worker.Config {
@@ -147,10 +140,7 @@ func (f *workerFlags) gather() error {
 	if err := f.gatherBounds(); err != nil {
 		return err
 	}
-	if err := f.gatherSandbox(); err != nil {
-		return err
-	}
-	return f.check()
+	return f.gatherSandbox()
 }
 
 // gatherHeaders assigns the files of --http-header-file to their jobs.
@@ -239,29 +229,12 @@ func (j *workerJob) inherit(f *workerFlags) {
 		}
 	}
 	if j.Timeout == 0 {
-		j.Timeout = view.Span(f.httpTimeout)
+		j.Timeout = f.httpTimeout
 	}
 	if len(j.Allow) == 0 {
 		j.Allow = f.httpAllow
 	}
-	j.Limits = j.Limits.above(f.limits)
-}
-
-// check refuses settings that later code would misread or ignore; worker.New refuses the
-// others.
-func (f *workerFlags) check() error {
-	if f.slotsGiven && f.concurrency < 1 {
-		return fmt.Errorf("concurrency %d: must be at least 1", f.concurrency)
-	}
-	if err := f.limits.check(); err != nil {
-		return fmt.Errorf("limit-%w", err)
-	}
-	for _, j := range f.jobs {
-		if err := j.Limits.check(); err != nil {
-			return fmt.Errorf("%s: limit-%w", j, err)
-		}
-	}
-	return nil
+	j.Limits = above(j.Limits, f.limits)
 }
 
 // orNegative turns 0, which Config replaces by its default, into a negative value, which

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
 	"osqueue/client/worker"
@@ -24,23 +25,36 @@ import (
 // workerJob configures how jobs of one type run. Exactly one of Exec, HTTP, Python and
 // Commands is given.
 type workerJob struct {
-	Type     string `yaml:"type"`
-	Exec     string `yaml:"exec"`
-	HTTP     string `yaml:"http"`
-	Python   bool   `yaml:"python"`
-	Commands bool   `yaml:"commands"`
+	Type, Exec, HTTP string
+	Python, Commands bool
 
-	Concurrency int `yaml:"concurrency"` // jobs of the type at once; 0: no bound of its own
+	Concurrency int // jobs of the type at once; 0: no bound of its own
 
-	OnExit  []string  `yaml:"on-exit"` // of Exec
-	Allow   []string  `yaml:"allow"`   // of HTTP: networks
-	Timeout view.Span `yaml:"timeout"` // of HTTP
-	// HeaderFile has headers of HTTP.
-	HeaderFile string `yaml:"header-file"`
+	OnExit     []string      // of Exec
+	Allow      []string      // of HTTP: networks
+	Timeout    time.Duration // of HTTP
+	HeaderFile string        // of HTTP
 
-	Sandbox string     `yaml:"sandbox"`
-	Net     string     `yaml:"net"` // of commands in a sandbox
-	Limits  limitFlags `yaml:"limits"`
+	Sandbox string
+	Net     string // of commands in a sandbox
+	Limits  sandbox.Limits
+}
+
+// bind adds a flag for each field of a job in the file of --config.
+func (j *workerJob) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&j.Type, "type", "", "")
+	flags.StringVar(&j.Exec, "exec", "", "")
+	flags.StringVar(&j.HTTP, "http", "", "")
+	flags.BoolVar(&j.Python, "python", false, "")
+	flags.BoolVar(&j.Commands, "commands", false, "")
+	flags.Var(view.From(&j.Concurrency, 1), "concurrency", "")
+	flags.StringArrayVar(&j.OnExit, "on-exit", nil, "")
+	flags.StringArrayVar(&j.Allow, "allow", nil, "")
+	flags.Var(view.Span(&j.Timeout), "timeout", "")
+	flags.StringVar(&j.HeaderFile, "header-file", "", "")
+	flags.StringVar(&j.Sandbox, "sandbox", "", "")
+	flags.StringVar(&j.Net, "net", "", "")
+	bindLimits(flags, &j.Limits)
 }
 
 // String names a job for messages.
@@ -76,11 +90,15 @@ func (j workerJob) check() error {
 	if kinds != 1 || j.Type == "" {
 		return errJobKind
 	}
-	if j.Concurrency < 0 || j.Concurrency > 0 && j.Type == "*" {
-		return fmt.Errorf("%s: concurrency must be at least 1, and is not possible for *", j)
+	if j.Concurrency > 0 && j.Type == "*" {
+		return fmt.Errorf("%s: concurrency is not possible for *", j)
 	}
 	if j.Exec == "" && len(j.OnExit) > 0 || j.HTTP == "" && (len(j.Allow) > 0 || j.Timeout != 0 || j.HeaderFile != "") {
 		return fmt.Errorf("%s: on-exit needs exec; allow, timeout and header-file need http", j)
+	}
+	if j.Sandbox != "" {
+		_, err := sandbox.ParseLevel(j.Sandbox)
+		return err
 	}
 	return nil
 }
@@ -96,9 +114,9 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 		if err != nil {
 			return nil, err
 		}
-		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: time.Duration(j.Timeout), Allow: allow, Header: header})
+		return runner.HTTP(j.HTTP, runner.HTTPConfig{Timeout: j.Timeout, Allow: allow, Header: header})
 	}
-	box, err := boxes.get(ctx, boxKey{sandbox.Level(j.Sandbox), sandbox.Net(j.Net), j.Limits.limits()})
+	box, err := boxes.get(ctx, boxKey{sandbox.Level(j.Sandbox), sandbox.Net(j.Net), j.Limits})
 	if err != nil {
 		return nil, err
 	}

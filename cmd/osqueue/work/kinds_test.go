@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/pflag"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
@@ -92,29 +92,26 @@ func TestWorkerRefusesByName(t *testing.T) {
 			t.Errorf("%q: %+v, want it to say %q", args, got, want)
 		}
 	}
-	for _, flag := range []string{"prefetch", "limit-files", "limit-processes"} {
-		refused(flag+" -1: must not be negative", "--exec", "a=true", "--"+flag, "-1")
+	refused("prefetch -1: must not be negative", "--exec", "a=true", "--prefetch", "-1")
+	for _, flag := range []string{"limit-files", "limit-processes"} {
+		refused(`"--`+flag+`" flag: must be at least 0`, "--exec", "a=true", "--"+flag, "-1")
 	}
-	refused("concurrency -1: must be at least 1", "--exec", "a=true", "--concurrency", "-1")
+	refused(`"--concurrency" flag: must be positive`, "--exec", "a=true", "--concurrency", "-1")
 	for _, flag := range []string{"lease", "poll-wait", "stop-timeout", "http-timeout", "limit-time", "limit-cpu"} {
 		refused(`"--`+flag+`" flag: "-1s": must not be negative`, "--http", "a=http://b", "--"+flag, "-1s")
 	}
 	refused(`--exec "a=": write TYPE=COMMAND`, "--exec", "a=")
 	refused(`--http "a=": write TYPE=URL`, "--http", "a=")
 	for line, want := range map[string]string{
-		"concurrency: -1":         "concurrency -1",
-		"prefetch: -1":            "prefetch -1",
-		"lease: -1s":              `line 1: "-1s": must not be negative`,
-		"poll-wait: -1s":          `line 1: "-1s": must not be negative`,
-		"stop-timeout: -1s":       `line 1: "-1s": must not be negative`,
-		"limits: {time: -1s}":     `line 1: "-1s": must not be negative`,
-		"limits: {cpu: -1s}":      `line 1: "-1s": must not be negative`,
-		"limits: {files: -1}":     "limit-files -1",
-		"limits: {processes: -1}": "limit-processes -1",
-		"limits: {memory: -1}":    "is not a size",
-		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    `line 1: "-1s": must not be negative`,
-		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": `line 1: "-1s": must not be negative`,
-		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "concurrency must be at least 1",
+		"concurrency: -1":      "line 1: concurrency: must be positive",
+		"prefetch: -1":         "prefetch -1",
+		"lease: -1s":           `line 1: lease: "-1s": must not be negative`,
+		"limits: {time: -1s}":  `line 1: limit-time: "-1s": must not be negative`,
+		"limits: {files: -1}":  "line 1: limit-files: must be at least 0",
+		"limits: {memory: -1}": "is not a size",
+		"jobs: [{type: b, http: \"http://b\", timeout: -1s}]":    `job 1: line 1: timeout: "-1s": must not be negative`,
+		"jobs: [{type: b, exec: \"true\", limits: {time: -1s}}]": `job 1: line 1: limit-time: "-1s": must not be negative`,
+		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "job 1: line 1: concurrency: must be positive",
 	} {
 		file := filepath.Join(t.TempDir(), "worker.yaml")
 		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
@@ -134,44 +131,46 @@ func TestWorkerWithoutBubblewrap(t *testing.T) {
 	}
 }
 
+// newFlags returns the flags of a worker with some of them given.
+func newFlags(t *testing.T, f *workerFlags, args ...string) *pflag.FlagSet {
+	t.Helper()
+	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
+	f.bind(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags
+}
+
 // The example says everything that there is, and the program takes it.
 func TestWorkerExample(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/examples/worker.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := parseWorkerFile(text)
-	if err != nil {
+	f := &workerFlags{}
+	flags := newFlags(t, f, "--prefetch", "0")
+	if err := f.parseFile(text); err != nil {
 		t.Fatal(err)
 	}
-	zero := func(v any, but ...string) {
-		value := reflect.ValueOf(v)
-		for i := range value.NumField() {
-			if name := value.Type().Field(i).Name; value.Field(i).IsZero() && !slices.Contains(but, name) {
-				t.Errorf("the example does not show %s of %T", name, v)
-			}
+	for _, name := range []string{"name", "concurrency", "lease", "poll-wait", "stop-timeout", "sandbox", "sandbox-uids", "sandbox-dir", "sandbox-env", "sandbox-ro", "no-cgroup"} {
+		if !flags.Lookup(name).Changed {
+			t.Errorf("the example does not show %s", name)
 		}
 	}
-	zero(file, "NoCgroup")
-	zero(file.Limits)
-	f := &workerFlags{}
-	cmd := newWorkerCommand(&view.Globals{})
-	file.applyTo(f, cmd.Flags())
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if strings.HasPrefix(flag.Name, "limit-") && !flag.Changed {
+			t.Errorf("the example does not show %s", flag.Name)
+		}
+	})
 	if err := f.gather(); err != nil {
 		t.Fatal(err)
 	}
 	if f.sandbox.UIDs != (sandbox.UIDRange{First: 1_900_000_000, Count: 1024}) || f.stopTimeout != 30*time.Second || f.limits.Memory != 1<<30 {
 		t.Errorf("%+v", f)
 	}
-	if got := f.bounds(); len(got) != 1 || got["thumb"] != 2 || f.prefetch != 16 {
-		t.Errorf("%v", got)
-	}
-	if err := cmd.ParseFlags([]string{"--prefetch", "0"}); err != nil {
-		t.Fatal(err)
-	}
-	none := &workerFlags{}
-	if file.applyTo(none, cmd.Flags()); none.prefetch != 0 {
-		t.Errorf("a prefetch of 0 became %d", none.prefetch)
+	if got := f.bounds(); len(got) != 1 || got["thumb"] != 2 || f.prefetch != 0 { // the flag comes first
+		t.Errorf("%v, %d", got, f.prefetch)
 	}
 	thumb := f.jobs[1]
 	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {

@@ -22,7 +22,7 @@ func TestWorkerFileWithUnknownSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
-	want := "osqueue: " + file + ": line 1: unknown setting concurency; line 4: unknown setting exce\n"
+	want := "osqueue: " + file + ": line 1: unknown setting \"concurency\"\njob 1: line 4: unknown setting \"exce\"\n"
 	if got.Code != view.ExitUsage || got.Err != want {
 		t.Errorf("%+v", got)
 	}
@@ -62,13 +62,16 @@ func TestWorkerGreets(t *testing.T) {
 
 // TestWorkerFileHasLongSpans: the worker's file has days and weeks as flags do, and names the line of a bad value.
 func TestWorkerFileHasLongSpans(t *testing.T) {
-	file, err := parseWorkerFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
-	if err != nil || file.Lease != view.Span(view.Day) || *file.StopTimeout != view.Span(7*view.Day) || file.Limits.Time != view.Span(36*time.Hour) ||
-		file.Limits.Memory != 1<<30 || file.Jobs[0].Timeout != view.Span(2*view.Day) {
-		t.Errorf("%+v, %v", file, err)
+	f := &workerFlags{}
+	newFlags(t, f)
+	err := f.parseFile([]byte("lease: 1d\nstop-timeout: 1w\nlimits: {time: 1d12h, memory: 1GiB}\njobs: [{type: a, http: http://x, timeout: 2d}]\n"))
+	if err != nil || f.lease != view.Day || f.stopTimeout != 7*view.Day || f.limits.Timeout != 36*time.Hour || f.limits.Memory != 1<<30 || f.jobs[0].Timeout != 2*view.Day {
+		t.Errorf("%+v, %v", f, err)
 	}
-	_, err = parseWorkerFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
-	if err == nil || !strings.Contains(err.Error(), `line 2: "1 day" is not a duration`) || !strings.Contains(err.Error(), `line 4: "big" is not a size`) {
+	f = &workerFlags{}
+	newFlags(t, f)
+	err = f.parseFile([]byte("name: w\nlease: 1 day\nlimits:\n  memory: big\n"))
+	if err == nil || !strings.Contains(err.Error(), `line 2: lease: "1 day" is not a duration`) || !strings.Contains(err.Error(), `line 4: limit-memory: "big" is not a size`) {
 		t.Error(err)
 	}
 }

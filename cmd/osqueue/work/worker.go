@@ -59,7 +59,7 @@ worker ls lists the workers.`,
   osqueue worker --http notify=http://localhost:9000/notify
   osqueue worker --commands command --sandbox namespace --limit-memory 512MiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.readFile(cmd.Flags()); err != nil {
+			if err := f.readFile(); err != nil {
 				return &view.UsageError{Err: err}
 			}
 			return runWorker(cmd.Context(), g, f)

@@ -28,14 +28,11 @@ func newWorkerShowCommand(g *view.Globals) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show a registered worker and its running jobs",
 		Long:  "Shows a registered worker, and the first of its running jobs.",
-		RunE:  view.Show(g, (*client.Client).Worker, showWorker),
+		RunE:  view.Show(g, (*client.Client).Worker, workerRows),
 	}
 }
 
-func showWorker(g *view.Globals, w v1.Worker) error {
-	if g.JSON {
-		return g.WriteJSON(w)
-	}
+func workerRows(w v1.Worker) [][]string {
 	types := "any"
 	if len(w.Types) > 0 {
 		types = strings.Join(w.Types, " ")
@@ -58,7 +55,7 @@ func showWorker(g *view.Globals, w v1.Worker) error {
 	for _, id := range w.JobIDs {
 		rows = append(rows, []string{"job", id})
 	}
-	return g.Table(rows)
+	return rows
 }
 
 func newQuietCommand(g *view.Globals) *cobra.Command {
@@ -86,28 +83,18 @@ func newUnquietCommand(g *view.Globals) *cobra.Command {
 func newWorkerSwitch(g *view.Globals, verb string, do func(*client.Client, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME…",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return g.Each(cmd.Context(), args, func(ctx context.Context, c *client.Client, name string) error {
-				if err := do(c, ctx, name); err != nil {
-					return err
-				}
-				w, err := c.Worker(ctx, name)
-				if client.IsNotFound(err) { // it was gone
-					w, err = v1.Worker{Name: name}, nil
-				}
-				if err != nil {
-					return err
-				}
-				return workerLine(g, w)
-			})
-		},
+		RunE: g.Each(func(ctx context.Context, c *client.Client, name string) error {
+			if err := do(c, ctx, name); err != nil {
+				return err
+			}
+			w, err := c.Worker(ctx, name)
+			if client.IsNotFound(err) { // it was gone
+				w, err = v1.Worker{Name: name}, nil
+			}
+			if err != nil {
+				return err
+			}
+			return g.Print(view.Written(g, w), "%s  %s; %s running\n", view.PlainLine(w.Name), view.WorkerState(w), view.RunningText(w))
+		}),
 	}
-}
-
-// workerLine prints the state of a worker after a change.
-func workerLine(g *view.Globals, w v1.Worker) error {
-	if g.JSON {
-		return view.WriteWritten(g, w)
-	}
-	return g.Printf("%s  %s; %s running\n", view.PlainLine(w.Name), view.WorkerState(w), view.RunningText(w))
 }
