@@ -6,10 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
 	"osqueue/cluster/membership"
 	"osqueue/internal/sleep"
-
-	"github.com/hashicorp/raft"
 )
 
 // Each node measures how far the wall clocks of the other voters are ahead of its own. No
@@ -29,12 +30,20 @@ const (
 	clockTripMax = time.Second
 )
 
-// clocks has the newest readings of the other voters' clocks. Safe for concurrent use.
+// clocks measures the clocks of the other voters, and has the newest readings. Safe for
+// concurrent use.
 type clocks struct {
+	self    raft.ServerID
+	own     func() time.Time // this node's wall clock
+	raft    *raft.Raft
+	members *membership.Members
+	peers   *membership.Peers
+	log     hclog.Logger
+
 	mu      sync.Mutex
 	seen    map[raft.ServerID]clockReading
 	alarmed map[raft.ServerID]bool
-	self    bool // this node is a voter
+	votes   bool // this node is a voter
 	voters  int
 }
 
@@ -54,16 +63,16 @@ func (r clockReading) offset(own time.Time) time.Duration {
 
 // wall returns this node's wall clock, corrected if a majority of the clocks agree on
 // another time.
-func (n *Node) wall() time.Time {
-	own := n.cfg.Clock()
-	offset, _ := n.clocks.agreement(own)
+func (c *clocks) wall() time.Time {
+	own := c.own()
+	offset, _ := c.agreement(own)
 	return own.Add(offset)
 }
 
-// clocksAgree reports whether a majority of the voters' clocks agree on the time that
-// wall returns.
-func (n *Node) clocksAgree() bool {
-	_, ok := n.clocks.agreement(n.cfg.Clock())
+// agree reports whether a majority of the voters' clocks agree on the time that wall
+// returns.
+func (c *clocks) agree() bool {
+	_, ok := c.agreement(c.own())
 	return ok
 }
 
@@ -78,65 +87,65 @@ func (c *clocks) agreement(own time.Time) (offset time.Duration, ok bool) {
 			offsets = append(offsets, r.offset(own))
 		}
 	}
-	return agreement(offsets, c.self, c.voters)
+	return agreement(offsets, c.votes, c.voters)
 }
 
-// ClockOffset returns how far a member's wall clock is ahead of this node's. ok is false
-// if it was not measured in the last 30 s.
-func (n *Node) ClockOffset(id raft.ServerID) (offset time.Duration, ok bool) {
-	if id == n.id {
+// offset returns how far a member's wall clock is ahead of this node's. ok is false if it
+// was not measured in the last 30 s.
+func (c *clocks) offset(id raft.ServerID) (offset time.Duration, ok bool) {
+	if id == c.self {
 		return 0, true
 	}
-	n.clocks.mu.Lock()
-	defer n.clocks.mu.Unlock()
-	r, ok := n.clocks.seen[id]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.seen[id]
 	if !ok || time.Since(r.at) >= clockFresh {
 		return 0, false
 	}
-	return r.offset(n.cfg.Clock()), true
+	return r.offset(c.own()), true
 }
 
-// watchClocks measures the clocks every clockInterval until the node is closed.
-func (n *Node) watchClocks() {
+// watch measures the clocks every clockInterval, or every clockHurry while hurry says so,
+// until ctx ends.
+func (c *clocks) watch(ctx context.Context, hurry func() bool) {
 	for {
-		n.measureClocks(n.ctx)
+		c.measure(ctx)
 		interval := clockInterval
-		if n.leader.Behind() {
+		if hurry() {
 			interval = clockHurry
 		}
-		if !sleep.For(n.ctx, interval) {
+		if !sleep.For(ctx, interval) {
 			return
 		}
 	}
 }
 
-// measureClocks asks all other voters for their time, in parallel. If a node does not
-// answer in time, its last reading counts until it is older than clockFresh.
-func (n *Node) measureClocks(ctx context.Context) {
+// measure asks all other voters for their time, in parallel. If a node does not answer in
+// time, its last reading counts until it is older than clockFresh.
+func (c *clocks) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, clockPatience)
 	defer cancel()
-	config := n.raft.GetConfiguration().Configuration()
-	n.setVoters(config)
+	config := c.raft.GetConfiguration().Configuration()
+	c.setVoters(config)
 	var wg sync.WaitGroup
 	for _, s := range config.Servers {
-		address := n.members.HTTPAddress(membership.NodeName(s.ID))
-		if s.ID == n.id || s.Suffrage != raft.Voter || address == "" {
+		address := c.members.HTTPAddress(membership.NodeName(s.ID))
+		if s.ID == c.self || s.Suffrage != raft.Voter || address == "" {
 			continue
 		}
 		wg.Go(func() {
-			if r, ok := n.readClock(ctx, s.ID, address); ok {
-				n.noteClock(s.ID, r)
+			if r, ok := c.read(ctx, s.ID, address); ok {
+				c.note(s.ID, r)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// readClock asks a node for its time, which counts as that of the middle of the round
-// trip.
-func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) (r clockReading, ok bool) {
+// read asks a node for its time, which counts as that of the middle of the round trip.
+func (c *clocks) read(ctx context.Context, id raft.ServerID, address string) (r clockReading, ok bool) {
 	asked := time.Now()
-	who, err := n.peers.Ask(ctx, address)
+	who, err := c.peers.Ask(ctx, address)
 	trip := time.Since(asked)
 	if err != nil || who.ServerID != string(id) || who.ClockNs == 0 || trip > clockTripMax {
 		return r, false
@@ -144,42 +153,42 @@ func (n *Node) readClock(ctx context.Context, id raft.ServerID, address string) 
 	return clockReading{wall: time.Unix(0, who.ClockNs), at: asked.Add(trip / 2)}, true
 }
 
-// noteClock stores a reading, and logs when the clock begins or ceases to differ by more
-// than clockBound.
-func (n *Node) noteClock(id raft.ServerID, r clockReading) {
-	offset := r.offset(n.cfg.Clock())
-	n.clocks.mu.Lock()
-	n.clocks.seen[id] = r
+// note stores a reading, and logs when the clock begins or ceases to differ by more than
+// clockBound.
+func (c *clocks) note(id raft.ServerID, r clockReading) {
+	offset := r.offset(c.own())
+	c.mu.Lock()
+	c.seen[id] = r
 	wrong := offset.Abs() > clockBound
-	changed := wrong != n.clocks.alarmed[id]
-	n.clocks.alarmed[id] = wrong
-	n.clocks.mu.Unlock()
+	changed := wrong != c.alarmed[id]
+	c.alarmed[id] = wrong
+	c.mu.Unlock()
 	switch {
 	case changed && wrong:
-		n.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
+		c.log.Error("the wall clocks of two nodes differ: check NTP on both", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	case changed:
-		n.log.Info("the wall clocks of two nodes agree again", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
+		c.log.Info("the wall clocks of two nodes agree again", "other", membership.NodeName(id), "other_ahead_by", offset.Round(time.Millisecond))
 	}
 }
 
 // setVoters counts the voters, and drops the readings of nodes that are not voters.
-func (n *Node) setVoters(config raft.Configuration) {
-	n.clocks.mu.Lock()
-	defer n.clocks.mu.Unlock()
-	n.clocks.self, n.clocks.voters = false, 0
+func (c *clocks) setVoters(config raft.Configuration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.votes, c.voters = false, 0
 	members := make(map[raft.ServerID]bool)
 	for _, s := range config.Servers {
 		if s.Suffrage != raft.Voter {
 			continue
 		}
-		n.clocks.voters++
+		c.voters++
 		members[s.ID] = true
-		n.clocks.self = n.clocks.self || s.ID == n.id
+		c.votes = c.votes || s.ID == c.self
 	}
-	for id := range n.clocks.seen {
+	for id := range c.seen {
 		if !members[id] {
-			delete(n.clocks.seen, id)
-			delete(n.clocks.alarmed, id)
+			delete(c.seen, id)
+			delete(c.alarmed, id)
 		}
 	}
 }

@@ -3,13 +3,12 @@ package cluster
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
-	"osqueue/cluster/notify"
-	"osqueue/fsm"
 	"osqueue/storage/document"
 )
 
@@ -40,18 +39,18 @@ func (n *Node) newLeader() *leader.Leader {
 		Idle:          n.replica.idle,
 		Rescan:        func() { n.ready.Rescan(n.replica.read) },
 		Waiting:       n.ready.Sleeping,
-		TakeWaiting:   n.takeWaiting,
+		TakeWaiting:   n.Claims.take,
 		Voters:        n.otherVoters,
 		AskBucket:     n.askBucket,
 		HandOver:      n.handOver,
-		ClusterID:     n.clusterID,
+		ClusterID:     func() string { return n.members.ClusterID() },
 		Members:       n.voters,
 		Servers:       func() []raft.Server { return n.raft.GetConfiguration().Configuration().Servers },
 		CommonLevel:   func(ctx context.Context) (uint32, error) { return n.members.CommonLevel(ctx) },
 		StateOf:       n.stateOf,
-		Wall:          n.wall,
-		ClocksAgree:   n.clocksAgree,
-		MeasureClocks: n.measureClocks,
+		Wall:          func() time.Time { return n.clocks.wall() },
+		ClocksAgree:   func() bool { return n.clocks.agree() },
+		MeasureClocks: func(ctx context.Context) { n.clocks.measure(ctx) },
 		SumsDue:       n.sums.due,
 		SumsFinding:   n.sums.find,
 		TakeForked:    n.sums.takeForked,
@@ -77,18 +76,6 @@ func (n *Node) voters() []document.Member {
 		members = append(members, m)
 	}
 	return members
-}
-
-// takeWaiting takes waiting claims for an entry.
-func (n *Node) takeWaiting(jobType string, jobs, bytes int) []leader.WaitingClaim {
-	sleepers := n.ready.Take(jobType, jobs, bytes)
-	taken := make([]leader.WaitingClaim, len(sleepers))
-	for i, s := range sleepers {
-		taken[i] = leader.WaitingClaim{Claim: s.Claim(), Deliver: func(res fsm.Result, lsn fsm.LSN, err error) {
-			s.Deliver(notify.Answer{Result: res, LSN: lsn, Err: err})
-		}}
-	}
-	return taken
 }
 
 // stateOf asks a server for the newest checksum of its state.

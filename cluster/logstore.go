@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
@@ -62,49 +64,59 @@ const (
 	trailingLeast = 8
 )
 
-// boundLog bounds the raft log in bytes; raft itself bounds only the number of entries.
-// It makes raft take a snapshot when the entries since the last one are larger than
+// logBound bounds the raft log in bytes; raft itself bounds only the number of entries.
+type logBound struct {
+	cfg       *Config
+	log       hclog.Logger
+	raftLog   *raftlog.Log
+	snapshots raft.SnapshotStore
+	raft      *raft.Raft
+	settings  *raftSettings
+	await     func(context.Context, raft.Future) error
+}
+
+// run makes raft take a snapshot when the entries since the last one are larger than
 // SnapshotBytes and than that snapshot, and makes raft keep at most TrailingBytes behind
-// it. It runs until the node is closed.
-func (n *Node) boundLog() {
+// it. It runs until ctx ends.
+func (b *logBound) run(ctx context.Context) {
 	tick := time.NewTicker(boundLogEvery)
 	defer tick.Stop()
 	var at uint64 // index of the newest snapshot that is known
 	var rest time.Time
 	for {
 		select {
-		case <-n.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		n.boundTrailing()
-		if bytesAfter(n.raftLog.Sizes, at) <= n.cfg.SnapshotBytes || time.Now().Before(rest) {
+		b.trail()
+		if bytesAfter(b.raftLog.Sizes, at) <= b.cfg.SnapshotBytes || time.Now().Before(rest) {
 			continue
 		}
-		least := n.cfg.SnapshotBytes
-		if all, err := n.snapshots.List(); err == nil && len(all) > 0 {
+		least := b.cfg.SnapshotBytes
+		if all, err := b.snapshots.List(); err == nil && len(all) > 0 {
 			at = all[0].Index
 			least = max(least, int(all[0].Size))
 		}
-		if bytesAfter(n.raftLog.Sizes, at) <= least {
+		if bytesAfter(b.raftLog.Sizes, at) <= least {
 			continue
 		}
-		if err := n.await(n.ctx, n.raft.Snapshot()); err != nil {
-			n.log.Warn("cannot take a snapshot, although the raft log is large", "error", err)
-			rest = time.Now().Add(n.cfg.SnapshotInterval)
+		if err := b.await(ctx, b.raft.Snapshot()); err != nil {
+			b.log.Warn("cannot take a snapshot, although the raft log is large", "error", err)
+			rest = time.Now().Add(b.cfg.SnapshotInterval)
 		}
 	}
 }
 
-// boundTrailing sets how many entries raft keeps behind its next snapshot.
-func (n *Node) boundTrailing() {
-	keep := max(newestWithin(n.raftLog.Sizes, n.cfg.TrailingLogs, n.cfg.TrailingBytes), min(trailingLeast, n.cfg.TrailingLogs))
-	if keep == n.raft.ReloadableConfig().TrailingLogs {
+// trail sets how many entries raft keeps behind its next snapshot.
+func (b *logBound) trail() {
+	keep := max(newestWithin(b.raftLog.Sizes, b.cfg.TrailingLogs, b.cfg.TrailingBytes), min(trailingLeast, b.cfg.TrailingLogs))
+	if keep == b.raft.ReloadableConfig().TrailingLogs {
 		return
 	}
-	err := n.reloadRaft(func(c *raft.ReloadableConfig) { c.TrailingLogs = keep })
+	err := b.settings.change(func(c *raft.ReloadableConfig) { c.TrailingLogs = keep })
 	if err != nil {
-		n.log.Warn("cannot limit the entries that raft keeps behind a snapshot", "error", err)
+		b.log.Warn("cannot limit the entries that raft keeps behind a snapshot", "error", err)
 	}
 }
 

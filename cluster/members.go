@@ -7,9 +7,7 @@ import (
 	"osqueue/cluster/membership"
 	"osqueue/cluster/plane"
 	"osqueue/cluster/snapshot"
-	"osqueue/fsm"
 	"osqueue/internal/auth"
-	"osqueue/internal/auth/enroll"
 )
 
 // PeerPath is the path under which PeerHandler is to be mounted.
@@ -53,9 +51,6 @@ func (n *Node) newMembers() *membership.Members {
 	})
 }
 
-// clusterID returns the id of the cluster.
-func (n *Node) clusterID() string { return n.members.ClusterID() }
-
 // Routes returns the requests under PeerPath, of other nodes and of operators, and the rights that
 // they need, which their handlers do not check.
 func (n *Node) Routes() []auth.Route {
@@ -88,18 +83,4 @@ func (n *Node) allowNode(p plane.Peer) error {
 		}
 	}
 	return fmt.Errorf("node %s is neither a member of the cluster nor in the --peers of this node, and has not joined with a token", p.Name)
-}
-
-// joinedHTTP returns the HTTP address of a node that has joined with a token, or "".
-func (n *Node) joinedHTTP(name string) string {
-	return enroll.PeerAddress(n.Token(enroll.PeerRecord(name)))
-}
-
-// revokedAt returns the time in ms up to which the issued certificates of a node are revoked;
-// 0 if none is revoked.
-func (n *Node) revokedAt(name string) int64 {
-	if t := n.Token(fsm.RevokedMark(name)); t != nil {
-		return t.CreatedAt
-	}
-	return 0
 }

@@ -26,6 +26,9 @@ import (
 
 // Node is a member of a cluster. Open starts it. Its methods are safe for concurrent use.
 type Node struct {
+	State
+	Claims
+
 	cfg       Config
 	log       hclog.Logger
 	id        raft.ServerID
@@ -39,14 +42,9 @@ type Node struct {
 	raftLog   *raftlog.Log
 	snapshots raft.SnapshotStore
 	kept      *snapshot.Store // below snapshots; nil without a disk
-	replica   *replica
 	leader    *leader.Leader
 	sums      *stateSums // the replica's
-	ready     *notify.Ready
 	ends      *notify.Ended
-	events    *notify.History
-	progress  *notify.JobHistory
-	tokens    *notify.Tokens
 	unflushed *flush.UnflushedLog
 	mend      chan struct{} // signals that a snapshot on the disk is damaged
 	reads     *groupcommit.Batcher[struct{}, struct{}]
@@ -55,7 +53,8 @@ type Node struct {
 	// replayed is the index of the newest entry that the log had when the node started.
 	replayed uint64
 
-	clocks clocks // of the other voters
+	clocks   *clocks       // of the voters
+	settings *raftSettings // of raft
 	// transferring is when raft began to refuse entries because of a transfer of leadership, as
 	// the time since started; 0: it does not.
 	transferring atomic.Int64
@@ -70,7 +69,6 @@ type Node struct {
 	down    chan struct{} // closed when raft has ended
 	ended   sync.Once
 	silence *silence      // of the leader
-	reloads sync.Mutex    // held while raft's configuration is changed
 	cut     chan struct{} // closed by sever: this node sends nothing more to the others
 	severs  sync.Once
 	fatal   chan error
@@ -93,21 +91,6 @@ func (n *Node) inboundConfig() transport.InboundConfig {
 		},
 		Heard: func(term uint64) { n.silence.heard(term, time.Now()) },
 	}
-}
-
-func (n *Node) raftConfig() *raft.Config {
-	c := raft.DefaultConfig()
-	c.LocalID = n.id
-	c.HeartbeatTimeout = n.cfg.HeartbeatTimeout
-	c.ElectionTimeout = n.cfg.ElectionTimeout
-	c.LeaderLeaseTimeout = n.cfg.LeaseTimeout
-	c.SnapshotThreshold = n.cfg.SnapshotThreshold
-	c.SnapshotInterval = n.cfg.SnapshotInterval
-	c.TrailingLogs = n.cfg.TrailingLogs
-	c.BatchApplyCh = true
-	c.MaxAppendEntries = transport.AppendMaxEntries
-	c.Logger = transport.NewLogger(n.log.Named("raft"))
-	return c
 }
 
 // changed wakes the waiters for the changes of the entry that m has applied. It runs on
@@ -217,57 +200,4 @@ func (n *Node) closeRaft() error {
 	n.wg.Wait()
 	n.net.CloseStreams()
 	return errors.Join(err, n.net.Close(), n.raftLog.Close())
-}
-
-// Job returns a job of the applied state, or nil. The job must not be changed.
-func (n *Node) Job(id string) (j *fsm.Job) {
-	n.replica.read(func(m *fsm.Machine) { j = m.Job(id) })
-	return j
-}
-
-// Token returns a token of the applied state, or nil. It must not be changed.
-func (n *Node) Token(id string) (t *fsm.Token) {
-	n.replica.read(func(m *fsm.Machine) { t = m.Token(id) })
-	return t
-}
-
-// TokensEnded returns a channel that is closed when the applied state loses a token, or is
-// replaced.
-func (n *Node) TokensEnded() <-chan struct{} { return n.tokens.Ended() }
-
-// AccountUsage returns how many jobs of a producer's account have not ended in the applied
-// state, and the bytes of their payloads.
-func (n *Node) AccountUsage(name string) (jobs, bytes int64) {
-	n.replica.read(func(m *fsm.Machine) { jobs, bytes = m.AccountUsage(name) })
-	return jobs, bytes
-}
-
-// Level returns the feature level of the applied state.
-func (n *Node) Level() (level uint32) {
-	n.replica.read(func(m *fsm.Machine) { level = m.Level() })
-	return level
-}
-
-// View returns a frozen view of the applied state.
-func (n *Node) View() *fsm.View { return n.replica.freeze() }
-
-// TypeStats returns the statistics of one job type.
-func (n *Node) TypeStats(name string) (s fsm.TypeStats) {
-	n.replica.read(func(m *fsm.Machine) { s = m.TypeStats(name) })
-	return s
-}
-
-// ClaimsWaiting returns the number of claims that wait for a job on this node.
-func (n *Node) ClaimsWaiting() int { return n.ready.Sleeping() }
-
-// AllTypeStats returns the statistics of every type that has jobs.
-func (n *Node) AllTypeStats() map[string]fsm.TypeStats {
-	stats := make(map[string]fsm.TypeStats)
-	n.replica.read(func(m *fsm.Machine) {
-		m.Types(func(name string, s fsm.TypeStats) bool {
-			stats[name] = s
-			return true
-		})
-	})
-	return stats
 }

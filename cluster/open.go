@@ -45,7 +45,6 @@ func Open(cfg Config) (*Node, error) {
 		mend:    make(chan struct{}, 1),
 	}
 	n.silence = &silence{floor: cfg.LeaseTimeout, ceiling: cfg.HeartbeatTimeout}
-	n.clocks.seen, n.clocks.alarmed = make(map[raft.ServerID]clockReading), make(map[raft.ServerID]bool)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.peers = newPeers(&cfg)
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
@@ -54,6 +53,7 @@ func Open(cfg Config) (*Node, error) {
 	n.peers.Joined(n.joinedHTTP)
 	n.progress, n.tokens = notify.NewJobHistory(), notify.NewTokens()
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(cfg.EventsKept)
+	n.read, n.term = n.replica.read, n.active
 	n.replica.changed, n.replica.restored = n.changed, n.restored
 	n.leader = n.newLeader()
 	if err := n.start(); err != nil {
@@ -66,8 +66,9 @@ func Open(cfg Config) (*Node, error) {
 	})
 	n.wg.Go(func() { n.members.Run(n.ctx) })
 	n.wg.Go(func() { n.members.Meet(n.ctx) })
-	n.wg.Go(n.watchClocks)
-	n.wg.Go(n.watchLeader)
+	n.wg.Go(func() { n.clocks.watch(n.ctx, n.leader.Behind) })
+	watch := leaderWatch{n.silence, n.id, n.raft, n.settings, n.log}
+	n.wg.Go(func() { watch.run(n.ctx) })
 	n.wg.Go(n.sumStates)
 	return n, nil
 }
@@ -129,22 +130,43 @@ func (n *Node) openRaft() (err error) {
 	n.moved = transport.NewMoved(n.net)
 	n.out = transport.NewOutbound(n.moved, n.cut, n.raftLog.Await)
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
-	n.raft, err = raft.NewRaft(n.raftConfig(), n.stateMachine(), n.raftLog, n.raftLog, indexedSnapshots{n.snapshots}, in)
+	n.raft, err = raft.NewRaft(raftConfig(n.id, &n.cfg), n.stateMachine(), n.raftLog, n.raftLog, indexedSnapshots{n.snapshots}, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.raftLog.Close())
 	}
+	n.settings = &raftSettings{raft: n.raft}
 	n.members = n.newMembers()
+	n.clocks = &clocks{
+		self: n.id, own: n.cfg.Clock, raft: n.raft, members: n.members, peers: n.peers, log: n.log,
+		seen: make(map[raft.ServerID]clockReading), alarmed: make(map[raft.ServerID]bool),
+	}
 	n.raftLog.Serve(n.raft)
 	in.Serve(n.raft)
 	if n.port != nil {
 		n.port.Allow(n.allowNode)
 	}
 	n.wg.Go(func() { in.Relay(n.members.MayVote) })
-	n.wg.Go(n.boundLog)
+	bound := logBound{&n.cfg, n.log, n.raftLog, n.snapshots, n.raft, n.settings, n.await}
+	n.wg.Go(func() { bound.run(n.ctx) })
 	if n.kept != nil {
 		n.wg.Go(n.mendSnapshots)
 	}
 	return nil
+}
+
+func raftConfig(id raft.ServerID, cfg *Config) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = id
+	c.HeartbeatTimeout = cfg.HeartbeatTimeout
+	c.ElectionTimeout = cfg.ElectionTimeout
+	c.LeaderLeaseTimeout = cfg.LeaseTimeout
+	c.SnapshotThreshold = cfg.SnapshotThreshold
+	c.SnapshotInterval = cfg.SnapshotInterval
+	c.TrailingLogs = cfg.TrailingLogs
+	c.BatchApplyCh = true
+	c.MaxAppendEntries = transport.AppendMaxEntries
+	c.Logger = transport.NewLogger(cfg.Logger.Named("raft"))
+	return c
 }
 
 func (n *Node) listen() (transport.Transport, error) {

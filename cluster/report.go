@@ -52,8 +52,8 @@ func (n *Node) Status() Status {
 	s.Fence, s.FenceReason = n.leader.Fence()
 	s.Carried = n.leader.Carried()
 	s.DocumentCopies = n.leader.DocumentCopies()
-	n.describeFlush(&s)
-	n.describeRaft(&s)
+	s.describeFlush(n)
+	s.describeRaft(n)
 	if n.kept != nil {
 		s.Snapshots = n.kept.Status()
 	}
@@ -65,7 +65,7 @@ func (n *Node) Status() Status {
 
 // describeFlush fills in how far the bucket is. Only the active leader knows all of it;
 // the other nodes know what the entries of the log say.
-func (n *Node) describeFlush(s *Status) {
+func (s *Status) describeFlush(n *Node) {
 	s.FlushedLSN = n.unflushed.FlushedLSN()
 	lag := n.unflushed.Lag()
 	s.LagEntries, s.LagBytes = lag.Entries, lag.Bytes
@@ -84,7 +84,7 @@ func (n *Node) describeFlush(s *Status) {
 	s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = t.CheckpointLSN, t.ArchiveLSN, t.LogBytes
 }
 
-func (n *Node) describeRaft(s *Status) {
+func (s *Status) describeRaft(n *Node) {
 	state := n.raft.State()
 	s.RaftState = state.String()
 	s.State = wireState(state, n.active() != nil)
@@ -102,9 +102,9 @@ func (n *Node) describeRaft(s *Status) {
 			Leader:      srv.ID == leader && leader != "",
 		}
 		if state == raft.Leader && srv.ID != n.id {
-			n.describeProgress(&p, srv.ID)
+			p.describeProgress(n.out.Progress(srv.ID))
 		}
-		if offset, ok := n.ClockOffset(srv.ID); ok {
+		if offset, ok := n.clocks.offset(srv.ID); ok {
 			ms := offset.Milliseconds()
 			p.ClockOffset = &ms
 		}
@@ -113,8 +113,7 @@ func (n *Node) describeRaft(s *Status) {
 }
 
 // describeProgress fills in the leader's measurements of a member.
-func (n *Node) describeProgress(p *Peer, id raft.ServerID) {
-	heard, index := n.out.Progress(id)
+func (p *Peer) describeProgress(heard time.Time, index uint64) {
 	if !heard.IsZero() {
 		ms := time.Since(heard).Milliseconds()
 		p.LastContact = &ms

@@ -75,7 +75,7 @@ func (n *Node) serveRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done, err := n.Revoke(r.Context(), req.Node)
-	n.answerOperator(w, done, err)
+	answerOperator(w, done, err, n.members.LeaderHTTP)
 }
 
 // AskToRevoke asks the node with the base URL server, which must be the active leader, to revoke
@@ -86,13 +86,13 @@ func AskToRevoke(ctx context.Context, client *http.Client, server, node string) 
 	return done, again, err
 }
 
-// answerOperator answers the request of an operator.
-func (n *Node) answerOperator(w http.ResponseWriter, answer any, err error) {
+// answerOperator answers the request of an operator. leader returns the address of the leader.
+func answerOperator(w http.ResponseWriter, answer any, err error, leader func() string) {
 	switch {
 	case err == nil:
 		web.WriteJSON(w, http.StatusOK, answer)
 	case errors.Is(err, ErrNotLeader):
-		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: leader()})
 	case errors.Is(err, ErrUnknown):
 		web.WriteJSON(w, http.StatusServiceUnavailable, web.Refusal{Message: err.Error()})
 	default:

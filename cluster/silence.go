@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"osqueue/internal/sleep"
@@ -76,70 +78,80 @@ func (s *silence) limit(now time.Time) time.Duration {
 	return min(max(silenceMargin*s.decayed(now), s.floor), s.ceiling)
 }
 
-// watchLeader keeps raft's heartbeat timeout at the limit, and makes raft check it in the moment
-// when the leader was silent for so long: by itself raft checks at random times, up to twice the
-// timeout later. It runs until the node is closed.
-func (n *Node) watchLeader() {
-	for {
-		if !sleep.For(n.ctx, n.checkLeader()) {
-			return
-		}
+// leaderWatch makes raft call an election when the leader is silent for the limit.
+type leaderWatch struct {
+	*silence
+	self     raft.ServerID
+	raft     *raft.Raft
+	settings *raftSettings
+	log      hclog.Logger
+}
+
+// run keeps raft's heartbeat timeout at the limit, and makes raft check it in the moment when
+// the leader was silent for so long: by itself raft checks at random times, up to twice the
+// timeout later. It runs until ctx ends.
+func (w *leaderWatch) run(ctx context.Context) {
+	for sleep.For(ctx, w.check()) {
 	}
 }
 
-// checkLeader makes one check and returns the time until the next one.
-func (n *Node) checkLeader() time.Duration {
-	s := n.silence
-	if n.raft.State() == raft.Leader {
-		n.setHeartbeat(s.floor) // it sends at least five heartbeats within the floor
-		return s.ceiling
+// check makes one check and returns the time until the next one.
+func (w *leaderWatch) check() time.Duration {
+	if w.raft.State() == raft.Leader {
+		w.setHeartbeat(w.floor) // it sends at least five heartbeats within the floor
+		return w.ceiling
 	}
-	_, leader := n.raft.LeaderWithID()
+	_, leader := w.raft.LeaderWithID()
 	if leader == "" {
-		return s.floor
+		return w.floor
 	}
-	limit := s.limit(time.Now())
-	n.setHeartbeat(limit)
-	rank := rankOf(n.raft.GetConfiguration().Configuration(), leader, n.id)
+	limit := w.limit(time.Now())
+	w.setHeartbeat(limit)
+	rank := rankOf(w.raft.GetConfiguration().Configuration(), leader, w.self)
 	call := limit + time.Duration(rank)*silenceStagger
-	if quiet := time.Since(n.raft.LastContact()); quiet < call {
+	if quiet := time.Since(w.raft.LastContact()); quiet < call {
 		return max(call-quiet, time.Millisecond)
 	}
-	n.hurry(limit)
-	return s.ceiling
+	w.hurry(limit)
+	return w.ceiling
 }
 
 // hurry makes raft check at once whether the leader was silent for the limit. Raft does so when its
 // timeout becomes shorter; both values must lie between the floor and the ceiling.
-func (n *Node) hurry(limit time.Duration) {
-	longer := min(limit+time.Microsecond, n.silence.ceiling)
-	if shorter := longer - time.Microsecond; shorter >= n.silence.floor {
-		n.reload(longer)
-		n.reload(shorter)
+func (w *leaderWatch) hurry(limit time.Duration) {
+	longer := min(limit+time.Microsecond, w.ceiling)
+	if shorter := longer - time.Microsecond; shorter >= w.floor {
+		w.change(longer)
+		w.change(shorter)
 	}
 }
 
 // setHeartbeat sets raft's heartbeat timeout, unless it is nearly the same.
-func (n *Node) setHeartbeat(d time.Duration) {
-	if is := n.raft.ReloadableConfig().HeartbeatTimeout; (is - d).Abs() > d/32 {
-		n.reload(d)
+func (w *leaderWatch) setHeartbeat(d time.Duration) {
+	if is := w.raft.ReloadableConfig().HeartbeatTimeout; (is - d).Abs() > d/32 {
+		w.change(d)
 	}
 }
 
-func (n *Node) reload(heartbeat time.Duration) {
-	err := n.reloadRaft(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout = heartbeat })
+func (w *leaderWatch) change(heartbeat time.Duration) {
+	err := w.settings.change(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout = heartbeat })
 	if err != nil {
-		n.log.Warn("cannot change the time after which a silent leader counts as dead", "to", heartbeat, "error", err)
+		w.log.Warn("cannot change the time after which a silent leader counts as dead", "to", heartbeat, "error", err)
 	}
 }
 
-// reloadRaft changes raft's configuration.
-func (n *Node) reloadRaft(change func(*raft.ReloadableConfig)) error {
-	n.reloads.Lock()
-	defer n.reloads.Unlock()
-	c := n.raft.ReloadableConfig()
-	change(&c)
-	return n.raft.ReloadConfig(c)
+// raftSettings changes raft's configuration, one change at a time.
+type raftSettings struct {
+	raft *raft.Raft
+	mu   sync.Mutex
+}
+
+func (s *raftSettings) change(fn func(*raft.ReloadableConfig)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.raft.ReloadableConfig()
+	fn(&c)
+	return s.raft.ReloadConfig(c)
 }
 
 // rankOf returns the number of voters other than the leader that call an election before self.

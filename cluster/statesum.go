@@ -190,7 +190,7 @@ func (n *Node) diverge(lsn fsm.LSN, why error) {
 		return
 	}
 	err := fmt.Errorf("%w: %w; %s", errForked, why, divergedAdvice(n.cfg.DataDir))
-	if n.onDisk() {
+	if n.cfg.onDisk() {
 		done := make(chan error, 1)
 		go func() { done <- durable.WriteFile(filepath.Join(n.cfg.DataDir, divergedFile), why.Error()+"\n") }()
 		limit := time.NewTimer(divergedWrite)
@@ -210,12 +210,12 @@ func divergedAdvice(dir string) string {
 }
 
 // onDisk reports whether the node has a data directory that outlives the process.
-func (n *Node) onDisk() bool { return n.cfg.testEnv == nil && !n.cfg.Memory }
+func (c *Config) onDisk() bool { return c.testEnv == nil && !c.Memory }
 
 // checkNotDiverged returns an error if the data directory is marked as having a wrong
 // state.
 func (n *Node) checkNotDiverged() error {
-	if !n.onDisk() {
+	if !n.cfg.onDisk() {
 		return nil
 	}
 	why, err := os.ReadFile(filepath.Join(n.cfg.DataDir, divergedFile))

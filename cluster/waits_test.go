@@ -28,7 +28,8 @@ type bench struct {
 
 func newBench(t *testing.T, events int) *bench {
 	t.Helper()
-	n := &Node{replica: newReplica(flush.NewUnflushedLog(1<<20), func(err error) { t.Error(err) })}
+	n := new(Node)
+	n.replica = newReplica(flush.NewUnflushedLog(1<<20), func(err error) { t.Error(err) })
 	n.ctx, n.cancel = context.WithCancel(t.Context())
 	t.Cleanup(n.cancel)
 	n.ready, n.ends, n.events = notify.NewReady(), notify.NewEnded(), notify.NewHistory(events)

@@ -106,7 +106,7 @@ func (l *Leader) startClock(ctx context.Context) (c *leaderClock, limited bool) 
 	meta := l.meta()
 	const always = math.MaxInt64
 	latest := meta.Now + (l.do.Idle() + takeoverSlack).Milliseconds()
-	// Check this node's own clock, too: the readings behind n.wall may be older than a
+	// Check this node's own clock, too: the readings behind do.Wall may be older than a
 	// jump of all the clocks.
 	if max(l.nowMs(), l.do.Wall().UnixMilli()) <= latest {
 		return newLeaderClock(l.do.Wall, meta.Now, always), false

@@ -22,7 +22,6 @@ func (l *Leader) beginTerm(
 		term:    term,
 		clock:   clock,
 		fence:   fence,
-		named:   named,
 		log:     l.log.Named("leaderTerm"),
 		over:    make(chan struct{}),
 		earlier: make(chan struct{}, 1),
@@ -40,15 +39,17 @@ func (l *Leader) beginTerm(
 	r.gate.announced, r.gate.unresolved = told.Announces(fsm.AnnounceBucketAway), told.Announces(fsm.AnnounceWritesRefused)
 	r.unhealed = told.Announces(fsm.AnnounceBucketDamaged)
 	r.proposals = r.newProposer()
+	r.standbys = &standbys{base: l.base, log: r.log, named: named}
 	r.builder = flush.NewDocumentBuilder(l.cfg.Flush, l.cfg.Bucket, fence.Lineage(), first, l.cfg.Unflushed, l.do.Freeze, r.log)
 	r.flusher = flush.New(l.cfg.Flush, fence, r.builder, flush.Effects{
 		LSN:      func() fsm.LSN { return l.meta().LSN },
 		NowMs:    r.heartbeatMs,
 		Interval: l.flushInterval,
-		Fence:    r.announcement,
+		Fence:    r.standbys.announcement,
 		Edited:   r.takeEdit,
 		Wrote:    r.wrote,
 	}, r.log)
+	r.standbys.flusher = r.flusher
 	return r, nil
 }
 
@@ -64,7 +65,7 @@ func (t *Term) run(ctx context.Context) error {
 	wg.Go(func() { t.keepLevel(ctx) })
 	wg.Go(func() { t.audit(ctx) })
 	wg.Go(func() { t.checkStates(ctx) })
-	wg.Go(func() { t.watchStandbys(ctx) })
+	wg.Go(func() { t.standbys.watch(ctx) })
 	if t.do.Duty != nil {
 		wg.Go(func() { t.do.Duty(ctx) })
 	}

@@ -6,8 +6,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"osqueue/cluster/flush"
 	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/document"
@@ -71,9 +76,16 @@ func (l *Leader) announce(ctx context.Context) {
 	}
 }
 
-// standbys are the clusters that stand by, as a leader term knows them. Its goroutine is the only
-// one that changes them.
-type standbys map[string]*announced
+// standbys are the clusters that stand by, as a leader term knows them. Its goroutine, watch, is
+// the only one that changes them; the other methods are safe for concurrent use.
+type standbys struct {
+	*base
+	flusher *flush.Flusher
+	log     hclog.Logger
+	named   []string // named by the document when this leader acquired it
+	known   map[string]*announced
+	alive   atomic.Pointer[[]Standby] // known, in order; nil: not looked yet
+}
 
 // announced is the last announcement of a cluster.
 type announced struct {
@@ -82,94 +94,117 @@ type announced struct {
 	changed time.Time // when this leader read that version first
 }
 
-// watchStandbys keeps t.standbys up to date until ctx ends.
-func (t *Term) watchStandbys(ctx context.Context) {
-	known := make(standbys)
-	for _, id := range t.named {
-		known[id] = &announced{Standby: Standby{Cluster: id}, changed: time.Now()}
+// watch keeps the standbys up to date until ctx ends.
+func (s *standbys) watch(ctx context.Context) {
+	s.known = make(map[string]*announced)
+	for _, id := range s.named {
+		s.known[id] = &announced{Standby: Standby{Cluster: id}, changed: time.Now()}
 	}
 	for {
-		if err := t.lookForStandbys(ctx, known); err != nil {
-			t.log.Debug("cannot read the announcements of standbys", "error", err)
+		if err := s.look(ctx); err != nil {
+			s.log.Debug("cannot read the announcements of standbys", "error", err)
 		}
-		t.forgetStandbys(ctx, known)
-		t.noteStandbys(known)
-		if !sleep.For(ctx, t.cfg.StandbyInterval) {
+		s.forget(ctx)
+		s.note()
+		if !sleep.For(ctx, s.cfg.StandbyInterval) {
 			return
 		}
 	}
 }
 
-// lookForStandbys reads the announcements in the bucket.
-func (t *Term) lookForStandbys(ctx context.Context, known standbys) error {
+// look reads the announcements in the bucket.
+func (s *standbys) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
 	var keys []string
-	err := t.cfg.Bucket.List(ctx, standbyPrefix, func(i storage.Info) bool {
-		if i.Key != standbyPrefix+t.do.ClusterID() {
+	err := s.cfg.Bucket.List(ctx, standbyPrefix, func(i storage.Info) bool {
+		if i.Key != standbyPrefix+s.do.ClusterID() {
 			keys = append(keys, i.Key)
 		}
 		return len(keys) < standbyMost
 	})
 	for _, key := range keys {
-		o, gone := t.cfg.Bucket.Get(ctx, key)
+		o, gone := s.cfg.Bucket.Get(ctx, key)
 		if gone != nil {
 			continue
 		}
 		id := key[len(standbyPrefix):]
-		if a := known[id]; a == nil || a.version != o.Version {
+		if a := s.known[id]; a == nil || a.version != o.Version {
 			a = &announced{version: o.Version, changed: time.Now()}
 			_ = json.Unmarshal(o.Data, &a.Standby) // the key is enough; the rest is for people
 			a.Cluster = id
-			known[id] = a
+			s.known[id] = a
 		}
 	}
 	return err
 }
 
-// forgetStandbys removes the standbys that have announced nothing new for standbyKept intervals,
+// forget removes the standbys that have announced nothing new for standbyKept intervals,
 // if this leader has renewed its own heartbeat since: an outage of the bucket ends no standby.
-func (t *Term) forgetStandbys(ctx context.Context, known standbys) {
-	renewed, _ := t.flusher.Renewed()
-	for id, a := range known {
-		if renewed.After(a.changed.Add(standbyKept * t.cfg.StandbyInterval)) {
-			delete(known, id)
+func (s *standbys) forget(ctx context.Context) {
+	renewed, _ := s.flusher.Renewed()
+	for id, a := range s.known {
+		if renewed.After(a.changed.Add(standbyKept * s.cfg.StandbyInterval)) {
+			delete(s.known, id)
 			ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
-			if err := t.cfg.Bucket.Delete(ctx, standbyPrefix+id); err != nil { // it is written again if the cluster is alive
-				t.log.Debug("cannot delete the announcement of a standby", "cluster", id, "error", err)
+			if err := s.cfg.Bucket.Delete(ctx, standbyPrefix+id); err != nil { // it is written again if the cluster is alive
+				s.log.Debug("cannot delete the announcement of a standby", "cluster", id, "error", err)
 			}
 			cancel()
 		}
 	}
 }
 
-// noteStandbys makes the known standbys those that the next document names. If one has come or
+// note makes the known standbys those that the next document names. If one has come or
 // gone, the leader writes the document at once.
-func (t *Term) noteStandbys(known standbys) {
-	list := make([]Standby, 0, len(known))
-	for _, id := range slices.Sorted(maps.Keys(known)) {
-		list = append(list, known[id].Standby)
+func (s *standbys) note() {
+	list := make([]Standby, 0, len(s.known))
+	for _, id := range slices.Sorted(maps.Keys(s.known)) {
+		list = append(list, s.known[id].Standby)
 	}
 	var before []Standby
-	if old := t.standbys.Swap(&list); old != nil {
+	if old := s.alive.Swap(&list); old != nil {
 		before = *old
 	}
-	is := func(s Standby) func(Standby) bool { return func(o Standby) bool { return o.Cluster == s.Cluster } }
+	is := func(one Standby) func(Standby) bool { return func(o Standby) bool { return o.Cluster == one.Cluster } }
 	changed := len(list) != len(before)
-	for _, s := range list {
-		if !slices.ContainsFunc(before, is(s)) {
+	for _, one := range list {
+		if !slices.ContainsFunc(before, is(one)) {
 			changed = true
-			t.log.Info("a standby cluster announces itself", "cluster", s.Cluster, "node", s.Node, "address", s.Address, "policy", t.cfg.RivalPolicy)
+			s.log.Info("a standby cluster announces itself", "cluster", one.Cluster, "node", one.Node, "address", one.Address, "policy", s.cfg.RivalPolicy)
 		}
 	}
-	for _, s := range before {
-		if !slices.ContainsFunc(list, is(s)) {
-			t.log.Info("the standby cluster does not announce itself any more", "cluster", s.Cluster, "node", s.Node, "address", s.Address)
+	for _, one := range before {
+		if !slices.ContainsFunc(list, is(one)) {
+			s.log.Info("the standby cluster does not announce itself any more", "cluster", one.Cluster, "node", one.Node, "address", one.Address)
 		}
 	}
 	if changed {
-		t.flusher.Rewrite()
+		s.flusher.Rewrite()
 	}
+}
+
+// announcement returns the announcement to other clusters in the next document.
+func (s *standbys) announcement() document.Fence {
+	named := s.named
+	if list := s.alive.Load(); list != nil {
+		named = nil
+		for _, one := range *list {
+			named = append(named, one.Cluster)
+		}
+	}
+	return s.fenceOf(named)
+}
+
+// text returns the standby clusters for people; "" if none is known.
+func (s *standbys) text() string {
+	var names []string
+	if list := s.alive.Load(); list != nil {
+		for _, one := range *list {
+			names = append(names, one.String())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // fenceOf returns the announcement to other clusters in a document of this node. named are the ids of the
@@ -182,33 +217,6 @@ func (b *base) fenceOf(named []string) document.Fence {
 		f.Standbys = named
 	}
 	return f
-}
-
-// announcement returns the announcement to other clusters in the next document.
-func (t *Term) announcement() document.Fence {
-	named := t.named
-	if list := t.standbys.Load(); list != nil {
-		named = nil
-		for _, s := range *list {
-			named = append(named, s.Cluster)
-		}
-	}
-	return t.fenceOf(named)
-}
-
-// standing returns the standby clusters for people; "" if none is known.
-func (t *Term) standing() (text string) {
-	list := t.standbys.Load()
-	if list == nil {
-		return ""
-	}
-	for i, s := range *list {
-		if i > 0 {
-			text += ", "
-		}
-		text += s.String()
-	}
-	return text
 }
 
 // withdraw removes the announcement of this cluster, which has acquired the document.

@@ -43,7 +43,7 @@ func (t *Term) Status() Status {
 	if e := t.damage.Load(); e != nil {
 		s.ArchiveError = e.Error()
 	}
-	s.Standby = t.standing()
+	s.Standby = t.standbys.text()
 	if refused := t.gate.refusal(); refused != nil {
 		s.Refusing = refused.Error()
 	}

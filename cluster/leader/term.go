@@ -38,8 +38,7 @@ type Term struct {
 	builder   *flush.DocumentBuilder
 	written   atomic.Pointer[written]
 	gate      gate
-	named     []string                     // standbys that the document named when this leader acquired it
-	standbys  atomic.Pointer[[]Standby]    // standbys that are known to be alive; nil: not looked yet
+	standbys  *standbys
 	lost      atomic.Bool                  // another broker has the document
 	damage    atomic.Pointer[ArchiveError] // last finding of the audit; nil: none
 	doubted   chan struct{}                // signals audit that the archive may be gone
@@ -123,7 +122,7 @@ func (t *Term) rival() *RivalError {
 	if !t.lost.Load() && (allowed == 0 || silent <= allowed-min(rivalMargin, (t.cfg.BrokerTimeout-t.cfg.Flush.Heartbeat)/2)) {
 		return nil
 	}
-	return &RivalError{Silent: silent, Named: named, Standby: t.standing(), Cause: t.flusher.Failing()}
+	return &RivalError{Silent: silent, Named: named, Standby: t.standbys.text(), Cause: t.flusher.Failing()}
 }
 
 // refuses returns why a proposal is refused now, or nil.

@@ -216,7 +216,7 @@ var defects = []defect{
 		Bug: "func (b *Inbound) SetHeartbeatHandler(h func(raft.RPC)) { b.Transport.SetHeartbeatHandler(h) }",
 	}, check{pkg: "cluster/transport", test: "TestNoEntryUnderASuccessorsTerm"}},
 	{"stability", mutants.Mutant{
-		Name: "no pre-vote: who returns deposes the leader", File: "cluster/node.go",
+		Name: "no pre-vote: who returns deposes the leader", File: "cluster/open.go",
 		Old: "\tc.BatchApplyCh = true\n",
 		Bug: "\tc.BatchApplyCh = true\n\tc.PreVoteDisabled = true\n",
 	}, check{pkg: "cluster", test: "TestSimIsolatedNodeReturns"}},
