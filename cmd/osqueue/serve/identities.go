@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,9 +18,6 @@ import (
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/auth/oidc"
 )
-
-// oidcCache is the name of the file with the keys of the OIDC issuer in the data directory.
-const oidcCache = "oidc-keys.json"
 
 // checkIdentities checks the flags about identities that others vouch for, and reads the rules.
 func (o *securityOptions) checkIdentities() error {
@@ -46,13 +42,13 @@ func (o *securityOptions) checkIdentities() error {
 }
 
 // openOIDC returns the verifier of JWTs, or nil if there is none.
-func (o *securityOptions) openOIDC(log hclog.Logger, dataDir string) (*oidc.Verifier, error) {
+func (o *securityOptions) openOIDC(log hclog.Logger) (*oidc.Verifier, error) {
 	if o.issuer == "" {
 		return nil, nil
 	}
 	v, err := oidc.New(oidc.Config{
 		Issuer: o.issuer, Audience: o.audience, Algorithms: o.algorithms, Roles: o.roles, Leeway: o.leeway,
-		CacheFile: filepath.Join(dataDir, oidcCache), Logger: log.Named("oidc"),
+		Logger: log.Named("oidc"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--oidc-issuer %s: %w", o.issuer, err)

@@ -71,7 +71,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	if s.audit != nil {
 		s.audit.register(metrics)
 	}
-	if s.oidc, err = o.security.openOIDC(s.log, o.node.DataDir); err != nil {
+	if s.oidc, err = o.security.openOIDC(s.log); err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
 	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap

@@ -18,13 +18,11 @@
 //
 // # Keys
 //
-//	no keys ── fetched, or read from the cache file ──▶ keys ── unknown key id, or old ──▶ refresh
-//
-// Keys are fetched in the background at the start, every RefreshEvery, and when a JWT names a key
-// that is not known. At most one fetch runs at a time, and fetches begin at least FetchPause
-// apart, however many JWTs name unknown keys. A request waits for a fetch in progress for at most
-// FetchWait. If a fetch fails, the previous keys stay; they are in a file too, so that a restart
-// works while the provider is away. A provider that removes a key is believed at the next refresh.
+// go-oidc finds the key of a JWT, and asks for the keys again if none fits. A limit stands between it
+// and the provider: at most one fetch runs at a time, and fetches begin at least FetchPause apart,
+// however many JWTs name unknown keys. Keys are also fetched in the background, at the start and every
+// RefreshEvery. A request waits for a fetch in progress for at most FetchWait. If a fetch fails, the
+// previous keys stay. A provider that removes a key is believed at the next refresh.
 //
 // # Limits
 //
@@ -35,6 +33,7 @@
 // # Failure stance
 //
 // Errors refuse: without keys, JWTs are refused, and tokens of the queue still work. While the
-// provider is away, a JWT of an unknown key is not called wrong (401): the error wraps
-// auth.ErrUnsure (503), so that clients repeat the request. Errors never contain the JWT.
+// provider is away, a JWT without a signature by a known key is not called wrong (401): the error wraps
+// auth.ErrUnsure (503), so that clients repeat the request. So it is after a restart, until the keys
+// are fetched. Errors never contain the JWT.
 package oidc

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -12,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
@@ -20,7 +20,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"osqueue/internal/auth"
-	"osqueue/internal/durable"
 )
 
 // The times and sizes of fetches.
@@ -38,20 +37,22 @@ const (
 // errUnknownKey means that no key of the provider has the id that a JWT names.
 var errUnknownKey = errors.New("its signature is not by a key of the issuer")
 
-// keys are the keys of the provider. They are safe for concurrent use.
+// keys are the keys of the provider. They are those of go-oidc, behind a limit of fetches: the
+// library asks for the keys whenever a JWT has no signature by one that it knows, and RoundTrip answers
+// it. They are safe for concurrent use.
 type keys struct {
 	cfg    *Config
 	client *http.Client
+	set    *oidc.RemoteKeySet
+
+	base context.Context // ends with close
+	stop context.CancelFunc
+	done sync.WaitGroup
 
 	mu      sync.Mutex
-	byID    map[string]jose.JSONWebKey
-	began   time.Time     // the last fetch
-	fetched time.Time     // the last fetch that worked
-	failure error         // of the last fetch; nil: it worked
-	busy    chan struct{} // closed at the end of the fetch that runs; nil: none
-	stop    context.CancelFunc
-	done    sync.WaitGroup
-	ended   bool
+	began   time.Time // the last fetch
+	fetched time.Time // the last fetch that worked
+	failure error     // of the last fetch; nil: it worked
 }
 
 func newKeys(cfg *Config) *keys {
@@ -60,18 +61,14 @@ func newKeys(cfg *Config) *keys {
 		Transport:     &limited{cfg.Transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	k.load()
+	k.base, k.stop = context.WithCancel(context.Background())
+	k.set = oidc.NewRemoteKeySet(oidc.ClientContext(k.base, &http.Client{Transport: k}), cfg.Issuer)
 	return k
 }
 
 // close ends the fetch that runs, and waits for it.
 func (k *keys) close() {
-	k.mu.Lock()
-	k.ended = true
-	if k.stop != nil {
-		k.stop()
-	}
-	k.mu.Unlock()
+	k.stop()
 	k.done.Wait()
 }
 
@@ -87,125 +84,77 @@ func (c *checked) VerifySignature(ctx context.Context, jwt string) (payload []by
 	return payload, c.err
 }
 
-func (k *keys) verify(ctx context.Context, jwt string) ([]byte, error) {
-	jws, err := jose.ParseSignedCompact(jwt, k.cfg.algorithms())
-	if err != nil {
-		return nil, errors.New("it is malformed, or its algorithm is not allowed")
-	}
-	if len(jws.Signatures) != 1 {
-		return nil, errors.New("it must have one signature")
-	}
-	header := jws.Signatures[0].Header
-	key, err := k.find(ctx, header.KeyID)
-	if err != nil {
-		return nil, err
-	}
-	if key.Algorithm != "" && key.Algorithm != header.Algorithm {
-		return nil, fmt.Errorf("its algorithm is %.20q, and that of its key is %.20q", header.Algorithm, key.Algorithm)
-	}
-	payload, err := jws.Verify(key.Key)
-	if err != nil {
-		return nil, errors.New("its signature is wrong")
-	}
-	return payload, nil
-}
-
-// find returns the key with that id. If it is not known, the keys are fetched again, unless that
-// was tried a moment ago.
-func (k *keys) find(ctx context.Context, id string) (jose.JSONWebKey, error) {
-	key, ok := k.known(id)
-	if ok {
-		return key, nil
-	}
-	if busy := k.refresh(); busy != nil {
-		wait := time.NewTimer(FetchWait)
-		defer wait.Stop()
-		select {
-		case <-busy:
-		case <-wait.C:
-		case <-ctx.Done():
-			return key, ctx.Err()
-		}
-	}
-	if key, ok = k.known(id); ok {
-		return key, nil
-	}
-	return key, k.unknown()
-}
-
-// unknown returns the error about a key that is not known: the issuer has no such key, or its keys
+// verify checks the signature of a JWT. If no known key fits, the issuer has no such key, or its keys
 // could not be fetched.
-func (k *keys) unknown() error {
+func (k *keys) verify(ctx context.Context, jwt string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, FetchWait)
+	defer cancel()
+	payload, err := k.set.VerifySignature(ctx, jwt)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
+	case err == nil:
+		return payload, nil
 	case k.failure != nil:
-		return fmt.Errorf("%w: the keys of the issuer %s could not be fetched (%w)", auth.ErrUnsure, k.cfg.Issuer, k.failure)
-	case k.busy != nil:
-		return fmt.Errorf("%w: the issuer %s has not answered yet", auth.ErrUnsure, k.cfg.Issuer)
+		return nil, fmt.Errorf("%w: the keys of the issuer %s could not be fetched (%w)", auth.ErrUnsure, k.cfg.Issuer, k.failure)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: the issuer %s has not answered yet", auth.ErrUnsure, k.cfg.Issuer)
 	}
-	return errUnknownKey
+	return nil, errUnknownKey
 }
 
-// known returns a key by its id. A JWT without a key id counts if the provider has one key.
-func (k *keys) known(id string) (key jose.JSONWebKey, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if id == "" && len(k.byID) == 1 {
-		for _, key = range k.byID {
-			return key, true
-		}
-	}
-	key, ok = k.byID[id]
-	return key, ok
-}
+// ofNoKey is a JWT whose key id no key has. It makes the library ask for the keys.
+const ofNoKey = "eyJhbGciOiJFUzI1NiIsImtpZCI6IlxuIn0.e30.AAAA"
 
 // refreshIfOld starts a fetch if the keys are old.
 func (k *keys) refreshIfOld() {
 	k.mu.Lock()
-	old := k.cfg.Now().Sub(k.fetched) >= RefreshEvery
-	k.mu.Unlock()
-	if old {
-		k.refresh()
-	}
-}
-
-// refresh starts a fetch, and returns the channel that closes at its end, or that of the fetch that
-// runs. It returns nil if the last fetch began less than FetchPause ago.
-func (k *keys) refresh() <-chan struct{} {
-	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.cfg.Now()
-	switch {
-	case k.busy != nil:
-		return k.busy
-	case k.ended, !k.began.IsZero() && now.Sub(k.began) < FetchPause:
-		return nil
+	if now.Sub(k.fetched) < RefreshEvery || now.Sub(k.began) < FetchPause || k.base.Err() != nil {
+		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), fetchTimeout)
-	busy := make(chan struct{})
-	k.began, k.busy, k.stop = now, busy, stop
-	k.done.Go(func() {
-		defer stop()
-		set, err := k.fetch(ctx)
-		k.mu.Lock()
-		if k.failure = err; err == nil {
-			k.byID, k.fetched = set, k.cfg.Now()
-		}
-		k.busy, k.stop = nil, nil
-		k.mu.Unlock()
-		close(busy)
-		if err != nil {
-			k.cfg.Logger.Warn("the keys of the OIDC issuer could not be fetched; the previous ones stay", "issuer", k.cfg.Issuer, "error", err)
-		} else {
-			k.save(set)
-		}
-	})
-	return busy
+	k.done.Go(func() { _, _ = k.set.VerifySignature(k.base, ofNoKey) }) // RoundTrip reports errors
 }
 
-// fetch asks the provider for its keys.
-func (k *keys) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
+// errPause means that the keys were fetched a moment ago.
+var errPause = fmt.Errorf("the last fetch began less than %v ago", FetchPause)
+
+// RoundTrip implements http.RoundTripper for the library, which has one request at a time: it
+// fetches the keys, unless the last fetch began less than FetchPause ago.
+func (k *keys) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	now := k.cfg.Now()
+	paused := now.Sub(k.began) < FetchPause
+	if !paused {
+		k.began = now
+	}
+	k.mu.Unlock()
+	if paused {
+		return nil, errPause
+	}
+	ctx, cancel := context.WithTimeout(k.base, fetchTimeout)
+	defer cancel()
+	set, err := k.fetch(ctx)
+	k.mu.Lock()
+	if k.failure = err; err == nil {
+		k.fetched = now
+	}
+	k.mu.Unlock()
+	if err != nil && k.base.Err() == nil {
+		k.cfg.Logger.Warn("the keys of the OIDC issuer could not be fetched; the previous ones stay", "issuer", k.cfg.Issuer, "error", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(bytes.NewReader(set)),
+	}, nil
+}
+
+// fetch asks the provider for its keys, and returns those for signatures as a JWK set.
+func (k *keys) fetch(ctx context.Context) ([]byte, error) {
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.cfg.Issuer)
 	if err != nil {
 		return nil, err
@@ -235,32 +184,31 @@ func (k *keys) fetch(ctx context.Context) (map[string]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseKeys(data)
+	return signingKeys(data)
 }
 
-// parseKeys returns the public keys for signatures in a JWK set. Keys of other kinds are left
-// out.
-func parseKeys(data []byte) (map[string]jose.JSONWebKey, error) {
-	var set struct {
+// signingKeys returns a JWK set without the keys that are not public ones for signatures.
+func signingKeys(data []byte) ([]byte, error) {
+	var in struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(data, &set); err != nil {
+	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("the keys cannot be read: %w", err)
 	}
-	if len(set.Keys) > keysMax {
-		return nil, fmt.Errorf("there are %d keys; at most %d are allowed", len(set.Keys), keysMax)
+	if len(in.Keys) > keysMax {
+		return nil, fmt.Errorf("there are %d keys; at most %d are allowed", len(in.Keys), keysMax)
 	}
-	byID := make(map[string]jose.JSONWebKey)
-	for _, raw := range set.Keys {
+	var out jose.JSONWebKeySet
+	for _, raw := range in.Keys {
 		var key jose.JSONWebKey
 		if key.UnmarshalJSON(raw) == nil && signs(&key) {
-			byID[key.KeyID] = key
+			out.Keys = append(out.Keys, key)
 		}
 	}
-	if len(byID) == 0 {
+	if len(out.Keys) == 0 {
 		return nil, errors.New("the issuer has no public key for signatures")
 	}
-	return byID, nil
+	return json.Marshal(&out)
 }
 
 // signs reports whether a key is a public one for signatures.
@@ -275,54 +223,6 @@ func signs(key *jose.JSONWebKey) bool {
 		return true
 	}
 	return false
-}
-
-// load reads the keys of the cache file. A file that cannot be read counts as none.
-func (k *keys) load() {
-	if k.cfg.CacheFile == "" {
-		return
-	}
-	data, err := os.ReadFile(k.cfg.CacheFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	var cached cacheFile
-	if err == nil {
-		err = json.Unmarshal(data, &cached)
-	}
-	if err == nil && cached.Issuer == k.cfg.Issuer {
-		k.byID, err = parseKeys(cached.Set)
-	}
-	if err != nil {
-		k.cfg.Logger.Warn("the cached keys of the OIDC issuer cannot be read; they are fetched again", "file", k.cfg.CacheFile, "error", err)
-	}
-}
-
-// cacheFile is the content of the cache file.
-type cacheFile struct {
-	Issuer string          `json:"issuer"`
-	Set    json.RawMessage `json:"set"`
-}
-
-// save writes the keys to the cache file.
-func (k *keys) save(byID map[string]jose.JSONWebKey) {
-	if k.cfg.CacheFile == "" {
-		return
-	}
-	var set jose.JSONWebKeySet
-	for _, key := range byID {
-		set.Keys = append(set.Keys, key)
-	}
-	text, err := json.Marshal(&set)
-	if err == nil {
-		text, err = json.Marshal(cacheFile{Issuer: k.cfg.Issuer, Set: text})
-	}
-	if err == nil {
-		err = durable.WriteFile(k.cfg.CacheFile, string(text))
-	}
-	if err != nil {
-		k.cfg.Logger.Warn("the keys of the OIDC issuer could not be cached", "file", k.cfg.CacheFile, "error", err)
-	}
 }
 
 // limited bounds the answers of the provider.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
-	"github.com/go-jose/go-jose/v4"
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/internal/auth"
@@ -45,18 +44,9 @@ type Config struct {
 	Algorithms []string
 	Roles      *auth.Roles
 	Leeway     time.Duration // tolerance between the clocks of the issuer and of this machine
-	CacheFile  string        // for the keys; "": none
 	Transport  http.RoundTripper
 	Logger     hclog.Logger
 	Now        func() time.Time
-}
-
-func (c *Config) algorithms() []jose.SignatureAlgorithm {
-	list := make([]jose.SignatureAlgorithm, len(c.Algorithms))
-	for i, name := range c.Algorithms {
-		list[i] = jose.SignatureAlgorithm(name)
-	}
-	return list
 }
 
 // Verifier verifies JWTs. It is safe for concurrent use.
@@ -110,7 +100,7 @@ func New(cfg Config) (*Verifier, error) {
 	}
 	v := &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
 	v.keys = newKeys(&v.cfg)
-	v.keys.refresh()
+	v.keys.refreshIfOld()
 	return v, nil
 }
 
