@@ -71,11 +71,11 @@ func newCgroups(own string) (*cgroups, error) {
 		return nil, errors.New("the worker is not root")
 	}
 	g := &cgroups{}
-	own, g.lacks = everyHome.take(own)
+	own, g.lacks = everyHome.find(own)
 	removeLeft(own)
 	var err error
 	if g.parent, g.held, err = makeHeldGroup(own); err != nil {
-		return nil, errors.Join(err, everyHome.give())
+		return nil, err
 	}
 	_ = delegate(g.parent) // a controller that was not delegated is missing from the file read next
 	have, err := words(filepath.Join(g.parent, "cgroup.subtree_control"))
@@ -117,7 +117,7 @@ func words(file string) (map[string]bool, error) {
 // close removes the parent group. All groups below it must be closed.
 func (g *cgroups) close() error {
 	defer g.held.Close()
-	return errors.Join(removeGroup(g.parent), everyHome.give())
+	return removeGroup(g.parent)
 }
 
 // cgroup is the control group of one command.

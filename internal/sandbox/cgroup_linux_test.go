@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // needCgroups skips a test where no group can bound memory and processes. In
@@ -81,7 +82,7 @@ func TestMemoryInSum(t *testing.T) {
 // patient limits leave time: it is another one that has to end the command.
 var patient = func() Limits {
 	l := small
-	l.Timeout, l.CPU = probeTime*5/2, probeTime*5/2
+	l.Timeout, l.CPU = 50*time.Second, 50*time.Second
 	return l
 }()
 
@@ -134,7 +135,7 @@ func TestAllProcessesOfTheLimitCanBeHad(t *testing.T) {
 
 // groupVictims are the user ids of killed workers' commands. Their processes become
 // zombies of this test process, which never reaps them. An id with zombies is not lent.
-var groupVictims = map[Level]int{Process: 1_910_200_000, Namespace: 1_910_200_001}
+var groupVictims = map[Level]int{Process: 1_910_200_001, Namespace: 1_910_200_003}
 
 // The groups of a killed worker, and what runs in them, end when the next one
 // starts; those of a living one do not.
@@ -179,7 +180,7 @@ func TestGroupsOfAKilledWorkerAreRemoved(t *testing.T) {
 }
 
 func groupVictim(t *testing.T, level Level) {
-	b, err := New(t.Context(), Config{Level: level, Limits: small, UIDs: UIDRange{First: groupVictims[level], Count: 1}})
+	b, err := New(t.Context(), Config{Level: level, Limits: small, UIDs: UIDRange{First: groupVictims[level] - 1, Count: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

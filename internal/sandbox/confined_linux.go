@@ -2,13 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -18,12 +17,15 @@ import (
 // confined is the cell of the level Process. The cell of Namespace is built on it.
 type confined struct {
 	box *Box
-	dir string // "": the command has no directory on the machine
+	dir string   // "": the command has no directory on the machine
+	use *os.File // the lock of dir
 	family
 	group *cgroup // nil: the command has no control group
 	order order
 
-	hold    func(*exec.Cmd) error // called before the program's first instruction; may be nil
+	begun   func() error // called when the first process runs; may be nil
+	hold    func() error // called before the program's first instruction; may be nil
+	end     func()       // ends all processes
 	ended   chan error
 	started bool // whether the helper has executed the program
 }
@@ -33,7 +35,8 @@ type confined struct {
 const ourProcesses = 2
 
 func (b *Box) openConfined(ctx context.Context) (cell, error) {
-	c := &confined{box: b, family: family{mark: rand.Text(), running: b.running}}
+	c := &confined{box: b, family: family{mark: b.running.newMark(), running: b.running}}
+	c.end = c.kill
 	if b.uids != nil {
 		loan, err := b.uids.take(ctx)
 		if err != nil {
@@ -46,11 +49,11 @@ func (b *Box) openConfined(ctx context.Context) (cell, error) {
 	}
 	if b.cfg.Level == Namespace {
 		n := &namespace{confined: c}
-		c.hold = n.hold
+		c.begun, c.hold, c.end = n.begun, n.hold, n.kill
 		return n, nil
 	}
 	var err error
-	if c.dir, err = b.place.newDir(c.loan); err != nil {
+	if c.dir, c.use, err = newDir(b.cfg.Dir, c.loan); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
@@ -58,7 +61,7 @@ func (b *Box) openConfined(ctx context.Context) (cell, error) {
 
 func (c *confined) openGroup() (err error) {
 	if c.box.groups != nil {
-		c.group, err = c.box.groups.open(c.mark)
+		c.group, err = c.box.groups.open(strconv.FormatUint(c.mark, 36))
 	}
 	return err
 }
@@ -78,14 +81,13 @@ func (c *confined) prepare(program string, cmd Command) (*exec.Cmd, error) {
 
 // helper sets the order for a program, and returns the call of the helper.
 func (c *confined) helper(program string, cmd Command, home string, call ...string) *exec.Cmd {
-	mark := markVariable + "=" + c.mark
 	c.order = order{
-		Program: program, Args: cmd.Args, Env: c.box.cleanEnv(home, append(slices.Clip(cmd.Env), mark)),
+		Program: program, Args: cmd.Args, Env: c.box.cleanEnv(home, cmd.Env),
 		Limits: c.limits(), Guard: c.box.guard(program, c.dir),
 	}
 	out := exec.Command(call[0], call[1:]...)
 	out.Dir = c.dir
-	out.Env = []string{"PATH=" + standardPath, mark}
+	out.Env = []string{"PATH=" + standardPath}
 	out.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.loan != nil {
 		out.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(c.loan.uid), Gid: uint32(c.loan.uid)}
@@ -107,6 +109,7 @@ func (c *confined) limits() []limit {
 		same(unix.RLIMIT_CORE, 0),
 		same(unix.RLIMIT_NPROC, c.processes()),
 		same(unix.RLIMIT_AS, l.Memory),
+		{markResource, c.mark, c.mark},
 	}
 }
 
@@ -158,7 +161,7 @@ func countsInNamespaces() bool {
 
 func (c *confined) wait(*exec.Cmd) error { return <-c.ended }
 
-func (c *confined) terminate() { c.signal(unix.SIGTERM, nil) }
+func (c *confined) terminate() { c.signal(unix.SIGTERM) }
 
 // kill kills the control group first, because that ends all its processes at once.
 func (c *confined) kill() {
@@ -219,7 +222,7 @@ func (c *confined) close() error {
 		c.running.remove(c.leader) // not earlier: until here no other command may adopt its orphans
 	}
 	if c.dir != "" {
-		errs = append(errs, removeDir(c.dir))
+		errs = append(errs, removeDir(c.dir), c.use.Close())
 	}
 	if c.loan != nil {
 		errs = append(errs, c.loan.end())

@@ -63,7 +63,7 @@ func TestDeepDirectoriesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	few := before
-	few.Cur = uint64(descriptors(t) + 3*openAtOnce)
+	few.Cur = uint64(descriptors(t) + 16)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}

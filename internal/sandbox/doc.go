@@ -28,17 +28,17 @@
 //   - The worker is root: each command has a user id of its own (Config.UIDs), which
 //     no other process has. The command cannot signal, trace or read the worker or
 //     other jobs. The worker finds daemons by the user id, so they cannot hide. It
-//     needs two ids more than there are commands at once; while all ids are in use,
+//     needs one id more than there are commands at once; while all ids are in use,
 //     commands wait for one. The worker removes all entries of /tmp, /var/tmp and
 //     /dev/shm that the user id owns.
 //   - The worker is not root: commands run as the worker's user. A hostile command
 //     can kill the worker and other jobs, and read and change all files of that user.
 //     The worker makes itself undumpable, so that commands cannot read its environment
-//     and memory. The worker is a subreaper: the kernel makes daemons its children.
-//     A daemon that copies the mark of another running command lives until that
-//     command ends. A daemon that wipes its mark is ended, but its command fails only
-//     if no other command runs. If the worker itself was started with no_new_privs, a
-//     daemon that wipes its mark survives, and so may one that forks in a loop. The
+//     and memory. The worker is a subreaper: the kernel makes daemons its children. It knows
+//     those of a command by a hard limit that is the command's number (RLIMIT_LOCKS).
+//     A daemon that lowers this limit to the number of another running command lives until that
+//     command ends. If it lowers the limit to another value, it is ended, but its command fails only
+//     if no other command runs. The
 //     limit on processes counts all processes of the user: during a fork bomb other
 //     commands may be unable to fork, before Linux 5.14 in Namespace too.
 //
@@ -80,7 +80,7 @@
 // Namespace bwrap starts the helper.
 //
 //	worker                                helper
-//	start, with a socket and a mark  ──▶
+//	start, with a socket             ──▶
 //	order: program, limits, guard    ──▶  sets Landlock and the filter on all threads
 //	limits of the control group      ◀──  ready
 //	go                               ──▶  sets its limits, executes the program
@@ -94,7 +94,7 @@
 // # How all processes are ended
 //
 // Killing processes one by one races with processes that fork. The kernel kills all
-// processes of a user id, or of a control group, at one moment. Without either, the
+// processes of a namespace, of a user id, or of a control group, at one moment. Without these, the
 // worker first takes the right to fork from every process that it finds (it sets the
 // limit to 0, which the process cannot raise) and stops it. When a walk of /proc finds
 // no process that can fork, the worker kills them by pidfd, so that it never hits a
@@ -109,5 +109,6 @@
 // worker is killed, the kernel kills the first process of each command. Other
 // processes are ended when the next box is made if they had a control group, or else
 // when their user id is used next. The next box in the same Config.Dir removes the
-// directories, unless the file system is shared by several machines.
+// directories, unless the file system is shared by several machines. If the check at the start takes
+// too long, the error says that, and not that the machine lacks a feature.
 package sandbox

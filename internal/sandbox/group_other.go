@@ -2,7 +2,10 @@
 
 package sandbox
 
-import "os/exec"
+import (
+	"context"
+	"os/exec"
+)
 
 // group is the cell of None. This system has no process groups: processes that the
 // program has started outlive it.
@@ -14,8 +17,8 @@ func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
 	return g.cmd, nil
 }
 
-func (g *group) start(cmd *exec.Cmd) error { return cmd.Start() }
-func (g *group) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
+func (g *group) start(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() }
+func (g *group) wait(cmd *exec.Cmd) error                     { return cmd.Wait() }
 
 func (g *group) terminate() { g.kill() }
 

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"syscall"
@@ -20,8 +21,8 @@ func (g *group) prepare(program string, c Command) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-func (g *group) start(cmd *exec.Cmd) error { return cmd.Start() }
-func (g *group) wait(cmd *exec.Cmd) error  { return cmd.Wait() }
+func (g *group) start(_ context.Context, cmd *exec.Cmd) error { return cmd.Start() }
+func (g *group) wait(cmd *exec.Cmd) error                     { return cmd.Wait() }
 
 func (g *group) terminate() { signalGroup(g.cmd, syscall.SIGTERM) }
 func (g *group) kill()      { signalGroup(g.cmd, syscall.SIGKILL) }

@@ -22,6 +22,7 @@ const helperCommand = "sandbox-helper"
 const (
 	orderFD   = 3 // the socket to the worker
 	programFD = 4 // this program, for bwrap; see namespace
+	infoFD    = 5 // the pipe for what bwrap reports
 )
 
 // order is what a helper gets from the worker.

@@ -66,7 +66,7 @@ func TestHelperFails(t *testing.T) {
 			case *namespace:
 				change(&cell.order)
 			}
-			return errors.Join(open.start(cmd), open.close())
+			return errors.Join(open.start(t.Context(), cmd), open.close())
 		}
 		if err := start(sh(""), func(o *order) { o.Program = "/usr/bin/no-program" }); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: no program: %v", level, err)

@@ -37,18 +37,13 @@ func canCount() error {
 //
 // kill(2) with the pid -1 reaches all processes that the caller may signal, so a thread
 // of the worker takes the id for the moment. The effective id decides whom the thread
-// may signal. The real id counts too, so it must be an id without processes. The saved
+// may signal. The real id counts too, so it is one that no process has. The saved
 // id stays 0, so no process of either id may signal the thread.
-func (p *uidPool) killAll(uid int) error {
-	spare, err := p.spare()
-	if err != nil {
-		return err
-	}
-	defer spare.file.Close()
+func (l *uidLoan) killAll() error {
 	return onLaterThread(func() (bool, error) {
-		err := setUser(spare.uid, uid)
+		err := setUser(l.pool.nobody(), l.uid)
 		if err == nil {
-			err = onlyOwn(uid, spare.uid)
+			err = onlyOwn(l.uid, l.pool.nobody())
 		}
 		if err == nil {
 			err = unix.Kill(-1, unix.SIGKILL)

@@ -46,7 +46,7 @@ func needRoot(t *testing.T) {
 func TestKillAll(t *testing.T) {
 	needRoot(t)
 	const victims, bystanders = 1_910_000_040, 1_910_000_041
-	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_042, Count: 2})
+	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_042, Count: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestKillAll(t *testing.T) {
 	if !hasProcesses(victims) {
 		t.Fatal("nobody is there to be killed")
 	}
-	if err := pool.killAll(victims); err != nil {
+	if err := (&uidLoan{uid: victims, pool: pool}).killAll(); err != nil {
 		t.Fatal(err)
 	}
 	rest := &family{loan: &uidLoan{uid: victims}, running: everyRunning}
@@ -95,7 +95,7 @@ func TestThreadThatMaySignalOthers(t *testing.T) {
 // processes may still run, the id stays marked as in use.
 func TestUserIDsOfOthers(t *testing.T) {
 	needRoot(t)
-	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_044, Count: 2})
+	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_043, Count: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,16 +149,22 @@ func TestUserIDsOfOthers(t *testing.T) {
 func TestRangeOfOthers(t *testing.T) {
 	needRoot(t)
 	const first = 1_910_000_052
-	pool, err := newUIDPool(t.TempDir(), UIDRange{First: first, Count: 1})
+	all := UIDRange{First: first, Count: 2}
+	pool, err := newUIDPool(t.TempDir(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := startAs(t, first, "import time; print(flush=True); time.sleep(600)")
-	if _, err := pool.take(limited(t)); !errors.Is(err, errForeign) {
-		t.Errorf("got %v", err)
+	for id, use := range map[int]func() error{
+		first:     func() error { _, err := newUIDPool(t.TempDir(), all); return err },
+		first + 1: func() error { _, err := pool.take(limited(t)); return err },
+	} {
+		cmd := startAs(t, id, "import time; print(flush=True); time.sleep(600)")
+		if err := use(); !errors.Is(err, errForeign) {
+			t.Errorf("%d: got %v", id, err)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
 }
 
 // Where there are no more ids than commands at once, or fewer, commands wait for one:
@@ -169,7 +175,7 @@ func TestFewUserIDs(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, ids := range []int{1, 4} {
+	for _, ids := range []int{2, 5} {
 		b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: 1_910_000_054, Count: ids}})
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 // A control group bounds the groups below it only while it has no process itself
 // (cgroup-v2.rst, "No Internal Process Constraint"; the machine's first group is
 // exempt). A worker may have its group for itself, in a container or in a unit with
-// Delegate=yes. It then moves to a leaf below, and returns when its last box is closed.
+// Delegate=yes. It then moves to a leaf below, for the rest of its life.
 // If the group has processes of others, the worker stays: it must not move them.
 
 // bounding lists the controllers that bound a command.
@@ -24,84 +23,28 @@ var bounding = []string{"memory", "pids"}
 
 // home is the group below which all boxes of this process make their groups.
 type home struct {
-	mu      sync.Mutex
-	users   int
-	dir     string
-	leaf    string   // "": the worker is in dir itself, or above
-	enabled []string // controllers of dir that the worker has enabled
-	lacks   error    // why dir cannot bound the groups below it
+	mu    sync.Mutex
+	dir   string // "": not known yet
+	lacks error  // why dir cannot bound the groups below it
 }
 
 var everyHome = &home{}
 
-// take returns the group below which the caller makes groups, and why it cannot bound
-// them, if known. own is the worker's group. Each take needs a give.
-func (h *home) take(own string) (dir string, lacks error) {
+// find returns the group below which the caller makes groups, and why it cannot bound
+// them, if known. own is the worker's group at its start.
+func (h *home) find(own string) (dir string, lacks error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.users == 0 {
-		h.dir = own
-		if h.lacks = delegate(own); errors.Is(h.lacks, unix.EBUSY) {
-			if h.lacks = h.move(); h.lacks == nil {
-				h.lacks = h.bound()
-			}
+	if h.dir != "" {
+		return h.dir, h.lacks
+	}
+	h.dir, h.lacks = own, delegate(own)
+	if errors.Is(h.lacks, unix.EBUSY) {
+		if _, h.lacks = enterLeaf(own, os.Getpid()); h.lacks == nil {
+			h.lacks = delegate(own) // fails if another process has entered the group
 		}
 	}
-	h.users++
 	return h.dir, h.lacks
-}
-
-// give moves the worker back to its first group after the last take. All groups made
-// below must be removed.
-func (h *home) give() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.users--; h.users > 0 || h.leaf == "" {
-		return nil
-	}
-	return h.back()
-}
-
-// move moves the worker to a leaf.
-func (h *home) move() error {
-	before, err := words(filepath.Join(h.dir, "cgroup.subtree_control"))
-	if err != nil {
-		return err
-	}
-	if h.leaf, err = enterLeaf(h.dir, os.Getpid()); err != nil {
-		return err
-	}
-	for _, name := range bounding {
-		if !before[name] {
-			h.enabled = append(h.enabled, name)
-		}
-	}
-	return nil
-}
-
-// bound enables the controllers of the group that the worker has left.
-func (h *home) bound() error {
-	if err := delegate(h.dir); err != nil { // another process has entered the group
-		return errors.Join(err, h.back())
-	}
-	return nil
-}
-
-// back undoes move. It disables the controllers first, because a group that bounds
-// others takes no process.
-func (h *home) back() error {
-	have, err := words(filepath.Join(h.dir, "cgroup.subtree_control"))
-	for _, name := range h.enabled {
-		if have[name] {
-			err = errors.Join(err, os.WriteFile(filepath.Join(h.dir, "cgroup.subtree_control"), []byte("-"+name), 0))
-		}
-	}
-	leaf := h.leaf
-	h.leaf, h.enabled = "", nil
-	if err = errors.Join(err, moveAll(leaf, h.dir)); err != nil {
-		return fmt.Errorf("move the worker back to its control group: %w", err)
-	}
-	return removeGroup(leaf)
 }
 
 var errNotAlone = errors.New("the worker's group also contains processes of other programs")

@@ -157,7 +157,7 @@ func TestKilledWorker(t *testing.T) {
 	}
 	_ = cmd.Wait() // it was killed
 	await(t, "the end of the first process", func() bool { return len(ofUID(t, victimUID)) == 1 })
-	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: victimUID, Count: 1}})
+	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: victimUID - 1, Count: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ const victimUID = 1_910_100_000
 
 func victim(t *testing.T) {
 	b, err := New(t.Context(), Config{
-		Level: Process, Limits: small, Dir: os.Getenv("OSQUEUE_TEST_VICTIM"), UIDs: UIDRange{First: victimUID, Count: 1},
+		Level: Process, Limits: small, Dir: os.Getenv("OSQUEUE_TEST_VICTIM"), UIDs: UIDRange{First: victimUID - 1, Count: 2},
 	})
 	if err != nil {
 		t.Fatal(err)

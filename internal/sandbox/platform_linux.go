@@ -20,7 +20,6 @@ type platform struct {
 	bwrap    string   // the program
 	self     *os.File // this program, for bwrap
 	landlock bool
-	place    *place   // nil: commands have no directory on the machine
 	groups   *cgroups // nil: commands have no control groups
 }
 
@@ -29,8 +28,7 @@ func (b *Box) setUp() error {
 	if !canHelp {
 		return errors.New("the main function of this program does not call sandbox.RunHelper")
 	}
-	b.running = newRunningSet()
-	workerHasNoPrivs()
+	b.running = everyRunning
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -40,16 +38,12 @@ func (b *Box) setUp() error {
 	if err := b.setUpUser(); err != nil {
 		return err
 	}
-	var err error
 	if b.cfg.Level == Namespace {
 		if err := b.setUpNamespace(); err != nil {
 			return err
 		}
-	}
-	if b.cfg.Level == Process {
-		if b.place, err = openPlace(b.cfg.Dir); err != nil {
-			return err
-		}
+	} else {
+		removeLeftDirs(b.cfg.Dir, b.cfg.UIDs)
 	}
 	if err := b.setUpGuard(); err != nil {
 		return err
@@ -181,13 +175,9 @@ func (b *Box) netFact() string {
 // advice describes the settings of the system that may prevent a level, as far as the
 // system shows them.
 func (b *Box) advice() string {
-	if b.cfg.Level == Process && b.uids != nil {
-		if err := checkReach(b.cfg.Dir); err != nil {
-			return "; " + err.Error()
-		}
-	}
 	if b.cfg.Level != Namespace {
-		return "; all users must have the right to execute this program, and root needs the user ids of its range"
+		return fmt.Sprintf("; all users must have the right to execute this program and to pass all directories on the way to %s "+
+			"(or name another one: --sandbox-dir), and root needs the user ids of its range", b.cfg.Dir)
 	}
 	return "; the level needs unprivileged user namespaces (sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces," +
 		" kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile)"
@@ -212,10 +202,6 @@ func (b *Box) Close() error {
 	if b.groups != nil {
 		errs = append(errs, b.groups.close())
 		b.groups = nil
-	}
-	if b.place != nil {
-		errs = append(errs, b.place.close())
-		b.place = nil
 	}
 	return errors.Join(errs...)
 }

@@ -6,14 +6,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // proc describes a process by its entry in /proc.
 type proc struct {
 	pid, ppid, sid, uid int
 	zombie, stopped     bool
-	noPrivs             bool // whether no_new_privs is set
 }
 
 // processes returns all processes that /proc shows.
@@ -66,67 +64,27 @@ func readProc(pid int) (proc, bool) {
 			p.uid = number
 		case "NSsid":
 			p.sid = number
-		case "NoNewPrivs":
-			p.noPrivs = number == 1
 		}
 	}
 	return p, true
 }
 
-// progress reports whether a process has begun to end, or is gone, and whether it is running or could
-// run.
-func progress(pid int) (ends, running bool) {
+// ending reports whether a process has begun to end, or is gone.
+func ending(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true, false
+		return true
 	}
 	const (
-		state   = 0 // the index of the field after the name, which may contain spaces and brackets
-		flags   = 6
+		flags   = 6   // the index of the field after the name, which may contain spaces and brackets
 		exiting = 0x4 // PF_EXITING of the kernel
 	)
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= flags {
-		return false, false
+		return false
 	}
 	n, err := strconv.ParseUint(fields[flags], 10, 64)
-	return err == nil && n&exiting != 0, fields[state] == "R"
+	return err == nil && n&exiting != 0
 }
 
-// ending reports whether a process has begun to end, or is gone.
-func ending(pid int) bool {
-	ends, _ := progress(pid)
-	return ends
-}
-
-// markVariable is the environment variable that contains the mark of a command.
-const markVariable = "OSQUEUE_SANDBOX"
-
-// markOf returns the mark in a process's environment, or "". A process that executes a
-// program has no environment for some moments, and no command line shortly before. The machine decides
-// how long these are, because another process may run meanwhile. So markOf returns "" only if the
-// environment stays empty while the process waits, or for long.
-func markOf(pid int) string {
-	dir := "/proc/" + strconv.Itoa(pid)
-	none := 0 // counts reads of a process that waits with a command line and without environment
-	for pause := 50 * time.Microsecond; pause < 20*time.Millisecond; pause *= 2 {
-		env, err := os.ReadFile(dir + "/environ")
-		if err != nil {
-			return ""
-		}
-		for _, v := range bytes.Split(env, []byte{0}) {
-			if mark, ok := bytes.CutPrefix(v, []byte(markVariable+"=")); ok {
-				return string(mark)
-			}
-		}
-		ends, running := progress(pid)
-		if len(env) > 0 || none > 5 || ends {
-			return ""
-		}
-		if line, err := os.ReadFile(dir + "/cmdline"); !running && (err != nil || len(line) > 0) {
-			none++
-		}
-		time.Sleep(pause)
-	}
-	return ""
-}
+func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }

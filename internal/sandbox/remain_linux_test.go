@@ -75,7 +75,7 @@ func ownUID(b *Box) int {
 	if b.uids == nil {
 		return os.Getuid()
 	}
-	return b.uids.within.First + int(b.uids.next.Load()%int64(b.uids.within.Count))
+	return b.uids.within.First + 1 + int(b.uids.next.Load()%int64(b.uids.within.Count-1))
 }
 
 // On some systems bwrap is a script that executes the program itself.

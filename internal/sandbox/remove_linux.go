@@ -12,14 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A command may nest directories without bound. os.RemoveAll keeps all directories above
-// the present one open: it would use up every descriptor of the worker, and then fail.
-// So a remover first moves deep directories up.
-
-// openAtOnce is the number of directories that one removal keeps open.
-const openAtOnce = 32
-
-// removeDir removes a directory with its entries, or a file, whatever their modes are.
+// removeDir removes a directory with its entries, or a file, whatever their modes are. A
+// command may nest directories without bound, and os.RemoveAll keeps all directories above
+// the present one open: it would use up every descriptor of the worker, and then fail. So removeDir
+// moves the directories of a directory up before it removes that.
 func removeDir(path string) error {
 	err := os.Remove(path)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -27,80 +23,60 @@ func removeDir(path string) error {
 	}
 	top, failed := openDirAt(unix.AT_FDCWD, path)
 	if failed != nil {
-		return fmt.Errorf("remove the command's directory: %w", err)
+		return fmt.Errorf("remove the command's directory: %w", errors.Join(err, failed))
 	}
 	defer top.Close()
-	r := &remover{top: top}
-	r.empty(top, 1)
+	failed = emptyDir(top, func(name string) error {
+		sub, err := openDirAt(int(top.Fd()), name)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		err = emptyDir(sub, func(name string) error {
+			below, err := openDirAt(int(sub.Fd()), name) // only a writable directory can be moved
+			if err != nil {
+				return err
+			}
+			defer below.Close()
+			return unix.Renameat(int(sub.Fd()), name, int(top.Fd()), rand.Text())
+		})
+		return errors.Join(err, unix.Unlinkat(int(top.Fd()), name, unix.AT_REMOVEDIR))
+	})
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the command's directory: %w", errors.Join(r.err, err))
+		return fmt.Errorf("remove the command's directory: %w", errors.Join(failed, err))
 	}
 	return nil
 }
 
-// remover empties the directory top.
-type remover struct {
-	top *os.File
-	err error // the first error; a later walk may succeed
-}
-
-// empty removes all entries of a directory. It repeats its walk until one removes
-// nothing, because removals during a walk can make the kernel skip entries.
-func (r *remover) empty(dir *os.File, level int) {
+// emptyDir removes the files of a directory, and calls other for its directories. It repeats its walk
+// until one removes nothing, because changes during a walk can make the kernel skip entries. It
+// returns the first error of the last walk.
+func emptyDir(dir *os.File, other func(name string) error) (failed error) {
 	for progress := true; progress; {
-		progress = false
+		progress, failed = false, nil
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {
-			r.note(err)
-			return
+			return err
 		}
 		for {
-			const some = 1024 // the number of names in memory at once, for each level
-			names, err := dir.Readdirnames(some)
+			const some = 1024 // the number of names in memory at once
+			names, end := dir.Readdirnames(some)
 			for _, name := range names {
-				if r.remove(dir, name, level) {
+				err := unix.Unlinkat(int(dir.Fd()), name, 0)
+				if err != nil {
+					err = other(name)
+				}
+				if err == nil {
 					progress = true
+				} else if failed == nil {
+					failed = &fs.PathError{Op: "remove", Path: name, Err: err}
 				}
 			}
-			if err != nil { // the end, or an error that the removal of the directory will report
+			if end != nil { // or an error that the removal of the directory will report
 				break
 			}
 		}
 	}
-}
-
-// remove removes an entry of a directory, or moves it up. It returns false if the entry
-// is still there.
-func (r *remover) remove(dir *os.File, name string, level int) bool {
-	at := int(dir.Fd())
-	err := unix.Unlinkat(at, name, 0)
-	if err == nil {
-		return true
-	}
-	sub, failed := openDirAt(at, name)
-	if failed != nil {
-		if !errors.Is(failed, unix.ENOTDIR) {
-			err = failed
-		}
-		r.note(&fs.PathError{Op: "remove", Path: name, Err: err})
-		return false
-	}
-	defer sub.Close()
-	if level >= openAtOnce {
-		err = unix.Renameat(at, name, int(r.top.Fd()), rand.Text())
-	} else {
-		r.empty(sub, level+1)
-		err = unix.Unlinkat(at, name, unix.AT_REMOVEDIR)
-	}
-	if err != nil {
-		r.note(&fs.PathError{Op: "remove", Path: name, Err: err})
-	}
-	return err == nil
-}
-
-func (r *remover) note(err error) {
-	if r.err == nil {
-		r.err = err
-	}
+	return failed
 }
 
 // openDirAt opens a directory, but no link to one, and makes it writable so that it can

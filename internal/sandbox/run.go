@@ -21,8 +21,8 @@ const KillDelay = 2 * time.Second
 type cell interface {
 	// prepare returns the call of the program, without its streams.
 	prepare(program string, c Command) (*exec.Cmd, error)
-	// start starts the program with all limits in force.
-	start(cmd *exec.Cmd) error
+	// start starts the program with all limits in force. It gives up when ctx ends.
+	start(ctx context.Context, cmd *exec.Cmd) error
 	// wait waits for the program's end.
 	wait(cmd *exec.Cmd) error
 	// terminate sends SIGTERM to all processes; kill kills them.
@@ -66,7 +66,7 @@ func New(ctx context.Context, cfg Config) (*Box, error) {
 	return b, nil
 }
 
-const probeTime = 20 * time.Second
+const probeTime = time.Minute
 
 // prove runs a trivial command. If the command fails in a control group, prove tries
 // again without one, because no level promises control groups.
@@ -75,7 +75,10 @@ func (b *Box) prove(ctx context.Context) error {
 	if err != nil && b.leaveGroups(err) {
 		err = b.probe(ctx)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the check of the sandbox level %s did not end within %v; this machine may be overloaded: %w", b.cfg.Level, probeTime, err)
+	case err != nil:
 		return fmt.Errorf("this machine does not support the sandbox level %s: %w%s", b.cfg.Level, err, b.advice())
 	}
 	return nil
@@ -187,7 +190,7 @@ func (r *run) do(ctx context.Context, stdin []byte) (Result, error) {
 		defer timer.Stop()
 	}
 	r.out = head{limit: r.limits.Output, full: func() { stop(errBytes(ErrOutput, r.limits.Output)) }}
-	if err := r.launch(stdin); err != nil {
+	if err := r.launch(ctx, stdin); err != nil {
 		return Result{Exit: -1}, err
 	}
 	unwatch := r.watch(stop)
@@ -226,12 +229,12 @@ func (r *run) verdict(cause, err error, left bool) error {
 }
 
 // launch connects the streams and starts the program.
-func (r *run) launch(stdin []byte) error {
+func (r *run) launch(ctx context.Context, stdin []byte) error {
 	if err := r.ends.open(r.cmd); err != nil {
 		return err
 	}
 	defer r.ends.closeTheirs()
-	if err := r.start(r.cmd); err != nil {
+	if err := r.start(ctx, r.cmd); err != nil {
 		r.ends.cut()
 		return fmt.Errorf("start the command: %w", err)
 	}

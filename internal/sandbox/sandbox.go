@@ -107,8 +107,8 @@ func (l Limits) withDefaults() (Limits, error) {
 }
 
 // UIDRange is a range of user ids that no other program on the machine uses. Each
-// command gets one of them. Workers may share a range: they lock an id while it is in
-// use.
+// command gets one of them, but not the first. Workers may share a range: they lock an id while it
+// is in use.
 type UIDRange struct {
 	First, Count int
 }
@@ -161,8 +161,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.UIDs = defaultUIDs
 	}
 	// 65534 is the overflow user, 4294967295 means unchanged, and ids below 1000 are services.
-	if c.UIDs.First < 1000 || c.UIDs.Count < 1 || c.UIDs.First+c.UIDs.Count > 1<<31-1 {
-		return c, fmt.Errorf("user ids from %d, %d of them: must be from 1000 to 2147483646", c.UIDs.First, c.UIDs.Count)
+	if c.UIDs.First < 1000 || c.UIDs.Count < 2 || c.UIDs.First+c.UIDs.Count > 1<<31-1 {
+		return c, fmt.Errorf("user ids from %d, %d of them: must be two or more, from 1000 to 2147483646", c.UIDs.First, c.UIDs.Count)
 	}
 	if c.Net == "" {
 		c.Net = NetNone

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -8,25 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// workerHasNoPrivs reports whether the worker was started with no_new_privs. It must be
-// called before keep sets the flag for a thread, because /proc may show that thread for the
-// whole process.
-var workerHasNoPrivs = sync.OnceValue(func() bool {
-	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	return err == nil && set == 1
-})
-
 // startTime bounds the steps of a helper, above all its look at the paths of a guard.
 const startTime = time.Minute
 
-// start starts the helper of a command and lets it execute the program.
-func (c *confined) start(cmd *exec.Cmd) error {
+// start starts the helper of a command and lets it execute the program. It gives up when ctx ends.
+func (c *confined) start(ctx context.Context, cmd *exec.Cmd) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("make the socket to the helper: %w", err)
@@ -40,15 +32,24 @@ func (c *confined) start(cmd *exec.Cmd) error {
 	go c.keep(cmd, started)
 	err = <-started
 	theirs.Close()
+	if err == nil && c.begun != nil {
+		err = c.begun()
+	}
 	if err == nil {
-		err = c.direct(cmd, ours)
+		stop := context.AfterFunc(ctx, func() { _ = ours.SetDeadline(time.Unix(1, 0)) })
+		err = c.direct(ours)
+		if !stop() {
+			err = context.Cause(ctx)
+		}
 	}
 	if err != nil {
-		ours.Close() // the helper ends without an order
+		ours.Close() // the helper ends without an order, and then bwrap
 		if c.leader != 0 {
-			c.kill()
+			_ = unix.Kill(c.leader, unix.SIGCONT) // if hold has stopped it
 		}
-		_ = c.wait(cmd) // the reason why it was ended is the error that counts
+		ending := time.AfterFunc(KillDelay, c.end)
+		<-c.ended
+		ending.Stop()
 	}
 	return err
 }
@@ -77,8 +78,6 @@ func (c *confined) begin(cmd *exec.Cmd) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	c.running.starts.RLock()
-	defer c.running.starts.RUnlock()
 	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
 	if err := cmd.Start(); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (c *confined) begin(cmd *exec.Cmd) error {
 // direct gives the helper its order. The limits of the control group start when the helper,
 // which has more threads than many a limit allows, is ready to execute the program. If the
 // helper ends before, direct returns nil; the command then fails with what it wrote.
-func (c *confined) direct(cmd *exec.Cmd, helper *os.File) error {
+func (c *confined) direct(helper *os.File) error {
 	if err := helper.SetDeadline(time.Now().Add(startTime)); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (c *confined) direct(cmd *exec.Cmd, helper *os.File) error {
 		}
 	}
 	if c.hold != nil {
-		if err := c.hold(cmd); err != nil {
+		if err := c.hold(); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func TestNoStartWithoutRightToKill(t *testing.T) {
 				runtime.LockOSThread()
 				err := dropFromThread(unix.CAP_KILL, unix.CAP_SYS_RESOURCE)
 				if err == nil {
-					err = open.start(cmd)
+					err = open.start(t.Context(), cmd)
 				}
 				done <- err
 			}()

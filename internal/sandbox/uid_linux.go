@@ -52,17 +52,22 @@ func newUIDPool(dir string, within UIDRange) (*uidPool, error) {
 		return nil, fmt.Errorf("%s must be a directory that only root can write to", dir)
 	}
 	p := &uidPool{dir: dir, within: within}
+	if hasProcesses(p.nobody()) {
+		return nil, errForeign
+	}
 	p.next.Store(rand.Int64N(int64(within.Count))) // so that workers seldom try the same ids
 	return p, nil
 }
 
+// nobody returns the first id of the range, which no command gets; see killAll.
+func (p *uidPool) nobody() int { return p.within.First }
+
 var (
 	errNoUID   = errors.New("all user ids of the range are in use; use a larger range")
-	errForeign = errors.New("all user ids of the range have processes of other programs, or processes that cannot be ended; use another range")
+	errForeign = errors.New("user ids of the range have processes of other programs, or processes that cannot be ended; use another range")
 )
 
-// take lends an id without processes. While all ids are in use it waits until ctx ends:
-// waiting commands do no harm, and killAll takes a second id for a moment.
+// take lends an id without processes. While all ids are in use it waits until ctx ends.
 func (p *uidPool) take(ctx context.Context) (*uidLoan, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		loan, err := p.tryTake()
@@ -77,7 +82,7 @@ func (p *uidPool) take(ctx context.Context) (*uidLoan, error) {
 
 func (p *uidPool) tryTake() (*uidLoan, error) {
 	none := errForeign
-	for range p.within.Count {
+	for range p.within.Count - 1 {
 		loan, err := p.lockNext()
 		if err != nil {
 			return nil, err
@@ -95,27 +100,9 @@ func (p *uidPool) tryTake() (*uidLoan, error) {
 	return nil, none
 }
 
-// spare locks an id that has no processes, and gets none until its file is closed.
-func (p *uidPool) spare() (*uidLoan, error) {
-	for range p.within.Count {
-		loan, err := p.lockNext()
-		if err != nil {
-			return nil, err
-		}
-		if loan == nil {
-			continue
-		}
-		if !hasProcesses(loan.uid) {
-			return loan, nil
-		}
-		loan.file.Close()
-	}
-	return nil, errNoUID
-}
-
 // lockNext locks the next id of the range. It returns nil if the id is in use.
 func (p *uidPool) lockNext() (*uidLoan, error) {
-	uid := p.within.First + int(p.next.Add(1)%int64(p.within.Count))
+	uid := p.within.First + 1 + int(p.next.Add(1)%int64(p.within.Count-1))
 	file, err := os.OpenFile(filepath.Join(p.dir, strconv.Itoa(uid)), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock a user id: %w", err)

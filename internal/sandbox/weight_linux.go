@@ -60,8 +60,5 @@ func (h *home) weigh(controller string) error {
 	if err := os.WriteFile(file, []byte("+"+controller), 0); err != nil {
 		return fmt.Errorf("enable the controller %s: %w", controller, err)
 	}
-	if h.leaf != "" {
-		h.enabled = append(h.enabled, controller)
-	}
 	return nil
 }

@@ -1,18 +1,87 @@
 package sandbox
 
 import (
+	"math"
 	"os"
-	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// A command without a user id of its own has a mark instead: a hard limit that is its number. The
+// kernel passes it on to every process that the command starts, shows it to the worker, and lets a
+// process without privileges lower it only. RLIMIT_LOCKS has had no other effect since Linux 2.4.
+
+// markResource is the limit that contains the mark.
+const markResource = unix.RLIMIT_LOCKS
+
+// noMark is the mark of the worker, and so of the processes that it starts in other ways.
+var noMark = sync.OnceValue(func() uint64 { return markOf(os.Getpid()) })
+
+// markOf returns the mark of a process. A process that is gone has the highest one.
+func markOf(pid int) uint64 {
+	var has unix.Rlimit
+	if err := unix.Prlimit(pid, markResource, nil, &has); err != nil {
+		return math.MaxUint64
+	}
+	return has.Max
+}
+
+// runningSet records the first processes of the running commands of all boxes of this
+// process, by their pids, and gives out marks. An orphan with a mark of none of them is a stray.
+type runningSet struct {
+	mu      sync.Mutex
+	marks   uint64 // given out so far
+	leaders map[int]uint64
+}
+
+var everyRunning = &runningSet{leaders: make(map[int]uint64)}
+
+func (r *runningSet) newMark() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marks++
+	return noMark() - r.marks
+}
+
+func (r *runningSet) add(pid int, mark uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaders[pid] = mark
+}
+
+func (r *runningSet) remove(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.leaders, pid)
+}
+
+// others returns the marks of all running commands except own.
+func (r *runningSet) others(own uint64) map[uint64]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	marks := make(map[uint64]bool, len(r.leaders))
+	for _, mark := range r.leaders {
+		if mark != own {
+			marks[mark] = true
+		}
+	}
+	return marks
+}
+
+func (r *runningSet) leads(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.leaders[pid]
+	return ok
+}
+
 // family is the set of processes of one command.
 type family struct {
 	loan    *uidLoan // nil: the command has no user id of its own, and members are found by descent
 	leader  int      // the pid of its first process; 0: it has not started
-	mark    string   // the value of markVariable in its environment
+	mark    uint64
 	running *runningSet
 }
 
@@ -20,43 +89,39 @@ type family struct {
 // zombie of the leader, which os/exec reaps. If strays is set, it includes processes
 // that may belong to any command, but to none that runs.
 func (c *family) members(strays bool) []proc {
-	all, err := c.visible()
+	all, err := processes()
 	if err != nil {
 		return nil // /proc is gone: nothing can be done
 	}
+	ours := func(p proc) bool { return p.uid == c.loan.uid }
 	if c.loan == nil {
-		all = c.byDescent(all, strays)
+		in := c.byDescent(all, strays)
+		ours = func(p proc) bool { return in[p.pid] }
 	}
 	var list []proc
 	for _, p := range all {
-		ours := c.loan == nil || p.uid == c.loan.uid
-		if ours && (!p.zombie || p.pid != c.leader) {
+		if ours(p) && (!p.zombie || p.pid != c.leader) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// visible returns all processes. If members are found by descent, it waits until no
-// command is being started.
-func (c *family) visible() ([]proc, error) {
-	if c.loan == nil {
-		c.running.starts.Lock()
-		defer c.running.starts.Unlock()
-	}
-	return processes()
-}
-
-// byDescent returns the members of a family that has no user id of its own.
-func (c *family) byDescent(all []proc, strays bool) []proc {
-	self := os.Getpid()
+// byDescent returns the pids of the members of a family that has no user id of its own.
+func (c *family) byDescent(all []proc, strays bool) map[int]bool {
 	others := c.running.others(c.mark)
 	in := make(map[int]bool)
 	for _, p := range all {
-		if c.leader != 0 && (p.pid == c.leader || p.sid == c.leader) || c.adopted(p, self, others, strays) {
+		if c.leader != 0 && p.pid == c.leader || c.adopted(p, others, strays) {
 			in[p.pid] = true
 		}
 	}
+	addDescendants(all, in)
+	return in
+}
+
+// addDescendants adds the descendants of the processes in a set.
+func addDescendants(all []proc, in map[int]bool) {
 	for grown := true; grown; {
 		grown = false
 		for _, p := range all {
@@ -65,27 +130,16 @@ func (c *family) byDescent(all []proc, strays bool) []proc {
 			}
 		}
 	}
-	var list []proc
-	for _, p := range all {
-		if in[p.pid] {
-			list = append(list, p)
-		}
-	}
-	return list
 }
 
 // adopted reports whether an orphan that the kernel has given to the worker belongs to
-// this command or, if strays is set, to no command. Children that the worker has started
-// in other ways lack no_new_privs, unless the worker has it itself.
-func (c *family) adopted(p proc, self int, others map[string]bool, strays bool) bool {
-	if p.ppid != self || c.running.leads(p.pid) {
+// this command or, if strays is set, to no command.
+func (c *family) adopted(p proc, others map[uint64]bool, strays bool) bool {
+	if p.ppid != os.Getpid() || c.running.leads(p.pid) {
 		return false
 	}
 	mark := markOf(p.pid)
-	if mark == c.mark {
-		return true
-	}
-	return strays && p.noPrivs && !workerHasNoPrivs() && !others[mark]
+	return mark == c.mark || strays && mark < noMark() && !others[mark]
 }
 
 // alive returns the members that are not zombies.
@@ -100,16 +154,14 @@ func (c *family) alive(strays bool) []proc {
 }
 
 // signal sends sig to every member.
-func (c *family) signal(sig unix.Signal, except func(proc) bool) {
+func (c *family) signal(sig unix.Signal) {
 	for _, p := range c.alive(false) {
-		if except == nil || !except(p) {
-			c.send(p, sig)
-		}
+		send(p, sig)
 	}
 }
 
 // send signals one process, if its number still means the same process.
-func (c *family) send(p proc, sig unix.Signal) {
+func send(p proc, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		return // the process is gone
@@ -131,7 +183,7 @@ func (c *family) kill() {
 	if c.loan != nil && !hasProcesses(c.loan.uid) {
 		return
 	}
-	barren := c.loan != nil && c.loan.pool.killAll(c.loan.uid) == nil
+	barren := c.loan != nil && c.loan.killAll() == nil
 	if !barren {
 		c.stop()
 	}
@@ -143,7 +195,7 @@ func (c *family) kill() {
 				continue
 			}
 			living = true
-			c.send(p, unix.SIGKILL)
+			send(p, unix.SIGKILL)
 		}
 		if !living && (barren || c.loan == nil || !hasProcesses(c.loan.uid)) {
 			return
@@ -169,7 +221,7 @@ func (c *family) stop() {
 				continue
 			}
 			able = true
-			c.send(p, unix.SIGSTOP)
+			send(p, unix.SIGSTOP)
 		}
 		if !able {
 			return
@@ -217,5 +269,3 @@ func (c *family) goesOn() bool {
 	}
 	return hasProcesses(c.loan.uid)
 }
-
-func taskDir(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/task" }
