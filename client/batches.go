@@ -94,12 +94,7 @@ func (c *Client) sealBatch(ctx context.Context, b *NewBatch) (err error) {
 
 // Batch returns the current state of a batch.
 func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
-	const op = "get batch"
-	path, err := namePath(v1.PathBatches, id, "")
-	if err != nil {
-		return v1.BatchInfo{}, local(op, err)
-	}
-	return send[v1.BatchInfo](ctx, c, c.read(ctx, op, path, nil).about(id))
+	return readName[v1.BatchInfo](ctx, c, named{op: "get batch", prefix: v1.PathBatches, name: id})
 }
 
 // Batches iterates over the batches that the cluster keeps, ordered by id. An error

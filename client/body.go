@@ -104,21 +104,15 @@ var (
 	errNoName = errors.New("the name is empty")
 )
 
-// jobPath returns the path of a job, or of an action on it.
-func jobPath(id string, action string) (string, error) {
-	if id == "" {
-		return "", errNoID
-	}
-	return namePath(v1.PathJobs, id, action)
-}
-
 // namePath returns the path of the resource name under prefix, or of an action on
 // it.
 func namePath(prefix, name, action string) (string, error) {
-	switch name {
-	case "":
+	switch {
+	case name == "" && prefix == v1.PathJobs:
+		return "", errNoID
+	case name == "":
 		return "", errNoName
-	case ".", "..":
+	case name == "." || name == "..":
 		return "", fmt.Errorf("the name %q cannot be used in a path", name)
 	}
 	path := prefix + "/" + url.PathEscape(name)

@@ -71,12 +71,7 @@ func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cro
 
 // Cron returns the schedule name.
 func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
-	const op = "get cron"
-	path, err := namePath(v1.PathCrons, name, "")
-	if err != nil {
-		return v1.Cron{}, local(op, err)
-	}
-	return send[v1.Cron](ctx, c, c.read(ctx, op, path, nil).about(name))
+	return readName[v1.Cron](ctx, c, named{op: "get cron", prefix: v1.PathCrons, name: name})
 }
 
 // Crons iterates over the schedules, ordered by name. An error is the last item of

@@ -192,6 +192,7 @@ func (s *stream) exchange(ctx context.Context, tgt *target, heard func()) outcom
 		return o
 	}
 	heard()
+	s.c.tracker.refresh(tgt)
 	s.opened, s.gone = true, 0
 	began := time.Now()
 	o.err = s.read(newFrames(resp.Body, heard))

@@ -12,14 +12,9 @@ import (
 // and those that run after it, over any number of steps. limit is the largest number of jobs and
 // batches in the graph, of which the nearest come first; 0 means the server's default.
 func (c *Client) JobGraph(ctx context.Context, id string, limit int) (v1.Graph, error) {
-	const op = "get job graph"
-	path, err := jobPath(id, v1.ActionGraph)
-	if err != nil {
-		return v1.Graph{}, local(op, err)
-	}
 	q := url.Values{}
 	if limit != 0 {
 		q.Set(v1.ParamLimit, strconv.Itoa(limit))
 	}
-	return send[v1.Graph](ctx, c, c.read(ctx, op, path, q).about(id))
+	return readName[v1.Graph](ctx, c, named{op: "get job graph", prefix: v1.PathJobs, name: id, action: v1.ActionGraph, query: q})
 }

@@ -11,16 +11,7 @@ import (
 // PutHook makes a webhook, or replaces the one of that name. The answer has the secret if this
 // request made one, and is the only place that has it. Package webhook verifies deliveries.
 func (c *Client) PutHook(ctx context.Context, name string, h v1.NewHook) (v1.HookPut, error) {
-	const op = "put hook"
-	path, err := namePath(v1.PathHooks, name, "")
-	if err != nil {
-		return v1.HookPut{}, local(op, err)
-	}
-	body, err := encode(h)
-	if err != nil {
-		return v1.HookPut{}, local(op, err)
-	}
-	return send[v1.HookPut](ctx, c, call{op: op, method: http.MethodPut, path: path, body: body, write: true})
+	return writeName[v1.HookPut](ctx, c, named{op: "put hook", method: http.MethodPut, prefix: v1.PathHooks, name: name, in: &h, safe: true})
 }
 
 // Hooks returns all webhooks, by name, without their secrets.
@@ -31,12 +22,7 @@ func (c *Client) Hooks(ctx context.Context) ([]v1.Hook, error) {
 
 // Hook returns the webhook of that name.
 func (c *Client) Hook(ctx context.Context, name string) (v1.Hook, error) {
-	const op = "get hook"
-	path, err := namePath(v1.PathHooks, name, "")
-	if err != nil {
-		return v1.Hook{}, local(op, err)
-	}
-	return send[v1.Hook](ctx, c, c.read(ctx, op, path, nil).about(name))
+	return readName[v1.Hook](ctx, c, named{op: "get hook", prefix: v1.PathHooks, name: name})
 }
 
 // DeleteHook deletes a webhook and the events that were not delivered.
@@ -53,11 +39,8 @@ func (c *Client) TestHook(ctx context.Context, name string) (v1.HookTested, erro
 // HookDeliveries returns the oldest events in the outbox of a webhook, and the last attempts
 // of the leader.
 func (c *Client) HookDeliveries(ctx context.Context, name string) (v1.HookDeliveries, error) {
-	const op = "get deliveries"
-	path, err := namePath(v1.PathHooks, name, v1.ActionDeliveries)
-	if err != nil {
-		return v1.HookDeliveries{}, local(op, err)
-	}
-	query := url.Values{v1.ParamConsistency: {v1.ConsistencyLeader}}
-	return send[v1.HookDeliveries](ctx, c, c.read(ctx, op, path, query).about(name))
+	return readName[v1.HookDeliveries](ctx, c, named{
+		op: "get deliveries", prefix: v1.PathHooks, name: name, action: v1.ActionDeliveries,
+		query: url.Values{v1.ParamConsistency: {v1.ConsistencyLeader}},
+	})
 }

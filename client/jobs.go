@@ -15,12 +15,7 @@ import (
 // Job returns the current state of a job. If Config.Cipher cannot decrypt a part of it, the
 // error is a *SealError, and the job has that part encrypted.
 func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
-	const op = "get job"
-	path, err := jobPath(id, "")
-	if err != nil {
-		return v1.Job{}, local(op, err)
-	}
-	job, err := send[v1.Job](ctx, c, c.read(ctx, op, path, nil).about(id))
+	job, err := readName[v1.Job](ctx, c, named{op: "get job", prefix: v1.PathJobs, name: id})
 	if err != nil {
 		return job, err
 	}

@@ -221,18 +221,18 @@ func (t *tracker) learn(v view) view {
 	return v
 }
 
-// refresh asks the leader for the members if the list is old, and does not wait for the answer.
-func (t *tracker) refresh(leader *target) {
+// refresh asks a node for the members if the list is old, and does not wait for the answer.
+func (t *tracker) refresh(node *target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if leader == nil || t.closed || time.Since(t.asked) < membersFor {
+	if node == nil || t.closed || time.Since(t.asked) < membersFor {
 		return
 	}
 	t.asked = time.Now()
 	t.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(t.base, discoveryTimeout)
 		defer cancel()
-		t.learn(t.ask(ctx, leader.url))
+		t.learn(t.ask(ctx, node.url))
 	})
 }
 

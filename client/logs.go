@@ -66,7 +66,7 @@ type follower struct {
 
 // poll asks for what follows the position.
 func (f *follower) poll(ctx context.Context) (v1.JobLogs, error) {
-	path, err := jobPath(f.id, v1.ActionLogs)
+	path, err := namePath(v1.PathJobs, f.id, v1.ActionLogs)
 	if err != nil {
 		return v1.JobLogs{}, local(followOp, err)
 	}

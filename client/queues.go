@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -33,23 +31,13 @@ func (c *Client) QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, 
 // Queue returns the counters and settings of one type. The type "" stands for jobs
 // without a type.
 func (c *Client) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
-	const op = "get queue"
-	path, err := namePath(v1.PathQueues, v1.QueueName(jobType), "")
-	if err != nil {
-		return v1.Queue{}, local(op, err)
-	}
-	return send[v1.Queue](ctx, c, c.read(ctx, op, path, nil).about(jobType))
+	return readName[v1.Queue](ctx, c, named{op: "get queue", prefix: v1.PathQueues, name: v1.QueueName(jobType)})
 }
 
 // SetQueue changes the settings that the patch sets and keeps all others. It
 // returns the queue after the change.
 func (c *Client) SetQueue(ctx context.Context, jobType string, patch QueuePatch) (v1.Queue, error) {
-	const op = "set queue"
-	body, err := patch.encode()
-	if err != nil {
-		return v1.Queue{}, local(op, err)
-	}
-	return writeName[v1.Queue](ctx, c, named{op: op, method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), body: body})
+	return writeName[v1.Queue](ctx, c, named{op: "set queue", method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), in: &patch})
 }
 
 // Pause describes a pause of a type. The zero value is a pause without a reason and
@@ -65,16 +53,11 @@ type Pause struct {
 // PauseQueueWith is PauseQueue with a reason and an end. If the type is paused already,
 // its pause gets them too, and keeps its beginning.
 func (c *Client) PauseQueueWith(ctx context.Context, jobType string, p Pause) (v1.Queue, error) {
-	const op = "pause queue"
 	in := v1.NewPause{Reason: p.Reason, ForMs: inMilliseconds(p.For)}
 	if !p.Until.IsZero() {
 		in.Until = p.Until.UnixMilli()
 	}
-	body, err := jsonv2.Marshal(in)
-	if err != nil {
-		return v1.Queue{}, local(op, err)
-	}
-	return writeName[v1.Queue](ctx, c, named{op: op, prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause, body: body})
+	return writeName[v1.Queue](ctx, c, named{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause, in: &in})
 }
 
 // PauseQueue stops claims of jobs of the type until ResumeQueue. Running jobs
@@ -108,93 +91,35 @@ func SetTo[T any](v T) Setting[T] { return Setting[T]{set: true, value: v} }
 // Default returns a change that resets a setting to its default.
 func Default[T any]() Setting[T] { return Setting[T]{set: true, reverts: true} }
 
-// wire returns the JSON of the setting, whose value of converts. It returns nil if
-// the setting stays.
-func (s Setting[T]) wire(of func(T) any) (json.RawMessage, error) {
-	switch {
-	case !s.set:
-		return nil, nil
-	case s.reverts:
-		return json.RawMessage("null"), nil
+// MarshalJSON implements json.Marshaler: null resets a setting.
+func (s Setting[T]) MarshalJSON() ([]byte, error) {
+	if s.reverts {
+		return []byte("null"), nil
 	}
-	text, err := jsonv2.Marshal(of(s.value))
-	return text, err
+	switch v := any(s.value).(type) {
+	case time.Duration:
+		return jsonv2.Marshal(inMilliseconds(v))
+	case Backoff:
+		return jsonv2.Marshal(v.wire())
+	}
+	return jsonv2.Marshal(s.value)
 }
 
 // QueuePatch is a change of the settings of a type. v1.QueueSettings documents each
 // of them.
 type QueuePatch struct {
-	Paused             Setting[bool]
-	MaxRunning         Setting[int64]
-	MaxRunningPerGroup Setting[int64]
-	RatePerSecond      Setting[float64]
-	Burst              Setting[int64]
-	Lease              Setting[time.Duration]
-	Timeout            Setting[time.Duration]
-	MaxAttempts        Setting[int64]
-	Backoff            Setting[Backoff]
-	RetainFor          Setting[time.Duration]
-	RetainCount        Setting[int64]
-	MaxJobs            Setting[int64]
-	MaxBytes           Setting[int64]
-	MaxPayload         Setting[int64]
-}
-
-// patchMember is one field of the patch in the wire format.
-type patchMember struct {
-	name  string
-	value json.RawMessage
-	err   error
-}
-
-func member[T any](name string, s Setting[T], of func(T) any) patchMember {
-	value, err := s.wire(of)
-	return patchMember{name: name, value: value, err: err}
-}
-
-func plainly[T any](v T) any { return v }
-
-func asMilliseconds(d time.Duration) any { return inMilliseconds(d) }
-
-func asBackoff(b Backoff) any { return b.wire() }
-
-func (p QueuePatch) members() []patchMember {
-	return []patchMember{
-		member("paused", p.Paused, plainly),
-		member("maxRunning", p.MaxRunning, plainly),
-		member("maxRunningPerGroup", p.MaxRunningPerGroup, plainly),
-		member("ratePerSecond", p.RatePerSecond, plainly),
-		member("burst", p.Burst, plainly),
-		member("leaseMs", p.Lease, asMilliseconds),
-		member("timeoutMs", p.Timeout, asMilliseconds),
-		member("maxAttempts", p.MaxAttempts, plainly),
-		member("backoff", p.Backoff, asBackoff),
-		member("retainMs", p.RetainFor, asMilliseconds),
-		member("retainCount", p.RetainCount, plainly),
-		member("maxJobs", p.MaxJobs, plainly),
-		member("maxBytes", p.MaxBytes, plainly),
-		member("maxPayload", p.MaxPayload, plainly),
-	}
-}
-
-// encode returns the JSON of the patch. A null resets a setting, and an absent
-// field keeps it.
-func (p QueuePatch) encode() ([]byte, error) {
-	body := []byte{'{'}
-	for _, m := range p.members() {
-		if m.err != nil {
-			return nil, fmt.Errorf("%s: %w", m.name, m.err)
-		}
-		if m.value == nil {
-			continue
-		}
-		if len(body) > 1 {
-			body = append(body, ',')
-		}
-		body = append(body, '"')
-		body = append(body, m.name...)
-		body = append(body, '"', ':')
-		body = append(body, m.value...)
-	}
-	return append(body, '}'), nil
+	Paused             Setting[bool]          `json:"paused,omitzero"`
+	MaxRunning         Setting[int64]         `json:"maxRunning,omitzero"`
+	MaxRunningPerGroup Setting[int64]         `json:"maxRunningPerGroup,omitzero"`
+	RatePerSecond      Setting[float64]       `json:"ratePerSecond,omitzero"`
+	Burst              Setting[int64]         `json:"burst,omitzero"`
+	Lease              Setting[time.Duration] `json:"leaseMs,omitzero"`
+	Timeout            Setting[time.Duration] `json:"timeoutMs,omitzero"`
+	MaxAttempts        Setting[int64]         `json:"maxAttempts,omitzero"`
+	Backoff            Setting[Backoff]       `json:"backoff,omitzero"`
+	RetainFor          Setting[time.Duration] `json:"retainMs,omitzero"`
+	RetainCount        Setting[int64]         `json:"retainCount,omitzero"`
+	MaxJobs            Setting[int64]         `json:"maxJobs,omitzero"`
+	MaxBytes           Setting[int64]         `json:"maxBytes,omitzero"`
+	MaxPayload         Setting[int64]         `json:"maxPayload,omitzero"`
 }

@@ -72,7 +72,7 @@ func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error
 	if err != nil {
 		return Beat{}, local(op, err)
 	}
-	path, err := jobPath(l.JobID, v1.ActionProgress)
+	path, err := namePath(v1.PathJobs, l.JobID, v1.ActionProgress)
 	if err != nil {
 		return Beat{}, local(op, err)
 	}
@@ -88,7 +88,7 @@ func (c *Client) report(ctx context.Context, action string, l Lease, body []byte
 	if err != nil {
 		return local(action, err)
 	}
-	path, err := jobPath(l.JobID, action)
+	path, err := namePath(v1.PathJobs, l.JobID, action)
 	if err != nil {
 		return local(action, err)
 	}

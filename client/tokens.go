@@ -51,29 +51,15 @@ func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
 
 // RevokeToken ends a token, at once or after an overlap.
 func (c *Client) RevokeToken(ctx context.Context, id string, overlap time.Duration) error {
-	const op = "revoke token"
-	path, err := namePath(v1.PathTokens, id, "")
-	if err != nil {
-		return local(op, err)
-	}
-	k := call{op: op, method: http.MethodDelete, path: path, write: true}
+	w := named{op: "revoke token", method: http.MethodDelete, prefix: v1.PathTokens, name: id, safe: true}
 	if overlap > 0 {
-		k.query = url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}
+		w.query = url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}
 	}
-	return c.do(ctx, k, acknowledged[v1.Done])
+	return writeDone(ctx, c, w)
 }
 
 // RotateToken makes a token with the rights of another one, which expires after the overlap.
 // The new token may report on the jobs that the old one claimed.
 func (c *Client) RotateToken(ctx context.Context, id string, r v1.RotateToken) (v1.TokenCreated, error) {
-	const op = "rotate token"
-	path, err := namePath(v1.PathTokens, id, v1.ActionRotate)
-	if err != nil {
-		return v1.TokenCreated{}, local(op, err)
-	}
-	body, err := encode(r)
-	if err != nil {
-		return v1.TokenCreated{}, local(op, err)
-	}
-	return send[v1.TokenCreated](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true})
+	return writeName[v1.TokenCreated](ctx, c, named{op: "rotate token", prefix: v1.PathTokens, name: id, action: v1.ActionRotate, in: &r, safe: true})
 }

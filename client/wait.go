@@ -138,7 +138,7 @@ func pollFor(ctx context.Context) time.Duration {
 // pollJob returns the job when it has ended, or its state after wait.
 func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1.Job, error) {
 	const op = "wait for job"
-	path, err := jobPath(id, "")
+	path, err := namePath(v1.PathJobs, id, "")
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}

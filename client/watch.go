@@ -357,7 +357,7 @@ func (c *Client) position(ctx context.Context) (string, error) {
 // that is behind may not know yet that the job has ended.
 func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
 	const op = "get job"
-	path, err := jobPath(id, "")
+	path, err := namePath(v1.PathJobs, id, "")
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}

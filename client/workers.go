@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -17,16 +16,10 @@ func (c *Client) Workers(ctx context.Context) ([]v1.Worker, error) {
 
 // Worker returns a registered worker and the first of its running jobs.
 func (c *Client) Worker(ctx context.Context, name string) (v1.Worker, error) {
-	const op = "get worker"
-	path, err := namePath(v1.PathWorkers, name, "")
-	if err != nil {
-		return v1.Worker{}, local(op, err)
-	}
-	return send[v1.Worker](ctx, c, c.read(ctx, op, path, nil).about(name))
+	return readName[v1.Worker](ctx, c, named{op: "get worker", prefix: v1.PathWorkers, name: name})
 }
 
-// RegisterWorker registers a worker, or extends its registration. Servers that do not know
-// capacities refuse them; the worker is then registered without.
+// RegisterWorker registers a worker, or extends its registration.
 func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 	const op = "register worker"
 	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address, Capacity: info.Capacity, Instance: info.Instance})
@@ -34,33 +27,19 @@ func (c *Client) RegisterWorker(ctx context.Context, info WorkerInfo) error {
 		return local(op, err)
 	}
 	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true, passing: true}
-	err = c.do(ctx, k, acknowledged[v1.WorkerAnswer])
-	var refused *Error
-	if info.Capacity > 0 && errors.As(err, &refused) && refused.Status == http.StatusBadRequest {
-		info.Capacity = 0
-		return c.RegisterWorker(ctx, info)
-	}
-	return err
+	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
 }
 
 // QuietWorker makes a registered worker quiet: it gets no new jobs, and finishes those that it
 // runs. It stays quiet until UnquietWorker, over changes of leader, and if it registers again
 // within 24 h.
 func (c *Client) QuietWorker(ctx context.Context, name string) error {
-	return c.setQuiet(ctx, "quiet worker", name, v1.ActionQuiet)
+	return writeDone(ctx, c, named{op: "quiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionQuiet, safe: true})
 }
 
 // UnquietWorker lets a quiet worker get jobs again.
 func (c *Client) UnquietWorker(ctx context.Context, name string) error {
-	return c.setQuiet(ctx, "unquiet worker", name, v1.ActionUnquiet)
-}
-
-func (c *Client) setQuiet(ctx context.Context, op, name, action string) error {
-	path, err := namePath(v1.PathWorkers, name, action)
-	if err != nil {
-		return local(op, err)
-	}
-	return c.do(ctx, call{op: op, method: http.MethodPost, path: path, write: true}.about(name), acknowledged[v1.WorkerAnswer])
+	return writeDone(ctx, c, named{op: "unquiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionUnquiet, safe: true})
 }
 
 // RemoveWorker marks a worker dead: it removes the registration and releases the
@@ -72,13 +51,9 @@ func (c *Client) RemoveWorker(ctx context.Context, name string) error {
 // RemoveInstance is RemoveWorker for one instance: jobs of other workers of that name go on, and
 // one that has registered since stays registered.
 func (c *Client) RemoveInstance(ctx context.Context, name, instance string) error {
-	const op = "remove worker"
-	path, err := namePath(v1.PathWorkers, name, "")
-	if err != nil {
-		return local(op, err)
-	}
+	w := named{op: "remove worker", method: http.MethodDelete, prefix: v1.PathWorkers, name: name, safe: true}
 	if instance != "" {
-		path += "?" + url.Values{v1.ParamInstance: {instance}}.Encode()
+		w.query = url.Values{v1.ParamInstance: {instance}}
 	}
-	return c.do(ctx, call{op: op, method: http.MethodDelete, path: path, write: true}, acknowledged[v1.WorkerAnswer])
+	return writeDone(ctx, c, w)
 }
