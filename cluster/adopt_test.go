@@ -226,7 +226,7 @@ func TestDocumentThatCannotBeAdopted(t *testing.T) {
 	t.Parallel()
 	const head = `{"broker":"b:1","brokerHeartbeat":1,"completedTotal":0,%s"osqueue":{"format":%d,"lineage":"L","cluster":"B",` +
 		`"epoch":4,"node":"n9","address":"b:1","term":3,"index":%s,"write":"w","heartbeat":1}%s}`
-	const base = "base/L/3-8~3-8~0~A/manifest.json"
+	const base = "base/L/00000000000000000003-00000000000000000008~3-8~0~A/manifest.json"
 	for reason, data := range map[string]string{
 		base: fmt.Sprintf(head, "", 1, "8", `,"checkpoint":{"key":"`+base+`","lsn":"3-8","prev":"3-8"},"tail":{"after":"3-8","last":"3-8"}`),
 	} {

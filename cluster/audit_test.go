@@ -71,7 +71,7 @@ func (l *lab) heals(kind string, damage func(l *lab, key string), read time.Dura
 	root := l.document().Archive
 	key := root.Log[0].Key
 	if kind != ".seg" {
-		key = strings.TrimSuffix(root.Checkpoint.Key, "manifest.json") + map[string]string{"manifest.json": "manifest.json", ".part": "000000.part"}[kind]
+		key = strings.TrimSuffix(root.Checkpoint.Key, "manifest.json") + map[string]string{"manifest.json": "manifest.json", ".part": "part-000000"}[kind]
 	}
 	damage(l, key)
 	l.eventually("the finding", func() bool { return strings.Contains(n.Status().ArchiveError, key) })

@@ -17,7 +17,7 @@ func TestCollection(t *testing.T) {
 		c.Flush.ViewMax, c.Flush.TailMin, c.Flush.TailMax, c.Flush.CheckpointMin = 2, 1, 1, 0
 		c.Flush.FoldAt, c.Flush.RefsMax = 2, 3
 		c.Flush.Interval = time.Millisecond
-		c.PITRWindow, c.CollectInterval = time.Millisecond, 20*time.Millisecond
+		c.Flush.Window, c.CollectInterval = time.Millisecond, 20*time.Millisecond
 	})...)
 	l.eventually("the first checkpoint", func() bool { return l.document().Archive.Checkpoint.Key != "" })
 	first := l.document().Archive.Checkpoint.LSN

@@ -94,7 +94,6 @@ type Config struct {
 	FlushInterval   func() time.Duration
 	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
 	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
-	PITRWindow      time.Duration // how far back states can be restored
 	CollectInterval time.Duration // time between two removals of objects that are not needed any more
 	ArchiveCheck    time.Duration // time between two listings of the objects that the document names; 0: none
 	ArchiveRead     time.Duration // time in which all objects that it names are read once; 0: never
@@ -164,7 +163,6 @@ func DefaultConfig() Config {
 		Flush:             flush.DefaultConfig(),
 		MaxFlushLag:       5 * time.Minute,
 		UnflushedBytes:    64 << 20,
-		PITRWindow:        24 * time.Hour,
 		CollectInterval:   time.Hour, // a collection lists: six requests or more, which are charged
 		ArchiveCheck:      time.Minute,
 		ArchiveRead:       24 * time.Hour,
@@ -206,8 +204,8 @@ func (c *Config) validateBucket() error {
 		return fmt.Errorf("rival policy %q: use %s or %s", c.RivalPolicy, RivalRefuse, RivalContinue)
 	case c.StandbyInterval <= 0:
 		return fmt.Errorf("StandbyInterval %v: must be positive", c.StandbyInterval)
-	case c.MaxFlushLag < 0 || c.PITRWindow < 0:
-		return fmt.Errorf("MaxFlushLag %v and PITRWindow %v: must not be negative", c.MaxFlushLag, c.PITRWindow)
+	case c.MaxFlushLag < 0 || c.Flush.Window < 0:
+		return fmt.Errorf("MaxFlushLag %v and Flush.Window %v: must not be negative", c.MaxFlushLag, c.Flush.Window)
 	case c.ArchiveCheck < 0 || c.ArchiveRead < 0:
 		return fmt.Errorf("ArchiveCheck %v and ArchiveRead %v: must not be negative", c.ArchiveCheck, c.ArchiveRead)
 	case c.CollectInterval <= 0 || c.UnflushedBytes <= 0:
@@ -360,9 +358,9 @@ func ParsePeers(s string) ([]PeerAddr, error) {
 
 // Listings of one round. TestRequestsOfAnIdleHour counts them.
 const (
-	checkLists   = 2 // of the archive check: checkpoints and log
-	collectLists = 6 // of the collector: probes, copies, checkpoints, log, and twice the snapshots
-	collectGets  = 2 // the document before the listings and before the removal
+	checkLists   = 2              // of the archive check: checkpoints and log
+	collectLists = 4 + checkLists // of the collector: probes, copies, checkpoints, log
+	collectGets  = 3              // the document before the listings and before the removal, and a manifest
 )
 
 // Repeated returns the requests that an active leader repeats at its slowest pace: those

@@ -20,7 +20,7 @@ func (n *Node) newLeader() *leader.Leader {
 		Name: c.Name, HTTPAdvertise: c.HTTPAdvertise, Bucket: c.Bucket, Unflushed: n.unflushed,
 		Clock: c.Clock, Log: n.log, Settings: c.Settings, FeatureLevel: c.FeatureLevel,
 		Flush: c.Flush, FlushInterval: c.FlushInterval, MaxFlushLag: c.MaxFlushLag,
-		PITRWindow: c.PITRWindow, CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
+		CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
 		ArchiveRead: c.ArchiveRead, StateCheck: c.StateCheck, BrokerTimeout: c.BrokerTimeout,
 		StandbyRetry: c.StandbyRetry, StandbyInterval: c.StandbyInterval, RivalPolicy: c.RivalPolicy,
 		MaxEntryBytes: c.MaxEntryBytes, MaxPendingItems: c.MaxPendingItems,

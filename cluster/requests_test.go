@@ -96,7 +96,7 @@ func leading(t *testing.T, viewMax int, checkpointMin int64, act func(*simLife, 
 			d := DefaultConfig()
 			cfg.Flush, cfg.Settings = d.Flush, fsm.DefaultSettings()
 			cfg.CollectInterval, cfg.ArchiveCheck, cfg.ArchiveRead, cfg.StateCheck = d.CollectInterval, d.ArchiveCheck, d.ArchiveRead, d.StateCheck
-			cfg.PITRWindow, cfg.MaxFlushLag, cfg.SnapshotThreshold = d.PITRWindow, d.MaxFlushLag, d.SnapshotThreshold
+			cfg.Flush.Window, cfg.MaxFlushLag, cfg.SnapshotThreshold = d.Flush.Window, d.MaxFlushLag, d.SnapshotThreshold
 			cfg.Flush.Interval = time.Second
 			cfg.Flush.Heartbeat, cfg.BrokerTimeout = 10*time.Second, 30*time.Second
 			cfg.Flush.SaveRequests()

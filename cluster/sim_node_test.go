@@ -131,7 +131,7 @@ func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Memory = true // testEnv has the log; nothing else is on a disk
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = 128, 5*time.Second, 64
-	cfg.MaxFlushLag, cfg.CollectInterval, cfg.PITRWindow = 20*time.Second, 15*time.Second, 30*time.Second
+	cfg.MaxFlushLag, cfg.CollectInterval, cfg.Flush.Window = 20*time.Second, 15*time.Second, 30*time.Second
 	cfg.UnflushedBytes = 64 << 10
 	cfg.ArchiveCheck, cfg.ArchiveRead = 5*time.Second, time.Minute
 	cfg.EventsKept = 64

@@ -23,8 +23,13 @@ func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
 		d.log.Debug("the checkpoint is deferred", "error", err)
 		return
 	}
-	d.renew.Store(false)
-	d.writeCheckpoint(v, v.LSN())
+	prev := v.LSN()
+	if d.renew.Swap(false) { // what is damaged may be a part of the log
+		if prev = l.checkpoint.LSN; prev == v.LSN() {
+			prev = l.checkpoint.Prev
+		}
+	}
+	d.writeCheckpoint(v, prev)
 }
 
 // begin starts a new line at v, with a checkpoint that bridges the entries that are missing
@@ -83,7 +88,7 @@ func (d *DocumentBuilder) takeCheckpoint() {
 			d.line = nil
 		}
 	case d.line != nil:
-		d.line.rebase(&p.checkpoint)
+		d.line.rebase(&p.checkpoint, archive.Keep(d.last.Archive, &p.checkpoint, d.cfg.Window))
 		d.log.Debug("wrote a checkpoint", "lsn", p.checkpoint.LSN, "bytes", p.checkpoint.Stored)
 	}
 }

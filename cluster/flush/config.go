@@ -21,6 +21,8 @@ type Config struct {
 	// Flushed, if given, is called after each write of the document, with its start.
 	Flushed func(began time.Time, w Written)
 
+	Window time.Duration // how far back states are kept
+
 	ViewMax       int   // bytes of the jobs in the document; three quarters of it for their return
 	TailMax       int   // bytes of a tail, compressed
 	TailRaw       int   // bytes of entries that the tail accepts at once; more become segments
@@ -43,6 +45,7 @@ func DefaultConfig() Config {
 		ConflictRetries: 5,
 		WriteTimeout:    5 * time.Second,
 		Bandwidth:       8 << 20,
+		Window:          24 * time.Hour,
 
 		ViewMax:       document.ViewMax,
 		TailMax:       96 << 10,

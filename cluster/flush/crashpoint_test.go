@@ -137,7 +137,7 @@ func (s *story) begin() {
 	before := s.ops()
 	r := rand.New(rand.NewPCG(uint64(len(s.past)), 3))
 	s.ensemble = newEnsemble(s.world, simConfig(), fmt.Sprint("C", len(s.past)), r)
-	s.keep = 0
+	s.cfg.Window = 0
 	s.past = append(s.past, s.ensemble)
 	if s.mishap.all && s.at >= before && !s.dead {
 		s.gate.dieAfter(s.at-before, s.mishap.half)

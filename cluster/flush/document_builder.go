@@ -129,6 +129,7 @@ func (d *DocumentBuilder) content(v *fsm.View, viewed bool) *document.Content {
 	if d.line == nil || d.line.checkpoint == nil || d.line.last() != v.LSN() {
 		return d.last
 	}
+	d.line.kept = archive.Prune(d.line.kept, d.line.checkpoint, v.Meta().Now-d.cfg.Window.Milliseconds())
 	c := &document.Content{Jobs: v, ViewMax: d.cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts(), Archive: d.line.archive()}
 	if !viewed { // so that jobs near the bound do not come and go at each flush
 		c.ViewMax = c.ViewMax / 4 * 3

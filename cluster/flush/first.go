@@ -12,22 +12,22 @@ import (
 )
 
 // First returns the content with which a leader acquires a document. doc is the existing
-// document (nil: none), v is the state of the new leader, and adopted reports whether v
-// came from doc. First costs no more than a flush, except after an adoption, or if neither
-// the document nor the entries in memory lead to v: it then writes a checkpoint first.
+// document (nil: none), and v is the state of the new leader. First costs no more than a flush,
+// unless neither the document nor the entries in memory lead to v, or apart is set, because v was
+// adopted or the archive of doc is not complete: it then writes a checkpoint first.
 func First(
 	ctx context.Context, cfg Config, bucket storage.Bucket, lineage string,
-	doc *document.File, v *fsm.View, unflushed *UnflushedLog, adopted bool,
+	doc *document.File, v *fsm.View, unflushed *UnflushedLog, apart bool,
 ) (*document.Content, error) {
 	c := &document.Content{Jobs: v, ViewMax: cfg.ViewMax, Meta: v.Meta(), Counts: v.Counts()}
 	c.Meta.Lineage = lineage
-	if doc != nil && doc.Archive != nil && !adopted {
+	if doc != nil && doc.Archive != nil && !apart {
 		if c.Archive = reach(cfg, doc.Archive, unflushed, v); c.Archive == nil { // the unflushed log continues it later
 			c.Archive, c.Jobs, c.Meta, c.Counts = doc.Archive, nil, metaOf(doc), doc.Header.Counts
 		}
 		return c, nil
 	}
-	if doc == nil && !adopted {
+	if doc == nil && !apart {
 		young := &document.Archive{Tail: archive.NewTail(fsm.LSN{}).Frame()}
 		if c.Archive = reach(cfg, young, unflushed, v); c.Archive != nil {
 			return c, nil
@@ -42,6 +42,9 @@ func First(
 		return nil, fmt.Errorf("write the first checkpoint: %w", err)
 	}
 	c.Archive = &document.Archive{Checkpoint: checkpoint, Tail: archive.NewTail(checkpoint.LSN).Frame()}
+	if doc != nil && doc.Archive != nil {
+		c.Archive.Kept = archive.Keep(doc.Archive, &checkpoint, cfg.Window)
+	}
 	return c, nil
 }
 
@@ -74,8 +77,6 @@ func bridge(ctx context.Context, bucket storage.Bucket, lineage string, doc *doc
 	switch {
 	case doc == nil || doc.Header == nil:
 		return fsm.LSN{}, nil
-	case doc.Archive == nil:
-		return doc.Header.LSN(), nil
 	case doc.Archive.Tail.Entries == 0:
 		return doc.Archive.LSN(), nil
 	}

@@ -12,6 +12,7 @@ import (
 // be in the bucket yet.
 type line struct {
 	checkpoint *document.Checkpoint // nil until it is in the bucket; zero for a young queue
+	kept       []document.Kept      // earlier checkpoints
 	refs       []document.Ref
 	tail       *archive.Tail
 	repeated   int64 // bytes of the tail in all documents since the last seal
@@ -24,7 +25,7 @@ func resume(a *document.Archive) (*line, error) {
 		return nil, err
 	}
 	checkpoint := a.Checkpoint
-	return &line{checkpoint: &checkpoint, refs: slices.Clone(a.Log), tail: tail}, nil
+	return &line{checkpoint: &checkpoint, kept: a.Kept, refs: slices.Clone(a.Log), tail: tail}, nil
 }
 
 // begin starts a line at a state whose checkpoint is not written yet.
@@ -46,7 +47,7 @@ func (l *line) archive() *document.Archive {
 	if l.checkpoint == nil {
 		return nil
 	}
-	return &document.Archive{Checkpoint: *l.checkpoint, Log: slices.Clone(l.refs), Tail: l.tail.Frame()}
+	return &document.Archive{Checkpoint: *l.checkpoint, Log: slices.Clone(l.refs), Tail: l.tail.Frame(), Kept: l.kept}
 }
 
 // cut replaces the tail by the objects that contain it and the entries after it.
@@ -56,9 +57,9 @@ func (l *line) cut(refs ...document.Ref) {
 }
 
 // rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
-// there.
-func (l *line) rebase(b *document.Checkpoint) {
-	l.checkpoint = b
+// there. kept are the earlier checkpoints.
+func (l *line) rebase(b *document.Checkpoint, kept []document.Kept) {
+	l.checkpoint, l.kept = b, kept
 	l.refs = slices.DeleteFunc(l.refs, func(r document.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
 }
 

@@ -31,7 +31,6 @@ type ensemble struct {
 	load   *load
 	r      *rand.Rand
 	memory int // bytes of an unflushed log
-	keep   time.Duration
 
 	lock    sync.Mutex
 	m       *fsm.Machine
@@ -60,7 +59,7 @@ func newEnsemble(w *world, cfg Config, name string, r *rand.Rand) *ensemble {
 	w.closing = append(w.closing, faults.Close)
 	c := &ensemble{
 		world: w, cfg: cfg, name: name, faults: faults, gate: newGate(faults), load: newLoad(r, name), r: r, memory: simUnflushedLog,
-		m: fsm.New(), term: uint64(r.IntN(3)), keep: 5 * time.Second,
+		m: fsm.New(), term: uint64(r.IntN(3)),
 	}
 	w.note(c.m.View(), fsm.LSN{})
 	for i := range 3 {
@@ -347,7 +346,7 @@ func (r *leaderTerm) collect(ctx context.Context) error {
 	if err != nil || seen.Doc == nil || seen.Doc.Header == nil || seen.Doc.Header.Epoch != r.fence.Epoch() {
 		return err
 	}
-	n, err := archive.Collect(ctx, r.mb.gate, seen.Doc, time.Now().Add(-c.keep), 1000, nil)
+	n, err := archive.Collect(ctx, r.mb.gate, seen.Doc, time.Now().Add(-c.cfg.Window), 1000, nil)
 	c.add("collected", n)
 	return err
 }

@@ -335,6 +335,7 @@ func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
 // entries.
 func simConfig() Config {
 	cfg := DefaultConfig()
+	cfg.Window = 5 * time.Second
 	cfg.ViewMax, cfg.TailMax, cfg.TailMin = 16<<10, 1<<10, 128
 	cfg.SegmentRaw, cfg.StepBytes = 2<<10, 8<<10
 	cfg.FoldAt, cfg.RefsMax, cfg.CheckpointMin = 4, 12, 2<<10

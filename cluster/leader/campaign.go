@@ -186,11 +186,11 @@ func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me el
 		lineage = uuid.NewString()
 	}
 	adopted := me.Adopted != "" && me.Adopted == seen.Version
-	doc, err := l.withArchive(ctx, seen.Doc)
+	incomplete, err := l.isIncomplete(ctx, seen.Doc)
 	if err != nil {
 		return nil, err
 	}
-	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, doc, l.do.Freeze(), l.cfg.Unflushed, adopted)
+	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, seen.Doc, l.do.Freeze(), l.cfg.Unflushed, adopted || incomplete)
 }
 
 // standbyPolls is how often a standby reads the document within a broker timeout. It does

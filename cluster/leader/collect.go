@@ -40,7 +40,7 @@ func (t *Term) collectOnce(ctx context.Context, copies *archive.Copies) error {
 	if err != nil || !t.alive(seen.Doc) {
 		return err // the next flush detects the lost document
 	}
-	before := time.UnixMilli(t.clock.now()).Add(-t.cfg.PITRWindow)
+	before := time.UnixMilli(t.clock.now()).Add(-t.cfg.Flush.Window)
 	kept, more, err := copies.Read(ctx, t.cfg.Bucket)
 	if err != nil {
 		return err

@@ -48,21 +48,18 @@ func archiveError(f *archive.Finding) *ArchiveError {
 	return &ArchiveError{Key: f.Key, Cause: fmt.Errorf("object %q: %w", f.Key, f.Err), named: f.Named}
 }
 
-// withArchive returns the document with which this leader continues. If it is older than a
-// version that was certainly written, an old copy was put back, and the objects that it names may be
-// gone: then the document is returned without its archive.
-func (l *Leader) withArchive(ctx context.Context, doc *document.File) (*document.File, error) {
-	if doc == nil || doc.Header == nil || doc.Archive == nil || !l.outdated(doc.Header) {
-		return doc, nil
+// isIncomplete reports whether the document with which this leader continues is older than a version
+// that was certainly written, and names an object that is gone: an old copy was put back.
+func (l *Leader) isIncomplete(ctx context.Context, doc *document.File) (bool, error) {
+	if doc == nil || doc.Header == nil || !l.outdated(doc.Header) {
+		return false, nil
 	}
 	found, err := archive.NewAudit(l.cfg.Bucket).Missing(ctx, doc.Archive)
 	if found == nil || err != nil {
-		return doc, err
+		return false, err
 	}
 	l.log.Warn("the old copy of the document names an object that is gone; writing a new checkpoint", "key", found.Key, "reason", found.Err)
-	bare := *doc
-	bare.Archive = nil
-	return &bare, nil
+	return true, nil
 }
 
 const adoptedOld = "the archive has states that are newer than the document: the document is an older copy, or its leader died while it " +

@@ -30,7 +30,6 @@ type Config struct {
 	Flush           flush.Config
 	FlushInterval   func() time.Duration
 	MaxFlushLag     time.Duration
-	PITRWindow      time.Duration
 	CollectInterval time.Duration
 	ArchiveCheck    time.Duration
 	ArchiveRead     time.Duration

@@ -153,7 +153,7 @@ func TestSeedNeedsTheLeader(t *testing.T) {
 
 // TestSeedFailsCleanly breaks off at each object of the bucket.
 func TestSeedFailsCleanly(t *testing.T) {
-	for _, suffix := range []string{testKey, ".json", "000000.part"} {
+	for _, suffix := range []string{testKey, ".json", "part-000000"} {
 		bucket, dir := newBucket(t), t.TempDir()
 		newQueue(t, 40, 42).flush(t, bucket, testCluster)
 		spoil(t, bucket, suffix)

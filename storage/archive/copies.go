@@ -92,8 +92,8 @@ func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, er
 	}, nil
 }
 
-// isNeeded reports whether one of the copies needs an object.
-func isNeeded(copies []Copy, n name) bool {
+// isNeededByCopy reports whether one of the copies needs an object.
+func isNeededByCopy(copies []Copy, n name) bool {
 	for i := range copies {
 		if copies[i].needs(n) {
 			return true

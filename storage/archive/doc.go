@@ -13,11 +13,12 @@
 // # Objects
 //
 //	queue.json                                               the root; see package document
-//	base/<lineage>/<prev>~<lsn>~<ms>~<id>/manifest.json      a checkpoint (package storage/blob):
-//	base/<lineage>/<prev>~<lsn>~<ms>~<id>/000000.part …      a snapshot of the machine, zstd
-//	log/<lineage>/<after>~<last>~<ms>~<id>.seg               a segment: a run of entries
-//	log/<lineage>/<after>~<last>~<ms>~<id>.idx               a segment index: refs of segments
+//	base/<lineage>/<lsn>~<prev>~<ms>~<id>/manifest.json      a checkpoint (package storage/blob):
+//	base/<lineage>/<lsn>~<prev>~<ms>~<id>/part-000000 …      a snapshot of the machine, zstd
+//	log/<lineage>/<last>~<after>~<ms>~<id>.seg               a segment: a run of entries
+//	log/<lineage>/<last>~<after>~<ms>~<id>.idx               a segment index: refs of segments
 //
+// The first LSN of a name has a fixed width, so that a listing is in the order of the history.
 // <ms> is the machine's clock at the last entry. <id> is random for each attempt to write, so
 // two writers never use the same name. If the answer to an attempt is lost, its object is
 // either garbage or found in place by the next attempt, and an attempt that arrives late does
@@ -28,7 +29,7 @@
 //	fetch.go  replay.go                                    from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
 //	verify.go  repair.go  repair_look.go  recovery.go           detection and repair of damage
-//	garbage.go  sweep.go  victims.go                       collection of unneeded objects
+//	collect.go                                             collection of unneeded objects
 //	restore.go  restore_root.go                            a state as the first of another lineage
 //
 // # The line
@@ -59,35 +60,34 @@
 //
 // # Collection
 //
-// Only the active leader collects, and it deletes only objects before the oldest checkpoint
-// that is kept. This is the newest checkpoint on the line that is as old as the window, but
-// never one after the root's own. A replaced leader that does not know it yet sees an older
-// root, and the root of its successor continues from that root or from a later one: garbage for
-// the old leader is garbage for the successor. A leader never deletes objects after its root's
-// checkpoint, named or not, however wrong its clock is: a fast clock can shorten the history,
-// but cannot damage a root. Objects off the line with a later LSN than the kept checkpoint wait
-// until a kept checkpoint has passed them. Only a repair can move the root back to before the
-// kept checkpoint. A repair waits until the leader has been silent for long, and a collector
-// that was silent deletes nothing: after it has listed the objects, it checks that its own
-// heartbeat is in the document.
+// The document lists the checkpoints that are kept, in addition to its own: the origin of a young
+// queue, one for each hour or so, and each one behind a hole of the log. The leader adds a
+// checkpoint when another one replaces it in the document, and drops the first ones when the next
+// one is as old as the window. Garbage is
 //
-// Objects are deleted from old to new, so that a crash of the collector leaves one connected
-// line. A manifest is deleted before its parts, so that each checkpoint with a manifest is
-// complete. While an object that the root names is missing, the collector deletes nothing: the
-// remaining objects are then needed for Verify and Repair.
+//	before the first checkpoint kept                 every object
+//	between two that are kept, without a hole        checkpoints that are older than an hour
 //
-// The collector uses about 60 MB at most, however many objects there are. One listing yields
-// the 65,536 oldest names and the newest million of the line's segments. The listing is
-// repeated while all of the oldest names are removed, and while the window has more segments
-// than that. The keys are not in the order of their LSNs (2-100 is listed before 2-9), so a
-// listing cannot begin in the middle. The document and the copies are read before the first
-// listing.
+// Everything else stays, also if no document names it: an object in a hole of the log, or behind
+// the document's checkpoint, may belong to a later document, or be all that is left of a lost one.
+// So the collector walks the two listings, deletes from old to new, a manifest before its parts, and
+// stops at the first name behind the garbage. A collector that dies leaves one connected line.
 //
-// LSNs of a fixed width in the names would make the order of the keys that of the history. It
-// would not save a listing: the collector walks the line from the root back to the beginning
-// of the window, so it needs the names of the whole window before it knows which of the oldest
-// ones may go, and the archive check lists only the common prefix of the objects that the root
-// names. So LSNs are not padded.
+// Only the active leader collects. Another writer may do so, or write, at the same time:
+//
+//   - The list only loses its first entries and gets new ones behind the others. So garbage by an
+//     older document is garbage by each document that follows it: a replaced leader, and a delete that
+//     arrives late, do no harm. A name never comes back.
+//   - A listing only proposes names: an old one leads to fewer deletes, or to deletes of nothing.
+//   - A replaced leader that still writes makes objects that no document names. They are deleted
+//     when the list begins behind them.
+//   - A fast clock shortens the list, and so the history, but damages no document.
+//   - Only a repair moves a document back to before a kept checkpoint. It waits until the leader has
+//     been silent for long, and a collector that was silent deletes nothing: after it has listed the
+//     objects, it checks that its own heartbeat is in the document.
+//
+// While an object that the document needs is missing (Audit.Missing), the collector deletes nothing:
+// the remaining objects are then needed for Verify and Repair.
 //
 // # Failure stance
 //

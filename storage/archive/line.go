@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"osqueue/fsm"
 	"osqueue/storage/document"
@@ -76,6 +77,11 @@ func (l *line) sort() {
 		return cmp.Or(a.after.Compare(b.after), b.last.Compare(a.last),
 			boolCompare(b.ref != nil, a.ref != nil), strings.Compare(a.key, b.key))
 	})
+}
+
+// comparePoints sorts checkpoints by LSN; of equal ones the named one is last.
+func comparePoints(a, b point) int {
+	return cmp.Or(a.lsn.Compare(b.lsn), boolCompare(a.named != nil, b.named != nil), strings.Compare(a.key, b.key))
 }
 
 // boolCompare sorts false before true.
@@ -191,6 +197,26 @@ func (l *line) checkpointUpTo(to limit) (p point, ok bool) {
 		}
 	}
 	return point{}, false
+}
+
+// kept returns the list of kept checkpoints of an archive whose checkpoint is that of an LSN.
+func (l *line) kept(before fsm.LSN) (kept []document.Kept) {
+	for _, p := range l.checkpoints {
+		if p.lsn.Compare(before) >= 0 {
+			break
+		}
+		every := int64(0) // behind a hole
+		if n := len(kept); n > 0 {
+			if kept[n-1].LSN == p.lsn {
+				continue
+			}
+			if _, end := l.cover(kept[n-1].LSN, p.lsn); end.Compare(p.lsn) >= 0 {
+				every = time.Hour.Milliseconds()
+			}
+		}
+		kept = keep(kept, document.Kept{LSN: p.lsn, Prev: p.prev, At: p.at}, every)
+	}
+	return kept
 }
 
 // without returns the line without the given objects.

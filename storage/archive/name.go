@@ -2,6 +2,7 @@ package archive
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -27,12 +28,12 @@ const (
 // ofCheckpoint reports whether objects of the kind belong to a checkpoint.
 func (k kind) ofCheckpoint() bool { return k == manifestKind || k == partKind }
 
-// suffixes of the kinds; parts are numbered.
+// Ends of the keys of the kinds; parts are numbered.
 const (
 	segmentSuffix      = ".seg"
 	segmentIndexSuffix = ".idx"
 	manifestSuffix     = "/manifest.json"
-	partSuffix         = ".part"
+	partPrefix         = "part-" // sorts behind the manifest
 )
 
 // name is the parsed key of an object.
@@ -52,13 +53,14 @@ func newName(k kind, lineage string, after, last fsm.LSN, at int64) name {
 	return name{kind: k, lineage: lineage, after: after, last: last, at: at, id: rand.Text()}
 }
 
-// directory returns the key prefix of a checkpoint's objects, or the stem of another key.
+// directory returns the key prefix of a checkpoint's objects, or the stem of another key. It begins
+// with last in a fixed width, so that the order of the keys is that of the LSNs.
 func (n name) directory() string {
 	prefix := logPrefix
 	if n.kind == manifestKind || n.kind == partKind {
 		prefix = checkpointPrefix
 	}
-	return prefix + n.lineage + "/" + n.after.String() + "~" + n.last.String() + "~" + strconv.FormatInt(n.at, 10) + "~" + n.id
+	return fmt.Sprintf("%s%s/%020d-%020d~%s~%d~%s", prefix, n.lineage, n.last.Term, n.last.Index, n.after, n.at, n.id)
 }
 
 func (n name) key() string {
@@ -106,7 +108,7 @@ func cutCheckpoint(s string) (stem string, k kind, part string, ok bool) {
 		return stem, manifestKind, "", true
 	}
 	stem, part, ok = strings.Cut(s, "/")
-	number, isPart := strings.CutSuffix(part, partSuffix)
+	number, isPart := strings.CutPrefix(part, partPrefix)
 	return stem, partKind, part, ok && isPart && only(number, isDigit)
 }
 
@@ -119,7 +121,7 @@ func cutLog(s string) (stem string, k kind, ok bool) {
 	return stem, segmentIndexKind, ok
 }
 
-// parseStem parses <after>~<last>~<ms>~<id>. It detects other spellings of the same numbers by
+// parseStem parses <last>~<after>~<ms>~<id>. It detects other spellings of the same numbers by
 // formatting the name again.
 func (n *name) parseStem(stem string) bool {
 	fields := strings.Split(stem, "~")
@@ -127,8 +129,8 @@ func (n *name) parseStem(stem string) bool {
 		return false
 	}
 	var errs [3]error
-	n.after, errs[0] = fsm.ParseLSN(fields[0])
-	n.last, errs[1] = fsm.ParseLSN(fields[1])
+	n.last, errs[0] = fsm.ParseLSN(fields[0])
+	n.after, errs[1] = fsm.ParseLSN(fields[1])
 	n.at, errs[2] = strconv.ParseInt(fields[2], 10, 64)
 	if errs != [3]error{} || n.at < 0 {
 		return false

@@ -243,6 +243,7 @@ func (r *repair) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.Archive.Kept = r.v.line.kept(c.Archive.Checkpoint.LSN)
 	if !r.missing {
 		copied := fmt.Sprintf(CopyPrefix+"%s-%s.json", r.doc.LSN(), rand.Text())
 		if err := Put(ctx, r.bucket, copied, r.old.Data); err != nil {

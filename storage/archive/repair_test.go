@@ -217,7 +217,7 @@ func TestRepairRefuses(t *testing.T) {
 		}, "newer"},
 		{"two lineages", func(w *world) RepairOptions {
 			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
-			must(Put(w.ctx, w.bucket, "log/other/1-1~1-2~0~A.seg", []byte("x")))
+			must(Put(w.ctx, w.bucket, "log/other/00000000000000000001-00000000000000000002~1-1~0~A.seg", []byte("x")))
 			return RepairOptions{Force: true}
 		}, "2"},
 		{"an empty bucket", func(w *world) RepairOptions {

@@ -9,8 +9,8 @@
 //
 // # Objects
 //
-//	<prefix>/000000.part     the zstd stream, all parts but the last of one size
-//	<prefix>/000001.part
+//	<prefix>/part-000000     the zstd stream, all parts but the last of one size
+//	<prefix>/part-000001
 //	<prefix>/manifest.json   written last, when all parts are certain to be there
 //
 // The manifest is JSON:
@@ -22,7 +22,7 @@
 //	  "raw": 10485760,                      bytes of the stream
 //	  "sha256": "…",                        of the stream
 //	  "parts": [
-//	    {"bytes": 8388608, "sha256": "…"},  of 000000.part, and so on
+//	    {"bytes": 8388608, "sha256": "…"},  of part-000000, and so on
 //	    {"bytes": 212, "sha256": "…"}
 //	  ],
 //	  "meta": {…}                           the writer's own

@@ -172,7 +172,7 @@ func TestReadFails(t *testing.T) {
 // TestDamage flips, cuts, lengthens and removes each object.
 func TestDamage(t *testing.T) {
 	data := noise(1000)
-	for _, name := range []string{"000000.part", "000003.part", "000010.part", "manifest.json"} {
+	for _, name := range []string{"part-000000", "part-000003", "part-000010", "manifest.json"} {
 		for how, damage := range map[string]func(object []byte) []byte{
 			"flipped":  func(o []byte) []byte { o[len(o)/2] ^= 4; return o },
 			"cut":      func(o []byte) []byte { return o[:len(o)-1] },
@@ -207,10 +207,10 @@ func TestDamage(t *testing.T) {
 func TestSwapped(t *testing.T) {
 	inBubble(t, "parts", func(t *testing.T, _ *fault.Bucket, b *recording.Bucket) {
 		m := mustWrite(t, b, noise(1000), small)
-		first, _ := b.Get(t.Context(), prefix+"/000001.part")
-		second, _ := b.Get(t.Context(), prefix+"/000002.part")
-		b.PutIfMatch(t.Context(), prefix+"/000001.part", second.Data, first.Version)
-		b.PutIfMatch(t.Context(), prefix+"/000002.part", first.Data, second.Version)
+		first, _ := b.Get(t.Context(), prefix+"/part-000001")
+		second, _ := b.Get(t.Context(), prefix+"/part-000002")
+		b.PutIfMatch(t.Context(), prefix+"/part-000001", second.Data, first.Version)
+		b.PutIfMatch(t.Context(), prefix+"/part-000002", first.Data, second.Version)
 		if _, err := read(t.Context(), b, m.Key, &m.Sum); !errors.Is(err, blob.ErrDamaged) {
 			t.Fatalf("read: %v", err)
 		}

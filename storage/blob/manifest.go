@@ -41,9 +41,8 @@ const manifestName = "/manifest.json"
 // ManifestKey is the key of the manifest of the blob with that prefix.
 func ManifestKey(prefix string) string { return prefix + manifestName }
 
-func partKey(prefix string, i int) string { return fmt.Sprintf("%s/%06d%s", prefix, i, partSuffix) }
-
-const partSuffix = ".part"
+// partKey returns the key of a part, which sorts behind the manifest's.
+func partKey(prefix string, i int) string { return fmt.Sprintf("%s/part-%06d", prefix, i) }
 
 // manifestJSON is a manifest as it stands in its object.
 type manifestJSON struct {

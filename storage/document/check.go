@@ -33,6 +33,15 @@ func (a *Archive) Check() error {
 	if err := a.Checkpoint.check(); err != nil {
 		return fmt.Errorf("/checkpoint: %w", err)
 	}
+	for i, k := range a.Kept {
+		next := a.Checkpoint.LSN
+		if i+1 < len(a.Kept) {
+			next = a.Kept[i+1].LSN
+		}
+		if k.Prev.Compare(k.LSN) > 0 || k.LSN.Compare(next) >= 0 {
+			return fmt.Errorf("/kept/%d: the checkpoint of %s must be after %s and before %s", i, k.LSN, k.Prev, next)
+		}
+	}
 	end := a.Checkpoint.LSN
 	for i := range a.Log {
 		r := &a.Log[i]

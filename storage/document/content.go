@@ -23,6 +23,16 @@ type Archive struct {
 	Checkpoint Checkpoint
 	Log        []Ref
 	Tail       Tail
+	// Kept lists the earlier checkpoints from which states can be restored, oldest first. The
+	// first one is the zero Kept, the empty machine, while the log of the young queue is kept.
+	Kept []Kept
+}
+
+// Kept is an earlier checkpoint that is not to be deleted.
+type Kept struct {
+	LSN  fsm.LSN `json:"lsn"`
+	Prev fsm.LSN `json:"prev,omitzero"` // as Checkpoint.Prev
+	At   int64   `json:"at,omitzero"`   // the machine's clock, ms
 }
 
 // Checkpoint names a checkpoint, a whole state: a blob (package storage/blob) that has a snapshot

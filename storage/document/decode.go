@@ -18,7 +18,7 @@ import (
 var ErrFormat = errors.New("queue document cannot be read")
 
 // fields are the fields at the top that a writer of a document writes.
-var fields = []string{"broker", "brokerHeartbeat", "jobs", "completedTotal", "osqueue", "checkpoint", "log", "tail"}
+var fields = []string{"broker", "brokerHeartbeat", "jobs", "completedTotal", "osqueue", "checkpoint", "kept", "log", "tail"}
 
 // Decode reads a document from any of its writers, by the rules in doc.go. An error wraps
 // ErrFormat and gives the position in the document. The document shares no memory with
@@ -109,7 +109,7 @@ func (d *File) read(top map[string]jsontext.Value, unknown bool) error {
 	d.Archive = &Archive{}
 	for name, to := range map[string]any{
 		"broker": &d.Broker, "brokerHeartbeat": &d.BrokerHeartbeat, "completedTotal": &d.CompletedTotal,
-		"checkpoint": &d.Archive.Checkpoint, "log": &d.Archive.Log, "tail": &d.Archive.Tail,
+		"checkpoint": &d.Archive.Checkpoint, "kept": &d.Archive.Kept, "log": &d.Archive.Log, "tail": &d.Archive.Tail,
 	} {
 		if err := readMember(top, name, to); err != nil {
 			return err

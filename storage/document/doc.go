@@ -17,6 +17,7 @@
 //	            "registered","now","lastSeq","lastToken","counts",   what a candidate compares
 //	            "view":"<SHA-256 of the text of jobs>"},
 //	 "checkpoint":{"key","lsn","prev","at","raw","stored","sha256"},
+//	 "kept":[{"lsn","prev","at"},…],
 //	 "log":[{"key","after","last","entries","from","until","raw","stored","sha256"},…],
 //	 "tail":{"after","last","entries","from","until","raw","sha256","zstd"}}
 //

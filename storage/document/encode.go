@@ -38,6 +38,9 @@ func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64
 		if a.Checkpoint != (Checkpoint{}) {
 			buf = appendMember(buf, "checkpoint", &a.Checkpoint)
 		}
+		if len(a.Kept) > 0 {
+			buf = appendMember(buf, "kept", a.Kept)
+		}
 		if len(a.Log) > 0 {
 			buf = appendMember(buf, "log", a.Log)
 		}

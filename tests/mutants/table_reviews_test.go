@@ -237,14 +237,14 @@ var reviewed = []defect{
 		Bug: "newest = !b.outdated(doc.Header) || true",
 	}, check{pkg: "cluster", test: "TestAnOldCopyEnqueuesNothing"}},
 	{"B7 thinning", mutants.Mutant{
-		Name: "all checkpoints are kept", File: "storage/archive/sweep.go",
-		Old: "p.at <= now-thinAfter && p.at < kept+thinEvery {",
-		Bug: "p.at <= now-thinAfter && p.at < kept {",
+		Name: "all checkpoints are kept", File: "storage/archive/collect.go",
+		Old: "c.At >= kept[len(kept)-1].At+every {",
+		Bug: "c.At >= kept[len(kept)-1].At {",
 	}, check{pkg: "storage/archive", test: "TestCheckpointsAreThinned"}},
 	{"B8 collector", mutants.Mutant{
-		Name: "a round of the collector removes 1000 objects", File: "storage/archive/garbage.go",
-		Old: "\t\tkeys = keys[n:]\n",
-		Bug: "\t\tkeys = nil\n",
+		Name: "a round of the collector removes 1000 objects", File: "storage/archive/collect.go",
+		Old: "keys[:min(len(keys), c.left)]",
+		Bug: "keys[:min(len(keys), c.left, stillEvery)]",
 	}, check{pkg: "storage/archive", test: "TestCollectKeepsUp"}},
 	{"B9 inbox", mutants.Mutant{
 		Name: "a file that cannot be removed is enqueued again", File: "internal/inbox/settle.go",

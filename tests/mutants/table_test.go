@@ -169,12 +169,12 @@ var defects = []defect{
 		Bug: "if after.Compare(j.after) < 0 && false {",
 	}, check{pkg: "cluster/flush", test: "TestOutageBeyondTheUnflushedLog"}},
 	{"garbage", mutants.Mutant{
-		Name: "what the document names is collected", File: "storage/archive/garbage.go",
-		Old: "return c < 0 || c == 0 && isLog",
-		Bug: "return c < 0 || c == 0 || isLog && false",
+		Name: "what the document names is collected", File: "storage/archive/collect.go",
+		Old: "case n.last.Compare(c.oldest) < 0:",
+		Bug: "case n.last.Compare(c.oldest) <= 0:",
 	}, garbage},
 	{"garbage", mutants.Mutant{
-		Name: "a sleeper collects when it wakes", File: "storage/archive/garbage.go",
+		Name: "a sleeper collects when it wakes", File: "storage/archive/collect.go",
 		Old: "if c.still != nil {",
 		Bug: "if c.still != nil && false {",
 	}, check{pkg: "storage/archive", test: "TestCollectDuringARepair"}},

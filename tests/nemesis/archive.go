@@ -51,7 +51,7 @@ func (w *World) needed() (key string, o storage.Object) {
 		}
 		key = keys[w.Rand.IntN(len(keys))]
 		if key == doc.Archive.Checkpoint.Key && w.Rand.IntN(2) == 0 {
-			key = strings.TrimSuffix(key, "manifest.json") + "000000.part"
+			key = strings.TrimSuffix(key, "manifest.json") + "part-000000"
 		}
 		o, err = b.Get(ctx, key)
 		return err

@@ -111,7 +111,7 @@ func (o *serveOptions) settings() []group {
 			{"max-flush-lag", &c.MaxFlushLag, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released"},
 			{"broker-heartbeat", storeSpan(&o.pace.heartbeat), "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)"},
 			{"broker-timeout", storeSpan(&o.pace.timeout), "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)"},
-			{"pitr-window", &c.PITRWindow, "how far back states can be restored from the bucket"},
+			{"pitr-window", &c.Flush.Window, "how far back states can be restored from the bucket"},
 			{"inbox-interval", storeSpan(&o.pace.inbox.interval), "how often jobs are taken out of the bucket's inbox/; 0 is never (default: 1s for file and mem, 10s for s3 and gs)"},
 			{"bucket-sse", &o.bucketSSE, "encryption at rest that every write to the bucket asks for: s3, kms or kms-dsse on S3, kms on Google's store (default: the bucket's own setting)"},
 			{"bucket-sse-key", &o.bucketKey, "key of the store's key management service for --bucket-sse kms: an id, an ARN or projects/…/cryptoKeys/… (default on S3: the account's key)"},
