@@ -14,20 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
 )
 
-// auditEntry is a line of the audit log.
+// auditEntry is an entry of the audit log, and its time.
 type auditEntry struct {
-	Time      time.Time `json:"time"`
-	Node      string    `json:"node,omitzero"`
-	Principal string    `json:"principal"`
-	Address   string    `json:"address"`
-	Action    string    `json:"action"`
-	Object    string    `json:"object"`
-	LSN       string    `json:"lsn"`
-	Status    int       `json:"status"`
-	Outcome   string    `json:"outcome"`
+	v1.AuditEntry
+	at time.Time
+}
+
+func entryOf(e v1.AuditEntry) auditEntry {
+	at, _ := time.Parse(time.RFC3339Nano, e.Time) // the zero time stands first
+	return auditEntry{e, at}
 }
 
 // auditFilter chooses entries. Empty fields choose all.
@@ -46,7 +45,7 @@ const (
 // newAuditCommand returns the command that reads audit logs.
 func newAuditCommand(g *view.Globals) *cobra.Command {
 	var f auditFilter
-	var since, until string
+	var since, until view.Time
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "audit [FILE…]",
@@ -69,7 +68,8 @@ stderr.`,
 			if follow && len(files) > 1 {
 				return view.Usagef("--follow: give one file")
 			}
-			if err := f.complete(since, until, time.Now()); err != nil {
+			f.since, f.until = since.At, until.At
+			if err := f.check(); err != nil {
 				return err
 			}
 			if len(files) == 0 {
@@ -83,42 +83,26 @@ stderr.`,
 	flags.StringVar(&f.action, "action", "", "pattern of the method and route, such as 'POST /v1/jobs*'")
 	flags.StringVar(&f.object, "object", "", "pattern of the id, type or name that the request is about")
 	flags.StringVar(&f.outcome, "outcome", "", "pattern of the outcome: ok, or the tag of the refusal")
-	flags.StringVar(&since, "since", "", "only later entries: a time, or a duration before now such as 2h")
-	flags.StringVar(&until, "until", "", "only earlier entries: a time, or a duration before now")
+	view.TimeVar(flags, &since, true, "since", "only later entries: a time, or a duration before now such as 2h")
+	view.TimeVar(flags, &until, true, "until", "only earlier entries: a time, or a duration before now")
 	flags.BoolVarP(&follow, "follow", "f", false, "wait for new entries until Ctrl-C")
 	return cmd
 }
 
-// complete reads the times and checks the patterns.
-func (f *auditFilter) complete(since, until string, now time.Time) (err error) {
+// check returns an error for a pattern that is none.
+func (f *auditFilter) check() error {
 	for _, pattern := range []string{f.principal, f.action, f.object, f.outcome} {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return view.Usagef("%q is not a pattern: %v", pattern, err)
 		}
 	}
-	if f.since, err = momentOf("--since", since, now); err != nil {
-		return err
-	}
-	f.until, err = momentOf("--until", until, now)
-	return err
-}
-
-// momentOf reads a time in the past; "" is the zero time.
-func momentOf(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := view.ParseTime(text, true, now)
-	if err != nil {
-		return t, view.Usagef("%s: %v", flag, err)
-	}
-	return t, nil
+	return nil
 }
 
 // has reports whether the filter chooses an entry.
 func (f *auditFilter) has(e *auditEntry) bool {
 	switch {
-	case !f.since.IsZero() && e.Time.Before(f.since), !f.until.IsZero() && e.Time.After(f.until):
+	case !f.since.IsZero() && e.at.Before(f.since), !f.until.IsZero() && e.at.After(f.until):
 		return false
 	}
 	return matches(f.principal, e.Principal) && matches(f.action, e.Action) && matches(f.object, e.Object) && matches(f.outcome, e.Outcome)
@@ -211,22 +195,22 @@ func (a *auditReader) lines(r io.Reader, last bool) (n int64, err error) {
 }
 
 func (a *auditReader) line(line []byte) error {
-	var e auditEntry
-	if json.Unmarshal(line, &e) != nil || e.Time.IsZero() {
+	var e v1.AuditEntry
+	if json.Unmarshal(line, &e) != nil || entryOf(e).at.IsZero() {
 		a.bad++
 		return nil //nolint:nilerr // the end of the output says how many lines are damaged
 	}
-	return a.entry(&e)
+	return a.entry(entryOf(e))
 }
 
 // entry writes an entry if the filter chooses it.
-func (a *auditReader) entry(e *auditEntry) error {
-	if !a.filter.has(e) {
+func (a *auditReader) entry(e auditEntry) error {
+	if !a.filter.has(&e) {
 		return nil
 	}
 	return a.table.Add(e, func() []string {
 		return []string{
-			e.Time.UTC().Format(time.RFC3339), view.OrDash(e.Principal), e.Address, e.Action,
+			e.at.UTC().Format(time.RFC3339), view.OrDash(e.Principal), e.Address, e.Action,
 			view.OrDash(e.Object), view.OrDash(e.LSN), e.Outcome,
 		}
 	})

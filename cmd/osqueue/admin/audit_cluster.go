@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"osqueue/client"
-	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/sleep"
 )
@@ -76,9 +74,9 @@ func (a *auditNodes) round(ctx context.Context) error {
 	if failures == len(servers) {
 		return errNoAudit
 	}
-	slices.SortStableFunc(entries, func(x, y auditEntry) int { return x.Time.Compare(y.Time) })
+	slices.SortStableFunc(entries, func(x, y auditEntry) int { return x.at.Compare(y.at) })
 	for i := range entries {
-		if err := a.entry(&entries[i]); err != nil {
+		if err := a.entry(entries[i]); err != nil {
 			return err
 		}
 	}
@@ -122,19 +120,11 @@ func (a *auditNodes) node(ctx context.Context, server string) (entries []auditEn
 			_, _ = fmt.Fprintf(a.g.Err, "%s has removed %d entries from memory\n", page.Node, page.Missed)
 		}
 		for i := range page.Entries {
-			entries = append(entries, entryOf(&page.Entries[i]))
+			entries = append(entries, entryOf(page.Entries[i]))
 		}
 		a.cursors[server] = page.NextCursor
 		if len(page.Entries) < auditPage { // a busy node has new ones at once
 			return entries, nil
 		}
-	}
-}
-
-func entryOf(e *v1.AuditEntry) auditEntry {
-	at, _ := time.Parse(time.RFC3339Nano, e.Time) // the zero time stands first
-	return auditEntry{
-		Time: at, Node: e.Node, Principal: e.Principal, Address: e.Address, Action: e.Action,
-		Object: e.Object, LSN: e.LSN, Status: e.Status, Outcome: e.Outcome,
 	}
 }

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,14 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"osqueue/api/core"
+	"osqueue/cmd/osqueue/view"
 )
 
 // The audit log takes entries into a bounded queue, which one goroutine writes to the file. So a
@@ -227,33 +224,10 @@ func (a *auditLog) next() (lines [][]byte) {
 		if err != nil {
 			line = nil // an entry has texts and numbers only
 		}
-		lines = append(lines, append(escapeControls(line), '\n'))
+		lines = append(lines, []byte(view.Escaped(string(line))+"\n"))
 	}
 	return lines
 }
-
-// escapeControls escapes the characters of a JSON text that a terminal obeys or hides and that package json
-// leaves as they are: DEL, C1 controls, and those that change the direction of text.
-func escapeControls(line []byte) []byte {
-	if !bytes.ContainsFunc(line, obeyed) {
-		return line
-	}
-	var out []byte
-	for _, r := range string(line) {
-		switch {
-		case !obeyed(r):
-			out = utf8.AppendRune(out, r)
-		case r <= 0xffff:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		default:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		}
-	}
-	return out
-}
-
-func obeyed(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }
 
 // written removes the first n entries from the queue.
 func (a *auditLog) written(n int) {

@@ -118,7 +118,7 @@ func errorJSON(err error) string {
 	if fault != nil {
 		return `{"error":"unprintable"}` // not reached: all fields are texts and numbers
 	}
-	return escaped(string(line))
+	return Escaped(string(line))
 }
 
 // Cause is why one server could not be asked, without the server's name.

@@ -41,7 +41,7 @@ func (g *Globals) WriteJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("write as JSON: %w", err)
 	}
-	return Write(g.Out, escaped(string(line))+"\n")
+	return Write(g.Out, Escaped(string(line))+"\n")
 }
 
 // Printf writes text for people to stdout.

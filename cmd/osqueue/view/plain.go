@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -92,13 +93,13 @@ func isControl(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
 }
 
-// isEscaped reports whether escaped replaces a character: a control character that JSON allows in
-// strings. All of them are below U+10000.
-func isEscaped(r rune) bool { return r >= 0x7f && isControl(r) }
+// isEscaped reports whether Escaped replaces a character: one that JSON allows in strings, and that a terminal
+// obeys or hides.
+func isEscaped(r rune) bool { return r >= 0x7f && (isControl(r) || unicode.Is(unicode.Cf, r)) }
 
-// escaped returns a document, whose strings are in double quotes, with escapes for control
-// characters.
-func escaped(document string) string {
+// Escaped returns a JSON document with escapes for the characters in its strings that control or deceive a
+// terminal: they mean the same to programs.
+func Escaped(document string) string {
 	if strings.IndexFunc(document, isEscaped) < 0 {
 		return document
 	}
@@ -106,7 +107,9 @@ func escaped(document string) string {
 	for document != "" {
 		r, size := utf8.DecodeRuneInString(document)
 		if isEscaped(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
 		} else {
 			b.WriteString(document[:size])
 		}

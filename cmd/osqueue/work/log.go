@@ -10,62 +10,36 @@ import (
 // sdkLogger returns a logger of log/slog, with which the SDK logs, that writes to log. The level of log decides what is written.
 func sdkLogger(log hclog.Logger) *slog.Logger { return slog.New(logHandler{log: log}) }
 
-// logHandler is a slog.Handler. An attribute in a group has the name of the group and a dot in
-// front of its own.
-type logHandler struct {
-	log   hclog.Logger
-	group string // "" or the names of the groups, each with a dot
-}
+// logHandler is a slog.Handler. The SDK makes no groups.
+type logHandler struct{ log hclog.Logger }
 
-// Enabled reports whether the logger writes records of the level.
+// Enabled implements slog.Handler.
 func (h logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return levelOf(level) >= h.log.GetLevel()
 }
 
-// Handle writes a record.
+// Handle implements slog.Handler.
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
-	args := make([]any, 0, 2*r.NumAttrs())
+	var args []any
 	r.Attrs(func(a slog.Attr) bool {
-		args = appendAttr(args, h.group, a)
+		args = append(args, a.Key, a.Value.Resolve().Any())
 		return true
 	})
 	h.log.Log(levelOf(r.Level), r.Message, args...)
 	return nil
 }
 
-// WithAttrs returns a logHandler that adds the attributes to each record.
+// WithAttrs implements slog.Handler.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	var args []any
+	log := h.log
 	for _, a := range attrs {
-		args = appendAttr(args, h.group, a)
+		log = log.With(a.Key, a.Value.Resolve().Any())
 	}
-	return logHandler{log: h.log.With(args...), group: h.group}
+	return logHandler{log}
 }
 
-// WithGroup returns a logHandler whose attributes are in the group.
-func (h logHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	return logHandler{log: h.log, group: h.group + name + "."}
-}
-
-// appendAttr appends the names and values of an attribute, or of each one in a group.
-func appendAttr(args []any, group string, a slog.Attr) []any {
-	value := a.Value.Resolve()
-	switch {
-	case a.Equal(slog.Attr{}):
-		return args
-	case value.Kind() != slog.KindGroup:
-		return append(args, group+a.Key, value.Any())
-	case a.Key != "":
-		group += a.Key + "."
-	}
-	for _, inner := range value.Group() {
-		args = appendAttr(args, group, inner)
-	}
-	return args
-}
+// WithGroup implements slog.Handler.
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.log.Named(name)} }
 
 // levelOf returns the level of hclog that is not above the level.
 func levelOf(level slog.Level) hclog.Level {
