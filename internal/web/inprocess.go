@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 )
 
@@ -51,6 +52,19 @@ func NewRequest(ctx context.Context, method, target, remote string, body []byte)
 		r.Header["Content-Type"] = []string{"application/json"}
 	}
 	return r, nil
+}
+
+// Start serves a listener in the background. The caller calls stop, which closes all connections.
+func Start(server *http.Server, ln net.Listener) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(ln) // ends with Close
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}
 }
 
 // Of calls h with r. It reports whether h answered completely.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
 
@@ -144,26 +145,10 @@ type traffic struct {
 // progressInterval is the interval at which a long command prints its progress.
 const progressInterval = 5 * time.Second
 
-// tell writes the figures to w at the given interval, until stop is called.
-func (t *traffic) tell(w io.Writer, every time.Duration) (stop func()) {
-	var running sync.WaitGroup
-	end := make(chan struct{})
-	running.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		begin := time.Now()
-		for {
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-				_ = view.Write(w, t.line(time.Since(begin))) // an error is ignored: the figures only inform
-			}
-		}
-	})
-	return func() {
-		close(end)
-		running.Wait()
+// tell writes the figures to w at the given interval, until ctx ends.
+func (t *traffic) tell(ctx context.Context, w io.Writer, every time.Duration) {
+	for begin := time.Now(); sleep.For(ctx, every); {
+		_ = view.Write(w, t.line(time.Since(begin))) // an error is ignored: the figures only inform
 	}
 }
 

@@ -36,7 +36,7 @@ func (o *offline) run(ctx context.Context, fn func(ctx context.Context, b *bucke
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	b := &buckets{timeout: o.timeout, giveUp: giveUp}
-	stop := b.traffic.tell(o.g.Err, progressInterval)
+	stop := view.Background(ctx, func(ctx context.Context) { b.traffic.tell(ctx, o.g.Err, progressInterval) })
 	err := errors.Join(fn(ctx, b), b.close())
 	stop()
 	var silent *silentBucketError

@@ -165,7 +165,7 @@ func TestTrafficIsTold(t *testing.T) {
 	tr.requests.Add(3)
 	tr.read.Add(2 << 20)
 	var out clitest.Buffer
-	stop := tr.tell(&out, time.Millisecond)
+	stop := view.Background(t.Context(), func(ctx context.Context) { tr.tell(ctx, &out, time.Millisecond) })
 	for !strings.Contains(out.String(), "3 requests, 2MiB read\n") {
 		<-time.After(time.Millisecond)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/web"
 )
 
 // The running "osqueue dev" takes commands on a unix socket, so that a restarted node is
@@ -51,16 +52,7 @@ func (d *devCluster) serveControl(l net.Listener) (stop func()) {
 		}
 		_, _ = io.WriteString(w, up) // the client has gone if it fails
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(l) // ends with Close
-	}()
-	return func() {
-		_ = srv.Close()
-		<-done
-	}
+	return web.Start(&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}, l)
 }
 
 // devRestart asks the running dev cluster to start a node again.

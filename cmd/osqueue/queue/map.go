@@ -13,6 +13,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
+	"osqueue/internal/sleep"
 )
 
 // mapExitHelp ends the help of "osqueue map".
@@ -133,8 +134,10 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 	m.progress = m.g.NewProgress(f.quiet)
 	defer m.progress.Close()
 	m.progress.Count(f.file)
-	endHint := m.hint(ctx, c)
-	defer endHint()
+	if !f.quiet {
+		endHint := view.Background(ctx, func(ctx context.Context) { m.hint(ctx, c) })
+		defer endHint()
+	}
 	pl := newPipeline(pipelineConfig{
 		c: c, to: watch, progress: m.progress, window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
 		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
@@ -155,31 +158,15 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 }
 
 // hint prints a note after some time if there is no worker.
-func (m *mapRun) hint(ctx context.Context, c *client.Client) (stop func()) {
-	if m.flags.quiet {
-		return func() {}
+func (m *mapRun) hint(ctx context.Context, c *client.Client) {
+	if !sleep.For(ctx, idleNotice) {
+		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		timer := time.NewTimer(idleNotice)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
-		if now := m.progress.Figures(); now.Sent == 0 || now.Ended > 0 {
-			return
-		}
-		if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
-			_ = m.progress.Around(func() error { return view.WritePlain(m.g.Err, text) })
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
+	if now := m.progress.Figures(); now.Sent == 0 || now.Ended > 0 {
+		return
+	}
+	if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
+		_ = m.progress.Around(func() error { return view.WritePlain(m.g.Err, text) })
 	}
 }
 

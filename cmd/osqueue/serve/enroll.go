@@ -2,7 +2,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -69,21 +68,4 @@ func siteOf(c *cluster.Config, bucket string) enroll.Site {
 		named = append(named, c.Name+"="+c.HTTPAdvertise)
 	}
 	return enroll.Site{Addresses: addresses, Peers: strings.Join(named, ","), Raft: cmp.Or(c.RaftAdvertise, c.RaftAddr), Bucket: bucket}
-}
-
-// keepCertificate renews the certificate of this node, in the background. The caller calls stop.
-func (s *server) keepCertificate(ctx context.Context) (stop func()) {
-	if s.keeper == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.keeper.Run(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }

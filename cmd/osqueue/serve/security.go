@@ -18,6 +18,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
+	"osqueue/internal/web"
 )
 
 // securityOptions are the flags about who may use the API.
@@ -89,16 +90,7 @@ func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
 		log.Warn("no admin socket: only a token can manage access tokens", "error", err)
 		return func() {}
 	}
-	server := &http.Server{Handler: peersOnly(h), ReadHeaderTimeout: socketTimeout, ConnContext: withPeer}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(ln) // ends with Close
-	}()
-	return func() {
-		_ = server.Close()
-		<-done
-	}
+	return web.Start(&http.Server{Handler: peersOnly(h), ReadHeaderTimeout: socketTimeout, ConnContext: withPeer}, ln)
 }
 
 type peerKey struct{}
@@ -123,24 +115,11 @@ func peersOnly(h http.Handler) http.Handler {
 // token yet.
 const bootstrapLook = 250 * time.Millisecond
 
-// startBootstrap adds the first token when this node leads a cluster that has none, in the
-// background. Every node may try: the token is the same, and a second attempt changes nothing.
-// The caller calls stop.
-func (s *server) startBootstrap(ctx context.Context) (stop func()) {
-	if s.first == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for again := true; again; {
-			again = !s.bootstrap(ctx) && sleep.For(ctx, bootstrapLook)
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
+// addFirstToken adds the first token when this node leads a cluster that has none, until ctx ends.
+// Every node may try: the token is the same, and a second attempt changes nothing.
+func (s *server) addFirstToken(ctx context.Context) {
+	for again := s.first != nil; again; {
+		again = !s.bootstrap(ctx) && sleep.For(ctx, bootstrapLook)
 	}
 }
 

@@ -154,10 +154,12 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())
 	defer stopAdmin()
 	unsafe := s.keepProving(ctx)
-	bootstrapped := s.startBootstrap(ctx)
+	bootstrapped := view.Background(ctx, s.addFirstToken)
 	defer bootstrapped()
-	kept := s.keepCertificate(ctx)
-	defer kept()
+	if s.keeper != nil {
+		kept := view.Background(ctx, s.keeper.Run)
+		defer kept()
+	}
 	s.log.Info("serving", s.scheme, s.listen.Addr(), "pid", pid())
 
 	patience := httpStopTimeout

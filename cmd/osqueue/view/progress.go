@@ -3,6 +3,7 @@ package view
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"charm.land/bubbles/v2/progress"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"osqueue/internal/sleep"
 )
 
 // progressStyle is the way in which a progress is shown.
@@ -44,17 +47,14 @@ type Progress struct {
 	out   io.Writer
 	style progressStyle
 	draw  func(part float64) string
-	now   func() time.Time
 	began time.Time
 
-	quit chan struct{}
-	idle sync.WaitGroup
+	stop func() // ends the display; nil: there is none
 
-	mu     sync.Mutex
-	jobs   Figures
-	shown  Figures // the figures of the last line
-	drawn  bool    // whether the terminal shows a bar
-	closed bool
+	mu    sync.Mutex
+	jobs  Figures
+	shown Figures // the figures of the last line
+	drawn bool    // whether the terminal shows a bar
 }
 
 // NewProgress starts to show progress, in the style that suits stderr.
@@ -66,8 +66,7 @@ func (g *Globals) NewProgress(quiet bool) *Progress {
 	case ok && IsTerminal(file) && g.Getenv("TERM") != "dumb":
 		style = progressBar
 	}
-	p := &Progress{out: g.Err, style: style, draw: newBar(g.Getenv("NO_COLOR") == ""), now: time.Now, quit: make(chan struct{})}
-	p.began = p.now()
+	p := &Progress{out: g.Err, style: style, draw: newBar(g.Getenv("NO_COLOR") == ""), began: time.Now()}
 	switch style {
 	case progressBar:
 		p.every(barPause)
@@ -80,16 +79,9 @@ func (g *Globals) NewProgress(quiet bool) *Progress {
 
 // every shows the figures at an interval, until close.
 func (p *Progress) every(pause time.Duration) {
-	p.idle.Go(func() {
-		ticks := time.NewTicker(pause)
-		defer ticks.Stop()
-		for {
-			select {
-			case <-ticks.C:
-				p.show()
-			case <-p.quit:
-				return
-			}
+	p.stop = Background(context.Background(), func(ctx context.Context) {
+		for sleep.For(ctx, pause) {
+			p.show()
 		}
 	})
 }
@@ -158,15 +150,9 @@ func (p *Progress) Around(fn func() error) error {
 
 // Close ends the display and removes the bar. It may be called again.
 func (p *Progress) Close() {
-	p.mu.Lock()
-	closed := p.closed
-	p.closed = true
-	p.mu.Unlock()
-	if closed {
-		return
+	if p.stop != nil {
+		p.stop()
 	}
-	close(p.quit)
-	p.idle.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wipe()
@@ -179,7 +165,7 @@ func (p *Progress) show() {
 	switch {
 	case p.style == progressBar:
 		p.drawn = true
-		_, _ = io.WriteString(p.out, barStart+p.jobs.bar(p.now().Sub(p.began), p.draw)+barEnd)
+		_, _ = io.WriteString(p.out, barStart+p.jobs.bar(time.Since(p.began), p.draw)+barEnd)
 	case p.style == progressLines && p.jobs != p.shown:
 		p.shown = p.jobs
 		_, _ = io.WriteString(p.out, p.jobs.line()+"\n")

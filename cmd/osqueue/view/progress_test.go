@@ -52,7 +52,7 @@ func TestProgressLine(t *testing.T) {
 // is removed.
 func TestBarMakesRoomForOutput(t *testing.T) {
 	var out lockedBuffer
-	p := &Progress{out: &out, style: progressBar, draw: newBar(false), now: time.Now, began: time.Now(), quit: make(chan struct{})}
+	p := &Progress{out: &out, style: progressBar, draw: newBar(false), began: time.Now()}
 	p.Update(func(t *Figures) { t.total = 2 })
 	p.show()
 	if err := p.Around(func() error { return Write(&out, "result\n") }); err != nil {
@@ -74,7 +74,7 @@ func TestBarMakesRoomForOutput(t *testing.T) {
 
 func TestProgressLinesOnlyOnChange(t *testing.T) {
 	var out lockedBuffer
-	p := &Progress{out: &out, style: progressLines, now: time.Now, quit: make(chan struct{})}
+	p := &Progress{out: &out, style: progressLines}
 	p.every(time.Millisecond)
 	p.Update(func(t *Figures) { t.Sent = 3 })
 	for !strings.Contains(out.String(), "0 of 3") && t.Context().Err() == nil {

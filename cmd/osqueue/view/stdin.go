@@ -44,6 +44,20 @@ func (r *Interruptible) Read(p []byte) (int, error) {
 	}
 }
 
+// Background runs a function until stop is called, which waits for its end.
+func Background(ctx context.Context, run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
 // Stdin is stdin for as long as ctx lasts.
 func (g *Globals) Stdin(ctx context.Context) io.Reader { return &Interruptible{Ctx: ctx, In: g.In} }
 
