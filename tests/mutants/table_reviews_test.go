@@ -263,8 +263,8 @@ var reviewed = []defect{
 	}, check{pkg: "cluster", test: "TestAnEmptyClusterIsRefusedBesideAnArchive"}},
 	{"B13 restore", mutants.Mutant{
 		Name: "a restore trusts the clock that wrote a heartbeat", File: "cmd/osqueue/bucket/restore_run.go",
-		Old: "r.changed = !bytes.Equal(",
-		Bug: "r.changed = false && !bytes.Equal(",
+		Old: "r.changed, err = seen.changes(",
+		Bug: "_, err = seen.changes(",
 	}, check{pkg: "cmd/osqueue/bucket", test: "TestRestoreListensBeforeItReplaces"}},
 	{"B14 file bucket", mutants.Mutant{
 		Name: "a name that is not durable is read as if it were", File: "storage/file/disk.go",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +21,9 @@ func newTokenCommand(g *view.Globals) *cobra.Command {
 These commands need a token of the role admin, in OSQUEUE_TOKEN or --token-file. They
 need none on the machine of a node, for the user of the node: they use the socket
 admin.sock in its data directory (--data DIR, or OSQUEUE_DATA).`)
-	cmd.AddCommand(newTokenCreateCommand(g), newTokenListCommand(g), newTokenShowCommand(g), newTokenRevokeCommand(g), newTokenRotateCommand(g))
+	cmd.AddCommand(newTokenCreateCommand(g), newTokenListCommand(g),
+		view.ShowCommand(g, "ID", "Show one token, without its secret", "Shows one token with its limits and the used part of its quota.", tokenOf, tokenRows),
+		newTokenRevokeCommand(g), newTokenRotateCommand(g))
 	return cmd
 }
 
@@ -120,15 +121,6 @@ func quota(used, limit int64) string {
 	return fmt.Sprintf("%d/%d", used, limit)
 }
 
-func newTokenShowCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show ID",
-		Short: "Show one token, without its secret",
-		Long:  `Shows one token with its limits and the used part of its quota.`,
-		RunE:  view.Show(g, tokenOf, tokenRows),
-	}
-}
-
 func tokenOf(c *client.Client, ctx context.Context, id string) (k v1.AccessToken, err error) {
 	all, err := c.Tokens(ctx)
 	if err != nil {
@@ -143,12 +135,6 @@ func tokenOf(c *client.Client, ctx context.Context, id string) (k v1.AccessToken
 
 // tokenRows are the lines about one token. Limits that it does not have are left out.
 func tokenRows(k v1.AccessToken) [][]string {
-	number := func(n int64) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.FormatInt(n, 10)
-	}
 	programs, rate := "", ""
 	if k.Programs {
 		programs = "allowed"
@@ -165,7 +151,7 @@ func tokenRows(k v1.AccessToken) [][]string {
 		[]string{"TENANT", k.Tenant},
 		[]string{"PROGRAMS", programs},
 		[]string{"RATE", rate},
-		[]string{"MAX PAYLOAD", number(k.MaxPayload)},
+		[]string{"MAX PAYLOAD", view.CountOrNone(k.MaxPayload)},
 		[]string{"PENDING JOBS", quota(k.Jobs, k.MaxJobs)},
 		[]string{"PENDING BYTES", quota(k.Bytes, k.MaxBytes)},
 		[]string{"CREATED", moment(k.CreatedAt, "")},

@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
-	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
@@ -178,19 +176,23 @@ func (r *release) release(ctx context.Context, b *buckets) error {
 	if err != nil {
 		return err
 	}
-	seen, err := look(ctx, bucket)
+	seen, err := placeIn(ctx, bucket, r.url)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read %s: %w", r.url, err)
+		return err
 	case !seen.there():
-		return fmt.Errorf("%s has no %s: check the URL and its prefix", r.url, cluster.DocumentKey)
+		return readError(r.url, cluster.DocumentKey, storage.ErrNotFound)
 	case seen.err != nil:
-		return readError(r.url, seen.err)
+		return readError(r.url, cluster.DocumentKey, seen.err)
 	case seen.doc.Broker == nil:
 		return r.g.Printf("the document belongs to no broker; nothing was changed\n")
 	}
-	if err := r.listen(ctx, bucket, &seen); err != nil {
+	watch := max(r.watch, 2*seen.doc.Fence().Heartbeat)
+	switch alive, err := seen.changes(ctx, r.url, watch, watch/2); {
+	case err != nil:
 		return err
+	case alive:
+		return fmt.Errorf("the cluster of %s is alive: its document has just changed; stop all of its nodes first", ownerOf(seen.doc))
 	}
 	if !r.yes {
 		sure, err := r.g.Confirm(ctx, fmt.Sprintf("The document belongs to %s; its last heartbeat is %s old. If a node of that cluster still runs, "+
@@ -214,24 +216,6 @@ func (r *release) release(ctx context.Context, b *buckets) error {
 	default:
 		return fmt.Errorf("write %s: the outcome is not known; run the command again: %w", r.url, w.Err)
 	}
-}
-
-// listen returns an error if the document changes within two heartbeats of its writer.
-func (r *release) listen(ctx context.Context, bucket storage.Bucket, seen *occupant) error {
-	watch := max(r.watch, 2*seen.doc.Fence().Heartbeat)
-	for end := time.Now().Add(watch); time.Now().Before(end); {
-		if !sleep.For(ctx, min(watch/2, time.Second)) {
-			return ctx.Err()
-		}
-		again, err := look(ctx, bucket)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", r.url, err)
-		}
-		if !bytes.Equal(again.object.Data, seen.object.Data) {
-			return fmt.Errorf("the cluster of %s is alive: its document has just changed; stop all of its nodes first", ownerOf(seen.doc))
-		}
-	}
-	return nil
 }
 
 // ownerOf describes the broker of a document.

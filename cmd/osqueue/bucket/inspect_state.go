@@ -54,7 +54,7 @@ func readState(ctx context.Context, bucket storage.Bucket, url string, at view.M
 func readDocument(ctx context.Context, bucket storage.Bucket, url string) (*document.File, error) {
 	o, err := bucket.Get(ctx, cluster.DocumentKey)
 	if err != nil {
-		return nil, readError(url, err)
+		return nil, readError(url, cluster.DocumentKey, err)
 	}
 	doc, err := document.Decode(o.Data)
 	if err != nil {
@@ -66,17 +66,18 @@ func readDocument(ctx context.Context, bucket storage.Bucket, url string) (*docu
 func openHistory(ctx context.Context, bucket storage.Bucket, url string) (*archive.History, error) {
 	h, err := archive.Open(ctx, bucket, cluster.DocumentKey)
 	if err != nil {
-		return nil, readError(url, err)
+		return nil, readError(url, cluster.DocumentKey, err)
 	}
 	return h, nil
 }
 
-func readError(url string, err error) error {
-	if errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("%s has no %s: check the URL and its prefix", url, cluster.DocumentKey)
-	}
-	if errors.Is(err, archive.ErrDamaged) {
+// readError adds the next step for the user to an error of reading a document or its archive.
+func readError(url, key string, err error) error {
+	switch {
+	case errors.Is(err, archive.ErrDamaged):
 		return fmt.Errorf("read %s: %w\n%s", url, err, verifyHint(url))
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("%s has no %s: check the URL and its prefix", url, key)
 	}
 	return fmt.Errorf("read %s: %w", url, err)
 }
@@ -87,10 +88,8 @@ func stateAt(ctx context.Context, h *archive.History, url string, at view.Moment
 	switch {
 	case errors.Is(err, archive.ErrNotKept):
 		return nil, fmt.Errorf("--at %s: %s has no such state\n%s", at.Text, url, spansText(h.Spans()))
-	case errors.Is(err, archive.ErrDamaged):
-		return nil, fmt.Errorf("%s: %w\n%s", url, err, verifyHint(url))
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", url, err)
+		return nil, readError(url, cluster.DocumentKey, err)
 	}
 	return m, nil
 }

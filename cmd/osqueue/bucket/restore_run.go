@@ -87,17 +87,27 @@ func (r *restoration) listen(ctx context.Context, seen *place) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(watch); time.Now().Before(end) && !r.changed; {
-		if !sleep.For(ctx, min(watch, time.Second)) {
-			return ctx.Err()
+	var err error
+	r.changed, err = seen.changes(ctx, r.to, watch, watch)
+	return err
+}
+
+// changes reports whether the document changes within a time, in which it is read at an interval, at least every
+// second.
+func (p *place) changes(ctx context.Context, url string, within, interval time.Duration) (bool, error) {
+	for end := time.Now().Add(within); time.Now().Before(end); {
+		if !sleep.For(ctx, min(interval, time.Second)) {
+			return false, ctx.Err()
 		}
-		again, err := look(ctx, seen.bucket)
+		again, err := look(ctx, p.bucket)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", r.to, err)
+			return false, fmt.Errorf("read %s: %w", url, err)
 		}
-		r.changed = !bytes.Equal(again.object.Data, seen.object.Data)
+		if !bytes.Equal(again.object.Data, p.object.Data) {
+			return true, nil
+		}
 	}
-	return nil
+	return false, nil
 }
 
 // silenceOf is the silence after which the document's broker counts as dead.
@@ -184,6 +194,15 @@ type place struct {
 	occupant
 }
 
+// placeIn reads the document of a bucket.
+func placeIn(ctx context.Context, bucket storage.Bucket, url string) (place, error) {
+	o, err := look(ctx, bucket)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", url, err)
+	}
+	return place{bucket, o}, err
+}
+
 // lookAt reads the document at --to, without making anything there.
 func (r *restoration) lookAt(ctx context.Context, b *buckets) (place, error) {
 	if r.to == "" {
@@ -193,11 +212,7 @@ func (r *restoration) lookAt(ctx context.Context, b *buckets) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	o, err := look(ctx, bucket)
-	if err != nil {
-		return place{}, fmt.Errorf("read %s: %w", r.to, err)
-	}
-	return place{bucket, o}, nil
+	return placeIn(ctx, bucket, r.to)
 }
 
 // source opens the history at --from.
@@ -207,11 +222,8 @@ func (r *restoration) source(ctx context.Context, b *buckets) (*archive.History,
 		return nil, err
 	}
 	h, err := archive.Open(ctx, bucket, r.document)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("%s has no %s: check the URL and its prefix", r.from, r.document)
-	case err != nil:
-		return nil, readError(r.from, err)
+	if err != nil {
+		return nil, readError(r.from, r.document, err)
 	}
 	if h.Document().Edited {
 		err = view.WritePlain(r.g.Err, fmt.Sprintf("%s was changed by hand; jobs that were added to it are not part of a state, and are left out\n",
@@ -287,9 +299,9 @@ func (r *restoration) write(ctx context.Context, b *buckets, seen place, v *fsm.
 	if err := probe.RunFor(ctx, bucket, r.to, 2*r.timeout); err != nil {
 		return nil, err
 	}
-	now, err := look(ctx, bucket) // through the driver, which returns versions
+	now, err := placeIn(ctx, bucket, r.to) // through the driver, which returns versions
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", r.to, err)
+		return nil, err
 	}
 	if !bytes.Equal(now.object.Data, seen.object.Data) {
 		return nil, fmt.Errorf("%s: %w: run the command again", r.to, archive.ErrMoved)

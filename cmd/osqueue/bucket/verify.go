@@ -175,7 +175,7 @@ func (v *verification) explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, storage.ErrNotFound) && !errors.Is(err, archive.ErrDamaged):
-		return fmt.Errorf("%s has no %s: check the URL and its prefix", v.url, v.document)
+		return readError(v.url, v.document, err)
 	case errors.Is(err, archive.ErrAlive):
 		return fmt.Errorf("%s: %w\nStop all nodes, wait for %s, and try again; --force does it at once", v.url, err, v.silence)
 	case errors.Is(err, archive.ErrNothingGood):

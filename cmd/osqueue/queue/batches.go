@@ -16,7 +16,14 @@ func newBatchCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("batch", "Create, show and cancel batches of jobs",
 		`A batch counts the jobs that belong to it, until all of them have ended; then it
 enqueues its callback, if it has one.`)
-	cmd.AddCommand(newBatchCreateCommand(g), g.At(g.Watch(newBatchListCommand(g))), g.At(g.Watch(newBatchShowCommand(g))), newBatchCancelCommand(g))
+	cmd.AddCommand(newBatchCreateCommand(g), newBatchCancelCommand(g),
+		g.Read(view.ListCommand(g, "List the batches that are kept",
+			`Lists the open batches, and those that have ended within the retention of completed
+jobs. With --json each line is one batch.`,
+			view.BatchColumns, (*client.Client).Batches, view.BatchRow)),
+		g.Read(view.ShowCommand(g, "ID", "Show a batch",
+			"Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.",
+			(*client.Client).Batch, batchRows)))
 	return cmd
 }
 
@@ -128,26 +135,6 @@ func batchJobs(ctx context.Context, g *view.Globals, f *batchFlags) ([]client.Ne
 		jobs = b.jobs
 	}
 	return jobs, nil
-}
-
-func newBatchListCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the batches that are kept",
-		Long: `Lists the open batches, and those that have ended within the retention of completed
-jobs. With --json each line is one batch.`,
-		RunE: view.List(g, view.BatchColumns, (*client.Client).Batches, func(b v1.BatchInfo) []string { return view.BatchRow(b, g.Now()) }),
-	}
-}
-
-func newBatchShowCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show ID",
-		Short: "Show a batch",
-		Long:  "Shows a batch. Its jobs are listed by osqueue job ls --batch ID --status all.",
-		RunE:  view.Show(g, (*client.Client).Batch, batchRows),
-	}
 }
 
 func batchRows(b v1.BatchInfo) [][]string {

@@ -320,9 +320,7 @@ flags. With a filter the command counts the jobs and asks for confirmation, unle
 --yes is given, which is required if stdin is not a terminal. With --json there is a
 line for each id, or one with the count.`
 
-func newChangeCommand(g *view.Globals, ch *change, cmd *cobra.Command) *cobra.Command {
-	r := &changeRun{g: g, change: ch}
-	cmd.Use = ch.verb + " [ID…]"
+func newChangeCommand(r *changeRun, cmd *cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.command = cmd.CommandPath()
 		return r.run(cmd.Context(), args)
@@ -332,7 +330,8 @@ func newChangeCommand(g *view.Globals, ch *change, cmd *cobra.Command) *cobra.Co
 }
 
 func newJobCancelCommand(g *view.Globals) *cobra.Command {
-	return newChangeCommand(g, cancelJobs, &cobra.Command{
+	return newChangeCommand(&changeRun{g: g, change: cancelJobs}, &cobra.Command{
+		Use:   "cancel [ID…]",
 		Short: "Cancel jobs",
 		Long: `Cancels jobs that have not ended. The worker of a running job learns of it with its
 next heartbeat at the latest, and ends the attempt; then the job is cancelled. osqueue
@@ -346,7 +345,8 @@ worker ends the command.
 }
 
 func newJobRetryCommand(g *view.Globals) *cobra.Command {
-	return newChangeCommand(g, retryJobs, &cobra.Command{
+	return newChangeCommand(&changeRun{g: g, change: retryJobs}, &cobra.Command{
+		Use:   "retry [ID…]",
 		Short: "Retry dead or cancelled jobs, with all their attempts",
 		Long: `Makes dead or cancelled jobs available again, with all their attempts, and lets
 scheduled jobs run at once. A filter without --status selects dead and cancelled jobs.
@@ -359,8 +359,10 @@ scheduled jobs run at once. A filter without --status selects dead and cancelled
 }
 
 func newJobDeleteCommand(g *view.Globals) *cobra.Command {
-	cmd := newChangeCommand(g, deleteJobs, &cobra.Command{
-		Short: "Delete jobs that are not running",
+	return newChangeCommand(&changeRun{g: g, change: deleteJobs}, &cobra.Command{
+		Use:     "delete [ID…]",
+		Aliases: []string{"rm"},
+		Short:   "Delete jobs that are not running",
 		Long: `Deletes jobs, with their payloads and results. Cancel a running job first. For jobs
 that depend on it, a job that is deleted before it has completed counts as dead.
 
@@ -369,6 +371,4 @@ that depend on it, a job that is deleted before it has completed counts as dead.
   osqueue job delete --status completed --type wc --created-before 1h
   osqueue job delete --all --yes`,
 	})
-	cmd.Aliases = []string{"rm"}
-	return cmd
 }

@@ -17,33 +17,20 @@ func newCronCommand(g *view.Globals) *cobra.Command {
 		`A schedule enqueues a job at its times. They are reckoned in the schedule's time
 zone, and shown in yours.`)
 	cmd.AddCommand(
-		g.At(g.Watch(newCronListCommand(g))), g.At(g.Watch(newCronShowCommand(g))), newCronPutCommand(g),
+		g.Read(view.ListCommand(g, "List the schedules",
+			`Lists the schedules. NEXT and LAST are in your time zone; SKIPPED counts the times at
+which no job was enqueued, and osqueue cron show has the reason of the last one. With
+--json each line is one schedule.`,
+			view.CronColumns, (*client.Client).Crons, view.CronRow)),
+		g.Read(view.ShowCommand(g, "NAME", "Show a schedule",
+			"Shows a schedule and its job, and the reason if it enqueued no job the last time.",
+			(*client.Client).Cron, cronRows)),
+		newCronPutCommand(g),
 		newCronNamesCommand(g, "pause", "paused", "Pause schedules", (*client.Client).PauseCron),
 		newCronResumeCommand(g), newCronTriggerCommand(g),
 		newCronNamesCommand(g, "rm", "removed", "Remove schedules; their jobs stay", (*client.Client).DeleteCron),
 	)
 	return cmd
-}
-
-func newCronListCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the schedules",
-		Long: `Lists the schedules. NEXT and LAST are in your time zone; SKIPPED counts the times at
-which no job was enqueued, and osqueue cron show has the reason of the last one. With
---json each line is one schedule.`,
-		RunE: view.List(g, view.CronColumns, (*client.Client).Crons, view.CronRow),
-	}
-}
-
-func newCronShowCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a schedule",
-		Long:  "Shows a schedule and its job, and the reason if it enqueued no job the last time.",
-		RunE:  view.Show(g, (*client.Client).Cron, cronRows),
-	}
 }
 
 func cronRows(c v1.Cron) [][]string {
@@ -68,19 +55,15 @@ func cronRows(c v1.Cron) [][]string {
 
 // newJobRows returns table rows for a job that is not enqueued yet.
 func newJobRows(j v1.NewJob) [][]string {
-	most := ""
+	most := int64(0)
 	if j.MaxAttempts != nil {
-		most = strconv.Itoa(int(*j.MaxAttempts))
-	}
-	priority := ""
-	if j.Priority != 0 {
-		priority = strconv.Itoa(int(j.Priority))
+		most = int64(*j.MaxAttempts)
 	}
 	rows := [][]string{{"type", view.OrDash(j.Type)}}
 	return append(rows, view.NonEmptyRows(
 		[]string{"payload", string(j.Payload)},
-		[]string{"priority", priority},
-		[]string{"max attempts", most},
+		[]string{"priority", view.CountOrNone(int64(j.Priority))},
+		[]string{"max attempts", view.CountOrNone(most)},
 		[]string{"lease", view.MsOrNone(j.LeaseMs)},
 		[]string{"job timeout", view.MsOrNone(j.TimeoutMs)},
 		[]string{"backoff", view.BackoffText(j.Backoff)},

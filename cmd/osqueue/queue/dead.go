@@ -21,8 +21,8 @@ func newDeadCommand(g *view.Globals) *cobra.Command {
 		`Dead jobs have used up their attempts, or failed for good. They are kept until
 you retry or remove them.`)
 	cmd.AddCommand(
-		g.At(g.Watch(newDeadListCommand(g))),
-		g.At(g.Watch(newJobShowCommand(g))),
+		g.Read(newDeadListCommand(g)),
+		g.Read(newJobShowCommand(g)),
 		newDeadChangeCommand(g, retryJobs, "retry", "Retry dead jobs, with all their attempts"),
 		newDeadChangeCommand(g, deleteJobs, "rm", "Delete dead jobs"),
 	)
@@ -105,19 +105,12 @@ func diedText(at int64, now time.Time) string {
 }
 
 func newDeadChangeCommand(g *view.Globals, ch *change, name, short string) *cobra.Command {
-	r := &changeRun{g: g, change: ch, only: v1.StatusDead}
-	cmd := &cobra.Command{
+	return newChangeCommand(&changeRun{g: g, change: ch, only: v1.StatusDead}, &cobra.Command{
 		Use:   name + " [ID…]",
 		Short: short,
 		Long:  short + ".\n\n" + filterHelp,
 		Example: strings.ReplaceAll(`  osqueue dead NAME 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
   osqueue dead NAME --type mail
   osqueue dead NAME --all --yes`, "NAME", name),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.command = cmd.CommandPath()
-			return r.run(cmd.Context(), args)
-		},
-	}
-	r.bind(cmd)
-	return cmd
+	})
 }

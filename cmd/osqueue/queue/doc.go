@@ -36,6 +36,6 @@ func Commands(g *view.Globals) []*cobra.Command {
 		newHookCommand(g),
 		newBatchCommand(g),
 		newEventsCommand(g),
-		g.At(g.Watch(newStatsCommand(g))),
+		g.Read(newStatsCommand(g)),
 	}
 }

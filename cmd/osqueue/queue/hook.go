@@ -22,7 +22,15 @@ func newHookCommand(g *view.Globals) *cobra.Command {
 		`A hook sends events, such as job.dead, and alerts, such as queue.stuck, to a URL. The
 leader delivers each at least once, signed, and with the same id in every repetition.`)
 	cmd.AddCommand(
-		g.InBucket(g.Watch(newHookListCommand(g))), g.InBucket(g.Watch(newHookShowCommand(g))), newHookPutCommand(g),
+		g.InBucket(g.Watch(view.ListCommand(g, "List the hooks",
+			`Lists the hooks, without their secrets. PENDING events are not delivered yet; FAILED
+events were not delivered within --retry-for; DROPPED events did not fit into the outbox.
+With --json each line is one hook.`,
+			view.HookColumns, view.Whole((*client.Client).Hooks), view.HookRow))),
+		g.InBucket(g.Watch(view.ShowCommand(g, "NAME", "Show a hook, its limits, and the alerts that fire",
+			"Shows a hook, its limits, the state of its deliveries, and the alerts that fire.",
+			(*client.Client).Hook, hookRows))),
+		newHookPutCommand(g),
 		newHookTestCommand(g), g.Watch(newHookDeliveriesCommand(g)),
 		newCronNamesCommand(g, "rm", "removed", "Delete hooks, with the events that were not delivered", (*client.Client).DeleteHook),
 	)
@@ -140,27 +148,6 @@ func putHook(ctx context.Context, g *view.Globals, f *hookFlags, name string) er
 		}
 		return g.Print(put, "%s  stored; secret (shown only now): %s\n", name, put.Secret)
 	})
-}
-
-func newHookListCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the hooks",
-		Long: `Lists the hooks, without their secrets. PENDING events are not delivered yet; FAILED
-events were not delivered within --retry-for; DROPPED events did not fit into the outbox.
-With --json each line is one hook.`,
-		RunE: view.List(g, view.HookColumns, view.Whole((*client.Client).Hooks), view.HookRow),
-	}
-}
-
-func newHookShowCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a hook, its limits, and the alerts that fire",
-		Long:  "Shows a hook, its limits, the state of its deliveries, and the alerts that fire.",
-		RunE:  view.Show(g, (*client.Client).Hook, hookRows),
-	}
 }
 
 func hookRows(h v1.Hook) [][]string {

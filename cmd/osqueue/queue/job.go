@@ -16,7 +16,7 @@ func newJobCommand(g *view.Globals) *cobra.Command {
 	cmd := view.NewGroup("job", "List, show, wait for, cancel, retry and delete jobs",
 		"Lists, shows and changes jobs, and waits for them.")
 	cmd.AddCommand(
-		g.At(g.Watch(newJobShowCommand(g))), g.At(g.Watch(newJobListCommand(g))), newJobWaitCommand(g), g.At(newJobLogsCommand(g)), g.At(g.Watch(newJobGraphCommand(g))),
+		g.Read(newJobShowCommand(g)), g.Read(newJobListCommand(g)), newJobWaitCommand(g), g.At(newJobLogsCommand(g)), g.Read(newJobGraphCommand(g)),
 		newJobCancelCommand(g), newJobRetryCommand(g), newJobDeleteCommand(g),
 	)
 	return cmd

@@ -21,7 +21,7 @@ func newQueueCommand(g *view.Globals) *cobra.Command {
 		`Every type of jobs is a queue, with figures and settings of its own. The jobs
 without type are one, too; its name is ''.`)
 	cmd.AddCommand(
-		g.At(g.Watch(newQueueListCommand(g))), g.At(g.Watch(newQueueShowCommand(g))), newQueuePauseCommand(g), newQueueResumeCommand(g),
+		g.Read(newQueueListCommand(g)), g.Read(newQueueShowCommand(g)), newQueuePauseCommand(g), newQueueResumeCommand(g),
 		newQueueSetCommand(g), newQueueResetCommand(g), newQueuePurgeCommand(g),
 	)
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -213,17 +214,19 @@ func (g *Globals) Each(do func(ctx context.Context, c *client.Client, name strin
 	})
 }
 
-// List returns the run function of a command that prints all items, with row as a line of its
-// table.
-func List[T any](
-	g *Globals, columns []Column, items func(*client.Client, context.Context) iter.Seq2[T, error], row func(T) []string,
-) func(*cobra.Command, []string) error {
-	return g.Call(func(ctx context.Context, c *client.Client, _ []string) error {
-		return PrintAll(g, columns, items(c, ctx), row)
-	})
+// ListCommand returns the command ls, which prints all items, with row as a line of its table.
+func ListCommand[T any](
+	g *Globals, short, long string, columns []Column, items func(*client.Client, context.Context) iter.Seq2[T, error], row func(T, time.Time) []string,
+) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: short, Long: long,
+		RunE: g.Call(func(ctx context.Context, c *client.Client, _ []string) error {
+			return PrintAll(g, columns, items(c, ctx), func(item T) []string { return row(item, g.Now()) })
+		}),
+	}
 }
 
-// Whole returns the items of a list that the cluster sends as a whole, for List.
+// Whole returns the items of a list that the cluster sends as a whole, for ListCommand.
 func Whole[T any](get func(*client.Client, context.Context) ([]T, error)) func(*client.Client, context.Context) iter.Seq2[T, error] {
 	return func(c *client.Client, ctx context.Context) iter.Seq2[T, error] {
 		return func(yield func(T, error) bool) {
@@ -242,15 +245,18 @@ func Whole[T any](get func(*client.Client, context.Context) ([]T, error)) func(*
 	}
 }
 
-// Show returns the run function of a command that gets what its argument names, and prints it.
-func Show[T any](g *Globals, get func(*client.Client, context.Context, string) (T, error), rows func(T) [][]string) func(*cobra.Command, []string) error {
-	return g.Call(func(ctx context.Context, c *client.Client, args []string) error {
-		item, err := get(c, ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return g.Details(item, rows(item))
-	})
+// ShowCommand returns the command show, which gets what its argument names, and prints rows about it.
+func ShowCommand[T any](g *Globals, argument, short, long string, get func(*client.Client, context.Context, string) (T, error), rows func(T) [][]string) *cobra.Command {
+	return &cobra.Command{
+		Use: "show " + argument, Short: short, Long: long,
+		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
+			item, err := get(c, ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return g.Details(item, rows(item))
+		}),
+	}
 }
 
 // tlsFlags are the flags for calling a cluster that has certificates.

@@ -70,14 +70,6 @@ func actionText(a v1.JobAction) string {
 	return ClockTime(a.At) + "  by " + a.Actor
 }
 
-// MsOrNone formats a number of milliseconds; 0 is "".
-func MsOrNone(ms int64) string {
-	if ms == 0 {
-		return ""
-	}
-	return MsText(ms)
-}
-
 // statusText is a job's status, with what is about to change it.
 func statusText(j v1.Job) string {
 	if j.CancelAt != 0 && j.Status == v1.StatusInProgress {

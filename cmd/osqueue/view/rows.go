@@ -45,7 +45,7 @@ func CallbackState(b v1.BatchInfo) string {
 var CronColumns = Columns("NAME", "SPEC", "+ZONE", "TYPE", "NEXT", "+LAST", "FIRED", "+SKIPPED")
 
 // CronRow returns the cells of c under CronColumns.
-func CronRow(c v1.Cron) []string {
+func CronRow(c v1.Cron, _ time.Time) []string {
 	return []string{
 		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), LocalTime(c.LastAt),
 		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
@@ -75,7 +75,7 @@ func NextText(paused bool, next int64) string {
 var HookColumns = Columns("NAME", "ON", "+URL", "STATE", "PENDING", "DELIVERED", "FAILED", "DROPPED")
 
 // HookRow returns the cells of h under HookColumns.
-func HookRow(h v1.Hook) []string {
+func HookRow(h v1.Hook, _ time.Time) []string {
 	return []string{
 		h.Name, shortList(h.On), h.URL, HookState(h), strconv.Itoa(h.Pending),
 		strconv.FormatUint(h.Delivered, 10), strconv.FormatUint(h.Failed, 10), strconv.FormatUint(h.Dropped, 10),
@@ -153,19 +153,19 @@ func SettingRows(s v1.QueueSettings) [][]string {
 	}
 	return NonEmptyRows(
 		[]string{"paused", paused},
-		[]string{"max-running", countText(s.MaxRunning)},
-		[]string{"max-running-per-group", countText(s.MaxRunningPerGroup)},
+		[]string{"max-running", CountOrNone(s.MaxRunning)},
+		[]string{"max-running-per-group", CountOrNone(s.MaxRunningPerGroup)},
 		[]string{"rate", RateText(s.RatePerSecond)},
-		[]string{"burst", countText(s.Burst)},
+		[]string{"burst", CountOrNone(s.Burst)},
 		[]string{"lease", MsOrNone(s.LeaseMs)},
 		[]string{"job-timeout", MsOrNone(s.TimeoutMs)},
 		[]string{"max-attempts", pointed(s.MaxAttempts, countOf)},
 		[]string{"backoff", BackoffText(s.Backoff)},
 		[]string{"retain", pointed(s.RetainMs, MsText)},
 		[]string{"retain-count", pointed(s.RetainCount, countOf)},
-		[]string{"max-jobs", countText(s.MaxJobs)},
-		[]string{"max-bytes", sizeOrNone(s.MaxBytes)},
-		[]string{"max-payload", sizeOrNone(s.MaxPayload)},
+		[]string{"max-jobs", CountOrNone(s.MaxJobs)},
+		[]string{"max-bytes", orNone(s.MaxBytes, SizeText)},
+		[]string{"max-payload", orNone(s.MaxPayload, SizeText)},
 	)
 }
 
@@ -214,19 +214,17 @@ func PauseRows(p *v1.Pause) [][]string {
 
 func countOf(n int64) string { return strconv.FormatInt(n, 10) }
 
-// countText formats a limit. It returns "" for none.
-func countText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return countOf(n)
-}
+// CountOrNone formats a number; 0 is "".
+func CountOrNone(n int64) string { return orNone(n, countOf) }
 
-func sizeOrNone(n int64) string {
+// MsOrNone formats a number of milliseconds; 0 is "".
+func MsOrNone(ms int64) string { return orNone(ms, MsText) }
+
+func orNone(n int64, text func(int64) string) string {
 	if n == 0 {
 		return ""
 	}
-	return SizeText(n)
+	return text(n)
 }
 
 func pointed(n *int64, text func(int64) string) string {

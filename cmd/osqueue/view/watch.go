@@ -46,6 +46,9 @@ func (g *Globals) Watch(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Read adds --at, --bucket and --watch to a command that only reads.
+func (g *Globals) Read(cmd *cobra.Command) *cobra.Command { return g.At(g.Watch(cmd)) }
+
 // watcher repeats a command.
 type watcher struct {
 	g       *Globals

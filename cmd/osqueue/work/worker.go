@@ -67,7 +67,15 @@ worker ls lists the workers.`,
 	}
 	f.bind(cmd.Flags())
 	cmd.AddCommand(
-		g.At(g.Watch(newWorkerListCommand(g))), g.At(g.Watch(newWorkerShowCommand(g))), newQuietCommand(g), newUnquietCommand(g),
+		g.Read(view.ListCommand(g, "List the registered workers",
+			`Lists the registered workers. RUNNING has the jobs that each runs, and how many it can
+run at a time. A worker that is quiet gets no new jobs; one that is gone was declared
+dead while it was quiet. With --json each line is one worker.`,
+			view.WorkerColumns, view.Whole((*client.Client).Workers), view.WorkerRow)),
+		g.Read(view.ShowCommand(g, "NAME", "Show a registered worker and its running jobs",
+			"Shows a registered worker, and the first of its running jobs.",
+			(*client.Client).Worker, workerRows)),
+		newQuietCommand(g), newUnquietCommand(g),
 	)
 	return cmd
 }

@@ -11,27 +11,6 @@ import (
 	"osqueue/cmd/osqueue/view"
 )
 
-func newWorkerListCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List the registered workers",
-		Long: `Lists the registered workers. RUNNING has the jobs that each runs, and how many it can
-run at a time. A worker that is quiet gets no new jobs; one that is gone was declared
-dead while it was quiet. With --json each line is one worker.`,
-		RunE: view.List(g, view.WorkerColumns, view.Whole((*client.Client).Workers), func(w v1.Worker) []string { return view.WorkerRow(w, g.Now()) }),
-	}
-}
-
-func newWorkerShowCommand(g *view.Globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show a registered worker and its running jobs",
-		Long:  "Shows a registered worker, and the first of its running jobs.",
-		RunE:  view.Show(g, (*client.Client).Worker, workerRows),
-	}
-}
-
 func workerRows(w v1.Worker) [][]string {
 	types := "any"
 	if len(w.Types) > 0 {
