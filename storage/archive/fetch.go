@@ -80,6 +80,10 @@ func refSource(r *document.Ref) source {
 	return source{after: r.After, last: r.Last, until: r.Until, key: r.Key, ref: r}
 }
 
+func nameSource(n name) source {
+	return source{after: n.after, last: n.last, until: n.at, key: n.key()}
+}
+
 func tailSource(t *document.Tail) source {
 	return source{after: t.After, last: t.Last, until: t.Until, tail: t}
 }

@@ -36,6 +36,9 @@ func pointOf(a *document.Archive) point {
 	return point{c.LSN, c.Prev, c.At, c.Key, c}
 }
 
+// namePoint returns the checkpoint of a manifest's name.
+func namePoint(n name) point { return point{n.last, n.after, n.at, n.key(), nil} }
+
 // isOrigin reports whether p is the empty machine before the first entry, which is no object.
 func (p *point) isOrigin() bool { return p.key == "" }
 
@@ -157,9 +160,9 @@ func (w *walker) walk() {
 		w.todo = w.todo[:len(w.todo)-1]
 		for _, n := range w.at[lsn] {
 			if n.kind == manifestKind {
-				w.checkpoint(point{n.last, n.after, n.at, n.key(), nil})
+				w.checkpoint(namePoint(n))
 			} else {
-				w.source(source{after: n.after, last: n.last, until: n.at, key: n.key()})
+				w.source(nameSource(n))
 			}
 		}
 	}

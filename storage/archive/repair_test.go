@@ -174,6 +174,48 @@ func TestRepairOfTheArchive(t *testing.T) {
 	}
 }
 
+// TestRepairOfDescriptions checks that damage to the document's description of an object costs
+// nothing: the object is intact by itself, and the document is to blame.
+func TestRepairOfDescriptions(t *testing.T) {
+	t.Parallel()
+	whole := fixedWorld(t.Context(), true)
+	o, err := whole.bucket.Get(whole.ctx, rootKey)
+	must(err)
+	kept, log := bytes.Index(o.Data, []byte(`"kept":`)), bytes.Index(o.Data, []byte(`"log":`)) // no state depends on what is kept
+	end := bytes.Index(o.Data, []byte(`"tail":`))
+	damaged := 0
+	for _, field := range []string{`"sha256":"`, `"stored":`, `"raw":`, `"until":`, `"at":`} {
+		for i := bytes.Index(o.Data, []byte(`"checkpoint":`)); i < end; i++ {
+			if !bytes.HasPrefix(o.Data[i:], []byte(field)) || i > kept && i < log {
+				continue
+			}
+			w := whole.copied(t.Context())
+			w.damage(rootKey, func(data []byte) []byte {
+				data = bytes.Clone(data)
+				data[i+len(field)+2] ^= 1
+				return data
+			})
+			if _, err := Open(w.ctx, w.bucket, rootKey); err != nil {
+				continue
+			}
+			damaged++
+			r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
+			if err != nil || !r.Written || r.To != w.root.LSN() {
+				t.Fatalf("%s at byte %d: %+v, %v", field, i, r, err)
+			}
+			for _, p := range r.Before.Problems {
+				if p.Key != rootKey {
+					t.Errorf("%s at byte %d: %v", field, i, p)
+				}
+			}
+			w.checkRepaired(t, r, w.root.LSN())
+		}
+	}
+	if damaged < 12 {
+		t.Errorf("only %d fields were damaged", damaged)
+	}
+}
+
 func TestRepairRefuses(t *testing.T) {
 	t.Parallel()
 	broken := func() *world {

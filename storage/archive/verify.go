@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -75,6 +76,34 @@ func (v *verifier) object(err error) error {
 		v.note(about.Key, about.Err)
 	}
 	return nil
+}
+
+// blame notes that the document is damaged where it describes an object, which is intact by itself:
+// err says how they differ. The object is used by its name from then on.
+func (v *verifier) blame(key string, err error) {
+	v.note(v.report.Key, fmt.Errorf("its description of an intact object is damaged: %w", err))
+	n, _ := parseName(key)
+	for i := range v.line.sources {
+		if v.line.sources[i].key == key {
+			v.line.sources[i] = nameSource(n)
+		}
+	}
+	for i := range v.line.checkpoints {
+		if v.line.checkpoints[i].key == key {
+			v.line.checkpoints[i] = namePoint(n)
+		}
+	}
+}
+
+// intact reads an object again that differs from its description in the document, by its name.
+// ok is false if it is damaged.
+func intact[T any](err error, named bool, key string, read func(n name) (T, error)) (value T, ok bool) {
+	n, known := parseName(key)
+	if !errors.Is(err, ErrDamaged) || !named || !known {
+		return value, false
+	}
+	value, err = read(n)
+	return value, err == nil
 }
 
 // document checks everything. It returns the state at the end of the log, or nil if that state
@@ -151,6 +180,12 @@ func (v *verifier) segmentIndexes(ctx context.Context) error {
 		}
 		v.report.SegmentIndexes++
 		parts, err := readSegmentIndex(ctx, v.bucket, s)
+		if again, ok := intact(err, s.ref != nil, s.key, func(n name) ([]source, error) {
+			return readSegmentIndex(ctx, v.bucket, nameSource(n))
+		}); ok {
+			v.blame(s.key, err)
+			parts, err = again, nil
+		}
 		if err := v.object(err); err != nil {
 			return err
 		}
@@ -174,14 +209,25 @@ func (v *verifier) segmentIndexes(ctx context.Context) error {
 
 // sources checks each segment, and keeps the intact ones.
 func (v *verifier) sources(ctx context.Context) error {
-	read := func(ctx context.Context, s source) (opened, error) {
-		o, err := readSource(ctx, v.bucket, s)
-		o.source = s
-		return o, err
+	type result struct {
+		opened
+		wrong error // the document describes it in another way
 	}
-	for o, err := range ahead(ctx, v.line.sources, read) {
+	read := func(ctx context.Context, s source) (result, error) {
+		o, err := readSource(ctx, v.bucket, s)
+		if again, ok := intact(err, s.ref != nil, s.key, func(n name) (opened, error) {
+			return readSource(ctx, v.bucket, nameSource(n))
+		}); ok {
+			return result{again, err}, nil
+		}
+		return result{opened: o}, err
+	}
+	for o, err := range ahead(ctx, slices.Clone(v.line.sources), read) {
+		if o.wrong != nil {
+			v.blame(o.key, o.wrong)
+		}
 		if err == nil {
-			err = v.entries(&o)
+			err = v.entries(&o.opened)
 		}
 		if err := v.object(err); err != nil {
 			return err
@@ -219,6 +265,13 @@ func (v *verifier) entries(o *opened) error {
 func (v *verifier) states(ctx context.Context) (m *fsm.Machine, err error) {
 	for _, p := range v.line.checkpoints {
 		b, err := readCheckpoint(ctx, v.bucket, p)
+		if again, ok := intact(err, p.named != nil, p.key, func(n name) (*fsm.Machine, error) {
+			return readCheckpoint(ctx, v.bucket, namePoint(n))
+		}); ok {
+			v.blame(p.key, err)
+			b, err = again, nil
+			p.lsn = b.Meta().LSN
+		}
 		if err := v.object(err); err != nil {
 			return nil, err
 		}
