@@ -11,10 +11,8 @@ type Batcher[T, R any] struct {
 	cfg  Config[T, R]
 	pool sync.Pool // of *waiter[T, R]
 
-	// turn holds one token. The goroutine that has it may cut and start a
-	// batch; lastStart belongs to it.
-	turn      chan struct{}
-	lastStart time.Time
+	// turn holds one token. The goroutine that has it may cut and start a batch.
+	turn chan struct{}
 
 	// wake has room for one signal to the goroutine that has the turn: the
 	// buffer is no longer empty, or the batcher no longer open.
@@ -30,20 +28,6 @@ type Batcher[T, R any] struct {
 	cuts    uint64 // batches that were cut
 	closed  bool
 	running int // goroutines
-	stats   Stats
-}
-
-// Stats describes a batcher at one moment. The counters start at New.
-type Stats struct {
-	PendingItems int // admitted and not started
-	PendingBytes int
-	InFlight     int // batches started and not decided
-
-	Batches    uint64 // started
-	Items      uint64 // started
-	Overloaded uint64 // items refused because the buffer was full
-	Withdrawn  uint64 // items whose caller left before the start
-	Abandoned  uint64 // items whose caller left in flight
 }
 
 // New starts a batcher. It panics when the configuration has no Start or a
@@ -114,15 +98,6 @@ func (b *Batcher[T, R]) pendingLocked() (items, bytes int) {
 // bufferOf returns the buffer of a waiter.
 func (b *Batcher[T, R]) bufferOf(w *waiter[T, R]) *buffer[T, R] { return &b.bufs[w.rank] }
 
-// Stats returns the figures of this moment.
-func (b *Batcher[T, R]) Stats() Stats {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.stats
-	s.PendingItems, s.PendingBytes = b.pendingLocked()
-	return s
-}
-
 // admit puts a waiter into the buffer, or returns the reason why it cannot.
 func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 	b.mu.Lock()
@@ -132,7 +107,6 @@ func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 	}
 	buf := b.bufferOf(w)
 	if w.rank != first && b.cfg.bufferIsFull(buf.items, buf.bytes, w.size) {
-		b.stats.Overloaded++
 		return ErrOverloaded
 	}
 	buf.push(w)
@@ -166,7 +140,6 @@ func (b *Batcher[T, R]) giveUp(w *waiter[T, R], cause error) (R, error) {
 		return none, withdrawn(cause)
 	}
 	if w.settled.CompareAndSwap(false, true) {
-		b.countAbandoned()
 		return none, abandoned(cause)
 	}
 	<-w.done
@@ -181,14 +154,7 @@ func (b *Batcher[T, R]) withdraw(w *waiter[T, R]) bool {
 		return false
 	}
 	b.bufferOf(w).remove(w)
-	b.stats.Withdrawn++
 	return true
-}
-
-func (b *Batcher[T, R]) countAbandoned() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stats.Abandoned++
 }
 
 func (b *Batcher[T, R]) recycle(w *waiter[T, R]) {

@@ -60,7 +60,5 @@ func benchmark(b *testing.B, callers, inFlight int, commit func()) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	s := bt.Stats()
-	b.ReportMetric(float64(s.Items)/float64(max(s.Batches, 1)), "items/batch")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
 }

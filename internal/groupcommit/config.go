@@ -3,7 +3,6 @@ package groupcommit
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // Bounds of the buffer when Config leaves them zero: no queue is unbounded.
@@ -23,15 +22,6 @@ type Wait[R any] func() ([]R, error)
 // halves must then come to an end. The batch is the callee's until its Wait
 // returns; after that the slice is used again and must not be kept.
 type Start[T, R any] func(ctx context.Context, batch []T) Wait[R]
-
-// Blocking makes a Start of a commit that cannot be split in two: all of it
-// happens in the Wait. With more than one batch in flight the commits run side
-// by side and their order is not defined.
-func Blocking[T, R any](commit func(ctx context.Context, batch []T) ([]R, error)) Start[T, R] {
-	return func(ctx context.Context, batch []T) Wait[R] {
-		return func() ([]R, error) { return commit(ctx, batch) }
-	}
-}
 
 // Config defines the commit and bounds the items that wait for one.
 type Config[T, R any] struct {
@@ -66,9 +56,6 @@ type Config[T, R any] struct {
 	// MaxInFlight bounds the batches that are started and not decided, and is
 	// the number of goroutines. 0 means 1.
 	MaxInFlight int
-
-	// Interval is the least time between the starts of two batches; 0 is none.
-	Interval time.Duration
 }
 
 // withDefaults fills the fields that are zero. It panics for values that only a mistake
@@ -77,9 +64,9 @@ func (c Config[T, R]) withDefaults() Config[T, R] {
 	if c.Start == nil {
 		panic("groupcommit: Config.Start is required")
 	}
-	if min(c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight) < 0 || c.Interval < 0 {
-		panic(fmt.Sprintf("groupcommit: no bound may be negative: items %d, bytes %d, pending %d and %d bytes, in flight %d, interval %v",
-			c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight, c.Interval))
+	if min(c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight) < 0 {
+		panic(fmt.Sprintf("groupcommit: no bound may be negative: items %d, bytes %d, pending %d and %d bytes, in flight %d",
+			c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight))
 	}
 	if c.Size == nil {
 		c.Size = func(T) int { return 0 }

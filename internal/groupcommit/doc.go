@@ -20,8 +20,7 @@
 //
 // An item that finds the buffer empty and a slot free is started at once: no
 // timer delays it to wait for more items. Batches form only because a
-// commit is in flight (or Config.Interval has not passed), so an idle system
-// has the latency of a bare commit and a busy one the throughput of large
+// commit is in flight, so an idle system has the latency of a bare commit and a busy one the throughput of large
 // batches, without a setting to tune between them.
 //
 // # Order and pipelining
@@ -40,7 +39,7 @@
 // items. Also rejected: one goroutine that starts and others that wait. It
 // keeps the order, but each batch would be handed over twice. Here every
 // goroutine does all of a batch, and a token that goes round between them
-// serialises the starts. Effects without two halves use Blocking.
+// serialises the starts.
 //
 // # Bounds
 //

@@ -9,7 +9,7 @@ import (
 // sure to bring the answer and the deadline to a caller at the same time.
 func TestAnswerBeatsDeadline(t *testing.T) {
 	b := New(Config[int, int]{
-		Start: Blocking(func(context.Context, []int) ([]int, error) { return nil, nil }),
+		Start: func(context.Context, []int) Wait[int] { return func() ([]int, error) { return nil, nil } },
 	})
 	defer b.Close()
 	w := &waiter[int, int]{done: make(chan struct{}, 1)}

@@ -19,13 +19,15 @@ func TestUrgentItemsGoFirst(t *testing.T) {
 		var mu sync.Mutex
 		var order [][]string
 		b := groupcommit.New(groupcommit.Config[string, string]{
-			Start: groupcommit.Blocking(func(_ context.Context, batch []string) ([]string, error) {
+			Start: func(_ context.Context, batch []string) groupcommit.Wait[string] {
 				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, slices.Clone(batch))
-				mu.Unlock()
-				time.Sleep(time.Second)
-				return nil, nil
-			}),
+				return func() ([]string, error) {
+					time.Sleep(time.Second)
+					return nil, nil
+				}
+			},
 			Urgent:          func(s string) bool { return s[0] == 'u' },
 			MaxItems:        2,
 			MaxPendingItems: 6,

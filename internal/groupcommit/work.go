@@ -1,11 +1,5 @@
 package groupcommit
 
-import (
-	"time"
-
-	"osqueue/internal/sleep"
-)
-
 // work takes one batch after the other through its commit until the batcher is
 // closed and the buffer empty.
 func (b *Batcher[T, R]) work() {
@@ -13,7 +7,6 @@ func (b *Batcher[T, R]) work() {
 	var ba batch[T, R]
 	for b.start(&ba) {
 		results, err := ba.wait()
-		b.batchEnded()
 		ba.deliver(results, err, b.recycle)
 		ba.reset()
 	}
@@ -25,10 +18,7 @@ func (b *Batcher[T, R]) start(ba *batch[T, R]) bool {
 	<-b.turn
 	defer func() { b.turn <- struct{}{} }()
 	for b.awaitItems() {
-		b.awaitInterval()
-		// The callers may have withdrawn all items during the interval.
-		if b.cut(ba) {
-			b.lastStart = time.Now()
+		if b.cut(ba) { // or the callers have withdrawn all items
 			ba.wait = b.cfg.Start(b.ctx, ba.items)
 			return true
 		}
@@ -51,17 +41,6 @@ func (b *Batcher[T, R]) awaitItems() bool {
 	}
 }
 
-// awaitInterval blocks until the next batch may start, or the batcher is
-// closed.
-func (b *Batcher[T, R]) awaitInterval() {
-	if b.cfg.Interval == 0 || b.lastStart.IsZero() {
-		return
-	}
-	if rest := b.cfg.Interval - time.Since(b.lastStart); rest > 0 {
-		sleep.For(b.ctx, rest)
-	}
-}
-
 // othersFirst is the number of batches of which one begins with items that are not
 // urgent, so that urgent items alone cannot keep the others out.
 const othersFirst = 4
@@ -77,19 +56,7 @@ func (b *Batcher[T, R]) cut(ba *batch[T, R]) bool {
 	for _, r := range order {
 		ba.cut(&b.cfg, &b.bufs[r])
 	}
-	if len(ba.items) == 0 {
-		return false
-	}
-	b.stats.InFlight++
-	b.stats.Batches++
-	b.stats.Items += uint64(len(ba.items))
-	return true
-}
-
-func (b *Batcher[T, R]) batchEnded() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stats.InFlight--
+	return len(ba.items) > 0
 }
 
 func (b *Batcher[T, R]) workerEnded() {
@@ -99,4 +66,50 @@ func (b *Batcher[T, R]) workerEnded() {
 	if b.running == 0 {
 		close(b.idle)
 	}
+}
+
+// batch carries the items of one commit. One goroutine owns it and reuses it: after the
+// first rounds a commit allocates no memory of its own.
+type batch[T, R any] struct {
+	waiters []*waiter[T, R]
+	items   []T
+	bytes   int
+	wait    Wait[R]
+}
+
+// cut moves as many waiters from the head of a buffer as the batch still has room for.
+func (ba *batch[T, R]) cut(cfg *Config[T, R], buf *buffer[T, R]) {
+	for w := buf.first; w != nil; w = buf.first {
+		if len(ba.items) > 0 && cfg.batchIsFull(len(ba.items), ba.bytes, w.size) {
+			return
+		}
+		ba.bytes += w.size
+		buf.remove(w)
+		ba.waiters = append(ba.waiters, w)
+		ba.items = append(ba.items, w.item)
+	}
+}
+
+// deliver answers every caller that still waits and recycles the waiters of
+// those that do not.
+func (ba *batch[T, R]) deliver(results []R, err error, recycle func(*waiter[T, R])) {
+	if err == nil && results != nil && len(results) != len(ba.items) {
+		err = miscounted(len(results), len(ba.items))
+	}
+	for i, w := range ba.waiters {
+		var result R
+		if err == nil && results != nil {
+			result = results[i]
+		}
+		if !w.settle(result, err) {
+			recycle(w)
+		}
+	}
+}
+
+// reset drops every reference and keeps the memory.
+func (ba *batch[T, R]) reset() {
+	clear(ba.waiters)
+	clear(ba.items)
+	ba.waiters, ba.items, ba.bytes, ba.wait = ba.waiters[:0], ba.items[:0], 0, nil
 }
