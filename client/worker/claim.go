@@ -14,9 +14,9 @@ import (
 	"osqueue/client/internal/sleep"
 )
 
-// giveBackTimeout bounds the time to find and release the jobs of a claim with an
+// releaseTimeout bounds the time to find and release the jobs of a claim with an
 // unknown outcome.
-const giveBackTimeout = 5 * time.Second
+const releaseTimeout = 5 * time.Second
 
 // earlyPause is the minimum time between claims if an empty answer comes before the requested
 // wait is over. It bounds the rate of claims.
@@ -24,12 +24,12 @@ const earlyPause = 100 * time.Millisecond
 
 // claimJobs claims as many jobs as there is free capacity, until ctx ends or a claim is
 // refused. When it returns, no claim is in flight and no job waits.
-func (s *shift) claimJobs(ctx context.Context) error {
+func (s *session) claimJobs(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var claims sync.WaitGroup
 	for ctx.Err() == nil {
-		if a, ok := s.room.ask(time.Now(), s.cfg.PollWait); ok {
+		if a, ok := s.capacity.request(time.Now(), s.cfg.PollWait); ok {
 			claims.Go(func() {
 				if err := s.claim(ctx, a); err != nil {
 					fail(err)
@@ -38,7 +38,7 @@ func (s *shift) claimJobs(ctx context.Context) error {
 			continue
 		}
 		select {
-		case <-s.room.wake:
+		case <-s.capacity.wake:
 		case <-ctx.Done():
 		}
 	}
@@ -53,12 +53,12 @@ func (s *shift) claimJobs(ctx context.Context) error {
 var errClaimsRefused = errors.New("the cluster refuses the claims of this worker")
 
 // claim sends a new claim and starts its jobs.
-func (s *shift) claim(ctx context.Context, a *ask) error {
+func (s *session) claim(ctx context.Context, a *claimRequest) error {
 	return s.claimAs(ctx, a, s.claimOptions(a), false)
 }
 
 // claimOptions returns the options of a new claim.
-func (s *shift) claimOptions(a *ask) client.ClaimOptions {
+func (s *session) claimOptions(a *claimRequest) client.ClaimOptions {
 	return client.ClaimOptions{
 		Worker: s.cfg.Name, Types: a.types, Max: a.max, Wait: a.wait, Lease: s.cfg.Lease, RequestID: client.NewID(),
 		Instance: s.instance, Confirms: true,
@@ -68,16 +68,16 @@ func (s *shift) claimOptions(a *ask) client.ClaimOptions {
 // claimAs repeats a claim until it is answered, and starts its jobs. The claim keeps its request
 // id while its outcome is unknown, because it may have been granted jobs. lost says that an
 // answer that may have brought jobs is lost already.
-func (s *shift) claimAs(ctx context.Context, a *ask, opts client.ClaimOptions, lost bool) error {
+func (s *session) claimAs(ctx context.Context, a *claimRequest, opts client.ClaimOptions, lost bool) error {
 	var jobs []client.ClaimedJob
-	defer func() { s.takeIn(a, jobs) }()
+	defer func() { s.accept(a, jobs) }()
 	for pauses := newPauses(); ; {
 		asked := time.Now()
 		got, err := s.queue.Claim(ctx, opts)
 		lost = err != nil && (lost || unknown(err))
 		switch {
 		case ctx.Err() != nil:
-			s.giveBack(opts, got, lost)
+			s.releaseClaimed(opts, got, lost)
 			return nil
 		case err == nil && len(got) == 0:
 			sleep.For(ctx, min(a.wait, earlyPause)-time.Since(asked))
@@ -102,20 +102,20 @@ func newPauses() *backoff.ExponentialBackOff {
 	}
 }
 
-// takeIn starts the jobs of a claim, or keeps them until a slot is free.
-func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
+// accept starts the jobs of a claim, or keeps them until a slot is free.
+func (s *session) accept(a *claimRequest, jobs []client.ClaimedJob) {
 	if len(jobs) > 0 {
 		s.seen()
 	}
-	held := make([]*hold, 0, len(jobs))
+	held := make([]*lease, 0, len(jobs))
 	for _, job := range jobs {
-		if h := s.newHold(job); s.holds.add(h) {
+		if h := s.newLease(job); s.leases.add(h) {
 			held = append(held, h)
 			continue
 		}
 		s.log.Error("a claim returned a job that this worker runs already", "job", job.ID, "token", job.Token)
 	}
-	start, ok := s.room.granted(a, held)
+	start, ok := s.capacity.granted(a, held)
 	if !ok {
 		s.returnAll(held)
 		return
@@ -130,27 +130,27 @@ func (s *shift) takeIn(a *ask, jobs []client.ClaimedJob) {
 
 // skip settles a waiting job whose context has ended: it is lost, cancelled, or out of time, or
 // its lease is unsure, and it must not start.
-func (s *shift) skip(h *hold) {
-	if s.room.drop(h) {
+func (s *session) skip(h *lease) {
+	if s.capacity.drop(h) {
 		s.running.Go(func() { s.settle(h, nil, context.Cause(h.ctx)) })
 	}
 }
 
 // returnWaiting releases the jobs that were not started, and lets no other job
 // start.
-func (s *shift) returnWaiting() { s.returnAll(s.room.stop()) }
+func (s *session) returnWaiting() { s.returnAll(s.capacity.stop()) }
 
-func (s *shift) returnAll(jobs []*hold) {
+func (s *session) returnAll(jobs []*lease) {
 	for _, h := range jobs {
 		h.cancel(ErrStopping)
 		s.running.Go(func() { s.settle(h, nil, context.Cause(h.ctx)) })
 	}
 }
 
-// giveBack releases the jobs of a claim that was answered after the stop began. If
-// the answer was lost, giveBack repeats the claim with the same request id.
-func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, lost bool) {
-	ctx, cancel := context.WithTimeout(s.reports, giveBackTimeout)
+// releaseClaimed releases the jobs of a claim that was answered after the stop began. If
+// the answer was lost, releaseClaimed repeats the claim with the same request id.
+func (s *session) releaseClaimed(opts client.ClaimOptions, jobs []client.ClaimedJob, lost bool) {
+	ctx, cancel := context.WithTimeout(s.reports, releaseTimeout)
 	defer cancel()
 	if lost {
 		var err error
@@ -164,7 +164,7 @@ func (s *shift) giveBack(opts client.ClaimOptions, jobs []client.ClaimedJob, los
 }
 
 // releaseAll releases jobs that were not started.
-func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
+func (s *session) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 	leases := make([]client.Lease, len(jobs))
 	for i, job := range jobs {
 		leases[i] = job.Lease()
@@ -185,4 +185,35 @@ func (s *shift) releaseAll(ctx context.Context, jobs []client.ClaimedJob) {
 func unknown(err error) bool {
 	var e *client.Error
 	return !errors.As(err, &e) || e.Committed == client.CommittedUnknown
+}
+
+// CompleterClaimer is a Queue that also completes jobs and claims the next ones in one call,
+// as *client.Client does. A worker uses it if its Queue implements it.
+type CompleterClaimer interface {
+	// CompleteAndClaim completes jobs of the worker that claims, as CompleteBatch does, and
+	// claims others, without a wait.
+	CompleteAndClaim(ctx context.Context, jobs []client.Completion, next client.ClaimOptions) ([]client.Beat, []client.ClaimedJob, error)
+}
+
+// complete completes jobs, and claims others in the same call if no claim for their capacity is under way.
+func (s *session) complete(jobs []client.Completion) ([]client.Beat, error) {
+	if s.together == nil {
+		return s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
+	}
+	a := s.capacity.requestWithReports(len(jobs))
+	if a == nil {
+		return s.queue.CompleteBatch(s.reports, s.cfg.Name, jobs)
+	}
+	opts := s.claimOptions(a)
+	beats, claimed, err := s.together.CompleteAndClaim(s.reports, jobs, opts)
+	switch {
+	case err == nil:
+		s.accept(a, claimed)
+	case unknown(err):
+		// The claim may have been granted: it is repeated by itself.
+		s.running.Go(func() { _ = s.claimAs(s.jobs, a, opts, true) })
+	default:
+		s.accept(a, nil)
+	}
+	return beats, err
 }

@@ -24,15 +24,15 @@ const (
 const maxDelay = 10 * 366 * 24 * time.Hour
 
 // newHold registers a claimed job.
-func (s *shift) newHold(job client.ClaimedJob) *hold {
-	h := newHold(s.jobs, job, s.skip)
+func (s *session) newLease(job client.ClaimedJob) *lease {
+	h := newLease(s.jobs, job, s.skip)
 	h.job.log = &attemptLog{began: s.logs.wake}
-	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.tell(ctx, h, p) }
+	h.reporter.send = func(ctx context.Context, p client.Progress) error { return s.sendProgress(ctx, h, p) }
 	return h
 }
 
 // startAll runs jobs, each in a goroutine of its own, in slots that the caller has taken.
-func (s *shift) startAll(jobs []*hold) {
+func (s *session) startAll(jobs []*lease) {
 	for _, h := range jobs {
 		s.running.Go(func() { s.execute(h) })
 	}
@@ -40,7 +40,7 @@ func (s *shift) startAll(jobs []*hold) {
 
 // execute runs the handler, unless the job must not start any more, gives the slot to another
 // job, and settles this one.
-func (s *shift) execute(h *hold) {
+func (s *session) execute(h *lease) {
 	var result json.RawMessage
 	err := context.Cause(h.ctx)
 	if err == nil {
@@ -54,14 +54,14 @@ func (s *shift) execute(h *hold) {
 		result, err = call(h.ctx, s.worker.handler(h.job.Type), h.job)
 		h.took = time.Since(began)
 	}
-	s.startAll(s.room.ended(h))
+	s.startAll(s.capacity.ended(h))
 	s.settle(h, result, err)
 }
 
 // confirm sends a heartbeat for the last attempt of a job, until it is accepted or the context of
 // the job ends. So an attempt that this worker cannot report on, because it was frozen or cut
 // off when it got the job, does not count.
-func (s *shift) confirm(h *hold) error {
+func (s *session) confirm(h *lease) error {
 	for pauses := newPauses(); ; {
 		sent := time.Now()
 		beats, err := s.queue.Heartbeat(h.ctx, s.cfg.Name, []client.Lease{h.job.Lease()})
@@ -103,33 +103,33 @@ type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
 
-// letGo removes a job from the worker, once.
-func (s *shift) letGo(h *hold) {
-	if s.holds.remove(h) {
-		s.room.gone(h)
+// forget removes a job from the worker, once.
+func (s *session) forget(h *lease) {
+	if s.leases.remove(h) {
+		s.capacity.gone(h)
 	}
 }
 
 // settle reports the outcome of a job and releases its capacity, unless another goroutine
 // settles it.
-func (s *shift) settle(h *hold, result json.RawMessage, err error) {
+func (s *session) settle(h *lease, result json.RawMessage, err error) {
 	if !h.settle() {
-		s.tellLost(h, h.took)
+		s.reportLoss(h, h.took)
 		return
 	}
-	defer s.letGo(h)
+	defer s.forget(h)
 	f := Finished{Job: h.job, Took: h.took}
 	s.logs.flush(h)
 	s.report(decide(context.Cause(h.ctx), result, err).with(h.job.log.text()), &f)
 	s.finished(f)
 }
 
-// tellLost ends a lost job and calls Config.Finished, at most once.
-func (s *shift) tellLost(h *hold, took time.Duration) {
+// reportLoss ends a lost job and calls Config.Finished, at most once.
+func (s *session) reportLoss(h *lease, took time.Duration) {
 	if !h.markLost() {
 		return // the goroutine that settles the job ends it when its report is answered
 	}
-	defer s.letGo(h)
+	defer s.forget(h)
 	f := Finished{Job: h.job, Took: took}
 	f.Outcome, f.Err = lostAs(context.Cause(h.ctx))
 	s.about(h.job).Warn("a job was lost", "type", h.job.Type, "why", f.Err)

@@ -17,18 +17,18 @@ const beatPause = 500 * time.Millisecond
 const leastPatience = 500 * time.Millisecond
 
 // keepLeases extends the leases of all jobs of the worker, until ctx ends.
-func (s *shift) keepLeases(ctx context.Context) {
+func (s *session) keepLeases(ctx context.Context) {
 	var earliest time.Time // after a failure
 	for ctx.Err() == nil {
-		list, due, shortest := s.holds.renewable()
+		list, due, shortest := s.leases.renewable()
 		if due.Before(earliest) {
 			due = earliest
 		}
 		switch {
 		case len(list) == 0:
-			s.holds.idle(ctx, time.Time{})
+			s.leases.idle(ctx, time.Time{})
 		case due.After(time.Now()):
-			s.holds.idle(ctx, due)
+			s.leases.idle(ctx, due)
 		case !s.renewAll(ctx, list, max(shortest/3, leastPatience)):
 			earliest = time.Now().Add(beatPause)
 		}
@@ -37,9 +37,9 @@ func (s *shift) keepLeases(ctx context.Context) {
 
 // renewAll extends the leases of list with as few heartbeats as possible. It returns false if
 // one of them got no answer within patience.
-func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Duration) bool {
+func (s *session) renewAll(ctx context.Context, list []*lease, patience time.Duration) bool {
 	for len(list) > 0 {
-		named := leases(list)
+		named := renewals(list)
 		if !s.renew(ctx, list[:len(named)], named, patience) {
 			return false
 		}
@@ -51,14 +51,14 @@ func (s *shift) renewAll(ctx context.Context, list []*hold, patience time.Durati
 // renew sends one heartbeat for all of list; named are their leases. If the cluster refuses the
 // heartbeat, because its limit for requests may be lower than usual, the halves are sent
 // separately.
-func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, patience time.Duration) bool {
+func (s *session) renew(ctx context.Context, list []*lease, named []client.Lease, patience time.Duration) bool {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
 	beats, err := s.queue.Heartbeat(limited, s.cfg.Name, named)
 	switch {
 	case refused(err) && len(list) > 1:
-		untold(list, named)
+		restoreProgress(list, named)
 		s.log.Debug("a heartbeat was refused; sending it in parts", "jobs", len(list), "error", err)
 		half := len(list) / 2
 		first := s.renewAll(ctx, list[:half], patience)
@@ -68,7 +68,7 @@ func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, p
 		list[0].answered(sent, false) // the next heartbeat goes without the progress, which may be at fault
 		return true
 	case err != nil:
-		untold(list, named)
+		restoreProgress(list, named)
 		s.log.Warn("heartbeat failed", "jobs", len(list), "error", err)
 		return false
 	}
@@ -83,7 +83,7 @@ func (s *shift) renew(ctx context.Context, list []*hold, named []client.Lease, p
 	return true
 }
 
-func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
+func (s *session) noteBeat(h *lease, b client.Beat, sent time.Time) {
 	h.answered(sent, b.Tag == "")
 	switch {
 	case b.Tag == "" && b.Cancel:
@@ -100,8 +100,8 @@ func (s *shift) noteBeat(h *hold, b client.Beat, sent time.Time) {
 	}
 }
 
-// tell sends a heartbeat for one job to report its progress.
-func (s *shift) tell(ctx context.Context, h *hold, p client.Progress) error {
+// sendProgress sends a heartbeat for one job to report its progress.
+func (s *session) sendProgress(ctx context.Context, h *lease, p client.Progress) error {
 	lease := h.job.Lease()
 	lease.Progress = &p
 	sent := time.Now()

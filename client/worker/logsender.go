@@ -33,12 +33,12 @@ const (
 // logSender sends what the running jobs write, while a reader follows them. One goroutine,
 // run, asks the cluster and sends; flush sends the rest of a job before its report.
 type logSender struct {
-	s      *shift
+	s      *session
 	sender LogSender     // nil: the queue has none
 	more   chan struct{} // has a token when a job has written
 }
 
-func newLogSender(s *shift) *logSender {
+func newLogSender(s *session) *logSender {
 	return &logSender{s: s, sender: senderOf(s.worker.queue), more: make(chan struct{}, 1)}
 }
 
@@ -88,9 +88,9 @@ func (l *logSender) run(ctx context.Context) {
 }
 
 // written returns the jobs that have written something.
-func (l *logSender) written() map[claimKey]*hold {
-	out := make(map[claimKey]*hold)
-	for _, h := range l.s.holds.all() {
+func (l *logSender) written() map[claimKey]*lease {
+	out := make(map[claimKey]*lease)
+	for _, h := range l.s.leases.all() {
 		if !h.job.log.empty() {
 			out[h.key()] = h
 		}
@@ -114,7 +114,7 @@ func (l *logSender) call(ctx context.Context, parts []client.LogPart, wait time.
 	for _, w := range wanted {
 		followed[claimKey{w.JobID, w.Token}] = w.Offset
 	}
-	for _, h := range l.s.holds.all() {
+	for _, h := range l.s.leases.all() {
 		offset, watched := followed[h.key()]
 		h.job.log.follow(watched, offset)
 	}
@@ -163,7 +163,7 @@ func (l *logSender) parts(wanted []client.WantedLog) (parts []client.LogPart) {
 
 // flush sends what is left of the log of a job that a reader follows, before its report: after
 // that the cluster does not take it.
-func (l *logSender) flush(h *hold) {
+func (l *logSender) flush(h *lease) {
 	if l.sender == nil {
 		return
 	}

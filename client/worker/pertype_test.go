@@ -80,7 +80,7 @@ func TestTypesKeepToTheirShare(t *testing.T) {
 
 // A type that gets free capacity is claimed at once, although a claim of other types waits at
 // the cluster.
-func TestRoomIsUsedAtOnce(t *testing.T) {
+func TestCapacityIsUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 30)

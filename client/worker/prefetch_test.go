@@ -224,15 +224,15 @@ func TestEndedJobIsNotStartedInItsSlot(t *testing.T) {
 			t.Error("started")
 			return nil, nil
 		})
-		s := newShift(t.Context(), w)
-		a, ok := s.room.ask(time.Now(), time.Second)
+		s := newSession(t.Context(), w)
+		a, ok := s.capacity.request(time.Now(), time.Second)
 		jobs, _ := q.Claim(t.Context(), client.ClaimOptions{Worker: "w", Max: 1, RequestID: "r"})
 		if !ok || len(jobs) != 1 {
 			t.Fatal("nothing to do")
 		}
-		h := s.newHold(jobs[0])
-		s.holds.add(h)
-		if start, _ := s.room.granted(a, []*hold{h}); len(start) != 1 {
+		h := s.newLease(jobs[0])
+		s.leases.add(h)
+		if start, _ := s.capacity.granted(a, []*lease{h}); len(start) != 1 {
 			t.Fatal("no slot")
 		}
 		h.cancelled()
@@ -240,7 +240,7 @@ func TestEndedJobIsNotStartedInItsSlot(t *testing.T) {
 		if j := q.job(1); j.ended != "failed" || j.failure.Error != ErrCancelled.Error() {
 			t.Errorf("%+v", j)
 		}
-		if len(s.holds.all()) != 0 || s.room.held != 0 || s.room.running != 0 {
+		if len(s.leases.all()) != 0 || s.capacity.held != 0 || s.capacity.running != 0 {
 			t.Error("something is still held")
 		}
 	})

@@ -19,7 +19,7 @@ const (
 
 // keepRegistered registers the worker, and again whenever it has made no call for
 // Config.KeepAlive, until ctx ends.
-func (s *shift) keepRegistered(ctx context.Context) {
+func (s *session) keepRegistered(ctx context.Context) {
 	var registered time.Time
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -50,7 +50,7 @@ func registerDue(registered, seen time.Time, keepAlive time.Duration) time.Time 
 	return due
 }
 
-func (s *shift) register(ctx context.Context) bool {
+func (s *session) register(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.KeepAlive, registerPause))
 	defer cancel()
 	err := s.queue.RegisterWorker(ctx, client.WorkerInfo{

@@ -15,7 +15,7 @@ import (
 )
 
 // report repeats a report until the cluster accepts or refuses it, or the context reports ends.
-func (s *shift) report(rep report, f *Finished) {
+func (s *session) report(rep report, f *Finished) {
 	f.Outcome, f.Result, f.Err = rep.outcome, rep.result, rep.err
 	pauses := newPauses()
 	var since time.Time // the node denies the report
@@ -57,7 +57,7 @@ func (s *shift) report(rep report, f *Finished) {
 }
 
 // send sends the report, together with those of other jobs.
-func (s *shift) send(lease client.Lease, rep report) error {
+func (s *session) send(lease client.Lease, rep report) error {
 	switch rep.outcome {
 	case Completed:
 		return s.completions.do(client.Completion{Lease: lease, Result: rep.result, Log: rep.log})
@@ -72,7 +72,7 @@ func (s *shift) send(lease client.Lease, rep report) error {
 // of its handler: field names and the token.
 const reportBytes = 64
 
-func (s *shift) prepareReports() {
+func (s *session) prepareReports() {
 	s.completions = &batcher[client.Completion]{
 		gap: s.reportGap,
 		size: func(c client.Completion) int {
@@ -102,15 +102,15 @@ func (s *shift) prepareReports() {
 // reportGap returns the least time between calls with completions. Every call costs
 // each node a log entry, and while this worker has other work, a completion is not
 // urgent.
-func (s *shift) reportGap() time.Duration {
-	if s.room.ahead() {
+func (s *session) reportGap() time.Duration {
+	if s.capacity.ahead() {
 		return 20 * time.Millisecond
 	}
 	return 0
 }
 
 // noteReports logs once for all jobs of a call why it failed. It returns err.
-func (s *shift) noteReports(what string, jobs int, err error) error {
+func (s *session) noteReports(what string, jobs int, err error) error {
 	switch {
 	case err == nil:
 		s.seen()
@@ -131,8 +131,8 @@ func (r report) with(log string) report {
 		r.log = log
 	default:
 		const between = ": "
-		if room := maxErrorText - len(r.failure.Error) - len(between); room >= leastLogText {
-			r.failure.Error += between + endOf(log, room, false)
+		if capacity := maxErrorText - len(r.failure.Error) - len(between); capacity >= leastLogText {
+			r.failure.Error += between + endOf(log, capacity, false)
 		}
 	}
 	return r

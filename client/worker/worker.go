@@ -134,7 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return ErrRunTwice
 	}
 	w.wrapAll()
-	s := newShift(ctx, w)
+	s := newSession(ctx, w)
 	s.start()
 	err := s.claimJobs(ctx)
 	return errors.Join(err, s.stop())

@@ -233,7 +233,7 @@ func TestSilenceIsMonotonic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newShift(t.Context(), w)
+	s := newSession(t.Context(), w)
 	registered := time.Now()
 	s.seen()
 	if due := registerDue(registered, s.heard(), w.cfg.KeepAlive); !strings.Contains(due.String(), " m=") {

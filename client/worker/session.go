@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // After the handlers' contexts have ended:
@@ -22,17 +26,72 @@ const (
 	leaveTimeout = 2 * time.Second
 )
 
-// newShift prepares a run. Its contexts keep ctx's values, but do not end with ctx: stop ends
+// session is one Run of a worker.
+type session struct {
+	worker *Worker
+	cfg    Config
+	queue  Queue
+	log    *slog.Logger
+
+	instance string // among the workers of this name
+
+	capacity *capacity
+	leases   *leases
+
+	jobs        context.Context // of the handlers; ends with ErrStopping
+	stopJobs    context.CancelCauseFunc
+	patience    *time.Timer     // ends jobs when the worker has been stopping for long enough
+	reports     context.Context // of calls to the cluster; outlives jobs
+	stopReports context.CancelFunc
+
+	helpers sync.WaitGroup // keepLeases and keepRegistered
+	running sync.WaitGroup // the goroutines of jobs
+
+	logs        *logSender
+	together    CompleterClaimer // nil: completions carry no claim
+	completions *batcher[client.Completion]
+	failures    *batcher[client.FailedJob]
+	releases    *batcher[client.Lease]
+
+	began      time.Time
+	lastSeen   atomic.Int64 // ns after began; when the cluster last heard from us
+	unreported atomic.Int64
+}
+
+// seen records that the cluster has just had a call from this worker.
+func (s *session) seen() { s.lastSeen.Store(int64(time.Since(s.began))) }
+
+// heard returns the time of the last call, on the monotonic clock: if the wall clock is set
+// back, the worker must not stay silent until the wall clock has caught up.
+func (s *session) heard() time.Time { return s.began.Add(time.Duration(s.lastSeen.Load())) }
+
+func (s *session) finished(f Finished) {
+	if f.Outcome == Unreported {
+		s.unreported.Add(1)
+	}
+	s.cfg.Finished(f)
+}
+
+// about returns the log for lines about a job.
+func (s *session) about(job Job) *slog.Logger {
+	log := s.log.With("job", job.ID)
+	if id := v1.TraceID(job.Headers[v1.HeaderTraceparent]); id != "" {
+		log = log.With("trace_id", id)
+	}
+	return log
+}
+
+// newSession prepares a run. Its contexts keep ctx's values, but do not end with ctx: stop ends
 // them.
-func newShift(ctx context.Context, w *Worker) *shift {
-	s := &shift{
-		worker: w,
-		cfg:    w.cfg,
-		queue:  w.queue,
-		log:    w.cfg.Logger,
-		room:   newRoom(w.cfg, w.types()),
-		holds:  newHolds(),
-		began:  time.Now(),
+func newSession(ctx context.Context, w *Worker) *session {
+	s := &session{
+		worker:   w,
+		cfg:      w.cfg,
+		queue:    w.queue,
+		log:      w.cfg.Logger,
+		capacity: newCapacity(w.cfg, w.types()),
+		leases:   newLeases(),
+		began:    time.Now(),
 
 		instance: client.NewInstance(),
 	}
@@ -45,7 +104,7 @@ func newShift(ctx context.Context, w *Worker) *shift {
 	return s
 }
 
-func (s *shift) start() {
+func (s *session) start() {
 	s.helpers.Go(func() { s.keepLeases(s.reports) })
 	s.helpers.Go(func() { s.keepRegistered(s.reports) })
 	s.helpers.Go(func() { s.logs.run(s.reports) })
@@ -53,20 +112,20 @@ func (s *shift) start() {
 
 // endClaiming releases the waiting jobs. Config.StopTimeout counts from here, also
 // while the last claims are released.
-func (s *shift) endClaiming() {
+func (s *session) endClaiming() {
 	s.returnWaiting()
 	s.patience = time.AfterFunc(max(s.cfg.StopTimeout, 0), func() { s.stopJobs(ErrStopping) })
 }
 
 // stop ends the activities that claimJobs began, in the order in doc.go.
-func (s *shift) stop() error {
+func (s *session) stop() error {
 	select {
-	case <-s.holds.empty():
+	case <-s.leases.empty():
 	case <-s.jobs.Done():
 	}
 	s.patience.Stop()
 	s.stopJobs(ErrStopping)
-	if n := len(s.holds.all()); n > 0 {
+	if n := len(s.leases.all()); n > 0 {
 		s.log.Info("cancelling the running jobs to release them", "jobs", n)
 	}
 	if s.drained(handlerGrace) {
@@ -79,11 +138,11 @@ func (s *shift) stop() error {
 }
 
 // unfinished returns errors for the jobs that stop could not end.
-func (s *shift) unfinished() (errs []error) {
+func (s *session) unfinished() (errs []error) {
 	if n := s.unreported.Load(); n > 0 {
 		errs = append(errs, fmt.Errorf("%d jobs could not be reported or released; they return to the queue when their leases expire", n))
 	}
-	if n := len(s.holds.all()); n > 0 {
+	if n := len(s.leases.all()); n > 0 {
 		errs = append(errs, fmt.Errorf("stopped waiting for %d jobs, because Config.Finished does not return", n))
 	}
 	return errs
@@ -91,7 +150,7 @@ func (s *shift) unfinished() (errs []error) {
 
 // leave removes the registration of the worker, which also releases jobs that could
 // not be reported. If it fails, the cluster declares the worker dead later.
-func (s *shift) leave() {
+func (s *session) leave() {
 	s.stopReports()
 	s.helpers.Wait() // or a registration might follow
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.jobs), leaveTimeout)
@@ -103,14 +162,14 @@ func (s *shift) leave() {
 
 // abandon releases the jobs whose handlers do not return, and cancels the reports
 // that do not succeed.
-func (s *shift) abandon() {
-	for _, h := range s.holds.all() {
+func (s *session) abandon() {
+	for _, h := range s.leases.all() {
 		if !h.settle() {
-			s.running.Go(func() { s.tellLost(h, time.Since(h.began)) })
+			s.running.Go(func() { s.reportLoss(h, time.Since(h.began)) })
 			continue
 		}
 		s.about(h.job).Warn("a handler still runs after its context was cancelled", "type", h.job.Type)
-		s.running.Go(func() { s.seize(h) })
+		s.running.Go(func() { s.settleAbandoned(h) })
 	}
 	if !s.drained(reportGrace) {
 		s.stopReports()
@@ -118,20 +177,20 @@ func (s *shift) abandon() {
 	}
 }
 
-// seize settles a job instead of its handler's goroutine.
-func (s *shift) seize(h *hold) {
-	defer s.letGo(h)
+// settleAbandoned settles a job instead of its handler's goroutine.
+func (s *session) settleAbandoned(h *lease) {
+	defer s.forget(h)
 	f := Finished{Job: h.job, Took: time.Since(h.began)}
 	s.report(report{outcome: Released, err: ErrStopping}, &f)
 	s.finished(f)
 }
 
 // drained waits for the last job to leave, for up to d.
-func (s *shift) drained(d time.Duration) bool {
+func (s *session) drained(d time.Duration) bool {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()
 	select {
-	case <-s.holds.empty():
+	case <-s.leases.empty():
 		return true
 	case <-timer.C:
 		return false

@@ -32,8 +32,8 @@ const (
 	reported       // the loss has been reported, or is about to be
 )
 
-// hold is a job that this worker has claimed.
-type hold struct {
+// lease is a job that this worker has claimed.
+type lease struct {
 	job      Job
 	length   time.Duration // of the lease
 	began    time.Time     // when it was claimed
@@ -43,9 +43,9 @@ type hold struct {
 	unsure   *time.Timer // ends ctx when the lease has not been renewed in time
 	late     *time.Timer // ends ctx when the attempt has run for too long; nil: it may
 	reporter *progressReporter
-	ended    func(*hold) // called, once at least, after ctx has ended with a cause
+	ended    func(*lease) // called, once at least, after ctx has ended with a cause
 
-	place *list.Element // in the room, while it waits; guarded by the room
+	element *list.Element // in the list of waiting jobs, while it waits; guarded by the capacity
 
 	mu    sync.Mutex
 	phase phase
@@ -53,9 +53,9 @@ type hold struct {
 	asked time.Time // when the last renewal that was answered was sent
 }
 
-func newHold(ctx context.Context, job client.ClaimedJob, ended func(*hold)) *hold {
+func newLease(ctx context.Context, job client.ClaimedJob, ended func(*lease)) *lease {
 	claimed := time.Now().Add(-job.Age)
-	h := &hold{length: job.Length, began: claimed, asked: claimed, reporter: &progressReporter{}, ended: ended}
+	h := &lease{length: job.Length, began: claimed, asked: claimed, reporter: &progressReporter{}, ended: ended}
 	h.job = Job{ClaimedJob: job, reporter: h.reporter}
 	if h.length <= 0 {
 		h.length = defaultLease
@@ -73,14 +73,14 @@ func newHold(ctx context.Context, job client.ClaimedJob, ended func(*hold)) *hol
 }
 
 // interrupt ends the context, with the cause.
-func (h *hold) interrupt(cause error) {
+func (h *lease) interrupt(cause error) {
 	h.cancel(cause)
 	h.ended(h)
 }
 
-// end frees the resources of the hold. The answer to a renewal in flight has no effect any
+// end frees the resources of the lease. The answer to a renewal in flight has no effect any
 // more.
-func (h *hold) end() {
+func (h *lease) end() {
 	h.mu.Lock()
 	h.over = true
 	h.mu.Unlock()
@@ -93,7 +93,7 @@ func (h *hold) end() {
 
 // settle acquires the right to report the outcome. Only the first call gets it, and none if the
 // job is lost.
-func (h *hold) settle() bool {
+func (h *lease) settle() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase != running {
@@ -106,7 +106,7 @@ func (h *hold) settle() bool {
 // lose records that the cluster no longer extends the lease, and why. If the handler runs, the
 // job is lost. While the outcome is being reported, the answer to the report decides: the
 // cluster may have ended the lease because the report took effect.
-func (h *hold) lose(why error) {
+func (h *lease) lose(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true
@@ -118,11 +118,11 @@ func (h *hold) lose(why error) {
 
 // cancelled records that a client requested the cancellation of the job. The lease is extended
 // until the attempt ends.
-func (h *hold) cancelled() { h.interrupt(ErrCancelled) }
+func (h *lease) cancelled() { h.interrupt(ErrCancelled) }
 
 // answered records the answer to a renewal that was sent at sent. An answer to an older renewal
 // than the last answered one has no effect.
-func (h *hold) answered(sent time.Time, renewed bool) {
+func (h *lease) answered(sent time.Time, renewed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if sent.Before(h.asked) {
@@ -136,14 +136,14 @@ func (h *hold) answered(sent time.Time, renewed bool) {
 
 // due returns the time at which the lease should be extended. ok is false if it cannot be
 // extended.
-func (h *hold) due() (at time.Time, ok bool) {
+func (h *lease) due() (at time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.asked.Add(h.length / 3), !h.over
 }
 
 // markLost acquires the right to report the loss of the job. Only the first call gets it.
-func (h *hold) markLost() bool {
+func (h *lease) markLost() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase != lost {
@@ -159,20 +159,20 @@ type claimKey struct {
 	token uint64
 }
 
-func (h *hold) key() claimKey { return claimKey{h.job.ID, h.job.Token} }
+func (h *lease) key() claimKey { return claimKey{h.job.ID, h.job.Token} }
 
-// holds are the jobs with a lease of this worker.
-type holds struct {
+// leases are the jobs with a lease of this worker.
+type leases struct {
 	mu   sync.Mutex
-	jobs map[claimKey]*hold
+	jobs map[claimKey]*lease
 	none chan struct{} // closed while there are none
 	plan time.Time     // when idle returns; zero: it must be woken
 	wake chan struct{} // has a token when that is too late for a new job
 }
 
-func newHolds() *holds {
-	hs := &holds{
-		jobs: make(map[claimKey]*hold),
+func newLeases() *leases {
+	hs := &leases{
+		jobs: make(map[claimKey]*lease),
 		none: make(chan struct{}),
 		wake: make(chan struct{}, 1),
 	}
@@ -181,7 +181,7 @@ func newHolds() *holds {
 }
 
 // add reports whether the claim is new; if it is known already, add ends h.
-func (hs *holds) add(h *hold) bool {
+func (hs *leases) add(h *lease) bool {
 	hs.mu.Lock()
 	if hs.jobs[h.key()] != nil {
 		hs.mu.Unlock()
@@ -205,7 +205,7 @@ func (hs *holds) add(h *hold) bool {
 }
 
 // remove reports whether the job was there.
-func (hs *holds) remove(h *hold) bool {
+func (hs *leases) remove(h *lease) bool {
 	h.end()
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -220,16 +220,16 @@ func (hs *holds) remove(h *hold) bool {
 }
 
 // empty returns a channel that is closed when no job is held.
-func (hs *holds) empty() <-chan struct{} {
+func (hs *leases) empty() <-chan struct{} {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return hs.none
 }
 
-func (hs *holds) all() []*hold {
+func (hs *leases) all() []*lease {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	list := make([]*hold, 0, len(hs.jobs))
+	list := make([]*lease, 0, len(hs.jobs))
 	for _, h := range hs.jobs {
 		list = append(list, h)
 	}
@@ -238,7 +238,7 @@ func (hs *holds) all() []*hold {
 
 // renewable returns the jobs with a lease that a heartbeat should extend, the time when the
 // first of these is due, and the shortest lease among them.
-func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duration) {
+func (hs *leases) renewable() (list []*lease, due time.Time, shortest time.Duration) {
 	for _, h := range hs.all() {
 		at, ok := h.due()
 		if !ok {
@@ -257,7 +257,7 @@ func (hs *holds) renewable() (list []*hold, due time.Time, shortest time.Duratio
 
 // idle waits until the time then (zero: without a limit), until a job with an
 // earlier renewal is added, or until ctx ends.
-func (hs *holds) idle(ctx context.Context, then time.Time) {
+func (hs *leases) idle(ctx context.Context, then time.Time) {
 	hs.setPlan(then)
 	defer hs.setPlan(time.Time{}) // a job added from now on must wake the next idle
 	var over <-chan time.Time
@@ -273,15 +273,15 @@ func (hs *holds) idle(ctx context.Context, then time.Time) {
 	}
 }
 
-func (hs *holds) setPlan(then time.Time) {
+func (hs *leases) setPlan(then time.Time) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.plan = then
 }
 
-// leases returns the claims of holds, in their order, with the progress to send. It includes as
-// many holds, from the first on, as fit in one call, and at least one.
-func leases(list []*hold) []client.Lease {
+// renewals returns the claims of leases, in their order, with the progress to send. It includes as
+// many, from the first on, as fit in one call, and at least one.
+func renewals(list []*lease) []client.Lease {
 	out := make([]client.Lease, 0, min(len(list), batchJobs))
 	bytes := 0
 	for _, h := range list[:cap(out)] {
@@ -310,8 +310,8 @@ func quotedBytes(text string) int {
 	return len(quoted)
 }
 
-// untold restores the progress of leases that were not sent.
-func untold(list []*hold, leases []client.Lease) {
+// restoreProgress restores the progress of leases that were not sent.
+func restoreProgress(list []*lease, leases []client.Lease) {
 	for i, h := range list {
 		if p := leases[i].Progress; p != nil {
 			h.reporter.restore(p)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestOnlyOneMaySettle(t *testing.T) {
-	h := newHold(t.Context(), client.ClaimedJob{ID: "j"}, func(*hold) {})
+	h := newLease(t.Context(), client.ClaimedJob{ID: "j"}, func(*lease) {})
 	defer h.end()
 	if !h.settle() || h.settle() {
 		t.Error("not exactly one got the right")
@@ -21,7 +21,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 	if h.markLost() || h.ctx.Err() != nil {
 		t.Error("a job being reported was lost to a heartbeat")
 	}
-	other := newHold(t.Context(), client.ClaimedJob{ID: "k"}, func(*hold) {})
+	other := newLease(t.Context(), client.ClaimedJob{ID: "k"}, func(*lease) {})
 	defer other.end()
 	other.lose(ErrLeaseLost)
 	if other.settle() || !errors.Is(context.Cause(other.ctx), ErrLeaseLost) {
@@ -39,7 +39,7 @@ func TestOnlyOneMaySettle(t *testing.T) {
 // the rest of a lease.
 func TestALateAnswerStartsNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
+		h := newLease(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*lease) {})
 		sent := time.Now()
 		h.end()
 		h.answered(sent, true)
@@ -53,9 +53,9 @@ func TestALateAnswerStartsNoTimer(t *testing.T) {
 // the first one.
 func TestLeaseOfARepeatedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		claimed := func(age, timeout time.Duration) *hold {
+		claimed := func(age, timeout time.Duration) *lease {
 			job := client.ClaimedJob{Length: 30 * time.Second, Age: age, Timeout: timeout}
-			return newHold(t.Context(), job, func(*hold) {})
+			return newLease(t.Context(), job, func(*lease) {})
 		}
 		for _, c := range []struct {
 			age, timeout, lives time.Duration
@@ -124,9 +124,9 @@ func TestHandlerOfARepeatedClaimEndsWithItsLease(t *testing.T) {
 // renewal is due.
 func TestIdleMissesNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hs := newHolds()
+		hs := newLeases()
 		hs.idle(t.Context(), time.Now().Add(time.Second))
-		h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
+		h := newLease(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*lease) {})
 		hs.add(h)
 		defer hs.remove(h)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -140,15 +140,15 @@ func TestIdleMissesNoJob(t *testing.T) {
 
 func TestIdleIsNotWokenForWhatCanWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hs := newHolds()
+		hs := newLeases()
 		began := time.Now()
 		time.AfterFunc(time.Second, func() {
-			h := newHold(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*hold) {})
+			h := newLease(t.Context(), client.ClaimedJob{Length: time.Hour}, func(*lease) {})
 			hs.add(h)
 			hs.remove(h)
 		})
 		time.AfterFunc(2*time.Second, func() {
-			h := newHold(t.Context(), client.ClaimedJob{Length: time.Minute}, func(*hold) {})
+			h := newLease(t.Context(), client.ClaimedJob{Length: time.Minute}, func(*lease) {})
 			hs.add(h)
 			hs.remove(h)
 		})
@@ -189,7 +189,7 @@ func TestNoHeartbeatsForWhatIsOver(t *testing.T) {
 // An answer that says neither yes nor no is asked for again at the next beat.
 func TestOddAnswerToAHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHold(t.Context(), client.ClaimedJob{Length: 30 * time.Second}, func(*hold) {})
+		h := newLease(t.Context(), client.ClaimedJob{Length: 30 * time.Second}, func(*lease) {})
 		defer h.end()
 		time.Sleep(10 * time.Second)
 		h.answered(time.Now(), false)

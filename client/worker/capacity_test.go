@@ -10,19 +10,19 @@ import (
 	"osqueue/client"
 )
 
-// modelRoom compares a room with its rules.
-type modelRoom struct {
-	*room
-	running, done, waiting []*hold
+// modelCapacity compares a capacity with its rules.
+type modelCapacity struct {
+	*capacity
+	running, done, waiting []*lease
 	held                   map[string]int
 }
 
-func (m *modelRoom) started(jobs []*hold) {
+func (m *modelCapacity) started(jobs []*lease) {
 	m.running = append(m.running, jobs...)
-	m.waiting = slices.DeleteFunc(m.waiting, func(h *hold) bool { return slices.Contains(jobs, h) })
+	m.waiting = slices.DeleteFunc(m.waiting, func(h *lease) bool { return slices.Contains(jobs, h) })
 }
 
-func takeOne(t *rapid.T, from *[]*hold) *hold {
+func takeOne(t *rapid.T, from *[]*lease) *lease {
 	if len(*from) == 0 {
 		t.Skip("none")
 	}
@@ -34,7 +34,7 @@ func takeOne(t *rapid.T, from *[]*hold) *hold {
 
 // In every sequence of claims and ends the bounds hold, a type is in one claim at a
 // time, and no job waits that could run.
-func TestRoomKeepsItsBounds(t *testing.T) {
+func TestCapacityKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		types := []string{"a", "b", "c"}
 		cfg := Config{
@@ -42,24 +42,24 @@ func TestRoomKeepsItsBounds(t *testing.T) {
 			Prefetch:    rapid.IntRange(0, 9).Draw(t, "prefetch"),
 			PerType:     map[string]int{"a": rapid.IntRange(1, 8).Draw(t, "limit of a"), "b": rapid.IntRange(1, 3).Draw(t, "limit of b")},
 		}
-		m := &modelRoom{room: newRoom(cfg, types), held: make(map[string]int)}
+		m := &modelCapacity{capacity: newCapacity(cfg, types), held: make(map[string]int)}
 		now := time.Unix(1000, 0)
 		t.Repeat(map[string]func(*rapid.T){
 			"later": func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(0, 6).Draw(t, "seconds")) * time.Second) },
 			"ask": func(t *rapid.T) {
-				a, ok := m.ask(now, 10*time.Second)
+				a, ok := m.request(now, 10*time.Second)
 				if ok && (a.max < 1 || len(a.types) == 0 || a.wait < 0 || a.wait > 10*time.Second) {
 					t.Fatalf("%+v", a)
 				}
 			},
 			"granted": func(t *rapid.T) {
-				if len(m.asks) == 0 {
+				if len(m.requests) == 0 {
 					t.Skip("none")
 				}
-				a := rapid.SampledFrom(m.asks).Draw(t, "which")
-				jobs := make([]*hold, rapid.IntRange(0, a.max).Draw(t, "jobs"))
+				a := rapid.SampledFrom(m.requests).Draw(t, "which")
+				jobs := make([]*lease, rapid.IntRange(0, a.max).Draw(t, "jobs"))
 				for i := range jobs {
-					jobs[i] = &hold{job: Job{ClaimedJob: client.ClaimedJob{Type: rapid.SampledFrom(a.types).Draw(t, "type")}}}
+					jobs[i] = &lease{job: Job{ClaimedJob: client.ClaimedJob{Type: rapid.SampledFrom(a.types).Draw(t, "type")}}}
 					m.held[jobs[i].job.Type]++
 				}
 				m.waiting = append(m.waiting, jobs...)
@@ -91,18 +91,18 @@ func TestRoomKeepsItsBounds(t *testing.T) {
 		if left := m.stop(); len(left) != len(m.waiting) {
 			t.Fatalf("%d of %d given back", len(left), len(m.waiting))
 		}
-		if _, ok := m.ask(now.Add(time.Hour), time.Second); ok {
+		if _, ok := m.request(now.Add(time.Hour), time.Second); ok {
 			t.Fatal("a claim after the end")
 		}
 	})
 }
 
-func (m *modelRoom) check(t *rapid.T, cfg Config) {
+func (m *modelCapacity) check(t *rapid.T, cfg Config) {
 	all := len(m.running) + len(m.done) + len(m.waiting)
 	asked := 0
-	for i, a := range m.asks {
+	for i, a := range m.requests {
 		asked += a.max
-		for _, b := range m.asks[:i] {
+		for _, b := range m.requests[:i] {
 			if slices.ContainsFunc(a.types, func(s string) bool { return slices.Contains(b.types, s) }) {
 				t.Fatal("a type is in two claims")
 			}

@@ -10,13 +10,13 @@ import (
 // claimMax bounds one claim; the next claim asks for the rest of the capacity.
 const claimMax = 1000
 
-// room decides which jobs are claimed and started. It does not depend on a cluster, a handler
+// capacity decides which jobs are claimed and started. It does not depend on a cluster, a handler
 // or a clock. It is safe for concurrent use.
 //
 // A job uses capacity from its claim until its report was answered, and a slot while its
 // handler runs. A claim in flight has its capacity reserved, so that there are never more than
 // concurrency + prefetch jobs.
-type room struct {
+type capacity struct {
 	concurrency int
 	prefetch    int
 	types       []string // to be claimed; none: any
@@ -29,8 +29,8 @@ type room struct {
 	running  int
 	reserved int               // by claims under way
 	shares   map[string]*share // of the types that have a limit
-	waiting  *list.List        // of *hold: claimed and not started, oldest first
-	asks     []*ask            // under way
+	waiting  *list.List        // of *lease: claimed and not started, oldest first
+	requests []*claimRequest   // under way
 	roundEnd time.Time         // when all claims under way end, if nothing comes
 	wide     bool              // the next claim leaves the narrow types out
 	stopped  bool
@@ -39,16 +39,16 @@ type room struct {
 // share counts the jobs of a type with a limit.
 type share struct{ held, running int }
 
-// ask is a claim request for which there is capacity.
-type ask struct {
+// claimRequest is a claim for which there is capacity.
+type claimRequest struct {
 	types  []string // none: any
 	max    int
 	wait   time.Duration
-	narrow bool // max is less than there is room for, because of a type's limit
+	narrow bool // max is less than the free capacity, because of a type's limit
 }
 
-func newRoom(cfg Config, types []string) *room {
-	r := &room{
+func newCapacity(cfg Config, types []string) *capacity {
+	r := &capacity{
 		concurrency: cfg.Concurrency,
 		prefetch:    cfg.Prefetch,
 		types:       types,
@@ -63,64 +63,64 @@ func newRoom(cfg Config, types []string) *room {
 	return r
 }
 
-// ask returns the next claim request, if one should be sent now, and reserves its capacity
+// request returns the next claim request, if one should be sent now, and reserves its capacity
 // until granted. A type is in one claim at a time. A claim that starts while another waits at
 // the server waits no longer than that one, so that they end together and the next claim names
 // all types again.
-func (r *room) ask(now time.Time, pollWait time.Duration) (*ask, bool) {
+func (r *capacity) request(now time.Time, pollWait time.Duration) (*claimRequest, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	free := min(r.concurrency+r.prefetch-r.held-r.reserved, claimMax)
-	if r.stopped || free <= 0 || !r.worthAskingLocked(free) {
+	if r.stopped || free <= 0 || !r.worthwhileLocked(free) {
 		return nil, false
 	}
-	if len(r.asks) == 0 {
+	if len(r.requests) == 0 {
 		r.roundEnd = now.Add(pollWait)
 	}
-	a := &ask{max: free, wait: max(r.roundEnd.Sub(now), 0)}
-	if len(r.asks) > 0 && a.wait == 0 || !r.nameLocked(a, free) {
+	a := &claimRequest{max: free, wait: max(r.roundEnd.Sub(now), 0)}
+	if len(r.requests) > 0 && a.wait == 0 || !r.nameLocked(a, free) {
 		return nil, false
 	}
-	r.asks = append(r.asks, a)
+	r.requests = append(r.requests, a)
 	r.reserved += a.max
 	return a, true
 }
 
-// askBehind returns the claim to send together with the reports on n jobs, whose capacity is
+// requestWithReports returns the claim to send together with the reports on n jobs, whose capacity is
 // free after the report, or nil: another claim is under way, or types have limits. The claim
 // does not wait.
-func (r *room) askBehind(n int) *ask {
+func (r *capacity) requestWithReports(n int) *claimRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	free := min(r.concurrency+r.prefetch-r.held-r.reserved+n, claimMax)
-	if r.stopped || len(r.asks) > 0 || len(r.limits) > 0 || free <= 0 || !r.worthAskingLocked(free) {
+	if r.stopped || len(r.requests) > 0 || len(r.limits) > 0 || free <= 0 || !r.worthwhileLocked(free) {
 		return nil
 	}
-	a := &ask{types: r.types, max: free}
-	r.asks = append(r.asks, a)
+	a := &claimRequest{types: r.types, max: free}
+	r.requests = append(r.requests, a)
 	r.reserved += a.max
 	return a
 }
 
-// worthAskingLocked reports whether a claim is worth a call: while all slots are in use, it is
+// worthwhileLocked reports whether a claim is worth a call: while all slots are in use, it is
 // when half of the prefetch is free. Smaller claims would only cost more calls.
-func (r *room) worthAskingLocked(free int) bool {
+func (r *capacity) worthwhileLocked(free int) bool {
 	return r.running < r.concurrency || 2*free >= r.prefetch
 }
 
 // nameLocked chooses the claim's types. Each of them has capacity for all jobs of the claim,
 // whichever types the jobs have. So that a type with little capacity does not make all claims
 // small, each claim that such a type made small is followed by one without such types.
-func (r *room) nameLocked(a *ask, free int) bool {
+func (r *capacity) nameLocked(a *claimRequest, free int) bool {
 	if len(r.limits) == 0 {
 		a.types = r.types
-		return len(r.asks) == 0
+		return len(r.requests) == 0
 	}
 	var narrow, wide []string
 	least := free
 	for _, t := range r.types {
-		switch n := r.roomOfLocked(t, free); {
-		case n <= 0 || r.askedLocked(t):
+		switch n := r.freeOfLocked(t, free); {
+		case n <= 0 || r.requestedLocked(t):
 		case n < free:
 			narrow, least = append(narrow, t), min(least, n)
 		default:
@@ -137,9 +137,9 @@ func (r *room) nameLocked(a *ask, free int) bool {
 	return len(a.types) > 0
 }
 
-// roomOfLocked returns how many more jobs of a type may be claimed. The share of a type in the
+// freeOfLocked returns how many more jobs of a type may be claimed. The share of a type in the
 // waiting jobs is at most its share in the slots.
-func (r *room) roomOfLocked(t string, free int) int {
+func (r *capacity) freeOfLocked(t string, free int) int {
 	s := r.shares[t]
 	if s == nil {
 		return free
@@ -148,17 +148,17 @@ func (r *room) roomOfLocked(t string, free int) int {
 	return limit + r.prefetch*limit/r.concurrency - s.held
 }
 
-func (r *room) askedLocked(t string) bool {
-	return slices.ContainsFunc(r.asks, func(a *ask) bool { return slices.Contains(a.types, t) })
+func (r *capacity) requestedLocked(t string) bool {
+	return slices.ContainsFunc(r.requests, func(a *claimRequest) bool { return slices.Contains(a.types, t) })
 }
 
 // granted adds the jobs of a claim, and returns the jobs to start now. ok is false if the
 // worker stops; then the caller must release the jobs.
-func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
+func (r *capacity) granted(a *claimRequest, jobs []*lease) (start []*lease, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.wakeUp()
-	r.asks = slices.DeleteFunc(r.asks, func(b *ask) bool { return a == b })
+	r.requests = slices.DeleteFunc(r.requests, func(b *claimRequest) bool { return a == b })
 	r.reserved -= a.max
 	r.held += len(jobs)
 	for _, h := range jobs {
@@ -173,15 +173,15 @@ func (r *room) granted(a *ask, jobs []*hold) (start []*hold, ok bool) {
 		r.wide = true
 	}
 	for _, h := range jobs {
-		h.place = r.waiting.PushBack(h)
+		h.element = r.waiting.PushBack(h)
 	}
 	return r.startLocked(), true
 }
 
 // startLocked removes the waiting jobs that get a slot now, and returns them.
-func (r *room) startLocked() (start []*hold) {
+func (r *capacity) startLocked() (start []*lease) {
 	for e := r.waiting.Front(); e != nil && r.running < r.concurrency; {
-		h, next := e.Value.(*hold), e.Next() // it has nothing else
+		h, next := e.Value.(*lease), e.Next() // it has nothing else
 		s := r.shares[h.job.Type]
 		if s == nil || s.running < r.limits[h.job.Type] {
 			r.takeLocked(h)
@@ -196,13 +196,13 @@ func (r *room) startLocked() (start []*hold) {
 	return start
 }
 
-func (r *room) takeLocked(h *hold) {
-	r.waiting.Remove(h.place)
-	h.place = nil
+func (r *capacity) takeLocked(h *lease) {
+	r.waiting.Remove(h.element)
+	h.element = nil
 }
 
 // ended frees the slot of a job whose handler has returned, and returns the jobs to start now.
-func (r *room) ended(h *hold) (start []*hold) {
+func (r *capacity) ended(h *lease) (start []*lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running--
@@ -217,7 +217,7 @@ func (r *room) ended(h *hold) (start []*hold) {
 }
 
 // gone frees the capacity of a job that was reported, or is lost.
-func (r *room) gone(h *hold) {
+func (r *capacity) gone(h *lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.held--
@@ -229,17 +229,17 @@ func (r *room) gone(h *hold) {
 
 // ahead reports whether jobs wait for a slot and none is free: then no slot waits for the
 // report of a job.
-func (r *room) ahead() bool {
+func (r *capacity) ahead() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting.Len() > 0 && r.running >= r.concurrency
 }
 
 // drop removes a waiting job. It returns false if the job no longer waits.
-func (r *room) drop(h *hold) bool {
+func (r *capacity) drop(h *lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.place == nil {
+	if h.element == nil {
 		return false
 	}
 	r.takeLocked(h)
@@ -247,19 +247,19 @@ func (r *room) drop(h *hold) bool {
 }
 
 // stop prevents further claims and starts, and returns the waiting jobs.
-func (r *room) stop() (waiting []*hold) {
+func (r *capacity) stop() (waiting []*lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
 	for e := r.waiting.Front(); e != nil; e = r.waiting.Front() {
-		h := e.Value.(*hold) // it has nothing else
+		h := e.Value.(*lease) // it has nothing else
 		r.takeLocked(h)
 		waiting = append(waiting, h)
 	}
 	return waiting
 }
 
-func (r *room) wakeUp() {
+func (r *capacity) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
