@@ -262,7 +262,7 @@ var reviewed = []defect{
 		Bug: "\tcase found && false:\n",
 	}, check{pkg: "cluster", test: "TestAnEmptyClusterIsRefusedBesideAnArchive"}},
 	{"B13 restore", mutants.Mutant{
-		Name: "a restore trusts the clock that wrote a heartbeat", File: "cmd/osqueue/bucket/restore_run.go",
+		Name: "a restore trusts the clock that wrote a heartbeat", File: "cmd/osqueue/bucket/restore.go",
 		Old: "r.changed, err = seen.changes(",
 		Bug: "_, err = seen.changes(",
 	}, check{pkg: "cmd/osqueue/bucket", test: "TestRestoreListensBeforeItReplaces"}},
@@ -319,7 +319,7 @@ var reviewed = []defect{
 		Bug: "\tif !idle || t.base != nil { // the next",
 	}, check{pkg: "cluster", test: "TestKeepalivesOfIdleWorkersAreNotFlushed"}},
 	{"F10 names", mutants.Mutant{
-		Name: "what does not exist is paused", File: "cmd/osqueue/queue/exists.go",
+		Name: "what does not exist is paused", File: "cmd/osqueue/queue/queue.go",
 		Old: "return err\n\t}\n\tworkers, err",
 		Bug: "return err\n\t}\n\treturn nil\n\tworkers, err",
 	}, check{pkg: "cmd/osqueue/queue", test: "TestWhatDoesNotExistIsNamed"}},

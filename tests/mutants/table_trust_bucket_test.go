@@ -71,7 +71,7 @@ var trustBucket = []defect{
 		},
 	}, check{pkg: "storage/file", test: "TestLinksOutOfABucket"}},
 	{"long texts", mutants.Mutant{
-		Name: "inspect shows an address of any length", File: "cmd/osqueue/bucket/inspect_state.go",
+		Name: "inspect shows an address of any length", File: "cmd/osqueue/bucket/inspect.go",
 		Old: "const brokerShown = 256",
 		Bug: "const brokerShown = 256 << 20",
 	}, check{pkg: "cmd/osqueue/bucket", test: "TestInspectALongText"}},

@@ -2,16 +2,16 @@
 //
 // The bucket holds the whole queue and its history, so an operator can look at it, check
 // it and restore from it while no node runs. The command inspect reads the state at any
-// point (inspect*.go); for all other commands that read the queue bucket_node.go serves the API
+// point (inspect.go); for all other commands that read the queue bucket_node.go serves the API
 // and the dashboard of such a state in this process. verify checks every object of the archive
-// and, with --repair, makes the newest whole state the document (verify*.go), restore and
+// and, with --repair, makes the newest whole state the document (verify.go), restore and
 // branch write a state of the past to a bucket (restore*.go).
 //
 // All of them read through offline (offline.go), which bounds each request, counts the
-// traffic (bound_bucket.go), and never creates the directory of a file bucket (dir_bucket.go).
-// A bucket that does not answer ends the command (bound_bucket.go). Only restore, branch and
+// traffic, and never creates the directory of a file bucket.
+// A bucket that does not answer ends the command. Only restore, branch and
 // verify --repair write; before restore replaces a document it waits to see whether a
-// broker is alive (restore_run.go).
+// broker is alive (restore.go).
 package bucket
 
 import (

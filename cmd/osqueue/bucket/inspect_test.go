@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
+	"osqueue/storage/archive"
 )
 
 // utc makes local time the same everywhere.
@@ -339,5 +342,76 @@ ops   job.dead  none delivered  0        0          0       0`, "hook", "ls", "-
 	got := offlineRun(t, "hook", "ls", "--bucket", r.url(), "--json")
 	if !strings.Contains(got.Out, `"url":"https://hooks.example.test/x"`) || strings.Contains(got.Out, "0123456789") || strings.Contains(got.Out, "MDEyMzQ1") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A history may begin before the first entry, when the queue has no clock yet.
+func TestHistoryFromTheBeginning(t *testing.T) {
+	utc(t)
+	until := time.Date(2026, 3, 1, 12, 0, 5, 0, time.UTC)
+	span := archive.Span{Since: time.UnixMilli(0), To: fsm.LSN{Term: 2, Index: 5}, Until: until}
+	want := "0-0 (the beginning) up to 2-5 (2026-03-01T12:00:05Z)"
+	if got := spansText([]archive.Span{span}); !strings.HasSuffix(got, "\n  "+want) {
+		t.Errorf("%s", got)
+	}
+	piece := spanOf(span)
+	if got := strings.Join(piece.row(), "|"); got != "0-0|2-5|the beginning|2026-03-01 12:00:05 UTC|-" {
+		t.Errorf("%s", got)
+	}
+	if got := (&statePoint{LSN: "0-0"}).text(until); got != "0-0, the beginning: empty" {
+		t.Errorf("%s", got)
+	}
+}
+
+// A document with a very long text is shown in short.
+func TestInspectALongText(t *testing.T) {
+	for name, text := range map[string]string{
+		"letters":  strings.Repeat("x", 8<<20),
+		"controls": strings.Repeat(`\u001b\u0007`, 1<<18),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			doc := `{"broker":"` + text + `","brokerHeartbeat":0,"jobs":[],"completedTotal":0}`
+			if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte(doc), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := offlineRun(t, "inspect", "file://"+dir); got.Code != view.ExitOK || len(got.Out) > 4<<10 {
+				t.Errorf("status %d, %d bytes", got.Code, len(got.Out))
+			}
+		})
+	}
+}
+
+// A link in a directory is not an object of it.
+func TestInspectFollowsNoLinks(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "queue.json")
+	doc := `{"broker":null,"brokerHeartbeat":0,"jobs":[],"completedTotal":0}`
+	if err := errors.Join(os.WriteFile(outside, []byte(doc), 0o600), os.Symlink(outside, filepath.Join(dir, "queue.json"))); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, []string{"inspect", "file://" + dir}, "not a regular file")
+}
+
+// adopt marks a bucket without a queue, once it is confirmed, and nothing else.
+func TestAdopt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bucket")
+	url := "file://" + dir
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := offlineRun(t, "bucket", "adopt", url); got.Code != view.ExitUsage || !strings.Contains(got.Err, "--yes") {
+		t.Errorf("without --yes: %+v", got)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("without --yes: %v, %v", entries, err)
+	}
+	says(t, url+" is marked: the leader of the cluster writes its state there", "bucket", "adopt", url, "--yes")
+	data, err := os.ReadFile(filepath.Join(dir, storage.MarkerKey))
+	if err != nil || storage.MarkerID(data) == "" {
+		t.Errorf("the marker is %q, %v", data, err)
+	}
+	says(t, url+" has bucket-id: nothing to do", "bucket", "adopt", url, "--yes")
+	if again, err := os.ReadFile(filepath.Join(dir, storage.MarkerKey)); err != nil || string(again) != string(data) {
+		t.Errorf("the marker is %q, %v", again, err)
 	}
 }

@@ -3,11 +3,11 @@
 // The node's parts know nothing of each other: the bucket with its limits and its meter,
 // the raft node, the inbox, the HTTP API, the contracts of legacy clients, metrics and profiles.
 // assemble starts them in one order and run stops them in an order that loses no request
-// (wire.go). server has the running parts (server.go).
+// (server.go). server has the running parts.
 //
 //   - Settings: settings.go has one table of them. A flag takes precedence over its environment
 //     variable, that over the file of --config, and that over the environment of the legacy
-//     broker (legacy_env.go). options.go checks all settings before anything starts, with pace.go
+//     broker (legacy_env.go). options.go checks all settings before anything starts, also
 //     for the rate and the cost of flushes and compat.go for legacy clients.
 //   - A new node does not start on a bucket that ignores its conditions or does not
 //     answer. A node that has run before starts without the bucket and continues the check

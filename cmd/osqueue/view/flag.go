@@ -1,8 +1,11 @@
 package view
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 )
 
 // flagValue is the value of a flag, in a notation of its own.
@@ -159,4 +166,136 @@ func number[N ~int | ~int32 | ~int64](to *N, check func(N) error) pflag.Value {
 		}
 		return N(n), check(N(n))
 	}, func(n N) string { return strconv.FormatInt(int64(n), 10) })
+}
+
+// Fields are the fields of a YAML mapping.
+type Fields map[string]yaml.Node
+
+// ParseFields reads a YAML document that is a mapping.
+func ParseFields(data []byte) (Fields, error) {
+	fields := make(Fields)
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&fields); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has more than one YAML document")
+	}
+	return fields, nil
+}
+
+// Take removes a field and decodes it into to, if it is there.
+func (f Fields) Take(name string, to any) error {
+	node, there := f[name]
+	delete(f, name)
+	if !there {
+		return nil
+	}
+	return node.Decode(to)
+}
+
+// Set sets flags to the fields of their names. A flag that is set already keeps its value. A field without a
+// flag is an error.
+func (f Fields) Set(flags *pflag.FlagSet) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		node, flag := f[name], flags.Lookup(name)
+		if flag == nil {
+			errs = append(errs, fmt.Errorf("line %d: unknown setting %q", node.Line, name))
+			continue
+		}
+		if flag.Changed {
+			continue
+		}
+		items, err := itemsOf(&node)
+		if list, ok := flag.Value.(pflag.SliceValue); err == nil && ok && node.Kind == yaml.SequenceNode {
+			err, flag.Changed = list.Replace(items), true // an item may have commas
+		} else if err == nil {
+			err, flag.Changed = flag.Value.Set(strings.Join(items, ",")), true
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %s: %w", node.Line, name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// itemsOf returns the values of a field, or the one that it has.
+func itemsOf(node *yaml.Node) ([]string, error) {
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Tag != "!!null":
+		return []string{node.Value}, nil
+	case node.Kind == yaml.SequenceNode:
+		items := make([]string, len(node.Content))
+		for i, item := range node.Content {
+			if item.Kind != yaml.ScalarNode {
+				return nil, errors.New("write a list of values")
+			}
+			items[i] = item.Value
+		}
+		return items, nil
+	}
+	return nil, errors.New("write a value or a list of values")
+}
+
+// BindStatuses binds --status with the statuses that the command knows.
+func BindStatuses(cmd *cobra.Command, to *[]string, known []string) {
+	names := StatusWords(known)
+	cmd.Flags().Var(Value(to, "statuses", ParseStatuses(to, known), nil), "status", "only "+strings.Join(names, ", ")+", several with commas, or all")
+	CompleteFlag(cmd, "status", append([]string{v1.StatusAll}, names...)...)
+}
+
+// Filter choose jobs, for lists and for changes.
+type Filter struct {
+	Status  []string
+	Type    string
+	Tags    []string // jobs have all of them
+	Group   string
+	Worker  string
+	Batch   string
+	Created struct{ After, Before Time }
+	Limit   int
+	All     bool
+}
+
+// Bind adds the flags; without a status flag where the statuses are given.
+func (f *Filter) Bind(cmd *cobra.Command, withStatus bool) {
+	flags := cmd.Flags()
+	if withStatus {
+		BindStatuses(cmd, &f.Status, AllStatuses)
+	}
+	flags.StringVar(&f.Type, "type", "", "only jobs of this type")
+	flags.StringArrayVar(&f.Tags, "tag", nil, "only jobs with this tag; several tags: only jobs with all of them")
+	flags.StringVar(&f.Group, "group", "", "only jobs of this group")
+	flags.StringVar(&f.Worker, "worker", "", "only jobs whose last attempt this worker runs or ran")
+	flags.StringVar(&f.Batch, "batch", "", "only jobs of this batch")
+	TimeVar(flags, &f.Created.After, true, "created-after", "only jobs created at that time or later: 2026-12-24T18:00:00Z, '2026-12-24 18:00' (local time), or 90m (ago)")
+	TimeVar(flags, &f.Created.Before, true, "created-before", "only jobs created before that time")
+}
+
+// Named reports whether the filter names more than statuses.
+func (f *Filter) Named() bool {
+	return len(f.Tags) > 0 || f.Type+f.Group+f.Worker+f.Batch+f.Created.After.Text+f.Created.Before.Text != ""
+}
+
+// List is the filter for a list.
+func (f *Filter) List() client.ListOptions {
+	return client.ListOptions{
+		Statuses: f.Status, Type: f.Type, Tags: f.Tags, Group: f.Group, Worker: f.Worker, BatchID: f.Batch,
+		CreatedFrom: f.Created.After.At, CreatedBefore: f.Created.Before.At,
+	}
+}
+
+// Change is the filter for a change of the jobs of these statuses. They are
+// always named, so that All is not needed. It holds one tag at most: for several,
+// see changeRun.byTags.
+func (f *Filter) Change(statuses []string) client.Filter {
+	tag := ""
+	if len(f.Tags) == 1 {
+		tag = f.Tags[0]
+	}
+	return client.Filter{
+		Statuses: statuses, Type: f.Type, Tag: tag, Group: f.Group, BatchID: f.Batch, Worker: f.Worker,
+		CreatedFrom: f.Created.After.At, CreatedBefore: f.Created.Before.At, Limit: f.Limit,
+	}
 }

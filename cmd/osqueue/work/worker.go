@@ -5,13 +5,17 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
+	v1 "osqueue/client/api/v1"
 	"osqueue/client/worker"
 	"osqueue/cmd/osqueue/view"
 )
@@ -163,4 +167,119 @@ func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *wo
 // Commands returns the commands of this package, which use the flags and streams of g.
 func Commands(g *view.Globals) []*cobra.Command {
 	return []*cobra.Command{newWorkerCommand(g)}
+}
+
+func workerRows(w v1.Worker) [][]string {
+	types := "any"
+	if len(w.Types) > 0 {
+		types = strings.Join(w.Types, " ")
+	}
+	rows := [][]string{
+		{"name", w.Name},
+		{"types", types},
+		{"registered", view.ClockTime(w.RegisteredAt)},
+		{"last seen", view.ClockTime(w.LastSeen)},
+		{"state", view.WorkerState(w)},
+		{"running", view.RunningText(w)},
+	}
+	if w.QuietSince != 0 {
+		rows = append(rows, []string{"quiet since", view.ClockTime(w.QuietSince)}, []string{"quieted by", view.OrDash(w.QuietedBy)})
+	}
+	if w.GoneAt != 0 {
+		rows = append(rows, []string{"gone since", view.ClockTime(w.GoneAt)})
+	}
+	rows = append(rows, view.NonEmptyRows([]string{"version", w.Version}, []string{"address", w.Address})...)
+	for _, id := range w.JobIDs {
+		rows = append(rows, []string{"job", id})
+	}
+	return rows
+}
+
+func newQuietCommand(g *view.Globals) *cobra.Command {
+	cmd := newWorkerSwitch(g, "quiet", (*client.Client).QuietWorker)
+	cmd.Short = "Quiet workers: they get no new jobs, and finish those that they run"
+	cmd.Long = `Makes workers quiet: they get no new jobs, and finish those that they run. When
+osqueue worker ls shows 0 running jobs, a worker can be stopped without losing work.
+
+A worker stays quiet until osqueue worker unquiet, also over a change of leader and if
+it loses its connection. If it is declared dead, the cluster remembers its name for a
+day: a worker that comes back under the same name is quiet still. The names that
+osqueue worker and the SDK make by themselves are new in every process.`
+	cmd.Example = `  osqueue worker quiet build-7
+  osqueue worker show build-7 --watch`
+	return cmd
+}
+
+func newUnquietCommand(g *view.Globals) *cobra.Command {
+	cmd := newWorkerSwitch(g, "unquiet", (*client.Client).UnquietWorker)
+	cmd.Short = "Let quiet workers get jobs again"
+	cmd.Long = "Lets quiet workers get jobs again."
+	return cmd
+}
+
+func newWorkerSwitch(g *view.Globals, verb string, do func(*client.Client, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME…",
+		RunE: g.Each(func(ctx context.Context, c *client.Client, name string) error {
+			if err := do(c, ctx, name); err != nil {
+				return err
+			}
+			w, err := c.Worker(ctx, name)
+			if client.IsNotFound(err) { // it was gone
+				w, err = v1.Worker{Name: name}, nil
+			}
+			if err != nil {
+				return err
+			}
+			return g.Print(view.Written(g, w), "%s  %s; %s running\n", view.PlainLine(w.Name), view.WorkerState(w), view.RunningText(w))
+		}),
+	}
+}
+
+// greetWait is the time after which greet reports that no node answers: the worker's own
+// calls are retried for much longer before they fail.
+const greetWait = 3 * time.Second
+
+// checkPrograms refuses types whose payloads are programs if the nodes let producers without the right
+// to run programs enqueue them.
+func checkPrograms(ctx context.Context, c *client.Client, jobs []workerJob) error {
+	runs := func(j workerJob) bool { return j.Python || j.Commands }
+	if !slices.ContainsFunc(jobs, runs) {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, greetWait)
+	defer cancel()
+	self, err := c.Self(short)
+	if err != nil {
+		return nil // greet reports it
+	}
+	for _, j := range jobs {
+		guarded := slices.ContainsFunc(self.ProgramTypes, func(glob string) bool {
+			ok, err := path.Match(glob, j.Type)
+			return glob == j.Type || ok && err == nil && j.Type != "*"
+		})
+		if runs(j) && self.ID != "" && !guarded {
+			return view.Usagef("%s: any producer could run programs here, because the nodes do not know that jobs of this type are programs: "+
+				"start the nodes with --program-types %s, or use one of these types: %s",
+				j, strings.Join(append(self.ProgramTypes[:len(self.ProgramTypes):len(self.ProgramTypes)], j.Type), ","), strings.Join(self.ProgramTypes, ", "))
+		}
+	}
+	return nil
+}
+
+// greet warns at the start of problems that would show late: no node answers, or another
+// worker has the same name.
+func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger) {
+	short, cancel := context.WithTimeout(ctx, greetWait)
+	defer cancel()
+	other, err := c.Worker(short, name)
+	switch {
+	case ctx.Err() != nil || client.HasTag(err, v1.TagNotFound):
+	case client.HasTag(err, v1.TagForbidden): // a token of the role worker does not show workers
+	case err != nil:
+		log.Warn("no node has answered yet; the worker keeps trying", "error", view.Explain(err, greetWait))
+	default:
+		log.Warn("a worker with this name sent a heartbeat a moment ago; if it is to go on, give each worker its own --name",
+			"name", name, "heard", view.AgoText(other.LastSeen, time.Now())+" ago")
+	}
 }

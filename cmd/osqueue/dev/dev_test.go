@@ -6,7 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestControlSocketOfALivingCluster(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

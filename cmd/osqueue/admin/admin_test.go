@@ -1,14 +1,31 @@
 package admin
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
+	t.Helper()
+	return clitest.NewCommand(t, Commands, servers...)
+}
+
+func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
+	t.Helper()
+	return clitest.Run(t, Commands, q, stdin, args...)
+}
 
 // A context is added, listed, used by another command, and deleted. Its token is never shown.
 func TestContexts(t *testing.T) {
@@ -71,5 +88,27 @@ func TestTokenFileOfAllUsers(t *testing.T) {
 		if got.Code != view.ExitOK || strings.Contains(got.Err, "chmod 600") != warned {
 			t.Errorf("%o: %+v", mode, got)
 		}
+	}
+}
+
+// A link shows the address by which the browser reaches the node, which may be another one than
+// that of the command.
+func TestAddressOfTheLink(t *testing.T) {
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"path":"/ui/login?code=c"}`)
+	}))
+	defer node.Close()
+	for address, want := range map[string]string{
+		"":                       node.URL,
+		"127.0.0.1:24130":        "http://127.0.0.1:24130",
+		"https://jobs.test:443/": "https://jobs.test:443",
+	} {
+		got := newTestCommand(t, node.URL).Run("ui", "--address", address)
+		if got.Code != view.ExitOK || got.Out != want+"/ui/login?code=c\n" {
+			t.Errorf("%q: %+v", address, got)
+		}
+	}
+	if got := newTestCommand(t, node.URL, "127.0.0.1:1").Run("ui", "--address", "a:1"); got.Code != view.ExitUsage {
+		t.Errorf("two servers: %+v", got)
 	}
 }

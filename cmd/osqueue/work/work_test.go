@@ -1,6 +1,10 @@
 package work
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,12 +13,104 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	sandbox.RunHelper()
+	goleak.VerifyTestMain(m)
+}
+
+func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
+	t.Helper()
+	return clitest.NewCommand(t, Commands, servers...)
+}
+
+func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
+	t.Helper()
+	return clitest.Run(t, Commands, q, stdin, args...)
+}
+
+func TestReadHeaderFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "headers")
+	for text, want := range map[string]string{
+		"# for the service\n\nAuthorization: Bearer s3cret\r\nX-A: 1\nX-A: 2\n": "",
+		"Authorization Bearer s3cret":                                           "line 1",
+		"A: b\nno name: s3cret":                                                 "line 2",
+		"A: s3cret\x01":                                                         "line 1",
+		strings.Repeat("A: s3cret\n", 10_000):                                   "at most",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h, err := readHeaderFile(path)
+		if want == "" {
+			if err != nil || h.Get("authorization") != "Bearer s3cret" || len(h["X-A"]) != 2 {
+				t.Errorf("%v, %v", h, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	if got := redacted("http://u:s3cret@h/p?key=s3cret"); strings.Contains(got, "s3cret") || !strings.Contains(got, "h/p") {
+		t.Error(got)
+	}
+}
+
+func TestRecordsReachTheLogger(t *testing.T) {
+	var out bytes.Buffer
+	log := sdkLogger(hclog.New(&hclog.LoggerOptions{Name: "client", Output: &out, Level: hclog.Info, DisableTime: true}))
+	log.Debug("hidden")
+	log.LogAttrs(t.Context(), slog.LevelInfo, "started", slog.Int("jobs", 3))
+	log.With("worker", "w1").Warn("failed", "error", errors.New("refused"))
+	log.Log(t.Context(), slog.LevelError+1, "lost")
+	const want = `[INFO]  client: started: jobs=3
+[WARN]  client: failed: worker=w1 error=refused
+[ERROR] client: lost
+`
+	if got := out.String(); got != want {
+		t.Errorf("the log is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The lines of the worker are for people; the cluster gets the error as it was.
+func TestWorkerLinesDoNotCommandTheTerminal(t *testing.T) {
+	q := clitest.NewFake(t)
+	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
+	q.Add(v1.NewJob{ID: "j2", Type: "title"})
+	q.Jobs[1].Status = v1.StatusUnclaimed
+	got := runUntil(t, q, allEnded, "--exec", `wait=sh -c 'head -c 1000 /dev/zero >&2; printf end >&2; exit 4'`,
+		"--exec", `title=sh -c 'printf "\033]0;mine\007 \302\233" >&2; exit 4'`)
+	clitest.Harmless(t, "worker", got.Out+got.Err)
+	for _, want := range []string{`exit status 4: \x00(×1000)end` + "\n", `exit status 4: \x1b]0;mine\a \u009b` + "\n"} {
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%q is missing:\n%s", want, got.Out)
+		}
+	}
+	if reason := q.All()[1].LastError; !strings.Contains(reason, "\x1b]0;mine\a \u009b") {
+		t.Errorf("%q", reason)
+	}
+}
+
+// The log of a worker quotes errors of jobs; hclog shows their controls itself.
+func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Output: &out})
+	log.Warn("refused", "job", clitest.Evil, "error", fmt.Errorf("%s\nsecond %s", clitest.Evil, clitest.Evil), "jobs", []string{clitest.Evil})
+	clitest.Harmless(t, "log", out.String())
+	if !strings.Contains(out.String(), `\x1b[2Jevil`) {
+		t.Errorf("%s", out.String())
+	}
+}
 
 func TestWorkerFileWithUnknownSettings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.yaml")
