@@ -162,7 +162,7 @@ func (c *Conn) end(err error) {
 		c.err = err
 	}
 	for _, t := range c.pending {
-		t.ctx.cancel()
+		t.stop()
 	}
 	c.room.Broadcast()
 	c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *Conn) control(head frame.Head) error {
 	case frame.KindCancel:
 		c.mu.Lock()
 		if t := c.pending[head.ID]; t != nil {
-			t.ctx.cancel()
+			t.stop()
 		}
 		c.mu.Unlock()
 	default:
@@ -243,7 +243,7 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 		}
 		return c.discard(head.ID, int(head.Length), ErrTooLarge)
 	}
-	t := &task{conn: c, id: head.ID, hold: c.budget.Hold(), ctx: requestContext{parent: ctx}}
+	t := &task{conn: c, id: head.ID, hold: c.budget.Hold()}
 	switch left, err := c.readBody(t, int(head.Length)); {
 	case errors.Is(err, limit.ErrOver):
 		t.free()
@@ -252,7 +252,9 @@ func (c *Conn) request(ctx context.Context, head frame.Head) error {
 		t.free()
 		return err
 	}
+	t.ctx, t.stop = context.WithCancel(ctx)
 	if err := c.admit(t); err != nil {
+		t.stop()
 		t.free()
 		if !errors.Is(err, ErrInFlight) {
 			return err

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"sync"
 
 	"osqueue/client/api/v1/frame"
@@ -13,7 +14,8 @@ type task struct {
 	id   uint32
 	body *[]byte
 	hold limit.Hold
-	ctx  requestContext
+	ctx  context.Context // ends when the client cancels the request, or with the connection
+	stop context.CancelFunc
 	req  frame.Request
 }
 
@@ -92,9 +94,9 @@ func (c *Conn) answer(t *task) {
 	if err := t.req.Parse(*t.body); err != nil {
 		c.end(err)
 	} else {
-		c.h.Answer(&t.ctx, &t.req, t)
+		c.h.Answer(t.ctx, &t.req, t)
 	}
-	t.ctx.cancel()
+	t.stop()
 	c.mu.Lock()
 	c.bodies -= len(*t.body)
 	c.stuck = false
