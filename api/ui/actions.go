@@ -96,29 +96,38 @@ func (q *request) changeListed(action string, f filter) (n uint64, rest bool, er
 	return n, true, nil
 }
 
-// changeJob retries, cancels, deletes or clones one job.
-func changeJob(q *request) error {
-	id, action := q.r.PathValue("id"), q.r.PathValue("action")
-	switch action {
-	case "retry", "cancel":
-		if err := q.post(segment(v1.PathJobs, id, action), nil, nil); err != nil {
-			return err
-		}
-		return q.back(segment("/jobs", id), action, 0)
-	case "delete":
-		if err := q.write(http.MethodDelete, segment(v1.PathJobs, id), nil, nil); err != nil {
-			return err
-		}
-		return q.back("/jobs", action, 0)
-	case "clone":
-		return q.clone(id)
-	}
-	return badAction(action)
+// effect is what an action does to an object: a call of the API, and the page after it.
+type effect struct {
+	method, action string // of the API
+	own            bool   // the page of the object follows, and not that of the list
 }
 
-func (q *request) clone(id string) error {
+// act returns the actions on the objects of a path of the API, which have the pages below page.
+func act(api, page string, effects map[string]effect) func(*request) error {
+	return func(q *request) error {
+		name, action := q.r.PathValue("name"), q.r.PathValue("action")
+		e, ok := effects[action]
+		if !ok {
+			return badAction(action)
+		}
+		path, next := segment(api, name), page
+		if e.action != "" {
+			path += "/" + e.action
+		}
+		if e.own {
+			next = segment(page, name)
+		}
+		if err := q.write(e.method, path, nil, nil); err != nil {
+			return err
+		}
+		return q.back(next, action, 0)
+	}
+}
+
+// clone enqueues a copy of a job.
+func clone(q *request) error {
 	var j v1.Job
-	if err := q.get(segment(v1.PathJobs, id), nil, &j); err != nil {
+	if err := q.get(segment(v1.PathJobs, q.r.PathValue("name")), nil, &j); err != nil {
 		return err
 	}
 	var made v1.Enqueued
@@ -219,33 +228,4 @@ func purge(q *request) error {
 		return err
 	}
 	return q.back(segment("/queues", name), noticeFor("purge", rest), n)
-}
-
-func changeSchedule(q *request) error {
-	name, action := q.r.PathValue("name"), q.r.PathValue("action")
-	if !slices.Contains([]string{v1.ActionPause, v1.ActionResume, v1.ActionTrigger}, action) {
-		return badAction(action)
-	}
-	if err := q.post(segment(v1.PathCrons, name, action), nil, nil); err != nil {
-		return err
-	}
-	return q.back("/schedules", action, 0)
-}
-
-// changeWorker removes a worker, or decides whether it gets new jobs.
-func changeWorker(q *request) error {
-	name, action := q.r.PathValue("name"), q.r.PathValue("action")
-	switch action {
-	case "remove":
-		if err := q.write(http.MethodDelete, segment(v1.PathWorkers, name), nil, nil); err != nil {
-			return err
-		}
-	case v1.ActionQuiet, v1.ActionUnquiet:
-		if err := q.post(segment(v1.PathWorkers, name, action), nil, nil); err != nil {
-			return err
-		}
-	default:
-		return badAction(action)
-	}
-	return q.back("/workers", action, 0)
 }

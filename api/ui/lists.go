@@ -145,20 +145,15 @@ func confirmPurge(q *request) error {
 	return q.render("purge", "Purge queue "+typeName(one.Type), "queues", &queueData{Queue: one, Name: q.r.PathValue("type")})
 }
 
-func schedules(q *request) error {
-	var list v1.CronList
-	if err := q.get(v1.PathCrons, q.pageOf(), &list); err != nil {
-		return err
+// listOf returns the page of a list of the API. name is that of the page in the menu and of its template.
+func listOf[T any](path, name, title string) func(*request) error {
+	return func(q *request) error {
+		list := new(T)
+		if err := q.get(path, q.pageOf(), list); err != nil {
+			return err
+		}
+		return q.render(name, title, name, list)
 	}
-	return q.render("schedules", "Schedules", "schedules", &list)
-}
-
-func workers(q *request) error {
-	var list v1.WorkerList
-	if err := q.get(v1.PathWorkers, q.pageOf(), &list); err != nil {
-		return err
-	}
-	return q.render("workers", "Workers", "workers", &list)
 }
 
 func worker(q *request) error {
@@ -177,14 +172,27 @@ func worker(q *request) error {
 	}{one, list.Jobs})
 }
 
-func batches(q *request) error {
-	var list v1.BatchList
-	if err := q.get(v1.PathBatches, q.pageOf(), &list); err != nil {
-		return err
-	}
-	return q.render("batches", "Batches", "batches", &list)
-}
-
 func events(q *request) error { return q.render("events", "Events", "events", nil) }
 
 func cluster(q *request) error { return q.render("cluster", "Cluster", "cluster", nil) }
+
+type hookData struct {
+	Hook       v1.Hook
+	Deliveries v1.HookDeliveries
+}
+
+// hook is the page of one webhook, with its deliveries.
+func hook(q *request) error {
+	var d hookData
+	path := segment(v1.PathHooks, q.r.PathValue("name"))
+	if err := q.get(path, nil, &d.Hook); err != nil {
+		return err
+	}
+	// The leader delivers, so that it knows the attempts. Without a leader there are none.
+	var refused *apiError
+	err := q.call(http.MethodGet, path+"/"+v1.ActionDeliveries, url.Values{}, nil, &d.Deliveries)
+	if err != nil && (!errors.As(err, &refused) || refused.Status < http.StatusInternalServerError) {
+		return err
+	}
+	return q.render("hook", "Hook "+d.Hook.Name, "hooks", &d)
+}

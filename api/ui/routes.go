@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	v1 "osqueue/client/api/v1"
 )
 
 // New returns the handler of Root and of all paths below it.
@@ -46,14 +48,14 @@ func (h *handler) views() map[string]func(*request) error {
 		"/queues":              queues,
 		"/queues/{type}":       queue,
 		"/queues/{type}/purge": confirmPurge,
-		"/schedules":           schedules,
-		"/workers":             workers,
+		"/schedules":           listOf[v1.CronList](v1.PathCrons, "schedules", "Schedules"),
+		"/workers":             listOf[v1.WorkerList](v1.PathWorkers, "workers", "Workers"),
 		"/workers/{name}":      worker,
-		"/batches":             batches,
+		"/batches":             listOf[v1.BatchList](v1.PathBatches, "batches", "Batches"),
 		"/events":              events,
 		"/cluster":             cluster,
 		"/past":                past,
-		"/hooks":               hooks,
+		"/hooks":               listOf[v1.HookList](v1.PathHooks, "hooks", "Hooks"),
 		"/hooks/{name}":        hook,
 	}
 }
@@ -64,15 +66,26 @@ var notInPast = []string{"/bulk", "/queues/{type}/purge", "/events", "/cluster",
 // actions are the targets of forms by their path below Root.
 func (h *handler) actions() map[string]func(*request) error {
 	return map[string]func(*request) error{
-		"/bulk":                      bulk,
-		"/jobs/{id}/{action}":        changeJob,
-		"/dead/{action}":             changeGroup,
-		"/queues/{type}/limits":      setLimits,
-		"/queues/{type}/purge":       purge,
-		"/queues/{type}/{action}":    changeQueue,
-		"/schedules/{name}/{action}": changeSchedule,
-		"/workers/{name}/{action}":   changeWorker,
-		"/hooks/{name}/{action}":     changeHook,
+		"/bulk": bulk,
+		"/jobs/{name}/{action}": act(v1.PathJobs, "/jobs", map[string]effect{
+			"retry": {http.MethodPost, v1.ActionRetry, true}, "cancel": {http.MethodPost, v1.ActionCancel, true}, "delete": {http.MethodDelete, "", false},
+		}),
+		"/jobs/{name}/clone":      clone,
+		"/dead/{action}":          changeGroup,
+		"/queues/{type}/limits":   setLimits,
+		"/queues/{type}/purge":    purge,
+		"/queues/{type}/{action}": changeQueue,
+		"/schedules/{name}/{action}": act(v1.PathCrons, "/schedules", map[string]effect{
+			v1.ActionPause: {http.MethodPost, v1.ActionPause, false}, v1.ActionResume: {http.MethodPost, v1.ActionResume, false},
+			v1.ActionTrigger: {http.MethodPost, v1.ActionTrigger, false},
+		}),
+		"/workers/{name}/{action}": act(v1.PathWorkers, "/workers", map[string]effect{
+			v1.ActionQuiet: {http.MethodPost, v1.ActionQuiet, false}, v1.ActionUnquiet: {http.MethodPost, v1.ActionUnquiet, false},
+			"remove": {http.MethodDelete, "", false},
+		}),
+		"/hooks/{name}/{action}": act(v1.PathHooks, "/hooks", map[string]effect{
+			v1.ActionTest: {http.MethodPost, v1.ActionTest, true}, "delete": {http.MethodDelete, "", false},
+		}),
 	}
 }
 
