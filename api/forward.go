@@ -8,7 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,8 @@ const (
 	idleToLeader   = time.Minute
 	idlePerLeader  = 512
 	keepAliveEvery = 15 * time.Second
-	copyBufferSize = 32 << 10
+	readBytes      = 512      // room for the next bytes of an answer
+	partBytes      = 32 << 10 // of an answer that are passed on at a time
 )
 
 // newTransport returns the pool of connections to other nodes, which dial makes; nil makes
@@ -43,23 +45,8 @@ func newTransport(dial func(ctx context.Context, network, address string) (net.C
 	}
 }
 
-// forwarder forwards requests to the leader.
-type forwarder struct {
-	s     *Server
-	proxy *httputil.ReverseProxy
-}
-
-func newForwarder(s *Server) *forwarder {
-	f := &forwarder{s: s}
-	f.proxy = &httputil.ReverseProxy{
-		Rewrite:      f.rewrite,
-		Transport:    s.Config.Transport,
-		BufferPool:   copyBuffers{},
-		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) { hopOf(r).err = err },
-		ErrorLog:     newErrorLog(s.Log),
-	}
-	return f
-}
+// forwarder forwards calls to the leader.
+type forwarder struct{ s *Server }
 
 func (f *forwarder) close() {
 	if t, ok := f.s.Config.Transport.(interface{ CloseIdleConnections() }); ok {
@@ -67,53 +54,59 @@ func (f *forwarder) close() {
 	}
 }
 
-// hop is one request that is being forwarded to the leader.
+// hop is one call that is being forwarded to the leader.
 type hop struct {
 	leader string
 	sent   atomic.Bool // its head was written: the leader may act on it
 	began  atomic.Bool // its answer has begun
 	cut    atomic.Bool // another node leads
-	err    error       // it got no answer
 }
 
-type hopKey struct{}
+// request returns the request to the leader. The body is read before, so a slow client costs the leader nothing, and a
+// dead connection is replaced as long as no byte was written to it.
+func (f *forwarder) request(ctx context.Context, c *core.Call, leader string) *http.Request {
+	body := c.In
+	c.In = nil // the transport may read it when the answer is there already
+	r := (&http.Request{
+		Method: c.Method, URL: &url.URL{Scheme: "http", Host: leader, Path: c.PathText(), RawPath: c.Path, RawQuery: c.RawQuery},
+		Header: f.header(c), ContentLength: int64(len(body)),
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}).WithContext(ctx)
+	r.Body, _ = r.GetBody()
+	return r
+}
 
-func hopOf(r *http.Request) *hop { return r.Context().Value(hopKey{}).(*hop) }
-
-// rewrite addresses the request to the leader and marks it. The client's
-// address is added to those of the proxies before this node.
-func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", hopOf(p.In).leader
-	p.Out.Host = ""
-	p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
-	p.SetXForwarded()
-	p.Out.Header.Set(v1.HeaderForwarded, f.s.Name)
-	p.Out.Header.Del(v1.HeaderCertificate)
-	if cred, ok := p.In.Context().Value(core.CredentialKey{}).(*core.Credential); ok {
+// header returns the head of a call for the leader, which marks the call and names its client and its principal.
+func (f *forwarder) header(c *core.Call) http.Header {
+	h := http.Header{v1.HeaderForwarded: {f.s.Name}, "X-Forwarded-For": {core.HostOf(c.Remote)}}
+	if c.Keys != nil {
+		// Under its own name the key would let the transport repeat the request by itself, and it would be unknown whether
+		// the first one reached the leader. The case means nothing in HTTP.
+		h[hiddenKey] = c.Keys
+	}
+	if c.Prefer != nil {
+		h["Prefer"] = c.Prefer
+	}
+	for name, value := range map[string]string{
+		"Content-Type": c.ContentType, "Content-Encoding": c.Encoding, "Authorization": c.Bearer,
+		core.HeaderTraceparent: c.Traceparent, "X-Request-Id": c.RequestID,
+	} {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	if cred, ok := c.Ctx.Value(core.CredentialKey{}).(*core.Credential); ok {
 		if cred.Text != "" {
-			p.Out.Header["Authorization"] = []string{"Bearer " + cred.Text} // the leader checks it again
+			h["Authorization"] = []string{"Bearer " + cred.Text} // the leader checks it again
 		}
 		if cred.Cert != "" {
-			p.Out.Header[v1.HeaderCertificate] = []string{cred.Cert}
+			h[v1.HeaderCertificate] = []string{cred.Cert}
 		}
 		if cred.Text == "" && cred.Cert == "" && cred.P != nil {
-			p.Out.Header.Set(v1.HeaderPrincipal, cred.P.Text())
+			h.Set(v1.HeaderPrincipal, cred.P.Text())
 		}
 	}
-	p.Out.URL.RawQuery = p.In.URL.RawQuery // as it was: the leader reads it by the same rules
-	hideKey(p.Out.Header)
-}
-
-// hideKey keeps the idempotency key from the transport, which would otherwise
-// repeat the request by itself. It would then be unknown whether the first request
-// reached the leader. Only the case of the name changes, which means nothing in
-// HTTP.
-func hideKey(h http.Header) {
-	h.Del("X-Idempotency-Key")
-	if key, given := h[v1.HeaderIdempotencyKey]; given {
-		delete(h, v1.HeaderIdempotencyKey)
-		h[hiddenKey] = key
-	}
+	return h
 }
 
 var hiddenKey = strings.ToLower(v1.HeaderIdempotencyKey)
@@ -157,9 +150,7 @@ func (f *forwarder) cutWhenDeposed(h *hop, cancel context.CancelFunc) (stop func
 	}
 }
 
-// Send lets the leader answer c. After an error nothing has been answered yet. The body is read
-// before: so a slow client costs the leader nothing, and a dead connection is replaced as long
-// as no byte was written to it.
+// Send lets the leader answer c. After an error nothing has been answered yet.
 func (f *forwarder) Send(c *core.Call, leader string, wait time.Duration) error {
 	if err := c.ReadBody(); err != nil {
 		return err
@@ -180,17 +171,36 @@ func (f *forwarder) Send(c *core.Call, leader string, wait time.Duration) error 
 	defer cancel()
 	stop := f.cutWhenDeposed(h, cancel)
 	defer stop()
-	w, r := c.Peer.Exchange()
-	out := r.WithContext(ctx)
-	body := c.In
-	c.In = nil // the transport may read it when the answer is there already
-	out.ContentLength, out.TransferEncoding = int64(len(body)), nil
-	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	out.Body, _ = out.GetBody()
-	f.proxy.ServeHTTP(w, out)
-	err := f.outcome(c, h, timeout)
-	f.s.Metrics.Forwarded(h.sent.Load(), err)
-	return err
+	resp, err := f.s.Config.Transport.RoundTrip(f.request(ctx, c, leader))
+	if err != nil {
+		err = f.failed(c, h, timeout, err)
+		f.s.Metrics.Forwarded(h.sent.Load(), err)
+		return err
+	}
+	h.began.Store(true)
+	f.s.Metrics.Forwarded(true, nil)
+	defer resp.Body.Close()
+	readHead(&c.Answered, resp)
+	f.answer(c, resp.Body)
+	return nil
+}
+
+// answer passes on the body of an answer, in parts. If it breaks off, that of c does.
+func (f *forwarder) answer(c *core.Call, body io.Reader) {
+	c.Out = c.Out[:0]
+	for {
+		c.Out = slices.Grow(c.Out, readBytes)
+		n, err := body.Read(c.Out[len(c.Out):cap(c.Out)])
+		c.Out = c.Out[:len(c.Out)+n]
+		switch {
+		case err == io.EOF: //nolint:errorlint // net/http returns it as it is
+			c.Ready = true
+			return
+		case err != nil, len(c.Out) >= partBytes && c.Peer.SendPart() != nil:
+			c.Broken = true
+			return
+		}
+	}
 }
 
 // context returns a context that ends with the request and after timeout. If the request waits,
@@ -202,7 +212,6 @@ func (f *forwarder) context(c *core.Call, timeout time.Duration, waits bool, h *
 		stop := context.AfterFunc(f.s.Closing, end)
 		cancel = func() { stop(); end() }
 	}
-	ctx = context.WithValue(ctx, hopKey{}, h)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		// A second call means that another connection replaces one to which nothing was
 		// written.
@@ -213,11 +222,8 @@ func (f *forwarder) context(c *core.Call, timeout time.Duration, waits bool, h *
 	}), cancel
 }
 
-// outcome returns the error of a request that got no answer.
-func (f *forwarder) outcome(c *core.Call, h *hop, timeout time.Duration) error {
-	if h.err == nil {
-		return nil
-	}
+// failed returns the error of a call that got no answer because of err.
+func (f *forwarder) failed(c *core.Call, h *hop, timeout time.Duration, err error) error {
 	why := f.s.Interrupted(c)
 	sent := h.sent.Load()
 	var out *core.Failure
@@ -231,26 +237,15 @@ func (f *forwarder) outcome(c *core.Call, h *hop, timeout time.Duration) error {
 		out.Unknown = sent
 	case !sent:
 		out = core.Fail(core.Unreachable, "cannot connect to the leader at %s; nothing was sent", h.leader)
-	case errors.Is(h.err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		out = core.Fail(core.BrokeOff, "the leader at %s did not answer within %s", h.leader, timeout)
 	default:
 		out = core.Fail(core.BrokeOff, "the connection to the leader at %s broke before it answered", h.leader)
 	}
-	out.Cause = h.err
+	out.Cause = err
 	if h.cut.Load() {
-		out.Cause = errors.Join(core.ErrDeposed, h.err)
+		out.Cause = errors.Join(core.ErrDeposed, err)
 	}
-	f.s.Log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", h.err)
+	f.s.Log.Debug("the leader did not answer a request", "leader", h.leader, "sent", sent, "error", err)
 	return out
 }
-
-// copyBuffers are the buffers for copying answers.
-type copyBuffers struct{}
-
-var copyPool = sync.Pool{New: func() any { return new([copyBufferSize]byte) }}
-
-// Get implements httputil.BufferPool.
-func (copyBuffers) Get() []byte { return copyPool.Get().(*[copyBufferSize]byte)[:] }
-
-// Put implements httputil.BufferPool.
-func (copyBuffers) Put(b []byte) { copyPool.Put((*[copyBufferSize]byte)(b)) }

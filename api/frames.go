@@ -30,8 +30,8 @@ type framed struct {
 type plainCall struct {
 	core.Call
 	body   bytes.Reader
-	sent   *forwardedAnswer // of a leader; nil: this node answers
-	into   io.Writer        // where the body of an answer of several parts goes; nil: calls have one part
+	into   http.ResponseWriter // of an answer of several parts; nil: f keeps them all
+	parts  []byte              // of an answer, without the last
 	keys   [1]string
 	prefer [1]string
 	reply  frame.Answer
@@ -73,7 +73,7 @@ func (h *framed) do(f *plainCall) (sound, whole bool) {
 		}
 	}()
 	sound = h.s.Do(&f.Call)
-	return sound, true
+	return sound, !f.Broken
 }
 
 // readFrame makes the call of a request in a frame.
@@ -118,7 +118,7 @@ func (f *plainCall) begin(ctx context.Context, s *Server, method, target, remote
 		return core.Fail(core.NoRoute, noWrite, core.Shown(method), core.Shown(path))
 	}
 	f.Call.Begin(ctx, s.Core, rt, f)
-	f.Asked = core.Asked{Method: method, Path: path, RawQuery: query, Object: object, Remote: remote, From: remote}
+	f.Asked = core.Asked{Method: method, Path: path, RawQuery: query, Object: object, Remote: remote, From: remote, ContentType: "application/json"}
 	f.body.Reset(body)
 	return nil
 }
@@ -130,10 +130,10 @@ const headMax = headerBytesMax / 2
 // encode returns the answer in a frame.
 func (f *plainCall) encode() *frame.Answer {
 	f.reply = frame.Answer{Status: uint32(f.Status), Body: f.Out, Committed: f.Committed, Replayed: f.Replayed}
-	switch {
-	case f.sent != nil && f.Begun:
-		f.reply = f.sent.reply()
-	case !f.Lsn.IsZero():
+	if len(f.parts) > 0 {
+		f.reply.Body = append(f.parts, f.Out...)
+	}
+	if !f.Lsn.IsZero() {
 		f.reply.LSN = f.Core.LsnHeader(f.Lsn)[0]
 	}
 	return &f.reply
@@ -143,26 +143,23 @@ func (f *plainCall) encode() *frame.Answer {
 func (f *plainCall) recycle() {
 	f.Reset()
 	f.body.Reset(nil)
-	f.reply, f.sent, f.into = frame.Answer{}, nil, nil
+	f.reply, f.parts, f.into = frame.Answer{}, nil, nil
 	plainCalls.Put(f)
 }
 
 // within makes the calls of a handler of Config.Wrap.
 type within struct{ s *Server }
 
-// ServeHTTP implements core.Calls.
-func (w within) ServeHTTP(to http.ResponseWriter, r *http.Request) {
-	w.s.ServeHTTP(to, r.WithContext(context.WithValue(r.Context(), core.WithinKey{}, true)))
-}
-
 // Call implements core.Calls.
-func (w within) Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool) {
+func (w within) Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool) {
 	f := plainCalls.Get().(*plainCall)
 	if err := f.begin(ctx, w.s, method, target, remote, body); err != nil {
 		plainCalls.Put(f)
 		a := refusal(err)
+		into.Header()["Content-Type"] = problemType
+		into.WriteHeader(int(a.Status))
 		_, err = into.Write(a.Body)
-		return int(a.Status), err == nil
+		return err == nil
 	}
 	conn, _ := ctx.Value(connKey{}).(*boundedConn)
 	f.Inner, f.Legacy, f.into = true, conn != nil && conn.legacy, into
@@ -177,12 +174,14 @@ func (w within) Call(ctx context.Context, method, target, remote string, body []
 		}
 	}()
 	sound = w.s.Do(&f.Call)
-	status, whole = f.Status, f.Status != 0 && !f.Broken
-	if f.sent == nil || !f.Begun {
-		_, err := into.Write(f.Out)
-		whole = whole && err == nil
+	if f.Broken || f.Status == 0 {
+		return false
 	}
-	return status, whole
+	if !f.Begun {
+		writeHead(into, f.Core, &f.Answered)
+	}
+	_, err := into.Write(f.Out)
+	return err == nil
 }
 
 // Credential implements peer: that of the upgrade of a stream, or of the request for which this process makes the call.
@@ -193,20 +192,22 @@ func (f *plainCall) Credential() *core.Credential {
 	return &core.Credential{}
 }
 
-// CheckMedia implements peer.
-func (f *plainCall) CheckMedia() error { return nil }
-
 // Body implements peer.
 func (f *plainCall) Body() (io.ReadCloser, int64) {
 	return io.NopCloser(&f.body), int64(f.body.Len())
 }
 
-// SendPart implements peer. Writes, which streams carry, have one part.
+// SendPart implements peer. Writes, which streams carry, have one part, unless a leader sends them.
 func (f *plainCall) SendPart() error {
 	if f.into == nil {
-		return errors.ErrUnsupported
+		f.Held.Force(len(f.Out))
+		f.parts, f.Begun = append(f.parts, f.Out...), true
+		f.Out = f.Out[:0]
+		return nil
 	}
-	f.Begun = true
+	if !f.Begun {
+		writeHead(f.into, f.Core, &f.Answered)
+	}
 	_, err := f.into.Write(f.Out)
 	f.Out = f.Out[:0]
 	return err
@@ -214,59 +215,6 @@ func (f *plainCall) SendPart() error {
 
 // HoldOff implements peer. The connection bounds each write, and this process its own calls.
 func (f *plainCall) HoldOff(time.Duration) {}
-
-// Exchange implements peer.
-func (f *plainCall) Exchange() (http.ResponseWriter, *http.Request) {
-	a := &f.Asked
-	r := (&http.Request{
-		Method: a.Method, URL: &url.URL{Path: f.PathText(), RawPath: a.Path, RawQuery: a.RawQuery}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"Content-Type": {"application/json"}}, RemoteAddr: a.Remote,
-	}).WithContext(f.Ctx)
-	if a.Keys != nil {
-		r.Header[core.HeaderKey] = a.Keys
-	}
-	if a.Prefer != nil {
-		r.Header["Prefer"] = a.Prefer
-	}
-	f.sent = &forwardedAnswer{call: &f.Call, header: make(http.Header), into: f.into}
-	return f.sent, r
-}
-
-// forwardedAnswer is the ResponseWriter for the answer of a leader to a plain call.
-type forwardedAnswer struct {
-	call   *core.Call
-	header http.Header
-	into   io.Writer // gets the body, unless it is nil
-	body   []byte
-}
-
-// Header implements http.ResponseWriter.
-func (a *forwardedAnswer) Header() http.Header { return a.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (a *forwardedAnswer) WriteHeader(status int) {
-	if !a.call.Begun && status >= http.StatusOK {
-		a.call.Status, a.call.Begun = status, true
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (a *forwardedAnswer) Write(b []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	if a.into != nil {
-		return a.into.Write(b)
-	}
-	a.call.Held.Force(len(b))
-	a.body = append(a.body, b...)
-	return len(b), nil
-}
-
-func (a *forwardedAnswer) reply() frame.Answer {
-	return frame.Answer{
-		Status: uint32(a.call.Status), Body: a.body, LSN: core.First(a.header[headerLSN]), Committed: core.First(a.header[core.HeaderCommitted]),
-		Replayed: len(a.header[core.HeaderReplayed]) > 0,
-	}
-}
 
 // Refuse implements stream.Handler.
 func (h *framed) Refuse(err error) *frame.Answer {

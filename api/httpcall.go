@@ -2,15 +2,14 @@ package api
 
 import (
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/fsm"
 )
 
 // httpCall is a call over HTTP. It is also the ResponseWriter of handlers that write their answers themselves: it
@@ -59,8 +58,9 @@ func askedOver(r *http.Request, object string) core.Asked {
 	return core.Asked{
 		Method: r.Method, Path: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Object: object,
 		Keys: r.Header[core.HeaderKey], Prefer: r.Header["Prefer"], Remote: r.RemoteAddr, From: core.AddressOf(r),
-		ForwardedBy: r.Header[v1.HeaderForwarded], Traceparent: core.First(r.Header[core.HeaderTraceparent]),
-		RequestID: core.First(r.Header["X-Request-Id"]), Legacy: IsLegacy(r), Inner: r.Context().Value(core.WithinKey{}) != nil,
+		ForwardedBy: r.Header[v1.HeaderForwarded], ContentType: core.First(r.Header["Content-Type"]),
+		Encoding: core.First(r.Header["Content-Encoding"]), Bearer: core.First(r.Header["Authorization"]), Traceparent: core.First(r.Header[core.HeaderTraceparent]),
+		RequestID: core.First(r.Header["X-Request-Id"]), Legacy: IsLegacy(r),
 	}
 }
 
@@ -89,11 +89,17 @@ func (h *httpCall) encode() {
 }
 
 // head sends the head of an answer.
-func (h *httpCall) head() {
-	a, header := &h.Answered, h.Header()
+func (h *httpCall) head() { writeHead(h.ResponseWriter, h.Core, &h.Answered) }
+
+// writeHead sends the head of an answer to w.
+func writeHead(w http.ResponseWriter, s *core.Core, a *core.Answered) {
+	header := w.Header()
 	switch {
 	case a.Fault != nil:
-		header["Content-Type"], header["Content-Length"] = problemType, []string{strconv.Itoa(len(a.Out))}
+		header["Content-Type"] = problemType
+		if a.Ready {
+			header["Content-Length"] = []string{strconv.Itoa(len(a.Out))}
+		}
 		if a.Fault.Retry > 0 {
 			header["Retry-After"] = []string{strconv.FormatInt(int64((a.Fault.Retry+time.Second-1)/time.Second), 10)}
 		}
@@ -104,7 +110,7 @@ func (h *httpCall) head() {
 		}
 	}
 	if !a.Lsn.IsZero() {
-		header[headerLSN] = h.Core.LsnHeader(a.Lsn)
+		header[headerLSN] = s.LsnHeader(a.Lsn)
 	}
 	if a.Committed != "" {
 		header[core.HeaderCommitted] = ackValues[a.Committed]
@@ -119,7 +125,20 @@ func (h *httpCall) head() {
 		header["Www-Authenticate"] = []string{`Bearer realm="osqueue"`}
 	}
 	a.Begun = true
-	h.ResponseWriter.WriteHeader(a.Status)
+	w.WriteHeader(a.Status)
+}
+
+// readHead takes over the head of the answer of another node.
+func readHead(a *core.Answered, resp *http.Response) {
+	a.Status = resp.StatusCode
+	a.Lsn, _ = fsm.ParseLSN(core.First(resp.Header[headerLSN])) // zero if it has none
+	a.Committed = core.First(resp.Header[core.HeaderCommitted])
+	a.Replayed, a.Followed = len(resp.Header[core.HeaderReplayed]) > 0, len(resp.Header["Preference-Applied"]) > 0
+	a.Challenge = len(resp.Header["Www-Authenticate"]) > 0
+	if core.First(resp.Header["Content-Type"]) == v1.MediaTypeProblem {
+		seconds, _ := strconv.ParseUint(core.First(resp.Header["Retry-After"]), 10, 31) // 0 if it has none
+		a.Fault = &core.Failure{Kind: core.Kind{Status: a.Status, Retry: time.Duration(seconds) * time.Second}}
+	}
 }
 
 var (
@@ -164,50 +183,11 @@ func (h *httpCall) SendPart() error {
 	return err
 }
 
-// mergePatch is the media type of PATCH bodies by RFC 7396.
-const mergePatch = "application/merge-patch+json"
-
-// CheckMedia implements peer. It requires JSON in UTF-8.
-func (h *httpCall) CheckMedia() error {
-	if coding := h.r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return core.Fail(core.MediaType, "the body has the content encoding %q; send it without one", core.Shown(coding))
-	}
-	given := h.r.Header.Get("Content-Type")
-	if given == "application/json" {
-		return nil
-	}
-	if given == "" {
-		return core.Fail(core.MediaType, "the request has no content type; send Content-Type: application/json")
-	}
-	media, params, err := mime.ParseMediaType(given)
-	patch := media == mergePatch && h.r.Method == http.MethodPatch
-	if err != nil || media != "application/json" && !patch {
-		return core.Fail(core.MediaType, "the content type is %q; send Content-Type: application/json", core.Shown(given))
-	}
-	if charset, named := params["charset"]; named && !isUTF8(charset) {
-		return core.Fail(core.MediaType, "the charset is %q; send JSON in UTF-8", core.Shown(charset))
-	}
-	return nil
-}
-
-// isUTF8 reports whether text in a charset is UTF-8.
-func isUTF8(charset string) bool {
-	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii"} {
-		if strings.EqualFold(charset, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // HoldOff implements peer. The read deadline does no harm: net/http lifts it when the body has been read.
 func (h *httpCall) HoldOff(wait time.Duration) {
 	// Not every ResponseWriter supports this; then it has no deadline either.
 	_ = http.NewResponseController(h.ResponseWriter).SetWriteDeadline(time.Now().Add(wait + h.Core.Config.Timeouts.Answer))
 }
-
-// Exchange implements peer.
-func (h *httpCall) Exchange() (http.ResponseWriter, *http.Request) { return h, h.r }
 
 // over makes a handler of one that needs the request over HTTP, which no other front end has.
 func over(handle func(*httpCall) error) func(*core.Call) error {

@@ -49,7 +49,7 @@ func New(cfg core.Config) *Server {
 	s := &Server{Core: core.NewCore(cfg)}
 	cfg = s.Config
 	s.conns, s.spare = limit.NewSlots(cfg.MaxConnections, cfg.ConnectionsEach), limit.NewSlots(spareConnections, spareConnections)
-	s.forwarder = newForwarder(s)
+	s.forwarder = &forwarder{s}
 	s.Forward = s.forwarder
 	s.buildRouter()
 	t := &cfg.Timeouts

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/web"
 )
 
 // largeJob is larger than Config.MaxBody is by default.
@@ -43,21 +43,22 @@ func TestLimitOfBodiesIsForThoseFromOutside(t *testing.T) {
 	if got := postJob(t, native, http.Header{v1.HeaderForwarded: {"n2"}}); got != http.StatusOK {
 		t.Errorf("from another node: %d", got)
 	}
-	if got := postJob(t, calls, http.Header{}); got != http.StatusOK {
-		t.Errorf("within the process: %d", got)
+	call := func(method, target, body string) *web.Answer {
+		a := web.NewAnswer(make(http.Header))
+		if !calls.Call(t.Context(), method, target, "192.0.2.1:5", []byte(body), a) {
+			t.Errorf("%s %s broke off", method, target)
+		}
+		return a
 	}
-	var answer bytes.Buffer
-	if got, whole := calls.Call(t.Context(), http.MethodPost, v1.PathJobs, "192.0.2.1:5", []byte(largeJob()), &answer); got != http.StatusOK || !whole {
-		t.Errorf("a call: %d %v %s", got, whole, answer.Bytes())
+	if a := call(http.MethodPost, v1.PathJobs, largeJob()); a.Status != http.StatusOK || a.Header().Get(v1.HeaderLSN) == "" {
+		t.Errorf("within the process: %d %v", a.Status, a.Header())
 	}
-	answer.Reset()
-	if got, whole := calls.Call(t.Context(), http.MethodGet, v1.PathJobs, "192.0.2.1:5", nil, &answer); got != http.StatusOK || !whole || answer.Len() < core.DefaultBodyBytes {
-		t.Errorf("a list in parts: %d %v, %d bytes", got, whole, answer.Len())
+	if a := call(http.MethodGet, v1.PathJobs, ""); a.Status != http.StatusOK || a.Body.Len() < core.DefaultBodyBytes {
+		t.Errorf("a list in parts: %d, %d bytes", a.Status, a.Body.Len())
 	}
-	answer.Reset()
 	for _, target := range []string{"/nope", "x y", "/v1/jobs/none"} {
-		if got, whole := calls.Call(t.Context(), http.MethodGet, target, "192.0.2.1:5", nil, &answer); got < 400 || !whole || answer.Len() == 0 {
-			t.Errorf("%s: %d %v %s", target, got, whole, answer.Bytes())
+		if a := call(http.MethodGet, target, ""); a.Status < 400 || a.Header().Get("Content-Type") != v1.MediaTypeProblem || a.Body.Len() == 0 {
+			t.Errorf("%s: %d %v", target, a.Status, a.Header())
 		}
 	}
 }

@@ -36,7 +36,6 @@ type Call struct {
 	Params url.Values // of the query; nil if the route ignores them
 	Past   state      // that the call reads; nil: what the node has applied
 	In     []byte     // the body of the request
-	shared bool       // others refer to the memory of in, and may after the call
 	NewJob v1.NewJob  // of an enqueue
 	Held   limit.Hold
 
@@ -62,6 +61,9 @@ type Asked struct {
 	Remote      string   // address of the client, or of the node that has forwarded the call
 	From        string   // address of the client
 	ForwardedBy []string // the node that has forwarded the call; nil: none
+	ContentType string   // of the body
+	Encoding    string   // of the body
+	Bearer      string   // the Authorization header
 	Traceparent string
 	RequestID   string // given by the client, for the debug log
 	Legacy      bool   // it came over the listener for legacy clients
@@ -87,16 +89,12 @@ type Answered struct {
 type peer interface {
 	// Credential returns what the caller has shown.
 	Credential() *Credential
-	// CheckMedia refuses a body that is not JSON.
-	CheckMedia() error
 	// Body returns the body and its length; -1: not known yet.
 	Body() (io.ReadCloser, int64)
 	// SendPart sends answered.out as a part of a long answer, and empties it.
 	SendPart() error
 	// HoldOff extends the time for the answer by the wait that the call asks for.
 	HoldOff(wait time.Duration)
-	// Exchange returns the call as a request over HTTP and the writer of its answer, to forward it to the leader.
-	Exchange() (http.ResponseWriter, *http.Request)
 }
 
 // keptBytes is the largest buffer that a call keeps for the next request.
@@ -111,7 +109,7 @@ func (c *Call) Begin(ctx context.Context, s *Core, rt *Route, p peer) {
 // Reset makes c ready for another request. After that its buffers must not be used.
 func (c *Call) Reset() {
 	in, out := c.In[:0], c.Out[:0]
-	if cap(in) > keptBytes || c.shared {
+	if cap(in) > keptBytes {
 		in = nil
 	}
 	if cap(out) > keptBytes {

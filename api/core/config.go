@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -94,11 +93,9 @@ const DefaultWaits = 8192
 
 // Calls makes calls for the client of another contract. Their bodies may have MaxBodyBytes.
 type Calls interface {
-	// ServeHTTP answers a request that was translated.
-	http.Handler
-	// Call makes one call with the credential of ctx, and writes the body of the answer to into. target is an escaped path
-	// with its query, remote the address of the client. whole is false if the answer broke off.
-	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
+	// Call makes one call with the credential of ctx, and writes the answer to into. target is an escaped path with its
+	// query, remote the address of the client. whole is false if the answer broke off.
+	Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool)
 }
 
 // Limits bound the sizes in requests and answers. Names are the types and groups of jobs,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"reflect"
@@ -33,13 +34,49 @@ var namesOnce = jsontext.AllowInvalidUTF8(true)
 // Decode reads the body of the request into v, a pointer to a struct of
 // package v1. It must be an object.
 func (c *Call) Decode(v any) error {
-	if err := c.Peer.CheckMedia(); err != nil {
+	if err := c.checkMedia(); err != nil {
 		return err
 	}
 	if err := c.ReadBody(); err != nil {
 		return err
 	}
 	return c.parse(v)
+}
+
+// mergePatch is the media type of PATCH bodies by RFC 7396.
+const mergePatch = "application/merge-patch+json"
+
+// checkMedia refuses a body that is not JSON in UTF-8.
+func (c *Call) checkMedia() error {
+	if coding := c.Encoding; coding != "" && !strings.EqualFold(coding, "identity") {
+		return Fail(MediaType, "the body has the content encoding %q; send it without one", Shown(coding))
+	}
+	given := c.ContentType
+	if given == "application/json" {
+		return nil
+	}
+	if given == "" {
+		return Fail(MediaType, "the request has no content type; send Content-Type: application/json")
+	}
+	media, params, err := mime.ParseMediaType(given)
+	patch := media == mergePatch && c.Method == http.MethodPatch
+	if err != nil || media != "application/json" && !patch {
+		return Fail(MediaType, "the content type is %q; send Content-Type: application/json", Shown(given))
+	}
+	if charset, named := params["charset"]; named && !isUTF8(charset) {
+		return Fail(MediaType, "the charset is %q; send JSON in UTF-8", Shown(charset))
+	}
+	return nil
+}
+
+// isUTF8 reports whether text in a charset is UTF-8.
+func isUTF8(charset string) bool {
+	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii"} {
+		if strings.EqualFold(charset, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // DecodeOptional is decode for a body that may be absent; v is zero then.
@@ -67,16 +104,7 @@ func (c *Call) parse(v any) error {
 		return named(memberAt(body, at), "nests objects and lists more than %d levels deep (at %s)",
 			c.Core.Config.Limits.Depth, place(body, at))
 	}
-	if c.shared = scanned(body, v); c.shared {
-		return nil
-	}
 	reflect.ValueOf(v).Elem().SetZero()
-	return c.unmarshal(v)
-}
-
-// unmarshal reads any body with the general decoder.
-func (c *Call) unmarshal(v any) error {
-	body := c.In
 	known := json.RejectUnknownMembers(c.refusesUnknown())
 	err := json.Unmarshal(body, v, namesOnce, known)
 	if errors.Is(err, jsontext.ErrDuplicateName) {

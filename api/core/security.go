@@ -302,6 +302,3 @@ func (a *access) InForce() string {
 	}
 	return a.Mode
 }
-
-// WithinKey marks requests that come from this process.
-type WithinKey struct{}

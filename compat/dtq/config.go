@@ -1,13 +1,12 @@
 package dtq
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"osqueue/compat"
 	"osqueue/internal/limit"
 )
 
@@ -17,7 +16,7 @@ type Config struct {
 	// Native serves all requests that are not dtq's.
 	Native http.Handler
 	// Calls makes the calls of the Handler.
-	Calls API
+	Calls compat.API
 	// Leader returns the leader for the client of a request. The Handler calls it for every request, so it must be
 	// cheap.
 	Leader func(*http.Request) Leader
@@ -29,12 +28,6 @@ type Config struct {
 	Logger hclog.Logger
 	// Timeouts bound the duration of answers.
 	Timeouts Timeouts
-}
-
-// API makes calls of the node, which forwards them to the leader when necessary. Call writes the body of the answer to into.
-// whole is false if the answer broke off.
-type API interface {
-	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
 }
 
 // A Leader is the active leader as this node knows it.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 )
 
 const commitTimeout = "Commit timeout"
@@ -13,7 +14,7 @@ const commitTimeout = "Commit timeout"
 // failed returns the answer for an operation that the HTTP API refused, or whose
 // outcome is unknown.
 func (h *Handler) failed(c *call, err error) *reply {
-	var p *problem
+	var p *compat.Refusal
 	switch {
 	case errors.As(err, &p):
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -22,13 +23,13 @@ func (h *Handler) failed(c *call, err error) *reply {
 		h.cfg.Logger.Error("a request failed", "error", err)
 		return refusal(http.StatusInternalServerError, "the node failed to answer")
 	}
-	switch p.tag {
+	switch p.Tag {
 	case v1.TagNotLeader, v1.TagNoLeader:
 		return refusal(http.StatusServiceUnavailable, "Not the leader (current leader: "+h.leaderName(c)+")")
 	case v1.TagUnknownOutcome, v1.TagLeaderGone, v1.TagTimeout:
 		return refusal(http.StatusServiceUnavailable, commitTimeout)
 	}
-	return refusal(p.status, p.detail)
+	return refusal(p.Status, p.Detail)
 }
 
 // leaderName returns the leader's name for dtq's error text, "None" if no leader is
@@ -42,12 +43,12 @@ func (h *Handler) leaderName(c *call) string {
 
 // isDenied reports whether err says that the client may not make the call.
 func isDenied(err error) bool {
-	var p *problem
-	return errors.As(err, &p) && (p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.status == http.StatusTooManyRequests)
+	var p *compat.Refusal
+	return errors.As(err, &p) && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden || p.Status == http.StatusTooManyRequests)
 }
 
 // isTag reports whether err is a refusal with the tag.
 func isTag(err error, tag string) bool {
-	var p *problem
-	return errors.As(err, &p) && p.tag == tag
+	var p *compat.Refusal
+	return errors.As(err, &p) && p.Tag == tag
 }

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
+
+	"github.com/go-json-experiment/json"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/web"
@@ -49,15 +50,9 @@ func newRig(t *testing.T) *rig {
 // fakeAPI makes calls of a handler.
 type fakeAPI http.HandlerFunc
 
-func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool) {
+func (f fakeAPI) Call(ctx context.Context, method, target, remote string, body []byte, into http.ResponseWriter) (whole bool) {
 	r, err := web.NewRequest(ctx, method, target, remote, body)
-	if err != nil {
-		return http.StatusBadRequest, true
-	}
-	a := web.NewAnswer(make(http.Header))
-	whole = a.Of(http.HandlerFunc(f), r)
-	_, _ = into.Write(a.Body.Bytes())
-	return a.Status, whole
+	return err == nil && web.Serve(http.HandlerFunc(f), into, r)
 }
 
 func (g *rig) native(w http.ResponseWriter, r *http.Request) {

@@ -3,7 +3,6 @@ package osqueue
 import (
 	"bytes"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,39 +12,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/limit"
+	"osqueue/compat"
 )
 
 // The HTTP API parses bodies more strictly than the legacy broker, which accepts
-// whatever JavaScript parses. This file parses the bodies of the legacy routes first and
-// rewrites the fields that the two read differently. A body that the API accepts stays
-// as it is, byte for byte; a body that neither can parse stays for the API to refuse.
+// whatever JavaScript parses. This file rewrites the fields of the bodies of the legacy routes that the two read
+// differently. The other values stay as they are, byte for byte; a body that neither can parse stays for the API to refuse.
 // Values that the legacy broker accepted by accident (numbers for names, text for
 // numbers) are refused.
-
-// reread replaces the body of a request by one that the API reads as the legacy broker
-// did. read reports that the body was parsed and is within the limit; native reports
-// that the caller uses features of the API. A request with an idempotency key or with
-// strict handling is native, and its body stays as it is: a repetition must have the
-// same bytes.
-func (h *Handler) reread(r *http.Request, held *limit.Hold) (read, native bool, err error) {
-	if r.Header.Get(v1.HeaderIdempotencyKey) != "" || slices.ContainsFunc(r.Header["Prefer"], isStrict) {
-		return false, true, nil
-	}
-	if r.Body == nil {
-		return false, false, nil
-	}
-	body, whole := wholeBody(r, h.cfg.MaxBody, held)
-	if !whole {
-		return false, false, nil
-	}
-	if body, native, err = h.translate(r, body); err != nil {
-		return false, native, err
-	}
-	r.Body = reader{bytes.NewReader(body), r.Body}
-	r.ContentLength, r.TransferEncoding = int64(len(body)), nil
-	return true, native, nil
-}
 
 // nativeMembers are the fields of bodies that only the API has.
 var nativeMembers = []string{
@@ -53,122 +27,93 @@ var nativeMembers = []string{
 	"uniqueMs", "after", "afterFailure", "batchId", "waitMs", "token",
 }
 
-// isStrict reports whether a Prefer header asks for strict handling.
-func isStrict(prefer string) bool { return strings.Contains(strings.ToLower(prefer), v1.PreferStrict) }
-
-// wholeBody reads the body of a request. If the body breaks off or exceeds the limit, it
-// puts the bytes back in front of the request's body and returns false.
-func wholeBody(r *http.Request, limit int64, held *limit.Hold) (body []byte, whole bool) {
-	if r.ContentLength > limit { // the announced bytes may never arrive
-		return nil, false
-	}
-	body, err := held.ReadAll(io.LimitReader(r.Body, limit+1))
-	switch {
-	case err != nil:
-		r.Body = reader{io.MultiReader(bytes.NewReader(body), failing{err}), r.Body}
-	case int64(len(body)) > limit:
-		r.Body = reader{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	default:
-		return body, true
-	}
-	return nil, false
-}
-
-// A reader reads from one source and closes another.
-type reader struct {
-	io.Reader
-	io.Closer
-}
-
-// failing is a reader that returns err.
-type failing struct{ err error }
-
-// Read implements io.Reader.
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
 // byteOrderMark may precede a body; the legacy broker skips it.
 var byteOrderMark = []byte("\ufeff")
 
-// translate returns the body for the API, and whether it has fields that only the API
-// knows. An error comes from a call of the API.
-func (h *Handler) translate(r *http.Request, body []byte) (out []byte, native bool, err error) {
-	if plain, ok := scanPlain(r.URL.Path, body); ok && len(r.URL.EscapedPath()) <= idMax {
-		if r.URL.Path == v1.PathJobs {
-			body = plain.submission(body, newID())
-		}
-		return body, plain.native, nil
-	}
-	return h.parsed(r, body)
-}
-
-// parsed is translate for any body.
-func (h *Handler) parsed(r *http.Request, body []byte) (out []byte, native bool, err error) {
+// translate returns the path and the body of the call for a submission, a claim or a report. An error comes from a call
+// of the API.
+func (h *Handler) translate(a *answer, body []byte) (path string, out []byte, err error) {
+	path = a.r.URL.EscapedPath()
 	body = validText(bytes.TrimPrefix(body, byteOrderMark))
-	var edit edits
-	if found, ok := membersOf(body); ok {
-		edit = edits{members: found}
-		edit.onlyLast()
+	found, ok := membersOf(body)
+	if !ok {
+		return path, body, nil
 	}
-	native = slices.ContainsFunc(nativeMembers, edit.has)
-	out, err = h.edited(r, body, &edit)
-	return out, native, err
-}
-
-// edited returns the body with the changes that the route needs.
-func (h *Handler) edited(r *http.Request, body []byte, edit *edits) ([]byte, error) {
-	switch r.URL.Path {
+	edit := edits{members: found}
+	edit.onlyLast()
+	a.native = slices.ContainsFunc(nativeMembers, edit.has)
+	switch path {
 	case v1.PathJobs:
 		edit.each("maxAttempts", wholeAttempts)
-		return withID(edit.apply(body), newID()), nil
+		edit.identify(newID())
 	case v1.PathClaim:
-		var wide []string
-		edit.each("types", func(v jsontext.Value) jsontext.Value {
-			plain, types := plainTypes(v)
-			if len(types) > claimTypes {
-				wide = types
-			}
-			return plain
-		})
-		// A claim that waits may wait for jobs of types that have none yet.
-		if wide == nil || edit.has("waitMs") {
-			return edit.apply(body), nil
+		err = h.plainClaim(a, &edit)
+	default:
+		if !edit.has("token") && !edit.plainReport(path) { // with a token the caller uses the API's features
+			path = v1.PathJobs + "/" + newID() + path[strings.LastIndexByte(path, '/'):]
 		}
-		types, err := h.native.narrow(caller{ctx: r.Context(), remote: r.RemoteAddr}, wide)
-		if err != nil {
-			return nil, err
+	}
+	return path, edit.apply(body), err
+}
+
+// plainClaim makes the types of a claim those that the API accepts.
+func (h *Handler) plainClaim(a *answer, edit *edits) error {
+	var wide []string
+	edit.each("types", func(v jsontext.Value) jsontext.Value {
+		plain, types := plainTypes(v)
+		if len(types) > claimTypes {
+			wide = types
 		}
+		return plain
+	})
+	// A claim that waits may wait for jobs of types that have none yet.
+	if wide == nil || edit.has("waitMs") {
+		return nil
+	}
+	types, err := h.native.narrow(caller{ctx: a.r.Context(), remote: a.r.RemoteAddr}, wide)
+	if err == nil {
 		edit.each("types", func(jsontext.Value) jsontext.Value { return textList(types) })
-		return edit.apply(body), nil
 	}
-	if edit.has("token") {
-		return edit.apply(body), nil // the caller uses the API's features
-	}
+	return err
+}
+
+// plainReport takes the name of a worker out of a report that no worker can have. It returns false if the report cannot
+// be about a job: it goes to one that does not exist then.
+func (e *edits) plainReport(path string) bool {
 	stranger := false
-	edit.each("workerId", func(v jsontext.Value) jsontext.Value {
+	e.each("workerId", func(v jsontext.Value) jsontext.Value {
 		if stranger = v.Kind() == jsontext.KindString && !canBeName(textOf(v, nameBytes+1)); stranger {
 			return jsontext.Value(`""`)
 		}
 		return v
 	})
-	if stranger || !namesJob(r.URL) {
-		nowhere(r)
-	}
-	return edit.apply(body), nil
+	return !stranger && namesJob(path)
 }
 
 // namesJob reports whether a job can have the id in the path of a report.
-func namesJob(u *url.URL) bool {
-	id, _, _ := strings.Cut(strings.TrimPrefix(u.EscapedPath(), v1.PathJobs+"/"), "/")
+func namesJob(path string) bool {
+	id, _, _ := strings.Cut(strings.TrimPrefix(path, v1.PathJobs+"/"), "/")
 	id, err := url.PathUnescape(id)
 	return err != nil || len(id) <= idMax
 }
 
-// nowhere redirects a report to a job that does not exist.
-func nowhere(r *http.Request) {
-	path := r.URL.EscapedPath()
-	target := *r.URL
-	target.Path, target.RawPath = v1.PathJobs+"/"+newID()+path[strings.LastIndexByte(path, '/'):], ""
-	r.URL, r.RequestURI = &target, target.RequestURI()
+// ofListed are the fields that a listed job has and a submission does not. A client that
+// submits a listed job wants a new job: the id in the body is the old job's.
+var ofListed = []string{"status", "attempts", "createdAt", "heartbeat"}
+
+// identify gives a submission an id, unless it has its own.
+func (e *edits) identify(id string) {
+	quoted, listed := jsontext.Value(`"`+id+`"`), slices.ContainsFunc(ofListed, e.has)
+	if !e.has("id") {
+		e.members, e.made = append(e.members, member{name: "id", raw: jsontext.Value(`"id"`), value: quoted}), true
+		return
+	}
+	e.each("id", func(v jsontext.Value) jsontext.Value {
+		if listed || v.Kind() != jsontext.KindString || len(v) == len(`""`) {
+			return quoted
+		}
+		return v
+	})
 }
 
 // wholeAttempts converts any number to a limit of attempts that the API accepts.
@@ -206,7 +151,7 @@ func plainTypes(v jsontext.Value) (plain jsontext.Value, types []string) {
 
 // eachItem calls fn with each item of a valid list.
 func eachItem(list jsontext.Value, fn func(jsontext.Value)) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(list), lenient)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(list), compat.Lenient)
 	_, err := dec.ReadToken()
 	for err == nil && dec.PeekKind() != jsontext.KindEndArray {
 		var item jsontext.Value
@@ -217,7 +162,7 @@ func eachItem(list jsontext.Value, fn func(jsontext.Value)) {
 }
 
 func textList(texts []string) jsontext.Value {
-	list, err := json.Marshal(texts, lenient)
+	list, err := json.Marshal(texts, compat.Lenient)
 	if err != nil { // cannot happen: any text can be encoded
 		return jsontext.Value("[]")
 	}
@@ -233,7 +178,7 @@ type member struct {
 // membersOf returns the fields of a JSON object in order, and false if body is anything
 // else.
 func membersOf(body []byte) (found []member, ok bool) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body), lenient)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body), compat.Lenient)
 	token, err := dec.ReadToken()
 	if err != nil || token.Kind() != jsontext.KindBeginObject {
 		return nil, false

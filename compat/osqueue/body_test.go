@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 )
 
 func TestLimitsAreTheAPIs(t *testing.T) {
@@ -23,17 +25,14 @@ func TestLimitsAreTheAPIs(t *testing.T) {
 	}
 }
 
-// reread returns the body that the API gets for a request with the body.
+// reread returns the target and the body of the call for a request.
 func reread(t testing.TB, path, body string) (target, got string) {
 	t.Helper()
-	cfg := Config{}.withDefaults()
-	h := &Handler{cfg: cfg}
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	out, _, err := h.translate(r, []byte(body))
+	target, out, err := new(Handler).translate(&answer{r: httptest.NewRequest(http.MethodPost, path, nil)}, []byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.URL.EscapedPath(), string(out)
+	return target, string(out)
 }
 
 const (
@@ -104,8 +103,35 @@ func TestSubmissionsAreReadAsTheOriginalDid(t *testing.T) {
 		`{"type":"a","type":null,"payload":[1]}`: `{"type":null,"payload":[1],`,
 	} {
 		_, got := reread(t, v1.PathJobs, in)
-		if !strings.HasPrefix(got, want) || !jsontext.Value(got).IsValid(lenient) {
+		if !strings.HasPrefix(got, want) || !jsontext.Value(got).IsValid(compat.Lenient) {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestIDsAreAdded(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`:                        `{"id":"ID"}`,
+		` { } `:                     `{"id":"ID"}`,
+		`{"payload":{"id":"x"}}`:    `{"payload":{"id":"x"},"id":"ID"}`,
+		`{"id":"mine","foo":1}`:     `{"id":"mine","foo":1}`,
+		`{"id":"","payload":1}`:     `{"id":"ID","payload":1}`,
+		`{"id":null}`:               `{"id":"ID"}`,
+		`{"id": 5 ,"payload":1}`:    `{"id":"ID","payload":1}`,
+		`{"id":{"a":1}}`:            `{"id":"ID"}`,
+		`{"id":"a","status":"x"}`:   `{"id":"ID","status":"x"}`,
+		`{"attempts":9,"id":"a"}`:   `{"attempts":9,"id":"ID"}`,
+		`{"createdAt":1}`:           `{"createdAt":1,"id":"ID"}`,
+		`{"payload":1}}`:            `{"payload":1}}`,
+		`{"payload":1} {}`:          `{"payload":1} {}`,
+		`{"payload" 1}`:             `{"payload" 1}`,
+		`[1]`:                       `[1]`,
+		``:                          ``,
+		`{"payload":{"a":1,"a":2}}`: `{"payload":{"a":1,"a":2},"id":"ID"}`,
+	} {
+		_, got := reread(t, v1.PathJobs, in)
+		if got = regexp.MustCompile(strings.Trim(uuid4.String(), "^$")).ReplaceAllString(got, "ID"); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
 }
@@ -146,7 +172,7 @@ func FuzzBodies(f *testing.F) {
 			before, after := map[string]jsontext.Value{}, map[string]jsontext.Value{}
 			plain := strings.TrimPrefix(string(validText(body)), "\ufeff")
 			_, got := reread(t, path, string(body))
-			if json.Unmarshal([]byte(plain), &before, lenient) != nil || !strings.HasPrefix(strings.TrimLeft(plain, " \t\r\n"), "{") {
+			if json.Unmarshal([]byte(plain), &before, compat.Lenient) != nil || !strings.HasPrefix(strings.TrimLeft(plain, " \t\r\n"), "{") {
 				if got != plain {
 					t.Fatalf("%q became %q", body, got)
 				}

@@ -1,8 +1,6 @@
 package osqueue
 
 import (
-	"context"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -10,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"osqueue/compat"
 	"osqueue/internal/limit"
 )
 
@@ -19,7 +18,7 @@ type Config struct {
 	// Native is the node's HTTP API, for requests from outside.
 	Native http.Handler
 	// Calls is the same API for the calls that the Handler makes itself, which may be larger.
-	Calls API
+	Calls compat.API
 	// MaxBody is the size of the largest body that Native accepts, in bytes.
 	MaxBody int64
 	// Inflight bounds the bytes of bodies, lists and waiting answers in memory; nil means no bound.
@@ -35,13 +34,6 @@ type Config struct {
 	Metrics prometheus.Registerer
 
 	Limits Limits
-}
-
-// API is the node's API. ServeHTTP answers a request that was translated. Call makes one call and writes the body of the
-// answer to into; whole is false if the answer broke off.
-type API interface {
-	http.Handler
-	Call(ctx context.Context, method, target, remote string, body []byte, into io.Writer) (status int, whole bool)
 }
 
 // Limits bound the memory that clients can occupy and the time that they may take.

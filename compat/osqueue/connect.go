@@ -3,6 +3,7 @@ package osqueue
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 	"osqueue/compat/osqueue/queuev1"
 )
 
@@ -211,7 +213,7 @@ func respond[T any](out *T, err error) (*connect.Response[T], error) {
 			return nil, connect.NewError(connect.CodeDeadlineExceeded, err)
 		}
 		f := faultOf(err)
-		return nil, connect.NewError(f.meaning().code, f)
+		return nil, connect.NewError(meaningOf(f).code, f)
 	}
 	return connect.NewResponse(out), nil
 }
@@ -219,5 +221,39 @@ func respond[T any](out *T, err error) (*connect.Response[T], error) {
 // compacted returns a payload without white space, and false if it is not JSON.
 func compacted(payload []byte) (jsontext.Value, bool) {
 	v := jsontext.Value(validText(payload))
-	return v, v.Compact(lenient) == nil && len(v) > 0
+	return v, v.Compact(compat.Lenient) == nil && len(v) > 0
+}
+
+// withBoundedGzip returns an option for messages that are compressed with gzip. connect-go
+// unpacks the rest of a message that is too large only to report its size, and a message of some
+// MiB can unpack to gigabytes. The decompressor of this option fails there.
+func withBoundedGzip(messageBytes int64) connect.HandlerOption {
+	return connect.WithCompression("gzip",
+		func() connect.Decompressor { return &boundedGzip{limit: messageBytes + 1} },
+		func() connect.Compressor { return gzip.NewWriter(nil) })
+}
+
+var errUnpacked = errors.New("the rest of the message is not unpacked")
+
+// boundedGzip unpacks one message, and fails after limit bytes.
+type boundedGzip struct {
+	gzip.Reader
+	limit int64
+	left  int64
+}
+
+// Read implements io.Reader.
+func (b *boundedGzip) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errUnpacked
+	}
+	n, err := b.Reader.Read(into[:min(int64(len(into)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// Reset implements connect.Decompressor.
+func (b *boundedGzip) Reset(from io.Reader) error {
+	b.left = b.limit
+	return b.Reader.Reset(from)
 }

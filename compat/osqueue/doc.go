@@ -12,14 +12,12 @@
 // # The path of a call
 //
 //	Connect, gRPC, gRPC-Web ──▶ connect.go ─┐
-//	WebSocket ────────────────▶ socket.go ──┼─▶ native.go ──▶ the node's HTTP API, in the process
-//	REST ─────────────────────▶ rest.go ────┘                  └─ forwards it to the leader
+//	WebSocket ────────────────▶ socket.go ──┼─▶ calls of the API, in the process (package compat)
+//	REST ─────────────────────▶ rest.go ────┘   └─ forwarded to the leader
 //
-// native.go calls the HTTP API's handler in the process. Each operation, each wait,
-// each limit and the forwarding thus has one implementation, and a translation knows
-// only the two shapes. The handler does not translate REST routes with the same shape in
-// both, requests that accept the API's own errors, and requests that another node
-// forwards.
+// So each operation, each wait, each limit and the forwarding has one implementation, and a translation knows only the
+// two shapes. Requests to other routes, requests that use the API's features and requests that another node forwards go
+// to the API as they are.
 //
 // # Leniency by contract, safety by token
 //

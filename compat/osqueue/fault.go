@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 )
 
 // The errors of the legacy broker, by the field _tag.
@@ -16,15 +17,7 @@ const (
 	conflictError = "CASConflictError"    // another broker has taken over
 )
 
-// A fault is a refusal by the HTTP API.
-type fault struct {
-	native  string // a v1.Tag…
-	message string
-}
-
-func (f *fault) Error() string { return f.message }
-
-// A meaning is the form of a fault in the contract.
+// A meaning is the form of a refusal in the contract.
 type meaning struct {
 	tag  string
 	code connect.Code
@@ -66,9 +59,9 @@ var meanings = map[string]meaning{
 	v1.TagTooManyTokenBytes: {tag: storageError, code: connect.CodeResourceExhausted, ours: true},
 }
 
-// meaning returns the form of the fault in the contract.
-func (f *fault) meaning() meaning {
-	if m, ok := meanings[f.native]; ok {
+// meaningOf returns the form of a refusal in the contract.
+func meaningOf(f *compat.Refusal) meaning {
+	if m, ok := meanings[f.Tag]; ok {
 		return m
 	}
 	return meaning{tag: storageError, code: connect.CodeInternal}

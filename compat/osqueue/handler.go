@@ -11,7 +11,6 @@ import (
 // It is safe for concurrent use. New makes it, Close ends it.
 type Handler struct {
 	cfg      Config
-	rest     http.Handler // Native, for clients that know the legacy broker only
 	native   *native
 	rpc      map[string]http.Handler // by path
 	sockets  *sockets
@@ -25,7 +24,7 @@ func New(cfg Config) *Handler {
 		panic("osqueue: no HTTP API given")
 	}
 	cfg = cfg.withDefaults()
-	h := &Handler{cfg: cfg, rest: outageReads{cfg.Native}, native: newNative(&cfg), capacity: newCapacity(&cfg.Limits)}
+	h := &Handler{cfg: cfg, native: newNative(&cfg), capacity: newCapacity(&cfg.Limits)}
 	h.rpc = newRPC(h.native, cfg.Limits.MessageBytes)
 	h.sockets = newSockets(&h.cfg, h.native, h.capacity)
 	return h

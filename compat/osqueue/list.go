@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/internal/web"
 )
 
 // The legacy broker answers GET /v1/jobs with the whole list, where the API has pages. The pages
@@ -27,35 +26,45 @@ var errNoList = errors.New("the page of the list has no jobs field at its start"
 
 // pages joins the pages of a list. It is the http.ResponseWriter of each of them in turn.
 type pages struct {
-	w      http.ResponseWriter
-	header http.Header // of the present page
-	status int         // of the present page; 0 until its head is written
-	later  bool        // the present page is not the first one
+	*answer
+	other  http.Header // of a later page
+	failed bool        // a later page was refused
 	begun  bool        // the jobs of the present page have begun
-	kept   []byte      // what is not passed on yet: it may be the end of the page, or is an error
+	kept   []byte      // what is not passed on yet: it may be the end of the page
 	size   int         // of all pages
 }
 
 // Header implements http.ResponseWriter.
-func (p *pages) Header() http.Header { return p.header }
+func (p *pages) Header() http.Header {
+	if p.other != nil {
+		return p.other
+	}
+	return p.answer.Header()
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (p *pages) WriteHeader(status int) {
-	if p.status == 0 && status >= http.StatusOK {
-		p.status = status
+	if p.other != nil {
+		p.failed = p.failed || status != http.StatusOK
+		return
+	}
+	if status == http.StatusOK {
 		p.header.Del("Content-Length") // of this page alone
 	}
+	p.answer.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (p *pages) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	p.kept = append(p.kept, b...)
-	if p.status != http.StatusOK {
-		return len(b), nil
+	if !p.passed {
+		p.WriteHeader(http.StatusOK)
 	}
+	if p.status != 0 || p.failed {
+		return p.answer.body.Write(b)
+	}
+	p.kept = append(p.kept, b...)
 	p.size += len(b)
-	if p.later && !p.begun {
+	if p.other != nil && !p.begun {
 		if err := p.skipHead(); err != nil || !p.begun {
 			return len(b), err
 		}
@@ -87,7 +96,7 @@ func (p *pages) skipHead() error {
 
 // pass passes n bytes on.
 func (p *pages) pass(n int) error {
-	if _, err := p.w.Write(p.kept[:n]); err != nil { //nolint:gosec // JSON of the API
+	if _, err := p.answer.Write(p.kept[:n]); err != nil {
 		return err
 	}
 	p.kept = append(p.kept[:0], p.kept[n:]...)
@@ -108,20 +117,14 @@ func (p *pages) end() (cursor string) {
 	return cursor
 }
 
-// listREST answers with the whole list, up to Limits.ListBytes.
-func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
-	p := &pages{w: w, header: w.Header()}
-	if !web.Serve(h.rest, p, r) {
-		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
-	}
-	if p.status != http.StatusOK {
-		a := &answer{ResponseWriter: w, r: r}
-		a.WriteHeader(p.status)
-		_, _ = a.Write(p.kept) // the client may have gone
-		a.finish()
-		return
-	}
+// list answers with the whole list, up to Limits.ListBytes.
+func (h *Handler) list(a *answer) {
+	p, target := &pages{answer: a}, v1.PathJobs
 	for range pagesMax {
+		h.ask(a, p, http.MethodGet, target, nil)
+		if p.failed || p.other != nil && !p.begun {
+			panic(http.ErrAbortHandler) // a list that breaks off must not look complete
+		}
 		cursor := p.end()
 		if cursor == "" || p.size >= h.native.listBytes {
 			break
@@ -130,11 +133,8 @@ func (h *Handler) listREST(w http.ResponseWriter, r *http.Request) {
 		if p.pass(len(p.kept)) != nil {
 			return // the client has gone
 		}
-		next, err := web.NewRequest(r.Context(), http.MethodGet, v1.PathJobs+"?"+v1.ParamCursor+"="+url.QueryEscape(cursor), r.RemoteAddr, nil)
-		p.header, p.status, p.later, p.begun = make(http.Header), 0, true, false
-		if err != nil || !web.Serve(h.rest, p, next) || p.status != http.StatusOK || !p.begun {
-			panic(http.ErrAbortHandler)
-		}
+		p.other, p.begun = make(http.Header), false
+		target = v1.PathJobs + "?" + v1.ParamCursor + "=" + url.QueryEscape(cursor)
 	}
-	_, _ = w.Write(p.kept) // the client may have gone
+	_ = p.pass(len(p.kept)) // the client may have gone
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"osqueue/compat"
 	"osqueue/internal/text"
 )
 
@@ -48,14 +49,14 @@ func parseMessage(raw []byte) (message, error) {
 	m := message{id: null, method: undefined}
 	raw = validText(raw)
 	value := jsontext.Value(raw)
-	if !value.IsValid(lenient) {
+	if !value.IsValid(compat.Lenient) {
 		return m, errInvalidJSON
 	}
 	if value.Kind() != jsontext.KindBeginObject {
 		return m, nil
 	}
 	var e envelope
-	if err := json.Unmarshal(raw, &e, lenient); err != nil {
+	if err := json.Unmarshal(raw, &e, compat.Lenient); err != nil {
 		return m, errInvalidJSON
 	}
 	if e.ID != nil {
@@ -65,7 +66,7 @@ func parseMessage(raw []byte) (message, error) {
 		m.method, m.named = text.Clip(textOf(e.Method, methodMax), methodMax), e.Method.Kind() == jsontext.KindString
 	}
 	if e.Params.Kind() == jsontext.KindBeginObject {
-		if err := json.Unmarshal(e.Params, &m.params, lenient); err != nil {
+		if err := json.Unmarshal(e.Params, &m.params, compat.Lenient); err != nil {
 			return m, errInvalidJSON
 		}
 	}
@@ -117,7 +118,7 @@ func textOf(v jsontext.Value, most int) string {
 	if v.Kind() == jsontext.KindString {
 		return unquoted(v)
 	}
-	w := textWriter{dec: jsontext.NewDecoder(bytes.NewBuffer(v), lenient), most: most}
+	w := textWriter{dec: jsontext.NewDecoder(bytes.NewBuffer(v), compat.Lenient), most: most}
 	w.value(false)
 	return w.text.String()
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"osqueue/compat"
 )
 
 // textOf formats values as JavaScript's String() does.
@@ -208,10 +210,10 @@ func FuzzMessage(f *testing.F) {
 		if !bytes.Equal(raw, before) {
 			t.Fatal("the message was changed")
 		}
-		if (err != nil) == jsontext.Value(validText(raw)).IsValid(lenient) {
+		if (err != nil) == jsontext.Value(validText(raw)).IsValid(compat.Lenient) {
 			t.Fatalf("%q: %v", raw, err)
 		}
-		if len(m.method) > methodMax || !m.id.IsValid(lenient) {
+		if len(m.method) > methodMax || !m.id.IsValid(compat.Lenient) {
 			t.Fatalf("%q: id %q, method %q", raw, m.id, m.method)
 		}
 		p := m.params
@@ -225,11 +227,11 @@ func FuzzMessage(f *testing.F) {
 			Error tagged         `json:"error"`
 		}
 		sent := refusal(m.id, protocolError, "Unsupported WS method: "+m.method)
-		if err := json.Unmarshal(sent, &answer, lenient, json.RejectUnknownMembers(true)); err != nil || answer.OK == nil || *answer.OK {
+		if err := json.Unmarshal(sent, &answer, compat.Lenient, json.RejectUnknownMembers(true)); err != nil || answer.OK == nil || *answer.OK {
 			t.Fatalf("%q: answered %q: %v", raw, sent, err)
 		}
 		want := m.id.Clone()
-		if err := want.Compact(lenient); err != nil || !bytes.Equal(answer.ID, want) {
+		if err := want.Compact(compat.Lenient); err != nil || !bytes.Equal(answer.ID, want) {
 			t.Fatalf("%q: the id in the answer is %q, %v", raw, answer.ID, err)
 		}
 	})

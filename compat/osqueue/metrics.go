@@ -1,6 +1,8 @@
 package osqueue
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics are the metrics of WebSockets; the calls on them are counted by the HTTP API.
 // The labels are bounded: a method is one of the contract or otherMethod.

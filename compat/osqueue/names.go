@@ -2,7 +2,6 @@ package osqueue
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -69,7 +68,7 @@ func (n *native) narrow(c caller, types []string) ([]string, error) {
 		return types, nil
 	}
 	var stats v1.Stats
-	if err := n.do(c, http.MethodGet, v1.PathStats+"?"+v1.ParamTypes+"=true", nil, &stats); err != nil {
+	if err := n.get(c, v1.PathStats+"?"+v1.ParamTypes+"=true", &stats); err != nil {
 		return nil, err
 	}
 	waiting := func(name string) int { return min(stats.Types[name].Unclaimed, 1) }

@@ -1,29 +1,26 @@
 package osqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // native makes the calls of the node. It is safe for concurrent use.
 type native struct {
-	api       API
+	api       compat.API
 	budget    *limit.Budget
 	lists     slots
 	listBytes int
@@ -43,12 +40,6 @@ type caller struct {
 	ctx    context.Context
 	remote string // host:port
 }
-
-// lenient accepts the payloads that the API accepts. It keeps strings as they were sent:
-// lone surrogates exist only as escapes.
-var lenient = json.JoinOptions(
-	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
-)
 
 // validText replaces every byte that is not UTF-8.
 func validText(b []byte) []byte {
@@ -131,7 +122,7 @@ func (n *native) report(c caller, id, action string, in any) error {
 // stats reads the counts of the queue.
 func (n *native) stats(c caller) (v1.Stats, error) {
 	var out v1.Stats
-	err := n.do(c, http.MethodGet, v1.PathStats, nil, &out)
+	err := n.get(c, v1.PathStats, &out)
 	return out, err
 }
 
@@ -185,20 +176,20 @@ func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *
 		target += "?" + v1.ParamCursor + "=" + url.QueryEscape(cursor)
 	}
 	a.begin(&of.held)
-	err := n.call(c, http.MethodGet, target, nil, a)
+	err := n.ask(c, target, a)
 	if a.over {
-		return &fault{v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment"}
+		return refuse(v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment")
 	}
 	if err != nil {
 		return err
 	}
-	of.size += a.Len()
-	return read(a.Bytes(), into)
+	of.size += a.Body.Len()
+	return compat.Decode(a, into)
 }
 
 // A heldPage is a page whose bytes count in the budget before they take memory.
 type heldPage struct {
-	bytes.Buffer
+	web.Answer
 	held *limit.Hold
 	over bool // the budget is used up, and the page is not whole
 }
@@ -208,7 +199,7 @@ var pageBuffers = sync.Pool{New: func() any { return new(heldPage) }}
 
 // begin begins a new page.
 func (a *heldPage) begin(held *limit.Hold) {
-	a.Reset()
+	a.Reset(make(http.Header))
 	a.held, a.over = held, false
 }
 
@@ -218,87 +209,56 @@ func (a *heldPage) free() {
 	pageBuffers.Put(a)
 }
 
-// Write implements io.Writer.
+// Write implements http.ResponseWriter.
 func (a *heldPage) Write(b []byte) (int, error) {
 	if err := a.held.Take(listCopies * len(b)); err != nil {
 		a.over = true
 		return 0, err
 	}
-	return a.Buffer.Write(b)
+	return a.Answer.Write(b)
 }
 
 func (n *native) post(c caller, path string, in, out any) error {
-	return n.do(c, http.MethodPost, path, in, out)
+	return compat.Do(c.ctx, n.api, c.remote, http.MethodPost, path, in, out)
 }
 
-// do makes one call and decodes the answer into out, unless out is nil.
-func (n *native) do(c caller, method, target string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in, lenient); err != nil {
-			return fmt.Errorf("write the call: %w", err)
-		}
-	}
-	var a bytes.Buffer
-	if err := n.call(c, method, target, body, &a); err != nil || out == nil {
+// get makes a read and decodes the answer into out.
+func (n *native) get(c caller, target string, out any) error {
+	a := web.NewAnswer(make(http.Header))
+	if err := n.ask(c, target, a); err != nil {
 		return err
 	}
-	return read(a.Bytes(), out)
+	return compat.Decode(a, out)
 }
 
-// answerBuffer keeps the body of an answer.
-type answerBuffer interface {
-	io.Writer
-	Bytes() []byte
-	Reset()
-}
-
-// call makes one call and writes a successful answer to into; a refusal is an error. A read that is refused because the
-// bucket takes no writes is repeated on the state of this node, see outageReads.
-func (n *native) call(c caller, method, target string, body []byte, into answerBuffer) error {
-	err := n.once(c, method, target, body, into)
-	path, query, _ := strings.Cut(target, "?")
-	if f := (*fault)(nil); !errors.As(err, &f) || f.native != v1.TagFlushLag || !readsNewest(method, path, query) {
+// ask makes a read. One that is refused because the bucket takes no writes is repeated, see onOwnState.
+func (n *native) ask(c caller, target string, into interface {
+	compat.Kept
+	Reset(http.Header)
+},
+) error {
+	err := compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, target, nil, into)
+	own, ok := onOwnState(http.MethodGet, target)
+	if f := (*compat.Refusal)(nil); !ok || !errors.As(err, &f) || f.Tag != v1.TagFlushLag {
 		return err
 	}
-	into.Reset()
-	return n.once(c, method, path+"?"+onOwnState(query), body, into)
+	into.Reset(make(http.Header))
+	return compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, own, nil, into)
 }
 
-func (n *native) once(c caller, method, target string, body []byte, into answerBuffer) error {
-	status, whole := n.api.Call(c.ctx, method, target, c.remote, body, into)
-	if !whole {
-		return &fault{v1.TagLeaderGone, "the connection to the leader broke before it answered"}
-	}
-	if err := c.ctx.Err(); err != nil && status >= http.StatusInternalServerError {
-		return err
-	}
-	if status < http.StatusMultipleChoices {
-		return nil
-	}
-	var p v1.Problem
-	if err := json.Unmarshal(into.Bytes(), &p, lenient); err != nil || p.Tag == "" {
-		return &fault{v1.TagInternal, http.StatusText(status)}
-	}
-	return &fault{p.Tag, p.Detail}
-}
-
-func read(answer []byte, into any) error {
-	if err := json.Unmarshal(answer, into, lenient); err != nil {
-		return fmt.Errorf("read the answer to a call: %w", err)
-	}
-	return nil
+// refuse returns a refusal of this package.
+func refuse(tag, detail string) *compat.Refusal {
+	return &compat.Refusal{Status: http.StatusServiceUnavailable, Tag: tag, Detail: detail}
 }
 
 // faultOf converts err to a refusal of the contract.
-func faultOf(err error) *fault {
-	var f *fault
+func faultOf(err error) *compat.Refusal {
+	var f *compat.Refusal
 	switch {
 	case errors.As(err, &f):
 		return f
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &fault{v1.TagTimeout, "the call took too long"}
+		return refuse(v1.TagTimeout, "the call took too long")
 	}
-	return &fault{v1.TagInternal, "the node failed to answer"}
+	return refuse(v1.TagInternal, "the node failed to answer")
 }

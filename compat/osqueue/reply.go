@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 )
 
 // A reply is an answer on a WebSocket: a result or an error.
@@ -93,7 +94,7 @@ func (n *native) answerTo(c caller, m *message) []byte {
 	if err != nil {
 		return refused(m, err)
 	}
-	answer, err := json.Marshal(&reply{ID: m.id, OK: true, Result: result}, lenient)
+	answer, err := json.Marshal(&reply{ID: m.id, OK: true, Result: result}, compat.Lenient)
 	if err != nil {
 		return refusal(m.id, storageError, "the answer cannot be written")
 	}
@@ -109,7 +110,7 @@ func (n *native) listTo(c caller, m *message) []byte {
 	err := n.list(c, func(list *heldList) error {
 		defer list.held.Release()
 		answer = make(appended, 0, list.size) // or else it grows in many steps
-		return json.MarshalWrite(&answer, &reply{ID: m.id, OK: true, Result: listingOf(&list.JobList)}, lenient)
+		return json.MarshalWrite(&answer, &reply{ID: m.id, OK: true, Result: listingOf(&list.JobList)}, compat.Lenient)
 	})
 	if err != nil {
 		return refused(m, err)
@@ -128,20 +129,20 @@ func (a *appended) Write(b []byte) (int, error) {
 
 func refused(m *message, err error) []byte {
 	f := faultOf(err)
-	return refusal(m.id, f.meaning().tag, f.message)
+	return refusal(m.id, meaningOf(f).tag, f.Detail)
 }
 
 // checkShort refuses a message whose names are too long together.
 func checkShort(m *message) error {
 	if size := len(m.params.Types) + len(m.params.WorkerID) + len(m.params.JobID); size > shortBytes {
-		return &fault{v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes)}
+		return refuse(v1.TagTooLarge, fmt.Sprintf("workerId, jobId and types are longer than %d bytes together", shortBytes))
 	}
 	return nil
 }
 
 // refusal returns an answer with an error.
 func refusal(id jsontext.Value, tag, text string) []byte {
-	answer, err := json.Marshal(&reply{ID: id, Error: &tagged{tag, text}}, lenient)
+	answer, err := json.Marshal(&reply{ID: id, Error: &tagged{tag, text}}, compat.Lenient)
 	if err != nil { // cannot happen: the id was decoded as JSON
 		return refusal(null, tag, text)
 	}
@@ -180,5 +181,5 @@ func (n *native) run(c caller, m *message) (result any, err error) {
 }
 
 func unsupported(m *message) error {
-	return &fault{v1.TagBadRequest, "Unsupported WS method: " + m.method}
+	return refuse(v1.TagBadRequest, "Unsupported WS method: "+m.method)
 }

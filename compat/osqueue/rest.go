@@ -2,50 +2,121 @@ package osqueue
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"maps"
+	"mime"
+	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 	"osqueue/internal/limit"
 )
 
-// serveREST passes the request to the HTTP API and translates the answer where the
-// contract differs.
+// serveREST answers a request over REST. A request to a route of the legacy broker becomes a call of the API; all others
+// are for the API itself. The errors of both are translated where the contract differs.
 func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
-	r = withoutForeignQuery(r)
-	api := h.rest
-	_, allowed := isOriginal(r.Method, r.URL.EscapedPath())
-	a := newAnswer(w, h.cfg.Inflight)
+	a := newAnswer(w, r, h.cfg.Inflight)
 	sound := false
 	defer func() { a.release(sound) }()
+	_, ours := isOriginal(r.Method, r.URL.EscapedPath())
 	switch {
-	case r.Method == http.MethodPost && allowed:
-		var read bool
-		var err error
-		read, a.native, err = h.reread(r, &a.held)
-		if err != nil {
-			sendFault(w, faultOf(err))
-			return
-		}
-		if read {
-			api = h.cfg.Calls // the body may have become longer
-		}
-	case r.Method == http.MethodGet && r.URL.Path == v1.PathJobs && r.URL.RawQuery == "":
-		h.listREST(w, r)
-		return
+	case !ours:
+		h.cfg.Native.ServeHTTP(a, r)
+	case r.Method != http.MethodPost:
+		h.read(a)
+	case usesAPI(r.Header), !isJSON(r.Header): // a repetition must have the same bytes, and the API refuses what is not JSON
+		a.native = usesAPI(r.Header)
+		h.cfg.Native.ServeHTTP(a, r)
+	default:
+		h.write(a)
 	}
-	a.r = r
-	api.ServeHTTP(a, r)
 	a.finish()
 	sound = true
+}
+
+// read answers a read of the legacy broker.
+func (h *Handler) read(a *answer) {
+	target := a.target(a.r.URL.EscapedPath())
+	if a.r.Method == http.MethodGet && target == v1.PathJobs {
+		h.list(a)
+		return
+	}
+	h.ask(a, a, http.MethodGet, target, nil)
+}
+
+// write answers a submission, a claim or a report.
+func (h *Handler) write(a *answer) {
+	body, refused := a.readBody(h.cfg.MaxBody)
+	if refused != nil {
+		sendFault(a.ResponseWriter, refused)
+		return
+	}
+	path, body, err := h.translate(a, body)
+	if err != nil {
+		sendFault(a.ResponseWriter, faultOf(err))
+		return
+	}
+	h.ask(a, a, http.MethodPost, a.target(path), body)
+}
+
+// ask makes a call for the client of a and writes the answer to into. A read that is refused because the bucket takes no
+// writes is repeated on the state of this node.
+func (h *Handler) ask(a *answer, into http.ResponseWriter, method, target string, body []byte) {
+	own, mayRepeat := onOwnState(method, target)
+	for {
+		if mayRepeat && a.own {
+			target = own
+		}
+		if !h.cfg.Calls.Call(a.r.Context(), method, target, a.r.RemoteAddr, body, into) {
+			panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
+		}
+		if !mayRepeat || a.own || a.status == 0 || tagOf(a.body.Bytes()) != v1.TagFlushLag {
+			return
+		}
+		a.own, a.status = true, 0
+		clear(a.header)
+		a.body.Reset()
+	}
+}
+
+// onOwnState returns the target of a read on the state of the node that gets it, and false if the call is none of the
+// legacy broker's: one of the newest state, without a query other than a cursor. The legacy broker answers reads also
+// while the bucket takes no writes. The API refuses them then, because another cluster may have taken the queue over; but
+// this cluster accepts no write meanwhile.
+func onOwnState(method, target string) (own string, ok bool) {
+	path, query, _ := strings.Cut(target, "?")
+	switch path {
+	case v1.PathJobs, v1.PathStats, v1.PathState:
+		ok = method == http.MethodGet && (query == "" || strings.HasPrefix(query, v1.ParamCursor+"="))
+	}
+	return path + "?" + strings.Trim(query+"&"+v1.ParamConsistency+"="+v1.ConsistencyLocal, "&"), ok
+}
+
+// usesAPI reports whether the head of a request has features of the API.
+func usesAPI(h http.Header) bool {
+	return h.Get(v1.HeaderIdempotencyKey) != "" || len(h["Prefer"]) > 0
+}
+
+// isJSON reports whether the body of a request is JSON in UTF-8.
+func isJSON(h http.Header) bool {
+	given := h.Get("Content-Type")
+	if h.Get("Content-Encoding") != "" {
+		return false
+	}
+	if given == "application/json" {
+		return true
+	}
+	media, params, err := mime.ParseMediaType(given)
+	charset := strings.ToLower(params["charset"])
+	return err == nil && media == "application/json" && (charset == "" || charset == "utf-8" || charset == "utf8")
 }
 
 // nativeParams are the query parameters of the API on the routes of the legacy broker.
@@ -56,25 +127,41 @@ var nativeParams = []string{
 	v1.ParamAt, v1.ParamLimit, v1.ParamCursor,
 }
 
-// withoutForeignQuery removes the query of a request if the API knows none of its
+// target returns the target of the call to a path. It has the query of the request, unless the API knows none of its
 // parameters: the legacy broker ignores the query, so its clients may send anything.
-func withoutForeignQuery(r *http.Request) *http.Request {
-	if r.URL.RawQuery == "" {
-		return r
+func (a *answer) target(path string) string {
+	query := a.r.URL.RawQuery
+	if query == "" {
+		return path
 	}
-	if _, allowed := isOriginal(r.Method, r.URL.Path); !allowed {
-		return r
-	}
-	given, _ := url.ParseQuery(r.URL.RawQuery) // the readable part is enough
+	given, _ := url.ParseQuery(query) // the readable part is enough
 	for _, name := range nativeParams {
 		if given.Has(name) {
-			return r
+			return path + "?" + query
 		}
 	}
-	plain, target := *r, *r.URL
-	target.RawQuery = ""
-	plain.URL = &target
-	return &plain
+	return path
+}
+
+// readBody reads the body of the request.
+func (a *answer) readBody(most int64) ([]byte, *compat.Refusal) {
+	tooLarge := &compat.Refusal{Status: http.StatusRequestEntityTooLarge, Tag: v1.TagTooLarge, Detail: "the body is larger than " + strconv.FormatInt(most, 10) + " bytes"}
+	if a.r.ContentLength > most { // the announced bytes may never arrive
+		return nil, tooLarge
+	}
+	body, err := a.held.ReadAll(io.LimitReader(a.r.Body, most+1))
+	slow := net.Error(nil)
+	switch {
+	case errors.Is(err, limit.ErrOver):
+		return nil, &compat.Refusal{Status: http.StatusServiceUnavailable, Tag: v1.TagOverloaded, Detail: err.Error()}
+	case errors.As(err, &slow) && slow.Timeout():
+		return nil, &compat.Refusal{Status: http.StatusRequestTimeout, Tag: v1.TagTimeout, Detail: "the body did not arrive in time; repeat the request"}
+	case err != nil:
+		return nil, &compat.Refusal{Status: http.StatusBadRequest, Tag: v1.TagBadRequest, Detail: "the connection broke before the end of the body"}
+	case int64(len(body)) > most:
+		return nil, tooLarge
+	}
+	return body, nil
 }
 
 // wantsProblems reports whether the client accepts the API's own errors, and so knows
@@ -116,18 +203,20 @@ func isOriginal(method, path string) (known, allowed bool) {
 type answer struct {
 	http.ResponseWriter
 	r      *http.Request
-	status int // of the error that is held back; 0 for none
+	header http.Header // until the head is sent
+	status int         // of the error that is held back; 0 for none
 	passed bool
 	native bool // the caller knows the API and gets its statuses
+	own    bool // the state of this node is read
 	body   bytes.Buffer
 	held   limit.Hold // the bytes of the request
 }
 
-var answers = sync.Pool{New: func() any { return new(answer) }}
+var answers = sync.Pool{New: func() any { return &answer{header: make(http.Header)} }}
 
-func newAnswer(w http.ResponseWriter, budget *limit.Budget) *answer {
+func newAnswer(w http.ResponseWriter, r *http.Request, budget *limit.Budget) *answer {
 	a := answers.Get().(*answer)
-	a.ResponseWriter, a.held = w, budget.Hold()
+	a.ResponseWriter, a.r, a.held = w, r, budget.Hold()
 	return a
 }
 
@@ -135,20 +224,27 @@ func newAnswer(w http.ResponseWriter, budget *limit.Budget) *answer {
 func (a *answer) release(reuse bool) {
 	a.held.Release()
 	if reuse {
-		*a = answer{}
+		header := a.header
+		clear(header)
+		*a = answer{header: header}
 		answers.Put(a)
 	}
 }
 
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
-	if !a.passed && a.status == 0 && status >= http.StatusBadRequest && a.Header().Get("Content-Type") == v1.MediaTypeProblem {
+	switch {
+	case a.passed || a.status != 0:
+		return
+	case status >= http.StatusBadRequest && a.header.Get("Content-Type") == v1.MediaTypeProblem:
 		a.status = status
 		return
 	}
-	if status >= http.StatusOK {
-		a.passed = true
-	}
+	maps.Copy(a.ResponseWriter.Header(), a.header)
+	a.passed = status >= http.StatusOK
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -157,7 +253,10 @@ func (a *answer) Write(b []byte) (int, error) {
 	if a.status != 0 {
 		return a.body.Write(b)
 	}
-	a.passed = true
+	a.WriteHeader(http.StatusOK)
+	if a.r.Method == http.MethodHead {
+		return len(b), nil
+	}
 	return a.ResponseWriter.Write(b)
 }
 
@@ -169,24 +268,24 @@ func (a *answer) finish() {
 	if a.status == 0 {
 		return
 	}
-	if a.noRoute() {
-		a.Header().Del("Allow")
-		a.send(http.StatusNotFound, routeNotFound(a.r))
+	known, original := isOriginal(a.r.Method, a.r.URL.EscapedPath())
+	lacks := a.lacksRoute(known, original)
+	if lacks {
+		a.header.Del("Allow")
+	}
+	maps.Copy(a.ResponseWriter.Header(), a.header)
+	if lacks {
+		sendJSON(a.ResponseWriter, http.StatusNotFound, routeNotFound(a.r))
 		return
 	}
-	// The legacy broker's clients call its routes only.
-	if _, original := isOriginal(a.r.Method, a.r.URL.EscapedPath()); original {
+	if original { // the legacy broker's clients call its routes only
 		if body, status := translated(a.body.Bytes(), a.status, a.native); body != nil {
-			a.send(status, body)
+			sendJSON(a.ResponseWriter, status, body)
 			return
 		}
 	}
 	a.ResponseWriter.WriteHeader(a.status)
 	_, _ = a.ResponseWriter.Write(a.body.Bytes()) // the client may have gone
-}
-
-func (a *answer) send(status int, body []byte) {
-	sendJSON(a.ResponseWriter, status, body)
 }
 
 // sendJSON answers with the content type of the contract.
@@ -198,27 +297,24 @@ func sendJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // the client may have gone
 }
 
-// noRoute reports whether the legacy broker has no such route. It answers 404 and never
-// 405, also for methods that only the API has on its paths.
-func (a *answer) noRoute() bool {
-	if a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed {
+// lacksRoute reports whether the legacy broker has no such route. It answers 404 and never
+// 405, also for methods that only the API has on its paths. The API's router matches the escaped path, since an id may
+// contain a slash.
+func (a *answer) lacksRoute(known, allowed bool) bool {
+	switch {
+	case a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed:
 		return false
-	}
-	// The API's router matches the escaped path, since an id may contain a slash.
-	path := a.r.URL.EscapedPath()
-	known, allowed := isOriginal(a.r.Method, path)
-	if known {
+	case known:
 		return !allowed
-	}
-	if a.status == http.StatusMethodNotAllowed {
-		return strings.HasPrefix(path, v1.PathJobs+"/")
+	case a.status == http.StatusMethodNotAllowed:
+		return strings.HasPrefix(a.r.URL.EscapedPath(), v1.PathJobs+"/")
 	}
 	return tagOf(a.body.Bytes()) == v1.TagNoRoute
 }
 
 func tagOf(problem []byte) string {
 	var p v1.Problem
-	if err := json.Unmarshal(problem, &p, lenient); err != nil {
+	if err := json.Unmarshal(problem, &p, compat.Lenient); err != nil {
 		return ""
 	}
 	return p.Tag
@@ -228,7 +324,7 @@ func tagOf(problem []byte) string {
 // knows the API (native). It returns nil if the contract has no word for the problem.
 func translated(problem []byte, given int, native bool) (body []byte, status int) {
 	var p v1.Problem
-	if err := json.Unmarshal(problem, &p, lenient); err != nil {
+	if err := json.Unmarshal(problem, &p, compat.Lenient); err != nil {
 		return nil, given
 	}
 	if p.Tag, status = inREST(p.Tag, given); p.Tag == "" {
@@ -238,7 +334,7 @@ func translated(problem []byte, given int, native bool) (body []byte, status int
 	if native {
 		p.Status = given
 	}
-	body, err := json.Marshal(&p, lenient)
+	body, err := json.Marshal(&p, compat.Lenient)
 	if err != nil {
 		return nil, given
 	}
@@ -256,92 +352,19 @@ func routeNotFound(r *http.Request) []byte {
 		Message    string `json:"message"`
 		Error      string `json:"error"`
 		StatusCode int    `json:"statusCode"`
-	}{"Route " + r.Method + ":" + target + " not found", "Not Found", http.StatusNotFound}, lenient)
+	}{"Route " + r.Method + ":" + target + " not found", "Not Found", http.StatusNotFound}, compat.Lenient)
 	return body
 }
 
-// sendFault answers 503 with an error of the contract.
-func sendFault(w http.ResponseWriter, f *fault) {
-	body, _ := json.Marshal(tagged{f.meaning().tag, f.message}, lenient) // text always encodes
-	sendJSON(w, http.StatusServiceUnavailable, body)
+// sendFault answers with an error of the contract.
+func sendFault(w http.ResponseWriter, f *compat.Refusal) {
+	tag, status := inREST(f.Tag, f.Status)
+	body, _ := json.Marshal(tagged{tag, f.Detail}, compat.Lenient) // text always encodes
+	sendJSON(w, status, body)
 }
 
 // A tagged is an error as legacy clients read it.
 type tagged struct {
 	Tag     string `json:"_tag"`
 	Message string `json:"message"`
-}
-
-// ofListed are the fields that a listed job has and a submission does not. A client that
-// submits a listed job wants a new job: the id in the body is the old job's.
-var ofListed = []string{"status", "attempts", "createdAt", "heartbeat"}
-
-// withID adds an id at the end of the body of a submission, so that the positions in
-// errors stay right. It returns an invalid body unchanged.
-func withID(body []byte, id string) []byte {
-	found := scanSubmission(body)
-	if found.end < 0 {
-		return body
-	}
-	quoted := `"` + id + `"`
-	switch {
-	case found.given && !found.listed:
-		return body
-	case found.idEnd > 0:
-		return slices.Concat(body[:found.idStart], []byte(quoted), body[found.idEnd:])
-	}
-	member := `"id":` + quoted
-	if found.members > 0 {
-		member = "," + member
-	}
-	return slices.Concat(body[:found.end], []byte(member), body[found.end:])
-}
-
-// A submitted is the result of scanning the body of a submission.
-type submitted struct {
-	end            int // offset of the object's end; -1 if the body is not an object
-	members        int
-	idStart, idEnd int  // the value of the field id; idEnd is 0 if it is missing
-	given          bool // the id is a text that is not empty
-	listed         bool // the body has fields of a listed job
-}
-
-// scanSubmission scans the fields of the object.
-func scanSubmission(body []byte) submitted {
-	dec := jsontext.NewDecoder(bytes.NewReader(body), lenient)
-	none := submitted{end: -1}
-	var found submitted
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
-		return none
-	}
-	for dec.PeekKind() == jsontext.KindString {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return none
-		}
-		name := token.String()
-		found.members++
-		if name != "id" {
-			found.listed = found.listed || slices.Contains(ofListed, name)
-			if dec.SkipValue() != nil {
-				return none
-			}
-			continue
-		}
-		value, err := dec.ReadValue()
-		if err != nil || found.idEnd > 0 { // the API refuses a second field id
-			return none
-		}
-		found.idEnd = int(dec.InputOffset())
-		found.idStart = found.idEnd - len(value)
-		found.given = value.Kind() == jsontext.KindString && len(value) > len(`""`)
-	}
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != jsontext.KindEndObject {
-		return none
-	}
-	found.end = int(dec.InputOffset()) - 1
-	if _, err := dec.ReadToken(); err != io.EOF { //nolint:errorlint // the decoder returns it as it is
-		return none
-	}
-	return found
 }

@@ -1,15 +1,10 @@
 package osqueue
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -19,55 +14,6 @@ import (
 
 	v1 "osqueue/client/api/v1"
 )
-
-func TestWithID(t *testing.T) {
-	const id = "ID"
-	for in, want := range map[string]string{
-		`{}`:                        `{"id":"ID"}`,
-		` { } `:                     ` { "id":"ID"} `,
-		`{"payload":1}`:             `{"payload":1,"id":"ID"}`,
-		`{"payload":{"id":"x"}}`:    `{"payload":{"id":"x"},"id":"ID"}`,
-		`{"id":"mine"}`:             `{"id":"mine"}`,
-		`{"id":"mine","foo":1}`:     `{"id":"mine","foo":1}`,
-		`{"id":"","payload":1}`:     `{"id":"ID","payload":1}`,
-		`{"id":null}`:               `{"id":"ID"}`,
-		`{"id": 5 ,"payload":1}`:    `{"id": "ID" ,"payload":1}`,
-		`{"id":{"a":1}}`:            `{"id":"ID"}`,
-		`{"id":"a","status":"x"}`:   `{"id":"ID","status":"x"}`,
-		`{"attempts":9,"id":"a"}`:   `{"attempts":9,"id":"ID"}`,
-		`{"createdAt":1}`:           `{"createdAt":1,"id":"ID"}`,
-		`{"id":"a","id":"b"}`:       `{"id":"a","id":"b"}`, // for the API to refuse
-		`{"payload":1}}`:            `{"payload":1}}`,
-		`{"payload":1} {}`:          `{"payload":1} {}`,
-		`{"payload":`:               `{"payload":`,
-		`{"payload" 1}`:             `{"payload" 1}`,
-		`[1]`:                       `[1]`,
-		`null`:                      `null`,
-		``:                          ``,
-		"{\"payload\":\"\xff\"}":    "{\"payload\":\"\xff\",\"id\":\"ID\"}",
-		`{"payload":{"a":1,"a":2}}`: `{"payload":{"a":1,"a":2},"id":"ID"}`,
-	} {
-		if got := string(withID([]byte(in), id)); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
-func FuzzWithID(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"id":"","payload":[1]}`, `{"status":1,"id":"a"}`, `[`, `{"a":{"id":1}}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got := withID(body, "ID")
-		before, after := map[string]any{}, map[string]any{}
-		if json.Unmarshal(body, &before, lenient) != nil || string(got) == string(body) {
-			return
-		}
-		if err := json.Unmarshal(got, &after, lenient); err != nil || after["id"] != "ID" {
-			t.Fatalf("%q became %q: %v", body, got, err)
-		}
-	})
-}
 
 const jsonType = "application/json; charset=utf-8"
 
@@ -195,9 +141,9 @@ func TestParametersOfTheAPI(t *testing.T) {
 					continue
 				}
 				seen[p.Name] = true
-				r := httptest.NewRequest(method, path+"?"+p.Name+"=1&theirs=2", nil)
-				if kept := withoutForeignQuery(r).URL.RawQuery; kept != r.URL.RawQuery {
-					t.Errorf("%s %s: of the query %q is left %q", method, path, r.URL.RawQuery, kept)
+				target := path + "?" + p.Name + "=1&theirs=2"
+				if kept := (&answer{r: httptest.NewRequest(method, target, nil)}).target(path); kept != target {
+					t.Errorf("%s %s becomes %s", method, target, kept)
 				}
 			}
 		}
@@ -388,30 +334,13 @@ func TestCORS(t *testing.T) {
 
 // An answer of another node that breaks off is an error.
 func TestHalfAnAnswer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Read(make([]byte, 4096))
-			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{}")
-			conn.Close()
-		}
-	}()
-	defer func() { ln.Close(); <-served }()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: ln.Addr().String()})
-	proxy.Transport = &http.Transport{DisableKeepAlives: true}
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
-	cfg := Config{Native: proxy, Calls: fakeAPI{proxy}}.withDefaults()
-	_, err = newNative(&cfg).claim(caller{ctx: context.Background()}, "w", nil)
-	if f := faultOf(err); err == nil || f.native != v1.TagLeaderGone || f.meaning().tag != storageError {
+	half := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("{}"))
+		panic(http.ErrAbortHandler)
+	})
+	cfg := Config{Native: half, Calls: fakeAPI{half}}.withDefaults()
+	_, err := newNative(&cfg).claim(caller{ctx: t.Context()}, "w", nil)
+	if f := faultOf(err); err == nil || f.Tag != v1.TagLeaderGone || meaningOf(f).tag != storageError {
 		t.Errorf("%v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 	"osqueue/internal/limit"
 )
 
@@ -112,19 +113,19 @@ func has(h http.Header, name, element string) bool {
 }
 
 // admit counts a new WebSocket, or returns the reason why it is refused.
-func (s *sockets) admit(one *socket) *fault {
+func (s *sockets) admit(one *socket) *compat.Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return &fault{v1.TagClosing, "this node is shutting down; use another one"}
+		return refuse(v1.TagClosing, "this node is shutting down; use another one")
 	}
 	switch err := s.shares.Enter(one.client); {
 	case errors.Is(err, limit.ErrClient):
 		s.metrics.refused.Inc()
-		return &fault{v1.TagOverloaded, "this client has too many WebSockets open on this node; close some, or use another node"}
+		return refuse(v1.TagOverloaded, "this client has too many WebSockets open on this node; close some, or use another node")
 	case err != nil:
 		s.metrics.refused.Inc()
-		return &fault{v1.TagOverloaded, "too many WebSockets are open on this node; use another one"}
+		return refuse(v1.TagOverloaded, "too many WebSockets are open on this node; use another one")
 	}
 	s.open[one] = struct{}{}
 	s.metrics.open.Inc()

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 )
 
 // Only the legacy broker's routes answer in its error shape; every other route of the API
@@ -118,7 +119,7 @@ func TestWritesRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, got.header)
 		}
 		var p v1.Problem
-		if err := json.Unmarshal([]byte(got.body), &p, lenient); err != nil || p.Status != 0 && p.Status != test.status {
+		if err := json.Unmarshal([]byte(got.body), &p, compat.Lenient); err != nil || p.Status != 0 && p.Status != test.status {
 			t.Errorf("%s: the status is %d, and %d in %s (%v)", name, test.status, p.Status, got.body, err)
 		}
 	}

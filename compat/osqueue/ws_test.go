@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/compat"
 	"osqueue/internal/web"
 )
 
@@ -75,7 +76,7 @@ func (p *peer) receive() incoming {
 		p.t.Fatal(err)
 	}
 	var in incoming
-	if err := json.Unmarshal(got, &in, lenient); err != nil {
+	if err := json.Unmarshal(got, &in, compat.Lenient); err != nil {
 		p.t.Fatalf("%s: %v", got, err)
 	}
 	return in
@@ -97,7 +98,7 @@ func (p *peer) call(method, params string, out any) {
 	if !in.OK || in.Error != nil || string(in.ID) != fmt.Sprintf(`"%d"`, p.next) {
 		p.t.Fatalf("%s %s: %s %+v", method, params, in.ID, in.Error)
 	}
-	if err := json.Unmarshal(in.Result, out, lenient, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(in.Result, out, compat.Lenient, json.RejectUnknownMembers(true)); err != nil {
 		p.t.Fatalf("%s: %v", in.Result, err)
 	}
 }

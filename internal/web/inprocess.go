@@ -27,6 +27,9 @@ func (a *Answer) Reset(header http.Header) {
 	a.Body.Reset()
 }
 
+// Result returns what was written.
+func (a *Answer) Result() (status int, body []byte) { return a.Status, a.Body.Bytes() }
+
 // Header implements http.ResponseWriter.
 func (a *Answer) Header() http.Header { return a.header }
 
@@ -78,10 +81,6 @@ func (a *Answer) Of(h http.Handler, r *http.Request) (whole bool) {
 // Serve calls h with w and r. It reports whether h answered completely: the connection to another
 // node that answers may break.
 func Serve(h http.Handler, w http.ResponseWriter, r *http.Request) (whole bool) {
-	// Only with this value httputil.ReverseProxy panics if it has half an answer.
-	if r.Context().Value(http.ServerContextKey) == nil {
-		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{})) //nolint:gosec // it serves nothing
-	}
 	defer func() {
 		if p := recover(); p != nil {
 			if p != http.ErrAbortHandler { //nolint:errorlint // net/http does not wrap it
