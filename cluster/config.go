@@ -89,9 +89,9 @@ type Config struct {
 	// Account, if given, returns the requests and the cost of the bucket so far, for
 	// Status.
 	Account func() cost.Report
-	// FlushInterval, if given, replaces Flush.Interval, for example while a budget is
+	// FlushInterval, if given, stretches an interval of Flush, for example while a budget is
 	// running out.
-	FlushInterval   func() time.Duration
+	FlushInterval   func(least time.Duration) time.Duration
 	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
 	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
 	CollectInterval time.Duration // time between two removals of objects that are not needed any more

@@ -23,8 +23,8 @@
 //	                          └─────────────────────┘
 //
 // If the flusher is idle, it writes a change without delay. It writes further changes when
-// the interval since the last start has passed; the budget limiter may stretch the
-// interval.
+// the interval since the last start has passed. While a request waits for the bucket, the
+// interval is shorter (Config.UrgentInterval). The budget limiter may stretch both.
 //
 // # What
 //

@@ -55,8 +55,9 @@ type Draft interface {
 type Effects struct {
 	LSN   func() fsm.LSN // of the state
 	NowMs func() int64   // the leader's clock
-	// Interval is the minimum time between two writes; nil means Config.Interval.
-	Interval func() time.Duration
+	// Interval returns the minimum time between two writes, which is at least least; nil
+	// means least.
+	Interval func(least time.Duration) time.Duration
 	// Fence returns the announcement to waiting clusters in the next version of the document;
 	// nil: nothing.
 	Fence func() document.Fence
@@ -78,11 +79,13 @@ type Flusher struct {
 	log   hclog.Logger
 
 	poke     chan struct{}
-	forced   atomic.Bool // write the next draft even if nothing has changed
+	urgent   chan struct{} // signals a wait for the bucket while there was none; capacity 1
+	forced   atomic.Bool   // write the next draft even if nothing has changed
 	failing  atomic.Pointer[failure]
 	busy     atomic.Pointer[time.Time] // when the present write began, or made progress last; nil: none
 	failures int                       // consecutive
 	owed     int                       // objects for which no flush has waited yet
+	took     time.Duration             // of the last flush
 	wroteAt  time.Time
 	renewed  atomic.Pointer[heartbeat]
 
@@ -106,7 +109,7 @@ type heartbeat struct {
 
 // New returns a flusher for a document that has just been acquired.
 func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *Flusher {
-	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), wroteAt: time.Now()}
+	f := &Flusher{cfg: cfg, doc: doc, draft: draft, fx: fx, log: log, poke: make(chan struct{}, 1), urgent: make(chan struct{}, 1), wroteAt: time.Now()}
 	f.flushed = doc.Flushed()
 	began, named := doc.Acquired()
 	f.renewed.Store(&heartbeat{began: began, named: named})
@@ -114,7 +117,7 @@ func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *F
 		f.fx.Fence = func() document.Fence { return document.Fence{} }
 	}
 	if f.fx.Interval == nil {
-		f.fx.Interval = func() time.Duration { return cfg.Interval }
+		f.fx.Interval = func(least time.Duration) time.Duration { return least }
 	}
 	draft.Notify(f.Changed)
 	doc.OnFailure(f.fail)
@@ -175,6 +178,10 @@ func (f *Flusher) newer(lsn fsm.LSN) (<-chan struct{}, error) {
 		return nil, ErrOver
 	case f.more == nil:
 		f.more = make(chan struct{})
+		select {
+		case f.urgent <- struct{}{}:
+		default:
+		}
 	}
 	return f.more, nil
 }
@@ -262,7 +269,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 			if !f.dirty() && !f.forced.Load() {
 				continue
 			}
-			if !sleep.For(ctx, f.cfg.spread(f.pause(), f.owed)-time.Since(last)) {
+			if !f.rest(ctx, last) {
 				return nil
 			}
 		}
@@ -271,6 +278,7 @@ func (f *Flusher) Run(ctx context.Context) error {
 		if err := f.flush(ctx); err != nil {
 			return err
 		}
+		f.took = time.Since(last)
 		f.owed = owe(f.owed, pause, waited, f.draft.Objects())
 		next.Reset(f.cfg.Heartbeat - time.Since(f.wroteAt))
 		if f.Failing() != "" {
@@ -281,13 +289,45 @@ func (f *Flusher) Run(ctx context.Context) error {
 	}
 }
 
+// gather is the part of a write's time that the next urgent one waits after it, so that it
+// includes the requests of clients that the first one answered.
+const gather = 10
+
+// rest waits out the pause after last. It ends sooner when a request begins to wait for the
+// bucket. It returns false if ctx ended first.
+func (f *Flusher) rest(ctx context.Context, last time.Time) bool {
+	for {
+		left := time.NewTimer(f.cfg.spread(f.pause(), f.owed) - time.Since(last))
+		select {
+		case <-left.C:
+			return ctx.Err() == nil
+		case <-f.urgent:
+			left.Stop()
+		case <-ctx.Done():
+			left.Stop()
+			return false
+		}
+	}
+}
+
 // pause returns the time between the start of the last write, or the end of a failed one,
 // and the next start.
 func (f *Flusher) pause() time.Duration {
 	if f.failures > 0 {
 		return min(time.Duration(f.failures)*f.cfg.ConflictBackoff, f.cfg.Heartbeat, retryMax)
 	}
-	return f.cfg.pause(f.fx.Interval(), f.doc.Size())
+	least := f.cfg.Interval
+	if f.awaited() {
+		least = max(f.cfg.UrgentInterval, f.took+f.took/gather)
+	}
+	return f.cfg.pause(f.fx.Interval(least), f.doc.Size())
+}
+
+// awaited reports whether a request waits for the bucket.
+func (f *Flusher) awaited() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.more != nil
 }
 
 // retryMax bounds the pause after a failed write, so that the bucket is up to date soon after it

@@ -36,19 +36,20 @@ type desk struct {
 	ended  chan error
 	cancel context.CancelFunc // ends Run
 
-	mu      sync.Mutex
-	lsn     fsm.LSN
-	flushed fsm.LSN
-	size    int
-	writes  []time.Duration // start times of the writes
-	answers []error         // of the next writes; nil when empty
-	adopted int
-	refuse  error // result of Edited
-	takes   time.Duration
-	steps   int   // drafts until the content is up to date
-	stuck   bool  // there is no newer content for now
-	broken  error // error of Draft
-	pieces  int   // objects that a draft writes
+	mu        sync.Mutex
+	lsn       fsm.LSN
+	flushed   fsm.LSN
+	size      int
+	writes    []time.Duration // start times of the writes
+	answers   []error         // of the next writes; nil when empty
+	adopted   int
+	refuse    error // result of Edited
+	takes     time.Duration
+	stretched time.Duration // least interval of the budget
+	steps     int           // drafts until the content is up to date
+	stuck     bool          // there is no newer content for now
+	broken    error         // error of Draft
+	pieces    int           // objects that a draft writes
 
 	acquired time.Time
 	standbys []string // of the next document
@@ -58,8 +59,13 @@ type desk struct {
 func run(t *testing.T, cfg Config) *desk {
 	d := &desk{t: t, start: time.Now().Add(cfg.Interval), ended: make(chan error, 1), size: 100}
 	d.Flusher = New(cfg, d, d, Effects{
-		LSN:    d.current,
-		NowMs:  d.sinceStartMs,
+		LSN:   d.current,
+		NowMs: d.sinceStartMs,
+		Interval: func(least time.Duration) time.Duration {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return max(least, d.stretched)
+		},
 		Edited: d.adopt,
 		Fence:  func() document.Fence { d.mu.Lock(); defer d.mu.Unlock(); return document.Fence{Standbys: d.standbys} },
 		Wrote:  func(Written) {},
@@ -228,6 +234,49 @@ func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
 		d.pass(time.Second)
 		d.wrote() // nothing changed
 	})
+}
+
+// TestARequestThatWaitsForTheBucketEndsThePause: the next write begins a tenth of the
+// last one's time after its end, or after UrgentInterval; changes that nobody waits for still wait out the interval. A
+// budget stretches both.
+func TestARequestThatWaitsForTheBucketEndsThePause(t *testing.T) {
+	for name, c := range map[string]struct {
+		urgent, stretched time.Duration
+		before            time.Duration // passes after the first write began, which takes 150 ms
+		want              time.Duration
+	}{
+		"while it writes": {before: 20 * ms, want: 1165 * ms},
+		"between writes":  {before: 350 * ms, want: 1350 * ms},
+		"on GCS":          {urgent: 600 * ms, before: 350 * ms, want: 1600 * ms},
+		"with a budget":   {stretched: 800 * ms, before: 350 * ms, want: 1800 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := DefaultConfig()
+				cfg.Interval, cfg.UrgentInterval = time.Second, c.urgent
+				d := run(t, cfg)
+				d.script(func() { d.takes, d.stretched = 150*ms, c.stretched })
+				d.pass(time.Second)
+				wait := func() {
+					d.change()
+					lsn := d.current()
+					go func() { _ = d.WaitFlushed(t.Context(), lsn) }()
+					synctest.Wait()
+				}
+				wait()
+				d.wrote(1000 * ms)
+				d.pass(c.before)
+				d.change()
+				d.wrote() // nobody waits
+				wait()
+				d.pass(time.Second)
+				d.wrote(c.want)
+				d.change()
+				d.pass(time.Second)
+				d.wrote(c.want + time.Second)
+			})
+		})
+	}
 }
 
 // TestObjectsCountAsWrites checks that a segment counts as a write where requests are

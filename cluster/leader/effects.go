@@ -28,7 +28,7 @@ type Config struct {
 	FeatureLevel  uint32
 
 	Flush           flush.Config
-	FlushInterval   func() time.Duration
+	FlushInterval   func(least time.Duration) time.Duration
 	MaxFlushLag     time.Duration
 	CollectInterval time.Duration
 	ArchiveCheck    time.Duration
@@ -185,10 +185,10 @@ func (b *base) job(id string) (j *fsm.Job) {
 // nowMs returns the wall clock or the machine's time, whichever is later, in ms.
 func (b *base) nowMs() int64 { return max(b.cfg.Clock().UnixMilli(), b.meta().Now) }
 
-// flushInterval returns the least time between two flushes.
-func (b *base) flushInterval() time.Duration {
+// flushInterval returns the least time between two flushes, which is at least least.
+func (b *base) flushInterval(least time.Duration) time.Duration {
 	if b.cfg.FlushInterval != nil {
-		return b.cfg.FlushInterval()
+		return b.cfg.FlushInterval(least)
 	}
-	return b.cfg.Flush.Interval
+	return least
 }

@@ -39,7 +39,7 @@ func (t *Term) flushError() string {
 
 // Status returns the state of the term.
 func (t *Term) Status() Status {
-	s := Status{Lag: t.lag(), FlushInterval: t.flushInterval(), FlushError: t.flushError()}
+	s := Status{Lag: t.lag(), FlushInterval: t.flushInterval(t.cfg.Flush.Interval), FlushError: t.flushError()}
 	if e := t.damage.Load(); e != nil {
 		s.ArchiveError = e.Error()
 	}

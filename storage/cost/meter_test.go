@@ -129,13 +129,13 @@ func TestObservingAllocatesNothing(t *testing.T) {
 
 func TestMeterFromManySides(t *testing.T) {
 	m := NewMeter(DefaultPrices("s3"), Dollar, nil)
-	p := NewPacer(m, time.Millisecond, time.Second)
+	p := NewPacer(m, time.Second)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 1000 {
 				observe(m, storage.OpPutIfMatch, metered.Committed, 1)
-				if m.Report().Cost <= 0 || p.Interval() < time.Millisecond {
+				if m.Report().Cost <= 0 || p.Interval(time.Millisecond) < time.Millisecond {
 					t.Error("a request got lost, or the interval is too short")
 				}
 			}

@@ -27,7 +27,7 @@ type month struct {
 func newMonth(budget Money, base, longest time.Duration) *month {
 	c := newClock()
 	m := &month{budget: budget, base: base, longest: longest, clock: c, meter: NewMeter(DefaultPrices("s3"), budget, c.now), least: math.MaxInt64}
-	m.pacer = NewPacer(m.meter, base, longest)
+	m.pacer = NewPacer(m.meter, longest)
 	return m
 }
 
@@ -37,7 +37,7 @@ func (m *month) run(wait func() time.Duration) {
 	end := m.clock.now().Add(Month)
 	for m.clock.now().Before(end) {
 		observe(m.meter, storage.OpPutIfMatch, metered.Committed, 1)
-		interval := m.pacer.Interval()
+		interval := m.pacer.Interval(m.base)
 		m.least, m.most = min(m.least, interval), max(m.most, interval)
 		if interval > m.base {
 			m.stretched++
@@ -121,36 +121,36 @@ func TestPacerPaysForAll(t *testing.T) {
 		observe(m, storage.OpPutIfMatch, metered.Committed, 1)
 	}
 	base, longest := 50*time.Millisecond, 10*time.Second
-	p := NewPacer(m, base, longest)
-	if got := p.Interval(); got != base {
+	p := NewPacer(m, longest)
+	if got := p.Interval(base); got != base {
 		t.Fatalf("with two thirds of the credit: %v", got)
 	}
 	for range puts - puts/3 {
 		observe(m, storage.OpPutIfAbsent, metered.Conflict, 1)
 	}
-	first := p.Interval()
+	first := p.Interval(base)
 	if steady := time.Duration(float64(flush) / float64(5*Dollar) * float64(Month)); first <= base || first > steady {
 		t.Fatalf("without credit: %v, want at most %v", first, steady)
 	}
-	if again := p.Interval(); again != first {
+	if again := p.Interval(base); again != first {
 		t.Fatalf("paid twice: %v, then %v", first, again)
 	}
 	for range 3 * puts { // more than a burst at once
 		observe(m, storage.OpGet, metered.Committed, 1)
 		observe(m, storage.OpPutIfMatch, metered.Committed, 1)
 	}
-	if got := p.Interval(); got != longest {
+	if got := p.Interval(base); got != longest {
 		t.Fatalf("with a debt of a day: %v", got)
 	}
 	c.pass(12 * time.Hour)
-	if got := p.Interval(); got != longest {
+	if got := p.Interval(base); got != longest {
 		t.Fatalf("after half a day's rest: %v", got)
 	}
 	c.pass(Month)
 	for range puts {
 		observe(m, storage.OpPutIfMatch, metered.Committed, 1)
 	}
-	if got := p.Interval(); got <= base {
+	if got := p.Interval(base); got <= base {
 		t.Fatalf("the credit of a month is more than that of six hours: %v", got)
 	}
 }

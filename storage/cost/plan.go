@@ -112,26 +112,26 @@ const burstSpan = 6 * time.Hour
 // Pacer pays for the requests that a Meter has counted, and gives a flusher its interval, so that
 // the budget lasts. It is safe for concurrent use.
 type Pacer struct {
-	meter         *Meter
-	base, longest time.Duration
-	credit        *rate.Limiter // a token is a nano-dollar; fewer than none is a debt
+	meter   *Meter
+	longest time.Duration
+	credit  *rate.Limiter // a token is a nano-dollar; fewer than none is a debt
 
 	mu   sync.Mutex
 	paid Money
 }
 
 // NewPacer returns a Pacer that pays for every request that the meter has counted or will
-// count from the meter's budget, which must be positive. Its intervals lie between base and
-// longest, which is that of the heartbeat: a budget never delays a heartbeat.
-func NewPacer(m *Meter, base, longest time.Duration) *Pacer {
+// count from the meter's budget, which must be positive. No interval is above longest, which is
+// that of the heartbeat: a budget never delays a heartbeat.
+func NewPacer(m *Meter, longest time.Duration) *Pacer {
 	perSecond := rate.Limit(float64(m.budget) / Month.Seconds())
 	burst := mulDiv(uint64(m.budget), uint64(burstSpan), uint64(Month))
-	return &Pacer{meter: m, base: base, longest: longest, credit: rate.NewLimiter(perSecond, max(int(burst), 1))}
+	return &Pacer{meter: m, longest: longest, credit: rate.NewLimiter(perSecond, max(int(burst), 1))}
 }
 
-// Interval returns the least time from the start of one flush to the start of the next: base while
-// there is credit, and otherwise the time in which the debt is paid.
-func (p *Pacer) Interval() time.Duration {
+// Interval returns the least time from the start of one flush to the start of the next: least while
+// there is credit, and otherwise at least the time in which the debt is paid.
+func (p *Pacer) Interval(least time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, spent := p.meter.now(), p.meter.Spent()
@@ -141,5 +141,5 @@ func (p *Pacer) Interval() time.Duration {
 		p.paid += n
 	}
 	debt := -p.credit.TokensAt(now) / float64(p.credit.Limit()) // s
-	return time.Duration(min(max(debt*float64(time.Second), float64(p.base)), float64(p.longest)))
+	return time.Duration(min(max(debt*float64(time.Second), float64(least)), float64(p.longest)))
 }

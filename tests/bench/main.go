@@ -52,6 +52,7 @@ var sections = []section{
 	{"checkpoint", (*bench).checkpoint},
 	{"recovery", (*bench).recovery},
 	{"failover", (*bench).failover},
+	{"object", (*bench).object},
 	{"cost", (*bench).bill},
 }
 

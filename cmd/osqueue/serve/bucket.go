@@ -67,7 +67,7 @@ func (o *serveOptions) account() *cost.Meter {
 	meter := cost.NewMeter(plan.Prices, plan.Budget, nil)
 	c.Account = meter.Report
 	if plan.Budget > 0 {
-		c.FlushInterval = cost.NewPacer(meter, c.Flush.Interval, c.Flush.Heartbeat).Interval
+		c.FlushInterval = cost.NewPacer(meter, c.Flush.Heartbeat).Interval
 	}
 	return meter
 }

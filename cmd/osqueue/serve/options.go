@@ -319,12 +319,13 @@ type pace struct {
 }
 
 // paces are the defaults by kind of store: GCS takes one write a second to an object, S3
-// charges for each request, and directories are fast and free.
-var paces = map[string]struct{ flush, inbox, idle, heartbeat, timeout time.Duration }{
+// charges for each request, and directories are fast and free. urgent is the interval of flushes
+// while a request waits for the bucket.
+var paces = map[string]struct{ flush, urgent, inbox, idle, heartbeat, timeout time.Duration }{
 	"mem":  {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second, heartbeat: 3 * time.Second, timeout: 10 * time.Second},
 	"file": {flush: 50 * time.Millisecond, inbox: time.Second, idle: time.Second, heartbeat: 3 * time.Second, timeout: 10 * time.Second},
 	"s3":   {flush: time.Second, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
-	"gs":   {flush: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
+	"gs":   {flush: 1100 * time.Millisecond, urgent: 1100 * time.Millisecond, inbox: 10 * time.Second, idle: 5 * time.Minute, heartbeat: 10 * time.Second, timeout: 30 * time.Second},
 }
 
 // complete checks the flags together, and fills in the values that depend on the store.
@@ -332,6 +333,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	scheme, _, _ := strings.Cut(bucket, "://")
 	own := paces[scheme]
 	c.Flush.Interval = given(p.interval, own.flush)
+	c.Flush.UrgentInterval = min(c.Flush.Interval, own.urgent)
 	c.BrokerTimeout = given(p.timeout, own.timeout)
 	c.Flush.Heartbeat = given(p.heartbeat, min(own.heartbeat, (c.BrokerTimeout/3).Truncate(time.Millisecond)))
 	if err := p.checkTimes(c); err != nil {

@@ -107,7 +107,7 @@ func (o *serveOptions) settings() []group {
 			{"audit-memory", view.Size(&o.security.auditKept), "how much of the newest audit log a node keeps in memory for osqueue audit without a file, as in 1MiB; 0 is none; with --security=off only if --audit-log is given"},
 		}},
 		{title: "Bucket", shown: []setting{
-			{"flush-interval", storeSpan(&o.pace.interval), "least time between two writes to the bucket (default: 50ms for file and mem, 1s for s3, 1.1s for gs)"},
+			{"flush-interval", storeSpan(&o.pace.interval), "least time between two writes to the bucket that no request waits for (default: 50ms for file and mem, 1s for s3, 1.1s for gs)"},
 			{"max-flush-lag", &c.MaxFlushLag, "how far the bucket may be behind before writes are refused, and how long a cluster that this one does not know of waits before it takes over; longer than --broker-timeout; 0 is no limit, and such a cluster waits until the bucket is released"},
 			{"broker-heartbeat", storeSpan(&o.pace.heartbeat), "most time between two writes to the bucket, at most a third of --broker-timeout (default: 3s for file and mem, 10s for s3 and gs)"},
 			{"broker-timeout", storeSpan(&o.pace.timeout), "time without a change of the document after which a standby that the document names takes the broker of another cluster for dead (default: 10s for file and mem, 30s for s3 and gs)"},
