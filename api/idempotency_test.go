@@ -172,14 +172,14 @@ func TestRepeatedWritesGetTheFirstAnswer(t *testing.T) {
 func (g *rig) state() string {
 	v := g.node.View()
 	var b strings.Builder
-	v.Merged(allStatuses, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, allStatuses, 0, func(j *fsm.Job) bool {
 		fmt.Fprintf(&b, "%s %s %d %d %v\n", j.ID, j.Status, j.Execution().Token, j.Execution().Heartbeat, j.Details())
 		return true
 	})
 	v.Queues(func(q *fsm.QueueSettings) bool { fmt.Fprintln(&b, *q); return true })
 	v.Crons("", func(c *fsm.Cron) bool { fmt.Fprintln(&b, c.Name, c.NextAt, c.UpdatedAt, c.Fired); return true })
 	v.Batches("", func(x *fsm.JobBatch) bool { fmt.Fprintln(&b, x.ID, x.Total); return true })
-	v.Workers(func(w *fsm.Worker) bool { fmt.Fprintln(&b, w.Name, w.RegisteredAt); return true })
+	v.Workers("", func(w *fsm.Worker) bool { fmt.Fprintln(&b, w.Name, w.RegisteredAt); return true })
 	return b.String()
 }
 

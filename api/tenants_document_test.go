@@ -57,7 +57,7 @@ func ofOthers(g *rig) string {
 		})
 	}
 	own := func(name string) bool { return strings.HasPrefix(name, fsm.Owned("a", "x")[:2]) }
-	v.WorkersFrom("", func(w *fsm.Worker) bool {
+	v.Workers("", func(w *fsm.Worker) bool {
 		if !own(w.Name) {
 			add("worker", *w)
 		}

@@ -32,7 +32,7 @@ func (l *lab) keptJobs() (ids []string) {
 		if err != nil {
 			l.t.Fatalf("the copy %s: %v", key, err)
 		}
-		m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress, fsm.Dead}, 0, func(j *fsm.Job) bool {
+		m.View().List(fsm.Index{}, []fsm.Status{fsm.Unclaimed, fsm.InProgress, fsm.Dead}, 0, func(j *fsm.Job) bool {
 			ids = append(ids, j.ID)
 			return true
 		})

@@ -57,7 +57,7 @@ func eachSecondCounts(t *testing.T, m *member, first int64) *fsm.Cron {
 		t.Fatalf("%d fired and %d missed, %d skipped in %d seconds", c.Fired, c.MissedCount, c.Skipped, want)
 	}
 	jobs := uint64(0)
-	v.JobsOfType("c", fsm.Unclaimed, 0, func(*fsm.Job) bool {
+	v.List(fsm.Index{Type: new("c")}, []fsm.Status{fsm.Unclaimed}, 0, func(*fsm.Job) bool {
 		jobs++
 		return true
 	})

@@ -294,7 +294,7 @@ func (w *world) check() {
 		}
 	}
 	last := make(map[string]bool)
-	w.state(w.doc()).Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+	w.state(w.doc()).List(fsm.Index{}, []fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
 		last[j.ID] = true
 		return true
 	})

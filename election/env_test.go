@@ -304,7 +304,7 @@ func (h *hashed) PutIfMatch(ctx context.Context, k string, data []byte, v storag
 func (e *env) jobs() string {
 	e.Helper()
 	ids := ""
-	e.state(e.doc()).Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+	e.state(e.doc()).List(fsm.Index{}, []fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
 		ids += fmt.Sprintf("%s:%s ", j.ID, j.Status)
 		return true
 	})

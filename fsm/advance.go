@@ -44,13 +44,13 @@ func (m *Machine) openPermitted() {
 func (m *Machine) fire(t timer) {
 	switch t.kind {
 	case timerDue:
-		m.due(m.ids.get(t.key))
+		m.due(m.ids.Get(t.key))
 	case timerLease:
-		m.checkLease(m.ids.get(t.key), t)
+		m.checkLease(m.ids.Get(t.key), t)
 	case timerWorker:
 		m.checkWorker(t)
 	case timerTimeout:
-		m.checkTimeout(m.ids.get(t.key), t)
+		m.checkTimeout(m.ids.Get(t.key), t)
 	case timerPermit:
 		m.permitCame(m.queues[t.key])
 	case timerRetain:

@@ -83,7 +83,7 @@ func (m *Machine) dropWaits(old, j *Job) {
 // retainWaited offers a completed or cancelled job to retention, or withdraws it:
 // retention does not remove a job while other jobs wait for it.
 func (m *Machine) retainWaited(id string) {
-	j := m.ids.get(id)
+	j := m.ids.Get(id)
 	if j == nil || j.Status != Completed && j.Status != Cancelled {
 		return
 	}
@@ -112,7 +112,7 @@ func (m *Machine) considerWaiters(id string) {
 
 func (m *Machine) affects(id string) bool {
 	w := m.waited[id]
-	switch j := m.ids.get(id); {
+	switch j := m.ids.Get(id); {
 	case j == nil, j.Status == Completed:
 		return w.all > 0
 	case j.Status == Dead, j.Status == Cancelled:
@@ -137,7 +137,7 @@ func (m *Machine) settle() {
 // firstAffected returns the waiter with the lowest Seq that the end of job on changes.
 func (m *Machine) firstAffected(on string) *Job {
 	first := m.firstWaiter(on, false)
-	if other := m.ids.get(on); other != nil && other.Status != Completed {
+	if other := m.ids.Get(on); other != nil && other.Status != Completed {
 		return first
 	}
 	if stays := m.firstWaiter(on, true); first == nil || stays != nil && stays.Seq < first.Seq {
@@ -149,7 +149,7 @@ func (m *Machine) firstAffected(on string) *Job {
 func (m *Machine) firstWaiter(on string, stays bool) (first *Job) {
 	m.waiters.Ascend(waiter{on: on, stays: stays}, func(w waiter) bool {
 		if w.on == on && w.stays == stays {
-			first = m.ids.get(w.id)
+			first = m.ids.Get(w.id)
 		}
 		return false
 	})
@@ -271,10 +271,4 @@ func (m *Machine) removeDependents(j *Job) {
 	for _, on := range j.Options().After {
 		m.dependents.Delete(dependent{on: on, seq: j.Seq})
 	}
-}
-
-// Dependents calls fn with the ids of the jobs that were enqueued to run after the job with
-// that id, oldest first, until fn returns false.
-func (v *View) Dependents(id string, fn func(id string) bool) {
-	v.dependents.Ascend(dependent{on: id}, func(d dependent) bool { return d.on == id && fn(d.id) })
 }

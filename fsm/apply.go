@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/idtable"
 )
 
 // New returns an empty machine.
@@ -34,7 +35,7 @@ func New() *Machine {
 		tokenIDs:        make(map[string]*Token),
 		accounts:        make(map[string]*account),
 		tokenEnds:       btree.New(byExpiry),
-		ids:             newJobIDs(),
+		ids:             idtable.New(func(j *Job) string { return j.ID }),
 		queues:          make(map[string]*queue),
 		heads:           btree.New(byBest),
 		byWorker:        make(map[string][]*ClaimRecord),

@@ -165,7 +165,7 @@ func (m *Machine) callBack(old *JobBatch) {
 	b.Called = true
 	m.storeIdle(&b)
 	n := cloneNewJob(b.Callback)
-	for n.Id == "" || m.ids.get(n.Id) != nil { // the id is taken: the callback must not be lost
+	for n.Id == "" || m.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
 		n.Id += "-" + m.meta.LSN.String()
 	}
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0

@@ -31,7 +31,7 @@ var (
 		{"heartbeat", heartbeatOp},
 		{"cancel", cancelOp},
 		{"list-type", listOp(func(v *fsm.View, after uint64, fn func(*fsm.Job) bool) {
-			v.MergedOfType("bench", waitingStatuses, after, fn)
+			v.List(fsm.Index{Type: new("bench")}, waitingStatuses, after, fn)
 		})},
 		{"view", viewOp},
 		{"view+enqueue", viewEnqueueOp},
@@ -51,10 +51,10 @@ var (
 		{"cancel", cancelOp},
 		{"cron-fire", fireOp},
 		{"list-type", listOp(func(v *fsm.View, after uint64, fn func(*fsm.Job) bool) {
-			v.MergedOfType("grouped", waitingStatuses, after, fn)
+			v.List(fsm.Index{Type: new("grouped")}, waitingStatuses, after, fn)
 		})},
 		{"list-tag", listOp(func(v *fsm.View, after uint64, fn func(*fsm.Job) bool) {
-			v.MergedTagged(tagOf(0), waitingStatuses, after, fn)
+			v.List(fsm.Index{Tag: tagOf(0)}, waitingStatuses, after, fn)
 		})},
 		{"view", viewOp},
 		{"view+enqueue", viewEnqueueOp},

@@ -45,7 +45,7 @@ func NewBuilder(meta Meta) *Builder {
 }
 
 // AddJob adds a job with all of its fields.
-func (b *Builder) AddJob(j *Job) error { return b.addJob(j, b.m.ids.hash(j.ID)) }
+func (b *Builder) AddJob(j *Job) error { return b.addJob(j, b.m.ids.Hash(j.ID)) }
 
 // addJob adds a job with the hash of its id.
 func (b *Builder) addJob(j *Job, hash uint32) error {
@@ -61,7 +61,7 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 		j.Exec = nil
 	}
 	b.m.shareOptions(j)
-	b.m.ids.add(j, hash)
+	b.m.ids.Add(j, hash)
 	b.m.index(j)
 	b.m.addDependents(j)
 	return nil
@@ -171,7 +171,7 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 	switch {
 	case j.ID == "":
 		return errNoID
-	case m.ids.has(j.ID, hash):
+	case m.ids.Has(j.ID, hash):
 		return errTwice
 	case j.Status == 0 || j.Status >= numStatuses:
 		return errStatus
@@ -250,7 +250,7 @@ func (b *Builder) AddFigures(f *Figures) error {
 		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errRange)
 	}
 	own := new(*f)
-	own.Type, own.History.past = strings.Clone(f.Type), strings.Clone(f.History.past)
+	own.Type = strings.Clone(f.Type)
 	own.gen = b.m.figureGen
 	b.m.figures.Set(own)
 	return nil

@@ -39,7 +39,7 @@ func (m *Machine) change(op *fsmpb.Change) Result {
 	}
 	res := Result{Jobs: make([]*Job, len(op.Ids)), Codes: make([]Code, len(op.Ids))}
 	for i, id := range op.Ids {
-		j := m.ids.get(id)
+		j := m.ids.Get(id)
 		if len(op.Seqs) > 0 && j != nil && j.Seq != op.Seqs[i] {
 			j = nil
 		}

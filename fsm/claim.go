@@ -169,7 +169,7 @@ func (m *Machine) Remembers(worker, requestID string) bool {
 func (m *Machine) stillHeld(r *ClaimRecord, owner uint64) []*Job {
 	var jobs []*Job
 	for _, l := range r.Leases {
-		if j := m.ids.get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
+		if j := m.ids.Get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
 			jobs = append(jobs, j)
 		}
 	}

@@ -181,7 +181,7 @@ func (m *Machine) putAfter(c *Cron, at int64) bool {
 }
 
 func (m *Machine) unended(id string) bool {
-	j := m.ids.get(id)
+	j := m.ids.Get(id)
 	return j != nil && !j.Status.ended()
 }
 

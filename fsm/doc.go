@@ -39,7 +39,7 @@
 // depend on the state only, never on its history.
 //
 //	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
-//	btree/      ids.go                           ordered sets, and jobs by id
+//	btree/      idtable/   figures/   recordio/  ordered sets, jobs by id, counts by minute, streams of records
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
 //	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies
 //	report.go   backoff.go worker.go             the ends of attempts

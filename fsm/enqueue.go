@@ -110,7 +110,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if n.Id == "" {
 		return NoID
 	}
-	if old := p.m.ids.get(n.Id); old != nil {
+	if old := p.m.ids.Get(n.Id); old != nil {
 		p.outcomes[i].job = old
 		return p.repeats(sameContent(old, n))
 	}
@@ -292,7 +292,7 @@ func (p *plan) edges() map[int][]int {
 			edges = make(map[int][]int)
 		}
 		for _, on := range distinct(n.After) {
-			if k, ok := p.ids[on]; ok && p.m.ids.get(on) == nil {
+			if k, ok := p.ids[on]; ok && p.m.ids.Get(on) == nil {
 				edges[i] = append(edges[i], k)
 			} else if on == n.Id {
 				edges[i] = append(edges[i], i)
@@ -314,7 +314,7 @@ func (p *plan) knows(on []string) bool {
 }
 
 func (p *plan) knowsOne(id string) bool {
-	if j := p.m.ids.get(id); j != nil {
+	if j := p.m.ids.Get(id); j != nil {
 		return InScope(p.scope, j.Type, j.Options().Group)
 	}
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {

@@ -36,7 +36,7 @@ func EncodeEntry(b *fsmpb.Batch) ([]byte, error) {
 // node would have acted on them.
 func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 	b := new(fsmpb.Batch)
-	err := decodeBatch(data, b)
+	err := b.Decode(data)
 	if b.Version > MaxLevel { // checked first: it explains the errors below
 		return nil, fmt.Errorf("%w: version %d is unknown (newest known: %d); upgrade this node",
 			ErrEntry, b.Version, MaxLevel)
@@ -55,7 +55,7 @@ func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 
 var (
 	errNoVersion = errors.New("the version is missing: this is not a log entry")
-	errUnknown   = errors.New("the entry has unknown fields; upgrade this node")
+	errUnknown   = errors.New("the entry has unknown fields, or a mutation without content; upgrade this node")
 	errNoOp      = errors.New("the kind of the mutation is missing or unknown; upgrade this node")
 	errNoLease   = errors.New("the lease is missing")
 	errNewValue  = errors.New("a value is missing or unknown; upgrade this node")
@@ -76,12 +76,13 @@ func checkBatch(b *fsmpb.Batch) error {
 			return fmt.Errorf("mutation %d: %w", i, err)
 		}
 	}
-	if b.HasUnknown() {
+	if fsmpb.HasUnknown(b) {
 		return errUnknown
 	}
 	return nil
 }
 
+// checkMutation refuses what Apply cannot decide.
 func checkMutation(m *fsmpb.Mutation) error {
 	if a := m.GetActor(); len(a) > ActorMax || !utf8.ValidString(a) {
 		return errActor
@@ -90,116 +91,62 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return err
 	}
 	switch op := m.GetOp().(type) {
+	case nil:
+		return errNoOp
 	case *fsmpb.Mutation_Enqueue:
 		return checkEnqueue(op.Enqueue)
-	case *fsmpb.Mutation_Claim:
-		return need(op.Claim != nil, errNoOp)
-	case *fsmpb.Mutation_Heartbeat:
-		return need(op.Heartbeat != nil, errNoOp)
 	case *fsmpb.Mutation_Complete:
-		return checkComplete(op.Complete)
+		return cmp.Or(need(op.Complete.GetLease() != nil, errNoLease), checkLog(op.Complete.GetLog()))
 	case *fsmpb.Mutation_Fail:
 		return need(op.Fail.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_Release:
 		return need(op.Release.GetLease() != nil, errNoLease)
-	case *fsmpb.Mutation_ForceComplete:
-		return need(op.ForceComplete != nil, errNoOp)
-	}
-	return checkRare(m)
-}
-
-func checkComplete(op *fsmpb.Complete) error {
-	if op.GetLease() == nil {
-		return errNoLease
-	}
-	return need(len(op.Log) <= LogMax && utf8.ValidString(op.Log), errLog)
-}
-
-func checkRare(m *fsmpb.Mutation) error {
-	switch op := m.GetOp().(type) {
 	case *fsmpb.Mutation_RegisterWorker:
-		return cmp.Or(need(op.RegisterWorker != nil, errNoOp), checkQuota(op.RegisterWorker.GetQuota()))
-	case *fsmpb.Mutation_WorkerDead:
-		return need(op.WorkerDead != nil, errNoOp)
+		return checkQuota(op.RegisterWorker.GetQuota())
 	case *fsmpb.Mutation_SetQuiet:
-		return need(op.SetQuiet != nil && validQuieter(op.SetQuiet.GetBy()), errQuiet)
-	case *fsmpb.Mutation_RegisterBroker:
-		return need(op.RegisterBroker != nil, errNoOp)
+		return need(validQuieter(op.SetQuiet.GetBy()), errQuiet)
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_SetQueue:
-		if op.SetQueue == nil || op.SetQueue.GetBackoff().GetKind() >= numBackoffs {
-			return errNewValue
-		}
-		return checkPause(op.SetQueue)
+		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < numBackoffs, errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:
-		known := op.Announce.GetKind() > 0 && op.Announce.GetKind() < numAnnounces
-		return need(known, errNewValue)
+		return need(op.Announce.GetKind() > 0 && op.Announce.GetKind() < numAnnounces, errNewValue)
 	case *fsmpb.Mutation_RaiseLevel:
-		level := op.RaiseLevel.GetLevel()
-		return need(level >= BaseLevel && level <= MaxLevel, errNewValue)
-	case *fsmpb.Mutation_CheckState:
-		return need(op.CheckState != nil, errNoOp)
+		return need(op.RaiseLevel.GetLevel() >= BaseLevel && op.RaiseLevel.GetLevel() <= MaxLevel, errNewValue)
 	case *fsmpb.Mutation_StateChecked:
 		return need(len(op.StateChecked.GetSum()) == sha256.Size, errNewValue)
-	}
-	return checkCron(m)
-}
-
-// checkTokens checks the mutations about tokens.
-func checkTokens(m *fsmpb.Mutation) error {
-	switch op := m.GetOp().(type) {
+	case *fsmpb.Mutation_PutCron:
+		known := op.PutCron.GetJob() != nil && op.PutCron.Overlap < numOverlaps && op.PutCron.Missed < numMissed
+		return cmp.Or(need(known, errNewValue), checkNewJob(op.PutCron.GetJob()))
 	case *fsmpb.Mutation_CreateToken:
 		t := op.CreateToken.GetToken()
-		if t.GetCreatedMs() != 0 || t.GetUsedMs() != 0 {
-			return errTokenValue
-		}
-		if op.CreateToken.GetOverlapMs() < 0 {
-			return errNewValue
-		}
-		return checkToken(t)
+		fresh := t.GetCreatedMs() == 0 && t.GetUsedMs() == 0 && op.CreateToken.GetOverlapMs() >= 0
+		return cmp.Or(need(fresh, errTokenValue), checkToken(t))
 	case *fsmpb.Mutation_RevokeToken:
-		return need(op.RevokeToken.GetOverlapMs() >= 0 && op.RevokeToken != nil, errNewValue)
-	case *fsmpb.Mutation_TouchTokens:
-		return need(op.TouchTokens != nil, errNoOp)
+		return need(op.RevokeToken.GetOverlapMs() >= 0, errNewValue)
+	case *fsmpb.Mutation_PutHook:
+		return cmp.Or(need(op.PutHook.GetOverlapMs() >= 0, errHookValue), checkNewHook(op.PutHook.GetHook()))
+	case *fsmpb.Mutation_ReportHook:
+		return need(utf8.ValidString(op.ReportHook.GetError()), errHookValue) // checkHook would refuse the state
+	case *fsmpb.Mutation_SetAlert:
+		return checkAlert(op.SetAlert)
 	}
-	return checkHooks(m)
+	return nil
 }
 
-func checkCron(m *fsmpb.Mutation) error {
-	switch op := m.GetOp().(type) {
-	case *fsmpb.Mutation_PutCron:
-		if op.PutCron == nil || op.PutCron.Job == nil {
-			return errNoOp
-		}
-		if op.PutCron.Overlap >= numOverlaps || op.PutCron.Missed >= numMissed {
-			return errNewValue
-		}
-		return checkNewJob(op.PutCron.Job)
-	case *fsmpb.Mutation_PauseCron:
-		return need(op.PauseCron != nil, errNoOp)
-	case *fsmpb.Mutation_DeleteCron:
-		return need(op.DeleteCron != nil, errNoOp)
-	case *fsmpb.Mutation_FireCron:
-		return need(op.FireCron != nil, errNoOp)
-	case *fsmpb.Mutation_TriggerCron:
-		return need(op.TriggerCron != nil, errNoOp)
-	}
-	return checkTokens(m)
+func checkLog(log string) error {
+	return need(len(log) <= LogMax && utf8.ValidString(log), errLog)
 }
 
 func checkEnqueue(op *fsmpb.Enqueue) error {
-	if op == nil {
-		return errNoOp
-	}
-	for _, n := range op.Jobs {
+	for _, n := range op.GetJobs() {
 		if err := checkNewJob(n); err != nil {
 			return err
 		}
 	}
-	if b := op.NewBatch; b != nil {
+	if b := op.GetNewBatch(); b != nil {
 		if b.CallbackOn >= numCallbacks {
 			return errNewValue
 		}
@@ -221,18 +168,15 @@ func checkNewJob(n *fsmpb.NewJob) error {
 }
 
 func checkChange(op *fsmpb.Change) error {
-	if op == nil {
-		return errNoOp
-	}
 	for _, s := range op.GetFilter().GetStatuses() {
 		if s >= numStatuses {
 			return errNewValue
 		}
 	}
-	if n := len(op.Seqs); n != 0 && n != len(op.Ids) {
+	if n := len(op.GetSeqs()); n != 0 && n != len(op.Ids) {
 		return errSeqs
 	}
-	return need(op.Kind > 0 && op.Kind <= numChanges, errNewValue)
+	return need(op.GetKind() > 0 && op.GetKind() <= numChanges, errNewValue)
 }
 
 // checkGroup checks a mutation list. It refuses nested lists, whose depth would have no
@@ -246,7 +190,7 @@ func checkGroup(op *fsmpb.Group) error {
 			return err
 		}
 	}
-	return need(op != nil, errNoOp)
+	return nil
 }
 
 func need(ok bool, err error) error {

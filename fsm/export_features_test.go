@@ -29,9 +29,9 @@ func (m *Machine) PutOff() (kinds []string) {
 func (m *Machine) exactly(t timer) bool {
 	switch t.kind {
 	case timerLease:
-		return m.leaseEnd(m.ids.get(t.key)) <= m.meta.Now
+		return m.leaseEnd(m.ids.Get(t.key)) <= m.meta.Now
 	case timerTimeout:
-		return m.timeoutEnd(m.ids.get(t.key)) <= m.meta.Now
+		return m.timeoutEnd(m.ids.Get(t.key)) <= m.meta.Now
 	case timerWorker:
 		w, _ := m.workers.Get(&Worker{Name: t.key})
 		return m.workerEnd(w) <= m.meta.Now

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/recordio"
 )
 
 // The internal constants that the tests of behaviour use.
@@ -17,7 +18,7 @@ const (
 	ClaimsMax          = claimsMax
 	ClaimJobsMax       = claimJobsMax
 	ClaimBytesMax      = claimBytesMax
-	RecordMax          = recordMax
+	RecordMax          = recordio.RecordMax
 	EpochMax           = epochMax
 	CounterMax         = counterMax
 	NumCodes           = numCodes
@@ -134,12 +135,7 @@ func (m *Machine) derived() []string {
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		note("request %s: %d", key, m.byKey[key].At)
 	}
-	var ids []string
-	m.ids.all(func(j *Job) { ids = append(ids, j.ID) })
-	slices.Sort(ids)
-	for _, id := range ids {
-		note("id %s: %d", id, m.ids.get(id).Seq)
-	}
+	note("%d ids", m.ids.Len())
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
 		lines = append(lines, m.queues[name].derived()...)
 	}
@@ -165,7 +161,7 @@ func (q *queue) derived() []string {
 // checkCurrent checks that no index has a job in an old version.
 func (m *Machine) checkCurrent() (err error) {
 	check := func(name string, j *Job) bool {
-		if m.ids.get(j.ID) != j && err == nil {
+		if m.ids.Get(j.ID) != j && err == nil {
 			err = fmt.Errorf("%s: job %q is there in an old version", name, j.ID)
 		}
 		return err == nil
@@ -205,11 +201,11 @@ func (m *Machine) checkTimers(fresh *Machine) error {
 func (m *Machine) timerOf(t timer) int64 {
 	switch t.kind {
 	case timerDue:
-		return m.ids.get(t.key).RunAt
+		return m.ids.Get(t.key).RunAt
 	case timerLease:
-		return m.ids.get(t.key).Execution().timerAt
+		return m.ids.Get(t.key).Execution().timerAt
 	case timerTimeout:
-		return m.ids.get(t.key).Det.timerAt
+		return m.ids.Get(t.key).Det.timerAt
 	case timerPermit:
 		return m.queues[t.key].permitAt
 	case timerRetain:
@@ -254,3 +250,16 @@ const QuietMs = quietMs
 
 // SettleOwner is settleOwner.
 var SettleOwner = settleOwner
+
+// Claims calls fn for the remembered claims, oldest first, until fn returns false.
+func (v *View) Claims(fn func(*ClaimRecord) bool) { v.claims.Scan(fn) }
+
+// Turns calls fn for the groups in a rotation, by type and group, until fn returns false.
+func (v *View) Turns(fn func(*Turn) bool) { v.turns.Scan(fn) }
+
+// Holds calls fn for the unique-key reservations for a period, by type and key, until fn returns
+// false.
+func (v *View) Holds(fn func(*Hold) bool) { v.holds.Scan(fn) }
+
+// AllHookEvents calls fn for all events in outboxes, by hook, oldest first, until fn returns false.
+func (v *View) AllHookEvents(fn func(*HookEvent) bool) { v.outbox.Scan(fn) }

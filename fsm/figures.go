@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -44,10 +45,10 @@ type Figures struct {
 	Type   string
 	Shared bool // it is the record of all types without one of their own; Type is ""
 	Counters
-	Wait     Histogram // ms that jobs were available before they were claimed, by WaitBounds
-	Run      Histogram // ms that attempts took, however they ended, by WaitBounds
-	Attempts Histogram // of jobs that ended, by AttemptBounds
-	History  History
+	Wait     figures.Histogram // ms that jobs were available before they were claimed, by WaitBounds
+	Run      figures.Histogram // ms that attempts took, however they ended, by WaitBounds
+	Attempts figures.Histogram // of jobs that ended, by AttemptBounds
+	History  figures.History
 
 	gen uint64 // the machine may write to it while this is the machine's; derived
 }
@@ -105,7 +106,7 @@ func (m *Machine) count(from Status, j *Job) {
 		return
 	}
 	f, now := m.figuresOf(m.queues[j.Type]), m.meta.Now
-	minute := f.History.at(now)
+	minute := f.History.At(now)
 	switch {
 	case from == 0:
 		f.Enqueued++
@@ -120,7 +121,7 @@ func (m *Machine) count(from Status, j *Job) {
 	case InProgress:
 		f.Claimed++
 		minute.Claimed++
-		f.Wait.observe(waitBounds, elapsed(AvailableSince(j), now))
+		f.Wait.Observe(figures.WaitBounds, elapsed(AvailableSince(j), now))
 	case Completed:
 		f.Completed++
 		minute.Completed++
@@ -131,13 +132,13 @@ func (m *Machine) count(from Status, j *Job) {
 		f.Cancelled++
 	}
 	if j.Status.ended() {
-		f.Attempts.observe(attemptBounds, int64(j.Attempts))
+		f.Attempts.Observe(figures.AttemptBounds, int64(j.Attempts))
 	}
 }
 
 // endAttempt counts the end of an attempt.
-func (f *Figures) endAttempt(j *Job, minute *Minute, now int64) {
-	f.Run.observe(waitBounds, elapsed(j.Execution().ClaimedAt, now))
+func (f *Figures) endAttempt(j *Job, minute *figures.Minute, now int64) {
+	f.Run.Observe(figures.WaitBounds, elapsed(j.Execution().ClaimedAt, now))
 	switch j.AttemptEnd {
 	case EndLease:
 		f.LeasesLost++
@@ -177,7 +178,7 @@ func (m *Machine) reviewFigures(was int64) {
 	}
 	var stale []*Figures
 	m.figures.Scan(func(f *Figures) bool {
-		if f.History.stale(m.meta.Now) {
+		if f.History.Stale(m.meta.Now) {
 			stale = append(stale, f)
 		}
 		return true
@@ -187,8 +188,8 @@ func (m *Machine) reviewFigures(was int64) {
 	for _, f := range stale {
 		own := new(*f)
 		own.gen = m.figureGen
-		own.History.trim(m.meta.Now)
-		if q := m.queues[f.Type]; full && !f.Shared && own.History.empty() && (q == nil || q.counts.empty()) {
+		own.History.Trim(m.meta.Now)
+		if q := m.queues[f.Type]; full && !f.Shared && own.History.Empty() && (q == nil || q.counts.empty()) {
 			m.figures.Delete(f)
 			continue
 		}
@@ -211,10 +212,10 @@ func samePB(p *fsmpb.Figures) *fsmpb.Figures { return p }
 // Unpack reads the packed histograms and the packed history of a type.
 func (f *Figures) Unpack(wait, run, attempts, history string) error {
 	var errs [4]error
-	f.Wait, errs[0] = UnpackHistogram(wait)
-	f.Run, errs[1] = UnpackHistogram(run)
-	f.Attempts, errs[2] = UnpackHistogram(attempts)
-	f.History, errs[3] = UnpackHistory(history)
+	f.Wait, errs[0] = figures.UnpackHistogram(wait)
+	f.Run, errs[1] = figures.UnpackHistogram(run)
+	f.Attempts, errs[2] = figures.UnpackHistogram(attempts)
+	f.History, errs[3] = figures.UnpackHistory(history)
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, err)
 	}
@@ -234,17 +235,17 @@ func (v *View) FiguresOf(jobType string) *Figures {
 // Minutes returns the figures of the last n minutes of a type, the present one last, and the
 // time in ms at which the first one begins. If all is set, the figures are those of all types
 // together. They are zero for a type without figures of its own.
-func (v *View) Minutes(jobType string, all bool, n int) (out []Minute, from int64) {
-	n = min(max(n, 1), HistoryMinutes)
-	first := max(v.meta.Now/minuteMs-int64(n)+1, 0)
-	out = make([]Minute, n)
+func (v *View) Minutes(jobType string, all bool, n int) (out []figures.Minute, from int64) {
+	n = min(max(n, 1), figures.HistoryMinutes)
+	first := max(v.meta.Now/figures.MinuteMs-int64(n)+1, 0)
+	out = make([]figures.Minute, n)
 	if f := v.FiguresOf(jobType); !all && f != nil {
 		f.History.AddTo(out, first)
 	}
 	if all {
 		v.Figures(func(f *Figures) bool { f.History.AddTo(out, first); return true })
 	}
-	return out, first * minuteMs
+	return out, first * figures.MinuteMs
 }
 
 // oldestSeen is the number of available jobs of a type among which OldestAvailable looks for
@@ -256,7 +257,7 @@ const oldestSeen = 8
 // waited; ok is false if there is none.
 func (v *View) OldestAvailable(jobType string) (since int64, ok bool) {
 	n := 0
-	v.JobsOfType(jobType, Unclaimed, 0, func(j *Job) bool {
+	v.List(Index{Type: &jobType}, []Status{Unclaimed}, 0, func(j *Job) bool {
 		if at := AvailableSince(j); !ok || at < since {
 			since, ok = at, true
 		}

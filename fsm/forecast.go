@@ -50,7 +50,7 @@ func (f *Forecast) Add(mut *fsmpb.Mutation) {
 func (f *Forecast) enqueue(op *fsmpb.Enqueue) {
 	jobType, n := "", 0
 	for _, j := range op.Jobs {
-		if j.RunAtMs > f.nowMs || len(j.After) > 0 || f.m.ids.get(j.Id) != nil {
+		if j.RunAtMs > f.nowMs || len(j.After) > 0 || f.m.ids.Get(j.Id) != nil {
 			continue
 		}
 		if key := uniqueKey(j); key != "" && f.m.holderOfKey(j.Type, key) != nil {
@@ -67,7 +67,7 @@ func (f *Forecast) enqueue(op *fsmpb.Enqueue) {
 
 // giveBack counts a job that a worker returns to the queue.
 func (f *Forecast) giveBack(l *fsmpb.Lease) {
-	j := f.m.ids.get(l.GetJobId())
+	j := f.m.ids.Get(l.GetJobId())
 	if j != nil && j.Status == InProgress && (l.Token == 0 || l.Token == j.Execution().Token) {
 		f.count(j.Type, 1, 1)
 	}
@@ -75,7 +75,7 @@ func (f *Forecast) giveBack(l *fsmpb.Lease) {
 
 func (f *Forecast) retry(ids []string) {
 	for _, id := range ids {
-		if j := f.m.ids.get(id); j != nil && (j.Status == Dead || j.Status == Cancelled) {
+		if j := f.m.ids.Get(id); j != nil && (j.Status == Dead || j.Status == Cancelled) {
 			f.count(j.Type, 1, 0)
 		}
 	}

@@ -127,12 +127,12 @@ func livesOn(t *testing.T, m *fsm.Machine) {
 func readAll(m *fsm.Machine) {
 	v := m.View()
 	var jobs []*fsm.Job
-	v.Merged(allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })
+	v.List(fsm.Index{}, allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })
 	for _, j := range jobs {
-		v.MergedOfType(j.Type, allStatuses, j.Seq, func(*fsm.Job) bool { return false })
-		v.MergedOfBatch(j.Options().Batch, allStatuses, 0, func(*fsm.Job) bool { return true })
+		v.List(fsm.Index{Type: &j.Type}, allStatuses, j.Seq, func(*fsm.Job) bool { return false })
+		v.List(fsm.Index{Batch: j.Options().Batch}, allStatuses, 0, func(*fsm.Job) bool { return true })
 		for _, tag := range j.Options().Tags {
-			v.MergedTagged(tag, allStatuses, 0, func(*fsm.Job) bool { return true })
+			v.List(fsm.Index{Tag: tag}, allStatuses, 0, func(*fsm.Job) bool { return true })
 		}
 		v.HeldBy(j.Execution().Worker, 0, func(*fsm.Job) bool { return true })
 		_ = v.Held(j.Execution().Worker)
@@ -143,7 +143,7 @@ func readAll(m *fsm.Machine) {
 	m.NextDeadline(nil)
 	for _, scan := range []string{
 		linesOf(v.Queues, queueLine), linesOf(v.Turns, turnLine), linesOf(v.Holds, holdLine),
-		linesOf(v.Requests, requestLine), linesOf(v.Claims, claimLine), linesOf(v.Workers, workerLine),
+		linesOf(v.Requests, requestLine), linesOf(v.Claims, claimLine), linesOf(func(fn func(*fsm.Worker) bool) { v.Workers("", fn) }, workerLine),
 		linesOf(func(fn func(*fsm.JobBatch) bool) { v.Batches("", fn) }, batchLine), typeLines(m), wakeups(m),
 	} {
 		_ = scan

@@ -286,30 +286,10 @@ func checkNewHook(h *fsmpb.Hook) error {
 	return checkHook(h)
 }
 
-// checkHooks checks the mutations about hooks.
-func checkHooks(m *fsmpb.Mutation) error {
-	switch op := m.GetOp().(type) {
-	case *fsmpb.Mutation_PutHook:
-		if op.PutHook.GetOverlapMs() < 0 {
-			return errHookValue
-		}
-		return checkNewHook(op.PutHook.GetHook())
-	case *fsmpb.Mutation_DeleteHook:
-		return need(op.DeleteHook != nil, errNoOp)
-	case *fsmpb.Mutation_TestHook:
-		return need(op.TestHook != nil, errNoOp)
-	case *fsmpb.Mutation_ReportHook:
-		missing := func(id *fsmpb.HookEventId) bool { return id == nil }
-		r := op.ReportHook
-		if r == nil || slices.ContainsFunc(r.Delivered, missing) || slices.ContainsFunc(r.Failed, missing) {
-			return errNoOp
-		}
-		return need(utf8.ValidString(r.Error), errHookValue) // checkHook would refuse the state
-	case *fsmpb.Mutation_SetAlert:
-		a := op.SetAlert
-		return need(a != nil && HookKind(min(a.Kind, numHookKinds)).IsRule() && utf8.ValidString(a.Subject) && utf8.ValidString(a.Text), errNewValue)
-	}
-	return errNoOp
+// checkAlert refuses alerts that no rule of a hook makes.
+func checkAlert(a *fsmpb.SetAlert) error {
+	known := HookKind(min(a.GetKind(), numHookKinds)).IsRule() && utf8.ValidString(a.GetSubject()) && utf8.ValidString(a.GetText())
+	return need(known, errNewValue)
 }
 
 func hookToPB(h *Hook) *fsmpb.Hook {
@@ -384,10 +364,6 @@ func (v *View) HookEvents(name string, after HookEventID, fn func(*HookEvent) bo
 		return e.Hook == name && (e.ID == after || fn(e))
 	})
 }
-
-// AllHookEvents calls fn for all events in outboxes, by hook, oldest first, until fn returns
-// false.
-func (v *View) AllHookEvents(fn func(*HookEvent) bool) { v.outbox.Scan(fn) }
 
 // HookEvent returns an event in an outbox, or nil.
 func (v *View) HookEvent(name string, id HookEventID) *HookEvent {

@@ -17,10 +17,10 @@ func (j *Job) labels(fn func(label)) {
 func (m *Machine) put(old, j *Job) {
 	from := Status(0)
 	if old == nil {
-		m.ids.add(j, m.ids.hash(j.ID)) // the enqueue has found no job with the id
+		m.ids.Add(j, m.ids.Hash(j.ID)) // the enqueue has found no job with the id
 		m.addDependents(j)
 	} else {
-		m.ids.put(j)
+		m.ids.Put(j)
 		if from = old.Status; from == j.Status {
 			m.replace(old, j)
 			return
@@ -48,7 +48,7 @@ func (m *Machine) put(old, j *Job) {
 // time and with another result.
 func (m *Machine) putEndedAgain(old, j *Job) {
 	m.unindex(old)
-	m.ids.put(j)
+	m.ids.Put(j)
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: old.Status})
 }
@@ -71,7 +71,7 @@ func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	m.dropAccount(j)
 	m.removeDependents(j)
-	m.ids.remove(j.ID)
+	m.ids.Remove(j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	m.considerWaiters(j.ID)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {

@@ -1,6 +1,9 @@
 package fsm
 
-import "osqueue/fsm/btree"
+import (
+	"osqueue/fsm/btree"
+	"osqueue/fsm/idtable"
+)
 
 // Settings are the server settings that affect decisions of the machine. The leader puts
 // them into RegisterBroker; they are constant until the next one.
@@ -109,7 +112,7 @@ type Machine struct {
 	outbox   *btree.Tree[*HookEvent]     // by hook, then id
 
 	// Derived from the above and never encoded.
-	ids             jobIDs
+	ids             *idtable.Table[Job]
 	queues          map[string]*queue
 	heads           *btree.Tree[*queue]       // types with a claimable job, ordered by that job
 	byWorker        map[string][]*ClaimRecord // in claim order
@@ -188,7 +191,7 @@ func (m *Machine) Events() []Event { return m.events }
 func (m *Machine) Meta() Meta { return m.meta }
 
 // Job returns the job with that id, or nil.
-func (m *Machine) Job(id string) *Job { return m.ids.get(id) }
+func (m *Machine) Job(id string) *Job { return m.ids.Get(id) }
 
 // Counts returns the number of jobs by status.
 func (m *Machine) Counts() Counts { return m.counts }

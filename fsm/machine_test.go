@@ -325,12 +325,12 @@ func TestCursorsEnd(t *testing.T) {
 	v := m.View()
 	for _, after := range []uint64{2, 3, math.MaxUint64 - 1, math.MaxUint64} {
 		v.Jobs(fsm.Unclaimed, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
-		v.Merged(allStatuses, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
+		v.List(fsm.Index{}, allStatuses, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
 	}
 	n := 0
 	v.Jobs(fsm.Unclaimed, 0, func(*fsm.Job) bool { n++; return false })
-	v.Merged(allStatuses, 0, func(*fsm.Job) bool { n++; return false })
-	v.Merged(nil, 0, func(*fsm.Job) bool { n++; return false })
+	v.List(fsm.Index{}, allStatuses, 0, func(*fsm.Job) bool { n++; return false })
+	v.List(fsm.Index{}, nil, 0, func(*fsm.Job) bool { n++; return false })
 	if n != 2 {
 		t.Errorf("%d jobs seen by two that wanted one", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"osqueue/fsm"
+	"osqueue/fsm/figures"
 )
 
 // counted is one change of a job that its type's figures count. The model keeps all of them
@@ -49,11 +50,11 @@ func (m *model) noteChange(old, j *fsm.Job) {
 // checkFigures counts all changes again.
 func checkFigures(t *rapid.T, v *fsm.View, naive *model) {
 	want := map[string]*fsm.Counters{}
-	minutes := map[string]map[int64]fsm.Minute{}
+	minutes := map[string]map[int64]figures.Minute{}
 	sums := map[string][6]uint64{} // of waits, runs and attempts, and their numbers
 	for _, c := range naive.counted {
 		if want[c.jobType] == nil {
-			want[c.jobType], minutes[c.jobType] = new(fsm.Counters), map[int64]fsm.Minute{}
+			want[c.jobType], minutes[c.jobType] = new(fsm.Counters), map[int64]figures.Minute{}
 		}
 		minute, s := minutes[c.jobType][c.at/60_000], sums[c.jobType]
 		c.count(want[c.jobType], &minute)
@@ -82,7 +83,7 @@ func checkFigures(t *rapid.T, v *fsm.View, naive *model) {
 	}
 }
 
-func (c *counted) count(n *fsm.Counters, m *fsm.Minute) {
+func (c *counted) count(n *fsm.Counters, m *figures.Minute) {
 	failed := c.end == fsm.EndFail || c.end == fsm.EndLease || c.end == fsm.EndTimeout
 	add := func(is bool, total *uint64, minute *uint32) {
 		if is {
@@ -103,9 +104,9 @@ func (c *counted) count(n *fsm.Counters, m *fsm.Minute) {
 }
 
 // checkMinutes compares the minutes of the last day. The newest ones stand at the end.
-func checkMinutes(t *rapid.T, f *fsm.Figures, want map[int64]fsm.Minute, now int64) {
-	from := max(now-fsm.HistoryMinutes+1, 0)
-	got := make([]fsm.Minute, now-from+1)
+func checkMinutes(t *rapid.T, f *fsm.Figures, want map[int64]figures.Minute, now int64) {
+	from := max(now-figures.HistoryMinutes+1, 0)
+	got := make([]figures.Minute, now-from+1)
 	f.History.AddTo(got, from)
 	for i, m := range got {
 		if m != want[from+int64(i)] {

@@ -23,7 +23,7 @@ var errPause = errors.New("a pause has a text that is too long or not UTF-8, an 
 
 // checkPause checks the pause in a mutation.
 func checkPause(op *fsmpb.SetQueue) error {
-	p := op.Pause
+	p := op.GetPause()
 	if p == nil {
 		return nil
 	}

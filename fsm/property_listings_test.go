@@ -72,33 +72,25 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 		}
 	}
 	statuses := rapid.SliceOf(rapid.SampledFrom(allStatuses)).Draw(t, "statuses")
-	same("merged", func(fn func(*fsm.Job) bool) { v.Merged(statuses, after, fn) },
-		func(j *fsm.Job) bool { return slices.Contains(statuses, j.Status) })
 	typ, tag, batch := pick(t, jobTypes, "of type"), pick(t, tags, "tagged"), pick(t, batchIDs, "of batch")
 	for _, s := range allStatuses {
 		same(s.String(), func(fn func(*fsm.Job) bool) { v.Jobs(s, after, fn) },
 			func(j *fsm.Job) bool { return j.Status == s })
-		same(s.String()+" of type "+typ, func(fn func(*fsm.Job) bool) { v.JobsOfType(typ, s, after, fn) },
-			func(j *fsm.Job) bool { return j.Status == s && j.Type == typ })
-		same(s.String()+" tagged "+tag, func(fn func(*fsm.Job) bool) { v.JobsTagged(tag, s, after, fn) },
-			func(j *fsm.Job) bool { return j.Status == s && slices.Contains(j.Options().Tags, tag) })
-		same(s.String()+" of batch "+batch, func(fn func(*fsm.Job) bool) { v.JobsOfBatch(batch, s, after, fn) },
-			func(j *fsm.Job) bool { return j.Status == s && j.Options().Batch == batch })
 	}
-	newest := func(what string, of fsm.Index, is func(*fsm.Job) bool) {
+	listing := func(what string, of fsm.Index, in func(*fsm.Job) bool) {
+		is := func(j *fsm.Job) bool { return slices.Contains(statuses, j.Status) && in(j) }
+		same(what, func(fn func(*fsm.Job) bool) { v.List(of, statuses, after, fn) }, is)
 		got := listed(func(fn func(*fsm.Job) bool) { v.Newest(of, statuses, after, fn) })
-		want := naive.list(0, func(j *fsm.Job) bool {
-			return (after == 0 || j.Seq < after) && slices.Contains(statuses, j.Status) && is(j)
-		})
+		want := naive.list(0, func(j *fsm.Job) bool { return (after == 0 || j.Seq < after) && is(j) })
 		slices.Reverse(want)
 		if !slices.Equal(got, want) {
 			t.Fatalf("newest %s before %d: %v, want %v", what, after, got, want)
 		}
 	}
-	newest("jobs", fsm.Index{}, func(*fsm.Job) bool { return true })
-	newest("of type "+typ, fsm.Index{Type: &typ}, func(j *fsm.Job) bool { return j.Type == typ })
-	newest("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
-	newest("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
+	listing("jobs", fsm.Index{}, func(*fsm.Job) bool { return true })
+	listing("of type "+typ, fsm.Index{Type: &typ}, func(j *fsm.Job) bool { return j.Type == typ })
+	listing("tagged "+tag, fsm.Index{Tag: tag}, func(j *fsm.Job) bool { return tag == "" || slices.Contains(j.Options().Tags, tag) })
+	listing("of batch "+batch, fsm.Index{Batch: batch}, func(j *fsm.Job) bool { return batch == "" || j.Options().Batch == batch })
 	for _, j := range naive.jobs {
 		var got []string
 		v.Dependents(j.ID, func(id string) bool { got = append(got, id); return true })
@@ -124,7 +116,7 @@ func checkListings(t *rapid.T, v *fsm.View, naive *model) {
 
 func checkWorkers(t *rapid.T, m *fsm.Machine, v *fsm.View, naive *model) {
 	var workers []*fsm.Worker
-	v.Workers(func(w *fsm.Worker) bool { bare := w.Bare(); workers = append(workers, &bare); return true })
+	v.Workers("", func(w *fsm.Worker) bool { bare := w.Bare(); workers = append(workers, &bare); return true })
 	if !reflect.DeepEqual(workers, someOrNil(naive.workers)) || v.WorkerCount() != len(workers) || m.WorkerCount() != len(workers) {
 		t.Fatalf("workers %+v (%d), want %+v", workers, v.WorkerCount(), naive.workers)
 	}

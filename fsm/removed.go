@@ -53,7 +53,7 @@ func (m *Machine) removedJob(id string) *RequestRecord {
 
 // statusOf returns the status of a job, also of a removed one that is remembered, or 0.
 func (m *Machine) statusOf(id string) Status {
-	if j := m.ids.get(id); j != nil {
+	if j := m.ids.Get(id); j != nil {
 		return j.Status
 	}
 	if r := m.removedJob(id); r != nil {

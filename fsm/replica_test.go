@@ -220,7 +220,7 @@ func (c *cluster) freeze() {
 var allStatuses = []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
 
 func jobsOf(v *fsm.View) (jobs []*fsm.Job) {
-	v.Merged(allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })
+	v.List(fsm.Index{}, allStatuses, 0, func(j *fsm.Job) bool { jobs = append(jobs, j); return true })
 	return bareJobs(jobs)
 }
 

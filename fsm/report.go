@@ -19,7 +19,7 @@ func (m *Machine) held(worker string, owner uint64, l *fsmpb.Lease, end End) (*J
 
 // leased is held for any owner.
 func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
-	j := m.ids.get(l.JobId)
+	j := m.ids.Get(l.JobId)
 	switch {
 	case j == nil:
 		if j = m.endedAlready(l, end); j != nil {
@@ -105,7 +105,7 @@ func (m *Machine) complete(op *fsmpb.Complete) Result {
 // forceComplete completes a job in any status. The end of its last attempt stays
 // unchanged, unless the job is running.
 func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
-	old := m.ids.get(op.JobId)
+	old := m.ids.Get(op.JobId)
 	if old == nil || op.Seq != 0 && old.Seq != op.Seq {
 		return Result{Code: NotFound}
 	}

@@ -81,7 +81,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			if j := m.ids.get(i.JobID); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
+			if j := m.ids.Get(i.JobID); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
 				res.Jobs = append(res.Jobs, j)
 			}
 		}

@@ -30,7 +30,7 @@ func stillOf(m *fsm.Machine) still {
 	for _, j := range s.jobs {
 		j.Exec.Heartbeat = 0
 	}
-	v.Workers(func(w *fsm.Worker) bool {
+	v.Workers("", func(w *fsm.Worker) bool {
 		bare := w.Bare()
 		bare.LastSeen = 0
 		s.workers = append(s.workers, bare)

@@ -307,8 +307,8 @@ func TestViewsAreReadBesideApply(t *testing.T) {
 				if v.Hash() != hash {
 					t.Error("a view changed while it was read")
 				}
-				v.Merged(allStatuses, 0, func(*fsm.Job) bool { return true })
-				v.Workers(func(*fsm.Worker) bool { return true })
+				v.List(fsm.Index{}, allStatuses, 0, func(*fsm.Job) bool { return true })
+				v.Workers("", func(*fsm.Worker) bool { return true })
 				v.Claims(func(*fsm.ClaimRecord) bool { return true })
 			})
 		}

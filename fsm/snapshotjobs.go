@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/idtable"
 	"osqueue/internal/inorder"
 )
 
@@ -33,7 +34,7 @@ func (d *recordReader) jobs(n uint64, b *Builder) error {
 			n -= uint64(len(c.ends))
 			return n > 0, err
 		},
-		Work: func(c *jobChunk) { c.decode(&b.m.ids) },
+		Work: func(c *jobChunk) { c.decode(b.m.ids) },
 		Add:  func(c *jobChunk) error { return c.addTo(b) },
 	})
 }
@@ -46,7 +47,7 @@ func (c *jobChunk) read(d *recordReader, n uint64) error {
 	clear(c.jobs)
 	c.data, c.ends, c.jobs, c.hashes, c.err = c.data[:0], c.ends[:0], c.jobs[:0], c.hashes[:0], nil
 	for n > 0 && len(c.data) < chunkBytes && len(c.ends) < chunkJobs {
-		data, err := d.read(c.data)
+		data, err := d.Next(c.data)
 		if err != nil {
 			return err
 		}
@@ -56,14 +57,14 @@ func (c *jobChunk) read(d *recordReader, n uint64) error {
 	return nil
 }
 
-func (c *jobChunk) decode(ids *jobIDs) {
+func (c *jobChunk) decode(ids *idtable.Table[Job]) {
 	from := 0
 	for _, end := range c.ends {
 		if c.err = decodeJob(&c.record, c.data[from:end]); c.err != nil {
 			return
 		}
 		j := jobFromPB(&c.record)
-		c.jobs, c.hashes = append(c.jobs, j), append(c.hashes, ids.hash(j.ID))
+		c.jobs, c.hashes = append(c.jobs, j), append(c.hashes, ids.Hash(j.ID))
 		from = end
 	}
 }

@@ -128,6 +128,6 @@ func running(m *fsm.Machine) (jobs []*fsm.Job) {
 }
 
 func workersOf(m *fsm.Machine) (names []string) {
-	m.View().Workers(func(w *fsm.Worker) bool { names = append(names, w.Name); return true })
+	m.View().Workers("", func(w *fsm.Worker) bool { names = append(names, w.Name); return true })
 	return names
 }

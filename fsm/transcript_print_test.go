@@ -22,7 +22,7 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 	case "history":
 		return lines(p.m.Job(parsed(d.Cmd, d.CmdArgs).id(0)).Details().History, attemptLine), true
 	case "workers":
-		return linesOf(v.Workers, workerLine), true
+		return linesOf(func(fn func(*fsm.Worker) bool) { v.Workers("", fn) }, workerLine), true
 	case "claims":
 		return linesOf(v.Claims, claimLine), true
 	case "queues":

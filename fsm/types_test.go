@@ -24,7 +24,7 @@ func rankedNaively(m *fsm.Machine, o fsm.TypeOrder) []fsm.RankedType {
 		return true
 	})
 	all := []fsm.Status{fsm.Scheduled, fsm.Unclaimed, fsm.InProgress, fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked}
-	v.Merged(all, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, all, 0, func(j *fsm.Job) bool {
 		r := by[j.Type]
 		r.Name = j.Type
 		if j.Status == fsm.Unclaimed {

@@ -58,7 +58,7 @@ func holderOf(j *Job) holder {
 func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 	m.holders.Ascend(holder{jobType: jobType, key: key}, func(h holder) bool {
 		if h.jobType == jobType && h.key == key {
-			found = m.ids.get(h.id)
+			found = m.ids.Get(h.id)
 		}
 		return false
 	})
@@ -69,7 +69,7 @@ func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 	if !ok {
 		return nil
 	}
-	if j := m.ids.get(h.JobID); j != nil && j.Seq == h.Seq {
+	if j := m.ids.Get(h.JobID); j != nil && j.Seq == h.Seq {
 		return j
 	}
 	return &Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}

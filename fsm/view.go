@@ -1,10 +1,6 @@
 package fsm
 
-import (
-	"math"
-
-	"osqueue/fsm/btree"
-)
+import "osqueue/fsm/btree"
 
 // View is the frozen state of the machine at one LSN. It is safe for concurrent use and
 // costs nothing to make. A View keeps its jobs in memory.
@@ -75,23 +71,59 @@ func (v *View) LSN() LSN { return v.meta.LSN }
 // Counts returns the number of jobs by status.
 func (v *View) Counts() Counts { return v.counts }
 
-// Jobs calls fn for the jobs in status s whose Seq is greater than after, in
-// FIFO order, until fn returns false.
-func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
-	if after == math.MaxUint64 {
-		return // no Seq is greater, and after+1 would wrap to 0
-	}
-	v.jobs.Ascend(&Job{Status: s, Seq: after + 1}, func(j *Job) bool {
-		return j.Status == s && fn(j)
-	})
+// Workers calls fn for the registered workers whose name is from or later, in the order of
+// names, until fn returns false.
+func (v *View) Workers(from string, fn func(*Worker) bool) {
+	v.workers.Ascend(&Worker{Name: from}, fn)
 }
-
-// Workers calls fn for the registered workers by name until fn returns false.
-func (v *View) Workers(fn func(*Worker) bool) { v.workers.Scan(fn) }
 
 // WorkerCount returns the number of registered workers.
 func (v *View) WorkerCount() int { return v.workers.Len() }
 
-// Claims calls fn for the remembered claims, oldest first, until fn returns
+// Bytes returns the size of all payloads, results and logs.
+func (v *View) Bytes() int64 { return v.bytes }
+
+// Worker returns the registered worker of that name, or nil.
+func (v *View) Worker(name string) *Worker {
+	w, _ := v.workers.Get(&Worker{Name: name})
+	return w
+}
+
+// Queue returns the settings of a type, or nil if it has none.
+func (v *View) Queue(name string) *QueueSettings {
+	q, _ := v.queues.Get(&QueueSettings{Name: name})
+	return q
+}
+
+// Queues calls fn for the types with settings, in the order of names, until
+// fn returns false.
+func (v *View) Queues(fn func(*QueueSettings) bool) { v.queues.Scan(fn) }
+
+// Cron returns the schedule of that name, or nil.
+func (v *View) Cron(name string) *Cron {
+	c, _ := v.crons.Get(&Cron{Name: name})
+	return c
+}
+
+// Crons calls fn for the schedules whose name is from or later, in the order of names,
+// until fn returns false.
+func (v *View) Crons(from string, fn func(*Cron) bool) { v.crons.Ascend(&Cron{Name: from}, fn) }
+
+// CronCount returns the number of schedules.
+func (v *View) CronCount() int { return v.crons.Len() }
+
+// Batch returns the batch with that id, or nil.
+func (v *View) Batch(id string) *JobBatch {
+	b, _ := v.batches.Get(&JobBatch{ID: id})
+	return b
+}
+
+// Batches calls fn for the batches whose id is from or later, in the order of ids, until
+// fn returns false.
+func (v *View) Batches(from string, fn func(*JobBatch) bool) {
+	v.batches.Ascend(&JobBatch{ID: from}, fn)
+}
+
+// Requests calls fn for the remembered requests, oldest first, until fn returns
 // false.
-func (v *View) Claims(fn func(*ClaimRecord) bool) { v.claims.Scan(fn) }
+func (v *View) Requests(fn func(*RequestRecord) bool) { v.requests.Scan(fn) }

@@ -8,6 +8,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -102,7 +103,7 @@ func (r *rules) measure(v *fsm.View) (all []condition) {
 
 // ofHistory returns the values of the last minutes of a type.
 func ofHistory(f *fsm.Figures, subject string, now int64) (all []condition) {
-	var minutes [deadMinutes]fsm.Minute
+	var minutes [deadMinutes]figures.Minute
 	f.History.AddTo(minutes[:], now/time.Minute.Milliseconds()-deadMinutes+1)
 	var dead, completed, failed int64
 	for i, m := range minutes {

@@ -67,21 +67,13 @@ func (p *page) matches(j *fsm.Job) bool {
 // The jobs have the requested statuses; the caller must check the other conditions of the page.
 // Whichever index is used, a position in the list is a Seq, so that a cursor stays valid.
 func (p *page) scan(v *fsm.View, fn func(*fsm.Job) bool) {
-	if p.newest {
-		v.Newest(p.index(), p.statuses, p.after, fn)
-		return
-	}
 	switch {
-	case len(p.tags) > 0:
-		v.MergedTagged(p.tags[0], p.statuses, p.after, fn)
-	case p.batch != "":
-		v.MergedOfBatch(p.batch, p.statuses, p.after, fn)
-	case p.worker != "" && onlyRunning(p.statuses):
+	case p.newest:
+		v.Newest(p.index(), p.statuses, p.after, fn)
+	case p.index() == fsm.Index{Type: p.jobType} && p.worker != "" && onlyRunning(p.statuses):
 		v.HeldBy(p.worker, p.after, fn)
-	case p.jobType != nil:
-		v.MergedOfType(*p.jobType, p.statuses, p.after, fn)
 	default:
-		v.Merged(p.statuses, p.after, fn)
+		v.List(p.index(), p.statuses, p.after, fn)
 	}
 }
 

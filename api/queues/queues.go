@@ -15,6 +15,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
 	"osqueue/internal/text"
@@ -102,7 +103,7 @@ func queueOf(v *fsm.View, name string, n fsm.TypeStats) v1.Queue {
 
 // oldestAt returns when the oldest available job of a type was created, or 0 if there is none.
 func oldestAt(v *fsm.View, name string) (ms int64) {
-	v.JobsOfType(name, fsm.Unclaimed, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{Type: &name}, []fsm.Status{fsm.Unclaimed}, 0, func(j *fsm.Job) bool {
 		ms = j.CreatedAt
 		return false
 	})
@@ -366,8 +367,8 @@ func (s *queues) showHistory(c *core.Call) error {
 	n := historyMinutes
 	if given := c.Params.Get(v1.ParamMinutes); given != "" {
 		var err error
-		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > fsm.HistoryMinutes {
-			return core.Fail(core.BadRequest, "%s is %q; must be a number from 1 to %d", v1.ParamMinutes, core.Shown(given), fsm.HistoryMinutes)
+		if n, err = strconv.Atoi(given); err != nil || n < 1 || n > figures.HistoryMinutes {
+			return core.Fail(core.BadRequest, "%s is %q; must be a number from 1 to %d", v1.ParamMinutes, core.Shown(given), figures.HistoryMinutes)
 		}
 	}
 	name := c.Params.Get(v1.ParamType)

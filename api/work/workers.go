@@ -117,7 +117,7 @@ func (s *work) listWorkers(c *core.Call) error {
 	v := c.View()
 	list := v1.WorkerList{Workers: []v1.Worker{}, LSN: c.Lsn.String()}
 	var last string // of the state
-	v.WorkersFrom(from, func(w *fsm.Worker) bool {
+	v.Workers(from, func(w *fsm.Worker) bool {
 		if len(list.Workers) == limit {
 			list.NextCursor = core.NameCursorOf(last)
 			return false

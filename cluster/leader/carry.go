@@ -86,7 +86,7 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		// that were carried over then have the creation time of v. All other jobs of v came
 		// from the document.
 		adopted := meta.Broker.Epoch == doc.Header.Registered
-		v.Merged(openStatuses, 0, func(j *fsm.Job) bool {
+		v.List(fsm.Index{}, openStatuses, 0, func(j *fsm.Job) bool {
 			if m.Job(j.ID) == nil && (!adopted || j.CreatedAt == meta.Now) {
 				c.kept = append(c.kept, j)
 			}
@@ -96,12 +96,12 @@ func carry(m *fsm.Machine, doc *document.File, v *fsm.View, cluster string) *car
 		return c
 	}
 	c.findRepeated(v, f)
-	v.Merged(allStatuses, f.seq, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, allStatuses, f.seq, func(j *fsm.Job) bool {
 		c.add(j, f)
 		return true
 	})
 	c.enqueue()
-	v.Merged(endedStatuses, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, endedStatuses, 0, func(j *fsm.Job) bool {
 		if j.Seq <= f.seq && j.Execution().FinishedAt >= f.now {
 			c.end(j, f)
 		}

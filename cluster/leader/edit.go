@@ -149,7 +149,7 @@ func (b *base) unknown(doc *document.File, shown *fsm.View) (jobs []*fsm.Job) {
 		return jobs
 	}
 	before := make(map[string]struct{})
-	shown.Merged(openStatuses, 0, func(j *fsm.Job) bool {
+	shown.List(fsm.Index{}, openStatuses, 0, func(j *fsm.Job) bool {
 		before[j.ID] = struct{}{}
 		return true
 	})

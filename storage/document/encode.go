@@ -54,7 +54,7 @@ func AppendTo(buf []byte, c *Content, h Header, broker string, heartbeatMs int64
 func EncodeLegacy(v *fsm.View) []byte {
 	buf := appendBroker(nil, "", 0)
 	buf = append(buf, jobsKey...)
-	buf, _ = appendJobs(buf, func(fn func(*fsm.Job) bool) { v.Merged(open, 0, fn) }, math.MaxInt)
+	buf, _ = appendJobs(buf, func(fn func(*fsm.Job) bool) { v.List(fsm.Index{}, open, 0, fn) }, math.MaxInt)
 	buf = appendCompleted(buf, v.Meta().CompletedTotal)
 	return append(buf, '}')
 }

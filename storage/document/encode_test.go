@@ -129,7 +129,7 @@ func TestView(t *testing.T) {
 // utf8Only reports whether all payloads are shown, so that their length is a lower bound.
 func utf8Only(m *fsm.Machine) bool {
 	all := true
-	m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+	m.View().List(fsm.Index{}, []fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
 		all = all && bytes.Contains(document.EncodeJobs([]*fsm.Job{j}, ""), []byte(`"payload":`))
 		return all
 	})

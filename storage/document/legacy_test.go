@@ -248,7 +248,7 @@ func TestOddIDs(t *testing.T) {
 		{"id":"a-1","status":"unclaimed","payload":8},{"id":"a","status":"unclaimed","payload":9},9,null,"x"]}`
 	_, m := legacyOf(t, text)
 	var got []string
-	m.View().Merged([]fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
+	m.View().List(fsm.Index{}, []fsm.Status{fsm.Unclaimed, fsm.InProgress}, 0, func(j *fsm.Job) bool {
 		got = append(got, j.ID+":"+string(j.Payload()))
 		return true
 	})

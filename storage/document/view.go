@@ -32,7 +32,7 @@ func appendView(buf []byte, v *fsm.View, bytesMax int) ([]byte, bool) {
 	}
 	before := len(buf)
 	buf = append(buf, jobsKey...)
-	buf, fits := appendJobs(buf, func(fn func(*fsm.Job) bool) { v.Merged(waiting, 0, fn) }, bytesMax)
+	buf, fits := appendJobs(buf, func(fn func(*fsm.Job) bool) { v.List(fsm.Index{}, waiting, 0, fn) }, bytesMax)
 	if !fits {
 		return buf[:before], false
 	}
@@ -48,7 +48,7 @@ func mayFit(v *fsm.View, bytesMax int) bool {
 		return false
 	}
 	size := jobs * jobLeast
-	v.Merged(waiting, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, waiting, 0, func(j *fsm.Job) bool {
 		size += len(j.Payload())
 		return size <= bytesMax
 	})

@@ -116,7 +116,7 @@ func (r *replay) snapshot() {
 	for s := fsm.Scheduled; s.String() != ""; s++ {
 		all = append(all, s)
 	}
-	r.m.View().Merged(all, 0, func(j *fsm.Job) bool {
+	r.m.View().List(fsm.Index{}, all, 0, func(j *fsm.Job) bool {
 		l.Jobs = append(l.Jobs, item(j))
 		return true
 	})

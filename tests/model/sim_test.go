@@ -306,7 +306,7 @@ func (s *sim) drain() {
 
 // finish reads what is there at the end, and the logs of two nodes.
 func (s *sim) finish() *history.History {
-	s.m.View().Merged([]fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, 0, func(j *fsm.Job) bool {
+	s.m.View().List(fsm.Index{}, []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled}, 0, func(j *fsm.Job) bool {
 		s.h.Finals = append(s.h.Finals, history.Final{
 			Job: j.ID, Status: j.Status.String(), Type: j.Type, Payload: string(j.Payload()), Result: string(j.Execution().Result),
 			Token: j.Execution().Token, Attempts: int(j.Attempts),

@@ -100,7 +100,7 @@ func digestOf(m *fsm.Machine) *digest {
 		}
 		return true
 	})
-	v.Merged(everyStatus, 0, func(j *fsm.Job) bool {
+	v.List(fsm.Index{}, everyStatus, 0, func(j *fsm.Job) bool {
 		d.statuses[maphash.String(idSeed, j.ID)] = j.Status
 		return true
 	})

@@ -50,7 +50,7 @@ func stored(t *testing.T, dir string) (*document.File, *fsm.Machine) {
 
 func statusesOf(m *fsm.Machine) string {
 	var all []string
-	m.View().Merged(everyStatus, 0, func(j *fsm.Job) bool {
+	m.View().List(fsm.Index{}, everyStatus, 0, func(j *fsm.Job) bool {
 		all = append(all, j.ID+" "+j.Status.String())
 		return true
 	})

@@ -12,6 +12,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/fsm/figures"
 	"osqueue/storage/metered"
 )
 
@@ -237,9 +238,9 @@ func (c typeCollector) Collect(ch chan<- prometheus.Metric) {
 			out.gauge(descTypeJobs, float64(f.jobs.Of(st)), f.name, st.String())
 		}
 		send(out, typeCounts, f, f.name)
-		out.histogram(descWait, &f.Wait, fsm.WaitBounds(), 1000, f.name)
-		out.histogram(descRun, &f.Run, fsm.WaitBounds(), 1000, f.name)
-		out.histogram(descTries, &f.Attempts, fsm.AttemptBounds(), 1, f.name)
+		out.histogram(descWait, &f.Wait, figures.WaitBounds, 1000, f.name)
+		out.histogram(descRun, &f.Run, figures.WaitBounds, 1000, f.name)
+		out.histogram(descTries, &f.Attempts, figures.AttemptBounds, 1, f.name)
 	}
 }
 
@@ -278,7 +279,7 @@ func typeFigures(v *fsm.View, stats map[string]fsm.TypeStats, now int64) (out []
 }
 
 // histogram sends a histogram, in units that have that many of its own.
-func (s sender) histogram(d *prometheus.Desc, h *fsm.Histogram, bounds []int64, unit float64, labels ...string) {
+func (s sender) histogram(d *prometheus.Desc, h *figures.Histogram, bounds []int64, unit float64, labels ...string) {
 	cumulative, n := make(map[float64]uint64, len(bounds)), uint64(0)
 	for i, bound := range bounds {
 		n += h.Counts[i]
@@ -311,7 +312,7 @@ func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
 	out, v := sender{ch: ch}, c.view()
 	counts := v.Counts()
 	others, shown := counts.Of(fsm.InProgress), 0
-	v.Workers(func(w *fsm.Worker) bool {
+	v.Workers("", func(w *fsm.Worker) bool {
 		if w.Name == fsm.FigureOther || !utf8.ValidString(w.Name) {
 			return true
 		}

@@ -1,4 +1,4 @@
-package fsm
+package fsmpb_test
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// FuzzDecodeBatch holds decodeBatch against the generated decoder.
-func FuzzDecodeBatch(f *testing.F) {
+// FuzzDecode holds Decode against the generated decoder.
+func FuzzDecode(f *testing.F) {
 	limit := int32(4)
 	job := func(id string) *fsmpb.NewJob {
 		return &fsmpb.NewJob{Id: id, Type: "t", Payload: []byte("1"), MaxAttempts: &limit, Tags: []string{"a"}}
@@ -38,15 +38,15 @@ func FuzzDecodeBatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got, want fsmpb.Batch
-		gotErr, wantErr := decodeBatch(data, &got), want.UnmarshalVTUnsafe(data)
+		gotErr, wantErr := got.Decode(data), want.UnmarshalVTUnsafe(data)
 		if (gotErr == nil) != (wantErr == nil) {
 			t.Fatalf("error %v, want %v", gotErr, wantErr)
 		}
 		if wantErr == nil && !proto.Equal(&got, &want) {
 			t.Fatalf("%v, want %v", &got, &want)
 		}
-		if wantErr == nil && got.HasUnknown() != want.HasUnknown() {
-			t.Fatalf("unknown fields: %v, want %v", got.HasUnknown(), want.HasUnknown())
+		if wantErr == nil && fsmpb.HasUnknown(&got) != fsmpb.HasUnknown(&want) {
+			t.Fatalf("unknown fields: %v, want %v", fsmpb.HasUnknown(&got), fsmpb.HasUnknown(&want))
 		}
 	})
 }

@@ -1,13 +1,9 @@
-package fsm
+package fsmpb
 
-import (
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"osqueue/fsm/fsmpb"
-)
+import "google.golang.org/protobuf/encoding/protowire"
 
 // Most entries consist of enqueues. The generated decoder allocates every message by itself, five for a job;
-// decodeBatch allocates all messages of the enqueues of an entry together. It leaves the fields of
+// Decode allocates all messages of the enqueues of an entry together. It leaves the fields of
 // messages, and everything that is not an enqueue of plain jobs, to the generated code.
 
 // The numbers of fields in entry.proto.
@@ -19,23 +15,23 @@ const (
 
 // enqueued is a mutation that enqueues jobs, with its parts.
 type enqueued struct {
-	op      fsmpb.Mutation_Enqueue
-	enqueue fsmpb.Enqueue
+	op      Mutation_Enqueue
+	enqueue Enqueue
 }
 
-// decodeBatch reads a log entry like the generated UnmarshalVTUnsafe.
-func decodeBatch(data []byte, b *fsmpb.Batch) error {
+// Decode reads a log entry like the generated UnmarshalVTUnsafe.
+func (b *Batch) Decode(data []byte) error {
 	mutations, enqueues, jobs := countParts(data)
 	if enqueues == 0 {
 		return b.UnmarshalVTUnsafe(data)
 	}
 	s := slabs{
-		mutations: make([]fsmpb.Mutation, mutations),
+		mutations: make([]Mutation, mutations),
 		enqueues:  make([]enqueued, enqueues),
-		jobs:      make([]fsmpb.NewJob, jobs),
-		lists:     make([]*fsmpb.NewJob, jobs),
+		jobs:      make([]NewJob, jobs),
+		lists:     make([]*NewJob, jobs),
 	}
-	b.Mutations = make([]*fsmpb.Mutation, 0, mutations)
+	b.Mutations = make([]*Mutation, 0, mutations)
 	var rest [64]byte // the fields of the entry itself
 	head := rest[:0]
 	for len(data) > 0 {
@@ -115,14 +111,14 @@ func countJobs(enqueue []byte) (jobs int) {
 
 // slabs are the messages of an entry that are not in use yet.
 type slabs struct {
-	mutations []fsmpb.Mutation
+	mutations []Mutation
 	enqueues  []enqueued
-	jobs      []fsmpb.NewJob
-	lists     []*fsmpb.NewJob
+	jobs      []NewJob
+	lists     []*NewJob
 }
 
 // decode reads one mutation.
-func (s *slabs) decode(data []byte, m *fsmpb.Mutation) error {
+func (s *slabs) decode(data []byte, m *Mutation) error {
 	jobs := jobsOf(data)
 	k := countJobs(jobs)
 	if k == 0 {

@@ -1,15 +1,17 @@
-package fsm
+package figures
 
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 )
 
 const (
 	// HistoryMinutes is the number of minutes whose figures are kept: a day.
 	HistoryMinutes = 24 * 60
 
-	minuteMs = 60_000
+	// MinuteMs is the length of a minute, in ms.
+	MinuteMs = 60_000
 )
 
 // Minute has the figures of one type in one minute.
@@ -43,12 +45,12 @@ type History struct {
 	openAt int64 // number of open
 }
 
-// at returns the minute of a time in ms, or the newest one if that is later.
-func (h *History) at(now int64) *Minute {
-	if number := now / minuteMs; number > h.openAt {
+// At returns the minute of a time in ms, or the newest one if that is later, to be written.
+func (h *History) At(now int64) *Minute {
+	if number := now / MinuteMs; number > h.openAt {
 		h.seal()
 		h.openAt = number
-		h.trim(now)
+		h.Trim(now)
 	}
 	return &h.open
 }
@@ -65,20 +67,20 @@ func (h *History) seal() {
 	h.last, h.open = h.openAt, Minute{}
 }
 
-// empty reports whether there is no minute in which something happened.
-func (h *History) empty() bool { return h.past == "" && h.open == (Minute{}) }
+// Empty reports whether there is no minute in which something happened.
+func (h *History) Empty() bool { return h.past == "" && h.open == (Minute{}) }
 
 // oldestKept returns the number of the oldest minute that is kept at a time in ms.
-func oldestKept(now int64) int64 { return now/minuteMs - HistoryMinutes + 1 }
+func oldestKept(now int64) int64 { return now/MinuteMs - HistoryMinutes + 1 }
 
-// stale reports whether there is a minute that is too old at a time in ms, or none at all.
-func (h *History) stale(now int64) bool {
+// Stale reports whether there is a minute that is too old at a time in ms, or none at all.
+func (h *History) Stale(now int64) bool {
 	oldest := oldestKept(now)
-	return h.past != "" && h.first < oldest || h.open != (Minute{}) && h.openAt < oldest || h.empty()
+	return h.past != "" && h.first < oldest || h.open != (Minute{}) && h.openAt < oldest || h.Empty()
 }
 
-// trim drops the minutes that are too old at a time in ms.
-func (h *History) trim(now int64) {
+// Trim drops the minutes that are too old at a time in ms.
+func (h *History) Trim(now int64) {
 	oldest := oldestKept(now)
 	if h.open != (Minute{}) && h.openAt < oldest {
 		h.open = Minute{}
@@ -173,10 +175,12 @@ func (h *History) Pack() string {
 }
 
 // minuteMax is the largest number of a minute, so that its time in ms is a valid time.
-const minuteMax = math.MaxInt64 / minuteMs
+const minuteMax = math.MaxInt64 / MinuteMs
 
-// UnpackHistory reads the text of Pack. The newest minute is the open one.
+// UnpackHistory reads the text of Pack. The newest minute is the open one. It keeps a copy of the
+// text.
 func UnpackHistory(text string) (h History, err error) {
+	text = strings.Clone(text)
 	if text == "" {
 		return h, nil
 	}

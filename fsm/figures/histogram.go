@@ -1,30 +1,26 @@
-package fsm
+// Package figures counts events by minute and values by size, in a form that takes few bytes in
+// the state of the machine: a History of a day, and a Histogram.
+package figures
 
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 )
 
 // The upper bounds of the buckets. The state has the counts by their number, so the bounds
 // must not change.
 var (
-	// waitBounds range, in ms, from a worker that waits for the job to a day in the queue.
-	waitBounds = []int64{
+	// WaitBounds range, in ms, from a worker that waits for the job to a day in the queue.
+	WaitBounds = []int64{
 		5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000, 14_400_000, 86_400_000,
 	}
-	attemptBounds = []int64{0, 1, 2, 3, 5, 10, 20}
+	// AttemptBounds are those of numbers of attempts.
+	AttemptBounds = []int64{0, 1, 2, 3, 5, 10, 20}
 )
 
 // bucketsMax is the number of buckets of the longest list of bounds, with the one above the
 // last bound.
 const bucketsMax = 19
-
-// WaitBounds returns the bounds of the histograms of times, in ms.
-func WaitBounds() []int64 { return slices.Clone(waitBounds) }
-
-// AttemptBounds returns the bounds of the histogram of attempts.
-func AttemptBounds() []int64 { return slices.Clone(attemptBounds) }
 
 // Histogram counts values by size.
 type Histogram struct {
@@ -32,7 +28,8 @@ type Histogram struct {
 	Sum    uint64             // of all values
 }
 
-func (h *Histogram) observe(bounds []int64, v int64) {
+// Observe counts a value. bounds are those of the histogram, all of whose values have the same.
+func (h *Histogram) Observe(bounds []int64, v int64) {
 	v = max(v, 0)
 	i := 0
 	for i < len(bounds) && v > bounds[i] {

@@ -1,0 +1,162 @@
+package fsm
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"osqueue/fsm/btree"
+)
+
+// Index selects the jobs that a listing reads: all, or the jobs of a type, a tag or a batch.
+// At most one field is set.
+type Index struct {
+	Type       *string // "" are the jobs without type
+	Tag, Batch string
+}
+
+// label returns the tag or batch of the index, and whether it has one.
+func (x Index) label() (l label, ok bool) {
+	if x.Tag != "" {
+		return tagLabel(x.Tag), true
+	}
+	return batchLabel(x.Batch), x.Batch != ""
+}
+
+// Jobs is List for all jobs in one status.
+func (v *View) Jobs(s Status, after uint64, fn func(*Job) bool) {
+	v.List(Index{}, []Status{s}, after, fn)
+}
+
+// List calls fn for the jobs of an index in one of the statuses whose Seq is greater than
+// after, in FIFO order, until fn returns false. A repeated status counts once. It visits no
+// other jobs.
+func (v *View) List(of Index, statuses []Status, after uint64, fn func(*Job) bool) {
+	if after < math.MaxUint64 { // no Seq is greater, and after+1 would wrap to 0
+		v.list(of, statuses, after+1, false, fn)
+	}
+}
+
+// Newest calls fn for the jobs of an index in one of the statuses whose Seq is less than
+// before, newest first, until fn returns false. If before is 0, it begins with the newest job.
+func (v *View) Newest(of Index, statuses []Status, before uint64, fn func(*Job) bool) {
+	if before == 0 {
+		before = math.MaxUint64
+	}
+	v.list(of, statuses, before, true, fn)
+}
+
+// list merges one lane for each status. In FIFO order from is the first Seq that counts; newest
+// first, all that are less count.
+func (v *View) list(of Index, statuses []Status, from uint64, newest bool, fn func(*Job) bool) {
+	lanes := make([]lane, 0, len(statuses))
+	for i, s := range statuses {
+		if !slices.Contains(statuses[:i], s) {
+			lanes = append(lanes, v.lane(of, &Job{Status: s, Seq: from}, newest))
+		}
+	}
+	for {
+		var first *lane
+		for i := range lanes {
+			l := &lanes[i]
+			if l.job != nil && (first == nil || newest == (l.job.Seq > first.job.Seq)) {
+				first = l
+			}
+		}
+		if first == nil || !fn(first.job) {
+			return
+		}
+		first.job = first.next()
+	}
+}
+
+// lane has the jobs of an index in one status.
+type lane struct {
+	job  *Job // the first; nil at the end
+	next func() *Job
+}
+
+// lane opens the lane of a status at a job, which is changed.
+func (v *View) lane(of Index, from *Job, newest bool) lane {
+	if l, ok := of.label(); ok {
+		return openLane(v.tagged, tagged{l, from}, newest, func(t tagged) *Job {
+			if t.label != l || t.job.Status != from.Status {
+				return nil
+			}
+			return t.job
+		})
+	}
+	tree := v.jobs
+	if of.Type != nil {
+		tree, from.Type = v.typed, *of.Type
+	}
+	return openLane(tree, from, newest, func(j *Job) *Job {
+		if j.Status != from.Status || of.Type != nil && j.Type != from.Type {
+			return nil
+		}
+		return j
+	})
+}
+
+// openLane returns the lane that begins with the first item that is not less than from or, newest
+// first, with the last one that is less. job returns nil for an item behind the lane.
+func openLane[T any](tree *btree.Tree[T], from T, newest bool, job func(T) *Job) lane {
+	it := tree.Iter()
+	read := func(ok bool) *Job {
+		if !ok {
+			return nil
+		}
+		return job(it.Item())
+	}
+	found := it.Seek(from)
+	switch {
+	case !newest:
+		return lane{read(found), func() *Job { return read(it.Next()) }}
+	case found:
+		found = it.Prev()
+	default:
+		found = it.Last()
+	}
+	return lane{read(found), func() *Job { return read(it.Prev()) }}
+}
+
+// HeldBy calls fn for the jobs leased to a worker whose Seq is greater than after, in
+// FIFO order, until fn returns false.
+func (v *View) HeldBy(worker string, after uint64, fn func(*Job) bool) {
+	if after == math.MaxUint64 {
+		return
+	}
+	v.running.Ascend(&Job{Exec: &Execution{Worker: worker}, Seq: after + 1}, func(j *Job) bool {
+		return j.Execution().Worker == worker && fn(j)
+	})
+}
+
+// Held returns the number of jobs leased to a worker, in O(log² n).
+func (v *View) Held(worker string) int {
+	before := func(worker string) int {
+		return countBefore(v.running, func(j *Job) bool { return j.Execution().Worker < worker })
+	}
+	return before(worker+"\x00") - before(worker)
+}
+
+// CountOfType returns the number of jobs of a type in a status, in O(log² n).
+func (v *View) CountOfType(name string, s Status) int {
+	before := func(s Status) int {
+		return countBefore(v.typed, func(j *Job) bool { return j.Type < name || j.Type == name && j.Status < s })
+	}
+	return before(s+1) - before(s)
+}
+
+// countBefore returns the number of jobs of a tree that are in front of a place.
+func countBefore(tree *btree.Tree[*Job], before func(*Job) bool) int {
+	return sort.Search(tree.Len(), func(i int) bool {
+		j, ok := tree.GetAt(i)
+		return !ok || !before(j)
+	})
+}
+
+// Dependents calls fn with the ids of the jobs that were enqueued to run after the job with
+// that id, oldest first, until fn returns false.
+func (v *View) Dependents(id string, fn func(id string) bool) {
+	v.dependents.Ascend(dependent{on: id}, func(d dependent) bool { return d.on == id && fn(d.id) })
+}
