@@ -22,7 +22,7 @@ func TestHooks(t *testing.T) {
 	if again := ok[v1.HookPut](t, g.do(http.MethodPut, "/v1/hooks/ops", body)); again.Secret != "" {
 		t.Errorf("the secret is shown again: %q", again.Secret)
 	}
-	before := g.node.View().Hook("ops").HookSecret
+	before := g.node.View().Hook("ops").Secret
 	rotated := ok[v1.HookPut](t, g.do(http.MethodPut, "/v1/hooks/ops", strings.TrimSuffix(body, "}")+`,"rotateSecret":true}`))
 	if h := g.node.View().Hook("ops"); rotated.Secret == made.Secret || h.OldSecret != before || h.OldUntil <= startMs {
 		t.Errorf("rotated to %q, old secret %+v until %d", rotated.Secret, h.OldSecret, h.OldUntil)

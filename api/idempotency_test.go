@@ -12,6 +12,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // keyed is a write that can have an idempotency key, and a rig with the objects that it needs.
@@ -85,7 +86,7 @@ func newKeyedRig(t *testing.T, change ...func(*core.Config)) *rig {
 func (g *rig) putHook(name string) {
 	g.t.Helper()
 	_, err := g.node.run(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
-		Name: name, Url: "https://example.com/", Kinds: uint64(fsm.AllHookKinds), Secret: []byte("0123456789abcdef01234567"),
+		Name: name, Url: "https://example.com/", Kinds: uint64(outbox.AllKinds), Secret: []byte("0123456789abcdef01234567"),
 	}}}})
 	if err != nil {
 		g.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // foreign is in what belongs to others, and in no request of a sample.
@@ -83,7 +84,7 @@ func ofOthers(g *rig) string {
 		add("token", k.ID)
 		return true
 	})
-	v.Hooks(func(h *fsm.Hook) bool {
+	v.Hooks(func(h *outbox.Hook) bool {
 		add("hook", h.URL)
 		return true
 	})

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // by returns m with an actor.
@@ -81,7 +82,7 @@ func TestActorsAreBounded(t *testing.T) {
 // TestActorsOfHookEvents: events of hooks have the actor of the mutation, and none for consequences.
 func TestActorsOfHookEvents(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1000, putHook("h", fsm.HookKindsMatching("job.*")))
+	apply(t, m, 1000, putHook("h", outbox.KindsMatching("job.*")))
 	change := func(kind fsm.ChangeKind, id string) *fsmpb.Mutation {
 		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: []string{id}}}}
 	}
@@ -92,7 +93,7 @@ func TestActorsOfHookEvents(t *testing.T) {
 	apply(t, m, 3000, by("op", change(fsm.CancelJobs, "a")), by("tester", &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: "h"}}}))
 	var got []string
 	var bytes int64
-	m.View().HookEvents("h", fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+	m.View().HookEvents("h", outbox.EventID{}, func(e *outbox.Event) bool {
 		got = append(got, e.Kind.String()+" "+e.JobID+"="+e.Actor)
 		bytes += 192 + int64(len(e.Hook)+len(e.Subject)+len(e.JobID)+len(e.Text)+len(e.Actor))
 		return true

@@ -8,6 +8,7 @@ import (
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/idtable"
+	"osqueue/fsm/outbox"
 )
 
 // New returns an empty machine.
@@ -30,8 +31,7 @@ func New() *Machine {
 		tokens:          btree.New(byTokenID),
 		figures:         btree.New(byFigures),
 		figureGen:       1,
-		hooks:           btree.New(byHook),
-		outbox:          btree.New(byHookEvent),
+		hooks:           outbox.New(),
 		tokenIDs:        make(map[string]*Token),
 		accounts:        make(map[string]*account),
 		tokenEnds:       btree.New(byExpiry),
@@ -77,7 +77,7 @@ func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
 // begin resets the fields of the previous entry.
 func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
-	m.hookNumber = 0
+	m.hooks.Begin()
 	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
@@ -175,15 +175,15 @@ func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_TouchTokens:
 		return m.touchTokens(op.TouchTokens)
 	case *fsmpb.Mutation_PutHook:
-		return m.putHook(op.PutHook)
+		return hookResult(0, m.hooks.Put(op.PutHook, m.meta.Now))
 	case *fsmpb.Mutation_DeleteHook:
-		return m.deleteHook(op.DeleteHook)
+		return hookResult(0, m.hooks.Delete(op.DeleteHook.Name))
 	case *fsmpb.Mutation_TestHook:
 		return m.testHook(op.TestHook)
 	case *fsmpb.Mutation_ReportHook:
-		return m.reportHook(op.ReportHook)
+		return hookResult(m.hooks.Report(op.ReportHook, m.meta.Now))
 	case *fsmpb.Mutation_SetAlert:
-		return m.setAlert(op.SetAlert)
+		return hookResult(0, m.hooks.SetAlert(op.SetAlert, m.stamp()))
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
@@ -206,7 +206,7 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	m.reviewRetention()
 	m.boundRequests()
 	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
-	m.tell(HookEvent{Kind: HookLeader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})
+	m.tell(outbox.Event{Kind: outbox.Leader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})
 	return Result{}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 func byBatch(a, b *JobBatch) bool { return a.ID < b.ID }
@@ -48,7 +49,7 @@ func sameCallback(a, b *fsmpb.NewJob) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return sameRequest(a, b)
+	return contentOfNew(a) == contentOfNew(b)
 }
 
 // countInBatch updates the counters of the batch of j, which has changed its status from
@@ -136,7 +137,7 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	b.EndedAt = m.meta.Now
 	m.storeIdle(b)
 	m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
-	m.tell(HookEvent{Kind: HookBatchDone, Subject: NameFor("", b.ID), Text: b.outcome()})
+	m.tell(outbox.Event{Kind: outbox.BatchDone, Subject: NameFor("", b.ID), Text: b.outcome()})
 	m.callBack(b)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // ErrState is wrapped by the errors about a stored state that contradicts itself.
@@ -276,5 +277,18 @@ func (b *Builder) AddToken(t *Token) error {
 		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
 	}
 	b.m.putToken(nil, t)
+	return nil
+}
+
+// addHook adds a hook, with an empty outbox.
+func (b *Builder) addHook(h *outbox.Hook) error { return stateError(b.m.hooks.Add(h)) }
+
+// addHookEvent adds an event to the outbox of a hook that was added before.
+func (b *Builder) addHookEvent(e *outbox.Event) error { return stateError(b.m.hooks.AddEvent(e)) }
+
+func stateError(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
 	return nil
 }

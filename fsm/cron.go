@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
@@ -162,13 +163,13 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	} else {
 		m.fired(old, &c, res.Jobs[0])
 		if op.Missed > 0 {
-			m.tell(HookEvent{Kind: HookScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
+			m.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
 		}
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
 	m.storeCron(old, &c)
-	m.tell(HookEvent{Kind: HookScheduleMissed, Subject: c.Name, Text: c.LastError})
+	m.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, Text: c.LastError})
 	m.events = append(m.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
 }

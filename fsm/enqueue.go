@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -112,7 +111,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	}
 	if old := p.m.ids.Get(n.Id); old != nil {
 		p.outcomes[i].job = old
-		return p.repeats(sameContent(old, n))
+		return p.repeats(contentOf(old) == contentOfNew(n))
 	}
 	if old := p.m.removedJob(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
@@ -121,7 +120,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.outcomes[i].duplicateOf = k + 1
-		return p.repeats(sameRequest(p.jobs[k], n))
+		return p.repeats(contentOfNew(p.jobs[k]) == contentOfNew(n))
 	}
 	if p.isHeld(i, n) {
 		return OK
@@ -428,25 +427,6 @@ func distinct(ids []string) []string {
 		}
 	}
 	return ids
-}
-
-// sameContent reports whether n is the request that made j. RunAt does not count, because
-// it may come from a delay and changes at retries. The schedule that enqueued it does not
-// count either.
-func sameContent(j *Job, n *fsmpb.NewJob) bool {
-	return j.Type == n.Type && j.Priority == n.Priority && j.MaxAttempts == attemptsOf(n) && j.Execution().LeaseMs == n.LeaseMs &&
-		j.hasPayload == (n.Payload != nil) && j.payload == string(n.Payload) &&
-		j.Options().same(newOptions(n, ""))
-}
-
-// sameRequest is sameContent for two jobs that are not added yet.
-func sameRequest(a, b *fsmpb.NewJob) bool {
-	options := newOptions(a, "")
-	if options == nil {
-		options = &noOptions
-	}
-	return a.Type == b.Type && a.Priority == b.Priority && attemptsOf(a) == attemptsOf(b) && a.LeaseMs == b.LeaseMs &&
-		(a.Payload == nil) == (b.Payload == nil) && bytes.Equal(a.Payload, b.Payload) && options.same(newOptions(b, ""))
 }
 
 // attemptsOf returns the limit of attempts of a new job, or MaxAttemptsUnset.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // ErrEntry is wrapped by the errors of EncodeEntry and DecodeEntry. A node that meets
@@ -127,11 +128,11 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_RevokeToken:
 		return need(op.RevokeToken.GetOverlapMs() >= 0, errNewValue)
 	case *fsmpb.Mutation_PutHook:
-		return cmp.Or(need(op.PutHook.GetOverlapMs() >= 0, errHookValue), checkNewHook(op.PutHook.GetHook()))
+		return cmp.Or(need(op.PutHook.GetOverlapMs() >= 0, outbox.ErrValue), outbox.CheckNew(op.PutHook.GetHook()))
 	case *fsmpb.Mutation_ReportHook:
-		return need(utf8.ValidString(op.ReportHook.GetError()), errHookValue) // checkHook would refuse the state
+		return need(utf8.ValidString(op.ReportHook.GetError()), outbox.ErrValue) // outbox.Check would refuse the state
 	case *fsmpb.Mutation_SetAlert:
-		return checkAlert(op.SetAlert)
+		return outbox.CheckAlert(op.SetAlert)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // everyKind has one mutation of each kind with every message in it, so that a
@@ -33,8 +34,8 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		forceComplete("full", "43"),
 		raiseLevel(fsm.BaseLevel), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
-		putHook("h", fsm.AllHookKinds), deleteHook("other"), testHook("h"),
-		reported("h", fsm.HookEventID{LSN: fsm.LSN{Term: 1, Index: 7}, N: 2}), setAlert("h", fsm.HookQueueStuck, "t", true), setQuiet("w", true),
+		putHook("h", outbox.AllKinds), deleteHook("other"), testHook("h"),
+		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "t", true), setQuiet("w", true),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have

@@ -41,50 +41,43 @@ const (
 	numCodes = iota
 )
 
-var codeNames = [...]string{
-	"ok", "duplicate", "not_found", "not_running", "wrong_worker", "stale_token",
-	"lease_expired", "id_taken", "old_epoch", "no_id",
-	"timed_out", "wrong_status", "unique_taken", "no_such_job", "cycle", "too_many_waiters", "no_such_batch",
-	"payload_too_large", "too_many_jobs", "too_many_bytes", "too_many_queues", "too_many_crons", "not_due",
-	"request_conflict", "too_many_tokens", "token_expired",
-	"too_many_token_jobs", "too_many_token_bytes", "too_many_hooks",
-}
-
-var codeTexts = [...]string{
-	"", "",
-	"no such job; it may have been removed after its retention time",
-	"the job is not in progress",
-	"another worker has the lease of the job",
-	"the job was claimed again since; stop working on it",
-	"the lease expired and the job returned to the queue; send heartbeats more often or ask for a longer lease",
-	"the id belongs to another job; use a fresh id",
-	"a broker with a newer epoch has taken over",
-	"the job has no id; give it one",
-	"the attempt ran longer than its timeout and was ended; stop working on it",
-	"the job's status does not allow this",
-	"another job has the unique key",
-	"a job named in after does not exist; it may have been removed after its retention time",
-	"jobs would wait for each other; break the cycle in after",
-	"too many jobs wait for one job; use a batch with a callback",
-	"no such batch, or it has ended",
-	"the payload is larger than the quota allows",
-	"the queue is full: too many jobs have not ended; try again when some have",
-	"the queue is full: its payloads, results and logs take up too many bytes; delete jobs or raise the quota",
-	"too many types have settings; remove some",
-	"too many schedules; delete some",
-	"the schedule is not due",
-	"the idempotency key was used for another request; use a fresh key",
-	"too many tokens; revoke some",
-	"the token would have expired already; choose a later expiry",
-	"too many jobs of this token have not ended (its quota maxJobs); try again when some have",
-	"this token's jobs that have not ended, batches, schedules and workers take up too many bytes (its quota maxBytes); try again when some jobs have ended",
-	"too many hooks, or their buffers are too large together; delete hooks or choose smaller buffers",
+// codes has, for each code, its name on the wire, and what Error says.
+var codes = [numCodes]struct{ name, text string }{
+	OK:                {"ok", ""},
+	Duplicate:         {"duplicate", ""},
+	NotFound:          {"not_found", "no such job; it may have been removed after its retention time"},
+	NotRunning:        {"not_running", "the job is not in progress"},
+	WrongWorker:       {"wrong_worker", "another worker has the lease of the job"},
+	StaleToken:        {"stale_token", "the job was claimed again since; stop working on it"},
+	LeaseExpired:      {"lease_expired", "the lease expired and the job returned to the queue; send heartbeats more often or ask for a longer lease"},
+	IDTaken:           {"id_taken", "the id belongs to another job; use a fresh id"},
+	OldEpoch:          {"old_epoch", "a broker with a newer epoch has taken over"},
+	NoID:              {"no_id", "the job has no id; give it one"},
+	TimedOut:          {"timed_out", "the attempt ran longer than its timeout and was ended; stop working on it"},
+	WrongStatus:       {"wrong_status", "the job's status does not allow this"},
+	UniqueTaken:       {"unique_taken", "another job has the unique key"},
+	NoSuchJob:         {"no_such_job", "a job named in after does not exist; it may have been removed after its retention time"},
+	Cycle:             {"cycle", "jobs would wait for each other; break the cycle in after"},
+	TooManyWaiters:    {"too_many_waiters", "too many jobs wait for one job; use a batch with a callback"},
+	NoSuchBatch:       {"no_such_batch", "no such batch, or it has ended"},
+	PayloadTooLarge:   {"payload_too_large", "the payload is larger than the quota allows"},
+	TooManyJobs:       {"too_many_jobs", "the queue is full: too many jobs have not ended; try again when some have"},
+	TooManyBytes:      {"too_many_bytes", "the queue is full: its payloads, results and logs take up too many bytes; delete jobs or raise the quota"},
+	TooManyQueues:     {"too_many_queues", "too many types have settings; remove some"},
+	TooManyCrons:      {"too_many_crons", "too many schedules; delete some"},
+	NotDue:            {"not_due", "the schedule is not due"},
+	RequestConflict:   {"request_conflict", "the idempotency key was used for another request; use a fresh key"},
+	TooManyTokens:     {"too_many_tokens", "too many tokens; revoke some"},
+	TokenExpired:      {"token_expired", "the token would have expired already; choose a later expiry"},
+	TooManyTokenJobs:  {"too_many_token_jobs", "too many jobs of this token have not ended (its quota maxJobs); try again when some have"},
+	TooManyTokenBytes: {"too_many_token_bytes", "this token's jobs that have not ended, batches, schedules and workers take up too many bytes (its quota maxBytes); try again when some jobs have ended"},
+	TooManyHooks:      {"too_many_hooks", "too many hooks, or their buffers are too large together; delete hooks or choose smaller buffers"},
 }
 
 // String returns the code's name as used on the wire.
 func (c Code) String() string {
-	if int(c) < len(codeNames) {
-		return codeNames[c]
+	if c < numCodes {
+		return codes[c].name
 	}
 	return "unknown"
 }
@@ -105,8 +98,8 @@ type Error struct{ Code Code }
 
 // Error returns the reason, and what to do about it.
 func (e *Error) Error() string {
-	if int(e.Code) < len(codeTexts) {
-		return codeTexts[e.Code]
+	if e.Code < numCodes {
+		return codes[e.Code].text
 	}
 	return "refused"
 }

@@ -1,5 +1,7 @@
 package fsm
 
+import "osqueue/fsm/outbox"
+
 // Event is one effect of an entry. Events stand in the order in which the effects
 // happened.
 type Event struct {
@@ -19,7 +21,7 @@ type Event struct {
 }
 
 // ActorMax bounds the bytes of an actor.
-const ActorMax = 128
+const ActorMax = outbox.ActorMax
 
 // EventKind is the kind of an Event.
 type EventKind uint8

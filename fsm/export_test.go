@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/btree"
+	"osqueue/fsm/outbox"
 	"osqueue/fsm/recordio"
 )
 
@@ -26,9 +27,10 @@ const (
 
 // ContentOf is the content of j as the machine remembers it.
 func ContentOf(j *Job) string {
-	o := *j.Options()
+	o, c := *j.Options(), *j
 	o.After, o.Tags = distinct(o.After), distinct(o.Tags)
-	return contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), &o)
+	c.Opt = &o
+	return contentOf(&c)
 }
 
 // Bare is j, with an execution, without what is derived: two machines in the same state may differ
@@ -93,14 +95,16 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.requests, b.AddRequest),
 		addAll(m.tokens, b.AddToken),
 		addAll(m.figures, b.AddFigures),
-		addAll(m.hooks, b.AddHook),
-		addAll(m.outbox, b.AddHookEvent),
+		addEach(m.hooks.Hooks, b.addHook),
+		addEach(m.hooks.AllHookEvents, b.addHookEvent),
 	)
 	return b.Machine(), err
 }
 
-func addAll[T any](tree *btree.Tree[T], add func(T) error) (err error) {
-	tree.Scan(func(item T) bool { err = add(item); return err == nil })
+func addAll[T any](tree *btree.Tree[T], add func(T) error) error { return addEach(tree.Scan, add) }
+
+func addEach[T any](scan func(func(T) bool), add func(T) error) (err error) {
+	scan(func(item T) bool { err = add(item); return err == nil })
 	return err
 }
 
@@ -124,7 +128,10 @@ func (m *Machine) derived() []string {
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
 	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
-	m.hooks.Scan(func(h *Hook) bool { note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes); return true })
+	m.hooks.Hooks(func(h *outbox.Hook) bool {
+		note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes)
+		return true
+	})
 	m.tokenEnds.Scan(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
 	for _, id := range slices.Sorted(maps.Keys(m.tokenIDs)) {
 		note("token %s: %v", id, *m.tokenIDs[id])
@@ -260,6 +267,3 @@ func (v *View) Turns(fn func(*Turn) bool) { v.turns.Scan(fn) }
 // Holds calls fn for the unique-key reservations for a period, by type and key, until fn returns
 // false.
 func (v *View) Holds(fn func(*Hold) bool) { v.holds.Scan(fn) }
-
-// AllHookEvents calls fn for all events in outboxes, by hook, oldest first, until fn returns false.
-func (v *View) AllHookEvents(fn func(*HookEvent) bool) { v.outbox.Scan(fn) }

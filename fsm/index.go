@@ -30,7 +30,7 @@ func (m *Machine) put(old, j *Job) {
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
 	m.count(from, j)
-	if m.hooks.Len() > 0 {
+	if m.hooks.HookCount() > 0 {
 		m.tellJob(from, j)
 	}
 	if j.Status == Cancelled {

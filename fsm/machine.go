@@ -3,6 +3,7 @@ package fsm
 import (
 	"osqueue/fsm/btree"
 	"osqueue/fsm/idtable"
+	"osqueue/fsm/outbox"
 )
 
 // Settings are the server settings that affect decisions of the machine. The leader puts
@@ -108,8 +109,7 @@ type Machine struct {
 	requests *btree.Tree[*RequestRecord] // by time, then key
 	tokens   *btree.Tree[*Token]         // by id
 	figures  *btree.Tree[*Figures]       // by type; written in place, see figures.go
-	hooks    *btree.Tree[*Hook]          // by name
-	outbox   *btree.Tree[*HookEvent]     // by hook, then id
+	hooks    outbox.Outboxes
 
 	// Derived from the above and never encoded.
 	ids             *idtable.Table[Job]
@@ -147,19 +147,18 @@ type Machine struct {
 	max budgets // of each entry
 
 	// The entry that is applied.
-	events     []Event
-	random     uint64
-	budget     int      // waiters that may still be settled
-	firings    int      // timers that may still fire
-	removals   int      // jobs that retention may still remove
-	touched    []*queue // types with jobs that became claimable
-	turned     []string // workers; see Turned
-	dirty      []*queue // types whose retention must be checked
-	hookNumber uint32   // events for hooks
-	actor      string   // of the mutation that is being decided
-	wanted     Worker   // the key of a search
-	lookup     []byte   // the key of a search
-	outcomes   []outcome
+	events   []Event
+	random   uint64
+	budget   int      // waiters that may still be settled
+	firings  int      // timers that may still fire
+	removals int      // jobs that retention may still remove
+	touched  []*queue // types with jobs that became claimable
+	turned   []string // workers; see Turned
+	dirty    []*queue // types whose retention must be checked
+	actor    string   // of the mutation that is being decided
+	wanted   Worker   // the key of a search
+	lookup   []byte   // the key of a search
+	outcomes []outcome
 
 	building bool // the state is being restored: only derived fields change
 }

@@ -12,12 +12,13 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // hooked is a hook of the model with its outbox.
 type hooked struct {
-	fsm.Hook
-	outbox []fsm.HookEvent
+	outbox.Hook
+	outbox []outbox.Event
 }
 
 func (m *model) hook(name string) *hooked {
@@ -40,8 +41,8 @@ func (m *model) setHook(old *hooked, how func(*hooked)) {
 
 func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 	p := op.Hook
-	h := &hooked{Hook: fsm.Hook{
-		Name: p.Name, URL: p.Url, Kinds: fsm.HookKinds(p.Kinds), Types: p.Types, HookSecret: fsm.HookSecret{Key: string(p.Secret), KeyID: p.KeyId},
+	h := &hooked{Hook: outbox.Hook{
+		Name: p.Name, URL: p.Url, Kinds: outbox.Kinds(p.Kinds), Types: p.Types, Secret: outbox.Secret{Key: string(p.Secret), KeyID: p.KeyId},
 		Plain: p.Plain, Paused: p.Paused, OldestAgeMs: p.OldestAgeMs, FailurePercent: p.FailurePercent, DeadGrew: p.DeadGrew,
 		LagMs: p.LagMs, BufferBytes: p.BufferBytes, RetryForMs: p.RetryForMs, MadeBy: p.MadeBy, CreatedAt: m.meta.Now, UpdatedAt: m.meta.Now,
 	}}
@@ -60,11 +61,11 @@ func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 		fresh.DeliveredAt, fresh.FailingSince, fresh.LastError = o.DeliveredAt, o.FailingSince, o.LastError
 		fresh.OldSecret, fresh.OldUntil = o.OldSecret, o.OldUntil
 		if len(p.Secret) == 0 {
-			fresh.HookSecret = o.HookSecret
-		} else if fresh.HookSecret != o.HookSecret {
-			fresh.OldSecret, fresh.OldUntil = fsm.HookSecret{}, 0
+			fresh.Secret = o.Secret
+		} else if fresh.Secret != o.Secret {
+			fresh.OldSecret, fresh.OldUntil = outbox.Secret{}, 0
 			if op.OverlapMs > 0 {
-				fresh.OldSecret, fresh.OldUntil = o.HookSecret, sum(m.meta.Now, op.OverlapMs)
+				fresh.OldSecret, fresh.OldUntil = o.Secret, sum(m.meta.Now, op.OverlapMs)
 			}
 		}
 		for _, a := range o.Alerts {
@@ -78,7 +79,7 @@ func (m *model) putHook(op *fsmpb.PutHook) fsm.Result {
 }
 
 // wanted reports whether a hook wants a kind of events about a subject.
-func wanted(h *hooked, kind fsm.HookKind, subject string) bool {
+func wanted(h *hooked, kind outbox.Kind, subject string) bool {
 	if !slices.Contains(h.Kinds.Names(), kind.String()) {
 		return false
 	}
@@ -106,7 +107,7 @@ func (m *model) testHook(op *fsmpb.TestHook) fsm.Result {
 		return fsm.Result{Code: fsm.NotFound}
 	}
 	m.hookNumber++
-	m.setHook(h, func(h *hooked) { m.post(h, fsm.HookEvent{Kind: fsm.HookTested, Subject: h.Name, Text: "a test"}) })
+	m.setHook(h, func(h *hooked) { m.post(h, outbox.Event{Kind: outbox.Tested, Subject: h.Name, Text: "a test"}) })
 	return fsm.Result{Count: uint64(m.hookNumber)}
 }
 
@@ -118,8 +119,8 @@ func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
 	m.setHook(old, func(h *hooked) {
 		take := func(ids []*fsmpb.HookEventId, count *uint64) {
 			for _, id := range ids {
-				want := fsm.HookEventID{LSN: fsm.LSN{Term: id.Term, Index: id.Index}, N: id.N}
-				if at := slices.IndexFunc(h.outbox, func(e fsm.HookEvent) bool { return e.ID == want }); at >= 0 {
+				want := outbox.EventID{Term: id.Term, Index: id.Index, N: id.N}
+				if at := slices.IndexFunc(h.outbox, func(e outbox.Event) bool { return e.ID == want }); at >= 0 {
 					h.outbox = slices.Delete(h.outbox, at, at+1)
 					*count++
 					res.Count++
@@ -138,7 +139,7 @@ func (m *model) reportHook(op *fsmpb.ReportHook) (res fsm.Result) {
 			h.LastError = cutTo256(op.Error)
 		}
 		if h.OldUntil > 0 && m.meta.Now >= h.OldUntil {
-			h.OldSecret, h.OldUntil = fsm.HookSecret{}, 0
+			h.OldSecret, h.OldUntil = outbox.Secret{}, 0
 		}
 	})
 	return res
@@ -149,8 +150,8 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	if old == nil {
 		return fsm.Result{Code: fsm.NotFound}
 	}
-	kind, subject := fsm.HookKind(op.Kind), cutTo256(op.Subject)
-	at := slices.IndexFunc(old.Alerts, func(a fsm.Alert) bool { return a.Kind == kind && a.Subject == subject })
+	kind, subject := outbox.Kind(op.Kind), cutTo256(op.Subject)
+	at := slices.IndexFunc(old.Alerts, func(a outbox.Alert) bool { return a.Kind == kind && a.Subject == subject })
 	switch {
 	case op.Firing && at >= 0, !op.Firing && at < 0:
 		return fsm.Result{Code: fsm.Duplicate}
@@ -159,24 +160,24 @@ func (m *model) setAlert(op *fsmpb.SetAlert) fsm.Result {
 	}
 	m.hookNumber++
 	m.setHook(old, func(h *hooked) {
-		a := fsm.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: fsm.HookEventID{LSN: m.meta.LSN, N: m.hookNumber}}
+		a := outbox.Alert{Kind: kind, Subject: subject, Since: m.meta.Now, ID: outbox.EventID{Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}}
 		if op.Firing {
 			h.Alerts = append(h.Alerts, a)
-			slices.SortFunc(h.Alerts, func(a, b fsm.Alert) int {
+			slices.SortFunc(h.Alerts, func(a, b outbox.Alert) int {
 				return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
 			})
 		} else {
 			a = h.Alerts[at]
 			h.Alerts = slices.Delete(h.Alerts, at, at+1)
 		}
-		m.post(h, fsm.HookEvent{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: a.ID, Since: a.Since})
+		m.post(h, outbox.Event{Kind: kind, Subject: subject, Text: cutTo256(op.Text), Resolved: !op.Firing, Alert: a.ID, Since: a.Since})
 	})
 	return fsm.Result{}
 }
 
 // post puts an event with the number m.hookNumber into an outbox.
-func (m *model) post(h *hooked, e fsm.HookEvent) {
-	e.Hook, e.At, e.ID = h.Name, m.meta.Now, fsm.HookEventID{LSN: m.meta.LSN, N: m.hookNumber}
+func (m *model) post(h *hooked, e outbox.Event) {
+	e.Hook, e.At, e.ID = h.Name, m.meta.Now, outbox.EventID{Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, N: m.hookNumber}
 	h.outbox = append(h.outbox, e)
 	limit := h.BufferBytes
 	if limit == 0 {
@@ -188,7 +189,7 @@ func (m *model) post(h *hooked, e fsm.HookEvent) {
 	}
 }
 
-func bytesOf(outbox []fsm.HookEvent) (n int64) {
+func bytesOf(outbox []outbox.Event) (n int64) {
 	for _, e := range outbox {
 		n += int64(192 + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text))
 	}
@@ -196,7 +197,7 @@ func bytesOf(outbox []fsm.HookEvent) (n int64) {
 }
 
 // tell is an event for every hook that wants it.
-func (m *model) tell(kind fsm.HookKind, e fsm.HookEvent) {
+func (m *model) tell(kind outbox.Kind, e outbox.Event) {
 	if len(m.hooks) == 0 {
 		return
 	}
@@ -211,18 +212,18 @@ func (m *model) tell(kind fsm.HookKind, e fsm.HookEvent) {
 
 // tellJob is the event for a change of a job's status.
 func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
-	e := fsm.HookEvent{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
+	e := outbox.Event{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
 	lost := j.AttemptEnd == fsm.EndFail || j.AttemptEnd == fsm.EndTimeout || j.AttemptEnd == fsm.EndLease
 	switch {
 	case j.Status == fsm.Completed:
 		e.Text = ""
-		m.tell(fsm.HookJobCompleted, e)
+		m.tell(outbox.JobCompleted, e)
 	case j.Status == fsm.Dead:
-		m.tell(fsm.HookJobDead, e)
+		m.tell(outbox.JobDead, e)
 	case j.Status == fsm.Cancelled:
-		m.tell(fsm.HookJobCancelled, e)
+		m.tell(outbox.JobCancelled, e)
 	case from == fsm.InProgress && lost:
-		m.tell(fsm.HookJobFailed, e)
+		m.tell(outbox.JobFailed, e)
 	}
 }
 
@@ -230,7 +231,7 @@ func (m *model) tellJob(from fsm.Status, j *fsm.Job) {
 func (m *model) tellOf(kind fsm.EventKind, name string) {
 	switch kind {
 	case fsm.BrokerRegistered:
-		m.tell(fsm.HookLeader, fsm.HookEvent{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
+		m.tell(outbox.Leader, outbox.Event{Subject: name, Text: fmt.Sprint("epoch ", m.meta.Broker.Epoch)})
 	case fsm.WorkerDied:
 		n := 0
 		for _, j := range m.jobs {
@@ -238,24 +239,24 @@ func (m *model) tellOf(kind fsm.EventKind, name string) {
 				n++
 			}
 		}
-		m.tell(fsm.HookWorkerGone, fsm.HookEvent{Subject: name, Text: fmt.Sprint(n, " jobs were running")})
+		m.tell(outbox.WorkerGone, outbox.Event{Subject: name, Text: fmt.Sprint(n, " jobs were running")})
 	case fsm.BatchEnded:
 		b := m.batch(name)
-		m.tell(fsm.HookBatchDone, fsm.HookEvent{
+		m.tell(outbox.BatchDone, outbox.Event{
 			Subject: name, Text: fmt.Sprintf("%d completed, %d dead, %d cancelled", b.Completed, b.Dead, b.Cancelled),
 		})
 	case fsm.CronSkipped:
-		m.tell(fsm.HookScheduleMissed, fsm.HookEvent{Subject: name, Text: m.cron(name).LastError})
+		m.tell(outbox.ScheduleMissed, outbox.Event{Subject: name, Text: m.cron(name).LastError})
 	}
 }
 
 func (m *model) tellAnnounced(kind fsm.AnnounceKind, text string) {
-	e := fsm.HookEvent{Subject: m.meta.Broker.Node, Text: text}
+	e := outbox.Event{Subject: m.meta.Broker.Node, Text: text}
 	e.Resolved = kind == fsm.AnnounceBucketBack || kind == fsm.AnnounceWritesAccepted || kind == fsm.AnnounceBucketHealed
-	m.tell(map[fsm.AnnounceKind]fsm.HookKind{
-		fsm.AnnounceBucketAway: fsm.HookBucketAway, fsm.AnnounceBucketBack: fsm.HookBucketAway,
-		fsm.AnnounceWritesRefused: fsm.HookWritesRefused, fsm.AnnounceWritesAccepted: fsm.HookWritesRefused,
-		fsm.AnnounceBucketDamaged: fsm.HookBucketDamaged, fsm.AnnounceBucketHealed: fsm.HookBucketDamaged,
+	m.tell(map[fsm.AnnounceKind]outbox.Kind{
+		fsm.AnnounceBucketAway: outbox.BucketAway, fsm.AnnounceBucketBack: outbox.BucketAway,
+		fsm.AnnounceWritesRefused: outbox.WritesRefused, fsm.AnnounceWritesAccepted: outbox.WritesRefused,
+		fsm.AnnounceBucketDamaged: outbox.BucketDamaged, fsm.AnnounceBucketHealed: outbox.BucketDamaged,
 	}[kind], e)
 }
 
@@ -270,25 +271,25 @@ func cutTo256(text string) string {
 
 func checkHooks(t *rapid.T, v *fsm.View, naive *model) {
 	hooks := collected(v.Hooks)
-	want := make([]*fsm.Hook, len(naive.hooks))
+	want := make([]*outbox.Hook, len(naive.hooks))
 	for i, h := range naive.hooks {
 		c := h.Hook
 		c.Pending, c.Bytes = len(h.outbox), bytesOf(h.outbox)
 		want[i] = &c
 	}
-	sameRecords(t, "hooks", hooks, want, func(h *fsm.Hook) any {
+	sameRecords(t, "hooks", hooks, want, func(h *outbox.Hook) any {
 		plain := *h
 		plain.Alerts, plain.Types = someOrNil(h.Alerts), someOrNil(h.Types)
 		return plain
 	})
-	var events, wantEvents []*fsm.HookEvent
+	var events, wantEvents []*outbox.Event
 	for _, h := range naive.hooks {
-		v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool { events = append(events, e); return true })
+		v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool { events = append(events, e); return true })
 		for i := range h.outbox {
 			wantEvents = append(wantEvents, &h.outbox[i])
 		}
 	}
-	sameRecords(t, "events of hooks", events, wantEvents, func(e *fsm.HookEvent) any { return *e })
+	sameRecords(t, "events of hooks", events, wantEvents, func(e *outbox.Event) any { return *e })
 	if all := collected(v.AllHookEvents); len(all) != len(events) {
 		t.Fatalf("the outboxes have %d events, those of the hooks %d", len(all), len(events))
 	}
@@ -308,10 +309,10 @@ func (w *workload) hook(t *rapid.T) *fsmpb.Mutation {
 	case 1, 2:
 		return w.reportHook(t, name)
 	case 3, 4:
-		kind := pick(t, []fsm.HookKind{fsm.HookQueueStuck, fsm.HookQueueFailing, fsm.HookBucketLag}, "rule")
+		kind := pick(t, []outbox.Kind{outbox.QueueStuck, outbox.QueueFailing, outbox.BucketLag}, "rule")
 		return setAlert(name, kind, pick(t, jobTypes, "subject"), !once(t, 3, "resolved"))
 	}
-	m := putHook(name, fsm.HookKinds(rapid.Uint64().Draw(t, "kinds"))&fsm.AllHookKinds|2)
+	m := putHook(name, outbox.Kinds(rapid.Uint64().Draw(t, "kinds"))&outbox.AllKinds|2)
 	op := m.GetPutHook()
 	switch roll(t, 4, "secret") {
 	case 0:
@@ -323,7 +324,7 @@ func (w *workload) hook(t *rapid.T) *fsmpb.Mutation {
 		op.Hook.Types = pick(t, [][]string{{"a"}, {"?"}, {"*"}, {"b", "c*"}}, "types")
 	}
 	if once(t, 2, "small") {
-		op.Hook.BufferBytes = fsm.HookBufferMin
+		op.Hook.BufferBytes = outbox.BufferMin
 	}
 	return m
 }
@@ -345,7 +346,7 @@ func (w *workload) reportHook(t *rapid.T, name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
 }
 
-func putHook(name string, kinds fsm.HookKinds) *fsmpb.Mutation {
+func putHook(name string, kinds outbox.Kinds) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
 		Name: name, Url: "https://example.com/", Kinds: uint64(kinds), Secret: []byte("secret"), MadeBy: "admin",
 	}}}}
@@ -359,16 +360,16 @@ func testHook(name string) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}}
 }
 
-func setAlert(hook string, kind fsm.HookKind, subject string, firing bool) *fsmpb.Mutation {
+func setAlert(hook string, kind outbox.Kind, subject string, firing bool) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{
 		Hook: hook, Kind: uint32(kind), Subject: subject, Firing: firing, Text: "older than 10m",
 	}}}
 }
 
-func reported(hook string, ids ...fsm.HookEventID) *fsmpb.Mutation {
+func reported(hook string, ids ...outbox.EventID) *fsmpb.Mutation {
 	op := &fsmpb.ReportHook{Name: hook}
 	for _, id := range ids {
-		op.Delivered = append(op.Delivered, &fsmpb.HookEventId{Term: id.LSN.Term, Index: id.LSN.Index, N: id.N})
+		op.Delivered = append(op.Delivered, &fsmpb.HookEventId{Term: id.Term, Index: id.Index, N: id.N})
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
 }

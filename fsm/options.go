@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"slices"
 	"strings"
 
 	"osqueue/fsm/fsmpb"
@@ -168,15 +167,6 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 func (o *Options) zero() bool {
 	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
-}
-
-func (o *Options) same(p *Options) bool {
-	if p == nil {
-		p = &noOptions
-	}
-	return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs && o.Group == p.Group && slices.Equal(o.Tags, p.Tags) &&
-		o.Unique == p.Unique && slices.Equal(o.After, p.After) && o.AfterFailure == p.AfterFailure &&
-		o.Batch == p.Batch
 }
 
 func optionsToPB(o *Options) *fsmpb.Options {

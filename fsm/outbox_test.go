@@ -6,11 +6,12 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // outboxOf returns the events in the outbox of a hook.
-func outboxOf(m *fsm.Machine, hook string) (events []*fsm.HookEvent) {
-	m.View().HookEvents(hook, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+func outboxOf(m *fsm.Machine, hook string) (events []*outbox.Event) {
+	m.View().HookEvents(hook, outbox.EventID{}, func(e *outbox.Event) bool {
 		events = append(events, e)
 		return true
 	})
@@ -21,15 +22,15 @@ func outboxOf(m *fsm.Machine, hook string) (events []*fsm.HookEvent) {
 // lose nothing by it.
 func TestFullOutboxDropsTheOldest(t *testing.T) {
 	m := fsm.New()
-	small := putHook("small", fsm.AllHookKinds)
-	small.GetPutHook().Hook.BufferBytes = fsm.HookBufferMin
-	apply(t, m, 1, small, putHook("large", fsm.AllHookKinds))
+	small := putHook("small", outbox.AllKinds)
+	small.GetPutHook().Hook.BufferBytes = outbox.BufferMin
+	apply(t, m, 1, small, putHook("large", outbox.AllKinds))
 	const made = 100
 	for i := range made {
 		apply(t, m, int64(2+i), testHook("small"), testHook("large"))
 	}
 	h, left := m.View().Hook("small"), outboxOf(m, "small")
-	if h.Bytes > fsm.HookBufferMin || h.Pending != len(left) || int(h.Dropped)+len(left) != made || h.Dropped == 0 {
+	if h.Bytes > outbox.BufferMin || h.Pending != len(left) || int(h.Dropped)+len(left) != made || h.Dropped == 0 {
 		t.Errorf("%d events of %d bytes, %d pending, %d dropped", len(left), h.Bytes, h.Pending, h.Dropped)
 	}
 	all := outboxOf(m, "large")
@@ -48,9 +49,9 @@ func TestFullOutboxDropsTheOldest(t *testing.T) {
 // TestEventOfTwoHooksHasOneID checks the ids, also after a snapshot.
 func TestEventOfTwoHooksHasOneID(t *testing.T) {
 	m := fsm.New()
-	apply(t, m, 1, putHook("a", fsm.AllHookKinds), putHook("b", fsm.AllHookKinds), announce(fsm.AnnounceBucketAway, "timeout"))
+	apply(t, m, 1, putHook("a", outbox.AllKinds), putHook("b", outbox.AllKinds), announce(fsm.AnnounceBucketAway, "timeout"))
 	a, b := outboxOf(m, "a"), outboxOf(m, "b")
-	if len(a) != 1 || len(b) != 1 || a[0].ID != b[0].ID || a[0].Kind != fsm.HookBucketAway {
+	if len(a) != 1 || len(b) != 1 || a[0].ID != b[0].ID || a[0].Kind != outbox.BucketAway {
 		t.Fatalf("events %+v and %+v", a, b)
 	}
 	back, err := fsm.Decode(bytes.NewReader(snapshot(t, m)))
@@ -66,36 +67,13 @@ func TestEventOfTwoHooksHasOneID(t *testing.T) {
 	}
 }
 
-func TestMatchGlob(t *testing.T) {
-	for _, c := range []struct {
-		glob, text string
-		want       bool
-	}{
-		{"*", "", true},
-		{"", "", true},
-		{"", "a", false},
-		{"mail.*", "mail.x", true},
-		{"mail.*", "mail", false},
-		{"*a*b", "xaab", true},
-		{"*a*b", "xaabc", false},
-		{"?", "", false},
-		{"?b", "ab", true},
-		{"a**c", "abc", true},
-		{"a*", "ba", false},
-	} {
-		if got := fsm.MatchGlob(c.glob, c.text); got != c.want {
-			t.Errorf("%q on %q: %v", c.glob, c.text, got)
-		}
-	}
-}
-
 // TestTextsOfHooksAreUTF8: a state with another text could not be restored.
 func TestTextsOfHooksAreUTF8(t *testing.T) {
 	for text, valid := range map[string]bool{"503 é": true, "503 \xff": false} {
 		for _, m := range []*fsmpb.Mutation{
 			{Op: &fsmpb.Mutation_ReportHook{ReportHook: &fsmpb.ReportHook{Name: "h", Error: text}}},
-			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(fsm.HookQueueStuck), Subject: text}}},
-			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(fsm.HookQueueStuck), Text: text}}},
+			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(outbox.QueueStuck), Subject: text}}},
+			{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{Hook: "h", Kind: uint32(outbox.QueueStuck), Text: text}}},
 		} {
 			if _, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); (err == nil) != valid {
 				t.Errorf("%v: %v", m, err)

@@ -71,15 +71,7 @@ func (m *Machine) timeResume(q *queue, s *QueueSettings) {
 	if s != nil {
 		at = s.Pause.Until
 	}
-	if q.resumeAt == at {
-		return
-	}
-	if q.resumeAt != 0 {
-		m.timers.Delete(timer{at: q.resumeAt, kind: timerResume, key: q.name})
-	}
-	if q.resumeAt = at; at != 0 {
-		m.timers.Set(timer{at: at, kind: timerResume, key: q.name})
-	}
+	m.moveTimer(&q.resumeAt, at, timerResume, q.name)
 }
 
 // resume ends the pause of a type whose end has come. The timer has been removed.

@@ -72,8 +72,8 @@ func (v *View) metaToPB() *fsmpb.Meta {
 		Requests:       uint64(v.requests.Len()),
 		Tokens:         uint64(v.tokens.Len()),
 		Figures:        uint64(v.figures.Len()),
-		Hooks:          uint64(v.hooks.Len()),
-		HookEvents:     uint64(v.outbox.Len()),
+		Hooks:          uint64(v.HookCount()),
+		HookEvents:     uint64(v.HookEventCount()),
 		Level:          m.Level,
 	}
 	return p

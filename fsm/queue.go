@@ -283,15 +283,7 @@ func (m *Machine) open(q *queue) bool {
 
 // timePermit moves the timer for the next permit; 0 removes it.
 func (m *Machine) timePermit(q *queue, at int64) {
-	if q.permitAt == at {
-		return
-	}
-	if q.permitAt != 0 {
-		m.timers.Delete(timer{at: q.permitAt, kind: timerPermit, key: q.name})
-	}
-	if q.permitAt = at; at != 0 {
-		m.timers.Set(timer{at: at, kind: timerPermit, key: q.name})
-	}
+	m.moveTimer(&q.permitAt, at, timerPermit, q.name)
 }
 
 // permitCame opens a type whose rate allows a claim again.

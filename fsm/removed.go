@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
@@ -30,7 +31,7 @@ func (m *Machine) rememberRemoved(j *Job) {
 	key := removedPrefix + j.ID
 	r := &RequestRecord{
 		Key:         key,
-		Fingerprint: contentOf(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options()),
+		Fingerprint: contentOf(j),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
 		At:    min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
 		LSN:   m.meta.LSN,
@@ -81,18 +82,20 @@ func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
 	return nil
 }
 
-// contentOfNew is contentOf for a job that is to be added.
-func contentOfNew(n *fsmpb.NewJob) string {
-	o := newOptions(n, "")
-	if o == nil {
-		o = &noOptions
-	}
-	return contentOf(n.Type, n.Priority, attemptsOf(n), n.LeaseMs, n.Payload, o)
+// contentOf returns a hash of the request that made j: the job of another request with the same
+// id has another one. RunAt does not count, because it may come from a delay and changes at
+// retries; nor do the headers and the schedule that enqueued the job. The state has the hashes of
+// removed jobs.
+func contentOf(j *Job) string {
+	return contentHash(j.Type, j.Priority, j.MaxAttempts, j.Execution().LeaseMs, j.Payload(), j.Options())
 }
 
-// contentOf returns a hash of the fields that sameContent compares. The state has this
-// hash.
-func contentOf(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
+// contentOfNew is contentOf for a job that is to be added.
+func contentOfNew(n *fsmpb.NewJob) string {
+	return contentHash(n.Type, n.Priority, attemptsOf(n), n.LeaseMs, n.Payload, cmp.Or(newOptions(n, ""), &noOptions))
+}
+
+func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {
 	h := make([]byte, 0, 256+len(payload))
 	text := func(s string) { h = append(binary.AppendUvarint(h, uint64(len(s))), s...) }
 	texts := func(list []string) {

@@ -86,13 +86,5 @@ func (m *Machine) timeRetention(q *queue) {
 	if j, ok := q.retained.Min(); ok {
 		at = m.retireAt(q, j)
 	}
-	if at == q.retainAt {
-		return
-	}
-	if q.retainAt != 0 {
-		m.timers.Delete(timer{at: q.retainAt, kind: timerRetain, key: q.name})
-	}
-	if q.retainAt = at; at != 0 {
-		m.timers.Set(timer{at: at, kind: timerRetain, key: q.name})
-	}
+	m.moveTimer(&q.retainAt, at, timerRetain, q.name)
 }

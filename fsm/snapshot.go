@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 	"osqueue/fsm/recordio"
 )
 
@@ -100,8 +101,8 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.requests.Scan(func(r *RequestRecord) bool { return fn(requestToPB(r)) })
 	v.tokens.Scan(func(t *Token) bool { return fn(tokenToPB(t)) })
 	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
-	v.hooks.Scan(func(h *Hook) bool { return fn(hookToPB(h)) })
-	v.outbox.Scan(func(h *HookEvent) bool { return fn(hookEventToPB(h)) })
+	v.Hooks(func(h *outbox.Hook) bool { return fn(h.ToPB()) })
+	v.AllHookEvents(func(e *outbox.Event) bool { return fn(e.ToPB()) })
 }
 
 // Decode reads a snapshot to its end and checks all of it before it returns
@@ -153,8 +154,8 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
 		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
 		func() error { return records(d, meta.Figures, samePB, b.addFiguresPB) },
-		func() error { return records(d, meta.Hooks, hookFromPB, b.AddHook) },
-		func() error { return records(d, meta.HookEvents, hookEventFromPB, b.AddHookEvent) },
+		func() error { return records(d, meta.Hooks, outbox.FromPB, b.addHook) },
+		func() error { return records(d, meta.HookEvents, outbox.EventFromPB, b.addHookEvent) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -59,6 +59,19 @@ func (m *Machine) timeoutEnd(j *Job) int64 {
 	return end
 }
 
+// moveTimer moves a timer from the time *at to another one; 0 is no timer.
+func (m *Machine) moveTimer(at *int64, to int64, kind timerKind, key string) {
+	if *at == to {
+		return
+	}
+	if *at != 0 {
+		m.timers.Delete(timer{at: *at, kind: kind, key: key})
+	}
+	if *at = to; to != 0 {
+		m.timers.Set(timer{at: to, kind: kind, key: key})
+	}
+}
+
 func printable(worker string) string {
 	if worker == Anonymous {
 		return "(no name)"

@@ -1,6 +1,9 @@
 package fsm
 
-import "osqueue/fsm/btree"
+import (
+	"osqueue/fsm/btree"
+	"osqueue/fsm/outbox"
+)
 
 // View is the frozen state of the machine at one LSN. It is safe for concurrent use and
 // costs nothing to make. A View keeps its jobs in memory.
@@ -23,11 +26,11 @@ type View struct {
 	requests *btree.Tree[*RequestRecord]
 	tokens   *btree.Tree[*Token]
 	figures  *btree.Tree[*Figures]
-	hooks    *btree.Tree[*Hook]
-	outbox   *btree.Tree[*HookEvent]
 
 	dependents *btree.Tree[dependent]
 	ranked     rankedTypes
+
+	outbox.State // the hooks
 }
 
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
@@ -54,11 +57,11 @@ func (m *Machine) View() *View {
 		requests: m.requests.Copy(),
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
-		hooks:    m.hooks.Copy(),
-		outbox:   m.outbox.Copy(),
 
 		dependents: m.dependents.Copy(),
 		ranked:     m.ranked.copy(),
+
+		State: m.hooks.Freeze(),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // A registered worker must send a heartbeat at least every WorkerTimeoutMs, even when it
@@ -140,8 +141,8 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
-	if m.hooks.Len() > 0 {
-		m.tell(HookEvent{Kind: HookWorkerGone, Subject: NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
+	if m.hooks.HookCount() > 0 {
+		m.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
 	}
 	m.firings--
 	m.loseJobs(w.Name, instance)

@@ -9,6 +9,7 @@ import (
 	"osqueue/client/webhook"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 var errNoHook = core.NotThere("hook", "the hook does not exist")
@@ -22,8 +23,8 @@ func (s *admin) putHook(c *core.Call, in *v1.NewHook) error {
 	if err := s.Config.Limits.CheckCronName(name); err != nil {
 		return err
 	}
-	if len(name) > fsm.HookNameMax {
-		return core.Bad("name", "has %d bytes; at most %d are allowed", len(name), fsm.HookNameMax)
+	if len(name) > outbox.NameMax {
+		return core.Bad("name", "has %d bytes; at most %d are allowed", len(name), outbox.NameMax)
 	}
 	h, err := readHook(in)
 	if err != nil {
@@ -82,19 +83,19 @@ func readHook(in *v1.NewHook) (*fsmpb.Hook, error) {
 	if err := hooks.CheckURL(in.URL, in.HTTP); err != nil {
 		return nil, core.Bad("url", "%v", err)
 	}
-	kinds := fsm.HookKinds(0)
+	kinds := outbox.Kinds(0)
 	for _, glob := range in.On {
-		matching := fsm.HookKindsMatching(glob)
+		matching := outbox.KindsMatching(glob)
 		if matching == 0 {
-			return nil, core.Bad("on", "has %q, which matches no event; the events are %s", core.Shown(glob), strings.Join(fsm.AllHookKinds.Names(), ", "))
+			return nil, core.Bad("on", "has %q, which matches no event; the events are %s", core.Shown(glob), strings.Join(outbox.AllKinds.Names(), ", "))
 		}
 		kinds |= matching
 	}
 	if kinds == 0 {
 		return nil, core.Bad("on", "is empty; name events, such as job.dead or queue.*")
 	}
-	if len(in.Types) > fsm.HookTypesMax {
-		return nil, core.Bad("types", "has %d items; at most %d are allowed", len(in.Types), fsm.HookTypesMax)
+	if len(in.Types) > outbox.TypesMax {
+		return nil, core.Bad("types", "has %d items; at most %d are allowed", len(in.Types), outbox.TypesMax)
 	}
 	for _, glob := range in.Types {
 		if glob == "" || len(glob) > hookGlobMax || strings.ContainsAny(glob, `[]\`) {
@@ -126,8 +127,8 @@ func checkHookLimits(in *v1.NewHook) error {
 			return core.Bad(l.name, "is %d; must be from 0 (the default) to %d", l.value, l.most)
 		}
 	}
-	if b := in.BufferBytes; b != 0 && (b < fsm.HookBufferMin || b > fsm.HookBufferMax) {
-		return core.Bad("bufferBytes", "is %d; must be from %d to %d", b, fsm.HookBufferMin, fsm.HookBufferMax)
+	if b := in.BufferBytes; b != 0 && (b < outbox.BufferMin || b > outbox.BufferMax) {
+		return core.Bad("bufferBytes", "is %d; must be from %d to %d", b, outbox.BufferMin, outbox.BufferMax)
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (s *admin) testHook(c *core.Call) error {
 	if res.LSN != (fsm.LSN{}) {
 		lsn = res.LSN // the first answer of a repeated request
 	}
-	id := fsm.HookEventID{LSN: lsn, N: uint32(res.Count)}
+	id := outbox.EventID{Term: lsn.Term, Index: lsn.Index, N: uint32(res.Count)}
 	return c.SendJSON(v1.HookTested{ID: id.String(), LSN: c.Lsn.String()})
 }
 
@@ -162,7 +163,7 @@ func (s *admin) listHooks(c *core.Call) error {
 	v := s.Node.View()
 	c.Lsn = v.LSN()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.Lsn.String()}
-	v.Hooks(func(h *fsm.Hook) bool {
+	v.Hooks(func(h *outbox.Hook) bool {
 		out.Hooks = append(out.Hooks, hookOf(v, h))
 		return true
 	})
@@ -181,14 +182,14 @@ func (s *admin) showHook(c *core.Call) error {
 }
 
 // hookOf returns a webhook of a state as the API has it.
-func hookOf(v *fsm.View, h *fsm.Hook) v1.Hook {
+func hookOf(v *fsm.View, h *outbox.Hook) v1.Hook {
 	out := hooks.Thresholds(h)
 	out.Name, out.URL, out.On, out.Types, out.HTTP, out.Paused = h.Name, h.URL, h.Kinds.Names(), h.Types, h.Plain, h.Paused
 	out.SealedWith, out.OldSecretUntil, out.MadeBy = h.KeyID, h.OldUntil, h.MadeBy
 	out.CreatedAt, out.UpdatedAt, out.Pending, out.PendingBytes = h.CreatedAt, h.UpdatedAt, h.Pending, h.Bytes
 	out.Delivered, out.Failed, out.Dropped, out.DeliveredAt = h.Delivered, h.Failed, h.Dropped, h.DeliveredAt
 	out.FailingSince, out.LastError = h.FailingSince, h.LastError
-	v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+	v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
 		out.OldestAt = e.At
 		return false
 	})
@@ -209,7 +210,7 @@ func (s *admin) hookDeliveries(c *core.Call) error {
 		return errNoHook
 	}
 	out := v1.HookDeliveries{Pending: []v1.HookEvent{}, Attempts: s.Hooks.Attempts(c.Name), LSN: c.Lsn.String()}
-	v.HookEvents(c.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+	v.HookEvents(c.Name, outbox.EventID{}, func(e *outbox.Event) bool {
 		out.Pending = append(out.Pending, hooks.EventOf(e))
 		return len(out.Pending) < pendingShown
 	})

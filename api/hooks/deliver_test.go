@@ -16,6 +16,7 @@ import (
 	"osqueue/client/webhook"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // receiver verifies and counts deliveries.
@@ -79,7 +80,7 @@ func TestDelivery(t *testing.T) {
 
 // TestActorInABody: a body has the identity that made the change.
 func TestActorInABody(t *testing.T) {
-	e := &fsm.HookEvent{Kind: fsm.HookJobCancelled, Subject: "mail", JobID: "j", Actor: "token 3gp7 (Ann)"}
+	e := &outbox.Event{Kind: outbox.JobCancelled, Subject: "mail", JobID: "j", Actor: "token 3gp7 (Ann)"}
 	if body := string(Body(e)); !strings.Contains(body, `"actor":"token 3gp7 (Ann)"`) {
 		t.Error(body)
 	}
@@ -321,9 +322,9 @@ func TestRules(t *testing.T) {
 	if got := alerts(); !slices.Equal(got, want[:1]) {
 		t.Errorf("alerts %q, want %q", got, want[:1])
 	}
-	var last *fsm.HookEvent
+	var last *outbox.Event
 	v := n.View()
-	v.HookEvents("h", fsm.HookEventID{}, func(e *fsm.HookEvent) bool { last = e; return true })
+	v.HookEvents("h", outbox.EventID{}, func(e *outbox.Event) bool { last = e; return true })
 	body := EventOf(last)
 	if body.Type != "bucket.lag" || body.Data.State != "resolved" || body.Data.AlertID == "" || body.Data.AlertID == body.ID {
 		t.Errorf("event %+v", body)

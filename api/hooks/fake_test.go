@@ -13,6 +13,7 @@ import (
 	"osqueue/client/webhook"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -125,7 +126,7 @@ var errAway = errors.New("no quorum")
 var testSecret = webhook.Secret("0123456789abcdef0123456789abcdef")
 
 func hookMutation(name, url string, change func(*fsmpb.Hook)) *fsmpb.Mutation {
-	h := &fsmpb.Hook{Name: name, Url: url, Kinds: uint64(fsm.AllHookKinds), Secret: testSecret, Plain: true}
+	h := &fsmpb.Hook{Name: name, Url: url, Kinds: uint64(outbox.AllKinds), Secret: testSecret, Plain: true}
 	if change != nil {
 		change(h)
 	}
@@ -176,7 +177,7 @@ func (n *fakeNode) await(t *testing.T, what string, ok func(*fsm.View) bool) {
 		select {
 		case <-change:
 		case <-limit:
-			v.Hooks(func(h *fsm.Hook) bool { t.Logf("%+v", *h); return true })
+			v.Hooks(func(h *outbox.Hook) bool { t.Logf("%+v", *h); return true })
 			t.Fatalf("%s did not happen", what)
 		}
 	}

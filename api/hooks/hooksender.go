@@ -10,6 +10,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 const (
@@ -43,17 +44,17 @@ type hookSender struct {
 	results chan result
 
 	view   *fsm.View
-	hook   *fsm.Hook
+	hook   *outbox.Hook
 	flight int
 
 	// The outbox is read in the order of ids. Events behind tried are new, apart from those
 	// in tries and ended; they take no memory here.
-	seen    fsm.HookEventID          // of the newest event that look has read
-	tried   fsm.HookEventID          // no event up to it is new
-	urgent  []fsm.HookEventID        // test events, oldest first
-	tries   map[fsm.HookEventID]*try // under way, or in waiting
-	waiting *btree.Tree[*try]        // for the next attempt, by its time
-	ended   map[fsm.HookEventID]bool // delivered or given up, and in the outbox of view
+	seen    outbox.EventID          // of the newest event that look has read
+	tried   outbox.EventID          // no event up to it is new
+	urgent  []outbox.EventID        // test events, oldest first
+	tries   map[outbox.EventID]*try // under way, or in waiting
+	waiting *btree.Tree[*try]       // for the next attempt, by its time
+	ended   map[outbox.EventID]bool // delivered or given up, and in the outbox of view
 
 	broken    int       // failures without a success between them
 	lastFail  time.Time // of any event
@@ -67,7 +68,7 @@ type hookSender struct {
 
 // try records the attempts of one event.
 type try struct {
-	id       fsm.HookEventID
+	id       outbox.EventID
 	attempts int
 	failures int       // since the hook was put
 	next     time.Time // of the next attempt
@@ -83,8 +84,8 @@ func byNext(a, b *try) bool {
 
 type result struct {
 	try    *try
-	event  *fsm.HookEvent
-	hook   *fsm.Hook // that the attempt was made with
+	event  *outbox.Event
+	hook   *outbox.Hook // that the attempt was made with
 	at     time.Time
 	took   time.Duration
 	status int
@@ -95,7 +96,7 @@ func newHookSender(s *Sender, node Node, name string, stop func()) *hookSender {
 	return &hookSender{
 		s: s, node: node, name: name, stop: stop,
 		views: make(chan *fsm.View, 1), results: make(chan result, senderConcurrency),
-		tries: make(map[fsm.HookEventID]*try), waiting: btree.New(byNext), ended: make(map[fsm.HookEventID]bool),
+		tries: make(map[outbox.EventID]*try), waiting: btree.New(byNext), ended: make(map[outbox.EventID]bool),
 	}
 }
 
@@ -150,9 +151,9 @@ func (h *hookSender) look(v *fsm.View) {
 	if old != nil && wasPut(old, h.hook) {
 		h.retryNow()
 	}
-	v.HookEvents(h.name, h.seen, func(e *fsm.HookEvent) bool {
+	v.HookEvents(h.name, h.seen, func(e *outbox.Event) bool {
 		h.seen = e.ID
-		if e.Kind == fsm.HookTested {
+		if e.Kind == outbox.Tested {
 			h.urgent = append(h.urgent, e.ID)
 		}
 		return true
@@ -171,7 +172,7 @@ func (h *hookSender) look(v *fsm.View) {
 }
 
 // wasPut reports whether a hook was put after it was old.
-func wasPut(old, now *fsm.Hook) bool { return now.UpdatedAt != old.UpdatedAt || now.URL != old.URL }
+func wasPut(old, now *outbox.Hook) bool { return now.UpdatedAt != old.UpdatedAt || now.URL != old.URL }
 
 // retryNow makes all events due that wait: the cause of the failures may be gone.
 func (h *hookSender) retryNow() {
@@ -232,13 +233,13 @@ func (h *hookSender) start(ctx context.Context, now time.Time) time.Duration {
 }
 
 // isNew reports whether an event behind h.tried was not tried yet.
-func (h *hookSender) isNew(e *fsm.HookEvent) bool { return h.tries[e.ID] == nil && !h.ended[e.ID] }
+func (h *hookSender) isNew(e *outbox.Event) bool { return h.tries[e.ID] == nil && !h.ended[e.ID] }
 
 // newEvent returns the oldest event that was not tried yet, or nil. If the hook is broken, it
 // returns one at random: the receiver may reject only some events, and those must not
 // delay the others for as long as the pauses of a broken hook last.
-func (h *hookSender) newEvent(broken bool) (e *fsm.HookEvent) {
-	h.view.HookEvents(h.name, h.tried, func(next *fsm.HookEvent) bool {
+func (h *hookSender) newEvent(broken bool) (e *outbox.Event) {
+	h.view.HookEvents(h.name, h.tried, func(next *outbox.Event) bool {
 		if h.isNew(next) {
 			e = next
 			return false
@@ -250,20 +251,20 @@ func (h *hookSender) newEvent(broken bool) (e *fsm.HookEvent) {
 		return e
 	}
 	n := int64(0)
-	h.eachNew(func(*fsm.HookEvent) bool { n++; return true })
+	h.eachNew(func(*outbox.Event) bool { n++; return true })
 	n = random(n)
-	h.eachNew(func(next *fsm.HookEvent) bool { e = next; n--; return n >= 0 })
+	h.eachNew(func(next *outbox.Event) bool { e = next; n--; return n >= 0 })
 	return e
 }
 
 // eachNew calls fn for the events that were not tried yet, until it returns false.
-func (h *hookSender) eachNew(fn func(*fsm.HookEvent) bool) {
-	h.view.HookEvents(h.name, h.tried, func(e *fsm.HookEvent) bool { return !h.isNew(e) || fn(e) })
+func (h *hookSender) eachNew(fn func(*outbox.Event) bool) {
+	h.view.HookEvents(h.name, h.tried, func(e *outbox.Event) bool { return !h.isNew(e) || fn(e) })
 }
 
 // due takes the event out of waiting that is due first. If none is due, it returns nil and the
 // time until one is.
-func (h *hookSender) due(now time.Time) (*fsm.HookEvent, time.Duration) {
+func (h *hookSender) due(now time.Time) (*outbox.Event, time.Duration) {
 	for {
 		t, ok := h.waiting.Min()
 		if !ok {
@@ -280,7 +281,7 @@ func (h *hookSender) due(now time.Time) (*fsm.HookEvent, time.Duration) {
 	}
 }
 
-func (h *hookSender) launch(ctx context.Context, e *fsm.HookEvent) {
+func (h *hookSender) launch(ctx context.Context, e *outbox.Event) {
 	t := h.tries[e.ID]
 	if t == nil {
 		t = &try{id: e.ID}
@@ -338,7 +339,7 @@ func (h *hookSender) wait(t *try) {
 
 // giveUpOld gives up events that are too old while nothing is delivered.
 func (h *hookSender) giveUpOld(now time.Time) {
-	h.view.HookEvents(h.name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+	h.view.HookEvents(h.name, outbox.EventID{}, func(e *outbox.Event) bool {
 		if !h.tooOld(e) || len(h.ended) >= endedMax {
 			return false
 		}
@@ -354,7 +355,7 @@ func (h *hookSender) giveUpOld(now time.Time) {
 	})
 }
 
-func (h *hookSender) tooOld(e *fsm.HookEvent) bool {
+func (h *hookSender) tooOld(e *outbox.Event) bool {
 	limit := RetryForDefault.Milliseconds()
 	if h.hook != nil {
 		limit = cmp.Or(h.hook.RetryForMs, limit)
@@ -362,10 +363,10 @@ func (h *hookSender) tooOld(e *fsm.HookEvent) bool {
 	return h.node.Now()-e.At > limit
 }
 
-func (h *hookSender) end(id fsm.HookEventID, list *[]*fsmpb.HookEventId, now time.Time) {
+func (h *hookSender) end(id outbox.EventID, list *[]*fsmpb.HookEventId, now time.Time) {
 	delete(h.tries, id)
 	h.ended[id] = true
-	*list = append(*list, &fsmpb.HookEventId{Term: id.LSN.Term, Index: id.LSN.Index, N: id.N})
+	*list = append(*list, &fsmpb.HookEventId{Term: id.Term, Index: id.Index, N: id.N})
 	h.reportSoon(now)
 }
 

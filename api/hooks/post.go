@@ -17,7 +17,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/webhook"
-	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 )
 
 // The limits of one request.
@@ -38,7 +38,7 @@ func newClient(cfg *Config) *http.Client {
 		TLSClientConfig:        &tls.Config{RootCAs: cfg.Roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxIdleConnsPerHost:    senderConcurrency,
-		MaxIdleConns:           2 * fsm.HooksMax,
+		MaxIdleConns:           2 * outbox.HooksMax,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: answerMax,
 		DisableCompression:     true,
@@ -55,8 +55,8 @@ func CheckURL(text string, plain bool) error {
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
 		return errors.New("is not a URL such as https://example.com/hook")
-	case len(text) > fsm.HookURLMax:
-		return fmt.Errorf("has %d bytes; at most %d are allowed", len(text), fsm.HookURLMax)
+	case len(text) > outbox.URLMax:
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(text), outbox.URLMax)
 	case u.Scheme == "http" && !plain:
 		return errors.New("has no TLS; use https://, or allow it (http, --http)")
 	case u.Scheme != "https" && u.Scheme != "http":
@@ -77,7 +77,7 @@ func isPort(text string) bool {
 }
 
 // Body returns the body of the deliveries of an event. It is the same each time.
-func Body(e *fsm.HookEvent) []byte {
+func Body(e *outbox.Event) []byte {
 	body, err := json.Marshal(EventOf(e))
 	if err != nil {
 		panic("hooks: " + err.Error()) // there is no value in it that JSON does not have
@@ -86,28 +86,28 @@ func Body(e *fsm.HookEvent) []byte {
 }
 
 // EventOf returns an event as receivers and the API have it.
-func EventOf(e *fsm.HookEvent) v1.HookEvent {
+func EventOf(e *outbox.Event) v1.HookEvent {
 	out := v1.HookEvent{
 		ID: e.ID.String(), Type: e.Kind.String(), Timestamp: time.UnixMilli(e.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		Data: v1.HookEventData{Subject: e.Subject, JobID: e.JobID, Attempts: e.Attempts, Message: e.Text, Since: e.Since, Actor: e.Actor},
 	}
 	switch e.Kind {
-	case fsm.HookBucketAway, fsm.HookBucketDamaged, fsm.HookWritesRefused,
-		fsm.HookQueueStuck, fsm.HookQueueFailing, fsm.HookQueueDead, fsm.HookBucketLag:
+	case outbox.BucketAway, outbox.BucketDamaged, outbox.WritesRefused,
+		outbox.QueueStuck, outbox.QueueFailing, outbox.QueueDead, outbox.BucketLag:
 		out.Data.State = "firing"
 		if e.Resolved {
 			out.Data.State = "resolved"
 		}
 	default:
 	}
-	if e.Alert != (fsm.HookEventID{}) {
+	if e.Alert != (outbox.EventID{}) {
 		out.Data.AlertID = e.Alert.String()
 	}
 	return out
 }
 
 // post makes one delivery. It returns the status of the answer, 0 if there was none.
-func (s *Sender) post(ctx context.Context, h *fsm.Hook, e *fsm.HookEvent, now time.Time) (int, error) {
+func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now time.Time) (int, error) {
 	if err := CheckURL(h.URL, h.Plain); err != nil {
 		return 0, fmt.Errorf("the URL %w", err)
 	}
@@ -151,8 +151,8 @@ func plainError(err error) error {
 }
 
 // sign returns the value of the header with the signatures.
-func (s *Sender) sign(h *fsm.Hook, id string, now time.Time, body []byte) (string, error) {
-	key, err := s.cfg.Keys.Open(h.Name, h.HookSecret)
+func (s *Sender) sign(h *outbox.Hook, id string, now time.Time, body []byte) (string, error) {
+	key, err := s.cfg.Keys.Open(h.Name, h.Secret)
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"osqueue/client/webhook"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // awayEvent is an event of another kind than testEvent.
@@ -73,7 +74,7 @@ func TestDroppedEventsAreForgotten(t *testing.T) {
 	t.Parallel()
 	n := newFake(t)
 	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-	n.put(t, hookMutation("h", r.URL, func(h *fsmpb.Hook) { h.BufferBytes = fsm.HookBufferMin }))
+	n.put(t, hookMutation("h", r.URL, func(h *fsmpb.Hook) { h.BufferBytes = outbox.BufferMin }))
 	h := newHookSender(New(Config{Allow: loopback}), n, "h", nil)
 	for range 5000 {
 		n.put(t, awayEvent())
@@ -169,7 +170,7 @@ func TestATestIsSentAtOnce(t *testing.T) {
 	}
 	await("the failures", func(failed int, _ v1.HookAttempt) bool { return failed >= brokenAfter })
 	n.put(t, testEvent("h"))
-	await("the failure of the test", func(_ int, last v1.HookAttempt) bool { return last.Type == fsm.HookTested.String() })
+	await("the failure of the test", func(_ int, last v1.HookAttempt) bool { return last.Type == outbox.Tested.String() })
 	away.Store(false)
 	n.put(t, testEvent("h"))
 	await("the delivery of the test and of the new events", func(failed int, _ v1.HookAttempt) bool {

@@ -10,6 +10,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 )
 
 // The thresholds of the rules of a hook without its own.
@@ -38,12 +39,12 @@ type rules struct {
 
 type alertKey struct {
 	hook, subject string
-	kind          fsm.HookKind
+	kind          outbox.Kind
 }
 
 // condition is the condition of a rule that is true.
 type condition struct {
-	kind    fsm.HookKind
+	kind    outbox.Kind
 	subject string
 	value   int64
 	text    string
@@ -60,20 +61,20 @@ func (r *rules) evaluate(ctx context.Context, v *fsm.View) {
 		return
 	}
 	r.next = now.Add(rulesEvery)
-	wanted := fsm.HookKinds(0)
-	v.Hooks(func(h *fsm.Hook) bool { wanted |= h.Kinds; return true })
+	wanted := outbox.Kinds(0)
+	v.Hooks(func(h *outbox.Hook) bool { wanted |= h.Kinds; return true })
 	if wanted&ruleKinds == 0 {
 		return
 	}
 	measured := r.measure(v)
-	v.Hooks(func(h *fsm.Hook) bool {
+	v.Hooks(func(h *outbox.Hook) bool {
 		r.evaluateHook(ctx, h, measured)
 		return ctx.Err() == nil
 	})
 }
 
 // ruleKinds has the kinds of all rules.
-var ruleKinds = fsm.HookKinds(0).With(fsm.HookQueueStuck).With(fsm.HookQueueFailing).With(fsm.HookQueueDead).With(fsm.HookBucketLag)
+var ruleKinds = outbox.Kinds(0).With(outbox.QueueStuck).With(outbox.QueueFailing).With(outbox.QueueDead).With(outbox.BucketLag)
 
 // measure returns the values of all rules, for every type, in O(types).
 func (r *rules) measure(v *fsm.View) (all []condition) {
@@ -84,7 +85,7 @@ func (r *rules) measure(v *fsm.View) (all []condition) {
 		}
 		if since, ok := v.OldestAvailable(name); ok && now > since {
 			age := now - since
-			all = append(all, condition{fsm.HookQueueStuck, name, age, fmt.Sprintf("the oldest available job has waited for %s", seconds(age))})
+			all = append(all, condition{outbox.QueueStuck, name, age, fmt.Sprintf("the oldest available job has waited for %s", seconds(age))})
 		}
 	}
 	v.Figures(func(f *fsm.Figures) bool {
@@ -96,7 +97,7 @@ func (r *rules) measure(v *fsm.View) (all []condition) {
 		return true
 	})
 	if lag := r.node.LagMs(); lag > 0 {
-		all = append(all, condition{fsm.HookBucketLag, "", lag, fmt.Sprintf("the oldest change that the bucket lacks is %s old", seconds(lag))})
+		all = append(all, condition{outbox.BucketLag, "", lag, fmt.Sprintf("the oldest change that the bucket lacks is %s old", seconds(lag))})
 	}
 	return all
 }
@@ -115,10 +116,10 @@ func ofHistory(f *fsm.Figures, subject string, now int64) (all []condition) {
 	}
 	if ended := completed + failed; ended >= failureLeast && failed > 0 {
 		text := fmt.Sprintf("%d of %d attempts failed in the last %d minutes", failed, ended, failureMinutes)
-		all = append(all, condition{fsm.HookQueueFailing, subject, failed * 100 / ended, text})
+		all = append(all, condition{outbox.QueueFailing, subject, failed * 100 / ended, text})
 	}
 	if dead > 0 {
-		all = append(all, condition{fsm.HookQueueDead, subject, dead, fmt.Sprintf("%d jobs became dead in the last %d minutes", dead, deadMinutes)})
+		all = append(all, condition{outbox.QueueDead, subject, dead, fmt.Sprintf("%d jobs became dead in the last %d minutes", dead, deadMinutes)})
 	}
 	return all
 }
@@ -128,7 +129,7 @@ func seconds(ms int64) time.Duration {
 }
 
 // Thresholds fills in the defaults of a hook.
-func Thresholds(h *fsm.Hook) v1.Hook {
+func Thresholds(h *outbox.Hook) v1.Hook {
 	return v1.Hook{
 		OldestAgeMs: cmp.Or(h.OldestAgeMs, OldestAgeDefault.Milliseconds()), FailurePercent: cmp.Or(h.FailurePercent, FailurePercentDefault),
 		DeadGrew: cmp.Or(h.DeadGrew, DeadGrewDefault), LagMs: cmp.Or(h.LagMs, LagDefault.Milliseconds()),
@@ -137,25 +138,25 @@ func Thresholds(h *fsm.Hook) v1.Hook {
 }
 
 // threshold returns the value from which on a rule of a hook fires.
-func threshold(limits *v1.Hook, k fsm.HookKind) int64 {
+func threshold(limits *v1.Hook, k outbox.Kind) int64 {
 	switch k {
-	case fsm.HookQueueStuck:
+	case outbox.QueueStuck:
 		return limits.OldestAgeMs
-	case fsm.HookQueueFailing:
+	case outbox.QueueFailing:
 		return limits.FailurePercent
-	case fsm.HookQueueDead:
+	case outbox.QueueDead:
 		return limits.DeadGrew
-	case fsm.HookBucketLag:
+	case outbox.BucketLag:
 		return limits.LagMs
 	default:
 		return 1 << 62
 	}
 }
 
-func (r *rules) evaluateHook(ctx context.Context, h *fsm.Hook, measured []condition) {
+func (r *rules) evaluateHook(ctx context.Context, h *outbox.Hook, measured []condition) {
 	limits := Thresholds(h)
 	holds := make(map[alertKey]bool)
-	room := fsm.HookAlertsMax - len(h.Alerts)
+	room := outbox.AlertsMax - len(h.Alerts)
 	for _, c := range measured {
 		if c.value < threshold(&limits, c.kind) || !h.Wants(c.kind, c.subject) {
 			continue

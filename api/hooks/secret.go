@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"os"
 
-	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 )
 
 // Keys seal the secrets of hooks in the state. All nodes have the same. The zero Keys seal
@@ -86,16 +86,16 @@ func parseKeys(data []byte) (*Keys, error) {
 }
 
 // Seal returns a secret as the state has it. It is bound to the name of its hook.
-func (k *Keys) Seal(hook string, secret []byte) fsm.HookSecret {
+func (k *Keys) Seal(hook string, secret []byte) outbox.Secret {
 	if k.primary == "" {
-		return fsm.HookSecret{Key: string(secret)}
+		return outbox.Secret{Key: string(secret)}
 	}
 	sealed := k.all[k.primary].Seal(nil, nil, secret, []byte(hook)) //nolint:gosec // this AEAD makes its own nonce
-	return fsm.HookSecret{Key: string(sealed), KeyID: k.primary}
+	return outbox.Secret{Key: string(sealed), KeyID: k.primary}
 }
 
 // Open returns the secret that Seal was given.
-func (k *Keys) Open(hook string, s fsm.HookSecret) ([]byte, error) {
+func (k *Keys) Open(hook string, s outbox.Secret) ([]byte, error) {
 	if s.KeyID == "" {
 		return []byte(s.Key), nil
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 )
 
 func keyLine(b byte) string {
@@ -55,7 +55,7 @@ func TestSealedSecrets(t *testing.T) {
 	if got, err := none.Open("h", none.Seal("h", secret)); err != nil || !bytes.Equal(got, secret) {
 		t.Errorf("in clear: %q, %v", got, err)
 	}
-	if _, err := none.Open("h", fsm.HookSecret{Key: "x", KeyID: "y"}); !errors.Is(err, errNoKey) {
+	if _, err := none.Open("h", outbox.Secret{Key: "x", KeyID: "y"}); !errors.Is(err, errNoKey) {
 		t.Errorf("no keys at all: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	v1 "osqueue/client/api/v1"
-	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 	"osqueue/internal/sleep"
 )
 
@@ -45,7 +45,7 @@ func (s *Sender) Run(ctx context.Context, node Node) {
 	watch := newRules(s, node)
 	for ctx.Err() == nil {
 		v := node.View()
-		v.Hooks(func(h *fsm.Hook) bool {
+		v.Hooks(func(h *outbox.Hook) bool {
 			if senders[h.Name] == nil {
 				own, stop := context.WithCancel(ctx)
 				hs := newHookSender(s, node, h.Name, stop)

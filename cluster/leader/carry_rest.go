@@ -2,6 +2,7 @@ package leader
 
 import (
 	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 	"osqueue/storage/document"
 )
 
@@ -30,7 +31,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 		}
 		return true
 	})
-	v.Hooks(func(here *fsm.Hook) bool {
+	v.Hooks(func(here *outbox.Hook) bool {
 		if there := c.doc.Hook(here.Name); there == nil || here.UpdatedAt != there.UpdatedAt {
 			r.Hooks = append(r.Hooks, here)
 		}
@@ -60,7 +61,7 @@ func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 		}
 		return true
 	})
-	c.doc.Hooks(func(there *fsm.Hook) bool {
+	c.doc.Hooks(func(there *outbox.Hook) bool {
 		if v.Hook(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
 			r.Deleted = append(r.Deleted, "hook "+there.Name)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 )
 
 // copying leaves out the fields without a value: the names of the others tell enough.
@@ -17,7 +18,7 @@ type Records struct {
 	Settings  []*fsm.QueueSettings `json:"queues,omitempty"`
 	Schedules []*fsm.Cron          `json:"crons,omitempty"`
 	Tokens    []*fsm.Token         `json:"tokens,omitempty"`
-	Hooks     []*fsm.Hook          `json:"hooks,omitempty"`
+	Hooks     []*outbox.Hook       `json:"hooks,omitempty"`
 	Requests  []*fsm.RequestRecord `json:"requests,omitempty"`
 	Deleted   []string             `json:"deleted,omitempty"` // kind and name of records that the cluster has deleted
 }

@@ -69,9 +69,9 @@ var machine = []defect{
 
 	// 3. Enqueue.
 	{"enqueue", mutants.Mutant{
-		Name: "backoff is no content", File: "fsm/options.go",
-		Old: `return o.Backoff == p.Backoff && o.TimeoutMs == p.TimeoutMs`,
-		Bug: `return o.TimeoutMs == p.TimeoutMs`,
+		Name: "backoff is no content", File: "fsm/removed.go",
+		Old: `numbers(int64(o.Backoff.Kind), o.Backoff.BaseMs, o.Backoff.CapMs, int64(o.Backoff.Jitter), o.TimeoutMs,`,
+		Bug: `numbers(o.TimeoutMs,`,
 	}, behaviour},
 	{"enqueue", mutants.Mutant{
 		Name: "duplicate of another type's key", File: "fsm/unique.go",

@@ -85,19 +85,19 @@ var recent = []defect{
 
 	// Webhooks.
 	{"outbox", mutants.Mutant{
-		Name: "a full outbox grows", File: "fsm/outbox.go",
+		Name: "a full outbox grows", File: "fsm/outbox/outbox.go",
 		Old: "for own.Bytes > own.Buffer() {",
 		Bug: "for own.Bytes > 2*own.Buffer() {",
 	}, check{pkg: "fsm", test: "TestFullOutboxDropsTheOldest"}},
 	{"outbox", mutants.Mutant{
-		Name: "a delivered event stays in the outbox", File: "fsm/outbox.go",
-		Old: "\tm.outbox.Delete(e)\n\th.Pending--\n",
+		Name: "a delivered event stays in the outbox", File: "fsm/outbox/outbox.go",
+		Old: "\to.events.Delete(e)\n\th.Pending--\n",
 		Bug: "\th.Pending--\n",
 	}, check{pkg: "fsm", test: "TestMachineAgreesWithModel"}},
 	{"outbox", mutants.Mutant{
-		Name: "an event of a second hook has another id", File: "fsm/outbox.go",
-		Old: "e.Hook, e.ID, e.At, e.Actor = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now, m.actor",
-		Bug: "m.hookNumber++\n\te.Hook, e.ID, e.At, e.Actor = h.Name, HookEventID{m.meta.LSN, m.hookNumber}, m.meta.Now, m.actor",
+		Name: "an event of a second hook has another id", File: "fsm/outbox/outbox.go",
+		Old: "e.Hook, e.ID, e.At, e.Actor = h.Name, EventID{at.Term, at.Index, o.number}, at.Now, at.Actor",
+		Bug: "o.number++\n\te.Hook, e.ID, e.At, e.Actor = h.Name, EventID{at.Term, at.Index, o.number}, at.Now, at.Actor",
 	}, check{pkg: "fsm", test: "TestEventOfTwoHooksHasOneID"}},
 
 	// Join tokens, quotas, streams.

@@ -19,6 +19,7 @@ import (
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -333,7 +334,7 @@ func TestAPIOfABucket(t *testing.T) {
 func TestHooksOfABucket(t *testing.T) {
 	r := newRecorded(t)
 	r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
-		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(fsm.HookKinds(0).With(fsm.HookJobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
+		Name: "ops", Url: "https://hooks.example.test/x", Kinds: uint64(outbox.Kinds(0).With(outbox.JobDead)), Secret: []byte("0123456789abcdef0123456789abcdef"),
 	}}}})
 	r.flush(false, begunAt)
 	says(t, `

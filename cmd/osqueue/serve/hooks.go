@@ -13,6 +13,7 @@ import (
 	"osqueue/api/hooks"
 	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/fsm/outbox"
 )
 
 // hookOptions are the flags about webhooks.
@@ -72,7 +73,7 @@ func deliver(s *hooks.Sender) func(context.Context, *cluster.Node) {
 	return func(ctx context.Context, n *cluster.Node) { s.Run(ctx, hookNode{n}) }
 }
 
-// hookCollector sends the figures of webhooks at each scrape. There are at most fsm.HooksMax.
+// hookCollector sends the figures of webhooks at each scrape. There are at most outbox.HooksMax.
 // The counters of events are those of the state, so they do not go back over failovers.
 type hookCollector struct {
 	node   interface{ View() *fsm.View }
@@ -80,14 +81,14 @@ type hookCollector struct {
 }
 
 var (
-	hookFigures = []figure[*fsm.Hook]{
-		counter("hook_events_delivered_total", "Events that the receiver has accepted.", func(h *fsm.Hook) float64 { return float64(h.Delivered) }, "hook"),
-		counter("hook_events_failed_total", "Events that were given up.", func(h *fsm.Hook) float64 { return float64(h.Failed) }, "hook"),
-		counter("hook_events_dropped_total", "Events for which the outbox had no room.", func(h *fsm.Hook) float64 { return float64(h.Dropped) }, "hook"),
-		gauge("hook_events_pending", "Events in the outbox.", func(h *fsm.Hook) float64 { return float64(h.Pending) }, "hook"),
-		gauge("hook_outbox_bytes", "Size of the outbox.", func(h *fsm.Hook) float64 { return float64(h.Bytes) }, "hook"),
-		gauge("hook_failing", "1 while all deliveries fail.", func(h *fsm.Hook) float64 { return oneIf(h.FailingSince != 0) }, "hook"),
-		gauge("hook_alerts_firing", "Alerts that fire.", func(h *fsm.Hook) float64 { return float64(len(h.Alerts)) }, "hook"),
+	hookFigures = []figure[*outbox.Hook]{
+		counter("hook_events_delivered_total", "Events that the receiver has accepted.", func(h *outbox.Hook) float64 { return float64(h.Delivered) }, "hook"),
+		counter("hook_events_failed_total", "Events that were given up.", func(h *outbox.Hook) float64 { return float64(h.Failed) }, "hook"),
+		counter("hook_events_dropped_total", "Events for which the outbox had no room.", func(h *outbox.Hook) float64 { return float64(h.Dropped) }, "hook"),
+		gauge("hook_events_pending", "Events in the outbox.", func(h *outbox.Hook) float64 { return float64(h.Pending) }, "hook"),
+		gauge("hook_outbox_bytes", "Size of the outbox.", func(h *outbox.Hook) float64 { return float64(h.Bytes) }, "hook"),
+		gauge("hook_failing", "1 while all deliveries fail.", func(h *outbox.Hook) float64 { return oneIf(h.FailingSince != 0) }, "hook"),
+		gauge("hook_alerts_firing", "Alerts that fire.", func(h *outbox.Hook) float64 { return float64(len(h.Alerts)) }, "hook"),
 	}
 	descHookLag      = desc("hook_lag_seconds", "Age of the oldest event in the outbox; 0 without one.", "hook")
 	descHookAttempts = desc("hook_attempts_failed_total", "Deliveries of this process that failed.", "hook")
@@ -100,10 +101,10 @@ func (c hookCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Describ
 func (c hookCollector) Collect(ch chan<- prometheus.Metric) {
 	out, v := sender{ch: ch}, c.node.View()
 	now := max(time.Now().UnixMilli(), v.Meta().Now)
-	v.Hooks(func(h *fsm.Hook) bool {
+	v.Hooks(func(h *outbox.Hook) bool {
 		send(out, hookFigures, h, h.Name)
 		lag := int64(0)
-		v.HookEvents(h.Name, fsm.HookEventID{}, func(e *fsm.HookEvent) bool {
+		v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
 			lag = now - e.At
 			return false
 		})

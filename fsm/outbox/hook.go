@@ -1,0 +1,371 @@
+package outbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/fsmpb"
+)
+
+// Hook is a webhook: the events that an operator wants, and where they are sent. The state has
+// an outbox for each hook; package api/hooks delivers the events. A *Hook is immutable.
+type Hook struct {
+	Name  string
+	URL   string
+	Kinds Kinds
+	Types []string // globs of the types of jobs (MatchGlob); none: all
+	Secret
+	OldSecret Secret // signs as well, until OldUntil
+	OldUntil  int64  // ms; 0: there is no old secret
+	Plain     bool   // http:// is allowed
+	Paused    bool   // events are kept and not sent
+
+	// Thresholds of the rules, and limits. 0: the default, which package api/hooks has,
+	// and BufferDefault.
+	OldestAgeMs    int64
+	FailurePercent int64
+	DeadGrew       int64
+	LagMs          int64
+	BufferBytes    int64
+	RetryForMs     int64
+
+	MadeBy       string // id of the principal that put it last
+	CreatedAt    int64  // ms
+	UpdatedAt    int64
+	Delivered    uint64 // events
+	Failed       uint64 // events that were given up
+	Dropped      uint64 // events for which the outbox had no room
+	DeliveredAt  int64  // ms; 0: nothing was delivered yet
+	FailingSince int64  // ms; 0: the last attempts did not all fail
+	LastError    string // while FailingSince is not 0
+	Alerts       []Alert
+
+	Pending int   // events in the outbox; derived
+	Bytes   int64 // of the outbox; derived
+}
+
+// Secret is the key of a hook's signatures.
+type Secret struct {
+	Key   string // sealed if KeyID is not ""
+	KeyID string // of the node-side key
+}
+
+// Alert is an alert of a hook that fires.
+type Alert struct {
+	Kind    Kind
+	Subject string // what it is about, such as a type
+	Since   int64  // ms
+	ID      EventID
+}
+
+// EventID is the identity of an event: the LSN of its log entry, and its number among the
+// events of that entry, from 1. It is the same for all hooks and for every delivery.
+type EventID struct {
+	Term, Index uint64 // the LSN
+	N           uint32
+}
+
+// Compare returns -1, 0 or +1 if id is before, equal to or after o.
+func (id EventID) Compare(o EventID) int {
+	return cmp.Or(cmp.Compare(id.Term, o.Term), cmp.Compare(id.Index, o.Index), cmp.Compare(id.N, o.N))
+}
+
+// String returns the id as the header webhook-id has it.
+func (id EventID) String() string {
+	return fmt.Sprintf("evt_%d-%d.%d", id.Term, id.Index, id.N)
+}
+
+// Event is an event in the outbox of a hook. It is immutable.
+type Event struct {
+	Hook     string
+	ID       EventID
+	At       int64 // ms
+	Kind     Kind
+	Subject  string // type of the job, or the worker, node, batch or schedule
+	JobID    string
+	Attempts int32
+	Text     string  // error or reason; cut
+	Resolved bool    // of an alert: it has ended
+	Alert    EventID // of an alert: id of the event that announced it; zero for other events
+	Since    int64   // of an alert: when it began, ms
+	Actor    string  // as in fsm.Event
+}
+
+// Kind is the kind of an event for hooks.
+type Kind uint8
+
+// The kinds of events. Snapshots have these numbers: they must not change.
+const (
+	JobDead Kind = iota + 1
+	JobCompleted
+	JobFailed // an attempt failed, and there will be another one
+	JobCancelled
+	BatchDone
+	ScheduleMissed
+	WorkerGone
+	Leader             // another leader
+	Diverged           // nodes have another state than most
+	BucketAway         // an alert of the log, as the next two
+	BucketDamaged      //
+	WritesRefused      //
+	QueueStuck         // a rule, as the next three
+	QueueFailing       //
+	QueueDead          //
+	BucketLag          //
+	Tested             // every hook wants it
+	numKinds           = iota + 1
+	firstRule, endRule = QueueStuck, Tested
+)
+
+var kindNames = [numKinds]string{
+	"", "job.dead", "job.completed", "job.failed", "job.cancelled", "batch.done", "schedule.missed", "worker.gone",
+	"cluster.leader", "cluster.diverged", "bucket.away", "bucket.damaged", "writes.refused",
+	"queue.stuck", "queue.failing", "queue.dead", "bucket.lag", "hook.test",
+}
+
+// String returns the kind's name as used on the wire.
+func (k Kind) String() string {
+	if k < numKinds {
+		return kindNames[k]
+	}
+	return ""
+}
+
+// IsRule reports whether events of the kind come from SetAlert.
+func (k Kind) IsRule() bool { return k >= firstRule && k < endRule }
+
+// Kinds is a set of kinds: bit i is the kind i.
+type Kinds uint64
+
+// AllKinds has the kinds that a hook can want.
+const AllKinds = Kinds(1)<<Tested - 2
+
+// Has reports whether the set has a kind.
+func (s Kinds) Has(k Kind) bool { return s&(1<<k) != 0 }
+
+// With returns the set with one more kind.
+func (s Kinds) With(k Kind) Kinds { return s | 1<<k }
+
+// Names returns the names of the kinds, in the order of their numbers.
+func (s Kinds) Names() (names []string) {
+	for k := JobDead; k < Tested; k++ {
+		if s.Has(k) {
+			names = append(names, k.String())
+		}
+	}
+	return names
+}
+
+// KindsMatching returns the kinds whose names match a glob.
+func KindsMatching(glob string) (s Kinds) {
+	for k := JobDead; k < Tested; k++ {
+		if MatchGlob(glob, k.String()) {
+			s = s.With(k)
+		}
+	}
+	return s
+}
+
+// MatchGlob reports whether text matches a glob: * stands for any bytes, and ? for one.
+func MatchGlob(glob, text string) bool {
+	star, mark := -1, 0
+	g, t := 0, 0
+	for t < len(text) {
+		switch {
+		case g < len(glob) && glob[g] == '*':
+			star, mark = g, t
+			g++
+		case g < len(glob) && (glob[g] == '?' || glob[g] == text[t]):
+			g++
+			t++
+		case star >= 0:
+			mark++
+			g, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(glob[g:], "*") == ""
+}
+
+// ActorMax bounds the bytes of an actor.
+const ActorMax = 128
+
+// The limits of hooks. They bound the size of the state, and the work of an entry that deletes
+// a hook.
+const (
+	HooksMax       = 32
+	NameMax        = 128
+	URLMax         = 2048
+	TypesMax       = 64
+	BufferMin      = 4 << 10
+	BufferDefault  = 2 << 20
+	BufferMax      = 8 << 20
+	BuffersMax     = 64 << 20 // of all hooks together
+	AlertsMax      = 256
+	TextMax        = 256 // bytes of a text of an event
+	hookSecretMax  = 512
+	hookEventBytes = 192 // of an event without its texts
+)
+
+// Buffer returns the size of the outbox, in bytes.
+func (h *Hook) Buffer() int64 { return cmp.Or(h.BufferBytes, BufferDefault) }
+
+// Wants reports whether the hook wants events of a kind about a subject.
+func (h *Hook) Wants(k Kind, subject string) bool {
+	if !h.Kinds.Has(k) {
+		return false
+	}
+	return len(h.Types) == 0 || !k.aboutType() ||
+		slices.ContainsFunc(h.Types, func(glob string) bool { return MatchGlob(glob, subject) })
+}
+
+// aboutType reports whether the subject is a type of jobs.
+func (k Kind) aboutType() bool {
+	return k <= JobCancelled || k >= QueueStuck && k <= QueueDead
+}
+
+// FindAlert returns the place of an alert among those that fire, and whether it is there.
+func (h *Hook) FindAlert(k Kind, subject string) (at int, found bool) {
+	return slices.BinarySearchFunc(h.Alerts, Alert{Kind: k, Subject: subject}, func(a, b Alert) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject))
+	})
+}
+
+func (e *Event) size() int64 {
+	return int64(hookEventBytes + len(e.Hook) + len(e.Subject) + len(e.JobID) + len(e.Text) + len(e.Actor))
+}
+
+func byHook(a, b *Hook) bool { return a.Name < b.Name }
+
+func byHookAndID(a, b *Event) bool {
+	if a.Hook != b.Hook {
+		return a.Hook < b.Hook
+	}
+	return a.ID.Compare(b.ID) < 0
+}
+
+// ErrValue is the error for a hook that no state has.
+var ErrValue = errors.New("a hook has an invalid name, URL, kind, type, secret or limit")
+
+// Check refuses hooks that are not valid in any state.
+func Check(h *fsmpb.Hook) error {
+	if h == nil || h.Name == "" || len(h.Name) > NameMax || h.Url == "" || len(h.Url) > URLMax || Kinds(h.Kinds)&^AllKinds != 0 {
+		return ErrValue
+	}
+	for _, text := range append([]string{h.Name, h.Url, h.KeyId, h.OldKeyId, h.MadeBy, h.LastError}, h.Types...) {
+		if !utf8.ValidString(text) || len(text) > URLMax {
+			return ErrValue
+		}
+	}
+	numbers := min(h.OldestAgeMs, h.FailurePercent, h.DeadGrew, h.LagMs, h.BufferBytes, h.RetryForMs)
+	switch {
+	case len(h.Types) > TypesMax, len(h.Alerts) > AlertsMax, max(len(h.Secret), len(h.OldSecret)) > hookSecretMax:
+		return ErrValue
+	case numbers < 0, h.BufferBytes > BufferMax, h.BufferBytes != 0 && h.BufferBytes < BufferMin:
+		return ErrValue
+	}
+	for i, a := range h.Alerts {
+		known := a.GetKind() > 0 && a.GetKind() < numKinds && utf8.ValidString(a.GetSubject()) && len(a.GetSubject()) <= TextMax
+		if !known || i > 0 && !alertBefore(h.Alerts[i-1], a) {
+			return ErrValue
+		}
+	}
+	return nil
+}
+
+func alertBefore(a, b *fsmpb.Alert) bool {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Subject, b.Subject)) < 0
+}
+
+// CheckNew refuses hooks that a PutHook cannot have.
+func CheckNew(h *fsmpb.Hook) error {
+	set := h.GetCreatedMs() != 0 || h.GetUpdatedMs() != 0 || len(h.GetOldSecret()) > 0 || h.GetOldKeyId() != "" || h.GetOldUntilMs() != 0 ||
+		h.GetDelivered() != 0 || h.GetFailed() != 0 || h.GetDropped() != 0 || h.GetDeliveredMs() != 0 || h.GetFailingSinceMs() != 0 ||
+		h.GetLastError() != "" || len(h.GetAlerts()) > 0
+	if set || h.GetKinds() == 0 {
+		return ErrValue
+	}
+	return Check(h)
+}
+
+// ErrAlert is the error for an alert that no rule of a hook makes.
+var ErrAlert = errors.New("an alert has an unknown kind or invalid text; upgrade this node")
+
+// CheckAlert refuses alerts that no rule of a hook makes.
+func CheckAlert(a *fsmpb.SetAlert) error {
+	if !Kind(min(a.GetKind(), numKinds)).IsRule() || !utf8.ValidString(a.GetSubject()) || !utf8.ValidString(a.GetText()) {
+		return ErrAlert
+	}
+	return nil
+}
+
+// ToPB returns the record of the hook in a snapshot.
+func (h *Hook) ToPB() *fsmpb.Hook {
+	p := &fsmpb.Hook{
+		Name: h.Name, Url: h.URL, Kinds: uint64(h.Kinds), Types: h.Types, Secret: []byte(h.Key), KeyId: h.KeyID,
+		OldSecret: []byte(h.OldSecret.Key), OldKeyId: h.OldSecret.KeyID, OldUntilMs: h.OldUntil, Plain: h.Plain, Paused: h.Paused,
+		OldestAgeMs: h.OldestAgeMs, FailurePercent: h.FailurePercent, DeadGrew: h.DeadGrew, LagMs: h.LagMs,
+		BufferBytes: h.BufferBytes, RetryForMs: h.RetryForMs, MadeBy: h.MadeBy, CreatedMs: h.CreatedAt, UpdatedMs: h.UpdatedAt,
+		Delivered: h.Delivered, Failed: h.Failed, Dropped: h.Dropped, DeliveredMs: h.DeliveredAt, FailingSinceMs: h.FailingSince,
+		LastError: h.LastError,
+	}
+	for _, a := range h.Alerts {
+		p.Alerts = append(p.Alerts, &fsmpb.Alert{
+			Kind: uint32(a.Kind), Subject: a.Subject, SinceMs: a.Since, Term: a.ID.Term, Index: a.ID.Index, N: a.ID.N,
+		})
+	}
+	return p
+}
+
+// FromPB returns the hook of a record. It copies the texts, which would keep a log entry in memory.
+func FromPB(p *fsmpb.Hook) *Hook {
+	h := &Hook{
+		Name: strings.Clone(p.Name), URL: strings.Clone(p.Url), Kinds: Kinds(p.Kinds), Types: cloneStrings(p.Types),
+		Secret:    Secret{string(p.Secret), strings.Clone(p.KeyId)},
+		OldSecret: Secret{string(p.OldSecret), strings.Clone(p.OldKeyId)}, OldUntil: p.OldUntilMs, Plain: p.Plain, Paused: p.Paused,
+		OldestAgeMs: p.OldestAgeMs, FailurePercent: p.FailurePercent, DeadGrew: p.DeadGrew, LagMs: p.LagMs,
+		BufferBytes: p.BufferBytes, RetryForMs: p.RetryForMs, MadeBy: strings.Clone(p.MadeBy), CreatedAt: p.CreatedMs, UpdatedAt: p.UpdatedMs,
+		Delivered: p.Delivered, Failed: p.Failed, Dropped: p.Dropped, DeliveredAt: p.DeliveredMs, FailingSince: p.FailingSinceMs,
+		LastError: strings.Clone(p.LastError),
+	}
+	for _, a := range p.Alerts {
+		h.Alerts = append(h.Alerts, Alert{
+			Kind: kindOf(a.GetKind()), Subject: strings.Clone(a.GetSubject()), Since: a.GetSinceMs(),
+			ID: EventID{a.GetTerm(), a.GetIndex(), a.GetN()},
+		})
+	}
+	return h
+}
+
+// ToPB returns the record of the event in a snapshot.
+func (e *Event) ToPB() *fsmpb.HookEvent {
+	return &fsmpb.HookEvent{
+		Hook: e.Hook, Term: e.ID.Term, Index: e.ID.Index, N: e.ID.N, AtMs: e.At, Kind: uint32(e.Kind),
+		Subject: e.Subject, JobId: e.JobID, Attempts: e.Attempts, Text: e.Text, Resolved: e.Resolved,
+		AlertTerm: e.Alert.Term, AlertIndex: e.Alert.Index, AlertN: e.Alert.N, SinceMs: e.Since, Actor: e.Actor,
+	}
+}
+
+// EventFromPB returns the event of a record.
+func EventFromPB(p *fsmpb.HookEvent) *Event {
+	return &Event{
+		Hook: p.Hook, ID: EventID{p.Term, p.Index, p.N}, At: p.AtMs, Kind: kindOf(p.Kind),
+		Subject: p.Subject, JobID: p.JobId, Attempts: p.Attempts, Text: p.Text, Resolved: p.Resolved,
+		Alert: EventID{p.AlertTerm, p.AlertIndex, p.AlertN}, Since: p.SinceMs, Actor: p.Actor,
+	}
+}
+
+// kindOf returns the kind of a record, which may be unknown.
+func kindOf(k uint32) Kind { return Kind(min(k, numKinds)) }
+
+func cloneStrings(in []string) (out []string) {
+	for _, s := range in {
+		out = append(out, strings.Clone(s))
+	}
+	return out
+}

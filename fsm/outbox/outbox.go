@@ -1,0 +1,326 @@
+// Package outbox has the webhooks of the state, and the events that are to be sent to them.
+package outbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"osqueue/fsm/btree"
+	"osqueue/fsm/fsmpb"
+)
+
+// State has the hooks and their outboxes. A copy is frozen.
+type State struct {
+	hooks  *btree.Tree[*Hook]  // by name
+	events *btree.Tree[*Event] // by hook, then id
+}
+
+// Freeze returns a copy, in O(1).
+func (s *State) Freeze() State { return State{s.hooks.Copy(), s.events.Copy()} }
+
+// Hooks calls fn for the hooks, in the order of names, until fn returns false.
+func (s *State) Hooks(fn func(*Hook) bool) { s.hooks.Scan(fn) }
+
+// HookCount returns the number of hooks.
+func (s *State) HookCount() int { return s.hooks.Len() }
+
+// Hook returns the hook of that name, or nil.
+func (s *State) Hook(name string) *Hook {
+	h, _ := s.hooks.Get(&Hook{Name: name})
+	return h
+}
+
+// HookEvents calls fn for the events in the outbox of a hook that are after an id, oldest
+// first, until fn returns false.
+func (s *State) HookEvents(name string, after EventID, fn func(*Event) bool) {
+	s.events.Ascend(&Event{Hook: name, ID: after}, func(e *Event) bool {
+		return e.Hook == name && (e.ID == after || fn(e))
+	})
+}
+
+// AllHookEvents calls fn for all events in outboxes, by hook, oldest first, until fn returns
+// false.
+func (s *State) AllHookEvents(fn func(*Event) bool) { s.events.Scan(fn) }
+
+// HookEventCount returns the number of all events in outboxes.
+func (s *State) HookEventCount() int { return s.events.Len() }
+
+// HookEvent returns an event in an outbox, or nil.
+func (s *State) HookEvent(name string, id EventID) *Event {
+	e, _ := s.events.Get(&Event{Hook: name, ID: id})
+	return e
+}
+
+// Outboxes is a State that changes. DESIGN.md of package fsm, section 21, has the rules.
+type Outboxes struct {
+	State
+	number uint32 // of the last event of the entry
+}
+
+// New returns a state without hooks.
+func New() Outboxes { return Outboxes{State: State{btree.New(byHook), btree.New(byHookAndID)}} }
+
+// Begin begins a log entry.
+func (o *Outboxes) Begin() { o.number = 0 }
+
+// Stamp has what the events of a mutation have in common.
+type Stamp struct {
+	Term, Index uint64 // the LSN of the entry
+	Now         int64  // ms
+	Actor       string
+}
+
+// The reasons of refusals.
+var (
+	ErrNoHook  = errors.New("no such hook")
+	ErrTooMany = errors.New("too many hooks or alerts, or too large outboxes")
+	ErrNoNews  = errors.New("the alert fires already, or does not fire")
+)
+
+// Put makes or replaces a hook. A replaced hook keeps its outbox, its counters, and the alerts
+// whose rules are unchanged.
+func (o *Outboxes) Put(op *fsmpb.PutHook, now int64) error {
+	h := FromPB(op.Hook)
+	h.CreatedAt, h.UpdatedAt = now, now
+	old := o.Hook(h.Name)
+	if old == nil && h.Key == "" {
+		return ErrNoHook // the hook whose secret it would keep is gone
+	}
+	total := h.Buffer()
+	o.hooks.Scan(func(other *Hook) bool {
+		if other.Name != h.Name {
+			total += other.Buffer()
+		}
+		return true
+	})
+	if old == nil && o.hooks.Len() >= HooksMax || total > BuffersMax {
+		return ErrTooMany
+	}
+	if old != nil {
+		h.inherit(old, op.OverlapMs, now)
+	}
+	o.hooks.Set(h)
+	return nil
+}
+
+// inherit gives h what it keeps of the hook that it replaces.
+func (h *Hook) inherit(old *Hook, overlapMs, now int64) {
+	h.OldSecret, h.OldUntil = old.OldSecret, old.OldUntil
+	switch {
+	case h.Key == "":
+		h.Secret = old.Secret
+	case h.Secret != old.Secret && overlapMs > 0:
+		h.OldSecret, h.OldUntil = old.Secret, now+min(overlapMs, math.MaxInt64-now)
+	case h.Secret != old.Secret:
+		h.OldSecret, h.OldUntil = Secret{}, 0
+	}
+	h.CreatedAt, h.Delivered, h.Failed, h.Dropped = old.CreatedAt, old.Delivered, old.Failed, old.Dropped
+	h.DeliveredAt, h.FailingSince, h.LastError = old.DeliveredAt, old.FailingSince, old.LastError
+	h.Pending, h.Bytes = old.Pending, old.Bytes
+	for _, a := range old.Alerts {
+		if h.Wants(a.Kind, a.Subject) {
+			h.Alerts = append(h.Alerts, a)
+		}
+	}
+}
+
+// Delete removes a hook and its outbox, in time proportional to the outbox, which
+// BufferMax bounds.
+func (o *Outboxes) Delete(name string) error {
+	if o.Hook(name) == nil {
+		return ErrNoHook
+	}
+	for e := o.oldest(name); e != nil; e = o.oldest(name) {
+		o.events.Delete(e)
+	}
+	o.hooks.Delete(&Hook{Name: name})
+	return nil
+}
+
+// oldest returns the oldest event in the outbox of a hook, or nil.
+func (o *Outboxes) oldest(name string) (oldest *Event) {
+	o.HookEvents(name, EventID{}, func(e *Event) bool {
+		oldest = e
+		return false
+	})
+	return oldest
+}
+
+// Test makes an event for one hook, and returns its number.
+func (o *Outboxes) Test(name string, at Stamp) (number uint32, err error) {
+	h := o.Hook(name)
+	if h == nil {
+		return 0, ErrNoHook
+	}
+	o.number++
+	o.send(h, &Event{Kind: Tested, Subject: h.Name, Text: "a test"}, at)
+	return o.number, nil
+}
+
+// Report removes events that were delivered or given up, and records how the hook fares.
+// Events that are not in the outbox are skipped. removed is the number of events removed.
+func (o *Outboxes) Report(op *fsmpb.ReportHook, now int64) (removed uint64, err error) {
+	old := o.Hook(op.Name)
+	if old == nil {
+		return 0, ErrNoHook
+	}
+	h := *old
+	delivered, failed := o.takeAll(&h, op.Delivered), o.takeAll(&h, op.Failed)
+	h.Delivered += delivered
+	h.Failed += failed
+	if len(op.Delivered) > 0 {
+		h.DeliveredAt, h.FailingSince, h.LastError = now, 0, ""
+	}
+	if op.Error != "" {
+		h.FailingSince = cmp.Or(h.FailingSince, now)
+		h.LastError = cut(op.Error)
+	}
+	if h.OldUntil != 0 && h.OldUntil <= now {
+		h.OldSecret, h.OldUntil = Secret{}, 0
+	}
+	o.hooks.Set(&h)
+	return delivered + failed, nil
+}
+
+func (o *Outboxes) takeAll(h *Hook, ids []*fsmpb.HookEventId) (n uint64) {
+	for _, id := range ids {
+		if e := o.HookEvent(h.Name, EventID{id.GetTerm(), id.GetIndex(), id.GetN()}); e != nil {
+			o.take(h, e)
+			n++
+		}
+	}
+	return n
+}
+
+// take removes an event from the outbox of h, a copy that is not in the state yet.
+func (o *Outboxes) take(h *Hook, e *Event) {
+	o.events.Delete(e)
+	h.Pending--
+	h.Bytes -= e.size()
+}
+
+// SetAlert makes an event if an alert begins or ends. So a leader that repeats what its
+// predecessor has reported changes nothing.
+func (o *Outboxes) SetAlert(op *fsmpb.SetAlert, at Stamp) error {
+	h := o.Hook(op.Hook)
+	if h == nil {
+		return ErrNoHook
+	}
+	kind, subject := kindOf(op.Kind), cut(op.Subject)
+	i, fires := h.FindAlert(kind, subject)
+	switch {
+	case fires == op.Firing:
+		return ErrNoNews
+	case op.Firing && !h.Wants(kind, subject):
+		return ErrNoHook
+	case op.Firing && len(h.Alerts) >= AlertsMax:
+		return ErrTooMany
+	}
+	o.number++
+	alert := Alert{Kind: kind, Subject: subject, Since: at.Now, ID: EventID{at.Term, at.Index, o.number}}
+	changed := *h
+	changed.Alerts = slices.Clone(h.Alerts)
+	if op.Firing {
+		changed.Alerts = slices.Insert(changed.Alerts, i, alert)
+	} else {
+		alert = changed.Alerts[i]
+		changed.Alerts = slices.Delete(changed.Alerts, i, i+1)
+	}
+	o.send(&changed, &Event{
+		Kind: kind, Subject: alert.Subject, Text: cut(op.Text),
+		Resolved: !op.Firing, Alert: alert.ID, Since: alert.Since,
+	}, at)
+	return nil
+}
+
+// Tell puts an event into the outboxes of all hooks that want it.
+func (o *Outboxes) Tell(e Event, at Stamp) {
+	if o.hooks.Len() == 0 {
+		return
+	}
+	o.number++
+	e.Subject, e.Text, e.JobID = cut(e.Subject), cut(e.Text), cut(e.JobID)
+	var wanting []*Hook // the tree must not change under Scan
+	o.hooks.Scan(func(h *Hook) bool {
+		if h.Wants(e.Kind, e.Subject) {
+			wanting = append(wanting, h)
+		}
+		return true
+	})
+	for _, h := range wanting {
+		o.send(h, new(e), at)
+	}
+}
+
+// send puts the event with the number o.number into the outbox of a hook. It drops the oldest
+// ones if the outbox is full. It replaces h.
+func (o *Outboxes) send(h *Hook, e *Event, at Stamp) {
+	own := *h
+	e.Hook, e.ID, e.At, e.Actor = h.Name, EventID{at.Term, at.Index, o.number}, at.Now, at.Actor
+	o.store(&own, e)
+	for own.Bytes > own.Buffer() {
+		o.take(&own, o.oldest(h.Name))
+		own.Dropped++
+	}
+	o.hooks.Set(&own)
+}
+
+// store puts an event into the outbox of h, a copy that is not in the state yet.
+func (o *Outboxes) store(h *Hook, e *Event) {
+	o.events.Set(e)
+	h.Pending++
+	h.Bytes += e.size()
+}
+
+// cut returns a copy of the beginning of a text, at most TextMax bytes, which ends with a whole rune.
+func cut(s string) string {
+	n := min(len(s), TextMax)
+	for n > 0 && n < len(s) && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n])
+}
+
+// The reasons why a stored hook or event is refused.
+var (
+	errTwice = errors.New("it occurs twice")
+	errRange = errors.New("a value is unknown or out of range")
+)
+
+// Add adds a hook of a stored state, with an empty outbox.
+func (o *Outboxes) Add(h *Hook) error {
+	err := Check(h.ToPB())
+	if o.Hook(h.Name) != nil {
+		err = errTwice
+	}
+	if err != nil {
+		return fmt.Errorf("hook %q: %w", h.Name, err)
+	}
+	own := *h
+	own.Pending, own.Bytes = 0, 0
+	o.hooks.Set(&own)
+	return nil
+}
+
+// AddEvent adds an event to the outbox of a hook that was added before.
+func (o *Outboxes) AddEvent(e *Event) (err error) {
+	h := o.Hook(e.Hook)
+	switch {
+	case o.HookEvent(e.Hook, e.ID) != nil:
+		err = errTwice
+	case h == nil, e.Kind == 0, e.Kind >= numKinds, max(len(e.Subject), len(e.Text), len(e.JobID)) > TextMax, len(e.Actor) > ActorMax:
+		err = errRange
+	}
+	if err != nil {
+		return fmt.Errorf("event %s of hook %q: %w", e.ID, e.Hook, err)
+	}
+	own := *h
+	o.store(&own, e)
+	o.hooks.Set(&own)
+	return nil
+}
