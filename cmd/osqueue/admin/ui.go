@@ -75,15 +75,12 @@ func serveUI(ctx context.Context, g *view.Globals, h http.Handler, address strin
 	}
 	var hosts web.Hosts
 	hosts.Add(ln.Addr().String())
-	server := &http.Server{Handler: web.Guard(web.GuardConfig{Hosts: hosts}, h), ReadHeaderTimeout: headTimeout}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	stop := web.Start(&http.Server{Handler: web.Guard(web.GuardConfig{Hosts: hosts}, h), ReadHeaderTimeout: headTimeout}, ln)
 	defer stop()
 	if err := printLink(g, "http://"+ln.Addr().String()+"/ui"); err != nil {
-		return errors.Join(err, server.Close(), ln.Close())
-	}
-	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-ctx.Done()
 	return nil
 }
 
@@ -107,13 +104,9 @@ func linkToUI(ctx context.Context, g *view.Globals, address string) (string, err
 		return "", err
 	}
 	defer hc.CloseIdleConnections()
-	r, err := g.Resolve()
-	if err != nil {
-		return "", err
-	}
 	var errs []error
 	for _, server := range servers {
-		path, err := askForLink(ctx, hc, server, r.Token)
+		path, err := askForLink(ctx, hc, server)
 		if err == nil && address == "" {
 			return server + path, nil
 		}
@@ -132,13 +125,10 @@ func linkToUI(ctx context.Context, g *view.Globals, address string) (string, err
 // linkAnswerMax bounds the answer of a node, in bytes.
 const linkAnswerMax = 4096
 
-func askForLink(ctx context.Context, hc *http.Client, server, token string) (string, error) {
+func askForLink(ctx context.Context, hc *http.Client, server string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/ui/link", nil)
 	if err != nil {
 		return "", err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := hc.Do(req)
 	if err != nil {

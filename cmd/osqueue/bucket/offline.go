@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -270,68 +271,54 @@ func (d dirBucket) Get(ctx context.Context, key string) (storage.Object, error) 
 }
 
 // readFile reads a regular file in the directory, and follows no link to it.
-func (d dirBucket) readFile(path string) ([]byte, error) {
+func (d dirBucket) readFile(name string) ([]byte, error) {
 	root, err := os.OpenRoot(d.root)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	info, err := root.Lstat(path)
+	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s in %s is not a regular file", path, d.root)
+		err = fmt.Errorf("%s in %s is not a regular file", name, d.root)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return root.ReadFile(path)
+	return root.ReadFile(name)
 }
 
-// List implements storage.Bucket.
+// List implements storage.Bucket. It leaves out objects that are removed meanwhile, and files whose names are not
+// valid keys.
 func (d dirBucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	found, err := d.walk(ctx, prefix)
+	var found []storage.Info
+	start := path.Clean(prefix[:strings.LastIndexByte(prefix, '/')+1])
+	err := fs.WalkDir(os.DirFS(d.root), start, func(key string, e fs.DirEntry, err error) error {
+		switch {
+		case err == nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && e.IsDir() && key != start && strings.HasPrefix(e.Name(), "."):
+			return fs.SkipDir
+		case err == nil && e.Type().IsRegular() && strings.HasPrefix(key, prefix) && storage.ValidateKey(key) == nil:
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				found = append(found, storage.Info{Key: key, Size: info.Size()})
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("list %q in %s: %w", prefix, d.root, err)
 	}
 	slices.SortFunc(found, func(a, b storage.Info) int { return strings.Compare(a.Key, b.Key) })
 	for _, i := range found {
 		if !fn(i) {
-			return nil
+			break
 		}
 	}
 	return nil
-}
-
-// walk returns the objects below the prefix. It skips objects that are removed during
-// the walk, and files whose names are not valid keys.
-func (d dirBucket) walk(ctx context.Context, prefix string) (found []storage.Info, err error) {
-	folder := prefix[:strings.LastIndexByte(prefix, '/')+1]
-	start := filepath.Join(d.root, filepath.FromSlash(folder))
-	err = filepath.WalkDir(start, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.IsDir() && path != start && strings.HasPrefix(e.Name(), "."):
-			return fs.SkipDir
-		}
-		rel, err := filepath.Rel(d.root, path)
-		key := filepath.ToSlash(rel)
-		if err != nil || !e.Type().IsRegular() || !strings.HasPrefix(key, prefix) || storage.ValidateKey(key) != nil {
-			return err
-		}
-		info, err := e.Info()
-		switch {
-		case err == nil:
-			found = append(found, storage.Info{Key: key, Size: info.Size()})
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // removed during the walk
-		}
-		return err
-	})
-	return found, err
 }
 
 // PutIfAbsent implements storage.Bucket.

@@ -139,22 +139,19 @@ func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) e
 		defer endHint()
 	}
 	pl := newPipeline(pipelineConfig{
-		c: c, to: watch, progress: m.progress, window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
-		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
-		tell:   m.tell, each: m.write,
+		g: m.g, c: c, to: renamed{watch, f.name}, progress: m.progress, window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
+		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK }, each: m.write,
 	})
 	err = pl.run(ctx, lines, m.g.MaxBatchBytes())
 	if err := m.summary(pl.known()); err != nil {
 		return err
 	}
-	switch {
-	case err == nil && m.failed > 0:
+	if err == nil && m.failed > 0 {
 		return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
-	case errors.As(err, new(view.SilentError)):
-		return cutShort(m.progress.Figures().Sent, "--name "+view.ShellWord(f.name))
 	}
-	return leaving(ctx, err, pl.waiting(), fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes",
-		view.ShellWord(f.name), view.ShellWord(f.name)))
+	name := view.ShellWord(f.name)
+	return pl.outcome(ctx, err, "--name "+name,
+		fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes", name, name))
 }
 
 // hint prints a note after some time if there is no worker.
@@ -199,15 +196,19 @@ func withLine(argv []string, line string) []string {
 	return out
 }
 
-// tell prints at once an error that will fail the command when all jobs have ended.
-func (m *mapRun) tell(err error) {
+// renamed is a sender that explains the conflict of ids with an earlier run of the same name.
+type renamed struct {
+	sender
+	name string
+}
+
+// Enqueue implements sender.
+func (r renamed) Enqueue(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
+	got, err := r.sender.Enqueue(ctx, jobs)
 	if client.HasTag(err, v1.TagIDTaken) {
-		err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, m.flags.name)
+		err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, r.name)
 	}
-	_ = m.progress.Around(func() error {
-		m.g.PrintError(err)
-		return nil
-	})
+	return got, err
 }
 
 // write prints the output of a line's command.

@@ -368,15 +368,6 @@ func leaving(ctx context.Context, err error, jobs int, how string) error {
 	return fmt.Errorf("%w\n%s", err, text)
 }
 
-// cutShort returns the error of a command that did not send all lines after a reported
-// fault; how describes how to continue.
-func cutShort(sent int, how string) error {
-	if sent == 0 {
-		return view.SilentError{}
-	}
-	return errors.New("not all lines were sent; correct the cause, and continue with the same command and " + how)
-}
-
 // closedPipe makes writes to a closed pipe fail instead of ending the process, until
 // restore is called, so that the command can still print its advice.
 func closedPipe() (restore func()) {

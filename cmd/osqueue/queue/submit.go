@@ -177,8 +177,8 @@ func (s *fileSubmit) run(ctx context.Context, lines *lineReader) error {
 	defer end()
 	s.progress = s.g.NewProgress(f.quiet || !f.wait)
 	cfg := pipelineConfig{
-		c: s.c, to: newEnqueuer(ctx, s.c), progress: s.progress, window: submitWindow, keepOrder: true, whole: true,
-		failed: func(v1.Job) bool { return false }, tell: s.tell, each: s.writeID,
+		g: s.g, c: s.c, to: &enqueuer{ctx: ctx, c: s.c, done: make(chan string, client.MaxBatchJobs)}, progress: s.progress,
+		window: submitWindow, keepOrder: true, whole: true, failed: func(v1.Job) bool { return false }, each: s.writeID,
 	}
 	if f.wait {
 		watch, err := s.c.Watch(ctx, "")
@@ -194,12 +194,10 @@ func (s *fileSubmit) run(ctx context.Context, lines *lineReader) error {
 	}
 	s.pipeline = newPipeline(cfg)
 	err := s.pipeline.run(ctx, lines, s.g.MaxBatchBytes())
-	switch again := s.again(); {
-	case errors.As(err, new(view.SilentError)) && again != "":
-		return cutShort(s.progress.Figures().Sent, again)
-	case f.wait:
-		return leaving(ctx, err, s.pipeline.waiting(), "wait for them again with the same command and "+again)
-	case err != nil && ctx.Err() != nil:
+	if again := s.again(); f.wait || again != "" && errors.As(err, new(view.SilentError)) {
+		return s.pipeline.outcome(ctx, err, again, "wait for them again with the same command and "+again)
+	}
+	if err != nil && ctx.Err() != nil {
 		return interrupted("interrupted before all lines were sent")
 	}
 	return err
@@ -216,14 +214,6 @@ func (s *fileSubmit) again() string {
 		return "--id " + view.ShellWord(s.flags.id)
 	}
 	return ""
-}
-
-// tell prints at once an error that will fail the command when all jobs have ended.
-func (s *fileSubmit) tell(err error) {
-	_ = s.progress.Around(func() error {
-		s.g.PrintError(err)
-		return nil
-	})
 }
 
 // lineResult is the JSON form of the result of a line.

@@ -36,10 +36,6 @@ type enqueuer struct {
 	done chan string
 }
 
-func newEnqueuer(ctx context.Context, c *client.Client) *enqueuer {
-	return &enqueuer{ctx: ctx, c: c, done: make(chan string, client.MaxBatchJobs)}
-}
-
 // Enqueue implements sender. Add gets the ids that are not those of the jobs.
 func (e *enqueuer) Enqueue(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
 	got, err := e.c.EnqueueBatch(ctx, jobs)
@@ -74,6 +70,7 @@ func (e *enqueuer) Next(ctx context.Context) (v1.Job, error) {
 
 // pipelineConfig configures how jobs are sent and awaited.
 type pipelineConfig struct {
+	g         *view.Globals
 	c         *client.Client
 	to        sender
 	progress  *view.Progress
@@ -83,7 +80,6 @@ type pipelineConfig struct {
 	keyOf     func(batch) string // the idempotency key of a whole batch; nil: batches may be cut
 	whole     bool               // batches are full, if the input has more lines
 	failed    func(v1.Job) bool
-	tell      func(error)           // called at once with an error of reading or sending
 	each      func(endedLine) error // receives each ended job; its error ends the pipeline
 }
 
@@ -168,6 +164,18 @@ func (f *pipeline) waiting() int {
 		n += len(list)
 	}
 	return n
+}
+
+// outcome returns the error of a command, for that of run. again is the flag with which the command can be given again,
+// and how describes how to wait for the jobs that continue.
+func (f *pipeline) outcome(ctx context.Context, err error, again, how string) error {
+	switch sent := f.progress.Figures().Sent; {
+	case !errors.As(err, new(view.SilentError)) || again == "":
+		return leaving(ctx, err, f.waiting(), how)
+	case sent > 0:
+		return errors.New("not all lines were sent; correct the cause, and continue with the same command and " + again)
+	}
+	return err
 }
 
 // known returns the number of jobs that existed before.
@@ -339,7 +347,10 @@ func (f *pipeline) fail(err error) {
 	f.mu.Unlock()
 	if first {
 		f.noMore()
-		f.tell(err)
+		_ = f.progress.Around(func() error { // at once, although the command waits for the jobs that were sent
+			f.g.PrintError(err)
+			return nil
+		})
 	}
 }
 

@@ -49,54 +49,60 @@ func (g *Globals) config() (client.Config, error) {
 			Servers: []string{socketURL}, Transport: handlerTransport{g.bucketAPI}, AttemptTimeout: g.Timeout, RetryFor: g.Timeout, UserAgent: "osqueue-cli",
 		}, nil
 	}
-	r, err := g.Resolve()
-	if err != nil {
-		return client.Config{}, err
-	}
-	secure, err := g.tls.config(r.CA)
-	if err != nil {
-		return client.Config{}, err
-	}
+	w, err := g.way()
 	cfg := client.Config{
-		Servers:        r.Servers,
-		Token:          r.Token,
-		TLS:            secure,
+		Servers:        w.servers,
+		Token:          w.token,
+		TLS:            w.secure,
 		AttemptTimeout: min(g.Timeout, client.DefaultAttemptTimeout),
 		RetryFor:       g.Timeout,
 		Ack:            g.ack,
 		AckWait:        g.Timeout,
 		UserAgent:      "osqueue-cli",
 	}
+	if w.socket != nil {
+		cfg.Transport = w.socket
+	}
+	return cfg, err
+}
+
+// way is how a command reaches the cluster.
+type way struct {
+	servers []string
+	token   string
+	secure  *tls.Config
+	socket  *http.Transport // to the admin socket; nil: none is used
+}
+
+// way returns the admin socket of a node, or what flags, environment and context give.
+func (g *Globals) way() (way, error) {
 	socket, err := g.Socket()
 	if err != nil {
-		return client.Config{}, err
+		return way{}, err
 	}
 	if socket != "" {
-		cfg.Servers, cfg.Token, cfg.TLS, cfg.Transport = []string{socketURL}, "", nil, socketTransport(socket)
+		return way{servers: []string{socketURL}, socket: socketTransport(socket)}, nil
 	}
-	return cfg, nil
+	r, err := g.Resolve()
+	if err != nil {
+		return way{}, err
+	}
+	secure, err := g.tls.config(r.CA)
+	return way{servers: r.Servers, token: r.Token, secure: secure}, err
 }
 
 // HTTPClient returns a client for calls that the SDK does not make. The caller closes its
 // idle connections.
 func (g *Globals) HTTPClient() (*http.Client, error) {
-	r, err := g.Resolve()
+	w, err := g.way()
 	if err != nil {
 		return nil, err
 	}
-	secure, err := g.tls.config(r.CA)
-	if err != nil {
-		return nil, err
+	if w.socket != nil {
+		return &http.Client{Transport: w.socket}, nil
 	}
-	socket, err := g.Socket()
-	if err != nil {
-		return nil, err
-	}
-	if socket != "" {
-		return &http.Client{Transport: &bearer{Transport: socketTransport(socket)}}, nil
-	}
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure}
-	return &http.Client{Transport: &bearer{Transport: t, token: r.Token}}, nil
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: w.secure}
+	return &http.Client{Transport: &bearer{Transport: t, token: w.token}}, nil
 }
 
 // bearer sends an access token with each request, if there is one.
