@@ -36,6 +36,9 @@ type Queue interface {
 	// RemoveInstance removes the registration of the worker, unless another instance has
 	// registered since, and releases the jobs of the instance.
 	RemoveInstance(ctx context.Context, name, instance string) error
+	// SendLogs sends parts of logs and returns the running jobs of the worker that a reader
+	// follows. Without parts it waits for such a job.
+	SendLogs(ctx context.Context, worker string, parts []client.LogPart, wait time.Duration) ([]client.WantedLog, error)
 }
 
 // The defaults of Config.

@@ -11,6 +11,7 @@ import (
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
+	"osqueue/client/internal/sleep"
 )
 
 // fakeJob is a job in a fakeQueue.
@@ -307,6 +308,12 @@ func (q *fakeQueue) RegisterWorker(_ context.Context, info client.WorkerInfo) er
 	defer q.mu.Unlock()
 	q.seen, q.seenAt = append(q.seen, info), append(q.seenAt, time.Now())
 	return after
+}
+
+// SendLogs has no reader.
+func (q *fakeQueue) SendLogs(ctx context.Context, _ string, _ []client.LogPart, wait time.Duration) ([]client.WantedLog, error) {
+	sleep.For(ctx, wait)
+	return nil, ctx.Err()
 }
 
 func (q *fakeQueue) RemoveInstance(_ context.Context, name, instance string) error {

@@ -8,14 +8,6 @@ import (
 	"osqueue/client/internal/sleep"
 )
 
-// LogSender is a Queue that sends the live logs of jobs, as *client.Client does. A worker uses
-// it if its Queue, or one that its Queue returns from Unwrap, implements it.
-type LogSender interface {
-	// SendLogs sends parts of logs and returns the running jobs of the worker that a reader
-	// follows. Without parts it waits for such a job.
-	SendLogs(ctx context.Context, worker string, parts []client.LogPart, wait time.Duration) ([]client.WantedLog, error)
-}
-
 const (
 	// logWait is how long a call waits for a follower.
 	logWait = 20 * time.Second
@@ -33,28 +25,12 @@ const (
 // logSender sends what the running jobs write, while a reader follows them. One goroutine,
 // run, asks the cluster and sends; flush sends the rest of a job before its report.
 type logSender struct {
-	s      *session
-	sender LogSender     // nil: the queue has none
-	more   chan struct{} // has a token when a job has written
+	s    *session
+	more chan struct{} // has a token when a job has written
 }
 
 func newLogSender(s *session) *logSender {
-	return &logSender{s: s, sender: senderOf(s.worker.queue), more: make(chan struct{}, 1)}
-}
-
-// senderOf returns the LogSender of a queue, or nil.
-func senderOf(q Queue) LogSender {
-	for q != nil {
-		if sender, ok := q.(LogSender); ok {
-			return sender
-		}
-		wrapped, ok := q.(interface{ Unwrap() Queue })
-		if !ok {
-			return nil
-		}
-		q = wrapped.Unwrap()
-	}
-	return nil
+	return &logSender{s: s, more: make(chan struct{}, 1)}
 }
 
 // wake lets run look at the logs.
@@ -68,9 +44,6 @@ func (l *logSender) wake() {
 // run asks for followers while a running job has a log, and sends while there are any, until
 // ctx ends.
 func (l *logSender) run(ctx context.Context) {
-	if l.sender == nil {
-		return
-	}
 	for ctx.Err() == nil {
 		if len(l.written()) == 0 {
 			select {
@@ -101,7 +74,7 @@ func (l *logSender) written() map[claimKey]*lease {
 // call calls the cluster, and records what it has and wants. ok is false after a failure, which
 // it has waited out.
 func (l *logSender) call(ctx context.Context, parts []client.LogPart, wait time.Duration) (wanted []client.WantedLog, ok bool) {
-	wanted, err := l.sender.SendLogs(ctx, l.s.cfg.Name, parts, wait)
+	wanted, err := l.s.queue.SendLogs(ctx, l.s.cfg.Name, parts, wait)
 	switch {
 	case ctx.Err() != nil:
 		return nil, false
@@ -164,9 +137,6 @@ func (l *logSender) parts(wanted []client.WantedLog) (parts []client.LogPart) {
 // flush sends what is left of the log of a job that a reader follows, before its report: after
 // that the cluster does not take it.
 func (l *logSender) flush(h *lease) {
-	if l.sender == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(l.s.reports, lastLogTime)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -175,7 +145,7 @@ func (l *logSender) flush(h *lease) {
 			return
 		}
 		part := client.LogPart{Lease: h.job.Lease(), Offset: from, Text: text}
-		if _, err := l.sender.SendLogs(ctx, l.s.cfg.Name, []client.LogPart{part}, 0); err != nil {
+		if _, err := l.s.queue.SendLogs(ctx, l.s.cfg.Name, []client.LogPart{part}, 0); err != nil {
 			l.s.about(h.job).Debug("the end of a live log was not sent", "error", err)
 			return
 		}

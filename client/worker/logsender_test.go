@@ -197,18 +197,6 @@ func TestLiveLogsOfAFastJob(t *testing.T) {
 	})
 }
 
-// wrapped hides the methods of a queue that are not those of Queue.
-type wrapped struct{ Queue }
-
-func (w wrapped) Unwrap() Queue { return w.Queue }
-
-func TestSenderOfAWrappedQueue(t *testing.T) {
-	q := newLive(time.Second)
-	if senderOf(wrapped{wrapped{q}}) != LogSender(q) || senderOf(q.fakeQueue) != nil {
-		t.Error("want the queue that sends")
-	}
-}
-
 func TestLogWriter(t *testing.T) {
 	job := Job{log: new(attemptLog)}
 	w := job.LogWriter()

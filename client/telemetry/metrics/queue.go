@@ -53,9 +53,6 @@ func (q queue) Heartbeat(ctx context.Context, name string, leases []client.Lease
 	return beats, err
 }
 
-// Unwrap returns the queue whose calls are observed, for its other methods.
-func (q queue) Unwrap() worker.Queue { return q.Queue }
-
 // together is a queue whose completions can carry the next claim.
 type together struct {
 	queue

@@ -107,9 +107,6 @@ func leasesOf[T any](jobs []T, lease func(T) client.Lease) []client.Lease {
 	return out
 }
 
-// Unwrap returns the queue whose calls are observed, for its other methods.
-func (q queue) Unwrap() worker.Queue { return q.Queue }
-
 // together is a queue whose completions can carry the next claim.
 type together struct {
 	queue
