@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -105,4 +106,22 @@ func commandsEnd(res sandbox.Result, err error) (CommandResult, error) {
 		return out, worker.Permanent(err)
 	}
 	return out, withLog(err, res.Log)
+}
+
+// exitStatus returns the status that a shell would report.
+func exitStatus(err *exec.ExitError) int {
+	if status, ok := err.Sys().(syscall.WaitStatus); ok && status.Signaled() { // never on Windows
+		return 128 + int(status.Signal())
+	}
+	return err.ExitCode()
+}
+
+// readPayload decodes a payload. It accepts all JSON that the cluster accepts from
+// producers.
+func readPayload(payload []byte, out any, more ...json.Options) error {
+	more = append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if err := json.Unmarshal(payload, out, more...); err != nil {
+		return fmt.Errorf("read the payload: %w", err)
+	}
+	return nil
 }

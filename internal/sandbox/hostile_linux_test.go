@@ -72,7 +72,7 @@ func checkNothingRemains(t *testing.T, b *Box, dir string) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		ours := p.uid >= 1_910_000_000 && p.uid < 1_910_000_064
+		ours := b.uids != nil && p.uid >= 1_910_000_000 && p.uid < 1_910_000_064
 		if ours || b.uids == nil && p.ppid == os.Getpid() && markOf(p.pid) < noMark() {
 			t.Errorf("a process remains: %+v", p)
 		}
@@ -81,7 +81,7 @@ func checkNothingRemains(t *testing.T, b *Box, dir string) {
 		entries, _ := os.ReadDir(shared)
 		for _, e := range entries {
 			if info, err := e.Info(); err == nil {
-				if uid := info.Sys().(*syscall.Stat_t).Uid; uid >= 1_910_000_000 && uid < 1_910_000_064 {
+				if uid := info.Sys().(*syscall.Stat_t).Uid; b.uids != nil && uid >= 1_910_000_000 && uid < 1_910_000_064 {
 					t.Errorf("%s remains in %s", e.Name(), shared)
 				}
 			}
@@ -159,6 +159,7 @@ func TestHostileCommandsFail(t *testing.T) {
 		{name: "kills all that it may", cmd: sh(`kill -9 -1; exit 3`), says: "exit status 3", root: true},
 		{name: "too many descriptors", cmd: py("import os\nwhile True: os.dup(0)"), says: "Too many open files"},
 	}
+	t.Parallel()
 	for _, level := range confinedLevels {
 		t.Run(string(level), func(t *testing.T) {
 			b := bench(t, level, small)
@@ -170,6 +171,9 @@ func TestHostileCommandsFail(t *testing.T) {
 					continue
 				}
 				t.Run(c.name, func(t *testing.T) {
+					if os.Geteuid() == 0 { // else a fork bomb takes the processes of the others
+						t.Parallel()
+					}
 					limits := small
 					switch { // a loaded machine takes its time
 					case errors.Is(c.is, ErrCPU):

@@ -160,15 +160,9 @@ for family in (socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK, socket.AF_A
 // changed.
 func TestNamespaceShowsNoForeignFile(t *testing.T) {
 	b := bench(t, Namespace, small)
-	for _, dir := range []string{"/home", "/root", "/var", "/run", "/srv", "/opt", "/sys", "/boot", "/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/hosts"} {
-		if got := output(t, b, sh(`ls -d `+dir+` 2>/dev/null; true`)); got != "" {
-			t.Errorf("%s is there", dir)
-		}
-	}
-	if got := output(t, b, sh(`ls -A /tmp /dev/shm; ls /proc | grep -c '^[0-9]'; hostname`)); !strings.HasSuffix(got, "osqueue\n") {
-		t.Errorf("%s", got)
-	}
-	script := `for d in / /usr /usr/bin /etc /dev /proc /lib /bin; do if echo x > $d/osqueue-test; then echo "wrote to $d"; fi; done 2>/dev/null; ps=$(ls /proc | grep -c '^[0-9]'); [ $ps -lt 8 ] || echo "$ps processes"; true`
+	script := `for d in /home /root /var /run /srv /opt /sys /boot /etc/passwd /etc/shadow /etc/hostname /etc/hosts; do ls -d $d 2>/dev/null; done
+[ "$(hostname)" = osqueue ] || hostname
+for d in / /usr /usr/bin /etc /dev /proc /lib /bin; do if echo x > $d/osqueue-test; then echo "wrote to $d"; fi; done 2>/dev/null; ps=$(ls /proc | grep -c '^[0-9]'); [ $ps -lt 8 ] || echo "$ps processes"; true`
 	if got := output(t, b, sh(script)); got != "" {
 		t.Errorf("%s", got)
 	}

@@ -63,6 +63,7 @@ func runAs(t *testing.T, test string, env ...string) *exec.Cmd {
 // The levels hold what they promise for a worker that is not root.
 func TestNotRoot(t *testing.T) {
 	cmd := runAs(t, "^(TestHostileCommandsFail|TestEnvironmentIsClean|TestWorkerCannotBeRead|TestOwnUserAndDirectory|TestNamespace.*|TestOthersAreLeftAlone)$/^process$")
+	t.Parallel() // not before, or a process that starts then keeps the program from being executed
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWorkerCannotBeRead") {
 		t.Fatalf("%v\n%s", err, out)
