@@ -281,3 +281,54 @@ func TestReadsFailAtOnceWhenNobodyListens(t *testing.T) {
 		t.Errorf("a wait ended after %v: %v", time.Since(began), err)
 	}
 }
+
+// Nothing is sent for a call that comes after Close, however soon the answer would be
+// there.
+func TestAClosedClientSendsNothing(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	cl.Close()
+	for range 200 {
+		if _, err := cl.Enqueue(bounded(t), NewJob{}); !errors.Is(err, ErrClosed) {
+			t.Fatalf("got %v", err)
+		}
+		for _, err := range cl.Events(bounded(t), EventOptions{}) {
+			if !errors.Is(err, ErrClosed) {
+				t.Fatalf("got %v", err)
+			}
+		}
+	}
+	if n := c.requests(); len(n) != 0 {
+		t.Errorf("%d requests were sent: %v", len(n), n[0])
+	}
+}
+
+// A write that is answered with success, but with a wrong number of results, may
+// have taken place.
+func TestAnswersOfTheWrongLength(t *testing.T) {
+	c := newCluster(t)
+	cl := c.client(nil)
+	ctx := bounded(t)
+	c.answers[v1.PathJobsBatch] = `{"jobIds":["a"],"lsn":"1-1"}`
+	for _, action := range []string{"cancel", "retry", "delete"} {
+		c.script("POST /v1/jobs/"+action, `{"count":1,"nextCursor":"x","lsn":"1-1","results":[{"jobId":"a","status":"ok"}]}`)
+	}
+	jobs, ids := []NewJob{{ID: "a"}, {ID: "b"}}, []string{"a", "b"}
+	watch := &Watch{c: cl, jobs: map[string]*watched{}}
+	for name, call := range map[string]func() error{
+		"enqueue batch":     func() error { _, err := cl.EnqueueBatch(ctx, jobs); return err },
+		"watch's enqueue":   func() error { _, err := watch.Enqueue(ctx, jobs); return err },
+		"cancel many":       func() error { _, err := cl.CancelMany(ctx, ids); return err },
+		"retry many":        func() error { _, err := cl.RetryMany(ctx, ids); return err },
+		"delete many":       func() error { _, err := cl.DeleteMany(ctx, ids); return err },
+		"the cursor stands": func() error { _, err := cl.DeleteWhere(ctx, Filter{All: true}); return err },
+	} {
+		var e *Error
+		if err := call(); !errors.As(err, &e) || e.Committed != CommittedUnknown || e.Invalid() || e.Refused() {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+	if len(watch.jobs) != 0 {
+		t.Errorf("%d jobs are watched that nobody knows of", len(watch.jobs))
+	}
+}

@@ -3,7 +3,10 @@ package inbox
 import (
 	"bytes"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 
 	"osqueue/storage"
 )
@@ -62,4 +65,25 @@ func FuzzNames(f *testing.F) {
 			t.Fatalf("%q has the same name for other bytes", id)
 		}
 	})
+}
+
+// lines is the output of a log.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) logger() hclog.Logger { return hclog.New(&hclog.LoggerOptions{Output: l}) }
+
+// count returns how often the text was logged.
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), text)
 }

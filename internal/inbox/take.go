@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -201,4 +204,73 @@ func holder(res fsm.Result) string {
 		return res.Jobs[0].ID
 	}
 	return ""
+}
+
+// verdict is the meaning of the machine's answer for a file.
+type verdict int
+
+const (
+	added    verdict = iota // the job is in the machine
+	repeated                // the job or its unique key existed; nothing was added
+	later                   // the queue is full: other jobs must leave first
+	awaits                  // a job that it depends on is missing, and may still come
+	bad                     // it can never be accepted
+)
+
+// errUsedID replaces a request conflict in the reason for a producer: the key of the
+// request comes from the id, and the producer does not know it.
+var errUsedID = errors.New("the id was used before for a file with other content: use a new id")
+
+// reasonOf returns the reason for the rejection of a file that the machine refuses.
+func reasonOf(code fsm.Code) error {
+	if code == fsm.RequestConflict {
+		return errUsedID
+	}
+	return code.Err()
+}
+
+// judge interprets the answer to an enqueue of one job.
+func judge(res fsm.Result) verdict {
+	switch {
+	case res.Code == fsm.Duplicate, res.Code.Done() && slices.Contains(res.Codes, fsm.Duplicate):
+		return repeated
+	case res.Code.Done():
+		return added
+	}
+	switch res.Code {
+	case fsm.TooManyJobs, fsm.TooManyBytes:
+		return later
+	case fsm.NoSuchJob:
+		return awaits
+	}
+	return bad
+}
+
+// settle waits until the jobs that were taken are in the bucket, and removes their files.
+// If a removal fails, it marks the file, so that no leader takes it again.
+func (r *leaderTerm) settle(ctx context.Context) error {
+	if len(r.taken) == 0 {
+		return nil
+	}
+	newest := slices.MaxFunc(slices.Collect(maps.Values(r.taken)), fsm.LSN.Compare)
+	if err := r.queue.WaitFlushed(ctx, newest); err != nil {
+		return fmt.Errorf("wait until the jobs are in the bucket: %w", err)
+	}
+	var group errgroup.Group
+	group.SetLimit(r.bounds.parallel)
+	var mu sync.Mutex
+	for id := range r.taken {
+		group.Go(func() error {
+			err := r.remove(ctx, file{id: id})
+			if err == nil {
+				return nil
+			}
+			mu.Lock()
+			r.stuck[id] = struct{}{}
+			mu.Unlock()
+			return errors.Join(err, r.mark(ctx, id))
+		})
+	}
+	clear(r.taken)
+	return group.Wait()
 }

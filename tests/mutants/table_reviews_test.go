@@ -247,7 +247,7 @@ var reviewed = []defect{
 		Bug: "keys[:min(len(keys), c.left, stillEvery)]",
 	}, check{pkg: "storage/archive", test: "TestCollectKeepsUp"}},
 	{"B9 inbox", mutants.Mutant{
-		Name: "a file that cannot be removed is enqueued again", File: "internal/inbox/settle.go",
+		Name: "a file that cannot be removed is enqueued again", File: "internal/inbox/take.go",
 		Old: "\t\t\treturn errors.Join(err, r.mark(ctx, id))\n",
 		Bug: "\t\t\tdelete(r.stuck, id)\n\t\t\treturn errors.Join(err)\n",
 	}, check{pkg: "internal/inbox", test: "TestAFileThatCannotBeRemovedIsTakenOnce"}},
