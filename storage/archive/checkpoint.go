@@ -2,12 +2,9 @@ package archive
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/go-json-experiment/json"
 
 	"osqueue/fsm"
 	"osqueue/internal/paced"
@@ -18,17 +15,16 @@ import (
 
 // checkpointMeta is the part of a checkpoint's manifest that other blobs do not have.
 type checkpointMeta struct {
-	Lineage string `json:"lineage"`
-	Prev    string `json:"prev"`
-	LSN     string `json:"lsn"`
-	At      int64  `json:"at"`
-	Jobs    int    `json:"jobs"` // for people
-	// State is the checksum of the state (fsm.StateSum), in hex.
-	State string `json:"state"`
+	Lineage string       `json:"lineage"`
+	Prev    fsm.LSN      `json:"prev"`
+	LSN     fsm.LSN      `json:"lsn"`
+	At      int64        `json:"at"`
+	Jobs    int          `json:"jobs"`  // for people
+	State   document.Sum `json:"state"` // fsm.StateSum
 }
 
 func metaOf(n name) checkpointMeta {
-	return checkpointMeta{Lineage: n.lineage, Prev: n.after.String(), LSN: n.last.String(), At: n.at}
+	return checkpointMeta{Lineage: n.lineage, Prev: n.after, LSN: n.last, At: n.at}
 }
 
 // WriteCheckpoint writes state v as a checkpoint, which is complete and certain to be in the bucket
@@ -67,8 +63,8 @@ func writeCheckpoint(
 	if err != nil {
 		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN, err)
 	}
-	meta.State = hex.EncodeToString(sum.Sum[:])
-	w.SetMeta(toJSON(meta))
+	meta.State = sum.Sum
+	w.SetMeta(document.Marshal(meta))
 	done, err := w.Close()
 	if err != nil {
 		return document.Checkpoint{}, fmt.Errorf("write the checkpoint of %s: %w", m.LSN, err)
@@ -144,14 +140,14 @@ func decodeCheckpoint(ctx context.Context, bucket storage.Bucket, p point, most 
 // compareSum compares the state that was read with the checksum in the manifest. Its bytes are
 // intact, so that a difference means that this version reads them in another way than the one
 // that wrote them.
-func compareSum(m *fsm.Machine, written string) error {
-	if written == "" {
+func compareSum(m *fsm.Machine, written document.Sum) error {
+	if written == (document.Sum{}) {
 		return fmt.Errorf("%w: the manifest has no checksum of the state", ErrDamaged)
 	}
-	if sum := m.View().Sum(); hex.EncodeToString(sum.Sum[:]) != written {
-		return fmt.Errorf("%w: the state of %s has the checksum %x, but %.16s was recorded when it was written: read it "+
+	if sum := m.View().Sum(); sum.Sum != written {
+		return fmt.Errorf("%w: the state of %s has the checksum %x, but %x was recorded when it was written: read it "+
 			"with the release that wrote it",
-			fsm.ErrDiverged, sum.LSN, sum.Sum[:8], written)
+			fsm.ErrDiverged, sum.LSN, sum.Sum[:8], written[:8])
 	}
 	return nil
 }
@@ -170,7 +166,7 @@ func (p *point) check(m *blob.Manifest) (meta checkpointMeta, err error) {
 	if !ok || n.kind != manifestKind || n.after != p.prev || n.last != p.lsn || n.at != p.at {
 		return meta, errors.New("the key is not that of this checkpoint")
 	}
-	if err := json.Unmarshal(m.Meta, &meta); err != nil {
+	if err := document.Unmarshal(m.Meta, &meta); err != nil {
 		return meta, fmt.Errorf("the manifest has no metadata of a checkpoint: %w", err)
 	}
 	want := metaOf(n)

@@ -2,50 +2,27 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/blob"
 	"osqueue/storage/document"
 )
 
-// The number of reads after which an object counts as unreadable or damaged: the store may be
-// busy, and the network may corrupt an answer.
-const (
-	triesToGet   = 5
-	triesToCheck = 2
-)
+// Put writes an object under a key that no other object has. See blob.Put.
+func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	return blob.Put(ctx, bucket, key, data)
+}
 
 // fetch reads an object and parses it with open. The error wraps ErrDamaged if the object is
 // missing or damaged. Any other error is the store's.
 func fetch[T any](ctx context.Context, bucket storage.Bucket, key string, open func(object []byte) (T, error)) (T, error) {
-	bad := 0
-	value, err := backoff.Retry(ctx, func() (value T, err error) {
-		o, err := bucket.Get(ctx, key)
-		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			return value, backoff.Permanent(fmt.Errorf("%w: %w", ErrDamaged, err))
-		case errors.Is(err, storage.ErrInvalidKey):
-			return value, backoff.Permanent(err)
-		case err != nil:
-			return value, err
-		}
-		if value, err = open(o.Data); err == nil {
-			return value, nil
-		}
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		if bad++; bad >= triesToCheck {
-			err = backoff.Permanent(err)
-		}
-		return value, err
-	}, backoff.WithBackOff(pauses()), backoff.WithMaxTries(triesToGet), backoff.WithMaxElapsedTime(0))
+	value, err := blob.Fetch(ctx, bucket, key, open)
 	if err != nil {
-		err = &ObjectError{key, err}
+		err = &ObjectError{key, asDamage(err)}
 	}
 	return value, err
 }

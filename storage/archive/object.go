@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"osqueue/fsm"
 	"osqueue/storage/document"
 )
 
@@ -45,53 +44,23 @@ func unseal(object []byte, magic string) ([]byte, error) {
 	return rest[:len(rest)-sha256.Size], nil
 }
 
-// runJSON is a run in the JSON of the objects. All of its fields are always present.
-type runJSON struct {
-	After   string `json:"after"`
-	Last    string `json:"last"`
-	From    int64  `json:"from"`
-	Until   int64  `json:"until"`
-	Entries uint64 `json:"entries"`
-	Raw     int64  `json:"raw"`
-}
-
-func runToJSON(r *document.Run) runJSON {
-	return runJSON{r.After.String(), r.Last.String(), r.From, r.Until, r.Entries, r.Raw}
-}
-
-func (j *runJSON) run() (document.Run, error) {
-	r := document.Run{From: j.From, Until: j.Until, Entries: j.Entries, Raw: j.Raw}
-	var err error
-	if r.After, err = fsm.ParseLSN(j.After); err != nil {
-		return r, err
-	}
-	if r.Last, err = fsm.ParseLSN(j.Last); err != nil {
-		return r, err
-	}
+// checkRun checks the run in the header of an object.
+func checkRun(r *document.Run) error {
 	switch {
 	case r.After.Compare(r.Last) >= 0 || r.Entries == 0:
-		return r, fmt.Errorf("the header names %d entries after %s up to %s", r.Entries, r.After, r.Last)
+		return fmt.Errorf("the header names %d entries after %s up to %s", r.Entries, r.After, r.Last)
 	case r.From < 0 || r.From > r.Until:
-		return r, fmt.Errorf("the clock runs back, from %d to %d ms", r.From, r.Until)
+		return fmt.Errorf("the clock runs back, from %d to %d ms", r.From, r.Until)
 	case r.Raw < 0:
-		return r, fmt.Errorf("invalid size of %d bytes", r.Raw)
+		return fmt.Errorf("invalid size of %d bytes", r.Raw)
 	}
-	return r, nil
-}
-
-// toJSON encodes a header. No field of a header can fail to encode.
-func toJSON(v any) []byte {
-	data, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		panic(fmt.Sprintf("archive: %v", err))
-	}
-	return data
+	return nil
 }
 
 // fromJSON decodes a header. It refuses unknown fields: a version that adds one has another
 // magic.
 func fromJSON(data []byte, v any) error {
-	return json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	return document.Unmarshal(data, v, json.RejectUnknownMembers(true))
 }
 
 // agree compares the run in an object with its key and, if a root or a segment index names the

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -36,13 +35,13 @@ func recoverDocument(data []byte) (recovered, error) {
 	_ = json.Unmarshal(members["broker"], &w.broker) // null, or nothing
 	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
 	var h headerJSON
-	if json.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
+	if document.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
 		if h.Format > document.Format || h.Level > fsm.MaxLevel {
 			return w, errNewer
 		}
 		w.header = &document.Header{
-			Format: h.Format, Lineage: h.Lineage, Cluster: h.Cluster, Epoch: uint64(h.Epoch), Node: h.Node,
-			Term: uint64(h.Term), Index: uint64(h.Index), Write: h.Write, Writes: h.Writes,
+			Format: h.Format, Lineage: h.Lineage, Cluster: h.Cluster, Epoch: h.Epoch, Node: h.Node,
+			Term: h.Term, Index: h.Index, Write: h.Write, Writes: h.Writes,
 		}
 	}
 	if whole {
@@ -56,23 +55,13 @@ type headerJSON struct {
 	Format  int      `json:"format"`
 	Lineage string   `json:"lineage"`
 	Cluster string   `json:"cluster"`
-	Epoch   natural  `json:"epoch"`
+	Epoch   uint64   `json:"epoch"`
 	Node    string   `json:"node"`
-	Term    natural  `json:"term"`
-	Index   natural  `json:"index"`
+	Term    uint64   `json:"term"`
+	Index   uint64   `json:"index"`
 	Write   string   `json:"write"`
 	Writes  []string `json:"writes"`
-	Level   natural  `json:"level"`
-}
-
-// natural is a number that is quoted if it is large.
-type natural uint64
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *natural) UnmarshalJSON(b []byte) error {
-	x, err := strconv.ParseUint(strings.Trim(string(b), `"`), 10, 64)
-	*n = natural(x)
-	return err
+	Level   uint64   `json:"level"`
 }
 
 // topLevel returns the fields of an object up to the first damage.
@@ -104,7 +93,7 @@ func assembled(members map[string]jsontext.Value) *document.File {
 	sep := "{"
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		buf.WriteString(sep)
-		buf.Write(toJSON(name))
+		buf.Write(document.Marshal(name))
 		buf.WriteByte(':')
 		buf.Write(members[name])
 		sep = ","

@@ -12,6 +12,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/storage"
+	"osqueue/storage/blob"
 	"osqueue/storage/document"
 )
 
@@ -60,15 +61,7 @@ func contentOf(ctx context.Context, bucket storage.Bucket, lineage string, prev 
 // putRoot replaces version over of the document by data, which carries the write id, and tries
 // until the result is known.
 func putRoot(ctx context.Context, bucket storage.Bucket, key string, over storage.Version, data []byte, id string) error {
-	var last error
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		last = putRootOnce(ctx, bucket, key, over, data, id)
-		return struct{}{}, last
-	}, backoff.WithBackOff(pauses()), backoff.WithMaxElapsedTime(0))
-	if err != nil && ctx.Err() != nil && last != nil && !errors.Is(last, err) {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	return err
+	return blob.Retry(ctx, blob.Forever, func() error { return putRootOnce(ctx, bucket, key, over, data, id) })
 }
 
 // putRootOnce makes one attempt. After an error that is not permanent the result is unknown.

@@ -12,13 +12,13 @@ import (
 // segmentHeader is the header of a segment.
 type segmentHeader struct {
 	Lineage string `json:"lineage"`
-	runJSON `json:",inline"`
+	document.Run
 }
 
 // Segment makes a segment of the entries of a tail, which must not be empty. The key has an id
 // of its own, so that each call makes another object. Segment writes nothing to the bucket.
 func Segment(lineage string, t document.Tail) (document.Ref, []byte) {
-	object := append([]byte(segmentMagic), toJSON(segmentHeader{lineage, runToJSON(&t.Run)})...)
+	object := append([]byte(segmentMagic), document.Marshal(segmentHeader{lineage, t.Run})...)
 	object = append(object, '\n')
 	object = seal(append(object, t.Data...))
 	return document.Ref{
@@ -54,10 +54,10 @@ func openSegment(object []byte, key string, ref *document.Ref) (*segment, error)
 	if err := fromJSON(head, &h); err != nil {
 		return nil, fmt.Errorf("the header is damaged: %w", err)
 	}
-	s := &segment{frame: frame}
-	if s.run, err = h.run(); err != nil {
+	if err := checkRun(&h.Run); err != nil {
 		return nil, err
 	}
+	s := &segment{run: h.Run, frame: frame}
 	return s, agree(segmentKind, key, h.Lineage, &s.run, ref)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"strings"
 	"testing"
 
 	"osqueue/fsm"
@@ -26,9 +27,11 @@ func TestChecksumOfACheckpoint(t *testing.T) {
 		change func(manifest []byte) []byte
 		want   error
 	}{
-		"as written":    {func(m []byte) []byte { return m }, nil},
-		"no checksum":   {func(m []byte) []byte { return stateMember.ReplaceAll(m, nil) }, ErrDamaged},
-		"another state": {func(m []byte) []byte { return stateMember.ReplaceAll(m, []byte(`,"state":"00"`)) }, fsm.ErrDiverged},
+		"as written":  {func(m []byte) []byte { return m }, nil},
+		"no checksum": {func(m []byte) []byte { return stateMember.ReplaceAll(m, nil) }, ErrDamaged},
+		"another state": {func(m []byte) []byte {
+			return stateMember.ReplaceAll(m, []byte(`,"state":"`+strings.Repeat("01", 32)+`"`))
+		}, fsm.ErrDiverged},
 	} {
 		bucket := mem.New()
 		checkpoint, err := WriteCheckpoint(t.Context(), bucket, lineage, fsm.LSN{}, r.m.View())

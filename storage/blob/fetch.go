@@ -16,12 +16,12 @@ import (
 // manifest that is none or not the one that was meant.
 var ErrDamaged = errors.New("the blob is damaged")
 
-// fetch reads an object and passes it to check. An error of check becomes one that
-// wraps ErrDamaged.
-func fetch(ctx context.Context, bucket storage.Bucket, key string, check func(data []byte) error) ([]byte, error) {
-	var data []byte
+// Fetch reads an object and parses it with open. It reads it again if the store does not answer, and
+// if open fails, because the damage may be on the way. An error of open becomes one that wraps
+// ErrDamaged.
+func Fetch[T any](ctx context.Context, bucket storage.Bucket, key string, open func(object []byte) (T, error)) (value T, err error) {
 	bad := 0
-	err := retry(ctx, triesToReach, func() error {
+	err = Retry(ctx, triesToReach, func() error {
 		o, err := bucket.Get(ctx, key)
 		switch {
 		case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrInvalidKey):
@@ -29,35 +29,34 @@ func fetch(ctx context.Context, bucket storage.Bucket, key string, check func(da
 		case err != nil:
 			return err
 		}
-		if err := check(o.Data); err != nil {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-			if bad++; bad >= triesToCheck {
-				err = backoff.Permanent(err)
-			}
-			return err
+		if value, err = open(o.Data); err == nil {
+			return nil
 		}
-		data = o.Data
-		return nil
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		if bad++; bad >= triesToCheck {
+			err = backoff.Permanent(err)
+		}
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", key, err)
-	}
-	return data, nil
+	return value, err
 }
 
 // fetchPart reads a part of the blob with that prefix.
 func fetchPart(ctx context.Context, bucket storage.Bucket, prefix string, i int, p Part) ([]byte, error) {
-	data, err := fetch(ctx, bucket, partKey(prefix, i), func(data []byte) error {
+	data, err := Fetch(ctx, bucket, partKey(prefix, i), func(data []byte) ([]byte, error) {
 		if int64(len(data)) != p.Bytes {
-			return fmt.Errorf("the part has %d bytes; expected %d", len(data), p.Bytes)
+			return nil, fmt.Errorf("the part has %d bytes; expected %d", len(data), p.Bytes)
 		}
 		if sha256.Sum256(data) != p.Sum {
-			return errors.New("checksum mismatch of the part")
+			return nil, errors.New("checksum mismatch of the part")
 		}
-		return nil
+		return data, nil
 	})
-	if errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		err = fmt.Errorf("read %q: %w: %w", partKey(prefix, i), ErrDamaged, err)
+	case err != nil:
+		err = fmt.Errorf("read %q: %w", partKey(prefix, i), err)
 	}
 	return data, err
 }
@@ -66,16 +65,14 @@ func fetchPart(ctx context.Context, bucket storage.Bucket, prefix string, i int,
 // it; nil if it does not. The error wraps storage.ErrNotFound if there is no
 // such blob, ErrDamaged if it is not the one that was meant.
 func Stat(ctx context.Context, bucket storage.Bucket, manifestKey string, want *Sum) (*Manifest, error) {
-	var m *Manifest
-	_, err := fetch(ctx, bucket, manifestKey, func(data []byte) (err error) {
+	m, err := Fetch(ctx, bucket, manifestKey, func(data []byte) (*Manifest, error) {
 		if want != nil && sha256.Sum256(data) != *want {
-			return errors.New("checksum mismatch of the manifest")
+			return nil, errors.New("checksum mismatch of the manifest")
 		}
-		m, err = decodeManifest(data)
-		return err
+		return decodeManifest(data)
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read %q: %w", manifestKey, err)
 	}
 	m.Key = manifestKey
 	return m, nil

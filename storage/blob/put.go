@@ -16,12 +16,16 @@ import (
 // content: each attempt to write needs a prefix of its own.
 var ErrTaken = errors.New("another object has that key")
 
-// put writes an object whose name no other writer uses. nil means that the object
-// exists. After an error it may exist, or exist later, unless the error wraps
-// ErrTaken.
-func put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+// Put writes an object under a key that no other object has, and returns nil once the object is
+// certain to be in the bucket. If the result is unknown, or a rate limit refused the request, Put
+// tries again with the same key and bytes until ctx ends: an attempt that arrives late does no
+// harm. After an error the object may exist, or exist later, unless the error wraps ErrTaken.
+func Put(ctx context.Context, bucket storage.Bucket, key string, data []byte) error {
+	if err := storage.ValidateWrite(key, data); err != nil {
+		return fmt.Errorf("write %q: %w", key, err)
+	}
 	foreign := 0
-	err := retry(ctx, forever, func() error {
+	err := Retry(ctx, Forever, func() error {
 		w := bucket.PutIfAbsent(ctx, key, data)
 		switch {
 		case w.Outcome == storage.Committed:
@@ -72,12 +76,12 @@ const (
 	triesToCheck = 3
 )
 
-// forever is the number of tries of what only the context ends.
-const forever = 0
+// Forever is the number of tries of what only the context ends.
+const Forever = 0
 
-// retry calls try until it succeeds, has failed so many times or for good (with
+// Retry calls try until it succeeds, has failed so many times or for good (with
 // backoff.Permanent), or ctx ends.
-func retry(ctx context.Context, tries uint, try func() error) error {
+func Retry(ctx context.Context, tries uint, try func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, longPause
 	var last error

@@ -142,7 +142,7 @@ func (w *Writer) Close() (*Manifest, error) {
 	}
 	if err == nil {
 		w.state = announced
-		err = put(w.ctx, w.bucket, m.Key, data)
+		err = Put(w.ctx, w.bucket, m.Key, data)
 	}
 	if w.err = w.fail(err); w.err != nil {
 		return nil, w.err
@@ -228,7 +228,7 @@ func (c *cutter) upload() error {
 	data, key := c.part, partKey(c.prefix, len(c.parts))
 	c.parts = append(c.parts, Part{Bytes: int64(len(data)), Sum: sha256.Sum256(data)})
 	c.part = make([]byte, 0, c.size)
-	c.group.Go(func() error { return put(c.ctx, c.bucket, key, data) })
+	c.group.Go(func() error { return Put(c.ctx, c.bucket, key, data) })
 	return nil
 }
 

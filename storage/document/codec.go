@@ -100,6 +100,21 @@ var (
 	reading = json.JoinOptions(json.WithUnmarshalers(unmarshalers), jsontext.AllowInvalidUTF8(true))
 )
 
+// Marshal returns a value as JSON in the forms of the document. The type must have no value that
+// cannot be encoded.
+func Marshal(value any) []byte {
+	text, err := json.Marshal(value, writing)
+	if err != nil {
+		panic(fmt.Sprintf("document: cannot encode %T: %v", value, err))
+	}
+	return text
+}
+
+// Unmarshal reads JSON in the forms of the document.
+func Unmarshal(text []byte, to any, o ...json.Options) error {
+	return json.Unmarshal(text, to, append(o, reading)...)
+}
+
 func quoted(text string) []byte { return strconv.AppendQuote(nil, text) }
 
 func unquote(b []byte) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
@@ -131,7 +130,7 @@ func readMember(top map[string]jsontext.Value, name string, to any) error {
 	if top[name] == nil {
 		return nil
 	}
-	if err := json.Unmarshal(top[name], to, reading); err != nil {
+	if err := Unmarshal(top[name], to); err != nil {
 		return fmt.Errorf("at /%s: %w", name, err)
 	}
 	return nil

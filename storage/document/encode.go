@@ -2,11 +2,9 @@ package document
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"math"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
@@ -92,12 +90,8 @@ func appendCompleted(buf []byte, total uint64) []byte {
 
 // appendMember appends a field after another one. Its value has a tag for each of its fields.
 func appendMember(buf []byte, name string, value any) []byte {
-	text, err := json.Marshal(value, writing)
-	if err != nil {
-		panic(fmt.Sprintf("document: cannot encode %s: %v", name, err)) // these types have no such value
-	}
 	buf = append(append(buf, `,"`...), name...)
-	return append(append(buf, `":`...), text...)
+	return append(append(buf, `":`...), Marshal(value)...)
 }
 
 // quoteText returns the text as a JSON string. Text that is not UTF-8 gets replacement

@@ -80,8 +80,8 @@ var reviewed = []defect{
 	}, check{pkg: "fsm", test: "TestPermitsDoNotWaitForTimers"}},
 	{"R5 determinism", mutants.Mutant{
 		Name: "a checkpoint that is read as another state is not noticed", File: "storage/archive/checkpoint.go",
-		Old: "hex.EncodeToString(sum.Sum[:]) != written {",
-		Bug: "hex.EncodeToString(sum.Sum[:]) == \"\" {",
+		Old: "sum.Sum != written {",
+		Bug: "sum.Sum == (document.Sum{}) {",
 	}, check{pkg: "storage/archive", test: "TestChecksumOfACheckpoint"}},
 	{"R5 determinism", mutants.Mutant{
 		Name: "a node with another state than the majority continues", File: "cluster/statesum.go",
