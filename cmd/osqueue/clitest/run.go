@@ -1,3 +1,5 @@
+// Package clitest runs command lines in tests, against a fake of one node with just enough
+// of a queue for the commands. Only tests import it.
 package clitest
 
 import (
@@ -8,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -79,4 +82,22 @@ func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// Evil is a text that clears the screen, sets a title in two ways, and changes the
+// direction of writing.
+const Evil = "\x1b[2Jevil\u009b1m\u202e\a"
+
+// EvilShown is Evil as text for people shows it.
+const EvilShown = `\x1b[2Jevil\u009b1m\u202e\a`
+
+// Harmless fails the test if a text contains a character that controls a terminal.
+func Harmless(t *testing.T, where, text string) {
+	t.Helper()
+	for i, r := range text {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			t.Errorf("%s: %q at %d of\n%q", where, r, i, text)
+			return
+		}
+	}
 }
