@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
-	c := newTestCommand(t, "127.0.0.1:1", "127.0.0.1:2")
+	c := osq.Command(t, "127.0.0.1:1", "127.0.0.1:2")
 	got := c.Run("job", "get", "j", "--timeout", "300ms")
 	for _, want := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2", "connection refused", "osqueue dev", "--servers"} {
 		if !strings.Contains(got.Err, want) {
@@ -40,7 +40,7 @@ func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 	if got.Code != view.ExitFailure || got.Out != "" {
 		t.Errorf("%+v", got)
 	}
-	c = newTestCommand(t, "127.0.0.1:1")
+	c = osq.Command(t, "127.0.0.1:1")
 	got = c.Run("job", "get", "j", "--timeout", "200ms", "--json")
 	if !strings.HasPrefix(got.Err, `{"error":`) || !strings.Contains(got.Err, `"tried":[{"server":"http://127.0.0.1:1"`) {
 		t.Errorf("%s", got.Err)
@@ -78,7 +78,7 @@ func TestWrongUse(t *testing.T) {
 		"worker", "worker --exec wc", "worker --exec =wc", "worker --exec a=", "worker --exec a=no-such-program-here",
 		"worker --exec a=true --exec a=true", "worker --exec a=true --concurrency -1", "worker --exec a=true --concurrency 0", "worker --exec a=true --lease -1s",
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		if got.Code != view.ExitUsage || !strings.HasPrefix(got.Err, "osqueue: ") || len(got.Err) < 20 {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -90,7 +90,7 @@ func TestWrongUse(t *testing.T) {
 
 func TestServersFromFlagBeatTheEnvironment(t *testing.T) {
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, "127.0.0.1:1")
+	c := osq.Command(t, "127.0.0.1:1")
 	if got := c.Run("status", "--servers", strings.TrimPrefix(q.Server.URL, "http://")); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
@@ -118,7 +118,7 @@ func TestHelpTellsTheExitStatus(t *testing.T) {
 	root.AddCommand(commands(view.NewGlobals(version))...)
 	for _, cmd := range all(root) {
 		line := strings.Fields(cmd.CommandPath())[1:]
-		got := newTestCommand(t, "127.0.0.1:1").Run(append(line, "--help")...)
+		got := osq.Command(t, "127.0.0.1:1").Run(append(line, "--help")...)
 		silent := cmd.Name() == "version" || cmd.CommandPath() == "osqueue dev restart"
 		exit := view.ExitHelp
 		if cmd.Name() == "run" || cmd.Name() == "map" {

@@ -16,7 +16,7 @@ import (
 // files of the directory as well, ":16" its directories, ":4" neither.
 func offered(t *testing.T, q *clitest.Fake, line ...string) (names []string, directive string) {
 	t.Helper()
-	got := osqTest(t, q, "", append([]string{cobra.ShellCompRequestCmd}, line...)...)
+	got := osq.Run(t, q, "", append([]string{cobra.ShellCompRequestCmd}, line...)...)
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	for _, text := range lines[:len(lines)-1] {
 		name, _, _ := strings.Cut(text, "\t")

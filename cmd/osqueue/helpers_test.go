@@ -9,15 +9,7 @@ import (
 	"osqueue/cmd/osqueue/view"
 )
 
-func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
-	t.Helper()
-	return clitest.NewCommand(t, commands, servers...)
-}
-
-func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
-	t.Helper()
-	return clitest.Run(t, commands, q, stdin, args...)
-}
+var osq = clitest.Tree(commands)
 
 // TestMistakesNameTheArgument: an error of the command line names the argument or flag and says how to write it.
 func TestMistakesNameTheArgument(t *testing.T) {
@@ -41,7 +33,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 		"worker --exec a=true --lease 1day": `"1day" is not a duration`,
 		"worker --exec a=b --concurrency 0": `"--concurrency" flag: must be positive`,
 	} {
-		if got := osqTest(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
+		if got := osq.Run(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -50,7 +42,7 @@ func TestMistakesNameTheArgument(t *testing.T) {
 // TestHelpOfWhatExists: help, completion and --version of what exists are no mistakes.
 func TestHelpOfWhatExists(t *testing.T) {
 	for _, line := range []string{"help", "help job", "help job show", "help completion bash", "completion bash", "completion", "--version"} {
-		if got := osqTest(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitOK || got.Out == "" || got.Err != "" {
+		if got := osq.Run(t, clitest.NewFake(t), "", strings.Fields(line)...); got.Code != view.ExitOK || got.Out == "" || got.Err != "" {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}

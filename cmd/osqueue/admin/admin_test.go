@@ -17,22 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
-	t.Helper()
-	return clitest.NewCommand(t, Commands, servers...)
-}
-
-func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
-	t.Helper()
-	return clitest.Run(t, Commands, q, stdin, args...)
-}
+var osq = clitest.Tree(Commands)
 
 // A context is added, listed, used by another command, and deleted. Its token is never shown.
 func TestContexts(t *testing.T) {
 	q := clitest.NewFake(t)
 	home := t.TempDir()
 	run := func(args ...string) clitest.Result {
-		c := clitest.NewCommand(t, Commands)
+		c := clitest.Tree(Commands).Command(t)
 		c.Env = map[string]string{"XDG_CONFIG_HOME": home, "OSQUEUE_TOKEN": ""}
 		return c.Run(args...)
 	}
@@ -84,7 +76,7 @@ func TestTokenFileOfAllUsers(t *testing.T) {
 		if err := os.Chmod(token, mode); err != nil {
 			t.Fatal(err)
 		}
-		got := clitest.NewCommand(t, Commands).Run("status", "--servers", q.Server.URL, "--token-file", token)
+		got := clitest.Tree(Commands).Command(t).Run("status", "--servers", q.Server.URL, "--token-file", token)
 		if got.Code != view.ExitOK || strings.Contains(got.Err, "chmod 600") != warned {
 			t.Errorf("%o: %+v", mode, got)
 		}
@@ -103,12 +95,12 @@ func TestAddressOfTheLink(t *testing.T) {
 		"127.0.0.1:24130":        "http://127.0.0.1:24130",
 		"https://jobs.test:443/": "https://jobs.test:443",
 	} {
-		got := newTestCommand(t, node.URL).Run("ui", "--address", address)
+		got := osq.Command(t, node.URL).Run("ui", "--address", address)
 		if got.Code != view.ExitOK || got.Out != want+"/ui/login?code=c\n" {
 			t.Errorf("%q: %+v", address, got)
 		}
 	}
-	if got := newTestCommand(t, node.URL, "127.0.0.1:1").Run("ui", "--address", "a:1"); got.Code != view.ExitUsage {
+	if got := osq.Command(t, node.URL, "127.0.0.1:1").Run("ui", "--address", "a:1"); got.Code != view.ExitUsage {
 		t.Errorf("two servers: %+v", got)
 	}
 }

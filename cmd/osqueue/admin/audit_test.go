@@ -36,7 +36,7 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	run := func(args ...string) clitest.Result {
-		return clitest.NewCommand(t, Commands).Run(append([]string{"audit", name, "--json"}, args...)...)
+		return clitest.Tree(Commands).Command(t).Run(append([]string{"audit", name, "--json"}, args...)...)
 	}
 	for args, want := range map[string]int{
 		"": 3, "--principal anna": 2, "--principal b*": 1, "--action DELETE*": 1, "--action *pause": 1, "--object mail": 1,
@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	if got := clitest.NewCommand(t, Commands).Run("audit", name+".none"); got.Code != view.ExitFailure {
+	if got := clitest.Tree(Commands).Command(t).Run("audit", name+".none"); got.Code != view.ExitFailure {
 		t.Errorf("%+v", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestAuditFollows(t *testing.T) {
 		}
 	}
 	write(auditLine(now, "one", "POST /v1/jobs", "", "ok"))
-	c := clitest.NewCommand(t, Commands)
+	c := clitest.Tree(Commands).Command(t)
 	ctx, cancel := context.WithTimeout(c.Ctx, 15*time.Second)
 	defer cancel()
 	c.Ctx = ctx
@@ -137,7 +137,7 @@ func TestAuditOfTheCluster(t *testing.T) {
 	gone.Close()
 	lost := gone.Listener.Addr().String()
 	run := func(servers ...string) clitest.Result {
-		return clitest.NewCommand(t, Commands).Run("audit", "--json", "--servers", strings.Join(servers, ","))
+		return clitest.Tree(Commands).Command(t).Run("audit", "--json", "--servers", strings.Join(servers, ","))
 	}
 	got := run(serve("n1", 1, 3), serve("n2", 2), lost)
 	if order := regexp.MustCompile(`"node":"(n.)"`).FindAllString(got.Out, -1); got.Code != view.ExitOK || strings.Join(order, "") != `"node":"n1""node":"n2""node":"n1"` {

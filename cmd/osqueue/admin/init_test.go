@@ -92,7 +92,7 @@ func TestInitRefuses(t *testing.T) {
 		"name=role":            {"--token", "w"},
 		"not admin":            {"--token", "admin=worker"},
 	} {
-		r := newTestCommand(t).Run(append([]string{"init", "--dir", dir}, args...)...)
+		r := osq.Command(t).Run(append([]string{"init", "--dir", dir}, args...)...)
 		if r.Code == 0 || !strings.Contains(r.Err, want) {
 			t.Errorf("init %v: status %d, %q; want %q", args, r.Code, r.Err, want)
 		}
@@ -100,14 +100,14 @@ func TestInitRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, certs.CAFile), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := newTestCommand(t).Run("init", "--dir", dir); r.Code == 0 || !strings.Contains(r.Err, certs.CAFile) {
+	if r := osq.Command(t).Run("init", "--dir", dir); r.Code == 0 || !strings.Contains(r.Err, certs.CAFile) {
 		t.Errorf("with a damaged CA: status %d, %q", r.Code, r.Err)
 	}
 }
 
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
-	r := newTestCommand(t).Run(args...)
+	r := osq.Command(t).Run(args...)
 	if r.Code != 0 {
 		t.Fatalf("%v: status %d\n%s", args, r.Code, r.Err)
 	}

@@ -22,7 +22,7 @@ func TestStatusTable(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Status.Fence.Reason = "a reason"
 	q.Status.FlushError = "bucket away"
-	c := newTestCommand(t, q.Server.URL, "127.0.0.1:1")
+	c := osq.Command(t, q.Server.URL, "127.0.0.1:1")
 	got := c.Run("status", "-o", "wide")
 	if got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
@@ -51,7 +51,7 @@ func TestStatusTable(t *testing.T) {
 
 func TestStatusJSON(t *testing.T) {
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL, "127.0.0.1:1")
+	c := osq.Command(t, q.Server.URL, "127.0.0.1:1")
 	got := c.Run("status", "--json")
 	var out struct {
 		Nodes []struct {
@@ -70,10 +70,10 @@ func TestStatusJSON(t *testing.T) {
 func TestStatusWithoutLeader(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
-	if got := osqTest(t, q, "", "status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader; 1 node answers") || !strings.Contains(got.Out, "candidate") {
+	if got := osq.Run(t, q, "", "status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader; 1 node answers") || !strings.Contains(got.Out, "candidate") {
 		t.Errorf("%+v", got)
 	}
-	c := newTestCommand(t, "127.0.0.1:1")
+	c := osq.Command(t, "127.0.0.1:1")
 	if got := c.Run("status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "osqueue dev") {
 		t.Errorf("%+v", got)
 	}
@@ -117,7 +117,7 @@ func TestStatusOfAStandby(t *testing.T) {
 	q.Status.State, q.Status.Leader = v1.StateCandidate, nil
 	for _, state := range []string{"standby", "refused", "fenced"} {
 		q.Status.Fence = v1.Fence{State: state, Reason: "the document belongs to another broker"}
-		got := osqTest(t, q, "", "status", "-o", "wide")
+		got := osq.Run(t, q, "", "status", "-o", "wide")
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "its cluster does not own the bucket ("+state+")") || strings.Contains(got.Err, "majority") ||
 			!strings.Contains(got.Out, "belongs to another broker") {
 			t.Errorf("%+v", got)
@@ -130,15 +130,15 @@ func TestStatusOfAFollower(t *testing.T) {
 	q := clitest.NewFake(t)
 	leader, address := "n2", "127.0.0.1:2"
 	q.Status.State, q.Status.Leader, q.Status.LeaderAddress = v1.StateFollower, &leader, &address
-	got := osqTest(t, q, "", "status", "-o", "wide")
+	got := osq.Run(t, q, "", "status", "-o", "wide")
 	if got.Code != view.ExitOK || !strings.Contains(got.Out, " n2 ") || !strings.Contains(got.Out, "3-17  3-12     -  ") || strings.Contains(got.Out, "behind") {
 		t.Errorf("%+v", got)
 	}
 	q.Status.FlushedLSN = "0-0"
-	if got := osqTest(t, q, "", "status", "-o", "wide"); !strings.Contains(got.Out, "3-17  -        -  ") {
+	if got := osq.Run(t, q, "", "status", "-o", "wide"); !strings.Contains(got.Out, "3-17  -        -  ") {
 		t.Errorf("%+v", got)
 	}
-	c := newTestCommand(t, q.Server.URL, address) // the leader was asked, and is dead
+	c := osq.Command(t, q.Server.URL, address) // the leader was asked, and is dead
 	if got := c.Run("status"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader") {
 		t.Errorf("%+v", got)
 	}
@@ -149,11 +149,11 @@ func TestStatusWithoutAToken(t *testing.T) {
 	const note = "are shown with a token that may read"
 	q := clitest.NewFake(t)
 	q.Status.Peers = []v1.Peer{{Name: "n1", Voter: true}}
-	if got := osqTest(t, q, "", "status"); strings.Contains(got.Out, note) {
+	if got := osq.Run(t, q, "", "status"); strings.Contains(got.Out, note) {
 		t.Errorf("%+v", got)
 	}
 	q.Status.Peers = nil
-	if got := osqTest(t, q, "", "status"); got.Code != view.ExitOK || !strings.Contains(got.Out, note) {
+	if got := osq.Run(t, q, "", "status"); got.Code != view.ExitOK || !strings.Contains(got.Out, note) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -161,17 +161,17 @@ func TestStatusWithoutAToken(t *testing.T) {
 func TestStatusCheck(t *testing.T) {
 	q := clitest.NewFake(t)
 	host := strings.TrimPrefix(q.Server.URL, "http://")
-	if got := osqTest(t, q, "", "status", "--check"); got.Code != view.ExitOK || got.Out != "" || got.Err != "" {
+	if got := osq.Run(t, q, "", "status", "--check"); got.Code != view.ExitOK || got.Out != "" || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := newTestCommand(t, "127.0.0.1:1").Run("status", "--check", host); got.Code != view.ExitOK {
+	if got := osq.Command(t, "127.0.0.1:1").Run("status", "--check", host); got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	if got := newTestCommand(t, host, "127.0.0.1:1").Run("status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "127.0.0.1:1 is not ready") {
+	if got := osq.Command(t, host, "127.0.0.1:1").Run("status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "127.0.0.1:1 is not ready") {
 		t.Errorf("%+v", got)
 	}
 	q.Ready = false
-	if got := osqTest(t, q, "", "status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader yet") {
+	if got := osq.Run(t, q, "", "status", "--check"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no leader yet") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -189,7 +189,7 @@ func addMembers(q *clitest.Fake) {
 func TestStatusShowsTheMembers(t *testing.T) {
 	q := clitest.NewFake(t)
 	addMembers(q)
-	got := osqTest(t, q, "", "status", "-o", "wide")
+	got := osq.Run(t, q, "", "status", "-o", "wide")
 	for _, want := range []string{
 		"MEMBER INSTANCE VOTE RAFT ADDRESS HTTP ADDRESS CONTACT LOG CLOCK",
 		"n1 aa yes 10.0.0.1:7080 10.0.0.1:8080 - - +0s",
@@ -207,7 +207,7 @@ func TestAnOddNumberOfVotersIsRight(t *testing.T) {
 	q := clitest.NewFake(t)
 	addMembers(q)
 	q.Status.Peers[2].Voter = true
-	if got := osqTest(t, q, "", "status"); strings.Contains(got.Out, "vote, which") {
+	if got := osq.Run(t, q, "", "status"); strings.Contains(got.Out, "vote, which") {
 		t.Errorf("%s", got.Out)
 	}
 }
@@ -300,7 +300,7 @@ func TestStatusTellsThatWritesAreRefused(t *testing.T) {
 	}).Error(), 300_000, "timeout"
 	q.Status.Snapshots = &v1.Snapshots{Damaged: "2-70"}
 	q.Status.Inbox = &v1.Inbox{Failing: "no list"}
-	got := osqTest(t, q, "", "status")
+	got := osq.Run(t, q, "", "status")
 	for _, want := range []string{
 		"\n\n127.0.0.1:", ": writes are refused: the bucket is 5m1s behind, at most 5m0s are allowed (--max-flush-lag): timeout\n",
 		": a local snapshot is damaged: 2-70\n", ": the inbox cannot be emptied: no list\n", "\nbehind  5 entries", "(writes are refused from 5m on)\n",

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // offlineRun runs a command line that asks no cluster.
 func offlineRun(t *testing.T, args ...string) clitest.Result {
 	t.Helper()
-	return clitest.NewCommand(t, readers, "127.0.0.1:1").Run(args...)
+	return clitest.Tree(readers).Command(t, "127.0.0.1:1").Run(args...)
 }
 
 // readers are the commands of this package, and those that read the queue.

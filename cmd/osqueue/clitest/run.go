@@ -25,7 +25,7 @@ type Result struct {
 
 // Command is a command line to be run against a Fake, or none.
 type Command struct {
-	tree  func(*view.Globals) []*cobra.Command
+	tree  Tree
 	t     *testing.T
 	Ctx   context.Context
 	Stdin io.Reader
@@ -35,8 +35,11 @@ type Command struct {
 	Tty   bool // stdin counts as a terminal
 }
 
-// NewCommand returns a command line of tree against servers. It is cancelled after 20 s.
-func NewCommand(t *testing.T, tree func(*view.Globals) []*cobra.Command, servers ...string) *Command {
+// Tree returns the commands of a package, which use the flags and streams of g.
+type Tree func(g *view.Globals) []*cobra.Command
+
+// Command returns a command line of tree against servers. It is cancelled after 20 s.
+func (tree Tree) Command(t *testing.T, servers ...string) *Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -57,9 +60,9 @@ func (c *Command) Run(args ...string) Result {
 }
 
 // Run runs a command line with a short stdin.
-func Run(t *testing.T, tree func(*view.Globals) []*cobra.Command, q *Fake, stdin string, args ...string) Result {
+func (tree Tree) Run(t *testing.T, q *Fake, stdin string, args ...string) Result {
 	t.Helper()
-	c := NewCommand(t, tree, q.Server.URL)
+	c := tree.Command(t, q.Server.URL)
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}

@@ -58,7 +58,7 @@ func TestChangeByID(t *testing.T) {
 		{"job cancel d1 --json", `{"jobId":"d1","changed":true,"status":"cancelled"}` + "\n", "", view.ExitOK},
 		{"job cancel d1 nobody --json", `{"jobId":"d1","changed":false,"duplicate":true}` + "\n" + `{"jobId":"nobody","changed":false,"_tag":"not_found"}`, "could not", view.ExitFailure},
 	} {
-		got := osqTest(t, q, "", strings.Fields(c.line)...)
+		got := osq.Run(t, q, "", strings.Fields(c.line)...)
 		if got.Code != c.code || !strings.Contains(got.Out, c.out) || !strings.Contains(got.Err, c.err) || (c.err == "") != (got.Err == "") {
 			t.Errorf("%s: %+v", c.line, got)
 		}
@@ -70,7 +70,7 @@ func TestChangeByID(t *testing.T) {
 
 func TestChangeByFilterAsks(t *testing.T) {
 	run := func(q *clitest.Fake, answer, line string) clitest.Result {
-		c := newTestCommand(t, q.Server.URL)
+		c := osq.Command(t, q.Server.URL)
 		c.Tty, c.Stdin = true, strings.NewReader(answer)
 		return c.Run(strings.Fields(line)...)
 	}
@@ -115,7 +115,7 @@ func TestChangeByFilterWithoutTerminal(t *testing.T) {
 		t.Error("that is no terminal")
 	}
 	for _, line := range []string{"job cancel --all", "queue purge wait", "batch cancel b1", "dead rm --all"} {
-		got := osqTest(t, q, "y\n", strings.Fields(line)...)
+		got := osq.Run(t, q, "y\n", strings.Fields(line)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, "osqueue "+line[:8]) || !strings.Contains(got.Err, "--yes") {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -123,7 +123,7 @@ func TestChangeByFilterWithoutTerminal(t *testing.T) {
 	if len(q.Writes()) != 0 {
 		t.Fatal("something was changed")
 	}
-	if got := osqTest(t, q, "", "job", "cancel", "--all", "--yes", "--limit", "3", "--json"); got.Out != `{"count":3}`+"\n" {
+	if got := osq.Run(t, q, "", "job", "cancel", "--all", "--yes", "--limit", "3", "--json"); got.Out != `{"count":3}`+"\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -142,7 +142,7 @@ func TestChangeByFilterOnTheWire(t *testing.T) {
 		"queue purge a --yes":                            {"POST /v1/jobs/delete", `{"filter":{"statuses":["blocked","scheduled","unclaimed"],"type":"a"}}`},
 		"batch cancel b1 --yes":                          {"POST /v1/jobs/cancel", `{"filter":{"statuses":["blocked","scheduled","unclaimed","in_progress"],"batchId":"b1"}}`},
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		if seen := writes(q); got.Code != view.ExitOK || !slices.Equal(seen, []request{want}) {
 			t.Errorf("%s: %+v\n%v", line, got, seen)
 		}
@@ -153,7 +153,7 @@ func TestChangeByFilterOnTheWire(t *testing.T) {
 func TestChangeByFilterFailsHalfWay(t *testing.T) {
 	q := withJobs(t, 9, 0, 0)
 	q.AtOnce = 4
-	if got := osqTest(t, q, "", "job", "cancel", "--tag", "t0", "--yes"); got.Out != "5 jobs cancelled\n" {
+	if got := osq.Run(t, q, "", "job", "cancel", "--tag", "t0", "--yes"); got.Out != "5 jobs cancelled\n" {
 		t.Fatalf("%+v", got)
 	}
 	q = withJobs(t, 9, 0, 0)
@@ -168,7 +168,7 @@ func TestChangeByFilterFailsHalfWay(t *testing.T) {
 		}
 		return nil
 	}
-	got := osqTest(t, q, "", "job", "cancel", "--all", "--yes")
+	got := osq.Run(t, q, "", "job", "cancel", "--all", "--yes")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "enough") || !strings.Contains(got.Err, "4 jobs were cancelled before the error") {
 		t.Errorf("%+v", got)
 	}
@@ -176,11 +176,11 @@ func TestChangeByFilterFailsHalfWay(t *testing.T) {
 
 func TestDeadList(t *testing.T) {
 	q := withJobs(t, 2, 2, 2)
-	got := osqTest(t, q, "", "dead", "ls")
+	got := osq.Run(t, q, "", "dead", "ls")
 	if lines := strings.Split(strings.TrimSpace(got.Out), "\n"); len(lines) != 3 || !strings.Contains(lines[1], "no luck") || strings.Contains(lines[1], "at all") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "dead", "show", "d0"); !strings.Contains(got.Out, "no luck\n            at all") {
+	if got := osq.Run(t, q, "", "dead", "show", "d0"); !strings.Contains(got.Out, "no luck\n            at all") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -196,12 +196,12 @@ func TestDeadErrors(t *testing.T) {
 			}
 		}
 	}
-	got := osqTest(t, q, "", "dead", "ls", "--errors", "--limit", "1")
+	got := osq.Run(t, q, "", "dead", "ls", "--errors", "--limit", "1")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	if len(lines) != 3 || !strings.HasPrefix(lines[1], "2 ") || !strings.Contains(lines[1], "ValueError: order #") || !strings.Contains(lines[2], "no such user") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "dead", "ls", "--errors", "--json"); !strings.Contains(got.Out, `"error":"ValueError: order #","count":2`) {
+	if got := osq.Run(t, q, "", "dead", "ls", "--errors", "--json"); !strings.Contains(got.Out, `"error":"ValueError: order #","count":2`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -222,7 +222,7 @@ func TestJobWait(t *testing.T) {
 		{"job wait nobody", "", "no such job", view.ExitFailure},
 		{"job wait c0 --json", `{"id":"c0","status":"completed"`, "", view.ExitOK},
 	} {
-		got := osqTest(t, q, "", strings.Fields(c.line)...)
+		got := osq.Run(t, q, "", strings.Fields(c.line)...)
 		if got.Code != c.code || !strings.HasPrefix(got.Out, c.out) || !strings.Contains(got.Err, c.err) {
 			t.Errorf("%s: %+v", c.line, got)
 		}

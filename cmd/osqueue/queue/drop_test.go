@@ -25,7 +25,7 @@ func dropBucket(t *testing.T) string {
 
 func drop(t *testing.T, dir, stdin string, args ...string) clitest.Result {
 	t.Helper()
-	c := newTestCommand(t)
+	c := osq.Command(t)
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
@@ -110,7 +110,7 @@ func TestDropRefusals(t *testing.T) {
 		"drop --bucket file://" + empty + " a b c":                     "too many arguments: a b c",
 		"drop --bucket file://" + empty + " wc --delay 1s --run-at 1h": "--delay and --run-at exclude each other",
 	} {
-		got := newTestCommand(t).Run(strings.Fields(line)...)
+		got := osq.Command(t).Run(strings.Fields(line)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -128,7 +128,7 @@ func TestDropRefusals(t *testing.T) {
 
 // TestDropHelp: what only a server can do is not promised.
 func TestDropHelp(t *testing.T) {
-	got := newTestCommand(t).Run("drop", "--help")
+	got := osq.Command(t).Run("drop", "--help")
 	if strings.Contains(got.Out, "prints the id of that job") {
 		t.Errorf("%s", got.Out)
 	}
@@ -147,7 +147,7 @@ func TestDroppedIsWhatSubmitSends(t *testing.T) {
 	args := strings.Fields(`wc {"a":[1,2]} --id mine --priority 7 --max-attempts 2 --lease 3s --job-timeout 1s --group g --tag t
 		--after b --after-failure cancel --unique k --backoff exponential:1s:1h:20% --delay 5s`)
 	q := clitest.NewFake(t)
-	if got := osqTest(t, q, "", append([]string{"submit"}, args...)...); got.Code != view.ExitOK {
+	if got := osq.Run(t, q, "", append([]string{"submit"}, args...)...); got.Code != view.ExitOK {
 		t.Fatalf("%+v", got)
 	}
 	sent := ""

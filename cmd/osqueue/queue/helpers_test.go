@@ -10,12 +10,4 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
-	t.Helper()
-	return clitest.NewCommand(t, Commands, servers...)
-}
-
-func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
-	t.Helper()
-	return clitest.Run(t, Commands, q, stdin, args...)
-}
+var osq = clitest.Tree(Commands)

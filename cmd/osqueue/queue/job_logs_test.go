@@ -56,10 +56,10 @@ func TestJobLogs(t *testing.T) {
 	t.Parallel()
 	at := logsServer(t)
 	const kept = "attempt 1  failed\nfirst: line one\nline two\n"
-	if r := newTestCommand(t, at).Run("job", "logs", "j"); r.Code != 0 || r.Out != kept {
+	if r := osq.Command(t, at).Run("job", "logs", "j"); r.Code != 0 || r.Out != kept {
 		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
-	r := newTestCommand(t, logsServer(t)).Run("job", "logs", "j", "-f")
+	r := osq.Command(t, logsServer(t)).Run("job", "logs", "j", "-f")
 	if r.Code != 1 || !strings.HasSuffix(r.Out, kept) || strings.Count(r.Out, "job.dead") != 2 || !strings.Contains(r.Out, "40%  halfway") {
 		t.Errorf("exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}

@@ -21,7 +21,7 @@ import (
 func TestJobGet(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "x", Type: "bad", Payload: []byte(`{"a":1}`)})
-	got := osqTest(t, q, "", "job", "get", "x")
+	got := osq.Run(t, q, "", "job", "get", "x")
 	for _, want := range []string{"id          x\n", "type        bad\n", "status      dead\n", "2023-11-14 22:13:20.000 UTC", "payload     {\"a\":1}\n", "no luck\n            at all"} {
 		if !strings.Contains(got.Out, want) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)
@@ -30,10 +30,10 @@ func TestJobGet(t *testing.T) {
 	if strings.Contains(got.Out, "result") || strings.Contains(got.Out, "heartbeat") {
 		t.Errorf("what is unset is shown:\n%s", got.Out)
 	}
-	if got := osqTest(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.Out, `{"id":"x","status":"dead"`) {
+	if got := osq.Run(t, q, "", "job", "get", "x", "--json"); !strings.HasPrefix(got.Out, `{"id":"x","status":"dead"`) {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "job", "get", "y"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no such job") {
+	if got := osq.Run(t, q, "", "job", "get", "y"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "no such job") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -43,10 +43,10 @@ func TestJobLog(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "x", Payload: []byte("7")})
 	q.Jobs[0].Log = "one\nresult  \t8\n"
-	if got := osqTest(t, q, "", "job", "show", "x"); !strings.HasSuffix(got.Out, "result    7\nlog       one\n          result      8\n") {
+	if got := osq.Run(t, q, "", "job", "show", "x"); !strings.HasSuffix(got.Out, "result    7\nlog       one\n          result      8\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "job", "show", "x", "--json"); !strings.Contains(got.Out, `"log":"one\nresult  \t8\n"`) {
+	if got := osq.Run(t, q, "", "job", "show", "x", "--json"); !strings.Contains(got.Out, `"log":"one\nresult  \t8\n"`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -57,7 +57,7 @@ func TestJobList(t *testing.T) {
 		q.Add(v1.NewJob{ID: fmt.Sprintf("j%d", i), Type: []string{"good", "bad"}[i%2]})
 	}
 	ids := func(args ...string) (lines []string, notes string) {
-		got := osqTest(t, q, "", append([]string{"job", "list"}, args...)...)
+		got := osq.Run(t, q, "", append([]string{"job", "list"}, args...)...)
 		if got.Code != view.ExitOK {
 			t.Fatalf("%+v", got)
 		}
@@ -208,7 +208,7 @@ func TestHookTestSaysWhyNothingIsSent(t *testing.T) {
 		if strings.Contains(hook, "paused") {
 			timeout = "--timeout=1m" // it is not waited for
 		}
-		if r := newTestCommand(t, s.URL).Run("hook", "test", "h", timeout); r.Code != 1 || !strings.Contains(r.Err, want) {
+		if r := osq.Command(t, s.URL).Run("hook", "test", "h", timeout); r.Code != 1 || !strings.Contains(r.Err, want) {
 			t.Errorf("%s: exit %d\n%s%s", hook, r.Code, r.Out, r.Err)
 		}
 	}
@@ -223,10 +223,10 @@ func TestHooksThatDeliverNothing(t *testing.T) {
 	mux.HandleFunc("GET /v1/hooks", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hooks":[{"name":"h"}],"lsn":"1-2"}`) })
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	if r := newTestCommand(t, s.URL).Run("hook", "put", "h", "--url", "https://in.example/", "--on", "job.dead"); r.Code != 0 || !strings.Contains(r.Err, "warning: no event can reach the URL") {
+	if r := osq.Command(t, s.URL).Run("hook", "put", "h", "--url", "https://in.example/", "--on", "job.dead"); r.Code != 0 || !strings.Contains(r.Err, "warning: no event can reach the URL") {
 		t.Errorf("%+v", r)
 	}
-	if r := newTestCommand(t, s.URL).Run("hook", "ls"); !strings.Contains(r.Out, "none delivered") {
+	if r := osq.Command(t, s.URL).Run("hook", "ls"); !strings.Contains(r.Out, "none delivered") {
 		t.Errorf("%+v", r)
 	}
 }

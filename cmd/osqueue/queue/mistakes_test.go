@@ -28,13 +28,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"run", "--", ""}, view.ExitUsage, "osqueue: the command is empty\n"},
 	} {
 		q := clitest.NewFake(t)
-		if got := osqTest(t, q, "x", c.args...); got.Code != c.code || !strings.HasPrefix(got.Err, c.text) || len(q.All()) != 0 {
+		if got := osq.Run(t, q, "x", c.args...); got.Code != c.code || !strings.HasPrefix(got.Err, c.text) || len(q.All()) != 0 {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 	}
 	// A line can be a command.
 	q := clitest.NewFake(t)
-	if got := osqTest(t, q, "true", "map", "-", "-q", "--", "{}"); got.Code != view.ExitOK || got.Err != "" {
+	if got := osq.Run(t, q, "true", "map", "-", "-q", "--", "{}"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -51,14 +51,14 @@ func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
 		_, _ = io.WriteString(out, "\xff\nb\n")
 		_ = out.Close()
 	}()
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	c.Stdin = in
 	got := c.Run("map", "-", "--name", "it's", "--", "echo")
 	want := `osqueue: not all lines were sent; correct the cause, and continue with the same command and --name 'it'\''s'` + "\n"
 	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) {
 		t.Errorf("%+v", got)
 	}
-	got = osqTest(t, clitest.NewFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")
+	got = osq.Run(t, clitest.NewFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")
 	if got.Code != view.ExitFailure || strings.Count(got.Out, "\n") != client.MaxBatchJobs || !strings.HasSuffix(got.Err, "the same command and --id s\n") {
 		t.Errorf("%d, %s", got.Code, got.Err)
 	}
@@ -72,7 +72,7 @@ func TestOneLineWasNotEnqueued(t *testing.T) {
 		}
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
-	if got := osqTest(t, q, "1\n", "submit", "a", "--file", "-"); !strings.Contains(got.Err, "line 1 was not enqueued: ") {
+	if got := osq.Run(t, q, "1\n", "submit", "a", "--file", "-"); !strings.Contains(got.Err, "line 1 was not enqueued: ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestAnotherServerAnswers(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	for _, args := range [][]string{{"stats"}, {"job", "ls"}, {"submit", "a", "1"}} {
-		got := newTestCommand(t, srv.URL).Run(append(args, "--timeout", "300ms")...)
+		got := osq.Command(t, srv.URL).Run(append(args, "--timeout", "300ms")...)
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, "the server may not be a node of osqueue") {
 			t.Errorf("%v: %+v", args, got)
 		}
@@ -92,7 +92,7 @@ func TestAnotherServerAnswers(t *testing.T) {
 	q.Refuse = func(*http.Request) *v1.Problem {
 		return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"}
 	}
-	if got := osqTest(t, q, "", "job", "show", "j"); strings.Contains(got.Err, "is it a node") {
+	if got := osq.Run(t, q, "", "job", "show", "j"); strings.Contains(got.Err, "is it a node") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -109,13 +109,13 @@ func TestTimeoutIsTheClients(t *testing.T) {
 		{line: "submit a --id x --timeout 5s --job-timeout 1w", job: `{"id":"x","type":"a","timeoutMs":604800000}`},
 	} {
 		q := clitest.NewFake(t)
-		got := osqTest(t, q, "", strings.Fields(c.line)...)
+		got := osq.Run(t, q, "", strings.Fields(c.line)...)
 		if seen := q.Writes(); got.Code != view.ExitOK || len(seen) != 1 || seen[0].Body != c.job {
 			t.Errorf("%s: %+v, %v", c.line, got, seen)
 		}
 	}
 	began := time.Now()
-	got := newTestCommand(t, "127.0.0.1:1").Run("--timeout", "200ms", "submit", "a", "1")
+	got := osq.Command(t, "127.0.0.1:1").Run("--timeout", "200ms", "submit", "a", "1")
 	if took := time.Since(began); got.Code != view.ExitFailure || took > 5*time.Second {
 		t.Errorf("%v, %+v", took, got)
 	}
@@ -132,8 +132,8 @@ func TestRunAtInThePastWarns(t *testing.T) {
 		{"2020-01-01 00:00", "warning: --run-at 2020-01-01 00:00 is in the past (2020-01-01 00:00:00 "},
 		{"90m", ""},
 	} {
-		drop := osqTest(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
-		for _, got := range []clitest.Result{drop, osqTest(t, q, "", "submit", "a", "--run-at", c.at)} {
+		drop := osq.Run(t, q, "", "drop", "--new", "--bucket", "file://"+t.TempDir(), "a", "--run-at", c.at)
+		for _, got := range []clitest.Result{drop, osq.Run(t, q, "", "submit", "a", "--run-at", c.at)} {
 			if got.Code != view.ExitOK || got.Out == "" || c.want == "" && got.Err != "" || !strings.HasPrefix(got.Err, c.want) {
 				t.Errorf("%s: %+v", c.at, got)
 			}
@@ -154,16 +154,16 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		"job delete --batch nope --yes":  "there is no such batch",
 	} {
 		q := clitest.NewFake(t)
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, want) || len(q.Writes()) != 0 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	q := clitest.NewFake(t)
-	if got := osqTest(t, q, "", "queue", "pause", "nosuch", "--new"); got.Code != view.ExitOK || len(q.Writes()) != 1 {
+	if got := osq.Run(t, q, "", "queue", "pause", "nosuch", "--new"); got.Code != view.ExitOK || len(q.Writes()) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "queue", "set", "*", "--max-running", "3"); got.Code != view.ExitUsage || len(q.Writes()) != 0 {
+	if got := osq.Run(t, q, "", "queue", "set", "*", "--max-running", "3"); got.Code != view.ExitUsage || len(q.Writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -180,14 +180,14 @@ func TestAMistakeDoesNotStopTheOthers(t *testing.T) {
 			}
 			return &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: `schedule "nosuch" does not exist`, Committed: v1.CommittedNo}
 		}
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, `"nosuch" does not exist`) || strings.Count(got.Out, "\n") != 2 {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer srv.Close()
-	got := newTestCommand(t, srv.URL).Run("queue", "resume", "a", "b", "c", "--timeout", "200ms")
+	got := osq.Command(t, srv.URL).Run("queue", "resume", "a", "b", "c", "--timeout", "200ms")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "not done: b, c") {
 		t.Errorf("%+v", got)
 	}
@@ -198,15 +198,15 @@ func TestStatusesByTheirWords(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "w", Type: "wait"})
 	for _, name := range []string{"available", "unclaimed", "running,available"} {
-		got := osqTest(t, q, "", "job", "ls", "--status", name)
+		got := osq.Run(t, q, "", "job", "ls", "--status", name)
 		if got.Code != view.ExitOK || !strings.Contains(got.Out, "w   wait  available") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osqTest(t, q, "", "job", "ls", "--status", "waiting"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "available, running") {
+	if got := osq.Run(t, q, "", "job", "ls", "--status", "waiting"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "available, running") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "job", "show", "w"); !strings.Contains(got.Out, "available (no worker takes this type)") {
+	if got := osq.Run(t, q, "", "job", "show", "w"); !strings.Contains(got.Out, "available (no worker takes this type)") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -216,7 +216,7 @@ func TestSeveralTagsCount(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "both", Type: "wait", Tags: []string{"a", "b"}})
 	q.Add(v1.NewJob{ID: "one", Type: "wait", Tags: []string{"a"}})
-	got := osqTest(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
+	got := osq.Run(t, q, "", strings.Fields("job cancel --tag a --tag b --yes")...)
 	if got.Code != view.ExitOK || got.Out != "1 job cancelled\n" || q.Find("both").Status != v1.StatusCancelled || q.Find("one").Status != v1.StatusUnclaimed {
 		t.Errorf("%+v", got)
 	}

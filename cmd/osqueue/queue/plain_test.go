@@ -40,7 +40,7 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 		"job wait d":                  {"job d is dead: error " + clitest.EvilShown},
 		"job cancel d c":              {"c  not cancelled"},
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		passedOn := "\"\u009b2m\"" // the result, to programs
 		if !strings.HasPrefix(line, "job wait") {
 			passedOn = "there is none"
@@ -52,7 +52,7 @@ func TestJobsDoNotCommandTheTerminal(t *testing.T) {
 			}
 		}
 	}
-	if got := osqTest(t, q, "", "job", "ls", "--status", "all"); strings.Count(got.Out, "\n") != 4 {
+	if got := osq.Run(t, q, "", "job", "ls", "--status", "all"); strings.Count(got.Out, "\n") != 4 {
 		t.Errorf("a name makes a line:\n%s", got.Out)
 	}
 }
@@ -67,26 +67,26 @@ func TestProgramsGetWhatProgramsWrote(t *testing.T) {
 		"job wait c c2":                          "c\tcompleted\t" + result + "\nc2\tcompleted\t" + result + "\n",
 		"submit good \"\u009b2m\" --wait --id x": result + "\n",
 	} {
-		if got := osqTest(t, q, "", strings.Fields(line)...); got.Out != want {
+		if got := osq.Run(t, q, "", strings.Fields(line)...); got.Out != want {
 			t.Errorf("%s: %q, want %q; %s", line, got.Out, want, got.Err)
 		}
 	}
-	if got := osqTest(t, q, result+"\n", "submit", "good", "--file", "-", "--wait", "--id", "y"); !strings.HasSuffix(got.Out, "\tcompleted\t"+result+"\n") {
+	if got := osq.Run(t, q, result+"\n", "submit", "good", "--file", "-", "--wait", "--id", "y"); !strings.HasSuffix(got.Out, "\tcompleted\t"+result+"\n") {
 		t.Errorf("%q", got.Out)
 	}
-	if got := osqTest(t, q, "", "run", "--", "echo", clitest.Evil+"\x00"); got.Out != clitest.Evil+"\x00" {
+	if got := osq.Run(t, q, "", "run", "--", "echo", clitest.Evil+"\x00"); got.Out != clitest.Evil+"\x00" {
 		t.Errorf("%q; %s", got.Out, got.Err)
 	}
-	if got := osqTest(t, q, "x\n", "map", "-", "--", "echo", clitest.Evil); got.Out != clitest.Evil+" x\n" {
+	if got := osq.Run(t, q, "x\n", "map", "-", "--", "echo", clitest.Evil); got.Out != clitest.Evil+" x\n" {
 		t.Errorf("%q; %s", got.Out, got.Err)
 	}
-	if got := osqTest(t, q, "", "run", "--", "warn", clitest.Evil); got.Err != clitest.Evil+"\n" {
+	if got := osq.Run(t, q, "", "run", "--", "warn", clitest.Evil); got.Err != clitest.Evil+"\n" {
 		t.Errorf("%q", got.Err)
 	}
-	if got := osqTest(t, q, "x\n", "map", "-", "--", "warn", clitest.Evil); !strings.HasPrefix(got.Err, clitest.Evil+" x\n") {
+	if got := osq.Run(t, q, "x\n", "map", "-", "--", "warn", clitest.Evil); !strings.HasPrefix(got.Err, clitest.Evil+" x\n") {
 		t.Errorf("%q", got.Err)
 	}
-	got := osqTest(t, q, "", "job", "show", "c", "--json")
+	got := osq.Run(t, q, "", "job", "show", "c", "--json")
 	var read, shown struct{ Type, Result, LastError string }
 	stored, err := json.Marshal(q.Jobs[0])
 	if err != nil {
@@ -102,8 +102,8 @@ func TestProgramsGetWhatProgramsWrote(t *testing.T) {
 func TestFailuresDoNotCommandTheTerminal(t *testing.T) {
 	q := clitest.NewFake(t)
 	for _, got := range []clitest.Result{
-		osqTest(t, q, "", "run", "--", "fail", clitest.Evil), osqTest(t, q, "x\n", "map", "-", "--", "fail", clitest.Evil),
-		osqTest(t, q, "", "job", "cancel", clitest.Evil, "k"),
+		osq.Run(t, q, "", "run", "--", "fail", clitest.Evil), osq.Run(t, q, "x\n", "map", "-", "--", "fail", clitest.Evil),
+		osq.Run(t, q, "", "job", "cancel", clitest.Evil, "k"),
 	} {
 		clitest.Harmless(t, "failure", got.Out+got.Err)
 		if !strings.Contains(got.Out+got.Err, clitest.EvilShown) {
@@ -140,14 +140,14 @@ func TestOrderOfQueues(t *testing.T) {
 		return nil
 	}
 	for _, sort := range []string{"name", "oldest", "available"} {
-		if out := osqTest(t, q, "", "queue", "ls", "--sort", sort); out.Code != view.ExitOK {
+		if out := osq.Run(t, q, "", "queue", "ls", "--sort", sort); out.Code != view.ExitOK {
 			t.Errorf("%s: %+v", sort, out)
 		}
 	}
 	if want := []string{"", v1.SortOldestAt, v1.SortMostUnclaimed}; !slices.Equal(got, want) {
 		t.Errorf("asked for %q, want %q", got, want)
 	}
-	if out := osqTest(t, q, "", "queue", "ls", "--sort", "age"); out.Code != view.ExitUsage || !strings.Contains(out.Err, `"age"`) {
+	if out := osq.Run(t, q, "", "queue", "ls", "--sort", "age"); out.Code != view.ExitUsage || !strings.Contains(out.Err, `"age"`) {
 		t.Errorf("%+v", out)
 	}
 }

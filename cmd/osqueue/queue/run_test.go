@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		"run --id j --wait-for 500ms wait": {Err: "osqueue: wait for job j, which is available: ", Code: view.ExitNotRun},
 	} {
 		q := clitest.NewFake(t)
-		c := newTestCommand(t, q.Server.URL)
+		c := osq.Command(t, q.Server.URL)
 		c.Env["HERE"] = "here"
 		c.Stdin = strings.NewReader("piped\nin")
 		got := c.Run(strings.Fields(line)...)
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 
 func TestRunFlags(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "", strings.Fields("run --type cmd --job-timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
+	got := osq.Run(t, q, "", strings.Fields("run --type cmd --job-timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
 	j := q.All()[0]
 	if j.Type != "cmd" || string(j.Payload) != `{"argv":["true","{}"]}` || j.MaxAttempts != 1 || j.Priority != 3 || !slices.Equal(j.Tags, []string{"x"}) {
 		t.Errorf("%+v, %+v", j, got)
@@ -59,7 +59,7 @@ func TestRunFlags(t *testing.T) {
 func TestRunStdinIsBounded(t *testing.T) {
 	for stdin, want := range map[string]string{strings.Repeat("x", maxPayload+1): "more than", strings.Repeat("\x01", maxPayload/2): "more than", "\xff": "not UTF-8"} {
 		q := clitest.NewFake(t)
-		if got := osqTest(t, q, stdin, "run", "--", "cat"); got.Code != view.ExitNotRun || !strings.Contains(got.Err, want) || len(q.All()) != 0 {
+		if got := osq.Run(t, q, stdin, "run", "--", "cat"); got.Code != view.ExitNotRun || !strings.Contains(got.Err, want) || len(q.All()) != 0 {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -69,7 +69,7 @@ func TestRunStdinIsBounded(t *testing.T) {
 	}
 	defer null.Close()
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	c.Stdin = null
 	if got := c.Run("run", "--", "cat"); got.Code != view.ExitOK || got.Out != "" {
 		t.Errorf("%+v", got)
@@ -80,7 +80,7 @@ func TestRunStdinIsBounded(t *testing.T) {
 func TestRunIsTakenUp(t *testing.T) {
 	q := clitest.NewFake(t)
 	for range 2 {
-		if got := osqTest(t, q, "", "run", "--id", "j", "--", "exit", "4"); got.Code != 4 {
+		if got := osq.Run(t, q, "", "run", "--id", "j", "--", "exit", "4"); got.Code != 4 {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -101,11 +101,11 @@ func TestRunInterrupted(t *testing.T) {
 func TestRunSaysThatThereIsNoWorker(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
+	got := osq.Run(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
 	if !strings.Contains(got.Err, "no worker takes jobs of type command; start one with: osqueue worker --commands command\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "a", "map", "-", "--wait-for", "2500ms", "--", "wait"); !strings.Contains(got.Err, "no worker takes jobs") {
+	if got := osq.Run(t, q, "a", "map", "-", "--wait-for", "2500ms", "--", "wait"); !strings.Contains(got.Err, "no worker takes jobs") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -121,7 +121,7 @@ func TestRunWithoutLeader(t *testing.T) {
 		}
 		return &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader", Committed: v1.CommittedNo}
 	}
-	if got := osqTest(t, q, "", "run", "--", "echo", "x"); got.Code != view.ExitOK || got.Out != "x" {
+	if got := osq.Run(t, q, "", "run", "--", "echo", "x"); got.Code != view.ExitOK || got.Out != "x" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -136,7 +136,7 @@ func TestMap(t *testing.T) {
 		"map - -q -- die":                              {Code: view.ExitSomeFailed},
 	} {
 		q := clitest.NewFake(t)
-		got := osqTest(t, q, "a b\n\n$x; 'y\n  \nlast", strings.Fields(line)...)
+		got := osq.Run(t, q, "a b\n\n$x; 'y\n  \nlast", strings.Fields(line)...)
 		if got != want {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -145,18 +145,18 @@ func TestMap(t *testing.T) {
 
 func TestMapSaysWhichLinesFailed(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "0\n\n5\n", "map", "-", "--keep-order", "--", "exit")
+	got := osq.Run(t, q, "0\n\n5\n", "map", "-", "--keep-order", "--", "exit")
 	if got.Code != view.ExitSomeFailed || !strings.Contains(got.Err, "line 3: exit status 5\n") || !strings.Contains(got.Err, "2 of 2 commands have ended in") || !strings.Contains(got.Err, "; 1 failed") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "x", "map", "-", "--", "die"); !strings.Contains(got.Err, "is dead: the worker is gone") {
+	if got := osq.Run(t, q, "x", "map", "-", "--", "die"); !strings.Contains(got.Err, "is dead: the worker is gone") {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestMapJSON(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "0\n\n5\n", "map", "-", "--name", "n", "--keep-order", "--json", "--", "exit")
+	got := osq.Run(t, q, "0\n\n5\n", "map", "-", "--name", "n", "--keep-order", "--json", "--", "exit")
 	want := `{"line":1,"input":"0","id":"n-1","status":"completed","exit":0,"stdout":"","stderr":"exiting"}` + "\n" +
 		`{"line":3,"input":"5","id":"n-3","status":"completed","exit":5,"stdout":"","stderr":"exiting"}` + "\n"
 	if got.Out != want || got.Code != view.ExitSomeFailed {
@@ -183,7 +183,7 @@ func TestMapIsTakenUp(t *testing.T) {
 		j.Result, _ = json.Marshal(commandResult{Exit: &zero, Stdout: "done before"})
 	}
 	q.Mu.Unlock()
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	c.Stdin = strings.NewReader("1\n2\n3\n4\n")
 	go func() {
 		for len(q.All()) < 4 && c.Ctx.Err() == nil {
@@ -201,7 +201,7 @@ func TestMapIsTakenUp(t *testing.T) {
 // make its first line wait.
 func TestMapInFlight(t *testing.T) {
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	lines, source, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestMapManyLines(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
 	const n = 3000
-	got := osqTest(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")
+	got := osq.Run(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")
 	if got.Code != view.ExitOK || got.Out != numbered(n) {
 		t.Fatalf("%d lines, %s", strings.Count(got.Out, "\n"), got.Err)
 	}
@@ -277,11 +277,11 @@ func TestLinesGather(t *testing.T) {
 
 func TestMapNamesTheBadLine(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
+	got := osq.Run(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
 	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "line 2: the command must be UTF-8") || got.Out != "1\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "map", "/no/such/file", "--", "echo"); got.Code != view.ExitNotRun {
+	if got := osq.Run(t, q, "", "map", "/no/such/file", "--", "echo"); got.Code != view.ExitNotRun {
 		t.Errorf("%+v", got)
 	}
 }
@@ -295,7 +295,7 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 		}
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
-	got := osqTest(t, q, "1", "map", "-", "--name", "n", "--", "echo")
+	got := osq.Run(t, q, "1", "map", "-", "--name", "n", "--", "echo")
 	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "choose another --name") {
 		t.Errorf("%+v", got)
 	}
@@ -316,7 +316,7 @@ func TestWhatIsThereEnds(t *testing.T) {
 
 func TestHelpOfCommandsTellsTheExitStatus(t *testing.T) {
 	for name, want := range map[string]string{"run": runExitHelp, "map": mapExitHelp} {
-		if got := newTestCommand(t, "127.0.0.1:1").Run(name, "--help"); got.Code != view.ExitOK || !strings.Contains(got.Out, want) {
+		if got := osq.Command(t, "127.0.0.1:1").Run(name, "--help"); got.Code != view.ExitOK || !strings.Contains(got.Out, want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -37,7 +37,7 @@ func TestSubmitOne(t *testing.T) {
 	}
 	for _, c := range cases {
 		q := clitest.NewFake(t)
-		got := osqTest(t, q, c.stdin, strings.Fields(c.line)...)
+		got := osq.Run(t, q, c.stdin, strings.Fields(c.line)...)
 		jobs := q.All()
 		if got.Code != view.ExitOK || len(jobs) != 1 || got.Out != jobs[0].ID+"\n" {
 			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
@@ -50,14 +50,14 @@ func TestSubmitOne(t *testing.T) {
 
 func TestSubmitFlags(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
+	got := osq.Run(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
 	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.Out != want || got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
 	if j := q.All()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
 		t.Errorf("%+v", j)
 	}
-	got = osqTest(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
+	got = osq.Run(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
 	if !strings.Contains(got.Out, `"duplicate":true`) {
 		t.Errorf("%+v", got)
 	}
@@ -70,7 +70,7 @@ func TestSubmitDevNullIsNoPayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	c.Stdin = null
 	if got := c.Run("submit", "a"); got.Code != view.ExitOK || q.All()[0].Payload != nil {
 		t.Errorf("%+v", got)
@@ -79,7 +79,7 @@ func TestSubmitDevNullIsNoPayload(t *testing.T) {
 
 func TestSubmitPayloadIsBounded(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
+	got := osq.Run(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "larger than") || len(q.All()) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -87,18 +87,18 @@ func TestSubmitPayloadIsBounded(t *testing.T) {
 
 func TestSubmitWait(t *testing.T) {
 	q := clitest.NewFake(t)
-	if got := osqTest(t, q, "", "submit", "good", "[7]", "--wait"); got.Out != "[7]\n" || got.Code != view.ExitOK {
+	if got := osq.Run(t, q, "", "submit", "good", "[7]", "--wait"); got.Out != "[7]\n" || got.Code != view.ExitOK {
 		t.Errorf("%+v", got)
 	}
-	got := osqTest(t, q, "", "submit", "bad", "1", "--wait")
+	got := osq.Run(t, q, "", "submit", "bad", "1", "--wait")
 	if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, "dead: no luck") {
 		t.Errorf("%+v", got)
 	}
-	got = osqTest(t, q, "", "submit", "good", "1", "--wait", "--json")
+	got = osq.Run(t, q, "", "submit", "good", "1", "--wait", "--json")
 	if !strings.Contains(got.Out, `"status":"completed"`) || !strings.Contains(got.Out, `"result":1`) {
 		t.Errorf("%+v", got)
 	}
-	got = osqTest(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
+	got = osq.Run(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued") || !strings.Contains(got.Err, "available") {
 		t.Errorf("%+v", got)
 	}
@@ -116,7 +116,7 @@ func numbered(n int) string {
 func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 	q := clitest.NewFake(t)
 	const wait = 2 * time.Second
-	got := osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
+	got := osq.Run(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", wait.String())
 	found := regexp.MustCompile(`submitted 2 jobs in (\S+) \(\d+ jobs/s\); 0 ended within (\S+)\n`).FindStringSubmatch(got.Err)
 	if got.Code != view.ExitFailure || found == nil {
 		t.Fatalf("%+v", got)
@@ -127,11 +127,11 @@ func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	before := len(q.All())
-	osqTest(t, q, "\ufeffone\n\ufefftwo\n", "submit", "wait", "--text", "--file", "-")
+	osq.Run(t, q, "\ufeffone\n\ufefftwo\n", "submit", "wait", "--text", "--file", "-")
 	if jobs := q.All()[before:]; len(jobs) != 2 || string(jobs[0].Payload) != `"one"` || string(jobs[1].Payload) != "\"\ufefftwo\"" {
 		t.Errorf("a byte order mark: %+v", jobs)
 	}
-	if got := osqTest(t, q, "\n", "submit", "wait", "--file", "-"); got.Err != "submitted 0 jobs\n" {
+	if got := osq.Run(t, q, "\n", "submit", "wait", "--file", "-"); got.Err != "submitted 0 jobs\n" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -143,7 +143,7 @@ func TestSubmitFileInBatches(t *testing.T) {
 	if err := os.WriteFile(file, []byte(numbered(n)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	got := osq.Run(t, q, "", "submit", "a", "--file", file, "--id", "run")
 	if got.Code != view.ExitOK || !strings.Contains(got.Err, "submitted 4321 jobs in ") || !strings.Contains(got.Err, "jobs/s") {
 		t.Fatalf("%s", got.Err)
 	}
@@ -157,7 +157,7 @@ func TestSubmitFileInBatches(t *testing.T) {
 	if len(ids) != n || !slices.Equal(q.Batches, []int{321, 1000, 1000, 1000, 1000}) {
 		t.Errorf("%d ids, batches %v", len(ids), q.Batches)
 	}
-	got = osqTest(t, q, "", "submit", "a", "--file", file, "--id", "run")
+	got = osq.Run(t, q, "", "submit", "a", "--file", file, "--id", "run")
 	if len(q.All()) != n || !strings.Contains(got.Err, "4321 of them existed already") {
 		t.Errorf("%s", got.Err)
 	}
@@ -168,7 +168,7 @@ func TestSubmitFileOfJobs(t *testing.T) {
 	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
 
 {"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
-	got := osqTest(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
+	got := osq.Run(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
 	jobs := q.All()
 	if got.Code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.Out, `{"jobId":"x"}`+"\n") {
 		t.Fatalf("%+v, %+v", got, jobs)
@@ -196,12 +196,12 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 		"not UTF-8":      {"submit a --text --file -", "a\n\xff\n", "line 2 is not UTF-8"},
 	} {
 		q := clitest.NewFake(t)
-		got := osqTest(t, q, c.lines, strings.Fields(c.args)...)
+		got := osq.Run(t, q, c.lines, strings.Fields(c.args)...)
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := osqTest(t, clitest.NewFake(t), "", "submit", "a", "--file", "/no/such/file"); got.Code != view.ExitFailure {
+	if got := osq.Run(t, clitest.NewFake(t), "", "submit", "a", "--file", "/no/such/file"); got.Code != view.ExitFailure {
 		t.Errorf("%+v", got)
 	}
 }
@@ -220,7 +220,7 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 		}
 		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 	}
-	got := osqTest(t, q, numbered(20_000), "submit", "a", "--file", "-")
+	got := osq.Run(t, q, numbered(20_000), "submit", "a", "--file", "-")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.Err, "lines ") {
 		t.Errorf("%s", got.Err)
 	}
@@ -232,7 +232,7 @@ func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
 func TestSubmitFileWait(t *testing.T) {
 	t.Parallel()
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
+	got := osq.Run(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	if got.Code != view.ExitOK || len(lines) != 1500 {
 		t.Fatalf("%d lines, %s", len(lines), got.Err)
@@ -242,28 +242,28 @@ func TestSubmitFileWait(t *testing.T) {
 			t.Fatalf("line %d: %s", i, line)
 		}
 	}
-	got = osqTest(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
+	got = osq.Run(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
 	lines = strings.Split(strings.TrimSpace(got.Out), "\n")
 	slices.Sort(lines)
 	if got.Code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.Err != "" {
 		t.Errorf("%d lines, %s", len(lines), got.Err)
 	}
-	got = osqTest(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
+	got = osq.Run(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "2 did not complete") || strings.Count(got.Out, `"lastError"`) != 2 {
 		t.Errorf("%+v", got)
 	}
 	if rows := strings.Split(got.Out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
 		t.Errorf("%s", got.Out)
 	}
-	got = osqTest(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
+	got = osq.Run(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") {
 		t.Errorf("%+v", got)
 	}
-	got = osqTest(t, q, "", "submit", "wait", "1", "--id", "job-7", "--wait", "--wait-for", "50ms")
+	got = osq.Run(t, q, "", "submit", "wait", "1", "--id", "job-7", "--wait", "--wait-for", "50ms")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued, but") || strings.Count(got.Err, "job-7") != 1 {
 		t.Errorf("%+v", got)
 	}
-	got = osqTest(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
+	got = osq.Run(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2 ") {
 		t.Errorf("%+v", got)
 	}
@@ -274,7 +274,7 @@ func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
 	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
-	got := osqTest(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
+	got := osq.Run(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
 	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.Code != view.ExitOK || got.Out != want {
 		t.Errorf("%+v", got)
 	}
@@ -295,7 +295,7 @@ func TestSubmitFileWaitWithAFault(t *testing.T) {
 			}
 			return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
 		}
-		got := osqTest(t, q, numbered(3_000), "submit", "a", "--file", "-", "--wait", order)
+		got := osq.Run(t, q, numbered(3_000), "submit", "a", "--file", "-", "--wait", order)
 		if got.Code != view.ExitFailure || strings.Count(got.Err, "were not enqueued: enqueue batch: taken") != 1 {
 			t.Errorf("%s", got.Err)
 		}
@@ -319,7 +319,7 @@ func TestSubmitFileWaitInterrupted(t *testing.T) {
 			t.Fatalf("%s", got.Err)
 		}
 		q.EndAll(v1.StatusCompleted)
-		got = osqTest(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
+		got = osq.Run(t, q, "1\n2\n3\n", append([]string{"submit", "wait", "--file", "-", "--wait"}, strings.Fields(again)...)...)
 		if n := len(q.All()); got.Code != view.ExitOK || n != 3 || strings.Count(got.Out, "completed") != 3 {
 			t.Errorf("%d jobs, %+v", n, got)
 		}
@@ -359,7 +359,7 @@ func TestJobsWithoutAnAnswer(t *testing.T) {
 			}
 			return nil
 		}
-		got := osqTest(t, q, "1\n", strings.Fields(line)...)
+		got := osq.Run(t, q, "1\n", strings.Fields(line)...)
 		if got.Code == view.ExitOK || !strings.Contains(got.Err, "line 1: enqueue batch: ") || !strings.Contains(got.Err, "it is not known whether it took effect") || !strings.Contains(got.Err, "continue with the same command and --") {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -371,7 +371,7 @@ func TestJobsWithoutAnAnswer(t *testing.T) {
 func interruptedUnanswered(t *testing.T, line string) clitest.Result {
 	t.Helper()
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	ctx, stop := context.WithCancel(c.Ctx)
 	defer stop()
 	q.Refuse = func(r *http.Request) *v1.Problem {
@@ -398,7 +398,7 @@ func interruptedAt(t *testing.T, q *clitest.Fake, jobs int, stdin string, args .
 // then, with what interrupts the command.
 func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFunc), stdin string, args ...string) clitest.Result {
 	t.Helper()
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	ctx, stop := context.WithCancel(c.Ctx)
 	defer stop()
 	c.Ctx = ctx
@@ -416,7 +416,7 @@ func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFun
 
 func TestSubmitWaitInterrupted(t *testing.T) {
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	ctx, stop := context.WithCancel(c.Ctx)
 	defer stop()
 	c.Ctx = ctx
@@ -503,7 +503,7 @@ func TestEveryWriteAsksForAcks(t *testing.T) {
 	for _, line := range ackedLines {
 		t.Run(line, func(t *testing.T) {
 			q := newAckedFake(t, v1.AckObject)
-			got := osqTest(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
+			got := osq.Run(t, q, "1\n", append(strings.Fields(line), "--json", "--ack", "object")...)
 			if got.Code != view.ExitOK || !strings.Contains(got.Out, `"committed":"object"`) || strings.Contains(got.Err, "not in the bucket") {
 				t.Errorf("%+v", got)
 			}
@@ -520,7 +520,7 @@ func TestEveryWriteAsksForAcks(t *testing.T) {
 func TestWritesWithoutAck(t *testing.T) {
 	for _, line := range ackedLines {
 		q := newAckedFake(t, v1.AckQuorum)
-		got := osqTest(t, q, "1\n", strings.Fields(line)...)
+		got := osq.Run(t, q, "1\n", strings.Fields(line)...)
 		if got.Code != view.ExitOK || strings.Contains(got.Out+got.Err, "quorum") || strings.Contains(got.Out+got.Err, "bucket") {
 			t.Errorf("%s: %+v", line, got)
 		}
@@ -530,7 +530,7 @@ func TestWritesWithoutAck(t *testing.T) {
 			}
 		}
 		q = newAckedFake(t, v1.AckQuorum)
-		if got := osqTest(t, q, "1\n", append(strings.Fields(line), "--json")...); !strings.Contains(got.Out, `"committed":"quorum"`) {
+		if got := osq.Run(t, q, "1\n", append(strings.Fields(line), "--json")...); !strings.Contains(got.Out, `"committed":"quorum"`) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -539,14 +539,14 @@ func TestWritesWithoutAck(t *testing.T) {
 // A write that did not reach the wanted ack level prints a note and succeeds.
 func TestAckThatWasNotReached(t *testing.T) {
 	q := newAckedFake(t, v1.AckQuorum)
-	got := osqTest(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--timeout", "300ms")
+	got := osq.Run(t, q, "", "submit", "a", "1", "--id", "x", "--ack", "object", "--timeout", "300ms")
 	if got.Code != view.ExitOK || got.Out != "x\n" || !strings.Contains(got.Err, "not in the bucket yet (LSN 3-1)") {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.Code != view.ExitOK || got.Err != "" {
+	if got := osq.Run(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := osqTest(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "use quorum, object") {
+	if got := osq.Run(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "use quorum, object") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -591,7 +591,7 @@ func interruptedReading(t *testing.T, q *clitest.Fake, line string) clitest.Resu
 	in, write := io.Pipe()
 	defer write.Close()
 	stdin := &begunReader{Reader: in, begun: make(chan struct{}, 1)}
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	context.AfterFunc(c.Ctx, func() { write.Close() }) // else a failure would be a test that hangs
 	ctx, interrupt := context.WithCancel(c.Ctx)
 	c.Ctx, c.Stdin, c.Tty = ctx, stdin, true

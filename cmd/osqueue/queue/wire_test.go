@@ -43,7 +43,7 @@ func TestFlagsOnTheWire(t *testing.T) {
 		},
 		"batch create --id b": {"POST /v1/batches", `{"id":"b","jobs":[]}`},
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		if seen := writes(q); got.Code != view.ExitOK || !slices.Equal(seen, []request{want}) {
 			t.Errorf("%s: %+v\ngot  %v\nwant %v", line, got, seen, want)
 		}
@@ -52,7 +52,7 @@ func TestFlagsOnTheWire(t *testing.T) {
 
 func TestSubmitWithAHeldKey(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "", "submit", "a", "--unique", "held")
+	got := osq.Run(t, q, "", "submit", "a", "--unique", "held")
 	if got.Code != view.ExitOK || got.Out != "holder\n" || !strings.Contains(got.Err, "nothing was added: job holder holds the unique key") {
 		t.Errorf("%+v", got)
 	}
@@ -62,13 +62,13 @@ func TestSubmitWithAHeldKey(t *testing.T) {
 // takes.
 func TestSubmitWithAnIdempotencyKey(t *testing.T) {
 	q := clitest.NewFake(t)
-	first := osqTest(t, q, "", "submit", "a", "1", "--idempotency-key", "k")
-	if again := osqTest(t, q, "", "submit", "a", "1", "--idempotency-key", "k"); again.Out != first.Out || len(q.All()) != 1 {
+	first := osq.Run(t, q, "", "submit", "a", "1", "--idempotency-key", "k")
+	if again := osq.Run(t, q, "", "submit", "a", "1", "--idempotency-key", "k"); again.Out != first.Out || len(q.All()) != 1 {
 		t.Errorf("%+v, %+v", first, again)
 	}
 	q = clitest.NewFake(t)
 	for range 2 {
-		if got := osqTest(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.Code != view.ExitOK || len(q.All()) != 2345 {
+		if got := osq.Run(t, q, numbered(2345), "submit", "a", "--file", "-", "--idempotency-key", "k"); got.Code != view.ExitOK || len(q.All()) != 2345 {
 			t.Fatalf("%d jobs, %s", len(q.All()), got.Err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestSubmitWithAnIdempotencyKey(t *testing.T) {
 func TestSubmitFileOfWholeJobs(t *testing.T) {
 	q := clitest.NewFake(t)
 	line := `{"id":"x","type":"a","backoff":{"kind":"fixed","baseMs":5},"timeoutMs":7,"group":"g","tags":["t"],"uniqueKey":"k","uniqueScope":"waiting","after":["p"],"afterFailure":"cancel","batchId":"b"}`
-	got := osqTest(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
+	got := osq.Run(t, q, line, strings.Fields("submit --file - --job-timeout 1w --group h --tag u --backoff none --after z --batch y")...)
 	if seen := q.Writes(); got.Code != view.ExitOK || len(seen) != 1 || seen[0].Body != `{"jobs":[`+line+`]}` {
 		t.Errorf("%+v\n%v", got, seen)
 	}
@@ -86,7 +86,7 @@ func TestSubmitFileOfWholeJobs(t *testing.T) {
 
 func TestBatchCreate(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "one\ntwo\n", strings.Fields(`batch create - --id b --type a --text --callback-type done --callback-payload {"x":1} --callback-on completed --tag t`)...)
+	got := osq.Run(t, q, "one\ntwo\n", strings.Fields(`batch create - --id b --type a --text --callback-type done --callback-payload {"x":1} --callback-on completed --tag t`)...)
 	seen := q.Writes()
 	if got.Code != view.ExitOK || got.Out != "b1\n" || len(seen) != 1 {
 		t.Fatalf("%+v, %v", got, seen)
@@ -99,11 +99,11 @@ func TestBatchCreate(t *testing.T) {
 			t.Errorf("%s is missing: %s", part, seen[0].Body)
 		}
 	}
-	got = osqTest(t, q, numbered(1001), "batch", "create", "-", "--type", "a")
+	got = osq.Run(t, q, numbered(1001), "batch", "create", "-", "--type", "a")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "submit --batch") || len(q.Writes()) != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got = osqTest(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2") {
+	if got = osq.Run(t, q, "1\nx\n", "batch", "create", "-", "--type", "a"); got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestListsAndShows(t *testing.T) {
 		"batch show b1":              {"callback   cb, when all are ended (waits)"},
 		"stats -o wide":              {"-      0          0        0          2", "(all)  3", "1MiB", "in all: 99 completed, 0 dead, 0 cancelled; 1 worker\n"},
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
 			if got.Code != view.ExitOK || !strings.Contains(got.Out, text) {
 				t.Errorf("%s: %q is missing: %+v\n%s", line, text, got, got.Out)
@@ -136,7 +136,7 @@ func TestListsAndShows(t *testing.T) {
 		"stats": `{"total":0,`, "queue set mail --burst 2": `{"type":"mail"`, "cron rm x": `{"done":"removed","name":"x"}`,
 		"cron put n @daily --type a": `{"nextAt":1700000000000,`, "batch create": `{"batchId":"b1"`,
 	} {
-		if got := osqTest(t, q, "", append(strings.Fields(line), "--json")...); got.Code != view.ExitOK || !strings.HasPrefix(got.Out, want) {
+		if got := osq.Run(t, q, "", append(strings.Fields(line), "--json")...); got.Code != view.ExitOK || !strings.HasPrefix(got.Out, want) {
 			t.Errorf("%s: %+v", line, got)
 		}
 	}
@@ -144,7 +144,7 @@ func TestListsAndShows(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	q := clitest.NewFake(t)
-	got := osqTest(t, q, "", strings.Fields("events --since start --type mail --kind job.claimed,cron.fired --job j1 --limit 4")...)
+	got := osq.Run(t, q, "", strings.Fields("events --since start --type mail --kind job.claimed,cron.fired --job j1 --limit 4")...)
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	if got.Code != view.ExitOK || len(lines) != 4 {
 		t.Fatalf("%+v", got)
@@ -158,7 +158,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 	}
-	got = osqTest(t, q, "", "events", "--json", "--limit", "1", "--since", "3-9.1")
+	got = osq.Run(t, q, "", "events", "--json", "--limit", "1", "--since", "3-9.1")
 	if !strings.HasPrefix(got.Out, `{"id":"3-17.0","lsn":"","kind":"cron.fired"`) || !strings.Contains(got.Out, "after 3-9.1") {
 		t.Errorf("%+v", got)
 	}
@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 // Ctrl-C is how one stops to follow events: no failure.
 func TestEventsUntilCtrlC(t *testing.T) {
 	q := clitest.NewFake(t)
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	ctx, stop := context.WithCancel(c.Ctx)
 	c.Ctx = ctx
 	go func() {
@@ -191,7 +191,7 @@ func TestJobShowsAllThatIsSet(t *testing.T) {
 		History: []v1.Attempt{{Number: 1, StartedAt: 5, EndedAt: 1005, WorkerID: &worker, Error: "oh\n", End: "failed"}},
 		Actions: []v1.JobAction{{Kind: v1.EventEnqueued, At: 1_700_000_000_000, Actor: "token p (Ann)"}, {Kind: v1.EventRetried, At: 1_700_000_000_000}},
 	})
-	got := osqTest(t, q, "", "job", "show", "j")
+	got := osq.Run(t, q, "", "job", "show", "j")
 	for _, want := range []string{
 		"running (cancellation requested at 2023-11-14", "group        g", "tags         t u", "unique       k:period:1m", "after        p (if it fails: run)",
 		"waits for    q", "batch        b", "cron         c", "job timeout  1m30s", "backoff      linear:1s:2h:5%", "progress     30% going", "attempt 1    failed after 1s on w1: oh",
@@ -201,7 +201,7 @@ func TestJobShowsAllThatIsSet(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, got.Out)
 		}
 	}
-	if got := osqTest(t, q, "", "job", "ls"); !strings.Contains(got.Out, "running 30%") {
+	if got := osq.Run(t, q, "", "job", "ls"); !strings.Contains(got.Out, "running 30%") {
 		t.Errorf("%s", got.Out)
 	}
 }

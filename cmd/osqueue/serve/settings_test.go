@@ -58,7 +58,7 @@ settings that most clusters need; this page has all of them, and ` + "`go test .
 
 // The help has at most 50 flags, in groups.
 func TestHelpShowsFewFlags(t *testing.T) {
-	got := clitest.NewCommand(t, Commands).Run("serve", "--help")
+	got := clitest.Tree(Commands).Command(t).Run("serve", "--help")
 	shown := strings.Count(got.Out, "\n      --")
 	if shown > 50 || shown < 20 || !strings.Contains(got.Out, "\nSecurity:\n") || strings.Contains(got.Out, "--raft-trailing-logs") {
 		t.Errorf("%d flags: %s", shown, got.Out)
@@ -113,7 +113,7 @@ raft-trailing-logs: 100 # hidden in the help
 	if _, _, err := flagsOf(t, "--config ../../../docs/examples/serve.yaml", nil); err != nil {
 		t.Errorf("the example: %v", err)
 	}
-	if got := clitest.NewCommand(t, Commands).Run("serve", "--config", file+".none"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "no such file") {
+	if got := clitest.Tree(Commands).Command(t).Run("serve", "--config", file+".none"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "no such file") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -232,7 +232,7 @@ func TestServeRefusesWhatCannotWork(t *testing.T) {
 		"--bucket mem:// --http-addr 127.0.0.1:0 --raft-addr 10.0.0.1:7080 --data x": "osqueue init",
 		"--bucket mem:// --http-addr 127.0.0.1:0 --peers n2=10.0.0.2:8080":           "do not name this node",
 	} {
-		got := clitest.NewCommand(t, Commands).Run(append([]string{"serve"}, strings.Fields(line)...)...)
+		got := clitest.Tree(Commands).Command(t).Run(append([]string{"serve"}, strings.Fields(line)...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("serve %s: %+v", line, got)
 		}

@@ -76,7 +76,7 @@ func TestWorkerUsage(t *testing.T) {
 		{"--config", "/nonexistent"},
 		{"--exec", "a=echo {{.b"},
 	} {
-		if got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...); got.Code != view.ExitUsage {
+		if got := osq.Command(t, q.Server.URL).Run(append([]string{"worker"}, args...)...); got.Code != view.ExitUsage {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
@@ -87,7 +87,7 @@ func TestWorkerRefusesByName(t *testing.T) {
 	q := clitest.NewFake(t)
 	refused := func(want string, args ...string) {
 		t.Helper()
-		got := newTestCommand(t, q.Server.URL).Run(append([]string{"worker"}, args...)...)
+		got := osq.Command(t, q.Server.URL).Run(append([]string{"worker"}, args...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%q: %+v, want it to say %q", args, got, want)
 		}
@@ -125,7 +125,7 @@ func TestWorkerRefusesByName(t *testing.T) {
 func TestWorkerWithoutBubblewrap(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	q := clitest.NewFake(t)
-	got := newTestCommand(t, q.Server.URL).Run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
+	got := osq.Command(t, q.Server.URL).Run("worker", "--exec", "a=/bin/true", "--sandbox", "namespace")
 	if got.Code == view.ExitOK || !strings.Contains(got.Err, "bubblewrap") && !strings.Contains(got.Err, "needs Linux") {
 		t.Errorf("%+v", got)
 	}
@@ -221,7 +221,7 @@ func TestWorkerConfigFile(t *testing.T) {
 		"jobs: [{type: a, exec: a, sandbox: some}]", "limits: {memory: lots}", "jobs: [{type: a, exec: a, limits: {ram: 1}}]", "", "jobs: [{type: a, exec: a, timeout: 3s}]",
 	} {
 		write(text)
-		if got := newTestCommand(t, q.Server.URL).Run("worker", "--config", path); got.Code != view.ExitUsage {
+		if got := osq.Command(t, q.Server.URL).Run("worker", "--config", path); got.Code != view.ExitUsage {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

@@ -27,15 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func newTestCommand(t *testing.T, servers ...string) *clitest.Command {
-	t.Helper()
-	return clitest.NewCommand(t, Commands, servers...)
-}
-
-func osqTest(t *testing.T, q *clitest.Fake, stdin string, args ...string) clitest.Result {
-	t.Helper()
-	return clitest.Run(t, Commands, q, stdin, args...)
-}
+var osq = clitest.Tree(Commands)
 
 func TestReadHeaderFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "headers")
@@ -117,7 +109,7 @@ func TestWorkerFileWithUnknownSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte("concurency: 3\njobs:\n  - type: a\n    exce: cat\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := osqTest(t, clitest.NewFake(t), "", "worker", "--config", file)
+	got := osq.Run(t, clitest.NewFake(t), "", "worker", "--config", file)
 	want := "osqueue: " + file + ": line 1: unknown setting \"concurency\"\njob 1: line 4: unknown setting \"exce\"\n"
 	if got.Code != view.ExitUsage || got.Err != want {
 		t.Errorf("%+v", got)
@@ -177,7 +169,7 @@ func TestWorkerAsksWhichTypesRunPrograms(t *testing.T) {
 	q := clitest.NewFake(t)
 	q.Self = v1.Self{Security: "on", ID: "t", ProgramTypes: []string{"command", "py*"}}
 	for _, flags := range [][]string{{"--commands", "deploy"}, {"--python", "*"}, {"--commands", "command", "--python", "deploy"}} {
-		got := osqTest(t, q, "", append([]string{"worker", "--sandbox", "none"}, flags...)...)
+		got := osq.Run(t, q, "", append([]string{"worker", "--sandbox", "none"}, flags...)...)
 		if got.Code != view.ExitUsage || !strings.Contains(got.Err, "--program-types command,py*,") {
 			t.Errorf("%v: %+v", flags, got)
 		}

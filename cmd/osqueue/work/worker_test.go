@@ -17,7 +17,7 @@ import (
 // do, then stops it.
 func runUntil(t *testing.T, q *clitest.Fake, done func([]v1.Job) bool, args ...string) clitest.Result {
 	t.Helper()
-	c := newTestCommand(t, q.Server.URL)
+	c := osq.Command(t, q.Server.URL)
 	ctx, stop := context.WithCancel(c.Ctx)
 	c.Ctx = ctx
 	go func() {
@@ -116,7 +116,7 @@ func TestWorkersAreListedAndShown(t *testing.T) {
 		"worker ls --json":      {`{"name":"w1",`},
 		"worker show w1 --json": {`{"name":"w1"`},
 	} {
-		got := osqTest(t, q, "", strings.Fields(line)...)
+		got := osq.Run(t, q, "", strings.Fields(line)...)
 		for _, text := range want {
 			if got.Code != view.ExitOK || !strings.Contains(got.Out, text) {
 				t.Errorf("%s: %q is missing: %+v", line, text, got)
