@@ -16,15 +16,6 @@ type Backend interface {
 	Node
 }
 
-// Node is what a server knows of its node without writing.
-type Node interface {
-	Leading
-	Waiter
-	Reader
-	Flusher
-	Member
-}
-
 var _ Backend = (*cluster.Node)(nil)
 
 // Writer commits mutations. Only the active leader can. When Propose returns, a majority has
@@ -44,26 +35,22 @@ type Writer interface {
 	AwaitClaim(ctx context.Context, until <-chan struct{}, claim *fsmpb.Mutation) (cluster.Awaited, error)
 }
 
-// Leading is about the leader.
-type Leading interface {
+// Node is what a server knows of its node without writing.
+type Node interface {
 	// Refusal returns the error that any write would get now. It returns nil if the node
 	// accepts writes or does not lead.
 	Refusal() error
 	// Now returns the leader's clock, in ms.
 	Now() int64
-}
 
-// Waiter reports when a claim may find a job. An empty list of types means any type.
-type Waiter interface {
-	// Ready reports whether a claim of these types would find a job now.
+	// Ready reports whether a claim of these types would find a job now. No type means any.
 	Ready(worker string, types []string) bool
 	// Remembers reports whether the answer to that claim is stored, so that the same request
 	// would get it again.
 	Remembers(worker, requestID string) bool
-}
 
-// Reader reads the state that this node has applied.
-type Reader interface {
+	// The rest reads the state that this node has applied.
+
 	// Linearize returns once that state has every write that was answered
 	// before the call. Only the active leader can.
 	Linearize(ctx context.Context) error
@@ -97,18 +84,12 @@ type Reader interface {
 	ActionsOn(id string) []notify.Action
 	// Document returns the jobs in the fields of queue.json that legacy clients know, and a header.
 	Document(ctx context.Context) ([]byte, error)
-}
 
-// Flusher reports which part of the log the bucket contains.
-type Flusher interface {
 	// WaitFlushed returns nil once the document in the bucket has every entry up
 	// to lsn, the error of ctx, or cluster.ErrNotLeader: only the active leader
 	// knows.
 	WaitFlushed(ctx context.Context, lsn fsm.LSN) error
-}
 
-// Member describes the node and its cluster.
-type Member interface {
 	Status() cluster.Status
 	// Leader returns the host:port of the active leader's HTTP API, or "" if none is known.
 	// self reports whether it is this node.

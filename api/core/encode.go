@@ -229,7 +229,7 @@ func AppendProgress(b []byte, points []notify.ProgressPoint) []byte {
 }
 
 // AppendActions appends the requests that made and changed a job.
-func AppendActions(b []byte, r Reader, j *fsm.Job) []byte {
+func AppendActions(b []byte, r Node, j *fsm.Job) []byte {
 	actions := r.ActionsOn(j.ID)
 	if e, found := r.Events().Enqueued(j.ID, j.CreatedAt); found && e.Actor != "" {
 		actions = slices.Insert(actions, 0, notify.Action{At: e.At, Status: e.Status, Actor: e.Actor})

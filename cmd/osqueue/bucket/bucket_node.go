@@ -103,24 +103,24 @@ func (s *bucketNode) Refusal() error { return errStored }
 // Now implements core.Writer.
 func (s *bucketNode) Now() int64 { return s.status.Now }
 
-// Ready implements core.Waiter.
+// Ready implements core.Node.
 func (s *bucketNode) Ready(string, []string) bool { return false }
 
-// Remembers implements core.Waiter.
+// Remembers implements core.Node.
 func (s *bucketNode) Remembers(string, string) bool { return false }
 
-// AwaitClaim implements core.Waiter.
+// AwaitClaim implements core.Node.
 func (s *bucketNode) AwaitClaim(context.Context, <-chan struct{}, *fsmpb.Mutation) (cluster.Awaited, error) {
 	return cluster.Awaited{}, errStored
 }
 
-// Linearize implements core.Reader.
+// Linearize implements core.Node.
 func (s *bucketNode) Linearize(context.Context) error { return nil }
 
-// WaitApplied implements core.Reader.
+// WaitApplied implements core.Node.
 func (s *bucketNode) WaitApplied(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
 
-// WaitFlushed implements core.Flusher.
+// WaitFlushed implements core.Node.
 func (s *bucketNode) WaitFlushed(_ context.Context, lsn fsm.LSN) error { return s.has(lsn) }
 
 func (s *bucketNode) has(lsn fsm.LSN) error {
@@ -130,32 +130,32 @@ func (s *bucketNode) has(lsn fsm.LSN) error {
 	return nil
 }
 
-// WaitEnded implements core.Reader.
+// WaitEnded implements core.Node.
 func (s *bucketNode) WaitEnded(context.Context, string) error { return errStored }
 
-// Token implements core.Reader.
+// Token implements core.Node.
 func (s *bucketNode) Token(string) *fsm.Token { return nil }
 
-// TokensEnded implements core.Reader.
+// TokensEnded implements core.Node.
 func (s *bucketNode) TokensEnded() <-chan struct{} { return s.never }
 
-// AccountUsage implements core.Reader.
+// AccountUsage implements core.Node.
 func (s *bucketNode) AccountUsage(string) (jobs, bytes int64) { return 0, 0 }
 
-// Events implements core.Reader.
+// Events implements core.Node.
 func (s *bucketNode) Events() *notify.History { return s.events }
 
-// ProgressOf implements core.Reader.
+// ProgressOf implements core.Node.
 func (s *bucketNode) ProgressOf(string) []notify.ProgressPoint { return nil }
 
-// ActionsOn implements core.Reader.
+// ActionsOn implements core.Node.
 func (s *bucketNode) ActionsOn(string) []notify.Action { return nil }
 
-// Document implements core.Reader.
+// Document implements core.Node.
 func (s *bucketNode) Document(context.Context) ([]byte, error) { return nil, errStored }
 
-// Status implements core.Member.
+// Status implements core.Node.
 func (s *bucketNode) Status() cluster.Status { return s.status }
 
-// Leader implements core.Member.
+// Leader implements core.Node.
 func (s *bucketNode) Leader() (address string, self bool) { return "bucket", true }
