@@ -79,8 +79,20 @@ func (s *Core) ReadLimit(q url.Values) (int, error) {
 // follows. The cursor stays valid if that item is removed.
 const NameCursorForm = 2
 
-func NameCursorOf(last string) string {
-	return base64.RawURLEncoding.EncodeToString(append([]byte{NameCursorForm}, last...))
+func NameCursorOf(last string) string { return Cursor(NameCursorForm, []byte(last)) }
+
+// Cursor returns the cursor of a list: its form, and the position in it.
+func Cursor(form byte, position []byte) string {
+	return base64.RawURLEncoding.EncodeToString(append([]byte{form}, position...))
+}
+
+// ReadCursor returns the position of a cursor of that form.
+func ReadCursor(form byte, given string) (position []byte, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil || len(raw) == 0 || raw[0] != form {
+		return nil, BadCursor(given)
+	}
+	return raw[1:], nil
 }
 
 // ReadNamePage reads the requested part of a list by name: at most limit items, whose names are not below from.
@@ -92,9 +104,6 @@ func (s *Core) ReadNamePage(q url.Values) (limit int, from string, err error) {
 	if given == "" {
 		return limit, "", nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(given)
-	if err != nil || len(raw) == 0 || raw[0] != NameCursorForm {
-		return 0, "", Fail(BadRequest, "%s is %q; must be the nextCursor of an earlier answer", v1.ParamCursor, Shown(given))
-	}
-	return limit, string(raw[1:]) + "\x00", nil
+	last, err := ReadCursor(NameCursorForm, given)
+	return limit, string(last) + "\x00", err
 }

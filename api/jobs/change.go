@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -240,21 +239,17 @@ func checkPeriod(fromName string, from int64, beforeName string, before int64) e
 const placeCursorForm = 3
 
 func placeCursorOf(p fsm.Place) string {
-	b := binary.AppendUvarint([]byte{placeCursorForm, byte(p.Status)}, p.Seq)
-	return base64.RawURLEncoding.EncodeToString(b)
+	return core.Cursor(placeCursorForm, binary.AppendUvarint([]byte{byte(p.Status)}, p.Seq))
 }
 
 func readPlaceCursor(given string) (fsm.Place, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(given)
-	if err != nil {
-		return fsm.Place{}, err
+	raw, err := core.ReadCursor(placeCursorForm, given)
+	if err != nil || len(raw) < 2 || fsm.Status(raw[0]).String() == "" {
+		return fsm.Place{}, core.BadCursor(given)
 	}
-	if len(raw) < 3 || raw[0] != placeCursorForm || fsm.Status(raw[1]).String() == "" {
-		return fsm.Place{}, errCursor
+	seq, n := binary.Uvarint(raw[1:])
+	if n != len(raw)-1 {
+		return fsm.Place{}, core.BadCursor(given)
 	}
-	seq, n := binary.Uvarint(raw[2:])
-	if n != len(raw)-2 {
-		return fsm.Place{}, errCursor
-	}
-	return fsm.Place{Status: fsm.Status(raw[1]), Seq: seq}, nil
+	return fsm.Place{Status: fsm.Status(raw[0]), Seq: seq}, nil
 }

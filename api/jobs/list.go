@@ -1,9 +1,7 @@
 package jobs
 
 import (
-	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -228,11 +226,9 @@ func (s *jobs) readPlace(q url.Values, p *page) (err error) {
 		return err
 	}
 	if given := q.Get(v1.ParamCursor); given != "" {
-		if p.after, err = readCursor(p.newest, given); err != nil {
-			return core.BadCursor(given)
-		}
+		p.after, err = readCursor(p.newest, given)
 	}
-	return nil
+	return err
 }
 
 // tagsMax bounds the number of tags to compare with each job of a list.
@@ -303,8 +299,6 @@ const (
 	cursorFormNewest = 3 // newest first
 )
 
-var errCursor = errors.New("not a cursor")
-
 func formOf(newest bool) byte {
 	if newest {
 		return cursorFormNewest
@@ -313,21 +307,18 @@ func formOf(newest bool) byte {
 }
 
 func cursorOf(newest bool, after uint64) string {
-	return base64.RawURLEncoding.EncodeToString(binary.AppendUvarint([]byte{formOf(newest)}, after))
+	return core.Cursor(formOf(newest), binary.AppendUvarint(nil, after))
 }
 
 // readCursor reads a cursor of a list in the same order.
 func readCursor(newest bool, given string) (uint64, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(given)
+	raw, err := core.ReadCursor(formOf(newest), given)
 	if err != nil {
 		return 0, err
 	}
-	if len(raw) < 2 || raw[0] != formOf(newest) {
-		return 0, errCursor
-	}
-	after, n := binary.Uvarint(raw[1:])
-	if n != len(raw)-1 {
-		return 0, errCursor
+	after, n := binary.Uvarint(raw)
+	if n <= 0 || n != len(raw) {
+		return 0, core.BadCursor(given)
 	}
 	return after, nil
 }

@@ -2,7 +2,6 @@ package queues
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/binary"
 	"net/url"
 
@@ -39,11 +38,10 @@ func (o queueOrder) after(given string) (last *fsm.RankedType, err error) {
 	if given == "" {
 		return last, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(given)
-	if err != nil || len(raw) == 0 || raw[0] != o.form {
-		return nil, core.BadCursor(given)
+	raw, err := core.ReadCursor(o.form, given)
+	if err != nil {
+		return nil, err
 	}
-	raw = raw[1:]
 	last = new(fsm.RankedType)
 	if o.form != core.NameCursorForm {
 		if len(raw) < 8 {
@@ -65,6 +63,5 @@ func (o queueOrder) cursor(last fsm.RankedType) string {
 	if o.by == fsm.ByUnclaimed {
 		rank = uint64(last.Unclaimed)
 	}
-	raw := binary.BigEndian.AppendUint64([]byte{o.form}, rank)
-	return base64.RawURLEncoding.EncodeToString(append(raw, last.Name...))
+	return core.Cursor(o.form, append(binary.BigEndian.AppendUint64(nil, rank), last.Name...))
 }
