@@ -36,9 +36,9 @@ func Routes(c *core.Core) []core.Route {
 		{Method: post, Path: hook + "/" + v1.ActionTest, At: core.LeaderOnly, Right: auth.Hooks, Handle: s.testHook},
 		{Method: get, Path: hook + "/" + v1.ActionDeliveries, At: core.UpToDate, Right: auth.Hooks, Handle: s.hookDeliveries},
 
-		{Method: get, Path: v1.PathStats, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showStats, Params: []string{v1.ParamTypes}},
-		{Method: get, Path: v1.PathState, At: core.UpToDate, Right: auth.Admin, Handle: s.showState}, // with the hashes of the tokens
-		{Method: get, Path: v1.PathThrottle, At: core.UpToDate, Right: auth.Read, Handle: s.showThrottle},
+		{Method: get, Path: v1.PathStats, At: core.UpToDate, Right: auth.Read, Past: true, Legacy: core.ByLegacy, Handle: s.showStats, Params: []string{v1.ParamTypes}},
+		{Method: get, Path: v1.PathState, At: core.UpToDate, Right: auth.Admin, Legacy: core.ByLegacy, Handle: s.showState}, // with the hashes of the tokens
+		{Method: get, Path: v1.PathThrottle, At: core.UpToDate, Right: auth.Read, Legacy: core.ByLegacy, Handle: s.showThrottle},
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 
@@ -23,17 +24,14 @@ type LegacyConfig struct {
 	API string
 }
 
-// legacyRoutes are the routes that legacy clients may use themselves.
-var legacyRoutes = []string{
-	onPost(v1.PathJobs), onGet(v1.PathJobs), onPost(v1.PathClaim), onGet(v1.PathStats), onGet(v1.PathState), onGet(v1.PathThrottle),
-	onPost(ByID(v1.PathJobs) + "/" + v1.ActionComplete), onPost(ByID(v1.PathJobs) + "/" + v1.ActionHeartbeat),
-}
+// legacyUse is what legacy clients may do with a route.
+type legacyUse uint8
 
-// legacyCalls are the routes that packages of compat call for them, in addition.
-var legacyCalls = []string{
-	onGet(ByID(v1.PathJobs)), onPost(ByID(v1.PathJobs) + "/" + v1.ActionForceComplete),
-	onPost(v1.PathWorkers), onGet(ByName(v1.PathWorkers)), onPost(v1.PathHeartbeat),
-}
+const (
+	_        legacyUse = iota // nothing
+	ByCompat                  // packages of compat call it for them
+	ByLegacy                  // they may use it themselves
+)
 
 // Accepts reports whether an address is in one of the networks.
 func (l *LegacyConfig) Accepts(address string) bool {
@@ -57,13 +55,12 @@ func (s *Core) authorizeLegacy(c *Call) error {
 
 // checkLegacy refuses the routes that are not for legacy clients.
 func (s *Core) checkLegacy(c *Call) error {
-	name := c.Route.Method + " " + c.Route.Path
 	switch {
-	case c.Route.Right&auth.Public != 0, slices.Contains(legacyRoutes, name):
+	case c.Route.Right&auth.Public != 0, c.Route.Legacy == ByLegacy:
 		return nil
-	case slices.Contains(legacyCalls, name) && (c.Inner || !c.Legacy): // another node has checked its client
+	case c.Route.Legacy == ByCompat && (c.Inner || !c.Legacy): // another node has checked its client
 		return nil
-	case name == onGet(ByID(v1.PathJobs)): // also the paths of other methods, such as /v1/jobs/claim
+	case c.Route.Method == http.MethodGet && c.Route.Path == ByID(v1.PathJobs): // also the paths of other methods, such as /v1/jobs/claim
 		return c.NoSuchRoute()
 	}
 	return s.NotLegacy(c)

@@ -22,6 +22,7 @@ type Route struct {
 	// lenient: older clients of a legacy contract call it, whose unknown fields are
 	// ignored unless they ask for strict handling. Elsewhere they are refused.
 	Lenient bool
+	Legacy  legacyUse
 	Past    bool     // v1.ParamAt selects an earlier state
 	Params  []string // of the query, in addition to those of every read or write
 	Handle  func(*Call) error
@@ -106,8 +107,6 @@ func (rt *Route) knows(name string) bool {
 	return slices.Contains(common, name) || rt.Past && name == v1.ParamAt || slices.Contains(rt.Params, name)
 }
 
-func onGet(path string) string  { return http.MethodGet + " " + path }
-func onPost(path string) string { return http.MethodPost + " " + path }
 func ByID(path string) string   { return path + "/{id}" }
 func ByName(path string) string { return path + "/{name}" }
 func ByType(path string) string { return path + "/{type}" }

@@ -26,19 +26,19 @@ func Routes(c *core.Core) []core.Route {
 	s, job, worker := &work{c}, core.ByID(v1.PathJobs)+"/", core.ByName(v1.PathWorkers)
 	const get, post = http.MethodGet, http.MethodPost
 	return []core.Route{
-		{Method: post, Path: v1.PathClaim, At: core.LeaderOnly, Right: auth.Work, Waits: true, Lenient: true, Handle: core.With(s.claim)},
+		{Method: post, Path: v1.PathClaim, At: core.LeaderOnly, Right: auth.Work, Waits: true, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.claim)},
 
-		{Method: post, Path: job + v1.ActionComplete, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.complete)},
-		{Method: post, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.heartbeat)},
+		{Method: post, Path: job + v1.ActionComplete, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.complete)},
+		{Method: post, Path: job + v1.ActionHeartbeat, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Legacy: core.ByLegacy, Handle: core.With(s.heartbeat)},
 		{Method: post, Path: job + v1.ActionFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.fail)},
 		// The first Python and JavaScript clients sent the error of the handler with it.
 		{Method: post, Path: job + v1.ActionRelease, At: core.LeaderOnly, Right: auth.Work, Lenient: true, Handle: core.With(s.release)},
 		{Method: post, Path: job + v1.ActionProgress, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.progress)},
 		// Not for workers: it completes jobs of other workers as well.
-		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Handle: core.With(s.forceComplete)},
+		{Method: post, Path: job + v1.ActionForceComplete, At: core.LeaderOnly, Right: auth.Manage, Legacy: core.ByCompat, Handle: core.With(s.forceComplete)},
 
 		{Method: post, Path: v1.PathComplete, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.completeBatch)},
-		{Method: post, Path: v1.PathHeartbeat, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.heartbeatBatch)},
+		{Method: post, Path: v1.PathHeartbeat, At: core.LeaderOnly, Right: auth.Work, Legacy: core.ByCompat, Handle: core.With(s.heartbeatBatch)},
 		{Method: post, Path: v1.PathFail, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.failBatch)},
 		{Method: post, Path: v1.PathRelease, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.releaseBatch)},
 
@@ -48,12 +48,12 @@ func Routes(c *core.Core) []core.Route {
 		},
 		{Method: post, Path: v1.PathLogs, At: core.InMemory, Right: auth.Work, Waits: true, Handle: core.With(s.sendLogs)},
 
-		{Method: post, Path: v1.PathWorkers, At: core.LeaderOnly, Right: auth.Work, Handle: core.With(s.registerWorker)},
+		{Method: post, Path: v1.PathWorkers, At: core.LeaderOnly, Right: auth.Work, Legacy: core.ByCompat, Handle: core.With(s.registerWorker)},
 		{
 			Method: get, Path: v1.PathWorkers, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.listWorkers,
 			Params: []string{v1.ParamLimit, v1.ParamCursor},
 		},
-		{Method: get, Path: worker, At: core.UpToDate, Right: auth.Read, Past: true, Handle: s.showWorker},
+		{Method: get, Path: worker, At: core.UpToDate, Right: auth.Read, Past: true, Legacy: core.ByCompat, Handle: s.showWorker},
 		{Method: http.MethodDelete, Path: worker, At: core.LeaderOnly, Right: auth.Manage, Handle: s.markWorkerDead, Params: []string{v1.ParamInstance}},
 		{Method: post, Path: worker + "/" + v1.ActionQuiet, At: core.LeaderOnly, Right: auth.Manage, Handle: s.setQuiet(true)},
 		{Method: post, Path: worker + "/" + v1.ActionUnquiet, At: core.LeaderOnly, Right: auth.Manage, Handle: s.setQuiet(false)},
