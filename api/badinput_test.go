@@ -1,11 +1,20 @@
 package api
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
@@ -266,4 +275,425 @@ func TestBadPaths(t *testing.T) {
 	if err := core.BrokenBody(errors.New("x"), 1); !errors.As(err, &f) {
 		t.Fatal(err)
 	}
+}
+
+func TestCharsets(t *testing.T) {
+	g := newRig(t)
+	for media, want := range map[string]int{
+		"application/json":                     http.StatusOK,
+		"application/json; charset=utf-8":      http.StatusOK,
+		`application/json; charset="UTF-8"`:    http.StatusOK,
+		"application/json;charset=us-ascii":    http.StatusOK,
+		"application/json; profile=x":          http.StatusOK,
+		"application/json; charset=utf-16":     http.StatusUnsupportedMediaType,
+		"application/json; charset=iso-8859-1": http.StatusUnsupportedMediaType,
+		"application/json; charset=":           http.StatusUnsupportedMediaType,
+	} {
+		if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`, "Content-Type", media); a.status != want {
+			t.Errorf("%s: %d %s, want %d", media, a.status, a.body, want)
+		}
+	}
+}
+
+func TestIDsThatLeaveADirectory(t *testing.T) {
+	g := newRig(t)
+	for id, want := range map[string]int{
+		"../../etc/passwd": http.StatusBadRequest, "/etc/passwd": http.StatusBadRequest, "a/../b": http.StatusBadRequest,
+		`..\\x`: http.StatusBadRequest, "a/.": http.StatusBadRequest, ".": http.StatusBadRequest, "..": http.StatusBadRequest,
+		"a/b": http.StatusOK, "a..b": http.StatusOK, "...": http.StatusOK, "-rf": http.StatusOK, ".x": http.StatusOK,
+	} {
+		if a := g.do("POST", "/v1/jobs", `{"id":"`+id+`"}`); a.status != want {
+			t.Errorf("%s: %d %s, want %d", id, a.status, a.body, want)
+		}
+	}
+}
+
+func TestZonesWithLeapSeconds(t *testing.T) {
+	g := newRig(t)
+	for zone, want := range map[string]int{
+		"right/UTC": http.StatusBadRequest, "posix/Europe/Berlin": http.StatusBadRequest, "posixrules": http.StatusBadRequest,
+		"Europe/Berlin": http.StatusOK,
+	} {
+		if a := g.do("PUT", "/v1/crons/c", `{"spec":"0 4 * * *","timeZone":"`+zone+`","job":{"type":"x"}}`); a.status != want {
+			t.Errorf("%s: %d %s, want %d", zone, a.status, a.body, want)
+		}
+	}
+}
+
+// TestChunkedBodiesCloseTheConnection: bytes after a request with both lengths are never taken
+// for a second request.
+func TestChunkedBodiesCloseTheConnection(t *testing.T) {
+	g := newRig(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = g.s.Serve(ln) }()
+	t.Cleanup(func() { _ = g.s.Shutdown(t.Context()) })
+	for _, length := range []string{"", "Content-Length: 4\r\n"} {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		body := `{"type":"x"}`
+		_, _ = fmt.Fprintf(conn, "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"+
+			"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n", length, len(body), body)
+		text, err := io.ReadAll(bufio.NewReader(conn))
+		if n := strings.Count(string(text), "HTTP/1.1 "); n != 1 || !strings.HasPrefix(string(text), "HTTP/1.1 200") || err != nil {
+			t.Errorf("%q: %d answers, %v: %s", length, n, err, text)
+		}
+	}
+}
+
+// Values that are wrong for a kind of field.
+var (
+	badNames = []string{
+		`"` + strings.Repeat("x", 257) + `"`, `"a\u0000"`, `"a\nb"`, `"\u007f"`, `"\u0085"`, `"\ud800"`, `7`, `1.5`, `true`, `["a"]`, `{}`, `NaN`,
+	}
+	badLookups   = []string{`"` + strings.Repeat("x", 257) + `"`, `"a\u0000"`, `7`, `false`, `[]`, `{}`}
+	badIDs       = []string{`"` + strings.Repeat("x", 129) + `"`, `"a b"`, `"a\u0000"`, `"ü"`, `".."`, `"\ud800"`, `7`, `[]`, `{}`}
+	badJobIDs    = []string{`""`, `"` + strings.Repeat("x", 1025) + `"`, `null`, `7`, `[]`, `{}`}
+	badIntegers  = []string{`1.5`, `1.0`, `1e3`, `"1"`, `true`, `[1]`, `{}`, `9223372036854775808`, `-9223372036854775809`, `NaN`, `Infinity`}
+	badDurations = append([]string{`-1`, `-9223372036854775808`, `9223372036854775807`, `316224000001`}, badIntegers...)
+	badTimes     = append([]string{`-1`, `1`, `1700000000`, `9223372036854775807`}, badIntegers...)
+	badPoints    = append([]string{`-1`, `1`, `1700000000`}, badIntegers...) // in the past, too
+	badTokens    = []string{`-1`, `1.5`, `"1"`, `true`, `[]`, `{}`, `18446744073709551616`, `NaN`}
+	badFlags     = []string{`0`, `"true"`, `[]`, `{}`}
+	badLists     = []string{`"a"`, `7`, `true`, `{}`}
+	badObjects   = []string{`"a"`, `7`, `true`, `[]`}
+	badWords     = []string{`"nope"`, `"ACTIVE"`, `"x\u0000"`, `7`, `true`, `[]`, `{}`}
+	anyText      = []string{`7`, `true`, `[]`, `{}`}
+	badLogs      = append([]string{`"` + strings.Repeat("x", 16<<10+1) + `"`, `"` + strings.Repeat(`\ud800`, 6000) + `"`}, anyText...)
+)
+
+func items(values []string) []string {
+	out := []string{`"a"`, `7`, `{}`}
+	for _, v := range values {
+		out = append(out, "["+v+"]")
+	}
+	return out
+}
+
+// badMembers are, for each body, the wrong values of each of its fields.
+var badMembers = map[reflect.Type]map[string][]string{
+	reflect.TypeFor[v1.NewJob](): {
+		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
+		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
+		"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
+		"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
+		"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
+		"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
+		"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
+		"afterFailure": badWords, "batchId": badIDs,
+	},
+	reflect.TypeFor[v1.NewPause](): {
+		"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),
+		"until":  badTimes, "forMs": badDurations,
+	},
+	reflect.TypeFor[v1.Backoff](): {
+		"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
+		"jitter": append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
+	},
+	reflect.TypeFor[v1.Claim](): {
+		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
+		"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
+		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
+		"instance": badInstances, "confirms": badFlags,
+	},
+	reflect.TypeFor[v1.Heartbeat](): {"workerId": badLookups, "token": badTokens, "progress": badObjects},
+	reflect.TypeFor[v1.Progress](): {
+		"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
+	},
+	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects},
+	reflect.TypeFor[v1.NextClaim](): {
+		"types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
+		"max":   append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
+		"requestId": append([]string{`""`, `null`}, badNames...),
+		"instance":  badInstances, "confirms": badFlags,
+	},
+	reflect.TypeFor[v1.Fail](): {
+		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
+		"claim": badObjects,
+	},
+	reflect.TypeFor[v1.Release]():        {"workerId": badLookups, "token": badTokens},
+	reflect.TypeFor[v1.HeartbeatBatch](): {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.CompleteBatch]():  {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
+	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
+	reflect.TypeFor[v1.ReleaseBatch]():   {"workerId": badLookups, "jobs": badLists},
+	reflect.TypeFor[v1.Lease]():          {"jobId": badJobIDs, "token": badTokens, "progress": badObjects},
+	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}, "log": badLogs},
+	reflect.TypeFor[v1.FailLease](): {
+		"jobId": badJobIDs, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
+	},
+	reflect.TypeFor[v1.Batch](): {"jobs": append([]string{`[]`, `null`}, badLists...)},
+	reflect.TypeFor[v1.NewBatch](): {
+		"id": badIDs, "jobs": badLists, "callback": badObjects, "callbackOn": append([]string{`"ended"`}, badWords...),
+	},
+	reflect.TypeFor[v1.ChangeJobs](): {
+		"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
+		"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
+	},
+	reflect.TypeFor[v1.Filter](): {
+		"all": append([]string{`true`}, badFlags...), "type": badLookups, "tag": badLookups, "group": badLookups, "batchId": badLookups,
+		"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead"]`),
+		"workerId": append([]string{`""`}, badLookups...), "createdFrom": badPoints, "createdBefore": badPoints,
+	},
+	reflect.TypeFor[v1.WorkerInfo](): {
+		"name": append([]string{`""`, `null`}, badNames...), "types": items(badNames), "version": badNames, "address": badNames,
+		"capacity": append([]string{`-1`, `4294967296`}, badIntegers...), "instance": badInstances,
+	},
+}
+
+// badInstances are not 64 bits in hexadecimal.
+var badInstances = []string{`"x"`, `"00"`, `"0123456789abcdef0"`, `"-123456789abcdef"`, `7`, `true`, `[]`}
+
+// badBody is the context of a body: %s in it is the field under test.
+type badBody struct {
+	path  string
+	of    reflect.Type
+	body  string // with %s for the object's members
+	under string // the member that the object is, as a pointer
+	with  map[string]string
+}
+
+// badBodies are all bodies of requests on jobs, batches and workers, and their
+// parts.
+var badBodies = []badBody{
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.NewJob](), body: `{%s}`},
+	{path: "/v1/jobs", of: reflect.TypeFor[v1.Backoff](), body: `{"backoff":{%s}}`, under: "/backoff", with: backoffWith},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Batch](), body: `{%s}`},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.NewJob](), body: `{"jobs":[{},{%s}]}`, under: "/jobs/1"},
+	{path: "/v1/jobs/batch", of: reflect.TypeFor[v1.Backoff](), body: `{"jobs":[{"backoff":{%s}}]}`, under: "/jobs/0/backoff", with: backoffWith},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewBatch](), body: `{%s}`},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewJob](), body: `{"jobs":[{%s}]}`, under: "/jobs/0"},
+	{path: "/v1/batches", of: reflect.TypeFor[v1.NewJob](), body: `{"callback":{%s}}`, under: "/callback"},
+	{path: "/v1/jobs/claim", of: reflect.TypeFor[v1.Claim](), body: `{%s}`, with: map[string]string{"requestId": `"workerId":"w",`}},
+	{path: "/v1/jobs/a/heartbeat", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
+	{path: "/v1/jobs/a/heartbeat", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
+	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Heartbeat](), body: `{%s}`},
+	{path: "/v1/jobs/a/progress", of: reflect.TypeFor[v1.Progress](), body: `{"progress":{%s}}`, under: "/progress"},
+	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.Complete](), body: `{%s}`},
+	{path: "/v1/jobs/a/complete", of: reflect.TypeFor[v1.NextClaim](), body: `{"workerId":"w","claim":{%s}}`, under: "/claim", with: nextWith},
+	{path: "/v1/jobs/a/force-complete", of: reflect.TypeFor[v1.ForceComplete](), body: `{%s}`},
+	{path: "/v1/jobs/a/fail", of: reflect.TypeFor[v1.Fail](), body: `{%s}`},
+	{path: "/v1/jobs/a/release", of: reflect.TypeFor[v1.Release](), body: `{%s}`},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.HeartbeatBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.Lease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/heartbeat", of: reflect.TypeFor[v1.Progress](), body: `{"jobs":[{"jobId":"a"},{"jobId":"a","progress":{%s}}]}`, under: "/jobs/1/progress"},
+	{path: "/v1/jobs/complete", of: reflect.TypeFor[v1.CompleteBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/complete", of: reflect.TypeFor[v1.CompleteLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/fail", of: reflect.TypeFor[v1.FailLease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.ReleaseBatch](), body: `{%s}`, with: jobsWith},
+	{path: "/v1/jobs/release", of: reflect.TypeFor[v1.Lease](), body: `{"jobs":[{%s}]}`, under: "/jobs/0", with: leaseWith},
+	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/retry", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.ChangeJobs](), body: `{%s}`, with: changeWith},
+	{path: "/v1/jobs/cancel", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/jobs/delete", of: reflect.TypeFor[v1.Filter](), body: `{"filter":{%s}}`, under: "/filter", with: filterWith},
+	{path: "/v1/queues/t/pause", of: reflect.TypeFor[v1.NewPause](), body: `{%s}`},
+	{path: "/v1/workers", of: reflect.TypeFor[v1.WorkerInfo](), body: `{%s}`, with: map[string]string{"": `"name":"w",`, "name": ``}},
+}
+
+// The fields that must come before the field under test, so that it is checked: by field, or ""
+// for all other fields.
+var (
+	backoffWith = map[string]string{"": `"kind":"fixed",`, "kind": `"baseMs":1,`, "capMs": `"kind":"fixed","baseMs":1,`, "jitter": `"kind":"fixed","baseMs":1,`}
+	jobsWith    = map[string]string{"workerId": `"jobs":[{"jobId":"a"}],`, "claim": `"jobs":[{"jobId":"a"}],`}
+	nextWith    = map[string]string{"": `"requestId":"r",`, "requestId": ``}
+	leaseWith   = map[string]string{"": `"jobId":"a",`, "jobId": ``}
+	changeWith  = map[string]string{"limit": `"ids":["a"],`, "cursor": `"filter":{"all":true},`}
+	filterWith  = map[string]string{"": `"statuses":["dead"],`, "statuses": ``}
+)
+
+func (b *badBody) prefix(member string) string {
+	if text, there := b.with[member]; there {
+		return text
+	}
+	return b.with[""]
+}
+
+// Each wrong value of each field of each body is refused, and the answer names the field.
+func TestEveryBadValueNamesItsMember(t *testing.T) {
+	for _, b := range badBodies {
+		g := newRig(t)
+		for member, values := range badMembers[b.of] {
+			for _, value := range values {
+				body := fmt.Sprintf(b.body, b.prefix(member)+`"`+member+`":`+value)
+				a := g.do("POST", b.path, body)
+				what := fmt.Sprintf("%s %.200s", b.path, body)
+				if a.status != 400 {
+					t.Errorf("%s: answered %d %s", what, a.status, a.body)
+					continue
+				}
+				checkBlame(t, what, refused(t, a, 400, v1.TagBadRequest), b.under+"/"+member, value)
+			}
+		}
+		if n := g.node.written(); n != 0 {
+			t.Errorf("%s, %s: %d bodies were written all the same", b.path, b.of, n)
+		}
+	}
+}
+
+// checkBlame checks that a problem names the field, or, if the body is not JSON, the position.
+func checkBlame(t *testing.T, what string, p v1.Problem, pointer, value string) {
+	t.Helper()
+	if !json.Valid([]byte(value)) || strings.Contains(value, "NaN") {
+		if !strings.Contains(p.Detail, "not valid JSON") || !strings.Contains(p.Detail, "column") {
+			t.Errorf("%s: %q does not say where", what, p.Detail)
+		}
+		return
+	}
+	name := pointer[strings.LastIndexByte(pointer, '/')+1:]
+	if !strings.Contains(p.Detail, name) {
+		t.Errorf("%s: %q does not name %s", what, p.Detail, name)
+	}
+	if len(p.Members) != 1 || !strings.HasPrefix(p.Members[0]+"/", pointer+"/") {
+		t.Errorf("%s: members %q, want %s (%s)", what, p.Members, pointer, p.Detail)
+	}
+	if len(p.Detail) > 700 {
+		t.Errorf("%s: a detail of %d bytes", what, len(p.Detail))
+	}
+	for _, inside := range []string{"json:", "jsontext", "Go ", "int32", "int64", "uint", "v1.", "fsm"} {
+		if strings.Contains(p.Detail, inside) {
+			t.Errorf("%s: %q speaks of %q", what, p.Detail, inside)
+		}
+	}
+}
+
+// The table has every body and every field.
+func TestTheTableOfBadValuesIsWhole(t *testing.T) {
+	tested := map[reflect.Type]bool{}
+	for _, b := range badBodies {
+		tested[b.of] = true
+	}
+	for typ, members := range badMembers {
+		if !tested[typ] {
+			t.Errorf("%s is in no body", typ)
+		}
+		var want []string
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			want = append(want, name)
+			if part := partOf(typ.Field(i).Type); part != nil && badMembers[part] == nil {
+				t.Errorf("%s.%s is not tested", typ, name)
+			}
+		}
+		for name := range members {
+			if !slices.Contains(want, name) {
+				t.Errorf("%s has no member %s", typ, name)
+			}
+		}
+		for _, name := range want {
+			if len(members[name]) == 0 {
+				t.Errorf("%s.%s is not tested", typ, name)
+			}
+		}
+	}
+}
+
+// partOf returns the struct in a field; nil if there is none.
+func partOf(t reflect.Type) reflect.Type {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	return t
+}
+
+// A claim that waits longer than the leader may be silent is no failure, also
+// if the leader only finds out that it has nothing.
+func TestForwardedClaimMayWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newNearPair(t, func(c *core.Config) { c.Timeouts.Forward = 100 * time.Millisecond })
+		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300}`).body, `{}`)
+		sameJSON(t, p.follower.do("POST", "/v1/jobs/claim", `{"waitMs":300,"max":2}`).body, `{"jobs":[]}`)
+	})
+}
+
+// tracedTransport reports the steps of a request as net/http does, and fails.
+type tracedTransport struct{ steps []string }
+
+func (tt *tracedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(r.Context())
+	for _, step := range tt.steps {
+		switch step {
+		case "connection":
+			trace.GetConn("leader:1")
+		case "headers":
+			trace.WroteHeaders()
+		}
+	}
+	_ = r.Body.Close()
+	return nil, errors.New("broken")
+}
+
+// net/http uses another connection only if nothing was written to the first one, so the state
+// of the last one counts.
+func TestWhatWasSentIsThatOfTheLastConnection(t *testing.T) {
+	for want, steps := range map[string][]string{
+		v1.CommittedNo:      {"connection", "headers", "connection"},
+		v1.CommittedUnknown: {"connection", "connection", "headers"},
+	} {
+		g := newFollower(t, "leader:1", func(c *core.Config) { c.Transport = &tracedTransport{steps: steps} })
+		p := refused(t, g.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagLeaderGone)
+		if p.Committed != want {
+			t.Errorf("%v: committed %q, want %q", steps, p.Committed, want)
+		}
+	}
+}
+
+// A body of unknown length has a length when it is forwarded.
+func TestForwardedChunks(t *testing.T) {
+	p := newPair(t)
+	r := request("POST", "/v1/jobs", `{"id":"a"}`)
+	r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	ok[v1.Enqueued](t, p.follower.send(r))
+	if got := (<-p.seen).Get("Content-Length"); got != "10" {
+		t.Fatalf("Content-Length %q", got)
+	}
+}
+
+// A path that the router would not find is not found by the fast path either.
+func TestEscapedPathsAreNotFixedOnes(t *testing.T) {
+	g := newRig(t)
+	for _, path := range []string{"/v1/jobs%2Fclaim", "/v1%2fjobs", "/%68ealthz", "/v1/jobs/", "//v1/jobs", "/v1/./jobs", "/V1/jobs"} {
+		refused(t, g.do("POST", path, `{}`), http.StatusNotFound, v1.TagNoRoute)
+	}
+}
+
+func TestBodyLimitIsLowered(t *testing.T) {
+	for given, want := range map[int64]int64{0: core.DefaultBodyBytes, -1: core.DefaultBodyBytes, 77: 77, 1 << 40: core.MaxBodyBytes} {
+		g := newRig(t, func(c *core.Config) { c.MaxBody, c.Limits.ClaimJobs = given, 1<<30 })
+		if g.s.Config.MaxBody != want || g.s.Config.Limits.ClaimJobs != 16_384 {
+			t.Errorf("%d: a limit of %d bytes, claims of %d", given, g.s.Config.MaxBody, g.s.Config.Limits.ClaimJobs)
+		}
+	}
+}
+
+// Every step of a connection has a timeout.
+func TestEveryConnectionHasTimeouts(t *testing.T) {
+	g := newRig(t)
+	d := core.DefaultTimeouts()
+	h := g.s.http
+	if h.ReadHeaderTimeout != d.Header || h.ReadTimeout != d.Body || h.WriteTimeout != d.Answer || h.IdleTimeout != d.Idle ||
+		min(d.Header, d.Body, d.Answer, d.Idle) <= 0 {
+		t.Fatalf("timeouts %s %s %s %s", h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout, h.IdleTimeout)
+	}
+}
+
+func TestNewPanicsWithoutBackend(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Fatal("it did not")
+		}
+	}()
+	New(core.Config{})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,8 +15,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
 
+	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
+	"osqueue/internal/crontab"
 )
 
 // Every list is a part of the list of all jobs, in the same order, whichever index and page
@@ -251,5 +255,98 @@ func TestListOfBlocked(t *testing.T) {
 	}
 	if g.node.Job("b").Status != fsm.Blocked || ok[v1.Status](t, g.do("GET", "/status", "")).Tasks.Blocked != 1 {
 		t.Fatal("the status does not count it")
+	}
+}
+
+// A page whose time is over ends early, and the next one continues: the pages together have
+// every job once.
+func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
+	g := newRig(t)
+	for range 3 * 16 {
+		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"type":"a"}`))
+	}
+	g.s.Config.Timeouts.List = -time.Second
+	for _, sort := range []string{v1.SortOldest, v1.SortNewest} {
+		seen, pages, next := map[string]bool{}, 0, ""
+		for {
+			ids, after := g.listed("?" + url.Values{v1.ParamSort: {sort}, v1.ParamCursor: {next}}.Encode())
+			for _, id := range ids {
+				seen[id] = true
+			}
+			if pages++; after == "" {
+				break
+			}
+			next = after
+		}
+		if len(seen) != 3*16 || pages < 3 {
+			t.Errorf("%s: %d jobs on %d pages", sort, len(seen), pages)
+		}
+	}
+}
+
+func TestBadSearches(t *testing.T) {
+	g := newRig(t)
+	for query, word := range map[string]string{
+		"?sort=priority": "sort", "?search=" + strings.Repeat("x", 257): "search", "?finishedFrom=yesterday": "finishedFrom",
+		"?sort=-created&cursor=" + "AQM": "cursor", "?cursor=" + "AwM": "cursor",
+	} {
+		for _, path := range []string{v1.PathJobs, v1.PathCount} {
+			if a := g.do("GET", path+query, ""); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), word) {
+				t.Errorf("%s%s: %d %s", path, query, a.status, a.body)
+			}
+		}
+	}
+}
+
+// A browser at / gets to the dashboard; all other clients get 404, as from the legacy broker.
+func TestRootOfABrowser(t *testing.T) {
+	g := newRig(t)
+	get := func(g *rig, method, path, accept string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("Accept", accept)
+		g.s.ServeHTTP(w, r)
+		return w
+	}
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	with := newRig(t, func(c *core.Config) { c.Internal = map[string]http.Handler{"/ui": http.NotFoundHandler()} })
+	if w := get(with, http.MethodGet, "/", browser); w.Code != http.StatusFound || w.Header().Get("Location") != "/ui" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	for _, c := range [][2]string{{http.MethodGet, "*/*"}, {http.MethodPost, browser}} {
+		if w := get(with, c[0], "/", c[1]); w.Code != http.StatusNotFound {
+			t.Errorf("%v: %d, want 404", c, w.Code)
+		}
+	}
+	if w := get(g, http.MethodGet, "/", browser); w.Code != http.StatusNotFound {
+		t.Errorf("without the dashboard: %d, want 404", w.Code)
+	}
+}
+
+// A job of a schedule has the time for which it was enqueued, also for its worker.
+func TestCronAt(t *testing.T) {
+	g := newRig(t)
+	ok[v1.CronPut](t, g.do("PUT", "/v1/crons/c", `{"spec":"@every 1m","job":{"type":"t"}}`))
+	next := g.cron("c").NextAt
+	id, err := crontab.NewID(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, _, err := g.node.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+		Name: "c", DueMs: next, AtMs: next, NextMs: next + 60_000, JobId: id,
+	}}})
+	if err != nil || res[0].Code != fsm.OK {
+		t.Fatal(res, err)
+	}
+	claimed := ok[v1.Claimed](t, g.do("POST", "/v1/jobs/claim", `{"types":["t"],"max":1}`))
+	if len(claimed.Jobs) != 1 || claimed.Jobs[0].CronAt != next || claimed.Jobs[0].Cron != "c" {
+		t.Errorf("claimed %+v, want the time %d", claimed.Jobs, next)
+	}
+	if job := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+id, "")); job.CronAt != next {
+		t.Errorf("%+v, want the time %d", job, next)
+	}
+	g.do("POST", "/v1/jobs", `{"id":"`+strings.Replace(id, id[24:], "000000000001", 1)+`","type":"t"}`)
+	if job := ok[v1.Job](t, g.do("GET", "/v1/jobs/"+strings.Replace(id, id[24:], "000000000001", 1), "")); job.CronAt != 0 {
+		t.Errorf("%+v is of no schedule", job)
 	}
 }

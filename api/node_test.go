@@ -226,3 +226,34 @@ func TestReadyWithALeaderThatIsSilent(t *testing.T) {
 	g = newFollower(t, gone.Listener.Addr().String())
 	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagLeaderGone)
 }
+
+// The headers of nodes do not get past the HTTP port and the admin socket.
+func TestClientsCannotForward(t *testing.T) {
+	names := []string{v1.HeaderForwarded, v1.HeaderPrincipal, v1.HeaderCertificate}
+	var got http.Header
+	h := outside(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
+	r := httptest.NewRequest(http.MethodPost, "/v1/jobs", nil)
+	for _, name := range names {
+		r.Header.Set(name, "local-admin")
+	}
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	for _, name := range names {
+		if v := got.Get(name); v != "" {
+			t.Errorf("%s reaches the API as %q", name, v)
+		}
+	}
+}
+
+func TestThrottleStats(t *testing.T) {
+	if a := newRig(t).do("GET", v1.PathThrottle, ""); a.status != 200 || string(a.body) != `{"throttling":false}` {
+		t.Errorf("without limits: %d %s", a.status, a.body)
+	}
+	g := newRig(t, func(c *core.Config) {
+		c.Throttle = func() v1.ThrottleStats { return v1.ThrottleStats{TotalWrites: 4, DailyWriteCount: 4} }
+	})
+	const want = `{"totalReads":0,"totalWrites":4,"throttledReads":0,"throttledWrites":0,` +
+		`"totalReadDelayMs":0,"totalWriteDelayMs":0,"dailyWriteCount":4,"dailyBudgetExceeded":false}`
+	if a := g.do("GET", v1.PathThrottle, ""); a.status != 200 || string(a.body) != want {
+		t.Errorf("with limits: %d %s", a.status, a.body)
+	}
+}

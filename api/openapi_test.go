@@ -137,7 +137,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 			continue
 		}
 		if got := strings.Join(op.Right, ","); got != rt.Right.String() {
-			t.Errorf("%s %s: x-osqueue-right is %q, and rights.go has %q", rt.Method, rt.Path, got, rt.Right)
+			t.Errorf("%s %s: x-osqueue-right is %q, and the route has %q", rt.Method, rt.Path, got, rt.Right)
 		}
 		d.checkParameters(t, &rt, op)
 	}
