@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -151,11 +152,14 @@ func TestAStrayAnswerCostsNoResult(t *testing.T) {
 			body = append(body, denied)
 		}
 		for _, body := range body {
-			s := &strayed{status: status, body: body}
-			s.left.Store(2)
-			if j, _ := runStrayed(t, s, 30*time.Second); j.status != "completed" || j.result != "1" {
-				t.Errorf("%d %s: %s: %s", status, body, j.status, j.failure.Error)
-			}
+			t.Run(fmt.Sprint(status, body), func(t *testing.T) {
+				t.Parallel()
+				s := &strayed{status: status, body: body}
+				s.left.Store(2)
+				if j, _ := runStrayed(t, s, 30*time.Second); j.status != "completed" || j.result != "1" {
+					t.Errorf("%s: %s", j.status, j.failure.Error)
+				}
+			})
 		}
 	}
 }

@@ -43,19 +43,11 @@ func grouped(t *testing.T, level Level) *Box {
 		}
 	})
 	b := bench(t, level, small)
+	if text := b.Describe(); !strings.HasSuffix(text, ", control groups") {
+		t.Errorf("it says %s", text)
+	}
 	parent = b.groups.parent
 	return b
-}
-
-func TestGroupsAreToldOf(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := grouped(t, level)
-			if told := b.Describe(); !strings.HasSuffix(told, ", control groups") {
-				t.Errorf("it says %s", told)
-			}
-		})
-	}
 }
 
 // severalHogs starts several processes, each of which stays well below the limit.

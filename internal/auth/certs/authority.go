@@ -317,9 +317,6 @@ func (a *Authority) Renew(name string, lifetime time.Duration, now time.Time) (*
 	return a.Issue(Request{Kind: s.Kind, Name: s.Name, Hosts: HostsOf(old), Lifetime: lifetime}, now)
 }
 
-// IssuedBy reports whether a CA has signed c.
-func IssuedBy(c, ca *x509.Certificate) bool { return c.CheckSignatureFrom(ca) == nil }
-
 // HostsOf returns the host names and IP addresses of a certificate.
 func HostsOf(c *x509.Certificate) []string {
 	hosts := append([]string(nil), c.DNSNames...)
