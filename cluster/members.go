@@ -45,8 +45,8 @@ func (n *Node) newMembers() *membership.Members {
 		Await:    n.await,
 		Progress: n.out.Progress,
 		Quiet:    n.out.Quiet,
-		Move:     n.moved.Move,
-		At:       n.moved.At,
+		Move:     n.out.Move,
+		At:       n.out.At,
 		Removed:  n.die,
 	})
 }

@@ -38,7 +38,6 @@ type Node struct {
 	port      *plane.Port // nil in simulations
 	net       transport.Transport
 	out       *transport.Outbound
-	moved     *transport.Moved // below out
 	raftLog   *raftlog.Log
 	snapshots raft.SnapshotStore
 	kept      *snapshot.Store // below snapshots; nil without a disk

@@ -127,8 +127,7 @@ func (n *Node) openRaft() (err error) {
 	if n.replayed, err = n.raftLog.LastIndex(); err != nil {
 		return errors.Join(fmt.Errorf("read the raft log: %w", err), n.net.Close(), n.raftLog.Close())
 	}
-	n.moved = transport.NewMoved(n.net)
-	n.out = transport.NewOutbound(n.moved, n.cut, n.raftLog.Await)
+	n.out = transport.NewOutbound(n.net, n.cut, n.raftLog.Await)
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
 	n.raft, err = raft.NewRaft(raftConfig(n.id, &n.cfg), n.stateMachine(), n.raftLog, n.raftLog, indexedSnapshots{n.snapshots}, in)
 	if err != nil {

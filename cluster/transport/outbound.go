@@ -25,6 +25,10 @@ import (
 // Raft counts an answer that confirms entries as a copy of them in addition to the leader's own,
 // which may not be durable yet (package raftlog). So Outbound keeps such an answer back until it is.
 //
+// Outbound also sends the requests to a server to another address than that of raft's configuration,
+// if it knows one (Move). Nodes that have all moved elect a leader with it, which then changes the
+// configuration. Raft knows servers by their ids, so an address is only a way to a server.
+//
 // After cut is closed, Outbound sends nothing more.
 type Outbound struct {
 	Transport
@@ -32,6 +36,7 @@ type Outbound struct {
 	durable Durable
 
 	mu        sync.Mutex
+	moves     map[raft.ServerID]move
 	round     uint64                   // number of the newest round
 	confirmed map[raft.ServerID]uint64 // newest round of which each server has answered a request
 	term      uint64                   // raft term of the fields below
@@ -46,7 +51,7 @@ type Durable func(index uint64, stop <-chan struct{}) error
 
 // NewOutbound returns a transport for raft that sends through t until cut is closed.
 func NewOutbound(t Transport, cut <-chan struct{}, durable Durable) *Outbound {
-	return &Outbound{Transport: t, cut: cut, durable: durable, confirmed: make(map[raft.ServerID]uint64)}
+	return &Outbound{Transport: t, cut: cut, durable: durable, moves: make(map[raft.ServerID]move), confirmed: make(map[raft.ServerID]uint64)}
 }
 
 var errCutOff = errors.New("this node is stopping and sends no more requests")
@@ -59,6 +64,26 @@ func (o *Outbound) live() error {
 	default:
 		return nil
 	}
+}
+
+// move is a new address of a server, in place of the configured one.
+type move struct{ from, to raft.ServerAddress }
+
+// Move sends what raft sends to a server at from to the address to.
+func (o *Outbound) Move(id raft.ServerID, from, to raft.ServerAddress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.moves[id] = move{from, to}
+}
+
+// At returns the address for a server that raft has at an address.
+func (o *Outbound) At(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if a, ok := o.moves[id]; ok && a.from == address {
+		return a.to
+	}
+	return address
 }
 
 // Ask begins a round: requests that are sent from now on count for it when they are
@@ -84,7 +109,7 @@ func (o *Outbound) AppendEntries(
 	if cut := cutAppend(args.Entries); len(cut) < len(args.Entries) {
 		args.Entries = cut // do not change a heartbeat, which raft sends many times
 	}
-	if err := o.Transport.AppendEntries(id, to, args, resp); err != nil {
+	if err := o.Transport.AppendEntries(id, o.At(id, to), args, resp); err != nil {
 		return err
 	}
 	if err := checkAnswer(args.Term, resp.Term); err != nil {
@@ -128,7 +153,7 @@ func (o *Outbound) RequestVote(
 	if err := o.live(); err != nil {
 		return err
 	}
-	if err := o.Transport.RequestVote(id, to, args, resp); err != nil {
+	if err := o.Transport.RequestVote(id, o.At(id, to), args, resp); err != nil {
 		return err
 	}
 	return checkAnswer(args.Term, resp.Term)
@@ -141,7 +166,7 @@ func (o *Outbound) RequestPreVote(
 	if err := o.live(); err != nil {
 		return err
 	}
-	if err := o.Transport.RequestPreVote(id, to, args, resp); err != nil {
+	if err := o.Transport.RequestPreVote(id, o.At(id, to), args, resp); err != nil {
 		return err
 	}
 	return checkAnswer(args.Term, resp.Term)
@@ -154,10 +179,17 @@ func (o *Outbound) InstallSnapshot(
 	if err := o.live(); err != nil {
 		return err
 	}
-	if err := o.Transport.InstallSnapshot(id, to, args, resp, data); err != nil {
+	if err := o.Transport.InstallSnapshot(id, o.At(id, to), args, resp, data); err != nil {
 		return err
 	}
 	return checkAnswer(args.Term, resp.Term)
+}
+
+// TimeoutNow implements raft.Transport.
+func (o *Outbound) TimeoutNow(
+	id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
+) error {
+	return o.Transport.TimeoutNow(id, o.At(id, to), args, resp)
 }
 
 // sent records a request of a term. It returns the round for which the answer counts.

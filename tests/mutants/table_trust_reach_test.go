@@ -27,7 +27,7 @@ var reach = []defect{
 		Bug: "",
 	}, check{pkg: "cluster", test: "TestANewLeaderAnnouncesTheEnd"}},
 	{"reach", mutants.Mutant{
-		Name: "a server that moved is not found", File: "cluster/transport/moved.go",
+		Name: "a server that moved is not found", File: "cluster/transport/outbound.go",
 		Old: "ok && a.from == address",
 		Bug: "ok && a.from != address",
 	}, check{pkg: "cluster", test: "TestMovedNodes"}},
