@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,9 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
+	"osqueue/election"
+	"osqueue/storage/document"
+	"osqueue/storage/file"
 )
 
 // try runs a command line to its end and returns its stdout and exit status.
@@ -288,4 +292,178 @@ func (d *devProcess) walkReadOnly(t *testing.T, events *eventLog) {
 	if out := d.run("job", "ls", "--status", "all"); strings.Count(out, "\n") != 0 {
 		t.Errorf("%s", out)
 	}
+}
+
+// guideScript are the commands of the guide, with another port, as a script that
+// ends at the first one that fails.
+func guideScript(t *testing.T, port int) string {
+	t.Helper()
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"set -ex -o pipefail", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT"}
+	for _, line := range strings.Split(string(guide), "\n") {
+		if cmd, ok := strings.CutPrefix(line, "    $ "); ok {
+			lines = append(lines, strings.ReplaceAll(cmd, ":8080", ":"+strconv.Itoa(port)))
+		}
+	}
+	if len(lines) < 60 {
+		t.Fatalf("the guide has only %d commands", len(lines))
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// Every command of docs/guide.md works, in their order.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"bash", "curl", "jq"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the guide needs %s: %v", tool, err)
+		}
+	}
+	d := newDevProcess(t)
+	// What the guide asks curl or status has no second try: a busy machine must not cost
+	// the cluster its leader meanwhile.
+	d.start("--raft-heartbeat", "3s", "--raft-election", "3s", "--raft-lease", "3s")
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(d.dir, "osqueue")); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(d.dir, "guide.sh")
+	if err := os.WriteFile(script, []byte(guideScript(t, d.http)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bash := exec.Command("bash", script)
+	bash.Env = append(d.command().Env, "PATH="+d.dir+":"+os.Getenv("PATH"), "BUCKET="+d.bucket())
+	var out bytes.Buffer
+	bash.Stdout, bash.Stderr = &out, &out
+	if err := bash.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(2*time.Minute, func() { _ = bash.Process.Kill() })
+	defer limit.Stop()
+	if err := bash.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	for _, problem := range []string{"bad_request", "unknown_member", "not_found", "internal_error", "wrong_status"} {
+		if strings.Contains(out.String(), problem) {
+			t.Errorf("an answer says %s:\n%s", problem, out.String())
+		}
+	}
+}
+
+// bucket is the URL of the cluster's bucket.
+func (d *devProcess) bucket() string { return "file://" + filepath.Join(d.dir, "dev", "bucket") }
+
+// stop ends the cluster as Ctrl-C does.
+func (d *devProcess) stop() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Errorf("dev: %v", err)
+	}
+}
+
+// A queue is restored to an empty bucket, an empty cluster starts on it, and does
+// nothing before it is resumed. Then the old queue is rewound in place: the nodes
+// of the old cluster refuse it, and say why and what to do.
+func TestRestoreIsAdoptedAndRefused(t *testing.T) {
+	t.Parallel()
+	old := newDevProcess(t)
+	old.start()
+	letter := old.run("submit", "mail", `"first"`, "--id", "letter")
+	old.run("cron", "put", "often", "@every 1s", "--type", "tick", "--payload", "1")
+	old.run("submit", "mail", `"second"`, "--delay", "1s")
+	lines := filepath.Join(old.dir, "lines")
+	if err := os.WriteFile(lines, []byte(strings.Repeat(`"`+strings.Repeat("x", 200)+"\"\n", 2000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old.run("submit", "bulk", "--file", lines)
+	last := old.run("submit", "mail", `"third"`)
+	lineage := old.flushed(last)
+	old.stop()
+
+	next := newDevProcess(t)
+	if out := next.run("restore", "--from", old.bucket(), "--to", next.bucket()); !strings.Contains(out, "osqueue queue resume bulk mail tick") {
+		t.Errorf("%s", out)
+	}
+	if doc := next.document(); doc == nil || doc.Viewed || doc.Archive.Checkpoint.Key == "" {
+		t.Error("it shows the jobs, or has no checkpoint")
+	}
+	next.start()
+	next.worker("--exec", "mail=wc -w", "--exec", "tick=true")
+	next.eventually("the worker to be listed", func() bool { return strings.Contains(next.run("worker", "ls"), "w1 ") })
+	if _, code := next.try("job", "wait", letter, "--wait-for", "2s"); code != view.ExitFailure {
+		t.Errorf("a job was done before it was resumed")
+	}
+	if out := next.run("job", "ls", "--status", "in_progress,completed,dead", "--json"); out != "" {
+		t.Errorf("something was done: %s", out)
+	}
+	if out := next.run("job", "ls", "--type", "bulk", "--all", "--json"); strings.Count(out, "\n") != 1999 {
+		t.Errorf("%d jobs are there", strings.Count(out, "\n")+1)
+	}
+	next.run("queue", "resume", "mail", "tick")
+	next.run("cron", "resume", "often")
+	if job := next.ended(letter); job.Status != v1.StatusCompleted {
+		t.Errorf("%+v", job)
+	}
+	next.eventually("the schedule to fire", func() bool {
+		return next.run("job", "ls", "--cron", "often", "--status", "completed", "--json") != ""
+	})
+
+	old.run("restore", "--from", old.bucket(), "--to", old.bucket(), "--replace", "--broker-timeout", "1ms")
+	old.out = clitest.Buffer{}
+	old.launch()
+	reason := ""
+	old.eventually("the refusal", func() bool {
+		for _, s := range old.statuses() {
+			if s.Fence.State == "refused" {
+				reason = s.Fence.Reason
+			}
+		}
+		return reason != ""
+	})
+	for _, text := range []string{"osqueue restore", lineage, "empty data directories"} {
+		if !strings.Contains(reason, text) {
+			t.Errorf("%q does not say %q", reason, text)
+		}
+	}
+	if _, stderr, err := old.output("--timeout", "2s", "submit", "mail", "1"); err == nil {
+		t.Errorf("a write was answered: %s", stderr)
+	}
+}
+
+// document returns the document in the cluster's bucket, or nil.
+func (d *devProcess) document() *document.File {
+	d.t.Helper()
+	bucket, err := file.OpenDir(d.t.Context(), filepath.Join(d.dir, "dev", "bucket"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	seen, err := election.Read(d.t.Context(), bucket, "queue.json")
+	if err != nil {
+		return nil
+	}
+	return seen.Doc
+}
+
+// flushed waits until a job is in the bucket, and returns the document's lineage.
+func (d *devProcess) flushed(id string) (lineage string) {
+	d.t.Helper()
+	d.eventually(id+" to be in the bucket", func() bool {
+		doc := d.document()
+		if doc == nil {
+			return false
+		}
+		lineage = doc.Lineage()
+		_, _, missing := d.output("job", "show", id, "--bucket", d.bucket())
+		return missing == nil
+	})
+	return lineage
 }
