@@ -111,7 +111,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 		consider(t.at)
 	}
 	if h, found := m.reservationEnds.Min(); found {
-		consider(h.Until)
+		consider(h.UntilMs)
 	}
 	if t, found := m.tokenEnds.Min(); found {
 		consider(t.ExpiresAt)

@@ -142,7 +142,7 @@ func (b *Builder) AddRequest(r *RequestRecord) error {
 	if b.m.byKey[r.Key] != nil {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errTwice)
 	}
-	foreign := func(i RequestItem) bool { return i.Code >= numCodes || i.Status >= numStatuses }
+	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(numStatuses) }
 	if r.Code >= numCodes || slices.ContainsFunc(r.Items, foreign) {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errRange)
 	}

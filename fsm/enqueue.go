@@ -116,7 +116,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if old := p.m.removedJob(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
-		return p.repeats(old.Fingerprint == contentOfNew(n))
+		return p.repeats(string(old.Fingerprint) == contentOfNew(n))
 	}
 	if k, ok := p.ids[n.Id]; ok {
 		p.outcomes[i].duplicateOf = k + 1

@@ -122,7 +122,7 @@ func (m *Machine) derived() []string {
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
-	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %+v", *h); return true })
+	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %v", h); return true })
 	m.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
 	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
@@ -140,7 +140,7 @@ func (m *Machine) derived() []string {
 		note("waited %s: %+v", id, m.waited[id])
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
-		note("request %s: %d", key, m.byKey[key].At)
+		note("request %s: %d", key, m.byKey[key].AtMs)
 	}
 	note("%d ids", m.ids.Len())
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {

@@ -206,9 +206,6 @@ func figuresToPB(f *Figures) *fsmpb.Figures {
 	}
 }
 
-// samePB leaves a record to the function that adds it, which can refuse it.
-func samePB(p *fsmpb.Figures) *fsmpb.Figures { return p }
-
 // Unpack reads the packed histograms and the packed history of a type.
 func (f *Figures) Unpack(wait, run, attempts, history string) error {
 	var errs [4]error

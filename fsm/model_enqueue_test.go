@@ -101,7 +101,7 @@ func (m *model) enter(j *fsm.Job) {
 	m.add(j)
 	if u := j.Options().Unique; unique(j) && u.Scope == fsm.UniquePeriod {
 		m.holds = put(m.holds, &fsm.Hold{
-			Type: j.Type, Key: u.Key, Seq: j.Seq, JobID: j.ID, Until: sum(m.meta.Now, u.PeriodMs),
+			Type: j.Type, Key: u.Key, Seq: j.Seq, JobId: j.ID, UntilMs: sum(m.meta.Now, u.PeriodMs),
 		}, byTypeAndKey)
 	}
 }
@@ -202,10 +202,10 @@ func (m *model) holder(j, self *fsm.Job) *fsm.Job {
 	if h == nil || self != nil && h.Seq == self.Seq {
 		return nil
 	}
-	if o := m.job(h.JobID); o != nil && o.Seq == h.Seq {
+	if o := m.job(h.JobId); o != nil && o.Seq == h.Seq {
 		return o
 	}
-	return &fsm.Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
+	return &fsm.Job{ID: h.JobId, Type: h.Type, Seq: h.Seq}
 }
 
 // holds reports whether a job holds its unique key by its status.

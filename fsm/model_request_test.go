@@ -18,14 +18,14 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 	r := found(m.requests, func(r *fsm.RequestRecord) bool { return r.Key == key })
 	switch {
 	case r == nil:
-	case r.Fingerprint != fingerprint:
+	case string(r.Fingerprint) != fingerprint:
 		return fsm.Result{Code: fsm.RequestConflict}
 	case mut.GetClaim() != nil:
 		var leases []fsm.Lease
 		for _, item := range r.Items {
-			leases = append(leases, fsm.Lease{JobID: item.JobID, Token: item.Token})
+			leases = append(leases, fsm.Lease{JobID: item.JobId, Token: item.Token})
 		}
-		return fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Jobs: m.stillHeld(leases, mut.GetClaim().GetOwner())}
+		return fsm.Result{Code: fsm.Duplicate, LSN: fsm.LSN{Term: r.Term, Index: r.Index}, Jobs: m.stillHeld(leases, mut.GetClaim().GetOwner())}
 	default:
 		return answerOf(r)
 	}
@@ -40,7 +40,7 @@ func (m *model) request(mut *fsmpb.Mutation) fsm.Result {
 }
 
 func byTimeAndKey(a, b *fsm.RequestRecord) int {
-	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Key, b.Key))
+	return cmp.Or(cmp.Compare(a.AtMs, b.AtMs), cmp.Compare(a.Key, b.Key))
 }
 
 // boundRequests forgets those beyond the number that is remembered: of the tenant with the most, the
@@ -93,9 +93,9 @@ func (m *model) rememberRemoved(j *fsm.Job) {
 	key := removedKey + j.ID
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool { return r.Key == key })
 	m.requests = put(m.requests, &fsm.RequestRecord{
-		Key: key, Fingerprint: fsm.ContentOf(j), LSN: m.meta.LSN, Count: uint64(j.AttemptEnd),
-		At:    min(m.meta.Now, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
-		Items: []fsm.RequestItem{{JobID: j.ID, Token: j.Execution().Token, Status: j.Status}},
+		Key: key, Fingerprint: []byte(fsm.ContentOf(j)), Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, Count: uint64(j.AttemptEnd),
+		AtMs:  min(m.meta.Now, sum(j.Execution().FinishedAt, removedMs-max(m.meta.Settings.RequestMs, 0))),
+		Items: []*fsmpb.RequestItem{{JobId: j.ID, Token: j.Execution().Token, Status: uint32(j.Status)}},
 		Type:  j.Type, Group: j.Options().Group,
 	}, byTimeAndKey)
 	m.boundRequests()
@@ -112,22 +112,23 @@ func (m *model) removed(id string) (j *fsm.Job, content string) {
 		Exec: &fsm.Execution{
 			Token: r.Items[0].Token,
 		},
-		Status: r.Items[0].Status, AttemptEnd: fsm.End(r.Count),
-	}, r.Fingerprint
+		Status: fsm.Status(r.Items[0].Status), AttemptEnd: fsm.End(r.Count),
+	}, string(r.Fingerprint)
 }
 
 func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRecord {
 	r := &fsm.RequestRecord{
-		Key: key, Fingerprint: fingerprint, At: m.meta.Now, LSN: m.meta.LSN, Code: res.Code, Count: res.Count, Next: res.Next,
+		Key: key, Fingerprint: []byte(fingerprint), AtMs: m.meta.Now, Term: m.meta.LSN.Term, Index: m.meta.LSN.Index,
+		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}
 	for i := range max(len(res.Jobs), len(res.Codes)) {
-		item := fsm.RequestItem{Code: res.Code}
+		item := &fsmpb.RequestItem{Code: uint32(res.Code)}
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
 			j := res.Jobs[i]
-			item.JobID, item.Token, item.Status = j.ID, j.Execution().Token, j.Status
+			item.JobId, item.Token, item.Status = j.ID, j.Execution().Token, uint32(j.Status)
 		}
 		if i < len(res.Codes) {
-			item.Code = res.Codes[i]
+			item.Code = uint32(res.Codes[i])
 		}
 		r.Items = append(r.Items, item)
 	}
@@ -136,13 +137,13 @@ func (m *model) recordOf(key, fingerprint string, res fsm.Result) *fsm.RequestRe
 
 // answerOf is the first answer, as far as it was remembered.
 func answerOf(r *fsm.RequestRecord) fsm.Result {
-	res := fsm.Result{Code: fsm.Duplicate, LSN: r.LSN, Count: r.Count, Next: r.Next}
+	res := fsm.Result{Code: fsm.Duplicate, LSN: fsm.LSN{Term: r.Term, Index: r.Index}, Count: r.Count, Next: fsm.Place{Status: fsm.Status(r.NextStatus), Seq: r.NextSeq}}
 	for _, item := range r.Items {
 		var j *fsm.Job
-		if item.JobID != "" {
-			j = &fsm.Job{ID: item.JobID, Exec: &fsm.Execution{Token: item.Token}, Status: item.Status}
+		if item.JobId != "" {
+			j = &fsm.Job{ID: item.JobId, Exec: &fsm.Execution{Token: item.Token}, Status: fsm.Status(item.Status)}
 		}
-		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, item.Code)
+		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, fsm.Code(item.Code))
 	}
 	return res
 }

@@ -267,7 +267,7 @@ func (m *model) tick(now int64) {
 		}
 		m.fallsDue(d)
 	}
-	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.Until <= m.meta.Now })
+	m.holds = slices.DeleteFunc(slices.Clone(m.holds), func(h *fsm.Hold) bool { return h.UntilMs <= m.meta.Now })
 	m.tokens = slices.DeleteFunc(slices.Clone(m.tokens), func(k *fsm.Token) bool { return k.ExpiresAt != 0 && k.ExpiresAt <= m.meta.Now })
 	m.settle()
 	m.retire()
@@ -326,7 +326,7 @@ func (m *model) forget() {
 		return sum(r.ClaimedAt, fsm.ClaimMemoryMs) < m.meta.Now
 	})
 	m.requests = slices.DeleteFunc(slices.Clone(m.requests), func(r *fsm.RequestRecord) bool {
-		return sum(r.At, m.meta.Settings.RequestMs) < m.meta.Now
+		return sum(r.AtMs, m.meta.Settings.RequestMs) < m.meta.Now
 	})
 	m.boundRequests()
 }

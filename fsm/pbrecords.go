@@ -36,8 +36,6 @@ func queueFromPB(p *fsmpb.Queue) *QueueSettings {
 	}
 }
 
-func turnFromPB(p *fsmpb.Turn) *Turn { return &Turn{Type: p.Type, Group: p.Group, Turn: p.Turn} }
-
 func cronToPB(c *Cron) *fsmpb.Cron {
 	return &fsmpb.Cron{
 		Cron: &fsmpb.PutCron{
@@ -74,42 +72,6 @@ func batchFromPB(p *fsmpb.JobBatch) *JobBatch {
 		Cancelled: p.Cancelled, EndedAt: p.EndedAtMs, Callback: p.Callback,
 		CallbackOn: narrow[CallbackOn](p.CallbackOn), Called: p.Called, Account: p.Account,
 	}
-}
-
-func holdToPB(h *Hold) *fsmpb.Hold {
-	return &fsmpb.Hold{Type: h.Type, Key: h.Key, Seq: h.Seq, JobId: h.JobID, UntilMs: h.Until}
-}
-
-func holdFromPB(p *fsmpb.Hold) *Hold {
-	return &Hold{Type: p.Type, Key: p.Key, Seq: p.Seq, JobID: p.JobId, Until: p.UntilMs}
-}
-
-func requestToPB(r *RequestRecord) *fsmpb.RequestRecord {
-	p := &fsmpb.RequestRecord{
-		Key: r.Key, Fingerprint: []byte(r.Fingerprint), AtMs: r.At, Term: r.LSN.Term, Index: r.LSN.Index,
-		Code: uint32(r.Code), Count: r.Count, NextStatus: uint32(r.Next.Status), NextSeq: r.Next.Seq,
-		Type: r.Type, Group: r.Group,
-	}
-	for _, i := range r.Items {
-		p.Items = append(p.Items, &fsmpb.RequestItem{
-			JobId: i.JobID, Token: i.Token, Status: uint32(i.Status), Code: uint32(i.Code),
-		})
-	}
-	return p
-}
-
-func requestFromPB(p *fsmpb.RequestRecord) *RequestRecord {
-	r := &RequestRecord{
-		Key: p.Key, Fingerprint: string(p.Fingerprint), At: p.AtMs, LSN: LSN{Term: p.Term, Index: p.Index},
-		Code: narrow[Code](p.Code), Count: p.Count, Type: p.Type, Group: p.Group,
-		Next: Place{Status: narrow[Status](p.NextStatus), Seq: p.NextSeq},
-	}
-	for _, i := range p.Items {
-		r.Items = append(r.Items, RequestItem{
-			JobID: i.JobId, Token: i.Token, Status: narrow[Status](i.Status), Code: narrow[Code](i.Code),
-		})
-	}
-	return r
 }
 
 // cloneBytes copies b. A nil slice stays nil, an empty one stays empty.

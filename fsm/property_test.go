@@ -316,7 +316,7 @@ func (m *model) wakes() (at int64, ok bool) {
 		}
 	}
 	for _, h := range m.holds {
-		consider(h.Until)
+		consider(h.UntilMs)
 	}
 	for _, k := range m.tokens {
 		if k.ExpiresAt != 0 {

@@ -5,6 +5,13 @@ import "osqueue/fsm/fsmpb"
 // This file has the records of the state other than jobs, workers and claims. All of
 // them are immutable, like Job.
 
+// These records are kept as a snapshot has them.
+type (
+	Turn          = fsmpb.Turn          // a group's place in the rotation of its type
+	Hold          = fsmpb.Hold          // a unique-key reservation for a period
+	RequestRecord = fsmpb.RequestRecord // remembers the answer to a mutation with a request key
+)
+
 // Unset is the value of a setting that takes the default, where 0 has a meaning.
 const Unset = -1
 
@@ -29,13 +36,6 @@ type QueueSettings struct {
 
 	Level   int64 // permits left at LevelAt, in millionths
 	LevelAt int64 // ms
-}
-
-// Turn is a group's place in the rotation of its type.
-type Turn struct {
-	Type  string
-	Group string
-	Turn  uint64
 }
 
 // Cron is a schedule: it enqueues a job at each of its times.
@@ -126,36 +126,6 @@ var callbackNames = [numCallbacks]string{"ended", "completed"}
 
 // String returns the choice's name as used on the wire.
 func (c CallbackOn) String() string { return nameOf(callbackNames[:], c) }
-
-// Hold is a unique-key reservation for a period.
-type Hold struct {
-	Type  string
-	Key   string
-	Seq   uint64
-	JobID string
-	Until int64 // ms
-}
-
-// RequestRecord remembers the answer to a mutation with a request key.
-type RequestRecord struct {
-	Key         string
-	Fingerprint string
-	At          int64 // ms
-	LSN         LSN
-	Code        Code
-	Items       []RequestItem
-	Count       uint64
-	Next        Place
-	Type, Group string // of a removed job
-}
-
-// RequestItem is the part of the answer for one job.
-type RequestItem struct {
-	JobID  string
-	Token  uint64
-	Status Status
-	Code   Code
-}
 
 // Place is the position at which a Change by filter stopped. The zero Place is the end.
 type Place struct {

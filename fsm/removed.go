@@ -31,11 +31,12 @@ func (m *Machine) rememberRemoved(j *Job) {
 	key := removedPrefix + j.ID
 	r := &RequestRecord{
 		Key:         key,
-		Fingerprint: contentOf(j),
+		Fingerprint: []byte(contentOf(j)),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
-		At:    min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
-		LSN:   m.meta.LSN,
-		Items: []RequestItem{{JobID: key[len(removedPrefix):], Token: j.Execution().Token, Status: j.Status}},
+		AtMs:  min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
+		Term:  m.meta.LSN.Term,
+		Index: m.meta.LSN.Index,
+		Items: []*fsmpb.RequestItem{{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}},
 		Count: uint64(j.AttemptEnd),
 		Type:  j.Type, Group: j.Options().Group,
 	}
@@ -58,7 +59,7 @@ func (m *Machine) statusOf(id string) Status {
 		return j.Status
 	}
 	if r := m.removedJob(id); r != nil {
-		return r.Items[0].Status
+		return Status(r.Items[0].Status)
 	}
 	return 0
 }
@@ -67,7 +68,7 @@ func (m *Machine) statusOf(id string) Status {
 // status and end.
 func jobOfRecord(r *RequestRecord) *Job {
 	i := r.Items[0]
-	return &Job{ID: i.JobID, Exec: &Execution{Token: i.Token}, Status: i.Status, AttemptEnd: End(r.Count)}
+	return &Job{ID: i.JobId, Exec: &Execution{Token: i.Token}, Status: Status(i.Status), AttemptEnd: End(r.Count)}
 }
 
 // endedAlready returns the removed job if the lease l ended it in the same way, or nil.
@@ -126,9 +127,9 @@ func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload
 	return string(sum[:16])
 }
 
-// Removed returns the fields that are known of a job that retention has removed: id,
+// RemovedJob returns the fields that are known of a job that retention has removed: id,
 // token, status and end. It returns nil for the record of a caller's request.
-func (r *RequestRecord) Removed() *Job {
+func RemovedJob(r *RequestRecord) *Job {
 	if !strings.HasPrefix(r.Key, removedPrefix) || len(r.Items) != 1 {
 		return nil
 	}

@@ -9,14 +9,14 @@ import (
 )
 
 func byRequest(a, b *RequestRecord) bool {
-	if a.At != b.At {
-		return a.At < b.At
+	if a.AtMs != b.AtMs {
+		return a.AtMs < b.AtMs
 	}
 	return a.Key < b.Key
 }
 
-// tenant returns the tenant that owns the key.
-func (r *RequestRecord) tenant() string {
+// requestTenant returns the tenant that owns the key of a request.
+func requestTenant(r *RequestRecord) string {
 	tenant, _, found := strings.Cut(r.Key, tenantEnd)
 	if !found {
 		return ""
@@ -25,7 +25,7 @@ func (r *RequestRecord) tenant() string {
 }
 
 func byOwnRequest(a, b *RequestRecord) bool {
-	if a, b := a.tenant(), b.tenant(); a != b {
+	if a, b := requestTenant(a), requestTenant(b); a != b {
 		return a < b
 	}
 	return byRequest(a, b)
@@ -52,7 +52,7 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 		return m.apply(mut, mut.Actor)
 	}
 	if r := m.byKey[req.Key]; r != nil {
-		if r.Fingerprint != string(req.Fingerprint) {
+		if string(r.Fingerprint) != string(req.Fingerprint) {
 			return Result{Code: RequestConflict}
 		}
 		return m.replay(r, mut)
@@ -78,10 +78,10 @@ func claimedNothing(mut *fsmpb.Mutation, res *Result) bool {
 
 // replay returns the first answer again.
 func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
-	res := Result{Code: Duplicate, Count: r.Count, Next: r.Next, LSN: r.LSN}
+	res := Result{Code: Duplicate, Count: r.Count, Next: Place{Status(r.NextStatus), r.NextSeq}, LSN: LSN{r.Term, r.Index}}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			if j := m.ids.Get(i.JobID); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
+			if j := m.ids.Get(i.JobId); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
 				res.Jobs = append(res.Jobs, j)
 			}
 		}
@@ -89,26 +89,29 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	}
 	for _, i := range r.Items {
 		var j *Job
-		if i.JobID != "" {
-			j = &Job{ID: i.JobID, Exec: &Execution{Token: i.Token}, Status: i.Status}
+		if i.JobId != "" {
+			j = &Job{ID: i.JobId, Exec: &Execution{Token: i.Token}, Status: Status(i.Status)}
 		}
-		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, i.Code)
+		res.Jobs, res.Codes = append(res.Jobs, j), append(res.Codes, Code(i.Code))
 	}
 	return res
 }
 
 func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 	r := &RequestRecord{
-		Key: strings.Clone(req.Key), Fingerprint: string(req.Fingerprint), At: m.meta.Now, LSN: m.meta.LSN,
-		Code: res.Code, Count: res.Count, Next: res.Next,
+		Key: strings.Clone(req.Key), Fingerprint: cloneBytes(req.Fingerprint), AtMs: m.meta.Now,
+		Term: m.meta.LSN.Term, Index: m.meta.LSN.Index,
+		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}
-	for i := range max(len(res.Jobs), len(res.Codes)) {
-		item := RequestItem{Code: res.Code} // of a mutation of one job
+	items := make([]fsmpb.RequestItem, max(len(res.Jobs), len(res.Codes)))
+	for i := range items {
+		item := &items[i]
+		item.Code = uint32(res.Code) // of a mutation of one job
 		if i < len(res.Jobs) && res.Jobs[i] != nil {
-			item.JobID, item.Token, item.Status = strings.Clone(res.Jobs[i].ID), res.Jobs[i].Execution().Token, res.Jobs[i].Status
+			item.JobId, item.Token, item.Status = strings.Clone(res.Jobs[i].ID), res.Jobs[i].Execution().Token, uint32(res.Jobs[i].Status)
 		}
 		if i < len(res.Codes) {
-			item.Code = res.Codes[i]
+			item.Code = uint32(res.Codes[i])
 		}
 		r.Items = append(r.Items, item)
 	}
@@ -132,11 +135,11 @@ func (m *Machine) dropRequest(r *RequestRecord) {
 
 // weighRequest adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
 func (m *Machine) weighRequest(r *RequestRecord, n int64) {
-	tenant := strings.Clone(r.tenant())
+	tenant := strings.Clone(requestTenant(r))
 	share := requestShare{m.requestWeights[tenant], tenant}
 	m.requestShares.Delete(share)
-	share.weight += n * r.weight()
-	m.requestWeight += n * r.weight()
+	share.weight += n * requestWeight(r)
+	m.requestWeight += n * requestWeight(r)
 	if share.weight == 0 {
 		delete(m.requestWeights, tenant)
 		return
@@ -150,8 +153,8 @@ func (m *Machine) weighRequest(r *RequestRecord, n int64) {
 // of all requests.
 const requestItems = 10
 
-// weight returns how many requests the record counts as.
-func (r *RequestRecord) weight() int64 { return 1 + int64(len(r.Items)/requestItems) }
+// requestWeight returns how many requests a record counts as.
+func requestWeight(r *RequestRecord) int64 { return 1 + int64(len(r.Items)/requestItems) }
 
 // boundRequests removes requests above the limit: the oldest of the tenant with the largest share, so
 // that no tenant pushes out those of one that has fewer.
@@ -159,7 +162,7 @@ func (m *Machine) boundRequests() {
 	for m.requestWeight > max(m.meta.Settings.RequestCount, 0) {
 		share, _ := m.requestShares.Max()
 		var oldest *RequestRecord
-		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenantEnd, At: math.MinInt64}, func(r *RequestRecord) bool {
+		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenantEnd, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
 			oldest = r
 			return false
 		})
@@ -171,7 +174,7 @@ func (m *Machine) boundRequests() {
 func (m *Machine) forgetRequests() {
 	for {
 		r, ok := m.requests.Min()
-		if !ok || later(r.At, m.meta.Settings.RequestMs) >= m.meta.Now {
+		if !ok || later(r.AtMs, m.meta.Settings.RequestMs) >= m.meta.Now {
 			return
 		}
 		m.dropRequest(r)

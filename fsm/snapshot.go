@@ -94,11 +94,11 @@ func (v *View) eachRecord(fn func(recordio.Message) bool) {
 	v.workers.Scan(func(w *Worker) bool { return fn(workerToPB(w)) })
 	v.claims.Scan(func(r *ClaimRecord) bool { return fn(claimToPB(r)) })
 	v.queues.Scan(func(q *QueueSettings) bool { return fn(queueToPB(q)) })
-	v.turns.Scan(func(t *Turn) bool { return fn(&fsmpb.Turn{Type: t.Type, Group: t.Group, Turn: t.Turn}) })
+	v.turns.Scan(func(t *Turn) bool { return fn(t) })
 	v.crons.Scan(func(c *Cron) bool { return fn(cronToPB(c)) })
 	v.batches.Scan(func(b *JobBatch) bool { return fn(batchToPB(b)) })
-	v.holds.Scan(func(h *Hold) bool { return fn(holdToPB(h)) })
-	v.requests.Scan(func(r *RequestRecord) bool { return fn(requestToPB(r)) })
+	v.holds.Scan(func(h *Hold) bool { return fn(h) })
+	v.requests.Scan(func(r *RequestRecord) bool { return fn(r) })
 	v.tokens.Scan(func(t *Token) bool { return fn(tokenToPB(t)) })
 	v.figures.Scan(func(f *Figures) bool { return fn(figuresToPB(f)) })
 	v.Hooks(func(h *outbox.Hook) bool { return fn(h.ToPB()) })
@@ -147,13 +147,13 @@ func (d *recordReader) records(b *Builder, meta *fsmpb.Meta) error {
 		func() error { return records(d, meta.Workers, workerFromPB, b.AddWorker) },
 		func() error { return records(d, meta.Claims, claimFromPB, b.AddClaim) },
 		func() error { return records(d, meta.Queues, queueFromPB, b.AddQueue) },
-		func() error { return records(d, meta.Turns, turnFromPB, b.AddTurn) },
+		func() error { return records(d, meta.Turns, asItIs, b.AddTurn) },
 		func() error { return records(d, meta.Crons, cronFromPB, b.AddCron) },
 		func() error { return records(d, meta.Batches, batchFromPB, b.AddBatch) },
-		func() error { return records(d, meta.Holds, holdFromPB, b.AddHold) },
-		func() error { return records(d, meta.Requests, requestFromPB, b.AddRequest) },
+		func() error { return records(d, meta.Holds, asItIs, b.AddHold) },
+		func() error { return records(d, meta.Requests, asItIs, b.AddRequest) },
 		func() error { return records(d, meta.Tokens, tokenFromPB, b.AddToken) },
-		func() error { return records(d, meta.Figures, samePB, b.addFiguresPB) },
+		func() error { return records(d, meta.Figures, asItIs, b.addFiguresPB) },
 		func() error { return records(d, meta.Hooks, outbox.FromPB, b.addHook) },
 		func() error { return records(d, meta.HookEvents, outbox.EventFromPB, b.addHookEvent) },
 	}
@@ -170,17 +170,20 @@ func records[M any, P interface {
 	*M
 	decodable
 }, T any](d *recordReader, n uint64, from func(P) T, add func(T) error) error {
-	var m M
 	for range n {
-		if err := d.record(P(&m)); err != nil {
+		m := P(new(M))
+		if err := d.record(m); err != nil {
 			return err
 		}
-		if err := add(from(&m)); err != nil {
+		if err := add(from(m)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// asItIs is for records that the machine keeps, or that the function that adds them can refuse.
+func asItIs[M any](m *M) *M { return m }
 
 type decodable interface {
 	proto.Message

@@ -288,13 +288,13 @@ func batchLine(b *fsm.JobBatch) string {
 }
 
 func holdLine(h *fsm.Hold) string {
-	return fmt.Sprintf("%s %s by %s until %d", h.Type, h.Key, h.JobID, h.Until)
+	return fmt.Sprintf("%s %s by %s until %d", h.Type, h.Key, h.JobId, h.UntilMs)
 }
 
 func requestLine(r *fsm.RequestRecord) string {
-	s := fmt.Sprintf("%s %q at=%d entry=%d %v", r.Key, r.Fingerprint, r.At, r.LSN.Index, r.Code)
+	s := fmt.Sprintf("%s %q at=%d entry=%d %v", r.Key, r.Fingerprint, r.AtMs, r.Index, fsm.Code(r.Code))
 	for _, i := range r.Items {
-		s += fmt.Sprintf(" %s[%s]:%v:%v", i.JobID, token(i.Token), cmp.Or(i.Status.String(), "none"), i.Code)
+		s += fmt.Sprintf(" %s[%s]:%v:%v", i.JobId, token(i.Token), cmp.Or(fsm.Status(i.Status).String(), "none"), fsm.Code(i.Code))
 	}
 	return s
 }

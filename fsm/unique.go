@@ -28,8 +28,8 @@ func byHold(a, b *Hold) bool {
 }
 
 func byUntil(a, b *Hold) bool {
-	if a.Until != b.Until {
-		return a.Until < b.Until
+	if a.UntilMs != b.UntilMs {
+		return a.UntilMs < b.UntilMs
 	}
 	return byHold(a, b)
 }
@@ -69,17 +69,17 @@ func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
 	if !ok {
 		return nil
 	}
-	if j := m.ids.Get(h.JobID); j != nil && j.Seq == h.Seq {
+	if j := m.ids.Get(h.JobId); j != nil && j.Seq == h.Seq {
 		return j
 	}
-	return &Job{ID: h.JobID, Type: h.Type, Seq: h.Seq}
+	return &Job{ID: h.JobId, Type: h.Type, Seq: h.Seq}
 }
 
 // reserveKey begins the reservation of a new job's key for its period.
 func (m *Machine) reserveKey(j *Job) {
 	m.addHold(&Hold{
-		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobID: strings.Clone(j.ID), // it outlives the job
-		Until: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
+		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobId: strings.Clone(j.ID), // it outlives the job
+		UntilMs: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
 	})
 }
 
@@ -107,7 +107,7 @@ func (m *Machine) endReservation(j *Job) {
 func (m *Machine) endReservations() {
 	for {
 		h, ok := m.reservationEnds.Min()
-		if !ok || h.Until > m.meta.Now {
+		if !ok || h.UntilMs > m.meta.Now {
 			return
 		}
 		m.dropHold(h)

@@ -38,7 +38,7 @@ func (c *carried) rest(v *fsm.View, f fork) {
 		return true
 	})
 	v.Requests(func(here *fsm.RequestRecord) bool {
-		if f.since(here) && here.Removed() == nil && c.m.Request(here.Key) == nil {
+		if f.since(here) && fsm.RemovedJob(here) == nil && c.m.Request(here.Key) == nil {
 			r.Requests = append(r.Requests, here)
 		}
 		return true
@@ -70,15 +70,15 @@ func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 }
 
 // since reports whether a record of this cluster is younger than the fork.
-func (f fork) since(r *fsm.RequestRecord) bool { return r.LSN.Compare(f.lsn) > 0 }
+func (f fork) since(r *fsm.RequestRecord) bool { return fsm.LSN{Term: r.Term, Index: r.Index}.Compare(f.lsn) > 0 }
 
 // findRepeated records the jobs of requests that both clusters have answered. The client has the
 // later answer, so the document's counts, and one request must not run twice.
 func (c *carried) findRepeated(v *fsm.View, f fork) {
 	v.Requests(func(r *fsm.RequestRecord) bool {
-		if f.since(r) && r.Removed() == nil && c.m.Request(r.Key) != nil {
+		if f.since(r) && fsm.RemovedJob(r) == nil && c.m.Request(r.Key) != nil {
 			for _, i := range r.Items {
-				c.repeated[i.JobID] = struct{}{}
+				c.repeated[i.JobId] = struct{}{}
 			}
 		}
 		return true
@@ -89,7 +89,7 @@ func (c *carried) findRepeated(v *fsm.View, f fork) {
 // Their results are gone.
 func (c *carried) endRemoved(v *fsm.View, f fork) {
 	v.Requests(func(r *fsm.RequestRecord) bool {
-		if j := r.Removed(); j != nil && f.since(r) {
+		if j := fsm.RemovedJob(r); j != nil && f.since(r) {
 			c.end(j, f)
 		}
 		return true

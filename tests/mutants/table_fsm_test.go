@@ -316,8 +316,8 @@ var machine = []defect{
 	}, behaviour},
 	{"unique", mutants.Mutant{
 		Name: "a period ends one ms late", File: "fsm/unique.go",
-		Old: `if !ok || h.Until > m.meta.Now {`,
-		Bug: `if !ok || h.Until >= m.meta.Now {`,
+		Old: `if !ok || h.UntilMs > m.meta.Now {`,
+		Bug: `if !ok || h.UntilMs >= m.meta.Now {`,
 	}, behaviour},
 
 	// 8. Dependencies.
@@ -453,7 +453,7 @@ var machine = []defect{
 	// 13. Requests.
 	{"requests", mutants.Mutant{
 		Name: "another request under the key", File: "fsm/request.go",
-		Old: `if r.Fingerprint != string(req.Fingerprint) {`,
+		Old: `if string(r.Fingerprint) != string(req.Fingerprint) {`,
 		Bug: `if len(r.Fingerprint) != len(req.Fingerprint) {`,
 	}, behaviour},
 	{"requests", mutants.Mutant{
@@ -463,8 +463,8 @@ var machine = []defect{
 	}, behaviour},
 	{"requests", mutants.Mutant{
 		Name: "requests are never forgotten", File: "fsm/request.go",
-		Old: `if !ok || later(r.At, m.meta.Settings.RequestMs) >= m.meta.Now {`,
-		Bug: `if !ok || later(r.At, m.meta.Settings.RequestMs, 1) >= m.meta.Now {`,
+		Old: `if !ok || later(r.AtMs, m.meta.Settings.RequestMs) >= m.meta.Now {`,
+		Bug: `if !ok || later(r.AtMs, m.meta.Settings.RequestMs, 1) >= m.meta.Now {`,
 	}, behaviour},
 	{"requests", mutants.Mutant{
 		Name: "a repeated claim answers lost jobs", File: "fsm/request.go",
