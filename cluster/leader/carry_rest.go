@@ -70,7 +70,9 @@ func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
 }
 
 // since reports whether a record of this cluster is younger than the fork.
-func (f fork) since(r *fsm.RequestRecord) bool { return fsm.LSN{Term: r.Term, Index: r.Index}.Compare(f.lsn) > 0 }
+func (f fork) since(r *fsm.RequestRecord) bool {
+	return fsm.LSN{Term: r.Term, Index: r.Index}.Compare(f.lsn) > 0
+}
 
 // findRepeated records the jobs of requests that both clusters have answered. The client has the
 // later answer, so the document's counts, and one request must not run twice.

@@ -42,8 +42,8 @@ var machine = []defect{
 	}, behaviour},
 	{"time", mutants.Mutant{
 		Name: "next deadline without unique periods", File: "fsm/advance.go",
-		Old: `consider(h.Until)`,
-		Bug: `consider(h.Until + 1000)`,
+		Old: `consider(h.UntilMs)`,
+		Bug: `consider(h.UntilMs + 1000)`,
 	}, behaviour},
 	{"time", mutants.Mutant{
 		Name: "nothing settles when time passes", File: "fsm/advance.go",
@@ -231,8 +231,8 @@ var machine = []defect{
 	}, behaviour},
 	{"forced", mutants.Mutant{
 		Name: "a second result is not counted in bytes", File: "fsm/index.go",
-		Old: "m.unindex(old)\n\tm.ids.put(j)\n\tm.index(j)\n\tm.events",
-		Bug: "m.ids.put(j)\n\tm.replace(old, j)\n\tm.events",
+		Old: "m.unindex(old)\n\tm.ids.Put(j)\n\tm.index(j)\n\tm.events",
+		Bug: "m.ids.Put(j)\n\tm.replace(old, j)\n\tm.events",
 	}, behaviour},
 	{"forced", mutants.Mutant{
 		Name: "completed again counts again", File: "fsm/report.go",
@@ -484,7 +484,7 @@ var machine = []defect{
 	}, behaviour},
 	{"requests", mutants.Mutant{
 		Name: "removed jobs are added again with other content", File: "fsm/enqueue.go",
-		Old: `return p.repeats(old.Fingerprint == contentOfNew(n))`,
+		Old: `return p.repeats(string(old.Fingerprint) == contentOfNew(n))`,
 		Bug: `return p.repeats(true)`,
 	}, behaviour},
 	{"requests", mutants.Mutant{

@@ -38,7 +38,7 @@ var jobs = []defect{
 	}, check{pkg: "fsm", test: "TestTheEndOfAnOldInstance"}},
 	{"dependencies", mutants.Mutant{
 		Name: "a removed job that completed is waited for", File: "fsm/removed.go",
-		Old: "\tif r := m.removedJob(id); r != nil {\n\t\treturn r.Items[0].Status\n\t}\n",
+		Old: "\tif r := m.removedJob(id); r != nil {\n\t\treturn Status(r.Items[0].Status)\n\t}\n",
 		Bug: "",
 	}, check{pkg: "fsm", test: "TestAfterARemovedJob"}},
 	{"lists", mutants.Mutant{
