@@ -14,6 +14,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 )
 
 // What concerns all jobs of a type is refused to a token that is limited to groups: its jobs are only
@@ -121,19 +122,19 @@ func (g *rig) apply(ms ...*fsmpb.Mutation) {
 	}
 }
 
-// tenants is a rig with the tokens of two tenants that share the type s.x, each with an own group, and
+// tenantRig is a rig with the tokens of two tenants that share the type s.x, each with an own group, and
 // have a type of their own.
-type tenants struct {
+type tenantRig struct {
 	*rig
 	admin, a, b, workA, workB []string
 }
 
-func twoTenants(t *testing.T) *tenants {
+func twoTenants(t *testing.T) *tenantRig {
 	g := secured(t, core.SecurityOn, nil)
 	token := func(role fsm.Role, tenant string) []string {
 		return g.give(&fsmpb.Token{Role: uint32(role), Types: []string{tenant + ".*", "s.x"}, Tenant: tenant})
 	}
-	return &tenants{
+	return &tenantRig{
 		rig: g, admin: g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)}),
 		a: token(fsm.RoleOperator, "a"), b: token(fsm.RoleOperator, "b"),
 		workA: token(fsm.RoleWorker, "a"), workB: token(fsm.RoleWorker, "b"),
@@ -205,7 +206,7 @@ func TestWorkersOfTenants(t *testing.T) {
 	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["b.x"]}`, g.workB...))
 	refused(t, g.do("POST", "/v1/workers", `{"name":"x","types":["b.x"]}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
 	refused(t, g.do("POST", "/v1/workers", `{"name":"x"}`, g.workA...), http.StatusForbidden, v1.TagForbidden)
-	seen := g.node.View().Worker(fsm.Owned("b", "wkB")).LastSeen
+	seen := g.node.View().Worker(tenants.Owned("b", "wkB")).LastSeen
 	g.node.tick(time.Second)
 	ok[map[string]any](t, g.do("POST", "/v1/workers", `{"name":`+name+`,"types":["a.x"],"version":"evil"}`, g.workA...))
 	ok[map[string]any](t, g.do("POST", "/v1/jobs/claim", `{"workerId":`+name+`,"types":["a.x"]}`, g.workA...))
@@ -415,7 +416,7 @@ func TestAClaimThatWaitsHasItsTenant(t *testing.T) {
 	eventually(t, "the claim waits", func() bool { return g.node.asleep() == 1 })
 	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"j","type":"b.x"}`, g.b...))
 	job := ok[v1.ClaimedJob](t, <-claimed)
-	if worker := g.node.Job("j").Execution().Worker; worker != fsm.Owned("b", "w") {
+	if worker := g.node.Job("j").Execution().Worker; worker != tenants.Owned("b", "w") {
 		t.Errorf("the job runs on %q", worker)
 	}
 	ok[v1.Reported](t, g.do("POST", "/v1/jobs/j/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, job.Token), g.workB...))
@@ -527,7 +528,7 @@ func ofOthers(g *rig) string {
 			return true
 		})
 	}
-	own := func(name string) bool { return strings.HasPrefix(name, fsm.Owned("a", "x")[:2]) }
+	own := func(name string) bool { return strings.HasPrefix(name, tenants.Owned("a", "x")[:2]) }
 	v.Workers("", func(w *fsm.Worker) bool {
 		if !own(w.Name) {
 			add("worker", *w)

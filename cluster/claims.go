@@ -8,6 +8,7 @@ import (
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // Claims has the claims that wait for a job on a node. Its methods are safe for concurrent
@@ -115,7 +116,7 @@ func isClosed(c <-chan struct{}) bool {
 // it parks the sleeper.
 func (c *Claims) mayClaim(s *notify.Sleeper) (ready bool) {
 	c.read(func(m *fsm.Machine) {
-		if m.Quiet(fsm.Claimant(s.Claim())) {
+		if m.Quiet(tenants.Claimant(s.Claim())) {
 			c.ready.Park(s)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 )
 
 func byBatch(a, b *JobBatch) bool { return a.ID < b.ID }
@@ -137,7 +138,7 @@ func (m *Machine) putBatch(old, b *JobBatch) {
 	b.EndedAt = m.meta.Now
 	m.storeIdle(b)
 	m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
-	m.tell(outbox.Event{Kind: outbox.BatchDone, Subject: NameFor("", b.ID), Text: b.outcome()})
+	m.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.ID), Text: b.outcome()})
 	m.callBack(b)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -179,7 +180,7 @@ func (w *world) backOff(jobType string) {
 	if !w.backsOff[jobType] {
 		w.backsOff[jobType] = true
 		w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: jobType, Backoff: &fsmpb.Backoff{
-			Kind: uint32(fsm.BackoffExponential), BaseMs: 1 << 30, JitterPercent: 20,
+			Kind: uint32(backoff.Exponential), BaseMs: 1 << 30, JitterPercent: 20,
 		}}}})
 	}
 }

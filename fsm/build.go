@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 )
@@ -73,7 +74,7 @@ func (b *Builder) AddQueue(s *QueueSettings) error {
 	if _, ok := b.m.settings.Get(s); ok {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errTwice)
 	}
-	if s.Backoff.Kind >= numBackoffs || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 || !s.Pause.valid(s.Paused) {
+	if s.Backoff.Kind >= backoff.NumKinds || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 || !s.Pause.valid(s.Paused) {
 		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errRange)
 	}
 	b.m.useSettings(b.m.queue(s.Name), s)

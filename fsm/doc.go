@@ -39,10 +39,11 @@
 // depend on the state only, never on its history.
 //
 //	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
-//	btree/      idtable/   figures/   recordio/  ordered sets, jobs by id, counts by minute, streams of records
+//	btree/      idtable/   recordio/             ordered sets, jobs by id, streams of records
+//	outbox/     figures/   tenants/              webhooks, counts by minute, names with owners
 //	queue.go    rate.go    settings.go claim.go  which jobs may be claimed, in which order
 //	enqueue.go  unique.go  after.go   batch.go   new jobs and their dependencies
-//	report.go   backoff.go worker.go             the ends of attempts
+//	report.go   backoff/   worker.go             the ends of attempts
 //	change.go   cron.go    request.go retain.go  changes by requests and by time
 //	advance.go  apply.go                         what falls due, and the mutations of an entry
 //	build.go    snapshot.go snapshotjobs.go      restored states

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // enqueue adds all jobs or none: it checks everything before it changes anything.
@@ -314,13 +315,13 @@ func (p *plan) knows(on []string) bool {
 
 func (p *plan) knowsOne(id string) bool {
 	if j := p.m.ids.Get(id); j != nil {
-		return InScope(p.scope, j.Type, j.Options().Group)
+		return tenants.InScope(p.scope, j.Type, j.Options().Group)
 	}
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
 		return true
 	}
 	r := p.m.removedJob(id)
-	return r != nil && InScope(p.scope, r.Type, r.Group)
+	return r != nil && tenants.InScope(p.scope, r.Type, r.Group)
 }
 
 // overWaiters counts one more waiter for each of these jobs, and reports whether one of

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 )
 
 // ErrEntry is wrapped by the errors of EncodeEntry and DecodeEntry. A node that meets
@@ -49,7 +51,7 @@ func DecodeEntry(data []byte) (*fsmpb.Batch, error) {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
 	for _, m := range b.Mutations {
-		settleOwner(m)
+		tenants.Settle(m)
 	}
 	return b, nil
 }
@@ -88,7 +90,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	if a := m.GetActor(); len(a) > ActorMax || !utf8.ValidString(a) {
 		return errActor
 	}
-	if err := checkTenant(m.GetTenant()); err != nil {
+	if err := tenants.Check(m.GetTenant()); err != nil {
 		return err
 	}
 	switch op := m.GetOp().(type) {
@@ -109,7 +111,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Change:
 		return checkChange(op.Change)
 	case *fsmpb.Mutation_SetQueue:
-		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < numBackoffs, errNewValue), checkPause(op.SetQueue))
+		return cmp.Or(need(op.SetQueue.GetBackoff().GetKind() < uint32(backoff.NumKinds), errNewValue), checkPause(op.SetQueue))
 	case *fsmpb.Mutation_Group:
 		return checkGroup(op.Group)
 	case *fsmpb.Mutation_Announce:
@@ -157,7 +159,7 @@ func checkEnqueue(op *fsmpb.Enqueue) error {
 }
 
 func checkNewJob(n *fsmpb.NewJob) error {
-	known := n.GetBackoff().GetKind() < numBackoffs && n.GetUnique().GetScope() < numScopes &&
+	known := n.GetBackoff().GetKind() < uint32(backoff.NumKinds) && n.GetUnique().GetScope() < numScopes &&
 		n.GetAfterFailure() < numAfters
 	if !known {
 		return errNewValue

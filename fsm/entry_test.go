@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 )
@@ -62,7 +63,7 @@ func fullJob(id, batch string) *fsmpb.NewJob {
 	attempts := int32(4)
 	n := &fsmpb.NewJob{
 		Id: id, Type: "t", Payload: []byte("{}"), Priority: 1, RunAtMs: 5, MaxAttempts: &attempts, LeaseMs: 6,
-		Backoff:   &fsmpb.Backoff{Kind: uint32(fsm.BackoffExponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
+		Backoff:   &fsmpb.Backoff{Kind: uint32(backoff.Exponential), BaseMs: 1, CapMs: 100, JitterPercent: 10},
 		TimeoutMs: 7, Group: "g", Tags: []string{"x", "y"}, Batch: batch, AfterFailure: uint32(fsm.AfterCancel),
 		Unique:  &fsmpb.Unique{Key: "u", Scope: uint32(fsm.UniquePeriod), PeriodMs: 9},
 		Headers: []*fsmpb.Header{{Name: "traceparent", Value: "00-1-2-01"}}, Quota: &fsmpb.Quota{Account: "k", MaxJobs: 1},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -41,7 +42,7 @@ func eventfulPast() []*fsmpb.Batch {
 	two, rate := int64(2), int64(50_000)
 	settings := &fsmpb.SetQueue{
 		Name: "t", MaxRunning: &rate, MaxRunningPerGroup: &two, RateMilli: &rate, Burst: &rate, TimeoutMs: &rate,
-		Backoff: &fsmpb.Backoff{Kind: uint32(fsm.BackoffLinear), BaseMs: 10, JitterPercent: 50}, RetainCount: &two,
+		Backoff: &fsmpb.Backoff{Kind: uint32(backoff.Linear), BaseMs: 10, JitterPercent: 50}, RetainCount: &two,
 		MaxJobs: &rate,
 	}
 	batch := func(now int64, muts ...*fsmpb.Mutation) *fsmpb.Batch {

@@ -255,9 +255,6 @@ func (m *Machine) checkScalars() error {
 // QuietMs is how long a quiet worker that is dead is kept.
 const QuietMs = quietMs
 
-// SettleOwner is settleOwner.
-var SettleOwner = settleOwner
-
 // Claims calls fn for the remembered claims, oldest first, until fn returns false.
 func (v *View) Claims(fn func(*ClaimRecord) bool) { v.claims.Scan(fn) }
 

@@ -3,6 +3,8 @@ package fsm
 import (
 	"strings"
 	"unsafe"
+
+	"osqueue/fsm/tenants"
 )
 
 // Status is the state of a job. The zero value is no status.
@@ -64,9 +66,8 @@ var endNames = [numEnds]string{"", "completed", "failed", "released", "lease_exp
 // String returns the end's name as used on the wire, "" for NoEnd.
 func (e End) String() string { return nameOf(endNames[:], e) }
 
-// Anonymous is the worker name of a claim that named none. It is different from the
-// worker "". Names given by callers must not contain NUL.
-const Anonymous = "\x00"
+// Anonymous is the worker name of a claim that named none.
+const Anonymous = tenants.Anonymous
 
 // MaxAttemptsUnset is the value of Job.MaxAttempts if the producer gave none. The default
 // of the current settings applies then.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -138,9 +139,9 @@ func (m *model) fresh(n *fsmpb.NewJob, cron string) *fsm.Job {
 	return j
 }
 
-func backoffOf(b *fsmpb.Backoff) fsm.Backoff {
-	return fsm.Backoff{
-		Kind: fsm.BackoffKind(b.GetKind()), BaseMs: b.GetBaseMs(), CapMs: b.GetCapMs(), Jitter: uint8(b.GetJitterPercent()),
+func backoffOf(b *fsmpb.Backoff) backoff.Backoff {
+	return backoff.Backoff{
+		Kind: backoff.Kind(b.GetKind()), BaseMs: b.GetBaseMs(), CapMs: b.GetCapMs(), Jitter: uint8(b.GetJitterPercent()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -75,8 +76,8 @@ func (m *model) setQueue(op *fsmpb.SetQueue) fsm.Result {
 		}
 	}
 	if op.Backoff != nil {
-		if q.Backoff = backoffOf(op.Backoff); q.Backoff.Kind == fsm.BackoffUnset {
-			q.Backoff = fsm.Backoff{}
+		if q.Backoff = backoffOf(op.Backoff); q.Backoff.Kind == backoff.Unset {
+			q.Backoff = backoff.Backoff{}
 		}
 	}
 	switch {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -205,15 +206,15 @@ func (m *model) maxAttempts(j *fsm.Job) int32 {
 // backoff is how long a job waits after the attempt that has just ended.
 func (m *model) backoff(j *fsm.Job) int64 {
 	b := j.Options().Backoff
-	if b.Kind == fsm.BackoffUnset {
+	if b.Kind == backoff.Unset {
 		b = m.settingsOf(j.Type).Backoff
 	}
 	delay := big.NewInt(b.BaseMs)
 	switch n := int64(j.Attempts); b.Kind {
-	case fsm.BackoffFixed:
-	case fsm.BackoffLinear:
+	case backoff.Fixed:
+	case backoff.Linear:
 		delay.Mul(delay, big.NewInt(n))
-	case fsm.BackoffExponential:
+	case backoff.Exponential:
 		delay.Lsh(delay, uint(min(max(n-1, 0), 64)))
 	default:
 		return 0

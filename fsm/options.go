@@ -3,6 +3,7 @@ package fsm
 import (
 	"strings"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -12,9 +13,9 @@ import (
 // Options has the fields of a job that few producers set. They never change after the
 // enqueue, so all versions of a job share them.
 type Options struct {
-	Backoff      Backoff // kind BackoffUnset takes the type's
-	TimeoutMs    int64   // of an attempt, even with heartbeats; 0 takes the type's
-	Group        string  // claims rotate over the groups of a type; "" is a group as well
+	Backoff      backoff.Backoff // kind backoff.Unset takes the type's
+	TimeoutMs    int64           // of an attempt, even with heartbeats; 0 takes the type's
+	Group        string          // claims rotate over the groups of a type; "" is a group as well
 	Tags         []string
 	Unique       Unique
 	After        []string // ids of the jobs that it waits for
@@ -23,40 +24,6 @@ type Options struct {
 	Cron         string   // name of the schedule that enqueued it
 	Headers      []Header // sorted by name
 	Account      string   // in which it counts (account.go); "": none
-}
-
-// Backoff is the rule for the wait of a failed job before its next attempt. After n
-// attempts a fixed backoff is base, a linear one base·n, an exponential one base·2^(n-1),
-// at most the cap, lowered by up to Jitter percent.
-type Backoff struct {
-	Kind   BackoffKind
-	Jitter uint8 // percent; next to Kind, where it takes no memory
-	BaseMs int64
-	CapMs  int64 // 0: none
-}
-
-// BackoffKind is the growth of a delay with the attempts.
-type BackoffKind uint8
-
-// The kinds of backoff. Snapshots have these numbers: they must not change.
-const (
-	BackoffUnset BackoffKind = iota
-	BackoffNone
-	BackoffFixed
-	BackoffLinear
-	BackoffExponential
-
-	numBackoffs = iota
-)
-
-var backoffNames = [numBackoffs]string{"", "none", "fixed", "linear", "exponential"}
-
-// String returns the kind's name as used on the wire, "" for BackoffUnset.
-func (k BackoffKind) String() string { return nameOf(backoffNames[:], k) }
-
-// ParseBackoffKind reads the text of BackoffKind.String; ok is false for any other text.
-func ParseBackoffKind(name string) (k BackoffKind, ok bool) {
-	return parseName[BackoffKind](backoffNames[:], name)
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -152,7 +119,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 		return nil
 	}
 	o := &Options{
-		Backoff: backoffFromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
+		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
 		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
 		Headers: headersFromPB(n.Headers),
@@ -165,7 +132,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 }
 
 func (o *Options) zero() bool {
-	return o.Backoff == (Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
+	return o.Backoff == (backoff.Backoff{}) && o.TimeoutMs == 0 && o.Group == "" && len(o.Tags) == 0 && o.Unique == (Unique{}) &&
 		len(o.After) == 0 && o.AfterFailure == 0 && o.Batch == "" && o.Cron == "" && len(o.Headers) == 0 && o.Account == ""
 }
 
@@ -174,7 +141,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 		return nil
 	}
 	return &fsmpb.Options{
-		Backoff: backoffToPB(o.Backoff), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
+		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
 		Headers: headersToPB(o.Headers), Account: o.Account,
 	}
@@ -185,23 +152,9 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 		return nil
 	}
 	return &Options{
-		Backoff: backoffFromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
+		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
 		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers), Account: p.Account,
-	}
-}
-
-func backoffToPB(b Backoff) *fsmpb.Backoff {
-	if b == (Backoff{}) {
-		return nil
-	}
-	return &fsmpb.Backoff{Kind: uint32(b.Kind), BaseMs: b.BaseMs, CapMs: b.CapMs, JitterPercent: uint32(b.Jitter)}
-}
-
-func backoffFromPB(p *fsmpb.Backoff) Backoff {
-	return Backoff{
-		Kind: narrow[BackoffKind](p.GetKind()), BaseMs: p.GetBaseMs(), CapMs: p.GetCapMs(),
-		Jitter: narrow[uint8](p.GetJitterPercent()),
 	}
 }
 
@@ -217,7 +170,7 @@ func uniqueFromPB(p *fsmpb.Unique) Unique {
 }
 
 func checkOptions(o *Options) error {
-	if o.Backoff.Kind >= numBackoffs || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
+	if o.Backoff.Kind >= backoff.NumKinds || o.Unique.Scope >= numScopes || o.AfterFailure >= numAfters {
 		return errRange
 	}
 	if err := checkAccount(o.Account); err != nil {

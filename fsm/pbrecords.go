@@ -3,6 +3,7 @@ package fsm
 import (
 	"math"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -15,7 +16,7 @@ func queueToPB(q *QueueSettings) *fsmpb.Queue {
 		Settings: &fsmpb.SetQueue{
 			Name: q.Name, Paused: &q.Paused, MaxRunning: &q.MaxRunning, MaxRunningPerGroup: &q.MaxRunningPerGroup,
 			RateMilli: &q.RateMilli, Burst: &q.Burst, LeaseMs: &q.LeaseMs, TimeoutMs: &q.TimeoutMs,
-			MaxAttempts: &q.MaxAttempts, Backoff: backoffToPB(q.Backoff), RetainMs: &q.RetainMs,
+			MaxAttempts: &q.MaxAttempts, Backoff: q.Backoff.ToPB(), RetainMs: &q.RetainMs,
 			RetainCount: &q.RetainCount, MaxJobs: &q.MaxJobs, MaxBytes: &q.MaxBytes, MaxPayload: &q.MaxPayload,
 			Pause: pauseToPB(q.Pause),
 		},
@@ -29,7 +30,7 @@ func queueFromPB(p *fsmpb.Queue) *QueueSettings {
 		Name: s.GetName(), Paused: s.GetPaused(), Pause: pauseFromPB(s.GetPause()),
 		MaxRunning: s.GetMaxRunning(), MaxRunningPerGroup: s.GetMaxRunningPerGroup(),
 		RateMilli: s.GetRateMilli(), Burst: s.GetBurst(), LeaseMs: s.GetLeaseMs(), TimeoutMs: s.GetTimeoutMs(),
-		MaxAttempts: s.GetMaxAttempts(), Backoff: backoffFromPB(s.GetBackoff()),
+		MaxAttempts: s.GetMaxAttempts(), Backoff: backoff.FromPB(s.GetBackoff()),
 		RetainMs: s.GetRetainMs(), RetainCount: s.GetRetainCount(),
 		MaxJobs: s.GetMaxJobs(), MaxBytes: s.GetMaxBytes(), MaxPayload: s.GetMaxPayload(),
 		Level: p.Level, LevelAt: p.LevelAtMs,

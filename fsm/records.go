@@ -1,6 +1,9 @@
 package fsm
 
-import "osqueue/fsm/fsmpb"
+import (
+	"osqueue/fsm/backoff"
+	"osqueue/fsm/fsmpb"
+)
 
 // This file has the records of the state other than jobs, workers and claims. All of
 // them are immutable, like Job.
@@ -27,7 +30,7 @@ type QueueSettings struct {
 	LeaseMs            int64 // 0 takes the default
 	TimeoutMs          int64
 	MaxAttempts        int64 // Unset takes the default
-	Backoff            Backoff
+	Backoff            backoff.Backoff
 	RetainMs           int64 // of completed jobs; Unset takes the default
 	RetainCount        int64 // of completed jobs; Unset takes the default
 	MaxJobs            int64 // that have not ended

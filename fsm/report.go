@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -203,6 +204,20 @@ func (m *Machine) endBadly(old *Job, end End, reason string, delayMs *int64) *Jo
 		m.requeue(old, j, m.backoff(old))
 	}
 	return j
+}
+
+// backoff returns how long, in ms, a failed job waits for its next attempt, by the job's
+// rule or else its type's.
+func (m *Machine) backoff(j *Job) int64 {
+	b := j.Options().Backoff
+	if b.Kind == backoff.Unset {
+		s := m.settingsOf(j)
+		if s == nil {
+			return 0
+		}
+		b = s.Backoff
+	}
+	return b.Wait(j.Attempts, m.random, j.Execution().Token)
 }
 
 // The limits of the history of a job: attempts, and bytes of each error.

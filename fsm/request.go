@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 func byRequest(a, b *RequestRecord) bool {
@@ -15,17 +16,8 @@ func byRequest(a, b *RequestRecord) bool {
 	return a.Key < b.Key
 }
 
-// requestTenant returns the tenant that owns the key of a request.
-func requestTenant(r *RequestRecord) string {
-	tenant, _, found := strings.Cut(r.Key, tenantEnd)
-	if !found {
-		return ""
-	}
-	return tenant
-}
-
 func byOwnRequest(a, b *RequestRecord) bool {
-	if a, b := requestTenant(a), requestTenant(b); a != b {
+	if a, b := tenants.Of(a.Key), tenants.Of(b.Key); a != b {
 		return a < b
 	}
 	return byRequest(a, b)
@@ -135,7 +127,7 @@ func (m *Machine) dropRequest(r *RequestRecord) {
 
 // weighRequest adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
 func (m *Machine) weighRequest(r *RequestRecord, n int64) {
-	tenant := strings.Clone(requestTenant(r))
+	tenant := strings.Clone(tenants.Of(r.Key))
 	share := requestShare{m.requestWeights[tenant], tenant}
 	m.requestShares.Delete(share)
 	share.weight += n * requestWeight(r)
@@ -162,7 +154,7 @@ func (m *Machine) boundRequests() {
 	for m.requestWeight > max(m.meta.Settings.RequestCount, 0) {
 		share, _ := m.requestShares.Max()
 		var oldest *RequestRecord
-		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenantEnd, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
+		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenants.End, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
 			oldest = r
 			return false
 		})

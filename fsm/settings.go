@@ -3,6 +3,7 @@ package fsm
 import (
 	"strings"
 
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -62,9 +63,9 @@ func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *Queue
 	assign(&s.MaxBytes, op.MaxBytes, 0)
 	assign(&s.MaxPayload, op.MaxPayload, 0)
 	if op.Backoff != nil {
-		s.Backoff = backoffFromPB(op.Backoff)
-		if s.Backoff.Kind == BackoffUnset {
-			s.Backoff = Backoff{}
+		s.Backoff = backoff.FromPB(op.Backoff)
+		if s.Backoff.Kind == backoff.Unset {
+			s.Backoff = backoff.Backoff{}
 		}
 	}
 	if old == nil || s.RateMilli != rate || s.Burst != burst {

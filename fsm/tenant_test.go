@@ -8,6 +8,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // textsOfNobody are the texts of mutations that name no object with an owner: by message and field.
@@ -52,7 +53,7 @@ func TestEveryTextOfAMutationHasAnOwner(t *testing.T) {
 				m = &fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{m}}}}
 			}
 			m.Tenant, m.Request = "acme", &fsmpb.Request{Key: "x"}
-			fsm.SettleOwner(m)
+			tenants.Settle(m)
 			if m.Tenant != "" {
 				t.Errorf("%s: the mutation has a tenant", field.Name())
 			}
@@ -127,20 +128,20 @@ func TestOwned(t *testing.T) {
 	for _, c := range [][3]string{
 		{"", "n", "n"}, {"", "a/n", "a/n"}, {"a", "", ""}, {"a", fsm.Anonymous, fsm.Anonymous}, {"a", "n", "a\x00n"}, {"a", "b/n", "a\x00b/n"},
 	} {
-		if got := fsm.Owned(c[0], c[1]); got != c[2] || fsm.NameFor(c[0], got) != c[1] {
-			t.Errorf("%q of %q is %q, and back %q", c[1], c[0], got, fsm.NameFor(c[0], got))
+		if got := tenants.Owned(c[0], c[1]); got != c[2] || tenants.NameFor(c[0], got) != c[1] {
+			t.Errorf("%q of %q is %q, and back %q", c[1], c[0], got, tenants.NameFor(c[0], got))
 		}
 	}
-	if got := fsm.NameFor("a", fsm.Owned("b", "n")); got != "b/n" {
+	if got := tenants.NameFor("a", tenants.Owned("b", "n")); got != "b/n" {
 		t.Errorf("the object of another tenant is %q", got)
 	}
 	for name, want := range map[string]bool{"a/n": false, "a\x00n": true, fsm.Anonymous: false} {
-		if got := fsm.Foreign(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: name}}}); got != want {
+		if got := tenants.Foreign(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: name}}}); got != want {
 			t.Errorf("%q is a name of a tenant: %t", name, got)
 		}
 	}
-	for _, bad := range []string{"", "a/b", "a\x00b", "\xff", strings.Repeat("x", fsm.TenantMax+1)} {
-		if fsm.ValidTenant(bad) {
+	for _, bad := range []string{"", "a/b", "a\x00b", "\xff", strings.Repeat("x", tenants.Max+1)} {
+		if tenants.Valid(bad) {
 			t.Errorf("%q is a tenant", bad)
 		}
 	}

@@ -3,6 +3,8 @@ package fsm
 import (
 	"math"
 	"strconv"
+
+	"osqueue/fsm/tenants"
 )
 
 // A timer is an action that falls due at a time. The timer of a lease or worker may be
@@ -76,7 +78,7 @@ func printable(worker string) string {
 	if worker == Anonymous {
 		return "(no name)"
 	}
-	return NameFor("", worker)
+	return tenants.NameFor("", worker)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

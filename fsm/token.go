@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // Role is the set of rights of a token. Package internal/auth says which rights each role
@@ -100,7 +101,7 @@ func checkToken(t *fsmpb.Token) error {
 	switch {
 	case t == nil, t.Id == "", len(t.Id) > idMax(Role(min(t.Role, numRoles))), len(t.Family) > tokenIDMax, !utf8.ValidString(t.Id), !utf8.ValidString(t.Family):
 		return errTokenValue
-	case checkTenant(t.Tenant) != nil, len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
+	case tenants.Check(t.Tenant) != nil, len(t.Hash) != sha256.Size, t.Role == 0, t.Role >= numRoles:
 		return errTokenValue
 	case max(len(t.Types), len(t.Groups)) > tokenListMax:
 		return errTokenValue

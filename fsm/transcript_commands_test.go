@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -170,7 +171,7 @@ func backoffArg(t *testing.T, c command) *fsmpb.Backoff {
 	if len(v) == 0 {
 		return nil
 	}
-	kind, _ := fsm.ParseBackoffKind(v[0])
+	kind, _ := backoff.ParseKind(v[0])
 	return &fsmpb.Backoff{
 		Kind: uint32(kind), BaseMs: number(t, value(v, 1)), CapMs: number(t, value(v, 2)),
 		JitterPercent: uint32(number(t, value(v, 3))),

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 )
 
 // print shows a part of the state, if that is what d asks for.
@@ -245,7 +246,7 @@ func queueLine(q *fsm.QueueSettings) string {
 	s.num("timeout", q.TimeoutMs, 0)
 	s.num("attempts", q.MaxAttempts, fsm.Unset)
 	b := q.Backoff
-	s.add("backoff", fmt.Sprintf("(%v,%d,%d,%d)", b.Kind, b.BaseMs, b.CapMs, b.Jitter), b != fsm.Backoff{})
+	s.add("backoff", fmt.Sprintf("(%v,%d,%d,%d)", b.Kind, b.BaseMs, b.CapMs, b.Jitter), b != backoff.Backoff{})
 	s.num("retain", q.RetainMs, fsm.Unset)
 	s.num("keep", q.RetainCount, fsm.Unset)
 	s.num("jobs", q.MaxJobs, 0)

@@ -5,6 +5,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/tenants"
 )
 
 // A registered worker must send a heartbeat at least every WorkerTimeoutMs, even when it
@@ -142,7 +143,7 @@ func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
 	m.dropWorker(w)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	if m.hooks.HookCount() > 0 {
-		m.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
+		m.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: tenants.NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
 	}
 	m.firings--
 	m.loseJobs(w.Name, instance)

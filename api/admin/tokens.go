@@ -8,6 +8,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 	"osqueue/internal/auth"
 )
 
@@ -31,8 +32,8 @@ func (s *admin) readNewToken(in *v1.NewToken) (*fsmpb.Token, error) {
 		return nil, core.Bad("burst", "is %d; must be at most %d", in.Burst, int(core.BurstMax))
 	case min(in.MaxPayload, in.MaxJobs, in.MaxBytes) < 0:
 		return nil, core.Fail(core.BadRequest, "maxPayload is %d, maxJobs %d and maxBytes %d; must not be negative", in.MaxPayload, in.MaxJobs, in.MaxBytes)
-	case in.Tenant != "" && (!fsm.ValidTenant(in.Tenant) || len(in.Types)+len(in.Groups) == 0):
-		return nil, core.Bad("tenant", "is %q; must have at most %d bytes and no slash, and needs types or groups", core.Shown(in.Tenant), fsm.TenantMax)
+	case in.Tenant != "" && (!tenants.Valid(in.Tenant) || len(in.Types)+len(in.Groups) == 0):
+		return nil, core.Bad("tenant", "is %q; must have at most %d bytes and no slash, and needs types or groups", core.Shown(in.Tenant), tenants.Max)
 	case len(in.Types) > tokenScopes:
 		return nil, core.Bad("types", "has %d items; at most %d are allowed", len(in.Types), tokenScopes)
 	case len(in.Groups) > tokenScopes:

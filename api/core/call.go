@@ -15,6 +15,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/tenants"
 	"osqueue/internal/auth"
 	"osqueue/internal/limit"
 )
@@ -132,8 +133,8 @@ func (c *Call) tenant() string { return cmp.Or(c.Viewer(), c.actsFor) }
 
 // Owned returns the name of the state for an object that the caller names, and named the one for the
 // caller of an object of the state.
-func (c *Call) Owned(name string) string  { return fsm.Owned(c.tenant(), name) }
-func (c *Call) Named(owned string) string { return fsm.NameFor(c.Viewer(), owned) }
+func (c *Call) Owned(name string) string  { return tenants.Owned(c.tenant(), name) }
+func (c *Call) Named(owned string) string { return tenants.NameFor(c.Viewer(), owned) }
 
 // OwnedName returns the name in the path, of an object that has an owner.
 func (c *Call) OwnedName(exists exists) string {
@@ -153,11 +154,11 @@ func WorkerExists(v *fsm.View, owned string) bool { return v.Worker(owned) != ni
 // before the name. If that object exists, and none of the caller's own has the name, then the call acts
 // for the tenant, and name becomes the name without the tenant.
 func (c *Call) ActFor(name *string, exists exists) {
-	tenant, rest, ok := fsm.CutTenant(*name)
+	tenant, rest, ok := tenants.Cut(*name)
 	if !ok || c.tenant() != "" {
 		return
 	}
-	if v := c.State().View(); !exists(v, *name) && exists(v, fsm.Owned(tenant, rest)) {
+	if v := c.State().View(); !exists(v, *name) && exists(v, tenants.Owned(tenant, rest)) {
 		c.actsFor, *name = tenant, rest
 	}
 }

@@ -9,6 +9,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster/notify"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/crontab"
 )
@@ -152,7 +153,7 @@ func AppendJobMembers(b []byte, j *fsm.Job) []byte {
 
 // appendOptions appends the options of the producer.
 func appendOptions(b []byte, o *fsm.Options) []byte {
-	if o.Backoff.Kind != fsm.BackoffUnset {
+	if o.Backoff.Kind != backoff.Unset {
 		b = AppendBackoff(Key(b, "backoff"), o.Backoff)
 	}
 	b = TextIf(b, "group", o.Group)
@@ -180,7 +181,7 @@ func appendCronOf(b []byte, j *fsm.Job) []byte {
 }
 
 // AppendBackoff appends a v1.Backoff.
-func AppendBackoff(b []byte, o fsm.Backoff) []byte {
+func AppendBackoff(b []byte, o backoff.Backoff) []byte {
 	b = Text(append(b, '{'), "kind", o.Kind.String())
 	b = NumberIf(b, "baseMs", o.BaseMs)
 	b = NumberIf(b, "capMs", o.CapMs)

@@ -12,6 +12,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 )
 
 // opaque draws JSON with the freedoms that a payload has; nil is absent.
@@ -58,8 +59,8 @@ func drawOptions(t *rapid.T) *fsm.Options {
 	}
 	times := rapid.Int64Range(0, 9)
 	return &fsm.Options{
-		Backoff: fsm.Backoff{
-			Kind:   rapid.SampledFrom([]fsm.BackoffKind{fsm.BackoffUnset, fsm.BackoffNone, fsm.BackoffExponential}).Draw(t, "backoff"),
+		Backoff: backoff.Backoff{
+			Kind:   rapid.SampledFrom([]backoff.Kind{backoff.Unset, backoff.None, backoff.Exponential}).Draw(t, "backoff"),
 			BaseMs: times.Draw(t, "base"), CapMs: times.Draw(t, "cap"), Jitter: rapid.Uint8Range(0, 2).Draw(t, "jitter"),
 		},
 		TimeoutMs: times.Draw(t, "timeout"), Group: names.Draw(t, "group"), Tags: texts.Draw(t, "tags"),
@@ -98,7 +99,7 @@ func listOf(values []string) []string {
 
 // wireOptions adds the options of the producer.
 func wireOptions(out *v1.Job, o *fsm.Options) {
-	if o.Backoff.Kind != fsm.BackoffUnset {
+	if o.Backoff.Kind != backoff.Unset {
 		out.Backoff = &v1.Backoff{Kind: o.Backoff.Kind.String(), BaseMs: o.Backoff.BaseMs, CapMs: o.Backoff.CapMs, Jitter: int64(o.Backoff.Jitter)}
 	}
 	out.Group, out.Tags, out.BatchID, out.Cron = o.Group, listOf(o.Tags), o.Batch, o.Cron
@@ -192,7 +193,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 		Priority: 3, Attempts: 4, MaxAttempts: 5, CreatedAt: 6, RunAt: 7,
 
 		Opt: &fsm.Options{
-			Backoff: fsm.Backoff{Kind: fsm.BackoffFixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
+			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
 			Headers: []fsm.Header{{Name: "h", Value: "v"}},
 			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
 		},

@@ -7,6 +7,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 	"osqueue/internal/auth"
 )
 
@@ -70,7 +71,7 @@ func (g *gate) Pass(c *Call, m *fsmpb.Mutation) error {
 	switch {
 	case !forCalls(m):
 		return errNoOperation
-	case fsm.Foreign(m):
+	case tenants.Foreign(m):
 		return Fail(BadRequest, "a name contains the character NUL")
 	}
 	m.Tenant, m.Actor = c.tenant(), ""

@@ -10,6 +10,7 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -189,12 +190,12 @@ func (l *Limits) ReadBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, err
 	if in == nil {
 		return nil, nil
 	}
-	kind, known := fsm.ParseBackoffKind(in.Kind)
+	kind, known := backoff.ParseKind(in.Kind)
 	if !known {
 		return nil, UnknownValue(member+".kind", in.Kind,
 			v1.BackoffNone, v1.BackoffFixed, v1.BackoffLinear, v1.BackoffExponential)
 	}
-	if kind != fsm.BackoffNone && in.BaseMs == 0 {
+	if kind != backoff.None && in.BaseMs == 0 {
 		return nil, Bad(member+".baseMs", "is missing; the kind %q needs it", in.Kind)
 	}
 	if err := CheckMs(member+".baseMs", in.BaseMs, l.Delay); err != nil {

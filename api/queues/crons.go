@@ -8,6 +8,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -291,8 +292,8 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 	}
 	b = core.NumberIf(b, "leaseMs", j.GetLeaseMs())
 	if o := j.GetBackoff(); o.GetKind() != 0 {
-		b = core.AppendBackoff(core.Key(b, "backoff"), fsm.Backoff{
-			Kind: fsm.BackoffKind(o.Kind), BaseMs: o.BaseMs, CapMs: o.CapMs, Jitter: uint8(o.JitterPercent),
+		b = core.AppendBackoff(core.Key(b, "backoff"), backoff.Backoff{
+			Kind: backoff.Kind(o.Kind), BaseMs: o.BaseMs, CapMs: o.CapMs, Jitter: uint8(o.JitterPercent),
 		})
 	}
 	b = core.NumberIf(b, "timeoutMs", j.GetTimeoutMs())

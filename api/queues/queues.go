@@ -15,6 +15,7 @@ import (
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/auth"
@@ -149,8 +150,8 @@ func unlessUnset(n int64) *int64 {
 }
 
 // backoffOf returns a backoff of the machine as the API has it; nil if none is set.
-func backoffOf(b fsm.Backoff) *v1.Backoff {
-	if b.Kind == fsm.BackoffUnset {
+func backoffOf(b backoff.Backoff) *v1.Backoff {
+	if b.Kind == backoff.Unset {
 		return nil
 	}
 	return &v1.Backoff{Kind: b.Kind.String(), BaseMs: b.BaseMs, CapMs: b.CapMs, Jitter: int64(b.Jitter)}

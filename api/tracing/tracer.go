@@ -20,6 +20,7 @@ import (
 	"osqueue/client/telemetry/tracing"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // linksMax is the number of writes to which the span of a flush has links.
@@ -156,7 +157,7 @@ func (t *Tracer) makeSpan(o *operation) {
 	}
 	var links []trace.Link
 	if o.verb == claim {
-		attributes = append(attributes, attribute.String("osqueue.worker", valid(fsm.NameFor("", j.Execution().Worker))))
+		attributes = append(attributes, attribute.String("osqueue.worker", valid(tenants.NameFor("", j.Execution().Worker))))
 		if past := j.Details().History; len(past) > 0 {
 			links = append(links, trace.Link{SpanContext: claimAt(past[len(past)-1].StartedAt)})
 		}

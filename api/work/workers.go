@@ -10,6 +10,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 	"osqueue/internal/text"
 )
 
@@ -148,7 +149,7 @@ func (s *work) showWorker(c *core.Call) error {
 // workerOf returns a worker of a state as the API has it.
 func workerOf(v *fsm.View, w *fsm.Worker) v1.Worker {
 	return v1.Worker{
-		Name:         fsm.NameFor("", w.Name),
+		Name:         tenants.NameFor("", w.Name),
 		Types:        w.Types,
 		Version:      w.Version,
 		Address:      w.Address,

@@ -8,6 +8,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // Ready lets claims wait for an available job. The leader takes waiting claims (Take) and
@@ -241,13 +242,13 @@ func (h *Ready) Applied(m *fsm.Machine) {
 func (h *Ready) turnLocked(worker string) {
 	var found []*Sleeper
 	for s := range h.parked {
-		if fsm.Claimant(s.claim) == worker {
+		if tenants.Claimant(s.claim) == worker {
 			found = append(found, s)
 		}
 	}
 	find := func(l *list.List) {
 		for e := l.Front(); e != nil; e = e.Next() {
-			if s := e.Value.(*Sleeper); fsm.Claimant(s.claim) == worker && !slices.Contains(found, s) {
+			if s := e.Value.(*Sleeper); tenants.Claimant(s.claim) == worker && !slices.Contains(found, s) {
 				found = append(found, s)
 			}
 		}

@@ -27,7 +27,7 @@
 //
 // Every object has an owner. A job belongs to its type and group: the scope says who may see it. Batches, schedules,
 // unique keys, request keys and names of workers belong to the tenant of the token that made them
-// (fsm.Owned): the name that the token was given, or its family if it is limited, so that a rotation loses
+// (tenants.Owned): the name that the token was given, or its family if it is limited, so that a rotation loses
 // nothing. Principal.Own writes the tenant into the envelope of a mutation, and the log's decoding applies it to
 // all names at one place. What belongs to another tenant, or is out of the scope, does not exist for the caller
 // (ErrHidden). Callers without limits have the tenant "" and see everything, as do the legacy listener

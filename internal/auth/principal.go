@@ -13,6 +13,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 )
 
 // ErrDenied is wrapped by the errors about a request that its principal may not make.
@@ -37,7 +38,7 @@ type Principal struct {
 	Owner      uint64 // of its claims; never 0
 	MaxJobs    int64  // that it enqueued and that have not ended; 0: no limit
 	MaxBytes   int64  // of the payloads of these jobs; 0: no limit
-	Tenant     string // owner of the objects that it makes (fsm.Owned); "": it is not limited
+	Tenant     string // owner of the objects that it makes (tenants.Owned); "": it is not limited
 	Account    string // under which the state counts these jobs; all tokens of a family share one
 	actor      string // see Actor; "": ID
 }
@@ -84,7 +85,7 @@ func (p *Principal) Scoped() bool { return len(p.Types) > 0 || len(p.Groups) > 0
 
 // CheckType returns an error if a type is not in the scope.
 func (p *Principal) CheckType(name string) error {
-	if fsm.Within(p.Types, name) {
+	if tenants.Within(p.Types, name) {
 		return nil
 	}
 	return p.deny("type %q", name)
@@ -100,7 +101,7 @@ func (p *Principal) CheckWholeType(name string) error {
 }
 
 func (p *Principal) checkGroup(name string) error {
-	if fsm.Within(p.Groups, name) {
+	if tenants.Within(p.Groups, name) {
 		return nil
 	}
 	return p.deny("group %q", name)
@@ -183,7 +184,7 @@ func (p *Principal) checkJob(j *fsmpb.NewJob, r Rules) error {
 	if p.MaxPayload > 0 && int64(len(j.GetPayload())) > p.MaxPayload {
 		return fmt.Errorf("%w: the payload has %d bytes; %s may send %d", ErrDenied, len(j.GetPayload()), p, p.MaxPayload)
 	}
-	if !p.Programs && len(r.Programs) > 0 && fsm.Within(r.Programs, j.GetType()) {
+	if !p.Programs && len(r.Programs) > 0 && tenants.Within(r.Programs, j.GetType()) {
 		return fmt.Errorf("%w: jobs of type %q run programs, for which %s lacks the right (programs)", ErrDenied, j.GetType(), p)
 	}
 	return nil

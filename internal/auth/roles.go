@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"osqueue/fsm"
+	"osqueue/fsm/tenants"
 )
 
 // Roles gives roles to identities that others vouch for: the issuer of JWTs, and the CA of
@@ -77,8 +78,8 @@ func (r *roleRule) check() error {
 		return fmt.Errorf("max-payload %d, max-jobs %d, max-bytes %d, burst %d and rate %v: must not be negative, and rate at most %d",
 			r.MaxPayload, r.MaxJobs, r.MaxBytes, r.Burst, r.Rate, int(rateMost))
 	}
-	if r.Tenant != "" && (!fsm.ValidTenant(r.Tenant) || len(r.Types)+len(r.Groups) == 0) {
-		return fmt.Errorf("tenant %q: it must have at most %d bytes and no slash, and the rule needs types or groups", r.Tenant, fsm.TenantMax)
+	if r.Tenant != "" && (!tenants.Valid(r.Tenant) || len(r.Types)+len(r.Groups) == 0) {
+		return fmt.Errorf("tenant %q: it must have at most %d bytes and no slash, and the rule needs types or groups", r.Tenant, tenants.Max)
 	}
 	globs := append(slices.Clone(r.Types), r.Groups...)
 	for claim, glob := range r.Match {

@@ -189,24 +189,24 @@ var machine = []defect{
 		Bug: `case delayMs != nil && *delayMs != 0:`,
 	}, behaviour},
 	{"backoff", mutants.Mutant{
-		Name: "exponential one step ahead", File: "fsm/backoff.go",
+		Name: "exponential one step ahead", File: "fsm/backoff/backoff.go",
 		Old: `1<<min(max(n, 1)-1, 63)`,
 		Bug: `1<<min(max(n, 1), 63)`,
 	}, behaviour},
 	{"backoff", mutants.Mutant{
-		Name: "linear has no cap", File: "fsm/backoff.go",
+		Name: "linear has no cap", File: "fsm/backoff/backoff.go",
 		Old: "if b.CapMs > 0 {\n",
-		Bug: "if b.CapMs > 0 && b.Kind != BackoffLinear {\n",
+		Bug: "if b.CapMs > 0 && b.Kind != Linear {\n",
 	}, behaviour},
 	{"backoff", mutants.Mutant{
-		Name: "one die for all", File: "fsm/backoff.go",
-		Old: `mix(m.random, j.Execution().Token))`,
-		Bug: `mix(m.random, 0))`,
+		Name: "one die for all", File: "fsm/backoff/backoff.go",
+		Old: `mix(random, token))`,
+		Bug: `mix(random, 0))`,
 	}, behaviour},
 	{"backoff", mutants.Mutant{
-		Name: "the type's backoff is forgotten", File: "fsm/backoff.go",
+		Name: "the type's backoff is forgotten", File: "fsm/report.go",
 		Old: `b = s.Backoff`,
-		Bug: `b.Kind = BackoffNone`,
+		Bug: `b.Kind = backoff.None`,
 	}, behaviour},
 	{"timeout", mutants.Mutant{
 		Name: "timed out is lease expired", File: "fsm/report.go",

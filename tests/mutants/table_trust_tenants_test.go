@@ -26,14 +26,14 @@ var tenantDefects = []defect{
 		Bug: "return p.CheckType(op.SetQueue.GetName())",
 	}, check{pkg: "api", test: "TestWholeTypesAndTokensOfGroups"}},
 	{"owner of objects", mutants.Mutant{
-		Name: "batches have no owner", File: "fsm/tenant.go",
+		Name: "batches have no owner", File: "fsm/tenants/tenants.go",
 		Old: "\t\town(&n.Batch)\n",
 		Bug: "",
 	}, check{pkg: "fsm", test: "TestEveryTextOfAMutationHasAnOwner"}},
 	{"names of tenants", mutants.Mutant{
-		Name: "a caller without limits can type the name of a tenant's object", File: "fsm/tenant.go",
-		Old: "tenantEnd   = \"\\x00\"",
-		Bug: "tenantEnd   = \"/\"",
+		Name: "a caller without limits can type the name of a tenant's object", File: "fsm/tenants/tenants.go",
+		Old: "End      = \"\\x00\"",
+		Bug: "End      = \"/\"",
 	}, check{pkg: "api", test: "TestNamesThatLookLikeATenants"}},
 	{"request keys of tenants", mutants.Mutant{
 		Name: "the tenant with the fewest request keys loses its own", File: "fsm/request.go",
@@ -42,7 +42,7 @@ var tenantDefects = []defect{
 	}, check{pkg: "api", test: "TestRequestKeysAreBoundedByTenant"}},
 	{"dependents", mutants.Mutant{
 		Name: "a job may wait for one out of the scope", File: "fsm/enqueue.go",
-		Old: "return InScope(p.scope, j.Type, j.Options().Group)",
+		Old: "return tenants.InScope(p.scope, j.Type, j.Options().Group)",
 		Bug: "return true",
 	}, check{pkg: "api", test: "TestDependentsOfTenants"}},
 }

@@ -12,6 +12,7 @@ import (
 	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/tenants"
 	"osqueue/internal/auth"
 	"osqueue/internal/inbox"
 	"osqueue/storage"
@@ -62,9 +63,9 @@ func (o *inboxOptions) newBox(bucket storage.Bucket, log hclog.Logger) *inbox.Bo
 func (o *inboxOptions) mayEnqueue(security *securityOptions) func(jobType string) bool {
 	return func(jobType string) bool {
 		if len(o.types) > 0 {
-			return fsm.Within(o.types, jobType)
+			return tenants.Within(o.types, jobType)
 		}
-		return security.mode != core.SecurityOn || len(security.programs) == 0 || !fsm.Within(security.programs, jobType)
+		return security.mode != core.SecurityOn || len(security.programs) == 0 || !tenants.Within(security.programs, jobType)
 	}
 }
 
