@@ -8,13 +8,9 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// Header is a name and a value that a producer gives to the worker, such as the context of a
-// trace. The machine decides nothing by headers. They are not part of the content by which a
+// A header is a name and a value, UTF-8, that a producer gives to the worker, such as the context
+// of a trace. The machine decides nothing by headers. They are not part of the content by which a
 // repeated enqueue is recognised: a caller that repeats it has another trace.
-type Header struct {
-	Name  string // HeaderName
-	Value string // UTF-8
-}
 
 // The limits of headers.
 const (
@@ -56,20 +52,10 @@ func checkHeaders(headers []*fsmpb.Header) error {
 	return nil
 }
 
-// headersToPB returns the headers of a record, nil for none.
-func headersToPB(headers []Header) []*fsmpb.Header {
-	var out []*fsmpb.Header
+// cloneHeaders copies the headers, which would keep a log entry in memory.
+func cloneHeaders(headers []*fsmpb.Header) (out []*fsmpb.Header) {
 	for _, h := range headers {
-		out = append(out, &fsmpb.Header{Name: h.Name, Value: h.Value})
-	}
-	return out
-}
-
-// headersFromPB copies the headers, which would keep a log entry in memory.
-func headersFromPB(headers []*fsmpb.Header) []Header {
-	var out []Header
-	for _, h := range headers {
-		out = append(out, Header{Name: strings.Clone(h.GetName()), Value: strings.Clone(h.GetValue())})
+		out = append(out, &fsmpb.Header{Name: strings.Clone(h.GetName()), Value: strings.Clone(h.GetValue())})
 	}
 	return out
 }

@@ -494,9 +494,9 @@ func (m *model) newBatch(n *fsmpb.NewBatch, withJobs int) fsm.Code {
 	return fsm.OK
 }
 
-func headersOf(n *fsmpb.NewJob) (out []fsm.Header) {
+func headersOf(n *fsmpb.NewJob) (out []*fsmpb.Header) {
 	for _, h := range n.Headers {
-		out = append(out, fsm.Header{Name: h.Name, Value: h.Value})
+		out = append(out, &fsmpb.Header{Name: h.Name, Value: h.Value})
 	}
 	return out
 }

@@ -20,10 +20,10 @@ type Options struct {
 	Unique       Unique
 	After        []string // ids of the jobs that it waits for
 	AfterFailure AfterFailure
-	Batch        string   // id of the batch that it belongs to
-	Cron         string   // name of the schedule that enqueued it
-	Headers      []Header // sorted by name
-	Account      string   // in which it counts (account.go); "": none
+	Batch        string          // id of the batch that it belongs to
+	Cron         string          // name of the schedule that enqueued it
+	Headers      []*fsmpb.Header // sorted by name
+	Account      string          // in which it counts (account.go); "": none
 }
 
 // Unique is a key that only one job of a type may hold at a time. An empty key is no key.
@@ -122,7 +122,7 @@ func newOptions(n *fsmpb.NewJob, cron string) *Options {
 		Backoff: backoff.FromPB(n.Backoff), TimeoutMs: n.TimeoutMs, Group: strings.Clone(n.Group),
 		Tags: cloneStrings(distinct(n.Tags)), Unique: uniqueFromPB(n.Unique), After: cloneStrings(distinct(n.After)),
 		AfterFailure: narrow[AfterFailure](n.AfterFailure), Batch: strings.Clone(n.Batch), Cron: cron,
-		Headers: headersFromPB(n.Headers),
+		Headers: cloneHeaders(n.Headers),
 	}
 	o.Unique.Key = strings.Clone(o.Unique.Key)
 	if o.zero() {
@@ -143,7 +143,7 @@ func optionsToPB(o *Options) *fsmpb.Options {
 	return &fsmpb.Options{
 		Backoff: o.Backoff.ToPB(), TimeoutMs: o.TimeoutMs, Group: o.Group, Tags: o.Tags,
 		Unique: uniqueToPB(o.Unique), After: o.After, AfterFailure: uint32(o.AfterFailure), Batch: o.Batch, Cron: o.Cron,
-		Headers: headersToPB(o.Headers), Account: o.Account,
+		Headers: o.Headers, Account: o.Account,
 	}
 }
 
@@ -154,7 +154,7 @@ func optionsFromPB(p *fsmpb.Options) *Options {
 	return &Options{
 		Backoff: backoff.FromPB(p.Backoff), TimeoutMs: p.TimeoutMs, Group: p.Group, Tags: p.Tags,
 		Unique: uniqueFromPB(p.Unique), After: p.After, AfterFailure: narrow[AfterFailure](p.AfterFailure),
-		Batch: p.Batch, Cron: p.Cron, Headers: headersFromPB(p.Headers), Account: p.Account,
+		Batch: p.Batch, Cron: p.Cron, Headers: p.Headers, Account: p.Account,
 	}
 }
 
@@ -176,7 +176,7 @@ func checkOptions(o *Options) error {
 	if err := checkAccount(o.Account); err != nil {
 		return err
 	}
-	return checkHeaders(headersToPB(o.Headers))
+	return checkHeaders(o.Headers)
 }
 
 // textBytes returns the bytes of the texts in the options of a job that count in quotas.

@@ -90,7 +90,7 @@ func AppendClaimed(b []byte, j *fsm.Job, at Moment) []byte {
 	if j.Opt != nil {
 		b = TextIf(b, "group", j.Opt.Group)
 		b = TextsIf(b, "tags", j.Opt.Tags)
-		b = appendHeaders(b, j.Opt.Headers)
+		b = AppendHeaders(b, j.Opt.Headers)
 		b = TextIf(b, "batchId", j.Opt.Batch)
 		b = appendCronOf(b, j)
 	}
@@ -158,7 +158,7 @@ func appendOptions(b []byte, o *fsm.Options) []byte {
 	}
 	b = TextIf(b, "group", o.Group)
 	b = TextsIf(b, "tags", o.Tags)
-	b = appendHeaders(b, o.Headers)
+	b = AppendHeaders(b, o.Headers)
 	if o.Unique.Key != "" {
 		b = Text(b, "uniqueKey", o.Unique.Key)
 		b = TextIf(b, "uniqueScope", o.Unique.Scope.String())
@@ -314,8 +314,8 @@ func Item(b []byte, i int, value string) []byte {
 	return b
 }
 
-// appendHeaders appends the headers of a job, or nothing if there are none.
-func appendHeaders(b []byte, headers []fsm.Header) []byte {
+// AppendHeaders appends the headers of a job, or nothing if there are none.
+func AppendHeaders(b []byte, headers []*fsmpb.Header) []byte {
 	if len(headers) == 0 {
 		return b
 	}
@@ -324,15 +324,6 @@ func appendHeaders(b []byte, headers []fsm.Header) []byte {
 		b = Text(b, h.Name, h.Value)
 	}
 	return append(b, '}')
-}
-
-// AppendNewHeaders is appendHeaders for a template.
-func AppendNewHeaders(b []byte, headers []*fsmpb.Header) []byte {
-	var of []fsm.Header
-	for _, h := range headers {
-		of = append(of, fsm.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
-	return appendHeaders(b, of)
 }
 
 // Moment is the time of the answer to a claim, and the earliest time from which leases count.

@@ -13,6 +13,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
+	"osqueue/fsm/fsmpb"
 )
 
 // opaque draws JSON with the freedoms that a payload has; nil is absent.
@@ -194,7 +195,7 @@ func TestNoMemberIsForgotten(t *testing.T) {
 
 		Opt: &fsm.Options{
 			Backoff: backoff.Backoff{Kind: backoff.Fixed, BaseMs: 1}, Group: "g", Tags: []string{"t"},
-			Headers: []fsm.Header{{Name: "h", Value: "v"}},
+			Headers: []*fsmpb.Header{{Name: "h", Value: "v"}},
 			Unique:  fsm.Unique{Key: "k", Scope: fsm.UniquePeriod, PeriodMs: 1}, After: []string{"a"}, Batch: "b", Cron: "c",
 		},
 		Det: &fsm.Details{

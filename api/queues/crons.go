@@ -299,7 +299,7 @@ func appendNewJob(b []byte, j *fsmpb.NewJob) []byte {
 	b = core.NumberIf(b, "timeoutMs", j.GetTimeoutMs())
 	b = core.TextIf(b, "group", j.GetGroup())
 	b = core.TextsIf(b, "tags", j.GetTags())
-	b = core.AppendNewHeaders(b, j.GetHeaders())
+	b = core.AppendHeaders(b, j.GetHeaders())
 	if u := j.GetUnique(); u.GetKey() != "" {
 		b = core.Text(b, "uniqueKey", u.Key)
 		b = core.TextIf(b, "uniqueScope", fsm.UniqueScope(u.Scope).String())

@@ -286,7 +286,7 @@ func toSpanID(n uint64) (id trace.SpanID) {
 }
 
 // headers are the headers of a job as a propagation.TextMapCarrier that nothing writes to.
-type headers []fsm.Header
+type headers []*fsmpb.Header
 
 // Get implements propagation.TextMapCarrier.
 func (h headers) Get(name string) string {
