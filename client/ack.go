@@ -92,7 +92,7 @@ func (r *Receipt) note(lsn string, level Ack) {
 }
 
 // askAck sets the ack level of the call.
-func (c *Client) askAck(ctx context.Context, k *call) error {
+func (c *caller) askAck(ctx context.Context, k *call) error {
 	if !k.write {
 		return nil
 	}
@@ -123,7 +123,7 @@ func within(limit time.Duration) time.Duration {
 
 // ackWait returns how long the server may wait for the bucket. If the caller leaves
 // the level to the server, the server must not wait longer than this client does.
-func (c *Client) ackWait(ctx context.Context, k call) time.Duration {
+func (c *caller) ackWait(ctx context.Context, k call) time.Duration {
 	var wait time.Duration
 	switch {
 	case !k.write || k.passing || k.ack == AckQuorum:
@@ -175,7 +175,7 @@ func (k call) prefer() string {
 // acknowledge records the level that a write has reached. If the wait for the
 // bucket was cut short, for example by a change of leader, acknowledge asks the new
 // leader for the rest of it.
-func (c *Client) acknowledge(ctx context.Context, k call, o outcome) {
+func (c *caller) acknowledge(ctx context.Context, k call, o outcome) {
 	if !k.write {
 		return
 	}
@@ -183,7 +183,7 @@ func (c *Client) acknowledge(ctx context.Context, k call, o outcome) {
 	if k.ack == AckObject && level == AckQuorum && o.bucketLeft >= worthWaiting {
 		limited, cancel := context.WithTimeout(ctx, o.bucketLeft)
 		defer cancel()
-		if _, err := c.WaitLSN(limited, lsn, AckObject); err == nil {
+		if _, err := c.waitLSN(limited, lsn, AckObject); err == nil {
 			level = AckObject
 		}
 	}

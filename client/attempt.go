@@ -25,7 +25,7 @@ var (
 const drainBytes = 64 << 10
 
 // attempt sends the call to tgt once.
-func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
+func (c *caller) attempt(ctx context.Context, tgt *target, k call, accept func([]byte) error) outcome {
 	k.bucket = c.ackWait(ctx, k)
 	began := time.Now()
 	limit := c.cfg.AttemptTimeout + k.wait + k.ownWait()
@@ -42,7 +42,7 @@ func (c *Client) attempt(ctx context.Context, tgt *target, k call, accept func([
 }
 
 // overHTTP sends the call to tgt in a request of its own, for at most limit.
-func (c *Client) overHTTP(ctx context.Context, tgt *target, k call, limit time.Duration, accept func([]byte) error) outcome {
+func (c *caller) overHTTP(ctx context.Context, tgt *target, k call, limit time.Duration, accept func([]byte) error) outcome {
 	ctx, end := c.whileOpen(ctx)
 	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -65,7 +65,7 @@ func (c *Client) overHTTP(ctx context.Context, tgt *target, k call, limit time.D
 }
 
 // exchange sends one request and reads its answer.
-func (c *Client) exchange(ctx context.Context, server string, k call, accept func([]byte) error) outcome {
+func (c *caller) exchange(ctx context.Context, server string, k call, accept func([]byte) error) outcome {
 	req, err := c.request(ctx, server, k)
 	if err != nil {
 		return outcome{err: err}
@@ -93,7 +93,7 @@ func (c *Client) exchange(ctx context.Context, server string, k call, accept fun
 }
 
 // readAnswer reads the body of an answer whose status and headers are in o.
-func (c *Client) readAnswer(o *outcome, k call, body []byte, accept func([]byte) error) {
+func (c *caller) readAnswer(o *outcome, k call, body []byte, accept func([]byte) error) {
 	if o.status/100 != 2 {
 		if o.problem = readProblem(body); o.problem.tag == v1.TagLSNGone {
 			c.lsn.forget(k.query.Get(v1.ParamMinLSN)) // only the next read can succeed
@@ -107,7 +107,7 @@ func (c *Client) readAnswer(o *outcome, k call, body []byte, accept func([]byte)
 	c.lsn.note(o.lsn)
 }
 
-func (c *Client) request(ctx context.Context, server string, k call) (*http.Request, error) {
+func (c *caller) request(ctx context.Context, server string, k call) (*http.Request, error) {
 	target := server + k.path
 	if query := k.ackQuery(); len(query) > 0 {
 		target += "?" + query.Encode()
@@ -145,7 +145,7 @@ func (c *Client) request(ctx context.Context, server string, k call) (*http.Requ
 // answerLimit returns the most bytes to read of the answer to k. The server bounds
 // answers to claims, and the client always reads them whole: otherwise the jobs
 // would be leased to a worker that does not know them.
-func (c *Client) answerLimit(k call) int64 {
+func (c *caller) answerLimit(k call) int64 {
 	if k.leases {
 		return max(c.cfg.MaxAnswerBytes, DefaultMaxAnswerBytes)
 	}

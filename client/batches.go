@@ -76,11 +76,11 @@ func (c *Client) CreateBatch(ctx context.Context, b NewBatch) (v1.BatchCreated, 
 	if err != nil {
 		return v1.BatchCreated{}, local(op, err)
 	}
-	return send[v1.BatchCreated](ctx, c, c.write(ctx, op, http.MethodPost, v1.PathBatches, body))
+	return send[v1.BatchCreated](ctx, c.caller, c.write(ctx, op, http.MethodPost, v1.PathBatches, body))
 }
 
 // sealBatch encrypts the payloads of a batch whose jobs have ids.
-func (c *Client) sealBatch(ctx context.Context, b *NewBatch) (err error) {
+func (c *caller) sealBatch(ctx context.Context, b *NewBatch) (err error) {
 	if b.Callback != nil {
 		callback, err := c.sealJob(ctx, *b.Callback)
 		if err != nil {
@@ -94,12 +94,12 @@ func (c *Client) sealBatch(ctx context.Context, b *NewBatch) (err error) {
 
 // Batch returns the current state of a batch.
 func (c *Client) Batch(ctx context.Context, id string) (v1.BatchInfo, error) {
-	return readName[v1.BatchInfo](ctx, c, named{op: "get batch", prefix: v1.PathBatches, name: id})
+	return readName[v1.BatchInfo](ctx, c.caller, named{op: "get batch", prefix: v1.PathBatches, name: id})
 }
 
 // Batches iterates over the batches that the cluster keeps, ordered by id. An error
 // is the last item of the sequence.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[v1.BatchInfo, error] {
 	list := listing{op: "list batches", path: v1.PathBatches}
-	return pages(ctx, c, list, func(p v1.BatchList) ([]v1.BatchInfo, string) { return p.Batches, p.NextCursor })
+	return pages(ctx, c.caller, list, func(p v1.BatchList) ([]v1.BatchInfo, string) { return p.Batches, p.NextCursor })
 }

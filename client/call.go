@@ -42,7 +42,7 @@ type call struct {
 }
 
 // send makes the call and decodes its answer.
-func send[T any](ctx context.Context, c *Client, k call) (T, error) {
+func send[T any](ctx context.Context, c *caller, k call) (T, error) {
 	var out T
 	err := c.do(ctx, k, func(body []byte) error {
 		out = *new(T)
@@ -52,7 +52,7 @@ func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 }
 
 // sendMaybe is like send, for answers that may be empty.
-func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
+func sendMaybe[T any](ctx context.Context, c *caller, k call) (T, error) {
 	var out T
 	err := c.do(ctx, k, func(body []byte) error {
 		out = *new(T)
@@ -67,7 +67,7 @@ func sendMaybe[T any](ctx context.Context, c *Client, k call) (T, error) {
 // do repeats attempts until one succeeds, one fails finally, or Config.RetryFor has
 // passed. accept reads the body of a 2xx answer; if it fails, the answer counts as
 // missing.
-func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) error {
+func (c *caller) do(ctx context.Context, k call, accept func([]byte) error) error {
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}
@@ -97,7 +97,7 @@ func (c *Client) do(ctx context.Context, k call, accept func([]byte) error) erro
 }
 
 // target returns the server for the next attempt.
-func (c *Client) target(ctx context.Context, k call) *target {
+func (c *caller) target(ctx context.Context, k call) *target {
 	if k.anywhere {
 		return c.tracker.orAny(nil)
 	}
@@ -106,7 +106,7 @@ func (c *Client) target(ctx context.Context, k call) *target {
 
 // again pauses before the next attempt. It returns false if there must be no
 // further attempt.
-func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bool {
+func (c *caller) again(ctx context.Context, t *trial, tgt *target, v verdict) bool {
 	ctx, cancel := c.whileOpen(ctx)
 	defer cancel()
 	if v.moved {
@@ -133,7 +133,7 @@ func (c *Client) again(ctx context.Context, t *trial, tgt *target, v verdict) bo
 // down reports whether a read found that no server accepts connections, and no known member does. The cluster
 // does not run then, and repetitions only delay the error. Writes, and calls that
 // wait for an event, continue during a restart.
-func (c *Client) down(t *trial) bool {
+func (c *caller) down(t *trial) bool {
 	k := t.call
 	if k.write || k.wait > 0 || k.stream || k.lasting || len(t.tried) < len(c.cfg.Servers) || !c.tracker.silent() {
 		return false

@@ -54,7 +54,7 @@ func (c *Client) changeOne(ctx context.Context, w named) (Change, error) {
 		return Change{}, local(w.op, errNoID)
 	}
 	w.own = new(Receipt)
-	out, err := writeName[v1.Reported](ctx, c, w)
+	out, err := writeName[v1.Reported](ctx, c.caller, w)
 	if err != nil {
 		return Change{}, err
 	}
@@ -209,7 +209,7 @@ func (c *Client) change(ctx context.Context, op, path string, in v1.ChangeJobs, 
 	if err != nil {
 		return v1.Changed{}, local(op, err)
 	}
-	return send[v1.Changed](ctx, c, call{
+	return send[v1.Changed](ctx, c.caller, call{
 		op: op, method: http.MethodPost, path: path, body: body, write: true, key: key, own: own,
 	})
 }

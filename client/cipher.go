@@ -95,12 +95,12 @@ func payloadBinding(to, jobType, id string) []byte {
 }
 
 // sealJob encrypts the payload of a job that has its id.
-func (c *Client) sealJob(ctx context.Context, job NewJob) (NewJob, error) {
+func (c *caller) sealJob(ctx context.Context, job NewJob) (NewJob, error) {
 	return sealPayload(ctx, c.cfg.Cipher, job, envelope.ToJob, job.ID)
 }
 
 // sealJobs returns the jobs with their payloads encrypted.
-func (c *Client) sealJobs(ctx context.Context, jobs []NewJob) ([]NewJob, error) {
+func (c *caller) sealJobs(ctx context.Context, jobs []NewJob) ([]NewJob, error) {
 	if c.cfg.Cipher == nil || len(jobs) == 0 {
 		return jobs, nil
 	}
@@ -114,7 +114,7 @@ func (c *Client) sealJobs(ctx context.Context, jobs []NewJob) ([]NewJob, error) 
 }
 
 // sealResult encrypts the result of a job. The error is one of a call that was not sent.
-func (c *Client) sealResult(ctx context.Context, id string, result json.RawMessage) (json.RawMessage, error) {
+func (c *caller) sealResult(ctx context.Context, id string, result json.RawMessage) (json.RawMessage, error) {
 	if c.cfg.Cipher == nil || result == nil {
 		return result, nil
 	}
@@ -138,7 +138,7 @@ const (
 
 // sealText encrypts a text of a report. It cuts the text, so that the ciphertext has at
 // most limit bytes: a log at its beginning, other texts at their end.
-func (c *Client) sealText(ctx context.Context, kind, id, text string, limit int) (string, error) {
+func (c *caller) sealText(ctx context.Context, kind, id, text string, limit int) (string, error) {
 	if c.cfg.Cipher == nil || text == "" {
 		return text, nil
 	}
@@ -160,7 +160,7 @@ func (c *Client) sealText(ctx context.Context, kind, id, text string, limit int)
 }
 
 // sealError encrypts the text of a failure.
-func (c *Client) sealError(ctx context.Context, id string, f Failure) (string, error) {
+func (c *caller) sealError(ctx context.Context, id string, f Failure) (string, error) {
 	if f.Public {
 		return f.Error, nil
 	}
@@ -169,7 +169,7 @@ func (c *Client) sealError(ctx context.Context, id string, f Failure) (string, e
 
 // sealProgress returns the wire form of the progress in a lease, or nil. If its message
 // cannot be encrypted, the message is left out: a progress must not cost the lease.
-func (c *Client) sealProgress(ctx context.Context, l Lease) *v1.Progress {
+func (c *caller) sealProgress(ctx context.Context, l Lease) *v1.Progress {
 	p := l.Progress.wire()
 	if p == nil || p.Message == "" || c.cfg.Cipher == nil {
 		return p

@@ -29,7 +29,7 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 	if err != nil {
 		return nil, local(op, err)
 	}
-	out, err := send[v1.Claimed](ctx, c, call{
+	out, err := send[v1.Claimed](ctx, c.caller, call{
 		op: op, method: http.MethodPost, path: v1.PathClaim, body: body,
 		write: true, leases: true, passing: true, once: o.Worker == "", wait: min(max(o.Wait, 0), endless),
 	})

@@ -11,6 +11,16 @@ import (
 // Client calls the HTTP API of one cluster. Create one with New and share it. It is
 // safe for concurrent use.
 type Client struct {
+	Admin
+}
+
+// Admin has the calls about queues, schedules, webhooks, tokens, workers and the cluster.
+type Admin struct {
+	*caller
+}
+
+// caller sends the calls of a Client.
+type caller struct {
 	cfg     Config
 	http    *http.Client
 	tracker *tracker
@@ -34,14 +44,14 @@ func New(cfg Config) (*Client, error) {
 		rt = newTransport(cfg.TLS)
 	}
 	base, cancel := context.WithCancelCause(context.Background())
-	c := &Client{cfg: cfg, http: newHTTPClient(rt), base: base, cancel: cancel}
+	c := &Client{Admin{&caller{cfg: cfg, http: newHTTPClient(rt), base: base, cancel: cancel}}}
 	c.tracker = newTracker(cfg.Servers, c.ask)
-	c.streams = newStreamsOf(c, rt)
+	c.streams = newStreamsOf(c.caller, rt)
 	return c, nil
 }
 
 // Servers returns the base URLs of the servers, in the order given to New.
-func (c *Client) Servers() []string { return append([]string(nil), c.cfg.Servers...) }
+func (c *caller) Servers() []string { return append([]string(nil), c.cfg.Servers...) }
 
 // Close cancels the running calls, which return an error that wraps ErrClosed, and
 // closes idle connections. You can call it more than once.
@@ -58,7 +68,7 @@ func (c *Client) Close() {
 
 // whileOpen returns a context that also ends, with ErrClosed as its cause, when the
 // client is closed.
-func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
+func (c *caller) whileOpen(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.base, func() { cancel(ErrClosed) })
 	if c.base.Err() != nil {
@@ -72,7 +82,7 @@ func (c *Client) whileOpen(ctx context.Context) (context.Context, func()) {
 
 // ended returns why a call must end: the cause of ctx, or ErrClosed after Close. It returns nil
 // while the call may go on.
-func (c *Client) ended(ctx context.Context) error {
+func (c *caller) ended(ctx context.Context) error {
 	if ctx.Err() == nil && c.base.Err() != nil {
 		return ErrClosed
 	}
@@ -80,7 +90,7 @@ func (c *Client) ended(ctx context.Context) error {
 }
 
 // ask asks one node which node leads.
-func (c *Client) ask(ctx context.Context, server string) view {
+func (c *caller) ask(ctx context.Context, server string) view {
 	st, err := c.statusOf(ctx, server)
 	if err != nil {
 		return view{server: server, err: err}

@@ -12,41 +12,41 @@ import (
 )
 
 // Stats returns the counters of the queue.
-func (c *Client) Stats(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c, c.read(ctx, "stats", v1.PathStats, nil))
+func (c *Admin) Stats(ctx context.Context) (v1.Stats, error) {
+	return send[v1.Stats](ctx, c.caller, c.read(ctx, "stats", v1.PathStats, nil))
 }
 
 // StatsByType returns the counters of the queue, in total and by type.
-func (c *Client) StatsByType(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c, c.read(ctx, "stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
+func (c *Admin) StatsByType(ctx context.Context) (v1.Stats, error) {
+	return send[v1.Stats](ctx, c.caller, c.read(ctx, "stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
 }
 
 // Past returns the pieces of the history that the bucket has. At selects a state in them.
-func (c *Client) Past(ctx context.Context) (v1.Past, error) {
-	return send[v1.Past](ctx, c, c.read(ctx, "list earlier states", v1.PathPast, nil))
+func (c *Admin) Past(ctx context.Context) (v1.Past, error) {
+	return send[v1.Past](ctx, c.caller, c.read(ctx, "list earlier states", v1.PathPast, nil))
 }
 
 // History returns the figures of the last minutes, the present one last, of the jobs of a
 // type or, if jobType is "", of all. v1.QueueName("") names the jobs without type.
-func (c *Client) History(ctx context.Context, jobType string, minutes int) (v1.History, error) {
+func (c *Admin) History(ctx context.Context, jobType string, minutes int) (v1.History, error) {
 	q := url.Values{v1.ParamMinutes: {strconv.Itoa(minutes)}}
 	if jobType != "" {
 		q.Set(v1.ParamType, jobType)
 	}
-	return send[v1.History](ctx, c, c.read(ctx, "history", v1.PathHistory, q))
+	return send[v1.History](ctx, c.caller, c.read(ctx, "history", v1.PathHistory, q))
 }
 
 // State returns the queue's document as JSON. Its size grows with the queue; see
 // Config.MaxAnswerBytes.
-func (c *Client) State(ctx context.Context) (json.RawMessage, error) {
-	return send[json.RawMessage](ctx, c, c.read(ctx, "state", v1.PathState, nil))
+func (c *Admin) State(ctx context.Context) (json.RawMessage, error) {
+	return send[json.RawMessage](ctx, c.caller, c.read(ctx, "state", v1.PathState, nil))
 }
 
 // Status returns the status of the cluster as the leader sees it. If there is no
 // leader, any node answers.
-func (c *Client) Status(ctx context.Context) (v1.Status, error) {
+func (c *Admin) Status(ctx context.Context) (v1.Status, error) {
 	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
-	return send[v1.Status](ctx, c, k)
+	return send[v1.Status](ctx, c.caller, k)
 }
 
 // NodeStatus is the answer of one server to StatusAll.
@@ -58,7 +58,7 @@ type NodeStatus struct {
 
 // StatusAll asks every server once, all at the same time, for its status. The
 // answers are in the order of Servers.
-func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
+func (c *Admin) StatusAll(ctx context.Context) []NodeStatus {
 	nodes := make([]NodeStatus, len(c.cfg.Servers))
 	var wg sync.WaitGroup
 	for i, server := range c.cfg.Servers {
@@ -72,7 +72,7 @@ func (c *Client) StatusAll(ctx context.Context) []NodeStatus {
 }
 
 // Ready returns nil if the given server reports that it is ready to serve.
-func (c *Client) Ready(ctx context.Context, server string) error {
+func (c *Admin) Ready(ctx context.Context, server string) error {
 	base, err := c.cfg.baseURL(server)
 	if err != nil {
 		return local("ready", err)
@@ -81,7 +81,7 @@ func (c *Client) Ready(ctx context.Context, server string) error {
 }
 
 // statusOf asks one server for its status.
-func (c *Client) statusOf(ctx context.Context, server string) (v1.Status, error) {
+func (c *caller) statusOf(ctx context.Context, server string) (v1.Status, error) {
 	var status v1.Status
 	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
 	err := c.askOnce(ctx, server, k, func(body []byte) error { return decode(body, &status) })
@@ -89,7 +89,7 @@ func (c *Client) statusOf(ctx context.Context, server string) (v1.Status, error)
 }
 
 // askOnce makes one attempt at one server.
-func (c *Client) askOnce(ctx context.Context, server string, k call, accept func([]byte) error) error {
+func (c *caller) askOnce(ctx context.Context, server string, k call, accept func([]byte) error) error {
 	tgt := newTarget(server, false, 0)
 	o := c.attempt(ctx, tgt, k, accept)
 	if o.err == nil && o.status/100 == 2 {

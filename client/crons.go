@@ -55,7 +55,7 @@ func (n NewCron) encode() ([]byte, error) {
 }
 
 // PutCron creates the schedule name, or replaces it.
-func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.CronPut, error) {
+func (c *Admin) PutCron(ctx context.Context, name string, cron NewCron) (v1.CronPut, error) {
 	const op = "put cron"
 	job, err := sealPayload(ctx, c.cfg.Cipher, cron.Job, envelope.ToCron, name)
 	if err != nil {
@@ -66,38 +66,38 @@ func (c *Client) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cro
 	if err != nil {
 		return v1.CronPut{}, local(op, err)
 	}
-	return writeName[v1.CronPut](ctx, c, named{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
+	return writeName[v1.CronPut](ctx, c.caller, named{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
 }
 
 // Cron returns the schedule name.
-func (c *Client) Cron(ctx context.Context, name string) (v1.Cron, error) {
-	return readName[v1.Cron](ctx, c, named{op: "get cron", prefix: v1.PathCrons, name: name})
+func (c *Admin) Cron(ctx context.Context, name string) (v1.Cron, error) {
+	return readName[v1.Cron](ctx, c.caller, named{op: "get cron", prefix: v1.PathCrons, name: name})
 }
 
 // Crons iterates over the schedules, ordered by name. An error is the last item of
 // the sequence.
-func (c *Client) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
+func (c *Admin) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
 	list := listing{op: "list crons", path: v1.PathCrons}
-	return pages(ctx, c, list, func(p v1.CronList) ([]v1.Cron, string) { return p.Crons, p.NextCursor })
+	return pages(ctx, c.caller, list, func(p v1.CronList) ([]v1.Cron, string) { return p.Crons, p.NextCursor })
 }
 
 // PauseCron stops the fires of a schedule until ResumeCron.
-func (c *Client) PauseCron(ctx context.Context, name string) error {
-	return writeDone(ctx, c, named{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
+func (c *Admin) PauseCron(ctx context.Context, name string) error {
+	return writeDone(ctx, c.caller, named{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
 }
 
 // ResumeCron ends the pause of a schedule. The answer has the time of the next
 // fire.
-func (c *Client) ResumeCron(ctx context.Context, name string) (v1.CronPut, error) {
-	return writeName[v1.CronPut](ctx, c, named{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
+func (c *Admin) ResumeCron(ctx context.Context, name string) (v1.CronPut, error) {
+	return writeName[v1.CronPut](ctx, c.caller, named{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
 }
 
 // TriggerCron enqueues the job of a schedule at once, also if the schedule is
 // paused. The answer has the id of the job.
-func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
+func (c *Admin) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
 	var r Receipt
 	w := named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger, own: &r}
-	out, err := writeName[v1.Enqueued](ctx, c, w)
+	out, err := writeName[v1.Enqueued](ctx, c.caller, w)
 	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
 	if out.Duplicate {
 		e.Holder = out.JobID
@@ -106,6 +106,6 @@ func (c *Client) TriggerCron(ctx context.Context, name string) (Enqueued, error)
 }
 
 // DeleteCron deletes a schedule. The jobs that it enqueued stay.
-func (c *Client) DeleteCron(ctx context.Context, name string) error {
-	return writeDone(ctx, c, named{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
+func (c *Admin) DeleteCron(ctx context.Context, name string) error {
+	return writeDone(ctx, c.caller, named{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
 }

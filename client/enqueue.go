@@ -35,7 +35,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 		return Enqueued{}, local(op, err)
 	}
 	var r Receipt
-	out, err := send[v1.Enqueued](ctx, c, call{
+	out, err := send[v1.Enqueued](ctx, c.caller, call{
 		op: op, name: given, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	return enqueued(out, job.ID, &r), err
@@ -76,7 +76,7 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 		return BatchEnqueued{}, local(op, err)
 	}
 	var r Receipt
-	out, err := send[v1.BatchEnqueued](ctx, c, call{
+	out, err := send[v1.BatchEnqueued](ctx, c.caller, call{
 		op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	if err == nil && len(out.JobIDs) != len(jobs) {

@@ -15,7 +15,7 @@ import (
 // Job returns the current state of a job. If Config.Cipher cannot decrypt a part of it, the
 // error is a *SealError, and the job has that part encrypted.
 func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
-	job, err := readName[v1.Job](ctx, c, named{op: "get job", prefix: v1.PathJobs, name: id})
+	job, err := readName[v1.Job](ctx, c.caller, named{op: "get job", prefix: v1.PathJobs, name: id})
 	if err != nil {
 		return job, err
 	}
@@ -106,7 +106,7 @@ const maxPage = 1000
 // that Config.Cipher cannot decrypt stay encrypted: see IsSealed.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
 	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
-	return pages(ctx, c, list, func(p v1.JobList) ([]v1.Job, string) {
+	return pages(ctx, c.caller, list, func(p v1.JobList) ([]v1.Job, string) {
 		c.openJobs(ctx, p.Jobs)
 		return p.Jobs, p.NextCursor
 	})
@@ -118,7 +118,7 @@ func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, erro
 func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err error) {
 	o.Newest = false
 	list := listing{op: "count jobs", path: v1.PathCount, query: o.query()}
-	for part, err := range pages(ctx, c, list, func(p v1.JobCount) ([]uint64, string) { return []uint64{p.Count}, p.NextCursor }) {
+	for part, err := range pages(ctx, c.caller, list, func(p v1.JobCount) ([]uint64, string) { return []uint64{p.Count}, p.NextCursor }) {
 		if err != nil {
 			return 0, err
 		}
@@ -134,7 +134,7 @@ func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.
 	if cursor != "" {
 		query.Set(v1.ParamCursor, cursor)
 	}
-	page, err := send[v1.JobList](ctx, c, c.read(ctx, "list jobs", v1.PathJobs, query))
+	page, err := send[v1.JobList](ctx, c.caller, c.read(ctx, "list jobs", v1.PathJobs, query))
 	c.openJobs(ctx, page.Jobs)
 	return page, err
 }
@@ -152,7 +152,7 @@ func (k call) about(name string) call {
 }
 
 // read returns a call that changes nothing, for the moment of ctx.
-func (c *Client) read(ctx context.Context, op, path string, query url.Values) call {
+func (c *caller) read(ctx context.Context, op, path string, query url.Values) call {
 	k := call{op: op, method: http.MethodGet, path: path, query: url.Values{}}
 	for name, values := range query {
 		k.query[name] = values
@@ -184,5 +184,5 @@ func (c *Client) JobGraph(ctx context.Context, id string, limit int) (v1.Graph, 
 	if limit != 0 {
 		q.Set(v1.ParamLimit, strconv.Itoa(limit))
 	}
-	return readName[v1.Graph](ctx, c, named{op: "get job graph", prefix: v1.PathJobs, name: id, action: v1.ActionGraph, query: q})
+	return readName[v1.Graph](ctx, c.caller, named{op: "get job graph", prefix: v1.PathJobs, name: id, action: v1.ActionGraph, query: q})
 }

@@ -76,7 +76,7 @@ func (f *follower) poll(ctx context.Context) (v1.JobLogs, error) {
 		v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
 	}
 	k := call{op: followOp, name: f.id, method: http.MethodGet, path: path, query: query, wait: wait}
-	return send[v1.JobLogs](ctx, f.c, k)
+	return send[v1.JobLogs](ctx, f.c.caller, k)
 }
 
 // logBytesMax is far above every offset in a log; it keeps sums within an int64.
@@ -115,7 +115,7 @@ func (f *follower) open(ctx context.Context, chunk *v1.LogChunk) (fresh bool, er
 }
 
 // openChunk decrypts the text of a chunk if that is possible.
-func (c *Client) openChunk(ctx context.Context, id string, chunk *v1.LogChunk) {
+func (c *caller) openChunk(ctx context.Context, id string, chunk *v1.LogChunk) {
 	if c.cfg.Cipher == nil || !envelope.IsText(chunk.Text) {
 		return
 	}
@@ -173,7 +173,7 @@ func (c *Client) SendLogs(ctx context.Context, worker string, parts []LogPart, w
 	if err != nil {
 		return nil, local(op, err)
 	}
-	out, err := send[v1.LogsWanted](ctx, c, call{
+	out, err := send[v1.LogsWanted](ctx, c.caller, call{
 		op: op, method: http.MethodPost, path: v1.PathLogs, body: body, write: true, passing: true, wait: min(max(wait, 0), endless),
 	})
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Client) SendLogs(ctx context.Context, worker string, parts []LogPart, w
 }
 
 // sealChunk returns the text of a part, encrypted if the client has a cipher.
-func (c *Client) sealChunk(ctx context.Context, p LogPart) (string, error) {
+func (c *caller) sealChunk(ctx context.Context, p LogPart) (string, error) {
 	if c.cfg.Cipher == nil {
 		return p.Text, nil
 	}

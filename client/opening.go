@@ -12,7 +12,7 @@ import (
 
 // opener decrypts the parts of one job, and keeps the first error.
 type opener struct {
-	c   *Client
+	c   *caller
 	ctx context.Context // it lives as long as one call
 	id  string
 	err error
@@ -103,7 +103,7 @@ func (o *opener) text(kind, text string) string {
 
 // openJob decrypts a job in place. Parts that cannot be read stay as they are, and the
 // error, a *SealError, is about the first of them. Without a Cipher it does nothing.
-func (c *Client) openJob(ctx context.Context, j *v1.Job) error {
+func (c *caller) openJob(ctx context.Context, j *v1.Job) error {
 	if c.cfg.Cipher == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (c *Client) openJob(ctx context.Context, j *v1.Job) error {
 }
 
 // openRead is openJob with a bound on the time, for the end of a call that has its answer.
-func (c *Client) openRead(ctx context.Context, j *v1.Job) error {
+func (c *caller) openRead(ctx context.Context, j *v1.Job) error {
 	if c.cfg.Cipher == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (c *Client) openRead(ctx context.Context, j *v1.Job) error {
 }
 
 // openJobs decrypts the jobs of a list as far as possible.
-func (c *Client) openJobs(ctx context.Context, jobs []v1.Job) {
+func (c *caller) openJobs(ctx context.Context, jobs []v1.Job) {
 	if c.cfg.Cipher == nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (c *Client) openJobs(ctx context.Context, jobs []v1.Job) {
 
 // claimed converts claimed jobs, and decrypts them. The jobs are leased, so decryption
 // may take as long as one attempt of a call.
-func (c *Client) claimed(ctx context.Context, in []v1.ClaimedJob, worker string) []ClaimedJob {
+func (c *caller) claimed(ctx context.Context, in []v1.ClaimedJob, worker string) []ClaimedJob {
 	jobs := make([]ClaimedJob, len(in))
 	for i, j := range in {
 		jobs[i] = claimedJob(j, worker)
@@ -170,7 +170,7 @@ func (c *Client) claimed(ctx context.Context, in []v1.ClaimedJob, worker string)
 }
 
 // openEvent decrypts the texts of an event about a job as far as possible.
-func (c *Client) openEvent(ctx context.Context, ev *v1.Event) {
+func (c *caller) openEvent(ctx context.Context, ev *v1.Event) {
 	if c.cfg.Cipher == nil || ev.JobID == "" || !envelope.IsText(ev.Error) && !envelope.IsText(ev.Message) {
 		return
 	}

@@ -22,7 +22,7 @@ var errCursor = errors.New("the list does not advance: the cursor of the next pa
 
 // pages iterates over a list of T with pages of type P. part returns the items of a
 // page and the cursor of the next one. An error is the last item of the sequence.
-func pages[P, T any](ctx context.Context, c *Client, l listing, part func(P) ([]T, string)) iter.Seq2[T, error] {
+func pages[P, T any](ctx context.Context, c *caller, l listing, part func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		query, left := maps.Clone(l.query), l.limit
 		if query == nil {
@@ -57,7 +57,7 @@ func hand[T any](items []T, yield func(T, error) bool) bool {
 }
 
 func onePage[P, T any](
-	ctx context.Context, c *Client, l listing, query url.Values, part func(P) ([]T, string),
+	ctx context.Context, c *caller, l listing, query url.Values, part func(P) ([]T, string),
 ) (items []T, next string, err error) {
 	page, err := send[P](ctx, c, c.read(ctx, l.op, l.path, query))
 	if err != nil {

@@ -76,7 +76,7 @@ func (c *Client) Progress(ctx context.Context, l Lease, p Progress) (Beat, error
 	if err != nil {
 		return Beat{}, local(op, err)
 	}
-	out, err := sendMaybe[v1.Reported](ctx, c, call{op: op, method: http.MethodPost, path: path, body: body, write: true, passing: true})
+	out, err := sendMaybe[v1.Reported](ctx, c.caller, call{op: op, method: http.MethodPost, path: path, body: body, write: true, passing: true})
 	return Beat{JobID: l.JobID, Cancel: out.Cancel}, err
 }
 

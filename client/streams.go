@@ -70,7 +70,7 @@ func newStreams(always bool, dial func(context.Context, string) (*shared.Conn, e
 }
 
 // newStreamsOf returns the streams of c, or nil if it uses HTTP only.
-func newStreamsOf(c *Client, rt http.RoundTripper) *streams {
+func newStreamsOf(c *caller, rt http.RoundTripper) *streams {
 	always := c.cfg.Protocol == ProtocolStream
 	if c.cfg.Protocol == ProtocolHTTP || c.cfg.Transport != nil && !always {
 		return nil
@@ -190,7 +190,7 @@ func (s *streams) open(server string, one *serverStreams) {
 
 // overStream sends a call over a stream. again reports that nothing was sent, so that the call
 // can use HTTP.
-func (c *Client) overStream(
+func (c *caller) overStream(
 	ctx context.Context, conn *shared.Conn, tgt *target, k call, limit time.Duration, accept func([]byte) error,
 ) (o outcome, again bool) {
 	req := wire.Request{Target: k.path, Body: k.body, Key: k.key, Prefer: k.prefer()}

@@ -12,23 +12,23 @@ import (
 
 // CreateToken makes an access token. The answer is the only place that has its secret. If the
 // answer is lost, revoke the token, which Tokens lists, and make another one.
-func (c *Client) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreated, error) {
+func (c *Admin) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreated, error) {
 	const op = "create token"
 	body, err := encode(t)
 	if err != nil {
 		return v1.TokenCreated{}, local(op, err)
 	}
-	return send[v1.TokenCreated](ctx, c, call{op: op, method: http.MethodPost, path: v1.PathTokens, body: body, write: true})
+	return send[v1.TokenCreated](ctx, c.caller, call{op: op, method: http.MethodPost, path: v1.PathTokens, body: body, write: true})
 }
 
 // Self returns the identity and the rights that the token of this client has.
-func (c *Client) Self(ctx context.Context) (v1.Self, error) {
-	return send[v1.Self](ctx, c, c.read(ctx, "show rights", v1.PathSelf, nil))
+func (c *Admin) Self(ctx context.Context) (v1.Self, error) {
+	return send[v1.Self](ctx, c.caller, c.read(ctx, "show rights", v1.PathSelf, nil))
 }
 
 // AuditPage returns entries of the audit log that one server keeps in memory. cursor is the
 // NextCursor of its last answer, or "" for the oldest entry.
-func (c *Client) AuditPage(ctx context.Context, server, cursor string) (v1.AuditPage, error) {
+func (c *Admin) AuditPage(ctx context.Context, server, cursor string) (v1.AuditPage, error) {
 	const op = "read audit log"
 	base, err := c.cfg.baseURL(server)
 	if err != nil {
@@ -44,22 +44,22 @@ func (c *Client) AuditPage(ctx context.Context, server, cursor string) (v1.Audit
 }
 
 // Tokens returns all access tokens, by id, without their secrets.
-func (c *Client) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
-	list, err := send[v1.TokenList](ctx, c, c.read(ctx, "list tokens", v1.PathTokens, nil))
+func (c *Admin) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
+	list, err := send[v1.TokenList](ctx, c.caller, c.read(ctx, "list tokens", v1.PathTokens, nil))
 	return list.Tokens, err
 }
 
 // RevokeToken ends a token, at once or after an overlap.
-func (c *Client) RevokeToken(ctx context.Context, id string, overlap time.Duration) error {
+func (c *Admin) RevokeToken(ctx context.Context, id string, overlap time.Duration) error {
 	w := named{op: "revoke token", method: http.MethodDelete, prefix: v1.PathTokens, name: id, safe: true}
 	if overlap > 0 {
 		w.query = url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}
 	}
-	return writeDone(ctx, c, w)
+	return writeDone(ctx, c.caller, w)
 }
 
 // RotateToken makes a token with the rights of another one, which expires after the overlap.
 // The new token may report on the jobs that the old one claimed.
-func (c *Client) RotateToken(ctx context.Context, id string, r v1.RotateToken) (v1.TokenCreated, error) {
-	return writeName[v1.TokenCreated](ctx, c, named{op: "rotate token", prefix: v1.PathTokens, name: id, action: v1.ActionRotate, in: &r, safe: true})
+func (c *Admin) RotateToken(ctx context.Context, id string, r v1.RotateToken) (v1.TokenCreated, error) {
+	return writeName[v1.TokenCreated](ctx, c.caller, named{op: "rotate token", prefix: v1.PathTokens, name: id, action: v1.ActionRotate, in: &r, safe: true})
 }

@@ -81,6 +81,10 @@ func (c *Client) WaitJob(ctx context.Context, id string, atMost time.Duration) (
 // the tag v1.TagLSNGone. The write may then be lost: check for it, or send it
 // again.
 func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReached, error) {
+	return c.waitLSN(ctx, lsn, level)
+}
+
+func (c *caller) waitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReached, error) {
 	const op = "wait for LSN"
 	if _, _, ok := parseLSN(lsn); !ok {
 		return v1.LSNReached{}, local(op, fmt.Errorf("%q is not an LSN; an LSN is written term-index", lsn))
@@ -107,7 +111,7 @@ func (c *Client) WaitLSN(ctx context.Context, lsn string, level Ack) (v1.LSNReac
 }
 
 // pollLSN sends one request. The error may have the tag v1.TagTimeout.
-func (c *Client) pollLSN(ctx context.Context, lsn string, level Ack, wait time.Duration) (v1.LSNReached, error) {
+func (c *caller) pollLSN(ctx context.Context, lsn string, level Ack, wait time.Duration) (v1.LSNReached, error) {
 	query := url.Values{
 		v1.ParamLevel: {string(level)}, v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
 	}
@@ -145,7 +149,7 @@ func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1
 	k := c.read(ctx, op, path, nil).about(id)
 	k.query.Set(v1.ParamWaitMs, strconv.FormatInt(inMilliseconds(wait), 10))
 	k.wait = wait
-	return send[v1.Job](ctx, c, k)
+	return send[v1.Job](ctx, c.caller, k)
 }
 
 // seenAs returns the last known status of a job as a clause, or "" if no answer

@@ -344,7 +344,7 @@ func (w *Watch) readAll() {
 
 // position returns the id of an event before all later events.
 func (c *Client) position(ctx context.Context) (string, error) {
-	if _, err := send[v1.Stats](ctx, c, call{op: "watch", method: http.MethodGet, path: v1.PathStats}); err != nil {
+	if _, err := send[v1.Stats](ctx, c.caller, call{op: "watch", method: http.MethodGet, path: v1.PathStats}); err != nil {
 		return "", err
 	}
 	if at := c.lsn.String(); at != "" {
@@ -361,7 +361,7 @@ func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
 	if err != nil {
 		return v1.Job{}, local(op, err)
 	}
-	job, err := send[v1.Job](ctx, c, call{op: op, method: http.MethodGet, path: path, lasting: true})
+	job, err := send[v1.Job](ctx, c.caller, call{op: op, method: http.MethodGet, path: path, lasting: true})
 	if err == nil {
 		_ = c.openRead(ctx, &job) // what cannot be read stays encrypted, as Next says
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // write returns a write that needs an idempotency key to be safe to repeat.
-func (c *Client) write(ctx context.Context, op, method, path string, body []byte) call {
+func (c *caller) write(ctx context.Context, op, method, path string, body []byte) call {
 	return call{op: op, method: method, path: path, body: body, write: true, key: ownKey(ctx)}
 }
 
@@ -28,7 +28,7 @@ type named struct {
 }
 
 // readName reads the resource w.name under w.prefix, or what an action on it returns.
-func readName[T any](ctx context.Context, c *Client, w named) (T, error) {
+func readName[T any](ctx context.Context, c *caller, w named) (T, error) {
 	path, err := namePath(w.prefix, w.name, w.action)
 	if err != nil {
 		return *new(T), local(w.op, err)
@@ -38,7 +38,7 @@ func readName[T any](ctx context.Context, c *Client, w named) (T, error) {
 
 // writeName sends a write about the resource w.name under w.prefix. The answer may
 // be empty.
-func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
+func writeName[T any](ctx context.Context, c *caller, w named) (T, error) {
 	path, err := namePath(w.prefix, w.name, w.action)
 	if err != nil {
 		return *new(T), local(w.op, err)
@@ -59,7 +59,7 @@ func writeName[T any](ctx context.Context, c *Client, w named) (T, error) {
 }
 
 // writeDone is like writeName, for writes whose answer is not needed.
-func writeDone(ctx context.Context, c *Client, w named) error {
+func writeDone(ctx context.Context, c *caller, w named) error {
 	_, err := writeName[v1.Done](ctx, c, w)
 	return err
 }
