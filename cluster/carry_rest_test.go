@@ -107,7 +107,7 @@ func TestRecordsGoToACopy(t *testing.T) {
 	}
 	for _, part := range []string{
 		`"Name":"paused here","Paused":true`, `"Name":"new here","Spec":"@hourly"`, `"Name":"changed here","Spec":"@weekly"`,
-		`"Name":"changed there","Spec":"@daily"`, `"Key":"answered"`, `"deleted":["schedule deleted here","token revoked-here"]`,
+		`"Name":"changed there","Spec":"@daily"`, `"key":"answered"`, `"deleted":["schedule deleted here","token revoked-here"]`,
 	} {
 		if !strings.Contains(string(records), part) {
 			t.Errorf("the copy lacks %s: %s", part, records)
