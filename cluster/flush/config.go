@@ -10,7 +10,7 @@ import (
 
 // Config sets the pace of the flusher and the bounds of its objects.
 type Config struct {
-	Interval        time.Duration // minimum time between the starts of two writes
+	Interval        time.Duration // minimum time between the starts of two writes; there is also a pause after each
 	UrgentInterval  time.Duration // the same, while a request waits for the bucket; 0: a write begins soon after the end of the last one
 	Heartbeat       time.Duration // maximum time between two writes
 	ConflictBackoff time.Duration // pause after the n-th conflict is n times this

@@ -289,8 +289,8 @@ func (f *Flusher) Run(ctx context.Context) error {
 	}
 }
 
-// gather is the part of a write's time that the next urgent one waits after it, so that it
-// includes the requests of clients that the first one answered.
+// gather is the part of a write's time that the next one waits after it, so that it includes
+// the requests of clients that the first one answered.
 const gather = 10
 
 // rest waits out the pause after last. It ends sooner when a request begins to wait for the
@@ -318,9 +318,9 @@ func (f *Flusher) pause() time.Duration {
 	}
 	least := f.cfg.Interval
 	if f.awaited() {
-		least = max(f.cfg.UrgentInterval, f.took+f.took/gather)
+		least = f.cfg.UrgentInterval
 	}
-	return f.cfg.pause(f.fx.Interval(least), f.doc.Size())
+	return f.cfg.pause(f.fx.Interval(max(least, f.took+f.took/gather)), f.doc.Size())
 }
 
 // awaited reports whether a request waits for the bucket.

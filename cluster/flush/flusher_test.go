@@ -329,7 +329,7 @@ func TestChangeDuringAWrite(t *testing.T) {
 		d.pass(100 * ms)
 		d.change()
 		d.pass(250 * ms)
-		d.wrote(1000*ms, 1200*ms)
+		d.wrote(1000*ms, 1220*ms)
 		d.pass(100 * ms)
 		if d.Flusher.Flushed() != d.current() {
 			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())

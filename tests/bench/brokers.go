@@ -43,11 +43,10 @@ func (b *bench) withClusterOf(opt cluster.Options, run func(*brokers) error) err
 	forget := measure.OnInterrupt("bench", p.Leave)
 	defer forget()
 	return p.Guarded(func() error {
-		flags := b.serve
+		opt.Flags = slices.Concat(opt.Flags, b.serve)
 		if b.profile != "" {
-			flags = append(slices.Clip(flags), "--pprof-addr", "127.0.0.1:0")
+			opt.Flags = append(opt.Flags, "--pprof-addr", "127.0.0.1:0")
 		}
-		opt.Flags = flags
 		c := cluster.Start(p, opt)
 		br := &brokers{Cluster: c, leader: c.WaitLeader()}
 		err := run(br)

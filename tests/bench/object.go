@@ -40,7 +40,7 @@ func (b *bench) object() error {
 	}
 	for _, clients := range []int{1, singleClients} {
 		bucket := fmt.Sprintf("s3://bench/%d?region=us-east-1&endpoint=%s", clients, server.URL)
-		err := b.withClusterOf(cluster.Options{Bucket: bucket}, func(br *brokers) error {
+		err := b.withClusterOf(cluster.Options{Bucket: bucket, Flags: []string{"--flush-interval", "1s"}}, func(br *brokers) error {
 			request := strict.post(br.leader.HTTP, "/v1/jobs?ack=object", []byte(oneJob))
 			l, err := br.load(clients, 6*b.duration, func(c *conn) (int, error) {
 				_, err := c.do(request)
