@@ -102,7 +102,7 @@ func onOwnState(method, target string) (own string, ok bool) {
 
 // usesAPI reports whether the head of a request has features of the API.
 func usesAPI(h http.Header) bool {
-	return h.Get(v1.HeaderIdempotencyKey) != "" || len(h["Prefer"]) > 0
+	return len(h[v1.HeaderIdempotencyKey]) > 0 || len(h["Prefer"]) > 0
 }
 
 // isJSON reports whether the body of a request is JSON in UTF-8.

@@ -89,9 +89,17 @@ func (b *browser) check(where string) {
 	b.wrong = nil
 }
 
+// do runs actions. Chromium ends the load of a page when a network interface comes or goes, as those
+// of other tests do; then the page is loaded again.
 func (b *browser) do(actions ...chromedp.Action) {
 	b.t.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
+	var err error
+	for range 3 {
+		if err = chromedp.Run(b.ctx, actions...); err == nil || !strings.Contains(err.Error(), "net::ERR_NETWORK_CHANGED") {
+			break
+		}
+	}
+	if err != nil {
 		b.t.Fatal(err)
 	}
 }
