@@ -193,7 +193,7 @@ func (f *forwarder) answer(c *core.Call, body io.Reader) {
 		n, err := body.Read(c.Out[len(c.Out):cap(c.Out)])
 		c.Out = c.Out[:len(c.Out)+n]
 		switch {
-		case err == io.EOF: //nolint:errorlint // net/http returns it as it is
+		case err == io.EOF:
 			c.Ready = true
 			return
 		case err != nil, len(c.Out) >= partBytes && c.Peer.SendPart() != nil:

@@ -145,6 +145,7 @@ func runStrayed(t *testing.T, s *strayed, lease time.Duration) (fakeJob, []Finis
 // An answer that does not come from a node refuses no result, whatever its status; and a token that a node does not
 // accept for a moment makes no success a failure.
 func TestAStrayAnswerCostsNoResult(t *testing.T) {
+	t.Parallel()
 	const denied = `{"_tag":"unauthorized","title":"A valid token is needed"}`
 	for _, status := range []int{400, 401, 403, 404, 405, 413, 421, 429, 451, 501, 502} {
 		body := []string{"<html>nothing here</html>"}

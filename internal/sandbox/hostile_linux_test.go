@@ -113,7 +113,7 @@ func limited(t *testing.T) context.Context {
 
 // Each hostile command fails for a named reason, a good neighbour that runs at the same
 // time succeeds, and the box still works afterwards.
-func TestHostileCommandsFail(t *testing.T) {
+func TestHostileCommandsFail(t *testing.T) { //nolint:tparallel // without root, a fork bomb takes the processes of the others
 	type hostile struct {
 		name string
 		cmd  Command

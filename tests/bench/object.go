@@ -29,7 +29,7 @@ func (b *bench) object() error {
 	}
 	s3 := gofakes3.New(stored).Server()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(storeLeast + rand.N(storeMost-storeLeast)) //nolint:gosec // no secret
+		time.Sleep(storeLeast + rand.N(storeMost-storeLeast))
 		s3.ServeHTTP(w, r)
 	}))
 	defer server.Close()
