@@ -48,7 +48,7 @@ func (c *confined) start(ctx context.Context, cmd *exec.Cmd) error {
 			_ = unix.Kill(c.leader, unix.SIGCONT) // if hold has stopped it
 		}
 		ending := time.AfterFunc(KillDelay, c.end)
-		_ = <-c.ended // err says more
+		<-c.ended //nolint:errcheck // err says why
 		ending.Stop()
 	}
 	return err
