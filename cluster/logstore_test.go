@@ -206,6 +206,8 @@ func TestASnapshotThatCannotBeReadInTimeIsFatal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = w.Close()
+	if err := errors.Join(os.Remove(meta), w.Close()); err != nil { // removed first: the node would wait in another read of it
+		t.Error(err)
+	}
 	<-read
 }
