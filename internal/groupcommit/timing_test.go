@@ -18,17 +18,26 @@ import (
 type clocked struct {
 	epoch  time.Time
 	takes  time.Duration
+	mu     sync.Mutex
 	starts []time.Duration
 	sizes  []int
 }
 
 func (c *clocked) start(_ context.Context, batch []int) groupcommit.Wait[int] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.starts = append(c.starts, time.Since(c.epoch))
 	c.sizes = append(c.sizes, len(batch))
 	return func() ([]int, error) {
 		time.Sleep(c.takes)
 		return tenfold(batch), nil
 	}
+}
+
+func (c *clocked) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.starts)
 }
 
 func (c *clocked) check(t *testing.T, starts []time.Duration, sizes []int) {
@@ -70,8 +79,9 @@ func TestPipelineStartsInOrderAndOverlaps(t *testing.T) {
 		b := groupcommit.New(groupcommit.Config[int, int]{Start: c.start, MaxInFlight: 3})
 		at(t, b, 0, 10*ms, 20*ms, 30*ms, 40*ms)
 		time.Sleep(50 * ms)
-		if items, _ := b.Pending(); len(c.starts) != 3 || items != 2 {
-			t.Errorf("%d starts, %d items pending", len(c.starts), items)
+		synctest.Wait()
+		if items, _ := b.Pending(); c.count() != 3 || items != 2 {
+			t.Errorf("%d starts, %d items pending", c.count(), items)
 		}
 		time.Sleep(time.Second)
 		b.Close()
