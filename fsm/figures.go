@@ -11,7 +11,7 @@ import (
 )
 
 // The figures of the state count what happened to the jobs of each type, for metrics and
-// charts. DESIGN.md, section 20, has the rules. They are part of the state, so that they
+// charts. DESIGN.md, section 19, has the rules. They are part of the state, so that they
 // survive every failover, and they decide nothing.
 //
 // A change of a job costs one lookup in its type and a few additions. A View shares the

@@ -3816,7 +3816,7 @@ type Hook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// Bit i is the fsm.HookKind i.
+	// Bit i is the outbox.Kind i.
 	Kinds uint64 `protobuf:"varint,3,opt,name=kinds,proto3" json:"kinds,omitempty"`
 	// Globs of the types of jobs; none: all.
 	Types []string `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
@@ -4075,7 +4075,7 @@ func (x *Hook) GetAlerts() []*Alert {
 // Alert is an alert of a hook that fires.
 type Alert struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// fsm.HookKind.
+	// outbox.Kind.
 	Kind uint32 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// What it is about, such as a type.
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -4440,7 +4440,7 @@ func (x *HookEventId) GetN() uint32 {
 type SetAlert struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hook  string                 `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
-	// fsm.HookKind.
+	// outbox.Kind.
 	Kind    uint32 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	Firing  bool   `protobuf:"varint,4,opt,name=firing,proto3" json:"firing,omitempty"`

@@ -1712,8 +1712,8 @@ func (x *RequestItem) GetCode() uint32 {
 	return 0
 }
 
-// Figures has the figures of one type. The texts are those of fsm.Histogram.Pack and
-// fsm.History.Pack.
+// Figures has the figures of one type. The texts are those of figures.Histogram.Pack and
+// figures.History.Pack.
 type Figures struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -1871,7 +1871,7 @@ type HookEvent struct {
 	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
 	N     uint32 `protobuf:"varint,4,opt,name=n,proto3" json:"n,omitempty"`
 	AtMs  int64  `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// fsm.HookKind.
+	// outbox.Kind.
 	Kind uint32 `protobuf:"varint,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Type of the job, or what the event is about.
 	Subject  string `protobuf:"bytes,7,opt,name=subject,proto3" json:"subject,omitempty"`

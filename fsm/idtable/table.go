@@ -10,9 +10,9 @@ import (
 // Table has items by their ids. Make one with New. It is not safe for concurrent use.
 //
 // The hashing is linear: the table grows and shrinks by one bucket at a time, which takes items
-// from one other bucket or returns them to it. So no change pays for the move of all items, and
-// a table that was drained gives its memory back. A bucket that is full continues in another
-// one. The items of a bucket stand without gaps. It keeps the hash of each, so that neither a
+// from one other bucket or returns them to it. So no change moves all items, and the table frees
+// memory as its items are removed. If a bucket is full, its further items are in an overflow
+// bucket. The items of a bucket stand without gaps. It keeps the hash of each, so that neither a
 // search nor the growth of the table reads other items, which are seldom in the caches of the
 // processor.
 //

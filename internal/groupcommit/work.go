@@ -90,8 +90,8 @@ func (ba *batch[T, R]) cut(cfg *Config[T, R], buf *buffer[T, R]) {
 	}
 }
 
-// deliver answers every caller that still waits and recycles the waiters of
-// those that do not.
+// deliver answers every caller that still waits. It recycles the waiters of the callers that
+// have given up.
 func (ba *batch[T, R]) deliver(results []R, err error, recycle func(*waiter[T, R])) {
 	if err == nil && results != nil && len(results) != len(ba.items) {
 		err = miscounted(len(results), len(ba.items))

@@ -21,8 +21,8 @@ import (
 // from all of them. The outer one ends when the command ends, and then the kernel kills
 // the whole namespace. So processes that the command has left can be seen only before
 // the outer process is gone. The worker therefore stops it while the command runs. It is
-// outside of the namespace, where no command can resume it. If an operator does, what the command
-// leaves is ended all the same, but not detected.
+// outside of the namespace, where no command can resume it. If an operator resumes it, the kernel
+// still ends the processes that the command has left, but the worker does not detect them.
 //
 // Without --die-with-parent, bwrap would keep the namespace after the command's end, but
 // also after the end of a killed worker.
@@ -141,10 +141,10 @@ func (n *namespace) awaitClosed() {
 	}
 }
 
-// wait lets the outer process end when the command has ended, and no other process of the
-// namespace goes on or linger is over. If the inner process is ending, no other is left, but the
-// kernel may take time to free files in memory. Its number is not reused before the outer
-// process, its parent, goes on.
+// wait resumes the outer process when the command has ended and either no other process of the
+// namespace runs, or linger is over. If the inner process is ending, no other process is left, but
+// the kernel may take time to free files in memory. The number of the inner process is not used
+// again before its parent, the outer process, continues.
 func (n *namespace) wait(outer *exec.Cmd) error {
 	if n.program > 0 {
 		awaitPidfd(n.program, -1)
