@@ -289,15 +289,23 @@ func (f *Flusher) Run(ctx context.Context) error {
 	}
 }
 
-// gather is the part of a write's time that the next one waits after it, so that it includes
-// the requests of clients that the first one answered.
-const gather = 10
+const (
+	// gather is the part of a write's time that the next one waits after it, so that it includes
+	// the requests of clients that the first one answered.
+	gather = 10
+	// gatherMax bounds this wait: after a flush of minutes, the heartbeat must not be late.
+	gatherMax = 50 * time.Millisecond
+)
 
 // rest waits out the pause after last. It ends sooner when a request begins to wait for the
 // bucket. It returns false if ctx ended first.
 func (f *Flusher) rest(ctx context.Context, last time.Time) bool {
 	for {
-		left := time.NewTimer(f.cfg.spread(f.pause(), f.owed) - time.Since(last))
+		pause := f.cfg.spread(f.pause(), f.owed)
+		if f.failures == 0 { // then last is the start of the last write
+			pause = max(pause, f.took+min(f.took/gather, gatherMax))
+		}
+		left := time.NewTimer(pause - time.Since(last))
 		select {
 		case <-left.C:
 			return ctx.Err() == nil
@@ -320,7 +328,7 @@ func (f *Flusher) pause() time.Duration {
 	if f.awaited() {
 		least = f.cfg.UrgentInterval
 	}
-	return f.cfg.pause(f.fx.Interval(max(least, f.took+f.took/gather)), f.doc.Size())
+	return f.cfg.pause(f.fx.Interval(least), f.doc.Size())
 }
 
 // awaited reports whether a request waits for the bucket.

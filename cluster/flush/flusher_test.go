@@ -279,6 +279,20 @@ func TestARequestThatWaitsForTheBucketEndsThePause(t *testing.T) {
 	}
 }
 
+// A write that took long does not delay the next one for long.
+func TestThePauseAfterALongWriteIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := run(t, DefaultConfig())
+		d.script(func() { d.takes = 4 * time.Second })
+		d.pass(time.Second)
+		d.change()
+		d.pass(time.Second)
+		d.change()
+		d.pass(4 * time.Second)
+		d.wrote(1000*ms, 5050*ms)
+	})
+}
+
 // TestObjectsCountAsWrites checks that a segment counts as a write where requests are
 // charged: the document waits for another interval. It never waits beyond the heartbeat; the
 // next documents wait for the other objects.
