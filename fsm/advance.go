@@ -21,7 +21,7 @@ func (m *Machine) advance(now int64) {
 	m.settle()
 	m.retire()
 	m.retireBatches()
-	m.forgetClaims()
+	m.claims.forget(m.meta.Now)
 	m.forgetRequests()
 	m.reviewFigures(was)
 }

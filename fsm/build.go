@@ -210,7 +210,7 @@ func (b *Builder) AddClaim(r *ClaimRecord) error {
 	if err := b.checkClaim(r); err != nil {
 		return fmt.Errorf("%w: claim %q of worker %q: %w", ErrState, r.RequestID, r.Worker, err)
 	}
-	b.m.addClaim(r)
+	b.m.claims.add(r)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 	if r.firstToken() > b.m.meta.Token {
 		return errToken
 	}
-	if last, ok := b.m.claims.Max(); ok && r.firstToken() <= last.firstToken() {
+	if last, ok := b.m.claims.records.Max(); ok && r.firstToken() <= last.firstToken() {
 		return errOrder
 	}
 	return nil

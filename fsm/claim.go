@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 )
 
@@ -26,8 +27,12 @@ const (
 // claim leases up to op.Max jobs; 0 asks for one.
 func (m *Machine) claim(op *fsmpb.Claim) Result {
 	m.seen(op.Worker)
-	if r := m.remembered(op.Worker, op.RequestId); r != nil {
-		return Result{Code: Duplicate, Jobs: m.stillHeld(r, op.Owner)}
+	if r := m.claims.of(op.Worker, op.RequestId); r != nil {
+		res := Result{Code: Duplicate}
+		for _, l := range r.Leases {
+			res.Jobs = m.appendLeased(res.Jobs, l, op.Owner)
+		}
+		return res
 	}
 	if m.Quiet(op.Worker) {
 		return Result{}
@@ -45,7 +50,7 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 		jobs = append(jobs, m.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
-		m.remember(worker, op.RequestId, jobs)
+		m.claims.remember(worker, op.RequestId, jobs, m.meta.Now, m.meta.claimsPerWorker())
 	}
 	return Result{Jobs: jobs}
 }
@@ -136,6 +141,17 @@ func firstPositive(values ...int64) int64 {
 	return 0
 }
 
+// claims has the answers to claims, so that a repeated claim gets the same jobs.
+type claims struct {
+	records   *btree.Tree[*ClaimRecord] // by first token, which is claim order; copy-on-write
+	byWorker  map[string][]*ClaimRecord // in claim order
+	byRequest map[claimKey]*ClaimRecord // the newest one with that key
+}
+
+func newClaims() claims {
+	return claims{btree.New(byToken), make(map[string][]*ClaimRecord), make(map[claimKey]*ClaimRecord)}
+}
+
 // claimKey identifies a claim by its request.
 type claimKey struct{ worker, request string }
 
@@ -148,86 +164,81 @@ func (r *ClaimRecord) firstToken() uint64 {
 	return r.Leases[0].Token
 }
 
-// remembered returns the answer to an earlier claim with that request id, or nil. The id
-// "" names no request.
-func (m *Machine) remembered(worker, requestID string) *ClaimRecord {
-	if requestID == "" {
-		return nil
-	}
-	return m.byClaim[claimKey{worker: worker, request: requestID}]
-}
+func byToken(a, b *ClaimRecord) bool { return a.firstToken() < b.firstToken() }
 
 // Remembers reports whether the machine still keeps the answer to that worker's claim, so
 // that a repetition gets the same jobs. It does not keep claims that got no job. It takes
 // constant time and reads live state, as Job and Ready do.
 func (m *Machine) Remembers(worker, requestID string) bool {
-	return m.remembered(worker, requestID) != nil
+	return m.claims.of(worker, requestID) != nil
 }
 
-// stillHeld returns the jobs of a remembered claim whose leases are still valid and that no
-// other owner claimed.
-func (m *Machine) stillHeld(r *ClaimRecord, owner uint64) []*Job {
-	var jobs []*Job
-	for _, l := range r.Leases {
-		if j := m.ids.Get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
-			jobs = append(jobs, j)
-		}
+// appendLeased appends the job of a lease that a claim is repeated for, if the lease is still valid and
+// no other owner claimed the job.
+func (m *Machine) appendLeased(jobs []*Job, l Lease, owner uint64) []*Job {
+	if j := m.ids.Get(l.JobID); j != nil && j.Status == InProgress && j.Execution().Token == l.Token && owned(j, owner) {
+		return append(jobs, j)
 	}
 	return jobs
 }
 
-func (m *Machine) remember(worker, requestID string, jobs []*Job) {
+// of returns the answer to an earlier claim with that request id, or nil. The id "" names
+// no request.
+func (c *claims) of(worker, requestID string) *ClaimRecord {
+	if requestID == "" {
+		return nil
+	}
+	return c.byRequest[claimKey{worker: worker, request: requestID}]
+}
+
+// remember makes the record of a claim. perWorker is the number of records that each worker may have.
+func (c *claims) remember(worker, requestID string, jobs []*Job, now int64, perWorker int) {
 	r := &ClaimRecord{
 		Worker:    worker,
 		RequestID: strings.Clone(requestID),
-		ClaimedAt: m.meta.Now,
+		ClaimedAt: now,
 		Leases:    make([]Lease, len(jobs)),
 	}
 	for i, j := range jobs {
 		r.Leases[i] = Lease{JobID: strings.Clone(j.ID), Token: j.Execution().Token} // the record can outlive the job
 	}
-	m.addClaim(r)
-	m.boundClaims(worker)
-}
-
-// addClaim adds r, the newest record.
-func (m *Machine) addClaim(r *ClaimRecord) {
-	m.claims.Set(r)
-	m.byWorker[r.Worker] = append(m.byWorker[r.Worker], r)
-	m.byClaim[r.key()] = r
-}
-
-// dropClaim removes r, the oldest record of its worker.
-func (m *Machine) dropClaim(r *ClaimRecord) {
-	m.claims.Delete(r)
-	if k := r.key(); m.byClaim[k] == r {
-		delete(m.byClaim, k)
+	c.add(r)
+	if own := c.byWorker[worker]; len(own) > perWorker {
+		c.drop(own[0])
 	}
-	own := m.byWorker[r.Worker]
+	if c.records.Len() > claimsMax {
+		oldest, _ := c.records.Min()
+		c.drop(oldest)
+	}
+}
+
+// add adds r, the newest record.
+func (c *claims) add(r *ClaimRecord) {
+	c.records.Set(r)
+	c.byWorker[r.Worker] = append(c.byWorker[r.Worker], r)
+	c.byRequest[r.key()] = r
+}
+
+// drop removes r, the oldest record of its worker.
+func (c *claims) drop(r *ClaimRecord) {
+	c.records.Delete(r)
+	if k := r.key(); c.byRequest[k] == r {
+		delete(c.byRequest, k)
+	}
+	own := c.byWorker[r.Worker]
 	own[0] = nil
-	if m.byWorker[r.Worker] = own[1:]; len(own) == 1 {
-		delete(m.byWorker, r.Worker)
+	if c.byWorker[r.Worker] = own[1:]; len(own) == 1 {
+		delete(c.byWorker, r.Worker)
 	}
 }
 
-// boundClaims removes the oldest records of worker, and of all workers, above the limits.
-func (m *Machine) boundClaims(worker string) {
-	if own := m.byWorker[worker]; len(own) > m.claimsPerWorker() {
-		m.dropClaim(own[0])
-	}
-	if m.claims.Len() > claimsMax {
-		r, _ := m.claims.Min()
-		m.dropClaim(r)
-	}
-}
-
-// forgetClaims removes the records that are too old for a worker to repeat.
-func (m *Machine) forgetClaims() {
+// forget removes the records that are too old for a worker to repeat.
+func (c *claims) forget(now int64) {
 	for {
-		r, ok := m.claims.Min()
-		if !ok || later(r.ClaimedAt, claimMemoryMs) >= m.meta.Now {
+		r, ok := c.records.Min()
+		if !ok || later(r.ClaimedAt, claimMemoryMs) >= now {
 			return
 		}
-		m.dropClaim(r)
+		c.drop(r)
 	}
 }

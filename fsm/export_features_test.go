@@ -48,7 +48,7 @@ func (m *Machine) Features() (names []string) {
 	}
 	note("workers", m.workers.Len() > 0)
 	m.workers.Scan(func(w *Worker) bool { note("quiet workers", w.Quiet()); note("gone workers", w.Gone()); return true })
-	note("claims", m.claims.Len() > 0)
+	note("claims", m.claims.records.Len() > 0)
 	note("turns of groups", m.turns.Len() > 0)
 	note("schedules", m.crons.Len() > 0)
 	note("batches", m.batches.Len() > 0)

@@ -86,7 +86,7 @@ func (m *Machine) rebuilt() (*Machine, error) {
 	err := errors.Join(
 		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
 		addAll(m.workers, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
-		addAll(m.claims, b.AddClaim),
+		addAll(m.claims.records, b.AddClaim),
 		addAll(m.settings, b.AddQueue),
 		addAll(m.turns, b.AddTurn),
 		addAll(m.crons, b.AddCron),
@@ -226,13 +226,13 @@ func (m *Machine) timerOf(t timer) int64 {
 
 func (m *Machine) checkClaims(fresh *Machine) error {
 	same := func(a, b []*ClaimRecord) bool { return slices.Equal(a, b) }
-	if !maps.EqualFunc(m.byWorker, fresh.byWorker, same) {
-		return fmt.Errorf("claims by worker %v, anew %v", m.byWorker, fresh.byWorker)
+	if !maps.EqualFunc(m.claims.byWorker, fresh.claims.byWorker, same) {
+		return fmt.Errorf("claims by worker %v, anew %v", m.claims.byWorker, fresh.claims.byWorker)
 	}
-	if !maps.Equal(m.byClaim, fresh.byClaim) {
-		return fmt.Errorf("claims by request %v, anew %v", m.byClaim, fresh.byClaim)
+	if !maps.Equal(m.claims.byRequest, fresh.claims.byRequest) {
+		return fmt.Errorf("claims by request %v, anew %v", m.claims.byRequest, fresh.claims.byRequest)
 	}
-	for worker, own := range m.byWorker {
+	for worker, own := range m.claims.byWorker {
 		if len(own) == 0 || len(own) > claimsPerWorkerMax {
 			return fmt.Errorf("worker %q has %d claims", worker, len(own))
 		}

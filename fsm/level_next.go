@@ -11,8 +11,8 @@ const MaxLevel = BaseLevel + 1
 const claimsPerWorkerNext = 16
 
 // claimsPerWorker returns how many claims of one worker are remembered: fewer from level 2 on.
-func (m *Machine) claimsPerWorker() int {
-	if m.Level() < MaxLevel {
+func (m *Meta) claimsPerWorker() int {
+	if m.Level < MaxLevel {
 		return claimsPerWorkerMax
 	}
 	return claimsPerWorkerNext

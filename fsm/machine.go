@@ -97,7 +97,7 @@ type Machine struct {
 	// the state.
 	jobs     *btree.Tree[*Job] // by status, then seq
 	workers  *btree.Tree[*Worker]
-	claims   *btree.Tree[*ClaimRecord] // by first token, which is claim order
+	claims   claims
 	running  *btree.Tree[*Job]         // in progress, by worker, then seq
 	typed    *btree.Tree[*Job]         // by type, then status, then seq
 	tagged   *btree.Tree[tagged]       // by tag or batch, then status, then seq
@@ -115,8 +115,6 @@ type Machine struct {
 	ids             *idtable.Table[Job]
 	queues          map[string]*queue
 	heads           *btree.Tree[*queue]       // types with a claimable job, ordered by that job
-	byWorker        map[string][]*ClaimRecord // in claim order
-	byClaim         map[claimKey]*ClaimRecord // the newest one with that key
 	byKey           map[string]*RequestRecord
 	ownRequests     *btree.Tree[*RequestRecord] // by tenant, then time, then key
 	requestShares   *btree.Tree[requestShare]   // of the tenants, the smallest first

@@ -73,9 +73,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	res := Result{Code: Duplicate, Count: r.Count, Next: Place{Status(r.NextStatus), r.NextSeq}, LSN: LSN{r.Term, r.Index}}
 	if mut.GetClaim() != nil {
 		for _, i := range r.Items {
-			if j := m.ids.Get(i.JobId); j != nil && j.Status == InProgress && j.Execution().Token == i.Token && owned(j, mut.GetClaim().Owner) {
-				res.Jobs = append(res.Jobs, j)
-			}
+			res.Jobs = m.appendLeased(res.Jobs, Lease{i.JobId, i.Token}, mut.GetClaim().Owner)
 		}
 		return res
 	}

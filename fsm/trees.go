@@ -44,8 +44,6 @@ func byEnd(a, b *Job) bool {
 
 func byName(a, b *Worker) bool { return a.Name < b.Name }
 
-func byToken(a, b *ClaimRecord) bool { return a.firstToken() < b.firstToken() }
-
 func byTime(a, b timer) bool {
 	if c := cmp.Compare(a.at, b.at); c != 0 {
 		return c < 0

@@ -44,7 +44,7 @@ func (m *Machine) View() *View {
 		bytes:   m.Bytes(),
 		jobs:    m.jobs.Copy(),
 		workers: m.workers.Copy(),
-		claims:  m.claims.Copy(),
+		claims:  m.claims.records.Copy(),
 		running: m.running.Copy(),
 		typed:   m.typed.Copy(),
 		tagged:  m.tagged.Copy(),

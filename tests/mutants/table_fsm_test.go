@@ -467,8 +467,8 @@ var machine = []defect{
 		Bug: `if !ok || later(r.AtMs, m.meta.Settings.RequestMs, 1) >= m.meta.Now {`,
 	}, behaviour},
 	{"requests", mutants.Mutant{
-		Name: "a repeated claim answers lost jobs", File: "fsm/request.go",
-		Old: `j != nil && j.Status == InProgress && j.Execution().Token == i.Token`,
+		Name: "a repeated claim answers lost jobs", File: "fsm/claim.go",
+		Old: `j != nil && j.Status == InProgress && j.Execution().Token == l.Token`,
 		Bug: `j != nil && j.Status == InProgress`,
 	}, behaviour},
 	{"group", mutants.Mutant{

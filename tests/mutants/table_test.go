@@ -69,7 +69,7 @@ var defects = []defect{
 	}, model},
 	{"idempotency", mutants.Mutant{
 		Name: "repeated claims are not recognised", File: "fsm/claim.go",
-		Old: "return m.byClaim[claimKey{worker: worker, request: requestID}]",
+		Old: "return c.byRequest[claimKey{worker: worker, request: requestID}]",
 		Bug: "return nil",
 	}, model},
 	{"lease", mutants.Mutant{
