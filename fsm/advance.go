@@ -104,7 +104,7 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 			at, ok = t, true
 		}
 	}
-	if m.unsettled.Len() > 0 {
+	if m.waits.unsettled.Len() > 0 {
 		consider(m.meta.Now)
 	}
 	if t, found := m.timers.Min(); found {

@@ -1,11 +1,32 @@
 package fsm
 
-import "slices"
+import (
+	"slices"
 
-// This file has the jobs that wait for other jobs. A job is settled when it has ended
-// or was removed, and no waiter has to change for it any more. Machine.unsettled has
-// the ids of jobs that are not settled. All of this is derived from the jobs, so a
-// restored machine continues in the same way.
+	"osqueue/fsm/btree"
+)
+
+// waits has the jobs that wait for other jobs. A job is settled when it has ended or was
+// removed, and no waiter has to change for it any more. All of this is derived from the
+// jobs, so a restored machine continues in the same way.
+type waits struct {
+	waiters   *btree.Tree[waiter] // blocked jobs by the job that they wait for
+	waited    map[string]waiting  // their number, by the job that they wait for
+	unsettled *btree.Tree[string] // ids of jobs that are not settled
+	// dependents has the jobs by the jobs that they were enqueued to run after. In contrast to
+	// waiters it also has those that do not wait any more, for the graph of a job. Nothing
+	// decides by it. It is copy-on-write.
+	dependents *btree.Tree[dependent]
+}
+
+func newWaits() waits {
+	return waits{
+		waiters:    btree.New(byWaited),
+		waited:     make(map[string]waiting),
+		unsettled:  btree.New(func(a, b string) bool { return a < b }),
+		dependents: btree.New(byEarlier),
+	}
+}
 
 // The limits of dependencies: how many jobs may wait for one job, and how many waiters
 // one entry settles.
@@ -38,125 +59,107 @@ type waiting struct {
 	moved int // waiters that stop waiting if the job dies
 }
 
-func (m *Machine) indexWaits(j *Job)   { m.countWaits(j, +1) }
-func (m *Machine) unindexWaits(j *Job) { m.countWaits(j, -1) }
-
-func (m *Machine) countWaits(j *Job, n int) {
-	stays := j.Options().AfterFailure == AfterBlock
-	for _, on := range j.Details().Waits {
-		m.countWait(j, on, stays, n)
-	}
-}
-
-func (m *Machine) countWait(j *Job, on string, stays bool, n int) {
-	w := waiter{on: on, stays: stays, seq: j.Seq, id: j.ID}
+// count adds j to the waiters of a job (n is 1), or takes it out (n is -1).
+func (w *waits) count(j *Job, on string, n int) {
+	one := waiter{on: on, stays: j.Options().AfterFailure == AfterBlock, seq: j.Seq, id: j.ID}
 	if n > 0 {
-		m.waiters.Set(w)
+		w.waiters.Set(one)
 	} else {
-		m.waiters.Delete(w)
+		w.waiters.Delete(one)
 	}
-	c := m.waited[on]
+	c := w.waited[on]
 	c.all += n
-	if !stays {
+	if !one.stays {
 		c.moved += n
 	}
-	if m.waited[on] = c; c.all == 0 {
-		delete(m.waited, on)
-	}
-	m.retainWaited(on)
-	m.considerWaiters(on)
-}
-
-// dropWaits removes from the index the jobs that old waited for and its replacement j
-// does not. The remaining ids stand in the same order in both.
-func (m *Machine) dropWaits(old, j *Job) {
-	stays, rest := j.Options().AfterFailure == AfterBlock, j.Details().Waits
-	for _, on := range old.Details().Waits {
-		if len(rest) > 0 && rest[0] == on {
-			rest = rest[1:]
-			continue
-		}
-		m.countWait(old, on, stays, -1)
+	if w.waited[on] = c; c.all == 0 {
+		delete(w.waited, on)
 	}
 }
 
-// retainWaited offers a completed or cancelled job to retention, or withdraws it:
-// retention does not remove a job while other jobs wait for it.
-func (m *Machine) retainWaited(id string) {
-	j := m.ids.Get(id)
-	if j == nil || j.Status != Completed && j.Status != Cancelled {
+// consider records whether the job with that id and status has waiters to settle. The
+// status of a removed job is 0.
+func (w *waits) consider(id string, s Status) {
+	if len(w.waited) == 0 && w.unsettled.Len() == 0 {
 		return
 	}
-	q := m.queues[j.Type]
-	if m.waited[id].all > 0 {
-		q.retained.Delete(j)
-		m.timeRetention(q)
-		return
+	n := 0
+	switch s {
+	case 0, Completed:
+		n = w.waited[id].all
+	case Dead, Cancelled:
+		n = w.waited[id].moved
 	}
-	q.retained.Set(j)
-	m.markDirty(q)
-}
-
-// considerWaiters records in m.unsettled whether the job with that id has waiters to
-// settle.
-func (m *Machine) considerWaiters(id string) {
-	if len(m.waited) == 0 && m.unsettled.Len() == 0 {
-		return
-	}
-	if m.affects(id) {
-		m.unsettled.Set(id)
+	if n > 0 {
+		w.unsettled.Set(id)
 	} else {
-		m.unsettled.Delete(id)
+		w.unsettled.Delete(id)
 	}
 }
 
-func (m *Machine) affects(id string) bool {
-	w := m.waited[id]
-	switch j := m.ids.Get(id); {
-	case j == nil, j.Status == Completed:
-		return w.all > 0
-	case j.Status == Dead, j.Status == Cancelled:
-		return w.moved > 0
+// next returns the id of the waiter of a job with the lowest Seq: among all waiters, or
+// among those that stop waiting if the job dies.
+func (w *waits) next(on string, all bool) string {
+	next := w.first(on, false)
+	if stays := w.first(on, true); all && stays.id != "" && (next.id == "" || stays.seq < next.seq) {
+		return stays.id
 	}
-	return false
+	return next.id
 }
 
-// settle applies the end of jobs to the jobs that wait for them, within the budget of the
-// entry.
-func (m *Machine) settle() {
-	for m.budget > 0 {
-		on, ok := m.unsettled.Min()
-		if !ok {
-			return
-		}
-		m.budget--
-		m.settleOne(on, m.firstAffected(on))
-	}
-}
-
-// firstAffected returns the waiter with the lowest Seq that the end of job on changes.
-func (m *Machine) firstAffected(on string) *Job {
-	first := m.firstWaiter(on, false)
-	if other := m.ids.Get(on); other != nil && other.Status != Completed {
-		return first
-	}
-	if stays := m.firstWaiter(on, true); first == nil || stays != nil && stays.Seq < first.Seq {
-		return stays
-	}
-	return first
-}
-
-func (m *Machine) firstWaiter(on string, stays bool) (first *Job) {
-	m.waiters.Ascend(waiter{on: on, stays: stays}, func(w waiter) bool {
-		if w.on == on && w.stays == stays {
-			first = m.ids.Get(w.id)
+func (w *waits) first(on string, stays bool) (first waiter) {
+	w.waiters.Ascend(waiter{on: on, stays: stays}, func(one waiter) bool {
+		if one.on == on && one.stays == stays {
+			first = one
 		}
 		return false
 	})
 	return first
 }
 
-func (m *Machine) settleOne(on string, old *Job) {
+// countWaits adds j to the waiters of the jobs that it waits for (n is 1), or takes it out
+// (n is -1). It leaves out the jobs in stay, which stand in the same order.
+func (m *Machine) countWaits(j *Job, stay []string, n int) {
+	for _, on := range j.Details().Waits {
+		if len(stay) > 0 && stay[0] == on {
+			stay = stay[1:]
+			continue
+		}
+		m.waits.count(j, on, n)
+		m.reviewWaited(on)
+	}
+}
+
+// reviewWaited brings up to date what depends on the number of jobs that wait for the job
+// with that id.
+func (m *Machine) reviewWaited(id string) {
+	j := m.ids.Get(id)
+	if j == nil {
+		m.waits.consider(id, 0)
+		return
+	}
+	m.waits.consider(id, j.Status)
+	if j.Status == Completed || j.Status == Cancelled {
+		m.retain(m.queues[j.Type], j)
+	}
+}
+
+// settle applies the end of jobs to the jobs that wait for them, within the budget of the
+// entry.
+func (m *Machine) settle() {
+	for m.budget > 0 {
+		on, ok := m.waits.unsettled.Min()
+		if !ok {
+			return
+		}
+		m.budget--
+		m.settleOne(on)
+	}
+}
+
+func (m *Machine) settleOne(on string) {
+	j := m.ids.Get(on)
+	old := m.ids.Get(m.waits.next(on, j == nil || j.Status == Completed))
 	status := m.statusOf(on)
 	if status == Completed || old.Options().AfterFailure == AfterRun {
 		m.stopWaiting(old, on)
@@ -169,9 +172,9 @@ func (m *Machine) settleOne(on string, old *Job) {
 	case Cancelled:
 		outcome = "was cancelled"
 	}
-	j := old.Change()
-	j.Exec.LastError = "job " + on + ", which it waited for, " + outcome
-	m.cancelNow(old, j)
+	cancelled := old.Change()
+	cancelled.Exec.LastError = "job " + on + ", which it waited for, " + outcome
+	m.cancelNow(old, cancelled)
 }
 
 // stopWaiting removes job on from the jobs that old waits for.
@@ -184,14 +187,14 @@ func (m *Machine) stopWaiting(old *Job, on string) {
 		}
 	})
 	if len(j.Details().Waits) == 0 {
-		j.Status = m.readyStatus(&j)
+		j.Status = j.readyStatus(m.meta.Now)
 	}
 	m.put(old, &j)
 }
 
 // readyStatus returns the status of a job that waits for no other job.
-func (m *Machine) readyStatus(j *Job) Status {
-	if j.RunAt > m.meta.Now {
+func (j *Job) readyStatus(now int64) Status {
+	if j.RunAt > now {
 		return Scheduled
 	}
 	return Unclaimed
@@ -243,10 +246,6 @@ func cycle(edges map[int][]int, n int) int {
 	return slices.IndexFunc(left, func(n int) bool { return n > 0 })
 }
 
-// This file has the index of jobs by the jobs that they were enqueued to run after. In
-// contrast to the waiters it also has those that do not wait any more, for the graph of a
-// job. Nothing decides by it.
-
 // dependent is the place of a job under one of the jobs in its After.
 type dependent struct {
 	on  string // id of the earlier job, which may be removed
@@ -261,14 +260,14 @@ func byEarlier(a, b dependent) bool {
 	return a.seq < b.seq
 }
 
-func (m *Machine) addDependents(j *Job) {
+func (w *waits) addDependents(j *Job) {
 	for _, on := range j.Options().After {
-		m.dependents.Set(dependent{on: on, seq: j.Seq, id: j.ID})
+		w.dependents.Set(dependent{on: on, seq: j.Seq, id: j.ID})
 	}
 }
 
-func (m *Machine) removeDependents(j *Job) {
+func (w *waits) removeDependents(j *Job) {
 	for _, on := range j.Options().After {
-		m.dependents.Delete(dependent{on: on, seq: j.Seq})
+		w.dependents.Delete(dependent{on: on, seq: j.Seq})
 	}
 }

@@ -65,7 +65,7 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 	b.m.shareOptions(j)
 	b.m.ids.Add(j, hash)
 	b.m.index(j)
-	b.m.addDependents(j)
+	b.m.waits.addDependents(j)
 	return nil
 }
 
@@ -230,8 +230,8 @@ func (b *Builder) checkClaim(r *ClaimRecord) error {
 // Machine returns the machine. Do not use the builder afterwards.
 func (b *Builder) Machine() *Machine {
 	m := b.m
-	for id := range m.waited {
-		m.considerWaiters(id)
+	for id := range m.waits.waited {
+		m.reviewWaited(id)
 	}
 	for _, q := range m.dirty {
 		q.dirty = false

@@ -158,7 +158,7 @@ func (m *Machine) revive(old *Job) (*Job, Code) {
 }
 
 func (m *Machine) deleteJob(j *Job) (*Job, Code) {
-	if j.Status == InProgress || j.Status == Completed && m.waited[j.ID].all > 0 {
+	if j.Status == InProgress || j.Status == Completed && m.waits.waited[j.ID].all > 0 {
 		return j, WrongStatus
 	}
 	m.endReservation(j)

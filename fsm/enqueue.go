@@ -328,7 +328,7 @@ func (p *plan) knowsOne(id string) bool {
 // them then has too many.
 func (p *plan) overWaiters(on []string, waiting map[string]int) bool {
 	for _, id := range on {
-		if waiting[id]++; p.m.waited[id].all+waiting[id] > waitersMax {
+		if waiting[id]++; p.m.waits.waited[id].all+waiting[id] > waitersMax {
 			return true
 		}
 	}
@@ -398,7 +398,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		j.Det = &Details{Waits: waits}
 		j.Status = Blocked
 	} else {
-		j.Status = m.readyStatus(j)
+		j.Status = j.readyStatus(m.meta.Now)
 	}
 	return j
 }

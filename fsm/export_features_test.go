@@ -18,7 +18,7 @@ func (m *Machine) PutOff() (kinds []string) {
 		}
 		return true
 	})
-	if m.unsettled.Len() > 0 {
+	if m.waits.unsettled.Len() > 0 {
 		kinds = append(kinds, "waiters")
 	}
 	return kinds

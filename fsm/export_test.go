@@ -123,9 +123,9 @@ func (m *Machine) derived() []string {
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
 	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %v", h); return true })
-	m.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
-	m.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
-	m.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
+	m.waits.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
+	m.waits.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
+	m.waits.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
 	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
 	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
 	m.hooks.Hooks(func(h *outbox.Hook) bool {
@@ -136,8 +136,8 @@ func (m *Machine) derived() []string {
 	for _, id := range slices.Sorted(maps.Keys(m.tokenIDs)) {
 		note("token %s: %v", id, *m.tokenIDs[id])
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.waited)) {
-		note("waited %s: %+v", id, m.waited[id])
+	for _, id := range slices.Sorted(maps.Keys(m.waits.waited)) {
+		note("waited %s: %+v", id, m.waits.waited[id])
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		note("request %s: %d", key, m.byKey[key].AtMs)
@@ -242,7 +242,7 @@ func (m *Machine) checkClaims(fresh *Machine) error {
 
 func (m *Machine) checkScalars() error {
 	for name, q := range m.queues {
-		if over := int64(q.retained.Len()) - max(m.retainCount(q), 0); over > 0 && m.unsettled.Len() == 0 && m.max.retire == retireMax {
+		if over := int64(q.retained.Len()) - max(m.retainCount(q), 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
 			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
 		}
 	}

@@ -18,7 +18,7 @@ func (m *Machine) put(old, j *Job) {
 	from := Status(0)
 	if old == nil {
 		m.ids.Add(j, m.ids.Hash(j.ID)) // the enqueue has found no job with the id
-		m.addDependents(j)
+		m.waits.addDependents(j)
 	} else {
 		m.ids.Put(j)
 		if from = old.Status; from == j.Status {
@@ -37,7 +37,7 @@ func (m *Machine) put(old, j *Job) {
 		m.meta.CancelledTotal++
 	}
 	if from == 0 || from.ended() || j.Status.ended() {
-		m.considerWaiters(j.ID)
+		m.waits.consider(j.ID, j.Status)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
 		m.countInBatch(j, from)
@@ -62,7 +62,7 @@ func (m *Machine) replace(old, j *Job) {
 	case InProgress:
 		m.running.Set(j)
 	case Blocked:
-		m.dropWaits(old, j)
+		m.countWaits(old, j.Details().Waits, -1)
 	}
 }
 
@@ -70,10 +70,10 @@ func (m *Machine) replace(old, j *Job) {
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
 	m.dropAccount(j)
-	m.removeDependents(j)
+	m.waits.removeDependents(j)
 	m.ids.Remove(j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
-	m.considerWaiters(j.ID)
+	m.waits.consider(j.ID, 0)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {
 		m.countRemoved(j)
 	}
@@ -100,12 +100,9 @@ func (m *Machine) index(j *Job) {
 	case InProgress:
 		m.indexRunning(q, j)
 	case Completed, Cancelled:
-		if m.waited[j.ID].all == 0 {
-			q.retained.Set(j)
-			m.markDirty(q)
-		}
+		m.retain(q, j)
 	case Blocked:
-		m.indexWaits(j)
+		m.countWaits(j, nil, +1)
 	}
 }
 
@@ -133,7 +130,7 @@ func (m *Machine) unindex(j *Job) {
 		q.retained.Delete(j)
 		m.timeRetention(q)
 	case Blocked:
-		m.unindexWaits(j)
+		m.countWaits(j, nil, -1)
 	}
 	m.dropIdle(q)
 }

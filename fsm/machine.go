@@ -98,9 +98,9 @@ type Machine struct {
 	jobs     *btree.Tree[*Job] // by status, then seq
 	workers  *btree.Tree[*Worker]
 	claims   claims
-	running  *btree.Tree[*Job]         // in progress, by worker, then seq
-	typed    *btree.Tree[*Job]         // by type, then status, then seq
-	tagged   *btree.Tree[tagged]       // by tag or batch, then status, then seq
+	running  *btree.Tree[*Job]   // in progress, by worker, then seq
+	typed    *btree.Tree[*Job]   // by type, then status, then seq
+	tagged   *btree.Tree[tagged] // by tag or batch, then status, then seq
 	settings *btree.Tree[*QueueSettings]
 	turns    *btree.Tree[*Turn]
 	crons    *btree.Tree[*Cron]
@@ -114,19 +114,16 @@ type Machine struct {
 	// Derived from the above and never encoded.
 	ids             *idtable.Table[Job]
 	queues          map[string]*queue
-	heads           *btree.Tree[*queue]       // types with a claimable job, ordered by that job
+	heads           *btree.Tree[*queue] // types with a claimable job, ordered by that job
 	byKey           map[string]*RequestRecord
 	ownRequests     *btree.Tree[*RequestRecord] // by tenant, then time, then key
 	requestShares   *btree.Tree[requestShare]   // of the tenants, the smallest first
 	requestWeights  map[string]int64            // of the tenants
 	timers          *btree.Tree[timer]
-	holders         *btree.Tree[holder]    // jobs by the unique key that they hold
-	reservationEnds *btree.Tree[*Hold]     // by end
-	dependents      *btree.Tree[dependent] // copy-on-write too
-	waiters         *btree.Tree[waiter]    // blocked jobs by the job that they wait for
-	waited          map[string]waiting     // their number, by the job that they wait for
-	unsettled       *btree.Tree[string]    // ids of jobs with waiters that must change
-	cronsDue        *btree.Tree[*Cron]     // by next time
+	holders         *btree.Tree[holder] // jobs by the unique key that they hold
+	reservationEnds *btree.Tree[*Hold]  // by end
+	waits           waits
+	cronsDue        *btree.Tree[*Cron] // by next time
 	tokenIDs        map[string]*Token
 	accounts        map[string]*account
 	kept            int64                  // bytes of batches and schedules

@@ -20,6 +20,18 @@ func (m *Machine) markDirty(q *queue) {
 	}
 }
 
+// retain offers a completed or cancelled job to retention, or withdraws it: retention does
+// not remove a job while other jobs wait for it.
+func (m *Machine) retain(q *queue, j *Job) {
+	if m.waits.waited[j.ID].all > 0 {
+		q.retained.Delete(j)
+		m.timeRetention(q)
+		return
+	}
+	q.retained.Set(j)
+	m.markDirty(q)
+}
+
 // reviewRetention schedules the check of all types after a change of the settings.
 func (m *Machine) reviewRetention() {
 	for _, q := range m.queues {

@@ -58,7 +58,7 @@ func (m *Machine) View() *View {
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
 
-		dependents: m.dependents.Copy(),
+		dependents: m.waits.dependents.Copy(),
 		ranked:     m.ranked.copy(),
 
 		State: m.hooks.Freeze(),

@@ -328,13 +328,13 @@ var machine = []defect{
 	}, behaviour},
 	{"after", mutants.Mutant{
 		Name: "a deleted job blocks its waiters", File: "fsm/after.go",
-		Old: "case j == nil, j.Status == Completed:\n\t\treturn w.all > 0",
-		Bug: "case j == nil:\n\t\treturn w.moved > 0\n\tcase j.Status == Completed:\n\t\treturn w.all > 0",
+		Old: "case 0, Completed:\n\t\tn = w.waited[id].all",
+		Bug: "case 0:\n\t\tn = w.waited[id].moved\n\tcase Completed:\n\t\tn = w.waited[id].all",
 	}, behaviour},
 	{"after", mutants.Mutant{
 		Name: "unblocked before its time", File: "fsm/after.go",
-		Old: `if j.RunAt > m.meta.Now {`,
-		Bug: `if j.RunAt > m.meta.Now && j.Status != Blocked {`,
+		Old: `if j.RunAt > now {`,
+		Bug: `if j.RunAt > now && j.Status != Blocked {`,
 	}, behaviour},
 	{"after", mutants.Mutant{
 		Name: "a cycle blames the last", File: "fsm/enqueue.go",
