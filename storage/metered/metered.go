@@ -53,114 +53,35 @@ type ObserverFunc func(Observation)
 // ObserveStorage implements Observer.
 func (f ObserverFunc) ObserveStorage(o Observation) { f(o) }
 
-// Bucket reports its operations to an Observer.
-type Bucket struct {
-	inner    storage.Bucket
-	observer Observer
-}
-
-var _ storage.Bucket = (*Bucket)(nil)
-
-// New decorates inner.
-func New(inner storage.Bucket, observer Observer) *Bucket {
-	return &Bucket{inner: inner, observer: observer}
-}
-
-// Get implements storage.Bucket.
-func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
-	start := time.Now()
-	o, err := b.inner.Get(ctx, key)
-	b.report(storage.OpGet, key, start, len(o.Data), err)
-	return o, err
-}
-
-// PutIfAbsent implements storage.Bucket.
-func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	start := time.Now()
-	w := b.inner.PutIfAbsent(ctx, key, data)
-	b.reportWrite(storage.OpPutIfAbsent, key, start, len(data), w)
-	return w
-}
-
-// PutIfMatch implements storage.Bucket.
-func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	start := time.Now()
-	w := b.inner.PutIfMatch(ctx, key, data, v)
-	b.reportWrite(storage.OpPutIfMatch, key, start, len(data), w)
-	return w
-}
-
-// List implements storage.Bucket. The duration includes the callbacks.
-func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	start := time.Now()
-	listed := 0
-	err := b.inner.List(ctx, prefix, func(i storage.Info) bool {
-		listed++
-		return fn(i)
-	})
-	b.observer.ObserveStorage(Observation{
-		Op: storage.OpList, Key: prefix, Result: resultOf(err, Failed), Listed: listed, Duration: time.Since(start), Err: err,
-	})
-	return err
-}
-
-// Delete implements storage.Bucket.
-func (b *Bucket) Delete(ctx context.Context, key string) error {
-	start := time.Now()
-	err := b.inner.Delete(ctx, key)
-	b.report(storage.OpDelete, key, start, 0, err)
-	return err
-}
-
-// DeleteBatch implements storage.BatchDeleter. A batch is one operation, whose key is its first.
-func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
-	batches, ok := b.inner.(storage.BatchDeleter)
-	if !ok || len(keys) == 0 {
-		return storage.DeleteEach(ctx, b, keys)
-	}
-	start := time.Now()
-	failed := batches.DeleteBatch(ctx, keys)
-	var err error
-	for _, err = range failed {
-		break
-	}
-	b.report(storage.OpDelete, keys[0], start, 0, err)
-	return failed
-}
-
-// Close implements storage.Bucket.
-func (b *Bucket) Close() error { return b.inner.Close() }
-
-func (b *Bucket) report(op storage.Op, key string, start time.Time, bytes int, err error) {
-	b.observer.ObserveStorage(Observation{
-		Op: op, Key: key, Result: resultOf(err, Failed), Bytes: bytes, Duration: time.Since(start), Err: err,
+// New decorates inner. The duration of a listing includes the callbacks.
+func New(inner storage.Bucket, observer Observer) *storage.Decorated {
+	return storage.Decorate(inner, func(_ context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
+		start := time.Now()
+		a := next()
+		observer.ObserveStorage(Observation{
+			Op: c.Op, Key: c.Key, Result: result(c, &a), Listed: a.Listed, Bytes: c.Bytes + len(a.Object.Data),
+			Duration: time.Since(start), Err: a.Err,
+		})
+		return a
 	})
 }
 
-func (b *Bucket) reportWrite(op storage.Op, key string, start time.Time, bytes int, w storage.Write) {
-	result := Committed
-	switch w.Outcome {
-	case storage.Conflict:
-		result = Conflict
-	case storage.Unknown:
-		result = resultOf(w.Err, Unknown)
-	}
-	b.observer.ObserveStorage(Observation{
-		Op: op, Key: key, Result: result, Bytes: bytes, Duration: time.Since(start), Err: w.Err,
-	})
-}
-
-func resultOf(err error, otherwise Result) Result {
+func result(c storage.Call, a *storage.Answer) Result {
 	switch {
-	case err == nil && otherwise == Failed:
-		return OK
-	case errors.Is(err, storage.ErrNotFound):
+	case a.Write.Outcome == storage.Committed:
+		return Committed
+	case a.Write.Outcome == storage.Conflict:
+		return Conflict
+	case errors.Is(a.Err, storage.ErrNotFound):
 		return NotFound
-	case errors.Is(err, storage.ErrThrottled):
+	case errors.Is(a.Err, storage.ErrThrottled):
 		return Throttled
-	case errors.Is(err, context.Canceled) && otherwise == Failed:
+	case c.Op.IsWrite():
+		return Unknown
+	case a.Err == nil:
+		return OK
+	case errors.Is(a.Err, context.Canceled):
 		return Cancelled
-	default:
-		return otherwise
 	}
+	return Failed
 }

@@ -43,21 +43,12 @@ func (p *pace) wait(ctx context.Context) error {
 		return fmt.Errorf("%w: more than %d %s a minute; the next one is allowed in %v",
 			storage.ErrThrottled, p.limit, p.what, d.Round(time.Millisecond))
 	}
-	if d > 0 {
-		if err := p.sleep(ctx, d); err != nil {
-			turn.Cancel()
-			return err
-		}
-	}
-	p.passed(d)
-	return nil
-}
-
-func (p *pace) sleep(ctx context.Context, d time.Duration) error {
-	if !sleep.For(ctx, d) {
+	if d > 0 && !sleep.For(ctx, d) {
 		p.refused()
+		turn.Cancel()
 		return ctx.Err()
 	}
+	p.passed(d)
 	return nil
 }
 

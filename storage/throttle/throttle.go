@@ -45,13 +45,11 @@ func (c Config) Validate() error {
 
 // Bucket forwards operations to another bucket at a limited rate.
 type Bucket struct {
-	inner  storage.Bucket
+	*storage.Decorated
 	reads  *pace
 	writes *pace
 	day    *day
 }
-
-var _ storage.Bucket = (*Bucket)(nil)
 
 // New decorates inner.
 func New(inner storage.Bucket, c Config) (*Bucket, error) {
@@ -62,70 +60,39 @@ func New(inner storage.Bucket, c Config) (*Bucket, error) {
 	if wait == 0 {
 		wait = DefaultMaxWait
 	}
-	return &Bucket{
-		inner:  inner,
+	b := &Bucket{
 		reads:  newPace("reads", c.ReadsPerMinute, wait),
 		writes: newPace("writes", c.WritesPerMinute, wait),
 		day:    &day{budget: c.WritesPerDay},
-	}, nil
-}
-
-// Get implements storage.Bucket.
-func (b *Bucket) Get(ctx context.Context, key string) (storage.Object, error) {
-	if err := b.reads.wait(ctx); err != nil {
-		return storage.Object{}, fmt.Errorf("get %q: %w", key, err)
 	}
-	return b.inner.Get(ctx, key)
+	b.Decorated = storage.Decorate(inner, func(ctx context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
+		if err := b.admit(ctx, c.Op); err != nil {
+			return c.Refuse(err)
+		}
+		return next()
+	})
+	return b, nil
 }
 
-// PutIfAbsent implements storage.Bucket.
-func (b *Bucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	if err := b.admitWrite(ctx, key); err != nil {
-		return storage.Write{Err: err}
+// admit waits for the turn of an operation. A write is first taken from the day's budget. A listing counts as one
+// read, with any number of pages.
+func (b *Bucket) admit(ctx context.Context, op storage.Op) error {
+	switch {
+	case op == storage.OpDelete:
+		return nil
+	case !op.IsWrite():
+		return b.reads.wait(ctx)
 	}
-	return b.inner.PutIfAbsent(ctx, key, data)
-}
-
-// PutIfMatch implements storage.Bucket.
-func (b *Bucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	if err := b.admitWrite(ctx, key); err != nil {
-		return storage.Write{Err: err}
-	}
-	return b.inner.PutIfMatch(ctx, key, data, v)
-}
-
-// admitWrite takes one write from the day's budget and waits for its turn.
-func (b *Bucket) admitWrite(ctx context.Context, key string) error {
 	taken, err := b.day.take(time.Now())
 	if err != nil {
 		b.writes.refused()
-		return fmt.Errorf("put %q: %w", key, err)
+		return err
 	}
-	if err := b.writes.wait(ctx); err != nil {
+	if err = b.writes.wait(ctx); err != nil {
 		b.day.untake(taken)
-		return fmt.Errorf("put %q: %w", key, err)
 	}
-	return nil
+	return err
 }
-
-// List implements storage.Bucket. A listing counts as one read, with any number of pages.
-func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	if err := b.reads.wait(ctx); err != nil {
-		return fmt.Errorf("list %q: %w", prefix, err)
-	}
-	return b.inner.List(ctx, prefix, fn)
-}
-
-// Delete implements storage.Bucket.
-func (b *Bucket) Delete(ctx context.Context, key string) error { return b.inner.Delete(ctx, key) }
-
-// DeleteBatch implements storage.BatchDeleter.
-func (b *Bucket) DeleteBatch(ctx context.Context, keys []string) map[string]error {
-	return storage.DeleteAll(ctx, b.inner, keys)
-}
-
-// Close implements storage.Bucket.
-func (b *Bucket) Close() error { return b.inner.Close() }
 
 // limiter returns a token bucket for perMinute operations a minute.
 func limiter(perMinute int) *rate.Limiter {

@@ -44,7 +44,7 @@ var reviewed = []defect{
 	{"X12 calls", mutants.Mutant{
 		Name: "a call on a hung bucket outlives its context", File: "storage/detach/detach.go",
 		Old: "\tif ctx.Done() == nil {\n",
-		Bug: "\tif ctx.Done() == nil || b.inner != nil {\n",
+		Bug: "\tif ctx.Done() == nil || b.left.Load() >= 0 {\n",
 	}, check{pkg: "storage/detach", test: "TestCallsReturnWhenTheirContextEnds"}},
 
 	// Time and determinism.

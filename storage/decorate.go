@@ -1,0 +1,125 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Call is one operation on a decorated bucket.
+type Call struct {
+	Op    Op
+	Key   string // of a listing the prefix, of a batch its first key
+	Bytes int    // of the object that is offered for writing
+}
+
+// Answer is the outcome of a Call. The fields of other operations are zero.
+type Answer struct {
+	Object Object
+	Write  Write
+	Listed int // number of objects that a listing passed to its callback
+	Err    error
+	failed map[string]error // of a batch
+}
+
+// Refuse returns the answer to a call that does not reach the store, or whose answer nobody waits for.
+func (c Call) Refuse(why error) Answer {
+	what := string(c.Op)
+	if c.Op.IsWrite() {
+		what = "put"
+	}
+	err := fmt.Errorf("%s %q: %w", what, c.Key, why)
+	return Answer{Write: Write{Err: err}, Err: err}
+}
+
+// Decorated is a bucket all of whose calls pass through a function. It is safe for concurrent use
+// if that is.
+type Decorated struct {
+	inner  Bucket
+	around func(ctx context.Context, c Call, next func() Answer) Answer
+}
+
+var _ BatchDeleter = (*Decorated)(nil)
+
+// Decorate returns a bucket that calls around for each call. next makes the call to inner; around calls it at
+// most once, and may return before next does.
+func Decorate(inner Bucket, around func(ctx context.Context, c Call, next func() Answer) Answer) *Decorated {
+	return &Decorated{inner, around}
+}
+
+// Get implements Bucket.
+func (d *Decorated) Get(ctx context.Context, key string) (Object, error) {
+	a := d.around(ctx, Call{Op: OpGet, Key: key}, func() Answer {
+		o, err := d.inner.Get(ctx, key)
+		return Answer{Object: o, Err: err}
+	})
+	return a.Object, a.Err
+}
+
+// PutIfAbsent implements Bucket.
+func (d *Decorated) PutIfAbsent(ctx context.Context, key string, data []byte) Write {
+	return d.around(ctx, Call{OpPutIfAbsent, key, len(data)}, func() Answer {
+		w := d.inner.PutIfAbsent(ctx, key, data)
+		return Answer{Write: w, Err: w.Err}
+	}).Write
+}
+
+// PutIfMatch implements Bucket.
+func (d *Decorated) PutIfMatch(ctx context.Context, key string, data []byte, v Version) Write {
+	return d.around(ctx, Call{OpPutIfMatch, key, len(data)}, func() Answer {
+		w := d.inner.PutIfMatch(ctx, key, data, v)
+		return Answer{Write: w, Err: w.Err}
+	}).Write
+}
+
+// List implements Bucket. It does not call fn after it has returned.
+func (d *Decorated) List(ctx context.Context, prefix string, fn func(Info) bool) error {
+	var mu sync.Mutex // held while fn runs
+	over := false
+	a := d.around(ctx, Call{Op: OpList, Key: prefix}, func() Answer {
+		listed := 0
+		err := d.inner.List(ctx, prefix, func(i Info) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			listed++
+			return !over && fn(i)
+		})
+		return Answer{Listed: listed, Err: err}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	return a.Err
+}
+
+// Delete implements Bucket.
+func (d *Decorated) Delete(ctx context.Context, key string) error {
+	return d.around(ctx, Call{Op: OpDelete, Key: key}, func() Answer { return Answer{Err: d.inner.Delete(ctx, key)} }).Err
+}
+
+// DeleteBatch implements BatchDeleter. A batch is one call.
+func (d *Decorated) DeleteBatch(ctx context.Context, keys []string) map[string]error {
+	batches, ok := d.inner.(BatchDeleter)
+	if !ok || len(keys) == 0 {
+		return DeleteEach(ctx, d, keys)
+	}
+	keys = slices.Clone(keys) // next may read them after the return
+	a := d.around(ctx, Call{Op: OpDelete, Key: keys[0]}, func() (a Answer) {
+		a.failed = batches.DeleteBatch(ctx, keys)
+		for _, a.Err = range a.failed {
+			break
+		}
+		return a
+	})
+	if a.Err != nil && a.failed == nil {
+		a.failed = make(map[string]error, len(keys))
+		for _, key := range keys {
+			a.failed[key] = a.Err
+		}
+	}
+	return a.failed
+}
+
+// Close implements Bucket. It does not wait for calls that were left behind.
+func (d *Decorated) Close() error { return d.inner.Close() }
