@@ -202,8 +202,8 @@ var defects = []defect{
 	}, damage},
 	{"disk", mutants.Mutant{
 		Name: "a lost part of the log is created empty", File: "cluster/raftlog/disk.go",
-		Old: "if err := complete(path); err != nil {",
-		Bug: "if err := complete(path); err != nil && false {",
+		Old: "\terr := complete(path)\n",
+		Bug: "\terr := error(nil)\n",
 	}, check{pkg: "cluster/raftlog", test: "TestAMissingPartIsNoticed"}},
 	{"votes", mutants.Mutant{
 		Name: "a node that lost its disk votes at once", File: "cluster/transport/inbound.go",
