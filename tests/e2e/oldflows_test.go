@@ -13,14 +13,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/store"
-)
-
-// The calls of an old client's flow, in their order.
-const (
-	callSubmit    = "submit"
-	callClaim     = "claim"
-	callHeartbeat = "heartbeat"
-	callComplete  = "complete"
+	"osqueue/tests/replay/needs"
 )
 
 // The ways in which the leader dies during a call.
@@ -46,23 +39,18 @@ func TestFailoverInOldFlows(t *testing.T) { //nolint:tparallel // steps follow e
 	t.Parallel()
 	c, s := startOnStore(t, "--lease", oldLease.String())
 	var flows []*flow
-	for name, newClient := range map[string]func() (oldClient, *wire){
-		"rest":        func() (oldClient, *wire) { w := newWire(); return &restClient{wire: w}, w },
-		"ws":          func() (oldClient, *wire) { w := newWire(); return &wsClient{wire: w}, w },
-		"connect":     func() (oldClient, *wire) { w := newWire(); return &connectClient{wire: w}, w },
-		"connect-web": func() (oldClient, *wire) { w := newWire(); return &connectClient{wire: w, browser: true}, w },
-	} {
+	for _, name := range []string{needs.REST, needs.WS, needs.Connect, needs.ConnectWeb} {
 		for _, follows := range []bool{false, true} {
-			f := &flow{name: name, c: c, find: byDocument(s)}
+			f := &flow{name: name, c: c, find: byDocument(s), wire: newWire()}
 			if follows {
 				f.name, f.find, f.follows = name+"-follower", aFollower(c), true
 			}
-			f.client, f.wire = newClient()
+			f.client = needs.NewClient(name, f.wire.http)
 			flows = append(flows, f)
 		}
 	}
 	playSteps(t, c, flows)
-	checkDocuments(t, c, s)
+	checkBucket(t, c, s)
 }
 
 // The same with the clients of dtq, which get tasks of any type.
@@ -71,19 +59,19 @@ func TestFailoverInOldFlowsOfDTQ(t *testing.T) { //nolint:tparallel // steps fol
 	c, s := startOnStore(t, "--lease", oldLease.String())
 	w := newWire()
 	f := &flow{name: "dtq", c: c, find: byStatus(c), wire: w}
-	f.client = &dtqClient{wire: w, worker: "w-dtq"}
+	f.client = newDTQClient("w-dtq", w)
 	playSteps(t, c, []*flow{f})
-	checkDocuments(t, c, s)
+	checkBucket(t, c, s)
 }
 
 func playSteps(t *testing.T, c *cluster.Cluster, flows []*flow) {
 	t.Helper()
 	defer func() {
 		for _, f := range flows {
-			f.client.close()
+			f.client.Close()
 		}
 	}()
-	for _, call := range []string{callSubmit, callClaim, callHeartbeat, callComplete} {
+	for _, call := range []string{needs.Submit, needs.Claim, needs.Heartbeat, needs.Complete} {
 		for _, how := range []string{dieBefore, dieUnanswered, dieLost} {
 			if testing.Short() && how != dieLost {
 				continue
@@ -233,17 +221,16 @@ func (f *flow) play(ctx context.Context, d *death) error {
 	if err != nil {
 		return err
 	}
-	worker, unsure := "w-"+f.name, int32(0)
-	if d.step.call == callClaim && d.step.how != dieLost && !f.follows {
+	p, unsure := needs.Params{Worker: "w-" + f.name, Type: f.name}, int32(0)
+	if d.step.call == needs.Claim && d.step.how != dieLost && !f.follows {
 		unsure = -1 // that one certainly was not carried out
 	}
 	for {
 		if over, err := f.over(ctx, id, 1+unsure); over || err != nil {
 			return err
 		}
-		var got string
-		err := d.in(ctx, f, callClaim, func() (err error) {
-			got, err = f.client.claim(ctx, worker, f.name)
+		err := d.in(ctx, f, needs.Claim, func() (err error) {
+			p.Job, err = f.client.Call(ctx, needs.Claim, p)
 			return err
 		})
 		switch {
@@ -252,12 +239,18 @@ func (f *flow) play(ctx context.Context, d *death) error {
 			if err := f.reconnect(ctx); err != nil {
 				return err
 			}
-		case got == "":
+		case p.Job == "":
 			pause(ctx, 100*time.Millisecond)
 		default:
-			_ = d.in(ctx, f, callHeartbeat, func() error { return f.client.heartbeat(ctx, worker, got) })
-			err := d.in(ctx, f, callComplete, func() error { return f.client.complete(ctx, worker, got) })
-			if err != nil && d.step != (step{callComplete, dieLost}) { // in that case it was carried out
+			report := func(method string) error {
+				return d.in(ctx, f, method, func() error {
+					_, err := f.client.Call(ctx, method, p)
+					return err
+				})
+			}
+			_ = report(needs.Heartbeat)
+			err := report(needs.Complete)
+			if err != nil && d.step != (step{needs.Complete, dieLost}) { // in that case it was carried out
 				unsure++
 			}
 		}
@@ -266,8 +259,8 @@ func (f *flow) play(ctx context.Context, d *death) error {
 
 func (f *flow) submit(ctx context.Context, d *death) (id string, err error) {
 	for ctx.Err() == nil {
-		err = d.in(ctx, f, callSubmit, func() (err error) {
-			id, err = f.client.submit(ctx, f.name)
+		err = d.in(ctx, f, needs.Submit, func() (err error) {
+			id, err = f.client.Call(ctx, needs.Submit, needs.Params{Type: f.name})
 			return err
 		})
 		if err == nil {
@@ -285,7 +278,7 @@ func (f *flow) reconnect(ctx context.Context) error {
 	for {
 		broker, err := f.find(ctx)
 		if err == nil {
-			err = f.note("connect", f.client.connect(ctx, broker), broker)
+			err = f.note("connect", f.client.Connect(ctx, "http://"+broker), broker)
 		}
 		if err == nil {
 			return nil

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -54,11 +54,8 @@ func (p port) of(n *cluster.Node) string {
 	return "http://" + n.HTTP
 }
 
-// emptying returns the way to empty the queue between sequences; nil: the player does it.
-func (p port) emptying(c *cluster.Cluster) func(context.Context) error {
-	if p == plainPort {
-		return nil
-	}
+// emptying returns the way to empty the queue between sequences.
+func emptying(c *cluster.Cluster) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {
 			n := 0
@@ -110,10 +107,13 @@ func config(name string) func(*transcript.Case) bool {
 	return func(c *transcript.Case) bool { return c.Config == name && !c.Slow }
 }
 
+// slow names the setup of the sequences that take long.
+const slow = "slow"
+
 // setups begins with the longest ones: the first three take about 80, 75 and 50 s.
 var setups = []setup{
 	{transcript.ConfigSeeded, config(transcript.ConfigSeeded), nil},
-	{"slow", func(c *transcript.Case) bool { return c.Slow }, startWith()},
+	{slow, func(c *transcript.Case) bool { return c.Slow }, startWith()},
 	{
 		transcript.ConfigShortExpiry, config(transcript.ConfigShortExpiry),
 		startWith("--lease", "1s", "--broker-heartbeat", "300ms"),

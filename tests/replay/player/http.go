@@ -47,7 +47,7 @@ func (p *Player) http(ctx context.Context, c *transcript.Case) (string, *transcr
 	if err != nil {
 		return line, nil, err
 	}
-	return line, c.CheckHTTP(a, p.vars, transcript.CheckOptions{Exact: p.o.Exact}), nil
+	return line, c.CheckHTTP(a, p.vars), nil
 }
 
 // lineMax bounds the part of a body that is shown.

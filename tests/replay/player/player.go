@@ -17,10 +17,9 @@ type Outcome string
 
 // The outcomes.
 const (
-	Pass    Outcome = "pass"
-	Fail    Outcome = "fail"
-	Quirk   Outcome = "quirk"   // it differs, and the recording says that it may
-	Skipped Outcome = "skipped" // it cannot be played here; Result.Why says why
+	Pass  Outcome = "pass"
+	Fail  Outcome = "fail"
+	Quirk Outcome = "quirk" // it differs, and the recording says that it may
 )
 
 // Result is the result of a case.
@@ -30,7 +29,6 @@ type Result struct {
 	Outcome Outcome
 	Request string // its first line, with values in place of variables
 	Diff    *transcript.Difference
-	Why     string
 }
 
 // Name returns the file and the case.
@@ -39,28 +37,21 @@ func (r *Result) Name() string { return r.File + " " + r.Case.Name }
 // Servers are base URLs, as in http://127.0.0.1:8080.
 type Servers struct {
 	Base     string // gets the requests
-	Leader   string // gets requests that only a leader can answer, and the resets; "": Base
-	Follower string // gets requests for a follower; "": they are skipped
+	Leader   string // gets requests that only a leader can answer
+	Follower string // gets requests for a follower
 }
 
 // Options configure a Player.
 type Options struct {
 	Servers Servers
-	Exact   bool // see transcript.CheckOptions
-	NoWS    bool // skip WebSockets
-	NoSlow  bool // skip slow sequences
-	// Patience returns the time for which a case with a retry is repeated; nil means the time
-	// of the case itself.
-	Patience func(file string, c *transcript.Case) time.Duration
-	// Reset empties the queue before a sequence; nil means by the native interface.
+	// Reset empties the queue before a sequence.
 	Reset func(context.Context) error
-	// Start starts a server on a seed, and returns whether it serves and its addresses; nil
-	// means that cases that need it are skipped.
+	// Start starts a server on a seed, and returns whether it serves and its addresses.
 	Start func(ctx context.Context, seed []byte) (started bool, at Servers, err error)
 }
 
-// DefaultTimeout bounds an answer of a case without a timeout.
-const DefaultTimeout = 10 * time.Second
+// defaultTimeout bounds an answer of a case without a timeout.
+const defaultTimeout = 10 * time.Second
 
 // Player plays cases.
 type Player struct {
@@ -76,9 +67,6 @@ type Player struct {
 
 // New makes a Player. Close ends its connections.
 func New(o Options) *Player {
-	if o.Servers.Leader == "" {
-		o.Servers.Leader = o.Servers.Base
-	}
 	return &Player{o: o, at: o.Servers, client: newClient(), dialer: newClient(), conns: make(map[string]*conn)}
 }
 
@@ -97,8 +85,8 @@ func (p *Player) Close() {
 	p.dialer.CloseIdleConnections()
 }
 
-// Sequences returns the cases of a file that are played, by sequence.
-func Sequences(f transcript.File) [][]*transcript.Case {
+// sequences returns the cases of a file that are played, by sequence.
+func sequences(f transcript.File) [][]*transcript.Case {
 	var all [][]*transcript.Case
 	seq := ""
 	for i := range f.Cases {
@@ -119,7 +107,7 @@ func Sequences(f transcript.File) [][]*transcript.Case {
 // not be started, not that an answer was wrong.
 func (p *Player) Play(ctx context.Context, f transcript.File, keep func(*transcript.Case) bool) ([]Result, error) {
 	var results []Result
-	for _, cases := range Sequences(f) {
+	for _, cases := range sequences(f) {
 		if keep != nil && !keep(cases[0]) {
 			continue
 		}
@@ -134,17 +122,11 @@ func (p *Player) Play(ctx context.Context, f transcript.File, keep func(*transcr
 
 func (p *Player) sequence(ctx context.Context, file string, cases []*transcript.Case) ([]Result, error) {
 	var results []Result
-	if why := p.cannot(cases); why != "" {
-		for _, c := range cases {
-			results = append(results, Result{File: file, Case: c, Outcome: Skipped, Why: why})
-		}
-		return results, nil
-	}
 	p.at, p.vars = p.o.Servers, transcript.Vars{}
 	p.deflate = slices.ContainsFunc(cases, offersDeflate)
 	defer p.endSequence()
 	if cases[0].Transport != transcript.Start {
-		if err := p.reset(ctx); err != nil {
+		if err := p.o.Reset(ctx); err != nil {
 			return nil, fmt.Errorf("empty the queue: %w", err)
 		}
 	}
@@ -161,31 +143,10 @@ func (p *Player) endSequence() {
 	}
 }
 
-// cannot returns why a sequence is not played; "" if it is.
-func (p *Player) cannot(cases []*transcript.Case) string {
-	for _, c := range cases {
-		switch {
-		case c.Transport == transcript.Start && p.o.Start == nil:
-			return "it starts a server on a document of its own"
-		case p.o.NoSlow && c.Slow:
-			return "it is slow"
-		case p.o.NoWS && (c.Transport == transcript.WS || c.Transport == transcript.Handshake):
-			return "WebSockets are left out"
-		case c.Transport == transcript.HTTP && c.HTTPRequest.Target == transcript.TargetFollower && p.o.Servers.Follower == "":
-			return "no follower is named"
-		}
-	}
-	return ""
-}
-
 // play plays one case, repeatedly if the case allows it.
 func (p *Player) play(ctx context.Context, file string, c *transcript.Case) Result {
 	sleep.For(ctx, time.Duration(c.WaitMs)*time.Millisecond)
-	patience := time.Duration(c.EventuallyMs) * time.Millisecond
-	if p.o.Patience != nil {
-		patience = min(patience, p.o.Patience(file, c))
-	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(time.Duration(c.EventuallyMs) * time.Millisecond)
 	for {
 		line, d := p.try(ctx, c)
 		r := Result{File: file, Case: c, Outcome: outcomeOf(c, d), Request: line, Diff: d}
@@ -211,7 +172,7 @@ func outcomeOf(c *transcript.Case, d *transcript.Difference) Outcome {
 }
 
 func (p *Player) try(ctx context.Context, c *transcript.Case) (line string, d *transcript.Difference) {
-	timeout := DefaultTimeout
+	timeout := defaultTimeout
 	if c.TimeoutMs > 0 {
 		timeout = time.Duration(c.TimeoutMs) * time.Millisecond
 	}
@@ -245,9 +206,6 @@ func (p *Player) start(ctx context.Context, c *transcript.Case) (*transcript.Dif
 	started, at, err := p.o.Start(context.WithoutCancel(ctx), transcript.Encode(seed))
 	if err != nil {
 		return nil, err
-	}
-	if at.Leader == "" {
-		at.Leader = at.Base
 	}
 	p.at = at
 	return c.CheckStart(started), nil

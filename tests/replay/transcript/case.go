@@ -29,8 +29,8 @@ const (
 // of the target of the other requests.
 const TargetFollower = "follower"
 
-// Case is one recorded exchange. Exactly one pair of request and response is set, that of its
-// transport.
+// Case is one recorded exchange. One pair of request and response is set, that of its transport;
+// none for data of other tests.
 type Case struct {
 	Name   string
 	Seq    string // cases of one sequence go in order, on a queue that was empty
@@ -55,14 +55,8 @@ type Case struct {
 	HandshakeRequest  *HandshakeRequest
 	HandshakeResponse *HandshakeResponse
 	StartResponse     *StartResponse
-	ElectionRequest   *ElectionRequest
-	ElectionResponse  *ElectionResponse
-	DocumentRequest   *DocumentRequest
-	DocumentResponse  *DocumentResponse
 	ClientRequest     *ClientRequest
 	ClientResponse    *ClientResponse
-	RaftRequest       *RaftRequest
-	RaftResponse      *RaftResponse
 
 	rules rules
 }
@@ -167,42 +161,6 @@ type StartResponse struct {
 	Started bool `json:"started"`
 }
 
-// ElectionRequest is a call of tryElect or of checkLeadership on a stored document. If
-// DocumentText is set, it has precedence over Document.
-type ElectionRequest struct {
-	Transport    string         `json:"transport"`
-	Op           string         `json:"op"`
-	Address      string         `json:"address"`
-	Now          int64          `json:"now"`
-	TimeoutMs    int64          `json:"timeoutMs"`
-	Document     jsontext.Value `json:"document"`
-	DocumentText *string        `json:"documentText"`
-	Fault        string         `json:"fault"`
-}
-
-// ElectionResponse is the result of the call, whether it wrote the document, and the document
-// after it.
-type ElectionResponse struct {
-	Result   jsontext.Value `json:"result"`
-	Written  bool           `json:"written"`
-	Document jsontext.Value `json:"document"`
-}
-
-// DocumentRequest is the moment at which the document was read.
-type DocumentRequest struct {
-	Transport string `json:"transport"`
-	Key       string `json:"key"`
-	Moment    string `json:"moment"`
-}
-
-// DocumentResponse is the document as text and as JSON, and the reason why a broker did not
-// start on it.
-type DocumentResponse struct {
-	DocumentText string         `json:"documentText"`
-	Document     jsontext.Value `json:"document"`
-	StartError   jsontext.Value `json:"startError"`
-}
-
 // ClientRequest is a call of the recorded client, and the server's answer to it.
 type ClientRequest struct {
 	Transport     string         `json:"transport"`
@@ -217,21 +175,4 @@ type ClientResponse struct {
 	Value   jsontext.Value `json:"value"`
 	Tag     string         `json:"tag"`
 	Message string         `json:"message"`
-}
-
-// RaftRequest is a message between brokers.
-type RaftRequest struct {
-	Transport string             `json:"transport"`
-	Direction string             `json:"direction"`
-	Method    string             `json:"method"`
-	Path      string             `json:"path"`
-	Headers   map[string]*string `json:"headers"`
-	Message   jsontext.Value     `json:"message"`
-}
-
-// RaftResponse is the answer, and the messages that the broker then sent by itself.
-type RaftResponse struct {
-	Status           int            `json:"status"`
-	BodyText         *string        `json:"bodyText"`
-	MessagesSentBack jsontext.Value `json:"messagesSentBack"`
 }
