@@ -34,7 +34,6 @@ SOAK ?= 10m
 SIM ?= 10h
 # tests/peers is a module of its own, so that the clients of other queues are in no other build list.
 PEERS := GOWORK=off GOFLAGS=-mod=mod OSQUEUE_BIN=$(CURDIR)/bin/osqueue PEERS_NATS_SERVER=$(CURDIR)/bin/peers/nats-server
-DEMO ?= go run -buildvcs=false ./tests/e2e/demo
 
 # Compose is a plugin of docker here and a program of its own there.
 COMPOSE ?= $(shell docker compose version >/dev/null 2>&1 && echo docker compose || echo docker-compose)
@@ -95,12 +94,11 @@ e2e: build bin/osqueue-faultclock bin/osqueue-nextlevel versitygw-if-possible bi
 race: build versitygw-if-possible ## Run all tests under the race detector
 	go test -race $(RACE_FLAGS) $(PKGS)
 
-# The flows of the older systems' clients do not depend on the store.
 .PHONY: stores
-stores: build versitygw-if-possible ## Run the end-to-end tests once on each store of STORES (default all four)
+stores: build versitygw-if-possible ## Play faults of processes, buckets and disks on each store of STORES (default all four)
 	@for store in $(STORES); do \
-		echo "end-to-end tests on $$store"; \
-		OSQUEUE_BIN=bin/osqueue OSQUEUE_TEST_STORE=$$store go test ./tests/e2e -count=1 -skip 'OldFlows' $(STORES_FLAGS); \
+		echo "faults on $$store"; \
+		OSQUEUE_BIN=bin/osqueue OSQUEUE_TEST_STORE=$$store go test ./tests/nemesis -count=1 -run 'TestFaults/^(processes|bucket|all_disks)$$' $(STORES_FLAGS); \
 	done
 
 .PHONY: fuzz
@@ -204,7 +202,7 @@ soak: build ## Run clusters under load and all faults for SOAK (default 10m), an
 
 .PHONY: demo
 demo: build ## Count the words of Go's standard library, and kill the leader meanwhile
-	$(DEMO)
+	internal/tools/demo.sh bin/osqueue
 
 ##@ Containers
 
