@@ -5,8 +5,6 @@
 //     one process, and random operations against a model.
 //   - Processes races operating-system processes against each other on one
 //     bucket and kills some of them on the way; it needs Main in TestMain.
-//   - Proxy is an HTTP proxy that loses answers, delivers requests late,
-//     stalls, and refuses, for drivers that speak HTTP.
 //   - VersityGW starts a real S3 server when its binary is there.
 //
 // The package is for tests only; nothing in the program imports it.

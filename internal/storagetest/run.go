@@ -2,6 +2,8 @@ package storagetest
 
 import (
 	"context"
+	"flag"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,6 +12,20 @@ import (
 
 // testTimeout bounds each test of the suite.
 const testTimeout = time.Minute
+
+// faultsAtOnce is how many tests of a package of HTTP faults run at a time.
+const faultsAtOnce = 16
+
+// MostlyWaits lets more tests of this package run at a time than there are
+// processors, unless -parallel says how many. Call it first in TestMain.
+func MostlyWaits() { AtOnce(faultsAtOnce) }
+
+// AtOnce is MostlyWaits for n tests at a time.
+func AtOnce(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // the flag exists in every test binary
+	}
+}
 
 // Option selects one of the behaviours that the contract permits.
 type Option func(*suite)

@@ -16,6 +16,7 @@ import (
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
 	"osqueue/storage/s3"
+	"osqueue/tests/cluster/store"
 )
 
 // TestMain knows of a goroutine that a library of the client of GCS starts on import.
@@ -70,12 +71,12 @@ func roundTrip(t *testing.T, raw string) {
 // TestOpen opens the stores of the cloud by their URLs.
 func TestOpen(t *testing.T) {
 	t.Run("s3", func(t *testing.T) {
-		endpoint := fakeS3(t)
+		endpoint := store.Server(t, store.GoFakeS3)
 		roundTrip(t, "s3://bucket?endpoint="+endpoint)
 		roundTrip(t, "s3://bucket/some/prefix?region=eu-central-1&endpoint="+endpoint)
 	})
 	t.Run("gs", func(t *testing.T) {
-		endpoint := fakeGCS(t)
+		endpoint := store.Server(t, store.GCS)
 		roundTrip(t, "gs://bucket?endpoint="+endpoint)
 		roundTrip(t, "gs://bucket/some/prefix/?endpoint="+endpoint+"/")
 	})

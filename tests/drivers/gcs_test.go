@@ -3,30 +3,16 @@ package drivers_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/fsouza/fake-gcs-server/fakestorage"
 
 	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/gcs"
 	"osqueue/storage/probe"
+	"osqueue/tests/cluster/store"
 )
-
-// fakeGCS starts a GCS server in this process, with one bucket named "bucket".
-func fakeGCS(t *testing.T) (endpoint string) {
-	t.Helper()
-	server, err := fakestorage.NewServerWithOptions(fakestorage.Options{Scheme: "http", Host: "127.0.0.1", Port: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	server.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: "bucket"})
-	return server.URL()
-}
 
 // openGCS opens a new prefix of "bucket".
 func openGCS(t *testing.T, endpoint string) storage.Bucket {
@@ -50,7 +36,7 @@ func openGCSAt(t *testing.T, raw string) storage.Bucket {
 
 func TestConformanceGCS(t *testing.T) {
 	t.Parallel()
-	endpoint := fakeGCS(t)
+	endpoint := store.Server(t, store.GCS)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return openGCS(t, endpoint) },
 		storagetest.Shared(func(t *testing.T, b storage.Bucket) storage.Bucket {
@@ -63,15 +49,12 @@ func TestConformanceGCS(t *testing.T) {
 
 func TestHTTPFaultsGCS(t *testing.T) {
 	t.Parallel()
-	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
-		Store: fakeGCS(t), Open: openGCS, WriteMethod: http.MethodPost,
-		Answers: []storagetest.Answer{
-			{Name: "conditionNotMet", Status: 412, Body: jsonError(412, "conditionNotMet"), Outcome: storage.Conflict},
-			{Name: "rateLimitExceeded", Status: 429, Body: jsonError(429, "rateLimitExceeded"), Outcome: storage.Unknown, Err: storage.ErrThrottled},
-			{Name: "backendError", Status: 503, Body: jsonError(503, "backendError"), Outcome: storage.Unknown},
-			{Name: "no bucket", Status: 404, Body: jsonError(404, "notFound"), Outcome: storage.Unknown},
-		},
-	})
+	runFaults(t, driver{store.GCS, openGCSAt, []answer{
+		{name: "conditionNotMet", Answer: said(412, jsonError(412, "conditionNotMet")), outcome: storage.Conflict},
+		{name: "rateLimitExceeded", Answer: said(429, jsonError(429, "rateLimitExceeded")), err: storage.ErrThrottled},
+		{name: "backendError", Answer: said(503, jsonError(503, "backendError"))},
+		{name: "no bucket", Answer: said(404, jsonError(404, "notFound"))},
+	}})
 }
 
 func jsonError(code int, reason string) string {
@@ -79,7 +62,7 @@ func jsonError(code int, reason string) string {
 }
 
 func TestProbeGCS(t *testing.T) {
-	b := openGCS(t, fakeGCS(t))
+	b := openGCS(t, store.Server(t, store.GCS))
 	defer b.Close()
 	if err := probe.Run(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -87,7 +70,7 @@ func TestProbeGCS(t *testing.T) {
 }
 
 func TestMissingBucketGCS(t *testing.T) {
-	b := openGCSAt(t, "gs://no-such-bucket?endpoint="+fakeGCS(t))
+	b := openGCSAt(t, "gs://no-such-bucket?endpoint="+store.Server(t, store.GCS))
 	defer b.Close()
 	if w := b.PutIfMatch(t.Context(), "k", nil, "1"); w.Outcome != storage.Unknown || w.Err == nil {
 		t.Errorf("write into no bucket = %+v", w)
@@ -100,8 +83,9 @@ func TestMissingBucketGCS(t *testing.T) {
 // TestWordsOfGCS feeds the driver the answers that GCS is documented to give
 // and the emulator does not.
 func TestWordsOfGCS(t *testing.T) {
-	p := storagetest.NewProxy(t, fakeGCS(t))
-	b := openGCS(t, p.URL())
+	st := store.StartKind(t, store.GCS)
+	p := st.Proxy(t)
+	b := openGCSAt(t, st.URL())
 	defer b.Close()
 	for body, absent := range map[string]bool{
 		"No such object: bucket/p/k":           true,
@@ -111,12 +95,13 @@ func TestWordsOfGCS(t *testing.T) {
 		"The specified bucket does not exist.": false,
 		`{"error":{"code":404,"message":"The specified bucket does not exist.","errors":[]}}`: false,
 	} {
-		p.Inject(storagetest.Fault{Kind: storagetest.AnswerInstead, Status: 404, Body: body})
+		p.Behave()
+		p.Answer(said(404, body), store.Reads, store.Always)
 		if _, err := b.Get(t.Context(), "k"); err == nil || errors.Is(err, storage.ErrNotFound) != absent {
 			t.Errorf("404 with %q: %v; absent object: %v", body, err, absent)
 		}
 	}
-	p.Inject(storagetest.Fault{Kind: storagetest.AnswerInstead, Status: 403, Body: jsonError(403, "forbidden")})
+	p.Answer(said(403, jsonError(403, "forbidden")), store.Writes, store.Always)
 	if w := b.PutIfAbsent(t.Context(), "k", nil); w.Err == nil || !strings.Contains(w.Err.Error(), "refused the credentials") {
 		t.Errorf("403: %+v", w)
 	}

@@ -4,35 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"osqueue/internal/storagetest"
 	"osqueue/storage"
 	"osqueue/storage/probe"
 	"osqueue/storage/s3"
+	"osqueue/tests/cluster/store"
 )
-
-// fakeS3 starts an S3 server in this process, with one bucket named "bucket".
-func fakeS3(t *testing.T) (endpoint string) {
-	t.Helper()
-	storagetest.S3Credentials(t)
-	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return server.URL
-}
 
 // openS3 opens a new prefix of "bucket".
 func openS3(t *testing.T, endpoint string) storage.Bucket {
@@ -65,7 +46,7 @@ func sameS3(t *testing.T, b storage.Bucket) storage.Bucket {
 
 func TestConformanceS3(t *testing.T) {
 	t.Parallel()
-	endpoint := fakeS3(t)
+	endpoint := store.Server(t, store.GoFakeS3)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return openS3(t, endpoint) },
 		storagetest.RepeatsVersions(), storagetest.Shared(sameS3),
@@ -74,7 +55,7 @@ func TestConformanceS3(t *testing.T) {
 
 func TestConformanceVersityGW(t *testing.T) {
 	t.Parallel()
-	endpoint := storagetest.VersityGW(t)
+	endpoint := store.Server(t, store.VersityGW)
 	storagetest.Run(t,
 		func(t *testing.T) storage.Bucket { return openS3(t, endpoint) },
 		storagetest.RepeatsVersions(), storagetest.Shared(sameS3),
@@ -83,7 +64,7 @@ func TestConformanceVersityGW(t *testing.T) {
 
 func TestProcessesVersityGW(t *testing.T) {
 	t.Parallel()
-	raw := "s3://bucket/processes?region=us-east-1&endpoint=" + storagetest.VersityGW(t)
+	raw := "s3://bucket/processes?region=us-east-1&endpoint=" + store.Server(t, store.VersityGW)
 	b := openS3At(t, raw)
 	defer b.Close()
 	storagetest.Processes(t, b, raw, storagetest.Load{Children: 3, Kills: 3, Acked: 40})
@@ -93,35 +74,33 @@ func xmlError(code string) string {
 	return `<?xml version="1.0" encoding="UTF-8"?><Error><Code>` + code + `</Code><Message>x</Message></Error>`
 }
 
-var answers = []storagetest.Answer{
-	{Name: "ConditionalRequestConflict", Status: 409, Body: xmlError("ConditionalRequestConflict"), Outcome: storage.Conflict},
-	{Name: "PreconditionFailed", Status: 412, Body: xmlError("PreconditionFailed"), Outcome: storage.Conflict},
-	{Name: "NoSuchKey", Status: 404, Body: xmlError("NoSuchKey"), Outcome: storage.Conflict},
-	{Name: "NoSuchBucket", Status: 404, Body: xmlError("NoSuchBucket"), Outcome: storage.Unknown},
-	{Name: "SlowDown", Status: 503, Body: xmlError("SlowDown"), Outcome: storage.Unknown, Err: storage.ErrThrottled},
-	{Name: "ServiceUnavailable", Status: 503, Body: xmlError("ServiceUnavailable"), Outcome: storage.Unknown},
-	{Name: "InternalError", Status: 500, Body: xmlError("InternalError"), Outcome: storage.Unknown},
-	{Name: "RequestTimeout", Status: 400, Body: xmlError("RequestTimeout"), Outcome: storage.Unknown},
-	{Name: "ExpiredToken", Status: 400, Body: xmlError("ExpiredToken"), Outcome: storage.Unknown},
+var s3Answers = []answer{
+	{name: "ConditionalRequestConflict", Answer: said(409, xmlError("ConditionalRequestConflict")), outcome: storage.Conflict},
+	{name: "PreconditionFailed", Answer: said(412, xmlError("PreconditionFailed")), outcome: storage.Conflict},
+	{name: "NoSuchKey", Answer: said(404, xmlError("NoSuchKey")), outcome: storage.Conflict},
+	{name: "NoSuchBucket", Answer: said(404, xmlError("NoSuchBucket"))},
+	{name: "SlowDown", Answer: said(503, xmlError("SlowDown")), err: storage.ErrThrottled},
+	{name: "ServiceUnavailable", Answer: said(503, xmlError("ServiceUnavailable"))},
+	{name: "InternalError", Answer: said(500, xmlError("InternalError"))},
+	{name: "RequestTimeout", Answer: said(400, xmlError("RequestTimeout"))},
+	{name: "ExpiredToken", Answer: said(400, xmlError("ExpiredToken"))},
 }
+
+func openS3Bucket(t *testing.T, raw string) storage.Bucket { return openS3At(t, raw) }
 
 func TestHTTPFaultsS3(t *testing.T) {
 	t.Parallel()
-	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
-		Store: fakeS3(t), Open: openS3, WriteMethod: http.MethodPut, Answers: answers,
-	})
+	runFaults(t, driver{store.GoFakeS3, openS3Bucket, s3Answers})
 }
 
 func TestHTTPFaultsVersityGW(t *testing.T) {
 	t.Parallel()
-	storagetest.RunHTTPFaults(t, storagetest.HTTPDriver{
-		Store: storagetest.VersityGW(t), Open: openS3, WriteMethod: http.MethodPut, Answers: answers,
-	})
+	runFaults(t, driver{store.VersityGW, openS3Bucket, s3Answers})
 }
 
 func TestProbeS3(t *testing.T) {
-	t.Run("gofakes3", func(t *testing.T) { probeAt(t, fakeS3(t)) })
-	t.Run("VersityGW", func(t *testing.T) { probeAt(t, storagetest.VersityGW(t)) })
+	t.Run("gofakes3", func(t *testing.T) { probeAt(t, store.Server(t, store.GoFakeS3)) })
+	t.Run("VersityGW", func(t *testing.T) { probeAt(t, store.Server(t, store.VersityGW)) })
 }
 
 func probeAt(t *testing.T, endpoint string) {
@@ -133,10 +112,10 @@ func probeAt(t *testing.T, endpoint string) {
 }
 
 func TestMissingBucketS3(t *testing.T) {
-	for name, endpoint := range map[string]string{"gofakes3": fakeS3(t), "VersityGW": ""} {
+	for name, endpoint := range map[string]string{"gofakes3": store.Server(t, store.GoFakeS3), "VersityGW": ""} {
 		t.Run(name, func(t *testing.T) {
 			if endpoint == "" {
-				endpoint = storagetest.VersityGW(t)
+				endpoint = store.Server(t, store.VersityGW)
 			}
 			b := openS3At(t, "s3://no-such-bucket?region=us-east-1&endpoint="+endpoint)
 			defer b.Close()
@@ -174,7 +153,7 @@ func putRaw(t *testing.T, address string) {
 // TestPrefixesAreApart checks that a bucket sees only what is below its
 // prefix, and none of the names there that are no keys.
 func TestPrefixesAreApart(t *testing.T) {
-	ctx, endpoint := t.Context(), fakeS3(t)
+	ctx, endpoint := t.Context(), store.Server(t, store.GoFakeS3)
 	open := func(prefix string) *s3.Bucket {
 		b := openS3At(t, "s3://bucket"+prefix+"?region=us-east-1&endpoint="+endpoint)
 		t.Cleanup(func() { b.Close() })

@@ -79,7 +79,7 @@ func misbehave(w *World, s *history.FaultSpan) func() {
 // latePut kills the leader with a write of the document under way, which comes in when
 // another leads. It must be refused.
 func latePut(w *World, s *history.FaultSpan) func() {
-	old, late := w.Cluster.WaitLeader(), w.Proxy.HoldNext()
+	old, late := w.Cluster.WaitLeader(), w.Proxy.HoldNext(store.Document)
 	select {
 	case <-late.Arrived():
 	case <-w.T.Context().Done():

@@ -4,166 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/tests/cluster"
+	"osqueue/tests/cluster/store"
 )
 
-// storePath is the way of one node to a store: a proxy that can refuse connections, refuse
-// requests, or not answer them.
-type storePath struct {
-	t    *testing.T
-	addr string
-	to   http.Handler
-
-	mu     sync.Mutex
-	server *http.Server // nil: connections are refused
-	denied func(*http.Request) bool
-	hangs  chan struct{} // closed when it goes on; nil: it does not hang
-	hits   int           // requests that were denied, or that hung
-}
-
-// newStorePath returns a whole way to the store at target.
-func newStorePath(t *testing.T, target string) *storePath {
+// onPaths returns a running cluster of three nodes that share a store, each with a proxy of its own.
+func onPaths(t *testing.T, env ...string) (*cluster.Cluster, map[*cluster.Node]*store.Proxy) {
 	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(to)
-			r.Out.Host = r.In.Host
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:     log.New(io.Discard, "", 0), // a client that is gone is no news here
-	}
-	p := &storePath{t: t, addr: "127.0.0.1:0", to: proxy}
-	p.open()
-	t.Cleanup(func() {
-		p.heal()
-		p.refuse()
-	})
-	return p
-}
-
-func (p *storePath) open() {
-	l, err := net.Listen("tcp", p.addr)
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.addr = l.Addr().String()
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute}
-	go func(s *http.Server) { _ = s.Serve(l) }(p.server) // ends with refuse
-}
-
-// refuse ends all connections, and refuses new ones.
-func (p *storePath) refuse() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.server != nil {
-		_ = p.server.Close()
-		p.server = nil
-	}
-}
-
-// deny answers 403 to the requests for which is returns true.
-func (p *storePath) deny(is func(*http.Request) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.denied = is
-}
-
-// hang lets requests wait.
-func (p *storePath) hang() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hangs = make(chan struct{})
-}
-
-// heal ends what refuse, deny and hang have begun.
-func (p *storePath) heal() {
-	p.mu.Lock()
-	p.denied = nil
-	if p.hangs != nil {
-		close(p.hangs)
-		p.hangs = nil
-	}
-	closed := p.server == nil
-	p.mu.Unlock()
-	if closed {
-		p.open()
-	}
-}
-
-// ServeHTTP implements http.Handler.
-func (p *storePath) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	denied, hangs := p.denied != nil && p.denied(r), p.hangs
-	if denied || hangs != nil {
-		p.hits++
-	}
-	p.mu.Unlock()
-	if hangs != nil {
-		select {
-		case <-hangs:
-		case <-r.Context().Done():
-		}
-		panic(http.ErrAbortHandler)
-	}
-	if denied {
-		w.Header().Set("Content-Type", "application/xml")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>InvalidAccessKeyId</Code><Message>the key does not exist</Message></Error>`)
-		return
-	}
-	p.to.ServeHTTP(w, r)
-}
-
-func (p *storePath) url() string {
-	return fmt.Sprintf("s3://bucket?region=us-east-1&endpoint=http://%s", p.addr)
-}
-
-// onPaths returns a running cluster of three nodes that share a store, each with a way of its own.
-func onPaths(t *testing.T, env ...string) (*cluster.Cluster, map[*cluster.Node]*storePath) {
-	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
-	store := httptest.NewServer(gofakes3.New(backend).Server())
-	t.Cleanup(func() {
-		store.CloseClientConnections()
-		store.Close()
-	})
-	c := cluster.New(t, cluster.Options{Bucket: "s3://bucket?region=us-east-1&endpoint=" + store.URL, Env: env})
-	paths := make(map[*cluster.Node]*storePath)
+	s := store.StartKind(t, store.GoFakeS3)
+	c := cluster.New(t, cluster.Options{Bucket: s.URL(), Env: env})
+	paths := make(map[*cluster.Node]*store.Proxy)
 	for _, n := range c.Nodes {
-		paths[n] = newStorePath(t, store.URL)
-		n.Flags = append(n.Flags, "--bucket", paths[n].url())
+		var url string
+		paths[n], url = s.AnotherPath(t)
+		n.Flags = append(n.Flags, "--bucket", url)
 		n.Start()
 	}
 	c.WaitLeader()
@@ -210,11 +74,11 @@ func within(t *testing.T, what string, took, limit time.Duration) {
 func TestOneNodeWithoutTheBucket(t *testing.T) {
 	for name, f := range map[string]struct {
 		limit time.Duration
-		spoil func(*storePath)
+		spoil func(*store.Proxy)
 	}{
-		"refuses": {5 * time.Second, (*storePath).refuse},
-		"fails":   {5 * time.Second, func(p *storePath) { p.deny(func(*http.Request) bool { return true }) }},
-		"hangs":   {10 * time.Second, (*storePath).hang},
+		"refuses": {5 * time.Second, func(p *store.Proxy) { p.SetAway(store.Refuses) }},
+		"fails":   {5 * time.Second, func(p *store.Proxy) { p.Revoke(os.Getenv("AWS_ACCESS_KEY_ID")) }},
+		"hangs":   {10 * time.Second, func(p *store.Proxy) { p.SetAway(store.Hangs) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, paths := onPaths(t)
@@ -264,7 +128,8 @@ func TestOneNodeWithoutTheBucket(t *testing.T) {
 			id, took = objectWrite(t, c, "won")
 			ids = append(ids, id)
 			within(t, "the node wins an election: until a write with ack=object", took, f.limit)
-			paths[bad].heal()
+			paths[bad].Behave()
+			paths[bad].Revoke()
 			mustHave(t, c, ids)
 		})
 	}
@@ -320,20 +185,15 @@ func TestRotatedCredentialsOfANode(t *testing.T) {
 	rotate("OLDKEY")
 	c, paths := onPaths(t, "AWS_SHARED_CREDENTIALS_FILE="+file, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=")
 	id, _ := objectWrite(t, c, "before")
-	old := func(r *http.Request) bool {
-		return strings.Contains(r.Header.Get("Authorization"), "Credential=OLDKEY/")
-	}
 	for _, p := range paths {
-		p.deny(old)
+		p.Revoke("OLDKEY")
 	}
 	rotate("NEWKEY")
 	after, took := objectWrite(t, c, "after")
 	within(t, "rotated credentials: until a write with ack=object", took, 5*time.Second)
 	hits := 0
 	for _, p := range paths {
-		p.mu.Lock()
-		hits += p.hits
-		p.mu.Unlock()
+		hits += p.Hits()[store.Denied]
 	}
 	if hits == 0 {
 		t.Error("no request had the old key")

@@ -1,23 +1,79 @@
 package link
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
-// world is a network in which n1 and n2 are processes, each with an echo server
-// behind a port, and one of the test itself, called "here".
-type world struct {
-	t      *testing.T
-	net    *Net
-	base   string // first three bytes of the addresses
-	n1, n2 *peer
+// callEnv makes this test binary a process that sends a byte to that address, and wants it back.
+const callEnv = "OSQUEUE_LINK_CALL"
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(callEnv); addr != "" {
+		c, err := net.Dial("tcp4", addr)
+		if err == nil {
+			_, err = io.WriteString(c, "x")
+		}
+		if err != nil || receive(c, 5*time.Second) != "x" {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// receive returns the bytes that arrive within d, or the reason why none does.
+func receive(c net.Conn, d time.Duration) string {
+	_ = c.SetReadDeadline(time.Now().Add(d))
+	buf := make([]byte, 1024)
+	n, err := c.Read(buf)
+	if err != nil {
+		return outcome(err)
+	}
+	return string(buf[:n])
+}
+
+const (
+	silence = "silence"
+	broken  = "reset"
+	over    = "end"
+)
+
+func outcome(err error) string {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return silence
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return broken
+	case errors.Is(err, io.EOF):
+		return over
+	}
+	return err.Error()
+}
+
+// echo echoes the bytes of every connection.
+func echo(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, c)
+		}()
+	}
 }
 
 var bases atomic.Uint32
@@ -33,25 +89,6 @@ func newNet(t *testing.T) *Net {
 	n := New()
 	t.Cleanup(n.Close)
 	return n
-}
-
-func (w *world) port(owner string) string { return w.base + "." + owner[1:] + ":7000" }
-
-func newWorld(t *testing.T) *world {
-	w := &world{t: t, net: newNet(t), base: freshBase()}
-	for _, name := range []string{"n1", "n2"} {
-		private := w.base + ".10" + name[1:] + ":7000"
-		if err := w.net.Listen(name, Raft, w.port(name), private); err != nil {
-			t.Fatal(err)
-		}
-		p := startPeer(t, w.net, name, private)
-		if name == "n1" {
-			w.n1 = p
-		} else {
-			w.n2 = p
-		}
-	}
-	return w
 }
 
 // here starts an echo server of the test behind a port of a network of its own, and
@@ -130,95 +167,63 @@ func eventually(t *testing.T, what string, cond func() bool) {
 
 var toHere, fromHere = Link{Client, "here", HTTP}, Link{"here", Client, HTTP}
 
-func TestConnectionsAreKnownByWhoDialed(t *testing.T) {
-	w := newWorld(t)
-	w.n1.do("open a %s", w.port("n2"))
-	w.n1.do("send a 12345")
-	w.n1.hears("a", "12345")
-	w.n2.do("open b %s", w.port("n1"))
-	w.n2.do("send b 123")
-	w.n2.hears("b", "123")
-	c := dial(t, w.port("n1"))
-	say(t, c, "1234567")
-	hear(t, c, "1234567")
-	for link, passed := range map[Link]int64{
-		{"n1", "n2", Raft}:   5 + 3, // its question, and its answer on the other's connection
-		{"n2", "n1", Raft}:   5 + 3,
-		{Client, "n1", Raft}: 7,
-		{"n1", Client, Raft}: 7,
-		{"", "", ""}:         30,
-		{"n1", "", ""}:       15,
-		{"", "", HTTP}:       0,
-	} {
-		eventually(t, fmt.Sprintf("%d bytes on %v, %v", passed, link, w.net.Count(link)), func() bool {
-			return w.net.Count(link) == Count{Passed: passed}
-		})
-	}
-}
-
 // A process that replaces another one has its name from the first connection on.
 func TestAProcessIsKnownFromItsFirstConnection(t *testing.T) {
 	n := newNet(t)
 	addr := here(t, n)
-	const rounds = 20
-	for i := range rounds {
-		p := startPeer(t, n, "n1", freshBase()+".1:7000")
-		p.do("open a %s", addr)
-		p.do("send a x")
-		p.hears("a", "x")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), callEnv+"="+addr, "GORACE=atexit_sleep_ms=0")
+		if err := n.Start("n1", cmd); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, fmt.Sprintf("process %d to be known; all: %v", i, n.Count()), func() bool {
-			return n.Count(Link{From: "n1"}).Passed == int64(i+1)
+			return n.Count(Link{From: "n1", To: "here"}).Passed == int64(i+1) && n.Count(Link{From: "here", To: "n1"}).Passed == int64(i+1)
 		})
 	}
 }
 
-func TestCutOfOneDirectionWhoeverDialed(t *testing.T) {
-	w := newWorld(t)
-	w.n1.do("open a %s", w.port("n2"))
-	w.n2.do("open b %s", w.port("n1"))
-	for _, p := range []struct {
-		*peer
-		id string
-	}{{w.n1, "a"}, {w.n2, "b"}} {
-		p.do("send %s before", p.id)
-		p.hears(p.id, "before")
-	}
-	f := w.net.Impose(Condition{Cut: true}, Link{From: "n1", To: "n2"})
-	w.n1.do("send a question") // is withheld
-	w.n2.do("send b query")    // arrives, and its answer is withheld
-	w.n1.hears("a", silence)
-	w.n2.hears("b", silence)
-	wantCount(t, "n1→n2 while it is cut", w.net.Count(Link{From: "n1", To: "n2"}).Minus(Count{Passed: 12}), Count{Withheld: 13})
-	wantCount(t, "n2→n1 meanwhile", w.net.Count(Link{From: "n2", To: "n1"}).Minus(Count{Passed: 12}), Count{Passed: 5})
-	// Others are not concerned.
-	c := dial(t, w.port("n2"))
-	say(t, c, "client")
-	hear(t, c, "client")
-
+func TestCutOfOneDirection(t *testing.T) {
+	n := newNet(t)
+	c := dial(t, here(t, n))
+	say(t, c, "before")
+	hear(t, c, "before")
+	f := n.Impose(Condition{Cut: true}, fromHere)
+	say(t, c, "question") // arrives, and its answer is withheld
+	hear(t, c, silence)
+	wantCount(t, "there while it is cut", n.Count(toHere), Count{Passed: 14})
+	wantCount(t, "back meanwhile", n.Count(fromHere), Count{Passed: 6, Withheld: 8})
 	f.Heal()
-	w.n1.hears("a", "question")
-	w.n2.hears("b", "query")
-	wantCount(t, "the fault", f.Count(), Count{Withheld: 13})
-	if got := f.String(); got != "cut: n1→n2" {
+	hear(t, c, "question")
+	wantCount(t, "the fault", f.Count(), Count{Withheld: 8})
+	if got := f.String(); got != "cut: here→client http" {
 		t.Errorf("the fault is called %q", got)
 	}
 }
 
 func TestCutOfBothDirections(t *testing.T) {
-	w := newWorld(t)
-	w.n1.do("open a %s", w.port("n2"))
-	w.n1.do("send a before")
-	w.n1.hears("a", "before")
-	f := w.net.Impose(Condition{Cut: true}, Both("n1", "n2")...)
-	w.n1.do("send a one")
-	w.n1.hears("a", silence)
-	w.n1.do("open new %s", w.port("n2"))
-	w.n1.do("send new two")
-	w.n1.hears("new", silence)
+	n := newNet(t)
+	addr := here(t, n)
+	c := dial(t, addr)
+	say(t, c, "before")
+	hear(t, c, "before")
+	f := n.Impose(Condition{Cut: true}, Both(Client, "here")...)
+	say(t, c, "one")
+	hear(t, c, silence)
+	fresh := dial(t, addr)
+	say(t, fresh, "two")
+	hear(t, fresh, silence)
 	wantCount(t, "the cut", f.Count(), Count{Withheld: 6, Held: 1})
-	w.net.Heal()
-	w.n1.hears("a", "one")
-	w.n1.hears("new", "two")
+	n.Heal()
+	hear(t, c, "one")
+	hear(t, fresh, "two")
 }
 
 func TestCutOfOneService(t *testing.T) {
@@ -429,18 +434,6 @@ func TestATargetThatIsNotThere(t *testing.T) {
 	dialInVain(t, base+".1:7000")
 	if got := n.Count(); got != (Count{Absent: 1}) || got.Harmed() {
 		t.Errorf("%v; want one in vain, and no harm by the links", got)
-	}
-}
-
-// The other side detects that a process was killed, although a proxy is between.
-func TestTheEndOfAProcessIsSeen(t *testing.T) {
-	w := newWorld(t)
-	w.n1.do("open a %s", w.port("n2"))
-	w.n1.do("send a x")
-	w.n1.hears("a", "x")
-	_ = w.n2.cmd.Process.Kill()
-	if got := w.n1.tell("receive a 5s"); got != over && got != broken {
-		t.Errorf("after the other's end: %q", got)
 	}
 }
 

@@ -18,6 +18,7 @@ type control struct {
 	away    chan struct{} // closed when the store is back; nil while it is there
 	slow    time.Duration
 	hits    map[Fault]int
+	writes  int // that have arrived
 	refused int
 	turn    int
 }
@@ -41,6 +42,9 @@ func (c *control) decide(q request) decision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := decision{down: c.down, slow: c.slow}
+	if q.write {
+		c.writes++
+	}
 	switch {
 	case c.away != nil:
 		d.away = c.away
@@ -53,7 +57,7 @@ func (c *control) decide(q request) decision {
 		d.denied = true
 		c.hits[Denied]++
 		return d
-	case c.hold != nil && Document(q):
+	case c.hold != nil && c.hold.target(q):
 		d.held, c.hold = c.hold, nil
 		return d
 	}
@@ -73,7 +77,7 @@ func (c *control) takeLocked(q request) (blow, bool) {
 		if o.left > 0 && o.target(q) && o.fault.hits(q) {
 			o.left--
 			c.turn++
-			return blow{fault: o.fault, turn: c.turn - 1}, true
+			return blow{fault: o.fault, turn: c.turn - 1, answer: o.answer}, true
 		}
 	}
 	if c.chance == nil {
@@ -93,16 +97,26 @@ func (c *control) countRefused() {
 func (c *control) Inject(f Fault, target Target, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.orders = append(c.orders, &order{f, target, n})
+	c.orders = append(c.orders, &order{fault: f, target: target, left: n})
+}
+
+// Always is as many requests as there may be, for Inject and Answer.
+const Always = 1 << 30
+
+// Answer has the next n requests of that target answered so, and not forwarded.
+func (c *control) Answer(a Answer, target Target, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.orders = append(c.orders, &order{fault: Answered, target: target, left: n, answer: &a})
 }
 
 // LoseAnswers applies the next n writes of the document and breaks their
 // connections instead of answering.
 func (c *control) LoseAnswers(n int) { c.Inject(LoseAnswer, Document, n) }
 
-// HoldNext makes the next write of the document a late one.
-func (c *control) HoldNext() *Held {
-	h := newHeld()
+// HoldNext makes the next request of that target a late one.
+func (c *control) HoldNext(target Target) *Held {
+	h := newHeld(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hold = h
@@ -116,11 +130,11 @@ func (c *control) SetDown(down bool) {
 	c.down = down
 }
 
-// Revoke makes the store refuse requests with an access key of S3 from now on. Behave does not end it.
-func (c *control) Revoke(key string) {
+// Revoke makes the store refuse requests with these access keys of S3, and no others. Behave does not end it.
+func (c *control) Revoke(keys ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.revoked = append(c.revoked, key)
+	c.revoked = keys
 }
 
 // SetSlow makes everything take longer by d.
@@ -163,6 +177,13 @@ func (c *control) Hits() map[Fault]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.hits)
+}
+
+// Writes returns the number of writes that have arrived, of any object.
+func (c *control) Writes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
 }
 
 // Refused returns the number of writes of the document that the store refused by their

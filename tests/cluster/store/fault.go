@@ -23,6 +23,7 @@ const (
 	Garble      = Fault(fault.Garble)      // 200 with rubbish
 	Truncate    = Fault(fault.Truncate)    // the answer breaks off in the middle
 
+	Answered      Fault = "answered"       // with the Answer of a test; nothing is applied
 	GarbleApplied Fault = "garble-applied" // applied; 200 with rubbish
 	Error         Fault = "error"          // 500 with a page of HTML
 	ErrorApplied  Fault = "error-applied"  // applied; 500 with a page of HTML
@@ -54,8 +55,6 @@ func (f Fault) hits(q request) bool {
 		return q.write
 	case Reject:
 		return q.write && q.conditional
-	case Truncate:
-		return !q.write
 	default:
 		return true
 	}
@@ -82,6 +81,8 @@ type blow struct {
 	fault Fault
 	wait  time.Duration // of Slow and DeliverLate
 	turn  int           // which of several refusals
+
+	answer *Answer // of Answered
 }
 
 // order is a fault that a test has asked for.
@@ -89,4 +90,12 @@ type order struct {
 	fault  Fault
 	target Target
 	left   int
+	answer *Answer // of Answered
+}
+
+// Answer is an answer that a test has made up.
+type Answer struct {
+	Status int
+	Header map[string]string
+	Body   string
 }

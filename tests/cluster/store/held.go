@@ -1,14 +1,15 @@
 package store
 
-// Held is a write of the document that is late: its request has come in whole and
+// Held is a write that is late: its request has come in whole and
 // waits until Release, also when its client has given up by then.
 type Held struct {
+	target           Target
 	arrived, release chan struct{}
 	refused          chan bool
 }
 
-func newHeld() *Held {
-	return &Held{arrived: make(chan struct{}), release: make(chan struct{}), refused: make(chan bool, 1)}
+func newHeld(target Target) *Held {
+	return &Held{target: target, arrived: make(chan struct{}), release: make(chan struct{}), refused: make(chan bool, 1)}
 }
 
 // Arrived is closed when the write has come in.

@@ -148,6 +148,12 @@ func (p *Proxy) strike(w http.ResponseWriter, l letter, b blow) {
 		p.refuse(w, p.words.throttle[b.turn%len(p.words.throttle)])
 	case Reject:
 		p.refuse(w, p.words.conflict)
+	case Answered:
+		for name, value := range b.answer.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(b.answer.Status)
+		_, _ = io.WriteString(w, b.answer.Body) // the client may be gone
 	case Garble:
 		rubbish(w)
 	case Error:

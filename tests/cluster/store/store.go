@@ -21,8 +21,11 @@ type Store struct {
 
 	url    string
 	bucket storage.Bucket
-	proxy  *Proxy // nil for a directory
-	watch  *watch // of a directory
+	// Of a store that speaks HTTP:
+	words    dialect
+	endpoint string
+	proxy    *Proxy // nil for a directory
+	watch    *watch // of a directory
 }
 
 // Start starts the store that the environment chooses. It ends with the test. For
@@ -41,23 +44,42 @@ func Start(t *testing.T) *Store {
 func StartKind(t *testing.T, kind Kind) *Store {
 	t.Helper()
 	switch kind {
-	case GoFakeS3:
-		return startBehindProxy(t, kind, s3Words, startGoFakeS3(t))
-	case VersityGW:
-		return startBehindProxy(t, kind, s3Words, storagetest.VersityGW(t))
+	case GoFakeS3, VersityGW:
+		return startBehindProxy(t, kind, s3Words, Server(t, kind))
 	case GCS:
-		return startBehindProxy(t, kind, gcsWords, startGCS(t))
+		return startBehindProxy(t, kind, gcsWords, Server(t, kind))
 	default:
 		return startFile(t)
 	}
 }
 
+// Server starts only the server of a store that speaks HTTP, with one bucket, named "bucket".
+func Server(t *testing.T, kind Kind) (endpoint string) {
+	t.Helper()
+	switch kind {
+	case GoFakeS3:
+		return startGoFakeS3(t)
+	case VersityGW:
+		return storagetest.VersityGW(t)
+	default:
+		return startGCS(t)
+	}
+}
+
 func startBehindProxy(t *testing.T, kind Kind, words dialect, endpoint string) *Store {
 	t.Helper()
-	s := &Store{Kind: kind, bucket: open(t, words.url(endpoint))}
+	s := &Store{Kind: kind, words: words, endpoint: endpoint, bucket: open(t, words.url(endpoint))}
 	s.proxy = startProxy(t, words, endpoint, s.bucket)
 	s.url = words.url(s.proxy.endpoint())
 	return s
+}
+
+// AnotherPath starts a further proxy in front of a store that has one, for a node of its own, and returns it
+// with the value of --bucket. Versions and Settle know nothing of it.
+func (s *Store) AnotherPath(t *testing.T) (p *Proxy, url string) {
+	t.Helper()
+	p = startProxy(t, s.words, s.endpoint, s.bucket)
+	return p, s.words.url(p.endpoint())
 }
 
 func open(t *testing.T, url string) storage.Bucket {
