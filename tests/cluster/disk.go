@@ -61,14 +61,6 @@ func (n *Node) unmount() error {
 	return nil
 }
 
-// Disk returns the space on the node's own disk.
-func (n *Node) Disk() (Space, error) {
-	if n.disk == "" {
-		return Space{}, errNoDisk
-	}
-	return spaceOf(n.disk)
-}
-
 // fillTries bounds the number of times that FillDisk fills a disk on which space becomes free
 // again.
 const fillTries = 20

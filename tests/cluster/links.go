@@ -80,18 +80,6 @@ func (c *Cluster) Partition(groups ...[]*Node) *link.Fault {
 	return c.Net().Impose(link.Condition{Cut: true}, link.Between(names...)...)
 }
 
-// Isolate cuts the links between a node and the other nodes, in both directions, and no others.
-func (c *Cluster) Isolate(n *Node) *link.Fault {
-	c.tb.Helper()
-	var others []*Node
-	for _, o := range c.Nodes {
-		if o != n {
-			others = append(others, o)
-		}
-	}
-	return c.Partition([]*Node{n}, others)
-}
-
 // Heal heals all faults of the links.
 func (c *Cluster) Heal() {
 	c.tb.Helper()

@@ -1,31 +1,15 @@
 package cluster_test
 
 import (
-	"errors"
-	"fmt"
-	"strings"
+	"bytes"
+	"os"
 	"testing"
-	"time"
 
 	"osqueue/client"
 	"osqueue/tests/cluster"
 	"osqueue/tests/cluster/link"
 	"osqueue/tests/cluster/store"
 )
-
-// startLinked starts a cluster behind links, on a store behind its own proxy, if the
-// store has one.
-func startLinked(t *testing.T, nodes int) *cluster.Cluster {
-	t.Helper()
-	return cluster.Start(t, cluster.Options{Nodes: nodes, Bucket: store.Start(t).URL(), Links: true})
-}
-
-func names(nodes []*cluster.Node) (all []string) {
-	for _, n := range nodes {
-		all = append(all, n.Name)
-	}
-	return all
-}
 
 // All traffic uses links, and each link knows its user.
 func TestEverythingGoesOverLinks(t *testing.T) {
@@ -80,147 +64,27 @@ func TestEverythingGoesOverLinks(t *testing.T) {
 	}
 }
 
-// A leader in the minority of five is replaced, and finds its way back.
-func TestPartitionOfFive(t *testing.T) {
-	c := startLinked(t, 5)
-	old := c.WaitLeader()
-	minority, majority := []*cluster.Node{old}, []*cluster.Node(nil)
-	for _, n := range c.Nodes {
-		switch {
-		case n == old:
-		case len(minority) < 2:
-			minority = append(minority, n)
-		default:
-			majority = append(majority, n)
+// The program that people run has no such clock, and no program has the packages for gRPC of the
+// client of GCS.
+func TestProgramsAreBuiltWithTheirTags(t *testing.T) {
+	for _, p := range []struct {
+		name  string
+		build func() (string, error)
+		want  bool
+	}{{"program", cluster.Binary, false}, {"program for faults", cluster.FaultBinary, true}} {
+		path, err := p.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(data, []byte("OSQUEUE_FAULT_CLOCK")); got != p.want {
+			t.Errorf("the %s knows the file of the fault clock: %v", p.name, got)
+		}
+		if bytes.Contains(data, []byte("google.golang.org/grpc/xds")) {
+			t.Errorf("the %s contains gRPC's xds; build it with -tags disable_grpc_modules", p.name)
 		}
 	}
-	f := c.Partition(minority, majority)
-	next := c.WaitOtherLeader(old)
-	for _, n := range minority {
-		if n == next {
-			t.Errorf("%s leads with the minority %v", n.Name, names(minority))
-		}
-	}
-	enqueue(t, c, client.NewJob{Type: "t"})
-	if got := f.Count(); got.Withheld == 0 {
-		t.Errorf("the partition has withheld nothing: %v", got)
-	}
-	for _, a := range minority {
-		for _, b := range majority {
-			between := c.Net().Count(link.Link{From: a.Name, To: b.Name})
-			time.Sleep(10 * time.Millisecond)
-			if after := c.Net().Count(link.Link{From: a.Name, To: b.Name}); after.Passed != between.Passed {
-				t.Errorf("bytes pass from %s to %s", a.Name, b.Name)
-			}
-		}
-	}
-	c.Heal()
-	c.WaitLeader()
-	inStep(t, c)
-}
-
-// An isolated node that comes back does not disturb the others.
-func TestIsolatedFollower(t *testing.T) {
-	c := startLinked(t, 4)
-	leader := c.WaitLeader()
-	before, err := leader.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	follower := c.Follower()
-	f := c.Isolate(follower)
-	time.Sleep(3 * time.Second) // six election timeouts
-	if got := f.Count(); got.Withheld == 0 || got.Passed != 0 {
-		t.Errorf("the isolation is none: %v", got)
-	}
-	// With a term of its own it would depose the leader.
-	own, err := follower.OwnStatus()
-	others, err2 := c.WaitLeader().Status()
-	if err != nil || err2 != nil || own.Term > others.Term {
-		t.Errorf("the isolated %s is in term %d, the others in %d: %v", follower.Name, own.Term, others.Term, errors.Join(err, err2))
-	}
-	f.Heal()
-	inStep(t, c)
-	after, err := c.WaitLeader().Status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A machine that is too busy moves leadership, too.
-	if most := before.Term + 1 + unheard(c); after.Term > most {
-		t.Errorf("after the return the term is %d, was %d, expected at most %d", after.Term, before.Term, most)
-	}
-}
-
-// unheard returns how often a leader stepped down because it did not hear from a majority.
-func unheard(c *cluster.Cluster) (n uint64) {
-	for _, node := range c.Nodes {
-		n += uint64(strings.Count(node.Log(), "failed to contact quorum of nodes, stepping down"))
-	}
-	return n
-}
-
-// A leader that cannot reach the bucket continues to work, and reports the lag.
-func TestLeaderWithoutBucket(t *testing.T) {
-	s := store.Start(t)
-	if !s.HasProxy() {
-		t.Skip("a directory has no link")
-	}
-	c := cluster.Start(t, cluster.Options{Bucket: s.URL(), Links: true})
-	leader := c.WaitLeader()
-	f := c.Net().Impose(link.Condition{Cut: true}, link.Both(leader.Name, link.Store)...)
-	enqueue(t, c, client.NewJob{Type: "t"})
-	c.Eventually(patience, "the lag to show", func() error {
-		st, err := leader.Status()
-		if err == nil && st.LagMs < 500 {
-			err = errNotYet
-		}
-		return err
-	})
-	if got := f.Count(); !got.Harmed() {
-		t.Errorf("the cut has hit nothing: %v", got)
-	}
-	f.Heal()
-	c.Eventually(patience, "the bucket to catch up", func() error {
-		st, err := c.WaitLeader().Status()
-		if err == nil && st.LagEntries > 0 {
-			err = errNotYet
-		}
-		return err
-	})
-}
-
-// A worker that is paused, and one that is killed, lose their jobs to another.
-func TestWorkersCanBePausedAndKilled(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Links: true, Flags: []string{"--lease", "1s"}})
-	// One job at a time: no claim waits at the server for a paused worker.
-	one := []string{"--exec", "t=sleep 2", "--poll-wait", "1s", "--concurrency", "1"}
-	first := c.StartWorker("first", one...)
-	id := enqueue(t, c, client.NewJob{Type: "t"})
-	holds := func(name string) {
-		t.Helper()
-		c.Eventually(patience, name+" to hold the job", func() error {
-			j, err := c.Client.Job(c.Context(patience), id)
-			if err == nil && (j.WorkerID == nil || *j.WorkerID != name || j.Status != "in_progress") {
-				err = fmt.Errorf("it is %s, attempt %d, last error %v", j.Status, j.Attempts, j.LastError)
-			}
-			return err
-		})
-	}
-	holds("first")
-	first.Pause()
-	second := c.StartWorker("second", one...)
-	holds("second")
-	second.Kill()
-	if second.Running() {
-		t.Fatal("a killed worker is running")
-	}
-	first.Continue()
-	holds("first")
-	c.Eventually(patience, "the job to be completed", func() error {
-		j, err := c.Client.Job(c.Context(patience), id)
-		if err == nil && j.Status != "completed" {
-			err = errNotYet
-		}
-		return err
-	})
 }

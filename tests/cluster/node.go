@@ -94,11 +94,6 @@ func (n *Node) status(addr string) (v1.Status, error) {
 	return s, n.getJSON(ctx, addr, "/status", &s)
 }
 
-// GetJSON reads a JSON answer of this node only.
-func (n *Node) GetJSON(ctx context.Context, path string, into any) error {
-	return n.getJSON(ctx, n.HTTP, path, into)
-}
-
 func (n *Node) getJSON(ctx context.Context, addr, path string, into any) error {
 	base, hc := "http://"+addr, plain
 	if s := n.cluster.secure; s != nil {

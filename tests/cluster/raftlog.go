@@ -11,8 +11,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/raftlog"
-	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/tests/model"
 )
 
@@ -104,57 +102,4 @@ func (n *Node) RestoreLog(c DiskCopy) error {
 		return err
 	}
 	return os.CopyFS(n.logDir(), os.DirFS(filepath.Join(c.dir, "raft")))
-}
-
-// ChangeJob gives a job another payload in the raft log of a stopped node, in the entry
-// that enqueued it: replayed, the log leads to another state than the other nodes have.
-func (n *Node) ChangeJob(id string, payload []byte) error {
-	if n.Running() {
-		return fmt.Errorf("%s is running", n.Name)
-	}
-	log, err := n.RaftLog()
-	if err != nil {
-		return err
-	}
-	db, err := n.openLog()
-	if err != nil {
-		return fmt.Errorf("open the raft log of %s: %w", n.Name, err)
-	}
-	defer db.Close()
-	for _, e := range log.Entries {
-		batch, err := fsm.DecodeEntry(e.Data)
-		if err != nil {
-			return err
-		}
-		for _, m := range batch.Mutations {
-			for _, j := range m.GetEnqueue().GetJobs() {
-				if j.Id == id {
-					j.Payload = payload
-					return rewrite(db, e.Index, batch)
-				}
-			}
-		}
-	}
-	return fmt.Errorf("the raft log of %s has no job %q", n.Name, id)
-}
-
-// rewrite replaces the batch of an entry. A segment log has no other way than to write the entry and those
-// behind it again.
-func rewrite(db *raftlog.Disk, index uint64, batch *fsmpb.Batch) error {
-	last, err := db.LastIndex()
-	if err != nil {
-		return err
-	}
-	var all []*raft.Log
-	for i := index; i <= last; i++ {
-		l := new(raft.Log)
-		if err := db.GetLog(i, l); err != nil {
-			return err
-		}
-		all = append(all, l)
-	}
-	if all[0].Data, err = fsm.EncodeEntry(batch); err != nil {
-		return err
-	}
-	return errors.Join(db.DeleteRange(index, last), db.StoreLogs(all))
 }

@@ -318,6 +318,9 @@ func loseDisks(w *World, s *history.FaultSpan) func() {
 		n.Wipe()
 	}
 	return func() {
+		if w.Proxy != nil {
+			w.Proxy.Behave() // new nodes do not start with a bucket that they cannot prove
+		}
 		w.start(w.Cluster.Nodes...)
 		for i, n := range w.Cluster.Nodes {
 			if after := w.serverID(n); after != before[i] {

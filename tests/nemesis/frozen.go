@@ -25,7 +25,7 @@ func freezeInWrite(w *World, s *history.FaultSpan) func() {
 	}
 	staged := w.pauseInWrite(old)
 	if staged == "" {
-		s.Missed(old.Name + " was not caught in the middle of a write")
+		s.Missed(notPossible + old.Name + " was not caught in the middle of a write")
 		return wake
 	}
 	next := w.Cluster.WaitOtherLeader(old)

@@ -25,8 +25,8 @@ var linkFaults = []Fault{
 	{Name: "links-narrow", Needs: NeedLinks, Takes: 1, Hold: 4 * time.Second, Begin: narrowLinks},
 	{Name: "links-reset", Needs: NeedLinks, Takes: 1, Begin: resetLinks},
 	{Name: "requests-replayed", Needs: NeedLinks, Takes: 1, Begin: replayRequests},
-	{Name: "leader-without-bucket", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(cut)},
-	{Name: "leader-bucket-reset", Needs: NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(link.Condition{Reset: true})},
+	{Name: "leader-without-bucket", Needs: NeedProxy | NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(cut)},
+	{Name: "leader-bucket-reset", Needs: NeedProxy | NeedLinks, Hold: 4 * time.Second, Begin: withoutBucket(link.Condition{Reset: true})},
 }
 
 // impose puts a condition on links. Healing it says what it has held up.

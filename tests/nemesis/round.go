@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"osqueue/client"
 	"osqueue/tests/history"
 	"osqueue/tests/model"
 )
@@ -16,10 +17,12 @@ type Outcome struct {
 	Ops      int
 	Jobs     int
 	Streamed int // writes that were answered over streams
-	Faults   []history.Fault
-	Verdicts []model.Verdict
-	Refused  int    // PUTs of queue.json that the store refused by their condition
-	Void     string // why it has shown nothing; "" if it has
+	// Unanswered are kinds of operations, and ways of writes, of which the load had no answer.
+	Unanswered []string
+	Faults     []history.Fault
+	Verdicts   []model.Verdict
+	Refused    int    // PUTs of queue.json that the store refused by their condition
+	Void       string // why it has shown nothing; "" if it has
 }
 
 // Hit is how many of its faults have hit.
@@ -39,7 +42,11 @@ func Run(t *testing.T, r Round) Outcome {
 	w := newWorld(t, r)
 	w.goesOn(150) // so that there is something to lose
 	for _, name := range r.Script {
-		w.strike([]Fault{named(name)})
+		var faults []Fault
+		for part := range strings.SplitSeq(name, "+") {
+			faults = append(faults, named(part))
+		}
+		w.strike(faults)
 	}
 	pool, end := w.pool(), time.Now().Add(r.Lasts)
 	for i := 0; len(r.Script) == 0 && time.Now().Before(end); i++ {
@@ -157,9 +164,22 @@ func (w *World) judge(h *history.History) Outcome {
 	if w.Proxy != nil {
 		o.Refused = w.Proxy.Refused()
 	}
+	answered := make(map[string]int)
 	for i := range h.Ops {
-		if h.Ops[i].Protocol == history.ProtocolStream {
-			o.Streamed++
+		if op := &h.Ops[i]; op.Outcome == history.OK {
+			answered[string(op.Kind)]++
+			answered[op.Protocol]++
+			answered[op.Committed]++
+		}
+	}
+	o.Streamed = answered[history.ProtocolStream]
+	for _, what := range []string{
+		string(history.Enqueue), string(history.Claim), string(history.Heartbeat), string(history.Complete), string(history.Fail),
+		string(history.Release), string(history.Cancel), string(history.GetJob), string(history.Stats),
+		history.ProtocolHTTP, history.ProtocolStream, string(client.AckObject),
+	} {
+		if answered[what] == 0 {
+			o.Unanswered = append(o.Unanswered, what)
 		}
 	}
 	for _, v := range o.Verdicts {

@@ -44,7 +44,8 @@ type Round struct {
 	Seed  uint64
 	Nodes int // 0: three
 
-	// Script are the names of faults, in their order; empty: the seed draws them.
+	// Script are the names of faults, in their order; those with a + between them overlap. Empty: the
+	// seed draws them.
 	Script []string
 	// Lasts is for how long faults are drawn.
 	Lasts time.Duration

@@ -71,38 +71,6 @@ func TestMountGoesAway(t *testing.T) {
 	t.Logf("the quorum took %d of 5 writes while the mount was away", during)
 }
 
-// The mount of a cluster goes away on all its machines, and another cluster, which has the
-// bucket, takes over: the first is not active any more.
-func TestMountGoesAwayBesideAStandby(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	path, bare, away, back := mountOf(t, dir)
-	flags := append([]string{"--standby-interval", "500ms"}, standbyTimes...)
-	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: flags})
-	b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: "file://" + dir, Flags: flags})
-	b.Nodes[0].Start()
-	a.Eventually(documentPatience, "the leader to know of the standby", func() error {
-		s, err := a.Nodes[0].Status()
-		if err == nil && s.Standby == "" {
-			err = errors.New("it knows of none")
-		}
-		return err
-	})
-	ids := fill(t, a, 4, 10)
-	if _, err := a.Client.Enqueue(client.WithAck(a.Context(documentPatience), client.AckObject), client.NewJob{ID: "last", Type: "t"}); err != nil {
-		t.Fatal(err)
-	}
-	away()
-	b.WaitLeader()
-	if e, err := a.Client.Enqueue(a.Context(documentPatience/4), client.NewJob{ID: "twice", Type: "t"}); err == nil {
-		t.Errorf("the first cluster answers %+v after the takeover", e)
-	}
-	isEmpty(t, bare)
-	mustHave(t, b, append(ids, "last"))
-	back()
-	a.Eventually(documentPatience, "the first cluster to be a standby", fenceOf(a, "standby"))
-}
-
 // A node that has state does not use the directory below a mount point after a start without the
 // mount, and needs no restart when the mount is there.
 func TestStartWithoutTheMount(t *testing.T) {

@@ -40,7 +40,7 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	roll := func(to string, load ...*load) {
+	roll := func(to string, load *producer) {
 		t.Helper()
 		for _, n := range c.Nodes {
 			if err := n.Stop(); err != nil {
@@ -48,17 +48,15 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 			}
 			mode(n, to)
 			n.Start()
-			for _, l := range load {
-				l.more(c, n.Name+" with --security="+to)
-			}
+			load.more(c)
 		}
 	}
-	old := enqueueing(t, plain)
-	old.more(c, "off")
+	old := produce(t, plain)
+	old.more(c)
 	roll("log", old)
-	secure := enqueueing(t, c.Client)
-	secure.more(c, "TLS and a token in log")
-	old.stop(t)
+	secure := produce(t, c.Client)
+	secure.more(c)
+	old.stop()
 	c.Eventually(patience, "the first token", func() error { // log answers without it
 		if tokens, err := c.Client.Tokens(c.Context(time.Second)); err != nil || len(tokens) == 0 {
 			return errors.Join(errors.New("there is none"), err)
@@ -75,64 +73,11 @@ func TestSecurityIsSwitchedUnderLoad(t *testing.T) {
 		t.Error("a client without TLS is served with --security=on")
 	}
 	roll("log", secure)
-	again := enqueueing(t, plain)
-	again.more(c, "without TLS in log")
-	secure.stop(t)
+	again := produce(t, plain)
+	again.more(c)
+	secure.stop()
 	roll("off", again)
-	again.stop(t)
-}
-
-// load enqueues jobs until it is stopped. Its first error ends it.
-type load struct {
-	t      *testing.T
-	cancel context.CancelFunc
-	jobs   chan struct{} // one for each job that was acknowledged
-	failed chan error
-}
-
-func enqueueing(t *testing.T, cl *client.Client) *load {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{t: t, cancel: cancel, jobs: make(chan struct{}), failed: make(chan error, 1)}
-	go func() {
-		defer close(l.failed)
-		for {
-			if _, err := cl.Enqueue(ctx, client.NewJob{Type: "t"}); err != nil {
-				if ctx.Err() == nil {
-					l.failed <- err
-				}
-				return
-			}
-			select {
-			case l.jobs <- struct{}{}:
-			case <-ctx.Done():
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
-	}()
-	return l
-}
-
-// more waits for more jobs. The goroutine of the test must call it.
-func (l *load) more(c *cluster.Cluster, what string) {
-	late := time.After(patience)
-	for range 20 {
-		select {
-		case <-l.jobs:
-		case err := <-l.failed:
-			l.t.Fatalf("%s: %v", what, err)
-		case <-late:
-			l.t.Fatalf("%s: no more jobs", what)
-		}
-	}
-}
-
-func (l *load) stop(t *testing.T) {
-	t.Helper()
-	l.cancel()
-	if err := <-l.failed; err != nil {
-		t.Error(err)
-	}
+	again.stop()
 }
 
 // A revoked node is out within 1 s: nodes close its connections and accept no new ones, and it

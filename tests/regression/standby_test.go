@@ -21,25 +21,6 @@ import (
 // the standby.
 var standbyTimes = []string{"--broker-timeout", "3s", "--broker-heartbeat", "500ms", "--max-flush-lag", "5s"}
 
-// pathTo returns a symbolic link to a directory, by which a cluster reaches its bucket. cut
-// makes it point to nothing; heal makes it point to the directory again.
-func pathTo(t *testing.T, dir string) (path string, cut, heal func()) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "bucket")
-	lead := func(to string) func() {
-		return func() {
-			t.Helper()
-			next := path + ".next"
-			if err := errors.Join(os.Symlink(to, next), os.Rename(next, path)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	heal = lead(dir)
-	heal()
-	return path, lead(filepath.Join(dir, "nowhere")), heal
-}
-
 // fenceOf returns the fence of a cluster's only node.
 func fenceOf(c *cluster.Cluster, want string) func() error {
 	return func() error {
@@ -56,7 +37,10 @@ func fenceOf(c *cluster.Cluster, want string) func() error {
 func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path, cut, heal := pathTo(t, dir)
+	path, nowhere, cut, heal := mountOf(t, dir)
+	if err := os.Remove(nowhere); err != nil {
+		t.Fatal(err)
+	}
 	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: standbyTimes})
 	ids := fill(t, a, 4, 10)
 	cut()
@@ -89,35 +73,53 @@ func TestFencedClusterKeepsWhatItAnswered(t *testing.T) {
 }
 
 // B4: a leader that is cut off from the bucket, and knows of a standby, has stopped answering
-// when the standby takes over: no client gets an answer from both.
+// when the standby takes over: no client gets an answer from both. Its path leads to nothing, or to the
+// empty directory below a mount point.
 func TestCutOffLeaderRefusesForAStandby(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	path, cut, _ := pathTo(t, dir)
 	flags := append([]string{"--standby-interval", "500ms"}, standbyTimes...)
-	a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: flags})
-	b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: "file://" + dir, Flags: flags})
-	b.Nodes[0].Start()
-	a.Eventually(documentPatience, "the leader to know of the standby", func() error {
-		s, err := a.Nodes[0].Status()
-		if err == nil && s.Standby == "" {
-			err = errors.New("it knows of none")
-		}
-		return err
-	})
-	cut()
-	b.WaitLeader()
-	ctx := a.Context(documentPatience / 4)
-	if e, err := a.Client.Enqueue(ctx, client.NewJob{ID: "lost", Type: "t"}); err == nil {
-		t.Errorf("the first cluster answers %+v after the takeover", e)
+	for _, bareStays := range []bool{false, true} {
+		t.Run(fmt.Sprint("empty directory=", bareStays), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path, bare, cut, heal := mountOf(t, dir)
+			a := cluster.Start(t, cluster.Options{Nodes: 1, Prefix: "a", Bucket: "file://" + path, Flags: flags})
+			b := cluster.New(t, cluster.Options{Nodes: 1, Prefix: "b", Bucket: "file://" + dir, Flags: flags})
+			b.Nodes[0].Start()
+			a.Eventually(documentPatience, "the leader to know of the standby", func() error {
+				s, err := a.Nodes[0].Status()
+				if err == nil && s.Standby == "" {
+					err = errors.New("it knows of none")
+				}
+				return err
+			})
+			ids := fill(t, a, 4, 10)
+			if !bareStays {
+				if err := os.Remove(bare); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cut()
+			b.WaitLeader()
+			if e, err := a.Client.Enqueue(a.Context(documentPatience/4), client.NewJob{ID: "twice", Type: "t"}); err == nil {
+				t.Errorf("the first cluster answers %+v after the takeover", e)
+			}
+			if bareStays {
+				isEmpty(t, bare)
+			} else {
+				a.Eventually(documentPatience, "the reason in the status", func() error {
+					s, err := a.Nodes[0].Status()
+					if err == nil && s.Refusing == "" {
+						err = errors.New("it has none")
+					}
+					return err
+				})
+			}
+			mustHave(t, b, ids)
+			heal()
+			a.Eventually(documentPatience, "the first cluster to be a standby", fenceOf(a, "standby"))
+		})
 	}
-	a.Eventually(documentPatience, "the reason in the status", func() error {
-		s, err := a.Nodes[0].Status()
-		if err == nil && s.Refusing == "" {
-			err = errors.New("it has none")
-		}
-		return err
-	})
 }
 
 // No node of a cluster that stands by is ready, on the port of the API and on that for legacy

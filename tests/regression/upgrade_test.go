@@ -23,7 +23,7 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := cluster.Start(t, cluster.Options{})
-	p := produce(t, c)
+	p := produce(t, c.Client)
 	restart := func(n *cluster.Node, binary string, flags ...string) {
 		t.Helper()
 		if err := n.Stop(); err != nil {
@@ -81,13 +81,13 @@ type producer struct {
 	done   chan struct{}
 }
 
-func produce(t *testing.T, c *cluster.Cluster) *producer {
+func produce(t *testing.T, cl *client.Client) *producer {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &producer{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		for ctx.Err() == nil {
-			if _, err := c.Client.Enqueue(context.Background(), client.NewJob{Type: "t"}); err != nil {
+			if _, err := cl.Enqueue(context.Background(), client.NewJob{Type: "t"}); err != nil {
 				t.Errorf("enqueue: %v", err)
 				return
 			}

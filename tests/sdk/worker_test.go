@@ -22,11 +22,11 @@ func TestLeaderIsKilledUnderWorkers(t *testing.T) {
 	cluster, c := start(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
-	const jobs = 80
+	const jobs = 400
 	l := newLedger(jobs)
 	for i := range 2 {
 		w, err := worker.New(c, worker.Config{
-			Name: fmt.Sprintf("w%d", i), Concurrency: 8, Lease: 2 * time.Second, PollWait: time.Second, Finished: l.finished,
+			Name: fmt.Sprintf("w%d", i), Concurrency: 8, Prefetch: 16, Lease: 10 * time.Second, PollWait: time.Second, Finished: l.finished,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,75 +1,17 @@
 package workload_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"osqueue/fsm"
 	"osqueue/tests/cluster"
 	"osqueue/tests/history"
-	"osqueue/tests/model"
 	"osqueue/tests/workload"
 )
-
-// TestLoadThroughAFailover lets the load run through the death of a leader. All checkers accept
-// the record, and it contains each kind of operation.
-func TestLoadThroughAFailover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	c := cluster.Start(t, cluster.Options{Flags: []string{"--raft-snapshot-threshold", "1000000"}})
-	var out bytes.Buffer
-	rec := history.NewRecorder(&out, history.Run{Seed: 1, Nodes: 3, Lease: history.Time(time.Second)})
-	var dialled atomic.Int64
-	load, err := workload.Start(workload.Config{
-		Seed: 1, Lease: time.Second, CancelRate: 5,
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			dialled.Add(1)
-			return new(net.Dialer).DialContext(ctx, network, address)
-		},
-	}, c.Servers(), rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer load.Close()
-	goesOn(t, c, load, 400)
-	killed := c.WaitLeader()
-	fault := rec.Fault("leader-killed", killed.Name)
-	killed.Kill()
-	fault.Hit("it has ended")
-	c.WaitOtherLeader(killed)
-	goesOn(t, c, load, 200)
-	killed.Start()
-	fault.End()
-	goesOn(t, c, load, 400)
-	if err := load.Drain(c.Context(60 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if err := load.Finals(c.Context(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	load.Close()
-	if dialled.Load() == 0 {
-		t.Error("the connections were not made by Dial")
-	}
-	c.StopAll()
-	noteLogs(t, c, rec)
-	if err := rec.Close(); err != nil {
-		t.Fatal(err)
-	}
-	h, err := history.Read(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judge(t, h)
-	counts(t, h)
-}
 
 // TestDrainLosesNoEnqueue checks that Drain knows the outcome of every enqueue: one that is given
 // up could commit after the last look at the queue.
@@ -119,77 +61,6 @@ func goesOn(t *testing.T, c *cluster.Cluster, load *workload.Load, n int64) {
 		}
 		return nil
 	})
-}
-
-// noteLogs replays the logs of all nodes.
-func noteLogs(t *testing.T, c *cluster.Cluster, rec *history.Recorder) {
-	t.Helper()
-	for _, n := range c.Nodes {
-		log, err := n.RaftLog()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, states, err := model.Applied(n.Name, log, fsm.LSN{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rec.Applied(lines...)
-		rec.State(states...)
-	}
-}
-
-func judge(t *testing.T, h *history.History) {
-	t.Helper()
-	for _, v := range model.Check(h, model.Options{}) {
-		t.Logf("%-13s %-10s %6d checked %s", v.Checker, v.Result, v.Checked, v.Note)
-		void := v.Checker == "Documents" || v.Checker == "Safe" // no bucket was looked at
-		if v.Result != model.OK && !void {
-			t.Errorf("%s: %s %s", v.Checker, v.Result, v.Note)
-		}
-		for _, x := range v.Violations[:min(5, len(v.Violations))] {
-			t.Errorf("  %s %v", x.Text, x.Ops)
-		}
-	}
-}
-
-// counts checks that every kind of operation was tried and answered, and that writes request
-// their levels.
-func counts(t *testing.T, h *history.History) {
-	t.Helper()
-	ok := make(map[history.Kind]int)
-	all := make(map[string]int)
-	for _, op := range h.Ops {
-		all[string(op.Kind)+" "+string(op.Outcome)]++
-		if op.Outcome == history.OK {
-			ok[op.Kind]++
-		}
-		if op.Protocol != "" {
-			all["over "+op.Protocol]++
-		}
-		if op.Ack == "object" && op.Outcome == history.OK && op.Committed == "object" {
-			all["in the bucket"]++
-		}
-		if op.Kind != history.GetJob && op.Kind != history.Stats && op.Request == "" {
-			t.Errorf("operation %d has no key", op.ID)
-		}
-	}
-	t.Log(all)
-	for _, k := range []history.Kind{
-		history.Enqueue, history.Claim, history.Heartbeat, history.Complete, history.Fail, history.Release, history.Cancel,
-		history.GetJob, history.Stats,
-	} {
-		if ok[k] == 0 {
-			t.Errorf("no %s was answered", k)
-		}
-	}
-	for _, p := range []string{history.ProtocolHTTP, history.ProtocolStream} {
-		if all["over "+p] == 0 {
-			t.Errorf("no write was answered over %s", p)
-		}
-	}
-	if all["in the bucket"] == 0 {
-		t.Error("no write waited for the bucket")
-	}
 }
 
 var errNoWay = errors.New("no way")
