@@ -31,6 +31,13 @@
 // the whole buffer at once. Before that it yields, so that the other handlers that the same
 // committed entry has woken append their answers to the same buffer.
 //
+// # Bodies
+//
+// The body of a request is the JSON of the HTTP API, and no message of its own. To read the bodies of the three calls in the life
+// of a job takes about 4 µs of the 90 µs of CPU that three servers spend on them (docs/performance.md, 256 workers). Another
+// encoding could save that. It would need a second reader and writer of each body, here and in the SDKs, and a second
+// fingerprint for an idempotency key, because a client may repeat a call over HTTP.
+//
 // # Limits
 //
 //   - Limits.InFlight requests per connection. The client knows the number from the Hello;

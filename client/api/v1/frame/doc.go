@@ -3,12 +3,14 @@
 //
 // A frame is a head of HeadBytes bytes and a body, which is a protobuf message. The id of a
 // request is in the head, so that a reader can refuse, discard or pass on a frame without
-// its body. The messages are few and flat, so they are encoded with protowire by hand: the client
-// needs no generated code, and the tests compare the result with the protobuf library.
+// its body. The messages are four flat lists of fields (fields), which protowire encodes: generated code would bring the
+// reflection of the protobuf library into each program with the client, and a message that cannot be copied. The tests
+// compare the result with the protobuf library.
 //
 // The body of a request or an answer is the JSON of the HTTP API, byte for byte, in a field of
 // the message. The reason is the idempotency key: the machine compares a fingerprint of the
-// request, which must be the same when the client repeats the request over HTTP.
+// request, which must be the same when the client repeats the request over HTTP. api/stream says what another body would
+// save.
 //
 // Decoding never panics and never allocates more than the length of its input. A decoder skips
 // fields that it does not know, so that later versions can add some. A message that it

@@ -1,61 +1,89 @@
 package frame
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// field is one field of a message: a number, or bytes.
-type field struct {
-	kind  protowire.Type
-	value uint64
-	bytes []byte
+// fields are pointers to the fields of a message, by their numbers from 1: *uint32, *bool, *string or
+// *[]byte; nil is no field.
+type fields [5]any
+
+// appendTo appends the fields that do not have the zero value.
+func (list fields) appendTo(b []byte) []byte {
+	for i, of := range list {
+		num := protowire.Number(i + 1)
+		switch of := of.(type) {
+		case *uint32:
+			b = appendNumber(b, num, uint64(*of))
+		case *bool:
+			b = appendNumber(b, num, protowire.EncodeBool(*of))
+		case *string:
+			if *of != "" {
+				b = protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), *of)
+			}
+		case *[]byte:
+			if len(*of) > 0 {
+				b = protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), *of)
+			}
+		}
+	}
+	return b
 }
 
-// fields calls use for every field of the message b that is a number or bytes. It skips the
-// others.
-func fields(b []byte, use func(protowire.Number, field)) error {
+func appendNumber(b []byte, num protowire.Number, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), v)
+}
+
+// parse sets the fields from the body b of a message, which is named for errors. It skips unknown fields, and
+// those with another type.
+func (list fields) parse(message string, b []byte) error {
 	for len(b) > 0 {
 		num, kind, n := protowire.ConsumeTag(b)
+		var number uint64
+		var bytes []byte
+		if n >= 0 {
+			b = b[n:]
+			switch kind {
+			case protowire.VarintType:
+				number, n = protowire.ConsumeVarint(b)
+			case protowire.BytesType:
+				bytes, n = protowire.ConsumeBytes(b)
+			default:
+				n = protowire.ConsumeFieldValue(num, kind, b)
+			}
+		}
 		if n < 0 {
-			return protowire.ParseError(n)
+			return fmt.Errorf("decode a frame: the body is not a valid %s: %w", message, protowire.ParseError(n))
 		}
 		b = b[n:]
-		f := field{kind: kind}
-		switch kind {
-		case protowire.VarintType:
-			f.value, n = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			f.bytes, n = protowire.ConsumeBytes(b)
-		default:
-			n = protowire.ConsumeFieldValue(num, kind, b)
+		if int(num) > len(list) {
+			continue
 		}
-		if n < 0 {
-			return protowire.ParseError(n)
+		switch to := list[num-1].(type) {
+		case *uint32:
+			if kind == protowire.VarintType {
+				*to = uint32(number)
+			}
+		case *bool:
+			if kind == protowire.VarintType {
+				*to = number != 0
+			}
+		case *string:
+			if kind == protowire.BytesType {
+				*to = textOf(bytes)
+			}
+		case *[]byte:
+			if kind == protowire.BytesType {
+				*to = bytes
+			}
 		}
-		use(num, f)
-		b = b[n:]
 	}
 	return nil
-}
-
-// toUint, toBool, toText and toBytes set a value from a field of their type. A field of another type
-// counts as unknown.
-func (f field) toUint(to *uint32) {
-	if f.kind == protowire.VarintType {
-		*to = uint32(f.value)
-	}
-}
-
-func (f field) toBool(to *bool) {
-	if f.kind == protowire.VarintType {
-		*to = f.value != 0
-	}
-}
-
-func (f field) toText(to *string) {
-	if f.kind == protowire.BytesType {
-		*to = textOf(f.bytes)
-	}
 }
 
 // textOf returns b as text. The texts of the busiest requests need no memory of their own.
@@ -71,39 +99,4 @@ func textOf(b []byte) string {
 		return "handling=strict"
 	}
 	return string(b)
-}
-
-func (f field) toBytes(to *[]byte) {
-	if f.kind == protowire.BytesType {
-		*to = f.bytes
-	}
-}
-
-// appendUint, appendBool, appendText and appendBytes append a field unless it has the zero value.
-func appendUint(b []byte, num protowire.Number, v uint32) []byte {
-	if v == 0 {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), uint64(v))
-}
-
-func appendBool(b []byte, num protowire.Number, v bool) []byte {
-	if !v {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), 1)
-}
-
-func appendText(b []byte, num protowire.Number, v string) []byte {
-	if v == "" {
-		return b
-	}
-	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), v)
-}
-
-func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
-	if len(v) == 0 {
-		return b
-	}
-	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v)
 }

@@ -3,7 +3,6 @@ package frame
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 )
@@ -95,8 +94,3 @@ type Bytes []byte
 
 // Append implements Message.
 func (m Bytes) Append(b []byte) []byte { return append(b, m...) }
-
-// wrongField returns the error of a body that is not a message.
-func wrongField(message string, err error) error {
-	return fmt.Errorf("decode a frame: the body is not a valid %s: %w", message, err)
-}
