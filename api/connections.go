@@ -19,6 +19,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // spareConnections is the number of connections over the bounds that are accepted.
@@ -38,7 +39,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		b := &boundedConn{Conn: c, of: l.s.conns, client: core.HostOf(c.RemoteAddr().String()), legacy: l.legacy}
+		b := &boundedConn{Conn: c, of: l.s.conns, client: web.HostOf(c.RemoteAddr().String()), legacy: l.legacy}
 		b.over = b.of.Enter(b.client)
 		if b.over != nil {
 			b.of = l.s.spare

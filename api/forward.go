@@ -18,6 +18,7 @@ import (
 	"osqueue/api/core"
 	"osqueue/api/work"
 	v1 "osqueue/client/api/v1"
+	"osqueue/internal/web"
 )
 
 // Bounds of the connections to the leader. This node closes idle connections before the leader
@@ -78,7 +79,7 @@ func (f *forwarder) request(ctx context.Context, c *core.Call, leader string) *h
 
 // header returns the head of a call for the leader, which marks the call and names its client and its principal.
 func (f *forwarder) header(c *core.Call) http.Header {
-	h := http.Header{v1.HeaderForwarded: {f.s.Name}, "X-Forwarded-For": {core.HostOf(c.Remote)}}
+	h := http.Header{v1.HeaderForwarded: {f.s.Name}, "X-Forwarded-For": {web.HostOf(c.Remote)}}
 	if c.Keys != nil {
 		// Under its own name the key would let the transport repeat the request by itself, and it would be unknown whether
 		// the first one reached the leader. The case means nothing in HTTP.

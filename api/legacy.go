@@ -11,6 +11,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/text"
+	"osqueue/internal/web"
 )
 
 // ServeLegacy answers legacy clients on ln, which it closes, until Shutdown. It returns nil as
@@ -37,7 +38,7 @@ func (l *allowedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := core.HostOf(c.RemoteAddr().String())
+		from := web.HostOf(c.RemoteAddr().String())
 		if l.s.Config.Legacy.Accepts(from) {
 			return c, nil
 		}

@@ -15,6 +15,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/sleep"
+	"osqueue/internal/web"
 )
 
 // identified returns a handler that authenticates requests for next, which may make requests
@@ -161,7 +162,7 @@ func (s *Server) askLeader(ctx context.Context, r *http.Request, leader, text st
 		return false, err
 	}
 	req.Header["Authorization"] = []string{"Bearer " + text}
-	req.Header["X-Forwarded-For"] = []string{core.HostOf(r.RemoteAddr)}
+	req.Header["X-Forwarded-For"] = []string{web.HostOf(r.RemoteAddr)}
 	req.Header.Set(v1.HeaderForwarded, s.Name)
 	resp, err := s.Config.Transport.RoundTrip(req)
 	if err != nil {

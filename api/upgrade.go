@@ -5,13 +5,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"osqueue/api/core"
 	"osqueue/api/stream"
 	"osqueue/client/api/v1/frame"
+	"osqueue/internal/web"
 )
 
 // The stream protocol (docs/stream.md) begins with an upgrade of an HTTP connection. Package
@@ -110,19 +110,7 @@ func endWithToken(ctx context.Context, one *stream.Conn) (stop func()) {
 
 // asksForStream reports whether r is an upgrade to the stream protocol.
 func asksForStream(r *http.Request) bool {
-	return r.ProtoMajor == 1 && hasToken(r.Header["Connection"], "upgrade") && hasToken(r.Header["Upgrade"], frame.Protocol)
-}
-
-// hasToken reports whether a header that is a list has an element.
-func hasToken(lines []string, token string) bool {
-	for _, line := range lines {
-		for one := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(one), token) {
-				return true
-			}
-		}
-	}
-	return false
+	return r.ProtoMajor == 1 && web.Upgrades(r, frame.Protocol)
 }
 
 // reserve counts a stream that is about to open, unless the server shuts down. The caller calls serving.Done at its end.

@@ -3,13 +3,13 @@ package core
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/internal/auth"
 	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // shares bound what clients can keep open, in total and for each client.
@@ -35,7 +35,7 @@ func clientFrom(ctx context.Context, address string) string {
 	if cred, ok := ctx.Value(CredentialKey{}).(*Credential); ok && cred.P != nil && cred.P.Kind != auth.KindLegacy {
 		return cred.P.ID
 	}
-	return HostOf(address)
+	return web.HostOf(address)
 }
 
 // forwardedFor returns the address of the client whose request another node has forwarded, or
@@ -95,14 +95,6 @@ func (c *Call) EnterMany(l *limit.Slots, n int, k Kind, what string) (leave func
 
 // DefaultConnections is the default of Config.MaxConnections.
 const DefaultConnections = 4096
-
-// HostOf returns the address without the port.
-func HostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
-}
 
 // streamsMax bounds the streams of one node. Each takes about 100 KiB.
 const streamsMax = 2048

@@ -1,7 +1,6 @@
 package osqueue
 
 import (
-	"net"
 	"net/http"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"osqueue/compat"
 	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // Config configures a Handler. Native and Calls are required; the zero values of all
@@ -103,21 +103,13 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	if c.Client == nil {
-		c.Client = addressOf
+		c.Client = func(r *http.Request) string { return web.HostOf(r.RemoteAddr) }
 	}
 	if c.MaxBody <= 0 {
 		c.MaxBody = defaultMaxBody
 	}
 	c.Limits = c.Limits.withDefaults()
 	return c
-}
-
-// addressOf returns the address of a client, without its port.
-func addressOf(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
-	}
-	return r.RemoteAddr
 }
 
 func (l Limits) withDefaults() Limits {

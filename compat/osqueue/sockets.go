@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +14,7 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/compat"
 	"osqueue/internal/limit"
+	"osqueue/internal/web"
 )
 
 // sockets is the set of open WebSockets. It is safe for concurrent use.
@@ -51,7 +51,7 @@ func newSockets(cfg *Config, n *native, c *capacity) *sockets {
 
 // serveSocket opens a WebSocket and serves it until it is closed.
 func (h *Handler) serveSocket(w http.ResponseWriter, r *http.Request) {
-	if !isHandshake(r) {
+	if r.Method != http.MethodGet || !web.Upgrades(r, "websocket") {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			sendJSON(w, http.StatusNotFound, routeNotFound(r))
 			return
@@ -93,23 +93,6 @@ func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	h.tcp = conn
 	return conn, rw, err
-}
-
-// isHandshake reports whether a request asks for a WebSocket.
-func isHandshake(r *http.Request) bool {
-	return r.Method == http.MethodGet && has(r.Header, "Connection", "upgrade") && has(r.Header, "Upgrade", "websocket")
-}
-
-// has reports whether a header that is a list has an element.
-func has(h http.Header, name, element string) bool {
-	for _, line := range h[name] {
-		for one := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(one), element) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // admit counts a new WebSocket, or returns the reason why it is refused.

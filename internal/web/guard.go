@@ -155,3 +155,28 @@ func (h *Hosts) allows(host string) bool {
 	}
 	return false
 }
+
+// Upgrades reports whether r asks to continue with another protocol on its connection.
+func Upgrades(r *http.Request, protocol string) bool {
+	return lists(r.Header["Connection"], "upgrade") && lists(r.Header["Upgrade"], protocol)
+}
+
+// lists reports whether a header that is a list has an element.
+func lists(lines []string, element string) bool {
+	for _, line := range lines {
+		for one := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(one), element) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// HostOf returns the address without the port.
+func HostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
