@@ -17,6 +17,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/crontab"
@@ -220,6 +221,62 @@ func TestCursorsGoOnInOtherLists(t *testing.T) {
 	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
 		if ids, next := g.listed(query + "&cursor=Af___________wE"); len(ids) != 0 || next != "" {
 			t.Errorf("%s: %v, next %q", query, ids, next)
+		}
+	}
+}
+
+// inside makes a read of this program.
+func (g *rig) inside(target string) answer {
+	g.t.Helper()
+	w := httptest.NewRecorder()
+	if !(within{g.s}).Call(g.t.Context(), "GET", target, "192.0.2.1:5", nil, w) {
+		g.t.Fatalf("the answer to %s breaks off", target)
+	}
+	return answer{w.Code, w.Header(), w.Body.Bytes()}
+}
+
+// Reads for clients of the legacy broker are answered also while the bucket takes no writes. Others are not.
+func TestReadsForLegacyClients(t *testing.T) {
+	g := newRig(t)
+	g.submit("j", "t")
+	const legacy = "?" + v1.ParamConsistency + "=" + v1.ConsistencyLegacy
+	for _, path := range []string{v1.PathJobs, v1.PathStats, v1.PathState} {
+		refused(t, g.do("GET", path+legacy, ""), http.StatusBadRequest, v1.TagBadRequest)
+		for err, status := range map[error]int{nil: 200, cluster.ErrFlushLag: 200, cluster.ErrNotLeader: 503} {
+			g.node.set(func(f *fakeNode) { f.linearErr = err })
+			if a := g.inside(path + legacy); a.status != status {
+				t.Errorf("%s, %v: answered %d %s", path, err, a.status, a.body)
+			}
+			if a := g.inside(path); (a.status == http.StatusOK) != (err == nil) {
+				t.Errorf("%s without it, %v: answered %d %s", path, err, a.status, a.body)
+			}
+		}
+	}
+}
+
+// This program gets all pages of a list in one answer, for clients of the legacy broker, up to a bound. Others do not.
+func TestListOfAllPages(t *testing.T) {
+	g := newRig(t, func(c *core.Config) { c.Limits.ListJobs, c.Limits.AllBytes = 2, 6*core.ShortJob })
+	var want []string
+	for i := range 9 {
+		want = append(want, fmt.Sprintf("j%d", i))
+		g.submit(want[i], "t")
+	}
+	const whole = v1.PathJobs + "?" + v1.ParamLimit + "=" + v1.LimitAll
+	refused(t, g.do("GET", whole, ""), http.StatusBadRequest, v1.TagBadRequest)
+	for _, path := range []string{whole, whole + "&" + v1.ParamConsistency + "=" + v1.ConsistencyLegacy} {
+		var got []string
+		next, answers := "", 0
+		for answers == 0 || next != "" {
+			list := ok[v1.JobList](t, g.inside(path+"&cursor="+next))
+			for i := range list.Jobs {
+				got = append(got, list.Jobs[i].ID)
+			}
+			next = list.NextCursor
+			answers++
+		}
+		if !slices.Equal(got, want) || answers != 2 {
+			t.Errorf("%s: %d answers with %v", path, answers, got)
 		}
 	}
 }

@@ -120,6 +120,7 @@ type Limits struct {
 	ListJobs   int // items on one page, such as jobs
 	ListScan   int // jobs looked at for one page
 	ListBytes  int // a page ends when it is larger
+	AllBytes   int // a list of all pages ends with the page in which it becomes larger
 	WorkerJobs int // jobs that are named of one worker
 
 	// Of each of these, one client gets at most half.
@@ -146,6 +147,7 @@ func DefaultLimits() Limits {
 		ListJobs:     1000,
 		ListScan:     20_000,
 		ListBytes:    8 << 20,
+		AllBytes:     24 << 20,
 		WorkerJobs:   100,
 		Streams:      256,
 		Waits:        DefaultWaits,

@@ -8,12 +8,12 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// SendItems appends the items of a list and its end to c.out. It sends what it has whenever that is
+// SendItems appends items of a list to c.out; more says that others stand before them. It sends what it has whenever that is
 // partBytes, so that a reader that does not read takes no more memory than one item. size
 // estimates the bytes of an item.
-func SendItems[T any](c *Call, items []T, size func(T) int, appendItem func([]byte, T) []byte) error {
+func SendItems[T any](c *Call, more bool, items []T, size func(T) int, appendItem func([]byte, T) []byte) error {
 	for i, item := range items {
-		if i > 0 {
+		if more || i > 0 {
 			c.Out = append(c.Out, ',')
 		}
 		if err := c.Grow(size(item)); err != nil {
@@ -27,7 +27,6 @@ func SendItems[T any](c *Call, items []T, size func(T) int, appendItem func([]by
 			return err
 		}
 	}
-	c.Out = append(c.Out, ']')
 	return nil
 }
 
@@ -56,6 +55,14 @@ func ListedType(given string) string {
 	}
 	return given
 }
+
+// WantsAll reports whether the call asks for all pages in one answer.
+func (c *Call) WantsAll() bool {
+	return c.ofNode() && c.Params.Get(v1.ParamLimit) == v1.LimitAll
+}
+
+// ofNode reports whether a node has made the call, for a client of its own contract.
+func (c *Call) ofNode() bool { return c.Inner || c.ForwardedBy != nil }
 
 func BadCursor(given string) error {
 	return Fail(BadRequest, "%s is %q; must be the nextCursor of an earlier answer of the same sort", v1.ParamCursor, Shown(given))

@@ -11,17 +11,19 @@ import (
 	"time"
 
 	v1 "osqueue/client/api/v1"
+	"osqueue/cluster"
 	"osqueue/fsm"
 )
 
 // readQuery is the requested freshness of a read.
 type readQuery struct {
 	leader bool          // said so, or said nothing else
+	anyway bool          // also while another cluster may have taken the queue over
 	min    fsm.LSN       // zero: none
 	wait   time.Duration // at most, until it is
-	// waitsEnd: the read waits for the end of the job, at most for end.
+	// WaitsEnd: the read waits for the end of the job, at most for End.
 	WaitsEnd bool
-	End      time.Duration
+	End      time.Duration // the time of the answer, beyond that of other reads
 }
 
 // readParams parses the query of a call that may use it. Older clients may send any query with a write: other
@@ -78,12 +80,17 @@ func (c *Call) ReadQuery() (readQuery, error) {
 			q.wait = c.Core.Config.Timeouts.Fresh
 		}
 	}
-	switch text := c.Params.Get(v1.ParamConsistency); text {
-	case "":
-	case v1.ConsistencyLeader:
+	if c.WantsAll() {
+		q.End = c.Core.Config.Timeouts.Answer // the pages come as they are read
+	}
+	switch text := c.Params.Get(v1.ParamConsistency); {
+	case text == "":
+	case text == v1.ConsistencyLeader:
 		q.leader = true
-	case v1.ConsistencyLocal:
+	case text == v1.ConsistencyLocal:
 		q.leader = false
+	case text == v1.ConsistencyLegacy && c.ofNode():
+		q.leader, q.anyway = true, true
 	default:
 		return q, Fail(BadRequest, "%s is %q; must be %s or %s", v1.ParamConsistency, Shown(text),
 			v1.ConsistencyLeader, v1.ConsistencyLocal)
@@ -124,7 +131,8 @@ func (s *Core) freshen(c *Call) (done bool, err error) {
 	ctx, cancel := s.Patience(c, q.wait)
 	defer cancel()
 	if q.leader {
-		if err := s.Node.Linearize(ctx); err != nil {
+		// This cluster accepts no write meanwhile.
+		if err := s.Node.Linearize(ctx); err != nil && !(q.anyway && errors.Is(err, cluster.ErrFlushLag)) {
 			return false, s.stale(ctx, c, err, q)
 		}
 	}

@@ -92,6 +92,10 @@ func onlyRunning(statuses []fsm.Status) bool {
 
 // listJobs is GET /v1/jobs.
 func (s *jobs) listJobs(c *core.Call) error {
+	all := c.WantsAll()
+	if all {
+		c.Params.Del(v1.ParamLimit)
+	}
 	p, err := s.readPage(c, c.Params)
 	if err != nil {
 		return err
@@ -101,21 +105,28 @@ func (s *jobs) listJobs(c *core.Call) error {
 	if err != nil {
 		return err
 	}
-	built, err := s.Page(c)
-	if err != nil {
-		return err
-	}
-	jobs, next := s.pageOf(v, &p)
-	built()
 	c.Lsn = v.LSN()
 	// The figures and the jobs are fields of one object.
 	c.Out = append(c.Out[:0], head[:len(head)-1]...)
 	c.Out = append(core.Key(c.Out, "jobs"), '[')
-	if err := core.SendItems(c, c.Seen(jobs), listedBytes, core.AppendJob); err != nil {
-		return err
+	for size := 0; ; v = c.State().View() {
+		built, err := s.Page(c)
+		if err != nil {
+			return err
+		}
+		jobs, bytes, next := s.pageOf(v, &p)
+		built()
+		if err := core.SendItems(c, size > 0, c.Seen(jobs), listedBytes, core.AppendJob); err != nil {
+			return err
+		}
+		size, p.after = size+bytes, next
+		if !all || next == 0 || size >= s.Config.Limits.AllBytes {
+			break
+		}
 	}
-	if next != 0 {
-		c.Out = core.Text(c.Out, "nextCursor", cursorOf(p.newest, next))
+	c.Out = append(c.Out, ']')
+	if p.after != 0 {
+		c.Out = core.Text(c.Out, "nextCursor", cursorOf(p.newest, p.after))
 	}
 	c.Out = append(c.Out, '}')
 	return c.Send()
@@ -127,16 +138,15 @@ func listedBytes(j *fsm.Job) int {
 	return len(j.Payload()) + len(x.Result) + len(x.LastError) + len(j.Details().Log) + core.ShortJob
 }
 
-// pageOf returns the jobs of a page. If there may be more, next is the position after which
+// pageOf returns the jobs of a page, and their bytes. If there may be more, next is the position after which
 // they come.
-func (s *jobs) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, next uint64) {
-	bytes := 0
+func (s *jobs) pageOf(v *fsm.View, p *page) (jobs []*fsm.Job, bytes int, next uint64) {
 	next = s.walk(v, p, func(j *fsm.Job) bool {
 		jobs = append(jobs, j)
 		bytes += listedBytes(j)
 		return len(jobs) < p.limit && bytes < s.Config.Limits.ListBytes
 	})
-	return jobs, next
+	return jobs, bytes, next
 }
 
 // walk calls fn for the jobs of a page until fn returns false, or the bounds of one request

@@ -243,9 +243,10 @@ func (s *queues) listCrons(c *core.Call) error {
 	built()
 	c.Out = append(c.Out[:0], `{"crons":[`...)
 	show := func(b []byte, cron *fsm.Cron) []byte { return appendCron(b, cron.For(c.Viewer())) }
-	if err := core.SendItems(c, crons, cronBytes, show); err != nil {
+	if err := core.SendItems(c, false, crons, cronBytes, show); err != nil {
 		return err
 	}
+	c.Out = append(c.Out, ']')
 	if more {
 		c.Out = core.Text(c.Out, "nextCursor", core.NameCursorOf(crons[len(crons)-1].Name))
 	}

@@ -52,10 +52,8 @@ type Limits struct {
 	// Further messages wait.
 	MediumMessages int
 	LargeMessages  int
-	// Lists is the number of lists of jobs that are made at a time; further lists wait. A list of more
-	// than ListBytes gets no further page.
-	Lists     int
-	ListBytes int
+	// Lists is the number of lists of jobs that are made for WebSockets and Connect at a time; further lists wait.
+	Lists int
 
 	// Queue is the number of answers of one connection that wait for the client, and
 	// QueueBytes their size if they are more than one. If a limit is exceeded, the
@@ -83,7 +81,6 @@ func DefaultLimits() Limits {
 		MediumMessages:  128,
 		LargeMessages:   4,
 		Lists:           1,
-		ListBytes:       24 << 20,
 		Queue:           64,
 		QueueBytes:      4 << 20,
 		AllQueueBytes:   32 << 20,

@@ -20,19 +20,13 @@ import (
 
 // native makes the calls of the node. It is safe for concurrent use.
 type native struct {
-	api       compat.API
-	budget    *limit.Budget
-	lists     slots
-	listBytes int
+	api    compat.API
+	budget *limit.Budget
+	lists  slots
 }
 
 func newNative(cfg *Config) *native {
-	return &native{
-		api:       cfg.Calls,
-		budget:    cfg.Inflight,
-		lists:     make(slots, cfg.Limits.Lists),
-		listBytes: cfg.Limits.ListBytes,
-	}
+	return &native{api: cfg.Calls, budget: cfg.Inflight, lists: make(slots, cfg.Limits.Lists)}
 }
 
 // A caller is the client on whose behalf an operation runs.
@@ -122,25 +116,25 @@ func (n *native) report(c caller, id, action string, in any) error {
 // stats reads the counts of the queue.
 func (n *native) stats(c caller) (v1.Stats, error) {
 	var out v1.Stats
-	err := n.get(c, v1.PathStats, &out)
+	err := n.get(c, v1.PathStats+"?"+inOutages, &out)
 	return out, err
 }
 
-// pagesMax is the largest number of pages that a list is made of.
-const pagesMax = 1000
-
-// listCopies is how many times a list is in memory while it is answered: as a page of the API, as values,
-// and as the answer.
+// listCopies is how many times a list is in memory while it is answered: as the answer of the API, as values,
+// and as the answer to the client.
 const listCopies = 3
 
 // A heldList is a list that takes bytes of the budget until held is released.
 type heldList struct {
 	v1.JobList
-	size int // of its pages, in bytes
+	size int // of its JSON, in bytes
 	held limit.Hold
 }
 
-// list reads the jobs of the queue up to Limits.ListBytes, and passes them to use. Few lists are in use
+// listBuffers has lists whose memory is used again: it grows in many steps.
+var listBuffers = sync.Pool{New: func() any { return new(heldAnswer) }}
+
+// list reads the jobs of the queue, and passes them to use. Few lists are in use
 // at a time. The bytes of the list count until its held is released.
 func (n *native) list(c caller, use func(*heldList) error) error {
 	free, err := n.lists.take(c.ctx)
@@ -148,18 +142,19 @@ func (n *native) list(c caller, use func(*heldList) error) error {
 		return err
 	}
 	defer free()
-	a := pageBuffers.Get().(*heldPage)
-	defer a.free()
-	all := &heldList{held: n.budget.Hold()}
-	err = n.page(c, "", a, all, &all.JobList)
-	for range pagesMax {
-		if err != nil || all.NextCursor == "" || all.size >= n.listBytes {
-			break
-		}
-		var more v1.JobList
-		err = n.page(c, all.NextCursor, a, all, &more)
-		all.Jobs, all.NextCursor = append(all.Jobs, more.Jobs...), more.NextCursor
+	all, a := &heldList{held: n.budget.Hold()}, listBuffers.Get().(*heldAnswer)
+	a.Reset(make(http.Header))
+	a.held, a.over = &all.held, false
+	err = compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, wholeList, nil, a)
+	all.size = a.Body.Len()
+	switch {
+	case a.over:
+		err = refuse(v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment")
+	case err == nil:
+		err = compat.Decode(a, &all.JobList)
 	}
+	a.held = nil
+	listBuffers.Put(a)
 	if err == nil {
 		err = use(all)
 	}
@@ -169,48 +164,15 @@ func (n *native) list(c caller, use func(*heldList) error) error {
 	return err
 }
 
-// page reads the page of a list that begins at a cursor.
-func (n *native) page(c caller, cursor string, a *heldPage, of *heldList, into *v1.JobList) error {
-	target := v1.PathJobs
-	if cursor != "" {
-		target += "?" + v1.ParamCursor + "=" + url.QueryEscape(cursor)
-	}
-	a.begin(&of.held)
-	err := n.ask(c, target, a)
-	if a.over {
-		return refuse(v1.TagOverloaded, "the node has too many bytes of requests and answers in memory; retry after a moment")
-	}
-	if err != nil {
-		return err
-	}
-	of.size += a.Body.Len()
-	return compat.Decode(a, into)
-}
-
-// A heldPage is a page whose bytes count in the budget before they take memory.
-type heldPage struct {
+// A heldAnswer is an answer whose bytes count in the budget before they take memory.
+type heldAnswer struct {
 	web.Answer
 	held *limit.Hold
-	over bool // the budget is used up, and the page is not whole
-}
-
-// pageBuffers has pages whose memory is used again: it grows in many steps.
-var pageBuffers = sync.Pool{New: func() any { return new(heldPage) }}
-
-// begin begins a new page.
-func (a *heldPage) begin(held *limit.Hold) {
-	a.Reset(make(http.Header))
-	a.held, a.over = held, false
-}
-
-// free lets another list use the memory.
-func (a *heldPage) free() {
-	a.held = nil
-	pageBuffers.Put(a)
+	over bool // the budget is used up, and the answer is not whole
 }
 
 // Write implements http.ResponseWriter.
-func (a *heldPage) Write(b []byte) (int, error) {
+func (a *heldAnswer) Write(b []byte) (int, error) {
 	if err := a.held.Take(listCopies * len(b)); err != nil {
 		a.over = true
 		return 0, err
@@ -224,26 +186,7 @@ func (n *native) post(c caller, path string, in, out any) error {
 
 // get makes a read and decodes the answer into out.
 func (n *native) get(c caller, target string, out any) error {
-	a := web.NewAnswer(make(http.Header))
-	if err := n.ask(c, target, a); err != nil {
-		return err
-	}
-	return compat.Decode(a, out)
-}
-
-// ask makes a read. One that is refused because the bucket takes no writes is repeated, see onOwnState.
-func (n *native) ask(c caller, target string, into interface {
-	compat.Kept
-	Reset(http.Header)
-},
-) error {
-	err := compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, target, nil, into)
-	own, ok := onOwnState(http.MethodGet, target)
-	if f := (*compat.Refusal)(nil); !ok || !errors.As(err, &f) || f.Tag != v1.TagFlushLag {
-		return err
-	}
-	into.Reset(make(http.Header))
-	return compat.Ask(c.ctx, n.api, c.remote, http.MethodGet, own, nil, into)
+	return compat.Do(c.ctx, n.api, c.remote, http.MethodGet, target, nil, out)
 }
 
 // refuse returns a refusal of this package.

@@ -45,12 +45,21 @@ func (h *Handler) serveREST(w http.ResponseWriter, r *http.Request) {
 // read answers a read of the legacy broker.
 func (h *Handler) read(a *answer) {
 	target := a.target(a.r.URL.EscapedPath())
-	if a.r.Method == http.MethodGet && target == v1.PathJobs {
-		h.list(a)
-		return
+	switch {
+	case target == v1.PathJobs && a.r.Method == http.MethodGet:
+		target = wholeList
+	case target == v1.PathJobs, target == v1.PathStats, target == v1.PathState:
+		target += "?" + inOutages
 	}
-	h.ask(a, a, http.MethodGet, target, nil)
+	h.ask(a, http.MethodGet, target, nil)
 }
+
+// inOutages is the query of a read as the legacy broker answers it: also while the bucket takes no writes. The API refuses
+// reads then, because another cluster may have taken the queue over.
+const inOutages = v1.ParamConsistency + "=" + v1.ConsistencyLegacy
+
+// wholeList is the target of a list of jobs without pages: the legacy broker has none.
+const wholeList = v1.PathJobs + "?" + v1.ParamLimit + "=" + v1.LimitAll + "&" + inOutages
 
 // write answers a submission, a claim or a report.
 func (h *Handler) write(a *answer) {
@@ -64,40 +73,14 @@ func (h *Handler) write(a *answer) {
 		sendFault(a.ResponseWriter, faultOf(err))
 		return
 	}
-	h.ask(a, a, http.MethodPost, a.target(path), body)
+	h.ask(a, http.MethodPost, a.target(path), body)
 }
 
-// ask makes a call for the client of a and writes the answer to into. A read that is refused because the bucket takes no
-// writes is repeated on the state of this node.
-func (h *Handler) ask(a *answer, into http.ResponseWriter, method, target string, body []byte) {
-	own, mayRepeat := onOwnState(method, target)
-	for {
-		if mayRepeat && a.own {
-			target = own
-		}
-		if !h.cfg.Calls.Call(a.r.Context(), method, target, a.r.RemoteAddr, body, into) {
-			panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
-		}
-		if !mayRepeat || a.own || a.status == 0 || tagOf(a.body.Bytes()) != v1.TagFlushLag {
-			return
-		}
-		a.own, a.status = true, 0
-		clear(a.header)
-		a.body.Reset()
+// ask makes a call for the client of a.
+func (h *Handler) ask(a *answer, method, target string, body []byte) {
+	if !h.cfg.Calls.Call(a.r.Context(), method, target, a.r.RemoteAddr, body, a) {
+		panic(http.ErrAbortHandler) // an answer that breaks off must not look complete
 	}
-}
-
-// onOwnState returns the target of a read on the state of the node that gets it, and false if the call is none of the
-// legacy broker's: one of the newest state, without a query other than a cursor. The legacy broker answers reads also
-// while the bucket takes no writes. The API refuses them then, because another cluster may have taken the queue over; but
-// this cluster accepts no write meanwhile.
-func onOwnState(method, target string) (own string, ok bool) {
-	path, query, _ := strings.Cut(target, "?")
-	switch path {
-	case v1.PathJobs, v1.PathStats, v1.PathState:
-		ok = method == http.MethodGet && (query == "" || strings.HasPrefix(query, v1.ParamCursor+"="))
-	}
-	return path + "?" + strings.Trim(query+"&"+v1.ParamConsistency+"="+v1.ConsistencyLocal, "&"), ok
 }
 
 // usesAPI reports whether the head of a request has features of the API.
@@ -207,7 +190,6 @@ type answer struct {
 	status int         // of the error that is held back; 0 for none
 	passed bool
 	native bool // the caller knows the API and gets its statuses
-	own    bool // the state of this node is read
 	body   bytes.Buffer
 	held   limit.Hold // the bytes of the request
 }

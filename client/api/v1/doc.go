@@ -141,6 +141,7 @@ const (
 	ParamConsistency  = "consistency"
 	ConsistencyLeader = "leader"
 	ConsistencyLocal  = "local"
+	ConsistencyLegacy = "legacy" // among nodes: as leader, and also while the bucket takes no writes
 	// ParamMinLSN reads the asked node's state as soon as it has applied this
 	// LSN.
 	ParamMinLSN = "minLsn"
@@ -162,6 +163,7 @@ const (
 	ParamStatus = "status"
 	ParamType   = "type"
 	ParamLimit  = "limit"
+	LimitAll    = "all" // nodes ask each other so for all pages in one answer, for clients of the legacy broker
 	ParamCursor = "cursor"
 	// ParamTag, ParamGroup, ParamWorker, ParamBatch, ParamCron and the times, in
 	// ms, narrow the list of jobs. ParamWorker is who holds the job, or ended
