@@ -55,10 +55,8 @@ type Limits struct {
 	// Lists is the number of lists of jobs that are made for WebSockets and Connect at a time; further lists wait.
 	Lists int
 
-	// Queue is the number of answers of one connection that wait for the client, and
-	// QueueBytes their size if they are more than one. If a limit is exceeded, the
-	// connection is cut.
-	Queue      int
+	// QueueBytes is the size of the answers of one connection that wait for the client, if they are more than one. If
+	// there are more, the connection is cut.
 	QueueBytes int
 	// AllQueueBytes is the size of the answers that wait on all connections, if they are more than one.
 	AllQueueBytes int64
@@ -81,7 +79,6 @@ func DefaultLimits() Limits {
 		MediumMessages:  128,
 		LargeMessages:   4,
 		Lists:           1,
-		Queue:           64,
 		QueueBytes:      4 << 20,
 		AllQueueBytes:   32 << 20,
 		Write:           10 * time.Second,

@@ -38,8 +38,8 @@
 // # Failure stance
 //
 // A connection has no state worth keeping: a legacy client reconnects to any node. A
-// WebSocket whose client does not read is cut when its queue of answers is full
-// (Limits), so that the memory of a thousand such clients is bounded. Connections,
+// WebSocket whose client does not read its answers in time is cut, and the answers of all that wait
+// are bounded (Limits), so that the memory of a thousand such clients is bounded. Connections,
 // messages, lists and calls in flight are bounded. A received call is executed even if
 // its client has gone. This package stores no job and retries no write; its only timers
 // are those of connections.

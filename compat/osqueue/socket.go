@@ -8,18 +8,19 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 )
 
-// A socket is one WebSocket. The goroutine of its request reads messages, a second one
-// writes answers, and each call has its own:
+// A socket is one WebSocket. The goroutine of its request reads messages, and each call has
+// one that writes its answer:
 //
-//	read ──▶ (slot of a call) ──▶ call ──▶ queue ──▶ write
+//	read ──▶ (slot of a call) ──▶ call ──▶ write
 //
-// While all slots are taken the socket does not read. When the queue is full the client
-// does not read its answers, and the socket is cut. All goroutines have ended when serve
+// While all slots are taken the socket does not read. When the client does not read its
+// answers, the socket is cut. All goroutines have ended when serve
 // returns.
 type socket struct {
 	sockets *sockets
@@ -28,30 +29,23 @@ type socket struct {
 	client  string   // to whose share it belongs
 	tcp     net.Conn // below conn
 
-	own     slots          // of the calls of this socket
-	running sync.WaitGroup // the calls in flight
-	wake    chan struct{}  // signals that the queue has an answer or has ended
-	written chan struct{}  // closed when the writing goroutine has ended
+	own     slots          // of the calls of this socket, until their answers are written
+	writing sync.Mutex     // held while an answer is written
+	unread  atomic.Int64   // bytes of answers that are not written yet
+	running sync.WaitGroup // the calls in flight, with their answers
 	counted sync.Once      // counts the cut in the metrics
 
 	mu       sync.Mutex
 	conn     *websocket.Conn // nil before the handshake
-	queue    [][]byte
-	waiting  int  // bytes in the queue
-	ended    bool // the queue accepts no answer any more
-	retiring bool // the node shuts down: no call starts any more
+	ended    bool            // no ping begins any more
+	retiring bool            // the node shuts down: no call starts any more
 	watch    *time.Timer
 	watching sync.WaitGroup
 }
 
 func newSocket(all *sockets, remote string) *socket {
 	limits := &all.cfg.Limits
-	return &socket{
-		sockets: all, limits: limits, remote: remote,
-		own:     make(slots, limits.ConnectionCalls),
-		wake:    make(chan struct{}, 1),
-		written: make(chan struct{}),
-	}
+	return &socket{sockets: all, limits: limits, remote: remote, own: make(slots, limits.ConnectionCalls)}
 }
 
 // kernelBytes is the size of the kernel's buffer for answers that a client has not read.
@@ -76,13 +70,10 @@ func (s *socket) serve(ctx context.Context, conn *websocket.Conn, tcp net.Conn) 
 		s.closeGracefully()
 		return
 	}
-	go s.write()
 	s.keepWatch(ctx)
 	err := s.read(ctx)
 	s.sockets.cfg.Logger.Debug("a WebSocket ends", "client", s.remote, "reason", err)
 	s.running.Wait() // a received call is executed even if the client has gone
-	s.end()
-	<-s.written
 	s.endWatch()
 	_ = conn.CloseNow() // it may be closed already
 }
@@ -95,34 +86,35 @@ func (s *socket) read(ctx context.Context) error {
 			return err
 		}
 		slots := &reservation{capacity: s.sockets.capacity, held: s.sockets.cfg.Inflight.Hold()}
-		done := func() { slots.release(); release() }
 		raw, err := s.next(ctx, slots)
 		if err != nil {
-			done()
+			slots.release()
 			return err
 		}
 		m, err := parseMessage(raw)
 		s.sockets.metrics.message(m.method, m.named)
 		if err != nil {
-			done()
-			s.push(refusal(null, protocolError, err.Error()), nil)
+			slots.release()
+			s.write(refusal(null, protocolError, err.Error()), nil)
+			release()
 			continue
 		}
 		free, err := s.admit(ctx, &m)
 		if err != nil {
-			done()
+			slots.release()
 			return err
 		}
 		if !s.begin() { // continue reading: the client's close frame is still to come
 			free()
-			done()
+			slots.release()
+			release()
 			continue
 		}
 		go func() {
 			defer s.running.Done()
-			defer done()
-			defer free()
-			s.call(ctx, &m)
+			defer release()
+			answer, instead := s.call(ctx, &m, func() { free(); slots.release() })
+			s.write(answer, instead)
 		}()
 	}
 }
@@ -173,8 +165,10 @@ func (s *socket) receive(into *bytes.Buffer, from io.Reader) (int64, error) {
 	return into.ReadFrom(from)
 }
 
-// call executes a message and queues the answer.
-func (s *socket) call(ctx context.Context, m *message) {
+// call executes a message, and calls done before its answer is written, which may take long. instead is the answer if
+// the clients together have not read too many bytes; nil if the call must not be repeated.
+func (s *socket) call(ctx context.Context, m *message, done func()) (answer, instead []byte) {
+	defer done()
 	defer func() {
 		if p := recover(); p != nil {
 			s.sockets.cfg.Logger.Error("a call of a WebSocket panicked", "panic", p, "stack", string(debug.Stack()))
@@ -183,110 +177,41 @@ func (s *socket) call(ctx context.Context, m *message) {
 	}()
 	c := caller{ctx: ctx, remote: s.remote}
 	if m.method != methodList {
-		s.push(s.sockets.native.answerTo(c, m), nil)
-		return
+		return s.sockets.native.answerTo(c, m), nil
 	}
-	instead := refusal(m.id, storageError, "the answers that wait for clients of this node have too many bytes; retry after a moment")
+	instead = refusal(m.id, storageError, "the answers that wait for clients of this node have too many bytes; retry after a moment")
 	if !s.sockets.fits(s.sockets.listed.Load()) {
-		s.push(instead, nil)
-		return
+		return instead, nil
 	}
-	answer := s.sockets.native.answerTo(c, m)
+	answer = s.sockets.native.answerTo(c, m)
 	s.sockets.listed.Store(int64(len(answer)))
-	s.push(answer, instead)
+	return answer, instead
 }
 
-// push queues an answer. If the client has not read the earlier ones, it cuts the
-// socket: the answers could not be delivered. If clients together have not read too many bytes, it queues
-// instead, which is nil if the call must not be repeated.
-func (s *socket) push(answer, instead []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
-	}
-	full := len(s.queue) >= s.limits.Queue || s.waiting > 0 && s.waiting+len(answer) > s.limits.QueueBytes
+// write writes an answer, or instead if clients together have not read too many bytes. If the client has not read the
+// earlier ones, it cuts the socket: the answer could not be delivered.
+func (s *socket) write(answer, instead []byte) {
+	unread := s.unread.Add(int64(len(answer)))
+	defer s.unread.Add(-int64(len(answer)))
+	full := unread > int64(max(len(answer), s.limits.QueueBytes))
 	if !full && !s.sockets.reserve(len(answer)) {
 		answer = instead
 		full = answer == nil || !s.sockets.reserve(len(answer))
 	}
 	if full {
-		s.sockets.cfg.Logger.Debug("a WebSocket does not read its answers and is cut", "client", s.remote, "answers", len(s.queue))
-		s.dropLocked()
 		s.cutFor(cutUnread)
 		return
 	}
-	s.queue = append(s.queue, answer)
-	s.waiting += len(answer)
-	s.wakeWriter()
-}
-
-// dropLocked ends the queue and drops its answers. The caller holds mu.
-func (s *socket) dropLocked() {
-	for _, answer := range s.queue {
-		s.sockets.free(len(answer))
+	defer s.sockets.free(len(answer))
+	s.writing.Lock() // the time of an answer begins when the client has read those before it
+	defer s.writing.Unlock()
+	err := s.writeOne(answer)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.cutFor(cutUnread)
 	}
-	s.queue, s.waiting, s.ended = nil, 0, true
-	s.wakeWriter()
-}
-
-// end ends the queue after its last answer.
-func (s *socket) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	s.wakeWriter()
-}
-
-// wakeWriter wakes the writing goroutine. It never blocks.
-func (s *socket) wakeWriter() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // a signal is pending
+	if err != nil {
+		s.cut()
 	}
-}
-
-// write writes the answers until the queue has ended.
-func (s *socket) write() {
-	defer close(s.written)
-	for range s.wake {
-		for {
-			answer, more := s.pop()
-			if !more {
-				return
-			}
-			if answer == nil {
-				break
-			}
-			err := s.writeOne(answer)
-			s.sockets.free(len(answer))
-			if err != nil {
-				s.mu.Lock()
-				s.dropLocked()
-				s.mu.Unlock()
-				if errors.Is(err, context.DeadlineExceeded) {
-					s.cutFor(cutUnread)
-				}
-				s.cut()
-				return
-			}
-		}
-	}
-}
-
-// pop removes the next answer, nil if the queue is empty. more is false when the queue is
-// empty and has ended.
-func (s *socket) pop() (answer []byte, more bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
-		return nil, !s.ended
-	}
-	answer = s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	s.waiting -= len(answer)
-	return answer, true
 }
 
 // slowest is the rate at which a client must read a long answer, in bytes per second.
@@ -336,9 +261,10 @@ func (s *socket) keepWatch(ctx context.Context) {
 	})
 }
 
-// endWatch stops the pings and waits for the last one. end must have been called.
+// endWatch stops the pings and waits for the last one.
 func (s *socket) endWatch() {
 	s.mu.Lock()
+	s.ended = true
 	if s.watch != nil && s.watch.Stop() {
 		s.watching.Done()
 	}
@@ -363,8 +289,6 @@ func (s *socket) retire() {
 	go func() {
 		defer close(done)
 		s.running.Wait()
-		s.end()
-		<-s.written
 	}()
 	grace := time.NewTimer(s.limits.Grace)
 	defer grace.Stop()

@@ -452,7 +452,7 @@ func TestSlowReaders(t *testing.T) {
 		polite.call("getStats", `{}`, &stats)
 		served++
 		if queued := h.handler.sockets.queued.Load(); queued > queue {
-			t.Fatalf("%d bytes wait in the queues", queued)
+			t.Fatalf("%d bytes wait", queued)
 		}
 		runtime.ReadMemStats(&now)
 		most = max(most, now.HeapAlloc)
@@ -470,7 +470,7 @@ func TestSlowReaders(t *testing.T) {
 	if got := h.figure(t, "osqueue_ws_messages_total", methodStats); got != float64(served) {
 		t.Errorf("%v messages of %d", got, served)
 	}
-	// The queues, eight lists in memory three times (read, parsed, encoded), and as much
+	// The answers, eight lists in memory three times (read, parsed, encoded), and as much
 	// garbage.
 	if grown := most - before; grown > 128<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
