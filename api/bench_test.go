@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -84,14 +83,6 @@ func BenchmarkEnqueue(b *testing.B) {
 	benchmarkRequest(b, "POST", v1.PathJobs, `{"id":"01932c07-a2a1-7be3-9c3d-6f0a57c1e101","type":"mail","payload":`+benchPayload+`}`, http.StatusOK)
 }
 
-func BenchmarkEnqueueBatch100(b *testing.B) {
-	var body bytes.Buffer
-	for i := range 100 {
-		fmt.Fprintf(&body, `,{"id":"01932c07-a2a1-7be3-9c3d-6f0a57c1e%03d","type":"mail","payload":%s}`, i, benchPayload)
-	}
-	benchmarkRequest(b, "POST", v1.PathJobsBatch, `{"jobs":[`+body.String()[1:]+`]}`, http.StatusOK)
-}
-
 func BenchmarkClaim(b *testing.B) {
 	benchmarkRequest(b, "POST", v1.PathClaim, `{"workerId":"w-1","types":["mail"],"max":1,"requestId":"5f0c1b52"}`, http.StatusOK)
 }
@@ -99,12 +90,4 @@ func BenchmarkClaim(b *testing.B) {
 func BenchmarkComplete(b *testing.B) {
 	benchmarkRequest(b, "POST", v1.PathJobs+"/01932c07-a2a1-7be3-9c3d-6f0a57c1e101/complete",
 		`{"workerId":"w-1","token":4294967297,"result":{"sent":true}}`, http.StatusOK)
-}
-
-func BenchmarkShowJob(b *testing.B) {
-	benchmarkRequest(b, "GET", v1.PathJobs+"/01932c07-a2a1-7be3-9c3d-6f0a57c1e101", "", http.StatusOK)
-}
-
-func BenchmarkUnknownRoute(b *testing.B) {
-	benchmarkRequest(b, "GET", "/nope", "", http.StatusNotFound)
 }

@@ -163,15 +163,3 @@ func TestChangeLimits(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 }
-
-func TestChangeAgainWithKey(t *testing.T) {
-	g := newRig(t)
-	g.fill()
-	first := g.do("POST", "/v1/jobs/cancel", `{"ids":["running","waiting","nope"]}`, v1.HeaderIdempotencyKey, "k")
-	again := g.do("POST", "/v1/jobs/cancel", `{"ids":["running","waiting","nope"]}`, v1.HeaderIdempotencyKey, "k")
-	sameJSON(t, again.body, string(first.body))
-	one := g.do("POST", "/v1/jobs/dead/retry", "", v1.HeaderIdempotencyKey, "k2")
-	sameJSON(t, g.do("POST", "/v1/jobs/dead/retry", "", v1.HeaderIdempotencyKey, "k2").body, string(one.body))
-	part := g.do("POST", "/v1/jobs/delete", `{"filter":{"all":true},"limit":1}`, v1.HeaderIdempotencyKey, "k3")
-	sameJSON(t, g.do("POST", "/v1/jobs/delete", `{"filter":{"all":true},"limit":1}`, v1.HeaderIdempotencyKey, "k3").body, string(part.body))
-}

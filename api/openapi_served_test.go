@@ -374,38 +374,6 @@ func (g *rig) fillCrons(template string) {
 	}
 }
 
-// Every example is as its schema has it, and every body has one.
-func TestDocumentExamplesFit(t *testing.T) {
-	c := theDocument()
-	n := 0
-	check := func(where string, body any) {
-		one, _ := body.(object)
-		contents, _ := c.deref(one)["content"].(object)
-		for media, content := range contents {
-			content := content.(object)
-			examples := examplesOf(c.deref(one), media)
-			if len(examples) == 0 && media == "application/json" {
-				t.Errorf("%s has no example", where)
-			}
-			for name, value := range examples {
-				n++
-				if err := c.check(content["schema"].(object), jsonOf([]byte(textOf(value)))); err != nil {
-					t.Errorf("%s, example %s: %v", where, name, err)
-				}
-			}
-		}
-	}
-	for _, s := range samples() {
-		check(s.name, s.op["requestBody"])
-		for status, res := range s.op["responses"].(object) {
-			check(s.name+" "+status, res)
-		}
-	}
-	if n < 200 {
-		t.Errorf("only %d examples", n)
-	}
-}
-
 func TestDocumentIsServed(t *testing.T) {
 	g := newRig(t)
 	g.node.set(func(f *fakeNode) { f.leader, f.lead = "", false })

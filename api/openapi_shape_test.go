@@ -28,7 +28,8 @@ var shapes = map[string][]string{
 // shaper walks the document and records errors of its shape.
 type shaper struct {
 	*checker
-	t *testing.T
+	t        *testing.T
+	examined bool // each body has an example
 }
 
 // object reports the words that an object of that kind cannot have. False: it is
@@ -113,6 +114,9 @@ func (s *shaper) contents(where string, of any) {
 		s.object("content", where+" "+media, o)
 		schema := o["schema"].(object)
 		s.schema(where+" "+media, schema)
+		if s.examined && media == "application/json" && o["examples"] == nil {
+			s.t.Errorf("%s has no example", where)
+		}
 		s.examples(where+" "+media, schema, o["examples"])
 	})
 }
@@ -159,7 +163,7 @@ func (s *shaper) schema(where string, o object) {
 func TestDocumentIsOpenAPI(t *testing.T) {
 	for name, document := range map[string][]byte{"openapi.yaml": openAPI, "cluster.yaml": ClusterOpenAPI} {
 		t.Run(name, func(t *testing.T) {
-			s := &shaper{checker: newChecker(document), t: t}
+			s := &shaper{checker: newChecker(document), t: t, examined: name == "openapi.yaml"}
 			s.document()
 		})
 	}

@@ -352,25 +352,6 @@ func queueTypes(queues []v1.Queue) string {
 	return strings.Join(out, " ")
 }
 
-func TestMethodsOfQueuesAndSchedules(t *testing.T) {
-	g := newRig(t)
-	for path, allow := range map[string]string{
-		"/v1/queues":         "GET, HEAD",
-		"/v1/queues/t":       "GET, HEAD, PATCH, DELETE",
-		"/v1/queues/t/pause": "POST",
-		"/v1/crons/c":        "GET, HEAD, PUT, DELETE",
-		"/v1/jobs/a":         "GET, HEAD, DELETE",
-	} {
-		a := g.do("OPTIONS", path, "")
-		if refused(t, a, http.StatusMethodNotAllowed, v1.TagMethod); a.header.Get("Allow") != allow {
-			t.Errorf("%s: Allow %q, want %q", path, a.header.Get("Allow"), allow)
-		}
-		if a := g.do("HEAD", path, ""); (a.status == http.StatusMethodNotAllowed) == strings.Contains(allow, "HEAD") {
-			t.Errorf("%s: HEAD is answered %d", path, a.status)
-		}
-	}
-}
-
 func TestTooManyQueues(t *testing.T) {
 	g := newRig(t)
 	g.fillQueues()

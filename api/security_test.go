@@ -220,19 +220,6 @@ func TestSecurityLog(t *testing.T) {
 	}
 }
 
-func BenchmarkEnqueueSecurity(b *testing.B) {
-	for _, mode := range []string{core.SecurityOff, core.SecurityOn} {
-		b.Run(mode, func(b *testing.B) {
-			g := secured(b, mode, nil)
-			head := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer)})
-			b.ReportAllocs()
-			for b.Loop() {
-				g.do("POST", "/v1/jobs", `{"type":"mail","payload":1}`, head...)
-			}
-		})
-	}
-}
-
 // A credential that cannot be checked now, as while the issuer of JWTs is away, is not called wrong: clients
 // repeat the request.
 func TestCredentialsThatCannotBeChecked(t *testing.T) {

@@ -114,17 +114,25 @@ func TestShutdownEndsLongPollsAtOnce(t *testing.T) {
 	refused(t, s.read(conn), http.StatusServiceUnavailable, v1.TagClosing)
 }
 
-// A connection opened in advance is no request: net/http alone would give it
+// A connection opened in advance, by a client or another node, is no request: net/http alone would give it
 // five seconds.
 func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 	s := newServed(t)
-	conn := s.dial()
-	fresh := func() int {
-		s.s.fresh.mu.Lock()
-		defer s.s.fresh.mu.Unlock()
-		return len(s.s.fresh.conns)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, "the connection is accepted", func() bool { return fresh() == 1 })
+	served := make(chan error, 1)
+	go func() { served <- s.s.ServeNodes(ln, "/cluster/", http.NotFoundHandler()) }()
+	conn := s.dial()
+	ofNode, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ofNode.Close()
+	for name, of := range map[string]*freshConns{"client": &s.s.fresh, "node": &s.s.freshNodes} {
+		eventually(t, "the connection of a "+name+" is accepted", func() bool { return of.count() == 1 })
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if err := s.s.Shutdown(ctx); err != nil {
@@ -133,36 +141,16 @@ func TestShutdownDoesNotWaitForUnusedConnections(t *testing.T) {
 	if b, err := io.ReadAll(conn); err != nil || len(b) > 0 {
 		t.Fatalf("read %q, %v", b, err)
 	}
-	eventually(t, "the connection is forgotten", func() bool { return fresh() == 0 })
-}
-
-// Other nodes open connections in advance, too.
-func TestShutdownDoesNotWaitForUnusedConnectionsOfNodes(t *testing.T) {
-	s := newServed(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.s.ServeNodes(ln, "/cluster/", http.NotFoundHandler()) }()
-	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	eventually(t, "the connection is accepted", func() bool {
-		s.s.freshNodes.mu.Lock()
-		defer s.s.freshNodes.mu.Unlock()
-		return len(s.s.freshNodes.conns) == 1
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	if err := s.s.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the connection is forgotten", func() bool { return s.s.fresh.count() == 0 })
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
+}
+
+func (f *freshConns) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
 }
 
 // Requests that do not wait are answered, for as long as there is time.

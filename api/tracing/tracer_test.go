@@ -227,26 +227,3 @@ func TestTypeThatIsNoText(t *testing.T) {
 		t.Errorf("%+v", spans)
 	}
 }
-
-// BenchmarkLifecycle has the time of the spans of one job: enqueue, claim and complete.
-func BenchmarkLifecycle(b *testing.B) {
-	for name, sampler := range map[string]sdktrace.Sampler{"none": sdktrace.TraceIDRatioBased(0), "all": sdktrace.AlwaysSample()} {
-		b.Run(name, func(b *testing.B) {
-			t := New(sdktrace.ParentBased(sampler), sdktrace.WithBatcher(tracetest.NewNoopExporter()))
-			defer func() { _ = t.Close(context.Background()) }()
-			n := newNode(t)
-			id := "0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
-			n.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: &fsmpb.Enqueue{Jobs: []*fsmpb.NewJob{{Id: id, Type: "mail"}}}}})
-			n.claim("c")
-			jobs := []*fsm.Job{n.m.Job(id)}
-			writes := []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{}}, {Op: &fsmpb.Mutation_Claim{}}, {Op: &fsmpb.Mutation_Complete{}}}
-			b.ReportAllocs()
-			for b.Loop() {
-				began := time.Now()
-				for _, m := range writes {
-					t.Committed(began, m, fsm.Result{Code: fsm.OK, Jobs: jobs}, fsm.LSN{})
-				}
-			}
-		})
-	}
-}

@@ -55,7 +55,6 @@ type node struct {
 	api     *api.Server
 	handler *Handler
 	served  chan error
-	dead    bool
 }
 
 // pageJobs is the number of jobs in a page of the API in these tests.
@@ -128,7 +127,7 @@ func (c *nodes) leader() *node {
 	c.t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, n := range c.all {
-			if _, self := n.node.Leader(); self && !n.dead {
+			if _, self := n.node.Leader(); self {
 				return n
 			}
 		}
@@ -143,7 +142,7 @@ func (c *nodes) follower() *node {
 	leader := c.leader()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		for _, n := range c.all {
-			if at, self := n.node.Leader(); !self && !n.dead && at == leader.address {
+			if at, self := n.node.Leader(); !self && at == leader.address {
 				return n
 			}
 		}
@@ -154,9 +153,6 @@ func (c *nodes) follower() *node {
 
 func (c *nodes) stop() {
 	for _, n := range c.all {
-		if n.dead {
-			continue
-		}
 		if n.api == nil {
 			_ = n.listen.Close()
 			continue
