@@ -34,10 +34,7 @@ func (s *admin) putHook(c *core.Call, in *v1.NewHook) error {
 		return core.Fail(core.BadRequest, "leave out the idempotency key: only the first answer has the secret of a hook, and a repeated "+
 			"request changes nothing")
 	}
-	h.Name, h.MadeBy = name, "anonymous"
-	if c.Principal != nil {
-		h.MadeBy = c.Principal.ID
-	}
+	h.Name, h.MadeBy = name, maker(c)
 	op := &fsmpb.PutHook{Hook: h}
 	secret, made, err := s.hookSecret(name, in)
 	if err != nil {
@@ -160,8 +157,7 @@ func (s *admin) testHook(c *core.Call) error {
 
 // listHooks is GET /v1/hooks. There are few enough for one answer.
 func (s *admin) listHooks(c *core.Call) error {
-	v := s.Node.View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	out := v1.HookList{Hooks: []v1.Hook{}, LSN: c.Lsn.String()}
 	v.Hooks(func(h *outbox.Hook) bool {
 		out.Hooks = append(out.Hooks, hookOf(v, h))
@@ -172,8 +168,7 @@ func (s *admin) listHooks(c *core.Call) error {
 
 // showHook is GET /v1/hooks/{name}.
 func (s *admin) showHook(c *core.Call) error {
-	v := s.Node.View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	h := v.Hook(c.Name)
 	if h == nil {
 		return errNoHook
@@ -204,8 +199,7 @@ const pendingShown = 50
 
 // hookDeliveries is GET /v1/hooks/{name}/deliveries. Only the leader knows its attempts.
 func (s *admin) hookDeliveries(c *core.Call) error {
-	v := s.Node.View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	if v.Hook(c.Name) == nil {
 		return errNoHook
 	}

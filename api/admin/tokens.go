@@ -75,10 +75,7 @@ func (s *admin) addToken(c *core.Call, t *fsmpb.Token, end *fsmpb.RevokeToken) e
 		return core.Fail(core.BadRequest, "leave out the idempotency key: only the first answer has the secret of a token")
 	}
 	secret := auth.New()
-	t.Id, t.Hash, t.MadeBy = secret.ID, []byte(secret.Hash), "anonymous"
-	if c.Principal != nil {
-		t.MadeBy = c.Principal.ID
-	}
+	t.Id, t.Hash, t.MadeBy = secret.ID, []byte(secret.Hash), maker(c)
 	create := &fsmpb.CreateToken{Token: t}
 	if end != nil {
 		create.Replaces, create.OverlapMs = end.Id, end.OverlapMs
@@ -87,6 +84,14 @@ func (s *admin) addToken(c *core.Call, t *fsmpb.Token, end *fsmpb.RevokeToken) e
 		return err
 	}
 	return c.SendJSON(v1.TokenCreated{ID: secret.ID, Token: secret.Text, LSN: c.Lsn.String()})
+}
+
+// maker returns who makes an object, for lists.
+func maker(c *core.Call) string {
+	if c.Principal == nil {
+		return "anonymous"
+	}
+	return c.Principal.ID
 }
 
 // proposeToken commits a mutation about tokens.
@@ -110,8 +115,7 @@ var errNoToken = core.NotThere("token", "the token does not exist, or has expire
 
 // listTokens is GET /v1/tokens.
 func (s *admin) listTokens(c *core.Call) error {
-	v := s.Node.View()
-	c.Lsn = v.LSN()
+	v := c.View()
 	out := v1.TokenList{Tokens: []v1.AccessToken{}, LSN: c.Lsn.String()}
 	v.Tokens("", func(t *fsm.Token) bool {
 		if t.Role == fsm.RoleMark {
