@@ -1,4 +1,4 @@
-package mutants_test
+package mutants
 
 import (
 	"cmp"
@@ -25,10 +25,21 @@ var withMutants = flag.Bool("mutants", false, "build the queue with each deliber
 
 const root = "../.."
 
+func table(t *testing.T) []Mutant {
+	t.Helper()
+	all, err := Read("testdata/mutants.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // TestMutantsFit checks that the snippets of the table occur in the code.
 func TestMutantsFit(t *testing.T) {
 	names := map[string]bool{}
-	for _, d := range allDefects {
+	all := table(t)
+	for i := range all {
+		d := &all[i]
 		if names[d.Name] {
 			t.Errorf("%s is there twice", d.Name)
 		}
@@ -36,18 +47,18 @@ func TestMutantsFit(t *testing.T) {
 		if _, err := d.Mutated(root); err != nil {
 			t.Error(err)
 		}
-		if err := d.by.exists(); err != nil {
+		if err := d.By.exists(); err != nil {
 			t.Errorf("%s: %v", d.Name, err)
 		}
 	}
-	if len(allDefects) < 150 {
-		t.Errorf("there are only %d defects", len(allDefects))
+	if len(all) < 250 {
+		t.Errorf("there are only %d defects", len(all))
 	}
 }
 
 // exists returns an error if a test of the check is missing.
-func (c check) exists() error {
-	files, err := filepath.Glob(filepath.Join(root, c.pkg, "*_test.go"))
+func (c Check) exists() error {
+	files, err := filepath.Glob(filepath.Join(root, c.Pkg, "*_test.go"))
 	if err != nil {
 		return err
 	}
@@ -59,9 +70,9 @@ func (c check) exists() error {
 		}
 		text.Write(data)
 	}
-	for _, test := range c.names() {
+	for _, test := range c.Tests {
 		if !strings.Contains(text.String(), "\nfunc "+test+"(") {
-			return fmt.Errorf("%s has no test %s", c.pkg, test)
+			return fmt.Errorf("%s has no test %s", c.Pkg, test)
 		}
 	}
 	return nil
@@ -74,14 +85,16 @@ func TestMutants(t *testing.T) {
 	if !*withMutants {
 		t.Skip("takes an hour; run it with -mutants")
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 8, 2, ' ', 0)
+	var results strings.Builder
+	w := tabwriter.NewWriter(&results, 0, 8, 2, ' ', 0)
 	sane := map[string]bool{} // checks that pass without a defect
 	caught := 0
-	for _, d := range allDefects {
-		t.Run(d.promise+"/"+d.Name, func(t *testing.T) {
-			if key := d.by.String(); !sane[key] {
-				if out, failed := d.by.run(t, ""); failed {
+	all := table(t)
+	for i := range all {
+		d := &all[i]
+		t.Run(d.Promise+"/"+d.Name, func(t *testing.T) {
+			if key := d.By.String(); !sane[key] {
+				if out, failed := d.By.run(t, ""); failed {
 					t.Fatalf("%s fails without any defect:\n%s", key, tail(out))
 				}
 				sane[key] = true
@@ -90,23 +103,23 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			begin, by := time.Now(), d.by.String()
-			out, failed := d.by.run(t, list)
+			begin, by := time.Now(), d.By.String()
+			out, failed := d.By.run(t, list)
 			if failed {
 				caught++
-				by = d.by.pkg + " " + strings.Join(failures(out), ", ")
+				by = d.By.Pkg + " " + strings.Join(failures(out), ", ")
 			} else {
 				by = "NOT by " + by
-				t.Errorf("%s has not noticed:\n%s", d.by, tail(out))
+				t.Errorf("%s has not noticed:\n%s", d.By, tail(out))
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.1f s\n", d.promise, d.Name, by, time.Since(begin).Seconds())
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.1f s\n", d.Promise, d.Name, by, time.Since(begin).Seconds())
 		})
 	}
 	_ = w.Flush()
-	t.Logf("%d of %d defects were caught\n%s", caught, len(allDefects), table.String())
+	t.Logf("%d of %d defects were caught\n%s", caught, len(all), results.String())
 }
 
-func (c check) String() string { return c.pkg + " " + strings.Join(c.names(), ", ") }
+func (c Check) String() string { return c.Pkg + " " + strings.Join(c.Tests, ", ") }
 
 // failures returns the names of the tests that failed.
 func failures(out string) (names []string) {
@@ -122,9 +135,8 @@ func failures(out string) (names []string) {
 	return names
 }
 
-// run builds the check with an overlay ("" is none), and the program if the check needs it, and
-// reports whether the check fails.
-func (c check) run(t *testing.T, overlay string) (out string, failed bool) {
+// run builds the check with an overlay ("" is none), and reports whether the check fails.
+func (c Check) run(t *testing.T, overlay string) (out string, failed bool) {
 	t.Helper()
 	dir := t.TempDir()
 	flags := []string{"-buildvcs=false", "-ldflags=-s -w"} // without symbols, the linker needs half of the time
@@ -135,26 +147,20 @@ func (c check) run(t *testing.T, overlay string) (out string, failed bool) {
 		}
 		flags = append(flags, "-overlay", abs)
 	}
-	env := append(os.Environ(), c.env...)
-	if c.real {
-		binary := filepath.Join(dir, "osqueue")
-		goTool(t, append(append([]string{"build"}, flags...), "-o", binary, "./cmd/osqueue")...)
-		env = append(env, "OSQUEUE_BIN="+binary)
-	}
 	program := filepath.Join(dir, "check.test")
-	goTool(t, append(append([]string{"test", "-c", "-vet=off"}, flags...), "-o", program, "./"+c.pkg)...)
+	goTool(t, append(append([]string{"test", "-c", "-vet=off"}, flags...), "-o", program, "./"+c.Pkg)...)
 
-	within := cmp.Or(c.within, caughtWithin)
+	within := cmp.Or(c.Within, caughtWithin)
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	args := []string{
-		"-test.run", "^(" + strings.Join(c.names(), "|") + ")$", "-test.v", "-test.failfast", "-test.timeout", within.String(),
+		"-test.run", "^(" + strings.Join(c.Tests, "|") + ")$", "-test.v", "-test.failfast", "-test.timeout", within.String(),
 	}
-	cmd := exec.CommandContext(ctx, program, append(args, c.flags...)...)
-	cmd.Dir, cmd.Env = filepath.Join(root, c.pkg), env
+	cmd := exec.CommandContext(ctx, program, append(args, c.Flags...)...)
+	cmd.Dir = filepath.Join(root, c.Pkg)
 	data, err := cmd.CombinedOutput()
 	out = string(data)
-	for _, test := range c.names() {
+	for _, test := range c.Tests {
 		if err == nil && !strings.Contains(out, "--- PASS: "+test) {
 			t.Fatalf("%s of %s has not run:\n%s", test, c, tail(out))
 		}
