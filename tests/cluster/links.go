@@ -66,22 +66,3 @@ func (c *Cluster) Net() *link.Net {
 	}
 	return c.links
 }
-
-// Partition cuts the links between nodes of different groups, in both directions. Clients still
-// reach all nodes, and all nodes reach the bucket.
-func (c *Cluster) Partition(groups ...[]*Node) *link.Fault {
-	c.tb.Helper()
-	names := make([][]string, len(groups))
-	for i, g := range groups {
-		for _, n := range g {
-			names[i] = append(names[i], n.Name)
-		}
-	}
-	return c.Net().Impose(link.Condition{Cut: true}, link.Between(names...)...)
-}
-
-// Heal heals all faults of the links.
-func (c *Cluster) Heal() {
-	c.tb.Helper()
-	c.Net().Heal()
-}

@@ -47,15 +47,6 @@ func (r *rig) create(key, data string) storage.Version {
 	return w.Version
 }
 
-// wantStored checks the content of the store, without the proxy.
-func (r *rig) wantStored(key, want string) {
-	r.t.Helper()
-	o, err := r.store.Bucket().Get(r.context(), key)
-	if err != nil || string(o.Data) != want {
-		r.t.Errorf("%s holds %q, %v; want %q", key, o.Data, err, want)
-	}
-}
-
 func (r *rig) wantVersions(want ...string) {
 	r.t.Helper()
 	r.store.Settle()
