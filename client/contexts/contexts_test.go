@@ -24,9 +24,7 @@ func TestStore(t *testing.T) {
 	s := Of(env(t))
 	prod := Context{Servers: []string{"10.0.0.1:8080"}, CA: "pem", Token: "osq_a_b_c"}
 	for _, name := range []string{"prod", "test"} {
-		if err := s.Put(name, prod); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Put(name, prod))
 	}
 	got, err := s.Get("prod")
 	if err != nil || !slices.Equal(got.Servers, prod.Servers) || got.Token != prod.Token || got.CA != prod.CA {
@@ -38,12 +36,8 @@ func TestStore(t *testing.T) {
 	if err := s.Use("other"); !errors.Is(err, ErrNone) {
 		t.Errorf("use of none: %v", err)
 	}
-	if err := s.Use("prod"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Remove("prod"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Use("prod"))
+	check(t, s.Remove("prod"))
 	if name, err := s.Current(); err != nil || name != "" {
 		t.Errorf("a removed context is current: %q, %v", name, err)
 	}
@@ -54,18 +48,14 @@ func TestStore(t *testing.T) {
 
 func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 	s := Of(env(t))
-	if err := s.Put("prod", Context{Servers: []string{"a"}, Token: "secret"}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Put("prod", Context{Servers: []string{"a"}, Token: "secret"}))
 	for path, want := range map[string]os.FileMode{s.file("prod"): 0o600, s.dir: 0o700, filepath.Dir(s.file("prod")): 0o700} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	if err := os.Chmod(s.file("prod"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(s.file("prod"), 0o644))
 	if _, err := s.Get("prod"); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that all may read: %v", err)
 	}
@@ -91,9 +81,7 @@ func TestNames(t *testing.T) {
 func TestReplacedAtOnce(t *testing.T) {
 	s := Of(env(t))
 	big := Context{Servers: []string{"a"}, CA: strings.Repeat("x", 100_000), Token: "t"}
-	if err := s.Put("c", big); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Put("c", big))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -112,9 +100,7 @@ func TestReplacedAtOnce(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, []byte("of a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(ca, []byte("of a file"), 0o600))
 	for name, c := range map[string]struct {
 		env            []string
 		given          Given
@@ -146,9 +132,7 @@ func TestResolve(t *testing.T) {
 		if c.current {
 			err = errors.Join(err, s.Use("prod"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got, err := s.Resolve(c.given, getenv)
 		if err != nil || got.Name != c.want.Name || got.CA != c.want.CA || got.Token != c.want.Token || !slices.Equal(got.Servers, c.want.Servers) {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -164,5 +148,13 @@ func TestResolveNames(t *testing.T) {
 	getenv = env(t, EnvCA, "/does/not/exist")
 	if _, err := Of(getenv).Resolve(Given{}, getenv); err == nil {
 		t.Error("a CA that does not exist is accepted")
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

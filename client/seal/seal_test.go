@@ -26,18 +26,14 @@ func create(t *testing.T, scope string) (path string) {
 func open(t *testing.T, path string) *Ring {
 	t.Helper()
 	r, err := OpenRing(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return r
 }
 
 func encrypt(t *testing.T, c client.Cipher, text, about string) []byte {
 	t.Helper()
 	out, err := c.EncryptWithContext(t.Context(), []byte(text), []byte(about))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -82,9 +78,7 @@ func TestScopesAndRingsAreSeparate(t *testing.T) {
 	c := encrypt(t, a, "secret", "x")
 	refuses(t, open(t, create(t, "a")), c, "x", client.ErrNoKey)
 	other, err := New(a.keys, "b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	refuses(t, other, c, "x", client.ErrTampered)
 	if _, err := New(a.keys, ""); !errors.Is(err, errNoScope) {
 		t.Error(err)
@@ -136,9 +130,7 @@ func TestTheFileIsLostLater(t *testing.T) {
 	ring := open(t, path)
 	c := encrypt(t, ring, "text", "x")
 	foreign := encrypt(t, open(t, create(t, "")), "text", "x")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(path))
 	ring.keys.looked = time.Now().Add(-2 * lookEvery)
 	decrypts(t, ring, c, "x", "text")
 	refuses(t, ring, foreign, "x", client.ErrNoKey)
@@ -157,18 +149,14 @@ func TestFilesThatAreNoRings(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, content := range map[string]string{
 		"empty": "", "text": "hello", "other": `{"a":1}`, "cut": string(text[:len(text)/2]),
 		"later": strings.Replace(string(text), `"osqueue.keys": 1`, `"osqueue.keys": 7`, 1),
 		"large": string(text) + strings.Repeat(" ", maxRing),
 	} {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(content), 0o600))
 		_, err := OpenRing(file)
 		if err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", name, err)
@@ -180,9 +168,7 @@ func TestFilesThatAreNoRings(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(path, 0o640))
 	if _, err := OpenRing(path); !errors.Is(err, errOpen) {
 		t.Errorf("a ring that others can read was opened: %v", err)
 	}
@@ -190,9 +176,7 @@ func TestFilesThatAreNoRings(t *testing.T) {
 
 func TestTwoWritersExcludeEachOther(t *testing.T) {
 	path := create(t, "")
-	if err := os.WriteFile(path+".new", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path+".new", nil, 0o600))
 	if _, err := Rotate(path, false); err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Error(err)
 	}
@@ -211,9 +195,7 @@ func TestAServiceThatIsAwayIsTemporary(t *testing.T) {
 	r := open(t, create(t, "a"))
 	c := encrypt(t, r, "text", "x")
 	away, err := New(brokenKEK{r.keys}, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	refuses(t, away, c, "x", errAway)
 	if _, err := away.DecryptWithContext(t.Context(), c, []byte("x")); errors.Is(err, client.ErrTampered) {
 		t.Errorf("a fault of the service counts as a changed text: %v", err)

@@ -41,15 +41,11 @@ func TestReportsAreGathered(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 64)
 		w, err := New(slowQueue{q, 100 * time.Millisecond}, Config{Concurrency: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Handle("a", takes(time.Second))
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 		defer stop()
-		if err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.Run(ctx))
 		if q.count("completed") != 64 || len(q.calledWith("complete")) != 2 {
 			t.Errorf("%d completed by calls of %v", q.count("completed"), q.calledWith("complete"))
 		}
@@ -63,14 +59,9 @@ func TestReportsAreGathered(t *testing.T) {
 func TestReportsOfABusyWorkerArePaced(t *testing.T) {
 	for _, c := range []struct{ prefetch, atLeast, atMost int }{{0, 100, 100}, {200, 5, 8}} {
 		t.Run(fmt.Sprintf("prefetch %d", c.prefetch), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := newFake(30 * time.Second)
-				q.add("a", 100)
-				b := newBench(t, q, Config{Concurrency: 1, Prefetch: c.prefetch})
+			inBubble(t, 100, Config{Concurrency: 1, Prefetch: c.prefetch}, func(t *testing.T, q *fakeQueue, b *bench) {
 				b.worker.Handle("a", takes(time.Millisecond))
-				b.start()
-				time.Sleep(time.Second)
-				b.mustFinish()
+				b.runFor(time.Second)
 				calls := len(q.calledWith("complete"))
 				if q.count("completed") != 100 || calls < c.atLeast || calls > c.atMost {
 					t.Errorf("%d completed by %d calls, want %d to %d", q.count("completed"), calls, c.atLeast, c.atMost)
@@ -118,9 +109,7 @@ func TestOneBadResultDoesNotSpoilTheOthers(t *testing.T) {
 		b := newBench(t, q, Config{Concurrency: 64})
 		b.worker.queue = slowQueue{q, 100 * time.Millisecond}
 		b.worker.Handle("a", takes(time.Second))
-		b.start()
-		time.Sleep(10 * time.Second)
-		b.mustFinish()
+		b.runFor(10 * time.Second)
 		if q.count("completed") != 62 || q.count("dead") != 2 {
 			t.Fatalf("%d completed, %d dead", q.count("completed"), q.count("dead"))
 		}
@@ -197,15 +186,10 @@ func TestBatcher(t *testing.T) {
 }
 
 func TestBatcherHoldsNoMoreJobsThanACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 2500)
-		b := newBench(t, q, Config{Concurrency: 2500})
+	inBubble(t, 2500, Config{Concurrency: 2500}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = slowQueue{q, time.Second}
 		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) { return nil, nil })
-		b.start()
-		time.Sleep(time.Minute)
-		b.mustFinish()
+		b.runFor(time.Minute)
 		if q.count("completed") != 2500 {
 			t.Errorf("%d completed", q.count("completed"))
 		}
@@ -224,9 +208,7 @@ func TestBatcherKeepsNothing(t *testing.T) {
 	}
 	item := new(large)
 	left := weak.Make(item)
-	if err := b.do(item); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.do(item))
 	runtime.GC()
 	if left.Value() != nil {
 		t.Error("what was reported is still there")

@@ -24,10 +24,7 @@ func TestCancellationEndsTheHandler(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := newFake(30 * time.Second)
-				q.add("a", 1)
-				b := newBench(t, q, Config{})
+			inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 				var cause error
 				b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 					<-ctx.Done()
@@ -53,10 +50,7 @@ func TestCancellationEndsTheHandler(t *testing.T) {
 // A handler that returns a result although its job was being cancelled completes
 // the job.
 func TestCancellationThatComesTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-ctx.Done()
 			time.Sleep(2 * time.Minute) // the lease is kept meanwhile
@@ -96,9 +90,7 @@ func TestTimeoutEndsTheHandler(t *testing.T) {
 					}
 					return nil, ctx.Err()
 				})
-				b.start()
-				time.Sleep(2 * time.Minute)
-				ends := b.mustFinish()
+				ends := b.runFor(2 * time.Minute)
 				if !errors.Is(cause, ErrTimeout) || len(ends) != 2 {
 					t.Fatalf("cause %v, ends %+v", cause, ends)
 				}
@@ -112,10 +104,7 @@ func TestTimeoutEndsTheHandler(t *testing.T) {
 }
 
 func TestProgressGoesWithTheNextHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", func(_ context.Context, job Job) (json.RawMessage, error) {
 			for i := range 25 {
 				job.Progress(i*10, "step")
@@ -131,9 +120,7 @@ func TestProgressGoesWithTheNextHeartbeat(t *testing.T) {
 			}
 			return nil, nil
 		})
-		b.start()
-		time.Sleep(time.Minute)
-		b.mustFinish()
+		b.runFor(time.Minute)
 		told := q.job(1).told
 		if len(told) != 2 || told[0].Percent != 100 || told[1].Percent != 100 || told[0].Message != "step" {
 			t.Fatalf("told %+v", told)
@@ -142,10 +129,7 @@ func TestProgressGoesWithTheNextHeartbeat(t *testing.T) {
 }
 
 func TestProgressNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		var errs []error
 		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			job.Progress(1, "overtaken")
@@ -157,9 +141,7 @@ func TestProgressNow(t *testing.T) {
 			}
 			return nil, ctx.Err()
 		})
-		b.start()
-		time.Sleep(20 * time.Second)
-		ends := b.mustFinish()
+		ends := b.runFor(20 * time.Second)
 		want := []client.Progress{{Percent: 50, Message: "half"}, {Percent: 60}}
 		if errors.Join(errs...) != nil || !reflect.DeepEqual(q.job(1).told, want) || ends[0].Outcome != Cancelled {
 			t.Fatalf("%v, told %+v, %+v", errs, q.job(1).told, ends)

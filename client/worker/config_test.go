@@ -61,9 +61,7 @@ func TestClaimsWithoutEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newFake(time.Minute)
 				w, err := New(c.queue(q), c.cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				w.Handle("a", takes(0))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

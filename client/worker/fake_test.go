@@ -391,6 +391,16 @@ func (q *fakeQueue) setFault(f func(op string) (before, after error)) {
 	q.fault = f
 }
 
+// failAll makes all calls of a kind fail: before they take effect, or, with after, later.
+func (q *fakeQueue) failAll(op string, before, after error) {
+	q.setFault(func(called string) (error, error) {
+		if called == op {
+			return before, after
+		}
+		return nil, nil
+	})
+}
+
 // extend gives every lease its full length again, as a new leader does.
 func (q *fakeQueue) extend() {
 	q.mu.Lock()

@@ -132,9 +132,7 @@ func TestOrderOfMiddleware(t *testing.T) {
 		b.worker.Handle("a", takes(0))
 		b.worker.HandleAny(takes(0))
 		b.worker.Use(note("3"))
-		b.start()
-		time.Sleep(time.Second)
-		b.mustFinish()
+		b.runFor(time.Second)
 		once := []string{"1", "2", "3", "/3", "/2", "/1"}
 		if want := slices.Concat(once, once); !slices.Equal(seen, want) {
 			t.Errorf("%v, want %v", seen, want)
@@ -178,9 +176,7 @@ func TestMiddlewareIsPartOfTheHandler(t *testing.T) {
 				b := newBench(t, q, Config{})
 				b.worker.Use(c.around)
 				b.worker.Handle("a", JSON(func(ctx context.Context, _ Job, _ any) (any, error) { return ctx.Value(key{}), nil }))
-				b.start()
-				time.Sleep(time.Second)
-				ends := b.mustFinish()
+				ends := b.runFor(time.Second)
 				j := q.job(1)
 				if len(ends) != 1 || ends[0].Outcome != c.outcome || !strings.Contains(j.result+j.failure.Error, c.text) {
 					t.Errorf("%+v, %+v", ends, j)
@@ -203,9 +199,7 @@ func TestMisuseOfMiddleware(t *testing.T) {
 		},
 	} {
 		w, err := New(q, Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Handle("a", takes(0))
 		func() {
 			defer func() {

@@ -115,9 +115,7 @@ func runLogged(t *testing.T, refuses bool) (q logQueue, logs []string) {
 			}
 			return json.RawMessage("1"), nil
 		})
-		b.start()
-		time.Sleep(time.Minute)
-		b.mustFinish()
+		b.runFor(time.Minute)
 		close(q.logs)
 		for l := range q.logs {
 			logs = append(logs, l)

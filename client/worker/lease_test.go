@@ -21,14 +21,9 @@ import (
 )
 
 func TestHeartbeatKeepsAllLeasesWithOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 5)
-		b := newBench(t, q, Config{Concurrency: 5})
+	inBubble(t, 5, Config{Concurrency: 5}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(299*time.Second))
-		b.start()
-		time.Sleep(6 * time.Minute)
-		if ends := b.mustFinish(); len(ends) != 5 || q.count("completed") != 5 {
+		if ends := b.runFor(6 * time.Minute); len(ends) != 5 || q.count("completed") != 5 {
 			t.Fatalf("%d ended, %d completed", len(ends), q.count("completed"))
 		}
 		if n := q.called("heartbeat"); n != 29 {
@@ -49,14 +44,9 @@ func TestHeartbeatKeepsAllLeasesWithOneCall(t *testing.T) {
 
 // One call holds up to 1000 leases.
 func TestHeartbeatsOfManyJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 2100)
-		b := newBench(t, q, Config{Concurrency: 2100})
+	inBubble(t, 2100, Config{Concurrency: 2100}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(45*time.Second))
-		b.start()
-		time.Sleep(time.Minute)
-		if ends := b.mustFinish(); len(ends) != 2100 || q.count("completed") != 2100 {
+		if ends := b.runFor(time.Minute); len(ends) != 2100 || q.count("completed") != 2100 {
 			t.Fatalf("%d ended, %d completed", len(ends), q.count("completed"))
 		}
 		for _, size := range q.beatSizes {
@@ -71,10 +61,7 @@ func TestHeartbeatsOfManyJobs(t *testing.T) {
 }
 
 func TestLostLeaseEndsTheHandlerAndIsNotReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		var cause error
 		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 			<-ctx.Done()
@@ -96,10 +83,7 @@ func TestLostLeaseEndsTheHandlerAndIsNotReported(t *testing.T) {
 }
 
 func TestReportOfAStolenJobIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(2*time.Second))
 		b.start()
 		time.Sleep(time.Second)
@@ -114,10 +98,7 @@ func TestReportOfAStolenJobIsLost(t *testing.T) {
 
 // A cluster that is away for less than a lease is not noticed by handlers.
 func TestShortOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(2*time.Minute))
 		b.start()
 		time.Sleep(15 * time.Second)
@@ -134,10 +115,7 @@ func TestShortOutage(t *testing.T) {
 // If no heartbeat is answered for a whole lease, the worker ends the handler, and
 // releases the job when the cluster can be reached again.
 func TestLongOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{StopTimeout: -1})
+	inBubble(t, 1, Config{StopTimeout: -1}, func(t *testing.T, q *fakeQueue, b *bench) {
 		var mu sync.Mutex
 		var causes []error
 		ended := func() []error {
@@ -175,10 +153,7 @@ func TestLongOutage(t *testing.T) {
 }
 
 func TestReportIsRepeatedUntilItIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(time.Second))
 		n := 0
 		q.setFault(func(op string) (error, error) {
@@ -193,9 +168,7 @@ func TestReportIsRepeatedUntilItIsAnswered(t *testing.T) {
 			}
 			return nil, nil
 		})
-		b.start()
-		time.Sleep(5 * time.Minute)
-		ends := b.mustFinish()
+		ends := b.runFor(5 * time.Minute)
 		if len(ends) != 1 || ends[0].Outcome != Completed || q.job(1).accepted != 1 || n != 6 {
 			t.Fatalf("%+v, %d tries", ends, n)
 		}
@@ -205,17 +178,9 @@ func TestReportIsRepeatedUntilItIsAnswered(t *testing.T) {
 // While a report does not get through for longer than the lease, heartbeats
 // that do keep it.
 func TestLeaseIsKeptWhileReporting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(time.Second))
-		q.setFault(func(op string) (error, error) {
-			if op == "complete" {
-				return unreachable(), nil
-			}
-			return nil, nil
-		})
+		q.failAll("complete", unreachable(), nil)
 		b.start()
 		time.Sleep(3 * time.Minute)
 		q.setFault(nil)
@@ -227,20 +192,10 @@ func TestLeaseIsKeptWhileReporting(t *testing.T) {
 }
 
 func TestResultThatIsRefusedFailsTheJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(time.Second))
-		q.setFault(func(op string) (error, error) {
-			if op == "complete" {
-				return &client.Error{Status: http.StatusRequestEntityTooLarge, Message: "too large"}, nil
-			}
-			return nil, nil
-		})
-		b.start()
-		time.Sleep(10 * time.Second)
-		ends := b.mustFinish()
+		q.failAll("complete", &client.Error{Status: http.StatusRequestEntityTooLarge, Message: "too large"}, nil)
+		ends := b.runFor(10 * time.Second)
 		j := q.job(1)
 		if len(ends) != 1 || ends[0].Outcome != Failed || !j.failure.Permanent || !strings.Contains(j.failure.Error, "too large") {
 			t.Fatalf("%+v, %+v", ends, j)
@@ -284,9 +239,7 @@ func TestATinyLeaseCostsNoOther(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			return nil, nil
 		})
-		b.start()
-		time.Sleep(3 * time.Minute)
-		b.mustFinish()
+		b.runFor(3 * time.Minute)
 		if j := q.job(1); j.status != "completed" || j.attempts != 1 {
 			t.Errorf("%s after %d attempts", j.status, j.attempts)
 		}
@@ -302,9 +255,7 @@ func TestATinyLeaseFailsItsJob(t *testing.T) {
 		b := newBench(t, q, Config{Concurrency: 2})
 		b.worker.queue = farQueue{q}
 		b.worker.Handle("short", takes(time.Second))
-		b.start()
-		time.Sleep(time.Minute)
-		b.mustFinish()
+		b.runFor(time.Minute)
 		if j := q.job(1); j.status != "dead" || j.attempts != 3 || !strings.Contains(j.failure.Error, "50ms") {
 			t.Errorf("%s after %d attempts and %d claims: %q", j.status, j.attempts, j.token, j.failure.Error)
 		}
@@ -350,9 +301,7 @@ func TestMuchProgressCostsNoLease(t *testing.T) {
 					job.Progress(50, message)
 					return takes(45*time.Second)(ctx, job)
 				})
-				b.start()
-				time.Sleep(2 * time.Minute)
-				b.mustFinish()
+				b.runFor(2 * time.Minute)
 				again := 0
 				for i := range jobs {
 					if j := q.job(i + 1); j.attempts != 1 || len(j.told) != 1 || j.told[0].Message != message {
@@ -408,14 +357,9 @@ func TestALastAttemptIsConfirmed(t *testing.T) {
 
 // Claims and the registration of a run have one instance, and its end names it.
 func TestTheEndOfARunNamesItsInstance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{Concurrency: 1})
+	inBubble(t, 1, Config{Concurrency: 1}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(time.Second))
-		b.start()
-		time.Sleep(5 * time.Second)
-		b.mustFinish()
+		b.runFor(5 * time.Second)
 		if len(q.seen) == 0 || len(q.ended) != 1 || len(q.seen[0].Instance) != 16 || q.ended[0] != q.seen[0].Instance ||
 			q.claims[0].Instance != q.ended[0] || !q.claims[0].Confirms {
 			t.Errorf("registered %v, ended %q, claimed as %+v", q.seen, q.ended, q.claims)

@@ -110,12 +110,7 @@ func TestHandlerOfARepeatedClaimEndsWithItsLease(t *testing.T) {
 		if ended != lease {
 			t.Errorf("the handler ended after %v, its lease %v after the claim", ended, lease)
 		}
-		q.setFault(func(op string) (before, after error) {
-			if op == "claim" {
-				return unreachable(), nil
-			}
-			return nil, nil
-		})
+		q.failAll("claim", unreachable(), nil)
 		b.mustFinish()
 	})
 }
@@ -165,12 +160,7 @@ func TestNoHeartbeatsForWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 1)
-		q.setFault(func(op string) (before, after error) {
-			if op == "complete" {
-				return nil, lostAnswer()
-			}
-			return nil, nil
-		})
+		q.failAll("complete", nil, lostAnswer())
 		b := newBench(t, q, Config{})
 		b.worker.Handle("a", takes(time.Second))
 		b.start()

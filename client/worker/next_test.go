@@ -42,9 +42,7 @@ func (q fakeTogether) CompleteAndClaim(ctx context.Context, jobs []client.Comple
 func drain(t *testing.T, q Queue, fake *fakeQueue, concurrency int) {
 	t.Helper()
 	w, err := New(q, Config{Name: "w", Concurrency: concurrency, PollWait: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w.Handle("t", func(context.Context, Job) (json.RawMessage, error) { return nil, nil })
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()

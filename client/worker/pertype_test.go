@@ -81,16 +81,11 @@ func TestTypesKeepToTheirShare(t *testing.T) {
 // A type that gets free capacity is claimed at once, although a claim of other types waits at
 // the cluster.
 func TestCapacityIsUsedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 30)
-		b := newBench(t, q, Config{Concurrency: 4, PollWait: 10 * time.Second, PerType: map[string]int{"a": 1}})
+	inBubble(t, 30, Config{Concurrency: 4, PollWait: 10 * time.Second, PerType: map[string]int{"a": 1}}, func(t *testing.T, q *fakeQueue, b *bench) {
 		for _, jobType := range []string{"a", "b"} {
 			b.worker.Handle(jobType, takes(time.Second))
 		}
-		b.start()
-		time.Sleep(31 * time.Second)
-		if ends := b.mustFinish(); len(ends) != 30 {
+		if ends := b.runFor(31 * time.Second); len(ends) != 30 {
 			t.Errorf("%d of 30 jobs that take a second each, in 31 seconds", len(ends))
 		}
 		for _, c := range q.claims {
@@ -108,9 +103,7 @@ func TestLimitsNeedTypes(t *testing.T) {
 		"any":        func(w *Worker) { w.Handle("a", takes(0)); w.HandleAny(takes(0)) },
 	} {
 		w, err := New(q, Config{PerType: map[string]int{"a": 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		prepare(w)
 		if err := w.Run(t.Context()); !errors.Is(err, ErrPerType) {
 			t.Errorf("%s: %v", name, err)

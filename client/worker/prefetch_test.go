@@ -51,10 +51,7 @@ func outcomes(ends []Finished) map[string]Outcome {
 
 // A prefetched job keeps its lease, however long it waits.
 func TestPrefetchHoldsAheadAndRenews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 12)
-		b := newBench(t, q, Config{Concurrency: 2, Prefetch: 4})
+	inBubble(t, 12, Config{Concurrency: 2, Prefetch: 4}, func(t *testing.T, q *fakeQueue, b *bench) {
 		var s starts
 		b.worker.Use(s.around)
 		b.worker.Handle("a", takes(2*time.Minute))
@@ -114,10 +111,7 @@ func TestWhatIsNotToBeDoneNeverStarts(t *testing.T) {
 // If no heartbeat is answered for a whole lease, another worker may have the
 // waiting job: the worker releases it and does not start it.
 func TestUnsureJobNeverStarts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 2)
-		b := newBench(t, q, Config{Concurrency: 1, Prefetch: 1})
+	inBubble(t, 2, Config{Concurrency: 1, Prefetch: 1}, func(t *testing.T, q *fakeQueue, b *bench) {
 		var s starts
 		b.worker.Use(s.around)
 		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
@@ -144,10 +138,7 @@ func TestUnsureJobNeverStarts(t *testing.T) {
 
 // A stopping worker releases the waiting jobs before the running jobs have ended.
 func TestStopGivesBackWhatWaitsFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 6)
-		b := newBench(t, q, Config{Concurrency: 2, Prefetch: 3})
+	inBubble(t, 6, Config{Concurrency: 2, Prefetch: 3}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = slowQueue{q, 100 * time.Millisecond}
 		var s starts
 		b.worker.Use(s.around)
@@ -217,9 +208,7 @@ func TestEndedJobIsNotStartedInItsSlot(t *testing.T) {
 		q := newFake(30 * time.Second)
 		q.add("a", 1)
 		w, err := New(q, Config{Name: "w", Concurrency: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
 			t.Error("started")
 			return nil, nil

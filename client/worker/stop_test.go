@@ -18,10 +18,7 @@ import (
 )
 
 func TestStopFinishesWhatRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 10)
-		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 30 * time.Second})
+	inBubble(t, 10, Config{Concurrency: 2, StopTimeout: 30 * time.Second}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(20*time.Second))
 		b.start()
 		time.Sleep(time.Second)
@@ -39,10 +36,7 @@ func TestStopFinishesWhatRuns(t *testing.T) {
 func TestStopGivesBackWhatDoesNotFinish(t *testing.T) {
 	for name, obeys := range map[string]bool{"obeying": true, "deaf": false} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := newFake(30 * time.Second)
-				q.add("a", 3)
-				b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 5 * time.Second})
+			inBubble(t, 3, Config{Concurrency: 2, StopTimeout: 5 * time.Second}, func(t *testing.T, q *fakeQueue, b *bench) {
 				deaf := make(chan struct{})
 				b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
 					if obeys {
@@ -108,13 +102,9 @@ func TestStopGivesBackAClaimInFlight(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				q.stop = stop
 				w, err := New(q, Config{Concurrency: 5})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				w.Handle("a", takes(time.Second))
-				if err := w.Run(ctx); err != nil {
-					t.Fatal(err)
-				}
+				check(t, w.Run(ctx))
 				released := q.released(8)
 				if q.count("unclaimed") != 8 || released != 5 || q.called("complete") != 0 {
 					t.Fatalf("%d waiting, %d given back", q.count("unclaimed"), released)
@@ -151,13 +141,9 @@ func TestStopGivesBackAClaimThatWasToBeRepeated(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		q.stop = stop
 		w, err := New(q, Config{Concurrency: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w.Handle("a", takes(time.Second))
-		if err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.Run(ctx))
 		released := q.released(8)
 		if released != 5 || q.count("unclaimed") != 8 {
 			t.Errorf("%d given back, %d waiting", released, q.count("unclaimed"))
@@ -166,10 +152,7 @@ func TestStopGivesBackAClaimThatWasToBeRepeated(t *testing.T) {
 }
 
 func TestStopWithoutClusterSaysWhatItLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 2)
-		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 2 * time.Second})
+	inBubble(t, 2, Config{Concurrency: 2, StopTimeout: 2 * time.Second}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.Handle("a", takes(3*time.Second))
 		b.start()
 		time.Sleep(time.Second)
@@ -240,10 +223,7 @@ func (q slowRelease) ReleaseBatch(ctx context.Context, worker string, leases []c
 // If a handler returns while its job is being released, the call that releases it
 // is not cancelled.
 func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{StopTimeout: -1})
+	inBubble(t, 1, Config{StopTimeout: -1}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = slowRelease{q}
 		stopped := make(chan struct{})
 		b.worker.Handle("a", func(ctx context.Context, _ Job) (json.RawMessage, error) {
@@ -265,10 +245,7 @@ func TestAnAbandonedHandlerThatReturnsDoesNotEndItsReport(t *testing.T) {
 // If Config.Finished does not return, Run ends with an error that says so, and the
 // jobs are reported.
 func TestStopEndsThoughNobodyListens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 3)
-		b := newBench(t, q, Config{Concurrency: 2, StopTimeout: 5 * time.Second})
+	inBubble(t, 3, Config{Concurrency: 2, StopTimeout: 5 * time.Second}, func(t *testing.T, q *fakeQueue, b *bench) {
 		deaf := make(chan struct{})
 		b.worker.cfg.Finished = func(Finished) { <-deaf }
 		b.worker.Handle("a", takes(2*time.Second))
@@ -290,10 +267,7 @@ func TestStopEndsThoughNobodyListens(t *testing.T) {
 // If a handler does not notice that its job is lost, Config.Finished is called
 // before Run returns, and not again when the handler returns.
 func TestALostJobIsToldOfBeforeTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{Concurrency: 1, StopTimeout: -1})
+	inBubble(t, 1, Config{Concurrency: 1, StopTimeout: -1}, func(t *testing.T, q *fakeQueue, b *bench) {
 		deaf := make(chan struct{})
 		b.worker.Handle("a", func(context.Context, Job) (json.RawMessage, error) {
 			<-deaf
@@ -340,10 +314,7 @@ func (q *oddQueue) Claim(ctx context.Context, o client.ClaimOptions) ([]client.C
 // A claim that is returned several times runs once: one handler, one outcome, one unit of
 // capacity.
 func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{Concurrency: 4})
+	inBubble(t, 1, Config{Concurrency: 4}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = &oddQueue{fakeQueue: q}
 		var calls atomic.Int32
 		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
@@ -365,13 +336,9 @@ func TestAJobToldOfTwiceIsHeldOnce(t *testing.T) {
 // end.
 func TestAClosedClientEndsTheRun(t *testing.T) {
 	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: accepting{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w, err := New(c, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w.Handle("a", takes(0))
 	time.AfterFunc(50*time.Millisecond, c.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -400,10 +367,7 @@ func (q choosyQueue) Heartbeat(ctx context.Context, worker string, leases []clie
 // A refused heartbeat is sent in parts: a fault of one lease, or too many leases in one call,
 // does not cost other leases.
 func TestARefusedHeartbeatCostsNoOtherLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 20)
-		b := newBench(t, q, Config{Concurrency: 20})
+	inBubble(t, 20, Config{Concurrency: 20}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = choosyQueue{fakeQueue: q, most: 6, spoil: "j3"}
 		b.worker.Handle("a", func(ctx context.Context, job Job) (json.RawMessage, error) {
 			job.Progress(50, "half")
@@ -435,10 +399,7 @@ func (q closedQueue) CompleteBatch(context.Context, string, []client.Completion)
 
 // That the client is closed is no fault of a result.
 func TestAClosedClientFailsNoJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.queue = closedQueue{q}
 		b.worker.Handle("a", takes(time.Second))
 		b.start()

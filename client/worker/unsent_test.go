@@ -61,9 +61,7 @@ func (accepting) RoundTrip(r *http.Request) (*http.Response, error) {
 // sent. It fails its own job, and holds up no other.
 func TestAResultThatCannotBeSentFailsItsOwnJob(t *testing.T) {
 	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: accepting{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	q := newFake(30 * time.Second)
 	q.add("deep", 1)
@@ -115,9 +113,7 @@ func (s *strayed) RoundTrip(r *http.Request) (*http.Response, error) {
 func runStrayed(t *testing.T, s *strayed, lease time.Duration) (fakeJob, []Finished) {
 	t.Helper()
 	c, err := client.New(client.Config{Servers: []string{"http://127.0.0.1:1"}, Transport: s, RetryFor: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	q := newFake(lease)
 	q.add("a", 1)

@@ -38,9 +38,7 @@ func newBench(t *testing.T, q *fakeQueue, cfg Config) *bench {
 		b.ends = append(b.ends, f)
 	}
 	w, err := New(q, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b.worker = w
 	return b
 }
@@ -49,6 +47,24 @@ func (b *bench) start() {
 	ctx, stop := context.WithCancel(b.t.Context())
 	b.stop = stop
 	go func() { b.ended <- b.worker.Run(ctx) }()
+}
+
+// inBubble calls test in a bubble of synthetic time, with a queue of n jobs of the type a and a worker that
+// is not started yet.
+func inBubble(t *testing.T, n int, cfg Config, test func(t *testing.T, q *fakeQueue, b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newFake(30 * time.Second)
+		q.add("a", n)
+		test(t, q, newBench(t, q, cfg))
+	})
+}
+
+// runFor runs the worker for d and returns its outcomes.
+func (b *bench) runFor(d time.Duration) []Finished {
+	b.t.Helper()
+	b.start()
+	time.Sleep(d)
+	return b.mustFinish()
 }
 
 // finish stops the worker and returns its outcomes.
@@ -99,9 +115,7 @@ func TestRunsEachJobOnceWithinItsConcurrency(t *testing.T) {
 		}
 		b.worker.Handle("a", count)
 		b.worker.Handle("b", count)
-		b.start()
-		time.Sleep(time.Minute)
-		ends := b.mustFinish()
+		ends := b.runFor(time.Minute)
 		if len(ends) != 100 || q.count("completed") != 100 || q.count("unclaimed") != 1 {
 			t.Fatalf("%d ended, %d completed, %d left", len(ends), q.count("completed"), q.count("unclaimed"))
 		}
@@ -117,19 +131,14 @@ func TestRunsEachJobOnceWithinItsConcurrency(t *testing.T) {
 }
 
 func TestFailedJobsAreTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newFake(30 * time.Second)
-		q.add("a", 1)
-		b := newBench(t, q, Config{})
+	inBubble(t, 1, Config{}, func(t *testing.T, q *fakeQueue, b *bench) {
 		b.worker.HandleAny(func(_ context.Context, job Job) (json.RawMessage, error) {
 			if job.Attempt < 3 {
 				panic("not yet")
 			}
 			return nil, nil
 		})
-		b.start()
-		time.Sleep(time.Second)
-		ends := b.mustFinish()
+		ends := b.runFor(time.Second)
 		if len(ends) != 3 {
 			t.Fatalf("%+v", ends)
 		}
@@ -146,12 +155,7 @@ func TestRefusedClaimsEndTheRun(t *testing.T) {
 		q := newFake(30 * time.Second)
 		b := newBench(t, q, Config{})
 		b.worker.Handle("a", takes(time.Second))
-		q.setFault(func(op string) (error, error) {
-			if op == "claim" {
-				return &client.Error{Op: "claim", Status: http.StatusBadRequest, Message: "lease too long"}, nil
-			}
-			return nil, nil
-		})
+		q.failAll("claim", &client.Error{Op: "claim", Status: http.StatusBadRequest, Message: "lease too long"}, nil)
 		b.start()
 		if err := <-b.ended; err == nil || !strings.Contains(err.Error(), "lease too long") {
 			t.Fatalf("got %v", err)
@@ -187,9 +191,7 @@ func TestIdleWorkerIsHeard(t *testing.T) {
 		b := newBench(t, q, Config{Name: "w1", Version: "v", Address: "here"})
 		b.worker.Handle("b", takes(0))
 		b.worker.Handle("a", takes(0))
-		b.start()
-		time.Sleep(5 * time.Minute)
-		b.mustFinish()
+		b.runFor(5 * time.Minute)
 		if n := len(q.seenAt); n < 29 || n > 32 {
 			t.Fatalf("%d registrations", n)
 		}
@@ -230,9 +232,7 @@ func TestRegisterDue(t *testing.T) {
 // its jobs would go to others.
 func TestSilenceIsMonotonic(t *testing.T) {
 	w, err := New(newFake(time.Second), Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := newSession(t.Context(), w)
 	registered := time.Now()
 	s.seen()
@@ -244,9 +244,7 @@ func TestSilenceIsMonotonic(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	q := newFake(time.Second)
 	w, err := New(q, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := w.Run(t.Context()); !errors.Is(err, ErrNoHandler) {
 		t.Errorf("got %v", err)
 	}

@@ -79,9 +79,7 @@ func TestCommandResult(t *testing.T) {
 // contains the stderr, and the log does not repeat it.
 func TestCommandLog(t *testing.T) {
 	python, err := Python(plainBox(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	prints := json.RawMessage(`{"code":"def f(): print('by print')","function":"f"}`)
 	for name, c := range map[string]struct {
 		fn      worker.HandlerFunc
@@ -124,9 +122,7 @@ func TestCommandEnvironment(t *testing.T) {
 // An attempt that is ended from outside says so, and then what its command had to say.
 func TestLogOfACommandThatIsEnded(t *testing.T) {
 	python, err := Python(plainBox(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, c := range map[string]struct {
 		fn      worker.HandlerFunc
 		payload string
@@ -164,9 +160,7 @@ func TestLogOfACommandThatIsEnded(t *testing.T) {
 func TestCommandVariables(t *testing.T) {
 	t.Setenv("OSQUEUE_TEST_OWN", "first")
 	run, err := Command(`printf '[%s]' fixed ${OSQUEUE_TEST_OWN-none} ${OSQUEUE_TEST_NONE-none} "$OSQUEUE_TEST_OWN x"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for value, want := range map[string]string{
 		"second": `"[fixed][second][none][second x]"`,
 		"":       `"[fixed][none][ x]"`,
@@ -183,13 +177,9 @@ func TestCommandVariables(t *testing.T) {
 func TestCommandFindsAProgramThatMoved(t *testing.T) {
 	one, two := t.TempDir(), t.TempDir()
 	t.Setenv("PATH", one+":"+two+":"+os.Getenv("PATH"))
-	if err := os.WriteFile(filepath.Join(one, "osq-moves"), []byte("#!/bin/sh\necho \"$0\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(one, "osq-moves"), []byte("#!/bin/sh\necho \"$0\"\n"), 0o755))
 	run, err := Command("osq-moves")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, dir := range []string{one, two} {
 		if got, err := run(t.Context(), payloadJob(`{}`)); err != nil || string(got) != `"`+dir+`/osq-moves"` {
 			t.Errorf("%s %v, want that in %s", got, err, dir)
@@ -280,9 +270,7 @@ func awaitPids(ctx context.Context, t *testing.T, file string) (pids []int) {
 		}
 		for _, field := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(field)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			pids = append(pids, pid)
 		}
 		return pids

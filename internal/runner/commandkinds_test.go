@@ -21,9 +21,7 @@ func payloadJob(payload string) worker.Job {
 func plainBox(t *testing.T) *sandbox.Box {
 	t.Helper()
 	box, err := sandbox.New(t.Context(), sandbox.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return box
 }
 
@@ -74,17 +72,13 @@ func TestCommandRefusesBadTemplates(t *testing.T) {
 
 func TestExitPolicy(t *testing.T) {
 	policy, err := ParseExits([]string{"3=dead", "4=retry", "5=retry:2m", "*=fail"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cases := map[string]client.Failure{
 		"1": {}, "3": {Permanent: true}, "4": {AtOnce: true}, "5": {Delay: 2 * time.Minute}, "75": {Delay: startPause},
 	}
 	for code, want := range cases {
 		fn, err := CommandWith(CommandConfig{OnExit: policy}, "sh -c 'exit "+code+"'")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, err = fn(bounded(t), worker.Job{})
 		if err == nil {
 			t.Fatalf("exit %s is no failure", code)
@@ -125,9 +119,7 @@ func TestCommandsRunWhatThePayloadSays(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	file := t.TempDir() + "/data"
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte("x"), 0o600))
 	if got, err := fn(bounded(t), payloadJob(`{"argv":["`+file+`"]}`)); err != nil || !strings.HasPrefix(string(got), `{"exit":126,`) {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -140,9 +132,7 @@ func TestCommandsRunWhatThePayloadSays(t *testing.T) {
 
 func TestCommandsThatAreEndedFail(t *testing.T) {
 	box, err := sandbox.New(t.Context(), sandbox.Config{Limits: sandbox.Limits{Timeout: 100 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got, err := Commands(box)(bounded(t), payloadJob(`{"argv":["sleep","60"]}`)); err == nil || !strings.Contains(err.Error(), "longer than its timeout") {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -153,9 +143,7 @@ func TestCommandsThatAreEndedFail(t *testing.T) {
 
 func TestPython(t *testing.T) {
 	fn, err := Python(plainBox(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cases := []struct{ name, payload, want, fails string }{
 		{"the example of the older system", `{"code":"def count_words(text): return len(text.split())","function":"count_words","args":["hello world"]}`, `2`, ""},
 		{"named arguments", `{"code":"def f(a, b=0, **k): return [a, b, k]","function":"f","args":[1],"kwargs":{"b":2,"c":"ü"}}`, `[1, 2, {"c": "ü"}]`, ""},

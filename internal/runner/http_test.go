@@ -22,9 +22,7 @@ import (
 func mustHTTP(t *testing.T, target string, cfg HTTPConfig) worker.HandlerFunc {
 	t.Helper()
 	fn, err := HTTP(target, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return fn
 }
 
@@ -146,9 +144,7 @@ func TestHTTPIsSlow(t *testing.T) {
 
 func TestHTTPNobodyThereIsRetried(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	l.Close()
 	_, err = mustHTTP(t, "http://"+l.Addr().String(), HTTPConfig{})(bounded(t), worker.Job{})
 	if err == nil || failureOf(err).Permanent {

@@ -38,9 +38,7 @@ func byTLS(_ context.Context, c *web.Conn) (int, net.Conn, error) {
 func listen(t *testing.T, change func(*web.MuxConfig)) *web.Mux {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cfg := web.MuxConfig{Sort: byTLS, Branches: 2, Patience: wait, Max: 100}
 	if change != nil {
 		change(&cfg)
@@ -53,9 +51,7 @@ func listen(t *testing.T, change func(*web.MuxConfig)) *web.Mux {
 func dial(t *testing.T, m *web.Mux, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", m.Branch(0).Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(wait))
 	if _, err := io.WriteString(c, text); err != nil {
@@ -67,9 +63,7 @@ func dial(t *testing.T, m *web.Mux, text string) net.Conn {
 func accept(t *testing.T, m *web.Mux, branch int) net.Conn {
 	t.Helper()
 	c, err := m.Branch(branch).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(wait))
 	return c
@@ -180,18 +174,14 @@ func TestClose(t *testing.T) {
 // closes the mux.
 func TestBranchesAreClosedOneByOne(t *testing.T) {
 	m := listen(t, nil)
-	if err := m.Branch(tlsBranch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Branch(tlsBranch).Close())
 	wantClosed(t, dial(t, m, "\x16"), "a client of a closed branch")
 	if _, err := m.Branch(tlsBranch).Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Accept of a closed branch: %v", err)
 	}
 	dial(t, m, "x")
 	accept(t, m, plainBranch)
-	if err := m.Branch(plainBranch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Branch(plainBranch).Close())
 	if c, err := net.Dial("tcp", m.Branch(0).Addr().String()); err == nil {
 		_ = c.Close()
 		t.Error("the listener is open")
@@ -220,9 +210,7 @@ func (temporary) Temporary() bool { return true }
 // A temporary error of the listener is survived; another one ends all branches with it.
 func TestErrorsOfTheListener(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	broken := errors.New("broken")
 	l := &faultyListener{Listener: ln, errs: make(chan error, 2)}
 	l.errs <- temporary{errors.New("too many open files")}
@@ -337,4 +325,12 @@ func (e *emptyReader) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	return e.r.Read(p)
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

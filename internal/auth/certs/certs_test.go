@@ -19,9 +19,7 @@ func newAuthority(t *testing.T) (a *certs.Authority, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "certs")
 	a, err := certs.CreateAuthority(dir, certs.CALifetime, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return a, dir
 }
 
@@ -54,9 +52,7 @@ func load(t *testing.T, f certs.Files) *certs.Identity {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return id
 }
 
@@ -65,9 +61,7 @@ func load(t *testing.T, f certs.Files) *certs.Identity {
 func dial(t *testing.T, server, client *certs.Identity, verify func(tls.ConnectionState) error) (atServer, atClient error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -80,9 +74,7 @@ func dial(t *testing.T, server, client *certs.Identity, verify func(tls.Connecti
 		done <- tls.Server(c, server.Server(tls.RequireAndVerifyClientCert, verify, "p")).HandshakeContext(t.Context())
 	}()
 	raw, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := client.ToNode(t.Context(), raw, l.Addr().String(), "p")
 	if err == nil {
 		defer c.Close()
@@ -95,9 +87,7 @@ func TestKeysArePrivate(t *testing.T) {
 	issue(t, a, node("n1"))
 	for _, name := range []string{"ca.key", "n1.key"} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has the permissions %v", name, info.Mode().Perm())
 		}
@@ -139,9 +129,7 @@ func TestIssueRefuses(t *testing.T) {
 
 func TestCertificateEndsWithTheCA(t *testing.T) {
 	a, err := certs.CreateAuthority(t.TempDir(), time.Hour, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := a.Issue(certs.Request{Kind: certs.Client, Name: "c", Lifetime: 24 * time.Hour}, now)
 	if err != nil || !c.NotAfter.Equal(a.Certificates()[0].NotAfter) {
 		t.Errorf("it ends at %v, the CA at %v (%v)", c.NotAfter, a.Certificates()[0].NotAfter, err)
@@ -187,16 +175,12 @@ func TestLoadRefuses(t *testing.T) {
 	b, foreign := newAuthority(t)
 	issue(t, b, node("n1"))
 	old, err := certs.CreateAuthority(filepath.Join(dir, "old"), certs.CALifetime, now.Add(-48*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := old.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: time.Hour}, now.Add(-24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	broken := filepath.Join(dir, "broken.crt")
-	if err := os.WriteFile(broken, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(broken, []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), 0o600))
 	ok := files(dir, "n1")
 	for name, f := range map[string]certs.Files{
 		"no CA":               {CA: filepath.Join(dir, "none.crt"), Cert: ok.Cert, Key: ok.Key},
@@ -229,26 +213,20 @@ func TestRotation(t *testing.T) {
 		}
 	}
 	first := load(t, files(dir, "n1"))
-	if err := a.Rotate(certs.CALifetime, now); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.Rotate(certs.CALifetime, now))
 	if err := a.Rotate(certs.CALifetime, now); err == nil {
 		t.Error("a CA that is being replaced was replaced again")
 	}
 	trusting := load(t, files(dir, "n2")) // with the certificate of the previous key
 	connects("both certificates of the CA are known", first, trusting, true)
 	a, err := certs.LoadAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	names, err := a.Issued()
 	if err != nil || !slices.Equal(names, []string{"n1", "n2"}) {
 		t.Fatalf("issued %v, %v", names, err)
 	}
 	c, err := a.Renew("n1", 0, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if d := c.NotAfter.Sub(now); d < 50*time.Minute || d > time.Hour {
 		t.Errorf("the renewed certificate lives %v", d)
 	}
@@ -258,9 +236,7 @@ func TestRotation(t *testing.T) {
 	if _, err := a.Renew("n2", 0, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Retire(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.Retire())
 	retired := load(t, files(dir, "n2"))
 	connects("the previous CA is retired", renewed, retired, true)
 	connects("one node was not renewed", first, retired, false)
@@ -275,20 +251,12 @@ func TestRotationThatIsCut(t *testing.T) {
 	a, dir := newAuthority(t)
 	key := filepath.Join(dir, "ca.key")
 	before, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	first := a.Certificates()[0]
-	if err := a.Rotate(certs.CALifetime, now); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(key, before, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.Rotate(certs.CALifetime, now))
+	check(t, os.WriteFile(key, before, 0o600))
 	again, err := certs.LoadAuthority(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if list := again.Certificates(); len(list) != 1 || !list[0].Equal(first) {
 		t.Errorf("the CA has %d certificates", len(list))
 	}
@@ -297,5 +265,13 @@ func TestRotationThatIsCut(t *testing.T) {
 	}
 	if list := again.Certificates(); len(list) != 2 || !list[1].Equal(first) {
 		t.Errorf("after the next rotation the CA has %d certificates", len(list))
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

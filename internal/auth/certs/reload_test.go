@@ -14,9 +14,7 @@ import (
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	a, err := CreateAuthority(dir, CALifetime, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	issue := func(lifetime time.Duration) {
 		t.Helper()
 		if _, err := a.Issue(Request{Kind: Node, Name: "n1", Hosts: []string{"h"}, Lifetime: lifetime}, time.Now()); err != nil {
@@ -34,16 +32,12 @@ func TestReload(t *testing.T) {
 		}
 		errs = append(errs, err)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	at := time.Now()
 	id.now = func() time.Time { return at }
 	first := id.Expires()
 
-	if err := durable.Replace(f.Key, []byte("half of a key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, durable.Replace(f.Key, []byte("half of a key"), 0o600))
 	if !id.Expires().Equal(first) || len(errs) != 0 {
 		t.Fatal("the files were looked at again at once")
 	}
@@ -67,17 +61,13 @@ func TestReload(t *testing.T) {
 		{Kind: Client, Name: "c", Lifetime: 3 * time.Hour},
 	} {
 		c, err := a.Issue(other, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, suffix := range []string{".key", ".crt"} {
 			data, err := os.ReadFile(filepath.Join(dir, other.Name+suffix))
 			if err == nil {
 				err = durable.Replace(filepath.Join(dir, "n1"+suffix), data, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 		}
 		at = at.Add(lookAgain)
 		if s := id.Subject(); s.Name != "n1" || s.Kind != Node || !id.Expires().Equal(second) || len(errs) != 2+i {
@@ -85,9 +75,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	errs = errs[:1]
-	if err := os.Remove(f.CA); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(f.CA))
 	at = at.Add(lookAgain)
 	if !id.Expires().Equal(second) || len(errs) != 2 {
 		t.Errorf("after the removal of the CA: ends at %v, errors %v", id.Expires(), errs)
@@ -122,9 +110,7 @@ func TestCutLists(t *testing.T) {
 	if err == nil {
 		err = a.Rotate(CALifetime, time.Now())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	data := encodeCertificates(a.bundle...)
 	first := len(encodeCertificates(a.bundle[0]))
 	for n := range data {
@@ -144,5 +130,13 @@ func TestCutLists(t *testing.T) {
 	comment := append([]byte("the CA of 2026\n"), data...)
 	if list, err := parseCertificates(append(comment, "\n# end\n"...)); err != nil || len(list) != 2 {
 		t.Errorf("a list with comments is %d certificates: %v", len(list), err)
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

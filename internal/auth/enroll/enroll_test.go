@@ -105,17 +105,13 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := certs.CreateAuthority(dir, certs.CALifetime, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := ca.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"127.0.0.1"}, Lifetime: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	files := certs.Files{CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "n1.crt"), Key: filepath.Join(dir, "n1.key")}
 	id, err := certs.Load(files, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	x := &site{t: t, node: newFakeNode(t), ca: ca, dir: dir, files: files, id: id}
 	x.web = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { auth.Mux(x.s.Routes(), auth.Public, nil).ServeHTTP(w, r) }))
 	x.web.TLS = id.Server(tls.NoClientCert, nil)
@@ -171,13 +167,9 @@ func TestJoin(t *testing.T) {
 	x := newSite(t)
 	token, dir := x.token("n4"), t.TempDir()
 	done, err := x.join(token, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	id, err := certs.Load(done.Files, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if s := id.Subject(); s.Kind != certs.Node || s.Name != "n4" || s.Cluster != x.ca.Cluster() {
 		t.Errorf("the certificate is of %+v", s)
 	}
@@ -208,9 +200,7 @@ func TestJoin(t *testing.T) {
 	again := t.TempDir()
 	copyFile(t, done.Files.Key, filepath.Join(again, "n4.key.next"))
 	second, err := x.join(token, again)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !slices.Equal(read(t, second.Files.Cert), read(t, done.Files.Cert)) {
 		t.Error("the same key got another certificate")
 	}
@@ -231,17 +221,13 @@ func TestJoin(t *testing.T) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.WriteFile(to, read(t, from), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(to, read(t, from), 0o600))
 }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return data
 }
 
@@ -261,17 +247,11 @@ func TestJoinAfterOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	made, err := x.s.create(t.Context(), nil, NewToken{Node: "n5", Hosts: []string{"10.0.0.5"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	token, err := ParseToken(made.Token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	done, err := x.join(token, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	own := "10.0.0.5:" + x.address()[strings.LastIndex(x.address(), ":")+1:]
 	if want := "n1=" + x.address() + ",n4=10.0.0.4:8080,n5=" + own; done.Peers != want || done.HTTP != own || made.HTTP != own {
 		t.Errorf("peers are %q, want %q; the address is %q and %q", done.Peers, want, made.HTTP, done.HTTP)
@@ -316,13 +296,9 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 	x := newSite(t)
 	token := x.token("n4")
 	key, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	csr, err := key.Request()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	req := httptest.NewRequest(http.MethodPost, JoinPath, nil)
 	if a, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: csr}, new(Act)); err != nil || !a.Pending {
 		t.Fatalf("%+v %v", a, err)
@@ -332,21 +308,13 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 		t.Fatalf("%d requests are pending", len(pending))
 	}
 	foreign, err := certs.CreateAuthority(t.TempDir(), certs.CALifetime, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	otherKey, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	der, err := otherKey.Request()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	public, err := certs.ReadRequest(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, change := range map[string]func(r *Request) *certs.Authority{
 		"another name":     func(r *Request) *certs.Authority { r.Node = "n1"; return x.ca },
 		"a further host":   func(r *Request) *certs.Authority { r.Hosts = append(r.Hosts, "10.0.0.1"); return x.ca },
@@ -361,9 +329,7 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 		r.Hosts = slices.Clone(r.Hosts)
 		a := change(&r)
 		c, err := Sign(a, &r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := x.s.store(t.Context(), Signed{ID: r.ID, Certificate: c.Raw}); err == nil {
 			t.Errorf("a certificate for %s was taken", name)
 		}
@@ -378,9 +344,7 @@ func TestNamesOfARequestAreIgnored(t *testing.T) {
 	t.Parallel()
 	der := foreignRequest(t)
 	public, err := certs.ReadRequest(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	x := newSite(t)
 	token := x.token("n4")
 	req := httptest.NewRequest(http.MethodPost, JoinPath, nil)
@@ -389,13 +353,9 @@ func TestNamesOfARequestAreIgnored(t *testing.T) {
 	}
 	x.sign()
 	a, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: der}, new(Act))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c, err := x509.ParseCertificate(a.Certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := certs.Expected{Name: "n4", Hosts: []string{"10.0.0.4", "n4.test"}, Public: public}
 	if err := want.Check(c, x.ca.Certificates(), time.Now()); err != nil {
 		t.Error(err)
@@ -408,17 +368,11 @@ func TestRevocationEndsRequests(t *testing.T) {
 	x := newSite(t)
 	token := x.token("n1")
 	own, err := certs.ReadList(x.files.Cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	key, err := x.files.NextKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	csr, err := key.Request()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if a, _, err := x.s.renew(t.Context(), "n1", own[0], csr); err != nil || !a.Pending {
 		t.Fatalf("%+v %v", a, err)
 	}
@@ -429,9 +383,7 @@ func TestRevocationEndsRequests(t *testing.T) {
 	}
 	for _, r := range pending {
 		c, err := Sign(x.ca, &r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if err := x.s.store(t.Context(), Signed{ID: r.ID, Certificate: c.Raw}); err == nil {
 			t.Error("a certificate was issued for a request from before the revocation")
 		}
@@ -476,9 +428,7 @@ func TestRenewal(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, err := certs.Load(x.files, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	x.s.cfg.Identity = id
 	k := &Keeper{Server: x.s, Name: "n1"}
 	old := id.Certificate()
@@ -502,10 +452,16 @@ func TestRenewal(t *testing.T) {
 	}
 	// The state in which a cut leaves the files.
 	copyFile(t, x.files.Key, x.files.Key+".next")
-	if err := os.WriteFile(x.files.Key, keyBefore, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(x.files.Key, keyBefore, 0o600))
 	if _, err := certs.Load(x.files, func(error) {}); err != nil {
 		t.Errorf("after a cut: %v", err)
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

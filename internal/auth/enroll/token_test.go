@@ -17,15 +17,11 @@ import (
 func foreignRequest(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "node n1"}, DNSNames: []string{"n1.test", "localhost"},
 	}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return der
 }
 

@@ -120,9 +120,7 @@ var (
 
 func newES(t *testing.T) *ecdsa.PrivateKey {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return k
 }
 
@@ -146,18 +144,14 @@ func newClock() *clock {
 func verifier(t *testing.T, p *provider, c *clock, change ...func(*oidc.Config)) *oidc.Verifier {
 	t.Helper()
 	roles, err := auth.ParseRoles([]byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	transport := &http.Transport{}
 	cfg := oidc.Config{Issuer: p.server.URL, Audience: "osqueue", Roles: roles, Now: c.time, Transport: transport}
 	for _, f := range change {
 		f(&cfg)
 	}
 	v, err := oidc.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { v.Close(); transport.CloseIdleConnections() })
 	return v
 }
@@ -176,21 +170,13 @@ func (p *provider) claims(c *clock, change map[string]any) map[string]any {
 func sign(t *testing.T, alg jose.SignatureAlgorithm, k any, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: k}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	jws, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	text, err := jws.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return text
 }
 
@@ -253,9 +239,7 @@ func TestForgedJWTs(t *testing.T) {
 	v := verifier(t, p, c)
 	good := p.claims(c, nil)
 	public, err := x509.MarshalPKIXPublicKey(&rsaKey().PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	valid := sign(t, jose.ES256, key("e", es), good)
 	parts := strings.Split(valid, ".")
 	with := func(change map[string]any) string { return sign(t, jose.ES256, key("e", es), p.claims(c, change)) }
@@ -414,13 +398,9 @@ func TestAProviderThatIsAway(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	roles, err := auth.ParseRoles([]byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	certOnly, err := auth.ParseRoles([]byte("- {from: cert, match: {cn: x}, role: reader}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, change := range map[string]func(*oidc.Config){
 		"plain HTTP":       func(c *oidc.Config) { c.Issuer = "http://idp.example.test" },
 		"no URL":           func(c *oidc.Config) { c.Issuer = "idp" },
@@ -461,4 +441,12 @@ func FuzzPrincipal(f *testing.F) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 	})
+}
+
+// check ends the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
