@@ -18,9 +18,7 @@ func needCgroups(t *testing.T) {
 	t.Helper()
 	g, fact := findCgroups()
 	if g != nil {
-		if err := g.close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, g.close())
 		if g.memory && g.pids {
 			return
 		}
@@ -61,15 +59,12 @@ while True: os.wait()
 `
 
 func TestMemoryInSum(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := grouped(t, level)
-			hostileBeside(t, b, patient, py(severalHogs), ErrMemory, "more memory than its limit (268435456 bytes)")
-			if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
-				t.Errorf("afterwards: %q", got)
-			}
-		})
-	}
+	onLevels(t, grouped, func(t *testing.T, b *Box) {
+		hostileBeside(t, b, patient, py(severalHogs), ErrMemory, "more memory than its limit (268435456 bytes)")
+		if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
+			t.Errorf("afterwards: %q", got)
+		}
+	})
 }
 
 // patient limits leave time: it is another one that has to end the command.
@@ -88,15 +83,12 @@ func TestFilesInMemoryCount(t *testing.T) {
 }
 
 func TestForkBombEndsAtTheGroupsLimit(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := grouped(t, level)
-			hostileBeside(t, b, patient, sh(`bomb() { bomb & bomb; }; bomb`), ErrProcesses, "more processes than its limit (24)")
-			if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
-				t.Errorf("afterwards: %q", got)
-			}
-		})
-	}
+	onLevels(t, grouped, func(t *testing.T, b *Box) {
+		hostileBeside(t, b, patient, sh(`bomb() { bomb & bomb; }; bomb`), ErrProcesses, "more processes than its limit (24)")
+		if got := output(t, b, sh("echo goes on")); got != "goes on\n" {
+			t.Errorf("afterwards: %q", got)
+		}
+	})
 }
 
 const countsItsForks = `
@@ -117,13 +109,11 @@ for pid in pids:
 // sandbox needs are not among them. One that bears it to be refused more has
 // not failed.
 func TestAllProcessesOfTheLimitCanBeHad(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			if got := output(t, grouped(t, level), py(countsItsForks)); got != "24\n" {
-				t.Errorf("it had %s", got)
-			}
-		})
-	}
+	onLevels(t, grouped, func(t *testing.T, b *Box) {
+		if got := output(t, b, py(countsItsForks)); got != "24\n" {
+			t.Errorf("it had %s", got)
+		}
+	})
 }
 
 // groupVictims are the user ids of killed workers' commands. Their processes become
@@ -145,15 +135,11 @@ func TestGroupsOfAKilledWorkerAreRemoved(t *testing.T) {
 			living := grouped(t, Process)
 			cmd := exec.CommandContext(limited(t), "/proc/self/exe", "-test.run", "^TestGroupsOfAKilledWorkerAreRemoved$")
 			cmd.Env = append(os.Environ(), "OSQUEUE_TEST_GROUP_VICTIM="+string(level))
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Start())
 			theirs := filepath.Join(filepath.Dir(living.groups.parent), groupPrefix+strconv.Itoa(cmd.Process.Pid)+"-*")
 			// Those of bwrap come first.
 			await(t, "the command's processes", func() bool { return running(t, theirs+"/*/cgroup.procs") >= 2 })
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, cmd.Process.Kill())
 			_ = cmd.Wait() // it was killed
 			if left, err := filepath.Glob(theirs); err != nil || len(left) != 1 {
 				t.Errorf("before the next worker: %v, %v", left, err)
@@ -174,9 +160,7 @@ func TestGroupsOfAKilledWorkerAreRemoved(t *testing.T) {
 
 func groupVictim(t *testing.T, level Level) {
 	b, err := New(t.Context(), Config{Level: level, Limits: small, UIDs: UIDRange{First: groupVictims[level] - 1, Count: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, _ = b.Run(t.Context(), sh(`setsid sleep 300 >/dev/null 2>&1 & exec sleep 300`))
 }
 
@@ -184,9 +168,7 @@ func groupVictim(t *testing.T, level Level) {
 func running(t *testing.T, pattern string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, file := range files {
 		text, _ := os.ReadFile(file) // it may have just been removed
 		n += strings.Count(string(text), "\n")
@@ -197,25 +179,17 @@ func running(t *testing.T, pattern string) (n int) {
 // Where nothing can be started in a control group the level works without.
 func TestNothingStartsInAGroup(t *testing.T) {
 	cfg, err := Config{Level: Process, Limits: small, UIDs: UIDRange{First: 1_910_000_000, Count: 64}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b := &Box{cfg: cfg}
-	if err := b.setUp(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, b.setUp())
 	defer b.Close()
 	if b.groups == nil {
 		t.Skip(b.Describe())
 	}
-	if err := removeGroup(b.groups.parent); err != nil {
-		t.Fatal(err)
-	}
+	check(t, removeGroup(b.groups.parent))
 	b.groups.memory, b.groups.pids = false, false // a directory takes no limits
 	b.groups.parent = filepath.Join(t.TempDir(), "no-group")
-	if err := os.Mkdir(b.groups.parent, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(b.groups.parent, 0o755))
 	if err := b.prove(t.Context()); err != nil || b.groups != nil {
 		t.Errorf("%v, groups %v", err, b.groups)
 	}
@@ -237,14 +211,10 @@ func TestLimitOfProcessesHasAnEnd(t *testing.T) {
 func TestOnlyGroupsThatNobodyHoldsAreRemoved(t *testing.T) {
 	own := t.TempDir()
 	for _, dir := range []string{"osqueue-1-left/a", "osqueue-1-left/b", "osqueue-2-empty", "osqueue-worker-3-left", "other/a", "osqueue-prod/a", "osqueue-worker-4-living/osqueue-5-nested/a"} {
-		if err := os.MkdirAll(filepath.Join(own, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Join(own, dir), 0o755))
 	}
 	living, held, err := makeHeldGroup(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// Not of a worker are other and prod; and a worker may have been started in the leaf of another.
 	want := []string{"osqueue-prod", "osqueue-worker-4-living", "other", filepath.Base(living)}
 	slices.Sort(want)
@@ -269,9 +239,7 @@ func TestOnlyGroupsThatNobodyHoldsAreRemoved(t *testing.T) {
 
 func TestAGroupIsHeldOnce(t *testing.T) {
 	path, held, err := makeHeldGroup(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer held.Close()
 	if second, err := hold(path); err == nil {
 		second.Close()
@@ -295,14 +263,10 @@ func TestWhatAGroupHasExceeded(t *testing.T) {
 			if text == "" {
 				continue
 			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		file, err := os.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got := ""
 		if err := (&cgroup{dir: file}).exceeded(limits); err != nil {
 			got = err.Error()

@@ -107,9 +107,9 @@ func (c *confined) limits() []limit {
 		same(unix.RLIMIT_NOFILE, l.Files),
 		same(unix.RLIMIT_FSIZE, l.FileSize),
 		same(unix.RLIMIT_CORE, 0),
-		same(unix.RLIMIT_NPROC, c.processes()),
-		same(unix.RLIMIT_AS, l.Memory),
 		{markResource, c.mark, c.mark},
+		same(unix.RLIMIT_NPROC, c.processes()), // the last two can fail the helper
+		same(unix.RLIMIT_AS, l.Memory),
 	}
 }
 

@@ -17,25 +17,17 @@ func deep(t *testing.T, levels int) string {
 	t.Helper()
 	first := t.TempDir()
 	at, err := unix.Open(first, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range levels {
-		if err := unix.Mkdirat(at, "d", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unix.Mkdirat(at, "d", 0o755))
 		next, err := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		unix.Close(at)
 		at = next
 	}
 	defer unix.Close(at)
 	fd, err := unix.Openat(at, "f", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer unix.Close(fd)
 	if _, err := unix.Write(fd, make([]byte, 4096)); err != nil {
 		t.Fatal(err)
@@ -45,28 +37,18 @@ func deep(t *testing.T, levels int) string {
 
 // However deep directories are, few are open when they are removed.
 func TestDeepDirectoriesAreRemoved(t *testing.T) {
-	dir := deep(t, 5000)
+	dir := deep(t, 2500) // whose path is longer than the kernel takes
 	for name, mode := range map[string]os.FileMode{"d/d/d": 0, "d": 0o500} {
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(filepath.Join(dir, name), mode))
 	}
 	elsewhere := filepath.Join(t.TempDir(), "kept")
-	if err := os.Mkdir(elsewhere, 0o751); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(elsewhere, 0o751))
+	check(t, os.Symlink(elsewhere, filepath.Join(dir, "link")))
 	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
 	few := before
 	few.Cur = uint64(descriptors(t) + 16)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	err := removeDir(dir)
 	if failed := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); failed != nil {
 		t.Fatal(failed)
@@ -87,16 +69,12 @@ func TestWideDirectoriesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 2500 {
 		sub := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.Mkdir(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Mkdir(sub, 0o755))
 		if i%100 > 0 {
 			continue
 		}
 		for j := range 20 {
-			if err := os.WriteFile(filepath.Join(sub, fmt.Sprint(j)), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(filepath.Join(sub, fmt.Sprint(j)), nil, 0o644))
 		}
 	}
 	if err := removeDir(dir); err != nil {
@@ -118,9 +96,7 @@ func TestDeepDirectoriesAreMeasured(t *testing.T) {
 	}
 	for _, path := range []string{".", strings.Repeat("d/", levels) + "f"} {
 		var st unix.Stat_t
-		if err := unix.Stat(filepath.Join(dir, path), &st); err != nil {
-			t.Fatal(err)
-		}
+		check(t, unix.Stat(filepath.Join(dir, path), &st))
 		n := int64(1)
 		if path == "." {
 			n += levels // each takes as much
@@ -133,7 +109,7 @@ func TestDeepDirectoriesAreMeasured(t *testing.T) {
 	if err := overFull(dir, sum-1, nil); !errors.Is(err, ErrDisk) {
 		t.Errorf("got %v", err)
 	}
-	tooDeep := deep(t, 5000)
+	tooDeep := deep(t, maxLevels+100)
 	t.Cleanup(func() { _ = removeDir(tooDeep) })
 	err := overFull(tooDeep, 1<<40, nil)
 	if !errors.Is(err, ErrDisk) || !strings.HasSuffix(err.Error(), "directories more than 1024 levels deep") {

@@ -16,28 +16,18 @@ import (
 func TestLeftDirectoriesAreRemoved(t *testing.T) {
 	parent := t.TempDir()
 	for _, dir := range []string{"osqueue-job-1/job-2/deep", "osqueue-job-3", "osqueue-job-mine", "osqueue-job-"} {
-		if err := os.MkdirAll(filepath.Join(parent, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Join(parent, dir), 0o755))
 	}
-	if err := os.Chmod(filepath.Join(parent, "osqueue-job-1/job-2/deep"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(filepath.Join(parent, "osqueue-job-1/job-2/deep"), 0))
 	elsewhere := t.TempDir()
-	if err := os.Symlink(elsewhere, filepath.Join(parent, "osqueue-job-4")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(elsewhere, filepath.Join(parent, "osqueue-job-4")))
 	want := []string{"osqueue-job-", "osqueue-job-mine"}
 	if os.Geteuid() == 0 { // of a user who is neither the worker's nor one of its range
 		want = append(want, "osqueue-job-5")
-		if err := errors.Join(os.Mkdir(filepath.Join(parent, "osqueue-job-5"), 0o755), os.Chown(filepath.Join(parent, "osqueue-job-5"), 12345, 0)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Mkdir(filepath.Join(parent, "osqueue-job-5"), 0o755), os.Chown(filepath.Join(parent, "osqueue-job-5"), 12345, 0)))
 	}
 	used, lock, err := newDir(parent, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want = append(want, filepath.Base(used))
 	slices.Sort(want)
 	for range 2 {
@@ -67,9 +57,7 @@ func TestDirectoryOutOfReach(t *testing.T) {
 		t.Skip("commands run as the worker's own user")
 	}
 	closed := t.TempDir()
-	if err := os.Chmod(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(closed, 0o700))
 	b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: closed, UIDs: UIDRange{First: 1_910_000_000, Count: 64}})
 	if err == nil {
 		t.Fatal(b.Close(), "it works")

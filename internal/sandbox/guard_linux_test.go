@@ -16,14 +16,10 @@ import (
 // sockets, and objects that outlive the command.
 func TestEscapesFromProcess(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	const libc = "import ctypes,os;c=ctypes.CDLL(None,use_errno=True);print(c.syscall(%NR,%ARGS),ctypes.get_errno())"
 	call := func(nr int, args string) Command {
 		return py(strings.NewReplacer("%NR", strconv.Itoa(nr), "%ARGS", args).Replace(libc))
@@ -72,17 +68,10 @@ func TestFilesOutsideOfProcess(t *testing.T) {
 	} else {
 		t.Logf("Landlock %d", abi)
 	}
-	bucket := t.TempDir()
-	if err := os.Chmod(filepath.Dir(bucket), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	bucket := openDir(t)
 	document := filepath.Join(bucket, "queue.json")
-	if err := os.WriteFile(document, []byte("jobs"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(bucket, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(document, []byte("jobs"), 0o666))
+	check(t, os.Chmod(bucket, 0o777))
 	b := bench(t, Process, small)
 	for _, script := range []string{
 		"cat " + document, "ls " + bucket, "echo x >" + document, "echo x >" + bucket + "/new", "mkdir " + bucket + "/d",
@@ -99,24 +88,9 @@ func TestFilesOutsideOfProcess(t *testing.T) {
 }
 
 func TestReadOnlyPathsOfProcess(t *testing.T) {
-	shared := t.TempDir()
-	if err := os.Chmod(filepath.Dir(shared), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(shared, "f"), []byte("shared"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(t.Context(), Config{
-		Level: Process, Limits: small, Dir: dir, ReadOnly: []string{shared}, Net: NetHost, UIDs: UIDRange{First: 1_910_000_000, Count: 64},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	shared := openDir(t)
+	check(t, os.WriteFile(filepath.Join(shared, "f"), []byte("shared"), 0o644))
+	b := bench(t, Process, small, func(c *Config) { c.ReadOnly, c.Net = []string{shared}, NetHost })
 	if got := output(t, b, sh("cat "+shared+"/f")); got != "shared" {
 		t.Errorf("got %q", got)
 	}

@@ -87,13 +87,15 @@ func help() error {
 }
 
 // setLimits sets the limits, or stricter ones that the worker has itself. The CPU time that the
-// helper has used is its own; it counts in whole seconds, rounded up, as the limit does.
+// helper has used is its own; it counts in whole seconds, rounded up, as the limit does. The helper has
+// all that it needs before it sets the first limit: from there on it may get neither memory nor threads.
 func setLimits(limits []limit) error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		return fmt.Errorf("ask for the CPU time: %w", err)
 	}
-	for _, l := range limits {
+	set := make([]unix.Rlimit, len(limits))
+	for i, l := range limits {
 		if l.Resource == unix.RLIMIT_CPU {
 			seconds := uint64(usedSeconds(used))
 			l.Soft, l.Hard = l.Soft+seconds, l.Hard+seconds
@@ -102,8 +104,10 @@ func setLimits(limits []limit) error {
 		if err := unix.Getrlimit(l.Resource, &has); err != nil {
 			return fmt.Errorf("read limit %d: %w", l.Resource, err)
 		}
-		set := unix.Rlimit{Cur: min(l.Soft, has.Max), Max: min(l.Hard, has.Max)}
-		if err := unix.Setrlimit(l.Resource, &set); err != nil {
+		set[i] = unix.Rlimit{Cur: min(l.Soft, has.Max), Max: min(l.Hard, has.Max)}
+	}
+	for i, l := range limits {
+		if err := unix.Setrlimit(l.Resource, &set[i]); err != nil {
 			return fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Soft, err)
 		}
 	}

@@ -18,9 +18,7 @@ import (
 func TestFilterOfEachArchitecture(t *testing.T) {
 	for _, name := range []string{"amd64", "arm64"} {
 		info, err := arch.GetInfo(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, call := range slices.Concat(refused, lasting, []string{"clone", "clone3", "ioctl", "socket"}) {
 			if _, ok := info.SyscallNames[call]; !ok {
 				t.Errorf("%s has no call %s", name, call)
@@ -53,13 +51,9 @@ func TestHelperFails(t *testing.T) {
 		b := bench(t, level, small)
 		start := func(c Command, change func(*order)) error {
 			open, err := b.open(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			cmd, err := open.prepare("/bin/true", c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			switch cell := open.(type) {
 			case *confined:
 				change(&cell.order)
@@ -86,17 +80,10 @@ func TestHelperFails(t *testing.T) {
 // If bwrap or the helper ends too early, the command fails with what it wrote.
 func TestHelperEndsEarly(t *testing.T) {
 	b := bench(t, Namespace, small)
-	dir := t.TempDir()
+	dir := openDir(t)
 	real := b.bwrap
 	b.bwrap = dir + "/bwrap"
-	if err := os.WriteFile(b.bwrap, []byte("#!/bin/sh\necho no namespace >&2; exit 4\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range []string{dir, dir + "/.."} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	check(t, os.WriteFile(b.bwrap, []byte("#!/bin/sh\necho no namespace >&2; exit 4\n"), 0o755))
 	res, err := b.Run(limited(t), sh("true"))
 	if !errors.Is(err, errNotStarted) || res.Exit != 4 || res.Log != "no namespace" {
 		t.Errorf("%v, %+v", err, res)
@@ -108,14 +95,18 @@ func TestHelperEndsEarly(t *testing.T) {
 // Where the worker has stricter limits itself, they hold for its commands.
 func TestLimitsOfTheWorker(t *testing.T) {
 	var before, after unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := setLimits([]limit{{unix.RLIMIT_CORE, math.MaxUint64, math.MaxUint64}}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Getrlimit(unix.RLIMIT_CORE, &before))
+	check(t, setLimits([]limit{{unix.RLIMIT_CORE, math.MaxUint64, math.MaxUint64}}))
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &after); err != nil || after.Max != before.Max {
 		t.Errorf("%+v, %v; before %+v", after, err, before)
+	}
+}
+
+// Behind the limits of processes and memory the helper gets no thread and no memory, so they come last.
+func TestLimitsThatCanFailTheHelperComeLast(t *testing.T) {
+	all := (&confined{box: &Box{cfg: Config{Limits: small}}}).limits()
+	if n := len(all); all[n-2].Resource != unix.RLIMIT_NPROC || all[n-1].Resource != unix.RLIMIT_AS {
+		t.Errorf("the order is %+v", all)
 	}
 }
 

@@ -24,18 +24,13 @@ func bench(t *testing.T, level Level, limits Limits, change ...func(*Config)) *B
 	if level == Namespace {
 		needBwrap(t)
 	}
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := openDir(t)
 	cfg := Config{Level: level, Limits: limits, Dir: dir, UIDs: UIDRange{First: 1_910_000_000, Count: 64}}
 	for _, fn := range change {
 		fn(&cfg)
 	}
 	b, err := New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() {
 		checkNothingRemains(t, b, dir)
 		if err := b.Close(); err != nil {
@@ -44,6 +39,28 @@ func bench(t *testing.T, level Level, limits Limits, change ...func(*Config)) *B
 		checkEmpty(t, dir)
 	})
 	return b
+}
+
+// openDir makes a directory that all users may enter.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, os.Chmod(filepath.Dir(dir), 0o755))
+	return dir
+}
+
+// plain is a bench with small limits.
+func plain(t *testing.T, level Level) *Box {
+	t.Helper()
+	return bench(t, level, small)
+}
+
+// onLevels calls test with a box of each level that confines commands.
+func onLevels(t *testing.T, open func(*testing.T, Level) *Box, test func(t *testing.T, b *Box)) {
+	t.Helper()
+	for _, level := range confinedLevels {
+		t.Run(string(level), func(t *testing.T) { test(t, open(t, level)) })
+	}
 }
 
 func checkEmpty(t *testing.T, dir string) {
@@ -68,9 +85,7 @@ func checkNothingRemains(t *testing.T, b *Box, dir string) {
 	t.Helper()
 	checkEmpty(t, dir)
 	all, err := processes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range all {
 		ours := b.uids != nil && p.uid >= 1_910_000_000 && p.uid < 1_910_000_064
 		if ours || b.uids == nil && p.ppid == os.Getpid() && markOf(p.pid) < noMark() {
@@ -160,55 +175,50 @@ func TestHostileCommandsFail(t *testing.T) { //nolint:tparallel // without root,
 		{name: "too many descriptors", cmd: py("import os\nwhile True: os.dup(0)"), says: "Too many open files"},
 	}
 	t.Parallel()
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := bench(t, level, small)
-			for _, c := range cases {
-				if c.only != "" && c.only != level {
-					continue
-				}
-				if c.root && os.Geteuid() != 0 && level == Process {
-					continue
-				}
-				t.Run(c.name, func(t *testing.T) {
-					if os.Geteuid() == 0 { // else a fork bomb takes the processes of the others
-						t.Parallel()
-					}
-					limits := small
-					switch { // a loaded machine takes its time
-					case errors.Is(c.is, ErrCPU):
-						limits.CPU = time.Second
-						limits.Timeout = 50 * time.Second
-					case errors.Is(c.is, ErrTimeout):
-						limits.Timeout = 2 * time.Second
-						limits.CPU = 10 * time.Second
-					case errors.Is(c.is, ErrDisk):
-						limits.CPU = 40 * time.Second
-						limits.Timeout = 50 * time.Second
-					default:
-						limits.Timeout = 50 * time.Second
-					}
-					hostileBeside(t, b, limits, c.cmd, c.is, c.says)
-				})
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		for _, c := range cases {
+			if c.only != "" && c.only != b.cfg.Level {
+				continue
 			}
-		})
-	}
+			if c.root && os.Geteuid() != 0 && b.cfg.Level == Process {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				if os.Geteuid() == 0 { // else a fork bomb takes the processes of the others
+					t.Parallel()
+				}
+				limits := small
+				switch { // a loaded machine takes its time
+				case errors.Is(c.is, ErrCPU):
+					limits.CPU = time.Second
+					limits.Timeout = 50 * time.Second
+				case errors.Is(c.is, ErrTimeout):
+					limits.Timeout = time.Second
+					limits.CPU = 10 * time.Second
+				case errors.Is(c.is, ErrDisk):
+					limits.CPU = 40 * time.Second
+					limits.Timeout = 50 * time.Second
+					limits.Disk = 1 << 20 // many small entries are slow to make, to measure and to remove
+				default:
+					limits.Timeout = 50 * time.Second
+				}
+				hostileBeside(t, b, limits, c.cmd, c.is, c.says)
+			})
+		}
+	})
 }
 
 // A process that is about to end when its command has does not make it fail.
 func TestLastOnesMayEnd(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := bench(t, level, small)
-			var err error
-			for range 20 { // on a loaded machine a moment may be too short
-				if _, err = b.Run(limited(t), sh(`(setsid sleep 0.02 >/dev/null 2>&1 &) ; exit 0`)); err == nil {
-					return
-				}
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		var err error
+		for range 20 { // on a loaded machine a moment may be too short
+			if _, err = b.Run(limited(t), sh(`(setsid sleep 0.02 >/dev/null 2>&1 &) ; exit 0`)); err == nil {
+				return
 			}
-			t.Error(err)
-		})
-	}
+		}
+		t.Error(err)
+	})
 }
 
 // hidingDaemon forks twice, leaves its session, wipes its environment and makes

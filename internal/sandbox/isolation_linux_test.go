@@ -27,40 +27,34 @@ func output(t *testing.T, b *Box, c Command) string {
 func TestEnvironmentIsClean(t *testing.T) {
 	t.Setenv("OSQUEUE_TEST_SECRET", "hunter2")
 	t.Setenv("OSQUEUE_TEST_PASSED", "yes")
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := bench(t, level, small)
-			b.cfg.Env = []string{"OSQUEUE_TEST_PASSED"}
-			c := sh("env | sort")
-			c.Env = []string{"A=1 2", "LANG=xx"}
-			got := output(t, b, c)
-			names := ""
-			for line := range strings.Lines(got) {
-				name, _, _ := strings.Cut(line, "=")
-				names += name + " "
-			}
-			if names != "A HOME LANG OSQUEUE_TEST_PASSED PATH PWD TMPDIR " {
-				t.Errorf("%s", got)
-			}
-			if !strings.Contains(got, "A=1 2\n") || !strings.Contains(got, "LANG=xx\n") || strings.Contains(got, "hunter2") {
-				t.Errorf("%s", got)
-			}
-		})
-	}
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		b.cfg.Env = []string{"OSQUEUE_TEST_PASSED"}
+		c := sh("env | sort")
+		c.Env = []string{"A=1 2", "LANG=xx"}
+		got := output(t, b, c)
+		names := ""
+		for line := range strings.Lines(got) {
+			name, _, _ := strings.Cut(line, "=")
+			names += name + " "
+		}
+		if names != "A HOME LANG OSQUEUE_TEST_PASSED PATH PWD TMPDIR " {
+			t.Errorf("%s", got)
+		}
+		if !strings.Contains(got, "A=1 2\n") || !strings.Contains(got, "LANG=xx\n") || strings.Contains(got, "hunter2") {
+			t.Errorf("%s", got)
+		}
+	})
 }
 
 // Python of Debian starts without a word about files that it may not read.
 func TestPythonStarts(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			c := py("")
-			c.Args[1] = "-c" // with all that it reads at the start
-			res, err := bench(t, level, small).Run(limited(t), c)
-			if err != nil || res.Log != "" {
-				t.Errorf("%v; log %s", err, res.Log)
-			}
-		})
-	}
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		c := py("")
+		c.Args[1] = "-c" // with all that it reads at the start
+		if res, err := b.Run(limited(t), c); err != nil || res.Log != "" {
+			t.Errorf("%v; log %s", err, res.Log)
+		}
+	})
 }
 
 // Neither the environment nor the memory nor descriptors of the worker can be
@@ -68,53 +62,41 @@ func TestPythonStarts(t *testing.T) {
 func TestWorkerCannotBeRead(t *testing.T) {
 	t.Setenv("OSQUEUE_TEST_SECRET", "hunter2")
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("hunter3"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(secret, []byte("hunter3"), 0o600))
 	held, err := os.Open(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer held.Close()
 	// One that is not marked, as a shell leaves them to what it starts.
 	inherited, err := syscall.Dup(int(held.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer syscall.Close(inherited)
 	self := strconv.Itoa(os.Getpid())
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := bench(t, level, small)
-			got := output(t, b, sh(`cat /proc/`+self+`/environ /proc/`+self+`/fd/* /proc/$PPID/environ `+secret+` 2>&1; ls -l /proc/`+self+`/fd 2>&1; true`))
-			if strings.Contains(got, "hunter") && (os.Geteuid() == 0 || level == Namespace || strings.Contains(got, "hunter2")) {
-				t.Errorf("%.2000s", got)
-			}
-			fds := output(t, b, sh(`exec ls /proc/self/fd`)) // the last is ls's own
-			if fds != "0\n1\n2\n3\n" {
-				t.Errorf("descriptors %q", fds)
-			}
-			kill, err := b.Run(limited(t), sh(`kill -0 `+self))
-			if (os.Geteuid() == 0 || level == Namespace) && err == nil {
-				t.Errorf("the worker could be signalled: %+v", kill)
-			}
-		})
-	}
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		got := output(t, b, sh(`cat /proc/`+self+`/environ /proc/`+self+`/fd/* /proc/$PPID/environ `+secret+` 2>&1; ls -l /proc/`+self+`/fd 2>&1; true`))
+		if strings.Contains(got, "hunter") && (os.Geteuid() == 0 || b.cfg.Level == Namespace || strings.Contains(got, "hunter2")) {
+			t.Errorf("%.2000s", got)
+		}
+		fds := output(t, b, sh(`exec ls /proc/self/fd`)) // the last is ls's own
+		if fds != "0\n1\n2\n3\n" {
+			t.Errorf("descriptors %q", fds)
+		}
+		kill, err := b.Run(limited(t), sh(`kill -0 `+self))
+		if (os.Geteuid() == 0 || b.cfg.Level == Namespace) && err == nil {
+			t.Errorf("the worker could be signalled: %+v", kill)
+		}
+	})
 }
 
 func TestOwnUserAndDirectory(t *testing.T) {
-	for _, level := range confinedLevels {
-		t.Run(string(level), func(t *testing.T) {
-			b := bench(t, level, small)
-			got := strings.Fields(output(t, b, sh(`echo x > file; pwd; echo $HOME; echo $TMPDIR; ls; id -u; grep NoNewPrivs /proc/self/status`)))
-			if got[0] != got[1] || got[1] != got[2] || got[3] != "file" || got[6] != "1" {
-				t.Errorf("%q", got)
-			}
-			if got[4] == "0" {
-				t.Error("the command ran as root")
-			}
-		})
-	}
+	onLevels(t, plain, func(t *testing.T, b *Box) {
+		got := strings.Fields(output(t, b, sh(`echo x > file; pwd; echo $HOME; echo $TMPDIR; ls; id -u; grep NoNewPrivs /proc/self/status`)))
+		if got[0] != got[1] || got[1] != got[2] || got[3] != "file" || got[6] != "1" {
+			t.Errorf("%q", got)
+		}
+		if got[4] == "0" {
+			t.Error("the command ran as root")
+		}
+	})
 }
 
 // A namespace cannot reach the machine's services: neither on loopback, nor by an
@@ -122,14 +104,10 @@ func TestOwnUserAndDirectory(t *testing.T) {
 func TestNamespaceHasNoNetwork(t *testing.T) {
 	b := bench(t, Namespace, small)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer tcp.Close()
 	abstract, err := net.Listen("unix", "@osqueue-sandbox-test-"+strconv.Itoa(os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer abstract.Close()
 	script := `
 import socket, sys
@@ -170,15 +148,8 @@ for d in / /usr /usr/bin /etc /dev /proc /lib /bin; do if echo x > $d/osqueue-te
 
 func TestNamespaceShowsWhatItIsTold(t *testing.T) {
 	b := bench(t, Namespace, small)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "data"), []byte("told"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range []string{dir, filepath.Dir(dir)} {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := openDir(t)
+	check(t, os.WriteFile(filepath.Join(dir, "data"), []byte("told"), 0o644))
 	b.cfg.ReadOnly = []string{dir}
 	if got := output(t, b, sh(`cat `+dir+`/data; echo x > `+dir+`/data 2>/dev/null || echo -kept`)); got != "told-kept\n" {
 		t.Errorf("%q", got)

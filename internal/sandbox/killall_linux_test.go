@@ -22,16 +22,21 @@ func startAs(t *testing.T, uid int, script string) *exec.Cmd {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	return cmd
+}
+
+// sleeps writes a line, and then sleeps.
+const sleeps = "import time; print(flush=True); time.sleep(600)"
+
+// end kills a process and waits for it.
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill() // fails only if it has ended
+	_ = cmd.Wait()         // it was killed
 }
 
 func needRoot(t *testing.T) {
@@ -47,27 +52,22 @@ func TestKillAll(t *testing.T) {
 	needRoot(t)
 	const victims, bystanders = 1_910_000_040, 1_910_000_041
 	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_042, Count: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := startAs(t, bystanders, "import time; print(flush=True); time.sleep(600)")
-	own := startAs(t, 0, "import time; print(flush=True); time.sleep(600)")
+	check(t, err)
+	other := startAs(t, bystanders, sleeps)
+	own := startAs(t, 0, sleeps)
 	first := startAs(t, victims, "import os\nprint(flush=True)\n"+hoppingDaemon)
 	_ = first.Wait() // another process continues
 	if !hasProcesses(victims) {
 		t.Fatal("nobody is there to be killed")
 	}
-	if err := (&uidLoan{uid: victims, pool: pool}).killAll(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, (&uidLoan{uid: victims, pool: pool}).killAll())
 	rest := &family{loan: &uidLoan{uid: victims}, running: everyRunning}
 	await(t, "the end of all", func() bool { return !rest.goesOn() })
 	for name, cmd := range map[string]*exec.Cmd{"another user's": other, "the worker's": own} {
 		if p, ok := readProc(cmd.Process.Pid); !ok || p.zombie {
 			t.Errorf("%s process was ended, too", name)
 		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		end(cmd)
 	}
 	tasks, err := filepath.Glob("/proc/self/task/*/status")
 	if err != nil || len(tasks) == 0 {
@@ -96,15 +96,11 @@ func TestThreadThatMaySignalOthers(t *testing.T) {
 func TestUserIDsOfOthers(t *testing.T) {
 	needRoot(t)
 	pool, err := newUIDPool(t.TempDir(), UIDRange{First: 1_910_000_043, Count: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := startAs(t, 1_910_000_044, "import time; print(flush=True); time.sleep(600)")
+	check(t, err)
+	cmd := startAs(t, 1_910_000_044, sleeps)
 	for range 3 {
 		loan, err := pool.take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if loan.uid != 1_910_000_045 {
 			t.Errorf("%d was lent", loan.uid)
 		}
@@ -120,14 +116,11 @@ func TestUserIDsOfOthers(t *testing.T) {
 	if p, ok := readProc(cmd.Process.Pid); !ok || p.zombie {
 		t.Error("a process of somebody else was ended")
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	end(cmd)
 
 	loan, err := pool.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd = startAs(t, loan.uid, "import time; print(flush=True); time.sleep(600)")
+	check(t, err)
+	cmd = startAs(t, loan.uid, sleeps)
 	if err := loan.end(); err == nil {
 		t.Error("the id was given back though it has a process")
 	}
@@ -135,9 +128,7 @@ func TestUserIDsOfOthers(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	for range 2 { // the next one who takes it ends what is left
 		loan, err := pool.take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer loan.file.Close()
 	}
 	if err := <-done; err == nil {
@@ -151,19 +142,16 @@ func TestRangeOfOthers(t *testing.T) {
 	const first = 1_910_000_052
 	all := UIDRange{First: first, Count: 2}
 	pool, err := newUIDPool(t.TempDir(), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for id, use := range map[int]func() error{
 		first:     func() error { _, err := newUIDPool(t.TempDir(), all); return err },
 		first + 1: func() error { _, err := pool.take(limited(t)); return err },
 	} {
-		cmd := startAs(t, id, "import time; print(flush=True); time.sleep(600)")
+		cmd := startAs(t, id, sleeps)
 		if err := use(); !errors.Is(err, errForeign) {
 			t.Errorf("%d: got %v", id, err)
 		}
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		end(cmd)
 	}
 }
 
@@ -171,15 +159,10 @@ func TestRangeOfOthers(t *testing.T) {
 // none fails because others have to be ended.
 func TestFewUserIDs(t *testing.T) {
 	needRoot(t)
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := openDir(t)
 	for _, ids := range []int{2, 5} {
 		b, err := New(t.Context(), Config{Level: Process, Limits: small, Dir: dir, UIDs: UIDRange{First: 1_910_000_054, Count: ids}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ended := make(chan error)
 		for lane := range 4 {
 			go func() {
@@ -216,8 +199,6 @@ func TestOnLaterThread(t *testing.T) {
 			}
 			return true, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 }

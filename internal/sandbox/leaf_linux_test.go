@@ -41,18 +41,14 @@ func ownGroup(t *testing.T) string {
 
 func enter(t *testing.T, group string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0))
 }
 
 // isIn says whether the test is in a group.
 func isIn(t *testing.T, group string) bool {
 	t.Helper()
 	pids, err := members(group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, pid := range pids {
 		if pid == os.Getpid() {
 			return true
@@ -65,13 +61,8 @@ func isIn(t *testing.T, group string) bool {
 func sleeper(t *testing.T) (pid int) {
 	t.Helper()
 	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = child.Process.Kill() // an error says that it has ended
-		_ = child.Wait()         // it was killed
-	})
+	check(t, child.Start())
+	t.Cleanup(func() { end(child) })
 	return child.Process.Pid
 }
 
@@ -80,9 +71,7 @@ func TestWorkerGoesToALeaf(t *testing.T) {
 	own := ownGroup(t)
 	sleeper(t)
 	leaf, err := enterLeaf(own, os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if pids, err := members(own); err != nil || len(pids) > 0 || !isIn(t, leaf) {
 		t.Errorf("in the group remain %v, %v", pids, err)
 	}

@@ -17,12 +17,9 @@ func TestManyThatEndAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		level      Level
 		n, usually int // each takes some milliseconds, and many above None
-	}{{None, 10_000, 2000}, {Process, 10_000, 500}, {Namespace, 10_000, 50}} {
+	}{{None, 10_000, 1000}, {Process, 10_000, 200}, {Namespace, 10_000, 50}} {
 		t.Run(string(c.level), func(t *testing.T) {
-			n := c.usually
-			if os.Getenv("OSQUEUE_TEST_SANDBOX") == "require" {
-				n = c.n // where all is to be checked there is time for it
-			}
+			n := howMany(c.usually, c.n)
 			b := bench(t, c.level, small)
 			ignored := goleak.IgnoreCurrent()
 			fds, procs := descriptors(t), children(t)
@@ -38,6 +35,14 @@ func TestManyThatEndAtOnce(t *testing.T) {
 			goleak.VerifyNone(t, ignored)
 		})
 	}
+}
+
+// howMany returns all where everything is to be checked: there is time for it.
+func howMany(usually, all int) int {
+	if os.Getenv("OSQUEUE_TEST_SANDBOX") == "require" {
+		return all
+	}
+	return usually
 }
 
 // failAtOnce runs n commands, eight at a time.
@@ -68,9 +73,7 @@ func failAtOnce(t *testing.T, b *Box, n int) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return len(entries)
 }
 
@@ -78,9 +81,7 @@ func descriptors(t *testing.T) int {
 func children(t *testing.T) (n int) {
 	t.Helper()
 	all, err := processes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range all {
 		if p.ppid == os.Getpid() {
 			n++

@@ -20,16 +20,12 @@ func TestManyFilesAreNotLeftBehind(t *testing.T) {
 
 func TestEnding(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	pid := cmd.Process.Pid
 	if ending(pid) || ending(os.Getpid()) {
 		t.Error("it goes on")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Kill())
 	await(t, "the zombie", func() bool { p, ok := readProc(pid); return ok && p.zombie })
 	if !ending(pid) {
 		t.Error("it has ended, and nobody has waited for it yet")
@@ -58,13 +54,9 @@ func TestStoppedNamespaceGoesOn(t *testing.T) {
 		}
 		return outer.pid != 0 && len(all) >= 3
 	})
-	if err := unix.Kill(outer.pid, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(outer.pid, unix.SIGSTOP))
 	await(t, "the stop", func() bool { p, _ := readProc(outer.pid); return p.stopped })
-	if err := unix.Kill(outer.pid, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Kill(outer.pid, unix.SIGCONT))
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -81,14 +73,9 @@ func ownUID(b *Box) int {
 // On some systems bwrap is a script that executes the program itself.
 func TestScriptAroundBwrap(t *testing.T) {
 	b := bench(t, Namespace, small)
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := openDir(t)
 	script := filepath.Join(dir, "bwrap")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+b.bwrap+` "$@"`+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+b.bwrap+` "$@"`+"\n"), 0o755))
 	b.bwrap = script
 	if got := output(t, b, sh("echo works")); got != "works\n" {
 		t.Errorf("got %q", got)

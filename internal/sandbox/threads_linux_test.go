@@ -20,9 +20,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
 // A process lives while one of its threads does, whatever /proc reports about the first.
 func TestNoZombieWhileAThreadGoesOn(t *testing.T) {
 	cmd := exec.Command("/usr/bin/python3", "-Ic", sleepsHeadless)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	pid := cmd.Process.Pid
 	await(t, "the end of the first thread", func() bool { return ending(pid) })
 	if p, ok := readProc(pid); !ok || p.zombie {
@@ -41,13 +39,9 @@ func TestNoStartWithoutRightToKill(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			b := bench(t, level, small)
 			open, err := b.openConfined(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			cmd, err := open.prepare("/usr/bin/no-program", sh("sleep 600"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			done := make(chan error)
 			go func() {
 				runtime.LockOSThread()
