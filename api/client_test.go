@@ -89,7 +89,7 @@ func workOff(ctx context.Context, t *testing.T, c *client.Client) {
 	if out := must[[]client.Beat](t)(c.Heartbeat(ctx, "w/1", []client.Lease{a, lost})); out[0].Tag != "" || out[1].Tag != v1.TagStaleToken {
 		t.Fatalf("beats %+v", out)
 	}
-	for _, err := range []error{c.Renew(ctx, a), c.Release(ctx, a), c.Release(ctx, a)} {
+	for _, err := range []error{c.Release(ctx, a), c.Release(ctx, a)} {
 		if err != nil {
 			t.Fatal(err)
 		}

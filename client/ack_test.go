@@ -65,8 +65,6 @@ func TestWritesAskForAcks(t *testing.T) {
 			for name, call := range map[string]func() error{
 				"claim":     func() error { _, err := cl.Claim(ctx, ClaimOptions{Worker: "w"}); return err },
 				"heartbeat": func() error { _, err := cl.Heartbeat(ctx, "w", []Lease{{JobID: "j"}}); return err },
-				"renew":     func() error { return cl.Renew(ctx, Lease{JobID: "j"}) },
-				"progress":  func() error { _, err := cl.Progress(ctx, Lease{JobID: "j"}, Progress{}); return err },
 				"register":  func() error { return cl.RegisterWorker(ctx, WorkerInfo{Name: "w"}) },
 			} {
 				if err := call(); err != nil {
@@ -82,8 +80,7 @@ func TestWritesAskForAcks(t *testing.T) {
 
 // The server's answer still arrives when the caller's time is short.
 func TestAcksKeepToTheDeadline(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := cl.Enqueue(WithAck(ctx, AckObject), NewJob{}); err != nil {
@@ -134,9 +131,7 @@ func TestResultsTellHowSafeTheyAre(t *testing.T) {
 		many, err2 := cl.CancelMany(ctx, []string{"a", "b"})
 		fired, err3 := cl.TriggerCron(ctx, "c")
 		batch, err4 := cl.EnqueueBatch(ctx, []NewJob{{}})
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(err1, err2, err3, err4))
 		got := fmt.Sprint(one.LSN, one.Committed, many[0].LSN, many[0].Committed, many[1].LSN, many[1].Committed, fired.Committed, batch.Committed)
 		if got != fmt.Sprint("1-7", want, "1-7", want, "", Ack(""), want, want) {
 			t.Errorf("said %q: %s", level, got)
@@ -146,8 +141,7 @@ func TestResultsTellHowSafeTheyAre(t *testing.T) {
 
 // A receipt has the newest LSN and what all writes have reached.
 func TestReceipt(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	var r Receipt
 	ctx := WithReceipt(bounded(t), &r)
 	if r.LSN() != "" || r.Committed() != AckDefault {
@@ -162,9 +156,7 @@ func TestReceipt(t *testing.T) {
 		want  Ack
 	}{{v1.AckObject, AckObject}, {v1.AckQuorum, AckQuorum}, {v1.AckObject, AckQuorum}} {
 		c.say(step.level)
-		if err := cl.RegisterWorker(ctx, WorkerInfo{Name: "w"}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cl.RegisterWorker(ctx, WorkerInfo{Name: "w"}))
 		if r.Committed() != step.want || r.LSN() != c.lsn() {
 			t.Errorf("after %s: %s at %s", step.level, r.Committed(), r.LSN())
 		}
@@ -204,8 +196,7 @@ func TestAckGoesOnAfterAChangeOfLeader(t *testing.T) {
 }
 
 func TestWaitLSN(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/lsn/3-7/wait"] = `{"lsn":"3-7","level":"object","appliedLsn":"3-9","flushedLsn":"3-8"}`
 	late := func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		writeJSON(w, 504, v1.Problem{Status: 504, Tag: v1.TagTimeout, Detail: "3-7 is not in the bucket (which is at 3-5)", RetryAfterMs: 60_000})
@@ -248,9 +239,7 @@ func waitLSNInVain(t *testing.T, late fault) {
 			late(nil, w, r, nil)
 			return w.Result(), nil
 		})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer cl.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
@@ -264,8 +253,7 @@ func waitLSNInVain(t *testing.T, late fault) {
 
 // An LSN of a cluster that was lost is no LSN to wait for, and no write to count on.
 func TestWaitLSNOfALostCluster(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.faultFor(v1.PathLSN, -1, refusing(410, v1.TagLSNGone, "", 0))
 	began := time.Now()
 	if _, err := cl.WaitLSN(bounded(t), "3-7", AckObject); failed(t, err).Tag != v1.TagLSNGone || len(c.requests()) != 1 {
@@ -284,9 +272,7 @@ func TestTooFarBehind(t *testing.T) {
 	}
 	c.faultFor(v1.PathJobs, 2, lag)
 	cl := c.client(nil)
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	if got := strings.Join(c.requests(), ";"); got != "1 POST /v1/jobs;1 POST /v1/jobs;1 POST /v1/jobs" {
 		t.Errorf("%s", got)
 	}

@@ -72,6 +72,11 @@ func encodeWith(v any, name string, raw json.RawMessage) ([]byte, error) {
 	if !v1.ValidJSON(raw) {
 		return nil, fmt.Errorf("%s %w", name, errRaw)
 	}
+	return appendMember(body, name, raw), nil
+}
+
+// appendMember appends a member to an object.
+func appendMember(body []byte, name string, raw []byte) []byte {
 	body = body[:len(body)-1]
 	if len(body) > 1 {
 		body = append(body, ',')
@@ -80,7 +85,7 @@ func encodeWith(v any, name string, raw json.RawMessage) ([]byte, error) {
 	body = append(body, name...)
 	body = append(body, '"', ':')
 	body = append(body, raw...)
-	return append(body, '}'), nil
+	return append(body, '}')
 }
 
 // local returns the error of a call that was never sent.

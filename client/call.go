@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"syscall"
@@ -18,11 +19,15 @@ import (
 // call is one request to the cluster, with all its attempts.
 type call struct {
 	op       string // the method, for error messages
-	name     string // the id or name that the call is about, for error messages; may be ""
-	method   string
+	name     string // the id or name that the call is about; may be ""
+	prefix   string // the path of what has the name; "": path is set
+	action   string // the segment behind the name; may be ""
+	method   string // "": POST for a write, GET for a read
 	path     string
-	query    url.Values
+	query    url.Values // may be nil
+	in       any        // the body, before it is encoded; nil: body is set, or there is none
 	body     []byte
+	safe     bool          // sendWrite makes no idempotency key
 	anywhere bool          // any node can answer
 	write    bool          // the call changes state, so its outcome matters
 	key      string        // its idempotency key; "": the key of the context, if any
@@ -33,6 +38,8 @@ type call struct {
 	patient  bool          // the answer that a wait timed out is final
 	lasting  bool          // a read that continues while all nodes restart
 	stream   bool          // the answer is a stream of events
+	hollow   bool          // the answer may be empty
+	limit    int           // of a list: the most items; 0: all
 	after    string        // the id of the last event received; "": none
 
 	ack    Ack           // the level that the write asks for
@@ -46,22 +53,51 @@ func send[T any](ctx context.Context, c *caller, k call) (T, error) {
 	var out T
 	err := c.do(ctx, k, func(body []byte) error {
 		out = *new(T)
-		return decode(body, &out)
-	})
-	return out, err
-}
-
-// sendMaybe is like send, for answers that may be empty.
-func sendMaybe[T any](ctx context.Context, c *caller, k call) (T, error) {
-	var out T
-	err := c.do(ctx, k, func(body []byte) error {
-		out = *new(T)
-		if len(body) == 0 {
+		if k.hollow && len(body) == 0 {
 			return nil
 		}
 		return decode(body, &out)
 	})
 	return out, err
+}
+
+// sendRead is like send, for a read of the moment of ctx.
+func sendRead[T any](ctx context.Context, c *caller, k call) (T, error) {
+	return send[T](ctx, c, c.read(ctx, k))
+}
+
+// sendWrite is like send, for a write whose answer may be empty. Unless it is safe, it gets an idempotency key.
+func sendWrite[T any](ctx context.Context, c *caller, k call) (T, error) {
+	k.write, k.hollow = true, true
+	if !k.safe {
+		k.key = ownKey(ctx)
+	}
+	return send[T](ctx, c, k)
+}
+
+// sendDone is like sendWrite, for writes whose answer is not needed.
+func sendDone(ctx context.Context, c *caller, k call) error {
+	_, err := sendWrite[v1.Done](ctx, c, k)
+	return err
+}
+
+// prepare sets the method, the path and the body.
+func (k *call) prepare() (err error) {
+	if k.method == "" {
+		k.method = http.MethodGet
+		if k.write {
+			k.method = http.MethodPost
+		}
+	}
+	if k.prefix != "" {
+		if k.path, err = namePath(k.prefix, k.name, k.action); err != nil {
+			return err
+		}
+	}
+	if k.in != nil {
+		k.body, err = encode(k.in)
+	}
+	return err
 }
 
 // do repeats attempts until one succeeds, one fails finally, or Config.RetryFor has
@@ -71,7 +107,7 @@ func (c *caller) do(ctx context.Context, k call, accept func([]byte) error) erro
 	if k.write && k.key == "" {
 		k.key = keyOf(ctx)
 	}
-	if err := errors.Join(checkKey(k.key), c.askAck(ctx, &k)); err != nil {
+	if err := errors.Join(k.prepare(), checkKey(k.key), c.askAck(ctx, &k)); err != nil {
 		return local(k.op, err)
 	}
 	t := &trial{call: k}

@@ -22,25 +22,17 @@ import (
 func writePair(t *testing.T, certFile, keyFile string, serial int64) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "ci"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	}
 }
 
@@ -60,16 +52,12 @@ func TestARenewedCertificateIsUsed(t *testing.T) {
 	writePair(t, certFile, keyFile, 1)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	secure, err := TLSOf(ca, certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	hc := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
 	expect := func(serial int64) {
 		t.Helper()
 		resp, err := hc.Get(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_ = resp.Body.Close()
 		if got := seen.Load(); got != serial {
 			t.Errorf("the server saw certificate %d, want %d", got, serial)
@@ -77,20 +65,12 @@ func TestARenewedCertificateIsUsed(t *testing.T) {
 	}
 	expect(1)
 	old, err := os.ReadFile(keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	writePair(t, certFile, keyFile, 2)
 	fresh, err := os.ReadFile(keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(keyFile, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, os.WriteFile(keyFile, old, 0o600))
 	expect(1) // the key does not match yet
-	if err := os.WriteFile(keyFile, fresh, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(keyFile, fresh, 0o600))
 	expect(2)
 }

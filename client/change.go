@@ -34,27 +34,23 @@ type Change struct {
 // Cancel cancels a job. If the job is running, Cancel asks its worker to stop, and
 // the job is cancelled when the attempt ends.
 func (c *Client) Cancel(ctx context.Context, id string) (Change, error) {
-	return c.changeOne(ctx, named{op: "cancel", name: id, action: v1.ActionCancel})
+	return c.changeOne(ctx, call{op: "cancel", name: id, action: v1.ActionCancel})
 }
 
 // Retry makes a dead or cancelled job available with all its attempts. A scheduled
 // job becomes available at once.
 func (c *Client) Retry(ctx context.Context, id string) (Change, error) {
-	return c.changeOne(ctx, named{op: "retry", name: id, action: v1.ActionRetry})
+	return c.changeOne(ctx, call{op: "retry", name: id, action: v1.ActionRetry})
 }
 
 // Delete removes a job that is not running.
 func (c *Client) Delete(ctx context.Context, id string) (Change, error) {
-	return c.changeOne(ctx, named{op: "delete", method: http.MethodDelete, name: id})
+	return c.changeOne(ctx, call{op: "delete", method: http.MethodDelete, name: id})
 }
 
-func (c *Client) changeOne(ctx context.Context, w named) (Change, error) {
-	w.prefix = v1.PathJobs
-	if w.name == "" {
-		return Change{}, local(w.op, errNoID)
-	}
-	w.own = new(Receipt)
-	out, err := writeName[v1.Reported](ctx, c.caller, w)
+func (c *Client) changeOne(ctx context.Context, w call) (Change, error) {
+	w.prefix, w.own = v1.PathJobs, new(Receipt)
+	out, err := sendWrite[v1.Reported](ctx, c.caller, w)
 	if err != nil {
 		return Change{}, err
 	}
@@ -205,11 +201,5 @@ func (c *Client) changeWhere(ctx context.Context, op, path string, f Filter) (ui
 }
 
 func (c *Client) change(ctx context.Context, op, path string, in v1.ChangeJobs, key string, own *Receipt) (v1.Changed, error) {
-	body, err := encode(in)
-	if err != nil {
-		return v1.Changed{}, local(op, err)
-	}
-	return send[v1.Changed](ctx, c.caller, call{
-		op: op, method: http.MethodPost, path: path, body: body, write: true, key: key, own: own,
-	})
+	return send[v1.Changed](ctx, c.caller, call{op: op, path: path, in: in, write: true, key: key, own: own})
 }

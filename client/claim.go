@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	v1 "osqueue/client/api/v1"
@@ -11,12 +10,11 @@ import (
 // Claim leases up to o.Max jobs to o.Worker. If no job is available within o.Wait,
 // it returns no jobs and no error.
 func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error) {
-	const op = "claim"
 	n := int32(min(max(o.Max, 1), 1<<30))
 	if o.RequestID == "" && o.Worker != "" {
 		o.RequestID = NewID()
 	}
-	body, err := encode(&v1.Claim{
+	in := &v1.Claim{
 		WorkerID:  optional(o.Worker),
 		Types:     o.Types,
 		Max:       &n,
@@ -25,12 +23,9 @@ func (c *Client) Claim(ctx context.Context, o ClaimOptions) ([]ClaimedJob, error
 		RequestID: o.RequestID,
 		Instance:  o.Instance,
 		Confirms:  o.Confirms,
-	})
-	if err != nil {
-		return nil, local(op, err)
 	}
 	out, err := send[v1.Claimed](ctx, c.caller, call{
-		op: op, method: http.MethodPost, path: v1.PathClaim, body: body,
+		op: "claim", path: v1.PathClaim, in: in,
 		write: true, leases: true, passing: true, once: o.Worker == "", wait: min(max(o.Wait, 0), endless),
 	})
 	if err != nil {

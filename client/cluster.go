@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
@@ -13,17 +12,17 @@ import (
 
 // Stats returns the counters of the queue.
 func (c *Admin) Stats(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c.caller, c.read(ctx, "stats", v1.PathStats, nil))
+	return sendRead[v1.Stats](ctx, c.caller, call{op: "stats", path: v1.PathStats})
 }
 
 // StatsByType returns the counters of the queue, in total and by type.
 func (c *Admin) StatsByType(ctx context.Context) (v1.Stats, error) {
-	return send[v1.Stats](ctx, c.caller, c.read(ctx, "stats", v1.PathStats, url.Values{v1.ParamTypes: {"true"}}))
+	return sendRead[v1.Stats](ctx, c.caller, call{op: "stats", path: v1.PathStats, query: url.Values{v1.ParamTypes: {"true"}}})
 }
 
 // Past returns the pieces of the history that the bucket has. At selects a state in them.
 func (c *Admin) Past(ctx context.Context) (v1.Past, error) {
-	return send[v1.Past](ctx, c.caller, c.read(ctx, "list earlier states", v1.PathPast, nil))
+	return send[v1.Past](ctx, c.caller, call{op: "list earlier states", path: v1.PathPast})
 }
 
 // History returns the figures of the last minutes, the present one last, of the jobs of a
@@ -33,19 +32,19 @@ func (c *Admin) History(ctx context.Context, jobType string, minutes int) (v1.Hi
 	if jobType != "" {
 		q.Set(v1.ParamType, jobType)
 	}
-	return send[v1.History](ctx, c.caller, c.read(ctx, "history", v1.PathHistory, q))
+	return sendRead[v1.History](ctx, c.caller, call{op: "history", path: v1.PathHistory, query: q})
 }
 
 // State returns the queue's document as JSON. Its size grows with the queue; see
 // Config.MaxAnswerBytes.
 func (c *Admin) State(ctx context.Context) (json.RawMessage, error) {
-	return send[json.RawMessage](ctx, c.caller, c.read(ctx, "state", v1.PathState, nil))
+	return send[json.RawMessage](ctx, c.caller, call{op: "state", path: v1.PathState})
 }
 
 // Status returns the status of the cluster as the leader sees it. If there is no
 // leader, any node answers.
 func (c *Admin) Status(ctx context.Context) (v1.Status, error) {
-	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
+	k := call{op: "status", path: v1.PathStatus}
 	return send[v1.Status](ctx, c.caller, k)
 }
 
@@ -77,13 +76,13 @@ func (c *Admin) Ready(ctx context.Context, server string) error {
 	if err != nil {
 		return local("ready", err)
 	}
-	return c.askOnce(ctx, base, call{op: "ready", method: http.MethodGet, path: v1.PathReadyz}, func([]byte) error { return nil })
+	return c.askOnce(ctx, base, call{op: "ready", path: v1.PathReadyz}, func([]byte) error { return nil })
 }
 
 // statusOf asks one server for its status.
 func (c *caller) statusOf(ctx context.Context, server string) (v1.Status, error) {
 	var status v1.Status
-	k := call{op: "status", method: http.MethodGet, path: v1.PathStatus}
+	k := call{op: "status", path: v1.PathStatus}
 	err := c.askOnce(ctx, server, k, func(body []byte) error { return decode(body, &status) })
 	return status, err
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -15,28 +14,19 @@ import (
 type NewCron struct {
 	// Spec has five fields (minute, hour, day of month, month, day of week), or six
 	// with seconds first. It can also be @every 5m, @hourly, @daily and the like.
-	Spec     string
-	TimeZone string // IANA name; "": UTC
-	// Job is the job that each fire enqueues. Its ID, RunAt, After and BatchID must
-	// not be set.
-	Job NewJob
+	Spec     string `json:"spec"`
+	TimeZone string `json:"timeZone,omitzero"` // IANA name; "": UTC
 	// Overlap is the policy while the previous job has not ended: v1.OverlapAllow
 	// (the default, also "") or v1.OverlapSkip.
-	Overlap string
+	Overlap string `json:"overlap,omitzero"`
 	// Missed is the policy for times that passed without a leader: v1.MissedSkip
 	// (the default, also ""), or v1.MissedOne for one fire that replaces all of
 	// them.
-	Missed string
-	Paused bool
-}
-
-// wireCron is v1.NewCron without the job, which encode appends.
-type wireCron struct {
-	Spec     string `json:"spec"`
-	TimeZone string `json:"timeZone,omitzero"`
-	Overlap  string `json:"overlap,omitzero"`
-	Missed   string `json:"missed,omitzero"`
-	Paused   bool   `json:"paused,omitzero"`
+	Missed string `json:"missed,omitzero"`
+	Paused bool   `json:"paused,omitzero"`
+	// Job is the job that each fire enqueues. Its ID, RunAt, After and BatchID must
+	// not be set.
+	Job NewJob `json:"-"` // encode appends it
 }
 
 var errCronJob = errors.New("the job of a cron schedule cannot have ID, RunAt, After or BatchID; leave them out")
@@ -49,9 +39,7 @@ func (n NewCron) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeWith(wireCron{
-		Spec: n.Spec, TimeZone: n.TimeZone, Overlap: n.Overlap, Missed: n.Missed, Paused: n.Paused,
-	}, "job", json.RawMessage(job))
+	return encodeWith(&n, "job", job)
 }
 
 // PutCron creates the schedule name, or replaces it.
@@ -66,38 +54,38 @@ func (c *Admin) PutCron(ctx context.Context, name string, cron NewCron) (v1.Cron
 	if err != nil {
 		return v1.CronPut{}, local(op, err)
 	}
-	return writeName[v1.CronPut](ctx, c.caller, named{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
+	return sendWrite[v1.CronPut](ctx, c.caller, call{op: op, method: http.MethodPut, prefix: v1.PathCrons, name: name, body: body})
 }
 
 // Cron returns the schedule name.
 func (c *Admin) Cron(ctx context.Context, name string) (v1.Cron, error) {
-	return readName[v1.Cron](ctx, c.caller, named{op: "get cron", prefix: v1.PathCrons, name: name})
+	return sendRead[v1.Cron](ctx, c.caller, call{op: "get cron", prefix: v1.PathCrons, name: name})
 }
 
 // Crons iterates over the schedules, ordered by name. An error is the last item of
 // the sequence.
 func (c *Admin) Crons(ctx context.Context) iter.Seq2[v1.Cron, error] {
-	list := listing{op: "list crons", path: v1.PathCrons}
+	list := call{op: "list crons", path: v1.PathCrons}
 	return pages(ctx, c.caller, list, func(p v1.CronList) ([]v1.Cron, string) { return p.Crons, p.NextCursor })
 }
 
 // PauseCron stops the fires of a schedule until ResumeCron.
 func (c *Admin) PauseCron(ctx context.Context, name string) error {
-	return writeDone(ctx, c.caller, named{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
+	return sendDone(ctx, c.caller, call{op: "pause cron", prefix: v1.PathCrons, name: name, action: v1.ActionPause})
 }
 
 // ResumeCron ends the pause of a schedule. The answer has the time of the next
 // fire.
 func (c *Admin) ResumeCron(ctx context.Context, name string) (v1.CronPut, error) {
-	return writeName[v1.CronPut](ctx, c.caller, named{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
+	return sendWrite[v1.CronPut](ctx, c.caller, call{op: "resume cron", prefix: v1.PathCrons, name: name, action: v1.ActionResume})
 }
 
 // TriggerCron enqueues the job of a schedule at once, also if the schedule is
 // paused. The answer has the id of the job.
 func (c *Admin) TriggerCron(ctx context.Context, name string) (Enqueued, error) {
 	var r Receipt
-	w := named{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger, own: &r}
-	out, err := writeName[v1.Enqueued](ctx, c.caller, w)
+	w := call{op: "trigger cron", prefix: v1.PathCrons, name: name, action: v1.ActionTrigger, own: &r}
+	out, err := sendWrite[v1.Enqueued](ctx, c.caller, w)
 	e := Enqueued{JobID: out.JobID, LSN: out.LSN, Duplicate: out.Duplicate, Committed: r.Committed()}
 	if out.Duplicate {
 		e.Holder = out.JobID
@@ -107,5 +95,5 @@ func (c *Admin) TriggerCron(ctx context.Context, name string) (Enqueued, error) 
 
 // DeleteCron deletes a schedule. The jobs that it enqueued stay.
 func (c *Admin) DeleteCron(ctx context.Context, name string) error {
-	return writeDone(ctx, c.caller, named{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
+	return sendDone(ctx, c.caller, call{op: "delete cron", method: http.MethodDelete, prefix: v1.PathCrons, name: name})
 }

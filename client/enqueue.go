@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Enqueued, error) {
 	}
 	var r Receipt
 	out, err := send[v1.Enqueued](ctx, c.caller, call{
-		op: op, name: given, method: http.MethodPost, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
+		op: op, name: given, path: v1.PathJobs, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	return enqueued(out, job.ID, &r), err
 }
@@ -77,7 +76,7 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []NewJob) (BatchEnqueued
 	}
 	var r Receipt
 	out, err := send[v1.BatchEnqueued](ctx, c.caller, call{
-		op: op, method: http.MethodPost, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
+		op: op, path: v1.PathJobsBatch, body: body, write: true, key: keyOf(ctx), own: &r,
 	})
 	if err == nil && len(out.JobIDs) != len(jobs) {
 		err = oddWrite(op, fmt.Errorf("the server returned %d ids for %d jobs", len(out.JobIDs), len(jobs)))

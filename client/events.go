@@ -62,7 +62,7 @@ func (c *Client) Events(ctx context.Context, o EventOptions) iter.Seq2[v1.Event,
 		ctx, cancel := c.whileOpen(ctx)
 		defer cancel()
 		s := &stream{c: c, call: call{
-			op: "events", method: http.MethodGet, path: v1.PathEvents, query: o.query(),
+			op: "events", path: v1.PathEvents, query: o.query(),
 			anywhere: true, stream: true, after: o.After,
 		}, yield: func(ev v1.Event, err error) bool {
 			c.openEvent(ctx, &ev)

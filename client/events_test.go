@@ -139,8 +139,7 @@ func eventIDs(from, to int) (ids []string) {
 
 // Connections break off, nodes die: no event is missing, none is there twice.
 func TestEventsGoOnElsewhere(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	l := newEventLog(c, 40)
 	l.each = 7
 	killed := false
@@ -163,8 +162,7 @@ func TestEventsGoOnElsewhere(t *testing.T) {
 }
 
 func TestEventsFromNow(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	l := newEventLog(c, 10)
 	l.addAfter(t.Context(), 1, 3)
 	if ids, err := takeEvents(bounded(t), cl, EventOptions{}, 3, nil); err != nil || !slices.Equal(ids, eventIDs(11, 13)) {
@@ -175,8 +173,7 @@ func TestEventsFromNow(t *testing.T) {
 // If no node holds the next event, the client yields a gap, and the stream
 // continues from now on.
 func TestEventsThatAreGone(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	l := newEventLog(c, 10)
 	l.forgot = 8
 	l.addAfter(t.Context(), 4, 2)
@@ -195,8 +192,7 @@ func TestEventsThatAreGone(t *testing.T) {
 
 // A stream that broke off before its first event may have missed some.
 func TestEventsBeforeTheFirst(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	l := newEventLog(c, 10)
 	var once sync.Once
 	serve := c.fault
@@ -262,8 +258,7 @@ func TestEventsThatAreRefused(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t)
-			cl := c.client(nil)
+			c, cl := newPair(t)
 			c.faultFor(v1.PathEvents, -1, tc.f)
 			if _, err := takeEvents(bounded(t), cl, EventOptions{}, 1, nil); !tc.want(err) {
 				t.Errorf("got %v", err)

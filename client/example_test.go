@@ -248,7 +248,8 @@ func ExampleClient_Claim() {
 	jobs, err := c.Claim(ctx, client.ClaimOptions{Worker: "w1", Types: []string{"film"}, Wait: time.Second})
 	check(err)
 	lease := jobs[0].Lease()
-	before, err := c.Progress(ctx, lease, client.Progress{Percent: 40, Message: "reel 2 of 5"})
+	lease.Progress = &client.Progress{Percent: 40, Message: "reel 2 of 5"}
+	before, err := c.Heartbeat(ctx, "w1", []client.Lease{lease})
 	check(err)
 	job, err := c.Job(ctx, "j")
 	check(err)
@@ -260,7 +261,7 @@ func ExampleClient_Claim() {
 	ended, err := c.Job(ctx, "j")
 	check(err)
 	fmt.Println(jobs[0].Group, job.Progress.Percent, job.Progress.Message)
-	fmt.Println(before.Cancel, beats[0].Cancel)
+	fmt.Println(before[0].Cancel, beats[0].Cancel)
 	fmt.Println(ended.Status, ended.LastError)
 	// Output:
 	// customer-7 40 reel 2 of 5
@@ -290,7 +291,7 @@ func ExampleClient_SetQueue() {
 	_, err = c.Enqueue(ctx, client.NewJob{Type: "mail"})
 	fmt.Println("over quota:", client.IsOverQuota(err))
 	check(c.RemoveQueue(ctx, "mail"))
-	for q, err := range c.Queues(ctx) {
+	for q, err := range c.Queues(ctx, v1.SortType) {
 		check(err)
 		fmt.Println(q.Type, q.Unclaimed, q.Settings == v1.QueueSettings{})
 	}

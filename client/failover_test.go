@@ -36,9 +36,7 @@ func TestCallsGoToTheLeader(t *testing.T) {
 	c.elect(2)
 	cl := c.client(nil)
 	for range 5 {
-		if _, err := cl.Enqueue(bounded(t), NewJob{Type: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		added(t, cl, NewJob{Type: "a"})
 	}
 	for _, r := range c.requests() {
 		if r != "2 POST /v1/jobs" {
@@ -89,8 +87,7 @@ func TestFailoverInTheMiddle(t *testing.T) {
 func TestLostAnswersDoNotRepeatTheWrite(t *testing.T) {
 	for name, f := range map[string]fault{"cut": cutAfter, "half an answer": half, "garbage": garbage} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t)
-			cl := c.client(nil)
+			c, cl := newPair(t)
 			c.faultFor(v1.PathJobs, 2, f)
 			got, err := cl.Enqueue(bounded(t), NewJob{Payload: json.RawMessage("1")})
 			if n, _, repeats := c.counts(); err != nil || !got.Duplicate || n != 1 || repeats != 2 {
@@ -113,8 +110,7 @@ func TestLostAnswersDoNotRepeatTheWrite(t *testing.T) {
 // A report without a token gets an idempotency key, so that the server recognises
 // its repetition.
 func TestReportWithoutTokenIsDoneOnce(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.faultFor(v1.PathJobs, 1, cutAfter)
 	if err := cl.Fail(bounded(t), Lease{JobID: "j", Worker: "w"}, Failure{}); err != nil {
 		t.Error(err)
@@ -125,8 +121,7 @@ func TestReportWithoutTokenIsDoneOnce(t *testing.T) {
 }
 
 func TestAnonymousClaimIsNotRepeatedBlindly(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.faultFor(v1.PathClaim, 1, cutAfter)
 	_, err := cl.Claim(bounded(t), ClaimOptions{})
 	if e := failed(t, err); e.Committed != CommittedUnknown || len(c.requests()) != 1 {
@@ -139,8 +134,7 @@ func TestAnonymousClaimIsNotRepeatedBlindly(t *testing.T) {
 }
 
 func TestRetryAfterIsKept(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	header := func(_ *node, w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, 503, v1.TagOverloaded, v1.CommittedNo, 0)
@@ -151,9 +145,7 @@ func TestRetryAfterIsKept(t *testing.T) {
 	} {
 		c.faultFor(v1.PathJobs, 1, f)
 		began := time.Now()
-		if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-			t.Fatal(err)
-		}
+		added(t, cl, NewJob{})
 		if took := time.Since(began); took < time.Second || took > 3*time.Second {
 			t.Errorf("%s: repeated after %v", name, took)
 		}
@@ -171,9 +163,7 @@ func TestNewLeaderEndsThePause(t *testing.T) {
 		refuse(w, 503, v1.TagNotLeader, v1.CommittedNo, 4000)
 	})
 	began := time.Now()
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	if took := time.Since(began); took < 200*time.Millisecond || took > 2*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -182,8 +172,7 @@ func TestNewLeaderEndsThePause(t *testing.T) {
 // Where a redirect leads to, a dead leader or anywhere else, is not asked: the
 // leader is looked for instead.
 func TestRedirectIsNotFollowed(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.kill(2)
 	for name, to := range map[string]int{"dead": 2, "living": 0} {
 		c.elect(0)
@@ -191,9 +180,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 			c.elect(1)
 			http.Redirect(w, r, c.nodes[to].srv.URL+"/elsewhere", http.StatusTemporaryRedirect)
 		})
-		if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-			t.Fatal(err)
-		}
+		added(t, cl, NewJob{})
 		got := c.requests()
 		if got[len(got)-1] != "1 POST /v1/jobs" || strings.Contains(strings.Join(got, ";"), "elsewhere") {
 			t.Errorf("%s: %v", name, got)
@@ -207,9 +194,7 @@ func TestWorksThroughAFollower(t *testing.T) {
 	c.elect(2)
 	cl := c.client(func(cfg *Config) { cfg.Servers = cfg.Servers[:1] })
 	for range 3 {
-		if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-			t.Fatal(err)
-		}
+		added(t, cl, NewJob{})
 	}
 	if got := c.requests(); len(got) != 6 || got[0] != "0 POST /v1/jobs" || got[1] != "2 POST /v1/jobs" {
 		t.Errorf("%v", got)
@@ -233,9 +218,7 @@ func TestStaleLeaderIsNotBelieved(t *testing.T) {
 	})
 	cl := c.client(nil)
 	cl.tracker.discover(bounded(t)) // may come upon the stale one first
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	for range 5 {
 		if tgt := cl.tracker.discover(bounded(t)); tgt == nil || tgt.url != c.nodes[1].srv.URL {
 			t.Fatalf("%+v", tgt)
@@ -247,9 +230,7 @@ func TestFrozenLeader(t *testing.T) {
 	c := newCluster(t)
 	c.elect(0)
 	cl := c.client(func(cfg *Config) { cfg.AttemptTimeout = 200 * time.Millisecond })
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	c.setFault(func(n *node, _ *http.Request) fault {
 		if n.i == 0 {
 			return frozen
@@ -258,9 +239,7 @@ func TestFrozenLeader(t *testing.T) {
 	})
 	c.elect(1)
 	began := time.Now()
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -289,12 +268,8 @@ func TestLongPollFollowsTheLeader(t *testing.T) {
 	}()
 	<-entered
 	c.elect(1)
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-claimed; err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
+	check(t, <-claimed)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -314,9 +289,7 @@ func TestForeignServerIsPassedOver(t *testing.T) {
 	})
 	cl := c.client(nil)
 	cl.tracker.barren = time.Now() // so that the first attempt goes to whose turn it is
-	if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-		t.Fatal(err)
-	}
+	added(t, cl, NewJob{})
 	if got := strings.Join(c.requests(), ";"); !strings.HasSuffix(got, "1 POST /v1/jobs") {
 		t.Error(got)
 	}

@@ -146,6 +146,20 @@ func (c *fakeCluster) client(change func(*Config)) *Client {
 	return cl
 }
 
+// newPair returns a cluster and a client of it.
+func newPair(t *testing.T) (*fakeCluster, *Client) {
+	t.Helper()
+	c := newCluster(t)
+	return c, c.client(nil)
+}
+
+// added enqueues a job, or ends the test.
+func added(t *testing.T, cl *Client, job NewJob) {
+	t.Helper()
+	_, err := cl.Enqueue(bounded(t), job)
+	check(t, err)
+}
+
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == wire.Path { // as a server without streams; the tests of the stream use a real one
 		http.NotFound(w, r)

@@ -87,8 +87,7 @@ func TestWhatIsKnownWhenPatienceEnds(t *testing.T) {
 
 func TestRefusalsAreFinal(t *testing.T) {
 	for _, status := range []int{400, 404, 409, 413, 415, 501} {
-		c := newCluster(t)
-		cl := c.client(nil)
+		c, cl := newPair(t)
 		c.faultFor(v1.PathJobs, -1, refusing(status, v1.TagBadRequest, v1.CommittedNo, 0))
 		_, err := cl.Enqueue(bounded(t), NewJob{})
 		e := failed(t, err)
@@ -132,8 +131,7 @@ func TestNoRetriesOnDemand(t *testing.T) {
 }
 
 func TestContextEndsTheCall(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	sent := make(chan struct{}, 2)
 	c.faultFor(v1.PathJobs, -1, func(n *node, w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter)) {
 		sent <- struct{}{}
@@ -171,8 +169,7 @@ func TestContextEndsTheCall(t *testing.T) {
 
 // A pause that would outlast the context is not begun.
 func TestNoPauseBeyondTheContext(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.faultFor(v1.PathJobs, -1, refusing(503, v1.TagOverloaded, v1.CommittedNo, 3000))
 	ctx, cancel := context.WithTimeout(bounded(t), 2*time.Second)
 	defer cancel()
@@ -184,8 +181,7 @@ func TestNoPauseBeyondTheContext(t *testing.T) {
 }
 
 func TestCloseEndsCalls(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	entered := make(chan struct{}, 1)
 	c.faultFor(v1.PathJobs, -1, func(n *node, w http.ResponseWriter, r *http.Request, a func(http.ResponseWriter)) {
 		entered <- struct{}{}
@@ -230,8 +226,7 @@ func TestAnswersToClaimsAreReadWhole(t *testing.T) {
 }
 
 func TestWhatIsWrongBeforeSending(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx := bounded(t)
 	calls := map[string]func() error{
 		"payload":   func() error { _, err := cl.Enqueue(ctx, NewJob{Payload: json.RawMessage("{")}); return err },
@@ -285,8 +280,7 @@ func TestReadsFailAtOnceWhenNobodyListens(t *testing.T) {
 // Nothing is sent for a call that comes after Close, however soon the answer would be
 // there.
 func TestAClosedClientSendsNothing(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	cl.Close()
 	for range 200 {
 		if _, err := cl.Enqueue(bounded(t), NewJob{}); !errors.Is(err, ErrClosed) {
@@ -306,8 +300,7 @@ func TestAClosedClientSendsNothing(t *testing.T) {
 // A write that is answered with success, but with a wrong number of results, may
 // have taken place.
 func TestAnswersOfTheWrongLength(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx := bounded(t)
 	c.answers[v1.PathJobsBatch] = `{"jobIds":["a"],"lsn":"1-1"}`
 	for _, action := range []string{"cancel", "retry", "delete"} {

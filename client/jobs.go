@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 	"iter"
-	"net/http"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,7 +15,7 @@ import (
 // Job returns the current state of a job. If Config.Cipher cannot decrypt a part of it, the
 // error is a *SealError, and the job has that part encrypted.
 func (c *Client) Job(ctx context.Context, id string) (v1.Job, error) {
-	job, err := readName[v1.Job](ctx, c.caller, named{op: "get job", prefix: v1.PathJobs, name: id})
+	job, err := sendRead[v1.Job](ctx, c.caller, call{op: "get job", prefix: v1.PathJobs, name: id})
 	if err != nil {
 		return job, err
 	}
@@ -105,7 +105,7 @@ const maxPage = 1000
 // page when the loop needs it. An error is the last item of the sequence. Values
 // that Config.Cipher cannot decrypt stay encrypted: see IsSealed.
 func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, error] {
-	list := listing{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
+	list := call{op: "list jobs", path: v1.PathJobs, query: o.query(), limit: o.Limit}
 	return pages(ctx, c.caller, list, func(p v1.JobList) ([]v1.Job, string) {
 		c.openJobs(ctx, p.Jobs)
 		return p.Jobs, p.NextCursor
@@ -117,7 +117,7 @@ func (c *Client) Jobs(ctx context.Context, o ListOptions) iter.Seq2[v1.Job, erro
 // statuses and type takes several and is not of one moment.
 func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err error) {
 	o.Newest = false
-	list := listing{op: "count jobs", path: v1.PathCount, query: o.query()}
+	list := call{op: "count jobs", path: v1.PathCount, query: o.query()}
 	for part, err := range pages(ctx, c.caller, list, func(p v1.JobCount) ([]uint64, string) { return []uint64{p.Count}, p.NextCursor }) {
 		if err != nil {
 			return 0, err
@@ -127,36 +127,17 @@ func (c *Client) CountJobs(ctx context.Context, o ListOptions) (n uint64, err er
 	return n, nil
 }
 
-// JobPage returns one page of jobs with the counters of the whole queue. Pass the
-// cursor "" for the first page, then JobList.NextCursor of the page before.
-func (c *Client) JobPage(ctx context.Context, o ListOptions, cursor string) (v1.JobList, error) {
-	query := o.query()
-	if cursor != "" {
-		query.Set(v1.ParamCursor, cursor)
-	}
-	page, err := send[v1.JobList](ctx, c.caller, c.read(ctx, "list jobs", v1.PathJobs, query))
-	c.openJobs(ctx, page.Jobs)
-	return page, err
-}
-
 // Finished reports whether a job with this status is completed, dead or cancelled.
 // It runs again only if someone retries it.
 func Finished(status string) bool {
 	return status == v1.StatusCompleted || status == v1.StatusDead || status == v1.StatusCancelled
 }
 
-// about returns the call with the id or name that it is about, for error messages.
-func (k call) about(name string) call {
-	k.name = name
-	return k
-}
-
 // read returns a call that changes nothing, for the moment of ctx.
-func (c *caller) read(ctx context.Context, op, path string, query url.Values) call {
-	k := call{op: op, method: http.MethodGet, path: path, query: url.Values{}}
-	for name, values := range query {
-		k.query[name] = values
-	}
+func (c *caller) read(ctx context.Context, k call) call {
+	query := url.Values{}
+	maps.Copy(query, k.query)
+	k.query = query
 	at := momentOf(ctx)
 	switch reads := c.cfg.Reads; {
 	case !at.IsZero():
@@ -184,5 +165,5 @@ func (c *Client) JobGraph(ctx context.Context, id string, limit int) (v1.Graph, 
 	if limit != 0 {
 		q.Set(v1.ParamLimit, strconv.Itoa(limit))
 	}
-	return readName[v1.Graph](ctx, c.caller, named{op: "get job graph", prefix: v1.PathJobs, name: id, action: v1.ActionGraph, query: q})
+	return sendRead[v1.Graph](ctx, c.caller, call{op: "get job graph", prefix: v1.PathJobs, name: id, action: v1.ActionGraph, query: q})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -66,16 +65,12 @@ type follower struct {
 
 // poll asks for what follows the position.
 func (f *follower) poll(ctx context.Context) (v1.JobLogs, error) {
-	path, err := namePath(v1.PathJobs, f.id, v1.ActionLogs)
-	if err != nil {
-		return v1.JobLogs{}, local(followOp, err)
-	}
 	wait := pollFor(ctx)
 	query := url.Values{
 		v1.ParamToken: {strconv.FormatUint(f.token, 10)}, v1.ParamOffset: {strconv.FormatInt(f.offset, 10)},
 		v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
 	}
-	k := call{op: followOp, name: f.id, method: http.MethodGet, path: path, query: query, wait: wait}
+	k := call{op: followOp, prefix: v1.PathJobs, name: f.id, action: v1.ActionLogs, query: query, wait: wait}
 	return send[v1.JobLogs](ctx, f.c.caller, k)
 }
 
@@ -146,12 +141,8 @@ type LogPart struct {
 	Text   string // UTF-8, at most MaxLogChunk bytes
 }
 
-// WantedLog is a running attempt whose log a reader follows.
-type WantedLog struct {
-	JobID  string
-	Token  uint64 // the fencing token of the attempt
-	Offset int64  // the cluster has what was written before it
-}
+// WantedLog is a running attempt whose log a reader follows. The cluster has what was written before Offset.
+type WantedLog = v1.LogWanted
 
 // SendLogs passes what the running attempts of a worker write to the readers of its jobs. It
 // returns the running jobs of the worker that a reader follows; parts of other jobs are
@@ -159,31 +150,18 @@ type WantedLog struct {
 // changes nothing. Package worker calls it.
 func (c *Client) SendLogs(ctx context.Context, worker string, parts []LogPart, wait time.Duration) ([]WantedLog, error) {
 	const op = "send logs"
-	in := v1.SendLogs{WorkerID: worker, WaitMs: inMilliseconds(wait), Jobs: make([]v1.SentLog, len(parts))}
-	err := inParallel(len(parts), func(i int) error {
-		p := parts[i]
+	sent, err := inWire(parts, func(p LogPart) (v1.SentLog, error) {
 		text, err := c.sealChunk(ctx, p)
-		in.Jobs[i] = v1.SentLog{JobID: p.Lease.JobID, Token: p.Lease.Token, Offset: p.Offset, Bytes: int64(len(p.Text)), Text: text}
-		return err
+		return v1.SentLog{JobID: p.Lease.JobID, Token: p.Lease.Token, Offset: p.Offset, Bytes: int64(len(p.Text)), Text: text}, err
 	})
 	if err != nil {
 		return nil, unsent(op, err)
 	}
-	body, err := encode(in)
-	if err != nil {
-		return nil, local(op, err)
-	}
+	in := v1.SendLogs{WorkerID: worker, WaitMs: inMilliseconds(wait), Jobs: sent}
 	out, err := send[v1.LogsWanted](ctx, c.caller, call{
-		op: op, method: http.MethodPost, path: v1.PathLogs, body: body, write: true, passing: true, wait: min(max(wait, 0), endless),
+		op: op, path: v1.PathLogs, in: in, write: true, passing: true, wait: min(max(wait, 0), endless),
 	})
-	if err != nil {
-		return nil, err
-	}
-	wanted := make([]WantedLog, len(out.Jobs))
-	for i, j := range out.Jobs {
-		wanted[i] = WantedLog(j)
-	}
-	return wanted, nil
+	return out.Jobs, err
 }
 
 // sealChunk returns the text of a part, encrypted if the client has a cipher.

@@ -32,9 +32,7 @@ func following(t *testing.T, answers ...string) (c *Client, positions func() []s
 		_, _ = w.WriteString(answers[min(len(asked), len(answers))-1])
 		return w.Result()
 	})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(c.Close)
 	return c, func() []string { return asked }
 }
@@ -65,9 +63,7 @@ func TestFollowLogs(t *testing.T) {
 		)
 		var got strings.Builder
 		for chunk, err := range c.FollowLogs(t.Context(), "j") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			fmt.Fprintf(&got, "%d:%d+%d<%d>%s|", chunk.Attempt, chunk.Offset, chunk.Bytes, chunk.Lost, chunk.Text)
 		}
 		if want := "1:0+4<0>one |1:4+3<0>two|1:20+0<13>|2:1+2<1>é|"; got.String() != want {

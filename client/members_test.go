@@ -36,9 +36,7 @@ func TestMembersAreLearned(t *testing.T) {
 	cl := c.client(func(cfg *Config) { cfg.Servers = cfg.Servers[:1] })
 	enqueue := func() {
 		t.Helper()
-		if _, err := cl.Enqueue(bounded(t), NewJob{}); err != nil {
-			t.Fatal(err)
-		}
+		added(t, cl, NewJob{})
 	}
 	enqueue()
 	c.mu.Lock()

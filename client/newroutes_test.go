@@ -47,8 +47,7 @@ func TestEncodeAllOptions(t *testing.T) {
 }
 
 func TestHolderOfTheUniqueKey(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.script("POST /v1/jobs", `{"jobId":"other","lsn":"1-2","duplicate":true}`)
 	got, err := cl.Enqueue(bounded(t), NewJob{ID: "mine", Unique: Unique{Key: "k"}})
 	if want := (Enqueued{JobID: "other", LSN: "1-2", Committed: AckQuorum, Duplicate: true, Holder: "other"}); err != nil || got != want {
@@ -72,7 +71,7 @@ func keyedCalls(t *testing.T, cl *Client) map[string]func() error {
 		"POST /v1/jobs/retry":            func() error { _, err := cl.RetryMany(ctx, []string{"j"}); return err },
 		"POST /v1/jobs/delete":           func() error { _, err := cl.DeleteMany(ctx, []string{"j"}); return err },
 		"PATCH /v1/queues/q":             func() error { _, err := cl.SetQueue(ctx, "q", QueuePatch{}); return err },
-		"POST /v1/queues/q/pause":        func() error { _, err := cl.PauseQueue(ctx, "q"); return err },
+		"POST /v1/queues/q/pause":        func() error { _, err := cl.PauseQueue(ctx, "q", Pause{}); return err },
 		"POST /v1/queues/q/resume":       func() error { _, err := cl.ResumeQueue(ctx, "q"); return err },
 		"DELETE /v1/queues/q":            func() error { return cl.RemoveQueue(ctx, "q") },
 		"PUT /v1/crons/c":                func() error { _, err := cl.PutCron(ctx, "c", NewCron{Spec: "@daily"}); return err },
@@ -93,8 +92,7 @@ func keyedCalls(t *testing.T, cl *Client) map[string]func() error {
 // Each write takes effect once, although two answers are lost and the leader
 // changes in between.
 func TestKeyedWritesAreDoneOnce(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	for route, call := range keyedCalls(t, cl) {
 		t.Run(route, func(t *testing.T) {
 			c.script(route, `{"lsn":"1-1","results":[{"jobId":"j","status":"ok"}]}`)
@@ -110,9 +108,7 @@ func TestKeyedWritesAreDoneOnce(t *testing.T) {
 				faults = faults[1:]
 				return f
 			})
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, call())
 			if n := c.done(route); n != 1 {
 				t.Errorf("done %d times", n)
 			}
@@ -124,8 +120,7 @@ func TestKeyedWritesAreDoneOnce(t *testing.T) {
 }
 
 func TestOwnKeys(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	mine := WithIdempotencyKey(bounded(t), "order-7")
 	first, err := cl.Enqueue(mine, NewJob{Type: "a"})
 	if err != nil || c.header(v1.HeaderIdempotencyKey) != "order-7" {
@@ -158,8 +153,7 @@ func TestOwnKeys(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.script("POST /v1/jobs/a%2Fb/cancel", `{"lsn":"1-1","status":"in_progress","cancel":true}`)
 	got, err := cl.Cancel(bounded(t), "a/b")
 	if want := (Change{JobID: "a/b", Stopping: true, Status: v1.StatusInProgress, LSN: "1-1", Committed: AckQuorum}); err != nil || got != want {
@@ -182,8 +176,7 @@ func TestChanges(t *testing.T) {
 
 // More ids than one call holds go in several, each with a key of its own.
 func TestManyChanges(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ids := make([]string, 2500)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
@@ -202,8 +195,7 @@ func TestManyChanges(t *testing.T) {
 }
 
 func TestChangesByFilter(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	const route = "POST /v1/jobs/delete"
 	c.scripts[route] = func(n int, _ []byte) string {
 		return []string{"", `{"count":2,"nextCursor":"x","lsn":"1-1"}`, `{"count":0,"nextCursor":"y","lsn":"1-1"}`, `{"count":3,"lsn":"1-1"}`}[n]
@@ -268,8 +260,7 @@ func TestQueuePatch(t *testing.T) {
 }
 
 func TestCronsOnTheWire(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.script("PUT /v1/crons/c", `{"nextAt":5,"lsn":"1-1"}`)
 	put, err := cl.PutCron(bounded(t), "c", NewCron{
 		Spec: "@daily", TimeZone: "Europe/Berlin", Overlap: v1.OverlapSkip, Missed: v1.MissedOne, Paused: true,
@@ -291,8 +282,7 @@ func TestCronsOnTheWire(t *testing.T) {
 }
 
 func TestBatchesOnTheWire(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.script("POST /v1/batches", `{"batchId":"b","callbackId":"done","jobIds":["x"],"lsn":"1-1"}`)
 	got, err := cl.CreateBatch(bounded(t), NewBatch{
 		ID: "b", Jobs: []NewJob{{ID: "x", Type: "t"}}, Callback: &NewJob{ID: "done"}, CallbackOn: v1.CallbackCompleted,
@@ -307,20 +297,10 @@ func TestBatchesOnTheWire(t *testing.T) {
 }
 
 func TestProgressAndCancellation(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
-	c.script("POST /v1/jobs/j/progress", `{"lsn":"1-1","status":"in_progress","cancel":true}`)
-	beat, err := cl.Progress(bounded(t), Lease{JobID: "j", Token: 7}, Progress{Percent: 50, Message: "half"})
-	want := `{"token":7,"progress":{"percent":50,"message":"half"}}`
-	if err != nil || beat != (Beat{JobID: "j", Cancel: true}) || c.body("POST /v1/jobs/j/progress") != want {
-		t.Errorf("%+v, %v, %s", beat, err, c.body("POST /v1/jobs/j/progress"))
-	}
-	if _, err := cl.Progress(bounded(t), Lease{JobID: "j"}, Progress{Percent: 101}); !errors.Is(err, errPercent) {
-		t.Errorf("101 percent: %v", err)
-	}
+	c, cl := newPair(t)
 	c.script("POST /v1/jobs/heartbeat", `{"results":[{"jobId":"j","status":"ok","cancel":true}],"lsn":"1-2"}`)
-	beats, err := cl.Heartbeat(bounded(t), "w", []Lease{{JobID: "j", Token: 7, Progress: &Progress{Percent: 60}}})
-	want = `{"workerId":"w","jobs":[{"jobId":"j","token":7,"progress":{"percent":60}}]}`
+	beats, err := cl.Heartbeat(bounded(t), "w", []Lease{{JobID: "j", Token: 7, Progress: &Progress{Percent: 60, Message: "half"}}})
+	want := `{"workerId":"w","jobs":[{"jobId":"j","token":7,"progress":{"percent":60,"message":"half"}}]}`
 	if err != nil || !slices.Equal(beats, []Beat{{JobID: "j", Cancel: true}}) || c.body("POST /v1/jobs/heartbeat") != want {
 		t.Errorf("%+v, %v, %s", beats, err, c.body("POST /v1/jobs/heartbeat"))
 	}
@@ -344,8 +324,7 @@ func TestQuotasAreNotWaitedFor(t *testing.T) {
 		v1.TagTooManyJobs: 429, v1.TagTooManyBytes: 507, v1.TagTooManyQueues: 507, v1.TagTooManyCrons: 507, v1.TagPayloadTooLarge: 413,
 		v1.TagTooManyTokenJobs: 429, v1.TagTooManyTokenBytes: 429,
 	} {
-		c := newCluster(t)
-		cl := c.client(nil)
+		c, cl := newPair(t)
 		c.faultFor(v1.PathJobs, -1, refusing(status, tag, v1.CommittedNo, 0))
 		_, err := cl.Enqueue(bounded(t), NewJob{})
 		if e := failed(t, err); !e.Refused() || len(c.requests()) != 1 || IsOverQuota(err) != (status != 413) {
@@ -355,8 +334,7 @@ func TestQuotasAreNotWaitedFor(t *testing.T) {
 }
 
 func TestNewReads(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx := bounded(t)
 	c.answers["/v1/queues"] = `{"queues":[{"type":"a"}],"nextCursor":"x"}`
 	c.answers["/v1/queues?cursor=x"] = `{"queues":[{"type":"b"}]}`
@@ -370,14 +348,12 @@ func TestNewReads(t *testing.T) {
 	c.answers["/v1/workers/w"] = `{"name":"w","jobIds":["j"]}`
 	c.answers["/v1/queues?sort=oldestAt"] = `{"queues":[{"type":"z"}],"nextCursor":"y"}`
 	c.answers["/v1/queues?cursor=y&sort=oldestAt"] = `{"queues":[{"type":"a"}]}`
-	if list, err := collect(cl.QueuesBy(ctx, v1.SortOldestAt)); err != nil || len(list) != 2 || list[0].Type != "z" {
+	if list, err := collect(cl.Queues(ctx, v1.SortOldestAt)); err != nil || len(list) != 2 || list[0].Type != "z" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	types := ""
-	for q, err := range cl.Queues(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for q, err := range cl.Queues(ctx, "") {
+		check(t, err)
 		types += q.Type
 	}
 	if q, err := cl.Queue(ctx, "a"); types != "ab" || err != nil || q.Blocked != 2 || q.Settings.MaxRunning != 3 {
@@ -403,8 +379,7 @@ func TestNewReads(t *testing.T) {
 
 // The client stops reading a list whose cursor does not advance.
 func TestCursorThatStandsStill(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/crons"] = `{"crons":[{"name":"c"}],"nextCursor":"x"}`
 	if _, err := collect(cl.Crons(bounded(t))); !errors.Is(err, errCursor) {
 		t.Errorf("got %v", err)
@@ -412,8 +387,7 @@ func TestCursorThatStandsStill(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/jobs?batch=b&createdBefore=9&createdFrom=5&cron=c&group=g&tag=x&type=t&worker=w"] = `{"jobs":[{"id":"1"}]}`
 	jobs, err := collect(cl.Jobs(bounded(t), ListOptions{
 		Type: "t", Tag: "x", Group: "g", Worker: "w", BatchID: "b", Cron: "c",

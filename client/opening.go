@@ -41,20 +41,31 @@ func (o *opener) decrypt(what string, sealed, binding []byte) (plain []byte, ok 
 
 // payload returns the plaintext of a payload, or the payload itself if it cannot be read.
 func (o *opener) payload(raw json.RawMessage, jobType, cron string) json.RawMessage {
+	return o.value(envelope.KindPayload, raw, func(to string) []byte {
+		if to == envelope.ToCron {
+			return payloadBinding(to, jobType, cron)
+		}
+		return payloadBinding(to, jobType, o.id)
+	})
+}
+
+// result is like payload, for a result.
+func (o *opener) result(raw json.RawMessage) json.RawMessage {
+	return o.value(envelope.KindResult, raw, func(string) []byte { return envelope.Bind(envelope.KindResult, o.id) })
+}
+
+// value returns the plaintext of a payload or a result. binding returns the associated data by the field "to".
+func (o *opener) value(kind string, raw json.RawMessage, binding func(to string) []byte) json.RawMessage {
 	if raw == nil || !envelope.IsJSON(raw) {
-		o.plain(envelope.KindPayload, raw)
+		o.plain(kind, raw)
 		return raw
 	}
 	in, err := envelope.ParseJSON(raw)
 	if err != nil {
-		o.fail(envelope.KindPayload, err)
+		o.fail(kind, err)
 		return raw
 	}
-	id := o.id
-	if in.To == envelope.ToCron {
-		id = cron
-	}
-	if plain, ok := o.decrypt(envelope.KindPayload, in.Ciphertext, payloadBinding(in.To, jobType, id)); ok {
+	if plain, ok := o.decrypt(kind, in.Ciphertext, binding(in.To)); ok {
 		return plain
 	}
 	return raw
@@ -65,23 +76,6 @@ func (o *opener) plain(what string, raw json.RawMessage) {
 	if raw != nil && o.c.cfg.SealedOnly {
 		o.fail(what, ErrNotSealed)
 	}
-}
-
-// result is like payload, for a result.
-func (o *opener) result(raw json.RawMessage) json.RawMessage {
-	if raw == nil || !envelope.IsJSON(raw) {
-		o.plain(envelope.KindResult, raw)
-		return raw
-	}
-	in, err := envelope.ParseJSON(raw)
-	if err != nil {
-		o.fail(envelope.KindResult, err)
-		return raw
-	}
-	if plain, ok := o.decrypt(envelope.KindResult, in.Ciphertext, envelope.Bind(envelope.KindResult, o.id)); ok {
-		return plain
-	}
-	return raw
 }
 
 // text returns the plaintext of a text, or the text itself if it is plain or cannot be

@@ -10,26 +10,17 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// listing is a list that is read page by page.
-type listing struct {
-	op    string
-	path  string
-	query url.Values // may be nil
-	limit int        // the most items to list; 0: all
-}
-
 var errCursor = errors.New("the list does not advance: the cursor of the next page is the present one")
 
-// pages iterates over a list of T with pages of type P. part returns the items of a
+// pages iterates over a list of T with pages of type P, up to list.limit items. part returns the items of a
 // page and the cursor of the next one. An error is the last item of the sequence.
-func pages[P, T any](ctx context.Context, c *caller, l listing, part func(P) ([]T, string)) iter.Seq2[T, error] {
+func pages[P, T any](ctx context.Context, c *caller, list call, part func(P) ([]T, string)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		query, left := maps.Clone(l.query), l.limit
-		if query == nil {
-			query = url.Values{}
-		}
+		l, left := list, list.limit
+		l.query = url.Values{}
+		maps.Copy(l.query, list.query)
 		for {
-			items, next, err := onePage(ctx, c, l, query, part)
+			items, next, err := onePage(ctx, c, l, part)
 			if err != nil {
 				yield(*new(T), err)
 				return
@@ -41,7 +32,7 @@ func pages[P, T any](ctx context.Context, c *caller, l listing, part func(P) ([]
 			if !hand(items, yield) || next == "" {
 				return
 			}
-			query.Set(v1.ParamCursor, next)
+			l.query.Set(v1.ParamCursor, next)
 		}
 	}
 }
@@ -56,15 +47,13 @@ func hand[T any](items []T, yield func(T, error) bool) bool {
 	return true
 }
 
-func onePage[P, T any](
-	ctx context.Context, c *caller, l listing, query url.Values, part func(P) ([]T, string),
-) (items []T, next string, err error) {
-	page, err := send[P](ctx, c, c.read(ctx, l.op, l.path, query))
+func onePage[P, T any](ctx context.Context, c *caller, l call, part func(P) ([]T, string)) (items []T, next string, err error) {
+	page, err := sendRead[P](ctx, c, l)
 	if err != nil {
 		return nil, "", err
 	}
 	items, next = part(page)
-	if next != "" && next == query.Get(v1.ParamCursor) {
+	if next != "" && next == l.query.Get(v1.ParamCursor) {
 		return nil, "", odd(l.op, errCursor)
 	}
 	return items, next, nil

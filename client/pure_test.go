@@ -105,9 +105,7 @@ func TestBestView(t *testing.T) {
 
 func TestServers(t *testing.T) {
 	cl, err := New(Config{Servers: []string{" a:1", "http://a:1/", "https://b", "", "[::1]:8080", "http://c/osq/"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer cl.Close()
 	want := []string{"http://a:1", "https://b", "http://[::1]:8080", "http://c/osq"}
 	if got := cl.Servers(); !slices.Equal(got, want) {

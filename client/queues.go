@@ -12,17 +12,12 @@ import (
 	v1 "osqueue/client/api/v1"
 )
 
-// Queues iterates over the job types that have jobs or settings, ordered by type.
-// An error is the last item of the sequence.
-func (c *Admin) Queues(ctx context.Context) iter.Seq2[v1.Queue, error] {
-	return c.QueuesBy(ctx, v1.SortType)
-}
-
-// QueuesBy is Queues in an order: v1.SortType, v1.SortOldestAt or v1.SortMostUnclaimed. If the
-// queue changes between two pages, a type may occur twice or not at all, except by type.
-func (c *Admin) QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, error] {
-	list := listing{op: "list queues", path: v1.PathQueues, query: url.Values{}}
-	if sort != v1.SortType {
+// Queues iterates over the job types that have jobs or settings, in an order: v1.SortType (the default, also ""),
+// v1.SortOldestAt or v1.SortMostUnclaimed. If the queue changes between two pages, a type may occur twice or not at
+// all, except by type. An error is the last item of the sequence.
+func (c *Admin) Queues(ctx context.Context, sort string) iter.Seq2[v1.Queue, error] {
+	list := call{op: "list queues", path: v1.PathQueues, query: url.Values{}}
+	if sort != "" && sort != v1.SortType {
 		list.query.Set(v1.ParamSort, sort)
 	}
 	return pages(ctx, c.caller, list, func(p v1.QueueList) ([]v1.Queue, string) { return p.Queues, p.NextCursor })
@@ -31,13 +26,13 @@ func (c *Admin) QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, e
 // Queue returns the counters and settings of one type. The type "" stands for jobs
 // without a type.
 func (c *Admin) Queue(ctx context.Context, jobType string) (v1.Queue, error) {
-	return readName[v1.Queue](ctx, c.caller, named{op: "get queue", prefix: v1.PathQueues, name: v1.QueueName(jobType)})
+	return sendRead[v1.Queue](ctx, c.caller, call{op: "get queue", prefix: v1.PathQueues, name: v1.QueueName(jobType)})
 }
 
 // SetQueue changes the settings that the patch sets and keeps all others. It
 // returns the queue after the change.
 func (c *Admin) SetQueue(ctx context.Context, jobType string, patch QueuePatch) (v1.Queue, error) {
-	return writeName[v1.Queue](ctx, c.caller, named{op: "set queue", method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), in: &patch})
+	return sendWrite[v1.Queue](ctx, c.caller, call{op: "set queue", method: http.MethodPatch, prefix: v1.PathQueues, name: v1.QueueName(jobType), in: &patch})
 }
 
 // Pause describes a pause of a type. The zero value is a pause without a reason and
@@ -50,31 +45,25 @@ type Pause struct {
 	For   time.Duration
 }
 
-// PauseQueueWith is PauseQueue with a reason and an end. If the type is paused already,
-// its pause gets them too, and keeps its beginning.
-func (c *Admin) PauseQueueWith(ctx context.Context, jobType string, p Pause) (v1.Queue, error) {
-	in := v1.NewPause{Reason: p.Reason, ForMs: inMilliseconds(p.For)}
-	if !p.Until.IsZero() {
-		in.Until = p.Until.UnixMilli()
+// PauseQueue stops claims of jobs of the type until p ends it, or ResumeQueue. Running jobs continue. If the type
+// is paused already, its pause gets the reason and the end of p, and keeps its beginning.
+func (c *Admin) PauseQueue(ctx context.Context, jobType string, p Pause) (v1.Queue, error) {
+	w := call{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause}
+	if p != (Pause{}) {
+		w.in = &v1.NewPause{Reason: p.Reason, ForMs: inMilliseconds(p.For), Until: unixMs(p.Until)}
 	}
-	return writeName[v1.Queue](ctx, c.caller, named{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause, in: &in})
-}
-
-// PauseQueue stops claims of jobs of the type until ResumeQueue. Running jobs
-// continue.
-func (c *Admin) PauseQueue(ctx context.Context, jobType string) (v1.Queue, error) {
-	return writeName[v1.Queue](ctx, c.caller, named{op: "pause queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionPause})
+	return sendWrite[v1.Queue](ctx, c.caller, w)
 }
 
 // ResumeQueue ends the pause of a type.
 func (c *Admin) ResumeQueue(ctx context.Context, jobType string) (v1.Queue, error) {
-	return writeName[v1.Queue](ctx, c.caller, named{op: "resume queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionResume})
+	return sendWrite[v1.Queue](ctx, c.caller, call{op: "resume queue", prefix: v1.PathQueues, name: v1.QueueName(jobType), action: v1.ActionResume})
 }
 
 // RemoveQueue resets all settings of the type to their defaults and ends its pause.
 // The jobs of the type stay.
 func (c *Admin) RemoveQueue(ctx context.Context, jobType string) error {
-	return writeDone(ctx, c.caller, named{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: v1.QueueName(jobType)})
+	return sendDone(ctx, c.caller, call{op: "remove queue", method: http.MethodDelete, prefix: v1.PathQueues, name: v1.QueueName(jobType)})
 }
 
 // Setting is the change of one setting. The zero value keeps the setting; SetTo

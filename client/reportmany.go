@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	v1 "osqueue/client/api/v1"
@@ -20,13 +19,11 @@ func (c *Client) Heartbeat(ctx context.Context, worker string, leases []Lease) (
 	if len(leases) == 0 {
 		return nil, nil
 	}
-	in := v1.HeartbeatBatch{WorkerID: optional(worker), Jobs: make([]v1.Lease, len(leases))}
-	_ = inParallel(len(leases), func(i int) error { // a progress never fails a heartbeat
-		l := leases[i]
-		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token, Progress: c.sealProgress(ctx, l)}
-		return nil
+	in := v1.HeartbeatBatch{WorkerID: optional(worker)}
+	in.Jobs, _ = inWire(leases, func(l Lease) (v1.Lease, error) { // a progress never fails a heartbeat
+		return v1.Lease{JobID: l.JobID, Token: l.Token, Progress: c.sealProgress(ctx, l)}, nil
 	})
-	k := call{op: op, method: http.MethodPost, path: v1.PathHeartbeat, write: true, passing: true}
+	k := call{op: op, path: v1.PathHeartbeat, write: true, passing: true}
 	return c.reportMany(ctx, k, in, len(leases))
 }
 
@@ -72,12 +69,16 @@ func (c *Client) CompleteAndClaim(ctx context.Context, jobs []Completion, next C
 
 var errNoWorker = errors.New("no job or no worker is given: give jobs, and ClaimOptions.Worker")
 
-func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (v1.ReportedBatch, error) {
-	in := v1.CompleteBatch{WorkerID: optional(worker), Jobs: make([]v1.CompleteLease, len(jobs)), Claim: next}
-	k := call{op: "complete batch", method: http.MethodPost, path: v1.PathComplete, write: true, leases: next != nil}
-	err := inParallel(len(jobs), func(i int) (err error) {
-		in.Jobs[i], err = c.completion(ctx, jobs[i])
-		return err
+func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Completion, next *v1.NextClaim) (_ v1.ReportedBatch, err error) {
+	in := v1.CompleteBatch{WorkerID: optional(worker), Claim: next}
+	k := call{op: "complete batch", path: v1.PathComplete, write: true, leases: next != nil}
+	in.Jobs, err = inWire(jobs, func(j Completion) (out v1.CompleteLease, err error) {
+		out = v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token}
+		if out.Result, err = c.sealResult(ctx, out.JobID, j.Result); err != nil {
+			return out, err
+		}
+		out.Log, err = c.sealText(ctx, envelope.KindLog, out.JobID, j.Log, maxLogText)
+		return out, err
 	})
 	if err != nil {
 		return v1.ReportedBatch{}, unsent(k.op, err)
@@ -86,17 +87,6 @@ func (c *Client) completeBatch(ctx context.Context, worker string, jobs []Comple
 		k.key = ownKey(ctx)
 	}
 	return c.reportAll(ctx, k, &in, len(jobs))
-}
-
-// completion returns the wire form of a completion, encrypted.
-func (c *Client) completion(ctx context.Context, j Completion) (v1.CompleteLease, error) {
-	out := v1.CompleteLease{JobID: j.Lease.JobID, Token: j.Lease.Token}
-	var err error
-	if out.Result, err = c.sealResult(ctx, out.JobID, j.Result); err != nil {
-		return out, err
-	}
-	out.Log, err = c.sealText(ctx, envelope.KindLog, out.JobID, j.Log, maxLogText)
-	return out, err
 }
 
 // FailedJob is one job of FailBatch.
@@ -108,21 +98,19 @@ type FailedJob struct {
 // FailBatch reports failures of jobs of one worker, each independently of the
 // others. The results are in the order of jobs. A refusal is in Beat.Tag and is not
 // an error.
-func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob) ([]Beat, error) {
+func (c *Client) FailBatch(ctx context.Context, worker string, jobs []FailedJob) (_ []Beat, err error) {
 	const op = "fail batch"
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	in := v1.FailBatch{WorkerID: optional(worker), Jobs: make([]v1.FailLease, len(jobs))}
-	k := call{op: op, method: http.MethodPost, path: v1.PathFail, write: true}
-	err := inParallel(len(jobs), func(i int) error {
-		j := jobs[i]
+	in := v1.FailBatch{WorkerID: optional(worker)}
+	k := call{op: op, path: v1.PathFail, write: true}
+	in.Jobs, err = inWire(jobs, func(j FailedJob) (v1.FailLease, error) {
 		text, err := c.sealError(ctx, j.Lease.JobID, j.Failure)
-		in.Jobs[i] = v1.FailLease{
+		return v1.FailLease{
 			JobID: j.Lease.JobID, Token: j.Lease.Token,
 			Error: text, Retryable: j.Failure.retryable(), DelayMs: j.Failure.delayMs(),
-		}
-		return err
+		}, err
 	})
 	if err != nil {
 		return nil, unsent(op, err)
@@ -141,7 +129,7 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 		return nil, nil
 	}
 	in := v1.ReleaseBatch{WorkerID: optional(worker), Jobs: make([]v1.Lease, len(leases))}
-	k := call{op: op, method: http.MethodPost, path: v1.PathRelease, write: true}
+	k := call{op: op, path: v1.PathRelease, write: true}
 	for i, l := range leases {
 		in.Jobs[i] = v1.Lease{JobID: l.JobID, Token: l.Token}
 	}
@@ -149,6 +137,15 @@ func (c *Client) ReleaseBatch(ctx context.Context, worker string, leases []Lease
 		k.key = ownKey(ctx)
 	}
 	return c.reportMany(ctx, k, in, len(leases))
+}
+
+// inWire returns the wire forms of reports, whose texts it encrypts in parallel.
+func inWire[J, W any](jobs []J, wire func(J) (W, error)) ([]W, error) {
+	out := make([]W, len(jobs))
+	return out, inParallel(len(jobs), func(i int) (err error) {
+		out[i], err = wire(jobs[i])
+		return err
+	})
 }
 
 // reportMany sends the body in, which has n reports, with the call k.
@@ -162,9 +159,7 @@ func (c *Client) reportAll(ctx context.Context, k call, in any, n int) (out v1.R
 	if n > MaxBatchJobs {
 		return out, local(k.op, fmt.Errorf("%d jobs are more than the %d of one call; send several", n, MaxBatchJobs))
 	}
-	if k.body, err = encode(in); err != nil {
-		return out, local(k.op, err)
-	}
+	k.in = in
 	err = c.do(ctx, k, func(body []byte) error {
 		out = v1.ReportedBatch{}
 		if err := decode(body, &out); err != nil {

@@ -17,13 +17,10 @@ import (
 )
 
 func TestEnqueueMakesIDsAndKeepsPayloads(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	payload := json.RawMessage("{\"b\" : [1.0, 1e3],\n \"a\": \"\\u0041\"}")
 	got, err := cl.Enqueue(bounded(t), NewJob{Type: "t", Payload: payload, Priority: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if id, err := uuid.Parse(got.JobID); err != nil || id.Version() != 7 {
 		t.Errorf("id %s", got.JobID)
 	}
@@ -62,8 +59,7 @@ func TestEncodeJob(t *testing.T) {
 }
 
 func TestBatches(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx := bounded(t)
 	c.answers[v1.PathJobsBatch] = `{"jobIds":["a","b"],"lsn":"1-2","duplicates":["b"]}`
 	batch, err := cl.EnqueueBatch(ctx, []NewJob{{ID: "a"}, {ID: "b"}})
@@ -101,8 +97,7 @@ func TestBatches(t *testing.T) {
 }
 
 func TestReports(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	ctx := bounded(t)
 	lease := Lease{JobID: "a b/ä", Worker: "w", Token: 7}
 	if err := cl.Fail(ctx, lease, Failure{Error: "x", Permanent: true, Delay: time.Second}); err != nil {
@@ -114,46 +109,6 @@ func TestReports(t *testing.T) {
 	err := cl.Complete(ctx, lease, nil)
 	if !IsLeaseLost(err) || IsNotFound(err) {
 		t.Errorf("got %v", err)
-	}
-	for name, call := range map[string]func() error{
-		"release":  func() error { return cl.Release(ctx, Lease{JobID: "j", Token: 8}) },
-		"renew":    func() error { return cl.Renew(ctx, Lease{JobID: "j", Token: 9}) },
-		"register": func() error { return cl.RegisterWorker(ctx, WorkerInfo{Name: "w"}) },
-		"remove":   func() error { return cl.RemoveWorker(ctx, "w") },
-	} {
-		if err := call(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestReads(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
-	ctx := bounded(t)
-	c.answers[v1.PathStats] = `{"total":3,"unclaimed":2,"inProgress":1}`
-	c.answers[v1.PathStats+"?types=true"] = `{"total":3,"types":{"a":{"unclaimed":2}}}`
-	c.answers[v1.PathState] = `{"broker": null}`
-	c.answers[v1.PathWorkers] = `{"workers":[{"name":"w"}]}`
-	c.answers["/v1/jobs/j"] = `{"id":"j","status":"dead","future":1}`
-	stats, err := cl.Stats(ctx)
-	if err != nil || stats.Total != 3 || stats.InProgress != 1 {
-		t.Errorf("%+v, %v", stats, err)
-	}
-	if stats, err = cl.StatsByType(ctx); err != nil || stats.Types["a"].Unclaimed != 2 {
-		t.Errorf("%+v, %v", stats, err)
-	}
-	if state, err := cl.State(ctx); err != nil || string(state) != `{"broker": null}` {
-		t.Errorf("%s, %v", state, err)
-	}
-	if workers, err := cl.Workers(ctx); err != nil || len(workers) != 1 || workers[0].Name != "w" {
-		t.Errorf("%+v, %v", workers, err)
-	}
-	if job, err := cl.Job(ctx, "j"); err != nil || job.Status != v1.StatusDead {
-		t.Errorf("%+v, %v", job, err)
-	}
-	if status, err := cl.Status(ctx); err != nil || status.State != v1.StateLeader {
-		t.Errorf("%+v, %v", status, err)
 	}
 }
 
@@ -179,17 +134,14 @@ func TestNodes(t *testing.T) {
 }
 
 func TestJobsFollowsTheCursor(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/jobs?limit=2&status=all&type=t"] = `{"jobs":[{"id":"1"},{"id":"2"}],"nextCursor":"x y"}`
 	c.answers["/v1/jobs?cursor=x+y&limit=2&status=all&type=t"] = `{"jobs":[],"nextCursor":"z"}`
 	c.answers["/v1/jobs?cursor=z&limit=2&status=all&type=t"] = `{"jobs":[{"id":"3"}]}`
 	options := ListOptions{Statuses: []string{v1.StatusAll}, Type: "t", PageSize: 2}
 	list := func(o ListOptions) (ids string) {
 		for j, err := range cl.Jobs(bounded(t), o) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			ids += j.ID
 		}
 		return ids
@@ -217,13 +169,12 @@ func TestJobsFollowsTheCursor(t *testing.T) {
 }
 
 func TestWaitJob(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/jobs/j"] = `{"id":"j","status":"in_progress"}`
 	time.AfterFunc(150*time.Millisecond, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.answers["/v1/jobs/j"] = `{"id":"j","status":"completed","result":5}`
+		c.answers["/v1/jobs/j"] = `{"id":"j","status":"completed","result":5,"future":1}`
 	})
 	job, err := cl.WaitJob(bounded(t), "j", 10*time.Second)
 	if err != nil || string(job.Result) != "5" {
@@ -239,8 +190,7 @@ func TestWaitJob(t *testing.T) {
 // The server holds the request until the job ends; when its node freezes and
 // another one leads, the request is made again there.
 func TestWaitJobOverAFailover(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/jobs/j"] = `{"id":"j","status":"completed"}`
 	ended := make(chan struct{})
 	c.setFault(func(n *node, r *http.Request) fault {
@@ -321,8 +271,7 @@ func TestFreshness(t *testing.T) {
 
 // Many goroutines share connections instead of opening one for each call.
 func TestConnectionsAreReused(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	var wg sync.WaitGroup
 	for range 40 {
 		wg.Go(func() {
@@ -371,8 +320,7 @@ func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return 
 
 // TestWaitJobThatDidNotComplete: a job that is dead or cancelled is an error, with the job in it.
 func TestWaitJobThatDidNotComplete(t *testing.T) {
-	c := newCluster(t)
-	cl := c.client(nil)
+	c, cl := newPair(t)
 	c.answers["/v1/jobs/d"] = `{"id":"d","status":"dead","lastError":"no such address"}`
 	c.answers["/v1/jobs/c"] = `{"id":"c","status":"cancelled"}`
 	for id, want := range map[string]string{"d": "job d is dead: no such address", "c": "job c is cancelled"} {

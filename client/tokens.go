@@ -13,17 +13,12 @@ import (
 // CreateToken makes an access token. The answer is the only place that has its secret. If the
 // answer is lost, revoke the token, which Tokens lists, and make another one.
 func (c *Admin) CreateToken(ctx context.Context, t v1.NewToken) (v1.TokenCreated, error) {
-	const op = "create token"
-	body, err := encode(t)
-	if err != nil {
-		return v1.TokenCreated{}, local(op, err)
-	}
-	return send[v1.TokenCreated](ctx, c.caller, call{op: op, method: http.MethodPost, path: v1.PathTokens, body: body, write: true})
+	return send[v1.TokenCreated](ctx, c.caller, call{op: "create token", path: v1.PathTokens, in: &t, write: true})
 }
 
 // Self returns the identity and the rights that the token of this client has.
 func (c *Admin) Self(ctx context.Context) (v1.Self, error) {
-	return send[v1.Self](ctx, c.caller, c.read(ctx, "show rights", v1.PathSelf, nil))
+	return send[v1.Self](ctx, c.caller, call{op: "show rights", path: v1.PathSelf})
 }
 
 // AuditPage returns entries of the audit log that one server keeps in memory. cursor is the
@@ -34,7 +29,7 @@ func (c *Admin) AuditPage(ctx context.Context, server, cursor string) (v1.AuditP
 	if err != nil {
 		return v1.AuditPage{}, local(op, err)
 	}
-	k := call{op: op, method: http.MethodGet, path: v1.PathAudit}
+	k := call{op: op, path: v1.PathAudit}
 	if cursor != "" {
 		k.query = url.Values{v1.ParamCursor: {cursor}}
 	}
@@ -45,21 +40,21 @@ func (c *Admin) AuditPage(ctx context.Context, server, cursor string) (v1.AuditP
 
 // Tokens returns all access tokens, by id, without their secrets.
 func (c *Admin) Tokens(ctx context.Context) ([]v1.AccessToken, error) {
-	list, err := send[v1.TokenList](ctx, c.caller, c.read(ctx, "list tokens", v1.PathTokens, nil))
+	list, err := sendRead[v1.TokenList](ctx, c.caller, call{op: "list tokens", path: v1.PathTokens})
 	return list.Tokens, err
 }
 
 // RevokeToken ends a token, at once or after an overlap.
 func (c *Admin) RevokeToken(ctx context.Context, id string, overlap time.Duration) error {
-	w := named{op: "revoke token", method: http.MethodDelete, prefix: v1.PathTokens, name: id, safe: true}
+	w := call{op: "revoke token", method: http.MethodDelete, prefix: v1.PathTokens, name: id, safe: true}
 	if overlap > 0 {
 		w.query = url.Values{v1.ParamOverlapMs: {strconv.FormatInt(overlap.Milliseconds(), 10)}}
 	}
-	return writeDone(ctx, c.caller, w)
+	return sendDone(ctx, c.caller, w)
 }
 
 // RotateToken makes a token with the rights of another one, which expires after the overlap.
 // The new token may report on the jobs that the old one claimed.
 func (c *Admin) RotateToken(ctx context.Context, id string, r v1.RotateToken) (v1.TokenCreated, error) {
-	return writeName[v1.TokenCreated](ctx, c.caller, named{op: "rotate token", prefix: v1.PathTokens, name: id, action: v1.ActionRotate, in: &r, safe: true})
+	return sendWrite[v1.TokenCreated](ctx, c.caller, call{op: "rotate token", prefix: v1.PathTokens, name: id, action: v1.ActionRotate, in: &r, safe: true})
 }

@@ -222,18 +222,9 @@ type Beat struct {
 	Cancel bool
 }
 
-// WorkerInfo describes a worker to register. A registered worker that sends nothing
-// for 30 s (the server's setting) is declared dead.
-type WorkerInfo struct {
-	Name    string
-	Types   []string // of the jobs that it claims; empty: any
-	Version string   // of the worker's program, for the list of workers
-	Address string   // where people find the worker, for the list of workers
-	// Capacity is the number of jobs that the worker can run at a time; 0: not known.
-	Capacity uint32
-	// Instance is a random number of the worker's process: see NewInstance.
-	Instance string
-}
+// WorkerInfo describes a worker to register. Without Types it claims jobs of any type. NewInstance makes its
+// Instance. A registered worker that sends nothing for 30 s (the server's setting) is declared dead.
+type WorkerInfo = v1.WorkerInfo
 
 // NewInstance returns a new instance of a worker. Processes may share a name, at least while
 // one replaces the other; RemoveInstance takes only the jobs that claims of the instance got.

@@ -27,9 +27,7 @@ func TestReadsAfterTheLSNWasLost(t *testing.T) {
 	}))
 	defer s.Close()
 	c, err := New(Config{Servers: []string{s.URL}, Reads: ReadOwnWrites})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	for i, lost := range []bool{false, true, false} {
 		if _, err := c.Stats(bounded(t)); HasTag(err, v1.TagLSNGone) != lost || err != nil && !lost {
@@ -105,9 +103,7 @@ func TestCountJobs(t *testing.T) {
 	}))
 	defer srv.Close()
 	c, err := New(Config{Servers: []string{srv.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	n, err := c.CountJobs(t.Context(), ListOptions{Search: "x", Newest: true})
 	if err != nil || n != 6 || len(asked) != 3 || asked[2] != "cursor=b&search=x" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -116,7 +115,7 @@ func (c *caller) pollLSN(ctx context.Context, lsn string, level Ack, wait time.D
 		v1.ParamLevel: {string(level)}, v1.ParamWaitMs: {strconv.FormatInt(inMilliseconds(wait), 10)},
 	}
 	return send[v1.LSNReached](ctx, c, call{
-		op: "wait for LSN", method: http.MethodGet, path: v1.PathLSN + "/" + lsn + "/" + v1.ActionWait,
+		op: "wait for LSN", path: v1.PathLSN + "/" + lsn + "/" + v1.ActionWait,
 		query: query, wait: wait, patient: true,
 	})
 }
@@ -141,12 +140,7 @@ func pollFor(ctx context.Context) time.Duration {
 
 // pollJob returns the job when it has ended, or its state after wait.
 func (c *Client) pollJob(ctx context.Context, id string, wait time.Duration) (v1.Job, error) {
-	const op = "wait for job"
-	path, err := namePath(v1.PathJobs, id, "")
-	if err != nil {
-		return v1.Job{}, local(op, err)
-	}
-	k := c.read(ctx, op, path, nil).about(id)
+	k := c.read(ctx, call{op: "wait for job", prefix: v1.PathJobs, name: id})
 	k.query.Set(v1.ParamWaitMs, strconv.FormatInt(inMilliseconds(wait), 10))
 	k.wait = wait
 	return send[v1.Job](ctx, c.caller, k)

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -344,7 +343,7 @@ func (w *Watch) readAll() {
 
 // position returns the id of an event before all later events.
 func (c *Client) position(ctx context.Context) (string, error) {
-	if _, err := send[v1.Stats](ctx, c.caller, call{op: "watch", method: http.MethodGet, path: v1.PathStats}); err != nil {
+	if _, err := send[v1.Stats](ctx, c.caller, call{op: "watch", path: v1.PathStats}); err != nil {
 		return "", err
 	}
 	if at := c.lsn.String(); at != "" {
@@ -356,12 +355,7 @@ func (c *Client) position(ctx context.Context) (string, error) {
 // jobOfLeader reads a job from the leader, without regard to Config.Reads: a node
 // that is behind may not know yet that the job has ended.
 func (c *Client) jobOfLeader(ctx context.Context, id string) (v1.Job, error) {
-	const op = "get job"
-	path, err := namePath(v1.PathJobs, id, "")
-	if err != nil {
-		return v1.Job{}, local(op, err)
-	}
-	job, err := send[v1.Job](ctx, c.caller, call{op: op, method: http.MethodGet, path: path, lasting: true})
+	job, err := send[v1.Job](ctx, c.caller, call{op: "get job", prefix: v1.PathJobs, name: id, lasting: true})
 	if err == nil {
 		_ = c.openRead(ctx, &job) // what cannot be read stays encrypted, as Next says
 	}

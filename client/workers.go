@@ -10,36 +10,32 @@ import (
 
 // Workers returns the registered workers, ordered by name.
 func (c *Admin) Workers(ctx context.Context) ([]v1.Worker, error) {
-	list := listing{op: "list workers", path: v1.PathWorkers}
+	list := call{op: "list workers", path: v1.PathWorkers}
 	return collect(pages(ctx, c.caller, list, func(p v1.WorkerList) ([]v1.Worker, string) { return p.Workers, p.NextCursor }))
 }
 
 // Worker returns a registered worker and the first of its running jobs.
 func (c *Admin) Worker(ctx context.Context, name string) (v1.Worker, error) {
-	return readName[v1.Worker](ctx, c.caller, named{op: "get worker", prefix: v1.PathWorkers, name: name})
+	return sendRead[v1.Worker](ctx, c.caller, call{op: "get worker", prefix: v1.PathWorkers, name: name})
 }
 
 // RegisterWorker registers a worker, or extends its registration.
 func (c *Admin) RegisterWorker(ctx context.Context, info WorkerInfo) error {
-	const op = "register worker"
-	body, err := encode(v1.WorkerInfo{Name: info.Name, Types: info.Types, Version: info.Version, Address: info.Address, Capacity: info.Capacity, Instance: info.Instance})
-	if err != nil {
-		return local(op, err)
-	}
-	k := call{op: op, method: http.MethodPost, path: v1.PathWorkers, body: body, write: true, passing: true}
-	return c.do(ctx, k, acknowledged[v1.WorkerAnswer])
+	k := call{op: "register worker", path: v1.PathWorkers, in: &info, write: true, passing: true, hollow: true}
+	_, err := send[v1.WorkerAnswer](ctx, c.caller, k)
+	return err
 }
 
 // QuietWorker makes a registered worker quiet: it gets no new jobs, and finishes those that it
 // runs. It stays quiet until UnquietWorker, over changes of leader, and if it registers again
 // within 24 h.
 func (c *Admin) QuietWorker(ctx context.Context, name string) error {
-	return writeDone(ctx, c.caller, named{op: "quiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionQuiet, safe: true})
+	return sendDone(ctx, c.caller, call{op: "quiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionQuiet, safe: true})
 }
 
 // UnquietWorker lets a quiet worker get jobs again.
 func (c *Admin) UnquietWorker(ctx context.Context, name string) error {
-	return writeDone(ctx, c.caller, named{op: "unquiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionUnquiet, safe: true})
+	return sendDone(ctx, c.caller, call{op: "unquiet worker", prefix: v1.PathWorkers, name: name, action: v1.ActionUnquiet, safe: true})
 }
 
 // RemoveWorker marks a worker dead: it removes the registration and releases the
@@ -51,9 +47,9 @@ func (c *Admin) RemoveWorker(ctx context.Context, name string) error {
 // RemoveInstance is RemoveWorker for one instance: jobs of other workers of that name go on, and
 // one that has registered since stays registered.
 func (c *Admin) RemoveInstance(ctx context.Context, name, instance string) error {
-	w := named{op: "remove worker", method: http.MethodDelete, prefix: v1.PathWorkers, name: name, safe: true}
+	w := call{op: "remove worker", method: http.MethodDelete, prefix: v1.PathWorkers, name: name, safe: true}
 	if instance != "" {
 		w.query = url.Values{v1.ParamInstance: {instance}}
 	}
-	return writeDone(ctx, c.caller, w)
+	return sendDone(ctx, c.caller, w)
 }

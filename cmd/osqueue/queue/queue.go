@@ -45,7 +45,7 @@ job; LIMITS shows what limits claims: settings, or that no worker takes the type
 			columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "+BLOCKED", "+COMPLETED", "DEAD", "+CANCELLED", "OLDEST", "+BYTES", "LIMITS")
 			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				idle := &workerless{c: c}
-				return view.PrintAll(g, columns, c.QueuesBy(ctx, queueSorts[sort]), func(q v1.Queue) []string {
+				return view.PrintAll(g, columns, c.Queues(ctx, queueSorts[sort]), func(q v1.Queue) []string {
 					return queueRow(q, idle.waits(ctx, q), g.Now())
 				})
 			})
@@ -142,11 +142,7 @@ reason and the end of this command, or none.`,
 					return v1.Queue{}, err
 				}
 			}
-			p := client.Pause{Reason: reason, For: length, Until: until.At}
-			if p == (client.Pause{}) {
-				return c.PauseQueue(ctx, name)
-			}
-			return c.PauseQueueWith(ctx, name, p)
+			return c.PauseQueue(ctx, name, client.Pause{Reason: reason, For: length, Until: until.At})
 		})
 	cmd.Example = `  osqueue queue pause mail --reason "the provider is down" --for 2h`
 	flags := cmd.Flags()

@@ -197,7 +197,7 @@ type figures struct {
 // cluster is the part of the client that a poll uses.
 type cluster interface {
 	StatusAll(ctx context.Context) []client.NodeStatus
-	QueuesBy(ctx context.Context, sort string) iter.Seq2[v1.Queue, error]
+	Queues(ctx context.Context, sort string) iter.Seq2[v1.Queue, error]
 	Workers(ctx context.Context) ([]v1.Worker, error)
 	History(ctx context.Context, jobType string, minutes int) (v1.History, error)
 }
@@ -224,7 +224,7 @@ func (p *poller) poll(last figures) figures {
 }
 
 func (p *poller) types(ctx context.Context) (out []v1.Queue, more bool, err error) {
-	for q, err := range p.c.QueuesBy(ctx, v1.SortOldestAt) {
+	for q, err := range p.c.Queues(ctx, v1.SortOldestAt) {
 		if err != nil {
 			return nil, false, err
 		}

@@ -34,7 +34,7 @@ func (f *fakeCluster) StatusAll(context.Context) []client.NodeStatus {
 	return []client.NodeStatus{leader, {Server: "http://b:1", Err: errors.New("connection refused")}}
 }
 
-func (f *fakeCluster) QueuesBy(_ context.Context, sort string) iter.Seq2[v1.Queue, error] {
+func (f *fakeCluster) Queues(_ context.Context, sort string) iter.Seq2[v1.Queue, error] {
 	return func(yield func(v1.Queue, error) bool) {
 		if sort != v1.SortOldestAt {
 			panic("a stuck type may be missing: the order is " + sort)

@@ -178,7 +178,7 @@ func (a *Authority) store() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.Replace(filepath.Join(a.dir, CAFile), encodeCertificates(a.bundle...), certMode); err != nil {
+	if err := durable.Replace(filepath.Join(a.dir, CAFile), Encode(a.bundle...), certMode); err != nil {
 		return err
 	}
 	return durable.Replace(filepath.Join(a.dir, caKeyFile), key, keyMode)
@@ -292,7 +292,7 @@ func (a *Authority) storePair(name string, c *x509.Certificate, key *ecdsa.Priva
 	}
 	return errors.Join(
 		durable.Replace(filepath.Join(a.dir, name+".key"), data, keyMode),
-		durable.Replace(a.certPath(name), encodeCertificates(c), certMode),
+		durable.Replace(a.certPath(name), Encode(c), certMode),
 	)
 }
 

@@ -87,10 +87,7 @@ func (i *Identity) read() (m material, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.roots = x509.NewCertPool()
-	for _, c := range ca {
-		m.roots.AddCert(c)
-	}
+	m.roots = Pool(ca)
 	cert, err := readFile(i.files.Cert)
 	if err != nil {
 		return m, err

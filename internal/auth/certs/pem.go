@@ -28,11 +28,11 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// parseCertificates returns the certificates in PEM data, of which there must be one at
+// Parse returns the certificates in PEM data, of which there must be one at
 // least. Package pem skips a block that is damaged or cut, as in a file that another program is
-// copying: parseCertificates refuses it, because a process must not trust a part of the CA's certificates.
-func parseCertificates(data []byte) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
+// copying: Parse refuses it, because a process must not trust a part of the CA's certificates.
+func Parse(data []byte) (List, error) {
+	var out List
 	blocks, rest := 0, data
 	for {
 		var block *pem.Block
@@ -64,7 +64,7 @@ func ReadList(path string) (List, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := parseCertificates(data)
+	list, err := Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -92,13 +92,22 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	return ec, nil
 }
 
-// encodeCertificates returns certificates in PEM form.
-func encodeCertificates(list ...*x509.Certificate) []byte {
+// Encode returns certificates in PEM form.
+func Encode(list ...*x509.Certificate) []byte {
 	var out []byte
 	for _, c := range list {
 		out = append(out, pem.EncodeToMemory(&pem.Block{Type: certBlock, Bytes: c.Raw})...)
 	}
 	return out
+}
+
+// Pool returns certificates as the roots of a verification.
+func Pool(list List) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range list {
+		pool.AddCert(c)
+	}
+	return pool
 }
 
 // encodeKey returns a private key in PEM form.

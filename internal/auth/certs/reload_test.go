@@ -87,10 +87,10 @@ func FuzzParseCertificates(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(encodeCertificates(a.bundle...))
+	f.Add(Encode(a.bundle...))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := parseCertificates(data)
+		list, err := Parse(data)
 		if (err == nil) != (len(list) > 0) {
 			t.Fatalf("%d certificates and %v", len(list), err)
 		}
@@ -111,10 +111,10 @@ func TestCutLists(t *testing.T) {
 		err = a.Rotate(CALifetime, time.Now())
 	}
 	check(t, err)
-	data := encodeCertificates(a.bundle...)
-	first := len(encodeCertificates(a.bundle[0]))
+	data := Encode(a.bundle...)
+	first := len(Encode(a.bundle[0]))
 	for n := range data {
-		list, err := parseCertificates(data[:n])
+		list, err := Parse(data[:n])
 		switch {
 		case n >= first && n < first+len("-----"), n >= len(data)-1, n == first-1:
 			// It ends between two certificates, before the next one is recognizable.
@@ -124,11 +124,11 @@ func TestCutLists(t *testing.T) {
 	}
 	damaged := bytes.Clone(data)
 	damaged[first/2] = '!'
-	if list, err := parseCertificates(damaged); err == nil {
+	if list, err := Parse(damaged); err == nil {
 		t.Errorf("a damaged list is %d certificates", len(list))
 	}
 	comment := append([]byte("the CA of 2026\n"), data...)
-	if list, err := parseCertificates(append(comment, "\n# end\n"...)); err != nil || len(list) != 2 {
+	if list, err := Parse(append(comment, "\n# end\n"...)); err != nil || len(list) != 2 {
 		t.Errorf("a list with comments is %d certificates: %v", len(list), err)
 	}
 }

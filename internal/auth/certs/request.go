@@ -18,53 +18,46 @@ import (
 	"osqueue/internal/durable"
 )
 
-// Key is a private key that has no certificate yet. It is kept in a file, so that a process
-// that was cut asks for a certificate of the same key again.
-type Key struct {
-	path    string
-	private *ecdsa.PrivateKey
+// OpenKey reads the key in a file, or makes one that only the owner can read, so that a process
+// that was cut asks for a certificate of the same key again. request is a certificate signing
+// request in DER form. It names no subject: the cluster knows for whom the certificate is.
+func OpenKey(path string) (key *ecdsa.PrivateKey, request []byte, err error) {
+	if key, err = readKey(path); errors.Is(err, fs.ErrNotExist) {
+		key, err = makeKey(path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	return key, request, err
 }
 
-// OpenKey reads the key in a file, or makes one. Only the owner can read the file.
-func OpenKey(path string) (*Key, error) {
-	private, err := readKey(path)
-	if err == nil {
-		return &Key{path: path, private: private}, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+func makeKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
 		return nil, err
 	}
-	if private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return nil, err
-	}
-	data, err := encodeKey(private)
+	data, err := encodeKey(key)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return nil, err
 	}
-	return &Key{path: path, private: private}, durable.Replace(path, data, keyMode)
+	return key, durable.Replace(path, data, keyMode)
 }
-
-// Request returns a certificate signing request in DER form. It names no subject: the cluster
-// knows for whom the certificate is.
-func (k *Key) Request() ([]byte, error) {
-	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k.private)
-}
-
-// Certifies reports whether a certificate is for this key.
-func (k *Key) Certifies(c *x509.Certificate) bool { return k.private.PublicKey.Equal(c.PublicKey) }
 
 // nextSuffix ends the name of the file with a key whose certificate is not in use yet.
 const nextSuffix = ".next"
 
-// NextKey returns the key of the next certificate.
-func (f Files) NextKey() (*Key, error) { return OpenKey(f.Key + nextSuffix) }
+// NextKey returns the key of the next certificate, and a request for it, as OpenKey does.
+func (f Files) NextKey() (key *ecdsa.PrivateKey, request []byte, err error) {
+	return OpenKey(f.Key + nextSuffix)
+}
 
 // Install replaces the certificate with one for NextKey. Load finishes an interrupted Install.
 func (f Files) Install(c *x509.Certificate) error {
-	if err := durable.Replace(f.Cert, encodeCertificates(c), certMode); err != nil {
+	if err := durable.Replace(f.Cert, Encode(c), certMode); err != nil {
 		return err
 	}
 	return f.finish()
@@ -173,26 +166,17 @@ type Pin [sha256.Size]byte
 // PinOf returns the pin of a certificate.
 func PinOf(c *x509.Certificate) Pin { return sha256.Sum256(c.RawSubjectPublicKeyInfo) }
 
-// Parse reads certificates in PEM form.
-func Parse(data []byte) (List, error) { return parseCertificates(data) }
-
-// Encode returns certificates in PEM form.
-func Encode(list List) []byte { return encodeCertificates(list...) }
-
 // WriteCA writes the certificates of a CA to a file, whose directory it creates if needed.
 func WriteCA(file string, list List) error {
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return err
 	}
-	return durable.Replace(file, encodeCertificates(list...), certMode)
+	return durable.Replace(file, Encode(list...), certMode)
 }
 
 // verifies returns an error unless roots verify the certificate of a node.
 func verifies(roots List, c *x509.Certificate, now time.Time) error {
-	pool := x509.NewCertPool()
-	for _, root := range roots {
-		pool.AddCert(root)
-	}
+	pool := Pool(roots)
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
 		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: now}); err != nil {
 			return err

@@ -97,11 +97,7 @@ func (j *Joiner) Join(ctx context.Context) (Joined, error) {
 	if _, err := certs.ReadList(files.Cert); err == nil {
 		return Joined{}, fmt.Errorf("%s exists: choose another --dir, or move it away", files.Cert)
 	}
-	key, err := files.NextKey() // not files.Key, which may be that of a revoked certificate
-	if err != nil {
-		return Joined{}, err
-	}
-	csr, err := key.Request()
+	key, csr, err := files.NextKey() // not files.Key, which may be that of a revoked certificate
 	if err != nil {
 		return Joined{}, err
 	}
@@ -117,7 +113,7 @@ func (j *Joiner) Join(ctx context.Context) (Joined, error) {
 	if err != nil {
 		return Joined{}, err
 	}
-	if s, err := certs.SubjectOf(c); err != nil || !key.Certifies(c) || s.Name != j.Token.Name || s.Kind != certs.Node {
+	if s, err := certs.SubjectOf(c); err != nil || !key.PublicKey.Equal(c.PublicKey) || s.Name != j.Token.Name || s.Kind != certs.Node {
 		return Joined{}, fmt.Errorf("the answer is not a certificate of node %s for the key in %s", j.Token.Name, files.Key)
 	}
 	// The certificate last: with it the command is done.
@@ -197,15 +193,9 @@ func (j *Joiner) roots(ctx context.Context, address string) (*x509.CertPool, err
 	if err != nil {
 		return nil, err
 	}
-	pool, found := x509.NewCertPool(), false
-	for _, c := range list {
-		if slices.Contains(j.Token.Pins, certs.PinOf(c)) {
-			pool.AddCert(c)
-			found = true
-		}
-	}
-	if !found {
+	known := slices.DeleteFunc(list, func(c *x509.Certificate) bool { return !slices.Contains(j.Token.Pins, certs.PinOf(c)) })
+	if len(known) == 0 {
 		return nil, errPin
 	}
-	return pool, nil
+	return certs.Pool(known), nil
 }

@@ -295,9 +295,7 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 	t.Parallel()
 	x := newSite(t)
 	token := x.token("n4")
-	key, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
-	check(t, err)
-	csr, err := key.Request()
+	_, csr, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
 	check(t, err)
 	req := httptest.NewRequest(http.MethodPost, JoinPath, nil)
 	if a, _, err := x.s.join(t.Context(), req, CSR{Secret: token.Secret.Text, Request: csr}, new(Act)); err != nil || !a.Pending {
@@ -309,9 +307,7 @@ func TestForeignCertificatesAreRefused(t *testing.T) {
 	}
 	foreign, err := certs.CreateAuthority(t.TempDir(), certs.CALifetime, time.Now())
 	check(t, err)
-	otherKey, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
-	check(t, err)
-	der, err := otherKey.Request()
+	_, der, err := certs.OpenKey(filepath.Join(t.TempDir(), "k"))
 	check(t, err)
 	public, err := certs.ReadRequest(der)
 	check(t, err)
@@ -369,9 +365,7 @@ func TestRevocationEndsRequests(t *testing.T) {
 	token := x.token("n1")
 	own, err := certs.ReadList(x.files.Cert)
 	check(t, err)
-	key, err := x.files.NextKey()
-	check(t, err)
-	csr, err := key.Request()
+	_, csr, err := x.files.NextKey()
 	check(t, err)
 	if a, _, err := x.s.renew(t.Context(), "n1", own[0], csr); err != nil || !a.Pending {
 		t.Fatalf("%+v %v", a, err)

@@ -112,11 +112,7 @@ var errNoLeader = errors.New("there is no leader")
 // renew asks the leader for a certificate of the next key, and installs it.
 func (k *Keeper) renew(ctx context.Context, own *x509.Certificate) (Answer, error) {
 	files := k.Server.cfg.Files
-	key, err := files.NextKey()
-	if err != nil {
-		return Answer{}, err
-	}
-	csr, err := key.Request()
+	key, csr, err := files.NextKey()
 	if err != nil {
 		return Answer{}, err
 	}
@@ -143,7 +139,7 @@ func (k *Keeper) renew(ctx context.Context, own *x509.Certificate) (Answer, erro
 	if err != nil {
 		return answer, err
 	}
-	if !key.Certifies(c) {
+	if !key.PublicKey.Equal(c.PublicKey) {
 		return answer, errors.New("the new certificate is for another key")
 	}
 	want := certs.Expected{Name: k.Name, Hosts: certs.HostsOf(own), Public: c.RawSubjectPublicKeyInfo}

@@ -208,7 +208,7 @@ func (s *Server) propose(ctx context.Context, ms ...*fsmpb.Mutation) (fsm.Code, 
 
 func (s *Server) ca() (Answer, error) {
 	list, err := certs.ReadList(s.cfg.Files.CA)
-	return Answer{CA: string(certs.Encode(list))}, err
+	return Answer{CA: string(certs.Encode(list...))}, err
 }
 
 // create makes a join token.
