@@ -3,6 +3,7 @@ package s3
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -61,5 +62,18 @@ func TestTLSAndDefaultChecksums(t *testing.T) {
 	if o.Region != "eu-north-1" || o.UsePathStyle || o.BaseEndpoint != nil ||
 		o.RequestChecksumCalculation != aws.RequestChecksumCalculationWhenSupported {
 		t.Errorf("options for Amazon: region %s, path style %v, endpoint %v", o.Region, o.UsePathStyle, o.BaseEndpoint)
+	}
+}
+
+// A listing of a directory bucket has no order, on which the collector of garbage relies.
+func TestDirectoryBucketsAreRefused(t *testing.T) {
+	for name, refused := range map[string]bool{"jobs--euw1-az1--x-s3": true, "jobs--x-s3-old": false} {
+		u, err := url.Parse("s3://" + name + "/prod?region=eu-west-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), u); (err != nil) != refused || refused && !strings.Contains(err.Error(), "give a general purpose bucket") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
