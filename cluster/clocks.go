@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
 	"osqueue/internal/sleep"
 )
@@ -23,9 +24,7 @@ const (
 	clockFresh    = 3 * clockInterval
 	clockPatience = 2 * time.Second // time for the answers to one measurement
 
-	// clockBound is the largest difference between clocks that agree. A larger difference
-	// is logged as an error.
-	clockBound = time.Second
+	clockBound = leader.ClockBound // a larger difference is logged as an error
 	// clockTripMax is the longest round trip of a measurement that counts.
 	clockTripMax = time.Second
 )

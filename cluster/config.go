@@ -21,35 +21,30 @@ import (
 	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 	"osqueue/internal/host"
-	"osqueue/storage"
 	"osqueue/storage/cost"
 )
 
 // DocumentKey is the key of the document in the bucket.
 const DocumentKey = leader.DocumentKey
 
-// The values of Config.RivalPolicy: what a leader does that cannot renew its heartbeat
-// while a standby is known.
+// The values of Config.RivalPolicy.
 const (
-	RivalRefuse   = leader.RivalRefuse   // acknowledge nothing that a takeover would lose; the default
-	RivalContinue = leader.RivalContinue // acknowledge until MaxFlushLag is reached
+	RivalRefuse   = leader.RivalRefuse
+	RivalContinue = leader.RivalContinue
 )
 
 // PeerAddr is the name of a node and the address of its HTTP API.
-type PeerAddr struct {
-	Name string
-	HTTP string // host:port
-}
+type PeerAddr = membership.Peer
 
 // Config is the configuration of a node. Start from DefaultConfig.
 type Config struct {
-	Name    string // unique in the cluster
+	leader.Config
+
 	DataDir string // raft's log, snapshots and the node's identity
 	Memory  bool   // nothing is kept on the disk, and DataDir is not used; for tests
 
 	RaftAddr      string // host:port to listen on
 	RaftAdvertise string // host:port that the others dial; "" uses RaftAddr
-	HTTPAdvertise string // host:port of this node's HTTP API that the other nodes and clients dial
 
 	// Peers are the nodes that bootstrap the cluster, including this one. The list must be
 	// the same on every node. An empty list makes a cluster of this node alone.
@@ -61,8 +56,6 @@ type Config struct {
 	// Security protects the connections between the nodes. Without certificates the raft
 	// address must be on loopback.
 	Security plane.Security
-
-	Bucket storage.Bucket
 
 	// HeartbeatTimeout, ElectionTimeout and LeaseTimeout are raft's. A follower that hears
 	// nothing for HeartbeatTimeout starts an election, or earlier if the leader's heartbeats
@@ -84,34 +77,10 @@ type Config struct {
 	SnapshotBytes int
 	TrailingBytes int
 
-	Flush flush.Config
-
 	// Account, if given, returns the requests and the cost of the bucket so far, for
 	// Status.
-	Account func() cost.Report
-	// FlushInterval, if given, stretches an interval of Flush, for example while a budget is
-	// running out.
-	FlushInterval   func(least time.Duration) time.Duration
-	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
-	UnflushedBytes  int           // bytes of the unflushed log that are kept in memory
-	CollectInterval time.Duration // time between two removals of objects that are not needed any more
-	ArchiveCheck    time.Duration // time between two listings of the objects that the document names; 0: none
-	ArchiveRead     time.Duration // time in which all objects that it names are read once; 0: never
-	StateCheck      time.Duration // time between two comparisons of the nodes' states; 0: none
-	BrokerTimeout   time.Duration // silence after which a broker of another cluster counts as dead
-	StandbyRetry    time.Duration // longest time between two reads of the document by a standby
-	StandbyInterval time.Duration // how often a standby announces itself, and a leader reads the announcement
-	// RivalPolicy is RivalRefuse or RivalContinue.
-	RivalPolicy string
-
-	// Bounds of the write path.
-	MaxEntryBytes   int // target size of one log entry in bytes; a larger mutation gets an entry of its own
-	MaxPendingItems int
-	MaxPendingBytes int
-	// MaxInFlight bounds the entries that are proposed and not yet committed. Raft
-	// replicates them one after the other here (see Node.listen), so more than one only
-	// makes the entries smaller.
-	MaxInFlight int
+	Account        func() cost.Report
+	UnflushedBytes int // bytes of the unflushed log that are kept in memory
 
 	// WhileLeading, if given, runs while the node is the active leader, until ctx ends. It must
 	// end soon after ctx, because the end of the leader term waits for it.
@@ -130,19 +99,8 @@ type Config struct {
 	// to make a disk hang.
 	BeforeLogWrite func()
 
-	// Clock returns the wall clock; nil: time.Now. The queue's time and the age of another
-	// broker's heartbeat are computed from it. Durations and timeouts are not: they use
-	// the monotonic clock. Clock may jump. It must be safe for concurrent use.
-	Clock func() time.Time
-
-	// FeatureLevel is the highest feature level to which the cluster may raise its state
-	// while this node is a member; 0: the highest level of this release.
-	FeatureLevel uint32
-
-	Settings fsm.Settings // in force while this node is the active leader
-	Version  string       // of the program, for Status
-	Logger   hclog.Logger
-	Client   *http.Client // calls the HTTP API of other nodes; nil makes one
+	Version string       // of the program, for Status
+	Client  *http.Client // calls the HTTP API of other nodes; nil makes one
 
 	testEnv *testEnv // used by simulations; nil: the real disk and network
 }
@@ -150,8 +108,26 @@ type Config struct {
 // DefaultConfig returns a configuration with the default of every setting that has one.
 func DefaultConfig() Config {
 	return Config{
+		Config: leader.Config{
+			HTTPAdvertise:   "127.0.0.1:8080",
+			Logger:          hclog.NewNullLogger(),
+			Settings:        fsm.DefaultSettings(),
+			Flush:           flush.DefaultConfig(),
+			MaxFlushLag:     5 * time.Minute,
+			CollectInterval: time.Hour, // a collection lists: six requests or more, which are charged
+			ArchiveCheck:    time.Minute,
+			ArchiveRead:     24 * time.Hour,
+			StateCheck:      10 * time.Minute,
+			BrokerTimeout:   10 * time.Second,
+			StandbyRetry:    10 * time.Second,
+			StandbyInterval: time.Minute,
+			RivalPolicy:     RivalRefuse,
+			MaxEntryBytes:   512 << 10,
+			MaxPendingItems: 32 << 10,
+			MaxPendingBytes: 64 << 20,
+			MaxInFlight:     1,
+		},
 		RaftAddr:          "127.0.0.1:7080",
-		HTTPAdvertise:     "127.0.0.1:8080",
 		HeartbeatTimeout:  500 * time.Millisecond,
 		ElectionTimeout:   500 * time.Millisecond,
 		LeaseTimeout:      250 * time.Millisecond,
@@ -160,25 +136,9 @@ func DefaultConfig() Config {
 		TrailingLogs:      4 << 10,
 		SnapshotBytes:     256 << 20,
 		TrailingBytes:     256 << 20,
-		Flush:             flush.DefaultConfig(),
-		MaxFlushLag:       5 * time.Minute,
 		UnflushedBytes:    64 << 20,
-		CollectInterval:   time.Hour, // a collection lists: six requests or more, which are charged
-		ArchiveCheck:      time.Minute,
-		ArchiveRead:       24 * time.Hour,
-		StateCheck:        10 * time.Minute,
-		BrokerTimeout:     10 * time.Second,
-		StandbyRetry:      10 * time.Second,
-		StandbyInterval:   time.Minute,
-		RivalPolicy:       RivalRefuse,
-		MaxEntryBytes:     512 << 10,
-		MaxPendingItems:   32 << 10,
-		MaxPendingBytes:   64 << 20,
-		MaxInFlight:       1,
 		EventsKept:        64 << 10,
 		LogStallLimit:     5 * time.Second,
-		Settings:          fsm.DefaultSettings(),
-		Logger:            hclog.NewNullLogger(),
 	}
 }
 
@@ -260,33 +220,29 @@ func (c *Config) validateNames() error {
 }
 
 func (c *Config) validateRaft() error {
-	var errs []error
 	host, _, err := net.SplitHostPort(c.RaftAddr)
-	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("raft address %q: write host:port", c.RaftAddr))...)
+	switch {
+	case err != nil:
+		return fmt.Errorf("raft address %q: write host:port", c.RaftAddr)
+	case c.Security.Accept == nil && c.testEnv == nil && !isLoopback(host):
+		return fmt.Errorf("raft address %q is reachable from other machines, and this node has no certificate: "+
+			"make certificates (osqueue init) and give them with --tls-ca, --tls-cert and --tls-key, or bind to loopback", c.RaftAddr)
 	}
-	if c.Security.Accept == nil && c.testEnv == nil && !isLoopback(host) {
-		errs = append(errs, fmt.Errorf("raft address %q is reachable from other machines, and this node has no certificate: "+
-			"make certificates (osqueue init) and give them with --tls-ca, --tls-cert and --tls-key, or bind to loopback", c.RaftAddr))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (c *Config) validateTimes() error {
-	if c.Flush.Heartbeat > c.BrokerTimeout/3 {
+	switch {
+	case c.Flush.Heartbeat > c.BrokerTimeout/3:
 		return fmt.Errorf("--broker-heartbeat %v: must be at most a third of --broker-timeout %v, so that a lost write does not cost the queue",
 			c.Flush.Heartbeat, c.BrokerTimeout)
-	}
-	if c.MaxFlushLag > 0 && c.MaxFlushLag <= c.BrokerTimeout {
+	case c.MaxFlushLag > 0 && c.MaxFlushLag <= c.BrokerTimeout:
 		return fmt.Errorf("--max-flush-lag %v: must be longer than --broker-timeout %v (0: no limit)", c.MaxFlushLag, c.BrokerTimeout)
-	}
-	if c.StateCheck < 0 {
+	case c.StateCheck < 0:
 		return fmt.Errorf("the interval %v at which the nodes compare their states must not be negative (0: never)", c.StateCheck)
-	}
-	if c.LogStallLimit < time.Second {
+	case c.LogStallLimit < time.Second:
 		return fmt.Errorf("--disk-stall-limit %v: must be at least 1s, because a busy disk may take that long for one write", c.LogStallLimit)
-	}
-	if c.LeaseTimeout > c.HeartbeatTimeout {
+	case c.LeaseTimeout > c.HeartbeatTimeout:
 		return fmt.Errorf("raft's lease timeout %v must not be longer than its heartbeat timeout %v", c.LeaseTimeout, c.HeartbeatTimeout)
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		"none needed":    {func(c *Config) { c.DataDir, c.Memory = "", true }, ""},
 		"no bucket":      {func(c *Config) { c.Bucket = nil }, "no bucket"},
 		"not a peer":     {func(c *Config) { c.Peers = []PeerAddr{{Name: "n2", HTTP: "h:1"}} }, "do not name this node"},
-		"peer twice":     {func(c *Config) { c.Peers = []PeerAddr{{"n1", "h:1"}, {"n1", "h:2"}} }, "twice"},
+		"peer twice":     {func(c *Config) { c.Peers = []PeerAddr{{Name: "n1", HTTP: "h:1"}, {Name: "n1", HTTP: "h:2"}} }, "twice"},
 		"raft address":   {func(c *Config) { c.RaftAddr = "7080" }, "host:port"},
 		"open raft port": {func(c *Config) { c.RaftAddr = "10.0.0.1:7080" }, "osqueue init"},
 		"allowed":        {func(c *Config) { c.RaftAddr, c.Security.Accept = "10.0.0.1:7080", new(tls.Config) }, ""},

@@ -6,6 +6,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/crontab"
 )
 
 func putCron(name, spec string, next int64) *fsmpb.Mutation {
@@ -21,10 +22,7 @@ func TestScheduleFiresOnceOverChangesOfLeader(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
-	first, err := NextTime("* * * * * *", "", leader.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := nextTime("* * * * * *", leader.Now())
 	put := putCron("c", "* * * * * *", first)
 	if r, _, err := leader.Propose(t.Context(), put); err != nil || r.Code != fsm.OK {
 		t.Fatal(r.Code, err)
@@ -73,10 +71,7 @@ func TestScheduleAfterAStandstill(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	n := l.leader(l.start("n", 1, nil)...)
-	first, err := NextTime("* * * * * *", "", n.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := nextTime("* * * * * *", n.Now())
 	if r, _, err := n.Propose(t.Context(), putCron("c", "* * * * * *", first)); err != nil || r.Code != fsm.OK {
 		t.Fatal(r.Code, err)
 	}
@@ -110,4 +105,13 @@ func TestIdleClusterProposesNothing(t *testing.T) {
 	}
 	before := n.Status().LSN
 	l.never(600*time.Millisecond, "an entry for nothing", func() bool { return n.Status().LSN != before })
+}
+
+// nextTime returns the first time of a schedule after a time, both in ms.
+func nextTime(spec string, after int64) int64 {
+	s, err := crontab.Parse(spec, "UTC")
+	if err != nil {
+		panic(err)
+	}
+	return s.Next(after)
 }

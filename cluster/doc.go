@@ -80,7 +80,7 @@
 //
 // The entry that a caller waits for wakes the caller. A claim that waits for a job is
 // committed in the same entry, right behind the mutation that makes the job available
-// (leader/handoff.go), or else woken when the entry is applied. The end of a job wakes the readers that wait for it, and an event wakes all event
+// (leader/propose.go), or else woken when the entry is applied. The end of a job wakes the readers that wait for it, and an event wakes all event
 // streams. Every node keeps the newest events in memory, under ids that are the same on all
 // nodes (package cluster/notify). A node whose state comes from a snapshot has no earlier
 // events, and reports that to readers that ask for them.

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -9,25 +11,15 @@ import (
 
 	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
+	"osqueue/fsm"
 	"osqueue/storage/document"
 )
 
 // newLeader returns the leader of this node. Raft and the members are set before the
 // leader calls any of the effects.
 func (n *Node) newLeader() *leader.Leader {
-	c := &n.cfg
-	cfg := leader.Config{
-		Name: c.Name, HTTPAdvertise: c.HTTPAdvertise, Bucket: c.Bucket, Unflushed: n.unflushed,
-		Clock: c.Clock, Log: n.log, Settings: c.Settings, FeatureLevel: c.FeatureLevel,
-		Flush: c.Flush, FlushInterval: c.FlushInterval, MaxFlushLag: c.MaxFlushLag,
-		CollectInterval: c.CollectInterval, ArchiveCheck: c.ArchiveCheck,
-		ArchiveRead: c.ArchiveRead, StateCheck: c.StateCheck, BrokerTimeout: c.BrokerTimeout,
-		StandbyRetry: c.StandbyRetry, StandbyInterval: c.StandbyInterval, RivalPolicy: c.RivalPolicy,
-		MaxEntryBytes: c.MaxEntryBytes, MaxPendingItems: c.MaxPendingItems,
-		MaxPendingBytes: c.MaxPendingBytes, MaxInFlight: c.MaxInFlight,
-		ClockBound: clockBound,
-	}
 	do := leader.Effects{
+		Unflushed:     n.unflushed,
 		Term:          func() uint64 { return n.raft.CurrentTerm() },
 		Leads:         func() bool { return n.raft.State() == raft.Leader },
 		Barrier:       n.barrier,
@@ -55,10 +47,10 @@ func (n *Node) newLeader() *leader.Leader {
 		SumsFinding:   n.sums.find,
 		TakeForked:    n.sums.takeForked,
 	}
-	if c.WhileLeading != nil {
-		do.Duty = func(ctx context.Context) { c.WhileLeading(ctx, n) }
+	if n.cfg.WhileLeading != nil {
+		do.Duty = func(ctx context.Context) { n.cfg.WhileLeading(ctx, n) }
 	}
-	return leader.New(cfg, do)
+	return leader.New(n.cfg.Config, do)
 }
 
 // voters returns the voters of raft's configuration with the addresses of their HTTP APIs.
@@ -108,3 +100,70 @@ func (n *Node) Refusal() error {
 	}
 	return nil
 }
+
+// restore gives every node the state v, if this node has been leader since the campaign
+// began in that term. It encodes v while raft reads it, because a second copy of v may not
+// fit into memory. It returns ErrNotLeader if leadership changed, and ErrClosed if the node
+// is closing.
+func (n *Node) restore(ctx context.Context, v *fsm.View, term uint64) error {
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(v.Encode(w)) }() // writes to a pipe; raft gets the error of Encode
+	defer func() { _ = r.Close() }()                  // closing a pipe cannot fail
+	meta := &raft.SnapshotMeta{
+		Version: raft.SnapshotVersionMax,
+		Index:   v.LSN().Index,
+		Term:    term,
+		Size:    v.EncodedSize(),
+	}
+	// Preparing the state takes time, and v lacks the writes that another leader has
+	// answered since.
+	if err := n.leads(term); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ErrNotLeader
+	}
+	timeout := restoreTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	n.restoring.Lock()
+	defer n.restoring.Unlock()
+	if n.ctx.Err() != nil {
+		return ErrClosed
+	}
+	err := n.raft.Restore(meta, whileLeading{r, func() error { return n.leads(term) }}, timeout)
+	if err != nil {
+		if lost := n.leads(term); lost != nil { // raft does not wrap the reader's error
+			return lost
+		}
+	}
+	return err
+}
+
+// leads returns an error unless this node is raft's leader of a term.
+func (n *Node) leads(term uint64) error {
+	if n.raft.CurrentTerm() != term || n.raft.State() != raft.Leader {
+		return fmt.Errorf("leadership changed before the state was restored: %w", ErrNotLeader)
+	}
+	return nil
+}
+
+// whileLeading reads the state that raft restores. Raft reads it in its main goroutine, and changes
+// its term in no other one. So a request that raft takes up late, in a later term of this
+// node, fails and changes nothing.
+type whileLeading struct {
+	io.Reader
+	leads func() error
+}
+
+// Read implements io.Reader.
+func (w whileLeading) Read(p []byte) (int, error) {
+	if err := w.leads(); err != nil {
+		return 0, err
+	}
+	return w.Reader.Read(p)
+}
+
+// restoreTimeout bounds how long raft may take to give all nodes a new state.
+const restoreTimeout = 10 * time.Minute

@@ -16,14 +16,6 @@ const PeerPath = membership.Path
 // RevokePath is the path below it that operators call, see AskToRevoke.
 const RevokePath = PeerPath + "node/revoke"
 
-func newPeers(cfg *Config) *membership.Peers {
-	named := make([]membership.Peer, len(cfg.Peers))
-	for i, p := range cfg.Peers {
-		named[i] = membership.Peer(p)
-	}
-	return membership.NewPeers(cfg.Name, named, cfg.Client)
-}
-
 func (n *Node) newMembers() *membership.Members {
 	return membership.New(membership.Config{
 		ID:               n.id,

@@ -109,7 +109,7 @@ func (n *Node) restored(m *fsm.Machine) {
 	n.events.Restored(m)
 	n.progress.Restored(m)
 	n.tokens.Restored(m)
-	n.leader.Restored(m)
+	n.leader.Applied(m, false)
 }
 
 // die reports the error for which the process must end on Fatal; only the first error is

@@ -46,7 +46,7 @@ func Open(cfg Config) (*Node, error) {
 	}
 	n.silence = &silence{floor: cfg.LeaseTimeout, ceiling: cfg.HeartbeatTimeout}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.peers = newPeers(&cfg)
+	n.peers = membership.NewPeers(cfg.Name, cfg.Peers, cfg.Client)
 	n.unflushed = flush.NewUnflushedLog(cfg.UnflushedBytes)
 	n.replica = newReplica(n.unflushed, n.die)
 	n.sums = n.replica.sums
@@ -129,7 +129,7 @@ func (n *Node) openRaft() (err error) {
 	}
 	n.out = transport.NewOutbound(n.net, n.cut, n.raftLog.Await)
 	in := transport.NewInbound(n.out, n.ctx.Done(), n.inboundConfig())
-	n.raft, err = raft.NewRaft(raftConfig(n.id, &n.cfg), n.stateMachine(), n.raftLog, n.raftLog, indexedSnapshots{n.snapshots}, in)
+	n.raft, err = raft.NewRaft(raftConfig(n.id, &n.cfg), n.stateMachine(), n.raftLog, n.raftLog, n.snapshots, in)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start raft: %w", err), n.net.Close(), n.raftLog.Close())
 	}

@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
-	"osqueue/internal/paced"
+	"osqueue/internal/sleep"
 	"osqueue/storage/archive"
 )
 
@@ -144,7 +145,7 @@ func (r *replica) Restore(rc io.ReadCloser) error {
 	defer rc.Close()
 	m, err := fsm.Decode(rc)
 	if err == nil {
-		err = checkRestored(rc, m.Meta().LSN)
+		err = raftlog.CheckIndex(rc, m.Meta().LSN)
 	}
 	if errors.Is(err, fsm.ErrLevel) {
 		r.fatal(err)
@@ -230,9 +231,9 @@ type frozen struct{ view *fsm.View }
 
 // Persist implements raft.FSMSnapshot.
 func (f frozen) Persist(sink raft.SnapshotSink) error {
-	err := checkPersisted(sink, f.view.LSN())
+	err := raftlog.CheckIndex(sink, f.view.LSN())
 	if err == nil {
-		err = f.view.Encode(paced.NewWriter(sink))
+		err = f.view.Encode(sleep.NewWriter(sink))
 	}
 	if err != nil {
 		_ = sink.Cancel() // cancels the snapshot; err says why

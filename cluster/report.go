@@ -6,8 +6,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"osqueue/cluster/leader"
 	"osqueue/cluster/membership"
+	"osqueue/cluster/snapshot"
 	"osqueue/fsm"
+	"osqueue/storage/cost"
 )
 
 // Leader returns the HTTP address of the active leader, as far as this node knows, and
@@ -74,14 +77,10 @@ func (s *Status) describeFlush(n *Node) {
 	if r == nil {
 		return
 	}
-	t := r.Status()
-	s.LagMs, s.FlushIntervalMs = t.Lag.Milliseconds(), t.FlushInterval.Milliseconds()
-	s.FlushError, s.ArchiveError, s.Standby, s.Refusing = t.FlushError, t.ArchiveError, t.Standby, t.Refusing
+	s.Status = r.Status()
 	if finding := n.leader.Finding(); s.FlushError != "" && finding != "" {
 		s.FlushError += "; " + finding
 	}
-	s.DocumentBytes, s.DocumentView = t.DocumentBytes, t.DocumentView
-	s.CheckpointLSN, s.ArchiveLSN, s.LogBytes = t.CheckpointLSN, t.ArchiveLSN, t.LogBytes
 }
 
 func (s *Status) describeRaft(n *Node) {
@@ -134,4 +133,82 @@ func wireState(s raft.RaftState, active bool) string {
 	default:
 		return "follower"
 	}
+}
+
+// The values of Status.Fence.
+const (
+	FenceFollower    = leader.FenceFollower
+	FenceStandby     = leader.FenceStandby
+	FenceUnreachable = leader.FenceUnreachable
+	FenceActive      = leader.FenceActive
+	FenceFenced      = leader.FenceFenced
+	FenceRefused     = leader.FenceRefused
+)
+
+// Status describes a node and its cluster at one moment, as the node sees them. Times and
+// durations are in milliseconds.
+type Status struct {
+	Node          string // name given by the operator
+	ServerID      string // raft's id: name~instance
+	NodeAddress   string // host:port for the other nodes
+	State         string // "leader" on the active leader; else "follower" or "candidate"
+	RaftState     string // state in raft's own words
+	Term          uint64
+	LeaderNode    string // "" if unknown
+	LeaderAddress string // host:port of the active leader's HTTP API; "" if unknown
+	CommitIndex   uint64
+	Applied       uint64
+	LSN           fsm.LSN        // of the newest applied entry
+	FlushedLSN    fsm.LSN        // of the newest entry known to be in queue.json
+	LagEntries    uint64         // applied but not flushed
+	LagBytes      int64          // of these entries
+	MaxFlushLagMs int64          // lag from which writes are refused; 0: none
+	Carried       leader.Carried // jobs that an adopted document lacked
+	// DocumentCopies are the copies of documents that other programs had changed.
+	DocumentCopies leader.DocumentCopies
+
+	leader.Status // set only on the active leader
+
+	Snapshots snapshot.Status // raft's snapshots
+
+	Bucket      cost.Report // requests and their cost since this process started
+	Epoch       uint64
+	Fence       string // one of the Fence constants
+	FenceReason string // reason, if Fence is not active or follower
+	Lineage     string
+	Cluster     string
+	Level       uint32 // the feature level of the state
+	// CheckedLSN is the newest entry after which a majority of the nodes were known to
+	// have the same state. StateError is the finding of the last comparison; "": the
+	// states were the same.
+	CheckedLSN    fsm.LSN
+	StateError    string
+	Peers         []Peer
+	Counts        fsm.Counts
+	CompletedEver uint64
+	Workers       int
+	Pid           int
+	Version       string
+	StartedAt     int64
+	Now           int64 // queue's time, as Node.Now returns it
+	WallClock     int64 // wall clock of this node
+}
+
+// Peer is a member of the cluster.
+type Peer struct {
+	Name        string
+	ServerID    string
+	RaftAddress string
+	HTTPAddress string // "" if unknown
+	Voter       bool
+	Leader      bool // raft's leader
+
+	// LastContact is how long ago the member last answered this leader, and LogIndex the
+	// newest entry that it is known to have. They are nil on nodes that do not lead, and
+	// for the leader itself.
+	LastContact *int64
+	LogIndex    *uint64
+	// ClockOffset is how far the member's wall clock is ahead of this node's; nil if it is
+	// not known.
+	ClockOffset *int64
 }

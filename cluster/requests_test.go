@@ -105,7 +105,7 @@ func leading(t *testing.T, viewMax int, checkpointMin int64, act func(*simLife, 
 				cfg.Flush.TailMax, cfg.Flush.TailMin = 1<<10, 512 // so that there is a log to list
 			}
 			cfg.Flush.CheckpointMin = checkpointMin
-			cfg.Bucket = metered.New(cfg.Bucket, meter)
+			cfg.Bucket = metered.New(cfg.Bucket, meter.ObserveStorage)
 		}
 		c.startAll()
 		err := simAwait(calmWait, c.whole)

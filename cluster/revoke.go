@@ -75,24 +75,11 @@ func (n *Node) serveRevoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done, err := n.Revoke(r.Context(), req.Node)
-	answerOperator(w, done, err, n.members.LeaderHTTP)
-}
-
-// AskToRevoke asks the node with the base URL server, which must be the active leader, to revoke
-// the certificates of a node. again reports whether the request may be repeated, at the leader,
-// because it was not answered or is not decided.
-func AskToRevoke(ctx context.Context, client *http.Client, server, node string) (done Revocation, again bool, err error) {
-	again, err = askOperation(ctx, client, server+RevokePath, revokeRequest{Node: node}, &done)
-	return done, again, err
-}
-
-// answerOperator answers the request of an operator. leader returns the address of the leader.
-func answerOperator(w http.ResponseWriter, answer any, err error, leader func() string) {
 	switch {
 	case err == nil:
-		web.WriteJSON(w, http.StatusOK, answer)
+		web.WriteJSON(w, http.StatusOK, done)
 	case errors.Is(err, ErrNotLeader):
-		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: leader()})
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: n.members.LeaderHTTP()})
 	case errors.Is(err, ErrUnknown):
 		web.WriteJSON(w, http.StatusServiceUnavailable, web.Refusal{Message: err.Error()})
 	default:
@@ -100,29 +87,31 @@ func answerOperator(w http.ResponseWriter, answer any, err error, leader func() 
 	}
 }
 
-// askOperation sends the request of an operator to a node, and decodes its answer. again reports
-// whether the request may be repeated.
-func askOperation(ctx context.Context, client *http.Client, url string, in, out any) (again bool, err error) {
-	body, err := json.Marshal(in)
+// AskToRevoke asks the node with the base URL server, which must be the active leader, to revoke
+// the certificates of a node. again reports whether the request may be repeated, at the leader,
+// because it was not answered or is not decided.
+func AskToRevoke(ctx context.Context, client *http.Client, server, node string) (done Revocation, again bool, err error) {
+	body, err := json.Marshal(revokeRequest{Node: node})
 	if err != nil {
-		return false, err
+		return done, false, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+RevokePath, bytes.NewReader(body))
 	if err != nil {
-		return false, err
+		return done, false, err
 	}
 	resp, err := web.Do(client, req)
 	if err != nil {
-		return true, err
+		return done, true, err
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, membership.BodyMax))
 	switch {
 	case err != nil:
-		return true, err
+		return done, true, err
 	case resp.StatusCode != http.StatusOK:
 		again = resp.StatusCode == http.StatusMisdirectedRequest || resp.StatusCode == http.StatusServiceUnavailable
-		return again, membership.Refused(url, resp.Status, body)
+		return done, again, membership.Refused(server+RevokePath, resp.Status, body)
 	}
-	return false, json.Unmarshal(body, out)
+	err = json.Unmarshal(body, &done)
+	return done, false, err
 }

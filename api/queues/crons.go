@@ -6,10 +6,10 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster"
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/crontab"
 )
 
 // Schedules: this file computes the first time of a schedule, and the leader computes the later
@@ -93,8 +93,8 @@ func (s *queues) readCron(in *v1.NewCron) (op *fsmpb.PutCron, err error) {
 
 // firstTime returns the next time of the schedule in op.
 func (s *queues) firstTime(op *fsmpb.PutCron) (int64, error) {
-	if err := cluster.CheckNewZone(op.TimeZone); err != nil {
-		return 0, core.Bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), cluster.ErrTimeZone.Error()+": "))
+	if err := crontab.CheckNew(op.TimeZone); err != nil {
+		return 0, core.Bad("timeZone", "is not valid: %s", strings.TrimPrefix(err.Error(), crontab.ErrZone.Error()+": "))
 	}
 	next, err := nextTime(op.Spec, op.TimeZone, s.Node.Now())
 	if err == nil && next == 0 {
@@ -105,13 +105,16 @@ func (s *queues) firstTime(op *fsmpb.PutCron) (int64, error) {
 
 // nextTime returns the first time of a schedule after a moment; the error names the field.
 func nextTime(spec, zone string, after int64) (int64, error) {
-	next, err := cluster.NextTime(spec, zone, after)
-	for member, kind := range map[string]error{"spec": cluster.ErrSpec, "timeZone": cluster.ErrTimeZone} {
+	schedule, err := crontab.Parse(spec, zone)
+	for member, kind := range map[string]error{"spec": crontab.ErrSpec, "timeZone": crontab.ErrZone} {
 		if errors.Is(err, kind) {
 			return 0, core.Bad(member, "is not valid: %s", strings.TrimPrefix(err.Error(), kind.Error()+": "))
 		}
 	}
-	return next, err
+	if err != nil {
+		return 0, err
+	}
+	return schedule.Next(after), nil
 }
 
 // cronJob checks the job of a schedule. It refuses fields that must differ for each job, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -273,4 +274,162 @@ func (d *DocumentBuilder) fold(ctx context.Context) {
 		return
 	}
 	d.line.refs = append(append(append([]document.Ref(nil), d.line.refs[:from]...), ref), d.line.refs[to:]...)
+}
+
+// line is the archive under construction: the log after a checkpoint, which may itself not
+// be in the bucket yet.
+type line struct {
+	checkpoint *document.Checkpoint // nil until it is in the bucket; zero for a young queue
+	kept       []document.Kept      // earlier checkpoints
+	refs       []document.Ref
+	tail       *archive.Tail
+	repeated   int64 // bytes of the tail in all documents since the last seal
+}
+
+// resume continues a document's archive.
+func resume(a *document.Archive) (*line, error) {
+	tail, err := archive.ResumeTail(&a.Tail)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint := a.Checkpoint
+	return &line{checkpoint: &checkpoint, kept: a.Kept, refs: slices.Clone(a.Log), tail: tail}, nil
+}
+
+// begin starts a line at a state whose checkpoint is not written yet.
+func begin(at fsm.LSN) *line { return &line{tail: archive.NewTail(at)} }
+
+// last returns the LSN of the last entry in the line.
+func (l *line) last() fsm.LSN { return l.tail.Run().Last }
+
+// stored returns the size of the log in the bucket, bytes.
+func (l *line) stored() (bytes int64) {
+	for i := range l.refs {
+		bytes += l.refs[i].Stored
+	}
+	return bytes
+}
+
+// archive returns the archive for a document; nil without a checkpoint.
+func (l *line) archive() *document.Archive {
+	if l.checkpoint == nil {
+		return nil
+	}
+	return &document.Archive{Checkpoint: *l.checkpoint, Log: slices.Clone(l.refs), Tail: l.tail.Frame(), Kept: l.kept}
+}
+
+// cut replaces the tail by the objects that contain it and the entries after it.
+func (l *line) cut(refs ...document.Ref) {
+	l.refs = append(l.refs, refs...)
+	l.tail, l.repeated = archive.NewTail(refs[len(refs)-1].Last), 0
+}
+
+// rebase replaces the log before a checkpoint by the checkpoint. The log must be sealed
+// there. kept are the earlier checkpoints.
+func (l *line) rebase(b *document.Checkpoint, kept []document.Kept) {
+	l.checkpoint, l.kept = b, kept
+	l.refs = slices.DeleteFunc(l.refs, func(r document.Ref) bool { return r.Last.Compare(b.LSN) <= 0 })
+}
+
+// foldable returns a range of refs that a segment index may replace: n consecutive segments
+// that do not cross boundary, the LSN of a checkpoint that is being written.
+func (l *line) foldable(n int, boundary fsm.LSN) (from, to int, ok bool) {
+	for i := range l.refs {
+		r := &l.refs[i]
+		if archive.IsSegmentIndex(r.Key) || r.After == boundary {
+			from = i
+			if archive.IsSegmentIndex(r.Key) {
+				from++
+			}
+		}
+		if i+1-from == n {
+			return from, i + 1, true
+		}
+	}
+	return 0, 0, false
+}
+
+// checkpointRetry is the pause between a failed checkpoint and the next attempt.
+const checkpointRetry = 2 * time.Second
+
+// compact starts a checkpoint if the log has outgrown the last one, or if renew is set. The
+// line must end at v.
+func (d *DocumentBuilder) compact(ctx context.Context, v *fsm.View) {
+	l := d.line
+	if d.checkpoint != nil || l.checkpoint == nil || time.Now().Before(d.rest) ||
+		!d.renew.Load() && !d.cfg.checkpointDue(l.checkpoint.Stored, l.stored(), len(l.refs)) {
+		return
+	}
+	if err := d.cutTail(ctx); err != nil {
+		d.log.Debug("the checkpoint is deferred", "error", err)
+		return
+	}
+	prev := v.LSN()
+	if d.renew.Swap(false) { // what is damaged may be a part of the log
+		if prev = l.checkpoint.LSN; prev == v.LSN() {
+			prev = l.checkpoint.Prev
+		}
+	}
+	d.writeCheckpoint(v, prev)
+}
+
+// begin starts a new line at v, with a checkpoint that bridges the entries that are missing
+// since the previous line. It first seals the tail of the previous line, so that it is not
+// lost.
+func (d *DocumentBuilder) begin(ctx context.Context, v *fsm.View) error {
+	if d.checkpoint != nil || time.Now().Before(d.rest) {
+		return nil // one checkpoint at a time
+	}
+	if d.line != nil {
+		if err := d.cutTail(ctx); err != nil {
+			return err
+		}
+		d.from = d.line.last()
+	}
+	if d.from != v.LSN() {
+		d.log.Warn("wrote a new checkpoint, because the bucket lacks older log entries", "from", d.from, "to", v.LSN())
+	}
+	d.line = begin(v.LSN())
+	d.writeCheckpoint(v, d.from)
+	return nil
+}
+
+// writeCheckpoint starts a goroutine that writes a checkpoint of v. The goroutine sets checkpoint and
+// err, closes done, and then calls wake so that the flusher drafts again.
+func (d *DocumentBuilder) writeCheckpoint(v *fsm.View, prev fsm.LSN) {
+	p := &pendingCheckpoint{at: v.LSN(), done: make(chan struct{})}
+	d.checkpoint = p
+	d.wg.Go(func() {
+		p.checkpoint, p.err = archive.WritePacedCheckpoint(d.ctx, d.bucket, d.lineage, prev, v)
+		close(p.done)
+		if wake := d.wake.Load(); wake != nil {
+			(*wake)()
+		}
+	})
+}
+
+// takeCheckpoint adds a finished checkpoint to the line. It does not wait.
+func (d *DocumentBuilder) takeCheckpoint() {
+	p := d.checkpoint
+	if p == nil {
+		return
+	}
+	select {
+	case <-p.done:
+	default:
+		return
+	}
+	d.checkpoint = nil
+	switch {
+	case p.err != nil:
+		d.log.Warn("cannot write a checkpoint; trying again", "error", p.err)
+		d.rest = time.Now().Add(checkpointRetry)
+		d.renew.Store(true)
+		if d.line != nil && d.line.checkpoint == nil {
+			d.line = nil
+		}
+	case d.line != nil:
+		d.line.rebase(&p.checkpoint, archive.Keep(d.last.Archive, &p.checkpoint, d.cfg.Window))
+		d.log.Debug("wrote a checkpoint", "lsn", p.checkpoint.LSN, "bytes", p.checkpoint.Stored)
+	}
 }

@@ -12,7 +12,9 @@ import (
 	"osqueue/cluster/flush"
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
+	"osqueue/storage/archive"
 	"osqueue/storage/document"
 )
 
@@ -190,7 +192,7 @@ func (l *Leader) firstContent(ctx context.Context, seen election.Observed, me el
 	if err != nil {
 		return nil, err
 	}
-	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, seen.Doc, l.do.Freeze(), l.cfg.Unflushed, adopted || incomplete)
+	return flush.First(ctx, l.cfg.Flush, l.cfg.Bucket, lineage, seen.Doc, l.do.Freeze(), l.do.Unflushed, adopted || incomplete)
 }
 
 // standbyPolls is how often a standby reads the document within a broker timeout. It does
@@ -246,4 +248,209 @@ func (l *Leader) Adopt(ctx context.Context, term uint64, seen election.Observed)
 	clock, _ := l.startClock(ctx)
 	_, err = l.Apply(ctx, clock.now())
 	return err
+}
+
+// Reading the state of a deep queue takes as long as the broker timeout. So a standby reads it
+// while it waits, and watches the document while it adopts. Neither shortens the
+// measurement of the broker's silence: the takeover still needs the same version for the whole
+// broker timeout, seen by reads that are less than Watch's longest pause apart.
+
+// prepared is the state of a version of the document, which a goroutine reads. The candidate's
+// goroutine uses it.
+type prepared struct {
+	version storage.Version // "": nothing was read
+	stop    context.CancelFunc
+	read    func() (*fsm.Machine, error) // waits for the goroutine; nil: dropped
+	running sync.WaitGroup
+}
+
+// prepare begins to read the state of a document whose broker has been silent for half of
+// the broker timeout, so that the candidate will probably adopt it. It does so once in a time as
+// raft's leader: a standby of a broker with a slow heartbeat must not read every version.
+// prepare drops the state of another version.
+func (l *Leader) prepare(ctx context.Context, seen election.Observed, heard election.Silence) {
+	p := &l.prepared
+	if p.version != "" {
+		if p.version != seen.Version {
+			p.drop()
+		}
+		return
+	}
+	if seen.Doc == nil || seen.Doc.Header == nil || heard.Remaining() > heard.Timeout/2 {
+		return
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.version = seen.Version
+	read := sync.OnceValues(func() (*fsm.Machine, error) { return archive.Machine(ctx, l.cfg.Bucket, seen.Doc) })
+	p.read = read
+	p.running.Go(func() { _, _ = read() }) // stateOf gets the results
+}
+
+// drop ends the read and forgets the state, but not that it was read.
+func (p *prepared) drop() {
+	if p.read != nil {
+		p.stop()
+		p.read = nil
+	}
+}
+
+// end drops the state, waits for the end of the read, and allows another one.
+func (p *prepared) end() {
+	p.drop()
+	p.running.Wait()
+	p.version = ""
+}
+
+// stateOf returns the state of a document, the prepared one if there is one. The caller may
+// change it.
+func (l *Leader) stateOf(ctx context.Context, seen election.Observed) (*fsm.Machine, error) {
+	if p := &l.prepared; p.read != nil && p.version == seen.Version {
+		defer p.drop()
+		if m, err := p.read(); err == nil {
+			return m, nil
+		}
+	}
+	return archive.Machine(ctx, l.cfg.Bucket, seen.Doc)
+}
+
+// adoptObserved is Adopt, and continues to measure for how long the document is unchanged. So
+// the candidate need not wait for another broker timeout after an adoption that took long.
+func (l *Leader) adoptObserved(ctx context.Context, term uint64, seen election.Observed) error {
+	watching, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.observe(watching) })
+	err := l.Adopt(ctx, term, seen)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// observeEarly measures for how long the document is unchanged while an empty cluster forms, and
+// until a cluster that has adopted a document is registered in it. So a cluster that has lost all its
+// disks need not wait for longer than the broker timeout, also if its leader changes meanwhile. Each
+// node measures, because any may become the leader. The candidate calls stop before it uses l.watch.
+func (l *Leader) observeEarly(ctx context.Context) (stop func()) {
+	if m := l.meta(); m.Lineage != "" && m.Adopted == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, earlyTimeouts*l.cfg.BrokerTimeout)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.observe(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// earlyTimeouts bounds, in broker timeouts, how long a node that does not lead reads the document:
+// a cluster that stands by for months must not have all its nodes read it.
+const earlyTimeouts = 3
+
+// observe reads the document for l.watch until ctx ends. The candidate's goroutine must not use
+// l.watch meanwhile.
+func (l *Leader) observe(ctx context.Context) {
+	wait := l.cfg.BrokerTimeout
+	for {
+		got := l.readNow(ctx)
+		switch {
+		case ctx.Err() != nil: // the result proves nothing
+		case got.err != nil:
+			l.watch.Missed()
+		default:
+			wait = election.TimeoutOf(got.seen.Doc, l.cfg.BrokerTimeout)
+			l.watch.Saw(got.seen, got.asked, wait/2)
+		}
+		if !sleep.For(ctx, wait/standbyPolls) {
+			return
+		}
+	}
+}
+
+// ErrOrphan says why an empty cluster does not begin a queue next to the archive of
+// another one.
+var ErrOrphan = errors.New("the bucket has no " + DocumentKey + ", but an archive of one, and this cluster is empty: " +
+
+	"make the newest state in the archive the document with `osqueue verify BUCKET-URL --repair`, " +
+	"start a node that still has its disk, or give this cluster another bucket or prefix")
+
+// ErrNotAdopted says why a cluster with state does not begin a document in a bucket that has
+// none.
+var ErrNotAdopted = errors.New("the bucket has no " + DocumentKey + ", and this node has not seen one there since its start, but its cluster has state: " +
+	"is it the right bucket, and is it mounted? If so, run `osqueue bucket adopt BUCKET-URL`, and the leader writes its state there")
+
+// mayCreate returns an error if there is no document, and this cluster must not begin one. A
+// cluster without state does not if the bucket contains the archive of another cluster: its
+// document was lost, and a new queue would replace it. A cluster with state does not if the
+// bucket may be another one than it has used: this node has not seen its document there, and
+// there is no marker. mayCreate makes up to two listings of one page, or a read, and only if
+// there is no document.
+func (l *Leader) mayCreate(ctx context.Context, a election.Action, me *election.Candidate) error {
+	if a != election.Create || l.seen.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
+	defer cancel()
+	if me.Lineage != "" {
+		return l.mustBeMarked(ctx)
+	}
+	if me.Populated {
+		return nil
+	}
+	found, err := archive.HasArchive(ctx, l.cfg.Bucket)
+	switch {
+	case err != nil:
+		l.setFence(FenceStandby, err.Error())
+		return fmt.Errorf("search for an archive: %w", err)
+	case found:
+		l.setFence(FenceRefused, ErrOrphan.Error())
+		return ErrOrphan
+	}
+	return nil
+}
+
+// mustBeMarked returns an error if the bucket has no marker.
+func (l *Leader) mustBeMarked(ctx context.Context) error {
+	o, err := l.cfg.Bucket.Get(ctx, storage.MarkerKey)
+	switch {
+	case err == nil && storage.MarkerID(o.Data) != "":
+		return nil
+	case err == nil || errors.Is(err, storage.ErrNotFound):
+		l.setFence(FenceRefused, ErrNotAdopted.Error())
+		return ErrNotAdopted
+	}
+	l.setFence(FenceStandby, err.Error())
+	return fmt.Errorf("search for the marker: %w", err)
+}
+
+// meet reads the document until this node has seen the one of its cluster in the bucket. From
+// then on the node knows that it is the right bucket, also if the document is removed.
+func (l *Leader) meet(ctx context.Context) {
+	for !l.seen.Load() {
+		if l.meta().Lineage != "" {
+			_, _ = l.readDocument(ctx) // notes what it sees
+		}
+		if l.seen.Load() || !sleep.For(ctx, l.cfg.StandbyRetry) {
+			return
+		}
+	}
+}
+
+// note remembers whose document this node has seen.
+func (b *base) note(doc *document.File) {
+	if doc != nil && doc.Header != nil {
+		b.noteVersion(doc.Header.Lineage, doc.Header.Epoch, doc.LSN())
+	}
+	switch lineage := b.meta().Lineage; {
+	case doc == nil:
+	case lineage != "" && doc.Lineage() == lineage:
+		b.seen.Store(true)
+	case doc.Header != nil && doc.Header.Cluster != b.do.ClusterID():
+		b.rivals.Store(true)
+	}
+}
+
+// mayBeRemoved reports whether a document of another cluster that this one has seen is gone for
+// less than the broker timeout. A leader that lives writes it again within that time.
+func (l *Leader) mayBeRemoved(a election.Action, heard election.Silence) bool {
+	return a == election.Create && l.rivals.Load() && heard.Remaining() > 0
 }

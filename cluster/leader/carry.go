@@ -1,10 +1,15 @@
 package leader
 
 import (
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/fsm/outbox"
+	"osqueue/storage"
 	"osqueue/storage/document"
 )
 
@@ -19,9 +24,9 @@ import (
 //   - A job that the document had and no longer has, has ended there. It does not run again.
 //   - A job of a schedule is left out if the schedule exists there: its times count there.
 //   - Schedules, settings, access tokens, hooks and request keys are not carried over; a copy
-//     has those that differ (carry_rest.go).
+//     has those that differ (rest).
 //
-// The other jobs are only stored as a copy (keep in carry_copy.go): dead jobs, jobs that the adopted
+// The other jobs are only stored as a copy (keep): dead jobs, jobs that the adopted
 // state refuses, jobs that ended here while they ran there, jobs of a request that the other
 // cluster has answered, too, and all jobs that have not ended if the document does not say up to
 // which point it has this cluster's history.
@@ -208,4 +213,182 @@ func (c *carried) try(jobs []*fsm.Job, ask func(*fsm.Job) *fsmpb.NewJob) (refuse
 func (c *carried) apply(ms ...*fsmpb.Mutation) []fsm.Result {
 	at := c.m.Meta()
 	return c.m.Apply(at.LSN.Index+1, at.LSN.Term-at.TermBase, &fsmpb.Batch{NowMs: at.Now, Mutations: ms})
+}
+
+// keptFile is the number of jobs in one object of a copy.
+const keptFile = 1000
+
+// keep stores under conflicts/ what is not carried over: jobs with payloads and results, and
+// records. It returns the key of the first object. The keys are derived from the content, so a
+// repeated adoption stores nothing twice.
+func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error) {
+	at := l.meta().LSN
+	for part := range slices.Chunk(c.kept, keptFile) {
+		data := document.EncodeJobs(part, fmt.Sprintf("cluster %s acknowledged these jobs up to %s; the adopted document does not have them, and they "+
+			"could not be carried over", l.do.ClusterID(), at))
+		key, err := l.keepObject(ctx, at, "jobs", data)
+		if err != nil {
+			return "", err
+		}
+		if first == "" {
+			first = key
+		}
+	}
+	if c.records.Len() == 0 {
+		return first, nil
+	}
+	data := document.EncodeRecords(&c.records, fmt.Sprintf("cluster %s had these records at %s, and had deleted those in the list deleted; "+
+		"the records of the adopted document replaced them", l.do.ClusterID(), at))
+	key, err := l.keepObject(ctx, at, "records", data)
+	if first == "" {
+		first = key
+	}
+	return first, err
+}
+
+func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data []byte) (key string, err error) {
+	key = fmt.Sprintf("conflicts/%s-%s-%.8x.json", at, kind, sha256.Sum256(data))
+	if w := l.cfg.Bucket.PutIfAbsent(ctx, key, data); w.Outcome == storage.Unknown {
+		return "", fmt.Errorf("write %s to %s: %s: %w", kind, key, w.Outcome, w.Err)
+	}
+	return key, nil
+}
+
+// Carried counts the jobs and records that this cluster had acknowledged and that a document
+// that this node adopted lacked, since this process started.
+type Carried struct {
+	Jobs    int    // carried over
+	Ended   int    // jobs of the document that got the end that they had here
+	Kept    int    // jobs that were not carried over, only stored as a copy
+	Records int    // settings, schedules, tokens, hooks and request keys, only stored as a copy
+	Copy    string // key of the newest copy; "" for none
+}
+
+func (c *carried) sum(copied string) Carried {
+	return Carried{Jobs: c.jobs, Ended: c.ended, Kept: len(c.kept), Records: c.records.Len(), Copy: copied}
+}
+
+// plus adds the counts of an earlier adoption.
+func (c Carried) plus(before *Carried) Carried {
+	c.Jobs += before.Jobs
+	c.Ended += before.Ended
+	c.Kept += before.Kept
+	c.Records += before.Records
+	if c.Copy == "" {
+		c.Copy = before.Copy
+	}
+	return c
+}
+
+// noteCarried adds the result of an adoption to Carried, and logs it.
+func (l *Leader) noteCarried(c *carried, copied string) {
+	sum := c.sum(copied)
+	if sum == (Carried{}) {
+		return
+	}
+	log := l.log.Warn
+	if sum.Kept+sum.Records > 0 {
+		log = l.log.Error
+	}
+	r := &c.records
+	log("the adopted document lacked changes that this cluster had acknowledged",
+		"carried_over", sum.Jobs, "ended_as_here", sum.Ended, "only_in_the_copy", sum.Kept,
+		"settings", len(r.Settings), "schedules", len(r.Schedules), "tokens", len(r.Tokens), "hooks", len(r.Hooks),
+		"request_keys", len(r.Requests), "deleted", len(r.Deleted), "copy", copied)
+	if before := l.carried.Load(); before != nil {
+		sum = sum.plus(before)
+	}
+	l.carried.Store(&sum)
+}
+
+// Records other than jobs are not merged: the adopted state keeps those of the document. A copy
+// under conflicts/ gets the records of this cluster that the document lacks or defines differently,
+// and the names of records that this cluster deleted or revoked after the fork.
+
+// rest collects the records of v that the adopted state does not have.
+func (c *carried) rest(v *fsm.View, f fork) {
+	r := &c.records
+	v.Queues(func(here *fsm.QueueSettings) bool {
+		if there := c.doc.Queue(here.Name); there == nil || !here.SameAs(there) {
+			r.Settings = append(r.Settings, here)
+		}
+		return true
+	})
+	v.Crons("", func(here *fsm.Cron) bool {
+		if there := c.doc.Cron(here.Name); there == nil || !here.SameAs(there) {
+			r.Schedules = append(r.Schedules, here)
+		}
+		return true
+	})
+	v.Tokens("", func(here *fsm.Token) bool {
+		if there := c.doc.Token(here.ID); there == nil || here.ExpiresAt != there.ExpiresAt {
+			r.Tokens = append(r.Tokens, here)
+		}
+		return true
+	})
+	v.Hooks(func(here *outbox.Hook) bool {
+		if there := c.doc.Hook(here.Name); there == nil || here.UpdatedAt != there.UpdatedAt {
+			r.Hooks = append(r.Hooks, here)
+		}
+		return true
+	})
+	v.Requests(func(here *fsm.RequestRecord) bool {
+		if f.since(here) && fsm.RemovedJob(here) == nil && c.m.Request(here.Key) == nil {
+			r.Requests = append(r.Requests, here)
+		}
+		return true
+	})
+	c.deleted(v, f, r)
+}
+
+// deleted collects the names of the document's records that this cluster has deleted: they are
+// older than the fork, and v lacks them.
+func (c *carried) deleted(v *fsm.View, f fork, r *document.Records) {
+	c.doc.Crons("", func(there *fsm.Cron) bool {
+		if v.Cron(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
+			r.Deleted = append(r.Deleted, "schedule "+there.Name)
+		}
+		return true
+	})
+	c.doc.Tokens("", func(there *fsm.Token) bool {
+		if v.Token(there.ID) == nil && there.CreatedAt <= f.now {
+			r.Deleted = append(r.Deleted, "token "+there.ID)
+		}
+		return true
+	})
+	c.doc.Hooks(func(there *outbox.Hook) bool {
+		if v.Hook(there.Name) == nil && max(there.CreatedAt, there.UpdatedAt) <= f.now {
+			r.Deleted = append(r.Deleted, "hook "+there.Name)
+		}
+		return true
+	})
+}
+
+// since reports whether a record of this cluster is younger than the fork.
+func (f fork) since(r *fsm.RequestRecord) bool {
+	return fsm.LSN{Term: r.Term, Index: r.Index}.Compare(f.lsn) > 0
+}
+
+// findRepeated records the jobs of requests that both clusters have answered. The client has the
+// later answer, so the document's counts, and one request must not run twice.
+func (c *carried) findRepeated(v *fsm.View, f fork) {
+	v.Requests(func(r *fsm.RequestRecord) bool {
+		if f.since(r) && fsm.RemovedJob(r) == nil && c.m.Request(r.Key) != nil {
+			for _, i := range r.Items {
+				c.repeated[i.JobId] = struct{}{}
+			}
+		}
+		return true
+	})
+}
+
+// endRemoved ends the jobs of the document that ended here and that retention has removed here.
+// Their results are gone.
+func (c *carried) endRemoved(v *fsm.View, f fork) {
+	v.Requests(func(r *fsm.RequestRecord) bool {
+		if j := fsm.RemovedJob(r); j != nil && f.since(r) {
+			c.end(j, f)
+		}
+		return true
+	})
 }

@@ -145,7 +145,7 @@ func (t *Term) moveTimeOn(ctx context.Context) {
 	if !t.behind.Load() || !t.do.ClocksAgree() {
 		return
 	}
-	if wall := t.do.Wall().UnixMilli(); wall > t.clock.now()+t.cfg.ClockBound.Milliseconds() {
+	if wall := t.do.Wall().UnixMilli(); wall > t.clock.now()+ClockBound.Milliseconds() {
 		if err := t.registerAt(ctx, wall); err != nil {
 			t.log.Warn("the time cannot advance yet", "error", err)
 			return

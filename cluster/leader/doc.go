@@ -13,22 +13,22 @@
 //
 //	Effects    what a leader needs of its node, as functions (effects.go)
 //	gate       whether writes are refused (gate.go)
-//	proposal   a list of mutations for one entry (entry.go)
+//	proposal   a list of mutations for one entry (propose.go)
 //	Term       one time as active leader: its parts, and how it proposes (term.go)
 //	Leader     lives as long as the node (leader.go)
 //
 // # Reading order
 //
-//	effects.go, gate.go, errors.go, entry.go   types that the rest uses
-//	term.go                                    the state of a term; proposals
-//	handoff.go, propose.go                     group commit, and claims that wait
-//	watch.go, standby.go, edit.go              the document: its lag, flushes, rivals, edits
-//	cron.go, clock.go, level.go                schedules, time, feature level
-//	audit.go, collect.go, statecheck.go        checks and removals, in the background
-//	status.go, carry.go                        what others see; jobs of an adopted document
-//	run.go                                     a term from its begin to its end
-//	leader.go, candidate.go                    the leader, and its loop
-//	prepare.go, orphan.go, campaign.go         one attempt to acquire the document
+//	effects.go, gate.go                        types that the rest uses
+//	term.go                                    the state of a term; what others see of it; proposals
+//	propose.go                                 group commit, and claims that wait
+//	standby.go, edit.go                        the document: rivals, edits
+//	clock.go, level.go                         time, feature level
+//	audit.go, statecheck.go                    checks and removals, in the background
+//	carry.go                                   jobs of an adopted document
+//	run.go                                     a term from its begin to its end; schedules
+//	leader.go                                  the leader, and its loop
+//	campaign.go                                one attempt to acquire the document
 //
 // # States
 //

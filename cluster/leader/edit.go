@@ -86,7 +86,7 @@ func (b *base) outdated(h *document.Header) bool {
 	}
 	// An adopted state may have left a history in which the LSNs were higher.
 	m := b.meta()
-	if m.Lineage == h.Lineage && m.Adopted == "" && h.LSN().Compare(b.cfg.Unflushed.FlushedLSN()) < 0 {
+	if m.Lineage == h.Lineage && m.Adopted == "" && h.LSN().Compare(b.do.Unflushed.FlushedLSN()) < 0 {
 		return true
 	}
 	newest := b.newest.Load()

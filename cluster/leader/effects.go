@@ -16,36 +16,47 @@ import (
 	"osqueue/storage/document"
 )
 
-// Config is the configuration of a Leader. The fields are those of cluster.Config.
+// Config is the part of a node's configuration that its leader needs.
 type Config struct {
-	Name          string
-	HTTPAdvertise string
+	Name          string // unique in the cluster
+	HTTPAdvertise string // host:port of this node's HTTP API that the other nodes and clients dial
 	Bucket        storage.Bucket
-	Unflushed     *flush.UnflushedLog // the replica's
-	Clock         func() time.Time
-	Log           hclog.Logger
-	Settings      fsm.Settings
-	FeatureLevel  uint32
+	// Clock returns the wall clock; nil: time.Now. The queue's time and the age of another
+	// broker's heartbeat are computed from it. Durations and timeouts are not: they use
+	// the monotonic clock. Clock may jump. It must be safe for concurrent use.
+	Clock    func() time.Time
+	Logger   hclog.Logger
+	Settings fsm.Settings // in force while this node is the active leader
+	// FeatureLevel is the highest feature level to which the cluster may raise its state
+	// while this node is a member; 0: the highest level of this release.
+	FeatureLevel uint32
 
-	Flush           flush.Config
+	Flush flush.Config
+	// FlushInterval, if given, stretches an interval of Flush, for example while a budget is
+	// running out.
 	FlushInterval   func(least time.Duration) time.Duration
-	MaxFlushLag     time.Duration
-	CollectInterval time.Duration
-	ArchiveCheck    time.Duration
-	ArchiveRead     time.Duration
-	StateCheck      time.Duration
-	BrokerTimeout   time.Duration
-	StandbyRetry    time.Duration
-	StandbyInterval time.Duration
-	RivalPolicy     string
+	MaxFlushLag     time.Duration // lag or silence of the bucket from which writes are refused; 0: no limit
+	CollectInterval time.Duration // time between two removals of objects that are not needed any more
+	ArchiveCheck    time.Duration // time between two listings of the objects that the document names; 0: none
+	ArchiveRead     time.Duration // time in which all objects that it names are read once; 0: never
+	StateCheck      time.Duration // time between two comparisons of the nodes' states; 0: none
+	BrokerTimeout   time.Duration // silence after which a broker of another cluster counts as dead
+	StandbyRetry    time.Duration // longest time between two reads of the document by a standby
+	StandbyInterval time.Duration // how often a standby announces itself, and a leader reads the announcement
+	RivalPolicy     string        // RivalRefuse or RivalContinue
 
-	MaxEntryBytes   int
+	// Bounds of the write path.
+	MaxEntryBytes   int // target size of one log entry in bytes; a larger mutation gets an entry of its own
 	MaxPendingItems int
 	MaxPendingBytes int
-	MaxInFlight     int
-
-	ClockBound time.Duration // largest difference between clocks that agree
+	// MaxInFlight bounds the entries that are proposed and not yet committed. Raft
+	// replicates them one after the other here (see transport.New), so more than one only
+	// makes the entries smaller.
+	MaxInFlight int
 }
+
+// ClockBound is the largest difference between clocks that agree.
+const ClockBound = time.Second
 
 // highestLevel returns the highest level that this node allows its cluster to have.
 func (c *Config) highestLevel() uint32 {
@@ -73,6 +84,8 @@ const DocumentKey = "queue.json"
 // goroutines. The leader holds no lock when it calls them, so each may take the replica's
 // lock.
 type Effects struct {
+	Unflushed *flush.UnflushedLog // the replica's
+
 	// Term returns raft's current term.
 	Term func() uint64
 	// Leads reports whether this node is raft's leader, as far as it knows.

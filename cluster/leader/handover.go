@@ -275,46 +275,25 @@ func (l *Leader) noteFinding(s situation, to raft.ServerID) {
 	l.finding.Store(&text)
 }
 
-// checks shares one try of the bucket between its callers, so that a hung bucket holds one
-// goroutine.
-type checks struct {
-	mu   sync.Mutex
-	done chan struct{} // closed when the present try has ended; nil: none
-	err  error         // of the last try
-}
-
 func (l *Leader) checkTimeout() time.Duration {
 	return min(checkTimeout, max(l.cfg.BrokerTimeout/4, 250*time.Millisecond))
 }
 
 // CheckBucket reports whether this node can use the bucket: it reads the document and writes an
-// object of its size. It returns within checkTimeout, even if the bucket hangs.
+// object of its size. It returns within checkTimeout, even if the bucket hangs. Callers share one try, so
+// that a hung bucket holds one goroutine.
 func (l *Leader) CheckBucket(ctx context.Context) error {
 	limit := l.checkTimeout()
-	c := &l.checks
-	c.mu.Lock()
-	done := c.done
-	if done == nil {
-		done = make(chan struct{})
-		c.done = done
-		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-			defer cancel()
-			err := l.tryBucket(ctx)
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.done, c.err = nil, err
-			close(done)
-		}()
-	}
-	c.mu.Unlock()
+	tried := l.checks.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		return nil, l.tryBucket(ctx)
+	})
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-done:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.err
+	case try := <-tried:
+		return try.Err
 	case <-timer.C:
 		return fmt.Errorf("the bucket has not answered for %v", limit)
 	case <-ctx.Done():

@@ -3,8 +3,11 @@ package leader
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"osqueue/fsm"
+	"osqueue/fsm/fsmpb"
 	"osqueue/internal/groupcommit"
 )
 
@@ -109,6 +112,207 @@ func (t *Term) admit(batch []request) (shares []committed, left []request) {
 func (t *Term) late() error {
 	if e := t.rival(); e != nil {
 		return fmt.Errorf("%w: %s", ErrUnknown, e.Error())
+	}
+	return nil
+}
+
+// A claim that waits for a job is committed in the entry that makes the job available, right
+// behind the mutation that does. Otherwise the claim would need a second entry: it would be
+// woken when the first one is applied.
+
+// handedOver is a taken claim and its index in the entry.
+type handedOver struct {
+	WaitingClaim
+	at int
+}
+
+// deliver gives the taken claims of an entry their shares of its outcome.
+func deliver(taken []handedOver, results []fsm.Result, lsn fsm.LSN, err error) {
+	for _, h := range taken {
+		if err != nil {
+			h.Deliver(fsm.Result{}, fsm.LSN{}, err)
+			continue
+		}
+		h.Deliver(results[h.at], lsn, nil)
+	}
+}
+
+// putBack answers the taken claims of an entry that was not proposed as if there had been no
+// job, so that they wait on: a mutation of another caller is the cause.
+func putBack(taken []handedOver) {
+	for _, h := range taken {
+		h.Deliver(fsm.Result{}, fsm.LSN{}, nil)
+	}
+}
+
+// assemble puts the mutations of a batch into an entry, and behind each proposal the waiting
+// claims for the jobs that it makes available. It returns the index of each proposal's first
+// mutation, and the claims. While writes are refused it takes none.
+func (t *Term) assemble(entry *fsmpb.Batch, batch []request) (at []int, taken []handedOver) {
+	at = make([]int, len(batch))
+	if t.do.Waiting() == 0 || t.rival() != nil || t.gate.refusal() != nil {
+		for i, p := range batch {
+			at[i] = len(entry.Mutations)
+			entry.Mutations = append(entry.Mutations, p.ms...)
+		}
+		return at, nil
+	}
+	left := t.claimBytes(batch)
+	take := func(jobType string, n int) {
+		for _, w := range t.do.TakeWaiting(jobType, n, left) {
+			left -= w.Claim.SizeVT()
+			taken = append(taken, handedOver{w, len(entry.Mutations)})
+			entry.Mutations = append(entry.Mutations, w.Claim)
+		}
+	}
+	t.do.Read(func(m *fsm.Machine) {
+		jobs := m.NewForecast(entry.NowMs, take)
+		for i, p := range batch {
+			at[i] = len(entry.Mutations)
+			entry.Mutations = append(entry.Mutations, p.ms...)
+			for _, mut := range p.ms {
+				jobs.Add(mut)
+			}
+		}
+	})
+	return at, taken
+}
+
+// claimBytes returns how many bytes of claims may be added to the entry of a batch.
+func (t *Term) claimBytes(batch []request) int {
+	left := entryMax / 2
+	if t.cfg.MaxEntryBytes > 0 {
+		left = t.cfg.MaxEntryBytes
+	}
+	for _, p := range batch {
+		left -= p.size()
+	}
+	return left
+}
+
+// proposal is a list of mutations of one caller. They are committed together, in order,
+// in one log entry.
+type proposal []*fsmpb.Mutation
+
+func (p proposal) size() int {
+	size := 0
+	for _, m := range p {
+		size += m.SizeVT()
+	}
+	return size
+}
+
+// IsReport reports whether a mutation is a worker's report on a job that it has leased.
+func IsReport(m *fsmpb.Mutation) bool {
+	switch op := m.Op.(type) {
+	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
+		return true
+	case *fsmpb.Mutation_Group:
+		for _, part := range op.Group.Mutations {
+			if !IsReport(part) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// isReport reports whether all mutations of the proposal are reports, and there is at
+// least one.
+func (p proposal) isReport() bool {
+	for _, m := range p {
+		if !IsReport(m) {
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+// isOfHooks reports whether all mutations of the proposal are the alerts or the deliveries of
+// hooks, which only the leader sends, and there is at least one.
+func (p proposal) isOfHooks() bool {
+	for _, m := range p {
+		switch m.Op.(type) {
+		case *fsmpb.Mutation_SetAlert, *fsmpb.Mutation_ReportHook:
+		default:
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+// IsHeartbeat reports whether a mutation consists of heartbeats of workers.
+func IsHeartbeat(m *fsmpb.Mutation) bool { return proposal{m}.isHeartbeat() }
+
+// isHeartbeat reports whether all mutations of the proposal are heartbeats of workers,
+// and there is at least one.
+func (p proposal) isHeartbeat() bool {
+	for _, m := range p {
+		switch op := m.Op.(type) {
+		case *fsmpb.Mutation_Heartbeat:
+		case *fsmpb.Mutation_Group:
+			if !proposal(op.Group.Mutations).isHeartbeat() {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return len(p) > 0
+}
+
+func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {
+	op := &fsmpb.Announce{Kind: uint32(kind), Text: text}
+	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Announce{Announce: op}}
+}
+
+// entryMax is the size of the largest log entry that is proposed, in bytes. Request
+// bodies are bounded well below it.
+const entryMax = 16 << 20
+
+// newEntry returns an entry with the fields that the leader sets in each entry: the time,
+// a random number that is the same on all nodes, and the LSN up to which no node needs
+// its unflushed log any more.
+func (b *base) newEntry(nowMs int64) *fsmpb.Batch {
+	entry := &fsmpb.Batch{NowMs: nowMs, Random: rand.Uint64()}
+	if kept := b.kept.Load(); kept != nil {
+		entry.FlushedTerm, entry.FlushedIndex = kept.Term, kept.Index
+	}
+	return entry
+}
+
+// Apply proposes one entry outside of group commit, for mutations of the leader
+// itself.
+func (b *base) Apply(ctx context.Context, nowMs int64, ms ...*fsmpb.Mutation) ([]fsm.Result, error) {
+	entry := b.newEntry(nowMs)
+	entry.Mutations = ms
+	data, err := fsm.EncodeEntry(entry)
+	if err == nil && len(data) > entryMax {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	results, _, err := b.do.Apply(data)(ctx)
+	return results, err
+}
+
+const applyTimeout = 10 * time.Second
+
+// CheckLevel refuses mutations that need a higher level than the state has: a node that
+// does not know that level stops at them.
+func (b *base) CheckLevel(ms []*fsmpb.Mutation) error {
+	for _, m := range ms {
+		needed := fsm.LevelOf(m)
+		if needed <= fsm.BaseLevel {
+			continue
+		}
+		if level := b.meta().Level; needed > level {
+			return fmt.Errorf("%w: the write needs feature level %d, and the cluster has %d", ErrLevel, needed, level)
+		}
 	}
 	return nil
 }

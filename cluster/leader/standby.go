@@ -42,16 +42,12 @@ const standbyKept = 3
 // standbyMost bounds the announcements that a leader reads.
 const standbyMost = 16
 
-// announcer remembers when this cluster announced itself last. The candidate's goroutine
-// uses it.
-type announcer struct{ last time.Time }
-
 // announce writes the announcement of this cluster, if one is due. It takes at most an
 // eighth of the broker timeout: a longer pause between two reads of the document would
 // restart the measurement of its silence (election.Watch).
 func (l *Leader) announce(ctx context.Context) {
-	a, cluster := &l.announcer, l.do.ClusterID()
-	if cluster == "" || !a.last.IsZero() && time.Since(a.last) < l.cfg.StandbyInterval {
+	cluster := l.do.ClusterID()
+	if cluster == "" || !l.announced.IsZero() && time.Since(l.announced) < l.cfg.StandbyInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.BrokerTimeout/8)
@@ -60,7 +56,7 @@ func (l *Leader) announce(ctx context.Context) {
 	if err != nil {
 		return // cannot happen: the fields are text and numbers
 	}
-	a.last = time.Now()
+	l.announced = time.Now()
 	key := standbyPrefix + cluster
 	var w storage.Write
 	switch old, err := l.cfg.Bucket.Get(ctx, key); {
@@ -221,7 +217,7 @@ func (b *base) fenceOf(named []string) document.Fence {
 
 // withdraw removes the announcement of this cluster, which has acquired the document.
 func (l *Leader) withdraw(ctx context.Context) {
-	if l.announcer.last.IsZero() {
+	if l.announced.IsZero() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.BrokerTimeout/8)
@@ -230,5 +226,5 @@ func (l *Leader) withdraw(ctx context.Context) {
 		l.log.Debug("cannot withdraw the announcement of this cluster", "error", err)
 		return
 	}
-	l.announcer = announcer{}
+	l.announced = time.Time{}
 }

@@ -87,7 +87,7 @@ func (t *Term) tell(ctx context.Context, kind fsm.AnnounceKind, text string) {
 
 // lag returns the age of the oldest write that the bucket does not have.
 func (t *Term) lag() time.Duration {
-	at := t.cfg.Unflushed.OldestMs()
+	at := t.do.Unflushed.OldestMs()
 	if at == 0 {
 		return 0
 	}
@@ -204,4 +204,77 @@ func proposalError(err error) error {
 	default:
 		return err
 	}
+}
+
+// Status describes a term, and what it knows of the bucket.
+type Status struct {
+	LagMs           int64   // age of the oldest entry that is not flushed
+	FlushIntervalMs int64   // present least time between two flushes
+	FlushError      string  // error of the last flush; "" if it succeeded
+	ArchiveError    string  // missing or damaged object of the archive; "" if none is known
+	Standby         string  // the standby cluster that the active leader knows of; "" for none
+	Refusing        string  // reason why writes are refused; "" if they are not
+	DocumentBytes   int     // 0: not written yet
+	DocumentView    bool    // whether the document shows the available and running jobs
+	CheckpointLSN   fsm.LSN // LSN of the newest checkpoint
+	ArchiveLSN      fsm.LSN // the log in the bucket contains the entries up to here
+	LogBytes        int64   // size of the log behind the checkpoint
+}
+
+// slowFlush is the time after which the status mentions a write that has not ended.
+const slowFlush = 2 * time.Second
+
+// flushError returns why the state does not reach the bucket; "" if it does.
+func (t *Term) flushError() string {
+	since, reason := t.flusher.Stalled()
+	if reason == "" && !since.IsZero() && time.Since(since) > slowFlush {
+		return fmt.Sprintf("a write of the bucket has not ended for %v", time.Since(since).Round(time.Second))
+	}
+	return reason
+}
+
+// Status returns the state of the term.
+func (t *Term) Status() Status {
+	s := Status{
+		LagMs: t.lag().Milliseconds(), FlushIntervalMs: t.flushInterval(t.cfg.Flush.Interval).Milliseconds(),
+		FlushError: t.flushError(), Standby: t.standbys.text(),
+	}
+	if e := t.damage.Load(); e != nil {
+		s.ArchiveError = e.Error()
+	}
+	if refused := t.gate.refusal(); refused != nil {
+		s.Refusing = refused.Error()
+	}
+	if d := t.written.Load(); d != nil {
+		s.DocumentBytes, s.DocumentView = d.bytes, d.viewed
+		s.CheckpointLSN, s.ArchiveLSN = d.root.Checkpoint.LSN, d.root.LSN()
+		for i := range d.root.Log {
+			s.LogBytes += d.root.Log[i].Stored
+		}
+	}
+	return s
+}
+
+// Due reports whether the machine's next deadline is due at now, in ms. The caller holds
+// the lock that guards m.
+func (t *Term) Due(m *fsm.Machine, now int64) bool {
+	at, ok := m.NextDeadline(t.unreadable)
+	return ok && at <= now
+}
+
+// WaitFlushed returns nil once lsn is in the bucket, and ErrNotLeader when the term ends.
+// While the leader knows that the state cannot be restored from the document, the error is
+// an ErrArchive, also for the zero LSN.
+func (t *Term) WaitFlushed(ctx context.Context, lsn fsm.LSN) error {
+	if err := t.damaged(); err != nil {
+		return err
+	}
+	err := t.flusher.WaitFlushed(ctx, lsn)
+	if err == nil {
+		err = t.damaged()
+	}
+	if errors.Is(err, flush.ErrOver) {
+		return ErrNotLeader
+	}
+	return err
 }

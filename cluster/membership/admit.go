@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"osqueue/internal/sleep"
-
 	"github.com/hashicorp/raft"
+
+	"osqueue/internal/sleep"
 )
 
 // errNotLeader is the answer of a node that is not raft's leader.
@@ -57,12 +58,17 @@ func (n *Members) admit(ctx context.Context, who Identity) error {
 
 // Voter reports whether a server has a vote in a configuration.
 func Voter(c raft.Configuration, id raft.ServerID) bool {
-	for _, s := range c.Servers {
-		if s.ID == id {
-			return s.Suffrage == raft.Voter
-		}
+	s, ok := find(c, id)
+	return ok && s.Suffrage == raft.Voter
+}
+
+// find returns a server of a configuration.
+func find(c raft.Configuration, id raft.ServerID) (s raft.Server, ok bool) {
+	i := slices.IndexFunc(c.Servers, func(s raft.Server) bool { return s.ID == id })
+	if i < 0 {
+		return s, false
 	}
-	return false
+	return c.Servers[i], true
 }
 
 // removePredecessors removes the servers that the new node replaces. It removes none and
@@ -181,4 +187,91 @@ func (n *Members) awaitCatchUp(ctx context.Context, who Identity) error {
 			return fmt.Errorf("%s has not caught up yet; it will ask to join again: %w", who.ServerID, ctx.Err())
 		}
 	}
+}
+
+// A server that is down when it is removed from the configuration does not learn that it
+// was removed, and raft just stops in a removed leader. Such a node would run without a
+// leader and without a vote, so it ends.
+
+const (
+	removedLook  = time.Second
+	removedLooks = 3 // checks in a row that must find this node removed: the removal may not be committed yet
+)
+
+// ErrRemoved means that the node was removed from the cluster.
+var ErrRemoved = errors.New("this node was removed from the cluster: if another node has replaced it, leave it stopped; to " +
+	"join again, delete its data directory and start it")
+
+// Remove removes all servers with the name of a node from the configuration, and returns their
+// ids. This node must lead.
+func (n *Members) Remove(ctx context.Context, name string) ([]string, error) {
+	removed := []string{}
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		if NodeName(s.ID) != name {
+			continue
+		}
+		if err := n.do.Await(ctx, n.raft.RemoveServer(s.ID, 0, changeTimeout)); err != nil {
+			return removed, fmt.Errorf("remove %s: %w", s.ID, err)
+		}
+		removed = append(removed, string(s.ID))
+	}
+	return removed, nil
+}
+
+// watch ends the node once it is no longer a member. It starts when the node
+// has a vote.
+func (n *Members) watch(ctx context.Context) {
+	found, member := 0, n.configured(n.raft.GetConfiguration().Configuration())
+	for sleep.For(ctx, removedLook) {
+		n.mind(ctx)
+		switch in, known := n.ownMembership(ctx); {
+		case ctx.Err() != nil:
+			return
+		case n.raft.State() == raft.Shutdown: // raft stops in a leader that is not in the configuration
+			n.do.Removed(ErrRemoved)
+			return
+		case known && in:
+			found, member = 0, true
+		case known && member:
+			found++
+		}
+		if found == removedLooks {
+			n.do.Removed(ErrRemoved)
+			return
+		}
+	}
+}
+
+// ownMembership reports whether this server is in the configuration. It is if a leader is
+// known and this node's own log says so. Otherwise peers that have applied all of that
+// log decide. This node's log alone does not prove a removal: raft takes the
+// configuration of a snapshot that it installs, which may be older than the entries that
+// follow. known is false if no peer can decide.
+func (n *Members) ownMembership(ctx context.Context) (in, known bool) {
+	config := n.raft.GetConfiguration().Configuration()
+	if len(config.Servers) == 0 {
+		return false, false
+	}
+	configured := n.configured(config)
+	if _, leader := n.raft.LeaderWithID(); leader != "" && configured {
+		return true, true
+	}
+	last, cluster := n.raft.LastIndex(), n.ClusterID()
+	peers, _ := n.peers.AskAll(ctx) // peers that do not answer are skipped
+	removed := false
+	for _, p := range peers {
+		switch {
+		case p.Empty || p.Cluster != cluster:
+		case p.member(string(n.cfg.ID)):
+			return true, true
+		case p.Applied >= last:
+			removed = true
+		}
+	}
+	return configured && !removed, configured || removed
+}
+
+func (n *Members) configured(c raft.Configuration) bool {
+	_, ok := find(c, n.cfg.ID)
+	return ok
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sort"
 	"strings"
@@ -139,7 +140,7 @@ func (n *Members) askToJoin(ctx context.Context, peers []Identity) error {
 	}
 	var errs []error
 	for i := 0; i < len(addresses); i++ {
-		err := n.peers.join(ctx, addresses[i], n.Identity())
+		err := n.peers.call(ctx, http.MethodPost, addresses[i], Path+"join", n.Identity(), nil)
 		if err == nil {
 			return nil
 		}

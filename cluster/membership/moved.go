@@ -31,16 +31,6 @@ const (
 // errMoved is the reason of a refused move.
 var errMoved = errors.New("its configured address still answers")
 
-// addressOf returns the address of a server in a configuration, or "".
-func addressOf(c raft.Configuration, id raft.ServerID) raft.ServerAddress {
-	for _, s := range c.Servers {
-		if s.ID == id {
-			return s.Address
-		}
-	}
-	return ""
-}
-
 // mind compares this node's address with the configuration. If they differ it says so once, and
 // has the leader change the configuration. Without a leader it looks for servers that moved.
 func (n *Members) mind(ctx context.Context) {
@@ -49,13 +39,14 @@ func (n *Members) mind(ctx context.Context) {
 	}
 	n.minded = time.Now()
 	config := n.raft.GetConfiguration().Configuration()
-	if !Voter(config, n.cfg.ID) {
+	own, _ := find(config, n.cfg.ID)
+	if own.Suffrage != raft.Voter || own.ID == "" {
 		return
 	}
 	if _, leader := n.raft.LeaderWithID(); leader == "" {
 		n.findMoved(ctx, config)
 	}
-	was := addressOf(config, n.cfg.ID)
+	was := own.Address
 	if string(was) == n.cfg.RaftAddress {
 		return
 	}
@@ -119,7 +110,9 @@ func (n *Members) listens(ctx context.Context, address raft.ServerAddress) bool 
 // move changes the address of a voter in the configuration. The voter must answer at its address
 // in --peers, and not at its configured one.
 func (n *Members) move(ctx context.Context, config raft.Configuration, who Identity) error {
-	id, was, now := raft.ServerID(who.ServerID), addressOf(config, raft.ServerID(who.ServerID)), raft.ServerAddress(who.RaftAddress)
+	id, now := raft.ServerID(who.ServerID), raft.ServerAddress(who.RaftAddress)
+	server, _ := find(config, id)
+	was := server.Address
 	if was == now {
 		return nil
 	}

@@ -10,8 +10,15 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"osqueue/cluster/snapshot"
+	"osqueue/fsm"
 	"osqueue/internal/web"
+	"osqueue/storage"
 )
 
 // Peer is the name of a node and the address of its HTTP API.
@@ -98,55 +105,161 @@ func (p *Peers) AskAll(ctx context.Context) ([]Identity, error) {
 
 // Ask returns the identity of the node at an HTTP address.
 func (p *Peers) Ask(ctx context.Context, address string) (id Identity, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+Path+"identity", nil)
-	if err != nil {
-		return id, err
-	}
-	return id, p.call(req, &id)
-}
-
-// join asks the node at an HTTP address to admit the node me.
-func (p *Peers) join(ctx context.Context, address string, me Identity) error {
-	body, err := json.Marshal(me)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+Path+"join", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	return p.call(req, nil)
+	err = p.call(ctx, http.MethodGet, address, Path+"identity", nil, &id)
+	return id, err
 }
 
 // Post sends an empty request to the node at an HTTP address and decodes its answer.
 func (p *Peers) Post(ctx context.Context, address, path string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+path, http.NoBody)
+	return p.call(ctx, http.MethodPost, address, path, nil, answer)
+}
+
+// call sends a request to the node at an HTTP address, with body as JSON unless it is nil, and decodes
+// its answer into answer, unless that is nil.
+func (p *Peers) call(ctx context.Context, method, address, path string, body, answer any) error {
+	var sent io.Reader = http.NoBody
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+address+path, sent)
 	if err != nil {
 		return err
 	}
-	return p.call(req, answer)
-}
-
-// call sends a request to a peer and decodes its answer into answer, unless answer is
-// nil.
-func (p *Peers) call(req *http.Request, answer any) error {
 	resp, err := web.Do(p.client, req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", req.URL.Host, err)
+		return fmt.Errorf("%s: %w", address, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, BodyMax))
+	got, err := io.ReadAll(io.LimitReader(resp.Body, BodyMax))
 	if err != nil {
-		return fmt.Errorf("%s: %w", req.URL.Host, err)
+		return fmt.Errorf("%s: %w", address, err)
 	}
 	if resp.StatusCode/100 != 2 {
-		return Refused(req.URL.Host, resp.Status, body)
+		return Refused(address, resp.Status, got)
 	}
 	if answer == nil {
 		return nil
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("%s does not answer as a node of this cluster: %w", req.URL.Host, err)
+	if err := json.Unmarshal(got, answer); err != nil {
+		return fmt.Errorf("%s does not answer as a node of this cluster: %w", address, err)
 	}
 	return nil
+}
+
+// A new node that finds a running cluster starts from the state of that cluster in the bucket.
+// The leader then has to send only the log behind it, and not the whole state. If that fails for
+// any reason, the node starts empty, and the leader sends everything.
+
+// seedTimeout bounds how long reading the state may delay the start of a new node.
+const seedTimeout = 2 * time.Minute
+
+// seedAsk bounds how long a new node asks for a living cluster. If all nodes of a cluster are new, each
+// waits here for the others, and no node serves yet.
+const seedAsk = 500 * time.Millisecond
+
+// SeedOptions configure Peers.Seed.
+type SeedOptions struct {
+	Bucket storage.Bucket
+	Key    string // of the document
+	Dir    string // data directory of the new node
+	Log    hclog.Logger
+}
+
+// Seed writes the state in the bucket as the first snapshot in the data directory of a new node,
+// if the cluster of a peer wrote it. If that fails, Seed only logs the reason.
+func (p *Peers) Seed(ctx context.Context, o SeedOptions) {
+	if len(p.named) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, seedTimeout)
+	defer cancel()
+	asking, asked := context.WithTimeout(ctx, seedAsk)
+	peers, _ := p.AskAll(asking) // peers that do not answer are skipped
+	asked()
+	var errs []error
+	for _, who := range peers {
+		if who.Empty || who.Cluster == "" {
+			continue
+		}
+		meta, err := snapshot.Seed(ctx, snapshot.SeedOptions{
+			Bucket: o.Bucket, Key: o.Key, Dir: o.Dir, Cluster: who.Cluster, Logger: o.Log.Named("snapshot"),
+			Confirm: func(ctx context.Context, lsn fsm.LSN) (snapshot.Place, error) {
+				return p.Confirm(ctx, who.HTTPAddress, lsn)
+			},
+		})
+		if err == nil {
+			o.Log.Info("this new node starts from the state in the bucket", "index", meta.Index, "bytes", meta.Size)
+			return
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		o.Log.Info("this new node gets its state from the leader, not from the bucket", "reason", errors.Join(errs...))
+	}
+}
+
+// Confirm asks the node at address, which must lead the cluster, for the place of an entry in
+// raft's log. It returns an error if the log of that node does not continue behind the entry.
+func (p *Peers) Confirm(ctx context.Context, address string, lsn fsm.LSN) (at snapshot.Place, err error) {
+	err = p.call(ctx, http.MethodGet, address, Path+"history/"+lsn.String(), nil, &at)
+	return at, err
+}
+
+// Path is the path of the requests between nodes.
+const Path = "/cluster/v1/"
+
+// BodyMax bounds the body of a message between nodes, in bytes.
+const BodyMax = 64 << 10
+
+// ServeIdentity answers who this node is.
+func (n *Members) ServeIdentity(w http.ResponseWriter, _ *http.Request) {
+	web.WriteJSON(w, http.StatusOK, n.Identity())
+}
+
+// ServeJoin makes the node whose identity is in the body a member of the cluster, on the leader.
+func (n *Members) ServeJoin(w http.ResponseWriter, r *http.Request) {
+	var who Identity
+	if err := json.NewDecoder(io.LimitReader(r.Body, BodyMax)).Decode(&who); err != nil {
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: "the body is not the identity of a node: " + err.Error()})
+		return
+	}
+	switch err := n.admit(r.Context(), who); {
+	case err == nil:
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, errNotLeader):
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: err.Error(), Leader: n.LeaderHTTP()})
+	default:
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: err.Error()})
+	}
+}
+
+// ServeHistory answers with the place of an entry in raft's log, if the log of this node continues
+// behind it: its path has the value lsn. Only the leader may answer: another node may have been left
+// behind when the cluster was recovered from a minority, and its log may contain a lost history.
+func (n *Members) ServeHistory(w http.ResponseWriter, r *http.Request) {
+	lsn, err := fsm.ParseLSN(r.PathValue("lsn"))
+	if err != nil {
+		web.WriteJSON(w, http.StatusBadRequest, web.Refusal{Message: err.Error()})
+		return
+	}
+	at := snapshot.Place{Term: lsn.Term - n.do.Meta().TermBase}
+	switch {
+	case n.raft.State() != raft.Leader:
+		web.WriteJSON(w, http.StatusMisdirectedRequest, web.Refusal{Message: errNotLeader.Error(), Leader: n.LeaderHTTP()})
+		return
+	case !n.do.Agrees(n.raft.CommitIndex(), at.Term, lsn.Index):
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the log of this node does not continue after entry %s", lsn)})
+		return
+	}
+	members := n.raft.GetConfiguration() // of the end of the log, which has the entry
+	at.Configuration, at.ConfigurationIndex = members.Configuration(), members.Index()
+	if members.Error() != nil || at.ConfigurationIndex > lsn.Index {
+		web.WriteJSON(w, http.StatusConflict, web.Refusal{Message: fmt.Sprintf("the members have changed since entry %s", lsn)})
+		return
+	}
+	web.WriteJSON(w, http.StatusOK, at)
 }

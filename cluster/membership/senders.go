@@ -23,12 +23,10 @@ const askPause = 250 * time.Millisecond
 // that is the only member of its cluster takes no request.
 func (n *Members) MaySend(id raft.ServerID) error {
 	config := n.raft.GetConfiguration().Configuration()
-	for _, s := range config.Servers {
-		if s.ID == id && id != n.cfg.ID {
-			return nil
-		}
-	}
+	_, member := find(config, id)
 	switch {
+	case member && id != n.cfg.ID:
+		return nil
 	case id == "":
 		return fmt.Errorf("the request does not name its sender")
 	case id == n.cfg.ID:

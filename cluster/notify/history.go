@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"osqueue/fsm"
+	"osqueue/internal/text"
 )
 
 // EventID is the position of an event in the history of a lineage: the log entry that
@@ -176,11 +176,7 @@ func cutText(s string) string {
 	if len(s) <= eventTextMax {
 		return s
 	}
-	n := eventTextMax
-	for n > eventTextMax-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return strings.Clone(s[:n])
+	return strings.Clone(text.Clip(s, eventTextMax))
 }
 
 // History keeps the newest events of a machine in memory. It is safe for concurrent use.

@@ -32,6 +32,9 @@ const (
 	numBranches
 )
 
+// branches has the branches of the protocols of ALPN.
+var branches = map[string]int{RaftProtocol: raftBranch, PeerProtocol: peerBranch}
+
 // Port is the port of a node for the other nodes. Its methods are safe for concurrent use.
 type Port struct {
 	security Security
@@ -166,9 +169,9 @@ func (p *Port) sortTLS(ctx context.Context, c net.Conn) (int, net.Conn, error) {
 		return 0, nil, err
 	}
 	state := secured.ConnectionState()
-	branch, err := branchOf(state.NegotiatedProtocol)
+	branch, known := branches[state.NegotiatedProtocol]
 	peer, ok := p.security.Peer(state)
-	if err != nil || !ok {
+	if !known || !ok {
 		return 0, nil, errUnknown
 	}
 	named := &namedConn{Conn: secured, port: p, peer: peer}
@@ -179,17 +182,6 @@ func (p *Port) sortTLS(ctx context.Context, c net.Conn) (int, net.Conn, error) {
 		return 0, nil, err
 	}
 	return branch, named, nil
-}
-
-// branchOf returns the branch of a protocol of ALPN.
-func branchOf(protocol string) (int, error) {
-	switch protocol {
-	case RaftProtocol:
-		return raftBranch, nil
-	case PeerProtocol:
-		return peerBranch, nil
-	}
-	return 0, errUnknown
 }
 
 // admit registers a connection of a node that may have it.

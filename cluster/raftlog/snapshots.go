@@ -1,9 +1,12 @@
 package raftlog
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/hashicorp/raft"
+
+	"osqueue/fsm"
 )
 
 // After a node has restored a snapshot, its log begins behind the snapshot's entry. Raft
@@ -130,8 +133,29 @@ func (s snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 		return nil, nil, err
 	}
 	s.log.note(base{m.Index, m.Term})
-	return m, rc, nil
+	return m, indexedReader{rc, m.Index}, nil
 }
+
+// CheckIndex returns an error if the state of an LSN is newer than the snapshot that of, a sink or a reader of
+// the store for raft, writes or reads. A snapshot replaces all entries up to its raft index, but raft does not check
+// that the state in it belongs to that index. The machine's index is that of the last command that
+// it applied. It is at most raft's index, because the entries in between are raft's own.
+func CheckIndex(of any, lsn fsm.LSN) error {
+	if w, ok := of.(raft.ReadCloserWrapper); ok {
+		of = w.WrappedReadCloser() // the wrapper counts the bytes for raft
+	}
+	if s, ok := of.(interface{ raftIndex() uint64 }); ok && lsn.Index > s.raftIndex() {
+		return fmt.Errorf("the snapshot of entry %d has the state of LSN %s: it is not a snapshot of this log", s.raftIndex(), lsn)
+	}
+	return nil
+}
+
+type indexedReader struct {
+	io.ReadCloser
+	index uint64
+}
+
+func (r indexedReader) raftIndex() uint64 { return r.index }
 
 // Create implements raft.SnapshotStore.
 func (s snapshots) Create(
@@ -144,14 +168,17 @@ func (s snapshots) Create(
 	if err != nil {
 		return nil, err
 	}
-	return &watchedSink{SnapshotSink: sink, log: s.log}, nil
+	return &watchedSink{SnapshotSink: sink, log: s.log, index: index}, nil
 }
 
 type watchedSink struct {
 	raft.SnapshotSink
-	log  *Log
-	size int // bytes so far, which Close makes durable
+	log   *Log
+	index uint64
+	size  int // bytes so far, which Close makes durable
 }
+
+func (w *watchedSink) raftIndex() uint64 { return w.index }
 
 // Write implements io.Writer.
 func (w *watchedSink) Write(p []byte) (n int, err error) {

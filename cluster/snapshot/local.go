@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -37,51 +34,8 @@ const (
 	everything = 1 << 20
 )
 
-// local stores snapshots in the data directory, by means of raft's own store. It is safe
-// for concurrent use.
-type local struct {
-	base  string // the data directory
-	files *raft.FileSnapshotStore
-	log   hclog.Logger
-	watch func(what string, bytes int, fn func() error) error // runs each read
-
-	settling sync.Mutex // held during settle
-
-	mu   sync.Mutex
-	own  map[string]bool  // ids that this process has begun to write
-	sure map[string]bool  // ids whose bytes were whole when last read to the end
-	bad  map[string]error // ids whose bytes were damaged
-}
-
-// openLocal opens the snapshots of a data directory, and removes unfinished ones.
-func openLocal(base string, log hclog.Logger) (*local, error) {
-	// raft makes the directory and the files for all users to read; a data directory that an operator
-	// has made may let them in.
-	dir := filepath.Join(base, localDir)
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); err != nil {
-		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
-	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(base, everything, log)
-	if err != nil {
-		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
-	}
-	l := &local{base: base, files: files, log: log, watch: unwatched, own: make(map[string]bool), sure: make(map[string]bool), bad: make(map[string]error)}
-	entries, err := os.ReadDir(l.path())
-	if err != nil {
-		return nil, fmt.Errorf("open the snapshots under %s: %w", base, err)
-	}
-	for _, e := range entries {
-		if e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix) {
-			if err := os.RemoveAll(l.path(e.Name())); err != nil {
-				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
-			}
-		}
-	}
-	return l, nil
-}
-
-func (l *local) path(elem ...string) string {
-	return filepath.Join(append([]string{l.base, localDir}, elem...)...)
+func (s *Store) path(elem ...string) string {
+	return filepath.Join(append([]string{s.base, localDir}, elem...)...)
 }
 
 // point is a position in raft's log. Term is raft's term, not that of an LSN.
@@ -112,10 +66,10 @@ type copyOnDisk struct {
 
 // list returns all snapshots on the disk, newest first, including damaged ones. It reads
 // their descriptions, not their bytes.
-func (l *local) list() ([]copyOnDisk, error) {
+func (s *Store) list() ([]copyOnDisk, error) {
 	var entries []os.DirEntry
-	err := l.watch("list the snapshots", 0, func() (err error) {
-		entries, err = os.ReadDir(l.path())
+	err := s.watch("list the snapshots", 0, func() (err error) {
+		entries, err = os.ReadDir(s.path())
 		return err
 	})
 	if err != nil {
@@ -126,8 +80,8 @@ func (l *local) list() ([]copyOnDisk, error) {
 		if !e.IsDir() {
 			continue
 		}
-		c, ok := l.look(e.Name())
-		if ok && (c.err == nil || l.exists(c.id)) {
+		c, ok := s.look(e.Name())
+		if ok && (c.err == nil || s.exists(c.id)) {
 			all = append(all, c)
 		}
 	}
@@ -138,38 +92,38 @@ func (l *local) list() ([]copyOnDisk, error) {
 }
 
 // exists distinguishes a damaged snapshot from one that was just removed.
-func (l *local) exists(id string) bool {
-	_, err := os.Stat(l.path(id))
+func (s *Store) exists(id string) bool {
+	_, err := os.Stat(s.path(id))
 	return err == nil
 }
 
 // look reads the description of one snapshot. ok is false if id is not the name of a
 // snapshot.
-func (l *local) look(id string) (c copyOnDisk, ok bool) {
+func (s *Store) look(id string) (c copyOnDisk, ok bool) {
 	c.id = id
 	if c.point, c.at, ok = parseID(id); !ok {
 		return c, false
 	}
-	c.err = l.watch("read the description of a snapshot", 0, func() (err error) {
-		c.meta, c.record, err = l.describe(id, c.point)
+	c.err = s.watch("read the description of a snapshot", 0, func() (err error) {
+		c.meta, c.record, err = s.describe(id, c.point)
 		return err
 	})
 	return c, true
 }
 
-func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error) {
-	m, err := l.readMeta(id)
+func (s *Store) describe(id string, p point) (*raft.SnapshotMeta, *record, error) {
+	m, err := s.readMeta(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := os.Stat(l.path(id, stateFile))
+	info, err := os.Stat(s.path(id, stateFile))
 	if err != nil {
 		return nil, nil, err
 	}
 	if m.ID != id || (point{m.Term, m.Index}) != p || m.Size != info.Size() {
 		return nil, nil, fmt.Errorf("%w: %s is of the snapshot %q of %d bytes; the file has %d bytes", ErrDamaged, metaFile, m.ID, m.Size, info.Size())
 	}
-	data, err := os.ReadFile(l.path(id, recordFile))
+	data, err := os.ReadFile(s.path(id, recordFile))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,8 +137,8 @@ func (l *local) describe(id string, p point) (*raft.SnapshotMeta, *record, error
 	return m, r, nil
 }
 
-func (l *local) readMeta(id string) (*raft.SnapshotMeta, error) {
-	data, err := os.ReadFile(l.path(id, metaFile))
+func (s *Store) readMeta(id string) (*raft.SnapshotMeta, error) {
+	data, err := os.ReadFile(s.path(id, metaFile))
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +150,8 @@ func (l *local) readMeta(id string) (*raft.SnapshotMeta, error) {
 }
 
 // newest returns the newest snapshot with a valid description, or nil.
-func (l *local) newest() (*copyOnDisk, error) {
-	all, err := l.list()
+func (s *Store) newest() (*copyOnDisk, error) {
+	all, err := s.list()
 	if err != nil {
 		return nil, err
 	}
@@ -209,29 +163,12 @@ func (l *local) newest() (*copyOnDisk, error) {
 	return nil, nil
 }
 
-// open opens a snapshot after a check of its bytes. The check happens once in the life of
-// the store; in addition the reader checks the bytes.
-func (l *local) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	c, ok := l.look(id)
-	if !ok {
-		return nil, nil, fmt.Errorf("%q is not the id of a snapshot: %w", id, fs.ErrNotExist)
-	}
-	if c.err != nil {
-		return nil, nil, c.err
-	}
-	if err := l.ensure(&c); err != nil {
-		return nil, nil, err
-	}
-	rc, err := l.stream(&c)
-	return c.meta, rc, err
-}
-
 // ensure checks a snapshot by reading it to the end, unless that was done before.
-func (l *local) ensure(c *copyOnDisk) error {
-	if l.isSure(c.id) {
+func (s *Store) ensure(c *copyOnDisk) error {
+	if s.isSure(c.id) {
 		return nil
 	}
-	rc, err := l.stream(c)
+	rc, err := s.stream(c)
 	if err != nil {
 		return err
 	}
@@ -239,76 +176,76 @@ func (l *local) ensure(c *copyOnDisk) error {
 	if _, err := io.Copy(io.Discard, rc); err != nil {
 		return err
 	}
-	l.judge(c.id, nil)
+	s.judge(c.id, nil)
 	return nil
 }
 
 // stream opens the bytes of a snapshot.
-func (l *local) stream(c *copyOnDisk) (io.ReadCloser, error) {
-	f, err := os.Open(l.path(c.id, stateFile))
+func (s *Store) stream(c *copyOnDisk) (io.ReadCloser, error) {
+	f, err := os.Open(s.path(c.id, stateFile))
 	if err != nil {
 		return nil, err
 	}
-	return newCheckedReader(watchedFile{f, l}, c.record, func(err error) { l.judge(c.id, err) }), nil
+	return newCheckedReader(watchedFile{f, s}, c.record, func(err error) { s.judge(c.id, err) }), nil
 }
 
 // watchedFile is a file whose reads are watched.
 type watchedFile struct {
 	*os.File
-	local *local
+	store *Store
 }
 
 // Read implements io.Reader.
 func (f watchedFile) Read(p []byte) (n int, err error) {
-	err = f.local.watch("read a snapshot", len(p), func() (err error) {
+	err = f.store.watch("read a snapshot", len(p), func() (err error) {
 		n, err = f.File.Read(p)
 		return err
 	})
 	return n, err
 }
 
-func (l *local) isSure(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sure[id]
+func (s *Store) isSure(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sure[id]
 }
 
 // judge records the result of reading the bytes of a snapshot; nil means whole.
-func (l *local) judge(id string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.sure, id)
-	delete(l.bad, id)
+func (s *Store) judge(id string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sure, id)
+	delete(s.bad, id)
 	if err == nil {
-		l.sure[id] = true
+		s.sure[id] = true
 	} else {
-		l.bad[id] = err
+		s.bad[id] = err
 	}
 }
 
-func (l *local) forget(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.own, id)
-	delete(l.sure, id)
-	delete(l.bad, id)
+func (s *Store) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.own, id)
+	delete(s.sure, id)
+	delete(s.bad, id)
 }
 
 // fault returns the known damage of a snapshot, or nil.
-func (l *local) fault(c *copyOnDisk) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return cmp.Or(c.err, l.bad[c.id])
+func (s *Store) fault(c *copyOnDisk) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(c.err, s.bad[c.id])
 }
 
 // settle makes id, which was just written, the newest snapshot in the directory. It sets
 // aside the snapshots that would be listed before id, because they belong to a history that
 // raft has left. The exception is a snapshot that overtook id. settle also sets damaged
 // snapshots aside, and removes the oldest ones beyond retain.
-func (l *local) settle(id string) error {
-	l.settling.Lock() // raft may write its own snapshot and one from the leader concurrently
-	defer l.settling.Unlock()
-	all, err := l.list()
+func (s *Store) settle(id string) error {
+	s.settling.Lock() // raft may write its own snapshot and one from the leader concurrently
+	defer s.settling.Unlock()
+	all, err := s.list()
 	if err != nil {
 		return err
 	}
@@ -317,15 +254,15 @@ func (l *local) settle(id string) error {
 	for i := range all {
 		c := &all[i]
 		reached = reached || c.id == id
-		damage := l.fault(c)
+		damage := s.fault(c)
 		switch {
 		case damage != nil:
-			err = l.setAside(c.id, damage.Error())
-		case !reached && !l.overtook(c, own):
-			err = l.setAside(c.id, "a snapshot of an older entry was written after it")
+			err = s.setAside(c.id, damage.Error())
+		case !reached && !s.overtook(c, own):
+			err = s.setAside(c.id, "a snapshot of an older entry was written after it")
 		default:
 			if kept++; kept > retain {
-				err = l.remove(c.id)
+				err = s.remove(c.id)
 			}
 		}
 		if err != nil {
@@ -336,27 +273,27 @@ func (l *local) settle(id string) error {
 }
 
 // begun records that this process writes the snapshot id.
-func (l *local) begun(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.own[id] = true
+func (s *Store) begun(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own[id] = true
 }
 
 // overtook reports whether this process has written c and c reaches a later entry than
 // late. Within one process raft never goes back: its log continues from c, and the snapshot
 // at late is the older one.
-func (l *local) overtook(c *copyOnDisk, late point) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.own[c.id] && c.Index > late.Index
+func (s *Store) overtook(c *copyOnDisk, late point) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own[c.id] && c.Index > late.Index
 }
 
 // remove deletes a snapshot. A rename hides it first, so that no partly deleted snapshot is
 // visible.
-func (l *local) remove(id string) error {
-	l.forget(id)
-	gone := l.path(id + tmpSuffix)
-	if err := os.Rename(l.path(id), gone); err != nil {
+func (s *Store) remove(id string) error {
+	s.forget(id)
+	gone := s.path(id + tmpSuffix)
+	if err := os.Rename(s.path(id), gone); err != nil {
 		return fmt.Errorf("remove an old snapshot: %w", err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
@@ -367,18 +304,18 @@ func (l *local) remove(id string) error {
 
 // setAside moves a snapshot to a directory that raft does not read, for inspection by a
 // person.
-func (l *local) setAside(id, reason string) error {
-	l.forget(id)
-	dir := filepath.Join(l.base, asideDir)
+func (s *Store) setAside(id, reason string) error {
+	s.forget(id)
+	dir := filepath.Join(s.base, asideDir)
 	to := filepath.Join(dir, fmt.Sprintf("%s~%d", id, time.Now().UnixMilli()))
-	l.log.Warn("moving a snapshot to quarantine", "id", id, "to", to, "reason", reason)
+	s.log.Warn("moving a snapshot to quarantine", "id", id, "to", to, "reason", reason)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("move a snapshot to quarantine: %w", err)
 	}
-	if err := os.Rename(l.path(id), to); err != nil {
+	if err := os.Rename(s.path(id), to); err != nil {
 		return fmt.Errorf("move a snapshot to quarantine: %w", err)
 	}
-	return errors.Join(trimAside(dir), syncDir(dir), syncDir(l.path()))
+	return errors.Join(trimAside(dir), syncDir(dir), syncDir(s.path()))
 }
 
 // trimAside removes all but the last asideKept snapshots that were set aside.

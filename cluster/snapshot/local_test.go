@@ -74,7 +74,7 @@ func TestOvertakenSnapshotIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantIDs(t, s, c, b)
-	if l := s.local; len(l.sure) != 2 || len(l.own) != 2 {
+	if l := s; len(l.sure) != 2 || len(l.own) != 2 {
 		t.Errorf("whole: %v, begun: %v; want the two that are kept", l.sure, l.own)
 	}
 }
@@ -276,7 +276,7 @@ func TestLateSnapshotOfAnOlderEntry(t *testing.T) {
 			if aside := dirNames(t, dir, asideDir); len(aside) > 0 {
 				t.Errorf("set aside are %v", aside)
 			}
-			if s.local.exists(oldest) {
+			if s.exists(oldest) {
 				t.Error("a third one is kept")
 			}
 			wantIDs(t, newStore(t, dir), leaders, own.ID())

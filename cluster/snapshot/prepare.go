@@ -18,7 +18,7 @@ import (
 //
 // An error describes the way out. Prepare may be repeated.
 func (s *Store) Prepare(logs raft.LogStore) error {
-	all, err := s.local.list()
+	all, err := s.list()
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (s *Store) Prepare(logs raft.LogStore) error {
 		return fmt.Errorf("the snapshot %s is damaged (%w) and nothing can replace it: %w; %s", lost.id, lost.err, err, s.wayOut())
 	}
 	for _, c := range bad {
-		if s.local.exists(c.id) {
-			if err := s.local.setAside(c.id, c.err.Error()); err != nil {
+		if s.exists(c.id) {
+			if err := s.setAside(c.id, c.err.Error()); err != nil {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Store) Prepare(logs raft.LogStore) error {
 }
 
 func (s *Store) wayOut() string {
-	return fmt.Sprintf("if the other nodes run, move %s away: this node then joins them as a new one", s.local.base)
+	return fmt.Sprintf("if the other nodes run, move %s away: this node then joins them as a new one", s.base)
 }
 
 // sift returns the newest whole snapshot, and the damaged ones that are newer, each with
@@ -57,7 +57,7 @@ func (s *Store) sift(all []copyOnDisk) (bad []copyOnDisk, whole *copyOnDisk, err
 	for i := range all {
 		c := &all[i]
 		if c.err == nil {
-			c.err = s.local.ensure(c)
+			c.err = s.ensure(c)
 		}
 		switch {
 		case c.err == nil:
@@ -65,7 +65,7 @@ func (s *Store) sift(all []copyOnDisk) (bad []copyOnDisk, whole *copyOnDisk, err
 		case errors.Is(c.err, errNewer):
 			return nil, nil, fmt.Errorf("the snapshot %s: %w", c.id, c.err)
 		}
-		s.local.log.Error("a snapshot is damaged", "id", c.id, "error", c.err)
+		s.log.Error("a snapshot is damaged", "id", c.id, "error", c.err)
 		bad = append(bad, *c)
 	}
 	return bad, nil, nil

@@ -493,7 +493,7 @@ func TestLeaderWithADamagedSnapshot(t *testing.T) {
 	g.apply(leader, 50)
 	g.snapshot(leader)
 	newest := ids(t, leader.store)[0]
-	leader.store.local.forget(newest) // as after a restart
+	leader.store.forget(newest) // as after a restart
 	flip(t, leader.dir, localDir, newest, stateFile)
 	n4 := g.start("n4", t.TempDir())
 	g.addNonvoter(leader, n4)

@@ -41,11 +41,11 @@ type SeedOptions struct {
 // ends before it returns, the directory has no snapshot, and the leader sends everything. Seed
 // keeps the state in memory. ctx bounds the whole call.
 func Seed(ctx context.Context, o SeedOptions) (raft.SnapshotMeta, error) {
-	l, err := openLocal(o.Dir, o.Logger)
+	s, err := New(Options{Dir: o.Dir, Logger: o.Logger})
 	if err != nil {
 		return raft.SnapshotMeta{}, err
 	}
-	present, err := l.list()
+	present, err := s.list()
 	if err == nil && len(present) > 0 {
 		err = fmt.Errorf("the data directory %s has snapshots already", o.Dir)
 	}
@@ -76,7 +76,7 @@ func Seed(ctx context.Context, o SeedOptions) (raft.SnapshotMeta, error) {
 		return raft.SnapshotMeta{}, fmt.Errorf("the state of %q at %s is not the one that the leader has at entry %d-%d",
 			o.Key, meta.LSN, at.Term, meta.LSN.Index)
 	}
-	return l.write(raft.SnapshotMeta{
+	return s.write(raft.SnapshotMeta{
 		Version: raft.SnapshotVersionMax, Term: at.Term, Index: meta.LSN.Index,
 		Configuration: at.Configuration, ConfigurationIndex: at.ConfigurationIndex,
 	}, m.View())
@@ -96,8 +96,8 @@ func fits(doc *document.File, cluster string) error {
 }
 
 // write writes a state as a snapshot.
-func (l *local) write(m raft.SnapshotMeta, v *fsm.View) (raft.SnapshotMeta, error) {
-	to, err := l.create(m, addresses{}, func(made raft.SnapshotMeta) { m = made })
+func (s *Store) write(m raft.SnapshotMeta, v *fsm.View) (raft.SnapshotMeta, error) {
+	to, err := s.create(m, addresses{})
 	if err != nil {
 		return m, err
 	}
@@ -105,7 +105,7 @@ func (l *local) write(m raft.SnapshotMeta, v *fsm.View) (raft.SnapshotMeta, erro
 		return m, errors.Join(err, to.Cancel())
 	}
 	err = to.Close()
-	return m, err
+	return to.meta, err
 }
 
 // addresses encodes peers as raft's transports do. Raft's snapshot store only uses this

@@ -1,10 +1,14 @@
 package snapshot
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,8 +31,6 @@ type Options struct {
 	Logger hclog.Logger // nil: no log
 }
 
-func unwatched(_ string, _ int, fn func() error) error { return fn() }
-
 // Point is the log entry that a snapshot reaches, and the time of the snapshot.
 type Point struct {
 	Term  uint64 // raft's term
@@ -43,41 +45,70 @@ type Status struct {
 	Damaged string
 }
 
-// Store is a raft.SnapshotStore on the node's disk. It is safe for concurrent use, except for
-// its sinks.
+// Store is a raft.SnapshotStore in a node's data directory, by means of raft's own store. It is safe
+// for concurrent use, except for its sinks.
 type Store struct {
-	local   *local
+	base    string // the data directory
+	files   *raft.FileSnapshotStore
+	log     hclog.Logger
+	watch   func(what string, bytes int, fn func() error) error // runs each read
 	damaged func(error)
 
+	settling sync.Mutex // held during settle
+
 	mu     sync.Mutex
+	own    map[string]bool  // ids that this process has begun to write
+	sure   map[string]bool  // ids whose bytes were whole when last read to the end
+	bad    map[string]error // ids whose bytes were damaged
+	told   map[string]bool  // ids that were reported as damaged
 	status Status
-	told   map[string]bool // ids that were reported as damaged
 }
 
 var _ raft.SnapshotStore = (*Store)(nil)
 
-// New opens the snapshots of a data directory.
+// New opens the snapshots of a data directory, and removes unfinished ones.
 func New(o Options) (*Store, error) {
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
+	s := &Store{
+		base: o.Dir, log: o.Logger, watch: o.Watch, damaged: o.Damaged, own: make(map[string]bool), sure: make(map[string]bool),
+		bad: make(map[string]error), told: make(map[string]bool),
 	}
-	l, err := openLocal(o.Dir, o.Logger)
-	if err != nil {
-		return nil, err
+	if s.log == nil {
+		s.log = hclog.NewNullLogger()
 	}
-	if o.Watch != nil {
-		l.watch = o.Watch
+	if s.watch == nil {
+		s.watch = func(_ string, _ int, fn func() error) error { return fn() }
 	}
-	s := &Store{local: l, damaged: o.Damaged, told: make(map[string]bool)}
+	if err := s.openFiles(); err != nil {
+		return nil, fmt.Errorf("open the snapshots under %s: %w", o.Dir, err)
+	}
 	if err := s.refresh(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+func (s *Store) openFiles() error {
+	// raft makes the directory and the files for all users to read; a data directory that an operator
+	// has made may let them in.
+	err := errors.Join(os.MkdirAll(s.path(), 0o700), os.Chmod(s.path(), 0o700))
+	if err != nil {
+		return err
+	}
+	if s.files, err = raft.NewFileSnapshotStoreWithLogger(s.base, everything, s.log); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.path())
+	for _, e := range entries {
+		if e.IsDir() && strings.HasSuffix(e.Name(), tmpSuffix) {
+			err = errors.Join(err, os.RemoveAll(s.path(e.Name())))
+		}
+	}
+	return err
+}
+
 // refresh records the newest snapshot in the status.
 func (s *Store) refresh() error {
-	newest, err := s.local.newest()
+	newest, err := s.newest()
 	if err != nil || newest == nil {
 		return err
 	}
@@ -100,17 +131,13 @@ func (s *Store) Create(
 	version raft.SnapshotVersion, index, term uint64, c raft.Configuration, cIndex uint64, trans raft.Transport,
 ) (raft.SnapshotSink, error) {
 	m := raft.SnapshotMeta{Version: version, Index: index, Term: term, Configuration: c, ConfigurationIndex: cIndex}
-	return s.local.create(m, trans, func(raft.SnapshotMeta) {
-		if err := s.refresh(); err != nil {
-			s.local.log.Warn("cannot find the newest snapshot", "error", err)
-		}
-	})
+	return s.create(m, trans)
 }
 
 // List implements raft.SnapshotStore. It returns the snapshots with valid descriptions, newest
 // first.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
-	all, err := s.local.list()
+	all, err := s.list()
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +155,31 @@ func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 // Open implements raft.SnapshotStore. The reader returns the last bytes only if the checksum of
 // all bytes matches; otherwise its error wraps ErrDamaged.
 func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	m, rc, err := s.local.open(id)
+	m, rc, err := s.open(id)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) || s.local.exists(id) {
+		if !errors.Is(err, fs.ErrNotExist) || s.exists(id) {
 			s.report(id, err)
 		}
 		return nil, nil, fmt.Errorf("open the snapshot %s: %w", id, err)
 	}
 	return m, rc, nil
+}
+
+// open opens a snapshot after a check of its bytes. The check happens once in the life of
+// the store; in addition the reader checks the bytes.
+func (s *Store) open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	c, ok := s.look(id)
+	if !ok {
+		return nil, nil, fmt.Errorf("%q is not the id of a snapshot: %w", id, fs.ErrNotExist)
+	}
+	if c.err != nil {
+		return nil, nil, c.err
+	}
+	if err := s.ensure(&c); err != nil {
+		return nil, nil, err
+	}
+	rc, err := s.stream(&c)
+	return c.meta, rc, err
 }
 
 // report records the damage of a snapshot. It logs and reports each snapshot once.
@@ -149,8 +193,92 @@ func (s *Store) report(id string, err error) {
 	if known {
 		return
 	}
-	s.local.log.Error("a snapshot is damaged", "error", err)
+	s.log.Error("a snapshot is damaged", "error", err)
 	if s.damaged != nil {
 		s.damaged(err)
 	}
+}
+
+// sink writes one snapshot to the disk, together with its record. Like raft's own sink it
+// is for one goroutine.
+type sink struct {
+	store *Store
+	inner raft.SnapshotSink
+	meta  raft.SnapshotMeta
+	sum   hash.Hash
+	size  int64
+
+	ended bool
+	err   error
+}
+
+var _ raft.SnapshotSink = (*sink)(nil)
+
+// create starts a snapshot.
+func (s *Store) create(m raft.SnapshotMeta, trans raft.Transport) (*sink, error) {
+	inner, err := s.files.Create(m.Version, m.Index, m.Term, m.Configuration, m.ConfigurationIndex, trans)
+	if err != nil {
+		return nil, fmt.Errorf("create a snapshot in %s: %w", s.path(), err)
+	}
+	m.ID = inner.ID()
+	s.begun(m.ID)
+	return &sink{store: s, inner: inner, meta: m, sum: sha256.New()}, nil
+}
+
+// ID implements raft.SnapshotSink.
+func (s *sink) ID() string { return s.inner.ID() }
+
+// Write implements io.Writer.
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.inner.Write(p)
+	s.sum.Write(p[:n])
+	s.size += int64(n)
+	return n, err
+}
+
+// Close makes the snapshot durable and the newest one of the node, and returns nil only
+// after that. Raft may call it again; further calls return the same error.
+func (s *sink) Close() error {
+	if s.ended {
+		return s.err
+	}
+	s.ended = true
+	s.err = s.finish()
+	return s.err
+}
+
+func (s *sink) finish() error {
+	s.meta.Size = s.size
+	r := newRecord(&s.meta, s.size, [sha256.Size]byte(s.sum.Sum(nil)))
+	// The record becomes visible with the directory, when that gets its final name.
+	if err := writeFileSync(s.store.path(s.ID()+tmpSuffix, recordFile), r.encode()); err != nil {
+		return errors.Join(fmt.Errorf("write the checksum of a snapshot: %w", err), s.discard())
+	}
+	if err := s.inner.Close(); err != nil {
+		return errors.Join(err, s.discard())
+	}
+	s.store.judge(s.ID(), nil) // before settle, which forgets a snapshot that it removes
+	if err := s.store.settle(s.ID()); err != nil {
+		return err
+	}
+	if err := s.store.refresh(); err != nil {
+		s.store.log.Warn("cannot find the newest snapshot", "error", err)
+	}
+	return nil
+}
+
+// Cancel discards the written bytes. After Close it does nothing.
+func (s *sink) Cancel() error {
+	if s.ended {
+		return nil
+	}
+	s.ended, s.err = true, errors.New("the snapshot was cancelled")
+	return s.discard()
+}
+
+// discard cancels raft's sink, and also removes the directory that raft's sink leaves after
+// a failure.
+func (s *sink) discard() error {
+	s.store.forget(s.ID())
+	return errors.Join(s.inner.Cancel(), os.RemoveAll(s.store.path(s.ID()+tmpSuffix)))
 }

@@ -24,7 +24,7 @@ func TestRestart(t *testing.T) {
 func TestReadsOfTheDiskAreWatched(t *testing.T) {
 	seen := make(map[string]int) // bytes, at most
 	s := newStore(t, t.TempDir())
-	s.local.watch = func(what string, bytes int, fn func() error) error {
+	s.watch = func(what string, bytes int, fn func() error) error {
 		seen[what] = max(seen[what], bytes)
 		return fn()
 	}

@@ -158,10 +158,8 @@ func (a *Audit) readCheckpoint(ctx context.Context, b *document.Checkpoint) (*Fi
 	found, err := n.read(ctx)
 	if found != nil || err != nil {
 		a.checkpoint = nil
-		return found, err
 	}
-	a.checkpoint.Key = b.Key
-	return nil, nil
+	return found, err
 }
 
 // segmentIndex returns the segments of a segment index.

@@ -101,7 +101,7 @@ func BenchmarkReplay(b *testing.B) {
 			b.SetBytes(raw)
 			b.ReportAllocs()
 			for b.Loop() {
-				got, err := Load(b.Context(), bucket, a)
+				got, err := load(b.Context(), bucket, a, 0)
 				if err != nil || got.Counts() != m.Counts() {
 					b.Fatal(err)
 				}
@@ -134,7 +134,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		b.SetBytes(checkpoint.Raw)
 		b.ReportAllocs()
 		for b.Loop() {
-			got, err := Load(b.Context(), bucket, a)
+			got, err := load(b.Context(), bucket, a, 0)
 			if err != nil || got.Counts() != m.Counts() {
 				b.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"osqueue/fsm"
-	"osqueue/internal/paced"
+	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/blob"
 	"osqueue/storage/document"
@@ -40,7 +40,7 @@ func WriteCheckpoint(ctx context.Context, bucket storage.Bucket, lineage string,
 // the time and half of a processor.
 func WritePacedCheckpoint(ctx context.Context, bucket storage.Bucket, lineage string, prev fsm.LSN, v *fsm.View) (document.Checkpoint, error) {
 	return writeCheckpoint(ctx, bucket, lineage, prev, v, func(w io.Writer) (fsm.StateSum, error) {
-		return v.EncodeSum(paced.NewWriter(w))
+		return v.EncodeSum(sleep.NewWriter(w))
 	})
 }
 
@@ -85,14 +85,9 @@ func partBytes(v *fsm.View, jobs int) int {
 }
 
 // readCheckpoint returns the state of a checkpoint. It checks the state against the manifest, and the
-// manifest against its key and the reference to it.
-func readCheckpoint(ctx context.Context, bucket storage.Bucket, p point) (*fsm.Machine, error) {
-	return readCheckpointWithin(ctx, bucket, p, 0)
-}
-
-// readCheckpointWithin is readCheckpoint for a state that takes at most that many bytes of memory, or
+// manifest against its key and the reference to it. A state that takes more than most bytes of memory is
 // ErrTooLarge; 0 is no bound.
-func readCheckpointWithin(ctx context.Context, bucket storage.Bucket, p point, most int64) (*fsm.Machine, error) {
+func readCheckpoint(ctx context.Context, bucket storage.Bucket, p point, most int64) (*fsm.Machine, error) {
 	if p.isOrigin() {
 		return fsm.New(), nil
 	}

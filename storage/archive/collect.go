@@ -17,23 +17,30 @@ import (
 // package did not write may be among them.
 func List(ctx context.Context, bucket storage.Bucket, lineage string) ([]string, error) {
 	var names []string
-	err := each(ctx, bucket, lineage, func(key string) { names = append(names, key) })
-	if err != nil {
-		return nil, err
-	}
-	return names, nil
+	err := each(ctx, bucket, lineage, func(i storage.Info) bool {
+		names = append(names, i.Key)
+		return true
+	})
+	return names, err
 }
 
-// each calls fn with the key of each object that the lineage may have in the bucket.
-func each(ctx context.Context, bucket storage.Bucket, lineage string, fn func(key string)) error {
+// each calls fn for each object that the lineage may have in the bucket, until fn returns false; "" is every
+// lineage.
+func each(ctx context.Context, bucket storage.Bucket, lineage string, fn func(storage.Info) bool) error {
+	more := true
 	for _, prefix := range []string{checkpointPrefix, logPrefix} {
-		prefix += lineage + "/"
+		if lineage != "" {
+			prefix += lineage + "/"
+		}
 		err := bucket.List(ctx, prefix, func(i storage.Info) bool {
-			fn(i.Key)
-			return true
+			more = fn(i)
+			return more
 		})
 		if err != nil {
 			return fmt.Errorf("list %q: %w", prefix, err)
+		}
+		if !more {
+			break
 		}
 	}
 	return nil
@@ -242,4 +249,162 @@ func remove(ctx context.Context, bucket storage.Bucket, keys []string) (deleted 
 		}
 	}
 	return deleted, nil
+}
+
+// Used is the space of a lineage's objects in a bucket, whether they are needed or not.
+type Used struct {
+	Checkpoints     int // whole ones
+	CheckpointBytes int64
+	Log             int // segments and segment indexes
+	LogBytes        int64
+}
+
+// Usage counts the objects of a lineage by a listing.
+func Usage(ctx context.Context, bucket storage.Bucket, lineage string) (Used, error) {
+	var u Used
+	if lineage == "" {
+		return u, nil // an older broker's document has none
+	}
+	err := each(ctx, bucket, lineage, func(i storage.Info) bool {
+		u.count(i)
+		return true
+	})
+	return u, err
+}
+
+func (u *Used) count(i storage.Info) {
+	n, ok := parseName(i.Key)
+	switch {
+	case !ok:
+	case n.kind == segmentKind || n.kind == segmentIndexKind:
+		u.Log++
+		u.LogBytes += i.Size
+	default:
+		u.CheckpointBytes += i.Size
+		if n.kind == manifestKind {
+			u.Checkpoints++
+		}
+	}
+}
+
+// Describe returns the kind of an object by its key, for people; "" for a key that is not of
+// this package.
+func Describe(key string) string {
+	n, ok := parseName(key)
+	if !ok {
+		return ""
+	}
+	switch n.kind {
+	case segmentKind:
+		return fmt.Sprintf("log segment after %s up to %s", n.after, n.last)
+	case segmentIndexKind:
+		return fmt.Sprintf("segment index of the log after %s up to %s", n.after, n.last)
+	case partKind:
+		return fmt.Sprintf("part of the checkpoint of %s", n.last)
+	default:
+		return fmt.Sprintf("checkpoint of %s", n.last)
+	}
+}
+
+// HasArchive reports whether the bucket has an object of an archive, of any lineage, from which
+// a document could be rebuilt. Each queue begins with an empty checkpoint, and a small one may
+// have only that. HasArchive reads one page of each of two listings.
+func HasArchive(ctx context.Context, bucket storage.Bucket) (found bool, err error) {
+	err = each(ctx, bucket, "", func(i storage.Info) bool {
+		n, ok := parseName(i.Key)
+		found = ok && !n.last.IsZero()
+		return !found
+	})
+	return found, err
+}
+
+// CopyPrefix begins the keys of copies of documents that were replaced.
+const CopyPrefix = "conflicts/"
+
+// copiesMost bounds the copies whose objects are kept.
+const copiesMost = 1000
+
+// Copy names the objects that a copy of a document needs: a checkpoint, and the log from
+// there to the state of the document.
+type Copy struct {
+	lineage, checkpoint string // checkpoint is the directory of the checkpoint
+	from, to            fsm.LSN
+}
+
+// needs reports whether a copy needs an object.
+func (c *Copy) needs(n name) bool {
+	switch {
+	case n.lineage != c.lineage:
+		return false
+	case n.kind.ofCheckpoint():
+		return n.directory() == c.checkpoint
+	default:
+		return n.last.Compare(c.from) > 0 && n.after.Compare(c.to) < 0
+	}
+}
+
+// Copies reads the copies in a bucket, each of them once: they do not change. The zero value
+// is ready to use. One goroutine uses it.
+type Copies struct {
+	known map[string]*Copy // by key; nil: a copy that needs nothing
+}
+
+// Read returns the objects that the present copies in the bucket need, for up to 1000 copies.
+// more reports whether there are others.
+func (s *Copies) Read(ctx context.Context, bucket storage.Bucket) (all []Copy, more bool, err error) {
+	var keys []string
+	err = bucket.List(ctx, CopyPrefix, func(i storage.Info) bool {
+		more = len(keys) == copiesMost
+		if !more {
+			keys = append(keys, i.Key)
+		}
+		return !more
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("list %q: %w", CopyPrefix, err)
+	}
+	known := make(map[string]*Copy, len(keys))
+	for _, key := range keys {
+		c, ok := s.known[key]
+		if !ok {
+			if c, err = readCopy(ctx, bucket, key); err != nil {
+				return nil, false, err
+			}
+		}
+		known[key] = c
+		if c != nil {
+			all = append(all, *c)
+		}
+	}
+	s.known = known
+	return all, more, nil
+}
+
+// readCopy returns nil if the object does not exist, or is not a document with an archive.
+func readCopy(ctx context.Context, bucket storage.Bucket, key string) (*Copy, error) {
+	obj, err := bucket.Get(ctx, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the copy %q: %w", key, err)
+	}
+	doc, err := document.Decode(obj.Data)
+	if err != nil || doc.Archive == nil {
+		return nil, nil //nolint:nilerr // what cannot be read needs nothing
+	}
+	return &Copy{
+		lineage: doc.Lineage(), checkpoint: strings.TrimSuffix(doc.Archive.Checkpoint.Key, manifestSuffix),
+		from: doc.Archive.Checkpoint.LSN, to: doc.Archive.LSN(),
+	}, nil
+}
+
+// isNeededByCopy reports whether one of the copies needs an object.
+func isNeededByCopy(copies []Copy, n name) bool {
+	for i := range copies {
+		if copies[i].needs(n) {
+			return true
+		}
+	}
+	return false
 }

@@ -86,7 +86,7 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	manifest := slices.IndexFunc(old, func(key string) bool { return strings.HasSuffix(key, manifestSuffix) })
-	part := slices.IndexFunc(old, func(key string) bool { return strings.Contains(key, partPrefix) })
+	part := slices.IndexFunc(old, func(key string) bool { return strings.Contains(key, "part-") })
 	if manifest < 0 || part < manifest {
 		t.Errorf("parts before their manifest: %q", old)
 	}

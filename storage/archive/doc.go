@@ -24,13 +24,13 @@
 // either garbage or found in place by the next attempt, and an attempt that arrives late does
 // no harm. docs/format.md describes all objects byte by byte.
 //
-//	name.go  object.go  segment.go  segment_index.go  checkpoint.go  the objects
-//	entry.go  tail.go  run.go                              writing and reading entries
+//	name.go  segment.go  checkpoint.go                     the objects
+//	tail.go  run.go                                        writing and reading entries
 //	fetch.go  replay.go                                    from objects to a state
 //	line.go  history.go                                    the objects that lead to a state
-//	verify.go  repair.go  repair_look.go  recovery.go           detection and repair of damage
+//	verify.go  repair.go                                   detection and repair of damage
 //	collect.go                                             collection of unneeded objects
-//	restore.go  restore_root.go                            a state as the first of another lineage
+//	restore.go                                             a state as the first of another lineage
 //
 // # The line
 //

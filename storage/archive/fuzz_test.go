@@ -150,7 +150,7 @@ func FuzzCheckpoint(f *testing.F) {
 			if w := good.PutIfAbsent(t.Context(), checkpoint.Key, data); w.Outcome != storage.Committed {
 				t.Fatalf("%+v", w)
 			}
-			got, err := readCheckpoint(t.Context(), good, p)
+			got, err := readCheckpoint(t.Context(), good, p, 0)
 			if err == nil && got.View().Hash() != m.View().Hash() {
 				t.Fatalf("another state is read: %+v", got.Meta())
 			}

@@ -113,12 +113,14 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 	to.most = h.most
 	p, path, err := h.plan(to)
 	if err != nil && !t.LSN.IsZero() {
-		p, path, err = h.beside(t.LSN).planOr(to, err)
+		if q, beside, failed := h.beside(t.LSN).plan(to); failed == nil {
+			p, path, err = q, beside, nil
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	m, err := readCheckpointWithin(ctx, h.bucket, p, h.most)
+	m, err := readCheckpoint(ctx, h.bucket, p, h.most)
 	if p.named == nil && errors.Is(err, storage.ErrNotFound) { // Verify counts it as gone
 		return nil, fmt.Errorf("%w: its checkpoint is being deleted, or was never finished: %s", ErrNotKept, p.key)
 	}
@@ -210,14 +212,6 @@ func (h *History) plan(to limit) (p point, path []source, err error) {
 	return p, path, nil
 }
 
-// planOr is plan, with the error for an LSN that this history does not reach either.
-func (h *History) planOr(to limit, none error) (p point, path []source, err error) {
-	if p, path, err = h.plan(to); err != nil {
-		err = none
-	}
-	return p, path, err
-}
-
 // kept describes the kept history in short.
 func (h *History) kept() string {
 	spans := h.Spans()
@@ -273,11 +267,12 @@ func (l *line) spans() []Span {
 // LSN. It can be later than that of the document: a leader writes objects before the document
 // names them, and an older copy of the document can be put back.
 func Newest(ctx context.Context, bucket storage.Bucket, lineage string) (newest fsm.LSN, err error) {
-	err = each(ctx, bucket, lineage, func(key string) {
-		n, ok := parseName(key)
+	err = each(ctx, bucket, lineage, func(i storage.Info) bool {
+		n, ok := parseName(i.Key)
 		if ok && (n.kind == segmentKind || n.kind == manifestKind) && n.last.Compare(newest) > 0 {
 			newest = n.last
 		}
+		return true
 	})
 	return newest, err
 }

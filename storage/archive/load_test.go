@@ -13,6 +13,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
+	"osqueue/storage/blob"
 )
 
 // TestLoadWithFaults injects each kind of fault into each read.
@@ -141,7 +142,7 @@ func TestAheadKeepsOrderAndStops(t *testing.T) {
 			}
 		}
 		var got []string
-		for s, err := range ahead(t.Context(), items, get) {
+		for s, err := range blob.Ahead(t.Context(), readAhead, items, get) {
 			if err != nil {
 				t.Fatal(err)
 			}

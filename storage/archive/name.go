@@ -3,8 +3,8 @@ package archive
 import (
 	"crypto/rand"
 	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 
 	"osqueue/fsm"
 )
@@ -32,8 +32,7 @@ func (k kind) ofCheckpoint() bool { return k == manifestKind || k == partKind }
 const (
 	segmentSuffix      = ".seg"
 	segmentIndexSuffix = ".idx"
-	manifestSuffix     = "/manifest.json"
-	partPrefix         = "part-" // sorts behind the manifest
+	manifestSuffix     = "/manifest.json" // sorts before the parts
 )
 
 // name is the parsed key of an object.
@@ -57,7 +56,7 @@ func newName(k kind, lineage string, after, last fsm.LSN, at int64) name {
 // with last in a fixed width, so that the order of the keys is that of the LSNs.
 func (n name) directory() string {
 	prefix := logPrefix
-	if n.kind == manifestKind || n.kind == partKind {
+	if n.kind.ofCheckpoint() {
 		prefix = checkpointPrefix
 	}
 	return fmt.Sprintf("%s%s/%020d-%020d~%s~%d~%s", prefix, n.lineage, n.last.Term, n.last.Index, n.after, n.at, n.id)
@@ -76,82 +75,30 @@ func (n name) key() string {
 	}
 }
 
+var keyPattern = regexp.MustCompile(`^(?:base|log)/([^/]+)/([0-9]+-[0-9]+)~([0-9]+-[0-9]+)~([0-9]+)~([0-9A-Za-z]+)` +
+	`(\.seg|\.idx|/manifest\.json|/(part-[0-9]+))$`)
+
+var kindsBySuffix = map[string]kind{segmentSuffix: segmentKind, segmentIndexSuffix: segmentIndexKind, manifestSuffix: manifestKind}
+
 // parseName parses the key of an object of this package. ok is false for any other key: such an
-// object is neither read nor deleted.
+// object is neither read nor deleted. It detects other spellings of the same numbers, and the prefix of another
+// kind, by formatting the name again.
 func parseName(key string) (n name, ok bool) {
-	rest, isCheckpoint := strings.CutPrefix(key, checkpointPrefix)
-	if !isCheckpoint {
-		if rest, ok = strings.CutPrefix(key, logPrefix); !ok {
-			return name{}, false
-		}
-	}
-	lineage, rest, ok := strings.Cut(rest, "/")
-	if !ok || lineage == "" {
+	f := keyPattern.FindStringSubmatch(key)
+	if f == nil {
 		return name{}, false
 	}
-	n.lineage = lineage
-	var stem string
-	if isCheckpoint {
-		stem, n.kind, n.part, ok = cutCheckpoint(rest)
-	} else {
-		stem, n.kind, ok = cutLog(rest)
+	n = name{kind: partKind, lineage: f[1], id: f[5], part: f[7]}
+	if n.part == "" {
+		n.kind = kindsBySuffix[f[6]]
 	}
-	if !ok || !n.parseStem(stem) || n.key() != key {
+	var errs [3]error
+	n.last, errs[0] = fsm.ParseLSN(f[2])
+	n.after, errs[1] = fsm.ParseLSN(f[3])
+	n.at, errs[2] = strconv.ParseInt(f[4], 10, 64)
+	c := n.after.Compare(n.last)
+	if errs != [3]error{} || c > 0 || c == 0 && !n.kind.ofCheckpoint() || n.key() != key {
 		return name{}, false
 	}
 	return n, true
-}
-
-// cutCheckpoint splits the name of a checkpoint's object.
-func cutCheckpoint(s string) (stem string, k kind, part string, ok bool) {
-	if stem, ok = strings.CutSuffix(s, manifestSuffix); ok {
-		return stem, manifestKind, "", true
-	}
-	stem, part, ok = strings.Cut(s, "/")
-	number, isPart := strings.CutPrefix(part, partPrefix)
-	return stem, partKind, part, ok && isPart && only(number, isDigit)
-}
-
-// cutLog splits the name of an object of the log.
-func cutLog(s string) (stem string, k kind, ok bool) {
-	if stem, ok = strings.CutSuffix(s, segmentSuffix); ok {
-		return stem, segmentKind, true
-	}
-	stem, ok = strings.CutSuffix(s, segmentIndexSuffix)
-	return stem, segmentIndexKind, ok
-}
-
-// parseStem parses <last>~<after>~<ms>~<id>. It detects other spellings of the same numbers by
-// formatting the name again.
-func (n *name) parseStem(stem string) bool {
-	fields := strings.Split(stem, "~")
-	if len(fields) != 4 {
-		return false
-	}
-	var errs [3]error
-	n.last, errs[0] = fsm.ParseLSN(fields[0])
-	n.after, errs[1] = fsm.ParseLSN(fields[1])
-	n.at, errs[2] = strconv.ParseInt(fields[2], 10, 64)
-	if errs != [3]error{} || n.at < 0 {
-		return false
-	}
-	n.id = fields[3]
-	c := n.after.Compare(n.last)
-	return only(n.id, isAlphanumeric) && (c < 0 || c == 0 && (n.kind == manifestKind || n.kind == partKind))
-}
-
-// only reports whether s is not empty and such holds for all of its bytes.
-func only(s string, such func(c byte) bool) bool {
-	for i := range len(s) {
-		if !such(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isAlphanumeric(c byte) bool {
-	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -1,12 +1,18 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -206,7 +212,7 @@ func (v *verifier) newest(ctx context.Context) (*fsm.Machine, point, error) {
 		if !ok {
 			return nil, best, nil
 		}
-		m, err := readCheckpoint(ctx, v.bucket, best)
+		m, err := readCheckpoint(ctx, v.bucket, best, 0)
 		if err := v.object(err); err != nil {
 			return nil, best, err
 		}
@@ -278,4 +284,215 @@ func (r *repair) header(id string) document.Header {
 		h.Handovers = r.doc.Header.Handovers
 	}
 	return h
+}
+
+// look verifies the document, or the part that can be recovered.
+func (r *repair) look(ctx context.Context) error {
+	if r.missing {
+		w := recovered{}
+		err := r.lookBehind(ctx, &w)
+		if err == nil {
+			r.v.note(r.key, fmt.Errorf("%w: %w", ErrDamaged, storage.ErrNotFound))
+		}
+		return err
+	}
+	doc, err := document.Decode(r.old.Data)
+	if err == nil {
+		r.doc, r.sure, r.v = doc, true, newVerifier(r.bucket, r.key)
+		_, err := r.v.document(ctx, doc, VerifyOptions{})
+		return err
+	}
+	unreadable := fmt.Errorf("%w: %w", ErrDamaged, err)
+	w, err := recoverDocument(r.old.Data)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.doc != nil:
+		r.doc, r.sure, r.v = w.doc, true, newVerifier(r.bucket, r.key)
+		_, err = r.v.document(ctx, w.doc, VerifyOptions{})
+	default:
+		err = r.lookBehind(ctx, &w)
+	}
+	if err == nil {
+		r.v.note(r.key, unreadable)
+	}
+	return err
+}
+
+// lookBehind uses only the names of objects, back from the newest LSN at which one of them
+// ends. If the document still states an LSN, objects after it do not count.
+func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
+	r.sure = w.header != nil
+	last := everything.lsn
+	if r.sure {
+		last = w.header.LSN()
+	} else {
+		lineage, err := r.onlyLineage(ctx)
+		if err != nil {
+			return err
+		}
+		w.header = &document.Header{Lineage: lineage}
+	}
+	names, err := List(ctx, r.bucket, w.header.Lineage)
+	if err != nil {
+		return err
+	}
+	for _, end := range ends(names, last) {
+		r.doc, r.v = w.document(end), newVerifier(r.bucket, r.key)
+		m, err := r.v.behind(ctx, r.doc, VerifyOptions{})
+		if err != nil || m != nil && m.Meta().LSN == end {
+			return err
+		}
+	}
+	return ErrNothingGood
+}
+
+// ends returns the LSNs at which complete objects of the line may end, newest first.
+func ends(names []string, last fsm.LSN) []fsm.LSN {
+	found := make(map[fsm.LSN]bool)
+	for _, key := range names {
+		n, ok := parseName(key)
+		if ok && (n.kind == segmentKind || n.kind == manifestKind) && n.last.Compare(last) <= 0 {
+			found[n.last] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b fsm.LSN) int { return b.Compare(a) })
+}
+
+// onlyLineage returns the requested lineage, or the only one in the bucket.
+func (r *repair) onlyLineage(ctx context.Context) (string, error) {
+	if r.opts.Lineage != "" {
+		return r.opts.Lineage, nil
+	}
+	found := make(map[string]bool)
+	err := each(ctx, r.bucket, "", func(i storage.Info) bool {
+		_, rest, _ := strings.Cut(i.Key, "/")
+		lineage, _, _ := strings.Cut(rest, "/")
+		found[lineage] = true
+		return true
+	})
+	if err != nil {
+		return "", err
+	}
+	lineages := slices.Sorted(maps.Keys(found))
+	switch len(lineages) {
+	case 0:
+		return "", ErrNothingGood
+	case 1:
+		return lineages[0], nil
+	}
+	return "", &whoseError{lineages}
+}
+
+// recovered is the readable part of a document that cannot be read as a whole.
+type recovered struct {
+	header *document.Header // nil: nothing of it
+	broker string
+	beat   int64 // ms; 0: not known
+	// doc is the document without its damaged part, if that part is trailing data; nil otherwise.
+	doc *document.File
+}
+
+// errNewer is returned for documents that this version must not change.
+var errNewer = errors.New("the document is of a newer version: repair it with the release that wrote it, or a newer one")
+
+// recoverDocument reads as much of a damaged document as it can. The fields that identify the lineage
+// come before all long fields.
+func recoverDocument(data []byte) (recovered, error) {
+	members, whole := topLevel(data)
+	var w recovered
+	_ = json.Unmarshal(members["broker"], &w.broker) // null, or nothing
+	_ = json.Unmarshal(members["brokerHeartbeat"], &w.beat)
+	var h headerJSON
+	if document.Unmarshal(members["osqueue"], &h) == nil && h.Format > 0 && h.Lineage != "" {
+		if h.Format > document.Format || h.Level > fsm.MaxLevel {
+			return w, errNewer
+		}
+		w.header = &document.Header{
+			Format: h.Format, Lineage: h.Lineage, Cluster: h.Cluster, Epoch: h.Epoch, Node: h.Node,
+			Term: h.Term, Index: h.Index, Write: h.Write, Writes: h.Writes,
+		}
+	}
+	if whole {
+		w.doc = assembled(members)
+	}
+	return w, nil
+}
+
+// headerJSON is the part of a header that a repair needs.
+type headerJSON struct {
+	Format  int      `json:"format"`
+	Lineage string   `json:"lineage"`
+	Cluster string   `json:"cluster"`
+	Epoch   uint64   `json:"epoch"`
+	Node    string   `json:"node"`
+	Term    uint64   `json:"term"`
+	Index   uint64   `json:"index"`
+	Write   string   `json:"write"`
+	Writes  []string `json:"writes"`
+	Level   uint64   `json:"level"`
+}
+
+// topLevel returns the fields of an object up to the first damage.
+func topLevel(data []byte) (members map[string]jsontext.Value, whole bool) {
+	members = make(map[string]jsontext.Value)
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowInvalidUTF8(true))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return members, false
+	}
+	for d.PeekKind() == '"' {
+		t, err := d.ReadToken()
+		if err != nil {
+			return members, false
+		}
+		name := t.String()
+		v, err := d.ReadValue()
+		if err != nil {
+			return members, false
+		}
+		members[name] = v.Clone()
+	}
+	t, err := d.ReadToken()
+	return members, err == nil && t.Kind() == '}'
+}
+
+// assembled returns the document of the fields, byte for byte; nil if it is not valid.
+func assembled(members map[string]jsontext.Value) *document.File {
+	var buf bytes.Buffer
+	sep := "{"
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		buf.WriteString(sep)
+		buf.Write(document.Marshal(name))
+		buf.WriteByte(':')
+		buf.Write(members[name])
+		sep = ","
+	}
+	buf.WriteByte('}')
+	doc, err := document.Decode(buf.Bytes())
+	if err != nil || doc.Header == nil {
+		return nil
+	}
+	return doc
+}
+
+// document returns a replacement for the unreadable document that says only where the line
+// ends.
+func (w *recovered) document(end fsm.LSN) *document.File {
+	h := *w.header
+	h.Term, h.Index = end.Term, end.Index
+	doc := &document.File{Header: &h, BrokerHeartbeat: w.beat}
+	if w.broker != "" {
+		doc.Broker = &w.broker
+	}
+	return doc
+}
+
+// whoseError is returned if the lineage of a document is not known.
+type whoseError struct{ lineages []string }
+
+func (e *whoseError) Error() string {
+	return fmt.Sprintf("the lineage of the document cannot be read, and the bucket has %d of them: give --lineage with "+
+		"one of %s",
+		len(e.lineages), strings.Join(e.lineages, ", "))
 }

@@ -9,6 +9,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
+	"osqueue/storage/blob"
 	"osqueue/storage/document"
 )
 
@@ -34,7 +35,7 @@ func replay(ctx context.Context, bucket storage.Bucket, m *fsm.Machine, sources 
 	}
 	read := func(ctx context.Context, s source) (opened, error) { return readSource(ctx, bucket, s) }
 	r := replayer{most: to.most}
-	for o, err := range ahead(ctx, sources, read) {
+	for o, err := range blob.Ahead(ctx, readAhead, sources, read) {
 		if err != nil {
 			return err
 		}
@@ -127,22 +128,17 @@ func machineWithin(ctx context.Context, bucket storage.Bucket, doc *document.Fil
 	if doc.Header == nil {
 		return doc.Legacy()
 	}
-	return loadWithin(ctx, bucket, doc.Archive, most)
+	return load(ctx, bucket, doc.Archive, most)
 }
 
-// Load returns the state that an archive leads to: its checkpoint, and all entries of its log
+// load returns the state that an archive leads to: its checkpoint, and all entries of its log
 // and its tail applied to it. Errors are those of Machine. It keeps the state and a few
-// segments in memory.
-func Load(ctx context.Context, bucket storage.Bucket, a *document.Archive) (*fsm.Machine, error) {
-	return loadWithin(ctx, bucket, a, 0)
-}
-
-// loadWithin is Load with the bound of a limit.
-func loadWithin(ctx context.Context, bucket storage.Bucket, a *document.Archive, most int64) (*fsm.Machine, error) {
+// segments in memory. most is that of a limit.
+func load(ctx context.Context, bucket storage.Bucket, a *document.Archive, most int64) (*fsm.Machine, error) {
 	if err := a.Check(); err != nil {
 		return nil, &ObjectError{"", fmt.Errorf("%w: %w", ErrDamaged, err)}
 	}
-	m, err := readCheckpointWithin(ctx, bucket, pointOf(a), most)
+	m, err := readCheckpoint(ctx, bucket, pointOf(a), most)
 	if err != nil {
 		return nil, err
 	}

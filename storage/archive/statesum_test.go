@@ -46,7 +46,7 @@ func TestChecksumOfACheckpoint(t *testing.T) {
 		if w := bucket.PutIfAbsent(t.Context(), checkpoint.Key, changed); w.Outcome != storage.Committed {
 			t.Fatal(w)
 		}
-		m, err := readCheckpoint(t.Context(), bucket, point{lsn: checkpoint.LSN, prev: checkpoint.Prev, at: checkpoint.At, key: checkpoint.Key})
+		m, err := readCheckpoint(t.Context(), bucket, point{lsn: checkpoint.LSN, prev: checkpoint.Prev, at: checkpoint.At, key: checkpoint.Key}, 0)
 		if !errors.Is(err, c.want) || (err == nil) != (m != nil && c.want == nil) || errors.Is(err, ErrDamaged) != errors.Is(c.want, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}

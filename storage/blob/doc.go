@@ -13,21 +13,8 @@
 //	<prefix>/part-000001
 //	<prefix>/manifest.json   written last, when all parts are certain to be there
 //
-// The manifest is JSON:
-//
-//	{
-//	  "format": "osqueue blob",
-//	  "version": 1,
-//	  "compression": "zstd",
-//	  "raw": 10485760,                      bytes of the stream
-//	  "sha256": "…",                        of the stream
-//	  "parts": [
-//	    {"bytes": 8388608, "sha256": "…"},  of part-000000, and so on
-//	    {"bytes": 212, "sha256": "…"}
-//	  ],
-//	  "meta": {…}                           the writer's own
-//	}
-//
+// The manifest is JSON: the sizes and checksums of the stream and of its parts, and metadata of the
+// writer's own (docs/format.md).
 // It stands for all of the blob: who remembers its key and its sum has named
 // every byte.
 //

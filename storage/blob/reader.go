@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"strings"
 	"sync"
 
@@ -34,8 +35,7 @@ type Reader struct {
 // manifest's sum as the caller remembers it; nil if it does not. Errors are those
 // of Stat. Close must be called.
 func Open(ctx context.Context, bucket storage.Bucket, manifestKey string, want *Sum) (*Reader, error) {
-	prefix, ok := strings.CutSuffix(manifestKey, manifestName)
-	if !ok {
+	if !strings.HasSuffix(manifestKey, manifestName) {
 		return nil, fmt.Errorf("%w: %q is not the key of a manifest, which ends in %s", storage.ErrInvalidKey, manifestKey, manifestName)
 	}
 	m, err := Stat(ctx, bucket, manifestKey, want)
@@ -44,13 +44,14 @@ func Open(ctx context.Context, bucket storage.Bucket, manifestKey string, want *
 	}
 	r := &Reader{m: m, sum: sha256.New()}
 	ctx, r.cancel = context.WithCancel(ctx)
-	r.src = &source{ctx: ctx, bucket: bucket, prefix: prefix, parts: m.Parts}
+	r.src = newSource(ctx, bucket, m)
 	r.unzip, err = zstd.NewReader(r.src,
 		zstd.WithDecoderConcurrency(1), // in the caller's goroutine
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(windowMax))
 	if err != nil {
 		r.cancel()
+		r.src.stop()
 		return nil, fmt.Errorf("read %q: %w", manifestKey, err)
 	}
 	return r, nil
@@ -102,7 +103,7 @@ func (r *Reader) damaged(why error) error {
 // more than once.
 func (r *Reader) Close() error {
 	r.cancel()
-	r.src.wg.Wait()
+	r.src.stop()
 	r.unzip.Close()
 	if r.err == nil {
 		r.err = fmt.Errorf("read %q: %w", r.m.Key, errClosed)
@@ -115,27 +116,32 @@ const readAhead = 2
 
 // source is the compressed stream.
 type source struct {
-	ctx    context.Context
-	bucket storage.Bucket
-	prefix string
-	parts  []Part
-
-	started int            // parts whose fetch has begun
-	ahead   []chan fetched // of those that were not taken yet, in order
-	wg      sync.WaitGroup
-	rest    []byte // of the part taken last
-	err     error  // what Read has returned
+	next func() ([]byte, error, bool) // the next part
+	stop func()
+	rest []byte // of the part taken last
+	err  error  // what Read has returned
 }
 
-type fetched struct {
-	data []byte
-	err  error
+func newSource(ctx context.Context, bucket storage.Bucket, m *Manifest) *source {
+	numbers := make([]int, len(m.Parts))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	s := &source{}
+	s.next, s.stop = iter.Pull2(Ahead(ctx, readAhead, numbers, func(ctx context.Context, i int) ([]byte, error) {
+		return m.part(ctx, bucket, i)
+	}))
+	return s
 }
 
 // Read implements io.Reader.
 func (s *source) Read(p []byte) (int, error) {
 	for len(s.rest) == 0 && s.err == nil {
-		s.rest, s.err = s.take()
+		data, err, ok := s.next()
+		if !ok {
+			err = io.EOF
+		}
+		s.rest, s.err = data, err
 	}
 	if s.err != nil {
 		return 0, s.err
@@ -145,26 +151,36 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take waits for the next part, and has others fetched meanwhile.
-func (s *source) take() ([]byte, error) {
-	s.fetchAhead()
-	if len(s.ahead) == 0 {
-		return nil, io.EOF
+// Ahead yields get's result for each item, in order, and calls get for the next count items
+// meanwhile. When the loop ends, Ahead cancels the calls in flight and waits for them.
+func Ahead[T, R any](ctx context.Context, count int, items []T, get func(context.Context, T) (R, error)) iter.Seq2[R, error] {
+	type result struct {
+		value R
+		err   error
 	}
-	f := <-s.ahead[0]
-	s.ahead = s.ahead[1:]
-	s.fetchAhead()
-	return f.data, f.err
-}
-
-func (s *source) fetchAhead() {
-	for len(s.ahead) < readAhead && s.started < len(s.parts) {
-		i, c := s.started, make(chan fetched, 1)
-		s.wg.Go(func() {
-			data, err := fetchPart(s.ctx, s.bucket, s.prefix, i, s.parts[i])
-			c <- fetched{data, err}
-		})
-		s.ahead = append(s.ahead, c)
-		s.started++
+	return func(yield func(R, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		var waiting []chan result // oldest first
+		start := func() {
+			out, item := make(chan result, 1), items[0]
+			items, waiting = items[1:], append(waiting, out)
+			running.Go(func() {
+				value, err := get(ctx, item)
+				out <- result{value, err}
+			})
+		}
+		for len(items) > 0 || len(waiting) > 0 {
+			for len(items) > 0 && len(waiting) <= count {
+				start()
+			}
+			r := <-waiting[0]
+			waiting = waiting[1:]
+			if !yield(r.value, r.err) {
+				return
+			}
+		}
 	}
 }

@@ -4,10 +4,11 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/storage"
 	"osqueue/storage/metered"
 )
 
-// Meter counts the requests to a bucket and their cost. It is the Observer of a metered
+// Meter counts the requests to a bucket and their cost. ObserveStorage is called by a metered
 // bucket. It is safe for concurrent use, and observing allocates nothing.
 type Meter struct {
 	prices Prices
@@ -17,10 +18,9 @@ type Meter struct {
 
 	mu     sync.Mutex
 	total  Counts
-	recent window
+	minute int64                     // the present one, since the start
+	marks  [windowMinutes + 1]Counts // total at the beginning of each of the last minutes
 }
-
-var _ metered.Observer = (*Meter)(nil)
 
 // NewMeter returns a Meter that counts from now. The monthly budget is only for the
 // report; 0 is no budget. A nil clock is time.Now.
@@ -31,12 +31,25 @@ func NewMeter(p Prices, budget Money, now func() time.Time) *Meter {
 	return &Meter{prices: p, budget: budget, now: now, start: now()}
 }
 
-// ObserveStorage implements metered.Observer.
+// ObserveStorage counts an operation.
 func (m *Meter) ObserveStorage(o metered.Observation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.turnLocked()
 	m.total.add(o)
-	m.recent.slot(m.now().Sub(m.start)).add(o)
+}
+
+// windowMinutes is the length of the window of a projection.
+const windowMinutes = 60
+
+// turnLocked begins the minutes that have come since the last call. It returns the time since the start.
+func (m *Meter) turnLocked() time.Duration {
+	since := max(m.now().Sub(m.start), 0)
+	for last := int64(since / time.Minute); m.minute < last; {
+		m.minute = max(m.minute+1, last-windowMinutes)
+		m.marks[m.minute%int64(len(m.marks))] = m.total
+	}
+	return since
 }
 
 // Spent returns the cost of all requests since the start.
@@ -59,7 +72,9 @@ type Report struct {
 func (m *Meter) Report() Report {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	recent, span := m.recent.sum(m.now().Sub(m.start))
+	since := m.turnLocked()
+	first := max(m.minute-windowMinutes, 0)
+	recent, span := m.total.minus(&m.marks[first%int64(len(m.marks))]), since-time.Duration(first)*time.Minute
 	return Report{
 		Since:     m.start,
 		Counts:    m.total,
@@ -74,45 +89,72 @@ func project(spent Money, span time.Duration) Money {
 	return mulDiv(uint64(spent), uint64(Month), uint64(max(span, LeastSpan)))
 }
 
-// The window is an hour, in slots of a minute.
-const (
-	slotLength = time.Minute
-	slotCount  = 60
-)
-
 // LeastSpan is the least time that a projection divides by. The projection of a process
 // that has run for less time is too low.
 const LeastSpan = 10 * time.Minute
 
-// window has the counts of the last hour: slotCount whole slots, and the present one.
-type window struct {
-	slots [slotCount + 1]struct {
-		number int64 // since the start; the counts of an older slot are invalid
-		counts Counts
+// Counts has the use of a bucket: requests by operation, and bytes.
+type Counts struct {
+	Gets     uint64
+	Creates  uint64 // PutIfAbsent
+	Replaces uint64 // PutIfMatch
+	Lists    uint64 // pages of listings
+	Deletes  uint64
+
+	BytesRead    uint64
+	BytesWritten uint64 // offered, whether the store took them or not
+}
+
+// ByOp returns the requests by the name of the operation.
+func (c Counts) ByOp() map[string]uint64 {
+	return map[string]uint64{
+		string(storage.OpGet):         c.Gets,
+		string(storage.OpPutIfAbsent): c.Creates,
+		string(storage.OpPutIfMatch):  c.Replaces,
+		string(storage.OpList):        c.Lists,
+		string(storage.OpDelete):      c.Deletes,
 	}
 }
 
-// slot returns the counts of the slot at a time since the start.
-func (w *window) slot(since time.Duration) *Counts {
-	n := int64(max(since, 0) / slotLength)
-	s := &w.slots[n%int64(len(w.slots))]
-	if s.number != n {
-		s.number, s.counts = n, Counts{}
+// listPage is the number of objects in one page of a listing of S3 and GCS. Each page is
+// one request.
+const listPage = 1000
+
+// add counts one operation with any outcome: a store charges for failed conditions, and a
+// request without an answer may have arrived.
+func (c *Counts) add(o metered.Observation) {
+	n := uint64(max(o.Bytes, 0))
+	switch o.Op {
+	case storage.OpGet:
+		c.Gets++
+		c.BytesRead += n
+	case storage.OpPutIfAbsent:
+		c.Creates++
+		c.BytesWritten += n
+	case storage.OpPutIfMatch:
+		c.Replaces++
+		c.BytesWritten += n
+	case storage.OpList:
+		c.Lists += 1 + uint64(max(o.Listed-1, 0))/listPage
+	case storage.OpDelete:
+		c.Deletes++
 	}
-	return &s.counts
 }
 
-// sum returns the counts of the window that ends at a time since the start, and the
-// length of that window.
-func (w *window) sum(since time.Duration) (Counts, time.Duration) {
-	since = max(since, 0)
-	last := int64(since / slotLength)
-	first := max(last-slotCount, 0)
-	var total Counts
-	for i := range w.slots {
-		if s := &w.slots[i]; first <= s.number && s.number <= last {
-			total.plus(&s.counts)
-		}
+// times returns n times c.
+func (c Counts) times(n uint64) Counts {
+	return Counts{
+		Gets: n * c.Gets, Creates: n * c.Creates, Replaces: n * c.Replaces, Lists: n * c.Lists, Deletes: n * c.Deletes,
+		BytesRead: n * c.BytesRead, BytesWritten: n * c.BytesWritten,
 	}
-	return total, since - time.Duration(first)*slotLength
+}
+
+// requests returns the number of all requests.
+func (c Counts) requests() uint64 { return c.Gets + c.Creates + c.Replaces + c.Lists + c.Deletes }
+
+func (c Counts) minus(d *Counts) Counts {
+	return Counts{
+		Gets: c.Gets - d.Gets, Creates: c.Creates - d.Creates, Replaces: c.Replaces - d.Replaces, Lists: c.Lists - d.Lists,
+		Deletes: c.Deletes - d.Deletes, BytesRead: c.BytesRead - d.BytesRead, BytesWritten: c.BytesWritten - d.BytesWritten,
+	}
 }

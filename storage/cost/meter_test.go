@@ -150,7 +150,7 @@ func TestMeterFromManySides(t *testing.T) {
 // TestMeterOfABucket counts what passes through a bucket.
 func TestMeterOfABucket(t *testing.T) {
 	m := NewMeter(DefaultPrices("s3"), 0, nil)
-	b := metered.New(mem.New(), m)
+	b := metered.New(mem.New(), m.ObserveStorage)
 	created := b.PutIfAbsent(t.Context(), "k", []byte("one"))
 	b.PutIfAbsent(t.Context(), "k", []byte("two")) // a conflict
 	b.PutIfMatch(t.Context(), "k", []byte("three"), created.Version)

@@ -41,27 +41,19 @@ type Observation struct {
 	Err error
 }
 
-// Observer observes each operation after it has ended and before its caller gets the
-// answer. It must be safe for concurrent use and fast.
-type Observer interface {
-	ObserveStorage(Observation)
-}
-
-// ObserverFunc is a function as an Observer.
-type ObserverFunc func(Observation)
-
-// ObserveStorage implements Observer.
-func (f ObserverFunc) ObserveStorage(o Observation) { f(o) }
-
-// New decorates inner. The duration of a listing includes the callbacks.
-func New(inner storage.Bucket, observer Observer) *storage.Decorated {
+// New decorates inner. observe is called after each operation and before its caller gets the
+// answer. It must be safe for concurrent use and fast. The duration of a listing includes the callbacks.
+func New(inner storage.Bucket, observe ...func(Observation)) *storage.Decorated {
 	return storage.Decorate(inner, func(_ context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
 		start := time.Now()
 		a := next()
-		observer.ObserveStorage(Observation{
+		o := Observation{
 			Op: c.Op, Key: c.Key, Result: result(c, &a), Listed: a.Listed, Bytes: c.Bytes + len(a.Object.Data),
 			Duration: time.Since(start), Err: a.Err,
-		})
+		}
+		for _, fn := range observe {
+			fn(o)
+		}
 		return a
 	})
 }

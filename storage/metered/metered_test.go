@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Bucket {
-		return metered.New(mem.New(), metered.ObserverFunc(func(metered.Observation) {}))
+		return metered.New(mem.New(), func(metered.Observation) {})
 	})
 }
 
@@ -29,12 +29,12 @@ func TestObservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
 		faulty := fault.New(mem.New(), 1)
-		b := metered.New(faulty, metered.ObserverFunc(func(o metered.Observation) {
+		b := metered.New(faulty, func(o metered.Observation) {
 			got += fmt.Sprintf("%s %s %s %d %v\n", o.Op, o.Key, o.Result, o.Bytes, o.Duration)
 			if bad := o.Result == metered.Unknown || o.Result == metered.Failed; bad && !errors.Is(o.Err, fault.ErrInjected) {
 				t.Errorf("%s %s: error %v", o.Op, o.Result, o.Err)
 			}
-		}))
+		})
 		ctx := t.Context()
 		hit := func(kind fault.Kind, delay time.Duration) {
 			faulty.Inject(fault.Rule{Kind: kind, Times: 1, Delay: delay})

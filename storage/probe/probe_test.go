@@ -22,11 +22,11 @@ func TestGoodBucket(t *testing.T) {
 	ops := map[storage.Op]int{}
 	var mu sync.Mutex
 	inner := mem.New()
-	b := metered.New(inner, metered.ObserverFunc(func(o metered.Observation) {
+	b := metered.New(inner, func(o metered.Observation) {
 		mu.Lock()
 		defer mu.Unlock()
 		ops[o.Op]++
-	}))
+	})
 	if err := probe.Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -81,9 +81,10 @@ func (s *storedState) backend(version string) *bucketNode {
 	out := &bucketNode{State: past.Of(s.machine), events: notify.NewHistory(1), never: make(chan struct{})}
 	out.status = cluster.Status{
 		Node: "bucket", Version: version, State: "leader", RaftState: "none", Term: m.LSN.Term, CommitIndex: m.LSN.Index, Applied: m.LSN.Index,
-		LSN: m.LSN, FlushedLSN: m.LSN, Refusing: errStored.Error(), Fence: cluster.FenceFollower, Epoch: m.Broker.Epoch, Lineage: s.doc.Lineage(),
+		LSN: m.LSN, FlushedLSN: m.LSN, Fence: cluster.FenceFollower, Epoch: m.Broker.Epoch, Lineage: s.doc.Lineage(),
 		Counts: s.view.Counts(), CompletedEver: m.CompletedTotal, Workers: s.view.WorkerCount(), Now: m.Now, WallClock: now, StartedAt: now,
 	}
+	out.status.Refusing = errStored.Error()
 	return out
 }
 

@@ -41,7 +41,7 @@ func (s *server) openBucket(ctx context.Context, o *serveOptions, metrics *prome
 	if p := &o.pace; p.priceGuess {
 		s.log.Info("the prices of the bucket's requests are a guess; give them with --bucket-prices", "prices", p.plan.Prices, "list", p.priceList)
 	}
-	counted := metered.New(detach.New(b), observers{newStorageMetrics(metrics), o.account()})
+	counted := metered.New(detach.New(b), newStorageMetrics(metrics).ObserveStorage, o.account().ObserveStorage)
 	throttled, err := throttle.New(counted, o.budget)
 	if err != nil {
 		return errors.Join(err, b.Close())
@@ -70,16 +70,6 @@ func (o *serveOptions) account() *cost.Meter {
 		c.FlushInterval = cost.NewPacer(meter, c.Flush.Heartbeat).Interval
 	}
 	return meter
-}
-
-// observers calls several observers, one after the other.
-type observers []metered.Observer
-
-// ObserveStorage implements metered.Observer.
-func (all observers) ObserveStorage(o metered.Observation) {
-	for _, one := range all {
-		one.ObserveStorage(o)
-	}
 }
 
 // keepProving probes a bucket that did not answer at the start until it answers or ctx

@@ -48,7 +48,7 @@ func TestCostOfAnIdleInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := paced(t, "s3://b")
 		meter := cost.NewMeter(p.plan.Prices, 0, nil)
-		box := p.inbox.newBox(metered.New(mem.New(), meter), hclog.NewNullLogger())
+		box := p.inbox.newBox(metered.New(mem.New(), meter.ObserveStorage), hclog.NewNullLogger())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {

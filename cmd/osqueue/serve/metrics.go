@@ -53,7 +53,7 @@ func newStorageMetrics(r prometheus.Registerer) *storageMetrics {
 	return m
 }
 
-// ObserveStorage implements metered.Observer.
+// ObserveStorage counts an operation.
 func (m *storageMetrics) ObserveStorage(o metered.Observation) {
 	m.seconds.WithLabelValues(string(o.Op), string(o.Result)).Observe(o.Duration.Seconds())
 	m.bytes.WithLabelValues(string(o.Op)).Add(float64(o.Bytes))

@@ -83,7 +83,9 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := make(lines, 10)
-		if err := o.load(&cluster.Config{Name: "n1", Logger: hclog.New(&hclog.LoggerOptions{Output: out})}); err != nil || len(out) != warnings {
+		cfg := cluster.DefaultConfig()
+		cfg.Name, cfg.Logger = "n1", hclog.New(&hclog.LoggerOptions{Output: out})
+		if err := o.load(&cfg); err != nil || len(out) != warnings {
 			t.Errorf("%v: %d warnings, want %d (%v)", mode, len(out), warnings, err)
 		}
 	}

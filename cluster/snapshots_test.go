@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/flush"
+	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 )
@@ -57,7 +58,7 @@ func replicaAt(t *testing.T, index uint64) *replica {
 // The state in a snapshot must not be newer than the index of the snapshot.
 func TestSnapshotsOfAnotherIndexAreRefused(t *testing.T) {
 	below := raft.NewInmemSnapshotStore()
-	store := indexedSnapshots{below}
+	store := raftlog.New(raftlog.Memory(), raftlog.Options{}).Snapshots(below)
 	write := func(s raft.SnapshotStore, r *replica, index uint64) error {
 		f, err := r.Snapshot()
 		if err != nil {

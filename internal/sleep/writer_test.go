@@ -1,4 +1,4 @@
-package paced_test
+package sleep_test
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"osqueue/internal/paced"
+	"osqueue/internal/sleep"
 )
 
 type slow struct {
@@ -32,7 +32,7 @@ func TestRests(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &slow{took: c.write}
-			w := paced.NewWriter(s)
+			w := sleep.NewWriter(s)
 			for range 3 {
 				time.Sleep(c.caller)
 				began := time.Now()
@@ -52,7 +52,7 @@ func TestRests(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
-	if _, err := paced.NewWriter(&slow{err: broken}).Write(nil); !errors.Is(err, broken) {
+	if _, err := sleep.NewWriter(&slow{err: broken}).Write(nil); !errors.Is(err, broken) {
 		t.Errorf("the error is %v", err)
 	}
 }
