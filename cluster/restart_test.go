@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"osqueue/cluster/membership"
+	"osqueue/cluster/raftlog"
 	"osqueue/fsm"
 )
 
@@ -225,7 +226,13 @@ func TestTheStartEndsWhenTheDiskHangs(t *testing.T) {
 		hangs <- struct{}{}
 		<-release
 	}
-	defer close(release)
+	defer func() {
+		close(release)
+		l.eventually("the end of the node, which unlocks the log", func() bool {
+			d, err := raftlog.Open(cfg.DataDir, nil)
+			return err == nil && d.Close() == nil
+		})
+	}()
 	_, err := Open(cfg)
 	if err == nil || !strings.Contains(err.Error(), "has not answered") {
 		t.Fatalf("Open returned %v", err)
