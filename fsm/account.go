@@ -36,24 +36,39 @@ func checkQuota(q *fsmpb.Quota) error {
 	return checkAccount(q.GetAccount())
 }
 
+// usage counts what the state keeps of each producer with a quota, and the records of kept.go.
+type usage struct {
+	accounts map[string]*account
+	records  int64 // bytes of batches and schedules
+	workers  int64 // bytes of all registrations
+}
+
 // account returns the account of that name, and makes it if there is none.
-func (m *Machine) account(name string) *account {
-	a := m.accounts[name]
+func (u *usage) account(name string) *account {
+	a := u.accounts[name]
 	if a == nil {
 		name = strings.Clone(name)
 		a = &account{plain: &Options{Account: name}}
-		m.accounts[name] = a
+		u.accounts[name] = a
 	}
 	return a
 }
 
-// optionsOf returns the options of a new job, or nil if all are zero.
-func (m *Machine) optionsOf(n *fsmpb.NewJob, cron string) *Options {
+// open returns the jobs of an account that have not ended, and the bytes of their payloads.
+func (u *usage) open(name string) quotaUsage {
+	if a := u.accounts[name]; a != nil {
+		return a.open
+	}
+	return quotaUsage{}
+}
+
+// options returns the options of a new job, or nil if all are zero.
+func (u *usage) options(n *fsmpb.NewJob, cron string) *Options {
 	o, name := newOptions(n, cron), n.GetQuota().GetAccount()
 	if name == "" {
 		return o
 	}
-	a := m.account(name)
+	a := u.account(name)
 	if o == nil {
 		return a.plain
 	}
@@ -61,23 +76,23 @@ func (m *Machine) optionsOf(n *fsmpb.NewJob, cron string) *Options {
 	return o
 }
 
-// shareOptions lets a restored job share the options of its account.
-func (m *Machine) shareOptions(j *Job) {
+// share lets a restored job share the options of its account.
+func (u *usage) share(j *Job) {
 	if j.Opt == nil || j.Opt.Account == "" {
 		return
 	}
 	o := *j.Opt
 	if o.Account = ""; o.zero() {
-		j.Opt = m.account(j.Opt.Account).plain
+		j.Opt = u.account(j.Opt.Account).plain
 	}
 }
 
-// countAccount adds a job to its account (n is 1), or takes it out (n is -1).
-func (m *Machine) countAccount(j *Job, n int) {
+// count adds a job to its account (n is 1), or takes it out (n is -1).
+func (u *usage) count(j *Job, n int) {
 	if j.Opt == nil || j.Opt.Account == "" {
 		return
 	}
-	a := m.account(j.Opt.Account)
+	a := u.account(j.Opt.Account)
 	a.all += n
 	if !j.Status.ended() {
 		a.open.jobs += int64(n)
@@ -85,10 +100,10 @@ func (m *Machine) countAccount(j *Job, n int) {
 	}
 }
 
-// dropAccount forgets the account of a job that was removed, if it was the last one.
-func (m *Machine) dropAccount(j *Job) {
-	if j.Opt != nil && j.Opt.Account != "" && m.accounts[j.Opt.Account].all == 0 {
-		delete(m.accounts, j.Opt.Account)
+// drop forgets the account of a job that was removed, if it was the last one.
+func (u *usage) drop(j *Job) {
+	if j.Opt != nil && j.Opt.Account != "" && u.accounts[j.Opt.Account].all == 0 {
+		delete(u.accounts, j.Opt.Account)
 	}
 }
 
@@ -98,12 +113,8 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	if q == nil {
 		return OK
 	}
-	used := p.accounts[q.Account]
-	if a := p.m.accounts[q.Account]; a != nil {
-		used.jobs += a.open.jobs
-		used.bytes += a.open.bytes
-	}
-	limits := quota{jobsMax: q.MaxJobs, bytesMax: q.MaxBytes, jobs: used.jobs, bytes: used.bytes}
+	added, open := p.accounts[q.Account], p.m.usage.open(q.Account)
+	limits := quota{jobsMax: q.MaxJobs, bytesMax: q.MaxBytes, jobs: open.jobs + added.jobs, bytes: open.bytes + added.bytes}
 	switch {
 	case limits.tooMany():
 		return TooManyTokenJobs
@@ -145,8 +156,6 @@ func (j *Job) producedSize() int64 {
 // AccountUsage returns how many jobs of an account have not ended, and the bytes of their
 // payloads. It takes constant time, and reads live state, as Job does.
 func (m *Machine) AccountUsage(name string) (jobs, bytes int64) {
-	if a := m.accounts[name]; a != nil {
-		return a.open.jobs, a.open.bytes
-	}
-	return 0, 0
+	open := m.usage.open(name)
+	return open.jobs, open.bytes
 }

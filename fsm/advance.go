@@ -16,14 +16,14 @@ func (m *Machine) advance(now int64) {
 	if m.firings <= 0 {
 		m.openPermitted()
 	}
-	m.endTokens()
-	m.endReservations()
+	m.tokens.expire(m.meta.Now)
+	m.uniques.expire(m.meta.Now)
 	m.settle()
 	m.retire()
 	m.retireBatches()
 	m.claims.forget(m.meta.Now)
-	m.forgetRequests()
-	m.reviewFigures(was)
+	m.requests.forget(m.meta.Settings.RequestMs, m.meta.Now)
+	m.figures.review(m.queues, was, m.meta.Now)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are
@@ -71,7 +71,7 @@ func (m *Machine) due(old *Job) {
 }
 
 func (m *Machine) checkLease(j *Job, t timer) {
-	if end := m.leaseEnd(j); end > t.at {
+	if end := m.meta.leaseEnd(j); end > t.at {
 		moved := j.Change()
 		moved.Exec.timerAt = end
 		m.put(j, moved)
@@ -83,9 +83,9 @@ func (m *Machine) checkLease(j *Job, t timer) {
 }
 
 func (m *Machine) checkTimeout(old *Job, t timer) {
-	if m.timeoutEnd(old) > t.at {
+	if end := m.meta.timeoutEnd(old); end > t.at {
 		j := *old
-		m.timeTimeout(&j)
+		m.timers.setTimeout(&j, end)
 		m.put(old, &j)
 		return
 	}
@@ -110,16 +110,16 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	if t, found := m.timers.Min(); found {
 		consider(t.at)
 	}
-	if h, found := m.reservationEnds.Min(); found {
+	if h, found := m.uniques.First(); found {
 		consider(h.UntilMs)
 	}
-	if t, found := m.tokenEnds.Min(); found {
+	if t, found := m.tokens.First(); found {
 		consider(t.ExpiresAt)
 	}
-	if b, found := m.idle.Min(); found {
-		consider(m.batchEnd(b))
+	if b, found := m.batches.First(); found {
+		consider(m.meta.batchEnd(b))
 	}
-	m.cronsDue.Scan(func(c *Cron) bool {
+	m.crons.Due(func(c *Cron) bool {
 		if without != nil && without(c) {
 			return true
 		}
@@ -130,11 +130,9 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 }
 
 func (m *Machine) checkWorker(t timer) {
-	old := m.worker(t.key)
-	if m.workerEnd(old) > t.at {
-		w := *old
-		m.dropWorker(old)
-		m.addWorker(&w)
+	old := m.workers.find(t.key)
+	if m.meta.workerEnd(old) > t.at {
+		m.putWorker(old, new(*old))
 		return
 	}
 	if old.Gone() {
@@ -143,7 +141,9 @@ func (m *Machine) checkWorker(t timer) {
 		return
 	}
 	m.markWorkerDead(old, 0)
-	if old.Quiet() {
-		m.keepGone(old)
+	if old.Quiet() { // the registry keeps it
+		w := *old
+		w.GoneAt = m.meta.Now
+		m.putWorker(nil, &w)
 	}
 }

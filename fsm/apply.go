@@ -14,41 +14,30 @@ import (
 // New returns an empty machine.
 func New() *Machine {
 	return &Machine{
-		meta:            Meta{Settings: DefaultSettings(), Level: BaseLevel},
-		jobs:            btree.New(byStatusSeq),
-		workers:         btree.New(byName),
-		claims:          newClaims(),
-		running:         btree.New(byHolder),
-		typed:           btree.New(byType),
-		ranked:          newRankedTypes(),
-		tagged:          btree.New(byLabel),
-		settings:        btree.New(bySettings),
-		turns:           btree.New(byTurn),
-		crons:           btree.New(byCron),
-		batches:         btree.New(byBatch),
-		holds:           btree.New(byHold),
-		requests:        btree.New(byRequest),
-		tokens:          btree.New(byTokenID),
-		figures:         btree.New(byFigures),
-		figureGen:       1,
-		hooks:           outbox.New(),
-		tokenIDs:        make(map[string]*Token),
-		accounts:        make(map[string]*account),
-		tokenEnds:       btree.New(byExpiry),
-		ids:             idtable.New(func(j *Job) string { return j.ID }),
-		queues:          make(map[string]*queue),
-		heads:           btree.New(byBest),
-		byKey:           make(map[string]*RequestRecord),
-		ownRequests:     btree.New(byOwnRequest),
-		requestShares:   btree.New(byShare),
-		requestWeights:  make(map[string]int64),
-		timers:          btree.New(byTime),
-		holders:         btree.New(byKeySeq),
-		reservationEnds: btree.New(byUntil),
-		waits:           newWaits(),
-		cronsDue:        btree.New(byNext),
-		idle:            btree.New(byIdle),
-		max:             budgets{settle: settleMax, fire: fireMax, retire: retireMax, types: FiguresMax},
+		meta:     Meta{Settings: DefaultSettings(), Level: BaseLevel},
+		jobs:     btree.New(byStatusSeq),
+		workers:  newWorkers(),
+		claims:   newClaims(),
+		running:  btree.New(byHolder),
+		typed:    btree.New(byType),
+		ranked:   newRankedTypes(),
+		tagged:   btree.New(byLabel),
+		settings: btree.New(bySettings),
+		turns:    btree.New(byTurn),
+		crons:    newCrons(),
+		batches:  newBatches(),
+		uniques:  newUniques(),
+		requests: newRequests(),
+		tokens:   newTokens(),
+		figures:  newFigureTable(),
+		hooks:    outbox.New(),
+		usage:    usage{accounts: make(map[string]*account)},
+		ids:      idtable.New(func(j *Job) string { return j.ID }),
+		queues:   make(map[string]*queue),
+		heads:    btree.New(byBest),
+		timers:   timers{btree.New(byTime)},
+		waits:    newWaits(),
+		max:      budgets{settle: settleMax, fire: fireMax, retire: retireMax},
 	}
 }
 
@@ -77,7 +66,7 @@ func (m *Machine) begin(b *fsmpb.Batch) {
 	for _, q := range m.touched {
 		q.arrived, q.touched = 0, false
 	}
-	m.touched, m.turned = m.touched[:0], m.turned[:0]
+	m.touched, m.workers.turned = m.touched[:0], m.workers.turned[:0]
 }
 
 // apply applies one mutation of an actor and its consequences.
@@ -164,17 +153,17 @@ func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
 	case *fsmpb.Mutation_TriggerCron:
 		return m.triggerCron(op.TriggerCron)
 	case *fsmpb.Mutation_CreateToken:
-		return m.createToken(op.CreateToken)
+		return Result{Code: m.tokens.create(op.CreateToken, m.meta.Now)}
 	case *fsmpb.Mutation_RevokeToken:
-		return m.revokeToken(op.RevokeToken)
+		return Result{Code: m.tokens.revoke(op.RevokeToken, m.meta.Now)}
 	case *fsmpb.Mutation_TouchTokens:
-		return m.touchTokens(op.TouchTokens)
+		return Result{Count: m.tokens.touch(op.TouchTokens, m.meta.Now)}
 	case *fsmpb.Mutation_PutHook:
 		return hookResult(0, m.hooks.Put(op.PutHook, m.meta.Now))
 	case *fsmpb.Mutation_DeleteHook:
 		return hookResult(0, m.hooks.Delete(op.DeleteHook.Name))
 	case *fsmpb.Mutation_TestHook:
-		return m.testHook(op.TestHook)
+		return hookResult(m.hooks.Test(op.TestHook.Name, m.stamp()))
 	case *fsmpb.Mutation_ReportHook:
 		return hookResult(m.hooks.Report(op.ReportHook, m.meta.Now))
 	case *fsmpb.Mutation_SetAlert:
@@ -199,7 +188,7 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 	}
 	m.retimeWorkers()
 	m.reviewRetention()
-	m.boundRequests()
+	m.requests.bound(m.meta.Settings.RequestCount)
 	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
 	m.tell(outbox.Event{Kind: outbox.Leader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})
 	return Result{}
@@ -232,7 +221,7 @@ func (m *Machine) announce(op *fsmpb.Announce) Result {
 		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
 	})
 	m.meta.noteAnnounced(AnnounceKind(op.Kind))
-	m.tellAnnounced(AnnounceKind(op.Kind), op.Text)
+	m.tell(announcedEvent(AnnounceKind(op.Kind), m.meta.Broker.Node, op.Text))
 	return Result{}
 }
 

@@ -62,7 +62,7 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 	case j.Exec != nil && j.Exec.zero() && j.Status != InProgress:
 		j.Exec = nil
 	}
-	b.m.shareOptions(j)
+	b.m.usage.share(j)
 	b.m.ids.Add(j, hash)
 	b.m.index(j)
 	b.m.waits.addDependents(j)
@@ -103,7 +103,7 @@ func (b *Builder) AddTurn(t *Turn) error {
 
 // AddCron adds a schedule.
 func (b *Builder) AddCron(c *Cron) error {
-	if b.m.cron(c.Name) != nil {
+	if b.m.crons.Find(c) != nil {
 		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errTwice)
 	}
 	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 || checkNewJob(c.Job) != nil {
@@ -115,39 +115,36 @@ func (b *Builder) AddCron(c *Cron) error {
 
 // AddBatch adds a batch.
 func (b *Builder) AddBatch(batch *JobBatch) error {
-	if _, ok := b.m.batches.Get(batch); ok {
+	if b.m.batches.Find(batch) != nil {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
 	}
 	ended := batch.Completed + batch.Dead + batch.Cancelled
 	if batch.CallbackOn >= numCallbacks || checkNewJob(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
 		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
 	}
-	b.m.setBatch(batch)
-	if batch.Pending() == 0 {
-		b.m.idle.Set(batch)
-	}
+	b.m.storeBatch(nil, batch)
 	return nil
 }
 
 // AddHold adds a unique-key reservation for a period.
 func (b *Builder) AddHold(h *Hold) error {
-	if _, ok := b.m.holds.Get(h); ok {
+	if b.m.uniques.Find(h) != nil {
 		return fmt.Errorf("%w: unique key %q of type %q: %w", ErrState, h.Key, h.Type, errTwice)
 	}
-	b.m.addHold(h)
+	b.m.uniques.Set(nil, h)
 	return nil
 }
 
 // AddRequest adds a remembered request.
 func (b *Builder) AddRequest(r *RequestRecord) error {
-	if b.m.byKey[r.Key] != nil {
+	if b.m.requests.byKey[r.Key] != nil {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errTwice)
 	}
 	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(numStatuses) }
 	if r.Code >= numCodes || slices.ContainsFunc(r.Items, foreign) {
 		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errRange)
 	}
-	b.m.addRequest(r)
+	b.m.requests.add(r)
 	return nil
 }
 
@@ -201,7 +198,7 @@ func (b *Builder) AddWorker(w *Worker) error {
 	if !w.validQuiet() {
 		return fmt.Errorf("%w: worker %q: %w", ErrState, w.Name, errQuiet)
 	}
-	b.m.addWorker(w)
+	b.m.putWorker(nil, w)
 	return nil
 }
 
@@ -253,7 +250,7 @@ func (b *Builder) AddFigures(f *Figures) error {
 	}
 	own := new(*f)
 	own.Type = strings.Clone(f.Type)
-	own.gen = b.m.figureGen
+	own.gen = b.m.figures.gen
 	b.m.figures.Set(own)
 	return nil
 }
@@ -271,13 +268,13 @@ func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
 
 // AddToken adds a token.
 func (b *Builder) AddToken(t *Token) error {
-	if b.m.tokenIDs[t.ID] != nil {
+	if b.m.tokens.byID[t.ID] != nil {
 		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, errTwice)
 	}
 	if err := checkToken(tokenToPB(t)); err != nil {
 		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
 	}
-	b.m.putToken(nil, t)
+	b.m.tokens.put(nil, t)
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (m *Machine) retry(old *Job) (*Job, Code) {
 // revive makes an ended job ready for a full set of attempts.
 func (m *Machine) revive(old *Job) (*Job, Code) {
 	if u := old.Options().Unique; u.Key != "" && u.Scope != UniqueNone {
-		if h := m.holderOfKey(old.Type, u.Key); h != nil && h.Seq != old.Seq {
+		if h := m.uniques.holder(m.ids, old.Type, u.Key); h != nil && h.Seq != old.Seq {
 			return old, UniqueTaken
 		}
 	}
@@ -161,7 +161,7 @@ func (m *Machine) deleteJob(j *Job) (*Job, Code) {
 	if j.Status == InProgress || j.Status == Completed && m.waits.waited[j.ID].all > 0 {
 		return j, WrongStatus
 	}
-	m.endReservation(j)
+	m.uniques.release(j)
 	m.remove(j)
 	return j, OK
 }

@@ -234,11 +234,5 @@ func (c *claims) drop(r *ClaimRecord) {
 
 // forget removes the records that are too old for a worker to repeat.
 func (c *claims) forget(now int64) {
-	for {
-		r, ok := c.records.Min()
-		if !ok || later(r.ClaimedAt, claimMemoryMs) >= now {
-			return
-		}
-		c.drop(r)
-	}
+	c.records.DropWhile(func(r *ClaimRecord) bool { return later(r.ClaimedAt, claimMemoryMs) < now }, c.drop)
 }

@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/timed"
 )
 
 // cronsMax is the largest number of schedules. A schedule is kept until it is deleted.
@@ -15,44 +16,28 @@ const cronsMax = 100_000
 // lateMs is the delay, in ms, up to which a fire counts as in time.
 const lateMs = 60_000
 
-func byCron(a, b *Cron) bool { return a.Name < b.Name }
-
-func byNext(a, b *Cron) bool {
-	if a.NextAt != b.NextAt {
-		return a.NextAt < b.NextAt
-	}
-	return a.Name < b.Name
+func newCrons() timed.Table[Cron] {
+	return timed.New(
+		func(a, b *Cron) bool { return a.Name < b.Name },
+		func(c *Cron) (int64, bool) { return c.NextAt, c.NextAt != 0 },
+	)
 }
 
 // DueCrons calls fn for the schedules whose next time is now or earlier, earliest first,
 // until fn returns false. The leader proposes a FireCron for each.
 func (m *Machine) DueCrons(now int64, fn func(*Cron) bool) {
-	m.cronsDue.Scan(func(c *Cron) bool { return c.NextAt <= now && fn(c) })
+	m.crons.Due(func(c *Cron) bool { return c.NextAt <= now && fn(c) })
 }
 
-func (m *Machine) cron(name string) *Cron {
-	c, _ := m.crons.Get(&Cron{Name: name})
-	return c
-}
-
-// storeCron stores c, which replaces old (nil for a new one).
+// storeCron stores c in place of old; nil stands for none.
 func (m *Machine) storeCron(old, c *Cron) {
-	if old != nil && old.NextAt != 0 {
-		m.cronsDue.Delete(old)
-	}
-	if c.NextAt != 0 {
-		m.cronsDue.Set(c)
-	}
-	if old != nil {
-		m.keep(old.kept(), -1)
-	}
-	m.keep(c.kept(), +1)
-	m.crons.Set(c)
+	m.usage.keep(c.kept(), old.kept())
+	m.crons.Set(old, c)
 }
 
 func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c := &Cron{CreatedAt: m.meta.Now}
-	old := m.cron(op.Name)
+	old := m.crons.Find(&Cron{Name: op.Name})
 	switch {
 	case old != nil:
 		*c = *old
@@ -60,7 +45,7 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 		return Result{Code: TooManyCrons}
 	}
 	next := op.NextMs
-	if old != nil && !op.Paused && m.firedAlready(old, next) {
+	if old != nil && !op.Paused && old.firedAlready(next, m.meta.Now) {
 		if next = old.NextAt; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
 			return Result{Code: NotDue}
 		}
@@ -69,14 +54,10 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c.Job = cloneNewJob(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
-	var before kept
-	if old != nil {
-		before = old.kept()
-	}
-	if code := m.mayKeep(c.kept(), before, c.Job.Quota); code != OK {
+	if code := m.mayKeep(c.kept(), old.kept(), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
-	m.setPaused(c, op.Paused, next)
+	c.setPaused(op.Paused, next, m.meta.Now)
 	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
 		c.NextAt = old.NextAt // it is due: the leader has proposed the fire
 	}
@@ -88,8 +69,8 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 // firedAlready reports whether the schedule has fired for next, a time that the leader
 // computed before this entry: it must not fire for it again. A last time in the future
 // proves nothing: it comes from a queue whose clock was ahead.
-func (m *Machine) firedAlready(c *Cron, next int64) bool {
-	return next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= m.meta.Now
+func (c *Cron) firedAlready(next, now int64) bool {
+	return next != 0 && c.LastAt != 0 && next <= c.LastAt && c.LastAt <= now
 }
 
 // reckonedBy reports whether a next time that was computed from spec and timeZone (nil:
@@ -98,41 +79,37 @@ func reckonedBy(c *Cron, spec, timeZone *string) bool {
 	return (spec == nil || *spec == c.Spec) && (timeZone == nil || *timeZone == c.TimeZone)
 }
 
-func (m *Machine) setPaused(c *Cron, paused bool, next int64) {
-	c.Paused, c.NextAt, c.UpdatedAt = paused, next, m.meta.Now
+func (c *Cron) setPaused(paused bool, next, now int64) {
+	c.Paused, c.NextAt, c.UpdatedAt = paused, next, now
 	if paused {
 		c.NextAt = 0
 	}
 }
 
 func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
-	old := m.cron(op.Name)
+	old := m.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}
 	if !op.Paused && !reckonedBy(old, op.Spec, op.TimeZone) {
 		return Result{Code: NotDue}
 	}
-	if !op.Paused && m.firedAlready(old, op.NextMs) {
+	if !op.Paused && old.firedAlready(op.NextMs, m.meta.Now) {
 		return Result{Code: NotDue}
 	}
 	c := *old
-	m.setPaused(&c, op.Paused, op.NextMs)
+	c.setPaused(op.Paused, op.NextMs, m.meta.Now)
 	m.storeCron(old, &c)
 	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
 }
 
 func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
-	c := m.cron(op.Name)
+	c := m.crons.Find(&Cron{Name: op.Name})
 	if c == nil {
 		return Result{Code: NotFound}
 	}
-	if c.NextAt != 0 {
-		m.cronsDue.Delete(c)
-	}
-	m.keep(c.kept(), -1)
-	m.crons.Delete(c)
+	m.storeCron(c, nil)
 	m.events = append(m.events, Event{Kind: CronDeleted, Name: c.Name})
 	return Result{}
 }
@@ -140,7 +117,7 @@ func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
 // fireCron fires a schedule for its next time. If that time has changed since the
 // proposal, it does nothing, so a schedule fires once however often the fire is proposed.
 func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
-	old := m.cron(op.Name)
+	old := m.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}
@@ -151,12 +128,13 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	c.NextAt, c.LastAt = op.NextMs, op.AtMs
 	c.MissedCount += op.Missed
 	var res Result
+	last := m.ids.Get(c.LastJobID)
 	if late := elapsed(op.AtMs, m.meta.Now); c.Missed == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
-	} else if m.putAfter(old, op.AtMs) {
+	} else if old.putAfter(op.AtMs, m.meta.Now) {
 		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAt)) + " ms after this time"
-	} else if c.Overlap == OverlapSkip && m.unended(c.LastJobID) {
+	} else if c.Overlap == OverlapSkip && last != nil && !last.Status.ended() {
 		c.LastError = "job " + c.LastJobID + " has not ended"
 	} else if res = m.enqueueFrom(&c, op.JobId); !res.Code.Done() {
 		c.LastError = res.Code.Err().Error()
@@ -177,13 +155,8 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 // putAfter reports whether at lies before the first PUT of a schedule that has not fired
 // yet: the PUT was committed after the time that the leader computed for it. A creation
 // in the future says nothing: it comes from a queue whose clock was ahead.
-func (m *Machine) putAfter(c *Cron, at int64) bool {
-	return c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= m.meta.Now
-}
-
-func (m *Machine) unended(id string) bool {
-	j := m.ids.Get(id)
-	return j != nil && !j.Status.ended()
+func (c *Cron) putAfter(at, now int64) bool {
+	return c.LastAt == 0 && at < c.CreatedAt && c.CreatedAt <= now
 }
 
 // enqueueFrom enqueues the job of a schedule.
@@ -208,7 +181,7 @@ func (m *Machine) fired(old, c *Cron, j *Job) {
 }
 
 func (m *Machine) triggerCron(op *fsmpb.TriggerCron) Result {
-	old := m.cron(op.Name)
+	old := m.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}

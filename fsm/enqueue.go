@@ -10,7 +10,7 @@ import (
 
 // enqueue adds all jobs or none: it checks everything before it changes anything.
 func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
-	batch, code := m.checkBatch(op.NewBatch)
+	batch, code := m.batches.check(op.NewBatch, m.meta.Now)
 	if batch != nil && code == OK {
 		code = m.mayKeep(batch.newKept(len(op.Jobs)), kept{}, op.NewBatch.Quota)
 	}
@@ -19,7 +19,9 @@ func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
 	}
 	res := m.enqueueJobs(plan{jobs: op.Jobs, batch: batch, scope: op.Scope})
 	if batch != nil && len(op.Jobs) > 0 && res.Code == OK {
-		m.endEmpty(batch.ID)
+		if made := m.batches.Find(batch); made.Total == 0 { // no job was added, and no other job would end it
+			m.putBatch(made, new(*made))
+		}
 	}
 	return res
 }
@@ -34,7 +36,7 @@ func (m *Machine) enqueueJobs(p plan) Result {
 		return refused(code, i, len(p.jobs))
 	}
 	if p.batch != nil {
-		m.storeIdle(p.batch)
+		m.storeBatch(nil, p.batch)
 	}
 	return p.carryOut()
 }
@@ -114,7 +116,7 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 		p.outcomes[i].job = old
 		return p.repeats(contentOf(old) == contentOfNew(n))
 	}
-	if old := p.m.removedJob(n.Id); old != nil {
+	if old := p.m.requests.removed(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
 		return p.repeats(string(old.Fingerprint) == contentOfNew(n))
@@ -150,7 +152,7 @@ func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 	if key == "" {
 		return false
 	}
-	if j := p.m.holderOfKey(n.Type, key); j != nil {
+	if j := p.m.uniques.holder(p.m.ids, n.Type, key); j != nil {
 		p.outcomes[i].job = j
 		return true
 	}
@@ -173,8 +175,8 @@ func (p *plan) openBatch(id string) bool {
 	if p.batch != nil && p.batch.ID == id {
 		return true
 	}
-	b, ok := p.m.batches.Get(&JobBatch{ID: id})
-	return ok && b.EndedAt == 0
+	b := p.m.batches.Find(&JobBatch{ID: id})
+	return b != nil && b.EndedAt == 0
 }
 
 // note records job n, which is added, for the checks of the jobs after it.
@@ -320,7 +322,7 @@ func (p *plan) knowsOne(id string) bool {
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
 		return true
 	}
-	r := p.m.removedJob(id)
+	r := p.m.requests.removed(id)
 	return r != nil && tenants.InScope(p.scope, r.Type, r.Group)
 }
 
@@ -367,9 +369,7 @@ func newResult(n int) Result {
 func (m *Machine) add(n *fsmpb.NewJob, cron string) *Job {
 	j := m.newJob(n, cron)
 	m.put(nil, j)
-	if j.Opt != nil && j.Opt.Unique.Scope == UniquePeriod && j.Opt.Unique.Key != "" {
-		m.reserveKey(j)
-	}
+	m.uniques.reserve(j)
 	return j
 }
 
@@ -384,7 +384,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
-		Opt:         m.optionsOf(n, cron),
+		Opt:         m.usage.options(n, cron),
 	}
 	j.hold(n.Id, n.Payload)
 	if n.MaxAttempts != nil {

@@ -29,12 +29,12 @@ func (m *Machine) PutOff() (kinds []string) {
 func (m *Machine) exactly(t timer) bool {
 	switch t.kind {
 	case timerLease:
-		return m.leaseEnd(m.ids.Get(t.key)) <= m.meta.Now
+		return m.meta.leaseEnd(m.ids.Get(t.key)) <= m.meta.Now
 	case timerTimeout:
-		return m.timeoutEnd(m.ids.Get(t.key)) <= m.meta.Now
+		return m.meta.timeoutEnd(m.ids.Get(t.key)) <= m.meta.Now
 	case timerWorker:
 		w, _ := m.workers.Get(&Worker{Name: t.key})
-		return m.workerEnd(w) <= m.meta.Now
+		return m.meta.workerEnd(w) <= m.meta.Now
 	}
 	return true
 }
@@ -53,12 +53,12 @@ func (m *Machine) Features() (names []string) {
 	note("schedules", m.crons.Len() > 0)
 	note("batches", m.batches.Len() > 0)
 	note("dependencies", m.counts[Blocked] > 0)
-	note("unique keys", m.holders.Len() > 0)
-	note("unique keys for a period", m.holds.Len() > 0)
+	note("unique keys", m.uniques.holders.Len() > 0)
+	note("unique keys for a period", m.uniques.Len() > 0)
 	note("cancelled jobs", m.counts[Cancelled] > 0)
 	m.batches.Scan(func(b *JobBatch) bool { note("callbacks", b.Callback != nil && !b.Called); return true })
 	m.crons.Scan(func(c *Cron) bool { note("paused schedules", c.Paused); return true })
-	m.requests.Scan(func(r *RequestRecord) bool {
+	m.requests.records.Scan(func(r *RequestRecord) bool {
 		removed := strings.HasPrefix(r.Key, removedPrefix)
 		note("requests", !removed)
 		note("removed jobs", removed)

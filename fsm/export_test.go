@@ -57,7 +57,8 @@ func (w *Worker) Bare() Worker {
 
 // SetBudgets bounds the work of each entry from now on.
 func (m *Machine) SetBudgets(settle, fire, retire int) {
-	m.max = budgets{settle: settle, fire: fire, retire: retire, types: 2}
+	m.max = budgets{settle: settle, fire: fire, retire: retire}
+	m.figures.most = 2
 }
 
 // CheckIndexes compares everything that m derives with the derived fields of a machine
@@ -85,16 +86,16 @@ func (m *Machine) rebuilt() (*Machine, error) {
 	b := NewBuilder(m.meta)
 	err := errors.Join(
 		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
-		addAll(m.workers, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
+		addAll(m.workers.Tree, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
 		addAll(m.claims.records, b.AddClaim),
 		addAll(m.settings, b.AddQueue),
 		addAll(m.turns, b.AddTurn),
-		addAll(m.crons, b.AddCron),
-		addAll(m.batches, b.AddBatch),
-		addAll(m.holds, b.AddHold),
-		addAll(m.requests, b.AddRequest),
-		addAll(m.tokens, b.AddToken),
-		addAll(m.figures, b.AddFigures),
+		addAll(m.crons.Tree, b.AddCron),
+		addAll(m.batches.Tree, b.AddBatch),
+		addAll(m.uniques.Tree, b.AddHold),
+		addAll(m.requests.records, b.AddRequest),
+		addAll(m.tokens.Tree, b.AddToken),
+		addAll(m.figures.Tree, b.AddFigures),
 		addEach(m.hooks.Hooks, b.addHook),
 		addEach(m.hooks.AllHookEvents, b.addHookEvent),
 	)
@@ -112,35 +113,35 @@ func addEach[T any](scan func(func(T) bool), add func(T) error) (err error) {
 func (m *Machine) derived() []string {
 	var lines []string
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	note("counts %v, %d bytes, %d of records, %d of workers, requests of weight %d", m.counts, m.bytes, m.kept, m.workerBytes, m.requestWeight)
-	for _, name := range slices.Sorted(maps.Keys(m.accounts)) {
-		note("account %q: %d records, open %+v", name, m.accounts[name].all, m.accounts[name].open)
+	note("counts %v, %d bytes, %d of records, %d of workers, requests of weight %d", m.counts, m.bytes, m.usage.records, m.usage.workers, m.requests.weight)
+	for _, name := range slices.Sorted(maps.Keys(m.usage.accounts)) {
+		note("account %q: %d records, open %+v", name, m.usage.accounts[name].all, m.usage.accounts[name].open)
 	}
-	m.requestShares.Scan(func(s requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
+	m.requests.shares.Scan(func(s requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
 	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
 	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
-	m.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
-	m.reservationEnds.Scan(func(h *Hold) bool { note("hold %v", h); return true })
+	m.uniques.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
+	m.uniques.Due(func(h *Hold) bool { note("hold %v", h); return true })
 	m.waits.dependents.Scan(func(d dependent) bool { note("dependent %+v", d); return true })
 	m.waits.waiters.Scan(func(w waiter) bool { note("waiter %+v", w); return true })
 	m.waits.unsettled.Scan(func(id string) bool { note("unsettled %s", id); return true })
-	m.cronsDue.Scan(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
-	m.idle.Scan(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
+	m.crons.Due(func(c *Cron) bool { note("cron %s at %d", c.Name, c.NextAt); return true })
+	m.batches.Due(func(b *JobBatch) bool { note("idle %s since %d", b.ID, b.idleSince()); return true })
 	m.hooks.Hooks(func(h *outbox.Hook) bool {
 		note("hook %s: %d events, %d bytes", h.Name, h.Pending, h.Bytes)
 		return true
 	})
-	m.tokenEnds.Scan(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
-	for _, id := range slices.Sorted(maps.Keys(m.tokenIDs)) {
-		note("token %s: %v", id, *m.tokenIDs[id])
+	m.tokens.Due(func(t *Token) bool { note("token %s ends at %d", t.ID, t.ExpiresAt); return true })
+	for _, id := range slices.Sorted(maps.Keys(m.tokens.byID)) {
+		note("token %s: %v", id, *m.tokens.byID[id])
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.waits.waited)) {
 		note("waited %s: %+v", id, m.waits.waited[id])
 	}
-	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
-		note("request %s: %d", key, m.byKey[key].AtMs)
+	for _, key := range slices.Sorted(maps.Keys(m.requests.byKey)) {
+		note("request %s: %d", key, m.requests.byKey[key].AtMs)
 	}
 	note("%d ids", m.ids.Len())
 	for _, name := range slices.Sorted(maps.Keys(m.queues)) {

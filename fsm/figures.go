@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/figures"
 	"osqueue/fsm/fsmpb"
 )
@@ -16,7 +17,7 @@ import (
 //
 // A change of a job costs one lookup in its type and a few additions. A View shares the
 // records with the machine: after a View, the machine copies a record before it writes to it
-// again (ownFigures).
+// again (figureTable.own).
 
 const (
 	// FiguresMax is the largest number of types with figures of their own. All other types
@@ -60,52 +61,60 @@ func byFigures(a, b *Figures) bool {
 	return a.Type < b.Type
 }
 
-// figuresOf returns the record under which the jobs of q are counted, ready to be written.
-func (m *Machine) figuresOf(q *queue) *Figures {
-	if q.figures == nil || q.figures.gen != m.figureGen {
-		q.figures = m.ownFigures(q.name)
-	}
-	return q.figures
+// figureTable has the figures of the types.
+type figureTable struct {
+	*btree.Tree[*Figures]        // by type, the shared ones last; the records are written in place
+	gen                   uint64 // of the records that no View has
+	most                  int    // types with figures of their own; FiguresMax except in tests
 }
 
-// ownFigures returns the record of a type as one that no View has.
-func (m *Machine) ownFigures(jobType string) *Figures {
+func newFigureTable() figureTable {
+	return figureTable{Tree: btree.New(byFigures), gen: 1, most: FiguresMax}
+}
+
+// own returns the record of a type as one that no View has.
+func (x *figureTable) own(jobType string) *Figures {
 	key := &Figures{Type: jobType}
-	f, found := m.figures.Get(key)
-	if !found && m.shareFigures(jobType) {
+	f, found := x.Get(key)
+	if !found && x.shares(jobType) {
 		key = &Figures{Shared: true}
-		f, found = m.figures.Get(key)
+		f, found = x.Get(key)
 	}
 	switch {
 	case !found:
 		f = &Figures{Type: strings.Clone(key.Type), Shared: key.Shared}
-	case f.gen == m.figureGen:
+	case f.gen == x.gen:
 		return f
 	default:
 		f = new(*f)
 	}
-	f.gen = m.figureGen
-	m.figures.Set(f)
+	f.gen = x.gen
+	x.Set(f)
 	return f
 }
 
-// shareFigures reports whether a type without figures gets none of its own: there are too
+// shares reports whether a type without figures gets none of its own: there are too
 // many, or its name is not a valid label.
-func (m *Machine) shareFigures(jobType string) bool {
-	own := m.figures.Len()
-	if last, ok := m.figures.Max(); ok && last.Shared {
+func (x *figureTable) shares(jobType string) bool {
+	own := x.Len()
+	if last, ok := x.Max(); ok && last.Shared {
 		own--
 	}
-	return own >= m.max.types || jobType == FigureOther || len(jobType) > FigureNameMax || !utf8.ValidString(jobType)
+	return own >= x.most || jobType == FigureOther || len(jobType) > FigureNameMax || !utf8.ValidString(jobType)
 }
 
-// count counts the change of a job's status from from, 0 for a new job. A job that has not
-// begun an attempt and becomes available or scheduled changes no figure.
-func (m *Machine) count(from Status, j *Job) {
-	if from != 0 && from != InProgress && !from.ended() && j.Status != InProgress && !j.Status.ended() {
-		return
+// countsChange reports whether a change of a job's status changes a figure; from is 0 for a new job. A job that
+// has not begun an attempt and becomes available or scheduled changes none.
+func countsChange(from, to Status) bool {
+	return from == 0 || from == InProgress || from.ended() || to == InProgress || to.ended()
+}
+
+// count counts the change of a job's status.
+func (x *figureTable) count(q *queue, from Status, j *Job, now int64) {
+	if q.figures == nil || q.figures.gen != x.gen {
+		q.figures = x.own(q.name)
 	}
-	f, now := m.figuresOf(m.queues[j.Type]), m.meta.Now
+	f := q.figures
 	minute := f.History.At(now)
 	switch {
 	case from == 0:
@@ -169,31 +178,31 @@ func AvailableSince(j *Job) int64 {
 // hourMs is the time between two reviews of the figures.
 const hourMs = 3_600_000
 
-// reviewFigures drops minutes that are too old, once an hour of the machine's clock. If all
+// review drops minutes that are too old, once an hour of the machine's clock, which moves from was to now. If all
 // places are taken, it also drops the types without jobs to which nothing happened for a day:
 // newer types get their places.
-func (m *Machine) reviewFigures(was int64) {
-	if m.figures.Len() == 0 || was/hourMs == m.meta.Now/hourMs {
+func (x *figureTable) review(queues map[string]*queue, was, now int64) {
+	if x.Len() == 0 || was/hourMs == now/hourMs {
 		return
 	}
 	var stale []*Figures
-	m.figures.Scan(func(f *Figures) bool {
-		if f.History.Stale(m.meta.Now) {
+	x.Scan(func(f *Figures) bool {
+		if f.History.Stale(now) {
 			stale = append(stale, f)
 		}
 		return true
 	})
-	full := m.figures.Len() >= m.max.types
-	m.figureGen++ // no type keeps a record that is dropped
+	full := x.Len() >= x.most
+	x.gen++ // no type keeps a record that is dropped
 	for _, f := range stale {
 		own := new(*f)
-		own.gen = m.figureGen
-		own.History.Trim(m.meta.Now)
-		if q := m.queues[f.Type]; full && !f.Shared && own.History.Empty() && (q == nil || q.counts.empty()) {
-			m.figures.Delete(f)
+		own.gen = x.gen
+		own.History.Trim(now)
+		if q := queues[f.Type]; full && !f.Shared && own.History.Empty() && (q == nil || q.counts.empty()) {
+			x.Delete(f)
 			continue
 		}
-		m.figures.Set(own)
+		x.Set(own)
 	}
 }
 

@@ -31,14 +31,9 @@ func hookResult(count uint64, err error) Result {
 	return Result{Code: TooManyHooks}
 }
 
-func (m *Machine) testHook(op *fsmpb.TestHook) Result {
-	number, err := m.hooks.Test(op.Name, m.stamp())
-	return hookResult(uint64(number), err)
-}
-
-// tellJob puts a change of a job's status into the outboxes of the hooks.
-func (m *Machine) tellJob(from Status, j *Job) {
-	e := outbox.Event{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
+// jobEvent returns the event for hooks of a change of a job's status; ok is false if there is none.
+func jobEvent(from Status, j *Job) (e outbox.Event, ok bool) {
+	e = outbox.Event{Subject: j.Type, JobID: j.ID, Attempts: j.Attempts, Text: j.Execution().LastError}
 	switch j.Status {
 	case Completed:
 		e.Kind, e.Text = outbox.JobCompleted, ""
@@ -47,26 +42,24 @@ func (m *Machine) tellJob(from Status, j *Job) {
 	case Cancelled:
 		e.Kind = outbox.JobCancelled
 	default:
-		if from != InProgress || j.Status == InProgress || j.AttemptEnd != EndFail && j.AttemptEnd != EndLease && j.AttemptEnd != EndTimeout {
-			return
-		}
 		e.Kind = outbox.JobFailed
+		return e, from == InProgress && j.Status != InProgress && (j.AttemptEnd == EndFail || j.AttemptEnd == EndLease || j.AttemptEnd == EndTimeout)
 	}
-	m.tell(e)
+	return e, true
 }
 
-// tellAnnounced puts a condition that the leader announced into the outboxes of the hooks.
-func (m *Machine) tellAnnounced(k AnnounceKind, text string) {
-	e := outbox.Event{Subject: m.meta.Broker.Node, Text: text}
-	switch k {
-	case AnnounceBucketAway, AnnounceBucketBack:
-		e.Kind, e.Resolved = outbox.BucketAway, k == AnnounceBucketBack
-	case AnnounceWritesRefused, AnnounceWritesAccepted:
-		e.Kind, e.Resolved = outbox.WritesRefused, k == AnnounceWritesAccepted
-	case AnnounceBucketDamaged, AnnounceBucketHealed:
-		e.Kind, e.Resolved = outbox.BucketDamaged, k == AnnounceBucketHealed
+// announcedEvent returns the event for hooks of a condition that the leader announced.
+func announcedEvent(k AnnounceKind, node, text string) outbox.Event {
+	e := outbox.Event{Subject: node, Text: text, Resolved: k != k.begin()}
+	switch k.begin() {
+	case AnnounceBucketAway:
+		e.Kind = outbox.BucketAway
+	case AnnounceWritesRefused:
+		e.Kind = outbox.WritesRefused
+	case AnnounceBucketDamaged:
+		e.Kind = outbox.BucketDamaged
 	}
-	m.tell(e)
+	return e
 }
 
 // stateChecked reports nodes with a state other than the majority's to the hooks. It changes

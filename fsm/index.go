@@ -29,9 +29,13 @@ func (m *Machine) put(old, j *Job) {
 	}
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
-	m.count(from, j)
+	if countsChange(from, j.Status) {
+		m.figures.count(m.queues[j.Type], from, j, m.meta.Now)
+	}
 	if m.hooks.HookCount() > 0 {
-		m.tellJob(from, j)
+		if e, ok := jobEvent(from, j); ok {
+			m.tell(e)
+		}
 	}
 	if j.Status == Cancelled {
 		m.meta.CancelledTotal++
@@ -40,7 +44,7 @@ func (m *Machine) put(old, j *Job) {
 		m.waits.consider(j.ID, j.Status)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
-		m.countInBatch(j, from)
+		m.countInBatch(j, from, j.Status)
 	}
 }
 
@@ -69,13 +73,13 @@ func (m *Machine) replace(old, j *Job) {
 // remove deletes j from the state.
 func (m *Machine) remove(j *Job) {
 	m.unindex(j)
-	m.dropAccount(j)
+	m.usage.drop(j)
 	m.waits.removeDependents(j)
 	m.ids.Remove(j.ID)
 	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
 	m.waits.consider(j.ID, 0)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {
-		m.countRemoved(j)
+		m.countInBatch(j, j.Status, Cancelled)
 	}
 }
 
@@ -85,13 +89,11 @@ func (m *Machine) index(j *Job) {
 	m.changedType(q)
 	m.counts[j.Status]++
 	m.addBytes(q, j.size())
-	m.countAccount(j, +1)
+	m.usage.count(j, +1)
 	m.jobs.Set(j)
 	m.typed.Set(j)
 	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
-	if holdsKey(j) {
-		m.holders.Set(holderOf(j))
-	}
+	m.uniques.add(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -112,13 +114,11 @@ func (m *Machine) unindex(j *Job) {
 	m.changedType(q)
 	m.counts[j.Status]--
 	m.addBytes(q, -j.size())
-	m.countAccount(j, -1)
+	m.usage.count(j, -1)
 	m.jobs.Delete(j)
 	m.typed.Delete(j)
 	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })
-	if holdsKey(j) {
-		m.holders.Delete(holderOf(j))
-	}
+	m.uniques.remove(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})
@@ -137,10 +137,10 @@ func (m *Machine) unindex(j *Job) {
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
 	m.running.Set(j)
-	j.Exec.timerAt = m.leaseEnd(j)
+	j.Exec.timerAt = m.meta.leaseEnd(j)
 	m.timers.Set(timer{at: j.Exec.timerAt, kind: timerLease, key: j.ID})
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
-		m.timeTimeout(j)
+		m.timers.setTimeout(j, m.meta.timeoutEnd(j))
 	}
 	m.countRunning(q, j.group(), +1)
 }

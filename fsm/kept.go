@@ -21,8 +21,11 @@ type kept struct {
 }
 
 // kept counts the callback until it is a job, and the batch itself until it has ended. An open batch
-// without jobs counts as one job.
+// without jobs counts as one job. kept is zero for no batch.
 func (b *JobBatch) kept() kept {
+	if b == nil {
+		return kept{}
+	}
 	k := kept{bytes: recordBytes + int64(len(b.ID)), account: b.Account}
 	if b.EndedAt == 0 {
 		k.used.bytes = k.bytes
@@ -47,7 +50,11 @@ func (b *JobBatch) newKept(n int) kept {
 	return k
 }
 
+// kept is zero for no schedule.
 func (c *Cron) kept() kept {
+	if c == nil {
+		return kept{}
+	}
 	n := recordBytes + int64(len(c.Name)+len(c.Spec)+len(c.TimeZone))
 	if c.Job != nil {
 		n += newSize(c.Job)
@@ -55,7 +62,11 @@ func (c *Cron) kept() kept {
 	return kept{bytes: n, account: c.Job.GetQuota().GetAccount(), used: quotaUsage{bytes: n}}
 }
 
+// kept is zero for no worker.
 func (w *Worker) kept() kept {
+	if w == nil {
+		return kept{}
+	}
 	n := recordBytes + len(w.Name) + len(w.Version) + len(w.Address)
 	for _, t := range w.Types {
 		n += len(t)
@@ -63,30 +74,32 @@ func (w *Worker) kept() kept {
 	return kept{bytes: int64(n), account: w.Account, used: quotaUsage{bytes: int64(n)}}
 }
 
-// keep counts a record (n is 1), or takes it out (n is -1).
-func (m *Machine) keep(k kept, n int64) {
-	m.kept += n * k.bytes
-	m.use(k, n)
+// keep counts a batch or schedule that takes the place of another one; the zero kept stands for none.
+func (u *usage) keep(k, old kept) {
+	u.records += k.bytes - old.bytes
+	u.use(k, +1)
+	u.use(old, -1)
 }
 
 // keepWorker is keep for a registration.
-func (m *Machine) keepWorker(w *Worker, n int64) {
-	k := w.kept()
-	m.workerBytes += n * k.bytes
-	m.use(k, n)
+func (u *usage) keepWorker(w, old *Worker) {
+	k, was := w.kept(), old.kept()
+	u.workers += k.bytes - was.bytes
+	u.use(k, +1)
+	u.use(was, -1)
 }
 
 // use counts a record in its account (n is 1), or takes it out (n is -1).
-func (m *Machine) use(k kept, n int64) {
+func (u *usage) use(k kept, n int64) {
 	if k.account == "" {
 		return
 	}
-	a := m.account(k.account)
+	a := u.account(k.account)
 	a.all += int(n)
 	a.open.jobs += n * k.used.jobs
 	a.open.bytes += n * k.used.bytes
 	if a.all == 0 {
-		delete(m.accounts, k.account)
+		delete(u.accounts, k.account)
 	}
 }
 
@@ -97,15 +110,12 @@ func (m *Machine) mayKeep(k, old kept, quota *fsmpb.Quota) Code {
 	if limit := m.meta.Settings.MaxBytes; more > 0 && limit > 0 && m.Bytes() > limit-more {
 		return TooManyBytes
 	}
-	return m.mayUse(k, old, quota)
+	return m.usage.mayUse(k, old, quota)
 }
 
 // mayUse is mayKeep for the quota of the producer.
-func (m *Machine) mayUse(k, old kept, quota *fsmpb.Quota) Code {
-	var used quotaUsage
-	if a := m.accounts[quota.GetAccount()]; a != nil {
-		used = a.open
-	}
+func (u *usage) mayUse(k, old kept, quota *fsmpb.Quota) Code {
+	used := u.open(quota.GetAccount())
 	if old.account == k.account {
 		used = quotaUsage{used.jobs - old.used.jobs, used.bytes - old.used.bytes}
 	}
@@ -116,13 +126,4 @@ func (m *Machine) mayUse(k, old kept, quota *fsmpb.Quota) Code {
 		return TooManyTokenBytes
 	}
 	return OK
-}
-
-// setBatch stores a batch, which may replace one with its id.
-func (m *Machine) setBatch(b *JobBatch) {
-	if old, ok := m.batches.Get(b); ok {
-		m.keep(old.kept(), -1)
-	}
-	m.keep(b.kept(), +1)
-	m.batches.Set(b)
 }

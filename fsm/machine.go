@@ -4,6 +4,7 @@ import (
 	"osqueue/fsm/btree"
 	"osqueue/fsm/idtable"
 	"osqueue/fsm/outbox"
+	"osqueue/fsm/timed"
 )
 
 // Settings are the server settings that affect decisions of the machine. The leader puts
@@ -96,48 +97,32 @@ type Machine struct {
 	// Copy-on-write, shared with views. The first three and the last ten are
 	// the state.
 	jobs     *btree.Tree[*Job] // by status, then seq
-	workers  *btree.Tree[*Worker]
+	workers  workers
 	claims   claims
 	running  *btree.Tree[*Job]   // in progress, by worker, then seq
 	typed    *btree.Tree[*Job]   // by type, then status, then seq
 	tagged   *btree.Tree[tagged] // by tag or batch, then status, then seq
 	settings *btree.Tree[*QueueSettings]
 	turns    *btree.Tree[*Turn]
-	crons    *btree.Tree[*Cron]
-	batches  *btree.Tree[*JobBatch]
-	holds    *btree.Tree[*Hold]
-	requests *btree.Tree[*RequestRecord] // by time, then key
-	tokens   *btree.Tree[*Token]         // by id
-	figures  *btree.Tree[*Figures]       // by type; written in place, see figures.go
+	crons    timed.Table[Cron] // by name; due: at their next times
+	batches  batches
+	uniques  uniques
+	requests requests
+	tokens   tokens
+	figures  figureTable
 	hooks    outbox.Outboxes
 
 	// Derived from the above and never encoded.
-	ids             *idtable.Table[Job]
-	queues          map[string]*queue
-	heads           *btree.Tree[*queue] // types with a claimable job, ordered by that job
-	byKey           map[string]*RequestRecord
-	ownRequests     *btree.Tree[*RequestRecord] // by tenant, then time, then key
-	requestShares   *btree.Tree[requestShare]   // of the tenants, the smallest first
-	requestWeights  map[string]int64            // of the tenants
-	timers          *btree.Tree[timer]
-	holders         *btree.Tree[holder] // jobs by the unique key that they hold
-	reservationEnds *btree.Tree[*Hold]  // by end
-	waits           waits
-	cronsDue        *btree.Tree[*Cron] // by next time
-	tokenIDs        map[string]*Token
-	accounts        map[string]*account
-	kept            int64                  // bytes of batches and schedules
-	workerBytes     int64                  // of all registrations
-	tokenEnds       *btree.Tree[*Token]    // the tokens that expire, by the time at which they do
-	tokensEnded     uint64                 // see TokensEnded
-	idle            *btree.Tree[*JobBatch] // batches without pending jobs, by idleSince
-	counts          Counts
-	bytes           int64
-	ranked          rankedTypes // as of the last View
-	stale           []*queue    // types that have changed since
-
-	requestWeight int64  // of all requests
-	figureGen     uint64 // of the figures that no View has
+	ids    *idtable.Table[Job]
+	queues map[string]*queue
+	heads  *btree.Tree[*queue] // types with a claimable job, ordered by that job
+	timers timers
+	waits  waits
+	usage  usage
+	counts Counts
+	bytes  int64
+	ranked rankedTypes // as of the last View
+	stale  []*queue    // types that have changed since
 
 	max budgets // of each entry
 
@@ -148,21 +133,17 @@ type Machine struct {
 	firings  int      // timers that may still fire
 	removals int      // jobs that retention may still remove
 	touched  []*queue // types with jobs that became claimable
-	turned   []string // workers; see Turned
 	dirty    []*queue // types whose retention must be checked
 	actor    string   // of the mutation that is being decided
-	wanted   Worker   // the key of a search
-	lookup   []byte   // the key of a search
 	outcomes []outcome
 
 	building bool // the state is being restored: only derived fields change
 }
 
-// budgets limit the work of one entry, and the number of figures. They are constant except in tests, which exhaust
+// budgets limit the work of one entry. They are constant except in tests, which exhaust
 // them with short logs.
 type budgets struct {
 	settle, fire, retire int
-	types                int // with figures of their own, in the state
 }
 
 // eventsKept is the largest capacity of the event slice that the next entry reuses.
@@ -191,7 +172,7 @@ func (m *Machine) Job(id string) *Job { return m.ids.Get(id) }
 func (m *Machine) Counts() Counts { return m.counts }
 
 // Bytes returns the size of all jobs, batches and schedules, as quotas count it.
-func (m *Machine) Bytes() int64 { return m.bytes + m.kept }
+func (m *Machine) Bytes() int64 { return m.bytes + m.usage.records }
 
 // WorkerCount returns the number of registered workers.
 func (m *Machine) WorkerCount() int { return m.workers.Len() }

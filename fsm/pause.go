@@ -71,7 +71,7 @@ func (m *Machine) timeResume(q *queue, s *QueueSettings) {
 	if s != nil {
 		at = s.Pause.Until
 	}
-	m.moveTimer(&q.resumeAt, at, timerResume, q.name)
+	m.timers.move(&q.resumeAt, at, timerResume, q.name)
 }
 
 // resume ends the pause of a type whose end has come. The timer has been removed.

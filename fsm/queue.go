@@ -17,7 +17,7 @@ type queue struct {
 	counts   Counts
 	bytes    int64
 	settings *QueueSettings // nil: the defaults
-	figures  *Figures       // the record under which its jobs were counted last; see figuresOf
+	figures  *Figures       // the record under which its jobs were counted last; see figureTable.count
 
 	groups  map[string]*group   // groups with unclaimed or running jobs
 	waiting *btree.Tree[*group] // groups with unclaimed jobs, by name
@@ -283,7 +283,7 @@ func (m *Machine) open(q *queue) bool {
 
 // timePermit moves the timer for the next permit; 0 removes it.
 func (m *Machine) timePermit(q *queue, at int64) {
-	m.moveTimer(&q.permitAt, at, timerPermit, q.name)
+	m.timers.move(&q.permitAt, at, timerPermit, q.name)
 }
 
 // permitCame opens a type whose rate allows a claim again.

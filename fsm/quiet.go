@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,18 +39,18 @@ func (w *Worker) validQuiet() bool {
 func validQuieter(by string) bool { return len(by) <= QuietByMax && utf8.ValidString(by) }
 
 // Quiet reports whether a claim of this worker gets no jobs. It takes O(log n) and reads live
-// state, as Ready does: several goroutines may call it at a time, so it does not use m.wanted.
+// state, as Ready does: several goroutines may call it at a time, so it does not use workers.key.
 func (m *Machine) Quiet(worker string) bool {
 	w, ok := m.workers.Get(&Worker{Name: worker})
 	return ok && w.Quiet()
 }
 
 // Turned returns the workers that the last entry made quiet, or that get jobs again since it.
-func (m *Machine) Turned() []string { return m.turned }
+func (m *Machine) Turned() []string { return m.workers.turned }
 
 // setQuiet makes a worker quiet, or gives it jobs again.
 func (m *Machine) setQuiet(op *fsmpb.SetQuiet) Result {
-	old := m.worker(op.Name)
+	old := m.workers.find(op.Name)
 	switch {
 	case old == nil:
 		return Result{Code: NotFound}
@@ -68,7 +67,7 @@ func (m *Machine) setQuiet(op *fsmpb.SetQuiet) Result {
 		w.QuietSince, w.QuietedBy, text = m.meta.Now, strings.Clone(op.By), quietBegan
 	}
 	m.workers.Set(&w)
-	m.turn(w.Name)
+	m.workers.turn(w.Name)
 	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: text})
 	return Result{}
 }
@@ -79,31 +78,16 @@ const (
 	quietEnded = "it gets jobs again"
 )
 
-// turn notes that a worker's claims must be looked at again.
-func (m *Machine) turn(name string) {
-	if !slices.Contains(m.turned, name) {
-		m.turned = append(m.turned, name)
-	}
-}
-
 // forgetWorker removes a gone worker from the registry.
 func (m *Machine) forgetWorker(w *Worker) {
-	m.dropWorker(w)
-	m.turn(w.Name)
+	m.putWorker(w, nil)
+	m.workers.turn(w.Name)
 	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: quietEnded})
 }
 
-// keepGone keeps a quiet worker that was declared dead.
-func (m *Machine) keepGone(old *Worker) {
-	w := *old
-	w.GoneAt = m.meta.Now
-	m.addWorker(&w)
-}
-
-// cameBack ends that a worker is gone. Its deadline is an earlier one then.
-func (m *Machine) cameBack(w *Worker) {
-	m.dropWorker(w)
+// cameBack stores w in place of old, which is gone. Its deadline is an earlier one then.
+func (m *Machine) cameBack(old, w *Worker) {
 	w.GoneAt = 0
-	m.addWorker(w)
+	m.putWorker(old, w)
 	m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
 }

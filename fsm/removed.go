@@ -24,8 +24,8 @@ const repeatMs = 5 * 60 * 1000
 const removedPrefix = "\x00removed:"
 
 // rememberRemoved keeps the record of a job that retention removes.
-func (m *Machine) rememberRemoved(j *Job) {
-	if later(j.Execution().FinishedAt, repeatMs) < m.meta.Now {
+func (x *requests) rememberRemoved(j *Job, at *Meta) {
+	if later(j.Execution().FinishedAt, repeatMs) < at.Now {
 		return
 	}
 	key := removedPrefix + j.ID
@@ -33,24 +33,24 @@ func (m *Machine) rememberRemoved(j *Job) {
 		Key:         key,
 		Fingerprint: []byte(contentOf(j)),
 		// It is as old as a request that is forgotten repeatMs after the job's end.
-		AtMs:  min(m.meta.Now, later(j.Execution().FinishedAt, repeatMs-max(m.meta.Settings.RequestMs, 0))),
-		Term:  m.meta.LSN.Term,
-		Index: m.meta.LSN.Index,
+		AtMs:  min(at.Now, later(j.Execution().FinishedAt, repeatMs-max(at.Settings.RequestMs, 0))),
+		Term:  at.LSN.Term,
+		Index: at.LSN.Index,
 		Items: []*fsmpb.RequestItem{{JobId: key[len(removedPrefix):], Token: j.Execution().Token, Status: uint32(j.Status)}},
 		Count: uint64(j.AttemptEnd),
 		Type:  j.Type, Group: j.Options().Group,
 	}
-	if old := m.byKey[r.Key]; old != nil {
-		m.dropRequest(old)
+	if old := x.byKey[r.Key]; old != nil {
+		x.drop(old)
 	}
-	m.addRequest(r)
-	m.boundRequests()
+	x.add(r)
+	x.bound(at.Settings.RequestCount)
 }
 
-// removedJob returns the record of a removed job, or nil.
-func (m *Machine) removedJob(id string) *RequestRecord {
-	m.lookup = append(append(m.lookup[:0], removedPrefix...), id...)
-	return m.byKey[string(m.lookup)]
+// removed returns the record of a removed job, or nil.
+func (x *requests) removed(id string) *RequestRecord {
+	x.lookup = append(append(x.lookup[:0], removedPrefix...), id...)
+	return x.byKey[string(x.lookup)]
 }
 
 // statusOf returns the status of a job, also of a removed one that is remembered, or 0.
@@ -58,7 +58,7 @@ func (m *Machine) statusOf(id string) Status {
 	if j := m.ids.Get(id); j != nil {
 		return j.Status
 	}
-	if r := m.removedJob(id); r != nil {
+	if r := m.requests.removed(id); r != nil {
 		return Status(r.Items[0].Status)
 	}
 	return 0
@@ -72,8 +72,8 @@ func jobOfRecord(r *RequestRecord) *Job {
 }
 
 // endedAlready returns the removed job if the lease l ended it in the same way, or nil.
-func (m *Machine) endedAlready(l *fsmpb.Lease, end End) *Job {
-	r := m.removedJob(l.JobId)
+func (x *requests) endedAlready(l *fsmpb.Lease, end End) *Job {
+	r := x.removed(l.JobId)
 	if r == nil || l.Token == 0 || end == NoEnd {
 		return nil
 	}

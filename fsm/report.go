@@ -23,7 +23,7 @@ func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 	j := m.ids.Get(l.JobId)
 	switch {
 	case j == nil:
-		if j = m.endedAlready(l, end); j != nil {
+		if j = m.requests.endedAlready(l, end); j != nil {
 			return j, Duplicate
 		}
 		return nil, NotFound

@@ -1,13 +1,44 @@
 package fsm
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
 )
+
+// requests has the remembered answers, also those of removed jobs (removed.go).
+type requests struct {
+	records *btree.Tree[*RequestRecord] // by time, then key
+	byKey   map[string]*RequestRecord
+	own     *btree.Tree[*RequestRecord] // by tenant, then time, then key
+	shares  *btree.Tree[requestShare]   // of the tenants, the smallest first
+	weights map[string]int64            // of the tenants
+	weight  int64                       // of all
+	lookup  []byte                      // the key of a search
+}
+
+func newRequests() requests {
+	return requests{
+		records: btree.New(byRequest),
+		byKey:   make(map[string]*RequestRecord),
+		own:     btree.New(byOwnRequest),
+		shares: btree.New(func(a, b requestShare) bool {
+			return cmp.Or(cmp.Compare(a.weight, b.weight), strings.Compare(a.tenant, b.tenant)) < 0
+		}),
+		weights: make(map[string]int64),
+	}
+}
+
+// requestShare is the weight of all requests of a tenant.
+type requestShare struct {
+	weight int64
+	tenant string
+}
 
 func byRequest(a, b *RequestRecord) bool {
 	if a.AtMs != b.AtMs {
@@ -23,19 +54,6 @@ func byOwnRequest(a, b *RequestRecord) bool {
 	return byRequest(a, b)
 }
 
-// requestShare is the weight of all requests of a tenant.
-type requestShare struct {
-	weight int64
-	tenant string
-}
-
-func byShare(a, b requestShare) bool {
-	if a.weight != b.weight {
-		return a.weight < b.weight
-	}
-	return a.tenant < b.tenant
-}
-
 // once applies a mutation, or repeats the first answer if it was applied before under the
 // same request key.
 func (m *Machine) once(mut *fsmpb.Mutation) Result {
@@ -43,7 +61,7 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	if req == nil || req.Key == "" {
 		return m.apply(mut, mut.Actor)
 	}
-	if r := m.byKey[req.Key]; r != nil {
+	if r := m.requests.byKey[req.Key]; r != nil {
 		if string(r.Fingerprint) != string(req.Fingerprint) {
 			return Result{Code: RequestConflict}
 		}
@@ -51,7 +69,7 @@ func (m *Machine) once(mut *fsmpb.Mutation) Result {
 	}
 	res := m.apply(mut, mut.Actor)
 	if res.tookEffect() && !claimedNothing(mut, &res) {
-		m.rememberRequest(req, &res)
+		m.requests.remember(req, &res, &m.meta)
 	}
 	return res
 }
@@ -87,10 +105,11 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 	return res
 }
 
-func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
+// remember keeps the answer to a request.
+func (x *requests) remember(req *fsmpb.Request, res *Result, at *Meta) {
 	r := &RequestRecord{
-		Key: strings.Clone(req.Key), Fingerprint: cloneBytes(req.Fingerprint), AtMs: m.meta.Now,
-		Term: m.meta.LSN.Term, Index: m.meta.LSN.Index,
+		Key: strings.Clone(req.Key), Fingerprint: cloneBytes(req.Fingerprint), AtMs: at.Now,
+		Term: at.LSN.Term, Index: at.LSN.Index,
 		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}
 	items := make([]fsmpb.RequestItem, max(len(res.Jobs), len(res.Codes)))
@@ -105,37 +124,37 @@ func (m *Machine) rememberRequest(req *fsmpb.Request, res *Result) {
 		}
 		r.Items = append(r.Items, item)
 	}
-	m.addRequest(r)
-	m.boundRequests()
+	x.add(r)
+	x.bound(at.Settings.RequestCount)
 }
 
-func (m *Machine) addRequest(r *RequestRecord) {
-	m.requests.Set(r)
-	m.ownRequests.Set(r)
-	m.byKey[r.Key] = r
-	m.weighRequest(r, +1)
+func (x *requests) add(r *RequestRecord) {
+	x.records.Set(r)
+	x.own.Set(r)
+	x.byKey[r.Key] = r
+	x.weigh(r, +1)
 }
 
-func (m *Machine) dropRequest(r *RequestRecord) {
-	m.requests.Delete(r)
-	m.ownRequests.Delete(r)
-	delete(m.byKey, r.Key)
-	m.weighRequest(r, -1)
+func (x *requests) drop(r *RequestRecord) {
+	x.records.Delete(r)
+	x.own.Delete(r)
+	delete(x.byKey, r.Key)
+	x.weigh(r, -1)
 }
 
-// weighRequest adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
-func (m *Machine) weighRequest(r *RequestRecord, n int64) {
+// weigh adds the weight of a request to its tenant's share (n is 1), or takes it out (n is -1).
+func (x *requests) weigh(r *RequestRecord, n int64) {
 	tenant := strings.Clone(tenants.Of(r.Key))
-	share := requestShare{m.requestWeights[tenant], tenant}
-	m.requestShares.Delete(share)
+	share := requestShare{x.weights[tenant], tenant}
+	x.shares.Delete(share)
 	share.weight += n * requestWeight(r)
-	m.requestWeight += n * requestWeight(r)
+	x.weight += n * requestWeight(r)
 	if share.weight == 0 {
-		delete(m.requestWeights, tenant)
+		delete(x.weights, tenant)
 		return
 	}
-	m.requestWeights[tenant] = share.weight
-	m.requestShares.Set(share)
+	x.weights[tenant] = share.weight
+	x.shares.Set(share)
 }
 
 // requestItems is the number of items of a request that weigh as much as one more
@@ -146,29 +165,23 @@ const requestItems = 10
 // requestWeight returns how many requests a record counts as.
 func requestWeight(r *RequestRecord) int64 { return 1 + int64(len(r.Items)/requestItems) }
 
-// boundRequests removes requests above the limit: the oldest of the tenant with the largest share, so
+// bound removes requests above the limit: the oldest of the tenant with the largest share, so
 // that no tenant pushes out those of one that has fewer.
-func (m *Machine) boundRequests() {
-	for m.requestWeight > max(m.meta.Settings.RequestCount, 0) {
-		share, _ := m.requestShares.Max()
+func (x *requests) bound(limit int64) {
+	for x.weight > max(limit, 0) {
+		share, _ := x.shares.Max()
 		var oldest *RequestRecord
-		m.ownRequests.Ascend(&RequestRecord{Key: share.tenant + tenants.End, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
+		x.own.Ascend(&RequestRecord{Key: share.tenant + tenants.End, AtMs: math.MinInt64}, func(r *RequestRecord) bool {
 			oldest = r
 			return false
 		})
-		m.dropRequest(oldest)
+		x.drop(oldest)
 	}
 }
 
-// forgetRequests removes the requests that are older than Settings.RequestMs.
-func (m *Machine) forgetRequests() {
-	for {
-		r, ok := m.requests.Min()
-		if !ok || later(r.AtMs, m.meta.Settings.RequestMs) >= m.meta.Now {
-			return
-		}
-		m.dropRequest(r)
-	}
+// forget removes the requests that are older than age, in ms.
+func (x *requests) forget(age, now int64) {
+	x.records.DropWhile(func(r *RequestRecord) bool { return later(r.AtMs, age) < now }, x.drop)
 }
 
 // group applies the mutations of a list one after the other; each has its own code.
@@ -185,4 +198,4 @@ func (m *Machine) group(op *fsmpb.Group, actor string) Result {
 }
 
 // Request returns the record of a request key, or nil. It reads live state, as Job does.
-func (m *Machine) Request(key string) *RequestRecord { return m.byKey[key] }
+func (m *Machine) Request(key string) *RequestRecord { return m.requests.byKey[key] }

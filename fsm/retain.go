@@ -61,7 +61,7 @@ func (m *Machine) retireOf(q *queue) {
 			break
 		}
 		m.remove(j)
-		m.rememberRemoved(j)
+		m.requests.rememberRemoved(j, &m.meta)
 	}
 	m.timeRetention(q)
 }
@@ -98,5 +98,5 @@ func (m *Machine) timeRetention(q *queue) {
 	if j, ok := q.retained.Min(); ok {
 		at = m.retireAt(q, j)
 	}
-	m.moveTimer(&q.retainAt, at, timerRetain, q.name)
+	m.timers.move(&q.retainAt, at, timerRetain, q.name)
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/tenants"
 )
 
@@ -19,6 +20,9 @@ type timer struct {
 	kind timerKind
 	key  string // job id or worker name
 }
+
+// timers has the timers in the order in which they fire.
+type timers struct{ *btree.Tree[timer] }
 
 type timerKind uint8
 
@@ -39,38 +43,38 @@ const fireMax = 10_000
 
 // leaseEnd returns the first moment, in ms, at which the lease of a running job has
 // expired.
-func (m *Machine) leaseEnd(j *Job) int64 {
-	return later(max(j.Exec.Heartbeat, m.meta.LeasesFrom), j.Exec.HeldMs, 1)
+func (m *Meta) leaseEnd(j *Job) int64 {
+	return later(max(j.Exec.Heartbeat, m.LeasesFrom), j.Exec.HeldMs, 1)
 }
 
-// timeTimeout sets the timer of a running job's timeout.
-func (m *Machine) timeTimeout(j *Job) {
+// setTimeout sets the timer of a running job's timeout, which has a given end.
+func (x timers) setTimeout(j *Job, end int64) {
 	d := *j.Det
-	d.timerAt = m.timeoutEnd(j)
+	d.timerAt = end
 	j.Det = &d
-	m.timers.Set(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
+	x.Set(timer{at: end, kind: timerTimeout, key: j.ID})
 }
 
 // timeoutEnd returns when the timeout of a running job ends, in ms. After a takeover its
 // worker has time to reach the new leader.
-func (m *Machine) timeoutEnd(j *Job) int64 {
+func (m *Meta) timeoutEnd(j *Job) int64 {
 	end := later(j.Exec.ClaimedAt, j.Det.TimeoutMs)
-	if m.meta.LeasesFrom > j.Exec.ClaimedAt {
-		end = max(end, later(m.meta.LeasesFrom, min(j.Exec.HeldMs, j.Det.TimeoutMs)))
+	if m.LeasesFrom > j.Exec.ClaimedAt {
+		end = max(end, later(m.LeasesFrom, min(j.Exec.HeldMs, j.Det.TimeoutMs)))
 	}
 	return end
 }
 
-// moveTimer moves a timer from the time *at to another one; 0 is no timer.
-func (m *Machine) moveTimer(at *int64, to int64, kind timerKind, key string) {
+// move moves a timer from the time *at to another one; 0 is no timer.
+func (x timers) move(at *int64, to int64, kind timerKind, key string) {
 	if *at == to {
 		return
 	}
 	if *at != 0 {
-		m.timers.Delete(timer{at: *at, kind: kind, key: key})
+		x.Delete(timer{at: *at, kind: kind, key: key})
 	}
 	if *at = to; to != 0 {
-		m.timers.Set(timer{at: to, kind: kind, key: key})
+		x.Set(timer{at: to, kind: kind, key: key})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/tenants"
+	"osqueue/fsm/timed"
 )
 
 // Role is the set of rights of a token. Package internal/auth says which rights each role
@@ -149,123 +150,116 @@ func (t *Token) TenantID() string {
 // belong to the family.
 func (t *Token) FamilyID() string { return cmp.Or(t.Family, t.ID) }
 
-func byTokenID(a, b *Token) bool { return a.ID < b.ID }
-
-// byExpiry puts the tokens that never expire last.
-func byExpiry(a, b *Token) bool {
-	if a.ExpiresAt != b.ExpiresAt {
-		return b.ExpiresAt == 0 || a.ExpiresAt != 0 && a.ExpiresAt < b.ExpiresAt
-	}
-	return a.ID < b.ID
+// tokens has the tokens of the state.
+type tokens struct {
+	timed.Table[Token] // by id; due: those that expire
+	byID               map[string]*Token
+	ended              uint64 // see Machine.TokensEnded
 }
 
-// createToken adds a token, and ends the one that it replaces: both or neither. The same token
+func newTokens() tokens {
+	return tokens{
+		Table: timed.New(
+			func(a, b *Token) bool { return a.ID < b.ID },
+			func(t *Token) (int64, bool) { return t.ExpiresAt, t.ExpiresAt != 0 },
+		),
+		byID: make(map[string]*Token),
+	}
+}
+
+// create adds a token, and ends the one that it replaces: both or neither. The same token
 // again is a duplicate; another one with the id is refused.
-func (m *Machine) createToken(op *fsmpb.CreateToken) Result {
+func (x *tokens) create(op *fsmpb.CreateToken, now int64) Code {
 	t := tokenFromPB(op.Token)
-	t.CreatedAt = m.meta.Now
-	if old := m.tokenIDs[t.ID]; old != nil {
+	t.CreatedAt = now
+	if old := x.byID[t.ID]; old != nil {
 		if old.Hash == t.Hash && old.Role == t.Role {
-			return Result{Code: Duplicate}
+			return Duplicate
 		}
-		return Result{Code: IDTaken}
+		return IDTaken
 	}
-	replaced := m.tokenIDs[op.Replaces]
+	replaced := x.byID[op.Replaces]
 	if op.Replaces != "" && (replaced == nil || replaced.Role == RoleMark) {
-		return Result{Code: NotFound}
+		return NotFound
 	}
-	if m.tokens.Len() >= TokensMax && (replaced == nil || op.OverlapMs > 0) {
-		return Result{Code: TooManyTokens}
+	if x.Len() >= TokensMax && (replaced == nil || op.OverlapMs > 0) {
+		return TooManyTokens
 	}
-	if t.ExpiresAt != 0 && t.ExpiresAt <= m.meta.Now {
-		return Result{Code: TokenExpired}
+	if t.ExpiresAt != 0 && t.ExpiresAt <= now {
+		return TokenExpired
 	}
 	if replaced != nil {
-		m.endToken(replaced, op.OverlapMs)
+		x.end(replaced, op.OverlapMs, now)
 	}
-	m.putToken(nil, t)
-	return Result{}
+	x.put(nil, t)
+	return OK
 }
 
-// revokeToken ends a token.
-func (m *Machine) revokeToken(op *fsmpb.RevokeToken) Result {
-	old := m.tokenIDs[op.Id]
+// revoke ends a token.
+func (x *tokens) revoke(op *fsmpb.RevokeToken, now int64) Code {
+	old := x.byID[op.Id]
 	if old == nil {
-		return Result{Code: NotFound}
+		return NotFound
 	}
-	m.endToken(old, op.OverlapMs)
-	return Result{}
+	x.end(old, op.OverlapMs, now)
+	return OK
 }
 
-// endToken removes a token at once, or lets it expire after an overlap in ms. An overlap never
+// end removes a token at once, or lets it expire after an overlap in ms. An overlap never
 // makes a token valid for longer.
-func (m *Machine) endToken(old *Token, overlap int64) {
+func (x *tokens) end(old *Token, overlap, now int64) {
 	if overlap <= 0 {
-		m.dropToken(old)
+		x.drop(old)
 		return
 	}
-	end := later(m.meta.Now, overlap)
+	end := later(now, overlap)
 	if old.ExpiresAt == 0 || end < old.ExpiresAt {
 		t := *old
 		t.ExpiresAt = end
-		m.putToken(old, &t)
+		x.put(old, &t)
 	}
 }
 
-// touchTokens records uses of tokens. Tokens that do not exist are skipped. Count is the
-// number of tokens whose time changed.
-func (m *Machine) touchTokens(op *fsmpb.TouchTokens) Result {
-	var res Result
+// touch records uses of tokens. It skips tokens that do not exist, and returns the number of
+// tokens whose time changed.
+func (x *tokens) touch(op *fsmpb.TouchTokens, now int64) (touched uint64) {
 	for _, id := range op.Ids {
-		old := m.tokenIDs[id]
-		if old == nil || old.UsedAt != 0 && later(old.UsedAt, touchMs) > m.meta.Now {
+		old := x.byID[id]
+		if old == nil || old.UsedAt != 0 && later(old.UsedAt, touchMs) > now {
 			continue
 		}
 		t := *old
-		t.UsedAt = m.meta.Now
-		m.putToken(old, &t)
-		res.Count++
+		t.UsedAt = now
+		x.put(old, &t)
+		touched++
 	}
-	return res
+	return touched
 }
 
-// putToken replaces old, which is nil for a new token.
-func (m *Machine) putToken(old, t *Token) {
-	if old != nil {
-		m.tokenEnds.Delete(old)
-	}
-	m.tokens.Set(t)
-	m.tokenIDs[t.ID] = t
-	if t.ExpiresAt != 0 {
-		m.tokenEnds.Set(t)
-	}
+// put replaces old, which is nil for a new token.
+func (x *tokens) put(old, t *Token) {
+	x.Set(old, t)
+	x.byID[t.ID] = t
 }
 
-func (m *Machine) dropToken(t *Token) {
-	m.tokens.Delete(t)
-	m.tokenEnds.Delete(t)
-	delete(m.tokenIDs, t.ID)
-	m.tokensEnded++
+func (x *tokens) drop(t *Token) {
+	x.Delete(t)
+	delete(x.byID, t.ID)
+	x.ended++
+}
+
+// expire removes the tokens that have expired.
+func (x *tokens) expire(now int64) {
+	x.Expire(func(t *Token) bool { return t.ExpiresAt <= now }, x.drop)
 }
 
 // TokensEnded returns how many tokens this machine has removed. It is no part of the state: a
 // machine that is restored begins at 0.
-func (m *Machine) TokensEnded() uint64 { return m.tokensEnded }
-
-// endTokens removes the tokens that have expired.
-func (m *Machine) endTokens() {
-	for {
-		t, ok := m.tokenEnds.Min()
-		if !ok || t.ExpiresAt > m.meta.Now {
-			return
-		}
-		m.dropToken(t)
-	}
-}
+func (m *Machine) TokensEnded() uint64 { return m.tokens.ended }
 
 // Token returns the token with that id, or nil. It takes constant time, allocates nothing,
 // and reads live state, as Job does.
-func (m *Machine) Token(id string) *Token { return m.tokenIDs[id] }
+func (m *Machine) Token(id string) *Token { return m.tokens.byID[id] }
 
 // TokenCount returns the number of tokens.
 func (m *Machine) TokenCount() int { return m.tokens.Len() }

@@ -42,8 +42,6 @@ func byEnd(a, b *Job) bool {
 	return a.Seq < b.Seq
 }
 
-func byName(a, b *Worker) bool { return a.Name < b.Name }
-
 func byTime(a, b timer) bool {
 	if c := cmp.Compare(a.at, b.at); c != 0 {
 		return c < 0

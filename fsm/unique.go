@@ -1,6 +1,13 @@
 package fsm
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+
+	"osqueue/fsm/btree"
+	"osqueue/fsm/idtable"
+	"osqueue/fsm/timed"
+)
 
 // holder is the place of a job among the jobs with the same unique key.
 type holder struct {
@@ -20,18 +27,22 @@ func byKeySeq(a, b holder) bool {
 	return a.seq < b.seq
 }
 
-func byHold(a, b *Hold) bool {
-	if c := strings.Compare(a.Type, b.Type); c != 0 {
-		return c < 0
-	}
-	return a.Key < b.Key
+// uniques has the unique keys that are held: by jobs in some statuses, and for a period.
+type uniques struct {
+	timed.Table[Hold]                     // by type, then key; due: all
+	holders           *btree.Tree[holder] // jobs that hold their key by their status
 }
 
-func byUntil(a, b *Hold) bool {
-	if a.UntilMs != b.UntilMs {
-		return a.UntilMs < b.UntilMs
+func newUniques() uniques {
+	return uniques{
+		Table: timed.New(
+			func(a, b *Hold) bool {
+				return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Key, b.Key)) < 0
+			},
+			func(h *Hold) (int64, bool) { return h.UntilMs, true },
+		),
+		holders: btree.New(byKeySeq),
 	}
-	return byHold(a, b)
 }
 
 // holdsKey reports whether j holds its unique key by its status. For a period a Hold
@@ -53,63 +64,62 @@ func holderOf(j *Job) holder {
 	return holder{jobType: j.Type, key: j.Opt.Unique.Key, seq: j.Seq, id: j.ID}
 }
 
-// holderOfKey returns the job that holds the key of a type, or nil. If the job was
+// add notes a job that holds its key.
+func (x *uniques) add(j *Job) {
+	if holdsKey(j) {
+		x.holders.Set(holderOf(j))
+	}
+}
+
+func (x *uniques) remove(j *Job) {
+	if holdsKey(j) {
+		x.holders.Delete(holderOf(j))
+	}
+}
+
+// holder returns the job that holds the key of a type, or nil. If the job was
 // removed and only its Hold is left, the result has only id, type and Seq.
-func (m *Machine) holderOfKey(jobType, key string) (found *Job) {
-	m.holders.Ascend(holder{jobType: jobType, key: key}, func(h holder) bool {
+func (x *uniques) holder(jobs *idtable.Table[Job], jobType, key string) (found *Job) {
+	x.holders.Ascend(holder{jobType: jobType, key: key}, func(h holder) bool {
 		if h.jobType == jobType && h.key == key {
-			found = m.ids.Get(h.id)
+			found = jobs.Get(h.id)
 		}
 		return false
 	})
 	if found != nil {
 		return found
 	}
-	h, ok := m.holds.Get(&Hold{Type: jobType, Key: key})
-	if !ok {
+	h := x.Find(&Hold{Type: jobType, Key: key})
+	if h == nil {
 		return nil
 	}
-	if j := m.ids.Get(h.JobId); j != nil && j.Seq == h.Seq {
+	if j := jobs.Get(h.JobId); j != nil && j.Seq == h.Seq {
 		return j
 	}
 	return &Job{ID: h.JobId, Type: h.Type, Seq: h.Seq}
 }
 
-// reserveKey begins the reservation of a new job's key for its period.
-func (m *Machine) reserveKey(j *Job) {
-	m.addHold(&Hold{
-		Type: j.Type, Key: j.Opt.Unique.Key, Seq: j.Seq, JobId: strings.Clone(j.ID), // it outlives the job
-		UntilMs: later(j.CreatedAt, j.Opt.Unique.PeriodMs),
-	})
+// reserve begins the reservation of a new job's key, if it has one for a period.
+func (x *uniques) reserve(j *Job) {
+	if u := j.Options().Unique; u.Scope == UniquePeriod && u.Key != "" {
+		x.Set(nil, &Hold{
+			Type: j.Type, Key: u.Key, Seq: j.Seq, JobId: strings.Clone(j.ID), // it outlives the job
+			UntilMs: later(j.CreatedAt, u.PeriodMs),
+		})
+	}
 }
 
-func (m *Machine) addHold(h *Hold) {
-	m.holds.Set(h)
-	m.reservationEnds.Set(h)
-}
-
-func (m *Machine) dropHold(h *Hold) {
-	m.holds.Delete(h)
-	m.reservationEnds.Delete(h)
-}
-
-// endReservation ends the reservation of a job that is deleted.
-func (m *Machine) endReservation(j *Job) {
+// release ends the reservation of a job that is deleted.
+func (x *uniques) release(j *Job) {
 	if j.Options().Unique.Scope != UniquePeriod {
 		return
 	}
-	if h, ok := m.holds.Get(&Hold{Type: j.Type, Key: j.Opt.Unique.Key}); ok && h.Seq == j.Seq {
-		m.dropHold(h)
+	if h := x.Find(&Hold{Type: j.Type, Key: j.Opt.Unique.Key}); h != nil && h.Seq == j.Seq {
+		x.Delete(h)
 	}
 }
 
-// endReservations ends the reservations whose period has passed.
-func (m *Machine) endReservations() {
-	for {
-		h, ok := m.reservationEnds.Min()
-		if !ok || h.UntilMs > m.meta.Now {
-			return
-		}
-		m.dropHold(h)
-	}
+// expire ends the reservations whose period has passed.
+func (x *uniques) expire(now int64) {
+	x.Expire(func(h *Hold) bool { return h.UntilMs <= now }, x.Delete)
 }

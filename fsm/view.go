@@ -36,7 +36,7 @@ type View struct {
 // View returns the current state, frozen, in O(1). It counts as a write to m: the machine
 // copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
-	m.figureGen++ // the view has the present ones
+	m.figures.gen++ // the view has the present ones
 	m.rankTypes()
 	return &View{
 		meta:    m.meta,
@@ -53,8 +53,8 @@ func (m *Machine) View() *View {
 		turns:    m.turns.Copy(),
 		crons:    m.crons.Copy(),
 		batches:  m.batches.Copy(),
-		holds:    m.holds.Copy(),
-		requests: m.requests.Copy(),
+		holds:    m.uniques.Copy(),
+		requests: m.requests.records.Copy(),
 		tokens:   m.tokens.Copy(),
 		figures:  m.figures.Copy(),
 

@@ -1,8 +1,10 @@
 package fsm
 
 import (
+	"slices"
 	"strings"
 
+	"osqueue/fsm/btree"
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
 	"osqueue/fsm/tenants"
@@ -24,47 +26,69 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		RegisteredAt: m.meta.Now,
 		LastSeen:     m.meta.Now,
 	}
-	old, before := m.worker(op.Name), kept{}
-	if old != nil {
-		before = old.kept()
-	}
-	more := w.kept().bytes - before.bytes
-	if more > 0 && m.workerBytes > workersBytesMax-more {
+	old := m.workers.find(op.Name)
+	if more := w.kept().bytes - old.kept().bytes; more > 0 && m.usage.workers > workersBytesMax-more {
 		return Result{Code: TooManyBytes}
 	}
-	if code := m.mayUse(w.kept(), before, op.Quota); code != OK {
+	if code := m.usage.mayUse(w.kept(), old.kept(), op.Quota); code != OK {
 		return Result{Code: code}
 	}
-	if old != nil {
-		m.keepWorker(old, -1)
-		m.keepWorker(w, +1)
-		w.RegisteredAt, w.timerAt = old.RegisteredAt, old.timerAt
-		w.LastSeen = max(w.LastSeen, old.LastSeen)
-		w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
-		if w.GoneAt = old.GoneAt; w.Gone() {
-			m.cameBack(w)
-			return Result{}
-		}
-		m.workers.Set(w)
+	if old == nil {
+		m.putWorker(nil, w)
+		m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
 		return Result{}
 	}
-	m.addWorker(w)
-	m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
+	w.RegisteredAt, w.timerAt, w.GoneAt = old.RegisteredAt, old.timerAt, old.GoneAt
+	w.LastSeen = max(w.LastSeen, old.LastSeen)
+	w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
+	if w.Gone() {
+		m.cameBack(old, w)
+		return Result{}
+	}
+	m.usage.keepWorker(w, old)
+	m.workers.Set(w)
 	return Result{}
 }
 
-func (m *Machine) addWorker(w *Worker) {
-	w.timerAt = m.workerEnd(w)
-	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
-	m.keepWorker(w, +1)
-	m.workers.Set(w)
+// workers is the registry.
+type workers struct {
+	*btree.Tree[*Worker]          // by name
+	key                  Worker   // of a search
+	turned               []string // see Machine.Turned
 }
 
-// dropWorker removes the worker from the registry.
-func (m *Machine) dropWorker(w *Worker) {
-	m.timers.Delete(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
-	m.keepWorker(w, -1)
-	m.workers.Delete(w)
+func newWorkers() workers {
+	return workers{Tree: btree.New(func(a, b *Worker) bool { return a.Name < b.Name })}
+}
+
+// find returns a registered worker, or nil.
+func (x *workers) find(name string) *Worker {
+	x.key.Name = name // a new key would be allocated at every call
+	w, _ := x.Get(&x.key)
+	x.key.Name = ""
+	return w
+}
+
+// turn notes that a worker's claims must be looked at again.
+func (x *workers) turn(name string) {
+	if !slices.Contains(x.turned, name) {
+		x.turned = append(x.turned, name)
+	}
+}
+
+// putWorker stores w in place of old, with its timer; nil stands for none.
+func (m *Machine) putWorker(old, w *Worker) {
+	m.usage.keepWorker(w, old)
+	if old != nil {
+		m.timers.Delete(timer{at: old.timerAt, kind: timerWorker, key: old.Name})
+	}
+	if w == nil {
+		m.workers.Delete(old)
+		return
+	}
+	w.timerAt = m.meta.workerEnd(w)
+	m.timers.Set(timer{at: w.timerAt, kind: timerWorker, key: w.Name})
+	m.workers.Set(w)
 }
 
 // retimeWorkers sets the timers of all workers for new settings, whose timeout may be
@@ -73,36 +97,25 @@ func (m *Machine) retimeWorkers() {
 	var all []*Worker
 	m.workers.Scan(func(w *Worker) bool { all = append(all, w); return true })
 	for _, old := range all {
-		m.dropWorker(old)
-		w := *old
-		m.addWorker(&w)
+		m.putWorker(old, new(*old))
 	}
-}
-
-// worker returns a registered worker, or nil.
-func (m *Machine) worker(name string) *Worker {
-	m.wanted.Name = name // a new key would be allocated at every call
-	w, _ := m.workers.Get(&m.wanted)
-	m.wanted.Name = ""
-	return w
 }
 
 // seen records a heartbeat or report of a registered worker. It moves the timer of the worker if
 // that is early by a quarter of WorkerTimeoutMs: the timer of an idle worker, which is heard of
 // every half of it, does not fire, and a busy worker does not move its timer in every entry.
 func (m *Machine) seen(name string) {
-	old := m.worker(name)
+	old := m.workers.find(name)
 	if old == nil || old.LastSeen >= m.meta.Now && !old.Gone() {
 		return
 	}
 	w := *old
 	w.LastSeen = m.meta.Now
-	switch end := m.workerEnd(&w); {
+	switch end := m.meta.workerEnd(&w); {
 	case w.Gone():
-		m.cameBack(&w)
+		m.cameBack(old, &w)
 	case end-w.timerAt > m.meta.Settings.WorkerTimeoutMs/4:
-		m.dropWorker(&w)
-		m.addWorker(&w)
+		m.putWorker(old, &w)
 	default:
 		m.workers.Set(&w)
 	}
@@ -110,15 +123,15 @@ func (m *Machine) seen(name string) {
 
 // workerEnd returns the first moment, in ms, at which a silent worker counts as dead, or at
 // which a gone one is forgotten.
-func (m *Machine) workerEnd(w *Worker) int64 {
+func (m *Meta) workerEnd(w *Worker) int64 {
 	if w.Gone() {
 		return later(w.GoneAt, quietMs)
 	}
-	return later(max(w.LastSeen, m.meta.LeasesFrom), m.meta.Settings.WorkerTimeoutMs, 1)
+	return later(max(w.LastSeen, m.LeasesFrom), m.Settings.WorkerTimeoutMs, 1)
 }
 
 func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
-	w := m.worker(op.Name)
+	w := m.workers.find(op.Name)
 	if w == nil {
 		return Result{Code: NotFound}
 	}
@@ -131,7 +144,7 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 		return Result{}
 	}
 	if w.Quiet() {
-		m.turn(w.Name)
+		m.workers.turn(w.Name)
 	}
 	m.markWorkerDead(w, op.Instance)
 	return Result{}
@@ -140,7 +153,7 @@ func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
 // markWorkerDead removes the worker from the registry and returns its jobs to the queue, those
 // of one instance or, if that is 0, of all.
 func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
-	m.dropWorker(w)
+	m.putWorker(w, nil)
 	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
 	if m.hooks.HookCount() > 0 {
 		m.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: tenants.NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})

@@ -83,6 +83,13 @@ func (n *node[T]) recount() {
 	}
 }
 
+// DropWhile calls drop with the first item while over is true for it. drop deletes the item.
+func (t *Tree[T]) DropWhile(over func(T) bool, drop func(T)) {
+	for first, ok := t.Min(); ok && over(first); first, ok = t.Min() {
+		drop(first)
+	}
+}
+
 // Delete removes the item that is the same as key, if there is one.
 func (t *Tree[T]) Delete(key T) {
 	if t.root == nil || !t.remove(&t.root, key) {

@@ -152,14 +152,14 @@ func (o *Outboxes) oldest(name string) (oldest *Event) {
 }
 
 // Test makes an event for one hook, and returns its number.
-func (o *Outboxes) Test(name string, at Stamp) (number uint32, err error) {
+func (o *Outboxes) Test(name string, at Stamp) (number uint64, err error) {
 	h := o.Hook(name)
 	if h == nil {
 		return 0, ErrNoHook
 	}
 	o.number++
 	o.send(h, &Event{Kind: Tested, Subject: h.Name, Text: "a test"}, at)
-	return o.number, nil
+	return uint64(o.number), nil
 }
 
 // Report removes events that were delivered or given up, and records how the hook fares.

@@ -1,0 +1,60 @@
+// Package timed has collections of records of which some fall due.
+package timed
+
+import "osqueue/fsm/btree"
+
+// Table has records by their keys, and in addition those that fall due by their times. The records are
+// immutable: a change puts another one in their place. Make a Table with New. It is not safe for concurrent use;
+// Copy returns a set by key that is.
+type Table[R any] struct {
+	*btree.Tree[*R]                 // by key
+	due             *btree.Tree[*R] // by time, then key
+	at              func(*R) (ms int64, ok bool)
+}
+
+// New returns an empty table. less orders the keys. at returns the time of a record; ok is false if it has none.
+func New[R any](less func(a, b *R) bool, at func(*R) (ms int64, ok bool)) Table[R] {
+	due := func(a, b *R) bool {
+		x, _ := at(a)
+		if y, _ := at(b); x != y {
+			return x < y
+		}
+		return less(a, b)
+	}
+	return Table[R]{btree.New(less), btree.New(due), at}
+}
+
+// Find returns the record with the key of another one, or nil.
+func (t *Table[R]) Find(key *R) *R {
+	r, _ := t.Get(key)
+	return r
+}
+
+// Set stores r in place of old, the record with the same key; nil stands for none.
+func (t *Table[R]) Set(old, r *R) {
+	if old != nil {
+		if _, ok := t.at(old); ok {
+			t.due.Delete(old)
+		}
+	}
+	if r == nil {
+		t.Tree.Delete(old)
+		return
+	}
+	t.Tree.Set(r)
+	if _, ok := t.at(r); ok {
+		t.due.Set(r)
+	}
+}
+
+// Delete removes a record of the table.
+func (t *Table[R]) Delete(r *R) { t.Set(r, nil) }
+
+// First returns the record that falls due first; ok is false if none does.
+func (t *Table[R]) First() (r *R, ok bool) { return t.due.Min() }
+
+// Due calls fn for the records that fall due, the earliest first, until fn returns false.
+func (t *Table[R]) Due(fn func(*R) bool) { t.due.Scan(fn) }
+
+// Expire calls drop with the record that falls due first while over is true for it. drop removes the record.
+func (t *Table[R]) Expire(over func(*R) bool, drop func(*R)) { t.due.DropWhile(over, drop) }
