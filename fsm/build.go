@@ -69,16 +69,23 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 	return nil
 }
 
+// add stores a record that the state does not have yet, and in which err has found nothing wrong.
+func add(what, name string, twice bool, err error, store func()) error {
+	if twice {
+		err = errTwice
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s %q: %w", ErrState, what, name, err)
+	}
+	store()
+	return nil
+}
+
 // AddQueue adds the settings of a type.
 func (b *Builder) AddQueue(s *QueueSettings) error {
-	if _, ok := b.m.settings.Get(s); ok {
-		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errTwice)
-	}
-	if s.Backoff.Kind >= backoff.NumKinds || s.RateMilli < 0 || s.Level < 0 || s.LevelAt < 0 || !s.Pause.valid(s.Paused) {
-		return fmt.Errorf("%w: settings of type %q: %w", ErrState, s.Name, errRange)
-	}
-	b.m.useSettings(b.m.queue(s.Name), s)
-	return nil
+	_, twice := b.m.settings.Get(s)
+	valid := s.Backoff.Kind < backoff.NumKinds && s.RateMilli >= 0 && s.Level >= 0 && s.LevelAt >= 0 && s.Pause.valid(s.Paused)
+	return add("settings of type", s.Name, twice, need(valid, errRange), func() { b.m.useSettings(b.m.queue(s.Name), s) })
 }
 
 // AddTurn adds a group's place in the rotation. Call it after the jobs were added.
@@ -103,27 +110,16 @@ func (b *Builder) AddTurn(t *Turn) error {
 
 // AddCron adds a schedule.
 func (b *Builder) AddCron(c *Cron) error {
-	if b.m.crons.Find(c) != nil {
-		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errTwice)
-	}
-	if c.Overlap >= numOverlaps || c.Missed >= numMissed || c.Paused && c.NextAt != 0 || checkNewJob(c.Job) != nil {
-		return fmt.Errorf("%w: schedule %q: %w", ErrState, c.Name, errRange)
-	}
-	b.m.storeCron(nil, c)
-	return nil
+	valid := c.Overlap < numOverlaps && c.Missed < numMissed && (!c.Paused || c.NextAt == 0) && checkNewJob(c.Job) == nil
+	return add("schedule", c.Name, b.m.crons.Find(c) != nil, need(valid, errRange), func() { b.m.storeCron(nil, c) })
 }
 
 // AddBatch adds a batch.
 func (b *Builder) AddBatch(batch *JobBatch) error {
-	if b.m.batches.Find(batch) != nil {
-		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errTwice)
-	}
 	ended := batch.Completed + batch.Dead + batch.Cancelled
-	if batch.CallbackOn >= numCallbacks || checkNewJob(batch.Callback) != nil || batch.Total > counterMax || ended > batch.Total || max(batch.Completed, batch.Dead, batch.Cancelled) > batch.Total {
-		return fmt.Errorf("%w: batch %q: %w", ErrState, batch.ID, errRange)
-	}
-	b.m.storeBatch(nil, batch)
-	return nil
+	valid := batch.CallbackOn < numCallbacks && checkNewJob(batch.Callback) == nil && batch.Total <= counterMax && ended <= batch.Total &&
+		max(batch.Completed, batch.Dead, batch.Cancelled) <= batch.Total
+	return add("batch", batch.ID, b.m.batches.Find(batch) != nil, need(valid, errRange), func() { b.m.storeBatch(nil, batch) })
 }
 
 // AddHold adds a unique-key reservation for a period.
@@ -137,15 +133,9 @@ func (b *Builder) AddHold(h *Hold) error {
 
 // AddRequest adds a remembered request.
 func (b *Builder) AddRequest(r *RequestRecord) error {
-	if b.m.requests.byKey[r.Key] != nil {
-		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errTwice)
-	}
 	foreign := func(i *fsmpb.RequestItem) bool { return i.Code >= numCodes || i.Status >= uint32(numStatuses) }
-	if r.Code >= numCodes || slices.ContainsFunc(r.Items, foreign) {
-		return fmt.Errorf("%w: request %q: %w", ErrState, r.Key, errRange)
-	}
-	b.m.requests.add(r)
-	return nil
+	valid := r.Code < numCodes && !slices.ContainsFunc(r.Items, foreign)
+	return add("request", r.Key, b.m.requests.byKey[r.Key] != nil, need(valid, errRange), func() { b.m.requests.add(r) })
 }
 
 var (
@@ -192,14 +182,7 @@ func (b *Builder) checkJob(j *Job, hash uint32) error {
 
 // AddWorker adds a registered worker.
 func (b *Builder) AddWorker(w *Worker) error {
-	if _, ok := b.m.workers.Get(w); ok {
-		return fmt.Errorf("%w: worker %q: %w", ErrState, w.Name, errTwice)
-	}
-	if !w.validQuiet() {
-		return fmt.Errorf("%w: worker %q: %w", ErrState, w.Name, errQuiet)
-	}
-	b.m.putWorker(nil, w)
-	return nil
+	return add("worker", w.Name, b.m.workers.find(w.Name) != nil, need(w.validQuiet(), errQuiet), func() { b.m.putWorker(nil, w) })
 }
 
 // AddClaim adds a remembered claim. Add the oldest one first.
@@ -242,17 +225,13 @@ func (b *Builder) Machine() *Machine {
 
 // AddFigures adds the figures of a type. The machine keeps a copy.
 func (b *Builder) AddFigures(f *Figures) error {
-	if _, found := b.m.figures.Get(f); found {
-		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errTwice)
-	}
-	if f.Shared && f.Type != "" || b.m.figures.Len() > FiguresMax {
-		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, errRange)
-	}
-	own := new(*f)
-	own.Type = strings.Clone(f.Type)
-	own.gen = b.m.figures.gen
-	b.m.figures.Set(own)
-	return nil
+	_, twice := b.m.figures.Get(f)
+	valid := (!f.Shared || f.Type == "") && b.m.figures.Len() <= FiguresMax
+	return add("figures of type", f.Type, twice, need(valid, errRange), func() {
+		own := new(*f)
+		own.Type, own.gen = strings.Clone(f.Type), b.m.figures.gen
+		b.m.figures.Set(own)
+	})
 }
 
 func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
@@ -268,14 +247,7 @@ func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
 
 // AddToken adds a token.
 func (b *Builder) AddToken(t *Token) error {
-	if b.m.tokens.byID[t.ID] != nil {
-		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, errTwice)
-	}
-	if err := checkToken(tokenToPB(t)); err != nil {
-		return fmt.Errorf("%w: token %q: %w", ErrState, t.ID, err)
-	}
-	b.m.tokens.put(nil, t)
-	return nil
+	return add("token", t.ID, b.m.tokens.byID[t.ID] != nil, checkToken(tokenToPB(t)), func() { b.m.tokens.put(nil, t) })
 }
 
 // addHook adds a hook, with an empty outbox.

@@ -1,9 +1,10 @@
 package fsm
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"osqueue/fsm/fsmpb"
 	"osqueue/fsm/outbox"
@@ -91,10 +92,7 @@ func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if !op.Paused && !reckonedBy(old, op.Spec, op.TimeZone) {
-		return Result{Code: NotDue}
-	}
-	if !op.Paused && old.firedAlready(op.NextMs, m.meta.Now) {
+	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || old.firedAlready(op.NextMs, m.meta.Now)) {
 		return Result{Code: NotDue}
 	}
 	c := *old
@@ -198,13 +196,6 @@ func (m *Machine) triggerCron(op *fsmpb.TriggerCron) Result {
 // SameAs reports whether two schedules have the same definition. Times and counts of
 // their fires do not matter.
 func (c *Cron) SameAs(o *Cron) bool {
-	if c.Spec != o.Spec || c.TimeZone != o.TimeZone || c.Overlap != o.Overlap || c.Missed != o.Missed || c.Paused != o.Paused {
-		return false
-	}
-	a, err := c.Job.MarshalVT()
-	if err != nil {
-		return false
-	}
-	b, err := o.Job.MarshalVT()
-	return err == nil && bytes.Equal(a, b)
+	return c.Spec == o.Spec && c.TimeZone == o.TimeZone && c.Overlap == o.Overlap && c.Missed == o.Missed && c.Paused == o.Paused &&
+		proto.Equal(c.Job, o.Job)
 }

@@ -233,10 +233,7 @@ func (f *Figures) Unpack(wait, run, attempts, history string) error {
 func (v *View) Figures(fn func(*Figures) bool) { v.figures.Scan(fn) }
 
 // FiguresOf returns the figures of a type, or nil if it has none of its own.
-func (v *View) FiguresOf(jobType string) *Figures {
-	f, _ := v.figures.Get(&Figures{Type: jobType})
-	return f
-}
+func (v *View) FiguresOf(jobType string) *Figures { return v.figures.Find(&Figures{Type: jobType}) }
 
 // Minutes returns the figures of the last n minutes of a type, the present one last, and the
 // time in ms at which the first one begins. If all is set, the figures are those of all types

@@ -28,22 +28,10 @@ var statusNames = [numStatuses]string{
 }
 
 // String returns the status as it is written on the wire.
-func (s Status) String() string {
-	if int(s) < len(statusNames) {
-		return statusNames[s]
-	}
-	return ""
-}
+func (s Status) String() string { return nameOf(statusNames[:], s) }
 
 // ParseStatus reads the text of Status.String; ok is false for any other text.
-func ParseStatus(name string) (s Status, ok bool) {
-	for i := Scheduled; i < numStatuses; i++ {
-		if statusNames[i] == name {
-			return i, true
-		}
-	}
-	return 0, false
-}
+func ParseStatus(name string) (s Status, ok bool) { return parseName[Status](statusNames[:], name) }
 
 // End is the way in which the last attempt of a job ended. With the token it lets a
 // worker whose answer was lost repeat its report.

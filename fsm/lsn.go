@@ -18,10 +18,7 @@ type LSN struct {
 
 // Compare returns -1, 0 or +1 as l is before, equal to or after o.
 func (l LSN) Compare(o LSN) int {
-	if c := cmp.Compare(l.Term, o.Term); c != 0 {
-		return c
-	}
-	return cmp.Compare(l.Index, o.Index)
+	return cmp.Or(cmp.Compare(l.Term, o.Term), cmp.Compare(l.Index, o.Index))
 }
 
 // IsZero reports whether l comes before every entry.
@@ -29,11 +26,8 @@ func (l LSN) IsZero() bool { return l == LSN{} }
 
 // String prints l as term-index, the form that ParseLSN reads.
 func (l LSN) String() string {
-	b := make([]byte, 0, 24)
-	b = strconv.AppendUint(b, l.Term, 10)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, l.Index, 10)
-	return string(b)
+	b := strconv.AppendUint(make([]byte, 0, 24), l.Term, 10)
+	return string(strconv.AppendUint(append(b, '-'), l.Index, 10))
 }
 
 // ErrBadLSN is wrapped by ParseLSN.
@@ -41,16 +35,10 @@ var ErrBadLSN = errors.New("not an LSN (write term-index, for example 12-90210)"
 
 // ParseLSN reads the text of LSN.String. Its error wraps ErrBadLSN.
 func ParseLSN(s string) (LSN, error) {
-	term, index, ok := strings.Cut(s, "-")
-	if !ok {
-		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
-	}
-	t, err := strconv.ParseUint(term, 10, 64)
-	if err != nil {
-		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
-	}
-	i, err := strconv.ParseUint(index, 10, 64)
-	if err != nil {
+	term, index, _ := strings.Cut(s, "-")
+	t, errTerm := strconv.ParseUint(term, 10, 64)
+	i, errIndex := strconv.ParseUint(index, 10, 64)
+	if errTerm != nil || errIndex != nil {
 		return LSN{}, fmt.Errorf("%q: %w", s, ErrBadLSN)
 	}
 	return LSN{Term: t, Index: i}, nil

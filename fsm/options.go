@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"strings"
 
 	"osqueue/fsm/backoff"
@@ -77,12 +78,7 @@ func (a AfterFailure) String() string { return nameOf(afterNames[:], a) }
 // ParseAfterFailure reads the text of AfterFailure.String; ok is false for any other
 // text.
 func ParseAfterFailure(name string) (a AfterFailure, ok bool) {
-	for i, n := range afterNames {
-		if n == name {
-			return AfterFailure(i), true
-		}
-	}
-	return 0, false
+	return parseName[AfterFailure](afterNames[:], name)
 }
 
 var noOptions Options
@@ -102,14 +98,10 @@ func nameOf[K ~uint8](names []string, k K) string {
 	return ""
 }
 
-// parseName returns the index of name in names; names[0] stands for none.
+// parseName returns the index of name in names; "" is no name.
 func parseName[K ~uint8](names []string, name string) (K, bool) {
-	for i, n := range names[1:] {
-		if n == name {
-			return K(i + 1), true
-		}
-	}
-	return 0, false
+	i := slices.Index(names, name)
+	return K(max(i, 0)), i >= 0 && name != ""
 }
 
 // newOptions returns the options of a new job, or nil if all are zero.

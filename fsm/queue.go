@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"strings"
 
 	"osqueue/fsm/btree"
@@ -197,10 +198,7 @@ func (m *Machine) served(q *queue, name string) {
 }
 
 func byTurn(a, b *Turn) bool {
-	if c := strings.Compare(a.Type, b.Type); c != 0 {
-		return c < 0
-	}
-	return a.Group < b.Group
+	return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Group, b.Group)) < 0
 }
 
 func (q *queue) takeOut(g *group) {

@@ -41,8 +41,8 @@ func validQuieter(by string) bool { return len(by) <= QuietByMax && utf8.ValidSt
 // Quiet reports whether a claim of this worker gets no jobs. It takes O(log n) and reads live
 // state, as Ready does: several goroutines may call it at a time, so it does not use workers.key.
 func (m *Machine) Quiet(worker string) bool {
-	w, ok := m.workers.Get(&Worker{Name: worker})
-	return ok && w.Quiet()
+	w := m.workers.Find(&Worker{Name: worker})
+	return w != nil && w.Quiet()
 }
 
 // Turned returns the workers that the last entry made quiet, or that get jobs again since it.

@@ -35,10 +35,7 @@ var roleNames = [numRoles]string{"", "producer", "worker", "reader", "operator",
 func (r Role) String() string { return nameOf(roleNames[:], r) }
 
 // ParseRole reads the text of Role.String; ok is false for any other text.
-func ParseRole(name string) (r Role, ok bool) {
-	r, ok = parseName[Role](roleNames[:], name)
-	return r, ok && r != 0
-}
+func ParseRole(name string) (r Role, ok bool) { return parseName[Role](roleNames[:], name) }
 
 // Token is an access token as the state has it: with the hash of its secret, never with
 // the secret. It is immutable.
@@ -272,10 +269,7 @@ func (v *View) Tokens(from string, fn func(*Token) bool) { v.tokens.Ascend(&Toke
 func (v *View) TokenCount() int { return v.tokens.Len() }
 
 // Token returns the token with that id, or nil.
-func (v *View) Token(id string) *Token {
-	t, _ := v.tokens.Get(&Token{ID: id})
-	return t
-}
+func (v *View) Token(id string) *Token { return v.tokens.Find(&Token{ID: id}) }
 
 // owned reports whether a caller may report on a job: the caller or the claim has no owner,
 // or both have the same.

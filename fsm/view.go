@@ -87,26 +87,17 @@ func (v *View) WorkerCount() int { return v.workers.Len() }
 func (v *View) Bytes() int64 { return v.bytes }
 
 // Worker returns the registered worker of that name, or nil.
-func (v *View) Worker(name string) *Worker {
-	w, _ := v.workers.Get(&Worker{Name: name})
-	return w
-}
+func (v *View) Worker(name string) *Worker { return v.workers.Find(&Worker{Name: name}) }
 
 // Queue returns the settings of a type, or nil if it has none.
-func (v *View) Queue(name string) *QueueSettings {
-	q, _ := v.queues.Get(&QueueSettings{Name: name})
-	return q
-}
+func (v *View) Queue(name string) *QueueSettings { return v.queues.Find(&QueueSettings{Name: name}) }
 
 // Queues calls fn for the types with settings, in the order of names, until
 // fn returns false.
 func (v *View) Queues(fn func(*QueueSettings) bool) { v.queues.Scan(fn) }
 
 // Cron returns the schedule of that name, or nil.
-func (v *View) Cron(name string) *Cron {
-	c, _ := v.crons.Get(&Cron{Name: name})
-	return c
-}
+func (v *View) Cron(name string) *Cron { return v.crons.Find(&Cron{Name: name}) }
 
 // Crons calls fn for the schedules whose name is from or later, in the order of names,
 // until fn returns false.
@@ -116,10 +107,7 @@ func (v *View) Crons(from string, fn func(*Cron) bool) { v.crons.Ascend(&Cron{Na
 func (v *View) CronCount() int { return v.crons.Len() }
 
 // Batch returns the batch with that id, or nil.
-func (v *View) Batch(id string) *JobBatch {
-	b, _ := v.batches.Get(&JobBatch{ID: id})
-	return b
-}
+func (v *View) Batch(id string) *JobBatch { return v.batches.Find(&JobBatch{ID: id}) }
 
 // Batches calls fn for the batches whose id is from or later, in the order of ids, until
 // fn returns false.

@@ -118,6 +118,12 @@ func (t *Tree[T]) Get(key T) (item T, ok bool) {
 	return item, false
 }
 
+// Find is Get, and returns the zero T if there is no such item.
+func (t *Tree[T]) Find(key T) T {
+	item, _ := t.Get(key)
+	return item
+}
+
 // GetAt returns the item with an index in the order.
 func (t *Tree[T]) GetAt(index int) (item T, ok bool) {
 	if index < 0 || index >= t.Len() {

@@ -30,10 +30,7 @@ func (s *State) Hooks(fn func(*Hook) bool) { s.hooks.Scan(fn) }
 func (s *State) HookCount() int { return s.hooks.Len() }
 
 // Hook returns the hook of that name, or nil.
-func (s *State) Hook(name string) *Hook {
-	h, _ := s.hooks.Get(&Hook{Name: name})
-	return h
-}
+func (s *State) Hook(name string) *Hook { return s.hooks.Find(&Hook{Name: name}) }
 
 // HookEvents calls fn for the events in the outbox of a hook that are after an id, oldest
 // first, until fn returns false.
@@ -52,8 +49,7 @@ func (s *State) HookEventCount() int { return s.events.Len() }
 
 // HookEvent returns an event in an outbox, or nil.
 func (s *State) HookEvent(name string, id EventID) *Event {
-	e, _ := s.events.Get(&Event{Hook: name, ID: id})
-	return e
+	return s.events.Find(&Event{Hook: name, ID: id})
 }
 
 // Outboxes is a State that changes. DESIGN.md of package fsm, section 21, has the rules.

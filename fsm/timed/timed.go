@@ -24,12 +24,6 @@ func New[R any](less func(a, b *R) bool, at func(*R) (ms int64, ok bool)) Table[
 	return Table[R]{btree.New(less), btree.New(due), at}
 }
 
-// Find returns the record with the key of another one, or nil.
-func (t *Table[R]) Find(key *R) *R {
-	r, _ := t.Get(key)
-	return r
-}
-
 // Set stores r in place of old, the record with the same key; nil stands for none.
 func (t *Table[R]) Set(old, r *R) {
 	if old != nil {
