@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"osqueue/fsm"
+	"osqueue/fsm/backoff"
 	"osqueue/fsm/fsmpb"
 )
 
-// depths are the queue lengths that the figures are compared at: nothing may
-// cost more for waiting jobs than the deeper tree.
+// depths are the queue lengths that the figures are compared at: an operation may take at most
+// twice as long in the deeper queue, and a job at most 700 bytes with a payload of 200.
 var depths = []int{1_000, 1_000_000}
 
 // benchPayload is a job's payload of ordinary size.
@@ -22,166 +23,179 @@ var benchPayload = bytes.Repeat([]byte("x"), 200)
 // benchID looks like a UUIDv7: jobs made one after the other share a prefix.
 func benchID(i int) string { return fmt.Sprintf("0193c0de-%04x-7000-8000-%012x", i>>16, i) }
 
-// filled returns a machine with n available jobs. It makes each machine once: a benchmark
-// puts back the jobs that it takes out, or adds few. The garbage of making it is
-// collected here, not while the benchmark runs.
-func filled(b *testing.B, n int) *fsm.Machine {
-	b.Helper()
-	m := fsm.New()
-	const perEntry = 1000
-	for at := 0; at < n; at += perEntry {
-		m.Apply(uint64(at/perEntry+1), 1, jobsEntry(b, at, min(perEntry, n-at)))
-	}
-	runtime.GC()
-	return m
-}
-
-// jobsEntry is a decoded entry with n new jobs, the first with number from.
-func jobsEntry(b *testing.B, from, n int) *fsmpb.Batch {
-	b.Helper()
-	op := &fsmpb.Enqueue{}
-	for i := range n {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: benchID(from + i), Type: "bench", Payload: benchPayload})
-	}
-	return decoded(b, &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}}})
-}
-
-func decoded(b *testing.B, batch *fsmpb.Batch) *fsmpb.Batch {
-	b.Helper()
-	data, err := fsm.EncodeEntry(batch)
-	if err != nil {
-		b.Fatal(err)
-	}
-	back, err := fsm.DecodeEntry(data)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return back
-}
-
-// BenchmarkEnqueue is Apply of one entry that enqueues so many jobs; ns/job is
-// the figure to compare.
-func BenchmarkEnqueue(b *testing.B) {
-	for _, depth := range depths {
-		for _, per := range []int{1, 100, 1000} {
-			b.Run(fmt.Sprintf("depth=%d/jobs=%d", depth, per), func(b *testing.B) {
-				e := enqueuer{m: filled(b, depth), depth: depth, next: depth}
-				b.ReportAllocs()
-				for b.Loop() {
-					if len(e.entries) == 0 {
-						b.StopTimer()
-						e.refill(b, per)
-						b.StartTimer()
-					}
-					e.apply()
-				}
-				perJob(b, per)
-			})
-		}
-	}
-}
-
-// enqueuer has entries made in advance, and keeps a shallow queue shallow.
-type enqueuer struct {
-	m       *fsm.Machine
-	depth   int
-	next    int
-	index   uint64
-	entries []*fsmpb.Batch
-}
-
-func (e *enqueuer) refill(b *testing.B, per int) {
-	if e.depth <= 1000 {
-		e.m = filled(b, e.depth)
-	}
-	for range 1 + 1000/per {
-		e.entries = append(e.entries, jobsEntry(b, e.next, per))
-		e.next += per
-	}
-}
-
-func (e *enqueuer) apply() {
-	last := len(e.entries) - 1
-	e.index++
-	e.m.Apply(1<<20+e.index, 1, e.entries[last])
-	e.entries = e.entries[:last]
-}
-
-// BenchmarkLifecycle claims a job, completes it and enqueues another, in one
-// entry each, as a busy queue of constant depth does. Its worker names its claims, as all
-// clients do, and has as many remembered claims as a worker may have.
-func BenchmarkLifecycle(b *testing.B) {
-	for _, depth := range depths {
-		for _, types := range [][]string{nil, {"bench"}} {
-			b.Run(fmt.Sprintf("depth=%d/types=%d", depth, len(types)), func(b *testing.B) {
-				m := filled(b, depth)
-				next, index := depth, uint64(depth)
-				b.ReportAllocs()
-				for b.Loop() {
-					index += 3
-					mine := claim("w", 1, types...)
-					mine.GetClaim().RequestId = benchID(next)
-					got := m.Apply(index, 1, one(mine))
-					j := got[0].Jobs[0]
-					if r := m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token))); r[0].Code != fsm.OK {
-						b.Fatal(r[0].Code)
-					}
-					m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
-					next++
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkFigures is BenchmarkLifecycle, and one with a View after each entry, after which the
-// figures are copied.
-func BenchmarkFigures(b *testing.B) {
-	for _, viewed := range []bool{false, true} {
-		b.Run(fmt.Sprintf("viewed=%v", viewed), func(b *testing.B) { countedLifecycle(b, viewed) })
-	}
-}
-
-func countedLifecycle(b *testing.B, viewed bool) {
-	const depth = 1000
-	m := filled(b, depth)
-	next, index := depth, uint64(depth)
-	b.ReportAllocs()
-	for b.Loop() {
-		index += 3
-		j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
-		m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token)))
-		m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
-		next++
-		if viewed {
-			m.View()
-		}
-	}
-}
+// typeOf, groupOf and tagOf spread the jobs of a mixed queue.
+func typeOf(i int) string  { return fmt.Sprintf("type-%03d", i%1000) }
+func groupOf(i int) string { return fmt.Sprintf("group-%04d", i%10_000) }
+func tagOf(i int) string   { return fmt.Sprintf("tag-%d", i%10) }
 
 func one(mut *fsmpb.Mutation) *fsmpb.Batch {
 	return &fsmpb.Batch{NowMs: 1, Mutations: []*fsmpb.Mutation{mut}}
 }
 
-// BenchmarkHeartbeat renews a hundred leases in one entry.
-func BenchmarkHeartbeat(b *testing.B) {
-	for _, depth := range depths {
-		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
-			m := filled(b, depth)
-			beat := &fsmpb.Heartbeat{Worker: "w"}
-			for _, j := range m.Apply(1<<20, 1, one(claim("w", 100)))[0].Jobs {
-				beat.Leases = append(beat.Leases, &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token})
-			}
-			entry := one(&fsmpb.Mutation{Op: &fsmpb.Mutation_Heartbeat{Heartbeat: beat}})
-			index := uint64(1 << 20)
-			b.ReportAllocs()
-			for b.Loop() {
-				index++
-				entry.NowMs++
-				m.Apply(index, 1, entry)
-			}
-			perJob(b, 100)
-		})
+func perJob(b *testing.B, jobs int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*jobs), "ns/job")
+}
+
+// world is a machine with waiting jobs. Its settings keep a thousand completed jobs, with attempts
+// and leases that do not end.
+type world struct {
+	m      *fsm.Machine
+	index  uint64
+	made   int // jobs; also the number of the next one
+	newJob func(i int) *fsmpb.NewJob
+	lease  *fsm.Job // of a job that runs all the time
+	fired  int
+}
+
+func plainJob(i int) *fsmpb.NewJob {
+	return &fsmpb.NewJob{Id: benchID(i), Type: "bench", Payload: benchPayload}
+}
+
+// mixedJob is of one of 1000 types, or of a type with 10 000 groups, and has a tag.
+func mixedJob(i int) *fsmpb.NewJob {
+	n := &fsmpb.NewJob{Id: benchID(i), Type: typeOf(i), Payload: benchPayload, Tags: []string{tagOf(i)}}
+	if i%2 == 0 {
+		n.Type, n.Group = "grouped", groupOf(i/2)
+	}
+	return n
+}
+
+// newWorld fills a machine, and returns how many bytes each job takes.
+func newWorld(newJob func(i int) *fsmpb.NewJob, jobs int) (w *world, bytesPerJob float64) {
+	w = &world{m: fsm.New(), newJob: newJob}
+	s := fsm.DefaultSettings()
+	s.MaxAttempts, s.LeaseMs, s.RetainCompletedCount = 1<<30, 1<<40, 1000
+	w.do(registerBroker("n", 1, s))
+	w.do(enqueueType("leased", "leased"))
+	w.lease = w.do(claim("busy", 1, "leased"))[0].Jobs[0]
+	w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_PutCron{PutCron: &fsmpb.PutCron{Name: "c", NextMs: 1 << 40, Job: newJob(0)}}})
+	before := heapInUse()
+	for left := jobs; left > 0; left -= 1000 {
+		w.enqueue(min(1000, left))
+	}
+	return w, float64(heapInUse()-before) / float64(jobs)
+}
+
+// heapInUse is the memory that is reachable now.
+func heapInUse() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+// do applies a mutation in an entry of its own.
+func (w *world) do(mut *fsmpb.Mutation) []fsm.Result {
+	w.index++
+	return w.m.Apply(w.index, 1, one(mut))
+}
+
+func (w *world) enqueue(n int, with ...func(*fsmpb.NewJob)) []*fsm.Job {
+	op := &fsmpb.Enqueue{}
+	for range n {
+		job := w.newJob(w.made)
+		for _, fn := range with {
+			fn(job)
+		}
+		op.Jobs = append(op.Jobs, job)
+		w.made++
+	}
+	return w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})[0].Jobs
+}
+
+func (w *world) claim(types ...string) *fsm.Job {
+	m := claim("w", 1, types...)
+	m.GetClaim().RequestId = benchID(int(w.index)) // as all clients do
+	return w.do(m)[0].Jobs[0]
+}
+
+// remove deletes jobs.
+func (w *world) remove(jobs ...*fsm.Job) {
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	w.do(changeOf(fsm.DeleteJobs, ids...))
+}
+
+// replace deletes a job and enqueues another one.
+func (w *world) replace(j *fsm.Job) {
+	w.remove(j)
+	w.enqueue(1)
+}
+
+var waitingStatuses = []fsm.Status{fsm.Blocked, fsm.Scheduled, fsm.Unclaimed}
+
+// list reads a page of a hundred jobs from the middle of the queue.
+func (w *world) list(of fsm.Index) {
+	left := 100
+	w.m.View().List(of, waitingStatuses, uint64(w.made/2), func(*fsm.Job) bool { left--; return left > 0 })
+}
+
+// worldOps leave as many waiting jobs behind as there were.
+var worldOps = []struct {
+	name string
+	run  func(w *world)
+}{
+	{"enqueue+delete", func(w *world) { w.remove(w.enqueue(1)...) }},
+	{"enqueue+delete-100", func(w *world) { w.remove(w.enqueue(100)...) }},
+	{"enqueue+delete-unique", func(w *world) {
+		w.remove(w.enqueue(1, func(n *fsmpb.NewJob) { n.Unique = &fsmpb.Unique{Key: n.Id, Scope: uint32(fsm.UniqueActive)} })...)
+	}},
+	{"claim+complete+enqueue", func(w *world) {
+		j := w.claim()
+		w.do(complete("w", j.ID, j.Execution().Token))
+		w.enqueue(1)
+	}},
+	{"claim+release", func(w *world) {
+		j := w.claim("bench", "grouped", typeOf(11), typeOf(33), typeOf(55), typeOf(77), typeOf(99), typeOf(111), typeOf(333), typeOf(555))
+		w.do(release("w", j.ID, j.Execution().Token))
+	}},
+	{"claim+fail+replace", func(w *world) {
+		w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "bench", Backoff: &fsmpb.Backoff{
+			Kind: uint32(backoff.Exponential), BaseMs: 1 << 30, JitterPercent: 20,
+		}}}})
+		j := w.claim()
+		w.do(fail("w", j.ID, j.Execution().Token, "the other end hung up", false))
+		w.replace(j)
+	}},
+	{"cancel+replace", func(w *world) {
+		j := w.m.Job(benchID(w.made - 1))
+		w.do(changeOf(fsm.CancelJobs, j.ID))
+		w.replace(j)
+	}},
+	{"heartbeat", func(w *world) { w.do(heartbeat("busy", w.lease.ID, w.lease.Execution().Token)) }},
+	{"fire+delete", func(w *world) {
+		due := int64(1<<40 + w.fired)
+		w.fired++
+		w.remove(w.do(&fsmpb.Mutation{Op: &fsmpb.Mutation_FireCron{FireCron: &fsmpb.FireCron{
+			Name: "c", DueMs: due, AtMs: 1, NextMs: due + 1, JobId: "cron",
+		}}})[0].Jobs...)
+	}},
+	{"list-type", func(w *world) { w.list(fsm.Index{Type: new(w.newJob(0).Type)}) }},
+	{"list-tag", func(w *world) { w.list(fsm.Index{Tag: tagOf(0)}) }},
+	{"view", func(w *world) { w.m.View() }},
+	{"view+enqueue+delete", func(w *world) { w.m.View(); w.remove(w.enqueue(1)...) }}, // pays for the copies
+}
+
+// BenchmarkDepth measures operations in queues of several depths. In a plain queue all jobs have one
+// type and no options.
+func BenchmarkDepth(b *testing.B) {
+	for name, newJob := range map[string]func(int) *fsmpb.NewJob{"plain": plainJob, "mixed": mixedJob} {
+		for _, depth := range depths {
+			b.Run(fmt.Sprintf("%s/depth=%d", name, depth), func(b *testing.B) {
+				w, bytesPerJob := newWorld(newJob, depth)
+				for _, op := range worldOps {
+					b.Run(op.name, func(b *testing.B) {
+						b.ReportAllocs()
+						for b.Loop() {
+							op.run(w)
+						}
+						b.ReportMetric(bytesPerJob, "B/job")
+					})
+				}
+			})
+		}
 	}
 }
 
@@ -191,111 +205,75 @@ func BenchmarkTakeover(b *testing.B) {
 	for _, leases := range []int{1_000, 100_000} {
 		for name, gapMs := range map[string]int64{"short": 0, "long": 600_000} {
 			b.Run(fmt.Sprintf("leases=%d/gap=%s", leases, name), func(b *testing.B) {
-				m := filled(b, leases)
-				for m.Ready(nil) {
-					m.Apply(1<<20, 1, one(claim("w", 1000)))
+				w, _ := newWorld(plainJob, leases)
+				for w.m.Ready(nil) {
+					w.do(claim("w", 1000))
 				}
-				index, epoch := uint64(1<<20), uint64(0)
+				epoch := uint64(1)
 				b.ReportAllocs()
 				for b.Loop() {
-					index, epoch = index+1, epoch+1
+					epoch++
 					entry := one(registerBroker("n", epoch, fsm.DefaultSettings()))
-					entry.NowMs = m.Meta().Now + gapMs
-					m.Apply(index, 1, entry)
+					entry.NowMs = w.m.Meta().Now + gapMs
+					w.m.Apply(1<<20+epoch, 1, entry)
 				}
-				if got := m.Counts().Of(fsm.InProgress); got != leases {
-					b.Fatalf("%d of %d leases stand", got, leases)
+				if got := w.m.Counts().Of(fsm.InProgress); got != leases+1 {
+					b.Fatalf("%d of %d leases stand", got, leases+1)
 				}
 			})
 		}
 	}
 }
 
-// BenchmarkView freezes the state and makes the one change after it that pays
-// for the copy.
-func BenchmarkView(b *testing.B) {
-	for _, depth := range depths {
-		m := filled(b, depth)
-		b.Run(fmt.Sprintf("depth=%d/freeze", depth), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				m.View()
-			}
-		})
-		b.Run(fmt.Sprintf("depth=%d/freeze+claim+release", depth), func(b *testing.B) {
-			index := uint64(1 << 20)
-			b.ReportAllocs()
-			for b.Loop() {
-				m.View()
-				index += 2
-				j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
-				m.Apply(index+1, 1, one(release("w", j.ID, j.Execution().Token)))
-			}
-		})
-	}
-}
-
 var hundredThousand = sync.OnceValues(func() (*fsm.View, []byte) {
-	var b testing.B
-	v := filled(&b, 100_000).View()
+	w, _ := newWorld(plainJob, 100_000)
+	v := w.m.View()
 	var buf bytes.Buffer
 	_ = v.Encode(&buf) // a Buffer takes everything
 	return v, buf.Bytes()
 })
 
-func BenchmarkSnapshotEncode(b *testing.B) {
+// BenchmarkSnapshot measures what is done with the state of 100 000 jobs, without a lock.
+func BenchmarkSnapshot(b *testing.B) {
 	v, data := hundredThousand()
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := v.Encode(io.Discard); err != nil {
-			b.Fatal(err)
-		}
+	for name, run := range map[string]func() error{
+		"encode": func() error { return v.Encode(io.Discard) },
+		"size":   func() error { v.EncodedSize(); return nil },
+		"sum":    func() error { v.Sum(); return nil },
+		"decode": func() error { _, err := fsm.Decode(bytes.NewReader(data)); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perJob(b, 100_000)
+		})
 	}
-	perJob(b, 100_000)
-}
-
-func BenchmarkSnapshotSize(b *testing.B) {
-	v, _ := hundredThousand()
-	for b.Loop() {
-		v.EncodedSize()
-	}
-	perJob(b, 100_000)
-}
-
-func BenchmarkSnapshotDecode(b *testing.B) {
-	_, data := hundredThousand()
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := fsm.Decode(bytes.NewReader(data)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	perJob(b, 100_000)
 }
 
 func BenchmarkEntry(b *testing.B) {
 	for _, per := range []int{1, 100, 1000} {
-		batch := jobsEntry(b, 0, per)
+		op := &fsmpb.Enqueue{}
+		for i := range per {
+			op.Jobs = append(op.Jobs, plainJob(i))
+		}
+		batch := one(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
 		data, _ := fsm.EncodeEntry(batch)
-		b.Run(fmt.Sprintf("encode/jobs=%d", per), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = fsm.EncodeEntry(batch)
-			}
-			perJob(b, per)
-		})
-		b.Run(fmt.Sprintf("decode/jobs=%d", per), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = fsm.DecodeEntry(data)
-			}
-			perJob(b, per)
-		})
+		for name, run := range map[string]func(){
+			"encode": func() { _, _ = fsm.EncodeEntry(batch) },
+			"decode": func() { _, _ = fsm.DecodeEntry(data) },
+		} {
+			b.Run(fmt.Sprintf("%s/jobs=%d", name, per), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					run()
+				}
+				perJob(b, per)
+			})
+		}
 	}
-}
-
-func perJob(b *testing.B, jobs int) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*jobs), "ns/job")
 }

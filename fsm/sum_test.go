@@ -2,7 +2,6 @@ package fsm_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"osqueue/fsm"
@@ -47,39 +46,4 @@ func TestReplayIsChecked(t *testing.T) {
 // replayed is a log that ends with an entry that asks for the checksum.
 func replayed() []*fsmpb.Batch {
 	return []*fsmpb.Batch{one(enqueue("a", "b")), one(claim("w", 1)), {NowMs: 2, Mutations: []*fsmpb.Mutation{checkState(), enqueue("c")}}}
-}
-
-// BenchmarkChecked is BenchmarkLifecycle with as many entries between two checks: what a
-// check costs Apply, which is freezing the state. The checksum itself is computed in
-// another goroutine (BenchmarkSum).
-func BenchmarkChecked(b *testing.B) {
-	for _, every := range []int{0, 100, 10_000} {
-		b.Run(fmt.Sprintf("every=%d", every), func(b *testing.B) {
-			m := filled(b, 100_000)
-			next, index := 100_000, uint64(100_000)
-			var frozen *fsm.View
-			b.ReportAllocs()
-			for b.Loop() {
-				if every > 0 && next%every == 0 {
-					frozen = m.View()
-				}
-				index += 3
-				j := m.Apply(index, 1, one(claim("w", 1)))[0].Jobs[0]
-				m.Apply(index+1, 1, one(complete("w", j.ID, j.Execution().Token)))
-				m.Apply(index+2, 1, one(enqueueType("bench", benchID(next))))
-				next++
-			}
-			_ = frozen
-		})
-	}
-}
-
-// BenchmarkSum computes the checksum of a state, which needs no lock.
-func BenchmarkSum(b *testing.B) {
-	v, data := hundredThousand()
-	b.SetBytes(int64(len(data)))
-	for b.Loop() {
-		v.Sum()
-	}
-	perJob(b, 100_000)
 }

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
 	"osqueue/election"
 	"osqueue/fsm"
@@ -153,10 +151,6 @@ func (q *busy) apply(muts ...*fsmpb.Mutation) []fsm.Result {
 	if err != nil {
 		q.b.Fatal(err)
 	}
-	return q.applyData(data)
-}
-
-func (q *busy) applyData(data []byte) []fsm.Result {
 	batch, err := fsm.DecodeEntry(data)
 	if err != nil {
 		q.b.Fatal(err)
@@ -388,113 +382,4 @@ func mallocs() uint64 {
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	return s.Mallocs
-}
-
-// BenchmarkApplyDuringCheckpoint measures the time to apply single entries while another
-// goroutine writes a checkpoint of a deep queue, and without one for comparison. It reports
-// wall-clock time and processor time; the latter excludes other programs on the machine and
-// the garbage collector. The target is 5 ms at most by the wall clock for entries at the
-// pace of raft, each after a write to a disk. Entries without a pause produce so much
-// garbage that they wait for the collector, with or without a checkpoint.
-func BenchmarkApplyDuringCheckpoint(b *testing.B) {
-	depth := 1_000_000
-	if testing.Short() {
-		depth = 50_000
-	}
-	for _, bm := range []struct {
-		name       string
-		pause      time.Duration // between entries
-		checkpoint bool
-	}{
-		{"committed", time.Millisecond, true},
-		{"committed/no-checkpoint", time.Millisecond, false},
-		{"flat-out", 0, true},
-		{"flat-out/no-checkpoint", 0, false},
-	} {
-		b.Run(bm.name, func(b *testing.B) {
-			q := newBusy(b, depth, mailPayload)
-			runtime.GC()
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			var took timings
-			for b.Loop() {
-				q.applyWhile(q.beside(bm.checkpoint), bm.pause, &took)
-			}
-			took.report(b)
-		})
-	}
-}
-
-// beside starts a goroutine that writes a checkpoint, or sleeps for about as long, and then
-// closes done.
-func (q *busy) beside(checkpoint bool) chan struct{} {
-	v, done := q.m.View(), make(chan struct{})
-	go func() {
-		defer close(done)
-		if !checkpoint {
-			time.Sleep(1500 * time.Millisecond)
-			return
-		}
-		if _, err := archive.WriteCheckpoint(context.Background(), q.bucket, "l", fsm.LSN{}, v); err != nil {
-			q.b.Error(err)
-		}
-	}()
-	return done
-}
-
-func (q *busy) applyWhile(done chan struct{}, pause time.Duration, took *timings) {
-	for {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		w, c := q.timed()
-		took.wall, took.cpu = append(took.wall, w), append(took.cpu, c)
-		q.unflushed.Reset(q.m.Meta().LSN)
-		time.Sleep(pause)
-	}
-}
-
-// timings has the durations of applied entries.
-type timings struct{ wall, cpu []time.Duration }
-
-func (t *timings) report(b *testing.B) {
-	for name, all := range map[string][]time.Duration{"wall": t.wall, "cpu": t.cpu} {
-		slices.Sort(all)
-		b.ReportMetric(float64(all[len(all)-1])/1e6, "max-"+name+"-ms")
-		b.ReportMetric(float64(all[len(all)*999/1000])/1e6, "p99.9-"+name+"-ms")
-		b.ReportMetric(float64(all[len(all)/2])/1e6, "p50-"+name+"-ms")
-	}
-	b.ReportMetric(float64(len(t.wall))/float64(b.N), "entries")
-}
-
-// timed applies an entry with three mutations and returns its durations.
-func (q *busy) timed() (wall, cpu time.Duration) {
-	muts := []*fsmpb.Mutation{q.enqueue(1), {Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{Worker: "w", Max: 1}}}}
-	for _, l := range q.held {
-		muts = append(muts, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: &fsmpb.Complete{Worker: "w", Lease: l}}})
-	}
-	q.now++
-	data, err := fsm.EncodeEntry(&fsmpb.Batch{NowMs: q.now, Mutations: muts})
-	if err != nil {
-		q.b.Fatal(err)
-	}
-	c, w := threadTime(), time.Now()
-	results := q.applyData(data)
-	wall, cpu = time.Since(w), threadTime()-c
-	q.held = q.held[:0]
-	if j := results[1].Jobs; len(j) > 0 {
-		q.held = append(q.held, &fsmpb.Lease{JobId: j[0].ID, Token: j[0].Execution().Token})
-	}
-	return wall, cpu
-}
-
-// threadTime returns the processor time of this thread.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }

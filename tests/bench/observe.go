@@ -30,8 +30,7 @@ type observed struct {
 
 // observe compares lifecycles on clusters without and with traces, in turns. A collector in
 // this process takes the spans and forgets them. /metrics of the leader is scraped every second
-// on some of them. The counters per type belong to the state of all of these clusters;
-// BenchmarkFiguresInTurns of fsm has their cost.
+// on some of them. The counters per type belong to the state of all of these clusters.
 func (b *bench) observe() error {
 	more := *b
 	more.rounds *= observeRounds
