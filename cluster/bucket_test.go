@@ -186,19 +186,9 @@ func TestANodeThatHasSeenTheDocumentWritesItAgain(t *testing.T) {
 	n := l.leader(all...)
 	l.flushed(n, l.enqueue(n, "a"))
 	time.Sleep(time.Second) // the others look for the document
-	for _, m := range all {
-		if m == n {
-			m.stop()
-		}
-	}
+	n.stop()
 	l.empty()
-	var rest []*member
-	for _, m := range all {
-		if m != n {
-			rest = append(rest, m)
-		}
-	}
-	next := l.leader(rest...)
+	next := l.leader(others(all, n)...)
 	l.flushed(next, l.enqueue(next, "b"))
 	if l.document().Header.Counts.Of(fsm.Unclaimed) != 2 {
 		t.Error("a job is missing")
@@ -241,9 +231,13 @@ func (n *notes) Write(p []byte) (int, error) {
 }
 
 func (n *notes) have(part string) bool {
+	return strings.Contains(n.all(), part)
+}
+
+func (n *notes) all() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return strings.Contains(n.text.String(), part)
+	return n.text.String()
 }
 
 func (n *notes) log(c *Config) {
@@ -280,7 +274,7 @@ func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 		var said notes
 		n = l.leader(l.start("e", 1, said.log)...)
 		if n.Job("a") == nil || l.copies() != 0 || said.have("changed the document") || said.have("osqueue restore") {
-			t.Errorf("%d copies; log: %s", l.copies(), said.text.String())
+			t.Errorf("%d copies; log: %s", l.copies(), said.all())
 		}
 	})
 	t.Run("older", func(t *testing.T) {
@@ -301,7 +295,7 @@ func TestDoubtfulDocumentsAreAdoptedWithAWarning(t *testing.T) {
 		var said notes
 		n = l.leader(l.start("e", 1, func(c *Config) { archived(c); said.log(c) })...)
 		if n.Job("a") == nil || n.Job("d") != nil || !said.have("osqueue restore") || !said.have("LSN="+newest.String()) {
-			t.Errorf("the log: %s", said.text.String())
+			t.Errorf("the log: %s", said.all())
 		}
 		l.flushed(n, l.enqueue(n, "later"))
 		h, err := archive.Open(t.Context(), l.bucket, DocumentKey)

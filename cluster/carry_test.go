@@ -178,29 +178,6 @@ func TestAnsweredJobsAreCarriedOver(t *testing.T) {
 	}
 }
 
-// A leader has adopted a document and ends before it could take the document over. The
-// next leader adopts it again, with the jobs that were carried over.
-func TestAdoptionAgainCarriesOver(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	a, b, heal := l.split("flushed")
-	l.enqueue(a, "answered")
-	l.enqueue(b, "of the other")
-	l.idle(b)
-	heal()
-	l.eventually("the first to be fenced", func() bool { _, self := a.Leader(); return !self })
-	if err := a.leader.Adopt(t.Context(), a.raft.CurrentTerm(), election.Observed{Doc: l.document()}); err != nil {
-		t.Fatal(err)
-	}
-	b.stop()
-	a = l.leader(a)
-	for _, id := range []string{"flushed", "answered", "of the other"} {
-		if a.Job(id) == nil {
-			t.Errorf("job %q is gone", id)
-		}
-	}
-}
-
 // The same, but the document's broker is alive and has continued. The next adoption takes
 // over its later state, does not run again the jobs that have ended there since, and
 // stores the others as a copy.

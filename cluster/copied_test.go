@@ -18,30 +18,6 @@ func (l *lab) copyOf(dir string) string {
 	return to
 }
 
-// Disks that were restored from an old copy are behind the document by more terms than
-// elections make up for. When the document is silent, the node adopts it.
-func TestOlderDisksAdoptTheDocument(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	l.enqueue(n, "before")
-	n.stop()
-	older := l.copyOf(n.cfg.DataDir)
-	for range 3 {
-		n = l.leader(l.again(n, n.cfg.DataDir, nil))
-		n.stop()
-	}
-	n = l.leader(l.again(n, n.cfg.DataDir, nil))
-	lsn := l.enqueue(n, "after")
-	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-	n.stop()
-
-	n = l.leader(l.again(n, older, nil))
-	if n.Job("before") == nil || n.Job("after") == nil {
-		t.Fatalf("jobs: before %v, after %v", n.Job("before"), n.Job("after"))
-	}
-}
-
 // A copy of a cluster's disks that runs on the same bucket has the same identity. The
 // cluster that loses the document to the copy names it in the error, does not take the
 // document back while the copy is alive, and continues when the copy has stopped.

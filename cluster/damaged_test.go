@@ -17,12 +17,7 @@ func TestNodeWithADamagedLogDoesNotStart(t *testing.T) {
 	nodes := l.start("n", 3, nil)
 	leader := l.leader(nodes...)
 	l.enqueue(leader, "job-with-a-name-to-look-for")
-	var n *member
-	for _, m := range nodes {
-		if m != leader {
-			n = m
-		}
-	}
+	n := others(nodes, leader)[0]
 	l.eventually("the follower to have it", func() bool { return n.Job("job-with-a-name-to-look-for") != nil })
 	n.stop()
 

@@ -93,6 +93,9 @@ func TestAnOldCopyEnqueuesNothing(t *testing.T) {
 	if n.Job("ended") != nil || n.Job("stays") == nil || n.Job("first") != nil {
 		t.Error("jobs of an old copy are in the queue")
 	}
+	if c := n.Status().DocumentCopies; c.Count != 1 || !strings.HasPrefix(c.Last, "conflicts/") {
+		t.Errorf("the status has the copies %+v", c)
+	}
 
 	n.stop()
 	n = l.leader(l.again(n, n.cfg.DataDir, forget)) // of a later epoch than the copy

@@ -172,7 +172,7 @@ func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 		return n.Refusal() != nil
 	})
 	l.never(4*time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
-	l.edit("by-hand")
+	l.put(byHand(l.stored(), "by-hand"))
 	start := n.Events().Last()
 	away.Stop()
 	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })

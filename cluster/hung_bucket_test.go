@@ -103,13 +103,7 @@ func TestALeaderOfATermThatIsOverAnswersNothing(t *testing.T) {
 		}
 	}
 	answersNothing()
-	var others []*member
-	for _, m := range all {
-		if m != old {
-			others = append(others, m)
-		}
-	}
-	next := l.leader(others...)
+	next := l.leader(others(all, old)...)
 	l.enqueue(next, "b")
 	answersNothing()
 	if err := next.raft.LeadershipTransferToServer(old.id, old.net.LocalAddr()).Error(); err != nil {

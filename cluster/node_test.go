@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(8) // tests of nodes in real time compute for 5 % of their time
+	storagetest.AtOnce(16) // tests of nodes in real time compute for 5 % of their time
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // a quarter of the simulation's time went into garbage
 	}
@@ -152,6 +150,11 @@ func (l *lab) leader(members ...*member) *member {
 	return found
 }
 
+// others returns all members except one.
+func others(all []*member, but *member) []*member {
+	return slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m == but })
+}
+
 func (l *lab) eventually(what string, cond func() bool) {
 	l.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -234,58 +237,8 @@ func TestThreeNodesReplicateAndFlush(t *testing.T) {
 	})
 }
 
-func TestLeaderStopsAndAnotherTakesOver(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	old := l.leader(all...)
-	l.enqueue(old, "a")
-	epoch := old.Status().Epoch
-	old.stop()
-	var rest []*member
-	for _, m := range all {
-		if m != old {
-			rest = append(rest, m)
-		}
-	}
-	next := l.leader(rest...)
-	if next.Job("a") == nil {
-		t.Fatal("job a is lost")
-	}
-	if got := next.Status().Epoch; got <= epoch {
-		t.Fatalf("epoch %d after %d", got, epoch)
-	}
-	if _, _, err := old.Propose(t.Context(), &fsmpb.Mutation{}); !errors.Is(err, ErrNotLeader) {
-		t.Fatalf("the stopped node answers %v", err)
-	}
-}
-
-func TestGracefulHandOver(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	old := l.leader(all...)
-	lsn := l.enqueue(old, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	start := time.Now()
-	old.StepDown(ctx)
-	if d := l.document(); d.Header.LSN().Compare(lsn) < 0 {
-		t.Fatalf("the document has %s after the hand-over, want %s", d.Header.LSN(), lsn)
-	}
-	var rest []*member
-	for _, m := range all {
-		if m != old {
-			rest = append(rest, m)
-		}
-	}
-	next := l.leader(rest...)
-	t.Logf("handed over in %v", time.Since(start))
-	l.enqueue(next, "b")
-}
-
-// TestWhileLeading checks that the active leader runs its duty, and that the duty has ended
-// when StepDown returns.
+// TestWhileLeading checks that the active leader runs its duty, and that the duty has ended, and
+// the bucket has everything, when StepDown returns.
 func TestWhileLeading(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -309,34 +262,16 @@ func TestWhileLeading(t *testing.T) {
 			t.Errorf("the duty runs on %s, which does not lead", m.Name())
 		}
 	}
+	lsn := l.enqueue(old, "a")
 	old.StepDown(t.Context())
 	if runs(old) {
 		t.Error("the duty runs after the leader term")
 	}
-	next := l.leader(slices.DeleteFunc(all, func(m *member) bool { return m == old })...)
+	if d := l.document(); d.Header.LSN().Compare(lsn) < 0 {
+		t.Errorf("the document has %s after the hand-over, want %s", d.Header.LSN(), lsn)
+	}
+	next := l.leader(others(all, old)...)
 	l.eventually("the duty of the next leader", func() bool { return runs(next) })
-}
-
-func TestSecondClusterWaitsThenAdopts(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	first := l.start("a", 1, nil)
-	lead := l.leader(first...)
-	lsn := l.enqueue(lead, "x", "y")
-	second := l.start("b", 1, nil)
-	l.eventually("the second cluster to stand by", func() bool { return second[0].Status().Fence == FenceStandby })
-	if _, self := second[0].Leader(); self {
-		t.Fatal("two active leaders on one document")
-	}
-	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-	first[0].stop()
-	next := l.leader(second...)
-	if next.Job("x") == nil || next.Job("y") == nil {
-		t.Fatal("the second cluster does not have the first one's jobs")
-	}
-	if got := l.enqueue(next, "z"); got.Compare(lsn) <= 0 {
-		t.Fatalf("LSN %s after %s: it must not go back", got, lsn)
-	}
 }
 
 // A job whose lease has expired can be claimed at once: no claim is refused because the
@@ -359,49 +294,4 @@ func TestAJobIsReadyWhenItsLeaseIsOver(t *testing.T) {
 			}
 		}
 	}
-}
-
-// edit adds a job to the document by hand.
-func (l *lab) edit(id string) {
-	l.t.Helper()
-	l.eventually("the edit to be stored", func() bool {
-		obj, err := l.bucket.Get(l.t.Context(), DocumentKey)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		const at = `"jobs":[`
-		data := string(obj.Data)
-		i := indexOf(data, at) + len(at)
-		data = data[:i] + `{"id":"` + id + `","status":"unclaimed","payload":7,"createdAt":1,"attempts":0},` + data[i:]
-		return l.bucket.PutIfMatch(l.t.Context(), DocumentKey, []byte(data), obj.Version).Outcome == storage.Committed
-	})
-}
-
-func TestEditByHandIsTakenIn(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	l.enqueue(n, "a")
-	l.eventually("job a in the bucket", func() bool { return l.document().Header.Counts.Sum() == 1 })
-	l.edit("by-hand")
-	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
-	if n.Job("a") == nil {
-		t.Fatal("job a is lost")
-	}
-	copies := 0
-	if err := l.bucket.List(t.Context(), "conflicts/", func(storage.Info) bool { copies++; return true }); err != nil {
-		t.Fatal(err)
-	}
-	if c := n.Status().DocumentCopies; copies != 1 || c.Count != 1 || !strings.HasPrefix(c.Last, "conflicts/") {
-		t.Fatalf("%d copies under conflicts/, want 1; the status has %+v", copies, c)
-	}
-}
-
-func indexOf(s, part string) int {
-	for i := range s {
-		if len(s)-i >= len(part) && s[i:i+len(part)] == part {
-			return i
-		}
-	}
-	return -1
 }

@@ -58,7 +58,7 @@ func TestARemovedNodeEnds(t *testing.T) {
 		return true
 	})
 	leader := l.leader(all...)
-	rest := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m == leader })
+	rest := others(all, leader)
 	absent, follower := rest[0], rest[1]
 	absent.stop()
 	l.remove(absent.id, leader, follower)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -37,22 +36,6 @@ func (l *lab) again(old *member, dir string, adjust func(*Config)) *member {
 	})
 }
 
-func TestTheLogSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.leader(l.start("n", 1, nil)...)
-	l.enqueue(n, "a", "b")
-	before := n.Status()
-	n.stop()
-	n = l.leader(l.again(n, n.cfg.DataDir, nil))
-	if n.Job("a") == nil || n.Job("b") == nil {
-		t.Fatal("jobs are lost")
-	}
-	if s := n.Status(); s.Cluster != before.Cluster || s.Epoch != before.Epoch+1 {
-		t.Fatalf("cluster %s epoch %d, before %s and %d", s.Cluster, s.Epoch, before.Cluster, before.Epoch)
-	}
-}
-
 // With the log in memory only the bucket keeps the state. The next cluster is another
 // one, and waits until the heartbeat of the first one is stale.
 func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
@@ -72,34 +55,6 @@ func TestMemoryLogComesBackFromTheBucket(t *testing.T) {
 	}
 }
 
-// A node that lost its disk is another server under the same name. It replaces its
-// predecessor, which could otherwise vote twice.
-func TestWipedNodeRejoins(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	leader := l.leader(all...)
-	l.enqueue(leader, "a")
-	var lost *member
-	for _, m := range all {
-		if m != leader {
-			lost = m
-		}
-	}
-	lost.stop()
-	back := l.again(lost, t.TempDir(), nil)
-	lsn := l.enqueue(leader, "b")
-	l.eventually("the newcomer to have everything", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		return back.WaitApplied(ctx, lsn) == nil && back.Job("a") != nil && back.Job("b") != nil
-	})
-	l.eventually("its vote", func() bool {
-		config := leader.raft.GetConfiguration().Configuration()
-		return len(config.Servers) == 3 && membership.Voter(config, back.id) && !membership.Voter(config, lost.id)
-	})
-}
-
 // n3 lags when both others stop, and one of these loses its disk. The entries that the
 // two had committed are still on one disk: n3 must not win with the vote of a node
 // without a log, whatever its name.
@@ -108,13 +63,8 @@ func TestWipedNodeDoesNotVote(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
-	var others []*member
-	for _, m := range all {
-		if m != leader {
-			others = append(others, m)
-		}
-	}
-	wiped, lagging := others[0], others[1]
+	rest := others(all, leader)
+	wiped, lagging := rest[0], rest[1]
 	lagging.stop()
 	lsn := l.enqueue(leader, "acked")
 	wiped.stop()
@@ -134,33 +84,6 @@ func TestWipedNodeDoesNotVote(t *testing.T) {
 		config := n.raft.GetConfiguration().Configuration()
 		return len(config.Servers) == 3 && membership.Voter(config, wiped.id) && wiped.WaitApplied(t.Context(), lsn) == nil
 	})
-}
-
-func TestAllDisksLostComesBackFromTheBucket(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	all := l.start("n", 3, nil)
-	lsn := l.enqueue(l.leader(all...), "a", "b")
-	l.eventually("the flush", func() bool { return l.document().Header.LSN().Compare(lsn) >= 0 })
-	lineage := l.document().Header.Lineage
-	next := make([]*member, len(all))
-	for _, m := range all {
-		m.stop()
-	}
-	for i, m := range all {
-		next[i] = l.again(m, t.TempDir(), nil)
-	}
-	n := l.leader(next...)
-	if n.Job("a") == nil || n.Job("b") == nil {
-		t.Fatal("jobs are lost")
-	}
-	if got := l.enqueue(n, "c"); got.Compare(lsn) <= 0 {
-		t.Fatalf("LSN %s after %s", got, lsn)
-	}
-	l.eventually("the take-over to be written", func() bool { return l.document().Header.Epoch > 1 })
-	if got := l.document().Header.Lineage; got != lineage {
-		t.Fatalf("lineage %s, was %s", got, lineage)
-	}
 }
 
 func TestDataDirectoryOfAnotherNodeIsRefused(t *testing.T) {

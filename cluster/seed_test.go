@@ -14,7 +14,7 @@ func TestNewNodeStartsFromTheBucket(t *testing.T) {
 	l := newLab(t)
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
-	lost := other(all, leader)
+	lost := others(all, leader)[0]
 	lost.stop()
 	flushed := l.enqueue(leader, "a", "b")
 	if err := leader.WaitFlushed(t.Context(), flushed); err != nil {
@@ -43,7 +43,7 @@ func TestTheLeaderConfirmsAnEntry(t *testing.T) {
 	all := l.start("n", 3, nil)
 	leader := l.leader(all...)
 	lsn := l.enqueue(leader, "a")
-	asking := other(all, leader)
+	asking := others(all, leader)[0]
 	ask := func(m *member, lsn fsm.LSN) (snapshot.Place, error) {
 		return asking.peers.Confirm(t.Context(), m.cfg.HTTPAdvertise, lsn)
 	}
@@ -51,10 +51,7 @@ func TestTheLeaderConfirmsAnEntry(t *testing.T) {
 	if err != nil || at.Term != leader.raft.CurrentTerm() || at.ConfigurationIndex > lsn.Index || len(at.Configuration.Servers) != 3 {
 		t.Errorf("the leader does not confirm what it has applied: %+v, %v", at, err)
 	}
-	for _, m := range all {
-		if m == leader {
-			continue
-		}
+	for _, m := range others(all, leader) {
 		l.eventually("the follower to know what is committed", func() bool { return m.raft.CommitIndex() >= lsn.Index })
 		if _, err := ask(m, lsn); err == nil {
 			t.Error("a follower confirms: it may be one that was left behind with a history that is lost")
@@ -65,13 +62,4 @@ func TestTheLeaderConfirmsAnEntry(t *testing.T) {
 			t.Errorf("the leader confirms %s, which its log does not have, or with other members", wrong)
 		}
 	}
-}
-
-func other(all []*member, than *member) *member {
-	for _, m := range all {
-		if m != than {
-			return m
-		}
-	}
-	return nil
 }

@@ -69,12 +69,7 @@ func (s *simRun) aheadOfDisk(hit func(*simNode, *simDisk)) func() string {
 		return nil
 	}
 	hit(n, life.disk)
-	err := simAwait(hungEnd, func() string {
-		if n.alive() == life {
-			return n.name + " runs"
-		}
-		return ""
-	})
+	err := simAwait(hungEnd, simWhile(n.name+" runs", func() bool { return n.alive() == life }))
 	return func() string {
 		if err != nil {
 			s.failf("%s goes on though its disk does not: %v", n.name, err)

@@ -50,14 +50,7 @@ func (s *simRun) passLeadership(to *simNode) {
 		s.failf("leadership was not passed: %v", err)
 		return
 	}
-	if err := simAwait(calmWait, func() string {
-		if s.a.active() != next {
-			return to.name + " does not lead"
-		}
-		return ""
-	}); err != nil {
-		s.failf("%v", err)
-	}
+	s.await(calmWait, simWhile(to.name+" does not lead", func() bool { return s.a.active() != next }))
 }
 
 // The clock of one node is a year ahead, and that node is elected. The cluster's time
@@ -123,13 +116,7 @@ func TestSimTimeWaitsForAMajorityOfTheClocks(t *testing.T) {
 		two.clock.set(5*time.Hour, 0)
 		one.start()
 		two.start()
-		if err := simAwait(calmWait, func() string {
-			if s.a.active() == nil {
-				return "nobody leads"
-			}
-			return ""
-		}); err != nil {
-			s.failf("%v", err)
+		if !s.await(calmWait, s.a.led) {
 			return
 		}
 		s.timeIs(0)

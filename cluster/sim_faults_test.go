@@ -224,20 +224,24 @@ func ringCuts(all []*simNode) (links []simLink) {
 	return links
 }
 
+// directed returns the links from a node, or to it.
+func (s *simRun) directed(n *simNode, from bool) (links []simLink) {
+	for _, o := range s.without(n) {
+		if from {
+			links = append(links, simLink{n.name, o.name})
+		} else {
+			links = append(links, simLink{o.name, n.name})
+		}
+	}
+	return links
+}
+
 // oneWay cuts the links from a node, or to it.
 func (s *simRun) oneWay(n *simNode, from bool) func() string {
 	if n == nil {
 		return nil
 	}
-	var links []simLink
-	for _, o := range s.without(n) {
-		l := simLink{o.name, n.name}
-		if from {
-			l = simLink{n.name, o.name}
-		}
-		links = append(links, l)
-	}
-	return s.cut(links)
+	return s.cut(s.directed(n, from))
 }
 
 func (s *simRun) leaderMute() func() string { return s.oneWay(s.leader(), true) }
@@ -523,12 +527,7 @@ func (s *simRun) rival() func() string {
 		for _, n := range b.nodes {
 			n.crash()
 		}
-		if err := simAwait(rivalWait, func() string {
-			if s.a.active() == nil {
-				return "the first cluster is not active again"
-			}
-			return ""
-		}); err != nil {
+		if err := simAwait(rivalWait, s.a.led); err != nil {
 			s.failf("after the rival has died: %v", err)
 			return ""
 		}
@@ -552,12 +551,7 @@ func (s *simRun) rivalTakesOver(b *simCluster) (proof string) {
 			n.crash()
 		}
 	}
-	err := simAwait(rivalWait, func() string {
-		if b.active() == nil {
-			return "the rival is not active"
-		}
-		return ""
-	})
+	err := simAwait(rivalWait, b.led)
 	time.Sleep(time.Duration(s.r.IntN(5000)) * time.Millisecond)
 	for _, unblock := range unblocks {
 		unblock()
@@ -567,13 +561,7 @@ func (s *simRun) rivalTakesOver(b *simCluster) (proof string) {
 		return ""
 	}
 	// The first cluster detects it at its next flush, if it is alive.
-	if err := simAwait(10*time.Second, func() string {
-		if s.a.active() != nil {
-			return "two clusters are active"
-		}
-		return ""
-	}); err != nil {
-		s.failf("%v", err)
+	if !s.await(10*time.Second, simWhile("two clusters are active", func() bool { return s.a.active() != nil })) {
 		return ""
 	}
 	return how + ", and the rival took over"

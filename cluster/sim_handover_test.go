@@ -193,12 +193,7 @@ func TestSimAnAdoptionIsNotWaitedForTwice(t *testing.T) {
 		}
 		mend()
 		limit := DefaultConfig().BrokerTimeout / 2
-		if err := simAwait(limit, func() string {
-			if s.a.active() != first {
-				return "no active leader"
-			}
-			return ""
-		}); err != nil {
+		if err := simAwait(limit, simWhile("no active leader", func() bool { return s.a.active() != first })); err != nil {
 			s.failf("with the adopted state: %v", err)
 		}
 	})

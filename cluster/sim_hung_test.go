@@ -57,12 +57,7 @@ func (s *simRun) hangDiskOf(n *simNode) func() string {
 	}
 	disk := n.mark(true)
 	disk.hang()
-	_ = simAwait(hungEnd, func() string {
-		if n.alive() == life {
-			return "it runs"
-		}
-		return ""
-	})
+	_ = simAwait(hungEnd, simWhile("it runs", func() bool { return n.alive() == life }))
 	return func() string {
 		ended := n.alive() != life
 		hung := disk.goOn()

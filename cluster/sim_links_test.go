@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -76,40 +77,24 @@ func TestSimIsolatedNodeReturns(t *testing.T) {
 	}
 }
 
-// One link is down, and both of its ends reach the other nodes. Leadership must not
-// alternate between them. This is the second case.
-func TestSimOneLinkDownFromTheLeader(t *testing.T) {
-	for _, n := range []int{3, 4, 5} {
-		simScene(t, n, func(s *simRun) {
-			s.steady(between([]*simNode{s.leader()}, []*simNode{s.follower()}))
-		})
-	}
-}
-
-// A follower that receives nothing, but can send, asks for votes all the time.
-func TestSimDeafFollower(t *testing.T) {
-	for _, n := range []int{3, 5} {
-		simScene(t, n, func(s *simRun) {
-			deaf := s.follower()
-			var links []simLink
-			for _, o := range s.without(deaf) {
-				links = append(links, simLink{o.name, deaf.name})
-			}
-			s.steady(links)
-		})
-	}
-}
-
-// A follower that can receive, but not send, is still a follower.
-func TestSimMuteFollower(t *testing.T) {
-	simScene(t, 3, func(s *simRun) {
-		mute := s.follower()
-		var links []simLink
-		for _, o := range s.without(mute) {
-			links = append(links, simLink{mute.name, o.name})
+// Leadership stays where it is. If one link is down, and both of its ends reach the other nodes, it
+// must not alternate between them: this is the second case. A deaf follower receives nothing, but
+// can send, and asks for votes all the time. One that can receive, but not send, is still a follower.
+func TestSimSteadyLeadership(t *testing.T) {
+	for name, c := range map[string]struct {
+		sizes []int
+		cut   func(s *simRun) []simLink
+	}{
+		"one link from the leader": {[]int{3, 4, 5}, func(s *simRun) []simLink { return between([]*simNode{s.leader()}, []*simNode{s.follower()}) }},
+		"deaf follower":            {[]int{3, 5}, func(s *simRun) []simLink { return s.directed(s.follower(), false) }},
+		"mute follower":            {[]int{3}, func(s *simRun) []simLink { return s.directed(s.follower(), true) }},
+	} {
+		for _, n := range c.sizes {
+			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
+				simScene(t, n, func(s *simRun) { s.steady(c.cut(s)) })
+			})
 		}
-		s.steady(links)
-	})
+	}
 }
 
 // handsOver cuts links so that the leader cannot stay. Within the given time another node
@@ -152,39 +137,28 @@ func (s *simRun) handsOver(links []simLink, within time.Duration) {
 	s.settled(lead, term)
 }
 
-func TestSimLeaderInTheMinority(t *testing.T) {
-	simScene(t, 5, func(s *simRun) {
-		lead := s.leader()
-		minority := []*simNode{lead, s.without(lead)[0]}
-		s.handsOver(between(minority, s.without(lead)[1:]), 5*time.Second)
-	})
-}
-
-func TestSimLeaderAlone(t *testing.T) {
-	for _, n := range []int{3, 4} {
-		simScene(t, n, func(s *simRun) {
-			lead := s.leader()
-			s.handsOver(between([]*simNode{lead}, s.without(lead)), 5*time.Second)
-		})
-	}
-}
-
-// A leader that can send, but receives no answers, cannot know which entries are
-// committed, and steps down when its lease expires. One that can receive, but not send,
-// steps down as soon as the others have elected a leader.
-func TestSimLeaderOneWay(t *testing.T) {
-	for _, mute := range []bool{true, false} {
-		simScene(t, 3, func(s *simRun) {
-			lead := s.leader()
-			var links []simLink
-			for _, o := range s.without(lead) {
-				l := simLink{o.name, lead.name}
-				if mute {
-					l = simLink{lead.name, o.name}
-				}
-				links = append(links, l)
-			}
-			s.handsOver(links, 10*time.Second)
+// Another node leads when the leader is in the minority or alone. A leader that can send, but
+// receives no answers, cannot know which entries are committed, and steps down when its lease
+// expires. One that can receive, but not send, steps down as soon as the others have elected a leader.
+func TestSimHandsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		n      int
+		within time.Duration
+		cut    func(s *simRun, lead *simNode, rest []*simNode) []simLink
+	}{
+		"minority": {5, 5 * time.Second, func(_ *simRun, lead *simNode, rest []*simNode) []simLink {
+			return between([]*simNode{lead, rest[0]}, rest[1:])
+		}},
+		"alone of 3": {3, 5 * time.Second, func(_ *simRun, lead *simNode, rest []*simNode) []simLink { return between([]*simNode{lead}, rest) }},
+		"alone of 4": {4, 5 * time.Second, func(_ *simRun, lead *simNode, rest []*simNode) []simLink { return between([]*simNode{lead}, rest) }},
+		"mute":       {3, 10 * time.Second, func(s *simRun, lead *simNode, _ []*simNode) []simLink { return s.directed(lead, true) }},
+		"deaf":       {3, 10 * time.Second, func(s *simRun, lead *simNode, _ []*simNode) []simLink { return s.directed(lead, false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simScene(t, c.n, func(s *simRun) {
+				lead := s.leader()
+				s.handsOver(c.cut(s, lead, s.without(lead)), c.within)
+			})
 		})
 	}
 }
@@ -194,12 +168,7 @@ func TestSimLeaderOneWay(t *testing.T) {
 func TestSimRingOfFive(t *testing.T) {
 	simScene(t, 5, func(s *simRun) {
 		mend := s.a.net.cut(true, ringCuts(s.a.nodes)...)
-		if err := simAwait(30*time.Second, func() string {
-			if s.a.active() == nil {
-				return "nobody leads"
-			}
-			return ""
-		}); err != nil {
+		if err := simAwait(30*time.Second, s.a.led); err != nil {
 			s.failf("in a ring: %v", err)
 		}
 		entries := s.counts.count("entry applied")
@@ -237,13 +206,7 @@ func TestSimFailoverTime(t *testing.T) {
 			old := s.leader()
 			old.crash()
 			begun := time.Now()
-			if err := simAwait(20*time.Second, func() string {
-				if s.a.active() == nil {
-					return "nobody leads"
-				}
-				return ""
-			}); err != nil {
-				s.failf("%v", err)
+			if !s.await(20*time.Second, s.a.led) {
 				return
 			}
 			took = append(took, time.Since(begun))
@@ -287,14 +250,7 @@ func TestSimClockThatWasAhead(t *testing.T) {
 			n.wipe()
 		}
 		s.a.startAll()
-		if err := simAwait(rivalWait, func() string {
-			if s.a.active() == nil {
-				return "nobody leads"
-			}
-			return ""
-		}); err != nil {
-			s.failf("%v", err)
-		}
+		s.await(rivalWait, s.a.led)
 		if s.adopted() == 0 {
 			s.failf("nothing was adopted: nothing was tried")
 		}
@@ -311,11 +267,7 @@ func TestSimOldAnswersConfirmNothing(t *testing.T) {
 				s.failf("nobody leads")
 				return
 			}
-			var there, back []simLink
-			for _, o := range s.without(s.leader()) {
-				there = append(there, simLink{lead.place.name, o.name})
-				back = append(back, simLink{o.name, lead.place.name})
-			}
+			there, back := s.directed(lead.place, true), s.directed(lead.place, false)
 			// Every heartbeat that arrives until then is answered, and no answer arrives.
 			deliver := s.a.net.cut(false, back...)
 			time.Sleep(lead.cfg.HeartbeatTimeout / 4)
@@ -350,14 +302,7 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 			}
 			commitSome := func(what string) {
 				begun := s.counts.count("entry applied")
-				if err := simAwait(10*time.Second, func() string {
-					if s.counts.count("entry applied") < begun+5 {
-						return "next to nothing is committed " + what
-					}
-					return ""
-				}); err != nil {
-					s.failf("%v", err)
-				}
+				s.await(10*time.Second, simWhile("next to nothing is committed "+what, func() bool { return s.counts.count("entry applied") < begun+5 }))
 			}
 			commitSome("before the flush")
 			time.Sleep(500 * time.Millisecond) // the leader flushes these entries
@@ -373,14 +318,7 @@ func TestSimNewLeaderWaitsForItsMachine(t *testing.T) {
 			for _, release := range releases {
 				release()
 			}
-			if err := simAwait(10*time.Second, func() string {
-				if s.a.active() == nil {
-					return "nobody leads"
-				}
-				return ""
-			}); err != nil {
-				s.failf("%v", err)
-			}
+			s.await(10*time.Second, s.a.led)
 			if s.adopted() != adopted {
 				s.failf("the document was adopted, though the log had all of it and more")
 			}

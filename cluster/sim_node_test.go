@@ -336,11 +336,19 @@ func (c *simCluster) active() (lead *simLife) {
 	return lead
 }
 
+// led returns that no node answers writes, or "".
+func (c *simCluster) led() string {
+	if c.active() == nil {
+		return "no node of " + c.name + " leads"
+	}
+	return ""
+}
+
 // whole returns why the cluster is not in order, or "".
 func (c *simCluster) whole() string {
 	lead := c.active()
 	if lead == nil {
-		return "no active leader"
+		return c.led()
 	}
 	config := lead.raft.GetConfiguration().Configuration()
 	if len(config.Servers) != len(c.nodes) {
@@ -372,6 +380,16 @@ func simAwait(limit time.Duration, cond func() string) error {
 		}
 	}
 	return fmt.Errorf("%w %v: %s", errSimLate, limit, missing)
+}
+
+// simWhile returns a condition of simAwait: missing, as long as is.
+func simWhile(missing string, is func() bool) func() string {
+	return func() string {
+		if is() {
+			return missing
+		}
+		return ""
+	}
 }
 
 // simObserver observes the entries that a node applies.

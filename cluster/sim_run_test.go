@@ -80,6 +80,15 @@ func (s *simRun) calm() bool {
 	return true
 }
 
+// await waits until cond returns "", or records what it returns as a violation. It reports which.
+func (s *simRun) await(limit time.Duration, cond func() string) bool {
+	err := simAwait(limit, cond)
+	if err != nil {
+		s.failf("%v", err)
+	}
+	return err == nil
+}
+
 // simTries is how often a fault is tried until it has an effect.
 const simTries = 3
 

@@ -248,11 +248,6 @@ func TestSimStandbyThatIsGone(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return simAwait(20*time.Second, func() string {
-			if len(s.document().Fence().Standbys) > 0 {
-				return "the document still names the standby"
-			}
-			return ""
-		})
+		return simAwait(20*time.Second, simWhile("the document still names the standby", func() bool { return len(s.document().Fence().Standbys) > 0 }))
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,14 +54,14 @@ import (
 //	OSQUEUE_SIM=10h   simulates that duration, from a random seed
 //	OSQUEUE_SEED=17   begins with that seed; without OSQUEUE_SIM runs only that seed
 
-// simShort is the default length of the simulation. Under the race detector it is a
-// quarter of that.
-const simShort = 31 * time.Minute
+// simShort is the default length of the simulation: about four runs, which have all sizes of
+// clusters, and one upgrade. Under the race detector it is a quarter of that.
+const simShort = 20 * time.Minute
 
 // simMore is for how much longer at most runs continue while a wanted event has not
-// happened yet: an event that occurs in every second run is sometimes missing in six
+// happened yet: an event that occurs in every second run is sometimes missing in four
 // runs.
-const simMore = 4 * simShort
+const simMore = 6 * simShort
 
 func TestSimulation(t *testing.T) {
 	want, seed, err := simLength(os.Getenv("OSQUEUE_SIM"), os.Getenv("OSQUEUE_SEED"))
@@ -67,18 +69,31 @@ func TestSimulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := newSimCounts()
-	begun, lasted, runs, hits := time.Now(), time.Duration(0), 0, 0
-	goOn := func() bool {
-		return lasted < want || want >= simShort && lasted < want+simMore && len(simMissing(counts)) > 0
+	begun := time.Now()
+	var mu sync.Mutex
+	lasted, runs, hits := time.Duration(0), 0, 0
+	next := func() (of uint64, goOn bool) { // the seed of the next run
+		mu.Lock()
+		defer mu.Unlock()
+		seed++
+		return seed - 1, !t.Failed() && (lasted < want || want >= simShort && lasted < want+simMore && len(simMissing(counts)) > 0)
 	}
-	for ; goOn(); seed++ {
-		s := simulate(t, seed, counts)
-		lasted += s.lasted
-		hits += s.hits
-		runs++
-		if t.Failed() {
-			return
-		}
+	var workers sync.WaitGroup
+	for range simAtOnce(want) {
+		workers.Go(func() {
+			for of, goOn := next(); goOn; of, goOn = next() {
+				t.Run(fmt.Sprint(of), func(t *testing.T) {
+					s := simulate(t, of, counts)
+					mu.Lock()
+					defer mu.Unlock()
+					lasted, hits, runs = lasted+s.lasted, hits+s.hits, runs+1
+				})
+			}
+		})
+	}
+	workers.Wait()
+	if t.Failed() {
+		return
 	}
 	t.Logf("%d runs, %v of simulated time in %v; %d faults have hit", runs, lasted.Round(time.Second), time.Since(begun).Round(time.Second), hits)
 	all := counts.byName()
@@ -90,6 +105,14 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("%s: not once", what)
 		}
 	}
+}
+
+// simAtOnce returns how many runs are made at the same time: one if a single seed is wanted.
+func simAtOnce(want time.Duration) int {
+	if want < time.Minute {
+		return 1
+	}
+	return runtime.GOMAXPROCS(0)
 }
 
 // simLength returns how long to simulate, and the first seed.

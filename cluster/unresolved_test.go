@@ -35,7 +35,7 @@ func TestANewLeaderAnnouncesTheEnd(t *testing.T) {
 		all := l.start("n", 3, inline)
 		old := l.announces(l.leader(all...))
 		old.stop()
-		l.announcesTheEnd(l.leader(slices.DeleteFunc(all, func(m *member) bool { return m == old })...))
+		l.announcesTheEnd(l.leader(others(all, old)...))
 	})
 	t.Run("restart", func(t *testing.T) {
 		t.Parallel()

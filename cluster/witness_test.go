@@ -33,11 +33,7 @@ func stoppedFollower(t *testing.T) (l *lab, leader, n *member, dir string) {
 	nodes := l.start("n", 3, nil)
 	leader = l.leader(nodes...)
 	l.enqueue(leader, "a")
-	for _, m := range nodes {
-		if m != leader {
-			n = m
-		}
-	}
+	n = others(nodes, leader)[0]
 	l.eventually("the follower to have the job", func() bool { return n.Job("a") != nil })
 	return l, leader, n, n.cfg.DataDir
 }
