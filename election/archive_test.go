@@ -134,31 +134,3 @@ func TestFaultyContent(t *testing.T) {
 	}
 	e.write(f, n.View())
 }
-
-// TestBareFencedByOriginal: a legacy broker can only register in a document without jobs. When
-// it is gone, the cluster continues from its own state, which is newer than the
-// document's.
-func TestBareFencedByOriginal(t *testing.T) {
-	e := newEnv(t)
-	e.bare = true
-	n := newNode("n1", "A")
-	f := e.acquire(n)
-	e.write(f, n.enqueue("a"))
-	e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
-	var fenced *election.FencedError
-	if err := f.Write(t.Context(), e.content(n.enqueue("b")), start); !errors.As(err, &fenced) || fenced.Address != "o:1" {
-		t.Fatalf("write: %v", err)
-	}
-	o := e.read()
-	if d := election.Decide(o, n.candidate(), heard(o.Doc, start+timeout+2)); d.Action != election.Wait || !o.Doc.Overtaken {
-		t.Fatalf("%+v", d)
-	}
-	later := int64(start + 3*timeout)
-	if d := election.Decide(o, n.candidate(), heard(o.Doc, later)); d.Action != election.TakeOver {
-		t.Fatalf("%+v", d)
-	}
-	g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)
-	if err != nil || g.Epoch() != 2 || e.doc().Overtaken || e.jobs() != "a:unclaimed b:unclaimed " {
-		t.Fatalf("%v, jobs %s", err, e.jobs())
-	}
-}

@@ -109,21 +109,6 @@ func TestRemovedBeforeAcquire(t *testing.T) {
 	}
 }
 
-// TestPutBackBeforeAcquire continues from the machine's epoch when the document comes
-// from a backup.
-func TestPutBackBeforeAcquire(t *testing.T) {
-	e := newEnv(t)
-	n := newNode("n1", "A")
-	e.acquire(n)
-	backup := e.stored().Data
-	e.acquire(n)
-	e.acquire(n)
-	e.overwrite(backup)
-	if f := e.acquire(n); f.Epoch() != 4 {
-		t.Fatalf("epoch %d", f.Epoch())
-	}
-}
-
 func TestAcquireRefuses(t *testing.T) {
 	e := newEnv(t)
 	n := newNode("n1", "A")
@@ -234,31 +219,36 @@ func TestFencedBySelf(t *testing.T) {
 	}
 }
 
-// TestFencedByOriginal lets an original broker take the document.
+// TestFencedByOriginal lets a legacy broker register in the document. When it is gone, the cluster
+// continues from its own state, which is newer than the document's.
 func TestFencedByOriginal(t *testing.T) {
-	e := newEnv(t)
-	n := newNode("n1", "A")
-	f := e.acquire(n)
-	e.write(f, n.enqueue("a"))
-	e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
-	err := f.Write(t.Context(), e.content(n.enqueue("b")), start)
-	var fenced *election.FencedError
-	if !errors.As(err, &fenced) || *fenced != (election.FencedError{Address: "o:1"}) {
-		t.Fatalf("write: %v", err)
-	}
-
-	// When it has gone, the cluster continues from its own state.
-	o := e.read()
-	later := int64(start + 3*timeout)
-	if d := election.Decide(o, n.candidate(), heard(o.Doc, later)); d.Action != election.TakeOver {
-		t.Fatalf("%+v", d)
-	}
-	g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)
-	if err != nil || g.Epoch() != 2 || g.Lineage() != f.Lineage() {
-		t.Fatalf("%+v, %v", g, err)
-	}
-	if got := e.jobs(); got != "a:unclaimed b:unclaimed " || e.doc().Overtaken {
-		t.Fatalf("jobs %s, overtaken %v", got, e.doc().Overtaken)
+	for _, bare := range []bool{false, true} {
+		e := newEnv(t)
+		e.bare = bare
+		n := newNode("n1", "A")
+		f := e.acquire(n)
+		e.write(f, n.enqueue("a"))
+		e.overwrite(registered(t, e.stored().Data, "o:1", start+timeout+1))
+		var fenced *election.FencedError
+		err := f.Write(t.Context(), e.content(n.enqueue("b")), start)
+		if !errors.As(err, &fenced) || *fenced != (election.FencedError{Address: "o:1"}) {
+			t.Fatalf("write: %v", err)
+		}
+		o := e.read()
+		if d := election.Decide(o, n.candidate(), heard(o.Doc, start+timeout+2)); d.Action != election.Wait || !o.Doc.Overtaken {
+			t.Fatalf("%+v", d)
+		}
+		later := int64(start + 3*timeout)
+		if d := election.Decide(o, n.candidate(), heard(o.Doc, later)); d.Action != election.TakeOver {
+			t.Fatalf("%+v", d)
+		}
+		g, err := election.Acquire(t.Context(), e, key, o, n.candidate(), e.content(n.View()), later)
+		if err != nil || g.Epoch() != 2 || g.Lineage() != f.Lineage() {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		if got := e.jobs(); got != "a:unclaimed b:unclaimed " || e.doc().Overtaken {
+			t.Fatalf("jobs %s, overtaken %v", got, e.doc().Overtaken)
+		}
 	}
 }
 
@@ -276,21 +266,6 @@ func adopt(t testing.TB, n *node, v *fsm.View) *fsm.Machine {
 	}
 	m.Transplant(n.Cluster, "", n.term, max(v.LSN().Term, n.Meta().LSN.Term)+1)
 	return m
-}
-
-// TestOlderState refuses to go back behind what was written, and behind what
-// may still arrive.
-func TestOlderState(t *testing.T) {
-	e := newEnv(t)
-	n := newNode("n1", "A")
-	f := e.acquire(n)
-	old := n.enqueue("a")
-	e.write(f, n.enqueue("b"))
-	if err := f.Write(t.Context(), e.content(old), start); !errors.Is(err, election.ErrOlderState) {
-		t.Fatalf("write of an older state: %v", err)
-	}
-	e.write(f, n.View())
-	e.checkHistory()
 }
 
 // TestOtherLineage refuses a state that was replaced by another lineage's.

@@ -122,25 +122,6 @@ func TestRequestLost(t *testing.T) {
 	})
 }
 
-// TestDeliveredBeforeLook lets the write arrive before the fence looks, and
-// between its look and the repeat.
-func TestDeliveredBeforeLook(t *testing.T) {
-	onStores(t, func(_ *testing.T, s *scene) {
-		s.begin()
-		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
-		s.hooked.beforeGet = func() { late.Release(s.Context()) }
-		s.write(s.f, s.n.enqueue("b"))
-
-		again := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
-		s.hooked.beforeGet = func() { s.hooked.beforePut = func() { again.Release(s.Context()) } }
-		s.write(s.f, s.n.enqueue("c"))
-		if late.Hits() != 1 || again.Hits() != 1 || len(s.record.History(key)) != 4 {
-			s.Fatalf("%d and %d hits, %d versions", late.Hits(), again.Hits(), len(s.record.History(key)))
-		}
-		s.finish("a:unclaimed b:unclaimed c:unclaimed ")
-	})
-}
-
 // TestStoreAway has neither writes nor reads for a while, shorter than the
 // context lives.
 func TestStoreAway(t *testing.T) {
@@ -153,26 +134,6 @@ func TestStoreAway(t *testing.T) {
 			t.Fatalf("%d attempts in an hour", away.Hits())
 		}
 		s.finish("a:unclaimed b:unclaimed ")
-	})
-}
-
-// TestUnknownThenLands gives a write up, lets it land, and writes again.
-func TestUnknownThenLands(t *testing.T) {
-	onStores(t, func(_ *testing.T, s *scene) {
-		s.begin()
-		flushed := s.f.Flushed()
-		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
-		lost := s.n.enqueue("b")
-		s.lose(lost)
-		if s.f.Flushed() != flushed {
-			s.Fatal("an unknown write counts as flushed")
-		}
-		late.Release(s.Context())
-		s.write(s.f, s.n.enqueue("c"))
-		if h := s.record.History(key); len(h) != 4 {
-			s.Fatalf("%d versions", len(h))
-		}
-		s.finish("a:unclaimed b:unclaimed c:unclaimed ")
 	})
 }
 
@@ -273,45 +234,38 @@ func TestUnknownOlderState(t *testing.T) {
 	})
 }
 
-// TestLandedUnderSuccessor loses the answer of a write that was applied, and
-// another node takes over before the fence looks: the write counts, the
-// leader is fenced.
+// TestLandedUnderSuccessor loses the answer of a write, and another node takes over before the fence
+// looks: the leader is fenced, and the write counts if it was applied.
 func TestLandedUnderSuccessor(t *testing.T) {
-	onStores(t, func(t *testing.T, s *scene) {
-		s.begin()
-		s.Inject(fault.Rule{Kind: fault.LoseAnswer, Ops: puts, Times: 1})
-		s.hooked.beforeGet = s.succeed
-		v := s.n.enqueue("b")
-		var fenced *election.FencedError
-		if err := s.f.Write(t.Context(), s.content(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 {
-			t.Fatalf("write: %v", err)
-		}
-		if s.f.Flushed() != v.LSN() {
-			t.Fatalf("flushed %s, want %s", s.f.Flushed(), v.LSN())
-		}
-		s.finish("a:unclaimed b:unclaimed ")
-	})
-}
-
-// TestLostToSuccessor is the same with a write that was not applied.
-func TestLostToSuccessor(t *testing.T) {
-	onStores(t, func(t *testing.T, s *scene) {
-		s.begin()
-		flushed := s.f.Flushed()
-		late := s.Inject(fault.Rule{Kind: fault.DeliverLate, Ops: puts, Times: 1})
-		s.hooked.beforeGet = s.succeed
-		var fenced *election.FencedError
-		if err := s.f.Write(t.Context(), s.content(s.n.enqueue("b")), start); !errors.As(err, &fenced) {
-			t.Fatalf("write: %v", err)
-		}
-		if w := late.Release(t.Context()); len(w) != 1 || w[0].Outcome != storage.Conflict {
-			t.Fatalf("the deposed leader's write arrived and ended as %+v", w)
-		}
-		if s.f.Flushed() != flushed {
-			t.Fatalf("flushed %s", s.f.Flushed())
-		}
-		s.checkHistory()
-	})
+	for kind, want := range map[fault.Kind]string{fault.LoseAnswer: "a:unclaimed b:unclaimed ", fault.DeliverLate: ""} {
+		onStores(t, func(t *testing.T, s *scene) {
+			s.begin()
+			flushed := s.f.Flushed()
+			lost := s.Inject(fault.Rule{Kind: kind, Ops: puts, Times: 1})
+			s.hooked.beforeGet = s.succeed
+			v := s.n.enqueue("b")
+			var fenced *election.FencedError
+			if err := s.f.Write(t.Context(), s.content(v), start); !errors.As(err, &fenced) || fenced.Epoch != 2 {
+				t.Fatalf("write: %v", err)
+			}
+			for _, w := range lost.Release(t.Context()) {
+				if w.Outcome != storage.Conflict {
+					t.Fatalf("the deposed leader's write arrived and ended as %+v", w)
+				}
+			}
+			if want == "" {
+				if s.f.Flushed() != flushed {
+					t.Fatalf("flushed %s", s.f.Flushed())
+				}
+				s.checkHistory()
+				return
+			}
+			if s.f.Flushed() != v.LSN() {
+				t.Fatalf("flushed %s, want %s", s.f.Flushed(), v.LSN())
+			}
+			s.finish(want)
+		})
+	}
 }
 
 // TestEditedOverLanded loses the answer of a write that was applied, and another writer
@@ -378,20 +332,6 @@ func TestThrottled(t *testing.T) {
 			t.Fatal("the faults were not tried")
 		}
 		s.finish("a:unclaimed b:unclaimed c:unclaimed ")
-	})
-}
-
-// TestSpuriousConflict answers Conflict although no other writer wrote, as stores do that
-// see two requests at once.
-func TestSpuriousConflict(t *testing.T) {
-	onStores(t, func(t *testing.T, s *scene) {
-		s.begin()
-		i := s.Inject(fault.Rule{Kind: fault.Reject, Times: 3})
-		s.write(s.f, s.n.enqueue("b"))
-		if i.Hits() != 3 {
-			t.Fatalf("%d hits", i.Hits())
-		}
-		s.finish("a:unclaimed b:unclaimed ")
 	})
 }
 

@@ -126,3 +126,25 @@ func TestALegacyBrokerHasItsOwnTimeout(t *testing.T) {
 		}
 	}
 }
+
+// TestALegacyBrokerThatOnlyRegisters: a legacy broker that cannot read the jobs of the document,
+// and is restarted again and again, keeps the document only while its heartbeat is fresh.
+func TestALegacyBrokerThatOnlyRegisters(t *testing.T) {
+	const own = timeout * time.Millisecond
+	me := election.Candidate{Node: "n1", Address: "n1:1", Cluster: "A", Lineage: "L", Epoch: 1, LSN: fsm.LSN{Term: 7, Index: 100}, Applied: fsm.LSN{Term: 7, Index: 100}}
+	for _, c := range []struct {
+		age, silent time.Duration
+		want        election.Action
+	}{
+		{own + 1e6, own / 2, election.TakeOver},
+		{own, own / 2, election.Wait},
+		{own + 1e6, own/2 - 1, election.Wait},
+	} {
+		d := docOf("o:1", start-c.age.Milliseconds(), &document.Header{Cluster: "A", Lineage: "L", Term: 7, Index: 90, Registered: 1})
+		d.Overtaken, d.Viewed = true, false
+		s := election.Silence{For: c.silent, Timeout: own, Now: time.UnixMilli(start)}
+		if got := election.Decide(election.Observed{Doc: d, Version: "v"}, me, s); got.Action != c.want {
+			t.Errorf("a heartbeat %v old, silent for %v: %s, want %s", c.age, c.silent, got.Action, c.want)
+		}
+	}
+}
