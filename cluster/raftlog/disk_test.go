@@ -92,15 +92,6 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	must(t, l.Close())
 }
 
-func TestAnEmptyLogHasNoVotes(t *testing.T) {
-	dir := t.TempDir()
-	l := mustOpen(t, dir)
-	if term, err := l.GetUint64([]byte("CurrentTerm")); term != 0 || err != nil && !notFound(err) {
-		t.Fatal(term, err)
-	}
-	must(t, l.Close())
-}
-
 // TestVotesOfManyGoroutines sets the term concurrently, as raft's main loop and its
 // heartbeat handler do.
 func TestVotesOfManyGoroutines(t *testing.T) {

@@ -1,8 +1,6 @@
 package raftlog
 
-import (
-	"testing"
-)
+import "testing"
 
 // FuzzWitness decodes any content of a witness file. A decoded witness is unchanged after
 // encoding and decoding, and a truncated file is refused: it could claim less than the

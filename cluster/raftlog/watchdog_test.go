@@ -71,7 +71,7 @@ func TestWatchdogIsFatalWhenAWriteFails(t *testing.T) {
 func TestAFailedTermIsFatalWithoutAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing := make(chan struct{})
-		l, fatal := watched(t, fullDisk{Memory()}, closing)
+		l, fatal := watched(t, failing(Memory(), "SetUint64", &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}), closing)
 		done := make(chan error)
 		go func() { done <- l.SetUint64([]byte("CurrentTerm"), 7) }()
 		if err := <-fatal; !errors.Is(err, syscall.ENOSPC) {
@@ -90,14 +90,6 @@ func TestAFailedTermIsFatalWithoutAPanic(t *testing.T) {
 	})
 }
 
-// fullDisk is a store on a disk without room.
-type fullDisk struct{ Store }
-
-// SetUint64 implements raft.StableStore.
-func (fullDisk) SetUint64([]byte, uint64) error {
-	return &os.PathError{Op: "write", Path: "votes", Err: syscall.ENOSPC}
-}
-
 // A follower whose disk refuses to remove entries that others have replaced stops. The start of the
 // log may stay until there is room again.
 func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
@@ -108,7 +100,7 @@ func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l, fatal := watched(t, brokenDelete{mem, fails}, nil)
+		l, fatal := watched(t, failing(mem, "DeleteRange", fails), nil)
 		if err := l.DeleteRange(1, 2); !errors.Is(err, fails) || len(fatal) > 0 {
 			t.Errorf("the start: %v, fatal %d times", err, len(fatal))
 		}
@@ -117,13 +109,6 @@ func TestAFailedRemovalOfTheEndIsFatal(t *testing.T) {
 		}
 	})
 }
-
-type brokenDelete struct {
-	Store
-	err error
-}
-
-func (b brokenDelete) DeleteRange(uint64, uint64) error { return b.err }
 
 // Every access of raft to a disk that hangs is fatal: reads, writes, and a write that waits for
 // another access, here the removal of the start of the log.
@@ -147,12 +132,18 @@ func TestADiskThatHangsIsFatal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				closing := make(chan struct{})
-				disk := &hangingDisk{Store: Memory(), goOn: make(chan struct{})}
+				hangs, goOn := "", make(chan struct{})
+				disk := &hookedDisk{Memory(), func(method string) error {
+					if method == hangs {
+						<-goOn
+					}
+					return nil
+				}}
 				if err := disk.Store.StoreLogs([]*raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 1}}); err != nil {
 					t.Fatal(err)
 				}
 				l, fatal := watched(t, disk, closing)
-				disk.hangs = c.hangs
+				hangs = c.hangs
 				for _, do := range c.does {
 					go do(l)
 					time.Sleep(10 * time.Millisecond) // the first access is under way
@@ -165,7 +156,7 @@ func TestADiskThatHangsIsFatal(t *testing.T) {
 				if len(fatal) != 1 {
 					t.Errorf("fatal %d times, want once", len(fatal))
 				}
-				close(disk.goOn)
+				close(goOn)
 				close(closing)
 			})
 		})
@@ -233,47 +224,62 @@ func (h *hangingSnapshots) Create(
 func (h *hangingSnapshots) Write(p []byte) (int, error) { return len(p), h.do("Write") }
 func (h *hangingSnapshots) Close() error                { return h.do("Close") }
 
-// hangingDisk is a store of which one method waits until goOn is closed.
-type hangingDisk struct {
+// hookedDisk is a store that calls a function before each access, and fails if that does.
+type hookedDisk struct {
 	Store
-	hangs string
-	goOn  chan struct{}
+	before func(method string) error
 }
 
-func (h *hangingDisk) await(method string) {
-	if h.hangs == method {
-		<-h.goOn
+// failing returns a store of which one method fails.
+func failing(s Store, method string, err error) *hookedDisk {
+	return &hookedDisk{s, func(called string) error {
+		if called == method {
+			return err
+		}
+		return nil
+	}}
+}
+
+func (h *hookedDisk) GetLog(index uint64, l *raft.Log) error {
+	if err := h.before("GetLog"); err != nil {
+		return err
 	}
-}
-
-func (h *hangingDisk) GetLog(index uint64, l *raft.Log) error {
-	h.await("GetLog")
 	return h.Store.GetLog(index, l)
 }
 
-func (h *hangingDisk) StoreLogs(logs []*raft.Log) error {
-	h.await("StoreLogs")
+func (h *hookedDisk) StoreLogs(logs []*raft.Log) error {
+	if err := h.before("StoreLogs"); err != nil {
+		return err
+	}
 	return h.Store.StoreLogs(logs)
 }
 
-func (h *hangingDisk) DeleteRange(from, to uint64) error {
-	h.await("DeleteRange")
+func (h *hookedDisk) DeleteRange(from, to uint64) error {
+	if err := h.before("DeleteRange"); err != nil {
+		return err
+	}
 	return h.Store.DeleteRange(from, to)
 }
 
-func (h *hangingDisk) Get(key []byte) ([]byte, error) {
-	h.await("Get")
+func (h *hookedDisk) SetUint64(key []byte, val uint64) error {
+	if err := h.before("SetUint64"); err != nil {
+		return err
+	}
+	return h.Store.SetUint64(key, val)
+}
+
+func (h *hookedDisk) Get(key []byte) ([]byte, error) {
+	if err := h.before("Get"); err != nil {
+		return nil, err
+	}
 	return h.Store.Get(key)
 }
 
-func (h *hangingDisk) GetUint64(key []byte) (uint64, error) {
-	h.await("GetUint64")
+func (h *hookedDisk) GetUint64(key []byte) (uint64, error) {
+	if err := h.before("GetUint64"); err != nil {
+		return 0, err
+	}
 	return h.Store.GetUint64(key)
-}
-
-func (h *hangingDisk) SetUint64(key []byte, val uint64) error {
-	h.await("SetUint64")
-	return h.Store.SetUint64(key, val)
 }
 
 // A large write of the log may take longer than a small one.

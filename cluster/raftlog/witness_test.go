@@ -31,7 +31,7 @@ func TestTheWitnessIsLoweredBeforeTheLogIs(t *testing.T) {
 	dir, fails := t.TempDir(), errors.New("the log fails")
 	mem := Memory()
 	log := func() *Log { // a node ends after a write that failed
-		l := New(brokenDelete{mem, fails}, Options{Fatal: func(error) {}})
+		l := New(failing(mem, "DeleteRange", fails), Options{Fatal: func(error) {}})
 		if err := l.Witness("n~1", WitnessFile(dir), dir); err != nil {
 			t.Fatal(err)
 		}

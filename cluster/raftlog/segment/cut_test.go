@@ -181,6 +181,7 @@ func resume(d *disk, after []*model) (*Log, *model, error) {
 // be interrupted as well, and continues. Every acknowledged write must be there, and nothing
 // that was removed or replaced.
 func TestPowerCuts(t *testing.T) {
+	t.Parallel()
 	histories := uint64(1500)
 	if testing.Short() {
 		histories = 300

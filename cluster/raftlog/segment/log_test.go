@@ -174,6 +174,7 @@ func TestRandomOperations(t *testing.T) {
 
 // TestSegmentsAreUsedAgain writes much more than the files of the log can have at a time.
 func TestSegmentsAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	l := open(t, Dir(dir), Options{Size: 64 << 10, Spares: 2, Keep: 4})
 	data := make([]byte, 10<<10)
@@ -346,6 +347,7 @@ func TestReadsAreVerified(t *testing.T) {
 // TestReadersAndTruncation reads while segments are used again. A reader gets the right
 // entry, or none.
 func TestReadersAndTruncation(t *testing.T) {
+	t.Parallel()
 	l := open(t, Dir(t.TempDir()), Options{Size: 8 << 10, Spares: 1, Keep: 2})
 	var group errgroup.Group
 	done := make(chan struct{})
@@ -608,6 +610,7 @@ func FuzzHeaders(f *testing.F) {
 // TestNoSignalIsLost appends faster than segments are prepared, while readers contend for the
 // lock: an append that waits for a segment must always be woken.
 func TestNoSignalIsLost(t *testing.T) {
+	t.Parallel()
 	l := open(t, newDisk(1), Options{Size: 8 << 10, Spares: 1, Keep: 1})
 	done := make(chan struct{})
 	var group errgroup.Group
