@@ -312,41 +312,6 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestNewNodeStartsFromASnapshot joins a node whose id is not in any snapshot. The leader
-// has the log after the snapshot, and sends only that.
-func TestNewNodeStartsFromASnapshot(t *testing.T) {
-	g := newGroup(t, 10_000)
-	leader := g.bootstrap()
-	g.apply(leader, 50)
-	g.snapshot(leader)
-	g.apply(leader, 20)
-
-	dir := t.TempDir()
-	m := g.seed(leader, dir)
-	n4 := g.start("n4", dir)
-	if n4.AppliedIndex() != m.Index || n4.State() != raft.Follower {
-		t.Fatalf("it starts at %d as %s", n4.AppliedIndex(), n4.State())
-	}
-	g.addNonvoter(leader, n4)
-	g.same(leader, n4)
-	if n := leader.wire.sentTo(n4); n != 0 {
-		t.Errorf("the leader has sent %d snapshots", n)
-	}
-	if err := leader.AddVoter(n4.id, n4.wire.LocalAddr(), 0, 10*time.Second).Error(); err != nil {
-		t.Fatal(err)
-	}
-	g.apply(leader, 5)
-	g.same(leader, n4)
-
-	g.stop(n4)
-	g.apply(leader, 5)
-	n4 = g.start("n4", dir)
-	g.same(leader, n4)
-	if n := leader.wire.sentTo(n4); n != 0 {
-		t.Errorf("the leader has sent %d snapshots", n)
-	}
-}
-
 // TestNewNodeThatComesTooLate has a snapshot after which the leader has no log any more.
 func TestNewNodeThatComesTooLate(t *testing.T) {
 	g := newGroup(t, 2)
@@ -458,29 +423,6 @@ func TestLostHistoryIsReplaced(t *testing.T) {
 	g.stop(n4)
 	g.apply(survivor, 5)
 	g.same(survivor, g.start("n4", dir))
-}
-
-// TestNodeWithADamagedSnapshot restarts a member whose log reaches back to the older snapshot.
-func TestNodeWithADamagedSnapshot(t *testing.T) {
-	g := newGroup(t, 30)
-	leader := g.bootstrap()
-	g.apply(leader, 20)
-	g.snapshot(leader)
-	g.apply(leader, 20)
-	g.snapshot(leader)
-	g.apply(leader, 5)
-	id, dir := leader.id, leader.dir
-	g.stop(leader)
-	newest := ids(t, newStore(t, dir))[0]
-	flip(t, dir, localDir, newest, stateFile)
-
-	again := g.start(id, dir)
-	leader = g.leader()
-	g.apply(leader, 5)
-	g.same(leader, again)
-	if again.LastIndex() == 0 || len(dirNames(t, dir, asideDir)) != 1 {
-		t.Error("the damaged snapshot was not set aside")
-	}
 }
 
 // TestLeaderWithADamagedSnapshot checks that a leader that takes a new snapshot in place of a

@@ -4,21 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"testing"
-
-	"github.com/hashicorp/raft"
 )
-
-func TestRestart(t *testing.T) {
-	dir := t.TempDir()
-	a := take(t, newStore(t, dir), 1, 10)
-	c := take(t, newStore(t, dir), 1, 20)
-	s := newStore(t, dir)
-	if err := s.Prepare(raft.NewInmemStore()); err != nil {
-		t.Fatal(err)
-	}
-	wantIDs(t, s, c, a)
-	wantRead(t, s, c, 20)
-}
 
 // All reads of the disk are watched, because raft reads snapshots on its main goroutine.
 func TestReadsOfTheDiskAreWatched(t *testing.T) {

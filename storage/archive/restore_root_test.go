@@ -48,22 +48,6 @@ func isBeginning(t *testing.T, bucket storage.Bucket, b Beginning) {
 	}
 }
 
-func TestWriteBeginning(t *testing.T) {
-	bucket := mem.New()
-	b := beginning(t, 20)
-	if _, err := WriteBeginning(testContext(t), bucket, rootKey, "", b); err != nil {
-		t.Fatal(err)
-	}
-	isBeginning(t, bucket, b)
-	h, err := Open(t.Context(), bucket, rootKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if spans := h.Spans(); len(spans) != 1 || spans[0].To != b.State.LSN() {
-		t.Errorf("%+v", spans)
-	}
-}
-
 // A document that was not seen is not written over.
 func TestWriteBeginningOverWhatIsThere(t *testing.T) {
 	bucket, ctx := mem.New(), testContext(t)
