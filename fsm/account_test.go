@@ -1,7 +1,6 @@
 package fsm_test
 
 import (
-	"bytes"
 	"testing"
 
 	"osqueue/fsm"
@@ -21,7 +20,7 @@ func TestAccountUsage(t *testing.T) {
 	m := fsm.New()
 	usage := func(jobs, bytes int64) {
 		t.Helper()
-		for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
+		for name, of := range map[string]*fsm.Machine{"applied": m, "restored": copyOf(t, m)} {
 			if j, b := of.AccountUsage("k"); j != jobs || b != bytes {
 				t.Errorf("%s: %d jobs and %d bytes, want %d and %d", name, j, b, jobs, bytes)
 			}
@@ -57,25 +56,11 @@ func TestAccountUsage(t *testing.T) {
 func TestAccountTakesNoMemoryPerJob(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1, inAccount(enqueue("a", "b"), "k", 5, 0))
-	for name, of := range map[string]*fsm.Machine{"applied": m, "restored": reread(t, m)} {
+	for name, of := range map[string]*fsm.Machine{"applied": m, "restored": copyOf(t, m)} {
 		if a, b := of.Job("a"), of.Job("b"); a.Opt == nil || a.Opt != b.Opt || a.Opt.Account != "k" {
 			t.Errorf("%s: options %p and %p", name, a.Opt, b.Opt)
 		}
 	}
-}
-
-// reread returns the machine of m's snapshot.
-func reread(t *testing.T, m *fsm.Machine) *fsm.Machine {
-	t.Helper()
-	var buf bytes.Buffer
-	if err := m.View().Encode(&buf); err != nil {
-		t.Fatal(err)
-	}
-	again, err := fsm.Decode(&buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return again
 }
 
 // A schedule keeps the limits of the token that made it after the token's revocation, until it is

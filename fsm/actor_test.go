@@ -53,7 +53,7 @@ func TestActorsOfEvents(t *testing.T) {
 	step("a=p b=q c=", by("p", enqueue("a")), by("q", behind), enqueue("c"))
 	step("a=w", by("w", claim("w", 1)))
 	step("a=w b=", by("w", group)) // the machine unblocks b
-	step("c=op", by("op", &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{"c"}}}}))
+	step("c=op", by("op", changeOf(fsm.CancelJobs, "c")))
 	step("t=op", by("op", pauseOf("t", &fsmpb.Pause{UntilMs: now + 1500})))
 	step("t=") // the pause ends
 }
@@ -83,14 +83,11 @@ func TestActorsAreBounded(t *testing.T) {
 func TestActorsOfHookEvents(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1000, putHook("h", outbox.KindsMatching("job.*")))
-	change := func(kind fsm.ChangeKind, id string) *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: []string{id}}}}
-	}
 	behind := enqueue("b")
 	behind.GetEnqueue().Jobs[0].After = []string{"a"}
 	behind.GetEnqueue().Jobs[0].AfterFailure = uint32(fsm.AfterCancel)
 	apply(t, m, 2000, enqueue("a"), behind)
-	apply(t, m, 3000, by("op", change(fsm.CancelJobs, "a")), by("tester", &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: "h"}}}))
+	apply(t, m, 3000, by("op", changeOf(fsm.CancelJobs, "a")), by("tester", &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: "h"}}}))
 	var got []string
 	var bytes int64
 	m.View().HookEvents("h", outbox.EventID{}, func(e *outbox.Event) bool {

@@ -18,7 +18,7 @@ func TestAfterARemovedJob(t *testing.T) {
 	if r := apply(t, m, 1000, after("a", "j", fsm.AfterBlock))[0]; r.Code != fsm.OK || m.Job("a").Status != fsm.Unclaimed {
 		t.Errorf("after a completed job: %v, %v", r.Code, m.Job("a"))
 	}
-	apply(t, m, 1000, enqueue("c"), &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Ids: []string{"c"}}}})
+	apply(t, m, 1000, enqueue("c"), changeOf(fsm.CancelJobs, "c"))
 	if m.Job("c") != nil {
 		t.Fatal("the cancelled job should be removed")
 	}

@@ -11,29 +11,32 @@ import (
 
 // The bounds that random logs never get to, with the numbers of the design.
 
-// waitingFor enqueues n jobs that wait for one, in chunks, each with its own ids.
-func waitingFor(t *testing.T, m *fsm.Machine, on string, n int) []fsm.Result {
+// enqueueMany enqueues n jobs of type t in chunks.
+func enqueueMany(t *testing.T, m *fsm.Machine, n int, prefix string, with func(*fsmpb.NewJob)) {
 	t.Helper()
-	var last []fsm.Result
 	for from := 0; from < n; from += 1000 {
 		op := &fsmpb.Enqueue{}
 		for i := from; i < min(from+1000, n); i++ {
-			op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("%s-%05d", on, i), Type: "t", After: []string{on}})
+			job := &fsmpb.NewJob{Id: fmt.Sprintf("%s%05d", prefix, i), Type: "t"}
+			with(job)
+			op.Jobs = append(op.Jobs, job)
 		}
-		last = apply(t, m, 1000, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
-		if last[0].Code != fsm.OK {
-			return last
+		if r := apply(t, m, m.Meta().Now, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}); r[0].Code != fsm.OK {
+			t.Fatalf("%s%05d: %v", prefix, from, r[0].Code)
 		}
 	}
-	return last
+}
+
+// waitingFor enqueues n jobs that wait for one, each with its own ids.
+func waitingFor(t *testing.T, m *fsm.Machine, on string, n int) {
+	t.Helper()
+	enqueueMany(t, m, n, on+"-", func(job *fsmpb.NewJob) { job.After = []string{on} })
 }
 
 func TestOneJobHasABoundedNumberOfWaiters(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1000, enqueue("root"))
-	if r := waitingFor(t, m, "root", waitersMax); r[0].Code != fsm.OK {
-		t.Fatalf("%d waiters: %v", waitersMax, r[0].Code)
-	}
+	waitingFor(t, m, "root", waitersMax)
 	late := enqueue("fine", "late")
 	late.GetEnqueue().Jobs[1].After = []string{"root"}
 	r := apply(t, m, 1000, late)
@@ -55,9 +58,7 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 	apply(t, m, 1000, registerBroker("n1", 1, keepNone), enqueueType("root", "a", "b"))
 	const each = 6000
 	for _, root := range []string{"a", "b"} {
-		if r := waitingFor(t, m, root, each); r[0].Code != fsm.OK {
-			t.Fatal(r[0].Code)
-		}
+		waitingFor(t, m, root, each)
 	}
 	jobs := apply(t, m, 1001, claim("w", 2, "root"))[0].Jobs
 	r := apply(t, m, 1002, complete("w", "a", jobs[0].Execution().Token), complete("w", "b", jobs[1].Execution().Token), changeOf(fsm.DeleteJobs, "b"))
@@ -87,13 +88,8 @@ func TestWaitersAreSettledOverSeveralEntries(t *testing.T) {
 func TestChangeByFilterLooksAtABoundedNumberOfJobs(t *testing.T) {
 	m := fsm.New()
 	const n = visitsMax + 500
-	for from := 0; from < n; from += 500 {
-		var ids []string
-		for i := from; i < from+500; i++ {
-			ids = append(ids, fmt.Sprintf("j%05d", i))
-		}
-		apply(t, m, 1000, enqueue(ids...))
-	}
+	apply(t, m, 1000)
+	enqueueMany(t, m, n, "j", func(*fsmpb.NewJob) {})
 	group := "none"
 	by := &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{Group: &group}}
 	change := &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: by}}
@@ -108,20 +104,6 @@ func TestChangeByFilterLooksAtABoundedNumberOfJobs(t *testing.T) {
 	by.Filter, by.Limit = &fsmpb.Filter{}, changesMax+1
 	if r := apply(t, m, 1000, change)[0]; r.Count != changesMax || r.Next.Seq != changesMax {
 		t.Fatalf("all match: %d changed, next %+v", r.Count, r.Next)
-	}
-}
-
-// enqueueMany enqueues n jobs to run at a time.
-func enqueueMany(t *testing.T, m *fsm.Machine, n int, at int64) {
-	t.Helper()
-	for from := 0; from < n; from += 1000 {
-		op := &fsmpb.Enqueue{}
-		for i := from; i < min(from+1000, n); i++ {
-			op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("j%05d", i), Type: "t", RunAtMs: at})
-		}
-		if r := apply(t, m, m.Meta().Now, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}}); r[0].Code != fsm.OK {
-			t.Fatal(r[0].Code)
-		}
 	}
 }
 
@@ -141,7 +123,7 @@ const perEntry = 10_000 // things that fall due, and jobs that retention removes
 func TestWhatFallsDueIsBoundedInAnEntry(t *testing.T) {
 	m := fsm.New()
 	apply(t, m, 1000)
-	enqueueMany(t, m, perEntry+500, 2000)
+	enqueueMany(t, m, perEntry+500, "j", func(job *fsmpb.NewJob) { job.RunAtMs = 2000 })
 	apply(t, m, 2000)
 	if c := m.Counts(); c.Of(fsm.Unclaimed) != perEntry || c.Of(fsm.Scheduled) != 500 {
 		t.Fatalf("after the first entry: %v", c)
@@ -158,7 +140,7 @@ func TestRetentionIsBoundedInAnEntry(t *testing.T) {
 	keepAll, keepNone := fsm.DefaultSettings(), fsm.DefaultSettings()
 	keepAll.RetainCompletedCount, keepNone.RetainCompletedCount = 2*perEntry, 0
 	apply(t, m, 1000, registerBroker("n1", 1, keepAll))
-	enqueueMany(t, m, perEntry+500, 0)
+	enqueueMany(t, m, perEntry+500, "j", func(*fsmpb.NewJob) {})
 	all := &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{}}}}
 	for range 11 {
 		apply(t, m, 1000, all)
@@ -206,6 +188,7 @@ func settings(name string) *fsmpb.Mutation {
 }
 
 func TestSchedulesAreBounded(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("100 000 schedules")
 	}

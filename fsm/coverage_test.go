@@ -20,6 +20,7 @@ import (
 // hundred misses one thing now and then. Rounds go on until all is met; what
 // twenty rounds never do, the generators cannot do.
 func TestWorkloadMeetsEverything(t *testing.T) {
+	t.Parallel()
 	const rounds = 100 // with -short, a round has few logs
 	met := map[string]int{}
 	missing := unmet(met)

@@ -78,30 +78,24 @@ func TestForecastOfReturnedJobs(t *testing.T) {
 		claim("w", 2),
 	}})
 	running, dead := res[2].Jobs[0], res[2].Jobs[1]
-	m.Apply(2, 1, &fsmpb.Batch{NowMs: 1000, Mutations: []*fsmpb.Mutation{{Op: &fsmpb.Mutation_Fail{Fail: &fsmpb.Fail{
-		Worker: "w", Lease: &fsmpb.Lease{JobId: dead.ID, Token: dead.Execution().Token}, Permanent: true,
-	}}}}})
-	lease := &fsmpb.Lease{JobId: running.ID, Token: running.Execution().Token}
-	stale := &fsmpb.Lease{JobId: running.ID, Token: running.Execution().Token + 1}
-	soon, later := int64(0), int64(5)
-	release := func(l *fsmpb.Lease) *fsmpb.Mutation {
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{Worker: "w", Lease: l}}}
-	}
-	fail := func(f *fsmpb.Fail) *fsmpb.Mutation {
-		f.Worker, f.Lease = "w", lease
-		return &fsmpb.Mutation{Op: &fsmpb.Mutation_Fail{Fail: f}}
+	m.Apply(2, 1, one(fail("w", dead.ID, dead.Execution().Token, "", true)))
+	token := running.Execution().Token
+	failAfter := func(ms int64, permanent bool) *fsmpb.Mutation {
+		m := fail("w", running.ID, token, "", permanent)
+		m.GetFail().RetryDelayMs = &ms
+		return m
 	}
 	for i, c := range []struct {
 		mut  *fsmpb.Mutation
 		want string
 	}{
-		{release(lease), "map[t:1]"},
-		{&fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{release(lease)}}}}, "map[t:1]"},
-		{release(stale), "map[]"},
-		{fail(&fsmpb.Fail{RetryDelayMs: &soon}), "map[t:1]"},
-		{fail(&fsmpb.Fail{RetryDelayMs: &later}), "map[]"},
-		{fail(&fsmpb.Fail{RetryDelayMs: &soon, Permanent: true}), "map[]"},
-		{&fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(fsm.RetryJobs), Ids: []string{"dead", "none", "a"}}}}, "map[u:1]"},
+		{release("w", running.ID, token), "map[t:1]"},
+		{&fsmpb.Mutation{Op: &fsmpb.Mutation_Group{Group: &fsmpb.Group{Mutations: []*fsmpb.Mutation{release("w", running.ID, token)}}}}, "map[t:1]"},
+		{release("w", running.ID, token+1), "map[]"},
+		{failAfter(0, false), "map[t:1]"},
+		{failAfter(5, false), "map[]"},
+		{failAfter(0, true), "map[]"},
+		{changeOf(fsm.RetryJobs, "dead", "none", "a"), "map[u:1]"},
 	} {
 		if got := fmt.Sprint(forecastOf(m, 1000, c.mut)); got != c.want {
 			t.Errorf("case %d: forecast %s, want %s", i, got, c.want)

@@ -78,12 +78,6 @@ func fail(worker, id string, token uint64, reason string, permanent bool) *fsmpb
 	}}}
 }
 
-func failAfter(worker, id string, token uint64, delayMs int64) *fsmpb.Mutation {
-	m := fail(worker, id, token, "not now", false)
-	m.GetFail().RetryDelayMs = &delayMs
-	return m
-}
-
 func release(worker, id string, token uint64) *fsmpb.Mutation {
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Release{Release: &fsmpb.Release{
 		Worker: worker, Lease: &fsmpb.Lease{JobId: id, Token: token},

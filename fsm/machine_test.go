@@ -33,6 +33,7 @@ func TestClaimsAreRememberedUpToTheBound(t *testing.T) {
 }
 
 func TestAllClaimsAreBounded(t *testing.T) {
+	t.Parallel()
 	m := fsm.New()
 	job := &fsmpb.NewJob{Id: "j"}
 	for i := range fsm.ClaimsMax + 3 {
@@ -81,30 +82,6 @@ func TestOneClaimIsBoundedInBytes(t *testing.T) {
 		if r := apply(t, m, 1, claim("w", 9))[0]; len(r.Jobs) != want {
 			t.Fatalf("one claim got %d jobs, want %d", len(r.Jobs), want)
 		}
-	}
-}
-
-func TestRemembers(t *testing.T) {
-	m := fsm.New()
-	apply(t, m, 1, enqueue("a"), claimAs("w", "r", 1), claimAs("w", "empty", 1))
-	for _, c := range []struct {
-		worker, request string
-		want            bool
-	}{{"w", "r", true}, {"w", "empty", false}, {"w", "", false}, {"v", "r", false}} {
-		if got := m.Remembers(c.worker, c.request); got != c.want {
-			t.Errorf("claim %q of %s: remembered %v", c.request, c.worker, got)
-		}
-		if got := copyOf(t, m).Remembers(c.worker, c.request); got != c.want {
-			t.Errorf("claim %q of %s: remembered %v in a restored machine", c.request, c.worker, got)
-		}
-	}
-	apply(t, m, 1+fsm.ClaimMemoryMs)
-	if !m.Remembers("w", "r") {
-		t.Error("forgotten too early")
-	}
-	apply(t, m, 1+fsm.ClaimMemoryMs+1)
-	if m.Remembers("w", "r") {
-		t.Error("remembered for ever")
 	}
 }
 
@@ -274,85 +251,4 @@ func TestCountersHaveRoom(t *testing.T) {
 		t.Errorf("token %d", token)
 	}
 	copyOf(t, m)
-}
-
-// Values that no sane caller sends stay what they are: far is far.
-func TestAbsurdTimesAreTheEndOfTime(t *testing.T) {
-	m := fsm.New()
-	forever := fsm.DefaultSettings()
-	forever.RetainCompletedMs, forever.WorkerTimeoutMs = math.MaxInt64, math.MaxInt64
-	long := claim("w", 1)
-	long.GetClaim().LeaseMs = math.MaxInt64
-	apply(t, m, 1000, registerBroker("n", 1, forever), registerWorker("w"),
-		enqueue("held", "done", "failed"), enqueueAt(math.MaxInt64, "never"), enqueueAt(math.MinInt64, "now"), long)
-	apply(t, m, 1001, claim("v", 2), complete("v", "done", 0), failAfter("v", "failed", 0, math.MaxInt64-1))
-	for _, now := range []int64{2000, 1 << 40, math.MaxInt64 - 1} {
-		apply(t, m, now)
-		for id, want := range map[string]fsm.Status{
-			"held": fsm.InProgress, "done": fsm.Completed, "failed": fsm.Scheduled,
-			"never": fsm.Scheduled, "now": fsm.Unclaimed,
-		} {
-			if got := m.Job(id); got == nil || got.Status != want {
-				t.Fatalf("at %d job %s is %+v, want %v", now, id, got, want)
-			}
-		}
-		if at, ok := m.NextDeadline(nil); !ok || at != math.MaxInt64 {
-			t.Fatalf("at %d the next deadline is %d: an idle leader would not sleep", now, at)
-		}
-	}
-	if m.WorkerCount() != 1 {
-		t.Fatal("the worker died")
-	}
-}
-
-// The same limit holds in a new machine, without any broker.
-func TestEntriesOfAnEarlierTimeDoNotTurnBackTheClock(t *testing.T) {
-	m := fsm.New()
-	apply(t, m, 1000, enqueue("a"), claim("w", 1))
-	apply(t, m, -5)
-	apply(t, m, 10)
-	if now := m.Meta().Now; now != 1000 {
-		t.Fatalf("the clock is at %d", now)
-	}
-	if j := m.Job("a"); j.Status != fsm.InProgress {
-		t.Fatalf("job %+v", j)
-	}
-}
-
-func TestCursorsEnd(t *testing.T) {
-	m := fsm.New()
-	apply(t, m, 1, enqueue("a", "b"))
-	v := m.View()
-	for _, after := range []uint64{2, 3, math.MaxUint64 - 1, math.MaxUint64} {
-		v.Jobs(fsm.Unclaimed, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
-		v.List(fsm.Index{}, allStatuses, after, func(j *fsm.Job) bool { t.Errorf("after %d: %s", after, j.ID); return true })
-	}
-	n := 0
-	v.Jobs(fsm.Unclaimed, 0, func(*fsm.Job) bool { n++; return false })
-	v.List(fsm.Index{}, allStatuses, 0, func(*fsm.Job) bool { n++; return false })
-	v.List(fsm.Index{}, nil, 0, func(*fsm.Job) bool { n++; return false })
-	if n != 2 {
-		t.Errorf("%d jobs seen by two that wanted one", n)
-	}
-}
-
-func TestRefusedEnqueueShowsNothingOfWhatIsGone(t *testing.T) {
-	m := fsm.New()
-	apply(t, m, 1, enqueue("old"))
-	r := apply(t, m, 1, enqueue("new", "newer"), func() *fsmpb.Mutation {
-		mut := enqueue("new 2", "old", "newest")
-		mut.GetEnqueue().Jobs[1].Payload = []byte("other")
-		return mut
-	}())[1]
-	if r.Code != fsm.IDTaken || len(r.Jobs) != 3 || r.Codes[1] != fsm.IDTaken || r.Codes[0] != fsm.OK {
-		t.Fatalf("%+v", r)
-	}
-	for _, j := range r.Jobs {
-		if j != nil {
-			t.Errorf("job %s was withdrawn, or is none of the caller's business", j.ID)
-		}
-	}
-	if m.Job("new 2") != nil || m.Job("newest") != nil || m.Meta().LastSeq != 3 || len(m.Events()) != 2 {
-		t.Errorf("something was left behind: %+v %v", m.Meta(), m.Events())
-	}
 }

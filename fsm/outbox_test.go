@@ -1,7 +1,6 @@
 package fsm_test
 
 import (
-	"bytes"
 	"testing"
 
 	"osqueue/fsm"
@@ -54,10 +53,7 @@ func TestEventOfTwoHooksHasOneID(t *testing.T) {
 	if len(a) != 1 || len(b) != 1 || a[0].ID != b[0].ID || a[0].Kind != outbox.BucketAway {
 		t.Fatalf("events %+v and %+v", a, b)
 	}
-	back, err := fsm.Decode(bytes.NewReader(snapshot(t, m)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := copyOf(t, m)
 	if again := outboxOf(back, "a"); len(again) != 1 || *again[0] != *a[0] {
 		t.Errorf("after a snapshot: %+v", again)
 	}

@@ -42,23 +42,6 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPauseWithoutEnd: a pause without a description removes the end of an earlier one, and a
-// resumed or reset type has no timer.
-func TestPauseWithoutEnd(t *testing.T) {
-	reset := &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Remove: true}}}
-	resume := &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: &fsmpb.SetQueue{Name: "t", Paused: new(false)}}}
-	for _, end := range []*fsmpb.Mutation{pauseOf("t", nil), pauseOf("t", &fsmpb.Pause{}), resume, reset} {
-		m := fsm.New()
-		apply(t, m, 1000, pauseOf("t", &fsmpb.Pause{UntilMs: 5000}), end)
-		if at, ok := m.NextDeadline(nil); ok {
-			t.Errorf("%v: the next deadline is %d", end, at)
-		}
-		if q := m.View().Queue("t"); q != nil && q.Pause.Until != 0 {
-			t.Errorf("%v: %+v", end, q.Pause)
-		}
-	}
-}
-
 // TestPauseRefused: entries with a pause that no type can have do not get into the log.
 func TestPauseRefused(t *testing.T) {
 	long := strings.Repeat("x", fsm.PauseTextMax+1)

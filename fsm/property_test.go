@@ -179,6 +179,7 @@ func (p *pair) idle(t *rapid.T) {
 // TestMachineAgreesWithModel runs random logs through the machine and through
 // the naive model, and compares everything that can be seen after each entry.
 func TestMachineAgreesWithModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPair()
 		t.Repeat(map[string]func(*rapid.T){

@@ -1,7 +1,6 @@
 package fsm_test
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
@@ -27,11 +26,7 @@ func completed(t *testing.T) (m *fsm.Machine, token uint64) {
 // retention removed the job in between.
 func TestRepetitionsForARemovedJob(t *testing.T) {
 	m, token := completed(t)
-	var buf bytes.Buffer
-	if err := m.View().Encode(&buf); err != nil {
-		t.Fatal(err)
-	}
-	m = restored(t, buf.Bytes())
+	m = copyOf(t, m)
 	if r := apply(t, m, 1000, complete("w", "j", token))[0]; r.Code != fsm.Duplicate || len(r.Jobs) != 1 {
 		t.Errorf("the report repeated: %v %v, want %v and the job", r.Code, r.Jobs, fsm.Duplicate)
 	}

@@ -98,15 +98,26 @@ func (c *cluster) apply(t *rapid.T, b *fsmpb.Batch) {
 	}
 	data, before := entry(t, b), c.steady.Meta()
 	c.history = append(c.history, applied{c.log, data})
-	want := c.steady.Apply(c.log.index, c.log.term, decode(t, data))
-	events, hash := eventsOf(c.steady), c.steady.View().Hash()
+	own := bytes.Clone(data)
+	shared, err := fsm.DecodeEntry(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := c.steady.Apply(c.log.index, c.log.term, shared)
+	for i := range own { // what the machine keeps must not be memory of the entry
+		own[i] = '#'
+	}
+	events, hash, whole := eventsOf(c.steady), [sha256.Size]byte{}, once(t, 3, "compare the states")
+	if whole {
+		hash = c.steady.View().Hash()
+	}
 	for name, m := range c.restored {
 		got := m.Apply(c.log.index, c.log.term, decode(t, data))
 		compareAnswers(t, b, answers(got), answers(want))
 		if got := eventsOf(m); !slices.Equal(got, events) {
 			t.Fatalf("%s: events %v, want %v", name, got, events)
 		}
-		if m.View().Hash() != hash {
+		if whole && m.View().Hash() != hash {
 			t.Fatalf("%s: another state", name)
 		}
 	}
@@ -197,13 +208,8 @@ func reportedOn(mut *fsmpb.Mutation) (leases []*fsmpb.Lease) {
 func copyOf(t rapid.TB, m *fsm.Machine) *fsm.Machine {
 	t.Helper()
 	var buf bytes.Buffer
-	v := m.View()
-	if err := v.Encode(&buf); err != nil {
+	if err := m.View().Encode(&buf); err != nil {
 		t.Fatal(err)
-	}
-	sum := sha256.Sum256(buf.Bytes()[:buf.Len()-sha256.Size])
-	if v.Hash() != sum {
-		t.Fatal("the hash of the state is not that of its snapshot")
 	}
 	back, err := fsm.Decode(&buf)
 	if err != nil {
@@ -233,6 +239,7 @@ func (c *cluster) checkViews(t *rapid.T) {
 }
 
 func TestReplicasStayEqual(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { checkReplicas(t, newCluster()) })
 }
 
@@ -249,32 +256,10 @@ func checkReplicas(t *rapid.T, c *cluster) {
 		"view":     func(*rapid.T) { c.freeze() },
 		"other":    func(t *rapid.T) { c.log.next(t) }, // an entry of raft's own
 	})
+	for name, m := range c.restored {
+		if m.View().Hash() != c.steady.View().Hash() {
+			t.Fatalf("%s: another state in the end", name)
+		}
+	}
 	c.checkViews(t)
-}
-
-// TestStateSharesNoMemoryWithEntries overwrites each entry's bytes after it is
-// applied: what the machine kept must be its own.
-func TestStateSharesNoMemoryWithEntries(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m, clean := fsm.New(), fsm.New()
-		w, l := &workload{now: 1_000_000}, &log{term: 1}
-		t.Repeat(map[string]func(*rapid.T){"entry": func(t *rapid.T) {
-			l.next(t)
-			b := w.batch(t)
-			data := entry(t, b)
-			shared, err := fsm.DecodeEntry(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := m.Apply(l.index, l.term, shared)
-			w.learn(b, got)
-			want := answers(clean.Apply(l.index, l.term, decode(t, data)))
-			for i := range data {
-				data[i] = '#'
-			}
-			if !reflect.DeepEqual(answers(got), want) || m.View().Hash() != clean.View().Hash() {
-				t.Fatal("the state changed with the bytes of its log entry")
-			}
-		}})
-	})
 }

@@ -13,6 +13,7 @@ import (
 // TestReplicasWithTinyBudgetsStayEqual gives many entries more to do than they may.
 // TestTinyBudgetsMeetEverything shows what these logs contain.
 func TestReplicasWithTinyBudgetsStayEqual(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { checkReplicas(t, newTinyCluster(t)) })
 }
 
@@ -31,6 +32,7 @@ func newTinyCluster(t *rapid.T) *cluster {
 // features that the states use at that time: replicas that are restored then are equal
 // only if the features depend on nothing but the state.
 func TestTinyBudgetsMeetEverything(t *testing.T) {
+	t.Parallel()
 	const rounds = 20
 	met := map[string]bool{}
 	missing := func() []string {

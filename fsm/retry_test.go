@@ -45,6 +45,7 @@ func stillOf(m *fsm.Machine) still {
 // does whose answer was lost. Unless time itself changed something meanwhile,
 // it gets the same answer, and the state stays as it is.
 func TestRetriedMutations(t *testing.T) {
+	t.Parallel()
 	retried := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		m, l := fsm.New(), &log{term: 1}

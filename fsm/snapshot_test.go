@@ -41,6 +41,9 @@ func snapshot(t rapid.TB, m *fsm.Machine) []byte {
 	if size := m.View().EncodedSize(); size != int64(buf.Len()) {
 		t.Fatalf("EncodedSize is %d for a snapshot of %d bytes", size, buf.Len())
 	}
+	if m.View().Hash() != sha256.Sum256(buf.Bytes()[:buf.Len()-sha256.Size]) {
+		t.Fatal("the hash of the state is not that of its snapshot")
+	}
 	return buf.Bytes()
 }
 
@@ -215,6 +218,7 @@ func manyChunks(t testing.TB) *fsm.Machine {
 }
 
 func TestSnapshotOfManyChunks(t *testing.T) {
+	t.Parallel()
 	m := manyChunks(t)
 	data := snapshot(t, m)
 	back, err := fsm.Decode(bytes.NewReader(data))
@@ -231,6 +235,7 @@ func TestSnapshotOfManyChunks(t *testing.T) {
 
 // Jobs are decoded at the same time, but the error is the first one of the stream.
 func TestSnapshotReportsTheFirstDamage(t *testing.T) {
+	t.Parallel()
 	data := snapshot(t, manyChunks(t))
 	rename := func(data []byte, from, to int) []byte {
 		return bytes.ReplaceAll(data, []byte(benchID(from)), []byte(benchID(to)))

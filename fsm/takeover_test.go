@@ -17,6 +17,7 @@ import (
 // further heartbeats each of them lasts its full time from there, and not a millisecond
 // more.
 func TestTakeoverSparesWhatRanOutInTheGap(t *testing.T) {
+	t.Parallel()
 	spared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := ofAnyPast(t)

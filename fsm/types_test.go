@@ -1,7 +1,6 @@
 package fsm_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -106,11 +105,7 @@ func TestListsOfTypes(t *testing.T) {
 			}
 		}
 		if step%70 == 0 {
-			var buf bytes.Buffer
-			if err := m.View().Encode(&buf); err != nil {
-				t.Fatal(err)
-			}
-			m = restored(t, buf.Bytes())
+			m = copyOf(t, m)
 		}
 	}
 }

@@ -22,6 +22,7 @@ const crewSize = 3
 // TestNoClaimSleepsOn: while a job can be claimed and a worker for its type is asleep,
 // another worker for it is awake.
 func TestNoClaimSleepsOn(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m, w, l := fsm.New(), &workload{now: 1_000_000}, &log{term: 1}
 		crews := map[string]*crew{}
