@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"osqueue/cluster/leader"
+	"osqueue/cluster/notify"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/storagetest/fault"
@@ -99,39 +100,46 @@ func TestWritesAreRefusedWhenTheBucketIsTooFarBehind(t *testing.T) {
 	}
 }
 
+// gated starts a leader whose bucket suffers a fault until writes are refused. A worker holds the
+// returned job, and its lease does not run out meanwhile.
+func (l *lab) gated(rule fault.Rule, writeTimeout time.Duration) (n *member, job *fsm.Job, end func()) {
+	l.t.Helper()
+	faults := fault.New(l.bucket, 1)
+	n = l.leader(l.start("n", 1, func(c *Config) {
+		c.Bucket = faults
+		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = time.Second, 900*time.Millisecond, 200*time.Millisecond
+		c.Settings.LeaseMs = 3000
+		c.Flush.WriteTimeout = writeTimeout
+	})...)
+	l.flushed(n, l.enqueue(n, "a"))
+	job = l.claim(n, "w")
+	injected := faults.Inject(rule)
+	l.t.Cleanup(injected.Stop)
+	l.eventually("writes to be refused", func() bool {
+		if _, _, err := n.Propose(l.t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
+			l.t.Fatal(err)
+		}
+		return n.Refusal() != nil
+	})
+	if rule.Kind == fault.Stall {
+		l.eventually("the flush to fail", func() bool { return n.Status().FlushError != "" })
+	}
+	l.never(4*time.Second, "the lease run out while writes were refused", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
+	return n, job, func() {
+		injected.Stop()
+		l.eventually("writes to be taken again", func() bool { return n.Refusal() == nil })
+	}
+}
+
 // The bucket is slow at first, and fails only when writes are refused already. An event
 // about that would let time pass, and leases would expire.
 func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	slow := fault.New(l.bucket, 1)
-	n := l.leader(l.start("n", 1, func(c *Config) {
-		c.Bucket = slow
-		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = time.Second, 900*time.Millisecond, 200*time.Millisecond
-		c.Settings.LeaseMs = 3000
-		c.Flush.WriteTimeout = 2 * time.Second
-		c.Flush.Heartbeat = 200 * time.Millisecond
-	})...)
-	l.enqueue(n, "a")
-	job := l.claim(n, "w")
-	start := n.Events().Last()
-	stalled := slow.Inject(fault.Rule{Kind: fault.Stall, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet}})
-	defer stalled.Stop()
-	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
-			t.Fatal(err)
-		}
-		return n.Refusal() != nil
-	})
-	l.eventually("the flush to fail", func() bool { return n.Status().FlushError != "" })
-	l.never(4*time.Second, "the lease run out while writes were refused", func() bool {
-		return n.Job(job.ID).Status != fsm.InProgress
-	})
-	stalled.Stop()
-	l.eventually("writes to be taken again", func() bool {
-		return n.Refusal() == nil
-	})
-	events, _ := n.Events().Since(start, 1000)
+	n, _, end := newLab(t).gated(fault.Rule{
+		Kind: fault.Stall, Ops: []storage.Op{storage.OpPutIfMatch, storage.OpPutIfAbsent, storage.OpGet},
+	}, 2*time.Second)
+	end()
+	events, _ := n.Events().Since(notify.EventID{}, 1000)
 	refusing := false
 	for _, e := range events {
 		switch e.Kind {
@@ -152,33 +160,11 @@ func TestNoLeaseRunsOutWhenTheBucketFailsLate(t *testing.T) {
 func TestNoLeaseRunsOutForAnEdit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	broken := fault.New(l.bucket, 1)
-	n := l.leader(l.start("n", 1, func(c *Config) {
-		c.Bucket = broken
-		c.MaxFlushLag, c.BrokerTimeout, c.Flush.Heartbeat = time.Second, 900*time.Millisecond, 200*time.Millisecond
-		c.Settings.LeaseMs = 3000
-		c.Flush.WriteTimeout = 200 * time.Millisecond
-		c.Flush.Heartbeat = 200 * time.Millisecond
-	})...)
-	l.enqueue(n, "a")
-	job := l.claim(n, "w")
-	l.eventually("job a in the bucket", func() bool { return l.document().Header.Counts.Sum() == 1 })
-	away := broken.Inject(fault.Rule{Kind: fault.LoseRequest})
-	defer away.Stop()
-	l.eventually("writes to be refused", func() bool {
-		if _, _, err := n.Propose(t.Context(), heartbeatOf(job)); err != nil { // the worker is alive
-			t.Fatal(err)
-		}
-		return n.Refusal() != nil
-	})
-	l.never(4*time.Second, "the lease run out", func() bool { return n.Job(job.ID).Status != fsm.InProgress })
+	n, job, end := l.gated(fault.Rule{Kind: fault.LoseRequest}, 200*time.Millisecond)
 	l.put(byHand(l.stored(), "by-hand"))
 	start := n.Events().Last()
-	away.Stop()
+	end()
 	l.eventually("the edited job", func() bool { return n.Job("by-hand") != nil })
-	l.eventually("writes to be taken again", func() bool {
-		return n.Refusal() == nil
-	})
 	events, _ := n.Events().Since(start, 1000)
 	for _, e := range events {
 		if e.JobID == job.ID {

@@ -209,7 +209,7 @@ func (w *simWorld) restored(l *simLife, v *fsm.View) {
 }
 
 // simDocSample is the number of versions of the document of which one is read as a state.
-const simDocSample = 6
+const simDocSample = 10
 
 // checkDocuments checks the versions of the document that were accepted since the last
 // call.
