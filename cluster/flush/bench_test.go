@@ -213,6 +213,7 @@ func (q *busy) flush() {
 // TestMostFlushesAreOneWrite checks that at 1000 jobs per second and one flush per second,
 // nine of ten flushes write only the document.
 func TestMostFlushesAreOneWrite(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.SaveRequests()
 	q := newBusy(t, 100, textPayload)
@@ -239,12 +240,13 @@ func TestMostFlushesAreOneWrite(t *testing.T) {
 // per second that cannot be compressed, makes at most one write for each interval, although
 // each of its checkpoints is several objects.
 func TestObjectsAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Interval = time.Second
 	cfg.SaveRequests()
 	q := newBusy(t, 10_000, func(r *rand.Rand, _ int) []byte { return noise(r, 1000) })
 	q.acquire(cfg)
-	const span, mutations = time.Minute, 14 // 980 jobs per second
+	const span, mutations = 30 * time.Second, 14 // 980 jobs per second
 	var passed, longest time.Duration
 	writes, owed := 0, 0
 	for passed < span {
@@ -271,6 +273,7 @@ func TestObjectsAreWaitedFor(t *testing.T) {
 // TestObjectEvery compares the planned number of objects with the objects that a load makes
 // at the interval of the heartbeat.
 func TestObjectEvery(t *testing.T) {
+	t.Parallel()
 	for _, load := range []struct {
 		name  string
 		jobs  int // for each flush, in steps of 70
@@ -280,6 +283,7 @@ func TestObjectEvery(t *testing.T) {
 		{"noise, little", 2, noisePayload, 3}, {"noise, some", 12, noisePayload, 3}, {"text, some", 12, textPayload, 11},
 	} {
 		t.Run(load.name, func(t *testing.T) {
+			t.Parallel()
 			cfg := DefaultConfig()
 			cfg.SaveRequests()
 			q := newBusy(t, 100, load.bytes)

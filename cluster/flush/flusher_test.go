@@ -332,25 +332,6 @@ func TestHeartbeatWhenIdle(t *testing.T) {
 	})
 }
 
-// TestChangeDuringAWrite checks that the next write has the changes that arrive during a
-// write.
-func TestChangeDuringAWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.takes = 200 * ms })
-		d.pass(time.Second)
-		d.change()
-		d.pass(100 * ms)
-		d.change()
-		d.pass(250 * ms)
-		d.wrote(1000*ms, 1220*ms)
-		d.pass(100 * ms)
-		if d.Flusher.Flushed() != d.current() {
-			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
-		}
-	})
-}
-
 func TestLargeDocumentsAreHeldBack(t *testing.T) {
 	for size, want := range map[int]time.Duration{1 << 18: 50 * ms, 8 << 20: time.Second, 1 << 40: 3 * time.Second} {
 		cfg := DefaultConfig()
@@ -412,19 +393,6 @@ func TestFencedEndsTheLoop(t *testing.T) {
 		}
 		if d.Flusher.Flushed() == d.current() {
 			t.Fatal("what was refused counts as flushed")
-		}
-	})
-}
-
-func TestEditIsAdoptedThenWrittenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.answer(&election.ExternalEditError{}, &election.ExternalEditError{})
-		d.change()
-		d.pass(time.Second)
-		d.wrote(0, 50*ms, 150*ms)
-		if d.adopted != 2 || d.Failing() != "" || d.Flusher.Flushed() != d.current() {
-			t.Fatalf("adopted %d, failing %q", d.adopted, d.Failing())
 		}
 	})
 }
