@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/hashicorp/raft"
 
@@ -20,9 +21,8 @@ var ErrDamaged = segment.ErrDamaged
 // part that is missing later was lost.
 const (
 	dirName     = "raft"
-	votesName   = "votes" // in it
-	lockName    = "lock"  // in it; locked by the node that uses the log
-	entriesName = "log"   // in it
+	votesName   = "votes.db" // in it
+	entriesName = "log"      // in it
 
 	unfinished = ".tmp" // ends the name of what is being created
 )
@@ -30,7 +30,7 @@ const (
 // Disk is the raft log of a data directory with its votes and terms. It implements Store.
 type Disk struct {
 	*segment.Log
-	*votes
+	votes
 }
 
 // Open opens the raft log of a data directory. It creates the log if there is none. The error wraps
@@ -41,32 +41,43 @@ func Open(dir string, warn func(error)) (*Disk, error) {
 	if err := create(path); err != nil {
 		return nil, fmt.Errorf("create the raft log %s: %w", path, err)
 	}
-	err := complete(path)
-	if err == nil {
-		var d *Disk
-		if d, err = open(path, segment.Options{Warn: warn, Free: freeBytes(dir)}); err == nil {
-			return d, nil
+	var d *Disk
+	err := shielded(func() (err error) {
+		if err := complete(path); err != nil {
+			return err
 		}
+		if d, err = open(path, segment.Options{Warn: warn, Free: freeBytes(dir)}); err != nil {
+			return err
+		}
+		return d.readVotes()
+	})
+	if err == nil {
+		return d, nil
 	}
-	return nil, fmt.Errorf("open the raft log %s: %w", path, err)
+	err = fmt.Errorf("open the raft log %s: %w", path, err)
+	if d != nil {
+		// Close of a damaged store may fail, too; the process ends anyway.
+		err = errors.Join(err, shielded(d.Close))
+	}
+	return nil, err
 }
 
-// open opens both parts. That of the votes locks the log, which keeps a second process out, so it is opened
+// open opens both parts. The lock on the votes keeps a second process out, so it is taken
 // first.
 func open(path string, o segment.Options) (*Disk, error) {
-	stable, err := openVotes(path)
+	stable, err := openBolt(filepath.Join(path, votesName))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := segment.Open(segment.Dir(filepath.Join(path, entriesName)), o)
 	if err != nil {
-		return nil, errors.Join(err, stable.lock.Close())
+		return nil, errors.Join(err, stable.Close())
 	}
-	return &Disk{entries, stable}, nil
+	return &Disk{entries, votes{stable}}, nil
 }
 
 // Close closes both parts.
-func (d *Disk) Close() error { return errors.Join(d.Log.Close(), d.lock.Close()) }
+func (d *Disk) Close() error { return errors.Join(d.Log.Close(), d.stable.Close()) }
 
 // create creates an empty log if there is none. A crash before the rename leaves nothing that
 // counts.
@@ -96,6 +107,18 @@ func complete(path string) error {
 		}
 	}
 	return nil
+}
+
+// shielded converts a panic to ErrDamaged. Bolt panics on invalid pages, and so does a read
+// from a memory map of a file that has become shorter.
+func shielded(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w (%v)", ErrDamaged, p)
+		}
+	}()
+	return fn()
 }
 
 // Memory returns a store without a disk.

@@ -10,7 +10,7 @@
 //
 // # Layers
 //
-//	raft -> Log -> Store, which is Disk: segment.Log (entries), votes (one small file)
+//	raft -> Log -> Store, which is Disk: segment.Log (entries), votes (raft-boltdb with checksums)
 //
 // Log has everything between raft and the files:
 //
@@ -59,7 +59,8 @@
 //   - Data that differs from the written data is ErrDamaged, when the log is opened (which reads
 //     everything once) or when an entry is read later. It is permanent: the node must not start, or
 //     must stop. The operator deletes its data directory; the node returns as a new member and gets
-//     everything from the other nodes.
+//     everything from the other nodes. raft-boltdb only checks the two roots of its file, and if the
+//     newer one is damaged it silently uses the older one; so Open checks both.
 //   - If damage makes whole entries disappear, the log looks shorter, or it has a hole like the one
 //     after a restored state. The witness finds the first, except for the last second before a kill;
 //     raft stops when it needs a missing entry.

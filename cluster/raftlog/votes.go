@@ -2,19 +2,25 @@ package raftlog
 
 import (
 	"bytes"
-	"crypto/sha256"
+	"cmp"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-
-	"osqueue/internal/durable"
+	"hash/crc32"
+	"io"
 )
+
+// stableStore is a raft-boltdb, of which only the part for votes and terms is used.
+type stableStore interface {
+	Set(key, val []byte) error
+	Get(key []byte) ([]byte, error)
+	io.Closer
+}
+
+// castagnoli is the polynomial of CRC-32C (RFC 3720), for which processors have an
+// instruction.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+const sumSize = 4
 
 // Raft's keys in its stable store.
 const (
@@ -23,92 +29,51 @@ const (
 	keyVote     = "LastVoteCand"
 )
 
-// errNotFound is the error for a key without a value. Raft compares its text.
-var errNotFound = errors.New("not found")
+// sealKey returns the key of the checksums of a value. The checksums cover the value to be
+// written and the current one: if a node dies between the two writes, one of them matches.
+func sealKey(key []byte) []byte { return append([]byte("seal/"), key...) }
 
-// notFound reports whether a store returned that there is no such key.
-func notFound(err error) bool { return err != nil && err.Error() == errNotFound.Error() }
-
-// votes are raft's votes and terms. All values are in one small file, which each change replaces: a crash leaves
-// the old values or the new ones. votes implement raft.StableStore; only one call at a time is allowed.
-type votes struct {
-	path   string
-	lock   *os.File // of the directory of the log
-	values map[string][]byte
+func sumOf(key, val []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, val)
 }
 
-// openVotes locks the log in a directory, and reads the votes; without a file there are none.
-func openVotes(dir string) (*votes, error) {
-	lock, err := lockDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	v := &votes{path: filepath.Join(dir, votesName), lock: lock}
-	if err := v.read(); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return v, nil
-}
+// notFound reports whether the store below returned that there is no such key, which raft compares by
+// its text, too.
+func notFound(err error) bool { return err != nil && err.Error() == "not found" }
 
-func (v *votes) read() error {
-	if err := durable.RemoveLeftovers(v.path); err != nil {
-		return err
-	}
-	data, err := os.ReadFile(v.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	values := make(map[string][]byte)
-	if err == nil {
-		sum, text, _ := bytes.Cut(data, []byte("\n"))
-		if string(sum) != checksum(text) || json.Unmarshal(text, &values) != nil {
-			return fmt.Errorf("the checksum of %s does not match: %w", v.path, ErrDamaged)
-		}
-	}
-	return v.write(values) // the file may be in the page cache only: its fsync may have failed
-}
-
-// write makes values those of the file.
-func (v *votes) write(values map[string][]byte) error {
-	text, err := json.Marshal(values)
-	if err == nil {
-		err = durable.WriteFile(v.path, checksum(text)+"\n"+string(text))
-	}
-	if err == nil {
-		v.values = values
-	}
-	return err
-}
-
-func checksum(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
+// votes are raft's votes and terms with their checksums. They implement raft.StableStore. A value
+// and its checksum change one after the other, so only one call at a time is allowed.
+type votes struct{ stable stableStore }
 
 // Set implements raft.StableStore.
-func (v *votes) Set(key, val []byte) error {
-	values := maps.Clone(v.values)
-	values[string(key)] = bytes.Clone(val)
-	return v.write(values)
-}
-
-// Get implements raft.StableStore.
-func (v *votes) Get(key []byte) ([]byte, error) {
-	val, ok := v.values[string(key)]
-	if !ok {
-		return nil, errNotFound
+func (s votes) Set(key, val []byte) error {
+	old, err := s.Get(key)
+	if err != nil && !notFound(err) {
+		return err
 	}
-	return val, nil
+	if err := s.seal(key, val, old); err != nil {
+		return err
+	}
+	return s.stable.Set(key, val)
 }
 
-// SetUint64 implements raft.StableStore. A number is a value of 8 bytes.
-func (v *votes) SetUint64(key []byte, val uint64) error {
-	return v.Set(key, binary.BigEndian.AppendUint64(nil, val))
+// Get implements raft.StableStore. The error wraps ErrDamaged if the value does not match
+// its checksum, or if a value that was set is missing.
+func (s votes) Get(key []byte) ([]byte, error) {
+	val, err := s.stable.Get(key)
+	if err != nil && !notFound(err) {
+		return nil, err
+	}
+	return val, cmp.Or(s.check(key, val), err)
 }
 
-// GetUint64 implements raft.StableStore.
-func (v *votes) GetUint64(key []byte) (uint64, error) {
-	val, err := v.Get(key)
+// SetUint64 implements raft.StableStore. A number is a value of 8 bytes, as raft-boltdb writes it.
+func (s votes) SetUint64(key []byte, val uint64) error { return s.Set(key, number(val)) }
+
+// GetUint64 implements raft.StableStore. The error wraps ErrDamaged if the number does not
+// match its checksum.
+func (s votes) GetUint64(key []byte) (uint64, error) {
+	val, err := s.Get(key)
 	switch {
 	case err != nil:
 		return 0, err
@@ -116,4 +81,42 @@ func (v *votes) GetUint64(key []byte) (uint64, error) {
 		return 0, fmt.Errorf("%s has %d bytes: %w", key, len(val), ErrDamaged)
 	}
 	return binary.BigEndian.Uint64(val), nil
+}
+
+func number(val uint64) []byte { return binary.BigEndian.AppendUint64(nil, val) }
+
+func (s votes) seal(key, val, old []byte) error {
+	sums := binary.LittleEndian.AppendUint32(nil, sumOf(key, val))
+	sums = binary.LittleEndian.AppendUint32(sums, sumOf(key, old))
+	return s.stable.Set(sealKey(key), sums)
+}
+
+func (s votes) check(key, val []byte) error {
+	sums, err := s.stable.Get(sealKey(key))
+	if err != nil && !notFound(err) {
+		return err
+	}
+	if len(sums) == 0 && len(bytes.Trim(val, "\x00")) == 0 {
+		return nil // never set
+	}
+	sum := sumOf(key, val)
+	for ; len(sums) >= sumSize; sums = sums[sumSize:] {
+		if binary.LittleEndian.Uint32(sums) == sum {
+			return nil
+		}
+	}
+	return fmt.Errorf("the checksum of %s does not match: %w", key, ErrDamaged)
+}
+
+// readVotes reads the votes and terms once.
+func (s votes) readVotes() error {
+	_, term := s.GetUint64([]byte(keyTerm))
+	_, voteTerm := s.GetUint64([]byte(keyVoteTerm))
+	_, vote := s.Get([]byte(keyVote))
+	for _, err := range []error{term, voteTerm, vote} {
+		if err != nil && !notFound(err) {
+			return err
+		}
+	}
+	return nil
 }
