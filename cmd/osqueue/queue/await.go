@@ -18,32 +18,60 @@ import (
 // idleNotice is the time without a worker after which waiting commands print a hint.
 const idleNotice = 2 * time.Second
 
-// awaited describes a job whose end a command waits for.
-type awaited struct {
-	id    string
-	limit time.Duration // 0: none
-	quiet bool          // no notices
-	start string        // how to start a worker for it, with %s for the type
+// oneJob enqueues one job, and waits for its end by a long poll: it is the watcher of commands for one job.
+type oneJob struct {
+	g    *view.Globals
+	c    *client.Client
+	got  client.Enqueued
+	sent chan string // has the id when the job is enqueued
 }
 
-// waitForEnd returns the job when it has ended, with any status. If no worker takes jobs of
-// its type after idleNotice, it prints a hint on stderr.
-func waitForEnd(ctx context.Context, g *view.Globals, c *client.Client, a awaited) (v1.Job, error) {
-	if a.quiet || (a.limit > 0 && a.limit < idleNotice) {
-		return endOf(ctx, c, a.id, a.limit)
+// pipeline returns the pipeline of a command that enqueues one job, or that waits for a job which exists.
+func (o *oneJob) pipeline() *pipeline {
+	o.sent = make(chan string, 1)
+	return &pipeline{g: o.g, c: o.c, enqueue: o.enqueue, watch: o, progress: o.g.NewProgress(true), window: 1, each: o.show, start: startExec}
+}
+
+// enqueue enqueues the job, unless it exists.
+func (o *oneJob) enqueue(ctx context.Context, jobs []client.NewJob) (out client.BatchEnqueued, err error) {
+	if o.got.JobID == "" {
+		if o.got, err = o.c.Enqueue(ctx, jobs[0]); err == nil {
+			err = noteHolder(o.g, o.got)
+		}
 	}
-	job, err := endOf(ctx, c, a.id, idleNotice)
-	if err == nil || ctx.Err() != nil || client.IsNotFound(err) {
-		return job, err
+	return client.BatchEnqueued{JobIDs: []string{o.got.JobID}}, err
+}
+
+// Add implements watcher: the job is enqueued.
+func (o *oneJob) Add(...string) { o.sent <- o.got.JobID }
+
+// Next implements watcher.
+func (o *oneJob) Next(ctx context.Context) (v1.Job, error) {
+	select {
+	case id := <-o.sent:
+		return endOf(ctx, o.c, id, 0)
+	case <-ctx.Done():
+		return v1.Job{}, context.Cause(ctx)
 	}
-	// Other errors are not final: such a short wait fails during a failover.
-	if errors.Is(err, client.ErrNotFinished) && job.Status == v1.StatusUnclaimed {
-		_ = view.WritePlain(g.Err, noWorker(ctx, c, job.Type, a.start))
+}
+
+// show prints the job's result, and nothing else.
+func (o *oneJob) show(l *line) (err error) {
+	job := l.ended
+	if o.g.JSON {
+		err = o.g.WriteJSON(job)
+	} else if job.Result != nil {
+		err = view.Write(o.g.Out, string(job.Result)+"\n") // unchanged, for programs
 	}
-	if a.limit > 0 {
-		a.limit = max(a.limit-idleNotice, time.Millisecond)
+	if err == nil && job.Status != v1.StatusCompleted {
+		err = &client.JobError{Job: job}
 	}
-	return endOf(ctx, c, a.id, a.limit)
+	return err
+}
+
+// run sends the job through the pipeline.
+func (o *oneJob) run(ctx context.Context, p *pipeline, job client.NewJob) error {
+	return p.outcome(ctx, p.run(ctx, slices.Values([]*line{{job: job}})), "", "wait for it again with: osqueue job wait "+view.ShellWord(view.TextOr(o.got.JobID, job.ID)))
 }
 
 // endOf calls WaitJob for callers that check the job's status themselves.
@@ -68,23 +96,6 @@ func noWorker(ctx context.Context, c *client.Client, jobType, start string) stri
 		return ""
 	}
 	return fmt.Sprintf("no worker takes jobs of type %s; start one with: %s\n", view.ShellWord(jobType), strings.Replace(start, "%s", view.ShellWord(jobType), 1))
-}
-
-// waitFinished prints a job's result, and nothing else.
-func waitFinished(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, id string) error {
-	job, err := waitForEnd(ctx, g, c, awaited{id: id, limit: atMost, start: startExec})
-	if err != nil {
-		return err
-	}
-	if g.JSON {
-		err = g.WriteJSON(job)
-	} else if job.Result != nil {
-		err = view.Write(g.Out, string(job.Result)+"\n") // unchanged, for programs
-	}
-	if err == nil && job.Status != v1.StatusCompleted {
-		err = &client.JobError{Job: job}
-	}
-	return err
 }
 
 // outcomeOf is a job's result, as it is, or why there is none, in a line.
@@ -114,7 +125,10 @@ did not end in time.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return g.Open(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				if len(ids) == 1 {
-					return waitFinished(ctx, g, c, atMost, ids[0])
+					o := &oneJob{g: g, c: c, got: client.Enqueued{JobID: ids[0]}}
+					p := o.pipeline()
+					p.waitFor = atMost
+					return o.run(ctx, p, client.NewJob{ID: ids[0]})
 				}
 				return waitMany(ctx, g, c, atMost, ids)
 			})

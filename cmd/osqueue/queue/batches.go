@@ -124,7 +124,7 @@ func batchJobs(ctx context.Context, g *view.Globals, f *batchFlags) ([]client.Ne
 	}
 	defer in.Close()
 	var jobs []client.NewJob
-	for b, err := range batches(ctx, newLineReader(in, f.parse).all(), g.MaxBatchBytes(), true) {
+	for b, err := range batches(ctx, linesOf(in, f.parse), g.MaxBatchBytes(), true) {
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,9 @@ func batchJobs(ctx context.Context, g *view.Globals, f *batchFlags) ([]client.Ne
 			return nil, fmt.Errorf(
 				"%s is larger than one request (%d jobs, 1 MiB): create the batch with fewer lines, and add the others with osqueue submit --batch", f.file, client.MaxBatchJobs)
 		}
-		jobs = b.jobs
+		for _, l := range b {
+			jobs = append(jobs, l.job)
+		}
 	}
 	return jobs, nil
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -108,7 +109,7 @@ schedule's next time stays as it is.`,
 			if err != nil {
 				return err
 			}
-			return showEnqueued(g, got)
+			return errors.Join(noteHolder(g, got), showEnqueued(g, got))
 		}),
 	}
 }

@@ -7,9 +7,9 @@
 //   - submit enqueues jobs (submit.go); jobflags.go has its flags, and those
 //     that batch create, cron put, drop, run and map share. A file is read line by line
 //     (lines.go) and sent in batches, several at a time; the pipeline delivers each
-//     job when it has ended (submit.go, submit_pipeline.go).
+//     job when it has ended (pipeline.go).
 //   - run and map run command lines on workers and print their outputs (run.go, map.go);
-//     await.go waits for the end of a job, also for job wait.
+//     await.go waits for the end of one job, also for job wait.
 //   - job, dead and queue purge change many jobs by ids or by a filter (change.go), and
 //     refuse a type or batch that does not exist (queue.go).
 //   - queue, cron, batch, events and stats have a file each.

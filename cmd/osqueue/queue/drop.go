@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,23 +71,33 @@ func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) 
 		return err
 	}
 	f.id = view.TextOr(f.id, client.NewID())
-	body, err := f.body(ctx, g, argument)
+	job, err := f.one(ctx, g, argument)
 	if err != nil {
 		return err
 	}
-	if err := notePast(g, f.runAt); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, g.Timeout)
-	defer cancel()
-	if err := f.put(ctx, g, body); err != nil {
+	body, err := f.body(ctx, g, job)
+	if err != nil {
 		return err
 	}
 	key, err := inbox.Key(f.id)
 	if err != nil {
+		return view.Usagef("--id: %w", err)
+	}
+	if err := notePast(g, f.runAt); err != nil {
 		return err
 	}
-	return g.Print(map[string]string{"jobId": f.id, "key": key}, "%s\n", f.id)
+	p := &pipeline{
+		g: g, progress: g.NewProgress(true), window: 1,
+		enqueue: func(ctx context.Context, _ []client.NewJob) (client.BatchEnqueued, error) {
+			ctx, cancel := context.WithTimeout(ctx, g.Timeout)
+			defer cancel()
+			return client.BatchEnqueued{JobIDs: []string{f.id}}, f.put(ctx, g, body)
+		},
+		each: func(*line) error {
+			return g.Print(map[string]string{"jobId": f.id, "key": key}, "%s\n", f.id)
+		},
+	}
+	return p.outcome(ctx, p.run(ctx, slices.Values([]*line{{job: job}})), "", "")
 }
 
 func (f *dropFlags) checkBucket() error {
@@ -103,17 +114,7 @@ func (f *dropFlags) checkBucket() error {
 }
 
 // body returns the content of the file, in a form that the queue accepts.
-func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string) ([]byte, error) {
-	text, present, err := readPayload(ctx, g, argument)
-	if err != nil {
-		return nil, err
-	}
-	job := f.job(nil)
-	if present {
-		if job.Payload, err = asJSON(text, f.text); err != nil {
-			return nil, view.Usagef("the payload %w", err)
-		}
-	}
+func (f *dropFlags) body(ctx context.Context, g *view.Globals, job client.NewJob) ([]byte, error) {
 	keys, err := g.Cipher()
 	if err != nil {
 		return nil, err
@@ -128,9 +129,6 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, argument *string)
 	now := func() int64 { return time.Now().UnixMilli() }
 	if _, err := core.JobReader(core.Limits{}, core.MaxBodyBytes, nil, now)(f.id, body); err != nil {
 		return nil, view.Usagef("the queue would reject the job: %w", err)
-	}
-	if _, err := inbox.Key(f.id); err != nil {
-		return nil, view.Usagef("--id: %w", err)
 	}
 	return body, nil
 }

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,23 +21,27 @@ import (
 	"osqueue/cmd/osqueue/view"
 )
 
-// batch is a sequence of lines that is sent in one request.
-type batch struct {
-	jobs   []client.NewJob
-	lines  []int    // number of each job's line
-	inputs []string // texts of the lines
+// line is a line of the input, its job, and what became of it. Commands for one job have one line.
+type line struct {
+	number int    // from 1; 0: of a command for one job
+	text   string // of map
+	job    client.NewJob
+	fault  error // ends the input; there is no job
+
+	id    string // of the job, once it is sent
+	since time.Time
+	over  bool // the job has ended, or was not sent
+	ended v1.Job
 }
 
-// cut returns the first n jobs, and the others.
-func (b batch) cut(n int) (head, tail batch) {
-	return batch{b.jobs[:n], b.lines[:n], b.inputs[:n]}, batch{b.jobs[n:], b.lines[n:], b.inputs[n:]}
-}
+// batch is a sequence of lines that is sent in one request.
+type batch []*line
 
 func (b batch) String() string {
-	if len(b.lines) == 1 {
-		return fmt.Sprintf("line %d", b.lines[0])
+	if len(b) == 1 {
+		return fmt.Sprintf("line %d", b[0].number)
 	}
-	return fmt.Sprintf("lines %d to %d", b.lines[0], b.lines[len(b.lines)-1])
+	return fmt.Sprintf("lines %d to %d", b[0].number, b[len(b)-1].number)
 }
 
 // mayBeEnqueued reports whether the jobs of a request that failed with err may exist.
@@ -46,56 +51,59 @@ func mayBeEnqueued(err error) bool {
 }
 
 func (b batch) notEnqueued(err error) error {
-	if mayBeEnqueued(err) {
+	switch {
+	case b[0].number == 0:
+		return err
+	case mayBeEnqueued(err):
 		return fmt.Errorf("%s: %w", b, err)
-	}
-	if len(b.lines) == 1 {
+	case len(b) == 1:
 		return fmt.Errorf("%s was not enqueued: %w", b, err)
 	}
 	return fmt.Errorf("%s were not enqueued: %w", b, err)
 }
 
-// fileLine is a line with its job, or the error that ends the input.
-type fileLine struct {
-	number int // from 1
-	text   string
-	job    client.NewJob
-	err    error
-}
-
-// lineReader reads the lines of a file as jobs.
-type lineReader struct {
-	in     *bufio.Reader
-	number int // of the line read last
-	parse  func(number int, line []byte) (client.NewJob, error)
-	texts  bool // the lines have their texts
-}
-
-func newLineReader(in io.Reader, parse func(int, []byte) (client.NewJob, error)) *lineReader {
-	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), parse: parse}
-}
-
-// all returns the lines that are not blank. An error ends them.
-func (r *lineReader) all() iter.Seq[fileLine] {
-	return func(yield func(fileLine) bool) {
-		for {
-			text, err := r.line()
+// linesOf reads the lines that are not blank. parse makes the job of a line. An error ends them.
+func linesOf(in io.Reader, parse func(l *line, text []byte) error) iter.Seq[*line] {
+	return func(yield func(*line) bool) {
+		from := bufio.NewReaderSize(in, 64<<10)
+		for number := 1; ; number++ {
+			text, err := readLine(from, number)
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			if err == nil && len(bytes.TrimSpace(text)) == 0 {
 				continue
 			}
-			l := fileLine{number: r.number, err: err}
+			l := &line{number: number, fault: err}
 			if err == nil {
-				l.job, l.err = r.parse(r.number, text)
+				l.fault = parse(l, text)
 			}
-			if r.texts {
-				l.text = string(text)
-			}
-			if !yield(l) || l.err != nil {
+			if !yield(l) || l.fault != nil {
 				return
 			}
+		}
+	}
+}
+
+// readLine reads one line without its line break; the last line needs none.
+func readLine(from *bufio.Reader, number int) (text []byte, err error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case len(text) > maxPayload:
+			return nil, fmt.Errorf("line %d is longer than %d bytes", number, maxPayload)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(text) > 0, err == nil:
+			if number == 1 {
+				text = bytes.TrimPrefix(text, []byte("\ufeff")) // of editors on Windows
+			}
+			return bytes.TrimRight(text, "\r\n"), nil
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		default:
+			return nil, fmt.Errorf("read line %d: %w", number, err)
 		}
 	}
 }
@@ -105,12 +113,13 @@ const linesAhead = 256
 
 // batches makes batches of lines, of at most most bytes. They are full if whole is true, which
 // makes them the same in each run. Otherwise they have the lines that are available: if the source
-// is slow, its first lines do not wait for the others. The sequence ends with ctx.
-func batches(ctx context.Context, lines iter.Seq[fileLine], most int, whole bool) iter.Seq2[batch, error] {
+// is slow, its first lines do not wait for the others. An error comes after the lines before it,
+// unless batches are whole. The sequence ends with ctx.
+func batches(ctx context.Context, lines iter.Seq[*line], most int, whole bool) iter.Seq2[batch, error] {
 	return func(yield func(batch, error) bool) {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
-		ahead := make(chan fileLine, linesAhead)
+		ahead := make(chan *line, linesAhead)
 		go func() {
 			defer close(ahead)
 			for l := range lines {
@@ -121,117 +130,70 @@ func batches(ctx context.Context, lines iter.Seq[fileLine], most int, whole bool
 				}
 			}
 		}()
-		g := gatherer{ahead: ahead, most: most, whole: whole}
+		var b batch
+		size := 0
+		flush := func() (more bool) {
+			full := b
+			b, size = nil, 0
+			return len(full) == 0 || yield(full, nil)
+		}
 		for {
-			b, err := g.next(ctx)
-			if len(b.jobs) > 0 && !yield(b, nil) {
+			l, err := nextLine(ctx, ahead, whole || len(b) == 0)
+			switch {
+			case errors.Is(err, io.EOF):
+				flush()
 				return
-			}
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					yield(batch{}, err)
+			case err != nil:
+				if whole || flush() {
+					yield(nil, err)
 				}
 				return
+			case l == nil && !flush():
+				return
+			case l == nil:
+				continue
+			}
+			n := client.EncodedSize(l.job)
+			if size+n > most && !flush() {
+				return
+			}
+			if b, size = append(b, l), size+n; len(b) == client.MaxBatchJobs && !flush() {
+				return
 			}
 		}
 	}
 }
 
-// gatherer collects lines into batches.
-type gatherer struct {
-	ahead <-chan fileLine
-	most  int // bytes of a batch
-	whole bool
-	left  *fileLine // did not fit into the batch before
-}
-
-// next waits for a line, and adds the lines that are available then, or as many as fit. It returns
-// an error together with the lines before it, unless batches are whole; io.EOF is the end.
-func (g *gatherer) next(ctx context.Context) (b batch, err error) {
-	size := 0
-	for len(b.jobs) < client.MaxBatchJobs {
-		l, err := g.line(ctx, g.whole || len(b.jobs) == 0)
-		switch {
-		case errors.Is(err, errNoneYet):
-			return b, nil
-		case err != nil && g.whole && !errors.Is(err, io.EOF):
-			return batch{}, err
-		case err != nil:
-			return b, err
-		}
-		size += client.EncodedSize(l.job)
-		if size > g.most && len(b.jobs) > 0 {
-			g.left = &l
-			return b, nil
-		}
-		b.jobs, b.lines, b.inputs = append(b.jobs, l.job), append(b.lines, l.number), append(b.inputs, l.text)
-	}
-	return b, nil
-}
-
-// errNoneYet means that no line is available at the moment.
-var errNoneYet = errors.New("there is no line yet")
-
-// line returns the next line. If wait is false, it may return errNoneYet.
-func (g *gatherer) line(ctx context.Context, wait bool) (l fileLine, err error) {
-	if g.left != nil {
-		l, g.left = *g.left, nil
-		return l, nil
-	}
+// nextLine returns the next line. If wait is false and no line is available, it returns nil.
+func nextLine(ctx context.Context, ahead <-chan *line, wait bool) (l *line, err error) {
 	var more bool
-	if wait {
-		select {
-		case l, more = <-g.ahead:
-		case <-ctx.Done():
-			return l, context.Cause(ctx)
+	select {
+	case l, more = <-ahead:
+	default:
+		if !wait {
+			return nil, nil
 		}
-	} else {
 		select {
-		case l, more = <-g.ahead:
-		default:
-			return l, errNoneYet
+		case l, more = <-ahead:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
 	if !more {
-		return l, io.EOF
+		return nil, io.EOF
 	}
-	return l, l.err
-}
-
-// line reads one line without its line break; the last line needs none.
-func (r *lineReader) line() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxPayload:
-			return nil, fmt.Errorf("line %d is longer than %d bytes", r.number+1, maxPayload)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case errors.Is(err, io.EOF) && len(line) > 0, err == nil:
-			if r.number++; r.number == 1 {
-				line = bytes.TrimPrefix(line, []byte("\ufeff")) // of editors on Windows
-			}
-			return bytes.TrimRight(line, "\r\n"), nil
-		case errors.Is(err, io.EOF):
-			return nil, io.EOF
-		default:
-			return nil, fmt.Errorf("read line %d: %w", r.number+1, err)
-		}
-	}
+	return l, l.fault
 }
 
 // parse makes the job of a line.
-func (f *submitFlags) parse(number int, line []byte) (client.NewJob, error) {
-	job, err := f.read(line)
-	if err != nil {
-		return job, fmt.Errorf("line %d %w", number, err)
+func (f *submitFlags) parse(l *line, text []byte) (err error) {
+	if l.job, err = f.read(text); err != nil {
+		return fmt.Errorf("line %d %w", l.number, err)
 	}
-	if f.id != "" && job.ID == "" {
-		job.ID = fmt.Sprintf("%s-%d", f.id, number)
+	if f.id != "" && l.job.ID == "" {
+		l.job.ID = fmt.Sprintf("%s-%d", f.id, l.number)
 	}
-	return job, nil
+	return nil
 }
 
 // read makes a job of a line: the line is the payload if the type is given, or else a

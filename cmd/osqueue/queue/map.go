@@ -13,7 +13,6 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/runner"
-	"osqueue/internal/sleep"
 )
 
 // mapExitHelp ends the help of "osqueue map".
@@ -28,6 +27,9 @@ type mapFlags struct {
 	inFlight  int64
 	keepOrder bool
 	waitFor   time.Duration
+
+	argv      []string
+	variables map[string]string // of the environment of the commands
 }
 
 func newMapCommand(g *view.Globals) *cobra.Command {
@@ -62,8 +64,8 @@ prints the name with which to resume the run.
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return view.Usagef("write FILE -- COMMAND\nUsage: %s", cmd.UseLine())
 			}
-			f.file = args[0]
-			return notRun(runMap(cmd.Context(), g, f, args[1:]))
+			f.file, f.argv = args[0], args[1:]
+			return notRun(runMap(cmd.Context(), g, f))
 		},
 	}
 	flags := cmd.Flags()
@@ -91,22 +93,11 @@ func (f *mapFlags) check() error {
 // maxTag is how long a tag may be, in bytes.
 const maxTag = 100
 
-// mapRun is one run of "osqueue map".
-type mapRun struct {
-	g        *view.Globals
-	flags    *mapFlags
-	argv     []string
-	env      map[string]string
-	progress *view.Progress
-	began    time.Time
-	failed   int
-}
-
-func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) error {
-	if err := f.check(); err != nil {
-		return err
+func runMap(ctx context.Context, g *view.Globals, f *mapFlags) error {
+	err := f.check()
+	if err == nil {
+		f.variables, err = f.environment(g.Getenv)
 	}
-	env, err := f.environment(g.Getenv)
 	if err != nil {
 		return err
 	}
@@ -116,66 +107,51 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags, argv []string) er
 	}
 	defer in.Close()
 	f.name = view.TextOr(f.name, client.NewID())
-	m := &mapRun{g: g, flags: f, argv: argv, env: env, began: time.Now()}
 	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
-		lines := newLineReader(in, m.job)
-		lines.texts = true
-		return m.run(ctx, c, lines)
+		watch, err := c.Watch(ctx, f.kind)
+		if err != nil {
+			return err
+		}
+		defer watch.Close()
+		p := &pipeline{
+			g: g, c: c, watch: watch, progress: g.NewProgress(f.quiet), window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
+			enqueue: func(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
+				got, err := watch.Enqueue(ctx, jobs)
+				if client.HasTag(err, v1.TagIDTaken) {
+					err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, f.name)
+				}
+				return got, err
+			},
+			failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK },
+			each:   func(l *line) error { return f.write(g, l) },
+		}
+		if !f.quiet {
+			p.start = startCommands
+		}
+		p.progress.Count(f.file)
+		began := time.Now()
+		err = p.run(ctx, linesOf(in, f.parse))
+		if err := f.summary(g, p, began); err != nil {
+			return err
+		}
+		if err == nil && p.progress.Figures().Failed > 0 {
+			return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
+		}
+		name := view.ShellWord(f.name)
+		return p.outcome(ctx, err, "--name "+name,
+			fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes", name, name))
 	})
 }
 
-func (m *mapRun) run(ctx context.Context, c *client.Client, lines *lineReader) error {
-	f := m.flags
-	watch, err := c.Watch(ctx, f.kind)
-	if err != nil {
-		return err
+// parse makes the job of a line.
+func (f *mapFlags) parse(l *line, text []byte) (err error) {
+	l.text = string(text)
+	if l.job, err = f.job(runner.CommandPayload{Argv: withLine(f.argv, l.text), Env: f.variables}); err != nil {
+		return fmt.Errorf("line %d: %w", l.number, err)
 	}
-	defer watch.Close()
-	m.progress = m.g.NewProgress(f.quiet)
-	defer m.progress.Close()
-	m.progress.Count(f.file)
-	if !f.quiet {
-		endHint := view.Background(ctx, func(ctx context.Context) { m.hint(ctx, c) })
-		defer endHint()
-	}
-	pl := newPipeline(pipelineConfig{
-		g: m.g, c: c, to: renamed{watch, f.name}, progress: m.progress, window: f.inFlight, keepOrder: f.keepOrder, waitFor: f.waitFor,
-		failed: func(job v1.Job) bool { return outcomeOfCommand(job).status != view.ExitOK }, each: m.write,
-	})
-	err = pl.run(ctx, lines, m.g.MaxBatchBytes())
-	if err := m.summary(pl.known()); err != nil {
-		return err
-	}
-	if err == nil && m.failed > 0 {
-		return &view.ExitError{Code: view.ExitSomeFailed, Err: view.SilentError{}}
-	}
-	name := view.ShellWord(f.name)
-	return pl.outcome(ctx, err, "--name "+name,
-		fmt.Sprintf("resume the run with the same command and --name %s, or end it with: osqueue job cancel --tag %s --yes", name, name))
-}
-
-// hint prints a note after some time if there is no worker.
-func (m *mapRun) hint(ctx context.Context, c *client.Client) {
-	if !sleep.For(ctx, idleNotice) {
-		return
-	}
-	if now := m.progress.Figures(); now.Sent == 0 || now.Ended > 0 {
-		return
-	}
-	if text := noWorker(ctx, c, m.flags.kind, startCommands); text != "" {
-		_ = m.progress.Around(func() error { return view.WritePlain(m.g.Err, text) })
-	}
-}
-
-// job returns the job of a line.
-func (m *mapRun) job(number int, line []byte) (client.NewJob, error) {
-	job, err := m.flags.job(runner.CommandPayload{Argv: withLine(m.argv, string(line)), Env: m.env})
-	if err != nil {
-		return job, fmt.Errorf("line %d: %w", number, err)
-	}
-	job.ID = fmt.Sprintf("%s-%d", m.flags.name, number)
-	job.Tags = append(job.Tags[:len(job.Tags):len(job.Tags)], m.flags.name)
-	return job, nil
+	l.job.ID = fmt.Sprintf("%s-%d", f.name, l.number)
+	l.job.Tags = append(l.job.Tags[:len(l.job.Tags):len(l.job.Tags)], f.name)
+	return nil
 }
 
 // placeholder stands for the line in arguments.
@@ -196,54 +172,33 @@ func withLine(argv []string, line string) []string {
 	return out
 }
 
-// renamed is a sender that explains the conflict of ids with an earlier run of the same name.
-type renamed struct {
-	sender
-	name string
-}
-
-// Enqueue implements sender.
-func (r renamed) Enqueue(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
-	got, err := r.sender.Enqueue(ctx, jobs)
-	if client.HasTag(err, v1.TagIDTaken) {
-		err = fmt.Errorf("%w; the run %s had another command for this line: choose another --name", err, r.name)
-	}
-	return got, err
-}
-
 // write prints the output of a line's command.
-func (m *mapRun) write(r endedLine) error {
-	o := outcomeOfCommand(r.job)
-	if o.status != view.ExitOK {
-		m.failed++
+func (f *mapFlags) write(g *view.Globals, l *line) error {
+	o := outcomeOfCommand(l.ended)
+	if g.JSON {
+		return g.WriteJSON(o.line(l))
 	}
-	if m.g.JSON {
-		return m.g.WriteJSON(o.line(r))
-	}
-	if err := errors.Join(view.Write(m.g.Out, wholeLines(o.Stdout)), view.Write(m.g.Err, wholeLines(o.Stderr))); err != nil {
+	if err := errors.Join(view.Write(g.Out, wholeLines(o.Stdout)), view.Write(g.Err, wholeLines(o.Stderr))); err != nil {
 		return err
 	}
 	switch {
-	case m.flags.quiet || o.status == view.ExitOK:
+	case f.quiet || o.status == view.ExitOK:
 		return nil
 	case o.fault != nil:
-		return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: %s\n", r.line, view.FirstLine(o.fault.Error())))
+		return view.WritePlain(g.Err, fmt.Sprintf("line %d: %s\n", l.number, view.FirstLine(o.fault.Error())))
 	}
-	return view.WritePlain(m.g.Err, fmt.Sprintf("line %d: exit status %d\n", r.line, *o.Exit))
+	return view.WritePlain(g.Err, fmt.Sprintf("line %d: exit status %d\n", l.number, *o.Exit))
 }
 
 // summary prints the figures on stderr.
-func (m *mapRun) summary(known int) error {
-	if m.flags.quiet {
+func (f *mapFlags) summary(g *view.Globals, p *pipeline, began time.Time) error {
+	if f.quiet {
 		return nil
 	}
-	now := m.progress.Figures()
-	text := fmt.Sprintf("%d of %d commands have ended in %s", now.Ended, now.Sent, view.Short(time.Since(m.began)))
-	if known > 0 {
-		text += fmt.Sprintf(", %d of them existed already", known)
-	}
+	now := p.progress.Figures()
+	text := fmt.Sprintf("%d of %d commands have ended in %s%s", now.Ended, now.Sent, view.Short(time.Since(began)), p.existed())
 	if now.Failed > 0 {
 		text += fmt.Sprintf("; %d failed", now.Failed)
 	}
-	return view.WritePlain(m.g.Err, text+"\n")
+	return view.WritePlain(g.Err, text+"\n")
 }

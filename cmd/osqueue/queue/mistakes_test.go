@@ -54,7 +54,7 @@ func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
 	c := osq.Command(t, q.Server.URL)
 	c.Stdin = in
 	got := c.Run("map", "-", "--name", "it's", "--", "echo")
-	want := `osqueue: not all lines were sent; correct the cause, and continue with the same command and --name 'it'\''s'` + "\n"
+	want := `osqueue: not all jobs were sent; correct the cause, and continue with the same command and --name 'it'\''s'` + "\n"
 	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) {
 		t.Errorf("%+v", got)
 	}

@@ -78,8 +78,28 @@ func runRun(ctx context.Context, g *view.Globals, f *runFlags, argv []string) er
 		return err
 	}
 	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
-		r := &commandRun{g: g, c: c, flags: f}
-		return r.run(ctx, job)
+		twice := context.AfterFunc(ctx, func() {
+			signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
+		})
+		defer twice()
+		o := &oneJob{g: g, c: c}
+		p := o.pipeline()
+		p.waitFor, p.start, p.each = f.waitFor, startCommands, func(l *line) error { return finishCommand(g, l.ended) }
+		// An interrupted enqueue may still take effect. So run waits for its answer, and can
+		// cancel the job then.
+		p.enqueue = func(ctx context.Context, jobs []client.NewJob) (client.BatchEnqueued, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.Timeout)
+			defer cancel()
+			return o.enqueue(ctx, jobs)
+		}
+		if f.quiet {
+			p.start = ""
+		}
+		err := o.run(ctx, p, job)
+		if ctx.Err() != nil && p.waiting() > 0 {
+			return f.cancel(ctx, o, job.ID)
+		}
+		return err
 	})
 }
 
@@ -99,57 +119,14 @@ func (f *runFlags) newJob(ctx context.Context, g *view.Globals, argv []string) (
 	return job, err
 }
 
-// commandRun is one run of "osqueue run".
-type commandRun struct {
-	g     *view.Globals
-	c     *client.Client
-	flags *runFlags
-	id    string
-	ours  bool // the job is new, and not another one with the same unique key
-}
-
-func (r *commandRun) run(ctx context.Context, job client.NewJob) error {
-	twice := context.AfterFunc(ctx, func() {
-		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
-	})
-	defer twice()
-	// An interrupted enqueue may still take effect. So run waits for its answer, and can
-	// cancel the job then.
-	enqueue, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.g.Timeout)
-	defer cancel()
-	got, err := r.c.Enqueue(enqueue, job)
-	if err == nil {
-		err = noteHolder(r.g, got)
-	}
-	if err != nil {
-		return err
-	}
-	r.id, r.ours = got.JobID, got.Holder == ""
-	ended, err := r.wait(ctx)
-	switch {
-	case err == nil:
-		return r.finish(ended)
-	case ctx.Err() != nil:
-		return r.cancel(ctx)
-	case errors.Is(err, client.ErrNotFinished), errors.As(err, new(*client.Error)):
-		return fmt.Errorf("%w\nthe job continues; wait for it again with: osqueue job wait %s", err, view.ShellWord(r.id))
-	}
-	return err
-}
-
-// wait waits for the job's end.
-func (r *commandRun) wait(ctx context.Context) (v1.Job, error) {
-	return waitForEnd(ctx, r.g, r.c, awaited{id: r.id, limit: r.flags.waitFor, quiet: r.flags.quiet, start: startCommands})
-}
-
-// finish prints the command's output.
-func (r *commandRun) finish(job v1.Job) error {
+// finishCommand prints the command's output.
+func finishCommand(g *view.Globals, job v1.Job) error {
 	o := outcomeOfCommand(job)
-	if r.g.JSON {
-		if err := r.g.WriteJSON(o.line(endedLine{job: job})); err != nil {
+	if g.JSON {
+		if err := g.WriteJSON(o.line(&line{ended: job})); err != nil {
 			return err
 		}
-	} else if err := errors.Join(view.Write(r.g.Out, o.Stdout), view.Write(r.g.Err, wholeLines(o.Stderr))); err != nil {
+	} else if err := errors.Join(view.Write(g.Out, o.Stdout), view.Write(g.Err, wholeLines(o.Stderr))); err != nil {
 		return err
 	}
 	switch {
@@ -165,28 +142,27 @@ func (r *commandRun) finish(job v1.Job) error {
 // the cancellation with the next heartbeat.
 const cancelWait = 30 * time.Second
 
-// cancel handles Ctrl-C.
-func (r *commandRun) cancel(ctx context.Context) error {
-	leave := interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", r.id, view.ShellWord(r.id)))
-	if !r.ours {
-		return leave
+// cancel handles Ctrl-C. A job that holds the unique key of this one is not cancelled.
+func (f *runFlags) cancel(ctx context.Context, o *oneJob, id string) error {
+	if o.got.Holder != "" {
+		return interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", o.got.Holder, view.ShellWord(o.got.Holder)))
 	}
-	if !r.flags.quiet {
-		_ = view.WritePlain(r.g.Err, fmt.Sprintf("cancelling job %s; press Ctrl-C again to exit without waiting\n", r.id))
+	if !f.quiet {
+		_ = view.WritePlain(o.g.Err, fmt.Sprintf("cancelling job %s; press Ctrl-C again to exit without waiting\n", id))
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), r.g.Timeout+cancelWait)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), o.g.Timeout+cancelWait)
 	defer stop()
-	if _, err := r.c.Cancel(ctx, r.id); err != nil && !client.HasTag(err, v1.TagWrongStatus) {
-		return errors.Join(leave, err)
+	if _, err := o.c.Cancel(ctx, id); err != nil && !client.HasTag(err, v1.TagWrongStatus) {
+		return errors.Join(interrupted(fmt.Sprintf("job %s continues; cancel it with: osqueue job cancel %s", id, view.ShellWord(id))), err)
 	}
-	job, err := endOf(ctx, r.c, r.id, cancelWait)
+	job, err := endOf(ctx, o.c, id, cancelWait)
 	switch {
 	case err != nil:
-		return interrupted(fmt.Sprintf("job %s: cancellation requested, but its worker has not ended it yet: %v", r.id, err))
+		return interrupted(fmt.Sprintf("job %s: cancellation requested, but its worker has not ended it yet: %v", id, err))
 	case job.Status == v1.StatusCompleted: // it completed before the cancellation
-		return r.finish(job)
+		return finishCommand(o.g, job)
 	}
-	return interrupted(fmt.Sprintf("job %s is %s", r.id, job.Status))
+	return interrupted(fmt.Sprintf("job %s is %s", id, job.Status))
 }
 
 // commandType is the type of the jobs of run and map.
@@ -320,12 +296,12 @@ type commandLine struct {
 	Error  string `json:"error,omitzero"`
 }
 
-func (o commandOutcome) line(r endedLine) commandLine {
-	l := commandLine{Line: r.line, Input: r.input, ID: r.job.ID, Status: r.job.Status, Exit: o.Exit, Stdout: o.Stdout, Stderr: o.Stderr}
+func (o commandOutcome) line(l *line) commandLine {
+	out := commandLine{Line: l.number, Input: l.text, ID: l.ended.ID, Status: l.ended.Status, Exit: o.Exit, Stdout: o.Stdout, Stderr: o.Stderr}
 	if o.fault != nil {
-		l.Error = o.fault.Error()
+		out.Error = o.fault.Error()
 	}
-	return l
+	return out
 }
 
 // wholeLines ends a text with a line break, so that the outputs of two commands never
@@ -343,43 +319,4 @@ func notRun(err error) error {
 		return err
 	}
 	return &view.ExitError{Code: view.ExitNotRun, Err: err}
-}
-
-// interrupted returns the error of a command that Ctrl-C has ended. text names the jobs
-// that continue.
-func interrupted(text string) error {
-	return &view.ExitError{Code: view.ExitInterrupted, Err: errors.New(text)}
-}
-
-// leaving returns the error of a command that stops waiting for jobs. The jobs continue;
-// how describes how to wait for them again.
-func leaving(ctx context.Context, err error, jobs int, how string) error {
-	text := goOn(jobs) + "; " + how
-	switch {
-	case errors.Is(err, syscall.EPIPE) && jobs == 0:
-		return &view.ExitError{Code: view.ExitClosedPipe, Err: view.SilentError{}}
-	case errors.Is(err, syscall.EPIPE):
-		return &view.ExitError{Code: view.ExitClosedPipe, Err: errors.New(text)}
-	case err == nil || ctx.Err() == nil && jobs == 0:
-		return err
-	case ctx.Err() != nil:
-		return interrupted(text)
-	}
-	return fmt.Errorf("%w\n%s", err, text)
-}
-
-// closedPipe makes writes to a closed pipe fail instead of ending the process, until
-// restore is called, so that the command can still print its advice.
-func closedPipe() (restore func()) {
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	return func() { signal.Stop(pipes) }
-}
-
-// goOn describes the jobs that continue.
-func goOn(jobs int) string {
-	if jobs == 1 {
-		return "1 job continues"
-	}
-	return fmt.Sprintf("%d jobs continue", jobs)
 }

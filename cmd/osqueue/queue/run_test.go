@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 		"run --id j --json -- die":         {Out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", Err: `{"error":"job j is dead: the worker is gone"}` + "\n", Code: view.ExitNotRun},
 		"run --id j -- die":                {Err: "osqueue: job j is dead: the worker is gone\n", Code: view.ExitNotRun},
 		"run --id j -- odd":                {Err: "osqueue: job j has completed, but: ", Code: view.ExitNotRun},
-		"run --id j --wait-for 500ms wait": {Err: "osqueue: wait for job j, which is available: ", Code: view.ExitNotRun},
+		"run --id j --wait-for 500ms wait": {Err: "osqueue: job j is enqueued and available, but: the job has not finished in time\n1 job continues; wait for it again with: osqueue job wait j\n", Code: view.ExitNotRun},
 	} {
 		q := clitest.NewFake(t)
 		c := osq.Command(t, q.Server.URL)
@@ -260,13 +260,13 @@ func TestMapManyLines(t *testing.T) {
 func TestLinesGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 3000
-		m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
+		f := &mapFlags{argv: []string{"echo"}}
 		lines, requests := 0, 0
-		for b, err := range batches(t.Context(), newLineReader(strings.NewReader(numbered(n)), m.job).all(), maxBatchBytes, false) {
+		for b, err := range batches(t.Context(), linesOf(strings.NewReader(numbered(n)), f.parse), maxBatchBytes, false) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines, requests = lines+len(b.jobs), requests+1
+			lines, requests = lines+len(b), requests+1
 			synctest.Wait() // the request, during which the reader fills its channel
 		}
 		if lines != n || requests > 2+n/linesAhead {
@@ -304,9 +304,9 @@ func TestMapNameOfAnotherRun(t *testing.T) {
 // The source of lines ends with the pipeline, also while it is full.
 func TestWhatIsThereEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &mapRun{flags: &mapFlags{}, argv: []string{"echo"}}
-	for b, err := range batches(ctx, newLineReader(strings.NewReader(numbered(10*linesAhead)), m.job).all(), maxBatchBytes, false) {
-		if err != nil || len(b.jobs) == 0 || b.lines[0] != 1 {
+	f := &mapFlags{argv: []string{"echo"}}
+	for b, err := range batches(ctx, linesOf(strings.NewReader(numbered(10*linesAhead)), f.parse), maxBatchBytes, false) {
+		if err != nil || len(b) == 0 || b[0].number != 1 {
 			t.Fatalf("%+v, %v", b, err)
 		}
 		break

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,49 +80,39 @@ func runSubmit(ctx context.Context, g *view.Globals, f *submitFlags, args []stri
 }
 
 func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, argument *string) error {
-	text, present, err := readPayload(ctx, g, argument)
+	job, err := f.one(ctx, g, argument)
 	if err != nil {
 		return err
 	}
-	var payload []byte
-	if present {
-		if payload, err = asJSON(text, f.text); err != nil {
-			return view.Usagef("the payload %w", err)
-		}
+	o := &oneJob{g: g, c: c}
+	p := o.pipeline()
+	p.waitFor = f.waitFor
+	if !f.wait {
+		p.watch, p.each = nil, func(*line) error { return showEnqueued(g, o.got) }
 	}
-	got, err := c.Enqueue(withKey(ctx, f.key), f.job(payload))
-	switch {
-	case err != nil:
-		return err
-	case !f.wait:
-		return showEnqueued(g, got)
+	if f.key != "" {
+		p.keyOf = func(batch) string { return f.key }
 	}
-	if err := noteHolder(g, got); err != nil {
-		return err
-	}
-	return waitOne(ctx, g, c, f, got.JobID)
+	return o.run(ctx, p, job)
 }
 
-// waitOne waits for a job that was just enqueued.
-func waitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags, id string) error {
-	err := waitFinished(ctx, g, c, f.waitFor, id)
-	if err != nil && ctx.Err() != nil {
-		return interrupted(fmt.Sprintf("job %s continues; wait for it again with: osqueue job wait %s", id, view.ShellWord(id)))
+// one returns the job of the flags, with the payload of the argument or of stdin.
+func (f *submitFlags) one(ctx context.Context, g *view.Globals, argument *string) (job client.NewJob, err error) {
+	text, present, err := readPayload(ctx, g, argument)
+	if err != nil {
+		return job, err
 	}
-	switch named := err != nil && strings.Contains(err.Error(), id); {
-	case !errors.Is(err, client.ErrNotFinished) && !errors.As(err, new(*client.Error)):
-		return err
-	case named:
-		return fmt.Errorf("the job is enqueued, but: %w", err)
+	job = f.job(nil)
+	if present {
+		if job.Payload, err = asJSON(text, f.text); err != nil {
+			return job, view.Usagef("the payload %w", err)
+		}
 	}
-	return fmt.Errorf("job %s is enqueued, but: %w", id, err)
+	return job, nil
 }
 
 // showEnqueued prints the id of a job that was enqueued.
 func showEnqueued(g *view.Globals, e client.Enqueued) error {
-	if err := noteHolder(g, e); err != nil {
-		return err
-	}
 	return g.Print(view.Written(g, v1.Enqueued{JobID: e.JobID, LSN: e.LSN, Duplicate: e.Duplicate}), "%s\n", e.JobID)
 }
 
@@ -136,130 +125,89 @@ func noteHolder(g *view.Globals, e client.Enqueued) error {
 	return view.WritePlain(g.Err, fmt.Sprintf("nothing was added: job %s holds the unique key\n", e.Holder))
 }
 
-// submitWindow bounds the jobs of a file that were sent and have not ended.
-const submitWindow = 100_000
-
-// fileSubmit is one run of "osqueue submit --file".
-type fileSubmit struct {
-	g     *view.Globals
-	c     *client.Client
-	flags *submitFlags
-
-	began    time.Time
-	pipeline *pipeline
-	progress *view.Progress
-}
-
+// submitFile sends the lines of a file, and writes the ids, or the results.
 func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags) error {
 	in, err := openInput(g, f.file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	s := &fileSubmit{g: g, c: c, flags: f, began: time.Now()}
-	err = s.run(ctx, newLineReader(&view.Interruptible{Ctx: ctx, In: in}, f.parse))
-	if fault := s.summary(); err == nil || errors.As(err, new(view.SilentError)) {
-		err = errors.Join(err, fault)
-	}
-	return err
-}
-
-// keyOf returns the idempotency key of a batch: each batch needs its own.
-func (f *submitFlags) keyOf(b batch) string { return fmt.Sprintf("%s/%d", f.key, b.lines[0]) }
-
-// run sends the file, and writes the ids, or the results.
-func (s *fileSubmit) run(ctx context.Context, lines *lineReader) error {
-	f := s.flags
 	if f.wait && f.id == "" && f.key == "" {
 		f.id = client.NewID() // so that the same jobs can be waited for again
 	}
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	s.progress = s.g.NewProgress(f.quiet || !f.wait)
-	cfg := pipelineConfig{
-		g: s.g, c: s.c, to: &enqueuer{ctx: ctx, c: s.c, done: make(chan string, client.MaxBatchJobs)}, progress: s.progress,
-		window: submitWindow, keepOrder: true, whole: true, failed: func(v1.Job) bool { return false }, each: s.writeID,
+	p := &pipeline{
+		g: g, c: c, enqueue: c.EnqueueBatch, window: submitWindow, keepOrder: true, whole: true,
+		each: func(l *line) error {
+			return g.Print(view.Written(g, map[string]string{"jobId": l.ended.ID}), "%s\n", l.ended.ID)
+		},
+	}
+	if f.key != "" {
+		p.keyOf = func(b batch) string { return fmt.Sprintf("%s/%d", f.key, b[0].number) } // each batch needs its own
 	}
 	if f.wait {
-		watch, err := s.c.Watch(ctx, "")
+		watch, err := c.Watch(ctx, "")
 		if err != nil {
 			return err
 		}
 		defer watch.Close()
-		s.progress.Count(f.file)
-		cfg.to, cfg.keepOrder, cfg.waitFor, cfg.failed, cfg.each = watch, f.keepOrder, f.waitFor, didNotComplete, s.writeResult
+		p.enqueue, p.watch, p.keepOrder, p.waitFor = watch.Enqueue, watch, f.keepOrder, f.waitFor
+		p.failed = func(job v1.Job) bool { return job.Status != v1.StatusCompleted }
+		p.each = func(l *line) error { return writeResult(g, l) }
 	}
-	if f.key != "" {
-		cfg.keyOf = f.keyOf
+	p.progress = g.NewProgress(f.quiet || !f.wait)
+	p.progress.Count(f.file)
+	began := time.Now()
+	err = p.run(ctx, linesOf(&view.Interruptible{Ctx: ctx, In: in}, f.parse))
+	again := f.again()
+	err = p.outcome(ctx, err, again, "wait for them again with the same command and "+again)
+	if fault := f.summary(g, p, began); fault != nil {
+		return fault
 	}
-	s.pipeline = newPipeline(cfg)
-	err := s.pipeline.run(ctx, lines, s.g.MaxBatchBytes())
-	if again := s.again(); f.wait || again != "" && errors.As(err, new(view.SilentError)) {
-		return s.pipeline.outcome(ctx, err, again, "wait for them again with the same command and "+again)
-	}
-	if err != nil && ctx.Err() != nil {
-		return interrupted("interrupted before all lines were sent")
+	if err == nil && p.progress.Figures().Failed > 0 {
+		err = view.SilentError{}
 	}
 	return err
 }
 
-func didNotComplete(job v1.Job) bool { return job.Status != v1.StatusCompleted }
-
 // again returns the flag with which the same command adds no job twice; "" if it has none.
-func (s *fileSubmit) again() string {
+func (f *submitFlags) again() string {
 	switch {
-	case s.flags.key != "":
-		return "--idempotency-key " + view.ShellWord(s.flags.key)
-	case s.flags.id != "":
-		return "--id " + view.ShellWord(s.flags.id)
+	case f.key != "":
+		return "--idempotency-key " + view.ShellWord(f.key)
+	case f.id != "":
+		return "--id " + view.ShellWord(f.id)
 	}
 	return ""
 }
 
-// lineResult is the JSON form of the result of a line.
-type lineResult struct {
-	Line int    `json:"line"`
-	Job  v1.Job `json:",embed"`
-}
-
-// writeID writes the id of a line's job.
-func (s *fileSubmit) writeID(r endedLine) error {
-	return s.g.Print(view.Written(s.g, map[string]string{"jobId": r.job.ID}), "%s\n", r.job.ID)
-}
-
-func (s *fileSubmit) writeResult(r endedLine) error {
-	if s.g.JSON {
-		return s.g.WriteJSON(lineResult{Line: r.line, Job: r.job})
+// writeResult writes the result of a line's job.
+func writeResult(g *view.Globals, l *line) error {
+	if g.JSON {
+		return g.WriteJSON(struct {
+			Line int    `json:"line"`
+			Job  v1.Job `json:",embed"`
+		}{l.number, l.ended})
 	}
-	return view.Write(s.g.Out, fmt.Sprintf("%d\t%s\t%s\t%s\n", r.line, view.PlainLine(r.job.ID), view.OrDash(r.job.Status), outcomeOf(r.job)))
+	return view.Write(g.Out, fmt.Sprintf("%d\t%s\t%s\t%s\n", l.number, view.PlainLine(l.ended.ID), view.OrDash(l.ended.Status), outcomeOf(l.ended)))
 }
 
-// summary prints the figures on stderr. It returns an error if a job did not complete.
-func (s *fileSubmit) summary() error {
-	now := s.progress.Figures()
-	if !s.flags.quiet {
-		text := fmt.Sprintf("submitted %d jobs", now.Sent)
-		if p := s.pipeline; p != nil {
-			if answered := p.lastAnswered(); !answered.IsZero() {
-				took := answered.Sub(s.began) // the rate excludes the wait for results
-				text += fmt.Sprintf(" in %s (%.0f jobs/s)", view.Short(took), float64(now.Sent)/took.Seconds())
-			}
-			if n := p.known(); n > 0 {
-				text += fmt.Sprintf(", %d of them existed already", n)
-			}
-		}
-		if s.flags.wait {
-			text += fmt.Sprintf("; %d ended within %s", now.Ended, view.Short(time.Since(s.began)))
-		}
-		if now.Failed > 0 {
-			text += fmt.Sprintf("; %d did not complete", now.Failed)
-		}
-		if err := view.WritePlain(s.g.Err, text+"\n"); err != nil {
-			return err
-		}
+// summary prints the figures of a file on stderr.
+func (f *submitFlags) summary(g *view.Globals, p *pipeline, began time.Time) error {
+	if f.quiet {
+		return nil
+	}
+	now := p.progress.Figures()
+	text := fmt.Sprintf("submitted %d jobs", now.Sent)
+	if !p.answered.IsZero() {
+		took := p.answered.Sub(began) // the rate excludes the wait for results
+		text += fmt.Sprintf(" in %s (%.0f jobs/s)", view.Short(took), float64(now.Sent)/took.Seconds())
+	}
+	text += p.existed()
+	if f.wait {
+		text += fmt.Sprintf("; %d ended within %s", now.Ended, view.Short(time.Since(began)))
 	}
 	if now.Failed > 0 {
-		return view.SilentError{}
+		text += fmt.Sprintf("; %d did not complete", now.Failed)
 	}
-	return nil
+	return view.WritePlain(g.Err, text+"\n")
 }
