@@ -15,19 +15,19 @@ import (
 	"osqueue/cluster/past"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 )
 
 // bucketNode is a state that was read from a bucket, in the place of a node behind the API. Nothing
 // can be written, and nothing happens.
 type bucketNode struct {
 	*past.State
+	unreached
 	status cluster.Status
 	events *notify.History
-	never  chan struct{}
 }
 
-var _ core.Backend = (*bucketNode)(nil)
+// unreached has the methods of a node for writes, which readOnly refuses, and for tokens, which nobody needs.
+type unreached struct{ core.Backend }
 
 var errStored = errors.New("the queue is read from its bucket, without a cluster: nothing can be changed")
 
@@ -50,15 +50,20 @@ func serveBucket(ctx context.Context, g *view.Globals, url string, at view.Momen
 		}
 		states := past.New(past.Config{Bucket: bucket, Key: cluster.DocumentKey, MaxBytes: pastBytes})
 		defer states.Close()
-		server := api.New(core.Config{Backend: s.backend(g.Version), Past: states, Security: core.SecurityConfig{Mode: core.SecurityOff}})
-		defer func() { _ = server.Shutdown(ctx) }() // it has no connections
-		pages := ui.New(ui.Config{API: server.Identified(), ReadOnly: true})
-		mux := http.NewServeMux()
-		mux.Handle("/", readOnly(server.Identified()))
-		mux.Handle(ui.Root, readOnly(pages))
-		mux.Handle(ui.Root+"/", readOnly(pages))
-		return run(ctx, mux)
+		return s.serve(ctx, g, states, run)
 	})
+}
+
+// serve calls run with the API and the dashboard of the state. states may be nil: there are no earlier ones then.
+func (s *storedState) serve(ctx context.Context, g *view.Globals, states core.Past, run func(context.Context, http.Handler) error) error {
+	server := api.New(core.Config{Backend: s.backend(g.Version), Past: states, Security: core.SecurityConfig{Mode: core.SecurityOff}})
+	defer func() { _ = server.Shutdown(ctx) }() // it has no connections
+	pages := ui.New(ui.Config{API: server.Identified(), ReadOnly: true})
+	mux := http.NewServeMux()
+	mux.Handle("/", readOnly(server.Identified()))
+	mux.Handle(ui.Root, readOnly(pages))
+	mux.Handle(ui.Root+"/", readOnly(pages))
+	return run(ctx, mux)
 }
 
 // pastBytes bounds the earlier states that the page Past of the dashboard shows.
@@ -78,7 +83,7 @@ func readOnly(next http.Handler) http.Handler {
 // backend returns the state as the API sees a node.
 func (s *storedState) backend(version string) *bucketNode {
 	m, now := s.view.Meta(), time.Now().UnixMilli()
-	out := &bucketNode{State: past.Of(s.machine), events: notify.NewHistory(1), never: make(chan struct{})}
+	out := &bucketNode{State: past.Of(s.machine), events: notify.NewHistory(1)}
 	out.status = cluster.Status{
 		Node: "bucket", Version: version, State: "leader", RaftState: "none", Term: m.LSN.Term, CommitIndex: m.LSN.Index, Applied: m.LSN.Index,
 		LSN: m.LSN, FlushedLSN: m.LSN, Fence: cluster.FenceFollower, Epoch: m.Broker.Epoch, Lineage: s.doc.Lineage(),
@@ -88,32 +93,8 @@ func (s *storedState) backend(version string) *bucketNode {
 	return out
 }
 
-// Propose implements core.Writer.
-func (s *bucketNode) Propose(context.Context, *fsmpb.Mutation) (fsm.Result, fsm.LSN, error) {
-	return fsm.Result{}, fsm.LSN{}, errStored
-}
-
-// ProposeWithin implements core.Writer.
-func (s *bucketNode) ProposeWithin(context.Context, []*fsmpb.Mutation, time.Duration) ([]fsm.Result, fsm.LSN, error) {
-	return nil, fsm.LSN{}, errStored
-}
-
-// Refusal implements core.Writer.
-func (s *bucketNode) Refusal() error { return errStored }
-
 // Now implements core.Writer.
 func (s *bucketNode) Now() int64 { return s.status.Now }
-
-// Ready implements core.Node.
-func (s *bucketNode) Ready(string, []string) bool { return false }
-
-// Remembers implements core.Node.
-func (s *bucketNode) Remembers(string, string) bool { return false }
-
-// AwaitClaim implements core.Node.
-func (s *bucketNode) AwaitClaim(context.Context, <-chan struct{}, *fsmpb.Mutation) (cluster.Awaited, error) {
-	return cluster.Awaited{}, errStored
-}
 
 // Linearize implements core.Node.
 func (s *bucketNode) Linearize(context.Context) error { return nil }
@@ -133,12 +114,6 @@ func (s *bucketNode) has(lsn fsm.LSN) error {
 
 // WaitEnded implements core.Node.
 func (s *bucketNode) WaitEnded(context.Context, string) error { return errStored }
-
-// Token implements core.Node.
-func (s *bucketNode) Token(string) *fsm.Token { return nil }
-
-// TokensEnded implements core.Node.
-func (s *bucketNode) TokensEnded() <-chan struct{} { return s.never }
 
 // AccountUsage implements core.Node.
 func (s *bucketNode) AccountUsage(string) (jobs, bytes int64) { return 0, 0 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cluster"
 	"osqueue/cmd/osqueue/view"
@@ -34,7 +36,7 @@ func newInspectCommand(g *view.Globals) *cobra.Command {
 		Use:   "inspect BUCKET-URL",
 		Short: "Describe the queue in a bucket, without a cluster",
 		Long: `Describes the queue as the bucket has it: how old it is, who wrote it, how it is stored, and
-how many jobs, workers and schedules it has. The command writes nothing and needs no node:
+the figures of osqueue stats. The command writes nothing and needs no node:
 it works while the whole cluster is down.
 
 The jobs and everything else are shown by the commands for them, with --bucket: osqueue job
@@ -73,7 +75,17 @@ func (in *inspection) show(ctx context.Context, b *buckets) error {
 	if err != nil {
 		return err
 	}
-	return showState(in.g, s, in.now)
+	sum := s.summary(in.now)
+	if err := s.serve(ctx, in.g, nil, func(ctx context.Context, api http.Handler) error {
+		in.g.UseAPI(api)
+		return in.g.WithClient(ctx, func(ctx context.Context, c *client.Client) (err error) {
+			sum.Stats, err = c.StatsByType(ctx)
+			return err
+		})
+	}); err != nil {
+		return err
+	}
+	return showState(in.g, &sum, in.now)
 }
 
 var spanColumns = view.Columns("FROM", "TO", "SINCE", "UNTIL", "LENGTH")
@@ -110,23 +122,15 @@ func usageText(u archive.Used) string {
 		view.Plural(u.Checkpoints, "checkpoint"), view.BytesText(u.CheckpointBytes), view.Plural(u.Log, "object"), view.BytesText(u.LogBytes))
 }
 
-// stateSummary is the report of inspect about a state.
+// stateSummary is the report of inspect about a state: the document, and the answer to osqueue stats.
 type stateSummary struct {
 	stateStamp
-	Epoch     uint64         `json:"epoch,omitzero"`
-	Node      string         `json:"node,omitzero"`
-	Lineage   string         `json:"lineage,omitzero"`
-	Archive   *storedArchive `json:"archive,omitzero"` // of the document
-	Added     int            `json:"addedByHand,omitzero"`
-	Completed uint64         `json:"completedTotal"`
-	Jobs      map[string]int `json:"jobs"`
-	Types     map[string]int `json:"waitingByType"`
-	Workers   int            `json:"workers"`
-	Queues    int            `json:"queues"` // types with settings
-	Paused    int            `json:"paused"` // of them
-	Crons     int            `json:"crons"`
-	Batches   int            `json:"batches"`
-	Open      int            `json:"openBatches"` // of them
+	Epoch   uint64         `json:"epoch,omitzero"`
+	Node    string         `json:"node,omitzero"`
+	Lineage string         `json:"lineage,omitzero"`
+	Archive *storedArchive `json:"archive,omitzero"` // of the document
+	Added   int            `json:"addedByHand,omitzero"`
+	Stats   v1.Stats       `json:"stats"`
 }
 
 // storedArchive describes the objects that a document refers to.
@@ -151,60 +155,20 @@ func describeArchive(a *document.Archive) *storedArchive {
 }
 
 func (s *storedState) summary(now time.Time) stateSummary {
-	d, m := s.doc, s.view.Meta()
-	out := stateSummary{
-		stateStamp: s.stamp(now),
-		Archive:    describeArchive(d.Archive),
-		Completed:  m.CompletedTotal,
-		Jobs:       make(map[string]int),
-		Types:      make(map[string]int),
-		Workers:    s.view.WorkerCount(),
-		Crons:      s.view.CronCount(),
-	}
-	for _, j := range d.View {
+	out := stateSummary{stateStamp: s.stamp(now), Archive: describeArchive(s.doc.Archive)}
+	for _, j := range s.doc.View {
 		if s.machine.Job(j.ID) == nil {
 			out.Added++
 		}
 	}
-	if h := d.Header; h != nil {
+	if h := s.doc.Header; h != nil {
 		out.Epoch, out.Node, out.Lineage = h.Epoch, h.Node, h.Lineage
 	}
-	for status, n := range s.view.Counts() {
-		if n > 0 {
-			out.Jobs[fsm.Status(status).String()] = n
-		}
-	}
-	s.machine.Types(func(name string, t fsm.TypeStats) bool {
-		if n := t.Counts.Of(fsm.Unclaimed) + t.Counts.Of(fsm.Scheduled) + t.Counts.Of(fsm.Blocked); n > 0 {
-			out.Types[name] = n
-		}
-		return true
-	})
-	s.countBeside(&out)
 	return out
 }
 
-// countBeside counts the records other than jobs.
-func (s *storedState) countBeside(out *stateSummary) {
-	s.view.Queues(func(q *fsm.QueueSettings) bool {
-		out.Queues++
-		if q.Paused {
-			out.Paused++
-		}
-		return true
-	})
-	s.view.Batches("", func(b *fsm.JobBatch) bool {
-		out.Batches++
-		if b.EndedAt == 0 {
-			out.Open++
-		}
-		return true
-	})
-}
-
 // showState prints the summary of a state.
-func showState(g *view.Globals, s *storedState, now time.Time) error {
-	sum := s.summary(now)
+func showState(g *view.Globals, sum *stateSummary, now time.Time) error {
 	if g.JSON {
 		return g.WriteJSON(sum)
 	}
@@ -214,7 +178,7 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 	}
 	if sum.LSN != "" {
 		lsn := sum.LSN
-		if s.past {
+		if sum.Newest != "" {
 			lsn += " (the newest is " + sum.Newest + ")"
 		}
 		if sum.LSN == view.NoLSN {
@@ -228,17 +192,7 @@ func showState(g *view.Globals, s *storedState, now time.Time) error {
 	} else {
 		rows = append(rows, []string{"format", "of the legacy broker: no LSN, no epoch"})
 	}
-	rows = append(rows, archiveRows(&sum)...)
-	rows = append(rows, []string{"completions", fmt.Sprint(sum.Completed)})
-	for _, st := range view.AllStatuses {
-		rows = append(rows, []string{v1.StatusWord(st), fmt.Sprint(sum.Jobs[st])})
-	}
-	return g.Table(append(rows,
-		[]string{"workers", fmt.Sprint(sum.Workers)},
-		[]string{"queues", fmt.Sprintf("%d with settings, %d of them paused", sum.Queues, sum.Paused)},
-		[]string{"crons", fmt.Sprint(sum.Crons)},
-		[]string{"batches", fmt.Sprintf("%d, %d of them open", sum.Batches, sum.Open)},
-	))
+	return errors.Join(g.Table(append(rows, archiveRows(sum)...)), g.Printf("\n"), view.ShowStats(g, sum.Stats))
 }
 
 // archiveRows describes where the state is stored.

@@ -87,18 +87,13 @@ clock           2026-03-01 12:00:12 UTC (AGE)
 epoch           1 (node n1)
 lineage         5f0c9c7e-0d3c-4a53-9a52-1f0b8c0a8e11
 archive         checkpoint 2-1 and 11 entries after it, 2 objects of the log; 1.4KiB
-completions     2
-blocked         0
-scheduled       0
-available       4
-running         0
-completed       2
-dead            0
-cancelled       0
-workers         0
-queues          0 with settings, 0 of them paused
-crons           1
-batches         0, 0 of them open`, "inspect", r.url())
+
+TYPE   AVAILABLE  RUNNING  SCHEDULED  BLOCKED  COMPLETED  DEAD
+mail   2          0        0          0        1          0
+new    2          0        0          0        0          0
+wc     0          0        0          0        1          0
+(all)  4          0        0          0        2          0
+in all: 2 completed, 0 dead, 0 cancelled; 0 workers`, "inspect", r.url())
 }
 
 // lists are the commands that read the queue, without --bucket.
@@ -144,7 +139,7 @@ w1  wc    available  0         1d`, "job", "ls", "--bucket", r.url(), "--at", "2
 	}
 	var sum stateSummary
 	got := offlineRun(t, "inspect", r.url(), "--at", "2-7", "--json")
-	if err := json.Unmarshal([]byte(got.Out), &sum); err != nil || sum.LSN != "2-7" || sum.Newest != "2-12" || sum.Jobs["completed"] != 1 || sum.AgeMs == 0 {
+	if err := json.Unmarshal([]byte(got.Out), &sum); err != nil || sum.LSN != "2-7" || sum.Newest != "2-12" || sum.Stats.Completed != 1 || sum.AgeMs == 0 {
 		t.Errorf("%+v %v", sum, err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"osqueue/internal/sleep"
 	"osqueue/storage"
 	"osqueue/storage/bucketurl"
+	"osqueue/storage/metered"
 )
 
 // offline is the base of commands that work on buckets without a cluster. Such a command
@@ -96,7 +97,8 @@ func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, err
 }
 
 func (b *buckets) bound(name string, to storage.Bucket) storage.Bucket {
-	return &boundBucket{Bucket: to, name: name, timeout: b.timeout, giveUp: b.giveUp, traffic: &b.traffic}
+	bound := &boundBucket{Bucket: to, name: name, timeout: b.timeout, giveUp: b.giveUp, traffic: &b.traffic}
+	return metered.New(bound, bound.observe)
 }
 
 func (b *buckets) close() error {
@@ -134,77 +136,83 @@ func (e *silentBucketError) Error() string {
 
 func (e *silentBucketError) Unwrap() error { return e.last }
 
-// late adds the time limit of the request to a timeout error. The error of a driver only
+// observe records how a request ended. It ends the whole command when none has succeeded for twice the limit.
+func (b *boundBucket) observe(o metered.Observation) {
+	b.traffic.requests.Add(1)
+	switch o.Result {
+	case metered.OK, metered.NotFound, metered.Committed, metered.Conflict:
+	default:
+		b.failed(o)
+		return
+	}
+	if o.Op == storage.OpGet {
+		b.traffic.read.Add(int64(o.Bytes))
+	} else {
+		b.traffic.written.Add(int64(o.Bytes))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since = time.Time{}
+}
+
+// failed records a request that has failed.
+func (b *boundBucket) failed(o metered.Observation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.since.IsZero() {
+		b.since = time.Now().Add(-o.Duration)
+	}
+	if took := time.Since(b.since); took >= 2*b.timeout {
+		b.giveUp(&silentBucketError{b.name, took, o.Err})
+	}
+}
+
+// within does one request. It adds the time limit to a timeout error: that of a driver only
 // says that the deadline has passed.
-func (b *boundBucket) late(ctx context.Context, err error) error {
+func (b *boundBucket) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	err := do(ctx)
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	return fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
 }
 
-// heard records how a request that began at began ended.
-func (b *boundBucket) heard(began time.Time, err error) {
-	b.traffic.requests.Add(1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == nil {
-		b.since = time.Time{}
-		return
-	}
-	if b.since.IsZero() {
-		b.since = began
-	}
-	if took := time.Since(b.since); took >= 2*b.timeout {
-		b.giveUp(&silentBucketError{b.name, took, err})
-	}
-}
-
 // Get implements storage.Bucket.
-func (b *boundBucket) Get(ctx context.Context, key string) (storage.Object, error) {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
-	defer cancel()
-	o, err := b.Bucket.Get(ctx, key)
-	err = b.late(ctx, err)
-	b.traffic.read.Add(int64(len(o.Data)))
-	if errors.Is(err, storage.ErrNotFound) {
-		b.heard(began, nil)
-	} else {
-		b.heard(began, err)
-	}
+func (b *boundBucket) Get(ctx context.Context, key string) (o storage.Object, err error) {
+	err = b.within(ctx, func(ctx context.Context) (err error) {
+		o, err = b.Bucket.Get(ctx, key)
+		return err
+	})
 	return o, err
 }
 
 // PutIfAbsent implements storage.Bucket.
-func (b *boundBucket) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return b.put(ctx, data, func(ctx context.Context) storage.Write { return b.Bucket.PutIfAbsent(ctx, key, data) })
+func (b *boundBucket) PutIfAbsent(ctx context.Context, key string, data []byte) (w storage.Write) {
+	w.Err = b.within(ctx, func(ctx context.Context) error {
+		w = b.Bucket.PutIfAbsent(ctx, key, data)
+		return w.Err
+	})
+	return w
 }
 
 // PutIfMatch implements storage.Bucket.
-func (b *boundBucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return b.put(ctx, data, func(ctx context.Context) storage.Write { return b.Bucket.PutIfMatch(ctx, key, data, v) })
+func (b *boundBucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) (w storage.Write) {
+	w.Err = b.within(ctx, func(ctx context.Context) error {
+		w = b.Bucket.PutIfMatch(ctx, key, data, v)
+		return w.Err
+	})
+	return w
 }
 
-func (b *boundBucket) put(ctx context.Context, data []byte, do func(context.Context) storage.Write) storage.Write {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
-	defer cancel()
-	w := do(ctx)
-	w.Err = b.late(ctx, w.Err)
-	var err error
-	if w.Outcome == storage.Unknown {
-		err = errors.Join(w.Err, ctx.Err())
-	} else {
-		b.traffic.written.Add(int64(len(data)))
-	}
-	b.heard(began, err)
-	return w
+// Delete implements storage.Bucket.
+func (b *boundBucket) Delete(ctx context.Context, key string) error {
+	return b.within(ctx, func(ctx context.Context) error { return b.Bucket.Delete(ctx, key) })
 }
 
 // List implements storage.Bucket. It is bounded from one key to the next.
 func (b *boundBucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	began := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(b.timeout, func() { cancel(context.DeadlineExceeded) })
@@ -216,17 +224,6 @@ func (b *boundBucket) List(ctx context.Context, prefix string, fn func(storage.I
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		err = fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
 	}
-	b.heard(began, err)
-	return err
-}
-
-// Delete implements storage.Bucket.
-func (b *boundBucket) Delete(ctx context.Context, key string) error {
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
-	defer cancel()
-	err := b.late(ctx, b.Bucket.Delete(ctx, key))
-	b.heard(began, err)
 	return err
 }
 

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -258,38 +257,9 @@ func newStatsCommand(g *view.Globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return showStats(g, s)
+			return view.ShowStats(g, s)
 		}),
 	}
-}
-
-func showStats(g *view.Globals, s v1.Stats) error {
-	if g.JSON {
-		return g.WriteJSON(s)
-	}
-	all := v1.TypeStats{
-		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
-		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
-	}
-	columns := view.Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+BYTES")
-	var rows [][]string
-	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
-		rows = append(rows, statsRow(view.OrDash(view.PlainLine(kind)), s.Types[kind]))
-	}
-	rows = append(rows, statsRow("(all)", all))
-	if err := g.TableOf(columns, rows); err != nil {
-		return err
-	}
-	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n",
-		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, view.Plural(s.Workers, "worker"))
-}
-
-func statsRow(name string, t v1.TypeStats) []string {
-	row := []string{name}
-	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
-		row = append(row, strconv.Itoa(n))
-	}
-	return append(row, view.SizeText(t.Bytes))
 }
 
 // theDefault is the flag value that resets a setting.

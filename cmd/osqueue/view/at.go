@@ -80,13 +80,16 @@ func (g *Globals) inBucket(cmd *cobra.Command, at *Moment) *cobra.Command {
 			return err
 		}
 		return g.WithBucket(cmd.Context(), g, bucket, *at, g.Timeout, func(ctx context.Context, api http.Handler) error {
-			g.bucketAPI = api
+			g.UseAPI(api)
 			cmd.SetContext(ctx)
 			return run(cmd, args)
 		})
 	}
 	return cmd
 }
+
+// UseAPI lets the command ask an API in this process in place of a cluster.
+func (g *Globals) UseAPI(api http.Handler) { g.bucketAPI = api }
 
 // onlyOnce returns an error if the command repeats itself.
 func onlyOnce(cmd *cobra.Command, why string) error {

@@ -2,6 +2,8 @@ package view
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -232,4 +234,34 @@ func pointed(n *int64, text func(int64) string) string {
 		return ""
 	}
 	return text(*n)
+}
+
+// ShowStats prints the figures of the whole queue and of each type.
+func ShowStats(g *Globals, s v1.Stats) error {
+	if g.JSON {
+		return g.WriteJSON(s)
+	}
+	all := v1.TypeStats{
+		Scheduled: s.Scheduled, Unclaimed: s.Unclaimed, InProgress: s.InProgress, Completed: s.Completed,
+		Dead: s.Dead, Cancelled: s.Cancelled, Blocked: s.Blocked, Bytes: s.Bytes,
+	}
+	columns := Columns("TYPE", "AVAILABLE", "RUNNING", "SCHEDULED", "BLOCKED", "COMPLETED", "DEAD", "+CANCELLED", "+BYTES")
+	var rows [][]string
+	for _, kind := range slices.Sorted(maps.Keys(s.Types)) {
+		rows = append(rows, statsRow(OrDash(PlainLine(kind)), s.Types[kind]))
+	}
+	rows = append(rows, statsRow("(all)", all))
+	if err := g.TableOf(columns, rows); err != nil {
+		return err
+	}
+	return g.Printf("in all: %d completed, %d dead, %d cancelled; %s\n",
+		s.CompletedTotal, s.DeadTotal, s.CancelledTotal, Plural(s.Workers, "worker"))
+}
+
+func statsRow(name string, t v1.TypeStats) []string {
+	row := []string{name}
+	for _, n := range []int{t.Unclaimed, t.InProgress, t.Scheduled, t.Blocked, t.Completed, t.Dead, t.Cancelled} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return append(row, SizeText(t.Bytes))
 }

@@ -179,13 +179,15 @@ func (b *boxed) inBucket(n int) {
 			return err
 		}
 		var document struct {
-			CompletedTotal int `json:"completedTotal"`
+			Stats struct {
+				CompletedTotal int `json:"completedTotal"`
+			} `json:"stats"`
 		}
 		if err := json.Unmarshal([]byte(out), &document); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		if document.CompletedTotal != n {
-			return fmt.Errorf("it counts %d completed jobs, not %d", document.CompletedTotal, n)
+		if document.Stats.CompletedTotal != n {
+			return fmt.Errorf("it counts %d completed jobs, not %d", document.Stats.CompletedTotal, n)
 		}
 		return nil
 	})
