@@ -227,8 +227,6 @@ func (a *auditReader) follow(ctx context.Context, name string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	tick := time.NewTicker(auditLook)
-	defer tick.Stop()
 	at := int64(0)
 	for {
 		n, err := a.lines(io.NewSectionReader(f, at, 1<<62), false)
@@ -239,10 +237,8 @@ func (a *auditReader) follow(ctx context.Context, name string) error {
 		if err := a.table.End(); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, auditLook) {
 			return nil
-		case <-tick.C:
 		}
 		next, err := os.Open(name)
 		if err != nil {

@@ -195,12 +195,8 @@ func (r *release) release(ctx context.Context, b *buckets) error {
 		return fmt.Errorf("the cluster of %s is alive: its document has just changed; stop all of its nodes first", ownerOf(seen.doc))
 	}
 	if !r.yes {
-		sure, err := r.g.Confirm(ctx, fmt.Sprintf("The document belongs to %s; its last heartbeat is %s old. If a node of that cluster still runs, "+
-			"both clusters answer. Give the document up?", ownerOf(seen.doc), view.Short(time.Since(time.UnixMilli(seen.doc.BrokerHeartbeat)))))
-		if err == nil && !sure {
-			err = errors.New("nothing was changed")
-		}
-		if err != nil {
+		if err := r.g.Confirm(ctx, fmt.Sprintf("The document belongs to %s; its last heartbeat is %s old. If a node of that cluster still runs, "+
+			"both clusters answer. Give the document up?", ownerOf(seen.doc), view.Short(time.Since(time.UnixMilli(seen.doc.BrokerHeartbeat))))); err != nil {
 			return err
 		}
 	}

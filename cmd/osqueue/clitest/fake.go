@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,9 @@ func NewFake(t *testing.T) *Fake {
 	q.administer(mux)
 	q.reports(mux)
 	mux.HandleFunc("GET /v1/jobs", q.list)
+	mux.HandleFunc("GET "+v1.PathCount, func(w http.ResponseWriter, r *http.Request) {
+		answer(w, v1.JobCount{Count: uint64(len(q.chosen(r.URL.Query())))})
+	})
 	mux.HandleFunc("GET /v1/jobs/{id}", q.get)
 	mux.HandleFunc("POST /v1/workers", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
 	mux.HandleFunc("DELETE /v1/workers/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
@@ -314,25 +318,29 @@ func (q *Fake) get(w http.ResponseWriter, r *http.Request) {
 	answer(w, j)
 }
 
-// list pages by the index of the next job.
-func (q *Fake) list(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	from, limit := 0, 100
-	fmt.Sscan(query.Get(v1.ParamCursor), &from)
-	fmt.Sscan(query.Get(v1.ParamLimit), &limit)
-	out := v1.JobList{Jobs: []v1.Job{}}
-	i := from
-	for ; i < len(q.Jobs) && len(out.Jobs) < limit; i++ {
-		j := q.Jobs[i]
-		status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
+// chosen returns the jobs that a query names.
+func (q *Fake) chosen(query url.Values) (out []v1.Job) {
+	status, kind := query.Get(v1.ParamStatus), query.Get(v1.ParamType)
+	for _, j := range q.Jobs {
 		lacks := func(tag string) bool { return !slices.Contains(j.Tags, tag) }
 		if (status == "" || status == v1.StatusAll || strings.Contains(status, j.Status)) && (kind == "" || kind == j.Type) &&
 			!slices.ContainsFunc(query[v1.ParamTag], lacks) {
-			out.Jobs = append(out.Jobs, *j)
+			out = append(out, *j)
 		}
 	}
-	if i < len(q.Jobs) {
-		out.NextCursor = fmt.Sprint(i)
+	return out
+}
+
+// list pages by the index of the next job.
+func (q *Fake) list(w http.ResponseWriter, r *http.Request) {
+	from, limit := 0, 100
+	fmt.Sscan(r.URL.Query().Get(v1.ParamCursor), &from)
+	fmt.Sscan(r.URL.Query().Get(v1.ParamLimit), &limit)
+	all := q.chosen(r.URL.Query())
+	end := min(from+limit, len(all))
+	out := v1.JobList{Jobs: append([]v1.Job{}, all[from:end]...)}
+	if end < len(all) {
+		out.NextCursor = fmt.Sprint(end)
 	}
 	answer(w, out)
 }

@@ -157,8 +157,6 @@ func (d *devCluster) restart(ctx context.Context, name string) (text string, err
 
 // watch prints changes of the leader until ctx ends.
 func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
-	tick := time.NewTicker(devPollInterval)
-	defer tick.Stop()
 	leader := ""
 	for {
 		if now := d.leader(ctx, c); now != "" && now != leader && d.admitted(ctx, now) {
@@ -169,11 +167,9 @@ func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 			}
 			leader = now
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, devPollInterval) {
 			d.say("stopping\n")
 			return nil
-		case <-tick.C:
 		}
 		if d.running() == 0 {
 			return errors.New("no node is running; their logs say why: " + d.o.log(0))

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type oneJob struct {
 	c    *client.Client
 	got  client.Enqueued
 	sent chan string // has the id when the job is enqueued
+	bare bool        // the job is sent without an id, which errors would name
 }
 
 // pipeline returns the pipeline of a command that enqueues one job, or that waits for a job which exists.
@@ -34,6 +36,9 @@ func (o *oneJob) pipeline() *pipeline {
 
 // enqueue enqueues the job, unless it exists.
 func (o *oneJob) enqueue(ctx context.Context, jobs []client.NewJob) (out client.BatchEnqueued, err error) {
+	if o.bare {
+		jobs[0].ID = ""
+	}
 	if o.got.JobID == "" {
 		if o.got, err = o.c.Enqueue(ctx, jobs[0]); err == nil {
 			err = noteHolder(o.g, o.got)
@@ -71,7 +76,8 @@ func (o *oneJob) show(l *line) (err error) {
 
 // run sends the job through the pipeline.
 func (o *oneJob) run(ctx context.Context, p *pipeline, job client.NewJob) error {
-	return p.outcome(ctx, p.run(ctx, slices.Values([]*line{{job: job}})), "", "wait for it again with: osqueue job wait "+view.ShellWord(view.TextOr(o.got.JobID, job.ID)))
+	err := p.run(ctx, slices.Values([]*line{{job: job}}))
+	return p.outcome(ctx, err, "", "wait for it again with: osqueue job wait "+view.ShellWord(cmp.Or(o.got.JobID, job.ID)))
 }
 
 // endOf calls WaitJob for callers that check the job's status themselves.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -152,7 +153,7 @@ func batchRows(b v1.BatchInfo) [][]string {
 		{"cancelled", strconv.FormatUint(b.Cancelled, 10)},
 	}
 	if b.CallbackID != "" {
-		rows = append(rows, []string{"callback", fmt.Sprintf("%s, when all are %s (%s)", b.CallbackID, view.TextOr(b.CallbackOn, v1.CallbackEnded), view.CallbackState(b))})
+		rows = append(rows, []string{"callback", fmt.Sprintf("%s, when all are %s (%s)", b.CallbackID, cmp.Or(b.CallbackOn, v1.CallbackEnded), view.CallbackState(b))})
 	}
 	return rows
 }

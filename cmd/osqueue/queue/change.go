@@ -182,8 +182,7 @@ func (r *changeRun) byFilter(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	if !r.yes {
-		sure, err := r.ask(ctx, c, statuses)
-		if err != nil || !sure {
+		if some, err := r.ask(ctx, c, statuses); err != nil || !some {
 			return err
 		}
 	}
@@ -248,68 +247,31 @@ func (r *changeRun) statuses() ([]string, error) {
 	return r.filter.Status, nil
 }
 
-// ask prints the number of jobs and asks for confirmation.
+// ask prints the number of jobs and asks for confirmation. It returns false if there are none.
 func (r *changeRun) ask(ctx context.Context, c *client.Client, statuses []string) (bool, error) {
-	count, err := r.count(ctx, c, statuses)
-	if err != nil {
-		return false, err
+	list, total := r.filter.List(), uint64(0)
+	var parts []string
+	for _, status := range view.AllStatuses {
+		if !slices.Contains(statuses, status) {
+			continue
+		}
+		list.Statuses = []string{status}
+		n, err := c.CountJobs(ctx, list)
+		if err != nil {
+			return false, err
+		}
+		if total += n; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v1.StatusWord(status)))
+		}
 	}
-	if count.total == 0 {
+	if total == 0 {
 		return false, r.g.Print(map[string]uint64{"count": 0}, "no job matches; nothing was changed\n")
 	}
-	sure, err := r.g.Confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), count))
-	if err == nil && !sure {
-		err = errors.New("nothing was changed")
+	what := fmt.Sprintf("%s (%s)", view.Plural(total, "job"), strings.Join(parts, ", "))
+	if most := r.filter.Limit; most > 0 && total > uint64(most) {
+		what = fmt.Sprintf("%d of %s", most, what)
 	}
-	return sure, err
-}
-
-// maxCounted bounds the number of jobs that are counted before the question.
-const maxCounted = 20_000
-
-// jobCount is the number of jobs of each status that match a filter.
-type jobCount struct {
-	total    int
-	byStatus map[string]int
-	more     bool // than were looked at
-}
-
-func (r *changeRun) count(ctx context.Context, c *client.Client, statuses []string) (jobCount, error) {
-	n := jobCount{byStatus: make(map[string]int)}
-	list := r.filter.List()
-	list.Statuses, list.PageSize = statuses, 1000
-	list.Limit = maxCounted + 1
-	if r.filter.Limit > 0 {
-		list.Limit = min(list.Limit, r.filter.Limit)
-	}
-	for job, err := range c.Jobs(ctx, list) {
-		if err != nil {
-			return n, err
-		}
-		if n.total == maxCounted {
-			n.more = true
-			break
-		}
-		n.total++
-		n.byStatus[job.Status]++
-	}
-	return n, nil
-}
-
-// String formats the count, for example "more than 1200 jobs (1000 available, 200
-// dead)".
-func (n jobCount) String() string {
-	var parts []string
-	for _, s := range view.AllStatuses {
-		if n.byStatus[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n.byStatus[s], v1.StatusWord(s)))
-		}
-	}
-	text := fmt.Sprintf("%s (%s)", view.Plural(n.total, "job"), strings.Join(parts, ", "))
-	if n.more {
-		return "more than " + text
-	}
-	return text
+	return true, r.g.Confirm(ctx, fmt.Sprintf("%s %s?", capital(r.change.verb), what))
 }
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -38,10 +39,10 @@ func cronRows(c v1.Cron) [][]string {
 	rows := [][]string{
 		{"name", c.Name},
 		{"spec", c.Spec},
-		{"zone", view.ZoneText(c.TimeZone)},
+		{"zone", cmp.Or(c.TimeZone, "UTC")},
 		{"next", view.NextText(c.Paused, c.NextAt)},
-		{"overlap", view.TextOr(c.Overlap, v1.OverlapAllow)},
-		{"missed", view.TextOr(c.Missed, v1.MissedSkip)},
+		{"overlap", cmp.Or(c.Overlap, v1.OverlapAllow)},
+		{"missed", cmp.Or(c.Missed, v1.MissedSkip)},
 		{"created", view.LocalTime(c.CreatedAt)},
 		{"changed", view.LocalTime(c.UpdatedAt)},
 		{"last", view.LocalTime(c.LastAt)},

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func runDrop(ctx context.Context, g *view.Globals, f *dropFlags, args []string) 
 	if err := errors.Join(f.check(), f.checkBucket()); err != nil {
 		return err
 	}
-	f.id = view.TextOr(f.id, client.NewID())
+	f.id = cmp.Or(f.id, client.NewID())
 	job, err := f.one(ctx, g, argument)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
@@ -54,7 +55,7 @@ missing because the nodes no longer keep them.
 Each line is the event's time, its kind and its object; --json has the ids.
 
 The kinds are:
-` + wrapped(eventKinds, 78),
+  ` + strings.ReplaceAll(ansi.Wordwrap(strings.Join(eventKinds, " "), 76, ""), "\n", "\n  "),
 		Example: `  osqueue events --type mail --kind job.dead,job.failed
   osqueue events --job 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11 --since start
   osqueue events --json | jq -r 'select(.kind == "job.completed").jobId'`,
@@ -68,19 +69,6 @@ The kinds are:
 	flags.Var(view.From(&f.limit, 0), "limit", "exit after this number of events (default: no limit)")
 	view.CompleteFlag(cmd, "kind", eventKinds...)
 	return cmd
-}
-
-// wrapped returns the words in indented lines of at most width characters.
-func wrapped(words []string, width int) string {
-	var lines []string
-	line := " "
-	for _, w := range words {
-		if len(line)+1+len(w) > width {
-			lines, line = append(lines, line), " "
-		}
-		line += " " + w
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 func (f *eventFlags) options() (client.EventOptions, error) {
@@ -121,12 +109,10 @@ func followEvents(ctx context.Context, g *view.Globals, f *eventFlags) error {
 // unlessStopped returns nil if ctx has ended, because Ctrl-C is the normal way to stop
 // following. Otherwise it returns err.
 func unlessStopped(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 func showEvent(g *view.Globals, e v1.Event) error {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/sleep"
 )
 
 func newHookCommand(g *view.Globals) *cobra.Command {
@@ -159,7 +161,7 @@ func hookRows(h v1.Hook) [][]string {
 		{"name", h.Name},
 		{"url", h.URL},
 		{"on", strings.Join(h.On, " ")},
-		{"types", view.TextOr(strings.Join(h.Types, " "), "all")},
+		{"types", cmp.Or(strings.Join(h.Types, " "), "all")},
 		{"state", view.HookState(h)},
 		{"secret", sealed},
 		{"pending", fmt.Sprintf("%d events, %d bytes of %d", h.Pending, h.PendingBytes, h.BufferBytes)},
@@ -208,8 +210,6 @@ func testHook(ctx context.Context, g *view.Globals, c *client.Client, name strin
 	if h, err := c.Hook(ctx, name); err == nil && h.Paused {
 		return notSent(sent.ID, h)
 	}
-	tick := time.NewTicker(testPoll)
-	defer tick.Stop()
 	for {
 		d, err := c.HookDeliveries(ctx, name)
 		if err != nil && ctx.Err() == nil {
@@ -220,9 +220,7 @@ func testHook(ctx context.Context, g *view.Globals, c *client.Client, name strin
 				return showTested(g, name, a)
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !sleep.For(ctx, testPoll) {
 			return lateTest(ctx, c, sent.ID, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags) error {
 		return err
 	}
 	defer in.Close()
-	f.name = view.TextOr(f.name, client.NewID())
+	f.name = cmp.Or(f.name, client.NewID())
 	return g.Open(ctx, func(ctx context.Context, c *client.Client) error {
 		watch, err := c.Watch(ctx, f.kind)
 		if err != nil {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,7 @@ func (f *runFlags) newJob(ctx context.Context, g *view.Globals, argv []string) (
 		}
 	}
 	job, err := f.job(payload)
-	job.ID = view.TextOr(f.id, client.NewID())
+	job.ID = cmp.Or(f.id, client.NewID())
 	return job, err
 }
 
@@ -264,7 +265,7 @@ type commandOutcome struct {
 
 func outcomeOfCommand(job v1.Job) commandOutcome {
 	if job.Status != v1.StatusCompleted {
-		return commandOutcome{status: view.ExitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, view.TextOr(job.Status, "gone"), view.TextOr(view.PlainOrSealed(job.LastError), "no reason is known"))}
+		return commandOutcome{status: view.ExitNotRun, fault: fmt.Errorf("job %s is %s: %s", job.ID, cmp.Or(job.Status, "gone"), cmp.Or(view.PlainOrSealed(job.LastError), "no reason is known"))}
 	}
 	var o commandOutcome
 	err := json.Unmarshal(job.Result, &o.commandResult, jsontext.AllowInvalidUTF8(true))

@@ -87,6 +87,10 @@ func submitOne(ctx context.Context, g *view.Globals, c *client.Client, f *submit
 	o := &oneJob{g: g, c: c}
 	p := o.pipeline()
 	p.waitFor = f.waitFor
+	if job.ID == "" && f.wait && f.key == "" {
+		job.ID = client.NewID() // so that the job can be waited for again
+	}
+	o.bare = job.ID == ""
 	if !f.wait {
 		p.watch, p.each = nil, func(*line) error { return showEnqueued(g, o.got) }
 	}

@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // collector adapts Go's garbage collector to a memory target.
@@ -66,15 +68,11 @@ func (c *collector) run(ctx context.Context) {
 		c.set()
 		c.afterNext()
 	}
-	tick := time.NewTicker(collectorLook)
-	defer tick.Stop()
 	for {
 		if c.idle(runtimeFigure("/gc/heap/allocs:bytes"), runtimeFigure("/gc/heap/live:bytes")) {
 			debug.FreeOSMemory()
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !sleep.For(ctx, collectorLook) {
 			c.mu.Lock()
 			c.ended = true
 			c.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"osqueue/api/hooks"
 	"osqueue/cluster"
@@ -73,13 +72,6 @@ func deliver(s *hooks.Sender) func(context.Context, *cluster.Node) {
 	return func(ctx context.Context, n *cluster.Node) { s.Run(ctx, hookNode{n}) }
 }
 
-// hookCollector sends the figures of webhooks at each scrape. There are at most outbox.HooksMax.
-// The counters of events are those of the state, so they do not go back over failovers.
-type hookCollector struct {
-	node   interface{ View() *fsm.View }
-	sender *hooks.Sender
-}
-
 var (
 	hookFigures = []figure[*outbox.Hook]{
 		counter("hook_events_delivered_total", "Events that the receiver has accepted.", func(h *outbox.Hook) float64 { return float64(h.Delivered) }, "hook"),
@@ -94,26 +86,26 @@ var (
 	descHookAttempts = desc("hook_attempts_failed_total", "Deliveries of this process that failed.", "hook")
 )
 
-// Describe implements prometheus.Collector.
-func (c hookCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c hookCollector) Collect(ch chan<- prometheus.Metric) {
-	out, v := sender{ch: ch}, c.node.View()
-	now := max(time.Now().UnixMilli(), v.Meta().Now)
-	v.Hooks(func(h *outbox.Hook) bool {
-		send(out, hookFigures, h, h.Name)
-		lag := int64(0)
-		v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
-			lag = now - e.At
-			return false
+// hookCollector sends the figures of webhooks at each scrape. There are at most outbox.HooksMax.
+// The counters of events are those of the state, so they do not go back over failovers.
+func hookCollector(view func() *fsm.View, from *hooks.Sender) collect {
+	return func(out sender) {
+		v := view()
+		now := max(time.Now().UnixMilli(), v.Meta().Now)
+		v.Hooks(func(h *outbox.Hook) bool {
+			send(out, hookFigures, h, h.Name)
+			lag := int64(0)
+			v.HookEvents(h.Name, outbox.EventID{}, func(e *outbox.Event) bool {
+				lag = now - e.At
+				return false
+			})
+			out.gauge(descHookLag, float64(lag)/1000, h.Name)
+			return true
 		})
-		out.gauge(descHookLag, float64(lag)/1000, h.Name)
-		return true
-	})
-	c.sender.FailedAttempts(func(hook string, n uint64) {
-		if v.Hook(hook) != nil {
-			out.counter(descHookAttempts, float64(n), hook)
-		}
-	})
+		from.FailedAttempts(func(hook string, n uint64) {
+			if v.Hook(hook) != nil {
+				out.counter(descHookAttempts, float64(n), hook)
+			}
+		})
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"osqueue/api/core"
 	"osqueue/cluster"
@@ -109,18 +108,6 @@ func (q inboxQueue) Enqueue(ctx context.Context, files []inbox.File) ([]inbox.An
 	return answers, lsn, nil
 }
 
-// inboxCollector sends the figures of the inbox at each scrape.
-type inboxCollector struct {
-	node interface {
-		Leader() (address string, self bool)
-	}
-	box *inbox.Box
-}
-
-func newInboxCollector(node *cluster.Node, box *inbox.Box) inboxCollector {
-	return inboxCollector{node: node, box: box}
-}
-
 var (
 	descFiles = desc("inbox_files_total", "Files that this node has removed from the inbox, by result: enqueued, repeated without a new "+
 		"job, or rejected.", "outcome")
@@ -128,17 +115,16 @@ var (
 	descInboxFailing = desc("inbox_failing", "1 while the inbox cannot be emptied (active leader only).")
 )
 
-// Describe implements prometheus.Collector.
-func (c inboxCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c inboxCollector) Collect(ch chan<- prometheus.Metric) {
-	out, s := sender{ch: ch}, c.box.Stats()
-	out.counter(descFiles, float64(s.Taken), "taken")
-	out.counter(descFiles, float64(s.Repeated), "repeated")
-	out.counter(descFiles, float64(s.Rejected), "rejected")
-	if _, active := c.node.Leader(); active {
-		out.gauge(descFilesWaiting, float64(s.Waiting))
-		out.gauge(descInboxFailing, oneIf(s.Failing != ""))
+// inboxCollector sends the figures of the inbox at each scrape.
+func inboxCollector(node *cluster.Node, box *inbox.Box) collect {
+	return func(out sender) {
+		s := box.Stats()
+		out.counter(descFiles, float64(s.Taken), "taken")
+		out.counter(descFiles, float64(s.Repeated), "repeated")
+		out.counter(descFiles, float64(s.Rejected), "rejected")
+		if _, active := node.Leader(); active {
+			out.gauge(descFilesWaiting, float64(s.Waiting))
+			out.gauge(descInboxFailing, oneIf(s.Failing != ""))
+		}
 	}
 }

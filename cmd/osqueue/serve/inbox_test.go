@@ -122,7 +122,7 @@ func TestNodeTakesFiles(t *testing.T) {
 	if got := keys(t, bucket, inbox.RejectedPrefix); len(got) != 12 {
 		t.Errorf("rejected: %v", got)
 	}
-	if err := testutil.CollectAndCompare(newInboxCollector(n, box), strings.NewReader(inboxFigures)); err != nil {
+	if err := testutil.CollectAndCompare(inboxCollector(n, box), strings.NewReader(inboxFigures)); err != nil {
 		t.Error(err)
 	}
 }

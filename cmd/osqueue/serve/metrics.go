@@ -86,6 +86,15 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
+// collect is a prometheus.Collector that sends the metrics of a scrape.
+type collect func(out sender)
+
+// Describe implements prometheus.Collector.
+func (c collect) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c collect) Collect(ch chan<- prometheus.Metric) { c(sender{ch: ch}) }
+
 // sender sends the metrics of one scrape.
 type sender struct{ ch chan<- prometheus.Metric }
 
@@ -149,53 +158,42 @@ var (
 )
 
 // nodeCollector reads a node's status at each scrape.
-type nodeCollector struct{ node *cluster.Node }
-
-// Describe implements prometheus.Collector.
-func (c nodeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
-	s, v, out := c.node.Status(), c.node.View(), sender{ch: ch}
-	send(out, nodeFigures, &s)
-	if s.State == "leader" {
-		send(out, leaderFigures, &s)
-	}
-	for st := fsm.Scheduled; st.String() != ""; st++ {
-		out.gauge(descJobs, float64(s.Counts.Of(st)), st.String())
-	}
-	ever := v.Meta()
-	out.gauge(descBytes, float64(v.Bytes()))
-	out.counter(descEnded, float64(ever.CompletedTotal), fsm.Completed.String())
-	out.counter(descEnded, float64(ever.DeadTotal), fsm.Dead.String())
-	out.counter(descEnded, float64(ever.CancelledTotal), fsm.Cancelled.String())
-	out.gauge(descBuild, 1, s.Version)
-	for _, p := range s.Peers {
-		if p.ClockOffset != nil && p.Name != s.Node {
-			out.gauge(descClockOffset, float64(*p.ClockOffset)/1000, p.Name)
+func nodeCollector(node *cluster.Node) collect {
+	return func(out sender) {
+		s, v := node.Status(), node.View()
+		send(out, nodeFigures, &s)
+		if s.State == "leader" {
+			send(out, leaderFigures, &s)
 		}
+		for st := fsm.Scheduled; st.String() != ""; st++ {
+			out.gauge(descJobs, float64(s.Counts.Of(st)), st.String())
+		}
+		ever := v.Meta()
+		out.gauge(descBytes, float64(v.Bytes()))
+		out.counter(descEnded, float64(ever.CompletedTotal), fsm.Completed.String())
+		out.counter(descEnded, float64(ever.DeadTotal), fsm.Dead.String())
+		out.counter(descEnded, float64(ever.CancelledTotal), fsm.Cancelled.String())
+		out.gauge(descBuild, 1, s.Version)
+		for _, p := range s.Peers {
+			if p.ClockOffset != nil && p.Name != s.Node {
+				out.gauge(descClockOffset, float64(*p.ClockOffset)/1000, p.Name)
+			}
+		}
+		if s.Bucket.Budget > 0 {
+			out.gauge(descBudget, s.Bucket.Budget.USD())
+		}
+		out.counter(descCarried, float64(s.Carried.Jobs), "carried_over")
+		out.counter(descCarried, float64(s.Carried.Ended), "ended")
+		out.counter(descCarried, float64(s.Carried.Kept), "kept")
 	}
-	if s.Bucket.Budget > 0 {
-		out.gauge(descBudget, s.Bucket.Budget.USD())
-	}
-	out.counter(descCarried, float64(s.Carried.Jobs), "carried_over")
-	out.counter(descCarried, float64(s.Carried.Ended), "ended")
-	out.counter(descCarried, float64(s.Carried.Kept), "kept")
 }
 
-// typeSource is the node behind a typeCollector.
+// typeSource is the node behind typeCollector.
 type typeSource interface {
 	View() *fsm.View
 	AllTypeStats() map[string]fsm.TypeStats
 	ClaimsWaiting() int
 }
-
-// typeCollector sends the figures of each type at each scrape. The number of its series is
-// bounded: types without figures of their own share the label fsm.FigureOther. A scrape takes
-// time in proportion to the number of types, not of jobs.
-type typeCollector struct{ node typeSource }
-
-func newTypeCollector(node typeSource) typeCollector { return typeCollector{node} }
 
 // waitHelp says what fsm.AvailableSince cannot leave out.
 const waitHelp = "Includes the wait for other jobs, and the time before a retry by request."
@@ -223,24 +221,24 @@ var (
 	descTries    = desc("type_attempts", "Attempts of jobs that ended.", "type")
 )
 
-// Describe implements prometheus.Collector.
-func (c typeCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c typeCollector) Collect(ch chan<- prometheus.Metric) {
-	out := sender{ch: ch}
-	stats, v := c.node.AllTypeStats(), c.node.View()
-	out.gauge(descWaiting, float64(c.node.ClaimsWaiting()))
-	out.gauge(descTypes, float64(len(stats)))
-	now := max(time.Now().UnixMilli(), v.Meta().Now)
-	for _, f := range typeFigures(v, stats, now) {
-		for st := fsm.Scheduled; st.String() != ""; st++ {
-			out.gauge(descTypeJobs, float64(f.jobs.Of(st)), f.name, st.String())
+// typeCollector sends the figures of each type at each scrape. The number of its series is
+// bounded: types without figures of their own share the label fsm.FigureOther. A scrape takes
+// time in proportion to the number of types, not of jobs.
+func typeCollector(node typeSource) collect {
+	return func(out sender) {
+		stats, v := node.AllTypeStats(), node.View()
+		out.gauge(descWaiting, float64(node.ClaimsWaiting()))
+		out.gauge(descTypes, float64(len(stats)))
+		now := max(time.Now().UnixMilli(), v.Meta().Now)
+		for _, f := range typeFigures(v, stats, now) {
+			for st := fsm.Scheduled; st.String() != ""; st++ {
+				out.gauge(descTypeJobs, float64(f.jobs.Of(st)), f.name, st.String())
+			}
+			send(out, typeCounts, f, f.name)
+			out.histogram(descWait, &f.Wait, figures.WaitBounds, 1000, f.name)
+			out.histogram(descRun, &f.Run, figures.WaitBounds, 1000, f.name)
+			out.histogram(descTries, &f.Attempts, figures.AttemptBounds, 1, f.name)
 		}
-		send(out, typeCounts, f, f.name)
-		out.histogram(descWait, &f.Wait, figures.WaitBounds, 1000, f.name)
-		out.histogram(descRun, &f.Run, figures.WaitBounds, 1000, f.name)
-		out.histogram(descTries, &f.Attempts, figures.AttemptBounds, 1, f.name)
 	}
 }
 
@@ -291,40 +289,34 @@ func (s sender) histogram(d *prometheus.Desc, h *figures.Histogram, bounds []int
 // workersShown is the largest number of workers with series of their own.
 const workersShown = 100
 
-// workerCollector sends the running jobs, the capacity and the quiet of each worker. The
-// registered workers that come first by name have a series of their own; the running jobs of all
-// others, and of those that are not registered, share fsm.FigureOther. A scrape takes time in proportion to workersShown.
-type workerCollector struct{ view func() *fsm.View }
-
-func newWorkerCollector(view func() *fsm.View) workerCollector { return workerCollector{view} }
-
 var (
 	descRunning  = desc("worker_running", "Jobs that a registered worker holds; other: all workers without a series of their own.", "worker")
 	descCapacity = desc("worker_capacity", "Jobs that a registered worker can run at a time, as it says.", "worker")
 	descQuiet    = desc("worker_quiet", "1 if a registered worker gets no new jobs, otherwise 0.", "worker")
 )
 
-// Describe implements prometheus.Collector.
-func (c workerCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
-	out, v := sender{ch: ch}, c.view()
-	counts := v.Counts()
-	others, shown := counts.Of(fsm.InProgress), 0
-	v.Workers("", func(w *fsm.Worker) bool {
-		if w.Name == fsm.FigureOther || !utf8.ValidString(w.Name) {
-			return true
-		}
-		n := v.Held(w.Name)
-		out.gauge(descRunning, float64(n), w.Name)
-		out.gauge(descQuiet, oneIf(w.Quiet()), w.Name)
-		if w.Capacity > 0 {
-			out.gauge(descCapacity, float64(w.Capacity), w.Name)
-		}
-		others -= n
-		shown++
-		return shown < workersShown
-	})
-	out.gauge(descRunning, float64(others), fsm.FigureOther)
+// workerCollector sends the running jobs, the capacity and the quiet of each worker. The
+// registered workers that come first by name have a series of their own; the running jobs of all
+// others, and of those that are not registered, share fsm.FigureOther. A scrape takes time in proportion to workersShown.
+func workerCollector(view func() *fsm.View) collect {
+	return func(out sender) {
+		v := view()
+		counts := v.Counts()
+		others, shown := counts.Of(fsm.InProgress), 0
+		v.Workers("", func(w *fsm.Worker) bool {
+			if w.Name == fsm.FigureOther || !utf8.ValidString(w.Name) {
+				return true
+			}
+			n := v.Held(w.Name)
+			out.gauge(descRunning, float64(n), w.Name)
+			out.gauge(descQuiet, oneIf(w.Quiet()), w.Name)
+			if w.Capacity > 0 {
+				out.gauge(descCapacity, float64(w.Capacity), w.Name)
+			}
+			others -= n
+			shown++
+			return shown < workersShown
+		})
+		out.gauge(descRunning, float64(others), fsm.FigureOther)
+	}
 }

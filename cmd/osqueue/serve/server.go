@@ -253,7 +253,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	if s.node, err = cluster.Open(o.node); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	metrics.MustRegister(nodeCollector{s.node}, newTypeCollector(s.node), newWorkerCollector(s.node.View), hookCollector{s.node, sender}, newInboxCollector(s.node, box))
+	metrics.MustRegister(nodeCollector(s.node), typeCollector(s.node), workerCollector(s.node.View), hookCollector(s.node.View, sender), inboxCollector(s.node, box))
 	s.openEnrollment(o, metrics)
 	if s.audit, err = o.security.openAudit(s.log); err != nil {
 		return nil, errors.Join(err, s.node.Close(), s.close())

@@ -21,6 +21,7 @@ import (
 	"osqueue/cluster/plane"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/auth/enroll"
+	"osqueue/internal/sleep"
 	"osqueue/internal/text"
 )
 
@@ -156,12 +157,8 @@ func (o *tlsOptions) watchExpiry(ctx context.Context, log hclog.Logger) {
 		if left > 0 {
 			wait = min(wait, left+time.Second)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, wait) {
 			return
-		case <-timer.C:
 		}
 	}
 }

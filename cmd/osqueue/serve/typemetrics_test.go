@@ -49,7 +49,7 @@ func (s *machineSource) enqueue(types ...string) {
 func TestTypeMetricsConform(t *testing.T) {
 	s := newMachineSource()
 	s.enqueue("", "mail", "other", "~", "wei\xffrd", strings.Repeat("x", 500), "<b>&\"")
-	problems, err := testutil.CollectAndLint(newTypeCollector(s))
+	problems, err := testutil.CollectAndLint(typeCollector(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestTypeMetricsConform(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(newTypeCollector(s))
+	r.MustRegister(typeCollector(s))
 	if _, err := r.Gather(); err != nil {
 		t.Errorf("two series are alike, or one is not valid: %v", err)
 	}
@@ -74,7 +74,7 @@ func TestTypeMetricsAreBounded(t *testing.T) {
 		s.enqueue(types...)
 	}
 	const metrics = 7 + 1 + 8 + 3 // of one type
-	if n, most := testutil.CollectAndCount(newTypeCollector(s)), (fsm.FiguresMax+1)*metrics+2; n > most {
+	if n, most := testutil.CollectAndCount(typeCollector(s)), (fsm.FiguresMax+1)*metrics+2; n > most {
 		t.Errorf("10000 types have %d series, more than %d", n, most)
 	}
 	var jobs int
@@ -86,26 +86,6 @@ func TestTypeMetricsAreBounded(t *testing.T) {
 	}
 	if jobs != 10_000 {
 		t.Errorf("the types have %d jobs in all", jobs)
-	}
-}
-
-// BenchmarkScrape is one scrape of the figures of that many types.
-func BenchmarkScrape(b *testing.B) {
-	for _, types := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprintf("types=%d", types), func(b *testing.B) {
-			s := newMachineSource()
-			for i := range types {
-				s.enqueue(fmt.Sprintf("t%05d", i))
-			}
-			r := prometheus.NewRegistry()
-			r.MustRegister(newTypeCollector(s))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := r.Gather(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 
@@ -127,7 +107,7 @@ func TestWorkerMetricsAreBounded(t *testing.T) {
 	claim(fsm.FigureOther, 5)
 	claim("not registered", 7)
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(newWorkerCollector(s.View))
+	r.MustRegister(workerCollector(s.View))
 	families, err := r.Gather()
 	if err != nil || len(families) != 3 {
 		t.Fatalf("%v, %v", families, err)
@@ -149,7 +129,7 @@ func TestWorkerMetricsAreBounded(t *testing.T) {
 	if len(got) != workersShown+1 || got["w000"] != 1 || got[fsm.FigureOther] != 150+5+7 {
 		t.Errorf("%d series, %v", len(got), got)
 	}
-	if problems, err := testutil.CollectAndLint(newWorkerCollector(s.View)); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(workerCollector(s.View)); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -81,12 +82,7 @@ func Write(w io.Writer, text string) error {
 }
 
 // OrDash keeps a column from being empty.
-func OrDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func OrDash(text string) string { return cmp.Or(text, "-") }
 
 // FirstLine returns the line of an error text that says what failed, mostly its first one.
 func FirstLine(text string) string { return v1.ErrorLine(text) }
@@ -100,14 +96,6 @@ func Plural[N int | int64 | uint64](n N, word string) string {
 		word = stem + "rie"
 	}
 	return fmt.Sprintf("%d %ss", n, word)
-}
-
-// TextOr returns text, or otherwise if text is empty.
-func TextOr(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // Clip shortens a text that would break the lines of a table.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,17 +50,9 @@ var CronColumns = Columns("NAME", "SPEC", "+ZONE", "TYPE", "NEXT", "+LAST", "FIR
 // CronRow returns the cells of c under CronColumns.
 func CronRow(c v1.Cron, _ time.Time) []string {
 	return []string{
-		c.Name, c.Spec, ZoneText(c.TimeZone), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), LocalTime(c.LastAt),
+		c.Name, c.Spec, cmp.Or(c.TimeZone, "UTC"), OrDash(c.Job.Type), NextText(c.Paused, c.NextAt), LocalTime(c.LastAt),
 		strconv.FormatUint(c.Fired, 10), strconv.FormatUint(c.Skipped, 10),
 	}
-}
-
-// ZoneText returns the name of a time zone; "" is UTC.
-func ZoneText(zone string) string {
-	if zone == "" {
-		return "UTC"
-	}
-	return zone
 }
 
 // NextText formats the next time of a schedule, in ms; 0 is never.

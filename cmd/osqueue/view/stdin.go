@@ -88,18 +88,19 @@ func IsTerminal(stdin io.Reader) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-// Confirm asks a question on stderr. Only y and yes mean yes; the end of stdin means no.
-func (g *Globals) Confirm(ctx context.Context, question string) (bool, error) {
+// Confirm asks a question on stderr, and returns an error unless the answer is yes. Only y and yes mean that; the
+// end of stdin means no.
+func (g *Globals) Confirm(ctx context.Context, question string) error {
 	if err := WritePlain(g.Err, question+" [y/N] "); err != nil {
-		return false, err
+		return err
 	}
 	answer, err := bufio.NewReader(io.LimitReader(g.Stdin(ctx), 1024)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the answer: %w", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
-		return true, nil
+		return nil
 	}
-	return false, nil
+	return errors.New("nothing was changed")
 }
