@@ -143,6 +143,13 @@ func (d *devProcess) run(args ...string) string {
 // commandLimit is how long one command may take.
 const commandLimit = 60 * time.Second
 
+// end waits for the end of a command, and kills it if it takes too long.
+func end(cmd *exec.Cmd) error {
+	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	return cmd.Wait()
+}
+
 func (d *devProcess) output(args ...string) (stdout, stderr string, err error) {
 	cmd := d.command(args...)
 	var out, errOut bytes.Buffer
@@ -150,9 +157,7 @@ func (d *devProcess) output(args ...string) (stdout, stderr string, err error) {
 	if err := cmd.Start(); err != nil {
 		return "", "", err
 	}
-	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	err = cmd.Wait()
+	err = end(cmd)
 	return strings.TrimSpace(out.String()), errOut.String(), err
 }
 

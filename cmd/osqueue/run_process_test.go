@@ -94,9 +94,7 @@ func (d *devProcess) walkRunInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	_ = cmd.Wait()
+	_ = end(cmd)
 	if code := cmd.ProcessState.ExitCode(); code != view.ExitInterrupted || !strings.Contains(errOut.String(), "job stopped is cancelled") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}
@@ -129,9 +127,7 @@ func (d *devProcess) walkMapUnread(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	_ = cmd.Wait()
+	_ = end(cmd)
 	if code := cmd.ProcessState.ExitCode(); code != view.ExitClosedPipe || !strings.Contains(errOut.String(), "osqueue: 1 job continues; ") ||
 		!strings.Contains(errOut.String(), "--name unread") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
@@ -181,9 +177,7 @@ func (d *devProcess) walkMapInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	_ = cmd.Wait()
+	_ = end(cmd)
 	if code := cmd.ProcessState.ExitCode(); code != view.ExitInterrupted || !strings.Contains(errOut.String(), "--name again") {
 		t.Errorf("exit status %d: %s", code, errOut.String())
 	}

@@ -65,9 +65,7 @@ func (d *devProcess) background(cmd *exec.Cmd) (stop func()) {
 	}
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		limit := time.AfterFunc(commandLimit, func() { _ = cmd.Process.Kill() })
-		defer limit.Stop()
-		if err := cmd.Wait(); err != nil {
+		if err := end(cmd); err != nil {
 			d.t.Errorf("%v: %v", cmd.Args, err)
 		}
 	})

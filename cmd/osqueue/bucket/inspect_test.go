@@ -245,26 +245,16 @@ func TestInspectRefusesWhatCannotBeMeant(t *testing.T) {
 // complete.
 func TestInspectDamaged(t *testing.T) {
 	r := story(t, true)
-	segments, err := filepath.Glob(filepath.Join(r.dir, "log", recordedLineage, "*.seg"))
-	if err != nil || len(segments) != 2 {
-		t.Fatalf("%v %v", segments, err)
-	}
-	data, err := os.ReadFile(segments[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(segments[1], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got := fails(t, []string{"inspect", r.url()}, filepath.Base(segments[1]), "osqueue verify "+r.url())
+	damaged := r.segment(1)
+	r.flip(damaged)
+	got := fails(t, []string{"inspect", r.url()}, filepath.Base(damaged), "osqueue verify "+r.url())
 	if got.Out != "" {
 		t.Errorf("%s", got.Out)
 	}
 	if got := offlineRun(t, "inspect", r.url(), "--at", "2-4"); got.Code != view.ExitOK {
 		t.Errorf("what is before the damage: %+v", got)
 	}
-	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(segments[1]))
+	fails(t, []string{"inspect", r.url(), "--at", "2-6"}, filepath.Base(damaged))
 }
 
 // A mistyped directory must not be made by looking into it.

@@ -13,11 +13,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
 	"osqueue/election"
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/storage/archive"
 	"osqueue/storage/document"
 	"osqueue/storage/file"
@@ -337,15 +335,10 @@ func TestRestoreInPlace(t *testing.T) {
 // The newest state cannot be read; an earlier one can, and over what stands there.
 func TestRestoreFromADamagedBucket(t *testing.T) {
 	r := story(t, true)
-	segments, err := filepath.Glob(filepath.Join(r.dir, "log", recordedLineage, "*.seg"))
-	if err != nil || len(segments) != 2 {
-		t.Fatalf("%v %v", segments, err)
-	}
-	if err := os.Truncate(segments[1], 100); err != nil {
-		t.Fatal(err)
-	}
+	damaged := r.segment(1)
+	r.check(os.Truncate(damaged, 100))
 	to, dir := empty(t)
-	fails(t, []string{"restore", "--from", r.url(), "--to", to}, filepath.Base(segments[1]), "osqueue verify")
+	fails(t, []string{"restore", "--from", r.url(), "--to", to}, filepath.Base(damaged), "osqueue verify")
 	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to)
 	if got.Code != view.ExitOK || !strings.Contains(got.Out, "cannot be read: ") || !strings.Contains(got.Out, "?") {
 		t.Fatalf("%+v", got)
@@ -409,7 +402,7 @@ func TestRestoreAnOriginalDocument(t *testing.T) {
 	if got := offlineRun(t, "inspect", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "of the legacy broker: no LSN, no epoch") {
 		t.Errorf("%+v", got)
 	}
-	if got := offlineRun(t, "verify", from); got.Code != view.ExitOK {
+	if got := offlineRun(t, "verify", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker") {
 		t.Errorf("%+v", got)
 	}
 	to, next := empty(t)
@@ -468,7 +461,6 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 		"--from file:///x":                        "--to is missing",
 		"--from ftp://x --to file:///y":           `unknown scheme "ftp"`,
 		"--from file:///x --to /y":                "has no scheme",
-		"--from file:///x --to file:///x":         "rewound in place",
 		"--from file:///x --dry-run --at soon":    "neither an LSN nor a time",
 		"--from file:///x --dry-run extra":        "too many arguments: extra",
 		"--from file:///x --dry-run --timeout 0s": "must be positive",
@@ -480,86 +472,4 @@ func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
 	}
 	_, dir := empty(t)
 	fails(t, []string{"restore", "--from", "file://" + dir, "--dry-run"}, "has no queue.json")
-}
-
-// longHistory is a queue in which so many jobs came, and a tenth of them was done,
-// with a checkpoint after the first half.
-func longHistory(b *testing.B, jobs int) *recorded {
-	b.Helper()
-	const each = 500
-	r := newRecorded(b)
-	for n := 0; n < jobs; n += each {
-		op := &fsmpb.Enqueue{}
-		for i := range each {
-			op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprintf("01890a5d-ac96-774b-bcce-%012d", n+i), Type: "mail", Payload: fmt.Appendf(nil,
-				`{"to":"user%d@example.com","template":"welcome","locale":"en","variables":{"order":%d,"total":"%d.90"}}`, n%7919, n+i, i)})
-		}
-		r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
-		claim := &fsmpb.Claim{Worker: "w1", Max: each / 10}
-		var done []*fsmpb.Mutation
-		for _, j := range r.apply(&fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: claim}})[0].Jobs {
-			op := &fsmpb.Complete{Worker: "w1", Lease: &fsmpb.Lease{JobId: j.ID, Token: j.Execution().Token}}
-			done = append(done, &fsmpb.Mutation{Op: &fsmpb.Mutation_Complete{Complete: op}})
-		}
-		r.apply(done...)
-		if n%(10*each) == 0 {
-			r.cut()
-		}
-		if n == jobs/2 {
-			r.cutIfAny()
-			r.checkpoint(r.lsn())
-		}
-	}
-	r.flush(true, begunAt)
-	return r
-}
-
-// cutIfAny is cut, unless there is nothing to cut.
-func (r *recorded) cutIfAny() {
-	if r.tail.Len() > 0 {
-		r.cut()
-	}
-}
-
-// jobsOfBench is a million, or with -short ten thousand.
-func jobsOfBench() int {
-	if testing.Short() {
-		return 10_000
-	}
-	return 1_000_000
-}
-
-// BenchmarkRestore is the command, from a directory to another one, at three
-// quarters of the history.
-func BenchmarkRestore(b *testing.B) {
-	jobs := jobsOfBench()
-	r := longHistory(b, jobs)
-	at := r.lsn()
-	at.Index = at.Index * 3 / 4
-	n := 0
-	for b.Loop() {
-		n++
-		to := "file://" + filepath.Join(b.TempDir(), fmt.Sprint(n))
-		benchCommand(b, "restore", "--from", r.url(), "--at", at.String(), "--to", to)
-	}
-	b.ReportMetric(float64(jobs)*float64(n)/b.Elapsed().Seconds(), "jobs/s")
-}
-
-// BenchmarkVerify is the command on the same history.
-func BenchmarkVerify(b *testing.B) {
-	r := longHistory(b, jobsOfBench())
-	for b.Loop() {
-		benchCommand(b, "verify", r.url())
-	}
-}
-
-// benchCommand runs a command line, which must end well.
-func benchCommand(b *testing.B, args ...string) {
-	b.Helper()
-	var out, errOut clitest.Buffer
-	g := view.NewGlobals("devel")
-	g.Out, g.Err = &out, &errOut
-	if code := view.Execute(b.Context(), args, g, view.NewRoot(g, Commands(g)...)); code != view.ExitOK {
-		b.Fatal(out.String(), errOut.String())
-	}
 }

@@ -208,20 +208,6 @@ func TestVerifyUnreadable(t *testing.T) {
 	}
 }
 
-func TestVerifyOlderDocument(t *testing.T) {
-	_, dir := empty(t)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	old := []byte(`{"broker":null,"brokerHeartbeat":1706000000000,"completedTotal":42,"jobs":[]}`)
-	if err := os.WriteFile(filepath.Join(dir, "queue.json"), old, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := offlineRun(t, "verify", "file://"+dir); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker") {
-		t.Errorf("%+v", got)
-	}
-}
-
 // Commands that read a damaged document refer to verify.
 func TestDamageLeadsToVerify(t *testing.T) {
 	r := story(t, true)

@@ -55,7 +55,7 @@ func TestMapAndSubmitGoOnAfterABadLine(t *testing.T) {
 	c.Stdin = in
 	got := c.Run("map", "-", "--name", "it's", "--", "echo")
 	want := `osqueue: not all jobs were sent; correct the cause, and continue with the same command and --name 'it'\''s'` + "\n"
-	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) {
+	if got.Code != view.ExitNotRun || got.Out != "a\n" || !strings.HasSuffix(got.Err, want) || !strings.Contains(got.Err, "line 2: the command must be UTF-8") {
 		t.Errorf("%+v", got)
 	}
 	got = osq.Run(t, clitest.NewFake(t), strings.Repeat("1\n", client.MaxBatchJobs)+"oops\n", "submit", "good", "--file", "-", "--wait", "--id", "s")

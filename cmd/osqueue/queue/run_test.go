@@ -246,16 +246,6 @@ func unended(q *clitest.Fake) (n int) {
 	return n
 }
 
-func TestMapManyLines(t *testing.T) {
-	t.Parallel()
-	q := clitest.NewFake(t)
-	const n = 3000
-	got := osq.Run(t, q, numbered(n), "map", "-", "--keep-order", "--", "echo")
-	if got.Code != view.ExitOK || got.Out != numbered(n) {
-		t.Fatalf("%d lines, %s", strings.Count(got.Out, "\n"), got.Err)
-	}
-}
-
 // Lines that arrive during a request go together in the next one.
 func TestLinesGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -273,17 +263,6 @@ func TestLinesGather(t *testing.T) {
 			t.Errorf("%d lines of %d in %d batches", lines, n, requests)
 		}
 	})
-}
-
-func TestMapNamesTheBadLine(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "1\n\xff\n3\n", "map", "-", "--", "echo")
-	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "line 2: the command must be UTF-8") || got.Out != "1\n" {
-		t.Errorf("%+v", got)
-	}
-	if got := osq.Run(t, q, "", "map", "/no/such/file", "--", "echo"); got.Code != view.ExitNotRun {
-		t.Errorf("%+v", got)
-	}
 }
 
 // Another command under the same name is refused, with what to do.

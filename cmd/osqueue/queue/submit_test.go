@@ -259,14 +259,6 @@ func TestSubmitFileWait(t *testing.T) {
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued and available, but") {
 		t.Errorf("%+v", got)
 	}
-	got = osq.Run(t, q, "", "submit", "wait", "1", "--id", "job-7", "--wait", "--wait-for", "50ms")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued and available, but") {
-		t.Errorf("%+v", got)
-	}
-	got = osq.Run(t, q, "1\nx\n", "submit", "good", "--file", "-", "--wait")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "line 2 ") {
-		t.Errorf("%+v", got)
-	}
 }
 
 // Two lines are one job, by their id or by a key: both get its result.

@@ -30,20 +30,26 @@ type lines chan string
 
 func (l lines) Write(b []byte) (int, error) { l <- string(b); return len(b), nil }
 
-// A node warns of the end of its certificate, and says at that time that it has ended.
-func TestTheEndOfACertificateIsLogged(t *testing.T) {
-	t.Parallel()
+// nodeCertificate makes the files of a CA and of node n1.
+func nodeCertificate(t *testing.T, lifetime time.Duration) tlsOptions {
+	t.Helper()
 	dir := t.TempDir()
 	a, err := certs.CreateAuthority(dir, certs.CALifetime, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: 3 * time.Second}, time.Now()); err != nil {
+	if _, err := a.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: lifetime}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
-	var o tlsOptions
-	o.files = certs.Files{CA: at(certs.CAFile), Cert: at("n1.crt"), Key: at("n1.key")}
+	return tlsOptions{files: certs.Files{CA: at(certs.CAFile), Cert: at("n1.crt"), Key: at("n1.key")}, caKey: at("ca.key")}
+}
+
+// A node warns of the end of its certificate, and says at that time that it has ended.
+func TestTheEndOfACertificateIsLogged(t *testing.T) {
+	t.Parallel()
+	o := nodeCertificate(t, 3*time.Second)
+	var err error
 	if o.identity, err = certs.Load(o.files, func(error) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,16 +74,7 @@ func TestTheEndOfACertificateIsLogged(t *testing.T) {
 // A node warns if others can read its key, or that of the CA.
 func TestKeysThatOthersCanRead(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	a, err := certs.CreateAuthority(dir, certs.CALifetime, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Issue(certs.Request{Kind: certs.Node, Name: "n1", Hosts: []string{"h"}, Lifetime: time.Hour}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	at := func(name string) string { return filepath.Join(dir, name) }
-	o := tlsOptions{files: certs.Files{CA: at(certs.CAFile), Cert: at("n1.crt"), Key: at("n1.key")}, caKey: at("ca.key")}
+	o := nodeCertificate(t, time.Hour)
 	for mode, warnings := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 2} {
 		if err := errors.Join(os.Chmod(o.files.Key, mode), os.Chmod(o.caKey, mode)); err != nil {
 			t.Fatal(err)
