@@ -14,7 +14,7 @@ func (m *Machine) advance(now int64) {
 		m.fire(t)
 	}
 	if m.firings <= 0 {
-		m.openPermitted()
+		m.types.openPermitted()
 	}
 	m.tokens.expire(m.meta.Now)
 	m.uniques.expire(m.meta.Now)
@@ -23,7 +23,7 @@ func (m *Machine) advance(now int64) {
 	m.retireBatches()
 	m.claims.forget(m.meta.Now)
 	m.requests.forget(m.meta.Settings.RequestMs, m.meta.Now)
-	m.figures.review(m.queues, was, m.meta.Now)
+	m.figures.review(m.types.queues, was, m.meta.Now)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are
@@ -31,11 +31,11 @@ func (m *Machine) advance(now int64) {
 // for the budget of another entry, a machine without a restart would give fewer jobs than
 // a restored one. openPermitted takes time in proportion to the number of types with
 // settings, only in entries that exhaust the budget.
-func (m *Machine) openPermitted() {
-	m.settings.Scan(func(s *QueueSettings) bool {
-		if q := m.queues[s.Name]; q.permitAt != 0 && q.permitAt <= m.meta.Now {
-			m.timers.Delete(timer{at: q.permitAt, kind: timerPermit, key: q.name})
-			m.permitCame(q)
+func (t *types) openPermitted() {
+	t.settings.Scan(func(s *QueueSettings) bool {
+		if q := t.queues[s.Name]; q.permitAt != 0 && q.permitAt <= t.meta.Now {
+			t.timers.Delete(timer{at: q.permitAt, kind: timerPermit, key: q.name})
+			t.permitCame(q)
 		}
 		return true
 	})
@@ -52,13 +52,13 @@ func (m *Machine) fire(t timer) {
 	case timerTimeout:
 		m.checkTimeout(m.ids.Get(t.key), t)
 	case timerPermit:
-		m.permitCame(m.queues[t.key])
+		m.types.permitCame(m.types.queues[t.key])
 	case timerRetain:
-		q := m.queues[t.key]
+		q := m.types.queues[t.key]
 		q.retainAt = 0
-		m.markDirty(q)
+		m.types.markDirty(q)
 	case timerResume:
-		m.resume(m.queues[t.key])
+		m.resume(m.types.queues[t.key])
 	}
 }
 

@@ -140,7 +140,7 @@ func (m *Machine) reviewWaited(id string) {
 	}
 	m.waits.consider(id, j.Status)
 	if j.Status == Completed || j.Status == Cancelled {
-		m.retain(m.queues[j.Type], j)
+		m.types.retain(j, m.waits.waited[id].all > 0)
 	}
 }
 

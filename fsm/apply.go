@@ -13,17 +13,13 @@ import (
 
 // New returns an empty machine.
 func New() *Machine {
-	return &Machine{
+	m := &Machine{
 		meta:     Meta{Settings: DefaultSettings(), Level: BaseLevel},
 		jobs:     btree.New(byStatusSeq),
 		workers:  newWorkers(),
 		claims:   newClaims(),
 		running:  btree.New(byHolder),
-		typed:    btree.New(byType),
-		ranked:   newRankedTypes(),
 		tagged:   btree.New(byLabel),
-		settings: btree.New(bySettings),
-		turns:    btree.New(byTurn),
 		crons:    newCrons(),
 		batches:  newBatches(),
 		uniques:  newUniques(),
@@ -33,12 +29,12 @@ func New() *Machine {
 		hooks:    outbox.New(),
 		usage:    usage{accounts: make(map[string]*account)},
 		ids:      idtable.New(func(j *Job) string { return j.ID }),
-		queues:   make(map[string]*queue),
-		heads:    btree.New(byBest),
 		timers:   timers{btree.New(byTime)},
 		waits:    newWaits(),
 		max:      budgets{settle: settleMax, fire: fireMax, retire: retireMax},
 	}
+	m.types = newTypes(&m.meta, m.timers)
+	return m
 }
 
 // Apply applies the log entry at (index, term): it first advances the time to the batch's
@@ -63,10 +59,10 @@ func (m *Machine) begin(b *fsmpb.Batch) {
 	m.forgetEvents()
 	m.hooks.Begin()
 	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
-	for _, q := range m.touched {
+	for _, q := range m.types.touched {
 		q.arrived, q.touched = 0, false
 	}
-	m.touched, m.workers.turned = m.touched[:0], m.workers.turned[:0]
+	m.types.touched, m.workers.turned = m.types.touched[:0], m.workers.turned[:0]
 }
 
 // apply applies one mutation of an actor and its consequences.
@@ -187,7 +183,7 @@ func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
 		m.meta.Settings = settingsFromPB(op.Settings)
 	}
 	m.retimeWorkers()
-	m.reviewRetention()
+	m.types.reviewRetention()
 	m.requests.bound(m.meta.Settings.RequestCount)
 	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
 	m.tell(outbox.Event{Kind: outbox.Leader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})

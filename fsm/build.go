@@ -40,7 +40,7 @@ func (m Meta) Check() error {
 // NewBuilder returns a builder for a state with these scalars, which have passed Check.
 func NewBuilder(meta Meta) *Builder {
 	m := New()
-	m.meta, m.building = meta, true
+	m.meta, m.types.building = meta, true
 	m.meta.Level = max(meta.Level, BaseLevel)
 	m.meta.Token = max(meta.Token, tokenFloor(meta.Broker.Epoch))
 	return &Builder{m: m, seqs: make(map[uint64]uint64)}
@@ -55,7 +55,7 @@ func (b *Builder) addJob(j *Job, hash uint32) error {
 		return fmt.Errorf("%w: job %q: %w", ErrState, j.ID, err)
 	}
 	b.seqs[j.Seq/64] |= 1 << (j.Seq % 64)
-	j.Type = b.m.queue(j.Type).name
+	j.Type = b.m.types.queue(j.Type).name
 	switch {
 	case j.Exec == nil && j.Status == InProgress:
 		j.Exec = new(Execution)
@@ -83,15 +83,15 @@ func add(what, name string, twice bool, err error, store func()) error {
 
 // AddQueue adds the settings of a type.
 func (b *Builder) AddQueue(s *QueueSettings) error {
-	_, twice := b.m.settings.Get(s)
+	_, twice := b.m.types.settings.Get(s)
 	valid := s.Backoff.Kind < backoff.NumKinds && s.RateMilli >= 0 && s.Level >= 0 && s.LevelAt >= 0 && s.Pause.valid(s.Paused)
-	return add("settings of type", s.Name, twice, need(valid, errRange), func() { b.m.useSettings(b.m.queue(s.Name), s) })
+	return add("settings of type", s.Name, twice, need(valid, errRange), func() { b.m.types.useSettings(b.m.types.queue(s.Name), s) })
 }
 
 // AddTurn adds a group's place in the rotation. Call it after the jobs were added.
 func (b *Builder) AddTurn(t *Turn) error {
 	var g *group
-	q := b.m.queues[t.Type]
+	q := b.m.types.queues[t.Type]
 	if q != nil {
 		g = q.groups[t.Group]
 	}
@@ -103,8 +103,8 @@ func (b *Builder) AddTurn(t *Turn) error {
 	case g.turn != 0:
 		return fmt.Errorf("%w: round-robin position of group %q of type %q: %w", ErrState, t.Group, t.Type, errTwice)
 	}
-	b.m.setTurn(q, g, t.Turn)
-	b.m.refresh(q, g)
+	b.m.types.setTurn(q, g, t.Turn)
+	b.m.types.refresh(q, g)
 	return nil
 }
 
@@ -213,13 +213,13 @@ func (b *Builder) Machine() *Machine {
 	for id := range m.waits.waited {
 		m.reviewWaited(id)
 	}
-	for _, q := range m.dirty {
+	for _, q := range m.types.dirty {
 		q.dirty = false
-		m.timeRetention(q)
+		m.types.timeRetention(q)
 	}
-	m.dirty = nil
+	m.types.dirty = nil
 	m.begin(&fsmpb.Batch{})
-	m.building = false
+	m.types.building = false
 	return m
 }
 

@@ -226,7 +226,7 @@ func (m *Machine) nextIn(f *filter, s Status, seq uint64) (found *Job) {
 		m.tagged.Ascend(tagged{*f.label, from}, func(t tagged) bool { return take(t.job, t.label == *f.label) })
 	case f.Type != nil:
 		from.Type = *f.Type
-		m.typed.Ascend(from, func(j *Job) bool { return take(j, j.Type == *f.Type) })
+		m.types.typed.Ascend(from, func(j *Job) bool { return take(j, j.Type == *f.Type) })
 	default:
 		m.jobs.Ascend(from, func(j *Job) bool { return take(j, true) })
 	}

@@ -40,7 +40,7 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 	worker := strings.Clone(op.Worker)
 	n := min(max(int(op.Max), 1), claimJobsMax, m.counts[Unclaimed])
 	jobs := make([]*Job, 0, n)
-	from := m.candidates(op.Types)
+	from := m.types.candidates(op.Types)
 	for bytes := 0; len(jobs) < n && bytes < claimBytesMax; {
 		q := from.best()
 		if q == nil {
@@ -57,17 +57,17 @@ func (m *Machine) claim(op *fsmpb.Claim) Result {
 
 // candidates has the types that a claim takes jobs of.
 type candidates struct {
-	m      *Machine
+	heads  *btree.Tree[*queue]
 	any    bool
 	queues []*queue
 }
 
 // candidates returns the candidates of a claim. An empty list means every type. In a
 // list, the type "" matches no job, not even one without a type.
-func (m *Machine) candidates(types []string) candidates {
-	c := candidates{m: m, any: len(types) == 0}
-	for _, t := range types {
-		if q := m.queues[t]; q != nil && t != "" {
+func (t *types) candidates(names []string) candidates {
+	c := candidates{heads: t.heads, any: len(names) == 0}
+	for _, name := range names {
+		if q := t.queues[name]; q != nil && name != "" {
 			c.queues = append(c.queues, q)
 		}
 	}
@@ -77,7 +77,7 @@ func (m *Machine) candidates(types []string) candidates {
 // best returns the type whose best job a claim gets, or nil.
 func (c candidates) best() (best *queue) {
 	if c.any {
-		best, _ = c.m.heads.Min()
+		best, _ = c.heads.Min()
 		return best
 	}
 	for _, q := range c.queues {
@@ -92,10 +92,10 @@ func (c candidates) best() (best *queue) {
 // goroutine that owns the machine.
 func (m *Machine) Ready(types []string) bool {
 	if len(types) == 0 {
-		return m.heads.Len() > 0
+		return m.types.heads.Len() > 0
 	}
 	for _, t := range types {
-		if q := m.queues[t]; q != nil && t != "" && q.best != nil {
+		if q := m.types.queues[t]; q != nil && t != "" && q.best != nil {
 			return true
 		}
 	}
@@ -119,7 +119,7 @@ func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, m.meta.Settings.LeaseMs)
 	j.Exec.Token = m.meta.Token
 	j.Exec.Instance = op.Instance
-	j.Exec.Unconfirmed = op.Confirms && m.exhausted(j) && old.Details().GivenBack < giveBackMax
+	j.Exec.Unconfirmed = op.Confirms && m.types.exhausted(j) && old.Details().GivenBack < giveBackMax
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil || op.Owner != 0 {
 		j.changeDetails(func(d *Details) {
@@ -127,8 +127,8 @@ func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 		})
 	}
 	m.put(old, j)
-	m.takePermit(q)
-	m.served(q, j.group())
+	m.types.takePermit(q)
+	m.types.served(q, j.group())
 	return j
 }
 

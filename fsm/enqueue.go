@@ -195,7 +195,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 	size := newSize(n)
 	p.added.jobs++
 	p.added.bytes += size
-	if q := p.m.queues[n.Type]; q != nil && q.settings != nil {
+	if q := p.m.types.queues[n.Type]; q != nil && q.settings != nil {
 		if p.types == nil {
 			p.types = make(map[string]quotaUsage)
 		}
@@ -213,7 +213,7 @@ func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
 		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
 		jobs: int64(m.counts.notEnded()) + p.added.jobs, bytes: m.Bytes() + p.added.bytes,
 	}}
-	if q := m.queues[n.Type]; q != nil && q.settings != nil {
+	if q := m.types.queues[n.Type]; q != nil && q.settings != nil {
 		s, t := q.settings, p.types[n.Type]
 		limits[0] = quota{
 			jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
@@ -379,7 +379,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 	m.meta.LastSeq++
 	j := &Job{
 		Seq:         m.meta.LastSeq,
-		Type:        m.queue(n.Type).name,
+		Type:        m.types.queue(n.Type).name,
 		Priority:    n.Priority,
 		MaxAttempts: MaxAttemptsUnset,
 		CreatedAt:   m.meta.Now,

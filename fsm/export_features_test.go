@@ -49,7 +49,7 @@ func (m *Machine) Features() (names []string) {
 	note("workers", m.workers.Len() > 0)
 	m.workers.Scan(func(w *Worker) bool { note("quiet workers", w.Quiet()); note("gone workers", w.Gone()); return true })
 	note("claims", m.claims.records.Len() > 0)
-	note("turns of groups", m.turns.Len() > 0)
+	note("turns of groups", m.types.turns.Len() > 0)
 	note("schedules", m.crons.Len() > 0)
 	note("batches", m.batches.Len() > 0)
 	note("dependencies", m.counts[Blocked] > 0)
@@ -64,7 +64,7 @@ func (m *Machine) Features() (names []string) {
 		note("removed jobs", removed)
 		return true
 	})
-	m.settings.Scan(func(s *QueueSettings) bool {
+	m.types.settings.Scan(func(s *QueueSettings) bool {
 		note("pauses", s.Paused)
 		note("limits of running jobs", s.limitsRunning())
 		note("rates", s.RateMilli > 0 && s.level(m.meta.Now) < permit)

@@ -88,8 +88,8 @@ func (m *Machine) rebuilt() (*Machine, error) {
 		addAll(m.jobs, func(j *Job) error { c := j.Bare(); return b.AddJob(&c) }),
 		addAll(m.workers.Tree, func(w *Worker) error { c := w.Bare(); return b.AddWorker(&c) }),
 		addAll(m.claims.records, b.AddClaim),
-		addAll(m.settings, b.AddQueue),
-		addAll(m.turns, b.AddTurn),
+		addAll(m.types.settings, b.AddQueue),
+		addAll(m.types.turns, b.AddTurn),
 		addAll(m.crons.Tree, b.AddCron),
 		addAll(m.batches.Tree, b.AddBatch),
 		addAll(m.uniques.Tree, b.AddHold),
@@ -118,9 +118,9 @@ func (m *Machine) derived() []string {
 		note("account %q: %d records, open %+v", name, m.usage.accounts[name].all, m.usage.accounts[name].open)
 	}
 	m.requests.shares.Scan(func(s requestShare) bool { note("requests of tenant %q: weight %d", s.tenant, s.weight); return true })
-	m.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
+	m.types.heads.Scan(func(q *queue) bool { note("head %q: %s", q.name, q.best.ID); return true })
 	m.running.Scan(func(j *Job) bool { note("running %q: %s", j.Execution().Worker, j.ID); return true })
-	m.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
+	m.types.typed.Scan(func(j *Job) bool { note("typed %q %v: %s", j.Type, j.Status, j.ID); return true })
 	m.tagged.Scan(func(t tagged) bool { note("label %v %v: %s", t.label, t.job.Status, t.job.ID); return true })
 	m.uniques.holders.Scan(func(h holder) bool { note("holder %+v", h); return true })
 	m.uniques.Due(func(h *Hold) bool { note("hold %v", h); return true })
@@ -144,8 +144,8 @@ func (m *Machine) derived() []string {
 		note("request %s: %d", key, m.requests.byKey[key].AtMs)
 	}
 	note("%d ids", m.ids.Len())
-	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
-		lines = append(lines, m.queues[name].derived()...)
+	for _, name := range slices.Sorted(maps.Keys(m.types.queues)) {
+		lines = append(lines, m.types.queues[name].derived()...)
 	}
 	return lines
 }
@@ -175,10 +175,10 @@ func (m *Machine) checkCurrent() (err error) {
 		return err == nil
 	}
 	m.jobs.Scan(func(j *Job) bool { return check("jobs", j) })
-	m.typed.Scan(func(j *Job) bool { return check("typed", j) })
+	m.types.typed.Scan(func(j *Job) bool { return check("typed", j) })
 	m.running.Scan(func(j *Job) bool { return check("running", j) })
 	m.tagged.Scan(func(t tagged) bool { return check("tagged", t.job) })
-	for _, q := range m.queues {
+	for _, q := range m.types.queues {
 		q.retained.Scan(func(j *Job) bool { return check("retained", j) })
 		for _, g := range q.groups {
 			g.ready.Scan(func(j *Job) bool { return check("ready", j) })
@@ -215,11 +215,11 @@ func (m *Machine) timerOf(t timer) int64 {
 	case timerTimeout:
 		return m.ids.Get(t.key).Det.timerAt
 	case timerPermit:
-		return m.queues[t.key].permitAt
+		return m.types.queues[t.key].permitAt
 	case timerRetain:
-		return m.queues[t.key].retainAt
+		return m.types.queues[t.key].retainAt
 	case timerResume:
-		return m.queues[t.key].resumeAt
+		return m.types.queues[t.key].resumeAt
 	}
 	w, _ := m.workers.Get(&Worker{Name: t.key})
 	return w.timerAt
@@ -242,8 +242,8 @@ func (m *Machine) checkClaims(fresh *Machine) error {
 }
 
 func (m *Machine) checkScalars() error {
-	for name, q := range m.queues {
-		if over := int64(q.retained.Len()) - max(m.retainCount(q), 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
+	for name, q := range m.types.queues {
+		if over := int64(q.retained.Len()) - max(m.types.retainCount(q), 0); over > 0 && m.waits.unsettled.Len() == 0 && m.max.retire == retireMax {
 			return fmt.Errorf("queue %q: %d finished jobs too many", name, over)
 		}
 	}

@@ -84,14 +84,14 @@ func (f *Forecast) retry(ids []string) {
 // count reports n jobs of a type, within the limits of the type when ended of its running
 // jobs have ended.
 func (f *Forecast) count(jobType string, n, ended int) {
-	if q := f.m.queues[jobType]; q != nil && q.settings != nil && n > 0 {
+	if q := f.m.types.queues[jobType]; q != nil && q.settings != nil && n > 0 {
 		if f.counted == nil {
 			f.counted = make(map[string]int)
 		}
 		if s := q.settings; s.MaxRunning > 0 && s.RateMilli <= 0 && !s.Paused {
 			f.counted[jobType] -= ended
 		}
-		n = min(n, f.m.claimCapacity(q)-f.counted[jobType])
+		n = min(n, f.m.types.claimCapacity(q)-f.counted[jobType])
 		f.counted[jobType] += max(n, 0)
 	}
 	if n > 0 {

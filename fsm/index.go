@@ -30,7 +30,7 @@ func (m *Machine) put(old, j *Job) {
 	m.index(j)
 	m.events = append(m.events, Event{Job: j, From: from})
 	if countsChange(from, j.Status) {
-		m.figures.count(m.queues[j.Type], from, j, m.meta.Now)
+		m.figures.count(m.types.queues[j.Type], from, j, m.meta.Now)
 	}
 	if m.hooks.HookCount() > 0 {
 		if e, ok := jobEvent(from, j); ok {
@@ -60,7 +60,7 @@ func (m *Machine) putEndedAgain(old, j *Job) {
 // replace stores j in place of old, which has the same status.
 func (m *Machine) replace(old, j *Job) {
 	m.jobs.Set(j)
-	m.typed.Set(j)
+	m.types.typed.Set(j)
 	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
 	switch j.Status {
 	case InProgress:
@@ -84,55 +84,47 @@ func (m *Machine) remove(j *Job) {
 }
 
 func (m *Machine) index(j *Job) {
-	q := m.queue(j.Type)
-	q.counts[j.Status]++
-	m.changedType(q)
-	m.counts[j.Status]++
-	m.addBytes(q, j.size())
-	m.usage.count(j, +1)
+	q := m.types.queue(j.Type)
+	m.countIn(q, j, +1)
 	m.jobs.Set(j)
-	m.typed.Set(j)
+	m.types.typed.Set(j)
 	j.labels(func(l label) { m.tagged.Set(tagged{l, j}) })
 	m.uniques.add(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Set(timer{at: j.RunAt, kind: timerDue, key: j.ID})
 	case Unclaimed:
-		m.beginWait(q, j)
+		m.types.beginWait(q, j)
 	case InProgress:
 		m.indexRunning(q, j)
 	case Completed, Cancelled:
-		m.retain(q, j)
+		m.types.retain(j, m.waits.waited[j.ID].all > 0)
 	case Blocked:
 		m.countWaits(j, nil, +1)
 	}
 }
 
 func (m *Machine) unindex(j *Job) {
-	q := m.queues[j.Type]
-	q.counts[j.Status]--
-	m.changedType(q)
-	m.counts[j.Status]--
-	m.addBytes(q, -j.size())
-	m.usage.count(j, -1)
+	q := m.types.queues[j.Type]
+	m.countIn(q, j, -1)
 	m.jobs.Delete(j)
-	m.typed.Delete(j)
+	m.types.typed.Delete(j)
 	j.labels(func(l label) { m.tagged.Delete(tagged{l, j}) })
 	m.uniques.remove(j)
 	switch j.Status {
 	case Scheduled:
 		m.timers.Delete(timer{at: j.RunAt, kind: timerDue, key: j.ID})
 	case Unclaimed:
-		m.endWait(q, j)
+		m.types.endWait(q, j)
 	case InProgress:
 		m.unindexRunning(q, j)
 	case Completed, Cancelled:
 		q.retained.Delete(j)
-		m.timeRetention(q)
+		m.types.timeRetention(q)
 	case Blocked:
 		m.countWaits(j, nil, -1)
 	}
-	m.dropIdle(q)
+	m.types.dropIdle(q)
 }
 
 func (m *Machine) indexRunning(q *queue, j *Job) {
@@ -142,7 +134,7 @@ func (m *Machine) indexRunning(q *queue, j *Job) {
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
 		m.timers.setTimeout(j, m.meta.timeoutEnd(j))
 	}
-	m.countRunning(q, j.group(), +1)
+	m.types.countRunning(q, j.group(), +1)
 }
 
 func (m *Machine) unindexRunning(q *queue, j *Job) {
@@ -151,10 +143,16 @@ func (m *Machine) unindexRunning(q *queue, j *Job) {
 	if d := j.Det; d != nil && d.TimeoutMs > 0 {
 		m.timers.Delete(timer{at: d.timerAt, kind: timerTimeout, key: j.ID})
 	}
-	m.countRunning(q, j.group(), -1)
+	m.types.countRunning(q, j.group(), -1)
 }
 
-func (m *Machine) addBytes(q *queue, n int64) {
-	q.bytes += n
-	m.bytes += n
+// countIn counts a job (n is 1), or takes it out (n is -1).
+func (m *Machine) countIn(q *queue, j *Job, n int) {
+	q.counts[j.Status] += n
+	m.counts[j.Status] += n
+	size := int64(n) * j.size()
+	q.bytes += size
+	m.bytes += size
+	m.types.changed(q)
+	m.usage.count(j, n)
 }

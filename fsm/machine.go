@@ -100,10 +100,8 @@ type Machine struct {
 	workers  workers
 	claims   claims
 	running  *btree.Tree[*Job]   // in progress, by worker, then seq
-	typed    *btree.Tree[*Job]   // by type, then status, then seq
 	tagged   *btree.Tree[tagged] // by tag or batch, then status, then seq
-	settings *btree.Tree[*QueueSettings]
-	turns    *btree.Tree[*Turn]
+	types    types
 	crons    timed.Table[Cron] // by name; due: at their next times
 	batches  batches
 	uniques  uniques
@@ -114,30 +112,22 @@ type Machine struct {
 
 	// Derived from the above and never encoded.
 	ids    *idtable.Table[Job]
-	queues map[string]*queue
-	heads  *btree.Tree[*queue] // types with a claimable job, ordered by that job
 	timers timers
 	waits  waits
 	usage  usage
 	counts Counts
 	bytes  int64
-	ranked rankedTypes // as of the last View
-	stale  []*queue    // types that have changed since
 
 	max budgets // of each entry
 
 	// The entry that is applied.
 	events   []Event
 	random   uint64
-	budget   int      // waiters that may still be settled
-	firings  int      // timers that may still fire
-	removals int      // jobs that retention may still remove
-	touched  []*queue // types with jobs that became claimable
-	dirty    []*queue // types whose retention must be checked
-	actor    string   // of the mutation that is being decided
+	budget   int    // waiters that may still be settled
+	firings  int    // timers that may still fire
+	removals int    // jobs that retention may still remove
+	actor    string // of the mutation that is being decided
 	outcomes []outcome
-
-	building bool // the state is being restored: only derived fields change
 }
 
 // budgets limit the work of one entry. They are constant except in tests, which exhaust
@@ -185,7 +175,7 @@ type TypeStats struct {
 
 // TypeStats returns the figures of one type.
 func (m *Machine) TypeStats(name string) TypeStats {
-	if q := m.queues[name]; q != nil {
+	if q := m.types.queues[name]; q != nil {
 		return TypeStats{q.counts, q.bytes}
 	}
 	return TypeStats{}
@@ -194,7 +184,7 @@ func (m *Machine) TypeStats(name string) TypeStats {
 // Types calls fn for every type that has jobs, in no particular order, until fn returns
 // false.
 func (m *Machine) Types(fn func(name string, s TypeStats) bool) {
-	for _, q := range m.queues {
+	for _, q := range m.types.queues {
 		if !q.counts.empty() && !fn(q.name, TypeStats{q.counts, q.bytes}) {
 			return
 		}

@@ -52,10 +52,10 @@ func pauseFromPB(p *fsmpb.Pause) Pause {
 	return Pause{Reason: p.GetReason(), By: p.GetBy(), Since: p.GetSinceMs(), Until: p.GetUntilMs()}
 }
 
-// pause sets whether a type is paused. A new pause of a paused type replaces the reason and
-// the end, and keeps the beginning.
-func (m *Machine) pause(s *QueueSettings, paused bool, op *fsmpb.Pause) {
-	since := m.meta.Now
+// pause sets, at the time now, whether a type is paused. A new pause of a paused type
+// replaces the reason and the end, and keeps the beginning.
+func (s *QueueSettings) pause(now int64, paused bool, op *fsmpb.Pause) {
+	since := now
 	if s.Paused && s.Pause.Since != 0 {
 		since = s.Pause.Since
 	}
@@ -65,22 +65,13 @@ func (m *Machine) pause(s *QueueSettings, paused bool, op *fsmpb.Pause) {
 	}
 }
 
-// timeResume moves the timer for the end of a type's pause to that of the settings s.
-func (m *Machine) timeResume(q *queue, s *QueueSettings) {
-	at := int64(0)
-	if s != nil {
-		at = s.Pause.Until
-	}
-	m.timers.move(&q.resumeAt, at, timerResume, q.name)
-}
-
 // resume ends the pause of a type whose end has come. The timer has been removed.
 func (m *Machine) resume(q *queue) {
 	m.firings--
 	q.resumeAt = 0
 	s := *q.settings
 	s.Paused, s.Pause = false, Pause{}
-	m.useSettings(q, &s)
+	m.types.useSettings(q, &s)
 	m.events = append(m.events, Event{Kind: QueueSet, Name: q.name, Text: pauseEnded})
 }
 

@@ -7,10 +7,42 @@ import (
 	"osqueue/fsm/btree"
 )
 
+// types has the types with jobs or settings, in the order in which claims take their jobs.
+type types struct {
+	meta   *Meta
+	timers timers
+
+	typed    *btree.Tree[*Job] // by type, then status, then seq
+	settings *btree.Tree[*QueueSettings]
+	turns    *btree.Tree[*Turn]
+
+	queues  map[string]*queue
+	heads   *btree.Tree[*queue] // those with a claimable job, ordered by that job
+	touched []*queue            // those with jobs that became claimable in this entry
+	dirty   []*queue            // those whose retention must be checked
+	ranked  rankedTypes         // as of the last View
+	stale   []*queue            // those that have changed since
+
+	building bool // the state is being restored: only derived fields change
+}
+
+func newTypes(meta *Meta, timers timers) types {
+	return types{
+		meta:     meta,
+		timers:   timers,
+		typed:    btree.New(byType),
+		settings: btree.New(bySettings),
+		turns:    btree.New(byTurn),
+		queues:   make(map[string]*queue),
+		heads:    btree.New(byBest),
+		ranked:   newRankedTypes(),
+	}
+}
+
 // queue has the index of one type. It exists while the type has jobs or settings, and is
 // derived from them.
 //
-// Claims take the best job of all types in O(log n). Machine.heads orders the open types by
+// Claims take the best job of all types in O(log n). types.heads orders the open types by
 // their best job. queue.order has the groups that may run one more job, ordered by their best job
 // and their turn.
 type queue struct {
@@ -23,7 +55,7 @@ type queue struct {
 	groups  map[string]*group   // groups with unclaimed or running jobs
 	waiting *btree.Tree[*group] // groups with unclaimed jobs, by name
 	order   *btree.Tree[*group] // groups that a claim can take a job of
-	best    *Job                // its job in Machine.heads; nil: it is not in heads
+	best    *Job                // its job in types.heads; nil: it is not in heads
 
 	retained *btree.Tree[*Job] // completed or cancelled, by end
 
@@ -31,9 +63,9 @@ type queue struct {
 	retainAt int64 // the time of the timer of the retention; 0: no timer
 	resumeAt int64 // the time of the timer for the end of the pause; 0: no timer
 	arrived  int   // jobs that became claimable in this entry
-	touched  bool  // it is in Machine.touched
-	dirty    bool  // it is in Machine.dirty
-	stale    bool  // it is in Machine.stale
+	touched  bool  // it is in types.touched
+	dirty    bool  // it is in types.dirty
+	stale    bool  // it is in types.stale
 }
 
 // group holds the unclaimed jobs of one group of a type.
@@ -64,8 +96,8 @@ func byGroup(a, b *group) bool { return a.name < b.name }
 
 // queue returns the queue of a type, and makes it if there is none. The queue's name is
 // the only copy of the type's string; all jobs of the type share it.
-func (m *Machine) queue(name string) *queue {
-	q := m.queues[name]
+func (t *types) queue(name string) *queue {
+	q := t.queues[name]
 	if q == nil {
 		name = strings.Clone(name)
 		q = &queue{
@@ -75,15 +107,15 @@ func (m *Machine) queue(name string) *queue {
 			order:    btree.New(byHead),
 			retained: btree.New(byEnd),
 		}
-		m.queues[name] = q
+		t.queues[name] = q
 	}
 	return q
 }
 
 // dropIdle removes the queue of a type without jobs and settings.
-func (m *Machine) dropIdle(q *queue) {
+func (t *types) dropIdle(q *queue) {
 	if q.counts.empty() && q.settings == nil {
-		delete(m.queues, q.name)
+		delete(t.queues, q.name)
 	}
 }
 
@@ -103,39 +135,39 @@ func (q *queue) dropGroup(g *group) {
 }
 
 // beginWait adds an unclaimed job to its group.
-func (m *Machine) beginWait(q *queue, j *Job) {
+func (t *types) beginWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	if g.ready.Len() == 0 {
 		q.waiting.Set(g)
 		if q.waiting.Len() > 1 {
-			m.joinRotation(q, g)
+			t.joinRotation(q, g)
 		}
 	}
 	g.ready.Set(j)
-	m.arrive(q, 1)
-	m.refresh(q, g)
+	t.arrive(q, 1)
+	t.refresh(q, g)
 }
 
 // endWait removes a job that is no longer unclaimed from its group.
-func (m *Machine) endWait(q *queue, j *Job) {
+func (t *types) endWait(q *queue, j *Job) {
 	g := q.group(j.group())
 	g.ready.Delete(j)
 	if g.ready.Len() == 0 {
 		q.waiting.Delete(g)
-		m.setTurn(q, g, 0)
+		t.setTurn(q, g, 0)
 	}
-	m.refresh(q, g)
+	t.refresh(q, g)
 	q.dropGroup(g)
 }
 
 // countRunning adds n to the number of running jobs of a group.
-func (m *Machine) countRunning(q *queue, name string, n int) {
+func (t *types) countRunning(q *queue, name string, n int) {
 	g := q.group(name)
 	g.running += n
 	if s := q.settings; n < 0 && s != nil && s.limitsRunning() {
-		m.arrive(q, 1)
+		t.arrive(q, 1)
 	}
-	m.refresh(q, g)
+	t.refresh(q, g)
 	q.dropGroup(g)
 }
 
@@ -143,17 +175,17 @@ func (s *QueueSettings) limitsRunning() bool { return s.MaxRunning > 0 || s.MaxR
 
 // joinRotation puts a group that begins to wait at the end of the rotation. If only one
 // other group was waiting, that group has no turn yet and gets one first.
-func (m *Machine) joinRotation(q *queue, g *group) {
-	if m.building {
+func (t *types) joinRotation(q *queue, g *group) {
+	if t.building {
 		return // AddTurn sets the turns of a restored state
 	}
 	if q.waiting.Len() == 2 {
 		if alone := q.alone(g); alone.turn == 0 {
-			m.setTurn(q, alone, m.nextTurn())
-			m.refresh(q, alone)
+			t.setTurn(q, alone, t.meta.nextTurn())
+			t.refresh(q, alone)
 		}
 	}
-	m.setTurn(q, g, m.nextTurn())
+	t.setTurn(q, g, t.meta.nextTurn())
 }
 
 // alone returns the other one of the two waiting groups.
@@ -165,35 +197,35 @@ func (q *queue) alone(g *group) *group {
 	return last
 }
 
-func (m *Machine) nextTurn() uint64 {
-	m.meta.LastTurn++
-	return m.meta.LastTurn
+func (m *Meta) nextTurn() uint64 {
+	m.LastTurn++
+	return m.LastTurn
 }
 
 // setTurn changes a group's turn; 0 removes the group from the rotation.
-func (m *Machine) setTurn(q *queue, g *group, turn uint64) {
+func (t *types) setTurn(q *queue, g *group, turn uint64) {
 	if g.turn == turn {
 		return
 	}
 	q.takeOut(g)
 	g.turn = turn
-	t := &Turn{Type: q.name, Group: g.name, Turn: turn}
+	place := &Turn{Type: q.name, Group: g.name, Turn: turn}
 	if turn == 0 {
-		m.turns.Delete(t)
+		t.turns.Delete(place)
 		return
 	}
-	m.turns.Set(t)
+	t.turns.Set(place)
 }
 
 // served moves a group from which a job was claimed to the end of the rotation if other
 // groups wait.
-func (m *Machine) served(q *queue, name string) {
+func (t *types) served(q *queue, name string) {
 	if q.waiting.Len() < 2 {
 		return
 	}
 	if g := q.groups[name]; g != nil && g.ready.Len() > 0 {
-		m.setTurn(q, g, m.nextTurn())
-		m.refresh(q, g)
+		t.setTurn(q, g, t.meta.nextTurn())
+		t.refresh(q, g)
 	}
 }
 
@@ -209,7 +241,7 @@ func (q *queue) takeOut(g *group) {
 }
 
 // refresh puts a group, and its type, at the right places of the orders after a change.
-func (m *Machine) refresh(q *queue, g *group) {
+func (t *types) refresh(q *queue, g *group) {
 	head := q.headOf(g)
 	if head != g.head {
 		if head != nil && g.head != nil && head.Priority == g.head.Priority {
@@ -221,7 +253,7 @@ func (m *Machine) refresh(q *queue, g *group) {
 			}
 		}
 	}
-	m.refreshHead(q)
+	t.refreshHead(q)
 }
 
 // headOf returns the job that a claim gets from the group, or nil.
@@ -233,87 +265,87 @@ func (q *queue) headOf(g *group) *Job {
 	return head
 }
 
-// refreshHead puts a type at the right place of Machine.heads after a change.
-func (m *Machine) refreshHead(q *queue) {
+// refreshHead puts a type at the right place of heads after a change.
+func (t *types) refreshHead(q *queue) {
 	var best *Job
 	if first, ok := q.order.Min(); !ok {
-		m.timePermit(q, 0)
-	} else if m.open(q) {
+		t.timePermit(q, 0)
+	} else if t.open(q) {
 		best = first.head
 	}
 	if best == q.best {
 		return
 	}
 	if q.best != nil {
-		m.heads.Delete(q)
+		t.heads.Delete(q)
 	}
 	if q.best = best; best != nil {
-		m.heads.Set(q)
+		t.heads.Set(q)
 	}
 }
 
 // open reports whether the limits of the type allow one more claim. If only a permit is
 // missing, it sets the timer for the next one.
-func (m *Machine) open(q *queue) bool {
+func (t *types) open(q *queue) bool {
 	s := q.settings
 	if s == nil {
-		m.timePermit(q, 0)
+		t.timePermit(q, 0)
 		return true
 	}
 	if s.Paused || s.MaxRunning > 0 && int64(q.counts[InProgress]) >= s.MaxRunning {
-		m.timePermit(q, 0)
+		t.timePermit(q, 0)
 		return false
 	}
-	if s.RateMilli <= 0 || s.level(m.meta.Now) >= permit {
+	if s.RateMilli <= 0 || s.level(t.meta.Now) >= permit {
 		if q.permitAt != 0 { // the permit came before its timer fired
-			m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
+			t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
 		}
-		m.timePermit(q, 0)
+		t.timePermit(q, 0)
 		return true
 	}
 	at := s.permitAt()
-	if at <= m.meta.Now { // the time has saturated
+	if at <= t.meta.Now { // the time has saturated
 		at = 0
 	}
-	m.timePermit(q, at)
+	t.timePermit(q, at)
 	return false
 }
 
 // timePermit moves the timer for the next permit; 0 removes it.
-func (m *Machine) timePermit(q *queue, at int64) {
-	m.timers.move(&q.permitAt, at, timerPermit, q.name)
+func (t *types) timePermit(q *queue, at int64) {
+	t.timers.move(&q.permitAt, at, timerPermit, q.name)
 }
 
 // permitCame opens a type whose rate allows a claim again.
-func (m *Machine) permitCame(q *queue) {
+func (t *types) permitCame(q *queue) {
 	q.permitAt = 0
-	m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
-	m.refreshHead(q)
+	t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
+	t.refreshHead(q)
 }
 
 // arrive records that n more jobs of the type may be claimable.
-func (m *Machine) arrive(q *queue, n int) {
+func (t *types) arrive(q *queue, n int) {
 	q.arrived += n
 	if !q.touched {
 		q.touched = true
-		m.touched = append(m.touched, q)
+		t.touched = append(t.touched, q)
 	}
 }
 
 // Claimable returns the number of jobs of a type that claims would get now within the
 // limits of the type.
 func (m *Machine) Claimable(jobType string) int {
-	q := m.queues[jobType]
+	q := m.types.queues[jobType]
 	if q == nil || q.best == nil {
 		return 0
 	}
-	return min(q.counts[Unclaimed], m.claimCapacity(q))
+	return min(q.counts[Unclaimed], m.types.claimCapacity(q))
 }
 
 // NextType returns the type of the job that a claim of every type gets; ok is false if it
 // gets none.
 func (m *Machine) NextType() (jobType string, ok bool) {
-	q, ok := m.heads.Min()
+	q, ok := m.types.heads.Min()
 	if !ok {
 		return "", false
 	}
@@ -323,8 +355,8 @@ func (m *Machine) NextType() (jobType string, ok bool) {
 // Wakeups calls fn for each type in which the last entry made jobs claimable, with the
 // number of waiting claims to wake.
 func (m *Machine) Wakeups(fn func(jobType string, n int)) {
-	for _, q := range m.touched {
-		if n := min(q.arrived, q.counts[Unclaimed], m.claimCapacity(q)); n > 0 && q.best != nil {
+	for _, q := range m.types.touched {
+		if n := min(q.arrived, q.counts[Unclaimed], m.types.claimCapacity(q)); n > 0 && q.best != nil {
 			fn(q.name, n)
 		}
 	}

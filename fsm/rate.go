@@ -41,22 +41,22 @@ func (s *QueueSettings) fill(now int64) {
 }
 
 // takePermit takes one permit of the rate of the type, if it has a rate.
-func (m *Machine) takePermit(q *queue) {
+func (t *types) takePermit(q *queue) {
 	old := q.settings
 	if old == nil || old.RateMilli <= 0 {
 		return
 	}
 	s := *old
-	level := s.level(m.meta.Now)
-	m.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
-	s.Level, s.LevelAt = level-permit, m.meta.Now
+	level := s.level(t.meta.Now)
+	t.arrive(q, int(level/permit-s.Level/permit)) // new permits, for which no timer was set
+	s.Level, s.LevelAt = level-permit, t.meta.Now
 	q.settings = &s
-	m.settings.Set(&s)
-	m.refreshHead(q)
+	t.settings.Set(&s)
+	t.refreshHead(q)
 }
 
 // claimCapacity returns how many more claims the limits of the type allow now.
-func (m *Machine) claimCapacity(q *queue) int {
+func (t *types) claimCapacity(q *queue) int {
 	s := q.settings
 	if s == nil {
 		return math.MaxInt32
@@ -69,7 +69,7 @@ func (m *Machine) claimCapacity(q *queue) int {
 		n = min(n, max(s.MaxRunning-int64(q.counts[InProgress]), 0))
 	}
 	if s.RateMilli > 0 {
-		n = min(n, s.level(m.meta.Now)/permit)
+		n = min(n, s.level(t.meta.Now)/permit)
 	}
 	return int(n)
 }

@@ -196,28 +196,28 @@ func (m *Machine) endBadly(old *Job, end End, reason string, delayMs *int64) *Jo
 	switch {
 	case old.Details().CancelAt != 0:
 		m.endCancelled(old, j)
-	case m.exhausted(old):
+	case m.types.exhausted(old):
 		m.markDead(old, j)
 	case delayMs != nil:
 		m.requeue(old, j, *delayMs)
 	default:
-		m.requeue(old, j, m.backoff(old))
+		m.requeue(old, j, m.types.backoff(old, m.random))
 	}
 	return j
 }
 
 // backoff returns how long, in ms, a failed job waits for its next attempt, by the job's
 // rule or else its type's.
-func (m *Machine) backoff(j *Job) int64 {
+func (t *types) backoff(j *Job, random uint64) int64 {
 	b := j.Options().Backoff
 	if b.Kind == backoff.Unset {
-		s := m.settingsOf(j)
+		s := t.queues[j.Type].settings
 		if s == nil {
 			return 0
 		}
 		b = s.Backoff
 	}
-	return b.Wait(j.Attempts, m.random, j.Execution().Token)
+	return b.Wait(j.Attempts, random, j.Execution().Token)
 }
 
 // The limits of the history of a job: attempts, and bytes of each error.
@@ -252,11 +252,11 @@ func cut(s string, n int) string {
 }
 
 // exhausted reports whether the job has no attempts left.
-func (m *Machine) exhausted(j *Job) bool {
+func (t *types) exhausted(j *Job) bool {
 	limit := int64(j.MaxAttempts)
 	if j.MaxAttempts == MaxAttemptsUnset {
-		limit = int64(m.meta.Settings.MaxAttempts)
-		if s := m.settingsOf(j); s != nil && s.MaxAttempts != Unset {
+		limit = int64(t.meta.Settings.MaxAttempts)
+		if s := t.queues[j.Type].settings; s != nil && s.MaxAttempts != Unset {
 			limit = s.MaxAttempts
 		}
 	}

@@ -19,36 +19,34 @@ func defaultQueue(name string) QueueSettings {
 
 // setQueue changes the settings of a type, or removes them.
 func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
-	old, found := m.settings.Get(&QueueSettings{Name: op.Name})
-	var text string
+	t := &m.types
+	old, found := t.settings.Get(&QueueSettings{Name: op.Name})
+	var s *QueueSettings
 	switch {
 	case op.Remove && !found:
 		return Result{Code: NotFound}
 	case op.Remove:
-		m.settings.Delete(old)
-		m.useSettings(m.queue(op.Name), nil)
-		text = pauseText(old, nil)
-	case !found && m.settings.Len() >= queuesMax:
+		t.settings.Delete(old)
+	case !found && t.settings.Len() >= queuesMax:
 		return Result{Code: TooManyQueues}
 	default:
-		s := m.changedSettings(old, op)
-		m.useSettings(m.queue(op.Name), s)
-		text = pauseText(old, s)
+		s = t.changedSettings(old, op)
 	}
-	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: text})
+	t.useSettings(t.queue(op.Name), s)
+	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: pauseText(old, s)})
 	return Result{}
 }
 
-func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSettings {
+func (t *types) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *QueueSettings {
 	var s QueueSettings
 	if old == nil {
-		s = defaultQueue(m.queue(op.Name).name)
+		s = defaultQueue(t.queue(op.Name).name)
 	} else {
 		s = *old
 	}
 	rate, burst := s.RateMilli, s.Burst
 	if op.Paused != nil {
-		m.pause(&s, *op.Paused, op.Pause)
+		s.pause(t.meta.Now, *op.Paused, op.Pause)
 	}
 	assign(&s.MaxRunning, op.MaxRunning, 0)
 	assign(&s.MaxRunningPerGroup, op.MaxRunningPerGroup, 0)
@@ -69,7 +67,7 @@ func (m *Machine) changedSettings(old *QueueSettings, op *fsmpb.SetQueue) *Queue
 		}
 	}
 	if old == nil || s.RateMilli != rate || s.Burst != burst {
-		s.fill(m.meta.Now)
+		s.fill(t.meta.Now)
 	}
 	return &s
 }
@@ -87,26 +85,20 @@ func assign(field, value *int64, otherwise int64) {
 
 // useSettings replaces the settings of a type; nil means the defaults. It takes time in
 // proportion to the number of groups of the type.
-func (m *Machine) useSettings(q *queue, s *QueueSettings) {
+func (t *types) useSettings(q *queue, s *QueueSettings) {
 	q.settings = s
-	m.changedType(q)
+	t.changed(q)
+	resumeAt := int64(0)
 	if s != nil {
-		m.settings.Set(s)
+		t.settings.Set(s)
+		resumeAt = s.Pause.Until
 	}
-	m.timeResume(q, s)
+	t.timers.move(&q.resumeAt, resumeAt, timerResume, q.name)
 	for _, g := range q.groups {
-		m.refresh(q, g)
+		t.refresh(q, g)
 	}
-	m.refreshHead(q)
-	m.arrive(q, min(m.claimCapacity(q), q.counts[Unclaimed]))
-	m.markDirty(q)
-	m.dropIdle(q)
-}
-
-// settingsOf returns the settings of the job's type, or nil if it has none.
-func (m *Machine) settingsOf(j *Job) *QueueSettings {
-	if q := m.queues[j.Type]; q != nil {
-		return q.settings
-	}
-	return nil
+	t.refreshHead(q)
+	t.arrive(q, min(t.claimCapacity(q), q.counts[Unclaimed]))
+	t.markDirty(q)
+	t.dropIdle(q)
 }

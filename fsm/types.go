@@ -59,28 +59,28 @@ func (r *rankedTypes) copy() (c rankedTypes) {
 // without end while there is no View.
 const staleMax = 100_000
 
-// changedType notes that the rank of a type may have changed.
-func (m *Machine) changedType(q *queue) {
+// changed notes that the rank of a type may have changed.
+func (t *types) changed(q *queue) {
 	if q.stale {
 		return
 	}
-	if len(m.stale) >= staleMax {
-		m.rankTypes()
+	if len(t.stale) >= staleMax {
+		t.rank()
 	}
 	q.stale = true
-	m.stale = append(m.stale, q)
+	t.stale = append(t.stale, q)
 }
 
-// rankTypes brings the indexes up to date.
-func (m *Machine) rankTypes() {
-	for _, q := range m.stale {
+// rank brings the indexes up to date.
+func (t *types) rank() {
+	for _, q := range t.stale {
 		q.stale = false
-		now, is := m.rankOf(q.name)
-		old, was := m.ranked[ByName].Get(RankedType{Name: q.name})
+		now, is := t.rankOf(q.name)
+		old, was := t.ranked[ByName].Get(RankedType{Name: q.name})
 		if was == is && old == now {
 			continue
 		}
-		for _, tree := range m.ranked {
+		for _, tree := range t.ranked {
 			if was {
 				tree.Delete(old)
 			}
@@ -89,19 +89,19 @@ func (m *Machine) rankTypes() {
 			}
 		}
 	}
-	clear(m.stale)
-	m.stale = m.stale[:0]
+	clear(t.stale)
+	t.stale = t.stale[:0]
 }
 
 // rankOf returns the rank of a type; false if it is in no list.
-func (m *Machine) rankOf(name string) (r RankedType, ok bool) {
-	q := m.queues[name]
+func (t *types) rankOf(name string) (r RankedType, ok bool) {
+	q := t.queues[name]
 	if q == nil || q.counts.empty() && q.settings == nil {
 		return r, false
 	}
 	r = RankedType{Name: q.name, Unclaimed: q.counts[Unclaimed]}
 	if r.Unclaimed > 0 {
-		m.typed.Ascend(&Job{Type: name, Status: Unclaimed}, func(j *Job) bool {
+		t.typed.Ascend(&Job{Type: name, Status: Unclaimed}, func(j *Job) bool {
 			r.OldestAt = j.CreatedAt
 			return false
 		})

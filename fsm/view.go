@@ -37,7 +37,7 @@ type View struct {
 // copies the tree nodes that it changes afterwards.
 func (m *Machine) View() *View {
 	m.figures.gen++ // the view has the present ones
-	m.rankTypes()
+	m.types.rank()
 	return &View{
 		meta:    m.meta,
 		counts:  m.counts,
@@ -46,11 +46,11 @@ func (m *Machine) View() *View {
 		workers: m.workers.Copy(),
 		claims:  m.claims.records.Copy(),
 		running: m.running.Copy(),
-		typed:   m.typed.Copy(),
+		typed:   m.types.typed.Copy(),
 		tagged:  m.tagged.Copy(),
 
-		queues:   m.settings.Copy(),
-		turns:    m.turns.Copy(),
+		queues:   m.types.settings.Copy(),
+		turns:    m.types.turns.Copy(),
 		crons:    m.crons.Copy(),
 		batches:  m.batches.Copy(),
 		holds:    m.uniques.Copy(),
@@ -59,7 +59,7 @@ func (m *Machine) View() *View {
 		figures:  m.figures.Copy(),
 
 		dependents: m.waits.dependents.Copy(),
-		ranked:     m.ranked.copy(),
+		ranked:     m.types.ranked.copy(),
 
 		State: m.hooks.Freeze(),
 	}
