@@ -113,7 +113,7 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	if q == nil {
 		return OK
 	}
-	added, open := p.accounts[q.Account], p.m.usage.open(q.Account)
+	added, open := p.accounts[q.Account], p.e.usage.open(q.Account)
 	limits := quota{jobsMax: q.MaxJobs, bytesMax: q.MaxBytes, jobs: open.jobs + added.jobs, bytes: open.bytes + added.bytes}
 	switch {
 	case limits.tooMany():

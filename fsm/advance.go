@@ -2,28 +2,28 @@ package fsm
 
 // advance moves the clock to now, unless that is in the past, and fires the timers that
 // have fallen due.
-func (m *Machine) advance(now int64) {
-	was := m.meta.Now
-	m.meta.Now = max(m.meta.Now, now, 1) // 0 means "not yet" in every field of a time
-	for m.firings > 0 {
-		t, ok := m.timers.Min()
-		if !ok || t.at > m.meta.Now {
+func (e *entry) advance(now int64) {
+	was := e.meta.Now
+	e.meta.Now = max(e.meta.Now, now, 1) // 0 means "not yet" in every field of a time
+	for e.firings > 0 {
+		t, ok := e.timers.Min()
+		if !ok || t.at > e.meta.Now {
 			break
 		}
-		m.timers.Delete(t)
-		m.fire(t)
+		e.timers.Delete(t)
+		e.fire(t)
 	}
-	if m.firings <= 0 {
-		m.types.openPermitted()
+	if e.firings <= 0 {
+		e.types.openPermitted()
 	}
-	m.tokens.expire(m.meta.Now)
-	m.uniques.expire(m.meta.Now)
-	m.settle()
-	m.retire()
-	m.retireBatches()
-	m.claims.forget(m.meta.Now)
-	m.requests.forget(m.meta.Settings.RequestMs, m.meta.Now)
-	m.figures.review(m.types.queues, was, m.meta.Now)
+	e.tokens.expire(e.meta.Now)
+	e.uniques.expire(e.meta.Now)
+	e.settle()
+	e.retire()
+	e.retireBatches()
+	e.claims.forget(e.meta.Now)
+	e.requests.forget(e.meta.Settings.RequestMs, e.meta.Now)
+	e.figures.review(e.types.queues, was, e.meta.Now)
 }
 
 // openPermitted opens the types whose next permit has come, even if other timers are
@@ -41,56 +41,52 @@ func (t *types) openPermitted() {
 	})
 }
 
-func (m *Machine) fire(t timer) {
+func (e *entry) fire(t timer) {
 	switch t.kind {
 	case timerDue:
-		m.due(m.ids.Get(t.key))
+		e.firings--
+		old := e.ids.Get(t.key)
+		j := *old
+		j.Status = Unclaimed
+		e.put(old, &j)
 	case timerLease:
-		m.checkLease(m.ids.Get(t.key), t)
+		e.checkLease(e.ids.Get(t.key), t)
 	case timerWorker:
-		m.checkWorker(t)
+		registry{e}.check(t)
 	case timerTimeout:
-		m.checkTimeout(m.ids.Get(t.key), t)
+		e.checkTimeout(e.ids.Get(t.key), t)
 	case timerPermit:
-		m.types.permitCame(m.types.queues[t.key])
+		e.types.permitCame(e.types.queues[t.key])
 	case timerRetain:
-		q := m.types.queues[t.key]
+		q := e.types.queues[t.key]
 		q.retainAt = 0
-		m.types.markDirty(q)
+		e.types.markDirty(q)
 	case timerResume:
-		m.resume(m.types.queues[t.key])
+		e.resume(e.types.queues[t.key])
 	}
 }
 
-// due makes a scheduled job claimable.
-func (m *Machine) due(old *Job) {
-	m.firings--
-	j := *old
-	j.Status = Unclaimed
-	m.put(old, &j)
-}
-
-func (m *Machine) checkLease(j *Job, t timer) {
-	if end := m.meta.leaseEnd(j); end > t.at {
+func (e *entry) checkLease(j *Job, t timer) {
+	if end := e.meta.leaseEnd(j); end > t.at {
 		moved := j.Change()
 		moved.Exec.timerAt = end
-		m.put(j, moved)
-		m.timers.Set(timer{at: end, kind: timerLease, key: j.ID})
+		e.put(j, moved)
+		e.timers.Set(timer{at: end, kind: timerLease, key: j.ID})
 		return
 	}
-	m.firings--
-	m.lose(j, EndLease, "the lease of worker "+printable(j.Exec.Worker)+" ran out")
+	e.firings--
+	e.lose(j, EndLease, "the lease of worker "+printable(j.Exec.Worker)+" ran out")
 }
 
-func (m *Machine) checkTimeout(old *Job, t timer) {
-	if end := m.meta.timeoutEnd(old); end > t.at {
+func (e *entry) checkTimeout(old *Job, t timer) {
+	if end := e.meta.timeoutEnd(old); end > t.at {
 		j := *old
-		m.timers.setTimeout(&j, end)
-		m.put(old, &j)
+		e.timers.setTimeout(&j, end)
+		e.put(old, &j)
 		return
 	}
-	m.firings--
-	m.lose(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms")
+	e.firings--
+	e.lose(old, EndTimeout, "ran longer than "+itoa(old.Det.TimeoutMs)+" ms")
 }
 
 // NextDeadline returns the machine time, in ms, at which the machine has to act without a
@@ -129,21 +125,21 @@ func (m *Machine) NextDeadline(without func(*Cron) bool) (at int64, ok bool) {
 	return at, ok
 }
 
-func (m *Machine) checkWorker(t timer) {
-	old := m.workers.find(t.key)
-	if m.meta.workerEnd(old) > t.at {
-		m.putWorker(old, new(*old))
+func (r registry) check(t timer) {
+	old := r.workers.find(t.key)
+	if r.meta.workerEnd(old) > t.at {
+		r.putWorker(old, new(*old))
 		return
 	}
 	if old.Gone() {
-		m.firings--
-		m.forgetWorker(old)
+		r.firings--
+		r.forget(old)
 		return
 	}
-	m.markWorkerDead(old, 0)
+	r.markDead(old, 0)
 	if old.Quiet() { // the registry keeps it
 		w := *old
-		w.GoneAt = m.meta.Now
-		m.putWorker(nil, &w)
+		w.GoneAt = r.meta.Now
+		r.putWorker(nil, &w)
 	}
 }

@@ -146,23 +146,23 @@ func (m *Machine) reviewWaited(id string) {
 
 // settle applies the end of jobs to the jobs that wait for them, within the budget of the
 // entry.
-func (m *Machine) settle() {
-	for m.budget > 0 {
-		on, ok := m.waits.unsettled.Min()
+func (e *entry) settle() {
+	for e.budget > 0 {
+		on, ok := e.waits.unsettled.Min()
 		if !ok {
 			return
 		}
-		m.budget--
-		m.settleOne(on)
+		e.budget--
+		e.settleOne(on)
 	}
 }
 
-func (m *Machine) settleOne(on string) {
-	j := m.ids.Get(on)
-	old := m.ids.Get(m.waits.next(on, j == nil || j.Status == Completed))
-	status := m.statusOf(on)
+func (e *entry) settleOne(on string) {
+	j := e.ids.Get(on)
+	old := e.ids.Get(e.waits.next(on, j == nil || j.Status == Completed))
+	status := e.statusOf(on)
 	if status == Completed || old.Options().AfterFailure == AfterRun {
-		m.stopWaiting(old, on)
+		e.stopWaiting(old, on)
 		return
 	}
 	outcome := "was deleted"
@@ -174,11 +174,11 @@ func (m *Machine) settleOne(on string) {
 	}
 	cancelled := old.Change()
 	cancelled.Exec.LastError = "job " + on + ", which it waited for, " + outcome
-	m.cancelNow(old, cancelled)
+	e.cancelNow(old, cancelled)
 }
 
 // stopWaiting removes job on from the jobs that old waits for.
-func (m *Machine) stopWaiting(old *Job, on string) {
+func (e *entry) stopWaiting(old *Job, on string) {
 	j := *old
 	j.changeDetails(func(d *Details) {
 		d.Waits = slices.DeleteFunc(slices.Clone(d.Waits), func(id string) bool { return id == on })
@@ -187,9 +187,9 @@ func (m *Machine) stopWaiting(old *Job, on string) {
 		}
 	})
 	if len(j.Details().Waits) == 0 {
-		j.Status = j.readyStatus(m.meta.Now)
+		j.Status = j.readyStatus(e.meta.Now)
 	}
-	m.put(old, &j)
+	e.put(old, &j)
 }
 
 // readyStatus returns the status of a job that waits for no other job.

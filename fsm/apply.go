@@ -34,6 +34,7 @@ func New() *Machine {
 		max:      budgets{settle: settleMax, fire: fireMax, retire: retireMax},
 	}
 	m.types = newTypes(&m.meta, m.timers)
+	m.entry.Machine = m
 	return m
 }
 
@@ -43,150 +44,169 @@ func New() *Machine {
 // come from DecodeEntry, which refuses entries that Apply does not know. The machine
 // keeps no reference to b.
 func (m *Machine) Apply(index, term uint64, b *fsmpb.Batch) []Result {
-	m.begin(b)
+	e := &m.entry
+	e.begin(b)
 	m.meta.LSN = LSN{Term: term + m.meta.TermBase, Index: index}
 	m.extendLeases(b)
-	m.advance(b.NowMs)
+	e.advance(b.NowMs)
 	results := make([]Result, len(b.Mutations))
 	for i, mut := range b.Mutations {
-		results[i] = m.once(mut)
+		results[i] = e.once(mut)
 	}
 	return results
 }
 
+// entry applies one log entry. It is a part of the machine, and used again for the next entry.
+type entry struct {
+	*Machine
+
+	events   []Event
+	random   uint64
+	budget   int    // waiters that may still be settled
+	firings  int    // timers that may still fire
+	removals int    // jobs that retention may still remove
+	actor    string // of the mutation that is being decided
+	outcomes []outcome
+}
+
 // begin resets the fields of the previous entry.
-func (m *Machine) begin(b *fsmpb.Batch) {
-	m.forgetEvents()
-	m.hooks.Begin()
-	m.random, m.budget, m.firings, m.removals = b.Random, m.max.settle, m.max.fire, m.max.retire
-	for _, q := range m.types.touched {
+func (e *entry) begin(b *fsmpb.Batch) {
+	e.forgetEvents()
+	e.hooks.Begin()
+	e.random, e.budget, e.firings, e.removals = b.Random, e.max.settle, e.max.fire, e.max.retire
+	for _, q := range e.types.touched {
 		q.arrived, q.touched = 0, false
 	}
-	m.types.touched, m.workers.turned = m.types.touched[:0], m.workers.turned[:0]
+	e.types.touched, e.workers.turned = e.types.touched[:0], e.workers.turned[:0]
+}
+
+// eventsKept is the largest capacity of the event slice that the next entry reuses.
+const eventsKept = 4096
+
+// forgetEvents releases the jobs in the events of the last entry.
+func (e *entry) forgetEvents() {
+	if cap(e.events) > eventsKept {
+		e.events = nil
+		return
+	}
+	clear(e.events)
+	e.events = e.events[:0]
 }
 
 // apply applies one mutation of an actor and its consequences.
-func (m *Machine) apply(mut *fsmpb.Mutation, actor string) Result {
-	first := len(m.events)
+func (e *entry) apply(mut *fsmpb.Mutation, actor string) Result {
+	first := len(e.events)
 	if actor != "" {
 		actor = unique.Make(actor).Value() // all share one text, which does not keep the entry in memory
 	}
-	m.actor = actor
-	res := m.decide(mut)
-	m.actor = ""               // the machine works consequences out by itself
-	if mut.GetGroup() == nil { // group has done it for each part
-		m.attribute(first, actor)
+	e.actor = actor
+	res := e.decide(mut)
+	e.actor = ""                              // the machine works consequences out by itself
+	if actor != "" && mut.GetGroup() == nil { // group has done it for each part
+		for i := first; i < len(e.events); i++ {
+			e.events[i].Actor = actor
+		}
 	}
-	m.settle()
-	m.retire()
+	e.settle()
+	e.retire()
 	return res
 }
 
-// attribute sets the actor of the events from the first one on.
-func (m *Machine) attribute(first int, actor string) {
-	if actor == "" {
-		return
-	}
-	for i := first; i < len(m.events); i++ {
-		m.events[i].Actor = actor
-	}
-}
-
 // decide applies one mutation.
-func (m *Machine) decide(mut *fsmpb.Mutation) Result {
+func (e *entry) decide(mut *fsmpb.Mutation) Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_Enqueue:
-		return m.enqueue(op.Enqueue)
+		return e.enqueue(op.Enqueue)
 	case *fsmpb.Mutation_Claim:
-		return m.claim(op.Claim)
+		return e.claim(op.Claim)
 	case *fsmpb.Mutation_Heartbeat:
-		return m.heartbeat(op.Heartbeat)
+		return e.heartbeat(op.Heartbeat)
 	case *fsmpb.Mutation_Complete:
-		return m.complete(op.Complete)
+		return e.complete(op.Complete)
 	case *fsmpb.Mutation_Fail:
-		return m.fail(op.Fail)
+		return e.fail(op.Fail)
 	case *fsmpb.Mutation_Release:
-		return m.release(op.Release)
+		return e.release(op.Release)
 	case *fsmpb.Mutation_ForceComplete:
-		return m.forceComplete(op.ForceComplete)
+		return e.forceComplete(op.ForceComplete)
 	case *fsmpb.Mutation_RegisterWorker:
-		return m.registerWorker(op.RegisterWorker)
+		return registry{e}.register(op.RegisterWorker)
 	case *fsmpb.Mutation_WorkerDead:
-		return m.workerDead(op.WorkerDead)
+		return registry{e}.dead(op.WorkerDead)
 	case *fsmpb.Mutation_SetQuiet:
-		return m.setQuiet(op.SetQuiet)
+		return registry{e}.setQuiet(op.SetQuiet)
 	case *fsmpb.Mutation_RegisterBroker:
-		return m.registerBroker(op.RegisterBroker)
+		return e.registerBroker(op.RegisterBroker)
 	case *fsmpb.Mutation_Change:
-		return m.change(op.Change)
+		return e.change(op.Change)
 	case *fsmpb.Mutation_SetQueue:
-		return m.setQueue(op.SetQueue)
+		return e.setQueue(op.SetQueue)
 	case *fsmpb.Mutation_Group:
-		return m.group(op.Group, mut.Actor)
+		return e.group(op.Group, mut.Actor)
 	case *fsmpb.Mutation_Announce:
-		return m.announce(op.Announce)
+		return e.announce(op.Announce)
 	case *fsmpb.Mutation_RaiseLevel:
-		return m.raiseLevel(op.RaiseLevel)
+		return e.raiseLevel(op.RaiseLevel)
 	case *fsmpb.Mutation_CheckState:
 		return Result{} // it concerns the nodes; the state is unchanged
 	case *fsmpb.Mutation_StateChecked:
-		return m.stateChecked(op.StateChecked)
+		return e.stateChecked(op.StateChecked)
 	}
-	return m.decideRare(mut)
+	return e.decideRare(mut)
 }
 
 // decideRare applies a mutation about a schedule, a token or a hook.
-func (m *Machine) decideRare(mut *fsmpb.Mutation) Result {
+func (e *entry) decideRare(mut *fsmpb.Mutation) Result {
 	switch op := mut.Op.(type) {
 	case *fsmpb.Mutation_PutCron:
-		return m.putCron(op.PutCron)
+		return schedules{e}.putCron(op.PutCron)
 	case *fsmpb.Mutation_PauseCron:
-		return m.pauseCron(op.PauseCron)
+		return schedules{e}.pauseCron(op.PauseCron)
 	case *fsmpb.Mutation_DeleteCron:
-		return m.deleteCron(op.DeleteCron)
+		return schedules{e}.deleteCron(op.DeleteCron)
 	case *fsmpb.Mutation_FireCron:
-		return m.fireCron(op.FireCron)
+		return schedules{e}.fireCron(op.FireCron)
 	case *fsmpb.Mutation_TriggerCron:
-		return m.triggerCron(op.TriggerCron)
+		return schedules{e}.triggerCron(op.TriggerCron)
 	case *fsmpb.Mutation_CreateToken:
-		return Result{Code: m.tokens.create(op.CreateToken, m.meta.Now)}
+		return Result{Code: e.tokens.create(op.CreateToken, e.meta.Now)}
 	case *fsmpb.Mutation_RevokeToken:
-		return Result{Code: m.tokens.revoke(op.RevokeToken, m.meta.Now)}
+		return Result{Code: e.tokens.revoke(op.RevokeToken, e.meta.Now)}
 	case *fsmpb.Mutation_TouchTokens:
-		return Result{Count: m.tokens.touch(op.TouchTokens, m.meta.Now)}
+		return Result{Count: e.tokens.touch(op.TouchTokens, e.meta.Now)}
 	case *fsmpb.Mutation_PutHook:
-		return hookResult(0, m.hooks.Put(op.PutHook, m.meta.Now))
+		return hookResult(0, e.hooks.Put(op.PutHook, e.meta.Now))
 	case *fsmpb.Mutation_DeleteHook:
-		return hookResult(0, m.hooks.Delete(op.DeleteHook.Name))
+		return hookResult(0, e.hooks.Delete(op.DeleteHook.Name))
 	case *fsmpb.Mutation_TestHook:
-		return hookResult(m.hooks.Test(op.TestHook.Name, m.stamp()))
+		return hookResult(e.hooks.Test(op.TestHook.Name, e.stamp()))
 	case *fsmpb.Mutation_ReportHook:
-		return hookResult(m.hooks.Report(op.ReportHook, m.meta.Now))
+		return hookResult(e.hooks.Report(op.ReportHook, e.meta.Now))
 	case *fsmpb.Mutation_SetAlert:
-		return hookResult(0, m.hooks.SetAlert(op.SetAlert, m.stamp()))
+		return hookResult(0, e.hooks.SetAlert(op.SetAlert, e.stamp()))
 	}
 	panic("fsm: Apply of a batch that DecodeEntry has not checked")
 }
 
 // registerBroker makes a node the active broker. Leases and workers count from now again
 // (see LeasesFrom), and tokens continue above the floor of the new epoch.
-func (m *Machine) registerBroker(op *fsmpb.RegisterBroker) Result {
-	if !m.mayRegister(op) {
+func (e *entry) registerBroker(op *fsmpb.RegisterBroker) Result {
+	if !e.mayRegister(op) {
 		return Result{Code: OldEpoch}
 	}
-	m.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
-	m.meta.Cluster, m.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
-	m.meta.Adopted = "" // this cluster has written the document since
-	m.meta.LeasesFrom = max(m.meta.LeasesFrom, m.meta.Now)
-	m.meta.Token = max(m.meta.Token, tokenFloor(op.Epoch))
+	e.meta.Broker = Broker{Node: strings.Clone(op.Node), Address: strings.Clone(op.Address), Epoch: op.Epoch}
+	e.meta.Cluster, e.meta.Lineage = strings.Clone(op.Cluster), strings.Clone(op.Lineage)
+	e.meta.Adopted = "" // this cluster has written the document since
+	e.meta.LeasesFrom = max(e.meta.LeasesFrom, e.meta.Now)
+	e.meta.Token = max(e.meta.Token, tokenFloor(op.Epoch))
 	if op.Settings != nil {
-		m.meta.Settings = settingsFromPB(op.Settings)
+		e.meta.Settings = settingsFromPB(op.Settings)
 	}
-	m.retimeWorkers()
-	m.types.reviewRetention()
-	m.requests.bound(m.meta.Settings.RequestCount)
-	m.events = append(m.events, Event{Kind: BrokerRegistered, Name: m.meta.Broker.Node})
-	m.tell(outbox.Event{Kind: outbox.Leader, Subject: m.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(m.meta.Broker.Epoch, 10)})
+	e.retimeWorkers()
+	e.types.reviewRetention()
+	e.requests.bound(e.meta.Settings.RequestCount)
+	e.events = append(e.events, Event{Kind: BrokerRegistered, Name: e.meta.Broker.Node})
+	e.tell(outbox.Event{Kind: outbox.Leader, Subject: e.meta.Broker.Node, Text: "epoch " + strconv.FormatUint(e.meta.Broker.Epoch, 10)})
 	return Result{}
 }
 
@@ -212,12 +232,12 @@ func (m *Machine) extendLeases(b *fsmpb.Batch) {
 
 // announce makes an event about the active broker, so that all nodes have it at the same
 // place among the other events. It changes Meta.Announced and the outboxes of hooks.
-func (m *Machine) announce(op *fsmpb.Announce) Result {
-	m.events = append(m.events, Event{
-		Kind: announced[op.Kind], Name: m.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
+func (e *entry) announce(op *fsmpb.Announce) Result {
+	e.events = append(e.events, Event{
+		Kind: announced[op.Kind], Name: e.meta.Broker.Node, Text: strings.Clone(cut(op.Text, announceMax)),
 	})
-	m.meta.noteAnnounced(AnnounceKind(op.Kind))
-	m.tell(announcedEvent(AnnounceKind(op.Kind), m.meta.Broker.Node, op.Text))
+	e.meta.noteAnnounced(AnnounceKind(op.Kind))
+	e.tell(announcedEvent(AnnounceKind(op.Kind), e.meta.Broker.Node, op.Text))
 	return Result{}
 }
 

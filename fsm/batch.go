@@ -58,8 +58,8 @@ func sameCallback(a, b *fsmpb.NewJob) bool {
 
 // countInBatch updates the counters of the batch of j, whose status changes; it is new if from is 0. A job that is
 // deleted before its end counts as cancelled.
-func (m *Machine) countInBatch(j *Job, from, to Status) {
-	old := m.batches.of(j)
+func (e *entry) countInBatch(j *Job, from, to Status) {
+	old := e.batches.of(j)
 	if old == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (m *Machine) countInBatch(j *Job, from, to Status) {
 	if from.ended() && to.ended() { // it ended differently: the batch ends again
 		b.EndedAt = 0
 	}
-	m.putBatch(old, &b)
+	e.putBatch(old, &b)
 }
 
 // of returns the batch of j, or nil if it was removed. A batch that is younger than
@@ -120,35 +120,35 @@ func (m *Machine) storeBatch(old, b *JobBatch) {
 }
 
 // putBatch stores b, which replaces old, and ends it when its last job has ended.
-func (m *Machine) putBatch(old, b *JobBatch) {
+func (e *entry) putBatch(old, b *JobBatch) {
 	ends := b.Pending() == 0 && b.EndedAt == 0
 	if b.Pending() > 0 {
 		b.EndedAt = 0
 	} else if ends {
-		b.EndedAt = m.meta.Now
+		b.EndedAt = e.meta.Now
 	}
-	m.storeBatch(old, b)
+	e.storeBatch(old, b)
 	if ends {
-		m.events = append(m.events, Event{Kind: BatchEnded, Name: b.ID})
-		m.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.ID), Text: b.outcome()})
-		m.callBack(b)
+		e.events = append(e.events, Event{Kind: BatchEnded, Name: b.ID})
+		e.tell(outbox.Event{Kind: outbox.BatchDone, Subject: tenants.NameFor("", b.ID), Text: b.outcome()})
+		e.callBack(b)
 	}
 }
 
 // callBack enqueues the callback of a batch that has ended, at most once.
-func (m *Machine) callBack(old *JobBatch) {
+func (e *entry) callBack(old *JobBatch) {
 	if old.Callback == nil || old.Called || old.CallbackOn == CallbackCompleted && old.Completed != old.Total {
 		return
 	}
 	b := *old
 	b.Called = true
-	m.storeBatch(old, &b)
+	e.storeBatch(old, &b)
 	n := cloneNewJob(b.Callback)
-	for n.Id == "" || m.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
-		n.Id += "-" + m.meta.LSN.String()
+	for n.Id == "" || e.ids.Get(n.Id) != nil { // the id is taken: the callback must not be lost
+		n.Id += "-" + e.meta.LSN.String()
 	}
 	n.Batch, n.Unique, n.After, n.AfterFailure = "", nil, nil, 0
-	m.add(n, "")
+	e.add(n, "")
 }
 
 // batchEnd returns the first moment, in ms, at which retention removes a batch without

@@ -218,7 +218,7 @@ func (b *Builder) Machine() *Machine {
 		m.types.timeRetention(q)
 	}
 	m.types.dirty = nil
-	m.begin(&fsmpb.Batch{})
+	m.entry.begin(&fsmpb.Batch{})
 	m.types.building = false
 	return m
 }

@@ -32,18 +32,18 @@ var changeable = map[ChangeKind][]Status{
 }
 
 // change cancels, retries or deletes jobs.
-func (m *Machine) change(op *fsmpb.Change) Result {
+func (e *entry) change(op *fsmpb.Change) Result {
 	kind := ChangeKind(op.Kind)
 	if op.Filter != nil {
-		return m.changeMatching(kind, op)
+		return e.changeMatching(kind, op)
 	}
 	res := Result{Jobs: make([]*Job, len(op.Ids)), Codes: make([]Code, len(op.Ids))}
 	for i, id := range op.Ids {
-		j := m.ids.Get(id)
+		j := e.ids.Get(id)
 		if len(op.Seqs) > 0 && j != nil && j.Seq != op.Seqs[i] {
 			j = nil
 		}
-		res.Jobs[i], res.Codes[i] = m.changeOne(kind, j)
+		res.Jobs[i], res.Codes[i] = e.changeOne(kind, j)
 		if res.Codes[i] == OK {
 			res.Count++
 		}
@@ -51,7 +51,7 @@ func (m *Machine) change(op *fsmpb.Change) Result {
 	return res
 }
 
-func (m *Machine) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
+func (e *entry) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
 	limit := op.Limit
 	if limit == 0 || limit > changeMax {
 		limit = changeMax
@@ -60,7 +60,7 @@ func (m *Machine) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
 	var res Result
 	last := Place{Status: narrow[Status](op.Filter.AfterStatus), Seq: op.Filter.AfterSeq}
 	for visits := 0; ; visits++ {
-		j := m.visit(f, last)
+		j := e.visit(f, last)
 		if j == nil {
 			return res
 		}
@@ -72,78 +72,77 @@ func (m *Machine) changeMatching(kind ChangeKind, op *fsmpb.Change) Result {
 		if !f.matches(j) {
 			continue
 		}
-		if _, code := m.changeOne(kind, j); code == OK {
+		if _, code := e.changeOne(kind, j); code == OK {
 			res.Count++
 		}
 	}
 }
 
-func (m *Machine) changeOne(kind ChangeKind, j *Job) (*Job, Code) {
+func (e *entry) changeOne(kind ChangeKind, j *Job) (*Job, Code) {
 	if j == nil {
 		return nil, NotFound
 	}
 	switch kind {
 	case CancelJobs:
-		return m.cancel(j)
+		return e.cancel(j)
 	case RetryJobs:
-		return m.retry(j)
+		return e.retry(j)
 	}
-	return m.deleteJob(j)
+	return e.deleteJob(j)
 }
 
-func (m *Machine) cancel(old *Job) (*Job, Code) {
+func (e *entry) cancel(old *Job) (*Job, Code) {
 	switch old.Status {
 	case Cancelled:
 		return old, Duplicate
 	case Completed, Dead:
 		return old, WrongStatus
 	case InProgress:
-		return m.requestCancel(old)
+		return e.requestCancel(old)
 	}
 	j := old.Change()
-	m.cancelNow(old, j)
+	e.cancelNow(old, j)
 	return j, OK
 }
 
 // requestCancel records the request to cancel a running job. Its worker learns it from
 // the next heartbeat.
-func (m *Machine) requestCancel(old *Job) (*Job, Code) {
+func (e *entry) requestCancel(old *Job) (*Job, Code) {
 	if old.Details().CancelAt != 0 {
 		return old, Duplicate
 	}
 	j := *old
-	j.changeDetails(func(d *Details) { d.CancelAt = m.meta.Now })
-	m.put(old, &j)
-	m.events = append(m.events, Event{Kind: JobCancelled, Job: &j, From: j.Status})
+	j.changeDetails(func(d *Details) { d.CancelAt = e.meta.Now })
+	e.put(old, &j)
+	e.events = append(e.events, Event{Kind: JobCancelled, Job: &j, From: j.Status})
 	return &j, OK
 }
 
 // cancelNow makes j, a changed copy of old that is not running, cancelled.
-func (m *Machine) cancelNow(old, j *Job) {
-	j.Status, j.Exec.FinishedAt = Cancelled, m.meta.Now
+func (e *entry) cancelNow(old, j *Job) {
 	j.changeDetails(func(d *Details) { d.Waits = nil })
-	m.put(old, j)
+	e.end(old, j, Cancelled)
 }
 
-func (m *Machine) retry(old *Job) (*Job, Code) {
+func (e *entry) retry(old *Job) (*Job, Code) {
 	switch old.Status {
 	case Unclaimed:
 		return old, Duplicate
 	case Scheduled:
 		j := *old
-		j.Status, j.RunAt = Unclaimed, m.meta.Now
-		m.put(old, &j)
+		j.Status, j.RunAt = Unclaimed, e.meta.Now
+		e.put(old, &j)
 		return &j, OK
 	case Dead, Cancelled:
-		return m.revive(old)
+		return e.revive(old)
 	}
 	return old, WrongStatus
 }
 
 // revive makes an ended job ready for a full set of attempts.
-func (m *Machine) revive(old *Job) (*Job, Code) {
+func (e *entry) revive(old *Job) (*Job, Code) {
 	if u := old.Options().Unique; u.Key != "" && u.Scope != UniqueNone {
-		if h := m.uniques.holder(m.ids, old.Type, u.Key); h != nil && h.Seq != old.Seq {
+		if h := e.uniques.holder(e.ids, old.Type, u.Key); h != nil && h.Seq != old.Seq {
 			return old, UniqueTaken
 		}
 	}
@@ -153,16 +152,16 @@ func (m *Machine) revive(old *Job) (*Job, Code) {
 	j.changeDetails(func(d *Details) {
 		d.CancelAt, d.Progress, d.ProgressAt, d.Waits, d.GivenBack = 0, Progress{}, 0, nil, 0
 	})
-	m.put(old, j)
+	e.put(old, j)
 	return j, OK
 }
 
-func (m *Machine) deleteJob(j *Job) (*Job, Code) {
-	if j.Status == InProgress || j.Status == Completed && m.waits.waited[j.ID].all > 0 {
+func (e *entry) deleteJob(j *Job) (*Job, Code) {
+	if j.Status == InProgress || j.Status == Completed && e.waits.waited[j.ID].all > 0 {
 		return j, WrongStatus
 	}
-	m.uniques.release(j)
-	m.remove(j)
+	e.uniques.release(j)
+	e.remove(j)
 	return j, OK
 }
 

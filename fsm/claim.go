@@ -25,32 +25,32 @@ const (
 )
 
 // claim leases up to op.Max jobs; 0 asks for one.
-func (m *Machine) claim(op *fsmpb.Claim) Result {
-	m.seen(op.Worker)
-	if r := m.claims.of(op.Worker, op.RequestId); r != nil {
+func (e *entry) claim(op *fsmpb.Claim) Result {
+	registry{e}.seen(op.Worker)
+	if r := e.claims.of(op.Worker, op.RequestId); r != nil {
 		res := Result{Code: Duplicate}
 		for _, l := range r.Leases {
-			res.Jobs = m.appendLeased(res.Jobs, l, op.Owner)
+			res.Jobs = e.appendLeased(res.Jobs, l, op.Owner)
 		}
 		return res
 	}
-	if m.Quiet(op.Worker) {
+	if e.Quiet(op.Worker) {
 		return Result{}
 	}
 	worker := strings.Clone(op.Worker)
-	n := min(max(int(op.Max), 1), claimJobsMax, m.counts[Unclaimed])
+	n := min(max(int(op.Max), 1), claimJobsMax, e.counts[Unclaimed])
 	jobs := make([]*Job, 0, n)
-	from := m.types.candidates(op.Types)
+	from := e.types.candidates(op.Types)
 	for bytes := 0; len(jobs) < n && bytes < claimBytesMax; {
 		q := from.best()
 		if q == nil {
 			break
 		}
 		bytes += len(q.best.payload)
-		jobs = append(jobs, m.lease(q, worker, op))
+		jobs = append(jobs, e.lease(q, worker, op))
 	}
 	if op.RequestId != "" && len(jobs) > 0 {
-		m.claims.remember(worker, op.RequestId, jobs, m.meta.Now, m.meta.claimsPerWorker())
+		e.claims.remember(worker, op.RequestId, jobs, e.meta.Now, e.meta.claimsPerWorker())
 	}
 	return Result{Jobs: jobs}
 }
@@ -103,32 +103,32 @@ func (m *Machine) Ready(types []string) bool {
 }
 
 // lease leases the best job of a type to a worker.
-func (m *Machine) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
+func (e *entry) lease(q *queue, worker string, op *fsmpb.Claim) *Job {
 	old := q.best
-	m.meta.Token++
+	e.meta.Token++
 	j := old.Change()
 	j.Status = InProgress
 	j.AttemptEnd = NoEnd
 	j.Exec.Worker = worker
 	j.Attempts = min(j.Attempts, math.MaxInt32-1) + 1
-	j.Exec.ClaimedAt, j.Exec.Heartbeat = m.meta.Now, m.meta.Now
+	j.Exec.ClaimedAt, j.Exec.Heartbeat = e.meta.Now, e.meta.Now
 	lease, timeout := int64(0), int64(0)
 	if s := q.settings; s != nil {
 		lease, timeout = s.LeaseMs, s.TimeoutMs
 	}
-	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, m.meta.Settings.LeaseMs)
-	j.Exec.Token = m.meta.Token
+	j.Exec.HeldMs = firstPositive(op.LeaseMs, j.Exec.LeaseMs, lease, e.meta.Settings.LeaseMs)
+	j.Exec.Token = e.meta.Token
 	j.Exec.Instance = op.Instance
-	j.Exec.Unconfirmed = op.Confirms && m.types.exhausted(j) && old.Details().GivenBack < giveBackMax
+	j.Exec.Unconfirmed = op.Confirms && e.types.exhausted(j) && old.Details().GivenBack < giveBackMax
 	timeout = firstPositive(old.Options().TimeoutMs, timeout)
 	if timeout > 0 || old.Det != nil || op.Owner != 0 {
 		j.changeDetails(func(d *Details) {
 			d.TimeoutMs, d.Progress, d.ProgressAt, d.Owner = timeout, Progress{}, 0, op.Owner
 		})
 	}
-	m.put(old, j)
-	m.types.takePermit(q)
-	m.types.served(q, j.group())
+	e.put(old, j)
+	e.types.takePermit(q)
+	e.types.served(q, j.group())
 	return j
 }
 

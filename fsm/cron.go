@@ -36,17 +36,20 @@ func (m *Machine) storeCron(old, c *Cron) {
 	m.crons.Set(old, c)
 }
 
-func (m *Machine) putCron(op *fsmpb.PutCron) Result {
-	c := &Cron{CreatedAt: m.meta.Now}
-	old := m.crons.Find(&Cron{Name: op.Name})
+// schedules applies the mutations about schedules.
+type schedules struct{ *entry }
+
+func (s schedules) putCron(op *fsmpb.PutCron) Result {
+	c := &Cron{CreatedAt: s.meta.Now}
+	old := s.crons.Find(&Cron{Name: op.Name})
 	switch {
 	case old != nil:
 		*c = *old
-	case m.crons.Len() >= cronsMax:
+	case s.crons.Len() >= cronsMax:
 		return Result{Code: TooManyCrons}
 	}
 	next := op.NextMs
-	if old != nil && !op.Paused && old.firedAlready(next, m.meta.Now) {
+	if old != nil && !op.Paused && old.firedAlready(next, s.meta.Now) {
 		if next = old.NextAt; next == 0 || !reckonedBy(old, &op.Spec, &op.TimeZone) {
 			return Result{Code: NotDue}
 		}
@@ -55,15 +58,15 @@ func (m *Machine) putCron(op *fsmpb.PutCron) Result {
 	c.Job = cloneNewJob(op.Job)
 	c.Job.Id = ""
 	c.Overlap, c.Missed = narrow[OverlapPolicy](op.Overlap), narrow[MissedPolicy](op.Missed)
-	if code := m.mayKeep(c.kept(), old.kept(), c.Job.Quota); code != OK {
+	if code := s.mayKeep(c.kept(), old.kept(), c.Job.Quota); code != OK {
 		return Result{Code: code}
 	}
-	c.setPaused(op.Paused, next, m.meta.Now)
+	c.setPaused(op.Paused, next, s.meta.Now)
 	if old != nil && !c.Paused && old.NextAt != 0 && old.NextAt < c.NextAt && reckonedBy(old, &op.Spec, &op.TimeZone) {
 		c.NextAt = old.NextAt // it is due: the leader has proposed the fire
 	}
-	m.storeCron(old, c)
-	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
+	s.storeCron(old, c)
+	s.events = append(s.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
 }
 
@@ -87,35 +90,35 @@ func (c *Cron) setPaused(paused bool, next, now int64) {
 	}
 }
 
-func (m *Machine) pauseCron(op *fsmpb.PauseCron) Result {
-	old := m.crons.Find(&Cron{Name: op.Name})
+func (s schedules) pauseCron(op *fsmpb.PauseCron) Result {
+	old := s.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}
-	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || old.firedAlready(op.NextMs, m.meta.Now)) {
+	if !op.Paused && (!reckonedBy(old, op.Spec, op.TimeZone) || old.firedAlready(op.NextMs, s.meta.Now)) {
 		return Result{Code: NotDue}
 	}
 	c := *old
-	c.setPaused(op.Paused, op.NextMs, m.meta.Now)
-	m.storeCron(old, &c)
-	m.events = append(m.events, Event{Kind: CronPut, Name: c.Name})
+	c.setPaused(op.Paused, op.NextMs, s.meta.Now)
+	s.storeCron(old, &c)
+	s.events = append(s.events, Event{Kind: CronPut, Name: c.Name})
 	return Result{}
 }
 
-func (m *Machine) deleteCron(op *fsmpb.DeleteCron) Result {
-	c := m.crons.Find(&Cron{Name: op.Name})
+func (s schedules) deleteCron(op *fsmpb.DeleteCron) Result {
+	c := s.crons.Find(&Cron{Name: op.Name})
 	if c == nil {
 		return Result{Code: NotFound}
 	}
-	m.storeCron(c, nil)
-	m.events = append(m.events, Event{Kind: CronDeleted, Name: c.Name})
+	s.storeCron(c, nil)
+	s.events = append(s.events, Event{Kind: CronDeleted, Name: c.Name})
 	return Result{}
 }
 
 // fireCron fires a schedule for its next time. If that time has changed since the
 // proposal, it does nothing, so a schedule fires once however often the fire is proposed.
-func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
-	old := m.crons.Find(&Cron{Name: op.Name})
+func (s schedules) fireCron(op *fsmpb.FireCron) Result {
+	old := s.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}
@@ -126,27 +129,27 @@ func (m *Machine) fireCron(op *fsmpb.FireCron) Result {
 	c.NextAt, c.LastAt = op.NextMs, op.AtMs
 	c.MissedCount += op.Missed
 	var res Result
-	last := m.ids.Get(c.LastJobID)
-	if late := elapsed(op.AtMs, m.meta.Now); c.Missed == MissedSkip && late > lateMs {
+	last := s.ids.Get(c.LastJobID)
+	if late := elapsed(op.AtMs, s.meta.Now); c.Missed == MissedSkip && late > lateMs {
 		c.MissedCount++
 		c.LastError = "missed by " + itoa(late) + " ms"
-	} else if old.putAfter(op.AtMs, m.meta.Now) {
+	} else if old.putAfter(op.AtMs, s.meta.Now) {
 		c.LastError = "the schedule was put " + itoa(elapsed(op.AtMs, old.CreatedAt)) + " ms after this time"
 	} else if c.Overlap == OverlapSkip && last != nil && !last.Status.ended() {
 		c.LastError = "job " + c.LastJobID + " has not ended"
-	} else if res = m.enqueueFrom(&c, op.JobId); !res.Code.Done() {
+	} else if res = s.enqueueFrom(&c, op.JobId); !res.Code.Done() {
 		c.LastError = res.Code.Err().Error()
 	} else {
-		m.fired(old, &c, res.Jobs[0])
+		s.fired(old, &c, res.Jobs[0])
 		if op.Missed > 0 {
-			m.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
+			s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, JobID: res.Jobs[0].ID, Text: "it missed " + strconv.FormatUint(op.Missed, 10) + " times"})
 		}
 		return Result{Code: OK, Jobs: res.Jobs}
 	}
 	c.Skipped++
-	m.storeCron(old, &c)
-	m.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, Text: c.LastError})
-	m.events = append(m.events, Event{Kind: CronSkipped, Name: c.Name})
+	s.storeCron(old, &c)
+	s.tell(outbox.Event{Kind: outbox.ScheduleMissed, Subject: c.Name, Text: c.LastError})
+	s.events = append(s.events, Event{Kind: CronSkipped, Name: c.Name})
 	return Result{}
 }
 
@@ -158,38 +161,38 @@ func (c *Cron) putAfter(at, now int64) bool {
 }
 
 // enqueueFrom enqueues the job of a schedule.
-func (m *Machine) enqueueFrom(c *Cron, id string) Result {
+func (s schedules) enqueueFrom(c *Cron, id string) Result {
 	n := cloneNewJob(c.Job)
 	if n == nil {
 		n = new(fsmpb.NewJob)
 	}
 	n.Id = id
-	res := m.enqueueJobs(plan{jobs: []*fsmpb.NewJob{n}, cron: c.Name})
+	res := s.enqueueJobs(plan{jobs: []*fsmpb.NewJob{n}, cron: c.Name})
 	if res.Code == OK {
 		res.Code = res.Codes[0]
 	}
 	return res
 }
 
-func (m *Machine) fired(old, c *Cron, j *Job) {
+func (s schedules) fired(old, c *Cron, j *Job) {
 	c.Fired++
 	c.LastJobID, c.LastError = strings.Clone(j.ID), ""
-	m.storeCron(old, c)
-	m.events = append(m.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
+	s.storeCron(old, c)
+	s.events = append(s.events, Event{Kind: CronFired, Job: j, From: j.Status, Name: c.Name})
 }
 
-func (m *Machine) triggerCron(op *fsmpb.TriggerCron) Result {
-	old := m.crons.Find(&Cron{Name: op.Name})
+func (s schedules) triggerCron(op *fsmpb.TriggerCron) Result {
+	old := s.crons.Find(&Cron{Name: op.Name})
 	if old == nil {
 		return Result{Code: NotFound}
 	}
 	c := *old
-	res := m.enqueueFrom(&c, op.JobId)
+	res := s.enqueueFrom(&c, op.JobId)
 	if !res.Code.Done() {
 		return Result{Code: res.Code}
 	}
-	c.LastAt = m.meta.Now
-	m.fired(old, &c, res.Jobs[0])
+	c.LastAt = s.meta.Now
+	s.fired(old, &c, res.Jobs[0])
 	return Result{Code: res.Code, Jobs: res.Jobs}
 }
 

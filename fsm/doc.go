@@ -38,6 +38,12 @@
 // restored machine rebuilds the indexes and must get the same ones, so a decision may
 // depend on the state only, never on its history.
 //
+// Each collection (types, claims, jobs that wait, workers, requests, ...) is a table: a field
+// of Machine with its trees, and with the rules that need nothing else. Machine has what
+// several tables share, and the calls of its users. An entry applies one log entry: it has
+// the events and the budgets of the entry, and the mutations are its methods. Those about
+// schedules and workers have types of their own.
+//
 //	machine.go  trees.go   timer.go   index.go   the state, its indexes and timers
 //	btree/      idtable/   recordio/             ordered sets, jobs by id, streams of records
 //	outbox/     figures/   tenants/              webhooks, counts by minute, names with owners

@@ -9,26 +9,26 @@ import (
 )
 
 // enqueue adds all jobs or none: it checks everything before it changes anything.
-func (m *Machine) enqueue(op *fsmpb.Enqueue) Result {
-	batch, code := m.batches.check(op.NewBatch, m.meta.Now)
+func (e *entry) enqueue(op *fsmpb.Enqueue) Result {
+	batch, code := e.batches.check(op.NewBatch, e.meta.Now)
 	if batch != nil && code == OK {
-		code = m.mayKeep(batch.newKept(len(op.Jobs)), kept{}, op.NewBatch.Quota)
+		code = e.mayKeep(batch.newKept(len(op.Jobs)), kept{}, op.NewBatch.Quota)
 	}
 	if code != OK {
 		return refused(code, -1, len(op.Jobs))
 	}
-	res := m.enqueueJobs(plan{jobs: op.Jobs, batch: batch, scope: op.Scope})
+	res := e.enqueueJobs(plan{jobs: op.Jobs, batch: batch, scope: op.Scope})
 	if batch != nil && len(op.Jobs) > 0 && res.Code == OK {
-		if made := m.batches.Find(batch); made.Total == 0 { // no job was added, and no other job would end it
-			m.putBatch(made, new(*made))
+		if made := e.batches.Find(batch); made.Total == 0 { // no job was added, and no other job would end it
+			e.putBatch(made, new(*made))
 		}
 	}
 	return res
 }
 
 // enqueueJobs adds the jobs of a plan and their new batch.
-func (m *Machine) enqueueJobs(p plan) Result {
-	p.m, p.outcomes = m, m.newOutcomes(len(p.jobs))
+func (e *entry) enqueueJobs(p plan) Result {
+	p.e, p.outcomes = e, e.newOutcomes(len(p.jobs))
 	if p.batch != nil {
 		p.noteBatch(p.batch)
 	}
@@ -36,19 +36,19 @@ func (m *Machine) enqueueJobs(p plan) Result {
 		return refused(code, i, len(p.jobs))
 	}
 	if p.batch != nil {
-		m.storeBatch(nil, p.batch)
+		e.storeBatch(nil, p.batch)
 	}
 	return p.carryOut()
 }
 
 // newOutcomes returns n zero outcomes, which are valid until the next call.
-func (m *Machine) newOutcomes(n int) []outcome {
-	clear(m.outcomes)
-	if m.outcomes = slices.Grow(m.outcomes[:0], n)[:n]; n <= outcomesKept {
-		return m.outcomes
+func (e *entry) newOutcomes(n int) []outcome {
+	clear(e.outcomes)
+	if e.outcomes = slices.Grow(e.outcomes[:0], n)[:n]; n <= outcomesKept {
+		return e.outcomes
 	}
-	large := m.outcomes
-	m.outcomes = nil
+	large := e.outcomes
+	e.outcomes = nil
 	return large
 }
 
@@ -67,7 +67,7 @@ func refused(code Code, i, n int) Result {
 
 // plan has the decisions of an enqueue before it is carried out.
 type plan struct {
-	m        *Machine
+	e        *entry
 	jobs     []*fsmpb.NewJob
 	batch    *JobBatch    // nil: none
 	cron     string       // name of the schedule that they come from, or ""
@@ -112,11 +112,11 @@ func (p *plan) checkOne(i int, n *fsmpb.NewJob) Code {
 	if n.Id == "" {
 		return NoID
 	}
-	if old := p.m.ids.Get(n.Id); old != nil {
+	if old := p.e.ids.Get(n.Id); old != nil {
 		p.outcomes[i].job = old
 		return p.repeats(contentOf(old) == contentOfNew(n))
 	}
-	if old := p.m.requests.removed(n.Id); old != nil {
+	if old := p.e.requests.removed(n.Id); old != nil {
 		p.outcomes[i].job = jobOfRecord(old)
 		p.outcomes[i].job.Type = strings.Clone(n.Type)
 		return p.repeats(string(old.Fingerprint) == contentOfNew(n))
@@ -152,7 +152,7 @@ func (p *plan) isHeld(i int, n *fsmpb.NewJob) bool {
 	if key == "" {
 		return false
 	}
-	if j := p.m.uniques.holder(p.m.ids, n.Type, key); j != nil {
+	if j := p.e.uniques.holder(p.e.ids, n.Type, key); j != nil {
 		p.outcomes[i].job = j
 		return true
 	}
@@ -175,7 +175,7 @@ func (p *plan) openBatch(id string) bool {
 	if p.batch != nil && p.batch.ID == id {
 		return true
 	}
-	b := p.m.batches.Find(&JobBatch{ID: id})
+	b := p.e.batches.Find(&JobBatch{ID: id})
 	return b != nil && b.EndedAt == 0
 }
 
@@ -195,7 +195,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 	size := newSize(n)
 	p.added.jobs++
 	p.added.bytes += size
-	if q := p.m.types.queues[n.Type]; q != nil && q.settings != nil {
+	if q := p.e.types.queues[n.Type]; q != nil && q.settings != nil {
 		if p.types == nil {
 			p.types = make(map[string]quotaUsage)
 		}
@@ -207,7 +207,7 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 // checkQuotas checks each quota of the type, then the overall one. The payload comes
 // first: waiting does not make it smaller.
 func (p *plan) checkQuotas(n *fsmpb.NewJob) Code {
-	m, size := p.m, newSize(n)
+	m, size := p.e.Machine, newSize(n)
 	s := &m.meta.Settings
 	limits := [2]quota{1: {
 		jobsMax: s.MaxJobs, bytesMax: s.MaxBytes, payloadMax: s.MaxPayload,
@@ -294,7 +294,7 @@ func (p *plan) edges() map[int][]int {
 			edges = make(map[int][]int)
 		}
 		for _, on := range distinct(n.After) {
-			if k, ok := p.ids[on]; ok && p.m.ids.Get(on) == nil {
+			if k, ok := p.ids[on]; ok && p.e.ids.Get(on) == nil {
 				edges[i] = append(edges[i], k)
 			} else if on == n.Id {
 				edges[i] = append(edges[i], i)
@@ -316,13 +316,13 @@ func (p *plan) knows(on []string) bool {
 }
 
 func (p *plan) knowsOne(id string) bool {
-	if j := p.m.ids.Get(id); j != nil {
+	if j := p.e.ids.Get(id); j != nil {
 		return tenants.InScope(p.scope, j.Type, j.Options().Group)
 	}
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
 		return true
 	}
-	r := p.m.requests.removed(id)
+	r := p.e.requests.removed(id)
 	return r != nil && tenants.InScope(p.scope, r.Type, r.Group)
 }
 
@@ -330,7 +330,7 @@ func (p *plan) knowsOne(id string) bool {
 // them then has too many.
 func (p *plan) overWaiters(on []string, waiting map[string]int) bool {
 	for _, id := range on {
-		if waiting[id]++; p.m.waits.waited[id].all+waiting[id] > waitersMax {
+		if waiting[id]++; p.e.waits.waited[id].all+waiting[id] > waitersMax {
 			return true
 		}
 	}
@@ -347,7 +347,7 @@ func (p *plan) carryOut() Result {
 		case f.duplicateOf > 0:
 			res.Jobs[i], res.Codes[i] = res.Jobs[f.duplicateOf-1], Duplicate
 		default:
-			res.Jobs[i] = p.m.add(n, p.cron)
+			res.Jobs[i] = p.e.add(n, p.cron)
 		}
 	}
 	return res
@@ -366,10 +366,10 @@ func newResult(n int) Result {
 }
 
 // add adds one job.
-func (m *Machine) add(n *fsmpb.NewJob, cron string) *Job {
-	j := m.newJob(n, cron)
-	m.put(nil, j)
-	m.uniques.reserve(j)
+func (e *entry) add(n *fsmpb.NewJob, cron string) *Job {
+	j := e.newJob(n, cron)
+	e.put(nil, j)
+	e.uniques.reserve(j)
 	return j
 }
 

@@ -11,12 +11,12 @@ import (
 // This file has the mutations about hooks, and the changes that make events for them.
 
 // stamp returns what the events of the present mutation have in common.
-func (m *Machine) stamp() outbox.Stamp {
-	return outbox.Stamp{Term: m.meta.LSN.Term, Index: m.meta.LSN.Index, Now: m.meta.Now, Actor: m.actor}
+func (e *entry) stamp() outbox.Stamp {
+	return outbox.Stamp{Term: e.meta.LSN.Term, Index: e.meta.LSN.Index, Now: e.meta.Now, Actor: e.actor}
 }
 
 // tell puts an event into the outboxes of all hooks that want it.
-func (m *Machine) tell(e outbox.Event) { m.hooks.Tell(e, m.stamp()) }
+func (e *entry) tell(news outbox.Event) { e.hooks.Tell(news, e.stamp()) }
 
 // hookResult returns the answer to a mutation about hooks.
 func hookResult(count uint64, err error) Result {
@@ -64,9 +64,9 @@ func announcedEvent(k AnnounceKind, node, text string) outbox.Event {
 
 // stateChecked reports nodes with a state other than the majority's to the hooks. It changes
 // nothing else.
-func (m *Machine) stateChecked(op *fsmpb.StateChecked) Result {
+func (e *entry) stateChecked(op *fsmpb.StateChecked) Result {
 	if len(op.Diverged) > 0 {
-		m.tell(outbox.Event{
+		e.tell(outbox.Event{
 			Kind: outbox.Diverged, Subject: strings.Join(op.Diverged, " "), Text: "the state of these nodes differs from that of most",
 		})
 	}

@@ -14,47 +14,52 @@ func (j *Job) labels(fn func(label)) {
 }
 
 // put stores j, which replaces old (nil for a new job), in every index.
-func (m *Machine) put(old, j *Job) {
+func (e *entry) put(old, j *Job) {
 	from := Status(0)
 	if old == nil {
-		m.ids.Add(j, m.ids.Hash(j.ID)) // the enqueue has found no job with the id
-		m.waits.addDependents(j)
+		e.ids.Add(j, e.ids.Hash(j.ID)) // the enqueue has found no job with the id
+		e.waits.addDependents(j)
 	} else {
-		m.ids.Put(j)
+		e.ids.Put(j)
 		if from = old.Status; from == j.Status {
-			m.replace(old, j)
+			e.replace(old, j)
 			return
 		}
-		m.unindex(old)
+		e.unindex(old)
 	}
-	m.index(j)
-	m.events = append(m.events, Event{Job: j, From: from})
+	e.index(j)
+	e.events = append(e.events, Event{Job: j, From: from})
 	if countsChange(from, j.Status) {
-		m.figures.count(m.types.queues[j.Type], from, j, m.meta.Now)
+		e.figures.count(e.types.queues[j.Type], from, j, e.meta.Now)
 	}
-	if m.hooks.HookCount() > 0 {
-		if e, ok := jobEvent(from, j); ok {
-			m.tell(e)
+	if e.hooks.HookCount() > 0 {
+		if news, ok := jobEvent(from, j); ok {
+			e.tell(news)
 		}
 	}
-	if j.Status == Cancelled {
-		m.meta.CancelledTotal++
+	switch j.Status {
+	case Completed:
+		e.meta.CompletedTotal++
+	case Dead:
+		e.meta.DeadTotal++
+	case Cancelled:
+		e.meta.CancelledTotal++
 	}
 	if from == 0 || from.ended() || j.Status.ended() {
-		m.waits.consider(j.ID, j.Status)
+		e.waits.consider(j.ID, j.Status)
 	}
 	if j.Opt != nil && j.Opt.Batch != "" {
-		m.countInBatch(j, from, j.Status)
+		e.countInBatch(j, from, j.Status)
 	}
 }
 
 // putEndedAgain stores j in place of old, which ended in the same status, but at another
 // time and with another result.
-func (m *Machine) putEndedAgain(old, j *Job) {
-	m.unindex(old)
-	m.ids.Put(j)
-	m.index(j)
-	m.events = append(m.events, Event{Job: j, From: old.Status})
+func (e *entry) putEndedAgain(old, j *Job) {
+	e.unindex(old)
+	e.ids.Put(j)
+	e.index(j)
+	e.events = append(e.events, Event{Job: j, From: old.Status})
 }
 
 // replace stores j in place of old, which has the same status.
@@ -71,15 +76,15 @@ func (m *Machine) replace(old, j *Job) {
 }
 
 // remove deletes j from the state.
-func (m *Machine) remove(j *Job) {
-	m.unindex(j)
-	m.usage.drop(j)
-	m.waits.removeDependents(j)
-	m.ids.Remove(j.ID)
-	m.events = append(m.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
-	m.waits.consider(j.ID, 0)
+func (e *entry) remove(j *Job) {
+	e.unindex(j)
+	e.usage.drop(j)
+	e.waits.removeDependents(j)
+	e.ids.Remove(j.ID)
+	e.events = append(e.events, Event{Kind: JobRemoved, Job: j, From: j.Status, Removed: true})
+	e.waits.consider(j.ID, 0)
 	if j.Opt != nil && j.Opt.Batch != "" && !j.Status.ended() {
-		m.countInBatch(j, j.Status, Cancelled)
+		e.countInBatch(j, j.Status, Cancelled)
 	}
 }
 

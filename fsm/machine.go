@@ -120,14 +120,7 @@ type Machine struct {
 
 	max budgets // of each entry
 
-	// The entry that is applied.
-	events   []Event
-	random   uint64
-	budget   int    // waiters that may still be settled
-	firings  int    // timers that may still fire
-	removals int    // jobs that retention may still remove
-	actor    string // of the mutation that is being decided
-	outcomes []outcome
+	entry entry // the one that is applied
 }
 
 // budgets limit the work of one entry. They are constant except in tests, which exhaust
@@ -136,21 +129,8 @@ type budgets struct {
 	settle, fire, retire int
 }
 
-// eventsKept is the largest capacity of the event slice that the next entry reuses.
-const eventsKept = 4096
-
-// forgetEvents releases the jobs in the events of the last entry.
-func (m *Machine) forgetEvents() {
-	if cap(m.events) > eventsKept {
-		m.events = nil
-		return
-	}
-	clear(m.events)
-	m.events = m.events[:0]
-}
-
 // Events returns the effects of the last Apply. The slice is valid until the next Apply.
-func (m *Machine) Events() []Event { return m.events }
+func (m *Machine) Events() []Event { return m.entry.events }
 
 // Meta returns the state's scalars.
 func (m *Machine) Meta() Meta { return m.meta }

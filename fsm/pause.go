@@ -66,13 +66,13 @@ func (s *QueueSettings) pause(now int64, paused bool, op *fsmpb.Pause) {
 }
 
 // resume ends the pause of a type whose end has come. The timer has been removed.
-func (m *Machine) resume(q *queue) {
-	m.firings--
+func (e *entry) resume(q *queue) {
+	e.firings--
 	q.resumeAt = 0
 	s := *q.settings
 	s.Paused, s.Pause = false, Pause{}
-	m.types.useSettings(q, &s)
-	m.events = append(m.events, Event{Kind: QueueSet, Name: q.name, Text: pauseEnded})
+	e.types.useSettings(q, &s)
+	e.events = append(e.events, Event{Kind: QueueSet, Name: q.name, Text: pauseEnded})
 }
 
 // The texts of the events about pauses that have a description.

@@ -49,26 +49,26 @@ func (m *Machine) Quiet(worker string) bool {
 func (m *Machine) Turned() []string { return m.workers.turned }
 
 // setQuiet makes a worker quiet, or gives it jobs again.
-func (m *Machine) setQuiet(op *fsmpb.SetQuiet) Result {
-	old := m.workers.find(op.Name)
+func (r registry) setQuiet(op *fsmpb.SetQuiet) Result {
+	old := r.workers.find(op.Name)
 	switch {
 	case old == nil:
 		return Result{Code: NotFound}
 	case old.Quiet() == op.Quiet:
 		return Result{}
 	case old.Gone():
-		m.forgetWorker(old)
+		r.forget(old)
 		return Result{}
 	}
 	w := *old
 	w.QuietSince, w.QuietedBy = 0, ""
 	text := quietEnded
 	if op.Quiet {
-		w.QuietSince, w.QuietedBy, text = m.meta.Now, strings.Clone(op.By), quietBegan
+		w.QuietSince, w.QuietedBy, text = r.meta.Now, strings.Clone(op.By), quietBegan
 	}
-	m.workers.Set(&w)
-	m.workers.turn(w.Name)
-	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: text})
+	r.workers.Set(&w)
+	r.workers.turn(w.Name)
+	r.events = append(r.events, Event{Kind: WorkerSet, Name: w.Name, Text: text})
 	return Result{}
 }
 
@@ -79,15 +79,15 @@ const (
 )
 
 // forgetWorker removes a gone worker from the registry.
-func (m *Machine) forgetWorker(w *Worker) {
-	m.putWorker(w, nil)
-	m.workers.turn(w.Name)
-	m.events = append(m.events, Event{Kind: WorkerSet, Name: w.Name, Text: quietEnded})
+func (r registry) forget(w *Worker) {
+	r.putWorker(w, nil)
+	r.workers.turn(w.Name)
+	r.events = append(r.events, Event{Kind: WorkerSet, Name: w.Name, Text: quietEnded})
 }
 
 // cameBack stores w in place of old, which is gone. Its deadline is an earlier one then.
-func (m *Machine) cameBack(old, w *Worker) {
+func (r registry) cameBack(old, w *Worker) {
 	w.GoneAt = 0
-	m.putWorker(old, w)
-	m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
+	r.putWorker(old, w)
+	r.events = append(r.events, Event{Kind: WorkerRegistered, Name: w.Name})
 }

@@ -54,103 +54,89 @@ func heldByName(j *Job, worker string) Code {
 }
 
 // heartbeat extends leases; each item has its own code.
-func (m *Machine) heartbeat(op *fsmpb.Heartbeat) Result {
-	m.seen(op.Worker)
+func (e *entry) heartbeat(op *fsmpb.Heartbeat) Result {
+	registry{e}.seen(op.Worker)
 	res := Result{Jobs: make([]*Job, len(op.Leases)), Codes: make([]Code, len(op.Leases))}
 	for i, l := range op.Leases {
-		old, code := m.held(op.Worker, op.Owner, l, NoEnd)
+		old, code := e.held(op.Worker, op.Owner, l, NoEnd)
 		res.Jobs[i], res.Codes[i] = old, code
-		if code == OK && (old.Execution().Heartbeat < m.meta.Now || old.Execution().Unconfirmed || l.Progress != nil) {
-			res.Jobs[i] = m.beat(old, l.Progress)
+		if code == OK && (old.Execution().Heartbeat < e.meta.Now || old.Execution().Unconfirmed || l.Progress != nil) {
+			res.Jobs[i] = e.beat(old, l.Progress)
 		}
 	}
 	return res
 }
 
 // beat extends the lease of a job, and stores its progress if the report has any.
-func (m *Machine) beat(old *Job, p *fsmpb.Progress) *Job {
+func (e *entry) beat(old *Job, p *fsmpb.Progress) *Job {
 	j := old.Change()
-	j.Exec.Heartbeat = max(j.Exec.Heartbeat, m.meta.Now)
+	j.Exec.Heartbeat = max(j.Exec.Heartbeat, e.meta.Now)
 	j.Exec.Unconfirmed = false
 	if p != nil {
 		j.changeDetails(func(d *Details) {
 			d.Progress = Progress{Percent: uint8(min(p.Percent, 100)), Message: strings.Clone(p.Message)}
-			d.ProgressAt = m.meta.Now
+			d.ProgressAt = e.meta.Now
 		})
 	}
-	m.put(old, j)
+	e.put(old, j)
 	if p != nil {
-		m.events = append(m.events, Event{Kind: JobProgress, Job: j, From: j.Status})
+		e.events = append(e.events, Event{Kind: JobProgress, Job: j, From: j.Status})
 	}
 	return j
 }
 
-func (m *Machine) complete(op *fsmpb.Complete) Result {
-	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Owner, op.Lease, EndOK)
+func (e *entry) complete(op *fsmpb.Complete) Result {
+	registry{e}.seen(op.Worker)
+	old, code := e.held(op.Worker, op.Owner, op.Lease, EndOK)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
 	j := old.Change()
-	j.Status, j.AttemptEnd = Completed, EndOK
+	j.AttemptEnd = EndOK
 	j.Exec.Result = cloneBytes(op.Result)
 	if op.Log != j.Details().Log {
 		j.changeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
 	}
-	j.Exec.FinishedAt = m.meta.Now
-	m.meta.CompletedTotal++
-	m.put(old, j)
+	e.end(old, j, Completed)
 	return Result{Jobs: one(j)}
 }
 
 // forceComplete completes a job in any status. The end of its last attempt stays
 // unchanged, unless the job is running.
-func (m *Machine) forceComplete(op *fsmpb.ForceComplete) Result {
-	old := m.ids.Get(op.JobId)
+func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
+	old := e.ids.Get(op.JobId)
 	if old == nil || op.Seq != 0 && old.Seq != op.Seq {
 		return Result{Code: NotFound}
 	}
 	j := old.Change()
-	j.Status = Completed
 	j.Exec.Result = cloneBytes(op.Result)
-	j.Exec.FinishedAt = m.meta.Now
 	switch old.Status {
 	case Completed:
-		m.putEndedAgain(old, j)
+		j.Exec.FinishedAt = e.meta.Now
+		e.putEndedAgain(old, j)
 		return Result{Jobs: one(j)}
 	case InProgress:
 		j.AttemptEnd = EndOK
 	case Blocked:
 		j.changeDetails(func(d *Details) { d.Waits = nil })
 	}
-	m.meta.CompletedTotal++
-	m.put(old, j)
+	e.end(old, j, Completed)
 	return Result{Jobs: one(j)}
 }
 
-func (m *Machine) fail(op *fsmpb.Fail) Result {
-	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Owner, op.Lease, EndFail)
+func (e *entry) fail(op *fsmpb.Fail) Result {
+	registry{e}.seen(op.Worker)
+	old, code := e.held(op.Worker, op.Owner, op.Lease, EndFail)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
-	reason := strings.Clone(op.Error)
-	if op.Permanent {
-		j := m.attempted(old, EndFail, reason)
-		if old.Details().CancelAt != 0 {
-			m.endCancelled(old, j)
-		} else {
-			m.markDead(old, j)
-		}
-		return Result{Jobs: one(j)}
-	}
-	return Result{Jobs: one(m.endBadly(old, EndFail, reason, op.RetryDelayMs))}
+	return Result{Jobs: one(e.endBadly(old, EndFail, strings.Clone(op.Error), op.Permanent, op.RetryDelayMs))}
 }
 
 // release returns the job to the queue; the attempt does not count.
-func (m *Machine) release(op *fsmpb.Release) Result {
-	m.seen(op.Worker)
-	old, code := m.held(op.Worker, op.Owner, op.Lease, EndReleased)
+func (e *entry) release(op *fsmpb.Release) Result {
+	registry{e}.seen(op.Worker)
+	old, code := e.held(op.Worker, op.Owner, op.Lease, EndReleased)
 	if code != OK {
 		return Result{Code: code, Jobs: one(old)}
 	}
@@ -159,21 +145,21 @@ func (m *Machine) release(op *fsmpb.Release) Result {
 	j.Attempts = max(j.Attempts-1, 0) // a restored job may run without a counted attempt
 	if old.Details().CancelAt != 0 {
 		j.Exec.LastError = ""
-		m.endCancelled(old, j)
+		e.end(old, j, Cancelled)
 	} else {
-		m.requeue(old, j, 0)
+		e.requeue(old, j, 0)
 	}
 	return Result{Jobs: one(j)}
 }
 
 // lose ends an attempt that its worker did not end: the lease expired, the timeout did, or
 // the worker is dead.
-func (m *Machine) lose(old *Job, end End, reason string) {
+func (e *entry) lose(old *Job, end End, reason string) {
 	if old.Execution().Unconfirmed && old.Details().CancelAt == 0 {
-		m.giveBack(old, end, reason)
+		e.giveBack(old, end, reason)
 		return
 	}
-	m.endBadly(old, end, reason, nil)
+	e.endBadly(old, end, reason, false, nil)
 }
 
 // giveBackMax bounds how often a job returns to the queue without the attempt.
@@ -181,27 +167,27 @@ const giveBackMax = 3
 
 // giveBack returns a job to the queue whose last attempt its worker never started: a frozen
 // worker with a claim that waits is granted jobs, too. The attempt does not count.
-func (m *Machine) giveBack(old *Job, end End, reason string) {
+func (e *entry) giveBack(old *Job, end End, reason string) {
 	j := old.Change()
 	j.AttemptEnd, j.Exec.LastError = end, reason
 	j.Attempts = max(j.Attempts-1, 0)
 	j.changeDetails(func(d *Details) { d.GivenBack++ })
-	m.requeue(old, j, 0)
+	e.requeue(old, j, 0)
 }
 
-// endBadly ends an attempt as failed. If the job has attempts left, it is tried again
-// after delayMs, or after its backoff if delayMs is nil.
-func (m *Machine) endBadly(old *Job, end End, reason string, delayMs *int64) *Job {
-	j := m.attempted(old, end, reason)
+// endBadly ends an attempt as failed. If the job has attempts left, and the failure is not
+// permanent, it is tried again after delayMs, or after its backoff if delayMs is nil.
+func (e *entry) endBadly(old *Job, end End, reason string, permanent bool, delayMs *int64) *Job {
+	j := attempted(old, end, reason, e.meta.Now)
 	switch {
 	case old.Details().CancelAt != 0:
-		m.endCancelled(old, j)
-	case m.types.exhausted(old):
-		m.markDead(old, j)
+		e.end(old, j, Cancelled)
+	case permanent || e.types.exhausted(old):
+		e.end(old, j, Dead) // it is kept: a queue must not lose jobs silently
 	case delayMs != nil:
-		m.requeue(old, j, *delayMs)
+		e.requeue(old, j, *delayMs)
 	default:
-		m.requeue(old, j, m.types.backoff(old, m.random))
+		e.requeue(old, j, e.types.backoff(old, e.random))
 	}
 	return j
 }
@@ -226,14 +212,14 @@ const (
 	historyErrorMax = 1024
 )
 
-// attempted returns a copy of old whose history has the attempt that ended.
-func (m *Machine) attempted(old *Job, end End, reason string) *Job {
+// attempted returns a copy of old whose history has the attempt that ended now.
+func attempted(old *Job, end End, reason string, now int64) *Job {
 	j := old.Change()
 	j.AttemptEnd, j.Exec.LastError = end, reason
 	j.changeDetails(func(d *Details) {
 		past := d.History[max(0, len(d.History)-historyMax+1):]
 		d.History = append(append(make([]Attempt, 0, len(past)+1), past...), Attempt{
-			Number: old.Attempts, StartedAt: j.Exec.ClaimedAt, EndedAt: m.meta.Now,
+			Number: old.Attempts, StartedAt: j.Exec.ClaimedAt, EndedAt: now,
 			Worker: j.Exec.Worker, Error: cut(reason, historyErrorMax), End: end,
 		})
 	})
@@ -265,27 +251,19 @@ func (t *types) exhausted(j *Job) bool {
 
 // requeue makes j, a changed copy of old, available again at its old place, after the
 // delay.
-func (m *Machine) requeue(old, j *Job, delayMs int64) {
+func (e *entry) requeue(old, j *Job, delayMs int64) {
 	j.Status = Unclaimed
 	j.Exec.Worker, j.Exec.Heartbeat = "", 0
 	if delayMs > 0 {
-		j.Status, j.RunAt = Scheduled, later(m.meta.Now, delayMs)
+		j.Status, j.RunAt = Scheduled, later(e.meta.Now, delayMs)
 	}
-	m.put(old, j)
+	e.put(old, j)
 }
 
-// markDead makes the job dead. It is kept: a queue must not lose jobs silently.
-func (m *Machine) markDead(old, j *Job) {
-	j.Status, j.Exec.FinishedAt = Dead, m.meta.Now
-	m.meta.DeadTotal++
-	m.put(old, j)
-}
-
-// endCancelled makes a job cancelled whose cancellation was requested while it was
-// running.
-func (m *Machine) endCancelled(old, j *Job) {
-	j.Status, j.Exec.FinishedAt = Cancelled, m.meta.Now
-	m.put(old, j)
+// end makes j, a changed copy of old, completed, dead or cancelled.
+func (e *entry) end(old, j *Job, s Status) {
+	j.Status, j.Exec.FinishedAt = s, e.meta.Now
+	e.put(old, j)
 }
 
 func one(j *Job) []*Job {

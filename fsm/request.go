@@ -56,20 +56,20 @@ func byOwnRequest(a, b *RequestRecord) bool {
 
 // once applies a mutation, or repeats the first answer if it was applied before under the
 // same request key.
-func (m *Machine) once(mut *fsmpb.Mutation) Result {
+func (e *entry) once(mut *fsmpb.Mutation) Result {
 	req := mut.Request
 	if req == nil || req.Key == "" {
-		return m.apply(mut, mut.Actor)
+		return e.apply(mut, mut.Actor)
 	}
-	if r := m.requests.byKey[req.Key]; r != nil {
+	if r := e.requests.byKey[req.Key]; r != nil {
 		if string(r.Fingerprint) != string(req.Fingerprint) {
 			return Result{Code: RequestConflict}
 		}
-		return m.replay(r, mut)
+		return e.replay(r, mut)
 	}
-	res := m.apply(mut, mut.Actor)
+	res := e.apply(mut, mut.Actor)
 	if res.tookEffect() && !claimedNothing(mut, &res) {
-		m.requests.remember(req, &res, &m.meta)
+		e.requests.remember(req, &res, &e.meta)
 	}
 	return res
 }
@@ -185,10 +185,10 @@ func (x *requests) forget(age, now int64) {
 }
 
 // group applies the mutations of a list one after the other; each has its own code.
-func (m *Machine) group(op *fsmpb.Group, actor string) Result {
+func (e *entry) group(op *fsmpb.Group, actor string) Result {
 	res := Result{Jobs: make([]*Job, len(op.Mutations)), Codes: make([]Code, len(op.Mutations))}
 	for i, mut := range op.Mutations {
-		r := m.apply(mut, actor)
+		r := e.apply(mut, actor)
 		res.Codes[i] = r.Code
 		if len(r.Jobs) > 0 {
 			res.Jobs[i] = r.Jobs[0]

@@ -44,28 +44,28 @@ func (t *types) reviewRetention() {
 
 // retire removes the completed and cancelled jobs that are too old or too many in the
 // dirty types, in the order of their names.
-func (m *Machine) retire() {
-	dirty := m.types.dirty
+func (e *entry) retire() {
+	dirty := e.types.dirty
 	if len(dirty) > 1 {
 		slices.SortFunc(dirty, func(a, b *queue) int { return strings.Compare(a.name, b.name) })
 	}
 	for i, q := range dirty {
-		m.retireOf(q)
+		e.retireOf(q)
 		q.dirty, dirty[i] = false, nil
 	}
-	m.types.dirty = dirty[:0]
+	e.types.dirty = dirty[:0]
 }
 
-func (m *Machine) retireOf(q *queue) {
-	for ; m.removals > 0; m.removals-- {
+func (e *entry) retireOf(q *queue) {
+	for ; e.removals > 0; e.removals-- {
 		j, ok := q.retained.Min()
-		if !ok || m.types.retireAt(q, j) > m.meta.Now {
+		if !ok || e.types.retireAt(q, j) > e.meta.Now {
 			break
 		}
-		m.remove(j)
-		m.requests.rememberRemoved(j, &m.meta)
+		e.remove(j)
+		e.requests.rememberRemoved(j, &e.meta)
 	}
-	m.types.timeRetention(q)
+	e.types.timeRetention(q)
 }
 
 func (t *types) retainCount(q *queue) int64 {

@@ -18,8 +18,8 @@ func defaultQueue(name string) QueueSettings {
 }
 
 // setQueue changes the settings of a type, or removes them.
-func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
-	t := &m.types
+func (e *entry) setQueue(op *fsmpb.SetQueue) Result {
+	t := &e.types
 	old, found := t.settings.Get(&QueueSettings{Name: op.Name})
 	var s *QueueSettings
 	switch {
@@ -33,7 +33,7 @@ func (m *Machine) setQueue(op *fsmpb.SetQueue) Result {
 		s = t.changedSettings(old, op)
 	}
 	t.useSettings(t.queue(op.Name), s)
-	m.events = append(m.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: pauseText(old, s)})
+	e.events = append(e.events, Event{Kind: QueueSet, Name: strings.Clone(op.Name), Text: pauseText(old, s)})
 	return Result{}
 }
 

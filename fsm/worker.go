@@ -14,7 +14,10 @@ import (
 // is idle. If it does not, its jobs return to the queue before their leases end. For a
 // worker that never registered only the leases count.
 
-func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
+// registry applies the mutations about workers, and ends the attempts of dead ones.
+type registry struct{ *entry }
+
+func (r registry) register(op *fsmpb.RegisterWorker) Result {
 	w := &Worker{
 		Name:         strings.Clone(op.Name),
 		Types:        cloneStrings(op.Types),
@@ -23,30 +26,30 @@ func (m *Machine) registerWorker(op *fsmpb.RegisterWorker) Result {
 		Capacity:     op.Capacity,
 		Instance:     op.Instance,
 		Account:      strings.Clone(op.GetQuota().GetAccount()),
-		RegisteredAt: m.meta.Now,
-		LastSeen:     m.meta.Now,
+		RegisteredAt: r.meta.Now,
+		LastSeen:     r.meta.Now,
 	}
-	old := m.workers.find(op.Name)
-	if more := w.kept().bytes - old.kept().bytes; more > 0 && m.usage.workers > workersBytesMax-more {
+	old := r.workers.find(op.Name)
+	if more := w.kept().bytes - old.kept().bytes; more > 0 && r.usage.workers > workersBytesMax-more {
 		return Result{Code: TooManyBytes}
 	}
-	if code := m.usage.mayUse(w.kept(), old.kept(), op.Quota); code != OK {
+	if code := r.usage.mayUse(w.kept(), old.kept(), op.Quota); code != OK {
 		return Result{Code: code}
 	}
 	if old == nil {
-		m.putWorker(nil, w)
-		m.events = append(m.events, Event{Kind: WorkerRegistered, Name: w.Name})
+		r.putWorker(nil, w)
+		r.events = append(r.events, Event{Kind: WorkerRegistered, Name: w.Name})
 		return Result{}
 	}
 	w.RegisteredAt, w.timerAt, w.GoneAt = old.RegisteredAt, old.timerAt, old.GoneAt
 	w.LastSeen = max(w.LastSeen, old.LastSeen)
 	w.QuietSince, w.QuietedBy = old.QuietSince, old.QuietedBy
 	if w.Gone() {
-		m.cameBack(old, w)
+		r.cameBack(old, w)
 		return Result{}
 	}
-	m.usage.keepWorker(w, old)
-	m.workers.Set(w)
+	r.usage.keepWorker(w, old)
+	r.workers.Set(w)
 	return Result{}
 }
 
@@ -104,20 +107,20 @@ func (m *Machine) retimeWorkers() {
 // seen records a heartbeat or report of a registered worker. It moves the timer of the worker if
 // that is early by a quarter of WorkerTimeoutMs: the timer of an idle worker, which is heard of
 // every half of it, does not fire, and a busy worker does not move its timer in every entry.
-func (m *Machine) seen(name string) {
-	old := m.workers.find(name)
-	if old == nil || old.LastSeen >= m.meta.Now && !old.Gone() {
+func (r registry) seen(name string) {
+	old := r.workers.find(name)
+	if old == nil || old.LastSeen >= r.meta.Now && !old.Gone() {
 		return
 	}
 	w := *old
-	w.LastSeen = m.meta.Now
-	switch end := m.meta.workerEnd(&w); {
+	w.LastSeen = r.meta.Now
+	switch end := r.meta.workerEnd(&w); {
 	case w.Gone():
-		m.cameBack(old, &w)
-	case end-w.timerAt > m.meta.Settings.WorkerTimeoutMs/4:
-		m.putWorker(old, &w)
+		r.cameBack(old, &w)
+	case end-w.timerAt > r.meta.Settings.WorkerTimeoutMs/4:
+		r.putWorker(old, &w)
 	default:
-		m.workers.Set(&w)
+		r.workers.Set(&w)
 	}
 }
 
@@ -130,43 +133,43 @@ func (m *Meta) workerEnd(w *Worker) int64 {
 	return later(max(w.LastSeen, m.LeasesFrom), m.Settings.WorkerTimeoutMs, 1)
 }
 
-func (m *Machine) workerDead(op *fsmpb.WorkerDead) Result {
-	w := m.workers.find(op.Name)
+func (r registry) dead(op *fsmpb.WorkerDead) Result {
+	w := r.workers.find(op.Name)
 	if w == nil {
 		return Result{Code: NotFound}
 	}
 	if op.Instance != 0 && op.Instance != w.Instance {
-		m.loseJobs(w.Name, op.Instance) // another instance has the name now
+		r.loseJobs(w.Name, op.Instance) // another instance has the name now
 		return Result{}
 	}
 	if w.Gone() {
-		m.forgetWorker(w)
+		r.forget(w)
 		return Result{}
 	}
 	if w.Quiet() {
-		m.workers.turn(w.Name)
+		r.workers.turn(w.Name)
 	}
-	m.markWorkerDead(w, op.Instance)
+	r.markDead(w, op.Instance)
 	return Result{}
 }
 
 // markWorkerDead removes the worker from the registry and returns its jobs to the queue, those
 // of one instance or, if that is 0, of all.
-func (m *Machine) markWorkerDead(w *Worker, instance uint64) {
-	m.putWorker(w, nil)
-	m.events = append(m.events, Event{Kind: WorkerDied, Name: w.Name})
-	if m.hooks.HookCount() > 0 {
-		m.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: tenants.NameFor("", w.Name), Text: itoa(int64(len(m.heldBy(w.Name, instance)))) + " jobs were running"})
+func (r registry) markDead(w *Worker, instance uint64) {
+	r.putWorker(w, nil)
+	r.events = append(r.events, Event{Kind: WorkerDied, Name: w.Name})
+	if r.hooks.HookCount() > 0 {
+		r.tell(outbox.Event{Kind: outbox.WorkerGone, Subject: tenants.NameFor("", w.Name), Text: itoa(int64(len(r.heldBy(w.Name, instance)))) + " jobs were running"})
 	}
-	m.firings--
-	m.loseJobs(w.Name, instance)
+	r.firings--
+	r.loseJobs(w.Name, instance)
 }
 
 // loseJobs ends the attempts of a worker that is dead.
-func (m *Machine) loseJobs(name string, instance uint64) {
-	for _, j := range m.heldBy(name, instance) {
-		m.firings--
-		m.lose(j, EndLease, "worker "+printable(name)+" is dead")
+func (r registry) loseJobs(name string, instance uint64) {
+	for _, j := range r.heldBy(name, instance) {
+		r.firings--
+		r.lose(j, EndLease, "worker "+printable(name)+" is dead")
 	}
 }
 
