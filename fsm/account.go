@@ -124,12 +124,6 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 	return OK
 }
 
-// noteAccount counts a job that the plan adds.
-func (p *plan) noteAccount(n *fsmpb.NewJob) {
-	name := n.GetQuota().GetAccount()
-	p.use(name, quotaUsage{1, newSize(n)})
-}
-
 // noteBatch counts the batch that the plan makes.
 func (p *plan) noteBatch(b *JobBatch) {
 	k := b.newKept(len(p.jobs))

@@ -191,8 +191,8 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		}
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
-	p.noteAccount(n)
 	size := newSize(n)
+	p.use(n.GetQuota().GetAccount(), quotaUsage{1, size})
 	p.added.jobs++
 	p.added.bytes += size
 	if q := p.e.types.queues[n.Type]; q != nil && q.settings != nil {
@@ -271,7 +271,7 @@ func (p *plan) checkAfters() (Code, int) {
 		}
 		on := distinct(n.After)
 		switch {
-		case !p.knows(on):
+		case slices.ContainsFunc(on, p.unknown):
 			return NoSuchJob, i
 		case i == first:
 			return Cycle, i
@@ -304,26 +304,17 @@ func (p *plan) edges() map[int][]int {
 	return edges
 }
 
-// knows reports whether each of these jobs exists for the caller, is added by the plan, or ended so
-// short a time ago that the machine knows how.
-func (p *plan) knows(on []string) bool {
-	for _, id := range on {
-		if !p.knowsOne(id) {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *plan) knowsOne(id string) bool {
+// unknown reports whether a job does not exist for the caller, is not added by the plan, and did not end
+// so short a time ago that the machine knows how.
+func (p *plan) unknown(id string) bool {
 	if j := p.e.ids.Get(id); j != nil {
-		return tenants.InScope(p.scope, j.Type, j.Options().Group)
+		return !tenants.InScope(p.scope, j.Type, j.Options().Group)
 	}
 	if _, added := p.ids[id]; added || len(p.jobs) == 1 && id == p.jobs[0].Id {
-		return true
+		return false
 	}
 	r := p.e.requests.removed(id)
-	return r != nil && tenants.InScope(p.scope, r.Type, r.Group)
+	return r == nil || !tenants.InScope(p.scope, r.Type, r.Group)
 }
 
 // overWaiters counts one more waiter for each of these jobs, and reports whether one of
@@ -381,15 +372,12 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Seq:         m.meta.LastSeq,
 		Type:        m.types.queue(n.Type).name,
 		Priority:    n.Priority,
-		MaxAttempts: MaxAttemptsUnset,
+		MaxAttempts: attemptsOf(n),
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
 		Opt:         m.usage.options(n, cron),
 	}
 	j.hold(n.Id, n.Payload)
-	if n.MaxAttempts != nil {
-		j.MaxAttempts = *n.MaxAttempts
-	}
 	if n.LeaseMs != 0 {
 		j.Exec = &Execution{LeaseMs: n.LeaseMs}
 	}

@@ -11,15 +11,6 @@ import (
 // held returns the job that a worker reports on. The code is OK if the worker holds the
 // lease and the claim has no other owner, and Duplicate if the attempt of this lease has ended in the same way already.
 func (m *Machine) held(worker string, owner uint64, l *fsmpb.Lease, end End) (*Job, Code) {
-	j, code := m.leased(worker, l, end)
-	if code == OK && !owned(j, owner) {
-		code = WrongWorker
-	}
-	return j, code
-}
-
-// leased is held for any owner.
-func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 	j := m.ids.Get(l.JobId)
 	switch {
 	case j == nil:
@@ -27,10 +18,14 @@ func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 			return j, Duplicate
 		}
 		return nil, NotFound
-	case l.Token == 0:
-		return j, heldByName(j, worker)
-	case l.Token != j.Execution().Token:
+	case l.Token == 0 && j.Status != InProgress:
+		return j, NotRunning
+	case l.Token == 0 && j.Execution().Worker != worker:
+		return j, WrongWorker
+	case l.Token != 0 && l.Token != j.Execution().Token:
 		return j, StaleToken
+	case j.Status == InProgress && !owned(j, owner):
+		return j, WrongWorker
 	case j.Status == InProgress:
 		return j, OK
 	case j.AttemptEnd == end && end != NoEnd:
@@ -41,16 +36,6 @@ func (m *Machine) leased(worker string, l *fsmpb.Lease, end End) (*Job, Code) {
 		return j, TimedOut
 	}
 	return j, NotRunning
-}
-
-func heldByName(j *Job, worker string) Code {
-	if j.Status != InProgress {
-		return NotRunning
-	}
-	if j.Execution().Worker != worker {
-		return WrongWorker
-	}
-	return OK
 }
 
 // heartbeat extends leases; each item has its own code.

@@ -75,22 +75,17 @@ func (t *types) retainCount(q *queue) int64 {
 	return t.meta.Settings.RetainCompletedCount
 }
 
-// retainedUntil returns the first moment, in ms, at which a completed job is too old.
-func (t *types) retainedUntil(q *queue, j *Job) int64 {
-	keep := t.meta.Settings.RetainCompletedMs
+// retireAt returns when the oldest job of a type is to be removed, in ms: at the first moment
+// at which it is too old, or at once if there are too many.
+func (t *types) retireAt(q *queue, j *Job) int64 {
+	end, keep := j.Execution().FinishedAt, t.meta.Settings.RetainCompletedMs
+	if int64(q.retained.Len()) > t.retainCount(q) {
+		return end
+	}
 	if s := q.settings; s != nil && s.RetainMs != Unset {
 		keep = s.RetainMs
 	}
-	return later(j.Execution().FinishedAt, keep, 1)
-}
-
-// retireAt returns when the oldest job of a type is to be removed, in ms: when it is too
-// old, or at once if there are too many.
-func (t *types) retireAt(q *queue, j *Job) int64 {
-	if int64(q.retained.Len()) > t.retainCount(q) {
-		return j.Execution().FinishedAt
-	}
-	return t.retainedUntil(q, j)
+	return later(end, keep, 1)
 }
 
 // timeRetention moves the timer of a type's retention to the time at which its oldest job
