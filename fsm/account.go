@@ -128,18 +128,9 @@ func (p *plan) checkAccount(n *fsmpb.NewJob) Code {
 func (p *plan) noteBatch(b *JobBatch) {
 	k := b.newKept(len(p.jobs))
 	p.added.bytes += k.bytes
-	p.use(k.account, k.used)
-}
-
-func (p *plan) use(account string, more quotaUsage) {
-	if account == "" {
-		return
+	if k.account != "" {
+		use(&p.accounts, k.account, k.used)
 	}
-	if p.accounts == nil {
-		p.accounts = make(map[string]quotaUsage)
-	}
-	used := p.accounts[account]
-	p.accounts[account] = quotaUsage{used.jobs + more.jobs, used.bytes + more.bytes}
 }
 
 // producedSize is newSize of the job that became j.

@@ -234,17 +234,6 @@ func (b *Builder) AddFigures(f *Figures) error {
 	})
 }
 
-func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
-	f := Figures{Type: p.Type, Shared: p.Shared, Counters: Counters{
-		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
-		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
-	}}
-	if err := f.Unpack(string(p.Wait), string(p.Run), string(p.Attempts), string(p.History)); err != nil {
-		return err
-	}
-	return b.AddFigures(&f)
-}
-
 // AddToken adds a token.
 func (b *Builder) AddToken(t *Token) error {
 	return add("token", t.ID, b.m.tokens.byID[t.ID] != nil, checkToken(tokenToPB(t)), func() { b.m.tokens.put(nil, t) })

@@ -182,11 +182,8 @@ func newFilter(p *fsmpb.Filter, kind ChangeKind) *filter {
 	}
 	slices.Sort(f.statuses)
 	f.statuses = slices.Compact(f.statuses)
-	switch {
-	case p.Tag != "":
-		f.label = &label{name: p.Tag}
-	case p.Batch != "":
-		f.label = &label{batch: true, name: p.Batch}
+	if l, ok := (Index{Tag: p.Tag, Batch: p.Batch}).label(); ok {
+		f.label = &l
 	}
 	return f
 }

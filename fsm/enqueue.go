@@ -95,6 +95,15 @@ type quotaUsage struct {
 	bytes int64
 }
 
+// use adds to the usage of a type or account, in a map that is made when it is needed.
+func use(of *map[string]quotaUsage, name string, more quotaUsage) {
+	if *of == nil {
+		*of = make(map[string]quotaUsage)
+	}
+	used := (*of)[name]
+	(*of)[name] = quotaUsage{used.jobs + more.jobs, used.bytes + more.bytes}
+}
+
 // check decides on every job. It returns the first fault and the index of its job.
 func (p *plan) check() (Code, int) {
 	if len(p.jobs) > 1 {
@@ -192,15 +201,13 @@ func (p *plan) note(i int, n *fsmpb.NewJob) {
 		p.keys[holder{jobType: n.Type, key: key}] = i
 	}
 	size := newSize(n)
-	p.use(n.GetQuota().GetAccount(), quotaUsage{1, size})
+	if name := n.GetQuota().GetAccount(); name != "" {
+		use(&p.accounts, name, quotaUsage{1, size})
+	}
 	p.added.jobs++
 	p.added.bytes += size
 	if q := p.e.types.queues[n.Type]; q != nil && q.settings != nil {
-		if p.types == nil {
-			p.types = make(map[string]quotaUsage)
-		}
-		t := p.types[n.Type]
-		p.types[n.Type] = quotaUsage{t.jobs + 1, t.bytes + size}
+		use(&p.types, n.Type, quotaUsage{1, size})
 	}
 }
 
@@ -275,7 +282,10 @@ func (p *plan) checkAfters() (Code, int) {
 			return NoSuchJob, i
 		case i == first:
 			return Cycle, i
-		case p.overWaiters(on, waiting):
+		case slices.ContainsFunc(on, func(id string) bool {
+			waiting[id]++
+			return p.e.waits.waited[id].all+waiting[id] > waitersMax
+		}):
 			return TooManyWaiters, i
 		}
 	}
@@ -315,17 +325,6 @@ func (p *plan) unknown(id string) bool {
 	}
 	r := p.e.requests.removed(id)
 	return r == nil || !tenants.InScope(p.scope, r.Type, r.Group)
-}
-
-// overWaiters counts one more waiter for each of these jobs, and reports whether one of
-// them then has too many.
-func (p *plan) overWaiters(on []string, waiting map[string]int) bool {
-	for _, id := range on {
-		if waiting[id]++; p.e.waits.waited[id].all+waiting[id] > waitersMax {
-			return true
-		}
-	}
-	return false
 }
 
 // carryOut adds the jobs of a plan that was checked.
@@ -372,7 +371,7 @@ func (m *Machine) newJob(n *fsmpb.NewJob, cron string) *Job {
 		Seq:         m.meta.LastSeq,
 		Type:        m.types.queue(n.Type).name,
 		Priority:    n.Priority,
-		MaxAttempts: attemptsOf(n),
+		MaxAttempts: attemptsOf(n.MaxAttempts),
 		CreatedAt:   m.meta.Now,
 		RunAt:       n.RunAtMs,
 		Opt:         m.usage.options(n, cron),
@@ -418,10 +417,10 @@ func distinct(ids []string) []string {
 	return ids
 }
 
-// attemptsOf returns the limit of attempts of a new job, or MaxAttemptsUnset.
-func attemptsOf(n *fsmpb.NewJob) int32 {
-	if n.MaxAttempts == nil {
+// attemptsOf returns Job.MaxAttempts for a limit of attempts, which may be absent.
+func attemptsOf(limit *int32) int32 {
+	if limit == nil {
 		return MaxAttemptsUnset
 	}
-	return *n.MaxAttempts
+	return *limit
 }

@@ -99,7 +99,7 @@ func checkMutation(m *fsmpb.Mutation) error {
 	case *fsmpb.Mutation_Enqueue:
 		return checkEnqueue(op.Enqueue)
 	case *fsmpb.Mutation_Complete:
-		return cmp.Or(need(op.Complete.GetLease() != nil, errNoLease), checkLog(op.Complete.GetLog()))
+		return cmp.Or(need(op.Complete.GetLease() != nil, errNoLease), need(len(op.Complete.GetLog()) <= LogMax && utf8.ValidString(op.Complete.GetLog()), errLog))
 	case *fsmpb.Mutation_Fail:
 		return need(op.Fail.GetLease() != nil, errNoLease)
 	case *fsmpb.Mutation_Release:
@@ -137,10 +137,6 @@ func checkMutation(m *fsmpb.Mutation) error {
 		return outbox.CheckAlert(op.SetAlert)
 	}
 	return nil
-}
-
-func checkLog(log string) error {
-	return need(len(log) <= LogMax && utf8.ValidString(log), errLog)
 }
 
 func checkEnqueue(op *fsmpb.Enqueue) error {

@@ -185,25 +185,22 @@ func (x *figureTable) review(queues map[string]*queue, was, now int64) {
 	if x.Len() == 0 || was/hourMs == now/hourMs {
 		return
 	}
-	var stale []*Figures
-	x.Scan(func(f *Figures) bool {
-		if f.History.Stale(now) {
-			stale = append(stale, f)
-		}
-		return true
-	})
 	full := x.Len() >= x.most
 	x.gen++ // no type keeps a record that is dropped
-	for _, f := range stale {
+	x.Copy().Scan(func(f *Figures) bool {
+		if !f.History.Stale(now) {
+			return true
+		}
 		own := new(*f)
 		own.gen = x.gen
 		own.History.Trim(now)
 		if q := queues[f.Type]; full && !f.Shared && own.History.Empty() && (q == nil || q.counts.empty()) {
 			x.Delete(f)
-			continue
+		} else {
+			x.Set(own)
 		}
-		x.Set(own)
-	}
+		return true
+	})
 }
 
 func figuresToPB(f *Figures) *fsmpb.Figures {
@@ -215,17 +212,20 @@ func figuresToPB(f *Figures) *fsmpb.Figures {
 	}
 }
 
-// Unpack reads the packed histograms and the packed history of a type.
-func (f *Figures) Unpack(wait, run, attempts, history string) error {
+func (b *Builder) addFiguresPB(p *fsmpb.Figures) error {
+	f := Figures{Type: p.Type, Shared: p.Shared, Counters: Counters{
+		Enqueued: p.Enqueued, Claimed: p.Claimed, Completed: p.Completed, Failed: p.Failed, Retried: p.Retried, Dead: p.Dead,
+		Cancelled: p.Cancelled, LeasesLost: p.LeasesLost,
+	}}
 	var errs [4]error
-	f.Wait, errs[0] = figures.UnpackHistogram(wait)
-	f.Run, errs[1] = figures.UnpackHistogram(run)
-	f.Attempts, errs[2] = figures.UnpackHistogram(attempts)
-	f.History, errs[3] = figures.UnpackHistory(history)
+	f.Wait, errs[0] = figures.UnpackHistogram(string(p.Wait))
+	f.Run, errs[1] = figures.UnpackHistogram(string(p.Run))
+	f.Attempts, errs[2] = figures.UnpackHistogram(string(p.Attempts))
+	f.History, errs[3] = figures.UnpackHistory(string(p.History))
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("%w: figures of type %q: %w", ErrState, f.Type, err)
 	}
-	return nil
+	return b.AddFigures(&f)
 }
 
 // Figures calls fn for the figures of all types, in the order of their names and the shared

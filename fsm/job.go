@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"strings"
 	"unsafe"
 
@@ -107,7 +108,7 @@ func (j *Job) SetPayload(p []byte) {
 func (j *Job) hold(id string, payload []byte) {
 	if len(payload) == 0 || len(id)+len(payload) > holdMax {
 		j.ID = strings.Clone(id)
-		j.SetPayload(cloneBytes(payload))
+		j.SetPayload(bytes.Clone(payload))
 		return
 	}
 	var both strings.Builder

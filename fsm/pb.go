@@ -122,7 +122,7 @@ func jobFromPB(p *fsmpb.Job) *Job {
 		Seq: p.Seq, Type: p.Type,
 		Status: narrow[Status](p.Status), Priority: p.Priority,
 		CreatedAt: p.CreatedAtMs, RunAt: p.RunAtMs,
-		Attempts: p.Attempts, MaxAttempts: MaxAttemptsUnset,
+		Attempts: p.Attempts, MaxAttempts: attemptsOf(p.MaxAttempts),
 		AttemptEnd: narrow[End](p.AttemptEnd), Exec: executionFromPB(p),
 		Opt: optionsFromPB(p.Options), Det: detailsFromPB(p.Details),
 	}
@@ -131,9 +131,6 @@ func jobFromPB(p *fsmpb.Job) *Job {
 	} else {
 		j.ID = strings.Clone(p.Id) // other records have it longer than the job
 		j.SetPayload(p.Payload)
-	}
-	if p.MaxAttempts != nil {
-		j.MaxAttempts = *p.MaxAttempts
 	}
 	return j
 }

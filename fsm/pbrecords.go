@@ -75,14 +75,6 @@ func batchFromPB(p *fsmpb.JobBatch) *JobBatch {
 	}
 }
 
-// cloneBytes copies b. A nil slice stays nil, an empty one stays empty.
-func cloneBytes(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append(make([]byte, 0, len(b)), b...)
-}
-
 // narrow converts v to T. A value that does not fit becomes the largest one, which the
 // builder refuses as unknown.
 func narrow[T ~uint8](v uint32) T { return T(min(v, math.MaxUint8)) }

@@ -93,7 +93,7 @@ func contentOf(j *Job) string {
 
 // contentOfNew is contentOf for a job that is to be added.
 func contentOfNew(n *fsmpb.NewJob) string {
-	return contentHash(n.Type, n.Priority, attemptsOf(n), n.LeaseMs, n.Payload, cmp.Or(newOptions(n, ""), &noOptions))
+	return contentHash(n.Type, n.Priority, attemptsOf(n.MaxAttempts), n.LeaseMs, n.Payload, cmp.Or(newOptions(n, ""), &noOptions))
 }
 
 func contentHash(typ string, priority, maxAttempts int32, leaseMs int64, payload []byte, o *Options) string {

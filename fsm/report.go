@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 
@@ -78,7 +79,7 @@ func (e *entry) complete(op *fsmpb.Complete) Result {
 	}
 	j := old.Change()
 	j.AttemptEnd = EndOK
-	j.Exec.Result = cloneBytes(op.Result)
+	j.Exec.Result = bytes.Clone(op.Result)
 	if op.Log != j.Details().Log {
 		j.changeDetails(func(d *Details) { d.Log = strings.Clone(op.Log) })
 	}
@@ -94,7 +95,7 @@ func (e *entry) forceComplete(op *fsmpb.ForceComplete) Result {
 		return Result{Code: NotFound}
 	}
 	j := old.Change()
-	j.Exec.Result = cloneBytes(op.Result)
+	j.Exec.Result = bytes.Clone(op.Result)
 	switch old.Status {
 	case Completed:
 		j.Exec.FinishedAt = e.meta.Now

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -108,7 +109,7 @@ func (m *Machine) replay(r *RequestRecord, mut *fsmpb.Mutation) Result {
 // remember keeps the answer to a request.
 func (x *requests) remember(req *fsmpb.Request, res *Result, at *Meta) {
 	r := &RequestRecord{
-		Key: strings.Clone(req.Key), Fingerprint: cloneBytes(req.Fingerprint), AtMs: at.Now,
+		Key: strings.Clone(req.Key), Fingerprint: bytes.Clone(req.Fingerprint), AtMs: at.Now,
 		Term: at.LSN.Term, Index: at.LSN.Index,
 		Code: uint32(res.Code), Count: res.Count, NextStatus: uint32(res.Next.Status), NextSeq: res.Next.Seq,
 	}

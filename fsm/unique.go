@@ -18,13 +18,7 @@ type holder struct {
 }
 
 func byKeySeq(a, b holder) bool {
-	if c := strings.Compare(a.jobType, b.jobType); c != 0 {
-		return c < 0
-	}
-	if c := strings.Compare(a.key, b.key); c != 0 {
-		return c < 0
-	}
-	return a.seq < b.seq
+	return cmp.Or(strings.Compare(a.jobType, b.jobType), strings.Compare(a.key, b.key), cmp.Compare(a.seq, b.seq)) < 0
 }
 
 // uniques has the unique keys that are held: by jobs in some statuses, and for a period.

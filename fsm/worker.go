@@ -97,11 +97,10 @@ func (m *Machine) putWorker(old, w *Worker) {
 // retimeWorkers sets the timers of all workers for new settings, whose timeout may be
 // shorter.
 func (m *Machine) retimeWorkers() {
-	var all []*Worker
-	m.workers.Scan(func(w *Worker) bool { all = append(all, w); return true })
-	for _, old := range all {
+	m.workers.Copy().Scan(func(old *Worker) bool {
 		m.putWorker(old, new(*old))
-	}
+		return true
+	})
 }
 
 // seen records a heartbeat or report of a registered worker. It moves the timer of the worker if
@@ -190,11 +189,8 @@ func (m *Machine) heldBy(name string, instance uint64) []*Job {
 }
 
 func cloneStrings(in []string) []string {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]string, len(in))
-	for i, s := range in {
+	out := slices.Clone(in)
+	for i, s := range out {
 		out[i] = strings.Clone(s)
 	}
 	return out
