@@ -132,7 +132,7 @@ func (s *Core) freshen(c *Call) (done bool, err error) {
 	defer cancel()
 	if q.leader {
 		// This cluster accepts no write meanwhile.
-		if err := s.Node.Linearize(ctx); err != nil && !(q.anyway && errors.Is(err, cluster.ErrFlushLag)) {
+		if err := s.Node.Linearize(ctx); err != nil && (!q.anyway || !errors.Is(err, cluster.ErrFlushLag)) {
 			return false, s.stale(ctx, c, err, q)
 		}
 	}

@@ -239,7 +239,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	if a.r.Method == http.MethodHead {
 		return len(b), nil
 	}
-	return a.ResponseWriter.Write(b) //nolint:gosec // JSON of the API
+	return a.ResponseWriter.Write(b)
 }
 
 // Unwrap lets http.ResponseController reach the connection.

@@ -109,10 +109,10 @@ func followEvents(ctx context.Context, g *view.Globals, f *eventFlags) error {
 // unlessStopped returns nil if ctx has ended, because Ctrl-C is the normal way to stop
 // following. Otherwise it returns err.
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func showEvent(g *view.Globals, e v1.Event) error {
