@@ -59,7 +59,7 @@ func newUIDPool(dir string, within UIDRange) (*uidPool, error) {
 	return p, nil
 }
 
-// nobody returns the first id of the range. No command gets this id; see killAll.
+// nobody returns the first id of the range, which no command gets; see killAll.
 func (p *uidPool) nobody() int { return p.within.First }
 
 var (

@@ -40,7 +40,7 @@ func appendNumber(b []byte, num protowire.Number, v uint64) []byte {
 }
 
 // parse sets the fields from the body b of a message, which is named for errors. It skips unknown fields, and
-// those with another type.
+// known ones with another type.
 func (list fields) parse(message string, b []byte) error {
 	for len(b) > 0 {
 		num, kind, n := protowire.ConsumeTag(b)
