@@ -89,7 +89,8 @@ func (f *facts) leasesByTime(v *Verdict) {
 	}
 }
 
-// leasesByToken: once a claim has returned, older tokens of its job are not heard.
+// leasesByToken: once a claim has returned, older tokens of its job are not heard. After a
+// loss the older claim holds the job again, if the younger one was not in the bucket.
 func (f *facts) leasesByToken(v *Verdict) {
 	given := make(map[string][]handing)
 	for _, op := range f.ops {
@@ -103,7 +104,7 @@ func (f *facts) leasesByToken(v *Verdict) {
 		}
 		v.Checked++
 		for _, g := range given[op.Job] {
-			if g.token > op.Token && g.op.Return < op.Call {
+			if g.token > op.Token && g.op.Return < op.Call && !f.mayBeLost(g.op, op) {
 				v.broken([]int{g.op.ID, op.ID}, "job %s: %s of %s under token %d was accepted after token %d was given to %s",
 					op.Job, op.Kind, op.Client, op.Token, g.token, g.op.Client)
 			}

@@ -6,9 +6,9 @@ import (
 	"osqueue/tests/history"
 )
 
-// TestOnceOverALoss: a job that was not in the bucket is lost with all disks, and may be
-// done again.
-func TestOnceOverALoss(t *testing.T) {
+// TestOverALoss: what was not in the bucket is lost with all disks: a job may be done again,
+// and a claim holds its job again whose successor was lost.
+func TestOverALoss(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		committed string
@@ -29,6 +29,16 @@ func TestOnceOverALoss(t *testing.T) {
 		f.completesOnce(v)
 		if len(v.Violations) != c.want {
 			t.Errorf("%s: %v, want %d", c.name, v.Violations, c.want)
+		}
+		h.Ops = []history.Op{
+			{ID: 1, Kind: history.Claim, Outcome: history.OK, Jobs: []history.Held{{Job: "a", Token: 1}}, Call: 6, Return: 7},
+			{ID: 2, Kind: history.Claim, Outcome: history.OK, Jobs: []history.Held{{Job: "a", Token: 2}}, Call: 10, Return: 11, Committed: c.committed},
+			{ID: 3, Kind: history.Complete, Outcome: history.OK, Job: "a", Token: 1, Call: 40, Return: 41},
+		}
+		f, v = newFacts(h, Options{}), new(Verdict)
+		f.leasesByToken(v)
+		if len(v.Violations) != c.want {
+			t.Errorf("a report under the older token: %s: %v, want %d", c.name, v.Violations, c.want)
 		}
 	}
 }
