@@ -71,7 +71,7 @@ func (f *facts) terms() []*term {
 }
 
 // leasesByTime: a lease lasts for its length from the call of the last sign of
-// life, at least.
+// life, at least. A loss may end it, and bring it back to life if its successor was lost.
 func (f *facts) leasesByTime(v *Verdict) {
 	all := f.terms()
 	for i, t := range all {
@@ -80,6 +80,9 @@ func (f *facts) leasesByTime(v *Verdict) {
 			continue
 		}
 		next := all[i+1]
+		if f.mayBeLost(t.claim, next.claim) || f.mayBeLost(next.claim, t.sign) {
+			continue
+		}
 		lives := t.sign.Call + t.lease - t.lease/slewShare - clockGrain
 		if t.lease > 0 && next.claim.Return < lives {
 			v.broken([]int{t.claim.ID, t.sign.ID, next.claim.ID},

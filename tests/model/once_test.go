@@ -40,5 +40,12 @@ func TestOverALoss(t *testing.T) {
 		if len(v.Violations) != c.want {
 			t.Errorf("a report under the older token: %s: %v, want %d", c.name, v.Violations, c.want)
 		}
+		h.Ops[0].Jobs[0].Lease = 100 * history.Millisecond
+		h.Ops[2].Kind = history.Heartbeat
+		f, v = newFacts(h, Options{}), new(Verdict)
+		f.leasesByTime(v)
+		if len(v.Violations) != c.want {
+			t.Errorf("a lease that lives beside the younger one: %s: %v, want %d", c.name, v.Violations, c.want)
+		}
 	}
 }
