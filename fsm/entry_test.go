@@ -36,12 +36,12 @@ func everyKind(t testing.TB) *fsmpb.Batch {
 		raiseLevel(fsm.BaseLevel), checkState(), stateChecked(fsm.LSN{Term: 1, Index: 7}, [32]byte{1}, "n3~x"),
 		createToken("k", fsm.RoleWorker), revokeToken("k", 5), touchTokens("k"),
 		putHook("h", outbox.AllKinds), deleteHook("other"), testHook("h"),
-		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "t", true), setQuiet("w", true),
+		reported("h", outbox.EventID{Term: 1, Index: 7, N: 2}), setAlert("h", outbox.QueueStuck, "é", true), setQuiet("w", true),
 		completeWithLog("w", "full", 1, "line\n"),
 	}}
 	for _, m := range b.Mutations { // no PutHook has an alert, which only states have
 		if op := m.GetReportHook(); op != nil {
-			op.Failed = []*fsmpb.HookEventId{{Term: 1, Index: 8, N: 1}}
+			op.Failed, op.Error = []*fsmpb.HookEventId{{Term: 1, Index: 8, N: 1}}, "503 é"
 		}
 	}
 	b.Mutations[0].Request = &fsmpb.Request{Key: "k", Fingerprint: []byte("f")}
@@ -211,6 +211,14 @@ func TestEntriesThatAreRefused(t *testing.T) {
 
 // An entry that would stop every node must not get into the log.
 func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
+	long := strings.Repeat("x", fsm.PauseTextMax+1)
+	set := func(op *fsmpb.SetQueue) *fsmpb.Mutation {
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetQueue{SetQueue: op}}
+	}
+	alert := func(a *fsmpb.SetAlert) *fsmpb.Mutation {
+		a.Hook, a.Kind = "h", uint32(outbox.QueueStuck)
+		return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: a}}
+	}
 	for i, m := range []*fsmpb.Mutation{
 		nil,
 		{},
@@ -235,6 +243,13 @@ func TestEncodeEntryRefusesWhatDecodeEntryWould(t *testing.T) {
 		raiseLevel(fsm.MaxLevel + 1),
 		{Op: &fsmpb.Mutation_StateChecked{}},
 		{Op: &fsmpb.Mutation_StateChecked{StateChecked: &fsmpb.StateChecked{Sum: []byte("short")}}},
+		pauseOf("t", &fsmpb.Pause{Reason: long}), pauseOf("t", &fsmpb.Pause{By: long}), pauseOf("t", &fsmpb.Pause{Reason: "\xff"}),
+		pauseOf("t", &fsmpb.Pause{UntilMs: -1}), pauseOf("t", &fsmpb.Pause{SinceMs: 1}),
+		set(&fsmpb.SetQueue{Name: "t", Pause: &fsmpb.Pause{}}), // not paused, resumed, and removed
+		set(&fsmpb.SetQueue{Name: "t", Paused: new(false), Pause: &fsmpb.Pause{}}),
+		set(&fsmpb.SetQueue{Name: "t", Paused: new(true), Remove: true, Pause: &fsmpb.Pause{}}),
+		{Op: &fsmpb.Mutation_ReportHook{ReportHook: &fsmpb.ReportHook{Name: "h", Error: "503 \xff"}}},
+		alert(&fsmpb.SetAlert{Subject: "503 \xff"}), alert(&fsmpb.SetAlert{Text: "503 \xff"}), // no state with them could be restored
 	} {
 		if data, err := fsm.EncodeEntry(&fsmpb.Batch{Mutations: []*fsmpb.Mutation{m}}); err == nil {
 			t.Errorf("case %d: %v was encoded", i, m)

@@ -129,10 +129,6 @@ func progress(worker, id string, percent uint32) *fsmpb.Mutation {
 	return m
 }
 
-func changeOf(kind fsm.ChangeKind, ids ...string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{Kind: uint32(kind), Ids: ids}}}
-}
-
 // goesFurther runs a machine, and one restored from it, through a few entries
 // of the kinds that goesOn has not.
 func goesFurther(t *testing.T, m *fsm.Machine) {

@@ -12,26 +12,6 @@ import (
 	"osqueue/fsm/fsmpb"
 )
 
-// A worker that has more than one claim under way when its broker goes away
-// gets the answers of all of them.
-func TestClaimsAreRememberedUpToTheBound(t *testing.T) {
-	m := fsm.New()
-	for i := range fsm.ClaimsPerWorkerMax + 1 {
-		apply(t, m, 1000, enqueue(fmt.Sprint("j", i)), claimAs("w", fmt.Sprint("r", i), 1))
-	}
-	for i := range fsm.ClaimsPerWorkerMax + 1 {
-		r := apply(t, m, 1000, claimAs("w", fmt.Sprint("r", i), 1))[0]
-		switch want := fmt.Sprint("j", i); {
-		case i == 0 && (r.Code != fsm.OK || len(r.Jobs) > 0):
-			t.Fatalf("the oldest claim is remembered still: %v", r.Code)
-		case i > 0 && (r.Code != fsm.Duplicate || len(r.Jobs) != 1 || r.Jobs[0].ID != want):
-			t.Fatalf("claim %d: %v %v, want job %s again", i, r.Code, r.Jobs, want)
-		}
-	}
-	apply(t, m, 1000+fsm.ClaimMemoryMs+1)
-	m.View().Claims(func(r *fsm.ClaimRecord) bool { t.Errorf("%v is remembered for ever", r); return true })
-}
-
 func TestAllClaimsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := fsm.New()
@@ -52,19 +32,6 @@ func TestAllClaimsAreBounded(t *testing.T) {
 	})
 	if n != fsm.ClaimsMax {
 		t.Errorf("%d claims are remembered, want %d", n, fsm.ClaimsMax)
-	}
-}
-
-func TestOneClaimIsBounded(t *testing.T) {
-	m := fsm.New()
-	op := &fsmpb.Enqueue{}
-	for i := range fsm.ClaimJobsMax + 1 {
-		op.Jobs = append(op.Jobs, &fsmpb.NewJob{Id: fmt.Sprint(i)})
-	}
-	apply(t, m, 1, &fsmpb.Mutation{Op: &fsmpb.Mutation_Enqueue{Enqueue: op}})
-	r := apply(t, m, 1, claimAs("w", "r", math.MaxUint32))[0]
-	if len(r.Jobs) != fsm.ClaimJobsMax {
-		t.Fatalf("one claim got %d jobs", len(r.Jobs))
 	}
 }
 
@@ -196,18 +163,21 @@ func TestBuilderRefusesContradictions(t *testing.T) {
 		}
 	}
 	for name, add := range map[string]func(*fsm.Builder) error{
-		"no id":                      job(func(j *fsm.Job) { j.ID = "" }),
-		"an id twice":                job(func(j *fsm.Job) { j.ID = "old" }),
-		"no status":                  job(func(j *fsm.Job) { j.Status = 0 }),
-		"a status of the future":     job(func(j *fsm.Job) { j.Status = fsm.Cancelled + 1 }),
-		"no place":                   job(func(j *fsm.Job) { j.Seq = 0 }),
-		"a place of the future":      job(func(j *fsm.Job) { j.Seq = 100 }),
-		"a place twice":              job(func(j *fsm.Job) { j.Seq = 1 }),
-		"a place twice, by status":   job(func(j *fsm.Job) { j.Seq, j.Status = 1, fsm.Completed }),
-		"a token of the future":      job(func(j *fsm.Job) { j.Exec = &fsm.Execution{Token: 100} }),
-		"an end of the future":       job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndTimeout + 1 }),
-		"negative attempts":          job(func(j *fsm.Job) { j.Attempts = -1 }),
-		"a worker twice":             func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
+		"no id":                    job(func(j *fsm.Job) { j.ID = "" }),
+		"an id twice":              job(func(j *fsm.Job) { j.ID = "old" }),
+		"no status":                job(func(j *fsm.Job) { j.Status = 0 }),
+		"a status of the future":   job(func(j *fsm.Job) { j.Status = fsm.Cancelled + 1 }),
+		"no place":                 job(func(j *fsm.Job) { j.Seq = 0 }),
+		"a place of the future":    job(func(j *fsm.Job) { j.Seq = 100 }),
+		"a place twice":            job(func(j *fsm.Job) { j.Seq = 1 }),
+		"a place twice, by status": job(func(j *fsm.Job) { j.Seq, j.Status = 1, fsm.Completed }),
+		"a token of the future":    job(func(j *fsm.Job) { j.Exec = &fsm.Execution{Token: 100} }),
+		"an end of the future":     job(func(j *fsm.Job) { j.AttemptEnd = fsm.EndTimeout + 1 }),
+		"negative attempts":        job(func(j *fsm.Job) { j.Attempts = -1 }),
+		"a worker twice":           func(b *fsm.Builder) error { return b.AddWorker(&fsm.Worker{Name: "old"}) },
+		"a pause without a pause": func(b *fsm.Builder) error {
+			return b.AddQueue(&fsm.QueueSettings{Name: "t", Pause: fsm.Pause{Since: 1}})
+		},
 		"a claim without leases":     claims(0),
 		"a claim of the future":      claims(100),
 		"claims in the wrong order":  claims(3, 2),
@@ -251,4 +221,19 @@ func TestCountersHaveRoom(t *testing.T) {
 		t.Errorf("token %d", token)
 	}
 	copyOf(t, m)
+}
+
+// Jobs without any other option share the options of their account, also after a restore.
+func TestAccountTakesNoMemoryPerJob(t *testing.T) {
+	m := fsm.New()
+	both := enqueue("a", "b")
+	for _, n := range both.GetEnqueue().Jobs {
+		n.Quota = &fsmpb.Quota{Account: "k", MaxJobs: 5}
+	}
+	apply(t, m, 1, both)
+	for name, of := range map[string]*fsm.Machine{"applied": m, "restored": copyOf(t, m)} {
+		if a, b := of.Job("a"), of.Job("b"); a.Opt == nil || a.Opt != b.Opt || a.Opt.Account != "k" {
+			t.Errorf("%s: options %p and %p", name, a.Opt, b.Opt)
+		}
+	}
 }

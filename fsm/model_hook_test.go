@@ -345,31 +345,3 @@ func (w *workload) reportHook(t *rapid.T, name string) *fsmpb.Mutation {
 	}
 	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
 }
-
-func putHook(name string, kinds outbox.Kinds) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_PutHook{PutHook: &fsmpb.PutHook{Hook: &fsmpb.Hook{
-		Name: name, Url: "https://example.com/", Kinds: uint64(kinds), Secret: []byte("secret"), MadeBy: "admin",
-	}}}}
-}
-
-func deleteHook(name string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_DeleteHook{DeleteHook: &fsmpb.DeleteHook{Name: name}}}
-}
-
-func testHook(name string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_TestHook{TestHook: &fsmpb.TestHook{Name: name}}}
-}
-
-func setAlert(hook string, kind outbox.Kind, subject string, firing bool) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_SetAlert{SetAlert: &fsmpb.SetAlert{
-		Hook: hook, Kind: uint32(kind), Subject: subject, Firing: firing, Text: "older than 10m",
-	}}}
-}
-
-func reported(hook string, ids ...outbox.EventID) *fsmpb.Mutation {
-	op := &fsmpb.ReportHook{Name: hook}
-	for _, id := range ids {
-		op.Delivered = append(op.Delivered, &fsmpb.HookEventId{Term: id.Term, Index: id.Index, N: id.N})
-	}
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_ReportHook{ReportHook: op}}
-}

@@ -3,7 +3,6 @@ package fsm_test
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -106,26 +105,6 @@ func (w *workload) token(t *rapid.T) *fsmpb.Mutation {
 		op.Replaces, op.OverlapMs = pick(t, tokenNames, "replaced"), pick(t, []int64{0, 50, 100_000}, "overlap")
 	}
 	return m
-}
-
-func createToken(id string, role fsm.Role) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_CreateToken{CreateToken: &fsmpb.CreateToken{Token: &fsmpb.Token{
-		Id: id, Hash: fmt.Appendf(nil, "%032s", id), Role: uint32(role), MadeBy: "admin",
-	}}}}
-}
-
-func replaceToken(id, old string, overlapMs int64) *fsmpb.Mutation {
-	m := createToken(id, fsm.RoleReader)
-	m.GetCreateToken().Replaces, m.GetCreateToken().OverlapMs = old, overlapMs
-	return m
-}
-
-func revokeToken(id string, overlapMs int64) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id, OverlapMs: overlapMs}}}
-}
-
-func touchTokens(ids ...string) *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_TouchTokens{TouchTokens: &fsmpb.TouchTokens{Ids: ids}}}
 }
 
 // owned gives a mutation an owner: mostly the first of two.

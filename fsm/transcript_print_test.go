@@ -3,6 +3,7 @@ package fsm_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,17 +13,41 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/backoff"
+	"osqueue/fsm/outbox"
+	"osqueue/internal/storagetest/script"
 )
 
 // print shows a part of the state, if that is what d asks for.
 func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok bool) {
-	v := p.m.View()
+	v, c := p.m.View(), script.Of(t, d)
 	switch d.Cmd {
 	case "jobs":
-		return lines(jobsOf(v), jobLine), true
+		return p.jobs(c), true
+	case "counts":
+		return fmt.Sprintln(v.Counts()), true
+	case "usage":
+		return p.usage(t, c.ID(0)), true
+	case "tokens":
+		return linesOf(func(fn func(*fsm.Token) bool) { v.Tokens("", fn) }, tokenLine), true
+	case "announced":
+		return p.announced(), true
+	case "hooks":
+		return linesOf(v.Hooks, hookLine), true
+	case "outbox":
+		return p.outbox(t, c.ID(0)), true
+	case "turned":
+		return lines(p.m.Turned(), func(name string) string { return name }), true
+	case "forecast":
+		return p.forecast(t, d), true
 	case "history":
-		return lines(p.m.Job(parsed(d.Cmd, d.CmdArgs).id(0)).Details().History, attemptLine), true
+		return lines(p.m.Job(c.ID(0)).Details().History, attemptLine), true
 	case "workers":
+		v.Workers("", func(w *fsm.Worker) bool {
+			if p.m.Quiet(w.Name) != w.Quiet() {
+				t.Errorf("%s: quiet %v in the machine, and %v in the view", w.Name, p.m.Quiet(w.Name), w.Quiet())
+			}
+			return true
+		})
 		return linesOf(func(fn func(*fsm.Worker) bool) { v.Workers("", fn) }, workerLine), true
 	case "claims":
 		return linesOf(v.Claims, claimLine), true
@@ -49,21 +74,108 @@ func (p *player) print(t *testing.T, d *datadriven.TestData) (out string, ok boo
 	return "", false
 }
 
+// jobs prints all jobs, or those with the ids of the command.
+func (p *player) jobs(c script.Command) string {
+	if len(c.IDs) == 0 {
+		return lines(jobsOf(p.m.View()), jobLine)
+	}
+	return lines(c.IDs, func(id string) string {
+		if j := p.m.Job(id); j != nil {
+			return jobLine(j)
+		}
+		return id + " is not there"
+	})
+}
+
+// usage prints the open jobs of an account, also as a restored machine counts them.
+func (p *player) usage(t *testing.T, account string) string {
+	jobs, bytes := p.m.AccountUsage(account)
+	if j, b := copyOf(t, p.m).AccountUsage(account); j != jobs || b != bytes {
+		t.Errorf("a restored machine counts %d jobs and %d bytes", j, b)
+	}
+	return fmt.Sprintf("%d jobs, %d bytes\n", jobs, bytes)
+}
+
+// announced prints the conditions that were announced, and not yet their end.
+func (p *player) announced() string {
+	meta := p.m.Meta()
+	begun := slices.DeleteFunc(slices.Clone(script.Announcements), func(name string) bool {
+		k := slices.Index(script.Announcements, name)
+		return k%2 == 0 || !meta.Announces(fsm.AnnounceKind(k))
+	})
+	return cmp.Or(strings.Join(begun, " "), "none") + "\n"
+}
+
+// outbox prints the events of a hook, which a restored machine has, too.
+func (p *player) outbox(t *testing.T, hook string) string {
+	events := outboxOf(p.m, hook)
+	if again := outboxOf(copyOf(t, p.m), hook); !slices.EqualFunc(events, again, func(a, b *outbox.Event) bool { return *a == *b }) {
+		t.Errorf("a restored machine has the events %v", again)
+	}
+	if n := len(events); n > longList {
+		return fmt.Sprintf("%d events, the last: %s\n", n, hookEventLine(events[n-1]))
+	}
+	return lines(events, hookEventLine)
+}
+
+// outboxOf returns the events in the outbox of a hook.
+func outboxOf(m *fsm.Machine, hook string) (events []*outbox.Event) {
+	m.View().HookEvents(hook, outbox.EventID{}, func(e *outbox.Event) bool {
+		events = append(events, e)
+		return true
+	})
+	return events
+}
+
+// forecast prints how many jobs of each type an entry of these commands would make claimable, or a group of them.
+func (p *player) forecast(t *testing.T, d *datadriven.TestData) string {
+	found, before := make(map[string]int), p.m.View().Hash()
+	f := p.m.NewForecast(p.m.Meta().Now, func(jobType string, n int) { found[jobType] += n })
+	entry := *d
+	entry.Cmd, entry.CmdArgs = cmp.Or(script.Of(t, d).ID(0), "entry"), nil
+	for _, m := range p.tokens().Mutations(t, &entry) {
+		f.Add(m)
+	}
+	if p.m.View().Hash() != before {
+		t.Error("the forecast changed the machine")
+	}
+	return fmt.Sprintln(found)
+}
+
+// longList is the length from which on lists are printed as their number.
+const longList = 100
+
 // outcome prints what an entry did.
 func outcome(m *fsm.Machine, results []fsm.Result) string {
 	var b strings.Builder
 	for _, r := range results {
 		b.WriteString(resultLine(r) + "\n")
 	}
+	var all []string
 	for _, e := range m.Events() {
-		b.WriteString("  " + eventLine(e) + "\n")
+		all = append(all, "  "+eventLine(e)+"\n")
 	}
+	if len(all) > longList {
+		counted := make(map[string]int)
+		for _, line := range all {
+			_, what, _ := strings.Cut(line, ": ")
+			counted[what]++
+		}
+		all = nil
+		for _, what := range slices.Sorted(maps.Keys(counted)) {
+			all = append(all, fmt.Sprintf("  %d × %s", counted[what], what))
+		}
+	}
+	b.WriteString(strings.Join(all, ""))
 	fmt.Fprintf(&b, "now %d", m.Meta().Now)
 	return b.String()
 }
 
 func resultLine(r fsm.Result) string {
 	s := r.Code.String()
+	if n := len(r.Jobs); n > longList {
+		return fmt.Sprintf("%s, %d jobs, from %s to %s", s, n, cmp.Or(r.Jobs[0], &fsm.Job{}).ID, cmp.Or(r.Jobs[n-1], &fsm.Job{}).ID)
+	}
 	for i, j := range r.Jobs {
 		s += " "
 		refused := len(r.Codes) > 0 && r.Codes[i] != fsm.OK
@@ -98,7 +210,7 @@ var eventNames = map[fsm.EventKind]string{
 	fsm.CronSkipped: "cron skipped", fsm.BatchEnded: "batch ended",
 	fsm.BucketAway: "bucket away", fsm.BucketBack: "bucket back",
 	fsm.WritesRefused: "writes refused", fsm.WritesAccepted: "writes accepted",
-	fsm.BucketDamaged: "bucket damaged", fsm.BucketHealed: "bucket healed",
+	fsm.BucketDamaged: "bucket damaged", fsm.BucketHealed: "bucket healed", fsm.WorkerSet: "worker set",
 }
 
 func eventLine(e fsm.Event) string {
@@ -193,6 +305,7 @@ func jobLine(j *fsm.Job) string {
 	s.add("claimed", j.Execution().ClaimedAt, running)
 	s.add("heartbeat", j.Execution().Heartbeat, running)
 	s.add("lease", j.Execution().HeldMs, running)
+	s.flag("unconfirmed", j.Execution().Unconfirmed)
 	s.num("finished", j.Execution().FinishedAt, 0)
 	s.text("result", string(j.Execution().Result))
 	s.add("error", strconv.Quote(j.Execution().LastError), j.Execution().LastError != "")
@@ -223,7 +336,28 @@ func attemptLine(a fsm.Attempt) string {
 }
 
 func workerLine(w *fsm.Worker) string {
-	return fmt.Sprintf("%s registered=%d seen=%d", w.Name, w.RegisteredAt, w.LastSeen)
+	var s sheet
+	fmt.Fprintf(&s, "%s registered=%d seen=%d", w.Name, w.RegisteredAt, w.LastSeen)
+	s.num("instance", int64(w.Instance), 0)
+	s.num("quiet", w.QuietSince, 0)
+	s.text("by", w.QuietedBy)
+	s.num("gone", w.GoneAt, 0)
+	return s.String()
+}
+
+func tokenLine(k *fsm.Token) string {
+	var s sheet
+	s.WriteString(k.ID)
+	s.num("expires", k.ExpiresAt, 0)
+	return s.String()
+}
+
+func hookLine(h *outbox.Hook) string {
+	return fmt.Sprintf("%s pending=%d bytes=%d of %d, delivered=%d dropped=%d", h.Name, h.Pending, h.Bytes, h.BufferBytes, h.Delivered, h.Dropped)
+}
+
+func hookEventLine(e *outbox.Event) string {
+	return fmt.Sprintf("%d-%d-%d %v at=%d", e.ID.Term, e.ID.Index, e.ID.N, e.Kind, e.At)
 }
 
 func claimLine(r *fsm.ClaimRecord) string {
@@ -238,6 +372,7 @@ func queueLine(q *fsm.QueueSettings) string {
 	var s sheet
 	s.WriteString(q.Name)
 	s.flag("paused", q.Paused)
+	s.add("pause", fmt.Sprintf("%+v", q.Pause), q.Pause != fsm.Pause{})
 	s.num("running", q.MaxRunning, 0)
 	s.num("pergroup", q.MaxRunningPerGroup, 0)
 	s.num("rate", q.RateMilli, 0)
