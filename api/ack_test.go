@@ -11,17 +11,7 @@ import (
 
 	"osqueue/api/core"
 	v1 "osqueue/client/api/v1"
-	"osqueue/fsm"
 )
-
-// flushing reports whether n requests wait for the bucket.
-func (g *rig) flushing(n int) func() bool {
-	return func() bool {
-		g.node.mu.Lock()
-		defer g.node.mu.Unlock()
-		return g.node.flushing == n
-	}
-}
 
 // committed checks that the answer to a write has the given level.
 func committed(t testing.TB, a answer, level string) {
@@ -63,22 +53,6 @@ func TestEveryWriteKnowsAcks(t *testing.T) {
 			g.node.flush()
 			committed(t, <-waiting, v1.AckObject)
 		})
-	}
-}
-
-// A request that changes nothing does not wait for the bucket.
-func TestWhatIsNotWrittenIsNotAcked(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	for _, a := range []answer{
-		g.do("POST", "/v1/jobs/claim?ack=object", `{"types":["none"],"max":1}`),
-		g.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`),
-		g.do("POST", "/v1/jobs/nope/cancel?ack=object", ""),
-		g.do("GET", "/v1/jobs?ack=object", ""),
-	} {
-		if got := a.header.Get(v1.HeaderCommitted); got != "" {
-			t.Errorf("answered %d %s: committed %q", a.status, a.body, got)
-		}
 	}
 }
 
@@ -125,28 +99,6 @@ func TestObjectAcksInVain(t *testing.T) {
 	})
 }
 
-// A wait that is cut short is not a failure: the write is committed.
-func TestObjectAcksThatAreCutShort(t *testing.T) {
-	for name, end := range map[string]func(*rig, context.CancelFunc){
-		"leadership": func(g *rig, _ context.CancelFunc) { g.node.rescan(func(f *fakeNode) { f.lead = false }) },
-		"server":     func(g *rig, _ context.CancelFunc) { g.end() },
-		"client":     func(_ *rig, leave context.CancelFunc) { leave() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newKeyedRig(t)
-			ctx, leave := context.WithCancel(t.Context())
-			defer leave()
-			waiting := g.sendAcked(ctx, "POST /v1/jobs", "ack=object&ackWaitMs=60000")
-			eventually(t, "the write waits for the bucket", g.flushing(1))
-			end(g, leave)
-			committed(t, <-waiting, v1.AckQuorum)
-			if !g.flushing(0)() {
-				t.Error("something waits on")
-			}
-		})
-	}
-}
-
 // A client that goes away takes its wait along.
 func TestObjectAckEndsWithItsConnection(t *testing.T) {
 	s := newServed(t)
@@ -166,32 +118,6 @@ func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
 	conn := s.dial()
 	post(conn, "/v1/jobs?ack=object&ackWaitMs=1200", `{"id":"a"}`)
 	committed(t, s.read(conn), v1.AckQuorum)
-}
-
-// A repeated request waits for the write of the first one, not for later writes. It may request
-// a higher or a lower level than the first one.
-func TestRepeatedWritesAreAcked(t *testing.T) {
-	g := newRig(t)
-	send := func(query string) answer {
-		return g.do("POST", "/v1/jobs"+query, `{"type":"t"}`, v1.HeaderIdempotencyKey, "k")
-	}
-	first := send("")
-	committed(t, first, v1.AckQuorum)
-	g.node.flush()
-	g.submit("later", "t")
-	for _, query := range []string{"?ack=object", "?ackWaitMs=1&ack=object"} {
-		again := send(query)
-		committed(t, again, v1.AckObject)
-		sameJSON(t, again.body, string(first.body))
-		if again.header.Get(v1.HeaderReplayed) != "true" {
-			t.Errorf("%s: headers %v", query, again.header)
-		}
-	}
-	committed(t, send("?ack=quorum"), v1.AckQuorum)
-	refused(t, send("?ack=object&other=1"), http.StatusConflict, v1.TagRequestConflict)
-	if got := g.node.View().Counts().Of(fsm.Unclaimed); got != 2 {
-		t.Errorf("%d jobs", got)
-	}
 }
 
 func TestBadAcks(t *testing.T) {
@@ -215,32 +141,4 @@ func TestBadAcks(t *testing.T) {
 		}
 	}()
 	New(core.Config{Backend: newFake(), Ack: "bucket"})
-}
-
-// The node that passes the write on is as patient as the leader.
-func TestForwardedAcks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newNearPair(t, func(c *core.Config) { c.Timeouts.Forward = 100 * time.Millisecond })
-		committed(t, p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=300", `{}`), v1.AckQuorum)
-		committed(t, p.follower.do("POST", "/v1/jobs?ack=object", `{}`, "Prefer", "wait=1"), v1.AckQuorum)
-		waiting := make(chan answer, 1)
-		go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object", `{"id":"a"}`) }()
-		eventually(t, "the write waits for the bucket", p.leader.flushing(1))
-		p.leader.node.flush()
-		committed(t, <-waiting, v1.AckObject)
-		committed(t, p.follower.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`), v1.AckQuorum)
-		refused(t, p.follower.do("POST", "/v1/jobs?ack=much", `{}`), http.StatusBadRequest, v1.TagBadRequest)
-	})
-}
-
-// A follower that ends does not make the outcome of a write unknown that the
-// leader is only waiting with.
-func TestForwardedAckOutlivesShutdown(t *testing.T) {
-	p := newPair(t)
-	waiting := make(chan answer, 1)
-	go func() { waiting <- p.follower.do("POST", "/v1/jobs?ack=object&ackWaitMs=60000", `{"id":"a"}`) }()
-	eventually(t, "the write waits for the bucket", p.leader.flushing(1))
-	p.follower.end()
-	p.leader.node.flush()
-	committed(t, <-waiting, v1.AckObject)
 }

@@ -21,27 +21,6 @@ import (
 	"osqueue/internal/auth"
 )
 
-func TestAuditOverHTTP(t *testing.T) {
-	g := secured(t, core.SecurityOn, nil)
-	g.s.Audited = core.NewAuditRing(1 << 20)
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader)})
-	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"type":"mail","payload":"secret"}`, admin...))
-	refused(t, g.do("GET", v1.PathAudit, "", reader...), http.StatusForbidden, v1.TagForbidden)
-	page := ok[v1.AuditPage](t, g.do("GET", v1.PathAudit, "", admin...))
-	if len(page.Entries) != 2 || page.Entries[0].Action != "POST "+v1.PathJobs || page.Entries[0].Principal == "" || page.Entries[0].LSN == "" ||
-		page.Entries[1].Outcome != v1.TagForbidden || page.Node == "" || page.Kept != 1<<20 {
-		t.Errorf("%+v", page)
-	}
-	// That request is in the log, those that follow it are not.
-	for range 3 {
-		if next := ok[v1.AuditPage](t, g.do("GET", v1.PathAudit+"?cursor="+page.NextCursor, "", admin...)); len(next.Entries) != 1 {
-			t.Errorf("%+v", next)
-		}
-	}
-	refused(t, g.do("GET", v1.PathAudit+"?limit=0", "", admin...), http.StatusBadRequest, v1.TagBadRequest)
-}
-
 // Strangers push no entry of another client out of the log, and their refusals are counted.
 func TestStrangersInTheAuditLog(t *testing.T) {
 	var lines []core.AuditEntry
@@ -122,13 +101,7 @@ func TestActorsOfRequests(t *testing.T) {
 	s.do("PUT", v1.PathCrons+"/c", `{"spec":"@hourly","job":{"type":"mail"}}`, admin...)
 	want("c", "cron.put="+byAdmin)
 
-	c, err := client.New(client.Config{
-		Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: strings.TrimPrefix(admin[1], "Bearer "),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := newStreamClient(t, s.addr, strings.TrimPrefix(admin[1], "Bearer "))
 	if _, err := c.Enqueue(t.Context(), client.NewJob{ID: "stream", Type: "mail"}); err != nil {
 		t.Fatal(err)
 	}

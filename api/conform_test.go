@@ -167,6 +167,7 @@ func (c *checker) conformsBody(res object, a answer) error {
 // them.
 var anyNumber = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, v *any) error {
 	if dec.PeekKind() != jsontext.KindNumber {
+		*v = nil // of a member with the same name
 		return errors.ErrUnsupported
 	}
 	text, err := dec.ReadValue()

@@ -114,7 +114,7 @@ func TestIdleWorkersWriteNextToNothing(t *testing.T) {
 			}
 		}
 		wg.Go(clock)
-		const workers = 20
+		const workers = 5
 		for i := range workers {
 			name := fmt.Sprintf("w%d", i)
 			g.do(http.MethodPost, "/v1/workers", fmt.Sprintf(`{"name":%q,"types":["t"]}`, name))

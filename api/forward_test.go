@@ -2,8 +2,6 @@ package api
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -71,40 +69,6 @@ func newFollower(t *testing.T, leader string, change ...func(*core.Config)) *rig
 	return g
 }
 
-func TestAnyNodeTakesAnyRequest(t *testing.T) {
-	p := newPair(t)
-	g := p.follower
-	a := g.do("POST", "/v1/jobs", `{"id":"a","type":"t","payload": { "n" : 1.0 } }`)
-	if out := ok[v1.Enqueued](t, a); out.LSN != "3-2" || a.header.Get(v1.HeaderLSN) != "3-2" {
-		t.Fatalf("answered %s, header %q", a.body, a.header.Get(v1.HeaderLSN))
-	}
-	if string(p.leader.node.Job("a").Payload()) != `{ "n" : 1.0 }` || g.node.written() != 0 {
-		t.Fatal("it is not the leader that has it")
-	}
-	ok[v1.BatchEnqueued](t, g.do("POST", "/v1/jobs/batch", `{"jobs":[{},{}]}`))
-	j := g.claim1()
-	if a := g.do("POST", "/v1/jobs/a/heartbeat", `{"workerId":"w"}`); a.status != http.StatusNoContent || a.header.Get(v1.HeaderLSN) == "" {
-		t.Fatalf("answered %d %s", a.status, a.body)
-	}
-	ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, j.Token)))
-	ok[v1.WorkerAnswer](t, g.do("POST", "/v1/workers", `{"name":"w/x"}`))
-	ok[v1.WorkerAnswer](t, g.do("DELETE", "/v1/workers/w%2Fx", ""))
-	if got := ok[v1.Job](t, g.do("GET", "/v1/jobs/a", "")); got.Status != v1.StatusCompleted {
-		t.Fatalf("got %+v", got)
-	}
-	if got := ok[v1.Stats](t, g.do("GET", "/v1/stats?types=true", "")); got.CompletedTotal != 1 || len(got.Types) == 0 {
-		t.Fatalf("got %+v", got)
-	}
-	if got := ok[v1.Stats](t, g.do("GET", "/v1/stats?consistency=local", "")); got.CompletedTotal != 0 {
-		t.Fatalf("the local state has %+v", got)
-	}
-	// What the leader refuses is refused.
-	refused(t, g.do("POST", "/v1/jobs", `{"id":"a"}`), http.StatusConflict, v1.TagIDTaken)
-	refused(t, g.do("POST", "/v1/jobs", `{"nope":1}`, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
-	refused(t, g.do("GET", "/v1/jobs/nope", ""), http.StatusNotFound, v1.TagNotFound)
-	refused(t, g.do("POST", "/v1/jobs", `{}`, "Content-Type", "text/plain"), http.StatusUnsupportedMediaType, v1.TagMediaType)
-}
-
 func TestForwardedHeaders(t *testing.T) {
 	p := newPair(t)
 	r := request("POST", "/v1/jobs", `{}`, "Prefer", v1.PreferStrict, "X-Forwarded-For", "192.0.2.7", "Connection", "X-Hop", "X-Hop", "1",
@@ -119,18 +83,6 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 	if got := a.header["Preference-Applied"]; len(got) != 1 || got[0] != v1.PreferStrict {
 		t.Fatalf("Preference-Applied %q", got)
-	}
-}
-
-func TestForwardedOnce(t *testing.T) {
-	p := newPair(t)
-	p.leader.node.set(func(f *fakeNode) { f.leader, f.lead = "10.9.9.9:1", false })
-	for _, target := range []string{"/v1/stats", "/v1/jobs/a"} {
-		refused(t, p.follower.do("GET", target, ""), http.StatusServiceUnavailable, v1.TagNotLeader)
-	}
-	problem := refused(t, p.follower.do("POST", "/v1/jobs", `{}`), http.StatusServiceUnavailable, v1.TagNotLeader)
-	if problem.Leader != "10.9.9.9:1" || problem.Committed != v1.CommittedNo {
-		t.Fatalf("problem %+v", problem)
 	}
 }
 
@@ -282,41 +234,6 @@ func TestLeaderThatDiesInItsAnswer(t *testing.T) {
 	}
 }
 
-func TestForwardedClaimsEnd(t *testing.T) {
-	t.Run("with the client", func(t *testing.T) {
-		p := newPair(t)
-		ctx, leave := context.WithCancel(t.Context())
-		waiting := p.follower.claimLater(ctx, `{"waitMs":60000}`)
-		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
-		leave()
-		<-waiting
-		eventually(t, "the leader has noticed", p.leader.asleep(0))
-		if p.leader.node.written() != 0 {
-			t.Fatal("it claimed for nobody")
-		}
-	})
-	t.Run("with the follower", func(t *testing.T) {
-		p := newPair(t)
-		waiting := p.follower.claimLater(t.Context(), `{"waitMs":60000}`)
-		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
-		p.follower.end()
-		// The leader may have claimed in this moment.
-		if problem := refused(t, <-waiting, http.StatusServiceUnavailable, v1.TagClosing); problem.Committed != v1.CommittedUnknown {
-			t.Fatalf("problem %+v", problem)
-		}
-	})
-	t.Run("with a job", func(t *testing.T) {
-		// The wait does not count as the leader's silence.
-		p := newPair(t, func(c *core.Config) { c.Timeouts.Forward = 2 * time.Second })
-		waiting := p.follower.claimLater(t.Context(), `{"waitMs":60000,"workerId":"w"}`)
-		eventually(t, "the claim sleeps on the leader", p.leader.asleep(1))
-		p.leader.submit("a", "t")
-		if got := ok[v1.ClaimedJob](t, <-waiting); got.JobID != "a" {
-			t.Fatalf("got %+v", got)
-		}
-	})
-}
-
 func TestForwardedBodyIsBounded(t *testing.T) {
 	p := newPair(t, func(c *core.Config) { c.MaxBody = 100 })
 	refused(t, p.follower.do("POST", "/v1/jobs", `{"payload":"`+strings.Repeat("x", 100)+`"}`),
@@ -326,19 +243,6 @@ func TestForwardedBodyIsBounded(t *testing.T) {
 	refused(t, p.follower.send(r), http.StatusRequestEntityTooLarge, v1.TagTooLarge)
 	if len(p.seen) != 0 {
 		t.Fatal("the leader got a part of it")
-	}
-}
-
-func TestForwardsAreCounted(t *testing.T) {
-	p := newPair(t)
-	ok[v1.Enqueued](t, p.follower.do("POST", "/v1/jobs", `{}`))
-	p.follower.node.set(func(f *fakeNode) { f.leader = "127.0.0.1:1" })
-	p.follower.do("POST", "/v1/jobs", `{}`)
-	body := string(p.follower.do("GET", "/metrics", "").body)
-	for _, want := range []string{`osqueue_http_forwards_total{result="answered"} 1`, `osqueue_http_forwards_total{result="unreachable"} 1`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("missing %s", want)
-		}
 	}
 }
 

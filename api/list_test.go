@@ -157,74 +157,6 @@ func (g *rig) counted(q url.Values) (n int) {
 	return 0
 }
 
-// Without a status, a list by the time of the end has the jobs that have ended, and a list without that
-// time those that have not.
-func TestDefaultStatuses(t *testing.T) {
-	g := newRig(t)
-	for _, id := range []string{"done", "dead", "cancelled", "open"} {
-		g.submit(id, "t")
-	}
-	for _, then := range []string{"complete", "fail"} {
-		j := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`))
-		g.do("POST", "/v1/jobs/"+j.JobID+"/"+then, `{"workerId":"w","retryable":false}`)
-	}
-	g.do("POST", "/v1/jobs/cancelled/cancel", "")
-	early, late := strconv.Itoa(startMs-1), strconv.Itoa(startMs+1_000_000)
-	for query, want := range map[string]string{
-		"?type=t":                                    "[open]",
-		"?finishedFrom=" + early:                     "[done dead cancelled]",
-		"?finishedBefore=" + late + "&type=t":        "[done dead cancelled]",
-		"?finishedFrom=" + early + "&sort=-created":  "[cancelled dead done]",
-		"?finishedFrom=" + late:                      "[]",
-		"?finishedFrom=" + early + "&status=dead":    "[dead]",
-		"?finishedFrom=" + early + "&status=all":     "[done dead cancelled]",
-		"?finishedFrom=" + early + "&status=running": "[]",
-	} {
-		ids, _ := g.listed(query)
-		q, _ := url.ParseQuery(query[1:])
-		if fmt.Sprint(ids) != want || g.counted(q) != len(ids) {
-			t.Errorf("%s: %v, want %s; counted %d", query, ids, want, g.counted(q))
-		}
-	}
-}
-
-// A count by statuses and type alone looks at no job.
-func TestCountsByType(t *testing.T) {
-	g := newRig(t)
-	for _, body := range []string{`{"type":"a"}`, `{"type":"a"}`, `{"type":"a","delayMs":1000}`, `{"type":"b"}`, `{}`} {
-		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", body))
-	}
-	g.s.Config.Limits.ListScan = 0
-	for query, want := range map[string]uint64{
-		"?type=a": 3, "?type=a&status=unclaimed": 2, "?type=a&status=unclaimed,unclaimed": 2, "?type=b&status=all": 1, "?type=~": 1,
-		"?type=nope": 0, "?type=a&status=dead": 0, "?status=all": 5,
-	} {
-		if got := ok[v1.JobCount](t, g.do("GET", v1.PathCount+query, "")); got.Count != want || got.NextCursor != "" {
-			t.Errorf("%s: %+v, want %d", query, got, want)
-		}
-	}
-}
-
-// A cursor is a position in the single order of all jobs.
-func TestCursorsGoOnInOtherLists(t *testing.T) {
-	g := newRig(t)
-	for i := range 4 {
-		ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", fmt.Sprintf(`{"id":"j%d","type":"t","tags":["x"]}`, i)))
-	}
-	_, next := g.listed("?limit=2&tag=x")
-	for _, query := range []string{"?type=t", "?tag=x", "?status=all", "?type=t&tag=x"} {
-		if ids, _ := g.listed(query + "&cursor=" + next); fmt.Sprint(ids) != "[j2 j3]" {
-			t.Errorf("%s: %v", query, ids)
-		}
-	}
-	// A cursor after all jobs.
-	for _, query := range []string{"?type=t", "?tag=x", "?batch=b", "?status=all", "?worker=w&status=in_progress"} {
-		if ids, next := g.listed(query + "&cursor=Af___________wE"); len(ids) != 0 || next != "" {
-			t.Errorf("%s: %v, next %q", query, ids, next)
-		}
-	}
-}
-
 // inside makes a read of this program.
 func (g *rig) inside(target string) answer {
 	g.t.Helper()
@@ -281,40 +213,6 @@ func TestListOfAllPages(t *testing.T) {
 	}
 }
 
-func TestBadListQueries(t *testing.T) {
-	g := newRig(t)
-	long := strings.Repeat("x", 1025)
-	for query, say := range map[string]string{
-		"tag=%00": "tag contains", "type=a%00": "type contains", "group=%00": "group contains", "worker=%00": "worker contains",
-		"batch=" + long: "batch has 1025 bytes", "cron=" + long: "cron has 1025 bytes",
-		"createdFrom=x": "createdFrom is", "createdFrom=-1": "createdFrom is", "createdFrom=1700000000": "createdFrom is",
-		"finishedFrom=1":  "finishedFrom is \"1\"; must be a time in milliseconds since 1970, at least 100000000000: a smaller number is in seconds",
-		"status=all,dead": "status is \"all,dead\"; all cannot be combined", "status=dead,%20all": "status is \"dead, all\"; all cannot be",
-		"cursor=AwU":      "cursor is \"AwU\"; must be the nextCursor of an earlier answer of the same sort",
-		"createdFrom=1.5": "createdFrom is", "createdBefore=99999999999999999999": "createdBefore is", "createdBefore=NaN": "createdBefore is",
-		"status=waiting": "unknown status \"waiting\"; use all or scheduled, unclaimed, in_progress, completed, dead, cancelled, blocked",
-		"limit=1e3":      "limit is", "limit=99999999999999999999": "limit is", "cursor=AwEF": "cursor is",
-	} {
-		p := refused(t, g.do("GET", "/v1/jobs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
-		if !strings.HasPrefix(p.Detail, say) {
-			t.Errorf("%s: %q", query, p.Detail)
-		}
-	}
-}
-
-func TestListOfBlocked(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"b","after":["a"]}`))
-	out := ok[v1.JobList](t, g.do("GET", "/v1/jobs", ""))
-	if len(out.Jobs) != 2 || out.Jobs[1].Status != v1.StatusBlocked || out.Blocked != 1 || out.Total != 1 {
-		t.Fatalf("got %+v", out)
-	}
-	if g.node.Job("b").Status != fsm.Blocked || ok[v1.Status](t, g.do("GET", "/status", "")).Tasks.Blocked != 1 {
-		t.Fatal("the status does not count it")
-	}
-}
-
 // A page whose time is over ends early, and the next one continues: the pages together have
 // every job once.
 func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
@@ -337,20 +235,6 @@ func TestPagesEndWhenTheirTimeIsOver(t *testing.T) {
 		}
 		if len(seen) != 3*16 || pages < 3 {
 			t.Errorf("%s: %d jobs on %d pages", sort, len(seen), pages)
-		}
-	}
-}
-
-func TestBadSearches(t *testing.T) {
-	g := newRig(t)
-	for query, word := range map[string]string{
-		"?sort=priority": "sort", "?search=" + strings.Repeat("x", 257): "search", "?finishedFrom=yesterday": "finishedFrom",
-		"?sort=-created&cursor=" + "AQM": "cursor", "?cursor=" + "AwM": "cursor",
-	} {
-		for _, path := range []string{v1.PathJobs, v1.PathCount} {
-			if a := g.do("GET", path+query, ""); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), word) {
-				t.Errorf("%s%s: %d %s", path, query, a.status, a.body)
-			}
 		}
 	}
 }

@@ -38,68 +38,6 @@ func textsOf(l v1.JobLogs) string {
 	return b.String()
 }
 
-func TestLiveLogs(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	j := g.claim1()
-	if out := ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 0, "nobody follows")); len(out.Jobs) != 0 {
-		t.Fatalf("wanted %+v", out)
-	}
-	none := ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 0))
-	if none.Status != v1.StatusInProgress || len(none.Chunks) != 0 {
-		t.Fatalf("got %+v", none)
-	}
-	out := ok[v1.LogsWanted](t, g.do("POST", v1.PathLogs, `{"workerId":"w","waitMs":60000}`))
-	if len(out.Jobs) != 1 || out.Jobs[0] != (v1.LogWanted{JobID: "a", Token: j.Token}) {
-		t.Fatalf("wanted %+v", out)
-	}
-	out = ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 0, "one\n"))
-	if len(out.Jobs) != 1 || out.Jobs[0].Offset != 4 {
-		t.Fatalf("wanted %+v", out)
-	}
-	ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 0, "one\n")) // the answer was lost
-	got := ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 60000))
-	if len(got.Chunks) != 1 || got.Chunks[0] != (v1.LogChunk{Attempt: 1, Token: j.Token, Bytes: 4, Text: "one\n"}) || got.Token != j.Token || got.Offset != 4 {
-		t.Fatalf("got %+v", got)
-	}
-	for name, a := range map[string]answer{
-		"another worker": g.wrote("v", "a", j.Token, 4, "forged"),
-		"an old token":   g.wrote("w", "a", j.Token-1, 4, "forged"),
-		"no such job":    g.wrote("w", "b", j.Token, 4, "forged"),
-	} {
-		ok[v1.LogsWanted](t, a)
-		if next := ok[v1.JobLogs](t, g.follow("a", got, 0)); len(next.Chunks) != 0 {
-			t.Errorf("%s added %+v", name, next)
-		}
-	}
-	ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 10, "two\n"))
-	ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/complete", fmt.Sprintf(`{"workerId":"w","token":%d}`, j.Token)))
-	got = ok[v1.JobLogs](t, g.follow("a", got, 60000))
-	if got.Status != v1.StatusCompleted || textsOf(got) != "two\n" || got.Chunks[0].Lost != 6 {
-		t.Fatalf("got %+v", got)
-	}
-	refused(t, g.follow("nope", v1.JobLogs{}, 0), http.StatusNotFound, v1.TagNotFound)
-}
-
-// A follower of a job that no worker holds yet sees both of its attempts.
-func TestLiveLogsOverAttempts(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	at := ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 0))
-	for attempt := int32(1); attempt <= 2; attempt++ {
-		j := g.claim1()
-		at = ok[v1.JobLogs](t, g.follow("a", at, 0))
-		if out := ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 0, fmt.Sprint("attempt ", attempt))); len(out.Jobs) != 1 {
-			t.Fatalf("wanted %+v", out)
-		}
-		at = ok[v1.JobLogs](t, g.follow("a", at, 0))
-		if textsOf(at) != fmt.Sprint("attempt ", attempt) || at.Chunks[0].Attempt != attempt {
-			t.Fatalf("got %+v", at)
-		}
-		ok[v1.Reported](t, g.do("POST", "/v1/jobs/a/fail", fmt.Sprintf(`{"workerId":"w","token":%d,"delayMs":0}`, j.Token)))
-	}
-}
-
 // Neither side waits longer than it must.
 func TestLiveLogsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -142,22 +80,6 @@ func TestLiveLogsWait(t *testing.T) {
 func TestLiveLogsRefusals(t *testing.T) {
 	g := newRig(t)
 	g.submit("a", "t")
-	for body, want := range map[string]string{
-		`{}`:                           "workerId",
-		`{"workerId":"w","waitMs":-1}`: "waitMs",
-		`{"workerId":"w","jobs":[{"token":1,"text":"x"}]}`:                                              "jobId",
-		`{"workerId":"w","jobs":[{"jobId":"a","token":1,"offset":-1,"text":"x"}]}`:                      "offset",
-		`{"workerId":"w","jobs":[{"jobId":"a","token":1,"bytes":99999,"text":"x"}]}`:                    "bytes",
-		`{"workerId":"w","jobs":[{"jobId":"a","token":1,"text":"` + strings.Repeat("x", 25000) + `"}]}`: "text",
-		`{"workerId":"w","nope":1}`: "nope",
-	} {
-		if a := g.do("POST", v1.PathLogs, body); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), want) {
-			t.Errorf("%.60s: %d %s", body, a.status, a.body)
-		}
-	}
-	for _, query := range []string{"token=x", "token=-1", "offset=-1", "offset=x", "waitMs=x"} {
-		refused(t, g.do("GET", "/v1/jobs/a/logs?"+query, ""), http.StatusBadRequest, v1.TagBadRequest)
-	}
 	g.s.Shares.Waits = limit.NewSlots(0, 0)
 	refused(t, g.do("GET", "/v1/jobs/a/logs", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
 	g.claim1()
@@ -166,38 +88,6 @@ func TestLiveLogsRefusals(t *testing.T) {
 	g.submit("a", "t")
 	g.s.Logs = livelog.New(livelog.Config{Forget: time.Second})
 	refused(t, g.do("GET", "/v1/jobs/a/logs", ""), http.StatusServiceUnavailable, v1.TagOverloaded)
-}
-
-// Only a token that may read the type sees lines, and only the owner of the claim adds some.
-func TestLiveLogsInAScope(t *testing.T) {
-	g := secured(t, core.SecurityOn, nil)
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	mail := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"mail"}})
-	film := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"film"}})
-	producer := g.give(&fsmpb.Token{Role: uint32(fsm.RoleProducer)})
-	owner := g.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker), Types: []string{"mail"}})
-	thief := g.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
-	g.do("POST", "/v1/jobs", `{"id":"j","type":"mail"}`, admin...)
-	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["mail"]}`, owner...))
-	if job.JobID != "j" {
-		t.Fatalf("claimed %+v", job)
-	}
-	ok[v1.JobLogs](t, g.follow("j", v1.JobLogs{}, 0, mail...))
-	refused(t, g.follow("j", v1.JobLogs{}, 0, film...), http.StatusNotFound, v1.TagNotFound)
-	for name, head := range map[string][]string{"a producer": producer, "the worker": owner} {
-		if a := g.follow("j", v1.JobLogs{}, 0, head...); a.status != http.StatusForbidden {
-			t.Errorf("%s: %d %s", name, a.status, a.body)
-		}
-	}
-	if out := ok[v1.LogsWanted](t, g.wrote("w", "j", job.Token, 0, "forged", thief...)); len(out.Jobs) != 0 {
-		t.Errorf("another worker learns %+v", out)
-	}
-	if out := ok[v1.LogsWanted](t, g.wrote("w", "j", job.Token, 0, "true", owner...)); len(out.Jobs) != 1 {
-		t.Errorf("the owner learns %+v", out)
-	}
-	if got := ok[v1.JobLogs](t, g.follow("j", v1.JobLogs{}, 0, mail...)); textsOf(got) != "true" {
-		t.Errorf("got %+v", got)
-	}
 }
 
 // A job that gets the id of a removed one has a log of its own: the reader of neither sees that of
@@ -237,19 +127,6 @@ func TestLiveLogsOfAnIDThatIsUsedAgain(t *testing.T) {
 	run("film", "of the film", film)
 	if a := <-waiting; strings.Contains(string(a.body), "of the film") {
 		t.Errorf("the reader that waited for the mail: %d %s", a.status, a.body)
-	}
-}
-
-// Both sides reach the leader through another node.
-func TestLiveLogsThroughAFollower(t *testing.T) {
-	p := newPair(t)
-	g := p.follower
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"a","type":"t"}`))
-	j := g.claim1()
-	ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 0))
-	ok[v1.LogsWanted](t, g.wrote("w", "a", j.Token, 0, "x"))
-	if got := ok[v1.JobLogs](t, g.follow("a", v1.JobLogs{}, 1000)); textsOf(got) != "x" {
-		t.Errorf("got %+v", got)
 	}
 }
 

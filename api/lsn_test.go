@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"osqueue/api/core"
@@ -13,94 +12,6 @@ import (
 	"osqueue/cluster/leader"
 	"osqueue/storage"
 )
-
-func TestWaitForAnLSN(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t") // 3-2
-	a := g.do("GET", "/v1/lsn/3-2/wait", "")
-	if got := ok[v1.LSNReached](t, a); got != (v1.LSNReached{LSN: "3-2", Level: v1.AckQuorum, AppliedLSN: "3-2", FlushedLSN: "0-0"}) {
-		t.Errorf("got %+v", got)
-	}
-	applied := g.later(t.Context(), "GET", "/v1/lsn/3-3/wait?level=quorum&waitMs=60000")
-	flushed := g.later(t.Context(), "GET", "/v1/lsn/3-3/wait?level=object&waitMs=60000")
-	eventually(t, "one waits for the bucket", g.flushing(1))
-	g.submit("b", "t")
-	if got := ok[v1.LSNReached](t, <-applied); got.AppliedLSN != "3-3" || got.FlushedLSN != "0-0" {
-		t.Errorf("got %+v", got)
-	}
-	g.node.flush()
-	if got := ok[v1.LSNReached](t, <-flushed); got.LSN != "3-3" || got.Level != v1.AckObject || got.FlushedLSN != "3-3" {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestWaitForAnLSNInVain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t)
-		for path, took := range map[string]time.Duration{
-			"/v1/lsn/9-9/wait":                            10 * time.Second,
-			"/v1/lsn/9-9/wait?level=object&waitMs=50":     50 * time.Millisecond,
-			"/v1/lsn/9-9/wait?level=quorum&waitMs=0":      0,
-			"/v1/lsn/3-1/wait?level=object&waitMs=999999": time.Minute,
-		} {
-			start := time.Now()
-			p := refused(t, g.do("GET", path, ""), http.StatusGatewayTimeout, v1.TagTimeout)
-			if p.AppliedLSN != "3-1" || p.FlushedLSN != "0-0" || p.RetryAfterMs == 0 || p.Committed != "" || time.Since(start) != took {
-				t.Errorf("%s, after %s: %+v", path, time.Since(start), p)
-			}
-		}
-	})
-}
-
-// A cluster that lost its nodes has adopted the document, and continues to count in a term of
-// its own. Answered writes that are not in that document are lost. Their LSNs are lower than
-// all new ones, and must not count as reached.
-func TestWaitForAnLSNOfALostCluster(t *testing.T) {
-	for _, level := range []string{"quorum", "object"} {
-		g := newRig(t)
-		waiting := g.later(t.Context(), "GET", "/v1/lsn/5-9/wait?waitMs=60000&level="+level)
-		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
-		g.submit("a", "t") // in the new term
-		g.node.flush()
-		for what, a := range map[string]answer{
-			"waited for": <-waiting, "asked for": g.do("GET", "/v1/lsn/5-9/wait?level="+level, ""),
-			"not to be told from a lost one": g.do("GET", "/v1/lsn/3-1/wait?level="+level, ""),
-		} {
-			p := refused(t, a, http.StatusGone, v1.TagLSNGone)
-			if p.AppliedLSN != "900-2" || !strings.Contains(p.Detail, "check it, or repeat it") {
-				t.Errorf("%s, %s: %+v", level, what, p)
-			}
-		}
-		ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/900-2/wait?level="+level, ""))
-		ok[v1.LSNReached](t, g.do("GET", "/v1/lsn/0-0/wait?level="+level, ""))
-	}
-}
-
-// A read that names an LSN of a lost cluster must not be answered as if the node had it.
-func TestReadAtAnLSNOfALostCluster(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	waiting := g.later(t.Context(), "GET", "/v1/jobs/a?waitMs=60000&minLsn=5-9")
-	g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
-	g.submit("b", "t") // in the new term
-	refused(t, <-waiting, http.StatusGone, v1.TagLSNGone)
-	refused(t, g.do("GET", "/v1/jobs/a?minLsn=5-9", ""), http.StatusGone, v1.TagLSNGone)
-	ok[v1.Job](t, g.do("GET", "/v1/jobs/a?minLsn=900-2", ""))
-	ok[v1.Job](t, g.do("GET", "/v1/jobs/a?minLsn=0-0", ""))
-}
-
-func TestBadWaitsForAnLSN(t *testing.T) {
-	g := newRig(t)
-	for _, path := range []string{
-		"/v1/lsn/9/wait", "/v1/lsn/a-b/wait", "/v1/lsn/-1-2/wait", "/v1/lsn/3-1/wait?level=bucket",
-		"/v1/lsn/3-1/wait?waitMs=x", "/v1/lsn/3-1/wait?waitMs=-1", "/v1/lsn/3-1/wait?level=object&level=quorum",
-	} {
-		refused(t, g.do("GET", path, ""), http.StatusBadRequest, v1.TagBadRequest)
-	}
-	refused(t, g.do("GET", "/v1/lsn/3-1/wait?lvl=object", "", "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
-	refused(t, g.do("POST", "/v1/lsn/3-1/wait", ""), http.StatusMethodNotAllowed, v1.TagMethod)
-	refused(t, g.do("GET", "/v1/lsn/3-1", ""), http.StatusNotFound, v1.TagNoRoute)
-}
 
 // A node knows the LSN that it has applied. Only the leader answers for the bucket.
 func TestWaitForAnLSNOnAFollower(t *testing.T) {
@@ -148,24 +59,6 @@ func TestDamagedArchiveThroughAFollower(t *testing.T) {
 	}
 	p.leader.node.rescan(func(f *fakeNode) { f.damaged = nil })
 	ok[v1.LSNReached](t, p.follower.do("GET", wait, ""))
-}
-
-func TestWaitForAnLSNEnds(t *testing.T) {
-	for name, tc := range map[string]struct {
-		end func(*rig)
-		tag string
-	}{
-		"leadership": {func(g *rig) { g.node.rescan(func(f *fakeNode) { f.lead = false }) }, v1.TagNotLeader},
-		"server":     {func(g *rig) { g.end() }, v1.TagClosing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newRig(t)
-			waiting := g.later(t.Context(), "GET", "/v1/lsn/3-1/wait?level=object&waitMs=60000")
-			eventually(t, "it waits", g.flushing(1))
-			tc.end(g)
-			refused(t, <-waiting, http.StatusServiceUnavailable, tc.tag)
-		})
-	}
 }
 
 // Every read of the queue can be asked for a state that is new enough, on every

@@ -16,73 +16,6 @@ import (
 	"osqueue/storage/cost"
 )
 
-func TestWorkers(t *testing.T) {
-	g := newRig(t)
-	if out := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", "")); out.Workers == nil || len(out.Workers) != 0 {
-		t.Fatalf("got %+v", out)
-	}
-	a := g.do("POST", "/v1/workers", `{"name":"w/1","types":["t"],"version":"2","address":"h:1"}`)
-	if out := ok[v1.WorkerAnswer](t, a); out.LSN == "" || a.header.Get(v1.HeaderLSN) != out.LSN {
-		t.Fatalf("got %+v", out)
-	}
-	out := ok[v1.WorkerList](t, g.do("GET", "/v1/workers", ""))
-	if s := fmt.Sprint(out.Workers); s != "[{w/1 [t] 2 h:1 1700000000000 1700000000000 0 0 0  0 []}]" {
-		t.Fatalf("got %s", s)
-	}
-	g.submit("a", "t")
-	g.do("POST", "/v1/jobs/claim", `{"workerId":"w/1"}`)
-	ok[v1.WorkerAnswer](t, g.do("DELETE", "/v1/workers/w%2F1", ""))
-	if st := g.node.Job("a").Status.String(); st != v1.StatusUnclaimed {
-		t.Fatalf("the dead worker's job is %s", st)
-	}
-	p := refused(t, g.do("DELETE", "/v1/workers/w%2F1", ""), http.StatusNotFound, v1.TagNotFound)
-	if !strings.Contains(p.Detail, "worker") {
-		t.Fatalf("detail %q", p.Detail)
-	}
-	for _, body := range []string{`{}`, `{"name":"a\u0000"}`, `{"name":"a","types":["\u0000"]}`} {
-		refused(t, g.do("POST", "/v1/workers", body), http.StatusBadRequest, v1.TagBadRequest)
-	}
-}
-
-func TestStats(t *testing.T) {
-	g := newRig(t)
-	g.fill()
-	a := g.do("GET", "/v1/stats", "")
-	sameJSON(t, a.body, `{"total":2,"unclaimed":1,"inProgress":1,"completedTotal":3,"brokerAddress":"10.0.0.1:8080",`+
-		`"scheduled":1,"completed":3,"dead":1,"cancelled":0,"blocked":0,"deadTotal":1,"cancelledTotal":0,"bytes":45,"workers":0,"lsn":"3-17"}`)
-	out := ok[v1.Stats](t, g.do("GET", "/v1/stats?types=true", ""))
-	if want := (v1.TypeStats{Scheduled: 1, InProgress: 1, Completed: 3, Bytes: 31}); out.Types["t"] != want || len(out.Types) != 2 {
-		t.Fatalf("types %+v", out.Types)
-	}
-	refused(t, g.do("GET", "/v1/stats?types=yes", ""), http.StatusBadRequest, v1.TagBadRequest)
-}
-
-func TestState(t *testing.T) {
-	g := newRig(t)
-	sameJSON(t, g.do("GET", "/state", "").body, `{"broker":"10.0.0.1:8080","jobs":[]}`)
-}
-
-func TestStatus(t *testing.T) {
-	g := newRig(t)
-	g.fill()
-	out := ok[v1.Status](t, g.do("GET", "/status", ""))
-	if out.NodeID != "n1" || out.State != v1.StateLeader || *out.Leader != "n1" || *out.LeaderAddress != "10.0.0.1:8080" ||
-		out.LSN != "3-17" || out.Fence.State != "active" || len(out.Peers) != 1 || out.UptimeMs <= 0 {
-		t.Fatalf("got %+v", out)
-	}
-	want := v1.TaskCounts{
-		Total: 7, Pending: 2, Processing: 1, Completed: 3, CompletedTotal: 3,
-		Scheduled: 1, Unclaimed: 1, InProgress: 1, Dead: 1,
-	}
-	if out.Tasks != want {
-		t.Fatalf("tasks %+v", out.Tasks)
-	}
-	g.node.set(func(f *fakeNode) { f.leader = "" })
-	if a := g.do("GET", "/status", ""); !strings.Contains(string(a.body), `"leader_address":null`) {
-		t.Fatalf("got %s", a.body)
-	}
-}
-
 func TestStatusOfTheBucket(t *testing.T) {
 	var box v1.Inbox
 	g := newRig(t, func(c *core.Config) { c.Ack, c.Inbox = v1.AckObject, func() v1.Inbox { return box } })
@@ -154,35 +87,6 @@ func TestHealth(t *testing.T) {
 	}
 	g.end()
 	refused(t, g.do("GET", "/readyz", ""), http.StatusServiceUnavailable, v1.TagClosing)
-}
-
-func TestMetrics(t *testing.T) {
-	g := newRig(t)
-	g.submit("a", "t")
-	g.do("POST", "/v1/jobs", `{`)
-	g.submit("a", "t")
-	g.do("GET", "/v1/jobs/a", "")
-	g.do("BREW", "/v1/jobs/a", "")
-	g.do("GET", "/nope/a/b", "")
-	a := g.do("GET", "/metrics", "")
-	for _, want := range []string{
-		`osqueue_http_requests_total{method="POST",route="/v1/jobs",status="200"} 2`,
-		`osqueue_http_requests_total{method="POST",route="/v1/jobs",status="400"} 1`,
-		`osqueue_http_requests_total{method="GET",route="/v1/jobs/{id}",status="200"} 1`,
-		`osqueue_http_requests_total{method="other",route="unknown",status="405"} 1`,
-		`osqueue_http_requests_total{method="GET",route="unknown",status="404"} 1`,
-		`osqueue_http_request_duration_seconds_count{method="POST",route="/v1/jobs"} 3`,
-		`osqueue_http_problems_total{tag="bad_request"} 1`,
-		`osqueue_http_problems_total{tag="method_not_allowed"} 1`,
-		`osqueue_http_problems_total{tag="route_not_found"} 1`,
-		`osqueue_duplicates_total 1`,
-		`osqueue_replays_total 0`,
-		`osqueue_http_requests_in_flight 1`,
-	} {
-		if !strings.Contains(string(a.body), want+"\n") {
-			t.Errorf("missing %s in\n%s", want, a.body)
-		}
-	}
 }
 
 // A follower is ready when the leader that it would ask says that it is.

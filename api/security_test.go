@@ -3,10 +3,8 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -116,70 +114,6 @@ func refusalText(method, path string, rights []string) string {
 		"hooks": "operator or admin", "admin": "admin",
 	}[strings.Join(rights, ",")]
 	return strings.ToUpper(method) + " " + path + " needs the right " + or(rights) + " (role " + roles
-}
-
-func TestTokensOverHTTP(t *testing.T) {
-	var audited []core.AuditEntry
-	g := secured(t, core.SecurityOn, func(e core.AuditEntry) { audited = append(audited, e) })
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"worker","types":["mail"],"name":"w"}`, admin...))
-	head := []string{"Authorization", "bearer " + made.Token}
-	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["film"]}`, head...); a.status != http.StatusForbidden || !strings.Contains(string(a.body), "film") {
-		t.Errorf("a claim out of scope: %d %s", a.status, a.body)
-	}
-	if a := g.do("POST", "/v1/jobs/claim", `{"workerId":"w"}`, head...); a.status != http.StatusForbidden {
-		t.Errorf("a claim of all types: %d %s", a.status, a.body)
-	}
-	g.do("POST", "/v1/jobs", `{"id":"mine","type":"mail"}`, admin...)
-	job := ok[v1.ClaimedJob](t, g.do("POST", "/v1/jobs/claim", `{"workerId":"w","types":["mail"]}`, head...))
-	thief := g.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker)})
-	report := `{"workerId":"w","token":` + strconv.FormatUint(job.Token, 10) + `}`
-	if a := g.do("POST", "/v1/jobs/mine/complete", report, thief...); a.status != http.StatusConflict || !strings.Contains(string(a.body), v1.TagWrongWorker) {
-		t.Errorf("a stolen claim: %d %s", a.status, a.body)
-	}
-	g.do("POST", "/v1/jobs", `{"id":"other","type":"film"}`, admin...)
-	withClaim := strings.TrimSuffix(report, "}") + `,"claim":{"requestId":"r","types":["film"]}}`
-	if a := g.do("POST", "/v1/jobs/mine/complete", withClaim, head...); a.status != http.StatusForbidden {
-		t.Errorf("a report with a claim out of scope: %d %s", a.status, a.body)
-	}
-	if j := g.node.Job("other"); j.Status != fsm.Unclaimed {
-		t.Errorf("the job out of scope is %v", j.Status)
-	}
-	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
-	if a := g.do("POST", "/v1/jobs/mine/complete", report, head...); a.status != http.StatusUnauthorized || a.header.Get("Www-Authenticate") == "" {
-		t.Errorf("the old token: %d %s", a.status, a.body)
-	}
-	if a := g.do("POST", "/v1/jobs/mine/complete", report, "Authorization", "Bearer "+next.Token); a.status != http.StatusOK {
-		t.Errorf("the rotated token: %d %s", a.status, a.body)
-	}
-	if a := g.do("GET", "/v1/tokens", "", admin...); a.status != http.StatusOK || strings.Contains(string(a.body), next.Token) || !strings.Contains(string(a.body), next.ID) {
-		t.Errorf("the list: %d %s", a.status, a.body)
-	}
-	if a := g.do("GET", "/status", ""); a.status != http.StatusOK || strings.Contains(string(a.body), `"version":"test"`) {
-		t.Errorf("status: %d %s", a.status, a.body)
-	}
-	refused := slices.ContainsFunc(audited, func(e core.AuditEntry) bool {
-		return e.Status == 403 && e.Principal == made.ID && e.Outcome == v1.TagForbidden
-	})
-	rotated := slices.ContainsFunc(audited, func(e core.AuditEntry) bool { return e.Object == made.ID && e.LSN != "" && e.Outcome == "ok" })
-	if !refused || !rotated {
-		t.Errorf("the audit log lacks something: %+v", audited)
-	}
-}
-
-// TestLifetimeOfARotatedToken: a token that ends is replaced by one that ends, too.
-func TestLifetimeOfARotatedToken(t *testing.T) {
-	g := secured(t, core.SecurityOn, nil)
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	const hour = int64(time.Hour / time.Millisecond)
-	for _, c := range []struct{ old, asked, want int64 }{{0, 0, 0}, {hour, 0, hour}, {hour, 2 * hour, 2 * hour}, {0, hour, hour}} {
-		made := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens, fmt.Sprintf(`{"role":"reader","ttlMs":%d}`, c.old), admin...))
-		next := ok[v1.TokenCreated](t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", fmt.Sprintf(`{"ttlMs":%d}`, c.asked), admin...))
-		got := g.s.Node.Token(next.ID)
-		if got == nil || (got.ExpiresAt == 0) != (c.want == 0) || got.ExpiresAt > 0 && got.ExpiresAt-got.CreatedAt != c.want {
-			t.Errorf("%+v: %+v", c, got)
-		}
-	}
 }
 
 // TestARevokedTokenEndsWaits: a claim that waits is answered with 401 when its token is revoked.
@@ -394,42 +328,5 @@ func TestATokenIsRevokedWhileItIsRotated(t *testing.T) {
 	refused(t, g.do("POST", v1.PathTokens+"/"+made.ID+"/rotate", `{}`, admin...), http.StatusNotFound, v1.TagNotFound)
 	if list := ok[v1.TokenList](t, g.do("GET", v1.PathTokens, "", admin...)); len(list.Tokens) != 2 { // the example and the admin's
 		t.Errorf("left are %+v", list.Tokens)
-	}
-}
-
-// A token's quota is shared with the token that replaces it, and is free again when its jobs end.
-func TestTokenQuota(t *testing.T) {
-	g := secured(t, core.SecurityOn, nil)
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin)})
-	made := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens", `{"role":"producer","types":["mail"],"maxJobs":2,"maxBytes":400}`, admin...))
-	head := []string{"Authorization", "Bearer " + made.Token}
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q1","type":"mail","payload":"12345"}`, head...))
-	refuse := func(head []string, tag, path, body string) {
-		t.Helper()
-		a := g.do("POST", path, body, head...)
-		if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), tag) {
-			t.Errorf("%s %s: %d %v %s", path, body, a.status, a.header, a.body)
-		}
-	}
-	refuse(head, v1.TagTooManyTokenBytes, "/v1/jobs", `{"type":"mail","payload":"`+strings.Repeat("x", 400)+`"}`)
-	refuse(head, v1.TagTooManyTokenJobs, "/v1/jobs/batch", `{"jobs":[{"type":"mail"},{"type":"mail"}]}`)
-	refuse(head, v1.TagTooManyTokenJobs, "/v1/batches", `{"jobs":[{"type":"mail"},{"type":"mail"}],"callback":{"type":"mail"}}`)
-	next := ok[v1.TokenCreated](t, g.do("POST", "/v1/tokens/"+made.ID+"/rotate", `{}`, admin...))
-	renewed := []string{"Authorization", "Bearer " + next.Token}
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q2","type":"mail"}`, renewed...))
-	refuse(renewed, v1.TagTooManyTokenJobs, "/v1/jobs", `{"type":"mail"}`)
-	if self := ok[v1.Self](t, g.do("GET", "/v1/self", "", renewed...)); self.Jobs != 2 || self.MaxJobs != 2 || self.Bytes != 7 || self.MaxBytes != 400 {
-		t.Errorf("self: %+v", self)
-	}
-	for _, shown := range ok[v1.TokenList](t, g.do("GET", "/v1/tokens", "", admin...)).Tokens {
-		if limited := shown.ID == next.ID; limited != (shown.Jobs == 2) || limited != (shown.Bytes == 7) {
-			t.Errorf("the list: %+v", shown)
-		}
-	}
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"free"}`, admin...)) // without a quota
-	g.do("POST", "/v1/jobs/q1/cancel", "", admin...)
-	ok[v1.Enqueued](t, g.do("POST", "/v1/jobs", `{"id":"q3","type":"mail"}`, renewed...))
-	if a := g.do("POST", "/v1/tokens", `{"role":"producer","maxJobs":-1}`, admin...); a.status != http.StatusBadRequest {
-		t.Errorf("a negative quota: %d %s", a.status, a.body)
 	}
 }

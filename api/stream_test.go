@@ -23,9 +23,9 @@ import (
 )
 
 // newStreamClient returns the SDK before s, which waits for its stream.
-func newStreamClient(t *testing.T, addr string) *client.Client {
+func newStreamClient(t *testing.T, addr, token string) *client.Client {
 	t.Helper()
-	c, err := client.New(client.Config{Servers: []string{addr}, RetryFor: -1, Protocol: client.ProtocolStream})
+	c, err := client.New(client.Config{Servers: []string{addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func newStreamClient(t *testing.T, addr string) *client.Client {
 // The SDK has the same conversation over a stream.
 func TestTheClientUnderstandsTheStream(t *testing.T) {
 	s := newServed(t)
-	c := newStreamClient(t, s.addr)
+	c := newStreamClient(t, s.addr, "")
 	converse(t, c)
 	if n := s.streamsOpen(); n != 1 {
 		t.Errorf("%d streams are open, want 1", n)
@@ -46,17 +46,13 @@ func TestTheClientUnderstandsTheStream(t *testing.T) {
 // Close ends the calls over a stream as well, and their errors say so.
 func TestCloseEndsCallsOverTheStream(t *testing.T) {
 	s := newServed(t)
-	c := newStreamClient(t, s.addr)
+	c := newStreamClient(t, s.addr, "")
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.Claim(t.Context(), client.ClaimOptions{Worker: "w", Types: []string{"none"}, Wait: time.Minute})
 		done <- err
 	}()
-	for deadline := time.Now().Add(10 * time.Second); s.node.asleep() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the claim does not arrive")
-		}
-	}
+	eventually(t, "the claim arrives", s.asleep(1))
 	c.Close()
 	select {
 	case err := <-done:
@@ -73,11 +69,7 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 	s := newServed(t, func(cfg *core.Config) { cfg.Security.Mode = core.SecurityOn })
 	head := s.give(&fsmpb.Token{Role: uint32(fsm.RoleWorker), Types: []string{"mail"}})
 	text := strings.TrimPrefix(head[1], "Bearer ")
-	c, err := client.New(client.Config{Servers: []string{s.addr}, RetryFor: -1, Protocol: client.ProtocolStream, Token: text})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := newStreamClient(t, s.addr, text)
 	var refused *client.Error
 	if _, err := c.Enqueue(t.Context(), client.NewJob{Type: "mail"}); !errors.As(err, &refused) || refused.Status != http.StatusForbidden {
 		t.Errorf("a worker's token enqueued: %v", err)
@@ -90,13 +82,8 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 		_, err := c.Claim(t.Context(), client.ClaimOptions{Worker: "w", Types: []string{"mail"}, Wait: time.Minute})
 		done <- err
 	}()
-	for deadline := time.Now().Add(10 * time.Second); s.watched() < 2; time.Sleep(time.Millisecond) { // the stream, and the claim in it
-		if time.Now().After(deadline) {
-			t.Fatal("the claim does not arrive")
-		}
-	}
-	id, _, _ := strings.Cut(strings.TrimPrefix(text, "osq_"), "_")
-	s.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: id}}})
+	eventually(t, "the claim arrives", func() bool { return s.watched() == 2 }) // with the stream
+	s.revoke(head)
 	select {
 	case err := <-done:
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
@@ -105,6 +92,11 @@ func TestAStreamHasTheRightsOfItsToken(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("the claim still waits")
 	}
+}
+
+// revoke revokes the token in a header.
+func (g *rig) revoke(head []string) {
+	g.put(&fsmpb.Mutation{Op: &fsmpb.Mutation_RevokeToken{RevokeToken: &fsmpb.RevokeToken{Id: idOf(head)}}})
 }
 
 // watched returns the number of requests that wait with a token.
@@ -118,13 +110,9 @@ func (s *served) watched() (n int) {
 
 // streamsOpen returns the number of open streams.
 func (s *served) streamsOpen() int {
-	n := 0
 	s.s.frames.mu.Lock()
 	defer s.s.frames.mu.Unlock()
-	for range s.s.frames.conns {
-		n++
-	}
-	return n
+	return len(s.s.frames.conns)
 }
 
 // rawStream is a stream whose frames a test writes.
@@ -190,6 +178,14 @@ func (r *rawStream) answer() (uint32, frame.Answer) {
 		r.t.Fatal(err)
 	}
 	return head.ID, a
+}
+
+func (r *rawStream) moved() (m frame.Moved) {
+	r.t.Helper()
+	if _, body := r.read(frame.KindMoved); m.Parse(body) != nil {
+		r.t.Fatalf("moved: %x", body)
+	}
+	return m
 }
 
 func (r *rawStream) request(id uint32, target, body string) {
@@ -275,10 +271,8 @@ func TestStreamShutdown(t *testing.T) {
 	eventually(t, "the claim waits", func() bool { return s.inFlight() == 2 }) // the stream is one
 	done := make(chan error, 1)
 	go func() { done <- s.s.Shutdown(t.Context()) }()
-	_, body := r.read(frame.KindMoved)
-	var m frame.Moved
-	if err := m.Parse(body); err != nil || !m.Closing {
-		t.Fatalf("%+v, %v", m, err)
+	if m := r.moved(); !m.Closing {
+		t.Fatalf("%+v", m)
 	}
 	if id, a := r.answer(); id != 1 || a.Status != 503 {
 		t.Fatalf("answered %d: %+v", id, a)
@@ -298,10 +292,8 @@ func TestStreamReportsTheLeader(t *testing.T) {
 	r.request(1, v1.PathJobs, `{}`)
 	r.answer()
 	s.node.set(func(f *fakeNode) { f.leader = "10.0.0.9:1" })
-	_, body := r.read(frame.KindMoved)
-	var m frame.Moved
-	if err := m.Parse(body); err != nil || m.Closing || m.Leader != "10.0.0.9:1" {
-		t.Fatalf("%+v, %v", m, err)
+	if m := r.moved(); m.Closing || m.Leader != "10.0.0.9:1" {
+		t.Fatalf("%+v", m)
 	}
 }
 
@@ -323,7 +315,7 @@ func TestStreamEndsSilentAndWrongClients(t *testing.T) {
 
 func TestStreamAnswersManyAtOnce(t *testing.T) {
 	s := newServed(t)
-	c := newStreamClient(t, s.addr)
+	c := newStreamClient(t, s.addr, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	const callers, each = 64, 20
@@ -358,13 +350,11 @@ func TestAFollowerForwardsTheRequestsOfAStream(t *testing.T) {
 	follower := newServed(t)
 	follower.node.set(func(f *fakeNode) { f.leader, f.lead = p.address, false })
 	r := follower.openStream()
-	r.read(frame.KindMoved)
+	r.moved()
 	for id := range uint32(10) {
-		r.write(frame.KindRequest, id, &frame.Request{Target: v1.PathJobs, Body: []byte(`{}`)})
-		head, body := r.read(frame.KindAnswer)
-		var a frame.Answer
-		if err := a.Parse(body); err != nil || head.ID != id || a.Status != http.StatusOK || a.LSN == "" {
-			t.Fatalf("request %d got %+v, %s, %v", head.ID, a, a.Body, err)
+		r.request(id, v1.PathJobs, `{}`)
+		if got, a := r.answer(); got != id || a.Status != http.StatusOK || a.LSN == "" {
+			t.Fatalf("request %d got %+v, %s", got, a, a.Body)
 		}
 	}
 	if n := p.leader.node.written(); n != 10 || follower.node.written() != 0 {
@@ -376,9 +366,8 @@ func TestAFollowerForwardsTheRequestsOfAStream(t *testing.T) {
 		}
 	}
 	follower.node.set(func(f *fakeNode) { f.leader = "n9:1" })
-	var moved frame.Moved
-	if _, body := r.read(frame.KindMoved); moved.Parse(body) != nil || moved.Leader != "n9:1" {
-		t.Errorf("the client is told %+v", moved)
+	if m := r.moved(); m.Leader != "n9:1" {
+		t.Errorf("the client is told %+v", m)
 	}
 }
 
@@ -391,10 +380,8 @@ func TestWaitingClaimsOverAFollowerAreBounded(t *testing.T) {
 	for id := range uint32(3) { // one client gets half of the places
 		r.request(id, v1.PathClaim, `{"workerId":"w","waitMs":60000}`)
 	}
-	_, body := r.read(frame.KindAnswer)
-	var a frame.Answer
-	if err := a.Parse(body); err != nil || a.Status != http.StatusServiceUnavailable && a.Status != http.StatusTooManyRequests {
-		t.Errorf("one claim too many got %+v, %s, %v", a, a.Body, err)
+	if _, a := r.answer(); a.Status != http.StatusServiceUnavailable && a.Status != http.StatusTooManyRequests {
+		t.Errorf("one claim too many got %+v, %s", a, a.Body)
 	}
 }
 

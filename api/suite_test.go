@@ -3,6 +3,8 @@ package api
 import (
 	"io"
 	"net/http"
+	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,73 +18,30 @@ import (
 var overStream bool
 
 // suite are the tests that hold for both protocols. They run over HTTP by themselves.
-var suite = map[string]func(*testing.T){
-	"ClaimWithoutMaxIsTheOldShape":         TestClaimWithoutMaxIsTheOldShape,
-	"ClaimMany":                            TestClaimMany,
-	"ClaimTypes":                           TestClaimTypes,
-	"ClaimAnonymous":                       TestClaimAnonymous,
-	"ClaimAgain":                           TestClaimAgain,
-	"AgeOfLeases":                          TestAgeOfLeases,
-	"ClaimWaits":                           TestClaimWaits,
-	"ClaimThatLostTheRace":                 TestClaimThatLostTheRace,
-	"ClaimFails":                           TestClaimFails,
-	"ClaimWhileWritesAreRefused":           TestClaimWhileWritesAreRefused,
-	"EnqueueKeepsPayloads":                 TestEnqueueKeepsPayloadsByteForByte,
-	"EnqueueMembers":                       TestEnqueueMembers,
-	"EnqueueAgain":                         TestEnqueueAgain,
-	"EnqueueBatch":                         TestEnqueueBatch,
-	"EnqueueBatchLimit":                    TestEnqueueBatchLimit,
-	"EnqueueOptions":                       TestEnqueueOptions,
-	"EnqueueUnique":                        TestEnqueueUnique,
-	"EnqueueRefusals":                      TestEnqueueRefusals,
-	"ReportsWithoutTokenAlwaysSucceed":     TestReportsWithoutTokenAlwaysSucceed,
-	"ReportsWithToken":                     TestReportsWithToken,
-	"ForceComplete":                        TestForceComplete,
-	"LogOfACompletion":                     TestLogOfACompletion,
-	"ReportAfterTheLease":                  TestReportAfterTheLease,
-	"FailAndRelease":                       TestFailAndRelease,
-	"FailDelays":                           TestFailDelays,
-	"BatchReports":                         TestBatchReports,
-	"BatchReportsRefused":                  TestBatchReportsRefused,
-	"Progress":                             TestProgress,
-	"LiveLogs":                             TestLiveLogs,
-	"LiveLogsOverAttempts":                 TestLiveLogsOverAttempts,
-	"LiveLogsWait":                         TestLiveLogsWait,
-	"LiveLogsRefusals":                     TestLiveLogsRefusals,
-	"HeartbeatsTellOfCancellation":         TestHeartbeatsTellOfCancellation,
-	"RepeatedWritesGetTheFirstAnswer":      TestRepeatedWritesGetTheFirstAnswer,
-	"KeysAreForOneRequest":                 TestKeysAreForOneRequest,
-	"BadKeys":                              TestBadKeys,
-	"RefusedWritesKeepTheirKey":            TestRefusedWritesKeepTheirKey,
-	"RepeatedDuplicatesAreDuplicates":      TestRepeatedDuplicatesAreDuplicates,
-	"RepeatedClaims":                       TestRepeatedClaims,
-	"ClaimsWithAKeyWait":                   TestClaimsWithAKeyWait,
-	"RepeatedHeartbeatsTellOfCancellation": TestRepeatedHeartbeatsTellOfCancellation,
-	"KeysAreForwarded":                     TestKeysAreForwarded,
-	"ChangeOne":                            TestChangeOne,
-	"ChangeIDs":                            TestChangeIDs,
-	"Batch":                                TestBatch,
-	"QueueSettings":                        TestQueueSettings,
-	"CronPutTwiceWithAKey":                 TestCronPutTwiceWithAKey,
-	"EveryWriteKnowsAcks":                  TestEveryWriteKnowsAcks,
-	"RepeatedWritesAreAcked":               TestRepeatedWritesAreAcked,
-	"BadAcks":                              TestBadAcks,
-	"BadRequests":                          TestBadRequests,
-	"BodyDepth":                            TestBodyDepth,
-	"UnknownMembers":                       TestUnknownMembers,
-	"EveryBadValueNamesItsMember":          TestEveryBadValueNamesItsMember,
-	"ErrorsOfTheNode":                      TestErrorsOfTheNode,
-	"EveryCodeHasAnAnswer":                 TestEveryCodeHasAnAnswer,
-	"PanicsCostOneRequest":                 TestPanicsCostOneRequest,
-	"AnyNodeTakesAnyRequest":               TestAnyNodeTakesAnyRequest,
+var suite = []func(*testing.T){
+	TestClaimWithoutMaxIsTheOldShape, TestClaimMany, TestClaimTypes, TestClaimAnonymous, TestClaimAgain,
+	TestAgeOfLeases, TestClaimWaits, TestClaimWaitIsBounded, TestClaimThatLostTheRace, TestClaimFails,
+	TestClaimWhileWritesAreRefused, TestEnqueueKeepsPayloadsByteForByte, TestEnqueueMembers, TestEnqueueAgain,
+	TestEnqueueBatch, TestEnqueueBatchLimit, TestEnqueueOptions, TestEnqueueUnique, TestEnqueueRefusals,
+	TestReportsWithoutTokenAlwaysSucceed, TestReportsWithToken, TestForceComplete, TestLogOfACompletion,
+	TestReportAfterTheLease, TestFailAndRelease, TestFailDelays, TestBatchReports, TestBatchReportsRefused,
+	TestProgress, TestLiveLogs, TestLiveLogsOverAttempts, TestLiveLogsWait, TestLiveLogsOfABadRequest,
+	TestLiveLogsRefusals, TestHeartbeatsTellOfCancellation, TestRepeatedWritesGetTheFirstAnswer,
+	TestKeysAreForOneRequest, TestBadKeys, TestRefusedWritesKeepTheirKey, TestRepeatedDuplicatesAreDuplicates,
+	TestRepeatedClaims, TestClaimsWithAKeyWait, TestRepeatedHeartbeatsTellOfCancellation, TestKeysAreForwarded,
+	TestChangeOne, TestChangeIDs, TestBatch, TestQueueSettings, TestCronPutTwiceWithAKey, TestEveryWriteKnowsAcks,
+	TestRepeatedWritesAreAcked, TestBadAcks, TestBadRequests, TestBodyDepth, TestUnknownMembers,
+	TestEveryBadValueNamesItsMember, TestErrorsOfTheNode, TestEveryCodeHasAnAnswer, TestPanicsCostOneRequest,
+	TestAnyNodeTakesAnyRequest,
 }
 
 func TestSuiteOverTheStream(t *testing.T) {
 	before := framesSent.Load()
 	overStream = true
 	defer func() { overStream = false }()
-	for name, test := range suite {
-		t.Run(name, test)
+	for _, test := range suite {
+		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
+		t.Run(name[strings.LastIndexByte(name, '.')+1:], test)
 	}
 	if n := framesSent.Load() - before; n < 500 {
 		t.Errorf("%d requests went over the stream", n)
