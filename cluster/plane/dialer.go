@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"osqueue/internal/web"
 )
 
 // Dialer connects to the calls of peers of nodes that are known by their HTTP address. It asks
@@ -189,6 +191,8 @@ type Security struct {
 	// Fallback, unless nil, is called when a node could not be reached with TLS and is dialed
 	// without it.
 	Fallback func(address string, err error)
+	// Network is that of the nodes.
+	Network web.Network
 }
 
 // protected reports whether nodes have certificates.
@@ -201,8 +205,8 @@ const (
 
 // open connects to a node, and makes the connection one of the protocol.
 func (s *Security) open(ctx context.Context, address, protocol string, begin func(net.Conn) error) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}
-	c, err := dialer.DialContext(ctx, "tcp", address)
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAliveEvery}
+	c, err := s.Network.Dial(ctx, dialer, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +218,7 @@ func (s *Security) open(ctx context.Context, address, protocol string, begin fun
 		if s.Fallback != nil {
 			s.Fallback(address, err)
 		}
-		if c, err = dialer.DialContext(ctx, "tcp", address); err != nil {
+		if c, err = s.Network.Dial(ctx, dialer, "tcp", address); err != nil {
 			return nil, err
 		}
 	}

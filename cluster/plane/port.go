@@ -51,7 +51,7 @@ type Port struct {
 
 // Listen opens the port.
 func Listen(bind string, s Security, log hclog.Logger) (*Port, error) {
-	ln, err := net.Listen("tcp", bind)
+	ln, err := s.Network.Listen("tcp", bind)
 	if err != nil {
 		return nil, fmt.Errorf("listen for raft on %s: %w", bind, err)
 	}

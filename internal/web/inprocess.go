@@ -60,6 +60,29 @@ func NewRequest(ctx context.Context, method, target, remote string, body []byte)
 	return r, nil
 }
 
+// Network opens the ports of a process and connects to those of others. The zero value is the network of
+// the computer. Tests run whole nodes without sockets, in simulated time.
+type Network struct {
+	Open    func(network, address string) (net.Listener, error)
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Listen opens a port.
+func (n Network) Listen(network, address string) (net.Listener, error) {
+	if n.Open != nil {
+		return n.Open(network, address)
+	}
+	return net.Listen(network, address)
+}
+
+// Dial connects to a port, with dialer if it is one of the computer's network.
+func (n Network) Dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
+	if n.Connect != nil {
+		return n.Connect(ctx, network, address)
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
 // Start serves a listener in the background. The caller calls stop, which closes all connections.
 func Start(server *http.Server, ln net.Listener) (stop func()) {
 	done := make(chan struct{})

@@ -18,6 +18,7 @@ import (
 	"osqueue/compat/dtq"
 	"osqueue/compat/osqueue"
 	"osqueue/internal/auth"
+	"osqueue/internal/web"
 )
 
 // wrap adds the contracts of older systems to the HTTP API.
@@ -185,11 +186,11 @@ func (o *legacyOptions) hosts() (addresses []string) {
 }
 
 // listen opens the listener, or returns nil if there is none.
-func (o *legacyOptions) listen() (net.Listener, error) {
+func (o *legacyOptions) listen(n web.Network) (net.Listener, error) {
 	if o.address == "" {
 		return nil, nil
 	}
-	ln, err := net.Listen("tcp", o.address)
+	ln, err := n.Listen("tcp", o.address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for legacy clients on %s (--legacy-http-addr, or BROKER_HOST and BROKER_PORT): %w (another node or program uses it?)", o.address, err)
 	}

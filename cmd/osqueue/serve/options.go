@@ -63,6 +63,7 @@ func (o *serveOptions) complete(g *view.Globals) error {
 	c.Version = g.Version
 	c.Clock = nodeClock(c.Logger, g.Getenv)
 	c.BeforeLogWrite = diskFault(g.Getenv)
+	c.Security.Network = g.Network
 	c.Settings.MaxJobs, c.Settings.MaxBytes = o.quotas.of(host.Memory())
 	for _, step := range []func() error{
 		o.checkBucketURL,

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
+
+	"osqueue/internal/web"
 )
 
 // stranger is a user id that owns no node.
@@ -37,7 +39,7 @@ func TestAdminSocketRefusesOtherUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	stop := serveAdmin(hclog.NewNullLogger(), dir, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	stop := serveAdmin(hclog.NewNullLogger(), web.Network{}, dir, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer stop()
 	path := filepath.Join(dir, socketName)
 	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {

@@ -83,10 +83,10 @@ const socketTimeout = 5 * time.Second
 
 // serveAdmin serves the API on the admin socket in the data directory, for its owner only. A
 // node without the socket works: an error is logged. The caller calls stop.
-func serveAdmin(log hclog.Logger, dir string, h http.Handler) (stop func()) {
+func serveAdmin(log hclog.Logger, n web.Network, dir string, h http.Handler) (stop func()) {
 	path := filepath.Join(dir, socketName)
 	_ = os.Remove(path) // of an earlier run; the data directory is locked
-	ln, err := net.Listen("unix", path)
+	ln, err := n.Listen("unix", path)
 	if err == nil {
 		if err = os.Chmod(path, 0o600); err != nil {
 			_ = ln.Close()

@@ -55,6 +55,7 @@ type server struct {
 	enroll *enroll.Server // nil: the node has no certificate
 	keeper *enroll.Keeper // nil: the same
 
+	network web.Network
 	dataDir string
 	first   *auth.Bootstrap // token for a cluster that has none; nil: none
 
@@ -230,10 +231,10 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 		s.log.Warn(w)
 	}
 	var err error
-	if s.listen, err = net.Listen("tcp", o.httpAddr); err != nil {
+	if s.listen, err = o.node.Security.Network.Listen("tcp", o.httpAddr); err != nil {
 		return nil, fmt.Errorf("listen for HTTP on %s: %w (another node or program uses it?)", o.httpAddr, err)
 	}
-	if s.legacy, err = o.legacy.listen(); err != nil {
+	if s.legacy, err = o.legacy.listen(o.node.Security.Network); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if s.pprof, err = listenPprof(o.pprofAddr); err != nil {
@@ -264,7 +265,7 @@ func assemble(ctx context.Context, o *serveOptions, budget *limit.Budget) (*serv
 	if s.oidc, err = o.security.openOIDC(s.log); err != nil {
 		return nil, errors.Join(&view.UsageError{Err: err}, s.audit.close(context.Background()), s.node.Close(), s.close())
 	}
-	s.dataDir, s.first = o.node.DataDir, o.security.bootstrap
+	s.dataDir, s.first, s.network = o.node.DataDir, o.security.bootstrap, o.node.Security.Network
 	s.past = past.New(past.Config{Bucket: s.bucket, Key: cluster.DocumentKey, MaxBytes: unlessAuto(o.pastMemory, shareOf(host.Memory(), pastShare))})
 	s.api = api.New(core.Config{
 		Past:            s.past,
@@ -341,7 +342,7 @@ func (s *server) run(ctx context.Context, guard *exitGuard) error {
 	}
 	stopPprof := s.servePprof()
 	defer stopPprof()
-	stopAdmin := serveAdmin(s.log, s.dataDir, s.api.AsAdmin())
+	stopAdmin := serveAdmin(s.log, s.network, s.dataDir, s.api.AsAdmin())
 	defer stopAdmin()
 	unsafe := s.keepProving(ctx)
 	bootstrapped := view.Background(ctx, s.addFirstToken)

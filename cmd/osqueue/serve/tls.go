@@ -52,8 +52,9 @@ func (o *tlsOptions) complete(c *cluster.Config, mode string) error {
 			Dial: func(ctx context.Context, conn net.Conn, address, protocol string) (net.Conn, error) {
 				return id.ToNode(ctx, conn, address, protocol)
 			},
-			Peer:  peerOf,
-			Plain: o.plain,
+			Peer:    peerOf,
+			Plain:   o.plain,
+			Network: c.Security.Network,
 			Fallback: func(address string, err error) {
 				if _, due := told.Due(address); due {
 					log.Warn("a node is called without TLS, which --security=on would not do", "address", address, "reason", err)

@@ -14,6 +14,7 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/client/seal"
+	"osqueue/internal/web"
 )
 
 // DefaultServers are the nodes that "osqueue dev" starts.
@@ -46,6 +47,8 @@ type Globals struct {
 	Out    io.Writer
 	Err    io.Writer
 	Getenv func(string) string
+	// Network is that of a node.
+	Network web.Network
 	// Terminal reports whether stdin is a terminal; nil examines stdin.
 	Terminal func() bool
 	// Screen returns the size of the terminal that stdout is, and whether it is one; nil
