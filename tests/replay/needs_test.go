@@ -28,27 +28,30 @@ var flow = []struct{ name, method string }{
 
 // TestClientNeeds makes the calls of the recorded clients, none of which throws.
 func TestClientNeeds(t *testing.T) {
-	c := startWith()(t, plainPort)
-	for _, m := range modes {
-		base := servers(c, m, plainPort).Base
-		for _, name := range []string{needs.REST, needs.WS, needs.Connect, needs.ConnectWeb} {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			client := needs.NewClient(name, &http.Client{Transport: new(http.Transport)})
-			if err := client.Connect(ctx, base); err != nil {
-				t.Errorf("%s %s: %v", m, name, err)
-			}
-			p := needs.Params{Worker: "w-1", Type: fmt.Sprintf("needs-%s-%s", m, name), Job: "none"}
-			for _, step := range flow {
-				id, err := client.Call(ctx, step.method, p)
-				if err != nil {
-					t.Errorf("%s %s, %s: %v", m, name, step.name, err)
+	t.Parallel()
+	simulated(t, func(t *testing.T) {
+		n := newNetwork()
+		leader, follower := run(t, n, plainPort, "file://"+t.TempDir()).leader()
+		for _, m := range modes {
+			for _, name := range []string{needs.REST, needs.WS, needs.Connect, needs.ConnectWeb} {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				client := needs.NewClient(name, &http.Client{Transport: &http.Transport{DialContext: n.dial}})
+				if err := client.Connect(ctx, m.servers(leader, follower).base); err != nil {
+					t.Errorf("%s %s: %v", m, name, err)
 				}
-				if step.method == needs.Submit {
-					p.Job = id
+				p := needs.Params{Worker: "w-1", Type: fmt.Sprintf("needs-%s-%s", m, name), Job: "none"}
+				for _, step := range flow {
+					id, err := client.Call(ctx, step.method, p)
+					if err != nil {
+						t.Errorf("%s %s, %s: %v", m, name, step.name, err)
+					}
+					if step.method == needs.Submit {
+						p.Job = id
+					}
 				}
+				client.Close()
+				cancel()
 			}
-			client.Close()
-			cancel()
 		}
-	}
+	})
 }

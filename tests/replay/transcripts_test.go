@@ -1,54 +1,41 @@
 package replay
 
 import (
-	"context"
-	"path/filepath"
+	"os"
+	"os/signal"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"osqueue/internal/storagetest"
-	"osqueue/tests/replay/player"
 	"osqueue/tests/replay/transcript"
 )
 
-// TestMain ignores a goroutine that a library of the GCS client starts on import.
+// TestMain ignores a goroutine that a library of the GCS client starts on import. The goroutine that
+// waits for signals must not begin in simulated time, which it would stop.
 func TestMain(m *testing.M) {
-	storagetest.AtOnce(8) // eight long setups, most of whose time is waiting
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Stop(hangups)
+	storagetest.AtOnce(8) // those in real time wait
 	storagetest.SetS3Credentials()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"))
-}
-
-// recordings returns all files of the project.
-func recordings(t *testing.T) []transcript.File {
-	t.Helper()
-	paths, err := filepath.Glob("../../compat/*/testdata/transcripts/*.json")
-	if err != nil || len(paths) < 35 {
-		t.Fatalf("%d transcripts: %v", len(paths), err)
-	}
-	var files []transcript.File
-	for _, path := range paths {
-		f, err := transcript.LoadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	return files
 }
 
 // outcomes has the results of all cases, by mode and name.
 type outcomes struct {
 	mu      sync.Mutex
-	results map[string]player.Result
+	results map[string]result
 }
 
-func (j *outcomes) add(m mode, results []player.Result) {
+func (j *outcomes) add(m mode, results []result) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range results {
-		j.results[string(m)+" "+r.Name()] = r
+		j.results[string(m)+" "+r.name()] = r
 	}
 }
 
@@ -57,9 +44,9 @@ var deviations = map[string]string{
 	"osqueue/storage_errors.json fail-heartbeat/01 heartbeat": "reports pass while writes are refused (docs/migrating.md)",
 }
 
-// TestTranscripts plays every recorded exchange against three nodes: first against the leader,
-// then through a follower.
-func TestTranscripts(t *testing.T) { //nolint:tparallel // play waits for its own subtests, which are parallel
+// TestTranscripts plays every recorded exchange against two nodes: against the leader, and
+// through a follower.
+func TestTranscripts(t *testing.T) { //nolint:tparallel // playAll waits for its own subtests, which are parallel
 	t.Parallel()
 	playAll(t, plainPort)
 }
@@ -72,14 +59,30 @@ func TestTranscriptsOfLegacyClients(t *testing.T) { //nolint:tparallel // as abo
 }
 
 func playAll(t *testing.T, at port) {
-	files := recordings(t)
-	j := &outcomes{results: make(map[string]player.Result)}
+	files, err := transcript.Recordings("../../compat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []sequence
+	for _, f := range files {
+		all = append(all, sequences(f)...)
+	}
+	j := &outcomes{results: make(map[string]result)}
 	t.Run("play", func(t *testing.T) {
-		for _, s := range setups {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				s.play(t, at, files, j)
-			})
+		for config := range setups {
+			own := slices.DeleteFunc(slices.Clone(all), func(s sequence) bool { return s.cases[0].Config != config })
+			together := len(own)
+			if config == transcript.ConfigSeeded { // each starts its own nodes
+				together = 1
+			}
+			for _, m := range modes {
+				for some := range slices.Chunk(own, together) {
+					t.Run(config+"/"+string(m)+"/"+some[0].cases[0].Seq, func(t *testing.T) {
+						t.Parallel()
+						j.playOn(t, config, at, m, some)
+					})
+				}
+			}
 		}
 	})
 	if !t.Failed() {
@@ -87,40 +90,25 @@ func playAll(t *testing.T, at port) {
 	}
 }
 
-func (s *setup) play(t *testing.T, at port, files []transcript.File, j *outcomes) {
-	if s.name == slow && testing.Short() {
-		t.Skip("slow")
-	}
-	var o player.Options
-	if s.start == nil {
-		for _, m := range modes {
-			o.Start = (&seeder{t: t, mode: m, at: at}).start
-			s.playAs(t, m, o, files, j)
+// playOn plays sequences one after the other on nodes of their own.
+func (j *outcomes) playOn(t *testing.T, config string, at port, m mode, some []sequence) {
+	play := func(t *testing.T) {
+		p := newPlayerOn(t, config, at, m)
+		p.open()
+		defer p.close()
+		for _, s := range some {
+			results, err := p.play(t.Context(), s)
+			j.add(m, results)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	if config == transcript.ConfigStorageFail { // its bucket has sockets
+		play(t)
 		return
 	}
-	c := s.start(t, at)
-	o.Reset = emptying(c)
-	if s.name == transcript.ConfigStorageFail { // nothing can be written, so the queue stays empty
-		o.Reset = func(context.Context) error { return nil }
-	}
-	for _, m := range modes {
-		o.Servers = servers(c, m, at)
-		s.playAs(t, m, o, files, j)
-	}
-}
-
-func (s *setup) playAs(t *testing.T, m mode, o player.Options, files []transcript.File, j *outcomes) {
-	t.Helper()
-	p := player.New(o)
-	defer p.Close()
-	for _, f := range files {
-		results, err := p.Play(t.Context(), f, s.keep)
-		j.add(m, results)
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	simulated(t, play)
 }
 
 // check checks that every case that is a request was played, in all modes, and its result.
@@ -134,14 +122,13 @@ func (j *outcomes) check(t *testing.T, files []transcript.File) {
 				name := string(m) + " " + of
 				r, played := j.results[name]
 				why, deviates := deviations[of]
-				switch failed := r.Outcome == player.Fail; {
-				case c.Slow && testing.Short():
+				switch failed := r.outcome == fail; {
 				case played != c.Played():
 					t.Errorf("%s: played is %v", name, played)
 				case deviates && !failed:
 					t.Errorf("%s passes, and should not: %s", name, why)
 				case failed && !deviates:
-					t.Errorf("%s failed:\n%s\n%v", name, r.Request, r.Diff)
+					t.Errorf("%s failed:\n%s\n%v", name, r.request, r.diff)
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package needs
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,10 +79,11 @@ func read(t *testing.T, data []byte, into any) {
 
 // TestRecordedNeeds compares the rules with the real client's result for each answer.
 func TestRecordedNeeds(t *testing.T) {
-	f, err := transcript.LoadFile("../../../compat/osqueue/testdata/transcripts/client_needs.json")
+	files, err := transcript.Recordings("../../../compat")
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := files[slices.IndexFunc(files, func(f transcript.File) bool { return f.Name == "osqueue/client_needs.json" })]
 	seen := make(map[string]int)
 	for _, c := range f.Cases {
 		r := c.ClientRequest

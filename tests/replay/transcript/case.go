@@ -32,33 +32,41 @@ const TargetFollower = "follower"
 // Case is one recorded exchange. One pair of request and response is set, that of its transport;
 // none for data of other tests.
 type Case struct {
-	Name   string
-	Seq    string // cases of one sequence go in order, on a queue that was empty
-	Config string
-	Note   string
-	Quirk  bool // an accident of the recorded system
-	Slow   bool
+	Name   string `json:"name"`
+	Seq    string `json:"seq"` // cases of one sequence go in order, on a queue that was empty
+	Config string `json:"config"`
+	Note   string `json:"note"`
+	Quirk  bool   `json:"quirk"` // an accident of the recorded system
+	Slow   bool   `json:"slow"`
 
-	WaitMs       int // before the request
-	TimeoutMs    int // for the answer; 0: the player's
-	EventuallyMs int // how long the request is repeated until the answer is right
+	WaitMs       int `json:"wait_ms"`       // before the request
+	TimeoutMs    int `json:"timeout_ms"`    // for the answer; 0: the player's
+	EventuallyMs int `json:"eventually_ms"` // how long the request is repeated until the answer is right
 
-	Seed    any // a document to start on
-	Capture map[string]string
+	Seed    any               `json:"seed"` // a document to start on
+	Capture map[string]string `json:"capture"`
 
-	Transport string
+	// Which parts of a recorded value count, by their places.
+	Refs      map[string]string `json:"refs"`
+	Formats   map[string]string `json:"formats"`
+	Volatile  []string          `json:"volatile"`
+	Soft      []string          `json:"soft"`
+	Optional  []string          `json:"optional"`
+	JSONBytes []string          `json:"jsonBytes"`
 
-	HTTPRequest       *HTTPRequest
-	HTTPResponse      *HTTPResponse
-	WSRequest         *WSRequest
-	WSResponse        *WSResponse
-	HandshakeRequest  *HandshakeRequest
-	HandshakeResponse *HandshakeResponse
-	StartResponse     *StartResponse
-	ClientRequest     *ClientRequest
-	ClientResponse    *ClientResponse
+	Request  jsontext.Value `json:"request"`
+	Response jsontext.Value `json:"response"`
 
-	rules rules
+	Transport         string             `json:"-"`
+	HTTPRequest       *HTTPRequest       `json:"-"`
+	HTTPResponse      *HTTPResponse      `json:"-"`
+	WSRequest         *WSRequest         `json:"-"`
+	WSResponse        *WSResponse        `json:"-"`
+	HandshakeRequest  *HandshakeRequest  `json:"-"`
+	HandshakeResponse *HandshakeResponse `json:"-"`
+	StartResponse     *StartResponse     `json:"-"`
+	ClientRequest     *ClientRequest     `json:"-"`
+	ClientResponse    *ClientResponse    `json:"-"`
 }
 
 // Played reports whether the case is a request to a server.

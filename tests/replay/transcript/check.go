@@ -78,10 +78,10 @@ func (c *Case) checkBody(a Answer, body any, bodyErr error, vars Vars) *Differen
 		if d := want.checkTrailer(a); d != nil {
 			return d
 		}
-		j := judge{rules: c.rules, vars: vars, extra: superset(c.HTTPRequest, want)}
-		return j.compare(nil, recorded, body)
+		j := judge{Case: c, vars: vars, extra: superset(c.HTTPRequest, want)}
+		return j.compare(top, recorded, body)
 	case want.BodyText != nil:
-		if !covered(c.rules.soft, path{{name: textBody, index: isMember}}) && *want.BodyText != string(a.Body) {
+		if !covered(c.Soft, textBody) && *want.BodyText != string(a.Body) {
 			return &Difference{"body", strconv.Quote(clip(*want.BodyText)), strconv.Quote(clip(string(a.Body)))}
 		}
 	case want.BodyBase64 != nil:
@@ -141,17 +141,17 @@ func (c *Case) CheckMessages(frames [][]byte, vars Vars) *Difference {
 		}
 		all = append(all, v)
 	}
-	j := judge{rules: c.rules, vars: vars}
+	j := judge{Case: c, vars: vars}
 	if c.WSResponse.Messages != nil {
 		got := inOrderOf(want, all)
 		c.take(got, vars)
-		return j.compare(nil, want, got)
+		return j.compare(top, want, got)
 	}
 	if len(all) != 1 {
 		return &Difference{"messages", "one: " + describe(want), strconv.Itoa(len(all))}
 	}
 	c.take(all[0], vars)
-	return j.compare(nil, want, all[0])
+	return j.compare(top, want, all[0])
 }
 
 // inOrderOf sorts answers into the order of the recorded ones, by their ids. Answers without a

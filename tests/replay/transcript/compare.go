@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Difference is the first difference that was found in an answer.
@@ -18,109 +21,110 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s: expected %s, got %s", d.Where, d.Want, d.Got)
 }
 
-// rules say which parts of a recorded value count.
-type rules struct {
-	volatile, soft, optional, jsonBytes []path
-	refs, formats                       []rule
-}
-
-// rule is an annotation of a path.
-type rule struct {
-	at   path
-	word string
-}
-
-func (r *rawCase) rules() (rules, error) {
-	var out rules
-	for _, list := range []struct {
-		from []string
-		to   *[]path
-	}{
-		{r.Volatile, &out.volatile}, {r.Soft, &out.soft}, {r.Optional, &out.optional}, {r.JSONBytes, &out.jsonBytes},
+// checkPlaces refuses annotations that could not be applied.
+func (c *Case) checkPlaces() error {
+	for _, places := range [][]string{
+		c.Volatile, c.Soft, c.Optional, c.JSONBytes,
+		slices.Collect(maps.Keys(c.Refs)), slices.Collect(maps.Keys(c.Formats)), slices.Collect(maps.Values(c.Capture)),
 	} {
-		for _, text := range list.from {
-			p, err := parsePath(text)
-			if err != nil {
-				return out, err
+		for _, p := range places {
+			if !place.MatchString(p) {
+				return fmt.Errorf("%q is no place in a value: write $.name[0].name, or $.name[*].name", p)
 			}
-			*list.to = append(*list.to, p)
 		}
 	}
-	var err error
-	if out.refs, err = parseRules(r.Refs); err != nil {
-		return out, err
-	}
-	for _, ref := range out.refs {
-		if !reference.MatchString(ref.word) {
-			return out, fmt.Errorf("refs: %q is no reference to a variable", ref.word)
+	for _, ref := range c.Refs {
+		if !reference.MatchString(ref) {
+			return fmt.Errorf("refs: %q is no reference to a variable", ref)
 		}
 	}
-	if out.formats, err = parseRules(r.Formats); err != nil {
-		return out, err
-	}
-	for _, f := range out.formats {
-		if formats[f.word] == nil {
-			return out, fmt.Errorf("the format %q is not known", f.word)
+	for _, name := range c.Formats {
+		if formats[name] == nil {
+			return fmt.Errorf("the format %q is not known", name)
 		}
 	}
-	_, err = parseRules(r.Capture)
-	return out, err
+	return nil
 }
 
-// parseRules parses a map from paths to annotations.
-func parseRules(m map[string]string) ([]rule, error) {
-	var list []rule
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		at, word := key, m[key]
-		if key[:min(len(key), 1)] != "$" { // a capture names the variable first
-			at, word = word, at
-		}
-		p, err := parsePath(at)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, rule{p, word})
-	}
-	return list, nil
+var (
+	// place matches a place in a JSON value: members and elements from the top, $, on. The elements
+	// are either numbered, or each one is [*]. $text is a body that is text.
+	place   = regexp.MustCompile(`^\$(text|(\.[^.\[\]]+|\[\d+\])*|(\.[^.\[\]]+|\[\*\])*)$`)
+	steps   = regexp.MustCompile(`\.([^.\[\]]+)|\[(\d+)\]`)
+	element = regexp.MustCompile(`\[\d+\]`)
+)
+
+const (
+	top      = "$"
+	textBody = "$text"
+)
+
+// every returns the place with [*] for each element.
+func every(at string) string { return element.ReplaceAllString(at, "[*]") }
+
+// matches reports whether the place p of an annotation is at, or has [*] for its elements.
+func matches(p, at string) bool { return p == at || strings.Contains(p, "[*]") && p == every(at) }
+
+func covered(list []string, at string) bool {
+	return slices.ContainsFunc(list, func(p string) bool { return matches(p, at) })
 }
 
-func covered(list []path, at path) bool {
-	return slices.ContainsFunc(list, func(p path) bool { return p.covers(at) })
-}
-
-func wordFor(list []rule, at path) (string, bool) {
-	for _, r := range list {
-		if r.at.covers(at) {
-			return r.word, true
+func wordFor(words map[string]string, at string) (string, bool) {
+	for p, word := range words {
+		if matches(p, at) {
+			return word, true
 		}
 	}
 	return "", false
 }
 
-// judge compares an answer with a recorded value by the rules of a case.
+// find returns the value at a place that has no [*].
+func find(v any, at string) (any, bool) {
+	for _, s := range steps.FindAllStringSubmatch(at, -1) {
+		switch above := v.(type) {
+		case map[string]any:
+			m, ok := above[s[1]]
+			if !ok {
+				return nil, false
+			}
+			v = m
+		case []any:
+			i, err := strconv.Atoi(s[2])
+			if err != nil || i >= len(above) {
+				return nil, false
+			}
+			v = above[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// judge compares an answer with a recorded value by the annotations of a case.
 type judge struct {
-	rules
+	*Case
 	vars Vars
 	// extra reports whether the answer may have a field at a place where the recording has
 	// none; nil means never.
-	extra func(at path, name string) bool
+	extra func(at string, name string) bool
 }
 
 // compare returns the first difference, nil if there is none.
-func (j *judge) compare(at path, want, got any) *Difference {
+func (j *judge) compare(at string, want, got any) *Difference {
 	if d := j.format(at, got); d != nil {
 		return d
 	}
-	if ref, ok := wordFor(j.refs, at); ok {
+	if ref, ok := wordFor(j.Refs, at); ok {
 		return j.compareRef(at, ref, got)
 	}
 	switch {
-	case covered(j.volatile, at) || covered(j.soft, at):
+	case covered(j.Volatile, at) || covered(j.Soft, at):
 		if typeOf(want) != typeOf(got) {
-			return &Difference{at.String(), "a value of type " + typeOf(want), describe(got)}
+			return &Difference{at, "a value of type " + typeOf(want), describe(got)}
 		}
 		return nil
-	case covered(j.jsonBytes, at):
+	case covered(j.JSONBytes, at):
 		return j.compareBytes(at, want, got)
 	}
 	switch want := want.(type) {
@@ -134,58 +138,58 @@ func (j *judge) compare(at path, want, got any) *Difference {
 		}
 	}
 	if !same(want, got) {
-		return &Difference{at.String(), describe(want), describe(got)}
+		return &Difference{at, describe(want), describe(got)}
 	}
 	return nil
 }
 
-func (j *judge) format(at path, got any) *Difference {
-	if name, ok := wordFor(j.formats, at); ok && !formats[name](got) {
-		return &Difference{at.String(), "the format " + name, describe(got)}
+func (j *judge) format(at string, got any) *Difference {
+	if name, ok := wordFor(j.Formats, at); ok && !formats[name](got) {
+		return &Difference{at, "the format " + name, describe(got)}
 	}
 	return nil
 }
 
-func (j *judge) compareRef(at path, ref string, got any) *Difference {
+func (j *judge) compareRef(at string, ref string, got any) *Difference {
 	want, err := j.vars.reference(ref)
 	if err != nil {
-		return &Difference{at.String(), ref, err.Error()}
+		return &Difference{at, ref, err.Error()}
 	}
 	if !same(want, got) {
-		return &Difference{at.String(), ref + ", which is " + describe(want), describe(got)}
+		return &Difference{at, ref + ", which is " + describe(want), describe(got)}
 	}
 	return nil
 }
 
-func (j *judge) compareObjects(at path, want, got map[string]any) *Difference {
+func (j *judge) compareObjects(at string, want, got map[string]any) *Difference {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		below := at.member(name)
+		below := at + "." + name
 		value, ok := got[name]
 		switch {
 		case ok:
 			if d := j.compare(below, want[name], value); d != nil {
 				return d
 			}
-		case !covered(j.optional, below):
-			return &Difference{below.String(), describe(want[name]), "no such member in " + describe(got)}
+		case !covered(j.Optional, below):
+			return &Difference{below, describe(want[name]), "no such member in " + describe(got)}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		below := at.member(name)
-		if _, ok := want[name]; ok || covered(j.optional, below) || (j.extra != nil && j.extra(at, name)) {
+		below := at + "." + name
+		if _, ok := want[name]; ok || covered(j.Optional, below) || (j.extra != nil && j.extra(at, name)) {
 			continue
 		}
-		return &Difference{below.String(), "no such member", describe(got[name])}
+		return &Difference{below, "no such member", describe(got[name])}
 	}
 	return nil
 }
 
-func (j *judge) compareArrays(at path, want, got []any) *Difference {
+func (j *judge) compareArrays(at string, want, got []any) *Difference {
 	if len(want) != len(got) {
-		return &Difference{at.String(), fmt.Sprintf("%d elements: %s", len(want), describe(want)), fmt.Sprintf("%d: %s", len(got), describe(got))}
+		return &Difference{at, fmt.Sprintf("%d elements: %s", len(want), describe(want)), fmt.Sprintf("%d: %s", len(got), describe(got))}
 	}
 	for i := range want {
-		if d := j.compare(at.element(i), want[i], got[i]); d != nil {
+		if d := j.compare(fmt.Sprintf("%s[%d]", at, i), want[i], got[i]); d != nil {
 			return d
 		}
 	}
@@ -193,17 +197,17 @@ func (j *judge) compareArrays(at path, want, got []any) *Difference {
 }
 
 // compareBytes compares the JSON in two Base64 texts.
-func (j *judge) compareBytes(at path, want, got any) *Difference {
+func (j *judge) compareBytes(at string, want, got any) *Difference {
 	w, err := inBase64(want)
 	if err != nil {
-		return &Difference{at.String(), "a recording in Base64 of JSON", err.Error()}
+		return &Difference{at, "a recording in Base64 of JSON", err.Error()}
 	}
 	g, err := inBase64(got)
 	if err != nil {
-		return &Difference{at.String(), "Base64 of " + describe(w), fmt.Sprintf("%s: %v", describe(got), err)}
+		return &Difference{at, "Base64 of " + describe(w), fmt.Sprintf("%s: %v", describe(got), err)}
 	}
 	if !same(w, g) {
-		return &Difference{at.String(), "Base64 of " + describe(w), "Base64 of " + describe(g)}
+		return &Difference{at, "Base64 of " + describe(w), "Base64 of " + describe(g)}
 	}
 	return nil
 }

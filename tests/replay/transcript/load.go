@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,31 +9,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
-
-// rawCase is a case before its transport is known.
-type rawCase struct {
-	Name         string            `json:"name"`
-	Seq          string            `json:"seq"`
-	Config       string            `json:"config"`
-	Note         string            `json:"note"`
-	Quirk        bool              `json:"quirk"`
-	Slow         bool              `json:"slow"`
-	WaitMs       int               `json:"wait_ms"`
-	TimeoutMs    int               `json:"timeout_ms"`
-	EventuallyMs int               `json:"eventually_ms"`
-	Seed         jsontext.Value    `json:"seed"`
-	Request      jsontext.Value    `json:"request"`
-	Response     jsontext.Value    `json:"response"`
-	Capture      map[string]string `json:"capture"`
-	Refs         map[string]string `json:"refs"`
-	Formats      map[string]string `json:"formats"`
-	Volatile     []string          `json:"volatile"`
-	Soft         []string          `json:"soft"`
-	Optional     []string          `json:"optional"`
-	JSONBytes    []string          `json:"jsonBytes"`
-}
 
 // File is a file of cases.
 type File struct {
@@ -40,107 +17,79 @@ type File struct {
 	Cases []Case
 }
 
-// LoadFile reads a file. The system in its name is the folder of the file, or the one above
-// testdata.
-func LoadFile(path string) (File, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return File{}, err
-	}
-	f := File{Name: nameOf(path)}
-	f.Cases, err = Load(data)
-	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, nil
-}
+// leastFiles is less than the number of files: a missing one would be played as well as the others.
+const leastFiles = 35
 
-func nameOf(path string) string {
-	dir := filepath.Dir(path)
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
+// Recordings reads all recordings, which are in the folder of each system below compat.
+func Recordings(compat string) ([]File, error) {
+	paths, err := filepath.Glob(filepath.Join(compat, "*", "testdata", "transcripts", "*.json"))
+	if err != nil || len(paths) < leastFiles {
+		return nil, fmt.Errorf("%d files of recordings below %s: %w", len(paths), compat, err)
 	}
-	for _, folder := range []string{"transcripts", "testdata"} {
-		if filepath.Base(dir) == folder {
-			dir = filepath.Dir(dir)
+	var files []File
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
 		}
+		cases, err := Load(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		system := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(path))))
+		files = append(files, File{Name: system + "/" + filepath.Base(path), Cases: cases})
 	}
-	return filepath.Base(dir) + "/" + filepath.Base(path)
+	return files, nil
 }
 
 // Load parses the cases of a file. An unknown field or value is an error.
-func Load(data []byte) ([]Case, error) {
-	var raw []rawCase
-	if err := strict(data, &raw); err != nil {
+func Load(data []byte) (cases []Case, err error) {
+	if err := strict(data, &cases); err != nil {
 		return nil, err
 	}
-	if len(raw) == 0 {
+	if len(cases) == 0 {
 		return nil, errors.New("there are no cases")
 	}
-	cases := make([]Case, len(raw))
 	names := make(map[string]bool)
-	for i := range raw {
-		c, err := raw[i].parse()
+	for i := range cases {
+		c := &cases[i]
+		err := c.parse()
+		if err == nil {
+			err = errors.Join(c.checkPlaces(), c.check())
+		}
 		if err != nil {
-			return nil, fmt.Errorf("case %d, %q: %w", i+1, raw[i].Name, err)
+			return nil, fmt.Errorf("case %d, %q: %w", i+1, c.Name, err)
 		}
 		if names[c.Name] {
 			return nil, fmt.Errorf("case %d: the name %q is there twice", i+1, c.Name)
 		}
 		names[c.Name] = true
-		cases[i] = c
 	}
 	return cases, nil
 }
 
 // strict decodes JSON and refuses unknown fields.
 func strict(data []byte, into any) error {
-	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	return json.Unmarshal(data, into, json.RejectUnknownMembers(true), numbers)
 }
 
-func (r *rawCase) parse() (Case, error) {
-	c := Case{
-		Name: r.Name, Seq: r.Seq, Config: r.Config, Note: r.Note, Quirk: r.Quirk, Slow: r.Slow,
-		WaitMs: r.WaitMs, TimeoutMs: r.TimeoutMs, EventuallyMs: r.EventuallyMs, Capture: r.Capture,
-	}
-	if c.Config == "" {
-		c.Config = ConfigDefault
-	}
-	var err error
-	if c.rules, err = r.rules(); err != nil {
-		return c, err
-	}
-	if r.Seed != nil {
-		if c.Seed, err = Decode(r.Seed); err != nil {
-			return c, fmt.Errorf("seed: %w", err)
-		}
-	}
-	if err := c.parseExchange(r.Request, r.Response); err != nil {
-		return c, err
-	}
-	return c, c.check()
-}
-
-// parseExchange decodes request and response by their transport.
-func (c *Case) parseExchange(request, response jsontext.Value) error {
+// parse decodes request and response by their transport.
+func (c *Case) parse() error {
 	var head struct {
 		Transport string `json:"transport"`
 	}
-	if err := json.Unmarshal(request, &head); err != nil {
+	if err := json.Unmarshal(c.Request, &head); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
-	c.Transport = head.Transport
-	if c.Transport == "" {
-		c.Transport = HTTP
-	}
+	c.Transport, c.Config = cmp.Or(head.Transport, HTTP), cmp.Or(c.Config, ConfigDefault)
 	in, out, err := c.exchange()
 	if err != nil {
 		return err
 	}
-	if err := strict(request, in); err != nil {
+	if err := strict(c.Request, in); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
-	if err := strict(response, out); err != nil {
+	if err := strict(c.Response, out); err != nil {
 		return fmt.Errorf("response: %w", err)
 	}
 	return nil

@@ -30,14 +30,14 @@ func TestLoadKnowsEveryWord(t *testing.T) {
 		{`"seq":"s"`, `"seq":"s","seed":{}`, "seed"},
 		{`"seq":"s"`, `"seq":"s","wait_ms":-1`, "negative"},
 		{`"seq":"s"`, `"seq":"s","formats":{"$.a":"uuid9"}`, "uuid9"},
-		{`"seq":"s"`, `"seq":"s","formats":{"a":"uuid4"}`, "does not begin"},
+		{`"seq":"s"`, `"seq":"s","formats":{"a":"uuid4"}`, "no place"},
 		{`"seq":"s"`, `"seq":"s","refs":{"$.a":"jobId"}`, "no reference"},
 		{`"seq":"s"`, `"seq":"s","refs":{"$.a":"$jobId*2"}`, "no reference"},
-		{`"seq":"s"`, `"seq":"s","capture":{"jobId":".a"}`, "does not begin"},
-		{`"volatile":["$.a"]`, `"volatile":["a"]`, "does not begin"},
-		{`"volatile":["$.a"]`, `"soft":["$a"]`, "neither"},
-		{`"volatile":["$.a"]`, `"optional":["$.a[x]"]`, "no index"},
-		{`"volatile":["$.a"]`, `"jsonBytes":["$..a"]`, "name is missing"},
+		{`"seq":"s"`, `"seq":"s","capture":{"jobId":".a"}`, "no place"},
+		{`"volatile":["$.a"]`, `"volatile":["a"]`, "no place"},
+		{`"volatile":["$.a"]`, `"soft":["$a"]`, "no place"},
+		{`"volatile":["$.a"]`, `"optional":["$.a[x]"]`, "no place"},
+		{`"volatile":["$.a"]`, `"jsonBytes":["$..a"]`, "no place"},
 		{`"method":"GET"`, `"method":"GET","target":"leader"`, "target"},
 		{`"method":"GET"`, `"method":"GET","body":1,"bodyText":"1"`, "several bodies"},
 		{`"method":"GET"`, `"method":"GET","proto":{"message":"Nope","fields":{}}`, "Nope"},
@@ -91,8 +91,8 @@ func TestRecordingsUseEveryWord(t *testing.T) {
 		for _, c := range f.Cases {
 			seen[c.Transport]++
 			seen[c.Config]++
-			for _, r := range c.rules.formats {
-				seen[r.word]++
+			for _, word := range c.Formats {
+				seen[word]++
 			}
 		}
 	}

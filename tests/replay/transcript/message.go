@@ -1,14 +1,46 @@
 package transcript
 
 import (
+	_ "embed" // of the contract
 	"errors"
 	"fmt"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 )
+
+// protoPackage is the package of the recorded contract.
+const protoPackage = "osqueue.v1"
+
+//go:embed recorded.txtpb
+var contract []byte
+
+// schema is the descriptor of the recorded contract.
+var schema = sync.OnceValues(func() (protoreflect.FileDescriptor, error) {
+	file := new(descriptorpb.FileDescriptorProto)
+	if err := prototext.Unmarshal(contract, file); err != nil {
+		return nil, err
+	}
+	return protodesc.NewFile(file, nil)
+})
+
+func messageType(name string) (protoreflect.MessageDescriptor, error) {
+	file, err := schema()
+	if err != nil {
+		return nil, err
+	}
+	d := file.Messages().ByName(protoreflect.Name(name))
+	if d == nil {
+		return nil, fmt.Errorf("the message %q is not known", name)
+	}
+	return d, nil
+}
 
 // EncodeMessage returns the bytes of a message whose fields are given in JSON.
 func EncodeMessage(name string, fields any) ([]byte, error) {

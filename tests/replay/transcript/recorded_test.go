@@ -2,8 +2,8 @@ package transcript
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,22 +12,9 @@ import (
 // recordings returns all files of the project.
 func recordings(t *testing.T) []File {
 	t.Helper()
-	var files []File
-	for _, system := range []string{"osqueue", "dtq"} {
-		paths, err := filepath.Glob("../../../compat/" + system + "/testdata/transcripts/*.json")
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("no transcripts of %s: %v", system, err)
-		}
-		for _, path := range paths {
-			f, err := LoadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasPrefix(f.Name, system+"/") {
-				t.Fatalf("%s is called %s", path, f.Name)
-			}
-			files = append(files, f)
-		}
+	files, err := Recordings("../../../compat")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return files
 }
@@ -126,11 +113,11 @@ func TestEveryValueCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.take(want, vars)
-		j := judge{rules: c.rules, vars: vars}
-		for _, m := range mutants(nil, want) {
+		j := judge{Case: c, vars: vars}
+		for _, m := range mutants(top, want) {
 			n++
-			d := j.compare(nil, want, m.value)
-			if free := c.rules.free(m); (d == nil) != free {
+			d := j.compare(top, want, m.value)
+			if free := c.free(m); (d == nil) != free {
 				t.Errorf("%s: %s at %s: difference %v, although free is %v", name, m.what, m.at, d, free)
 			}
 		}
@@ -157,7 +144,7 @@ func (r *WSResponse) recordedOr(h *HTTPResponse) []byte {
 // mutant is a value with one thing changed.
 type mutant struct {
 	what  string
-	at    path
+	at    string
 	value any
 }
 
@@ -169,21 +156,21 @@ const (
 )
 
 // mutants returns all values that differ from v in one thing.
-func mutants(at path, v any) []mutant {
+func mutants(at string, v any) []mutant {
 	list := []mutant{{otherType, at, typeChanged(v)}}
 	switch v := v.(type) {
 	case map[string]any:
 		list = append(list, mutant{further, at, with(v, "further", Number("1"))})
 		for name, m := range v {
-			list = append(list, mutant{missing, at.member(name), without(v, name)})
-			for _, below := range mutants(at.member(name), m) {
+			list = append(list, mutant{missing, at + "." + name, without(v, name)})
+			for _, below := range mutants(at+"."+name, m) {
 				list = append(list, mutant{below.what, below.at, with(v, name, below.value)})
 			}
 		}
 	case []any:
 		list = append(list, mutant{otherValue, at, append(slices.Clone(v), nil)})
 		for i, e := range v {
-			for _, below := range mutants(at.element(i), e) {
+			for _, below := range mutants(fmt.Sprintf("%s[%d]", at, i), e) {
 				out := slices.Clone(v)
 				out[i] = below.value
 				list = append(list, mutant{below.what, below.at, out})
@@ -192,7 +179,11 @@ func mutants(at path, v any) []mutant {
 	case string:
 		list = append(list, mutant{otherValue, at, v + "x"})
 	case Number:
-		list = append(list, mutant{otherValue, at, "1" + v})
+		other := Number("7")
+		if v == other {
+			other = "8"
+		}
+		list = append(list, mutant{otherValue, at, other})
 	case bool:
 		list = append(list, mutant{otherValue, at, !v})
 	}
@@ -224,21 +215,22 @@ func without(object map[string]any, name string) map[string]any {
 
 // free reports whether a case says that a change does not count, or that the value
 // lies below one that does not.
-func (r *rules) free(m mutant) bool {
-	for i := range m.at {
-		if above := m.at[:i]; covered(r.volatile, above) || covered(r.soft, above) {
+func (c *Case) free(m mutant) bool {
+	for above := m.at; above != top; {
+		above = above[:strings.LastIndexAny(above, ".[")]
+		if covered(c.Volatile, above) || covered(c.Soft, above) {
 			return true
 		}
 	}
-	_, formatted := wordFor(r.formats, m.at)
-	_, referred := wordFor(r.refs, m.at)
+	_, formatted := wordFor(c.Formats, m.at)
+	_, referred := wordFor(c.Refs, m.at)
 	switch m.what {
 	case missing:
-		return covered(r.optional, m.at)
+		return covered(c.Optional, m.at)
 	case otherValue:
-		return !formatted && !referred && (covered(r.volatile, m.at) || covered(r.soft, m.at))
+		return !formatted && !referred && (covered(c.Volatile, m.at) || covered(c.Soft, m.at))
 	case further:
-		return covered(r.volatile, m.at) || covered(r.optional, m.at.member("further"))
+		return covered(c.Volatile, m.at) || covered(c.Optional, m.at+".further")
 	default:
 		return false
 	}

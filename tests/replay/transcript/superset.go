@@ -34,12 +34,12 @@ const (
 
 // superset returns a function that reports the fields that an answer may have in addition to
 // the recorded ones; nil means none.
-func superset(r *HTTPRequest, recorded *HTTPResponse) func(path, string) bool {
+func superset(r *HTTPRequest, recorded *HTTPResponse) func(string, string) bool {
 	switch {
 	case recorded.Proto != nil || strings.HasPrefix(r.Path, "/"+protoPackage+".") && recorded.Status != http.StatusNotFound:
 		return nil
 	case recorded.Status >= http.StatusBadRequest && isTagged(recorded):
-		return func(at path, name string) bool { return len(at) == 0 && !slices.Contains(knownError, name) }
+		return func(at, name string) bool { return at == top && !slices.Contains(knownError, name) }
 	case recorded.Status >= http.StatusBadRequest:
 		return nil
 	case r.Path == routeStatus:
@@ -62,13 +62,9 @@ func isTagged(recorded *HTTPResponse) bool {
 }
 
 // places allows unknown fields at some places.
-func places(known map[string][]string) func(path, string) bool {
-	return func(at path, name string) bool {
-		for text, names := range known {
-			if p, err := parsePath(text); err == nil && p.covers(at) {
-				return !slices.Contains(names, name)
-			}
-		}
-		return false
+func places(known map[string][]string) func(string, string) bool {
+	return func(at, name string) bool {
+		names, ok := known[every(at)]
+		return ok && !slices.Contains(names, name)
 	}
 }

@@ -99,11 +99,9 @@ func unknownVariable(name string) error {
 // take stores the values that the case captures from an answer. A missing value is not
 // captured.
 func (c *Case) take(answer any, vars Vars) {
-	for name, text := range c.Capture {
-		if p, err := parsePath(text); err == nil {
-			if value, ok := p.find(answer); ok {
-				vars[name] = value
-			}
+	for name, at := range c.Capture {
+		if value, ok := find(answer, at); ok {
+			vars[name] = value
 		}
 	}
 }

@@ -77,17 +77,6 @@ func TestCanonicalNumbers(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
-	for path, want := range map[string]string{
-		"../../../compat/osqueue/testdata/transcripts/rest_cors.json": "osqueue/rest_cors.json",
-		"/srv/recordings/dtq/task.json":                               "dtq/task.json",
-	} {
-		if got := nameOf(path); got != want {
-			t.Errorf("%s is called %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestDifferencesAreShort(t *testing.T) {
 	c := one(t, `{"name":"n","seq":"s","request":{"method":"GET","path":"/x"},"response":{"status":200,"body":"a"}}`)
 	d := c.CheckHTTP(answer(200, `"`+strings.Repeat("x", 1<<20)+`"`), nil)

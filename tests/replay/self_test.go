@@ -1,4 +1,4 @@
-package player
+package replay
 
 import (
 	"compress/gzip"
@@ -16,12 +16,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 
 	"osqueue/tests/replay/transcript"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // file makes a file of cases, and adds their names.
 func file(t *testing.T, cases ...string) transcript.File {
@@ -36,39 +33,38 @@ func file(t *testing.T, cases ...string) transcript.File {
 	return transcript.File{Name: "x/y.json", Cases: all}
 }
 
-// play plays against a handler, without emptying the queue.
-func play(t *testing.T, f transcript.File, h http.HandlerFunc, change func(*Options)) []Result {
+// against plays against a handler, without emptying the queue.
+func against(t *testing.T, f transcript.File, h http.HandlerFunc, change func(*player)) (results []result) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	o := Options{Servers: Servers{Base: server.URL, Leader: server.URL}, Reset: func(context.Context) error { return nil }}
+	p := &player{at: servers{base: server.URL, leader: server.URL}, reset: staysEmpty}
 	if change != nil {
-		change(&o)
+		change(p)
 	}
-	p := New(o)
-	defer p.Close()
-	results, err := p.Play(t.Context(), f, nil)
-	if err != nil {
-		t.Fatal(err)
+	p.open()
+	defer p.close()
+	for _, s := range sequences(f) {
+		some, err := p.play(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, some...)
 	}
 	return results
 }
 
-// outcomes returns the outcomes of all cases, separated by blanks.
-func outcomes(results []Result) string {
+// wantOutcomes compares the outcomes of all cases, separated by blanks.
+func wantOutcomes(t *testing.T, results []result, want string) {
+	t.Helper()
 	var all []string
 	for _, r := range results {
-		all = append(all, string(r.Outcome))
+		all = append(all, r.outcome)
 	}
-	return strings.Join(all, " ")
-}
-
-func wantOutcomes(t *testing.T, results []Result, want string) {
-	t.Helper()
-	if got := outcomes(results); got != want {
+	if got := strings.Join(all, " "); got != want {
 		t.Errorf("outcomes %s, want %s", got, want)
 		for _, r := range results {
-			t.Logf("%s %s: %v", r.Name(), r.Request, r.Diff)
+			t.Logf("%s %s: %v", r.name(), r.request, r.diff)
 		}
 	}
 }
@@ -90,7 +86,7 @@ func TestRequestIsSentAsItIs(t *testing.T) {
 		},
 	} {
 		var got string
-		results := play(t, file(t, `"request":{`+c.request+`},"response":{"status":200}`), func(w http.ResponseWriter, r *http.Request) {
+		results := against(t, file(t, `"request":{`+c.request+`},"response":{"status":200}`), func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			got = r.Method + " " + r.RequestURI
 			switch {
@@ -101,10 +97,8 @@ func TestRequestIsSentAsItIs(t *testing.T) {
 			default:
 				got += " none"
 			}
-			for name, label := range map[string]string{"Content-Type": "type"} {
-				if v := r.Header.Get(name); v != "" {
-					got += " " + label + " " + v
-				}
+			if v := r.Header.Get("Content-Type"); v != "" {
+				got += " type " + v
 			}
 			if v := r.Header.Get("User-Agent"); v == "me" {
 				got += " agent " + v
@@ -129,7 +123,7 @@ func TestSequence(t *testing.T) {
 		`"request":{"method":"GET","path":"/jobs/$none"},"response":{"status":200}`,
 		`"request":{"method":"GET","path":"/nope"},"response":{"status":200},"quirk":true`,
 	)
-	results := play(t, f, func(w http.ResponseWriter, r *http.Request) {
+	results := against(t, f, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/jobs":
 			_, _ = io.WriteString(w, `{"id":"j-7"}`) // with the wrong status
@@ -140,7 +134,7 @@ func TestSequence(t *testing.T) {
 		}
 	}, nil)
 	wantOutcomes(t, results, "fail pass fail quirk")
-	if !strings.Contains(results[2].Diff.Got, "$none") || results[1].Request != "GET /jobs/j-7" {
+	if !strings.Contains(results[2].diff.Got, "$none") || results[1].request != "GET /jobs/j-7" {
 		t.Errorf("results %+v", results)
 	}
 }
@@ -156,16 +150,14 @@ func TestSequencesAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	resets := 0
-	results := play(t, transcript.File{Name: "f", Cases: cases}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "1") },
-		func(o *Options) { o.Reset = func(context.Context) error { resets++; return nil } })
+	results := against(t, transcript.File{Name: "f", Cases: cases}, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "1") },
+		func(p *player) { p.reset = func(context.Context) error { resets++; return nil } })
 	wantOutcomes(t, results, "pass pass fail")
 	if resets != 2 {
 		t.Errorf("%d resets", resets)
 	}
-	o := Options{Servers: Servers{Base: "http://127.0.0.1:1"}, Reset: func(context.Context) error { return errors.New("boom") }}
-	p := New(o)
-	defer p.Close()
-	if _, err := p.Play(t.Context(), transcript.File{Name: "f", Cases: cases}, nil); err == nil || !strings.Contains(err.Error(), "boom") {
+	p := &player{reset: func(context.Context) error { return errors.New("boom") }}
+	if _, err := p.play(t.Context(), sequence{cases: []*transcript.Case{&cases[0]}}); err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Errorf("a reset that failed: %v", err)
 	}
 }
@@ -175,7 +167,7 @@ func TestEventually(t *testing.T) {
 	for rule, want := range map[string]string{`"eventually_ms":5000,`: "pass", `"eventually_ms":100,`: "fail", ``: "fail"} {
 		var n atomic.Int32
 		begin := time.Now()
-		results := play(t, file(t, rule+`"request":{"method":"GET","path":"/"},"response":{"status":200}`), func(w http.ResponseWriter, r *http.Request) {
+		results := against(t, file(t, rule+`"request":{"method":"GET","path":"/"},"response":{"status":200}`), func(w http.ResponseWriter, r *http.Request) {
 			if n.Add(1) < 8 {
 				w.WriteHeader(http.StatusNotFound)
 			}
@@ -189,13 +181,13 @@ func TestEventually(t *testing.T) {
 
 func TestWaitAndTimeout(t *testing.T) {
 	begin := time.Now()
-	results := play(t, file(t, `"wait_ms":120,"request":{"method":"GET","path":"/"},"response":{"status":200}`),
+	results := against(t, file(t, `"wait_ms":120,"request":{"method":"GET","path":"/"},"response":{"status":200}`),
 		func(http.ResponseWriter, *http.Request) {}, nil)
 	wantOutcomes(t, results, "pass")
 	if time.Since(begin) < 120*time.Millisecond {
 		t.Error("it did not wait")
 	}
-	results = play(t, file(t, `"timeout_ms":100,"request":{"method":"GET","path":"/"},"response":{"status":200}`),
+	results = against(t, file(t, `"timeout_ms":100,"request":{"method":"GET","path":"/"},"response":{"status":200}`),
 		func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil)
 	wantOutcomes(t, results, "fail")
 }
@@ -203,7 +195,7 @@ func TestWaitAndTimeout(t *testing.T) {
 func TestParallel(t *testing.T) {
 	var mu sync.Mutex
 	arrived, all := 0, make(chan struct{})
-	results := play(t, file(t, `"request":{"method":"POST","path":"/","parallel":4},"response":{"parallel":{"200":3,"404":1}}`),
+	results := against(t, file(t, `"request":{"method":"POST","path":"/","parallel":4},"response":{"parallel":{"200":3,"404":1}}`),
 		func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			if arrived++; arrived == 4 {
@@ -231,14 +223,14 @@ func TestWhoIsAsked(t *testing.T) {
 	const followers = `,"target":"follower"`
 	f := file(t, request("/v1/jobs", "", "base"), request("/task/1", "", "base"), request("/submit_task", "", "leader"),
 		request("/status", "", "leader"), request("/submit_task", followers, "follower"), request("/heartbeat", followers, "follower"))
-	servers := Servers{Base: base.URL, Leader: leader.URL, Follower: follower.URL}
-	wantOutcomes(t, play(t, f, nil, func(o *Options) { o.Servers = servers }), "pass pass pass pass pass pass")
+	at := servers{base: base.URL, leader: leader.URL, follower: follower.URL}
+	wantOutcomes(t, against(t, f, nil, func(p *player) { p.at = at }), "pass pass pass pass pass pass")
 }
 
 // TestUnpacks reads compressed answers, and fails for an unknown encoding.
 func TestUnpacks(t *testing.T) {
 	for encoding, want := range map[string]string{"gzip": "pass", "identity": "pass", "br": "fail"} {
-		results := play(t, file(t, `"request":{"method":"GET","path":"/","headers":{"accept-encoding":"gzip"}},"response":{"status":200,"bodyText":"hi"}`),
+		results := against(t, file(t, `"request":{"method":"GET","path":"/","headers":{"accept-encoding":"gzip"}},"response":{"status":200,"bodyText":"hi"}`),
 			func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Encoding", encoding)
 				if encoding != "gzip" {
@@ -249,9 +241,7 @@ func TestUnpacks(t *testing.T) {
 				_, _ = io.WriteString(z, "hi")
 				_ = z.Close()
 			}, nil)
-		if got := outcomes(results); got != want {
-			t.Errorf("%s: %s, %v", encoding, got, results[0].Diff)
-		}
+		wantOutcomes(t, results, want)
 	}
 }
 
@@ -262,18 +252,18 @@ func TestStart(t *testing.T) {
 	seeded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "seeded") }))
 	defer seeded.Close()
 	started := true
-	change := func(o *Options) {
-		o.Start = func(_ context.Context, seed []byte) (bool, Servers, error) {
+	change := func(p *player) {
+		p.start = func(seed []byte) (bool, servers, error) {
 			var in struct{ At int64 }
 			if err := json.Unmarshal(seed, &in); err != nil || time.Now().UnixMilli()-in.At > 60_000 {
 				t.Errorf("the seed is %s: %v", seed, err)
 			}
-			return started, Servers{Base: seeded.URL}, nil
+			return started, servers{base: seeded.URL}, nil
 		}
 	}
-	wantOutcomes(t, play(t, f, http.NotFound, change), "pass pass")
+	wantOutcomes(t, against(t, f, http.NotFound, change), "pass pass")
 	started = false
-	wantOutcomes(t, play(t, f, http.NotFound, change), "fail pass")
+	wantOutcomes(t, against(t, f, http.NotFound, change), "fail pass")
 }
 
 // echo answers messages on /w: with their own text, in reverse order if there are two, or as
@@ -322,7 +312,7 @@ func frame(text, answer string) string {
 }
 
 func TestWebSocket(t *testing.T) {
-	wantOutcomes(t, play(t, file(t,
+	wantOutcomes(t, against(t, file(t,
 		frame(`{"id":"a"}`, `{"id":"a"}`),
 		frame(`"count"`, `{"n":2,"deflate":false}`), // on the same connection
 		`"request":{"transport":"ws","path":"/w","conn":"b","message":"count"},"response":{"message":{"n":1,"deflate":false}}`,
@@ -342,7 +332,7 @@ func TestHandshake(t *testing.T) {
 		return `"request":{"transport":"ws-handshake","path":"` + path + `","headers":{` + headers + `}},"response":{` + response + `}`
 	}
 	const deflate = `"Sec-WebSocket-Extensions":"permessage-deflate"`
-	wantOutcomes(t, play(t, file(t,
+	wantOutcomes(t, against(t, file(t,
 		shake("/w", deflate, `"status":101,"headers":{"upgrade":"websocket"}`),
 		frame(`"count"`, `{"n":1,"deflate":true}`), // as the handshake has offered
 		shake("/x", ``, `"status":404,"headers":{}`),
@@ -356,7 +346,7 @@ func TestHandshake(t *testing.T) {
 func TestHandshakeIsChecked(t *testing.T) {
 	f := file(t, `"request":{"transport":"ws-handshake","path":"/w","headers":{}},"response":{"status":101,"headers":{},"closeCode":1000}`)
 	for accept, want := range map[string]string{"right": "pass", "wrong": "fail"} {
-		results := play(t, f, func(w http.ResponseWriter, r *http.Request) {
+		results := against(t, f, func(w http.ResponseWriter, r *http.Request) {
 			if accept == "right" {
 				ws, err := websocket.Accept(w, r, nil)
 				if err == nil {

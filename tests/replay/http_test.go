@@ -1,15 +1,15 @@
-package player
+package replay
 
 import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 
 	"osqueue/tests/replay/transcript"
@@ -18,32 +18,20 @@ import (
 // answerMax bounds an answer.
 const answerMax = 64 << 20
 
-// message is a request that can be sent several times.
-type message struct {
-	method  string
-	server  string
-	path    string
-	header  http.Header
-	body    []byte
-	hasBody bool
-	chunked bool
-}
-
-func (p *Player) http(ctx context.Context, c *transcript.Case) (string, *transcript.Difference, error) {
-	m, err := p.message(c.HTTPRequest)
-	line := c.HTTPRequest.Method + " " + c.HTTPRequest.Path
+// http sends the request of a case, and checks the answer. It returns a line about the request.
+func (p *player) http(ctx context.Context, c *transcript.Case) (line string, d *transcript.Difference, err error) {
+	if n := c.HTTPRequest.Parallel; n > 0 {
+		statuses, err := p.sendMany(ctx, c.HTTPRequest, n)
+		if err != nil {
+			return c.HTTPRequest.Path, nil, err
+		}
+		return fmt.Sprintf("%s, %d at once", c.HTTPRequest.Path, n), c.CheckParallel(statuses), nil
+	}
+	req, line, err := p.request(ctx, c.HTTPRequest)
 	if err != nil {
 		return line, nil, err
 	}
-	line = m.line()
-	if n := c.HTTPRequest.Parallel; n > 0 {
-		statuses, err := p.sendMany(ctx, m, n)
-		if err != nil {
-			return line, nil, err
-		}
-		return fmt.Sprintf("%s, %d at once", line, n), c.CheckParallel(statuses), nil
-	}
-	a, err := p.send(ctx, m)
+	a, err := p.send(req)
 	if err != nil {
 		return line, nil, err
 	}
@@ -53,33 +41,43 @@ func (p *Player) http(ctx context.Context, c *transcript.Case) (string, *transcr
 // lineMax bounds the part of a body that is shown.
 const lineMax = 200
 
-func (m *message) line() string {
-	text := m.method + " " + m.path
-	if !m.hasBody {
-		return text
-	}
-	body := m.body[:min(len(m.body), lineMax)]
-	if strings.Contains(m.header.Get("Content-Type"), "proto") {
-		return fmt.Sprintf("%s %q", text, body)
-	}
-	return text + " " + string(body)
-}
-
-func (p *Player) message(r *transcript.HTTPRequest) (*message, error) {
+// request returns a request, and a line about it.
+func (p *player) request(ctx context.Context, r *transcript.HTTPRequest) (req *http.Request, line string, err error) {
+	line = r.Method + " " + r.Path
 	path, err := p.vars.Text(r.Path)
 	if err != nil {
-		return nil, err
+		return nil, line, err
 	}
-	m := &message{method: r.Method, server: p.server(r), path: path, chunked: r.Chunked}
-	if m.body, m.hasBody, err = r.Bytes(p.vars); err != nil {
-		return nil, err
+	body, hasBody, err := r.Bytes(p.vars)
+	if err != nil {
+		return nil, line, err
 	}
-	m.header, err = p.header(r.ClientHeaders, r.Headers)
-	return m, err
+	header, err := p.header(r.ClientHeaders, r.Headers)
+	if err != nil {
+		return nil, line, err
+	}
+	u, err := url.Parse(p.server(r))
+	if err != nil {
+		return nil, line, err
+	}
+	req = (&http.Request{Method: r.Method, URL: u, Host: u.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	u.Opaque = path // as it was written
+	line = r.Method + " " + path
+	if hasBody || r.Chunked {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		req.ContentLength = int64(len(body))
+		if r.Chunked {
+			req.ContentLength = -1
+		} else if len(body) == 0 {
+			req.Body = http.NoBody
+		}
+		line += fmt.Sprintf(" %q", body[:min(len(body), lineMax)])
+	}
+	return req, line, nil
 }
 
 // header returns the headers of the client, overridden by those of the case.
-func (p *Player) header(layers ...map[string]*string) (http.Header, error) {
+func (p *player) header(layers ...map[string]*string) (http.Header, error) {
 	h := http.Header{}
 	for _, layer := range layers {
 		for name, value := range layer {
@@ -102,22 +100,7 @@ func (p *Player) header(layers ...map[string]*string) (http.Header, error) {
 // ofConnection are headers that the transport writes itself.
 var ofConnection = map[string]bool{"Connection": true, "Content-Length": true, "Host": true, "Transfer-Encoding": true}
 
-func (p *Player) send(ctx context.Context, m *message) (transcript.Answer, error) {
-	u, err := url.Parse(m.server)
-	if err != nil {
-		return transcript.Answer{}, err
-	}
-	req := (&http.Request{Method: m.method, URL: u, Host: u.Host, Header: m.header.Clone(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	u.Opaque = m.path // as it was written
-	if m.hasBody || m.chunked {
-		req.Body = io.NopCloser(bytes.NewReader(m.body))
-		req.ContentLength = int64(len(m.body))
-		if m.chunked {
-			req.ContentLength = -1
-		} else if len(m.body) == 0 {
-			req.Body = http.NoBody
-		}
-	}
+func (p *player) send(req *http.Request) (transcript.Answer, error) {
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return transcript.Answer{}, err
@@ -160,20 +143,20 @@ func unpack(encoding string, body []byte) ([]byte, error) {
 }
 
 // sendMany sends a request n times at once.
-func (p *Player) sendMany(ctx context.Context, m *message, n int) ([]int, error) {
+func (p *player) sendMany(ctx context.Context, r *transcript.HTTPRequest, n int) ([]int, error) {
 	statuses, errs := make([]int, n), make([]error, n)
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() {
-			a, err := p.send(ctx, m)
-			statuses[i], errs[i] = a.Status, err
+			req, _, err := p.request(ctx, r)
+			if err == nil {
+				var a transcript.Answer
+				a, err = p.send(req)
+				statuses[i] = a.Status
+			}
+			errs[i] = err
 		})
 	}
 	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return statuses, nil
+	return statuses, errors.Join(errs...)
 }
