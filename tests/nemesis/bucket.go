@@ -31,13 +31,14 @@ func struck(as store.Fault, begin func(*World)) func(*World, *history.FaultSpan)
 		before := w.Proxy.Hits()[as]
 		begin(w)
 		return func() {
-			n := w.Proxy.Hits()[as] - before
+			met := func() int { return w.Proxy.Hits()[as] - before }
+			hit := w.met(func() bool { return met() > 0 })
 			w.Proxy.Behave()
-			if n == 0 {
+			if !hit {
 				s.Missed("no request met it")
 				return
 			}
-			s.Hit(fmt.Sprintf("%d requests: %s", n, as))
+			s.Hit(fmt.Sprintf("%d requests: %s", met(), as))
 		}
 	}
 }
@@ -48,13 +49,14 @@ func bucketRefuses(w *World, s *history.FaultSpan) func() {
 	before := w.Cluster.Net().Count(toStore)
 	w.Proxy.SetAway(store.Refuses)
 	return func() {
-		n := w.Cluster.Net().Count(toStore).Minus(before).Absent
+		absent := func() int64 { return w.Cluster.Net().Count(toStore).Minus(before).Absent }
+		hit := w.met(func() bool { return absent() > 0 })
 		w.Proxy.Behave()
-		if n == 0 {
+		if !hit {
 			s.Missed("nobody has tried to reach it")
 			return
 		}
-		s.Hit(fmt.Sprintf("%d connections in vain", n))
+		s.Hit(fmt.Sprintf("%d connections in vain", absent()))
 	}
 }
 
@@ -63,16 +65,19 @@ func misbehave(w *World, s *history.FaultSpan) func() {
 	before := w.Proxy.Hits()
 	w.Proxy.Misbehave(w.Rand.Uint64(), 0.3)
 	return func() {
-		w.Proxy.Behave()
-		n := 0
-		for fault, hits := range w.Proxy.Hits() {
-			n += hits - before[fault]
+		befell := func() (n int) {
+			for fault, hits := range w.Proxy.Hits() {
+				n += hits - before[fault]
+			}
+			return n
 		}
-		if n == 0 {
+		hit := w.met(func() bool { return befell() > 0 })
+		w.Proxy.Behave()
+		if !hit {
 			s.Missed("the rng befell no request")
 			return
 		}
-		s.Hit(fmt.Sprintf("%d requests", n))
+		s.Hit(fmt.Sprintf("%d requests", befell()))
 	}
 }
 

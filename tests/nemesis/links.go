@@ -33,10 +33,10 @@ var linkFaults = []Fault{
 func (w *World) impose(s *history.FaultSpan, c link.Condition, links ...link.Link) (heal func()) {
 	f := w.Cluster.Net().Impose(c, links...)
 	return func() {
+		hit := w.met(f.Hit)
 		f.Heal()
-		n := f.Count()
-		if f.Hit() {
-			s.Hit(n.String())
+		if hit {
+			s.Hit(f.Count().String())
 		} else {
 			s.Missed("nothing went over the links: " + f.String())
 		}

@@ -202,6 +202,18 @@ func (w *World) while(longest time.Duration) {
 	}
 }
 
+// met reports whether a fault has been met. A node that backs off from a bucket that was away
+// asks it seconds later, so it waits for that long.
+func (w *World) met(hit func() bool) bool {
+	for range 100 {
+		if hit() {
+			return true
+		}
+		w.sleep(100 * time.Millisecond)
+	}
+	return hit()
+}
+
 // serves waits until a node answers.
 func (w *World) serves(n *cluster.Node) {
 	w.T.Helper()
