@@ -37,20 +37,20 @@ func (c Call) Refuse(why error) Answer {
 // if that is.
 type Decorated struct {
 	inner  Bucket
-	around func(ctx context.Context, c Call, next func() Answer) Answer
+	around func(ctx context.Context, c Call, next func(context.Context) Answer) Answer
 }
 
 var _ BatchDeleter = (*Decorated)(nil)
 
-// Decorate returns a bucket that calls around for each call. next makes the call to inner; around calls it at
-// most once, and may return before next does.
-func Decorate(inner Bucket, around func(ctx context.Context, c Call, next func() Answer) Answer) *Decorated {
+// Decorate returns a bucket that calls around for each call. next makes the call to inner, with a context of
+// around's choice; around calls it at most once, and may return before next does.
+func Decorate(inner Bucket, around func(ctx context.Context, c Call, next func(context.Context) Answer) Answer) *Decorated {
 	return &Decorated{inner, around}
 }
 
 // Get implements Bucket.
 func (d *Decorated) Get(ctx context.Context, key string) (Object, error) {
-	a := d.around(ctx, Call{Op: OpGet, Key: key}, func() Answer {
+	a := d.around(ctx, Call{Op: OpGet, Key: key}, func(ctx context.Context) Answer {
 		o, err := d.inner.Get(ctx, key)
 		return Answer{Object: o, Err: err}
 	})
@@ -59,7 +59,7 @@ func (d *Decorated) Get(ctx context.Context, key string) (Object, error) {
 
 // PutIfAbsent implements Bucket.
 func (d *Decorated) PutIfAbsent(ctx context.Context, key string, data []byte) Write {
-	return d.around(ctx, Call{OpPutIfAbsent, key, len(data)}, func() Answer {
+	return d.around(ctx, Call{OpPutIfAbsent, key, len(data)}, func(ctx context.Context) Answer {
 		w := d.inner.PutIfAbsent(ctx, key, data)
 		return Answer{Write: w, Err: w.Err}
 	}).Write
@@ -67,7 +67,7 @@ func (d *Decorated) PutIfAbsent(ctx context.Context, key string, data []byte) Wr
 
 // PutIfMatch implements Bucket.
 func (d *Decorated) PutIfMatch(ctx context.Context, key string, data []byte, v Version) Write {
-	return d.around(ctx, Call{OpPutIfMatch, key, len(data)}, func() Answer {
+	return d.around(ctx, Call{OpPutIfMatch, key, len(data)}, func(ctx context.Context) Answer {
 		w := d.inner.PutIfMatch(ctx, key, data, v)
 		return Answer{Write: w, Err: w.Err}
 	}).Write
@@ -77,7 +77,7 @@ func (d *Decorated) PutIfMatch(ctx context.Context, key string, data []byte, v V
 func (d *Decorated) List(ctx context.Context, prefix string, fn func(Info) bool) error {
 	var mu sync.Mutex // held while fn runs
 	over := false
-	a := d.around(ctx, Call{Op: OpList, Key: prefix}, func() Answer {
+	a := d.around(ctx, Call{Op: OpList, Key: prefix}, func(ctx context.Context) Answer {
 		listed := 0
 		err := d.inner.List(ctx, prefix, func(i Info) bool {
 			mu.Lock()
@@ -95,7 +95,7 @@ func (d *Decorated) List(ctx context.Context, prefix string, fn func(Info) bool)
 
 // Delete implements Bucket.
 func (d *Decorated) Delete(ctx context.Context, key string) error {
-	return d.around(ctx, Call{Op: OpDelete, Key: key}, func() Answer { return Answer{Err: d.inner.Delete(ctx, key)} }).Err
+	return d.around(ctx, Call{Op: OpDelete, Key: key}, func(ctx context.Context) Answer { return Answer{Err: d.inner.Delete(ctx, key)} }).Err
 }
 
 // DeleteBatch implements BatchDeleter. A batch is one call.
@@ -105,7 +105,7 @@ func (d *Decorated) DeleteBatch(ctx context.Context, keys []string) map[string]e
 		return DeleteEach(ctx, d, keys)
 	}
 	keys = slices.Clone(keys) // next may read them after the return
-	a := d.around(ctx, Call{Op: OpDelete, Key: keys[0]}, func() (a Answer) {
+	a := d.around(ctx, Call{Op: OpDelete, Key: keys[0]}, func(ctx context.Context) (a Answer) {
 		a.failed = batches.DeleteBatch(ctx, keys)
 		for _, a.Err = range a.failed {
 			break

@@ -60,22 +60,28 @@ var aliases = map[string]string{
 
 // Open opens the bucket that raw stands for. The caller closes it.
 func Open(ctx context.Context, raw string) (storage.Bucket, error) {
-	u, err := parse(raw)
-	if err != nil {
-		return nil, err
-	}
-	return openers[u.Scheme](ctx, u)
+	return openWith(ctx, raw, openers["file"])
 }
 
 // OpenKnown is Open for a node that has state, and so has used the bucket before. A directory
 // that is not a bucket yet is not that one: every call fails until it is.
 func OpenKnown(ctx context.Context, raw string) (storage.Bucket, error) {
+	return openWith(ctx, raw, open(file.OpenKnown))
+}
+
+// OpenReadOnly is Open for a reader. It makes and changes nothing in a directory.
+func OpenReadOnly(ctx context.Context, raw string) (storage.Bucket, error) {
+	return openWith(ctx, raw, open(file.OpenReadOnly))
+}
+
+// openWith opens a bucket, a directory by ofDirectory.
+func openWith(ctx context.Context, raw string, ofDirectory opener) (storage.Bucket, error) {
 	u, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme == "file" {
-		return open(file.OpenKnown)(ctx, u)
+		return ofDirectory(ctx, u)
 	}
 	return openers[u.Scheme](ctx, u)
 }

@@ -48,9 +48,9 @@ type calls struct {
 	left atomic.Int64 // detached calls that have not returned
 }
 
-func (b *calls) around(ctx context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
+func (b *calls) around(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
 	if ctx.Done() == nil {
-		return next()
+		return next(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return c.Refuse(err)
@@ -62,7 +62,7 @@ func (b *calls) around(ctx context.Context, c storage.Call, next func() storage.
 	var state atomic.Int32
 	done := make(chan storage.Answer, 1)
 	go func() {
-		done <- next()
+		done <- next(ctx)
 		if !state.CompareAndSwap(running, ended) {
 			b.left.Add(-1)
 		}

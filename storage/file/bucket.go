@@ -28,7 +28,8 @@ const (
 // Bucket is a directory. It is safe for concurrent use, together with any
 // number of other Buckets on the same directory in any number of processes.
 type Bucket struct {
-	dir string
+	dir      string
+	readOnly bool // see OpenReadOnly
 
 	mu       sync.Mutex
 	id       string          // content of the marker; "": no marker was seen yet
@@ -54,14 +55,29 @@ func Open(ctx context.Context, u *url.URL) (*Bucket, error) {
 	return OpenDir(ctx, dir)
 }
 
-// OpenKnown is Open for a node that has state. See OpenKnownDir.
+// OpenKnown is Open for a node that has state, and so has used the bucket before. A directory that has
+// neither a marker nor a document is not that bucket: every call fails until it has one of them.
+// OpenKnown itself neither reads nor writes.
 func OpenKnown(_ context.Context, u *url.URL) (*Bucket, error) {
 	dir, err := directory(u)
 	if err != nil {
 		return nil, err
 	}
-	return OpenKnownDir(dir)
+	return newBucket(dir)
 }
+
+// OpenReadOnly opens a bucket, or a copy of one, for a reader that changes nothing in the directory, as
+// on a disk that is mounted for reading. A directory that does not exist has no objects. Writes fail.
+func OpenReadOnly(ctx context.Context, u *url.URL) (*Bucket, error) {
+	b, err := OpenKnown(ctx, u)
+	if err == nil {
+		b.readOnly = true
+	}
+	return b, err
+}
+
+// errReadOnly is the answer to a write of a bucket of OpenReadOnly.
+var errReadOnly = errors.New("the bucket is open for reading only")
 
 func directory(u *url.URL) (string, error) {
 	if u.Host != "" && u.Host != "localhost" || u.Opaque != "" || u.Path == "" {
@@ -76,10 +92,10 @@ func directory(u *url.URL) (string, error) {
 // OpenDir opens the bucket in dir, which is made if it does not exist.
 func OpenDir(_ context.Context, dir string) (*Bucket, error) {
 	b, err := newBucket(dir)
-	if err == nil {
-		err = os.MkdirAll(b.dir, dirMode)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
+	if err = os.MkdirAll(b.dir, dirMode); err == nil {
 		b.prepared = true
 		err = b.atRoot(func(v *visit) (err error) { b.place, err = v.here(); return err })
 	}
@@ -92,20 +108,12 @@ func OpenDir(_ context.Context, dir string) (*Bucket, error) {
 	return b, nil
 }
 
-// OpenKnownDir opens the bucket in dir for a node that has state, and so has used it before.
-// A directory that has neither a marker nor a document is not that bucket: every call fails
-// until it has one of them. OpenKnownDir itself neither reads nor writes.
-func OpenKnownDir(dir string) (*Bucket, error) {
-	b, err := newBucket(dir)
+func newBucket(dir string) (*Bucket, error) {
+	root, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open directory bucket: %w", err)
 	}
-	return b, nil
-}
-
-func newBucket(dir string) (*Bucket, error) {
-	root, err := filepath.Abs(dir)
-	return &Bucket{dir: root, unsynced: map[string]bool{}, sync: syncDir}, err
+	return &Bucket{dir: root, unsynced: map[string]bool{}, sync: syncDir}, nil
 }
 
 // Close implements storage.Bucket. A Bucket holds nothing between operations, so that its file
@@ -231,7 +239,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, fn func(storage.Info) 
 		w := walk{visit: v, ctx: ctx, prefix: prefix, fn: fn}
 		return w.dir(".", "")
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("list %q in %s: %w", prefix, b.dir, err)
 	}
 	return nil

@@ -181,6 +181,9 @@ func (v *visit) settle(key string) (chain, error) {
 // time: the staged file is there for one of them only, and it is gone before
 // the next number can be taken. publish reports whether it did so itself, durably.
 func (v *visit) publish(key string, n uint64, nonce, basis string) (itself bool, err error) {
+	if v.readOnly {
+		return false, fs.ErrPermission
+	}
 	dir := chainDir(key)
 	staged := filepath.Join(dir, stagedName(n, nonce))
 	_, sum, err := v.readObject(path(key))

@@ -65,8 +65,8 @@
 //
 // # Readers
 //
-// Get does step 1 and reads the object. A reader that may not write reads
-// the staged bytes in place of publishing them.
+// Get does step 1 and reads the object. A reader that may not write, or must not
+// (OpenReadOnly), reads the staged bytes in place of publishing them.
 //
 // # Which directory
 //
@@ -86,7 +86,7 @@
 //	no marker, another place               ErrElsewhere
 //
 // A marker that is cut counts as none. A Bucket that has not seen a marker yet takes the first
-// one, and marks a directory that has a document. OpenKnownDir is for a node that has state: it
+// one, and marks a directory that has a document. OpenKnown is for a node that has state: it
 // continues only in a directory that has one of the two. OpenDir takes an empty directory as well,
 // but leaves it unmarked until the first document: a node that is added while its mount is away
 // must not mark the directory below.

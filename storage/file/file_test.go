@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"net/url"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -27,6 +28,8 @@ func open(t *testing.T, dir string) *Bucket {
 	}
 	return b
 }
+
+func dirURL(dir string) *url.URL { return &url.URL{Scheme: "file", Path: dir} }
 
 // path is the file of an object.
 func (b *Bucket) path(key string) string { return filepath.Join(b.dir, path(key)) }

@@ -19,11 +19,14 @@ const documentName = "queue.json"
 // is not the one that was opened.
 var ErrElsewhere = errors.New("the directory of the bucket is another one: is it mounted?")
 
-// visit calls do with the bucket's directory, if that is the one that was opened.
+// visit calls do with the bucket's directory, if that is the one that was opened. A reader that changes
+// nothing takes any directory.
 func (b *Bucket) visit(do func(*visit) error) error {
 	return b.atRoot(func(v *visit) error {
-		if err := v.identify(); err != nil {
-			return err
+		if !b.readOnly {
+			if err := v.identify(); err != nil {
+				return err
+			}
 		}
 		return do(v)
 	})
@@ -32,6 +35,9 @@ func (b *Bucket) visit(do func(*visit) error) error {
 // atRoot calls do with the directory at the bucket's path, whichever it is.
 func (b *Bucket) atRoot(do func(*visit) error) error {
 	root, err := os.OpenRoot(b.dir)
+	if b.readOnly && errors.Is(err, fs.ErrNotExist) {
+		return storage.ErrNotFound
+	}
 	if err != nil { // not wrapped as fs.ErrNotExist: it is no object that is missing
 		return fmt.Errorf("%w (%s)", ErrElsewhere, err.Error())
 	}

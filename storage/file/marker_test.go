@@ -106,7 +106,7 @@ func TestEmptiedBucket(t *testing.T) {
 	b.PutIfAbsent(t.Context(), "log/1", nil)
 	replaceDocument(t, b, v, "2")
 	id, _ := b.opened()
-	other, err := OpenKnownDir(b.dir)
+	other, err := OpenKnown(t.Context(), dirURL(b.dir))
 	must(t, err)
 	if _, err := other.Get(t.Context(), documentName); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestKnownBucket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "bucket")
-			b, err := OpenKnownDir(dir)
+			b, err := OpenKnown(t.Context(), dirURL(dir))
 			must(t, err)
 			refuses(t, b, "")
 			must(t, os.Mkdir(dir, 0o700))

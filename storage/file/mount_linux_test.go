@@ -47,7 +47,7 @@ func TestMounts(t *testing.T) {
 	v := b.PutIfAbsent(t.Context(), documentName, []byte("1")).Version
 	unmount()
 	refuses(t, b, v) // the directory below the mount point
-	again, err := OpenKnownDir(dir)
+	again, err := OpenKnown(t.Context(), dirURL(dir))
 	must(t, err)
 	refuses(t, again, v)
 

@@ -2,9 +2,12 @@ package file
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +104,79 @@ func TestCopiedBucket(t *testing.T) {
 	if err != nil || string(o.Data) != "1" || o.Version != v {
 		t.Fatalf("get from the copy: %+v, %v, want version %q", o, err, v)
 	}
+}
+
+// TestReadOnly checks that a reader sees what the driver does, also a write whose writer has died before
+// it was published, and changes nothing.
+func TestReadOnly(t *testing.T) {
+	ctx, b := t.Context(), open(t, t.TempDir())
+	v := b.PutIfAbsent(ctx, "k", []byte("old")).Version
+	for _, key := range []string{"queue.json", "a/x", "a-b", "a/b/c.seg", "base/l/0-0~1-1~5~ID/manifest.json", "log/l/s"} {
+		if w := b.PutIfAbsent(ctx, key, []byte("of "+key)); w.Outcome != storage.Committed {
+			t.Fatalf("%s: %+v", key, w)
+		}
+	}
+	if w := b.PutIfMatch(ctx, "k", []byte("older"), v); w.Outcome != storage.Committed {
+		t.Fatal(w)
+	}
+	die(t, stepTaken, b.dir)
+	before := tree(t, b.dir)
+	r, err := OpenReadOnly(ctx, dirURL(b.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"k": "new", "a/x": "of a/x"} {
+		if o, err := r.Get(ctx, key); err != nil || string(o.Data) != want {
+			t.Errorf("%s: %q, %v", key, o.Data, err)
+		}
+	}
+	if _, err := r.Get(ctx, "a/y"); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("an object that is not there: %v", err)
+	}
+	put, replaced := r.PutIfAbsent(ctx, "new", nil), r.PutIfMatch(ctx, "k", nil, v)
+	for _, err := range []error{put.Err, replaced.Err, r.Delete(ctx, "k")} {
+		if !errors.Is(err, errReadOnly) {
+			t.Errorf("a write: %v", err)
+		}
+	}
+	for _, prefix := range []string{"", "a", "a/", "a/b/", "base/l/", "log/l/s", "nothing/", "q"} {
+		if got, want := listed(t, r, prefix), listed(t, b, prefix); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", prefix, got, want)
+		}
+	}
+	if after := tree(t, b.dir); after != before {
+		t.Errorf("the directory has changed from\n%s to\n%s", before, after)
+	}
+	holds(t, b, "new")
+	none, err := OpenReadOnly(ctx, dirURL(filepath.Join(b.dir, "none")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := none.Get(ctx, "k"); !errors.Is(err, storage.ErrNotFound) || len(listed(t, none, "")) > 0 {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+}
+
+func listed(t *testing.T, b *Bucket, prefix string) (all []storage.Info) {
+	t.Helper()
+	if err := b.List(t.Context(), prefix, func(i storage.Info) bool { all = append(all, i); return true }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// tree is what a directory has, with the content of files.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		data, _ := os.ReadFile(path) // a directory and a link have none
+		fmt.Fprintf(&all, "%s %s %s\n", path, e.Type(), data)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }
 
 // TestChainWithoutLinks checks that a bucket can be written whose chains were copied without

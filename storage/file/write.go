@@ -47,7 +47,7 @@ func (b *Bucket) put(key string, data []byte, write func(*visit) error) storage.
 	if err := storage.ValidateWrite(key, data); err != nil {
 		return storage.Write{Err: err}
 	}
-	err := b.visit(write)
+	err := b.change(write)
 	switch {
 	case errors.Is(err, errChanged):
 		return storage.Write{Outcome: storage.Conflict}
@@ -55,6 +55,14 @@ func (b *Bucket) put(key string, data []byte, write func(*visit) error) storage.
 		return storage.Write{Err: fmt.Errorf("put %q in %s: %w", key, b.dir, err)}
 	}
 	return storage.Write{Outcome: storage.Committed, Version: version(hexSum(hash(data)))}
+}
+
+// change is visit for a call that writes.
+func (b *Bucket) change(do func(*visit) error) error {
+	if b.readOnly {
+		return errReadOnly
+	}
+	return b.visit(do)
 }
 
 // create makes the object by giving the staged file its name, which fails if
@@ -216,7 +224,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	}
 	err := ctx.Err()
 	if err == nil {
-		err = b.visit(func(v *visit) error { return v.deleteAll(key) })
+		err = b.change(func(v *visit) error { return v.deleteAll(key) })
 	}
 	if err != nil {
 		return fmt.Errorf("delete %q from %s: %w", key, b.dir, err)

@@ -44,9 +44,9 @@ type Observation struct {
 // New decorates inner. observe is called after each operation and before its caller gets the
 // answer. It must be safe for concurrent use and fast. The duration of a listing includes the callbacks.
 func New(inner storage.Bucket, observe ...func(Observation)) *storage.Decorated {
-	return storage.Decorate(inner, func(_ context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
+	return storage.Decorate(inner, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
 		start := time.Now()
-		a := next()
+		a := next(ctx)
 		o := Observation{
 			Op: c.Op, Key: c.Key, Result: result(c, &a), Listed: a.Listed, Bytes: c.Bytes + len(a.Object.Data),
 			Duration: time.Since(start), Err: a.Err,

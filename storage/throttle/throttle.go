@@ -67,11 +67,11 @@ func New(inner storage.Bucket, c Config) (*Bucket, error) {
 		writes: newPace("writes", c.WritesPerMinute, wait),
 		day:    &day{budget: c.WritesPerDay},
 	}
-	b.Decorated = storage.Decorate(inner, func(ctx context.Context, c storage.Call, next func() storage.Answer) storage.Answer {
+	b.Decorated = storage.Decorate(inner, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
 		if err := b.admit(ctx, c.Op); err != nil {
 			return c.Refuse(err)
 		}
-		return next()
+		return next(ctx)
 	})
 	return b, nil
 }

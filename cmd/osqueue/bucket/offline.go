@@ -5,13 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/url"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,31 +57,22 @@ type buckets struct {
 	open    []io.Closer
 }
 
-// read opens a bucket for reading. It reads a directory without its driver, because the
-// driver would make its folders in it: a wrong path must stay unchanged, and a copy on a
-// read-only disk must be readable.
+// read opens a bucket for reading: a wrong path must stay unchanged, and a copy on a read-only disk must be
+// readable.
 func (b *buckets) read(ctx context.Context, bucket string) (storage.Bucket, error) {
-	if dir, ok := directoryOf(bucket); ok {
-		return b.bound(bucket, dirBucket{root: dir}), nil
-	}
-	return b.write(ctx, bucket)
-}
-
-// directoryOf returns the directory of a bucket's URL, if it has one.
-func directoryOf(bucket string) (dir string, ok bool) {
-	u, err := url.Parse(bucket)
-	if err != nil || u.Scheme != "file" || u.Host != "" || u.Path == "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", false
-	}
-	return filepath.FromSlash(u.Path), true
+	return b.opened(ctx, bucket, bucketurl.OpenReadOnly)
 }
 
 // write opens a bucket for reading and writing.
 func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, error) {
+	return b.opened(ctx, bucket, bucketurl.Open)
+}
+
+func (b *buckets) opened(ctx context.Context, bucket string, open func(context.Context, string) (storage.Bucket, error)) (storage.Bucket, error) {
 	if view.InMemory(bucket) {
 		return nil, view.Usagef("%s: a bucket in memory exists in one process only; give another bucket", bucket)
 	}
-	opened, err := bucketurl.Open(ctx, bucket)
+	opened, err := open(ctx, bucket)
 	if err != nil {
 		return nil, view.OpenError(err)
 	}
@@ -97,7 +81,8 @@ func (b *buckets) write(ctx context.Context, bucket string) (storage.Bucket, err
 }
 
 func (b *buckets) bound(name string, to storage.Bucket) storage.Bucket {
-	bound := &boundBucket{Bucket: to, name: name, timeout: b.timeout, giveUp: b.giveUp, traffic: &b.traffic}
+	bound := &boundBucket{name: name, timeout: b.timeout, giveUp: b.giveUp, traffic: &b.traffic}
+	bound.Decorated = storage.Decorate(to, bound.within)
 	return metered.New(bound, bound.observe)
 }
 
@@ -113,7 +98,7 @@ func (b *buckets) close() error {
 // request has succeeded for twice that time, because the retries of its callers are
 // unbounded. It is safe for concurrent use.
 type boundBucket struct {
-	storage.Bucket
+	*storage.Decorated
 	name    string
 	timeout time.Duration
 	giveUp  context.CancelCauseFunc
@@ -167,48 +152,24 @@ func (b *boundBucket) failed(o metered.Observation) {
 	}
 }
 
-// within does one request. It adds the time limit to a timeout error: that of a driver only
-// says that the deadline has passed.
-func (b *boundBucket) within(ctx context.Context, do func(context.Context) error) error {
+// within bounds a request other than a listing.
+func (b *boundBucket) within(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+	if c.Op == storage.OpList {
+		return next(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	err := do(ctx)
-	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return err
+	a := next(ctx)
+	if a.Err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		a.Err = b.late(a.Err)
+		a.Write.Err = a.Err
 	}
+	return a
+}
+
+// late adds the time limit to a timeout error: that of a driver only says that the deadline has passed.
+func (b *boundBucket) late(err error) error {
 	return fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
-}
-
-// Get implements storage.Bucket.
-func (b *boundBucket) Get(ctx context.Context, key string) (o storage.Object, err error) {
-	err = b.within(ctx, func(ctx context.Context) (err error) {
-		o, err = b.Bucket.Get(ctx, key)
-		return err
-	})
-	return o, err
-}
-
-// PutIfAbsent implements storage.Bucket.
-func (b *boundBucket) PutIfAbsent(ctx context.Context, key string, data []byte) (w storage.Write) {
-	w.Err = b.within(ctx, func(ctx context.Context) error {
-		w = b.Bucket.PutIfAbsent(ctx, key, data)
-		return w.Err
-	})
-	return w
-}
-
-// PutIfMatch implements storage.Bucket.
-func (b *boundBucket) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) (w storage.Write) {
-	w.Err = b.within(ctx, func(ctx context.Context) error {
-		w = b.Bucket.PutIfMatch(ctx, key, data, v)
-		return w.Err
-	})
-	return w
-}
-
-// Delete implements storage.Bucket.
-func (b *boundBucket) Delete(ctx context.Context, key string) error {
-	return b.within(ctx, func(ctx context.Context) error { return b.Bucket.Delete(ctx, key) })
 }
 
 // List implements storage.Bucket. It is bounded from one key to the next.
@@ -217,12 +178,12 @@ func (b *boundBucket) List(ctx context.Context, prefix string, fn func(storage.I
 	defer cancel(nil)
 	idle := time.AfterFunc(b.timeout, func() { cancel(context.DeadlineExceeded) })
 	defer idle.Stop()
-	err := b.Bucket.List(ctx, prefix, func(i storage.Info) bool {
+	err := b.Decorated.List(ctx, prefix, func(i storage.Info) bool {
 		idle.Reset(b.timeout)
 		return fn(i)
 	})
 	if err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %s (--timeout): %w", view.Short(b.timeout), err)
+		err = b.late(err)
 	}
 	return err
 }
@@ -249,87 +210,3 @@ func (t *traffic) line(d time.Duration) string {
 	}
 	return text + "\n"
 }
-
-// dirBucket reads a directory bucket, or a copy of one. It is safe for concurrent use.
-type dirBucket struct{ root string }
-
-var errReadOnly = errors.New("the bucket is open for reading only")
-
-// Get implements storage.Bucket.
-func (d dirBucket) Get(ctx context.Context, key string) (storage.Object, error) {
-	if err := errors.Join(ctx.Err(), storage.ValidateKey(key)); err != nil {
-		return storage.Object{}, err
-	}
-	data, err := d.readFile(filepath.FromSlash(key))
-	if errors.Is(err, fs.ErrNotExist) {
-		return storage.Object{}, fmt.Errorf("get %q from %s: %w", key, d.root, storage.ErrNotFound)
-	}
-	return storage.Object{Data: data}, err
-}
-
-// readFile reads a regular file in the directory, and follows no link to it.
-func (d dirBucket) readFile(name string) ([]byte, error) {
-	root, err := os.OpenRoot(d.root)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }() // it was only read
-	info, err := root.Lstat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s in %s is not a regular file", name, d.root)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return root.ReadFile(name)
-}
-
-// List implements storage.Bucket. It leaves out objects that are removed meanwhile, and files whose names are not
-// valid keys.
-func (d dirBucket) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	var found []storage.Info
-	start := path.Clean(prefix[:strings.LastIndexByte(prefix, '/')+1])
-	err := fs.WalkDir(os.DirFS(d.root), start, func(key string, e fs.DirEntry, err error) error {
-		switch {
-		case err == nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err == nil && e.IsDir() && key != start && strings.HasPrefix(e.Name(), "."):
-			return fs.SkipDir
-		case err == nil && e.Type().IsRegular() && strings.HasPrefix(key, prefix) && storage.ValidateKey(key) == nil:
-			var info fs.FileInfo
-			if info, err = e.Info(); err == nil {
-				found = append(found, storage.Info{Key: key, Size: info.Size()})
-			}
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list %q in %s: %w", prefix, d.root, err)
-	}
-	slices.SortFunc(found, func(a, b storage.Info) int { return strings.Compare(a.Key, b.Key) })
-	for _, i := range found {
-		if !fn(i) {
-			break
-		}
-	}
-	return nil
-}
-
-// PutIfAbsent implements storage.Bucket.
-func (dirBucket) PutIfAbsent(context.Context, string, []byte) storage.Write {
-	return storage.Write{Err: errReadOnly}
-}
-
-// PutIfMatch implements storage.Bucket.
-func (dirBucket) PutIfMatch(context.Context, string, []byte, storage.Version) storage.Write {
-	return storage.Write{Err: errReadOnly}
-}
-
-// Delete implements storage.Bucket.
-func (dirBucket) Delete(context.Context, string) error { return errReadOnly }
-
-// Close implements storage.Bucket.
-func (dirBucket) Close() error { return nil }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
-	"osqueue/storage/file"
 	"osqueue/storage/mem"
 )
 
@@ -29,49 +25,6 @@ func listed(t *testing.T, b storage.Bucket, prefix string) (all []storage.Info) 
 		t.Fatal(err)
 	}
 	return all
-}
-
-// A directory that is only read shows the same objects as its driver does.
-func TestDirBucket(t *testing.T) {
-	dir := t.TempDir()
-	driver, err := file.OpenDir(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{"queue.json", "a/x", "a-b", "a/b/c.seg", "base/l/0-0~1-1~5~ID/manifest.json", "log/l/s"} {
-		if w := driver.PutIfAbsent(t.Context(), key, []byte("of "+key)); w.Outcome != storage.Committed {
-			t.Fatalf("%s: %+v", key, w)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a", "not a key"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b := dirBucket{root: dir}
-	for _, prefix := range []string{"", "a", "a/", "a/b/", "base/l/", "log/l/s", "nothing/", "q"} {
-		if got, want := listed(t, b, prefix), listed(t, driver, prefix); !slices.Equal(got, want) {
-			t.Errorf("%q: %v, want %v", prefix, got, want)
-		}
-	}
-	n := 0
-	if err := b.List(t.Context(), "", func(storage.Info) bool { n++; return false }); err != nil || n != 1 {
-		t.Errorf("%d %v", n, err)
-	}
-	if o, err := b.Get(t.Context(), "a/x"); err != nil || string(o.Data) != "of a/x" {
-		t.Errorf("%q %v", o.Data, err)
-	}
-	if _, err := b.Get(t.Context(), "a/y"); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
-	if _, err := b.Get(t.Context(), "../x"); !errors.Is(err, storage.ErrInvalidKey) {
-		t.Errorf("%v", err)
-	}
-	before := treeOf(t, dir)
-	if b.PutIfAbsent(t.Context(), "new", nil).Err == nil || b.PutIfMatch(t.Context(), "a/x", nil, "").Err == nil || b.Delete(t.Context(), "a/x") == nil {
-		t.Error("it can be written to")
-	}
-	if treeOf(t, dir) != before {
-		t.Error("it was written to")
-	}
 }
 
 // newOffline is a command without streams to speak of.

@@ -5,10 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -136,7 +132,7 @@ func (f *dropFlags) body(ctx context.Context, g *view.Globals, job client.NewJob
 
 func (f *dropFlags) put(ctx context.Context, g *view.Globals, body []byte) error {
 	if !f.fresh {
-		if err := directoryHasQueue(f.bucket); err != nil {
+		if err := hasQueue(ctx, f.bucket); err != nil {
 			return err
 		}
 	}
@@ -144,13 +140,7 @@ func (f *dropFlags) put(ctx context.Context, g *view.Globals, body []byte) error
 	if err != nil {
 		return fmt.Errorf("--bucket: %w", view.OpenError(err))
 	}
-	if !f.fresh {
-		err = bucketHasQueue(ctx, b, f.bucket)
-	}
-	if err == nil {
-		err = f.explain(inbox.Put(ctx, b, f.id, body), g.Timeout)
-	}
-	return errors.Join(err, b.Close())
+	return errors.Join(f.explain(inbox.Put(ctx, b, f.id, body), g.Timeout), b.Close())
 }
 
 // explain adds the next step for the user to the error of a job that was not put, or
@@ -167,33 +157,20 @@ func (f *dropFlags) explain(err error, within time.Duration) error {
 	return fmt.Errorf("%w\nTo try again without adding a second job, give --id %s", err, f.id)
 }
 
-func noQueue(bucket string) error {
-	return fmt.Errorf("%s has no %s: check the URL and its prefix. Nothing was written; give --new to write the job "+
-		"for a cluster that has not started yet", bucket, cluster.DocumentKey)
-}
-
-// directoryHasQueue looks for the document without the driver, because the driver would
-// make its folders in any directory.
-func directoryHasQueue(bucket string) error {
-	u, err := url.Parse(bucket)
-	if err == nil && u.Scheme == "file" {
-		_, err = os.Stat(filepath.Join(filepath.FromSlash(u.Path), cluster.DocumentKey))
+// hasQueue returns an error if a bucket has no document. It passes if the producer may only write.
+func hasQueue(ctx context.Context, bucket string) error {
+	b, err := bucketurl.OpenReadOnly(ctx, bucket)
+	if err != nil {
+		return fmt.Errorf("--bucket: %w", view.OpenError(err))
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return noQueue(bucket)
-	}
-	return nil // the driver reports everything else
-}
-
-// bucketHasQueue looks for the document. It passes if the producer may only write.
-func bucketHasQueue(ctx context.Context, b storage.Bucket, bucket string) error {
 	found := false
-	err := b.List(ctx, cluster.DocumentKey, func(o storage.Info) bool {
+	err = b.List(ctx, cluster.DocumentKey, func(o storage.Info) bool {
 		found = o.Key == cluster.DocumentKey
 		return !found
 	})
-	if err == nil && !found {
-		return noQueue(bucket)
+	if err != nil || found {
+		return b.Close()
 	}
-	return nil
+	return errors.Join(b.Close(), fmt.Errorf("%s has no %s: check the URL and its prefix. Nothing was written; give --new to write the job "+
+		"for a cluster that has not started yet", bucket, cluster.DocumentKey))
 }
