@@ -372,31 +372,30 @@ func (r *restoration) origin(src *archive.History, seen place) archive.Origin {
 // with the state at --to.
 func (r *restoration) compare(ctx context.Context, src *archive.History, seen place) (*restoreReport, *fsm.Machine, error) {
 	report := &restoreReport{From: r.from, To: r.to, DryRun: r.dryRun, InPlace: r.inPlace()}
-	var newest *digest
 	if !r.at.IsZero() {
 		m, err := src.At(ctx, archive.Target{})
 		if err != nil { // the newest state is damaged, which is a reason to restore an older one
 			report.Newest.Error = err.Error()
 		} else {
-			newest = digestOf(m)
+			report.Newest = pointOf(m)
 		}
 	}
 	m, err := stateAt(ctx, src, r.from, r.at)
 	if err != nil {
 		return nil, nil, err
 	}
-	restored := digestOf(m)
+	report.Restored = pointOf(m)
 	if r.at.IsZero() {
-		newest = restored
+		report.Newest = report.Restored
 	}
-	report.There = r.digestThere(ctx, seen)
-	report.fill(restored, newest)
+	report.There = r.pointThere(ctx, seen)
+	report.Rows = restoreRows(&report.Restored, &report.Newest, report.There)
 	return report, m, nil
 }
 
-// digestThere returns the state at --to. It returns nil if the place is empty or the
+// pointThere describes the state at --to. It returns nil if the place is empty or the
 // same as --from.
-func (r *restoration) digestThere(ctx context.Context, seen place) *statePoint {
+func (r *restoration) pointThere(ctx context.Context, seen place) *statePoint {
 	if !seen.there() || r.inPlace() {
 		return nil
 	}
@@ -407,7 +406,7 @@ func (r *restoration) digestThere(ctx context.Context, seen place) *statePoint {
 	if err != nil {
 		return &statePoint{Error: err.Error()}
 	}
-	p := pointOf(digestOf(m))
+	p := pointOf(m)
 	return &p
 }
 

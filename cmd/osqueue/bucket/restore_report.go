@@ -3,7 +3,6 @@ package bucket
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,6 @@ type restoreReport struct {
 	Restored statePoint      `json:"restored"`
 	There    *statePoint     `json:"there,omitzero"` // absent: nothing is there, or it is that of from
 	Rows     []restoreRow    `json:"rows"`
-	Effects  *restoreEffects `json:"effects,omitzero"`
 	DryRun   bool            `json:"dryRun,omitzero"`
 	Refused  string          `json:"refused,omitzero"` // why restore would refuse to write
 	Paused   pausedNames     `json:"paused"`
@@ -37,11 +35,37 @@ type statePoint struct {
 	Clock int64  `json:"clock,omitzero"` // the queue's time, in ms
 	Error string `json:"error,omitzero"`
 
-	digest *digest
+	figures map[restoreFigure]int
 }
 
-func pointOf(d *digest) statePoint {
-	return statePoint{LSN: d.lsn.String(), Clock: d.clock, digest: d}
+// restoreFigure names what a row counts: the jobs of one type and status, or without a status another part of
+// the state, whose name is in brackets.
+type restoreFigure struct{ name, status string }
+
+var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
+
+// pointOf describes a state, so that two can be compared without both in memory.
+func pointOf(m *fsm.Machine) statePoint {
+	v := m.View()
+	p := statePoint{LSN: v.Meta().LSN.String(), Clock: v.Meta().Now, figures: make(map[restoreFigure]int)}
+	m.Types(func(name string, t fsm.TypeStats) bool {
+		for _, s := range everyStatus {
+			p.figures[restoreFigure{name, s.String()}] = t.Counts.Of(s)
+		}
+		return true
+	})
+	count := func(name string, n int) { p.figures[restoreFigure{name: name}] += n }
+	count("(schedules)", v.CronCount())
+	count("(workers)", v.WorkerCount())
+	v.Queues(func(*fsm.QueueSettings) bool {
+		count("(types with settings)", 1)
+		return true
+	})
+	v.Batches("", func(*fsm.JobBatch) bool {
+		count("(batches)", 1)
+		return true
+	})
+	return p
 }
 
 // restoreRow has a figure of each state.
@@ -71,77 +95,14 @@ type restoreWritten struct {
 	Copy            string `json:"copy,omitzero"` // the key of the copy of the replaced document
 }
 
-// digest is a summary of a state. Two digests can be compared without both states in
-// memory.
-type digest struct {
-	lsn      fsm.LSN
-	clock    int64
-	figures  map[restoreFigure]int
-	statuses map[uint64]fsm.Status // by a hash of the job id
-}
-
-// restoreFigure names what a row counts: the jobs of one type and status, or without a status another part of
-// the state, whose name is in brackets.
-type restoreFigure struct{ name, status string }
-
-// idSeed seeds the hashes of job ids. It is random, because hashes are compared only
-// within this process. With 64 bits, two of a million ids collide once in 10^7 runs, and
-// then a figure is wrong by one.
-var idSeed = maphash.MakeSeed()
-
-var everyStatus = []fsm.Status{fsm.Completed, fsm.Dead, fsm.Cancelled, fsm.Blocked, fsm.Scheduled, fsm.Unclaimed, fsm.InProgress}
-
-func digestOf(m *fsm.Machine) *digest {
-	v := m.View()
-	d := &digest{lsn: v.Meta().LSN, clock: v.Meta().Now, figures: make(map[restoreFigure]int), statuses: make(map[uint64]fsm.Status)}
-	m.Types(func(name string, t fsm.TypeStats) bool {
-		for _, s := range everyStatus {
-			d.figures[restoreFigure{name, s.String()}] = t.Counts.Of(s)
-		}
-		return true
-	})
-	v.List(fsm.Index{}, everyStatus, 0, func(j *fsm.Job) bool {
-		d.statuses[maphash.String(idSeed, j.ID)] = j.Status
-		return true
-	})
-	count := func(name string, n int) { d.figures[restoreFigure{name: name}] += n }
-	count("(schedules)", v.CronCount())
-	count("(workers)", v.WorkerCount())
-	v.Queues(func(*fsm.QueueSettings) bool {
-		count("(types with settings)", 1)
-		return true
-	})
-	v.Batches("", func(*fsm.JobBatch) bool {
-		count("(batches)", 1)
-		return true
-	})
-	return d
-}
-
-// fill compares the states. newest is nil if it could not be read.
-func (p *restoreReport) fill(restored, newest *digest) {
-	p.Restored = pointOf(restored)
-	if newest != nil {
-		p.Newest = pointOf(newest)
-	}
-	if newest != nil && newest != restored {
-		p.Effects = effects(restored, newest)
-	}
-	var there *digest
-	if p.There != nil {
-		there = p.There.digest
-	}
-	p.Rows = restoreRows(restored, newest, there)
-}
-
 // restoreRows returns the figures of up to three states, by type and status, and then those of other parts.
-func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
+func restoreRows(restored, newest, there *statePoint) (rows []restoreRow) {
 	all := make(map[restoreFigure]*restoreRow)
-	add := func(d *digest, to func(*restoreRow) *int) {
-		if d == nil {
+	add := func(p *statePoint, to func(*restoreRow) *int) {
+		if p == nil {
 			return
 		}
-		for figure, n := range d.figures {
+		for figure, n := range p.figures {
 			row := all[figure]
 			if n > 0 && row == nil {
 				row = &restoreRow{Type: figure.name, Status: figure.status}
@@ -168,47 +129,6 @@ func restoreRows(restored, newest, there *digest) (rows []restoreRow) {
 	return rows
 }
 
-// restoreEffects counts the jobs that a restore changes.
-type restoreEffects struct {
-	// Again counts the jobs that run again: they have not ended in the restored state,
-	// but have ended since. The key is their present status, or "removed" if they no
-	// longer exist.
-	Again map[string]int `json:"again,omitempty"`
-	// Missing counts the jobs that were added since, by whether they have ended.
-	MissingWaiting int `json:"missingNotEnded,omitzero"`
-	MissingEnded   int `json:"missingEnded,omitzero"`
-}
-
-// removed stands for the status of a job that no longer exists.
-const removed = "removed"
-
-func hasEnded(s fsm.Status) bool { return s == fsm.Completed || s == fsm.Dead || s == fsm.Cancelled }
-
-// effects compares two states of one queue.
-func effects(restored, newest *digest) *restoreEffects {
-	e := &restoreEffects{Again: make(map[string]int)}
-	for id, was := range restored.statuses {
-		is, there := newest.statuses[id]
-		switch {
-		case hasEnded(was):
-		case !there:
-			e.Again[removed]++
-		case hasEnded(is):
-			e.Again[is.String()]++
-		}
-	}
-	for id, is := range newest.statuses {
-		switch _, there := restored.statuses[id]; {
-		case there:
-		case hasEnded(is):
-			e.MissingEnded++
-		default:
-			e.MissingWaiting++
-		}
-	}
-	return e
-}
-
 // show prints the differences.
 func (p *restoreReport) show(g *view.Globals, now time.Time) error {
 	head := [][]string{
@@ -232,7 +152,7 @@ func (p *restoreReport) show(g *view.Globals, now time.Time) error {
 	if err := g.Table(p.tableRows()); err != nil {
 		return err
 	}
-	return g.Printf("%s", p.effectsText())
+	return g.Printf("\n")
 }
 
 func (s *statePoint) text(now time.Time) string {
@@ -283,33 +203,6 @@ func (p *restoreReport) tableRow(r *restoreRow) []string {
 		row = append(row, strconv.Itoa(r.There))
 	}
 	return row
-}
-
-// effectsText describes the effects on jobs.
-func (p *restoreReport) effectsText() string {
-	if p.Effects == nil {
-		return "\n"
-	}
-	e, total := p.Effects, 0
-	var how []string
-	for _, name := range append(slices.Clone(view.AllStatuses), removed) {
-		if n := e.Again[name]; n > 0 {
-			total += n
-			how = append(how, fmt.Sprintf("%d %s", n, v1.StatusWord(name)))
-		}
-	}
-	text := "\n"
-	if total > 0 {
-		text += fmt.Sprintf("Ended since, but not in the restored state: %s (%s), to run again after the resume.\n",
-			view.Plural(total, "job"), strings.Join(how, ", "))
-	}
-	if n := e.MissingWaiting + e.MissingEnded; n > 0 {
-		text += fmt.Sprintf("Added since, and missing in the restored state: %s; not ended: %d.\n", view.Plural(n, "job"), e.MissingWaiting)
-	}
-	if text != "\n" {
-		text += "\n"
-	}
-	return text
 }
 
 // namesMost bounds the number of names in a printed command.
