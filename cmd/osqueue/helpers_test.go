@@ -60,7 +60,6 @@ func program(t *testing.T, args ...string) clitest.Result {
 func TestDevRefusesWhatCannotWork(t *testing.T) {
 	for line, want := range map[string]string{
 		"restrt n1":                         `"restrt": dev takes no arguments`,
-		"restart":                           "NODE is missing",
 		"--nodes 0":                         "use 1 to 9",
 		"--http-port 65535":                 "between 1 and 65535",
 		"--http-port 9000 --raft-port 9002": "overlap",
@@ -93,7 +92,7 @@ func TestUnknownCommandsAreWrongUse(t *testing.T) {
 // The flags that all commands share are listed once.
 func TestHelpListsGlobalFlagsOnce(t *testing.T) {
 	const list = "--token-file string"
-	for _, line := range []string{"serve", "dev restart", "version", "inspect", "status", "job"} {
+	for _, line := range []string{"serve", "version", "inspect", "status", "job"} {
 		if got := program(t, append(strings.Fields(line), "--help")...); strings.Contains(got.Out, list) {
 			t.Errorf("%s: %s", line, got.Out)
 		}

@@ -159,7 +159,10 @@ func (d *devProcess) walkMap(t *testing.T) {
 			t.Errorf("%q is missing: %s", want, errOut.String())
 		}
 	}
-	d.run("dev", "restart", old.NodeID, "--http-port", fmt.Sprint(d.http))
+	d.eventually("the killed node to be back", func() bool {
+		_, back := d.statuses()[old.NodeID]
+		return back
+	})
 }
 
 // walkMapInterrupted checks that commands that ended before Ctrl-C do not run again.

@@ -66,8 +66,7 @@ read -r old pid < <(await leader)
 say "$(wc -l <"$dir/counts") jobs are done: SIGKILL to $old, the leader"
 kill -9 "$pid"
 read -r new _ < <(await leader "$old")
-say "$new leads; starting $old again"
-"$osqueue" dev restart "$old" --http-port $port >>"$dir/dev.log" 2>&1
+say "$new leads; dev starts $old again"
 wait $map || fail "osqueue map: status $?"
 say "$jobs jobs took $((SECONDS - began)) s"
 

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,7 +17,6 @@ import (
 	"osqueue/cmd/osqueue/view"
 	"osqueue/internal/auth/certs"
 	"osqueue/internal/sleep"
-	"osqueue/internal/web"
 )
 
 // devCluster owns the node processes of "osqueue dev".
@@ -31,9 +27,10 @@ type devCluster struct {
 	token      string // of the context; "": not made yet
 	complained bool   // that there is none
 
+	stopping chan struct{} // closed when the cluster is being stopped: exits are no news then
+
 	mu    sync.Mutex
 	nodes []*devNode // nil where none runs
-	quiet bool       // the cluster is being stopped: exits are no news
 }
 
 // devNode is one running process.
@@ -44,15 +41,17 @@ type devNode struct {
 }
 
 func newDevCluster(g *view.Globals, o devOptions) *devCluster {
-	return &devCluster{g: g, o: o, nodes: make([]*devNode, o.nodes)}
+	return &devCluster{g: g, o: o, nodes: make([]*devNode, o.nodes), stopping: make(chan struct{})}
 }
 
-// start runs node i. Its log is appended to.
+// start runs node i, unless the cluster is being stopped. Its log is appended to.
 func (d *devCluster) start(i int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.nodes[i] != nil {
-		return fmt.Errorf("%s is running (pid %d): end that process first", d.o.name(i), d.nodes[i].cmd.Process.Pid)
+	select {
+	case <-d.stopping:
+		return nil
+	default:
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -81,29 +80,40 @@ func (d *devCluster) start(i int) error {
 	return nil
 }
 
-// wait reaps the process of a node and reports its end.
+// restartPause is how long a node that has ended stays away, so that its absence can be seen.
+const restartPause = 5 * time.Second
+
+// wait reaps the process of a node, reports its end, and starts the node again.
 func (d *devCluster) wait(i int, n *devNode) {
 	err := n.cmd.Wait()
 	d.mu.Lock()
 	d.nodes[i] = nil
-	quiet := d.quiet
 	d.mu.Unlock()
 	close(n.done)
-	if quiet {
+	select {
+	case <-d.stopping:
 		return
+	default:
 	}
 	reason := "exited"
 	if err != nil {
 		reason = "ended: " + err.Error()
 	}
-	d.say("%s (pid %d) %s. Its log: %s\n    start it again:  osqueue dev restart %s%s\n",
-		d.o.name(i), n.cmd.Process.Pid, reason, d.o.log(i), d.o.name(i), d.portFlag())
+	d.say("%s (pid %d) %s. It starts again in %s. Its log: %s\n", d.o.name(i), n.cmd.Process.Pid, reason, restartPause, d.o.log(i))
+	select {
+	case <-d.stopping:
+		return
+	case <-time.After(restartPause):
+	}
+	if err := d.start(i); err != nil {
+		d.say("%v\n", err)
+	}
 }
 
 // stopAll stops every node gracefully, and kills the nodes that do not stop in time.
 func (d *devCluster) stopAll() {
 	d.mu.Lock()
-	d.quiet = true
+	close(d.stopping)
 	running := make([]*devNode, 0, len(d.nodes))
 	for _, n := range d.nodes {
 		if n != nil {
@@ -126,35 +136,6 @@ func (d *devCluster) stopAll() {
 // devStopTimeout is the time that the nodes have to stop gracefully.
 const devStopTimeout = 10 * time.Second
 
-// upWait is how long dev restart waits until the node answers.
-const upWait = 8 * time.Second
-
-// restart starts the node with the given name, for "dev restart", and says when it is up again.
-func (d *devCluster) restart(ctx context.Context, name string) (text string, err error) {
-	for i := range d.o.nodes {
-		if d.o.name(i) != name {
-			continue
-		}
-		if err := d.start(i); err != nil {
-			return "", err
-		}
-		c, err := d.o.client()
-		if err != nil {
-			return "", err
-		}
-		defer c.Close()
-		ctx, cancel := context.WithTimeout(ctx, upWait)
-		defer cancel()
-		for c.Ready(ctx, d.o.http(i)) != nil {
-			if !sleep.For(ctx, devPollInterval) {
-				return fmt.Sprintf("%s is starting; its log: %s", name, d.o.log(i)), nil
-			}
-		}
-		return fmt.Sprintf("%s of the cluster in %s is up again at %s://%s", name, d.o.dir, d.o.scheme(), d.o.http(i)), nil
-	}
-	return "", fmt.Errorf("node %q does not exist; the nodes are n1 to n%d", name, d.o.nodes)
-}
-
 // watch prints changes of the leader until ctx ends.
 func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 	leader := ""
@@ -171,7 +152,7 @@ func (d *devCluster) watch(ctx context.Context, c *client.Client) error {
 			d.say("stopping\n")
 			return nil
 		}
-		if d.running() == 0 {
+		if leader == "" && d.running() == 0 {
 			return errors.New("no node is running; their logs say why: " + d.o.log(0))
 		}
 	}
@@ -229,11 +210,10 @@ Try, in another terminal:
   %[6]s worker --exec 'hello=cat'
   %[6]s status
   %[6]s inspect %[7]s
-%[12]s  kill -9 %[8]d              # the leader dies; %[9]s
-  %[6]s dev restart %[10]s%[11]s
+%[10]s  kill -9 %[8]d              # the leader dies; %[9]s
 
 Ctrl-C stops everything.
-`, view.Plural(d.o.nodes, "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, view.ShellWord(d.o.bucket), pid, d.afterDeath(), leader, d.portFlag(), d.webHint(self))
+`, view.Plural(d.o.nodes, "node"), rows, d.o.bucket, d.o.dir, d.accessHint(), self, view.ShellWord(d.o.bucket), pid, d.afterDeath(), d.webHint(self))
 }
 
 // afterDeath describes the effect of one node's death on the cluster.
@@ -241,7 +221,7 @@ func (d *devCluster) afterDeath() string {
 	if d.o.nodes < 3 {
 		return "the queue stops until the node is back"
 	}
-	return "nothing is lost"
+	return "another node leads, and this one comes back"
 }
 
 // programName returns the command that started this program, for commands that people paste:
@@ -266,13 +246,6 @@ func (d *devCluster) serversHint() string {
 		return "  export OSQUEUE_SERVERS=" + servers + "\n"
 	}
 	return ""
-}
-
-func (d *devCluster) portFlag() string {
-	if d.o.httpPort == defaultPort {
-		return ""
-	}
-	return fmt.Sprintf(" --http-port %d", d.o.httpPort)
 }
 
 func (d *devCluster) say(format string, args ...any) {
@@ -301,69 +274,4 @@ func (d *devCluster) webHint(self string) string {
 	}
 	return fmt.Sprintf("  %s ui                  # prints a link to the dashboard\n  curl --cacert %s -H @%s https://%s/v1/stats\n",
 		self, view.ShellWord(d.o.cert(certs.CAFile)), view.ShellWord(d.o.header()), d.o.http(0))
-}
-
-// The running "osqueue dev" takes commands on a unix socket, so that a restarted node is
-// its child like the others and ends with it.
-
-func controlPath(httpPort int) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("osqueue-dev-%d-%d.sock", os.Getuid(), httpPort))
-}
-
-// listenControl opens the socket; closing it removes the file. It first removes the file
-// that a killed process has left behind.
-func listenControl(httpPort int) (net.Listener, error) {
-	path := controlPath(httpPort)
-	if c, err := net.Dial("unix", path); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("another dev cluster uses --http-port %d; stop it, or choose another port", httpPort)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the leftover socket: %w", err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("listen for osqueue dev restart: %w", err)
-	}
-	return l, nil
-}
-
-// serveControl answers commands until the returned function is called.
-func (d *devCluster) serveControl(l net.Listener) (stop func()) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /restart/{node}", func(w http.ResponseWriter, r *http.Request) {
-		up, err := d.restart(r.Context(), r.PathValue("node"))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
-			return
-		}
-		_, _ = io.WriteString(w, up) // the client has gone if it fails
-	})
-	return web.Start(&http.Server{Handler: mux, ReadHeaderTimeout: time.Second}, l)
-}
-
-// devRestart asks the running dev cluster to start a node again.
-func devRestart(ctx context.Context, g *view.Globals, httpPort int, node string) error {
-	path := controlPath(httpPort)
-	hc := http.Client{
-		Timeout: 2 * upWait,
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}},
-	}
-	defer hc.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://dev/restart/"+node, nil)
-	if err != nil {
-		return &view.UsageError{Err: fmt.Errorf("node %q: %w", node, err)}
-	}
-	resp, err := hc.Do(req)
-	if err != nil {
-		return fmt.Errorf("no dev cluster runs on port %d; start one with \"osqueue dev\", or name its --http-port", httpPort)
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // the status says enough
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(strings.TrimSpace(string(body)))
-	}
-	return g.Printf("%s\n", body)
 }

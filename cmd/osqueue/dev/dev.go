@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -28,8 +27,8 @@ func newDevCommand(g *view.Globals, checkServe func(g *view.Globals, flags []str
 		Use:   "dev [-- SERVE-FLAGS]",
 		Short: "Run a three-node cluster on this machine, to try things out",
 		Long: `Runs a cluster of three node processes on loopback, with a directory as its bucket.
-Ctrl-C stops all of them. You can kill a node to watch a failover;
-"osqueue dev restart n1" starts it again.
+Ctrl-C stops all of them. You can kill a node to watch a failover; dev starts it again
+after 5 s.
 
 The nodes have certificates of their own CA and require access tokens. dev keeps
 servers, CA and a token of the role admin in the context dev (dev-PORT with another
@@ -63,15 +62,8 @@ Flags after -- are flags of serve, for every node.`,
 	f.StringVar(&o.bucket, "bucket", "", "bucket URL (default: a directory under --dir)")
 	f.IntVar(&o.nodes, "nodes", 3, "number of nodes")
 	f.BoolVar(&o.insecure, "insecure", false, "no certificates and no access tokens, only plain HTTP on loopback")
-	cmd.PersistentFlags().IntVar(&o.httpPort, "http-port", defaultPort, "HTTP port of the first node; the others follow")
+	f.IntVar(&o.httpPort, "http-port", defaultPort, "HTTP port of the first node; the others follow")
 	f.IntVar(&o.raftPort, "raft-port", 7080, "raft port of the first node; the others follow")
-	cmd.AddCommand(&cobra.Command{
-		Use:   "restart NODE",
-		Short: "Start a killed node of the running dev cluster again",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return devRestart(cmd.Context(), g, o.httpPort, args[0])
-		},
-	})
 	return cmd
 }
 
@@ -82,13 +74,9 @@ func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
 	if err := o.portsFree(); err != nil {
 		return err
 	}
-	control, err := listenControl(o.httpPort)
-	if err != nil {
-		return err
-	}
 	cleanUp, err := o.makeDir()
 	if err != nil {
-		return errors.Join(err, control.Close())
+		return err
 	}
 	defer func() {
 		if err == nil { // else the logs are needed
@@ -96,18 +84,16 @@ func runDev(ctx context.Context, g *view.Globals, o devOptions) (err error) {
 		}
 	}()
 	if err := o.makeCerts(time.Now()); err != nil {
-		return errors.Join(err, control.Close())
+		return err
 	}
 	d := newDevCluster(g, o)
 	defer d.forget()
 	defer d.stopAll()
 	for i := range o.nodes {
 		if err := d.start(i); err != nil {
-			return errors.Join(err, control.Close())
+			return err
 		}
 	}
-	stopControl := d.serveControl(control)
-	defer stopControl()
 	c, err := o.client()
 	if err != nil {
 		return err
