@@ -325,7 +325,7 @@ const (
 // (every object once in ArchiveRead) and standbys are not included.
 func (c *Config) Repeated(load int64) []cost.Repeated {
 	return []cost.Repeated{
-		{Name: "a heartbeat", Every: c.Flush.Heartbeat, Counts: cost.Counts{Replaces: 1}, Flag: cost.HeartbeatFlag},
+		{Name: "a heartbeat", Every: c.Flush.Heartbeat, Counts: cost.Counts{Replaces: 1}, Flag: "--broker-heartbeat"},
 		{Name: "a check of the archive", Every: c.ArchiveCheck, Counts: cost.Counts{Lists: checkLists}, Flag: "--archive-check"},
 		{Name: "a collection", Every: c.CollectInterval, Counts: cost.Counts{Lists: collectLists, Gets: collectGets}},
 		{Name: "a look for standby clusters", Every: c.StandbyInterval, Counts: cost.Counts{Lists: 1}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -18,19 +19,24 @@ const Dollar Money = 1e9
 // Month is the length of a month in budgets and projections.
 const Month = 30 * 24 * time.Hour
 
-// maxDollars is the largest amount that can be given: sums stay far from overflow.
-const maxDollars = 1e9
+// maxDollars is the largest amount that can be given: up to it each billionth is exact as a float64.
+const maxDollars = 1_000_000
 
 // fractionDigits is the number of decimals of Money.
 const fractionDigits = 9
 
+// plainNumber matches a number that has no more decimals than Money.
+var plainNumber = regexp.MustCompile(`^([0-9]+|[0-9]*\.[0-9]{1,9}0*)$`)
+
 // ParseMoney reads an amount of dollars: 5usd, $5, 5, 0.75.
 func ParseMoney(text string) (Money, error) {
-	m, why := parseDollars(stripUnit(text))
-	if why != "" {
-		return 0, fmt.Errorf("%q is not an amount of dollars (%s): write it as in 5usd, $5 or 0.75", text, why)
+	amount := stripUnit(text)
+	dollars, err := strconv.ParseFloat(amount, 64)
+	if err != nil || !plainNumber.MatchString(amount) || dollars > maxDollars {
+		return 0, fmt.Errorf("%q is not an amount of dollars: write a plain number up to %d with at most %d decimals, as in 5usd, $5 or 0.75",
+			text, maxDollars, fractionDigits)
 	}
-	return m, nil
+	return Money(math.Round(dollars * float64(Dollar))), nil
 }
 
 func stripUnit(text string) string {
@@ -44,59 +50,16 @@ func stripUnit(text string) string {
 	return text
 }
 
-// parseDollars reads a decimal number exactly; why is "" if text is one.
-func parseDollars(text string) (m Money, why string) {
-	whole, fraction, point := strings.Cut(text, ".")
-	switch {
-	case !allDigits(whole) || !allDigits(fraction) || whole == "" && fraction == "":
-		return 0, "it must be a plain number that is not negative"
-	case point && fraction == "":
-		return 0, "digits are missing after the point"
-	}
-	fraction = strings.TrimRight(fraction, "0")
-	if len(fraction) > fractionDigits {
-		return 0, "it has more than 9 decimals"
-	}
-	fraction += strings.Repeat("0", fractionDigits-len(fraction))
-	dollars, err := strconv.ParseInt("0"+whole, 10, 64)
-	if err != nil || dollars > maxDollars {
-		return 0, "it is more than a billion"
-	}
-	nanos, err := strconv.ParseInt(fraction, 10, 64)
-	if err != nil {
-		return 0, "its fraction cannot be read"
-	}
-	return Money(dollars)*Dollar + Money(nanos), ""
-}
-
-func allDigits(text string) bool {
-	return strings.Trim(text, "0123456789") == ""
-}
-
 // USD returns the amount in dollars, for display and for metrics.
 func (m Money) USD() float64 { return float64(m) / float64(Dollar) }
 
 // String returns the amount as in $6.48, with all its decimals, at least two.
 func (m Money) String() string { return "$" + m.decimal() }
 
-// flag returns the amount in the form of flags, as in 6.48usd.
-func (m Money) flag() string { return m.decimal() + "usd" }
-
 func (m Money) decimal() string {
-	sign := ""
-	n := uint64(m)
-	if m < 0 {
-		sign, n = "-", -n
-	}
-	fraction := fmt.Sprintf("%09d", n%uint64(Dollar))
-	short := strings.TrimRight(fraction, "0")
-	return fmt.Sprintf("%s%d.%s", sign, n/uint64(Dollar), fraction[:max(len(short), 2)])
-}
-
-// cents rounds up to whole cents.
-func (m Money) cents() Money {
-	const cent = Dollar / 100
-	return (m + cent - 1) / cent * cent
+	text := strconv.FormatFloat(m.USD(), 'f', fractionDigits, 64)
+	short := strings.TrimRight(text, "0")
+	return text[:max(len(short), len(text)-fractionDigits+2)]
 }
 
 // mulDiv returns a·b/c without intermediate overflow. A result that is too large becomes

@@ -2,7 +2,6 @@ package cost
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -12,10 +11,9 @@ import (
 
 // Plan has the known costs of a budget before the start.
 type Plan struct {
-	Budget        Money // of a month; 0: none
-	Prices        Prices
-	BrokerTimeout time.Duration // must be longer than the time between two heartbeats
-	Repeated      []Repeated    // at the slowest pace of the leader
+	Budget   Money // of a month; 0: none
+	Prices   Prices
+	Repeated []Repeated // at the slowest pace of the leader
 }
 
 // Repeated describes requests that a leader repeats at a regular interval.
@@ -26,84 +24,45 @@ type Repeated struct {
 	Flag   string        // sets Every; "": none does
 }
 
-// HeartbeatFlag is the flag of the heartbeats, which the broker timeout must follow.
-const HeartbeatFlag = "--broker-heartbeat"
-
 // Fixed returns the cost of a month at the slowest pace.
 func (p *Plan) Fixed() (sum Money) {
 	for i := range p.Repeated {
-		sum += p.cost(&p.Repeated[i], p.Repeated[i].Every)
+		sum += p.cost(&p.Repeated[i])
 	}
 	return sum
 }
 
-// cost returns the cost of a month in which r happens after every.
-func (p *Plan) cost(r *Repeated, every time.Duration) Money {
-	return p.Prices.Of(r.Counts.times(perMonth(every)))
-}
+// cost returns the cost of a month of r.
+func (p *Plan) cost(r *Repeated) Money { return p.Prices.Of(r.Counts.times(r.perMonth())) }
 
-// perMonth returns how many times per month an action happens that repeats after every.
-func perMonth(every time.Duration) uint64 {
-	if every <= 0 {
+// perMonth returns how many times per month r happens.
+func (r *Repeated) perMonth() uint64 {
+	if r.Every <= 0 {
 		return 0
 	}
-	return uint64((Month + every - 1) / every)
+	return uint64((Month + r.Every - 1) / r.Every)
 }
 
 // Check returns an error if the budget is less than Fixed. The error has the calculation
-// and the values that would do.
+// and what would help.
 func (p *Plan) Check() error {
 	fixed := p.Fixed()
 	if p.Budget <= 0 || fixed <= p.Budget {
 		return nil
 	}
-	return fmt.Errorf("a bucket budget of %s a month is too small: at the slowest pace the bucket costs %s: %s. Give %s",
-		p.Budget, fixed, p.calculation(), strings.Join(p.ways(fixed), ", or "))
-}
-
-func (p *Plan) calculation() string {
-	var parts []string
+	var parts, flags []string
 	for i := range p.Repeated {
 		r := &p.Repeated[i]
-		if c := p.cost(r, r.Every); c > 0 {
-			all := r.Counts.times(perMonth(r.Every))
-			parts = append(parts, fmt.Sprintf("%s every %s makes %d requests in 30 days, %s", r.Name, r.Every.Round(time.Millisecond), all.requests(), c))
+		if c := p.cost(r); c > 0 {
+			parts = append(parts, fmt.Sprintf("%s every %s makes %d requests in 30 days, %s",
+				r.Name, r.Every.Round(time.Millisecond), r.Counts.times(r.perMonth()).requests(), c))
+			if r.Flag != "" {
+				flags = append(flags, r.Flag)
+			}
 		}
 	}
-	return strings.Join(parts, "; ")
-}
-
-// ways returns flag changes. Each one alone makes the budget sufficient.
-func (p *Plan) ways(fixed Money) []string {
-	ways := []string{"--bucket-budget " + fixed.cents().flag()}
-	for i := range p.Repeated {
-		r := &p.Repeated[i]
-		if r.Flag == "" || r.Every <= 0 {
-			continue
-		}
-		every, ok := fits(p.Budget-(fixed-p.cost(r, r.Every)), func(every time.Duration) Money { return p.cost(r, every) })
-		if ok {
-			ways = append(ways, p.way(r.Flag, every))
-		}
-	}
-	return ways
-}
-
-func (p *Plan) way(flag string, every time.Duration) string {
-	way := flag + " " + every.String()
-	if flag == HeartbeatFlag && 2*every > p.BrokerTimeout {
-		way += fmt.Sprintf(" with --broker-timeout %s", 3*every)
-	}
-	return way
-}
-
-// fits returns the shortest interval, in tenths of a second up to a day, whose cost is at
-// most most.
-func fits(most Money, costs func(every time.Duration) Money) (time.Duration, bool) {
-	const step, steps = 100 * time.Millisecond, 24 * 60 * 60 * 10
-	every := func(i int) time.Duration { return step * time.Duration(i+1) }
-	i := sort.Search(steps, func(i int) bool { return costs(every(i)) <= most })
-	return every(i), i < steps
+	return fmt.Errorf("a bucket budget of %s a month is too small: at the slowest pace the bucket costs %s: %s. Give a budget of at least %s, or a longer %s",
+		p.Budget, fixed, strings.Join(parts, "; "), fixed, strings.Join(flags, " or "))
 }
 
 // burstSpan is the credit of a new process, and the most that accrues, in time of the budget.

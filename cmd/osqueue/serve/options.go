@@ -343,7 +343,7 @@ func (p *pace) complete(bucket string, c *cluster.Config) (err error) {
 	if err := p.inbox.complete(own.inbox, own.idle); err != nil {
 		return err
 	}
-	p.plan = cost.Plan{BrokerTimeout: c.BrokerTimeout}
+	p.plan = cost.Plan{}
 	if p.budget != "" {
 		if p.plan.Budget, err = cost.ParseMoney(p.budget); err != nil {
 			return fmt.Errorf("--bucket-budget: %w", err)
