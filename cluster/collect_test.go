@@ -30,7 +30,7 @@ func TestCollection(t *testing.T) {
 		return err == nil && len(h.Spans()) > 0 && h.Spans()[0].From.Compare(first) > 0
 	})
 	n.stop()
-	report, err := archive.Verify(t.Context(), l.bucket, DocumentKey, archive.VerifyOptions{})
+	report, err := archive.Verify(t.Context(), l.bucket, DocumentKey)
 	if err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}

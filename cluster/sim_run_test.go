@@ -232,7 +232,7 @@ func (s *simRun) inspect() {
 	}
 	s.counts.one("check: all nodes equal in the end")
 	s.checkDocuments()
-	report, err := archive.Verify(context.Background(), s.store, DocumentKey, archive.VerifyOptions{})
+	report, err := archive.Verify(context.Background(), s.store, DocumentKey)
 	if err != nil {
 		s.failf("verify the bucket: %v", err)
 		return

@@ -295,7 +295,7 @@ func (w *world) inspect(r *rand.Rand) {
 // verify makes the archive check every object.
 func (w *world) verify() {
 	w.Helper()
-	report, err := archive.Verify(w.Context(), w.store, docKey, archive.VerifyOptions{})
+	report, err := archive.Verify(w.Context(), w.store, docKey)
 	if err != nil {
 		w.Fatal(err)
 	}

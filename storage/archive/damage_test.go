@@ -145,7 +145,7 @@ func neededBy(w *world) []string {
 
 func (w *world) checkDamage(t *testing.T, key string, removed, needed bool) {
 	t.Helper()
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func (w *world) checkPlaces(t *testing.T) {
 // document, but a changed state is not the one that the log leads to.
 func (w *world) checkDamagedRoot(t *testing.T) {
 	t.Helper()
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if errors.Is(err, storage.ErrNotFound) {
 		return // it was removed
 	}
@@ -250,13 +250,13 @@ func testEveryByteOfTheRoot(t *testing.T) {
 func TestVerifyEdited(t *testing.T) {
 	t.Parallel()
 	w := fixedWorld(t.Context(), false)
-	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
+	if report, err := Verify(w.ctx, w.bucket, rootKey); err != nil || !report.OK() {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	w.damage(rootKey, func(data []byte) []byte {
 		return bytes.Replace(data, []byte(`{"number":3}`), []byte(`{"number":4}`), 1)
 	})
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -278,7 +278,7 @@ func TestVerifyCheckpoint(t *testing.T) {
 	must(err)
 	w.leader.arc = &document.Archive{Checkpoint: b}
 	w.flush(false)
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || len(report.Problems) != 1 || report.Problems[0].Key != b.Key {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -75,7 +75,7 @@ func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := goldenWorld(t)
 	for _, key := range []string{rootKey, "jobs.json"} {
-		report, err := Verify(w.ctx, w.bucket, key, VerifyOptions{})
+		report, err := Verify(w.ctx, w.bucket, key)
 		if err != nil || !report.OK() {
 			t.Fatalf("%s: %+v, %v", key, report, err)
 		}

@@ -131,26 +131,24 @@ func (h *History) At(ctx context.Context, t Target) (*fsm.Machine, error) {
 		return nil, err
 	}
 	if meta := m.Meta(); !t.Time.IsZero() && meta.Now == 0 {
-		return nil, h.beforeFirst(ctx, path, meta.LSN)
+		err := fmt.Errorf("%w: the queue did not exist yet", ErrNotKept)
+		if first, failed := h.Beginning(ctx); failed == nil && !first.IsZero() {
+			err = fmt.Errorf("%w; the first state is of %s", err, first.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+		}
+		return nil, err
 	}
 	return m, nil
 }
 
-// beforeFirst returns the error for a time before the first entry of the queue. That entry
-// comes after lsn, and path leads on from there.
-func (h *History) beforeFirst(ctx context.Context, path []source, lsn fsm.LSN) error {
-	none := fmt.Errorf("%w: the queue did not exist yet", ErrNotKept)
-	first, err := h.firstEntry(ctx, path, lsn)
-	if err != nil || first.At == 0 {
-		return none
+// Beginning returns the clock at the first entry of the queue, if the history has it, or a
+// zero Time. It reads one object.
+func (h *History) Beginning(ctx context.Context) (first time.Time, err error) {
+	if len(h.line.checkpoints) == 0 || h.line.checkpoints[0].at != 0 {
+		return first, nil
 	}
-	return fmt.Errorf("%w; the first state is of %s (LSN %s)", none,
-		time.UnixMilli(first.At).UTC().Format("2006-01-02T15:04:05.000Z07:00"), first.LSN)
-}
-
-// firstEntry returns the first entry after lsn, from which path leads on, or a zero Entry.
-func (h *History) firstEntry(ctx context.Context, path []source, lsn fsm.LSN) (first Entry, err error) {
-	path, err = expand(ctx, h.bucket, path, lsn, everything.lsn)
+	from := h.line.checkpoints[0].lsn
+	path, _ := h.line.cover(from, everything.lsn)
+	path, err = expand(ctx, h.bucket, path, from, everything.lsn)
 	if err != nil || len(path) == 0 {
 		return first, err
 	}
@@ -160,28 +158,15 @@ func (h *History) firstEntry(ctx context.Context, path []source, lsn fsm.LSN) (f
 	}
 	var r replayer
 	_ = r.source(&o, func(e Entry) error { // errStop, or there is no first entry
-		if e.LSN.Compare(lsn) <= 0 {
+		if e.LSN.Compare(from) <= 0 {
 			return nil
 		}
-		first = e
+		if e.At != 0 {
+			first = time.UnixMilli(e.At)
+		}
 		return errStop
 	})
 	return first, nil
-}
-
-// Beginning returns the clock at the first entry of the queue, if the history has it, or a
-// zero Time. It reads one object.
-func (h *History) Beginning(ctx context.Context) (time.Time, error) {
-	if len(h.line.checkpoints) == 0 || h.line.checkpoints[0].at != 0 {
-		return time.Time{}, nil
-	}
-	from := h.line.checkpoints[0].lsn
-	path, _ := h.line.cover(from, everything.lsn)
-	first, err := h.firstEntry(ctx, path, from)
-	if err != nil || first.At == 0 {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(first.At), nil
 }
 
 // isNewest reports whether the state of the document is the wanted one.

@@ -76,7 +76,7 @@ func TestHole(t *testing.T) {
 			t.Errorf("%v within 1 MiB: %v", to, err)
 		}
 	}
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || !report.OK() || !slices.Equal(report.Spans, want) {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -116,7 +116,7 @@ func TestOvertakenDocument(t *testing.T) {
 			t.Errorf("%v is another state: %v", to, err)
 		}
 	}
-	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
+	if report, err := Verify(w.ctx, w.bucket, rootKey); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -132,7 +132,7 @@ func TestYoungQueue(t *testing.T) {
 		check := func(checkpoints int) {
 			t.Helper()
 			w.flush(false)
-			report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+			report, err := Verify(w.ctx, w.bucket, rootKey)
 			if err != nil || !report.OK() || report.Checkpoints != checkpoints || len(report.Spans) != 1 || !report.Spans[0].From.IsZero() {
 				t.Fatalf("%+v, %v", report, err)
 			}
@@ -189,7 +189,7 @@ func TestOriginalDocument(t *testing.T) {
 	if _, err := h.At(w.ctx, Target{LSN: fsm.LSN{Index: 7}}); !errors.Is(err, ErrNotKept) {
 		t.Errorf("%v", err)
 	}
-	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || !report.OK() {
+	if report, err := Verify(w.ctx, w.bucket, rootKey); err != nil || !report.OK() {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestDocumentThatLies(t *testing.T) {
 	w.damage(rootKey, func(data []byte) []byte {
 		return bytes.Replace(data, []byte(`"lastSeq":`), []byte(`"lastSeq":1`), 1)
 	})
-	if report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{}); err != nil || report.Sound() {
+	if report, err := Verify(w.ctx, w.bucket, rootKey); err != nil || report.Sound() {
 		t.Errorf("other scalars: %+v, %v", report, err)
 	}
 }

@@ -75,7 +75,7 @@ func TestBucketAway(t *testing.T) {
 		if !errors.Is(err, fault.ErrInjected) || errors.Is(err, ErrDamaged) {
 			t.Errorf("load: %v", err)
 		}
-		report, err := Verify(testContext(t), bucket, rootKey, VerifyOptions{})
+		report, err := Verify(testContext(t), bucket, rootKey)
 		if !errors.Is(err, fault.ErrInjected) || report != nil {
 			t.Errorf("verify: %+v, %v", report, err)
 		}
@@ -108,7 +108,7 @@ func TestNewerEntry(t *testing.T) {
 	if !errors.Is(err, fsm.ErrEntry) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "upgrade") {
 		t.Errorf("load: %v", err)
 	}
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || report.Sound() {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
@@ -191,7 +191,7 @@ func TestReplayThatLeadsToAnotherState(t *testing.T) {
 	if _, err := Machine(w.ctx, w.bucket, w.root); !errors.Is(err, fsm.ErrDiverged) || errors.Is(err, ErrDamaged) {
 		t.Errorf("load: %v", err)
 	}
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || len(report.Problems) != 1 || !errors.Is(report.Problems[0].Err, fsm.ErrDiverged) {
 		t.Errorf("verify: %+v, %v", report, err)
 	}

@@ -299,7 +299,7 @@ func (r *repair) look(ctx context.Context) error {
 	doc, err := document.Decode(r.old.Data)
 	if err == nil {
 		r.doc, r.sure, r.v = doc, true, newVerifier(r.bucket, r.key)
-		_, err := r.v.document(ctx, doc, VerifyOptions{})
+		_, err := r.v.document(ctx, doc)
 		return err
 	}
 	unreadable := fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -310,7 +310,7 @@ func (r *repair) look(ctx context.Context) error {
 	switch {
 	case w.doc != nil:
 		r.doc, r.sure, r.v = w.doc, true, newVerifier(r.bucket, r.key)
-		_, err = r.v.document(ctx, w.doc, VerifyOptions{})
+		_, err = r.v.document(ctx, w.doc)
 	default:
 		err = r.lookBehind(ctx, &w)
 	}
@@ -340,7 +340,7 @@ func (r *repair) lookBehind(ctx context.Context, w *recovered) error {
 	}
 	for _, end := range ends(names, last) {
 		r.doc, r.v = w.document(end), newVerifier(r.bucket, r.key)
-		m, err := r.v.behind(ctx, r.doc, VerifyOptions{})
+		m, err := r.v.behind(ctx, r.doc)
 		if err != nil || m != nil && m.Meta().LSN == end {
 			return err
 		}

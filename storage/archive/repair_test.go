@@ -82,7 +82,7 @@ func (w *world) expectedAfter(key string) fsm.LSN {
 // checkRepaired: all is well, and the state is at least the one expected.
 func (w *world) checkRepaired(t *testing.T, r *Repaired, want fsm.LSN) {
 	t.Helper()
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || !report.Sound() {
 		t.Fatalf("after the repair: %+v, %v", report, err)
 	}

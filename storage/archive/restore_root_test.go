@@ -170,7 +170,7 @@ func TestWriteBeginningCrashes(t *testing.T) {
 // wholeRoot checks that the document is complete, and returns its lineage.
 func wholeRoot(t *testing.T, bucket storage.Bucket) string {
 	t.Helper()
-	r, err := Verify(t.Context(), bucket, rootKey, VerifyOptions{})
+	r, err := Verify(t.Context(), bucket, rootKey)
 	if err != nil || !r.OK() {
 		t.Fatalf("%+v %v", r, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"osqueue/fsm"
 	"osqueue/storage"
@@ -19,7 +18,7 @@ import (
 // before them leads to. The report lists the problems. Verify returns an error only if it
 // cannot continue: an error of the store, or one that wraps storage.ErrNotFound if there is no
 // document. It reads everything twice, and keeps two states in memory.
-func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyOptions) (*Report, error) {
+func Verify(ctx context.Context, bucket storage.Bucket, key string) (*Report, error) {
 	o, err := bucket.Get(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("verify %q: %w", key, err)
@@ -30,7 +29,7 @@ func Verify(ctx context.Context, bucket storage.Bucket, key string, opts VerifyO
 		v.note(key, fmt.Errorf("%w: %w", ErrDamaged, err))
 		return v.report, nil
 	}
-	if _, err := v.document(ctx, doc, opts); err != nil {
+	if _, err := v.document(ctx, doc); err != nil {
 		return nil, fmt.Errorf("verify %q: %w", key, err)
 	}
 	return v.report, nil
@@ -110,8 +109,8 @@ func intact[T any](err error, named bool, key string, read func(n name) (T, erro
 
 // document checks everything. It returns the state at the end of the log, or nil if that state
 // cannot be rebuilt.
-func (v *verifier) document(ctx context.Context, doc *document.File, opts VerifyOptions) (*fsm.Machine, error) {
-	m, err := v.behind(ctx, doc, opts)
+func (v *verifier) document(ctx context.Context, doc *document.File) (*fsm.Machine, error) {
+	m, err := v.behind(ctx, doc)
 	if err == nil {
 		v.root(doc, m)
 	}
@@ -119,7 +118,7 @@ func (v *verifier) document(ctx context.Context, doc *document.File, opts Verify
 }
 
 // behind checks everything except the document.
-func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOptions) (*fsm.Machine, error) {
+func (v *verifier) behind(ctx context.Context, doc *document.File) (*fsm.Machine, error) {
 	v.report.LSN = doc.LSN()
 	var names []string
 	if lineage := doc.Lineage(); lineage != "" {
@@ -136,9 +135,6 @@ func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOp
 			v.named[a.Log[i].Key] = true
 		}
 	}
-	if !opts.Since.IsZero() {
-		v.line.since(limit{lsn: everything.lsn, at: opts.Since.UnixMilli()})
-	}
 	if err := v.segmentIndexes(ctx); err != nil {
 		return nil, err
 	}
@@ -149,26 +145,6 @@ func (v *verifier) behind(ctx context.Context, doc *document.File, opts VerifyOp
 	h := History{doc: doc, line: v.line}
 	v.report.Spans = h.Spans()
 	return m, err
-}
-
-// since drops the objects that are not needed for states from a limit on.
-func (l *line) since(from limit) {
-	oldest, ok := l.checkpointUpTo(from)
-	if !ok {
-		return
-	}
-	old := make(map[string]bool)
-	for _, p := range l.checkpoints {
-		if p.lsn.Compare(oldest.lsn) < 0 {
-			old[p.key] = true
-		}
-	}
-	for _, s := range l.sources {
-		if s.last.Compare(oldest.lsn) <= 0 {
-			old[s.key] = true
-		}
-	}
-	*l = *l.without(old)
 }
 
 // segmentIndexes replaces the listed segments of the line by those of the root's segment indexes.
@@ -376,11 +352,4 @@ func (r *Report) OK() bool { return len(r.Problems) == 0 }
 // still be damaged.
 func (r *Report) Sound() bool {
 	return !slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Named })
-}
-
-// VerifyOptions limit a verification.
-type VerifyOptions struct {
-	// Since limits Verify to the objects that are needed for states since then, by the
-	// machine's clock. Zero means all objects.
-	Since time.Time
 }

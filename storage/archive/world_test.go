@@ -362,7 +362,7 @@ func (w *world) check(t testing.TB, rt *rapid.T) {
 	if lsn := w.root.LSN(); m.Meta().LSN != lsn || m.View().Hash() != w.line[lsn] {
 		rt.Fatalf("the root is %s and should be %s, or is another state", m.Meta().LSN, lsn)
 	}
-	report, err := Verify(w.ctx, w.bucket, rootKey, VerifyOptions{})
+	report, err := Verify(w.ctx, w.bucket, rootKey)
 	if err != nil || !report.OK() || len(report.Gone) != 0 {
 		rt.Fatalf("%+v, %v", report, err)
 	}

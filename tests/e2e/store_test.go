@@ -30,7 +30,7 @@ func checkBucket(t *testing.T, c *cluster.Cluster, s *store.Store) {
 	c.StopAll()
 	s.Settle()
 	ctx := c.Context(time.Minute)
-	report, err := archive.Verify(ctx, s.Bucket(), "queue.json", archive.VerifyOptions{})
+	report, err := archive.Verify(ctx, s.Bucket(), "queue.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (w *World) noteLog(n *cluster.Node, at []fsm.LSN) ([]history.State, error) 
 // verifyBucket checks all objects of the bucket, as `osqueue verify` does, and looks for
 // copies of documents that a leader has taken for edited: none was edited.
 func (w *World) verifyBucket(ctx context.Context) {
-	report, err := archive.Verify(ctx, w.Store.Bucket(), "queue.json", archive.VerifyOptions{})
+	report, err := archive.Verify(ctx, w.Store.Bucket(), "queue.json")
 	if err != nil {
 		w.T.Error(err)
 		return

@@ -362,23 +362,24 @@ func (s storedSpan) row() []string {
 	if s.Since > 0 {
 		length = view.Short(view.FromMs(s.Until - s.Since))
 	}
-	return []string{s.From, s.To, beginningOr(s.Since), view.LocalTime(s.Until), length}
+	return []string{s.From, s.To, s.since(view.LocalTime), view.LocalTime(s.Until), length}
 }
 
-// text formats a span on one line.
-func (s storedSpan) text() string {
-	if s.From == s.To {
-		return fmt.Sprintf("%s (%s)", s.From, beginningOr(s.Since))
+// text formats a span on one line, with its times in some format.
+func (s storedSpan) text(at func(ms int64) string) string {
+	text := fmt.Sprintf("%s (%s)", s.From, s.since(at))
+	if s.From != s.To {
+		text += fmt.Sprintf(" up to %s (%s)", s.To, at(s.Until))
 	}
-	return fmt.Sprintf("%s (%s) up to %s (%s)", s.From, beginningOr(s.Since), s.To, view.LocalTime(s.Until))
+	return text
 }
 
-// beginningOr is a time of a queue, which has none before its first entry.
-func beginningOr(ms int64) string {
-	if ms == 0 {
+// since is the time of the first state. A queue has none before its first entry.
+func (s storedSpan) since(at func(ms int64) string) string {
+	if s.Since == 0 {
 		return "the beginning"
 	}
-	return view.LocalTime(ms)
+	return at(s.Since)
 }
 
 // spansMost is the number of ranges that an error names.
@@ -396,14 +397,9 @@ func spansText(spans []archive.Span) string {
 		fmt.Fprintf(&b, " %d ranges, the last of which are", len(spans))
 	}
 	for _, s := range spans[first:] {
-		since := "the beginning"
-		if s.Since.UnixMilli() != 0 {
-			since = s.Since.Format(time.RFC3339) // as --at takes it
-		}
-		fmt.Fprintf(&b, "\n  %s (%s)", s.From, since)
-		if s.To != s.From {
-			fmt.Fprintf(&b, " up to %s (%s)", s.To, s.Until.Format(time.RFC3339))
-		}
+		b.WriteString("\n  " + spanOf(s).text(func(ms int64) string {
+			return time.UnixMilli(ms).Local().Format(time.RFC3339) // as --at takes it
+		}))
 	}
 	return b.String()
 }

@@ -85,7 +85,7 @@ func (v *verification) verify(ctx context.Context, b *buckets) error {
 	if err != nil {
 		return err
 	}
-	found, err := archive.Verify(ctx, bucket, v.document, archive.VerifyOptions{})
+	found, err := archive.Verify(ctx, bucket, v.document)
 	if err != nil {
 		return v.missing(ctx, bucket, err)
 	}
@@ -290,7 +290,7 @@ func (p *verifyReport) print(g *view.Globals, url string) error {
 		rows = append(rows, []string{"other", fmt.Sprintf("%s without a reference, %d deleted during the check", view.Plural(p.Strays, "object"), p.Gone)})
 	}
 	for _, s := range p.Spans {
-		rows = append(rows, []string{"restorable", s.text()})
+		rows = append(rows, []string{"restorable", s.text(view.LocalTime)})
 	}
 	if err := g.Table(rows); err != nil {
 		return err
