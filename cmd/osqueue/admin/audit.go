@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -41,7 +40,7 @@ type auditFilter struct {
 const (
 	// auditLineMax bounds a line, in bytes.
 	auditLineMax = 1 << 20
-	// auditLook is the interval at which --follow looks for new lines.
+	// auditLook is the interval at which --follow asks for new entries.
 	auditLook = 500 * time.Millisecond
 )
 
@@ -56,20 +55,20 @@ func newAuditCommand(g *view.Globals) *cobra.Command {
 		Long: `Without files, asks all nodes for the entries that they keep in memory (serve --audit-memory), and
 merges them by time; this needs the role admin. A node loses these entries when it stops.
 
-With files, reads the files that serve --audit-log has written, oldest line first, each after its
-FILE.1, and asks no node. The leader records writes, and every node the requests that it refuses:
-give the files of all nodes to see all entries.
+With files, reads what serve --audit-log has written and asks no node: the file that was written
+first comes first, so that audit.log* is right after a rotation; - is stdin. The leader records
+writes, and every node the requests that it refuses: give the files of all nodes to see all entries.
 
 The filters are patterns, such as 'DELETE*' or mail-*. Lines that are not entries are counted on
 stderr.`,
 		Example: `  osqueue audit --since 1h --outcome forbidden
   osqueue audit --follow
-  osqueue audit /var/log/osqueue/audit.log --since 1h
+  osqueue audit /var/log/osqueue/audit.log* --since 1h
   osqueue audit audit.log --principal 3kq* --action 'DELETE*' --json
-  osqueue audit audit.log --outcome forbidden --follow`,
+  tail -F audit.log | osqueue audit - --outcome forbidden --json`,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			if follow && len(files) > 1 {
-				return view.Usagef("--follow: give one file")
+			if follow && len(files) > 0 {
+				return view.Usagef("--follow asks the nodes; for a file run tail -F FILE | osqueue audit - --json")
 			}
 			f.since, f.until = since.At, until.At
 			if err := f.check(); err != nil {
@@ -78,7 +77,7 @@ stderr.`,
 			if len(files) == 0 {
 				return askAudit(cmd.Context(), g, f, follow)
 			}
-			return readAudit(cmd.Context(), g, files, f, follow)
+			return readAudit(cmd.Context(), g, files, f)
 		},
 	}
 	flags := cmd.Flags()
@@ -139,19 +138,11 @@ func newAuditReader(g *view.Globals, f auditFilter) *auditReader {
 	return &auditReader{g: g, filter: f, table: view.LongTable{G: g, Columns: columns}}
 }
 
-func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilter, follow bool) error {
+func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilter) error {
 	a := newAuditReader(g, f)
+	slices.SortStableFunc(files, func(x, y string) int { return writtenAt(x).Compare(writtenAt(y)) })
 	for _, name := range files {
-		if err := a.file(name + ".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if follow {
-			if err := a.follow(ctx, name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := a.file(name); err != nil {
+		if err := a.file(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -162,37 +153,35 @@ func readAudit(ctx context.Context, g *view.Globals, files []string, f auditFilt
 	return err
 }
 
-// file reads a file from its begin to its end.
-func (a *auditReader) file(name string) error {
-	f, err := os.Open(name)
+// writtenAt returns when a file was last written; the zero time if it does not say.
+func writtenAt(name string) (at time.Time) {
+	if info, err := os.Stat(name); err == nil {
+		at = info.ModTime()
+	}
+	return at
+}
+
+// file reads a file to its end; - is stdin.
+func (a *auditReader) file(ctx context.Context, name string) error {
+	file, err := a.g.OpenInput(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	_, err = a.lines(f, true)
-	return err
-}
-
-// lines reads lines and returns how many bytes they had. Without last it leaves a line without
-// its end unread.
-func (a *auditReader) lines(r io.Reader, last bool) (n int64, err error) {
-	in := bufio.NewReaderSize(r, auditLineMax)
+	defer file.Close()
+	in := bufio.NewReaderSize(file, auditLineMax)
 	for {
 		line, err := in.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull): // no entry is that long
 			a.bad++
-			n += int64(len(line))
 			continue
-		case err != nil && (!last || len(line) == 0):
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return n, err
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
 		}
-		n += int64(len(line))
 		if err := a.line(line); err != nil {
-			return n, err
+			return err
 		}
 	}
 }
@@ -217,50 +206,6 @@ func (a *auditReader) entry(e auditEntry) error {
 			view.OrDash(e.Object), view.OrDash(e.LSN), e.Outcome,
 		}
 	})
-}
-
-// follow reads a file, and what is added to it until ctx ends. If the file is replaced, it
-// reads the new one from its begin.
-func (a *auditReader) follow(ctx context.Context, name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	at := int64(0)
-	for {
-		n, err := a.lines(io.NewSectionReader(f, at, 1<<62), false)
-		if err != nil {
-			return err
-		}
-		at += n
-		if err := a.table.End(); err != nil {
-			return err
-		}
-		if !sleep.For(ctx, auditLook) {
-			return nil
-		}
-		next, err := os.Open(name)
-		if err != nil {
-			continue // between the two steps of a rotation
-		}
-		if same(f, next) {
-			_ = next.Close()
-			continue
-		}
-		if _, err := a.lines(io.NewSectionReader(f, at, 1<<62), true); err != nil {
-			return errors.Join(err, next.Close())
-		}
-		_ = f.Close()
-		f, at = next, 0
-	}
-}
-
-// same reports whether two open files are one.
-func same(a, b *os.File) bool {
-	x, err := a.Stat()
-	y, fault := b.Stat()
-	return err == nil && fault == nil && os.SameFile(x, y)
 }
 
 // auditNodes reads what the nodes of a cluster keep of their audit logs.

@@ -119,7 +119,7 @@ func batchJobs(ctx context.Context, g *view.Globals, f *batchFlags) ([]client.Ne
 	if f.file == "" {
 		return nil, nil
 	}
-	in, err := openInput(g, f.file)
+	in, err := g.OpenInput(ctx, f.file)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -110,7 +109,12 @@ func (f *hookFlags) complete(ctx context.Context, g *view.Globals) error {
 	if f.secretFile == "" {
 		return nil
 	}
-	data, err := readSecret(ctx, g, f.secretFile)
+	in, err := g.OpenInput(ctx, f.secretFile)
+	if err != nil {
+		return fmt.Errorf("--secret-file: %w", err)
+	}
+	defer in.Close()
+	data, err := io.ReadAll(io.LimitReader(in, secretFileMax))
 	if err != nil {
 		return fmt.Errorf("--secret-file: %w", err)
 	}
@@ -119,18 +123,6 @@ func (f *hookFlags) complete(ctx context.Context, g *view.Globals) error {
 		return errors.New("--secret-file: the file is empty")
 	}
 	return nil
-}
-
-func readSecret(ctx context.Context, g *view.Globals, path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(io.LimitReader(g.Stdin(ctx), secretFileMax))
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // only read
-	return io.ReadAll(io.LimitReader(file, secretFileMax))
 }
 
 func putHook(ctx context.Context, g *view.Globals, f *hookFlags, name string) error {

@@ -252,18 +252,6 @@ func piped(stdin io.Reader) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice == 0
 }
 
-// openInput returns a file's content; - is stdin.
-func openInput(g *view.Globals, name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(g.In), nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
-}
-
 // asJSON converts a typed payload to JSON.
 func asJSON(text []byte, plain bool) ([]byte, error) {
 	if plain {

@@ -102,7 +102,7 @@ func runMap(ctx context.Context, g *view.Globals, f *mapFlags) error {
 	if err != nil {
 		return err
 	}
-	in, err := openInput(g, f.file)
+	in, err := g.OpenInput(ctx, f.file)
 	if err != nil {
 		return err
 	}

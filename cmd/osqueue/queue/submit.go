@@ -131,7 +131,7 @@ func noteHolder(g *view.Globals, e client.Enqueued) error {
 
 // submitFile sends the lines of a file, and writes the ids, or the results.
 func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submitFlags) error {
-	in, err := openInput(g, f.file)
+	in, err := g.OpenInput(ctx, f.file)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func submitFile(ctx context.Context, g *view.Globals, c *client.Client, f *submi
 	p.progress = g.NewProgress(f.quiet || !f.wait)
 	p.progress.Count(f.file)
 	began := time.Now()
-	err = p.run(ctx, linesOf(&view.Interruptible{Ctx: ctx, In: in}, f.parse))
+	err = p.run(ctx, linesOf(in, f.parse))
 	again := f.again()
 	err = p.outcome(ctx, err, again, "wait for them again with the same command and "+again)
 	if fault := f.summary(g, p, began); fault != nil {

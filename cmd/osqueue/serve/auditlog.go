@@ -2,11 +2,12 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"osqueue/api/core"
 	"osqueue/cmd/osqueue/view"
+	"osqueue/internal/sleep"
 )
 
 // The audit log takes entries into a bounded queue, which one goroutine writes to the file. So a
@@ -29,6 +31,9 @@ import (
 // changes go on, and the log gets a line with the number of the entries that it lacks. Entries of
 // requests that changed nothing are dropped in both cases, and refusals, which strangers can cause,
 // already when the queue is half full.
+//
+// The file is never renamed or cut here: logrotate does that, and sends SIGHUP, at which the log
+// opens its file again.
 
 const (
 	// auditQueueMax is the number of entries in the queue. An entry takes some 500 bytes, at most
@@ -36,10 +41,12 @@ const (
 	auditQueueMax = 8192
 	// auditPatience is how long a change waits for room in the queue.
 	auditPatience = time.Second
+	// auditLook is the interval at which it looks for room.
+	auditLook = auditPatience / 50
 	// auditAgain is the pause after a failed write.
 	auditAgain = time.Second
-	// auditBatch is the number of entries in one write.
-	auditBatch = 256
+	// auditStop bounds the end of the audit log when the node stops.
+	auditStop = 2 * time.Second
 )
 
 // The values of --audit-full.
@@ -50,16 +57,17 @@ const (
 
 // auditLog is the queue of an audit log and its writer. It is safe for concurrent use.
 type auditLog struct {
-	log  hclog.Logger
-	full string // auditRefuse or auditDrop
-	file *auditFile
-	wake chan struct{} // has an item when the writer has something to do
-	stop chan struct{} // closed by close
-	done chan struct{} // closed when the writer has ended
+	log    hclog.Logger
+	full   string // auditRefuse or auditDrop
+	file   *auditFile
+	lines  slog.Handler   // writes to file
+	hangup chan os.Signal // has an item when file must be opened again
+	wake   chan struct{}  // has an item when the writer has something to do
+	stop   chan struct{}  // closed by close
+	done   chan struct{}  // closed when the writer has ended
 
 	mu      sync.Mutex
 	queue   []core.AuditEntry // the writer removes entries from its front
-	room    chan struct{}     // closed when the queue has room again; nil: no change waits
 	missing int               // dropped entries that no line of the log counts yet
 	last    core.AuditEntry   // the last one of these
 
@@ -71,8 +79,9 @@ func newAuditLog(log hclog.Logger, file *auditFile, full string) *auditLog {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	a := &auditLog{
-		log: log, full: full, file: file,
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		log: log, full: full, file: file, hangup: make(chan os.Signal, 1),
+		lines: slog.NewJSONHandler(file, &slog.HandlerOptions{ReplaceAttr: onlyAudited}),
+		wake:  make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 		dropped: counter("osqueue_audit_dropped_total", "Entries that the audit log lacks, because its queue was full."),
 		refused: counter("osqueue_audit_refused_total", "Changes that were refused because the queue of the audit log was full."),
 		failed:  counter("osqueue_audit_write_errors_total", "Failed writes to the audit log; they are repeated."),
@@ -89,11 +98,13 @@ func (o *securityOptions) openAudit(log hclog.Logger) (*auditLog, error) {
 	case "-":
 		return newAuditLog(log, &auditFile{out: os.Stdout}, o.auditFull), nil
 	}
-	file, err := openAuditFile(o.auditLog)
-	if err != nil {
+	file := &auditFile{path: o.auditLog}
+	if err := file.open(); err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	return newAuditLog(log, file, o.auditFull), nil
+	a := newAuditLog(log, file, o.auditFull)
+	signal.Notify(a.hangup, syscall.SIGHUP)
+	return a, nil
 }
 
 // register adds the metrics.
@@ -112,36 +123,13 @@ func (a *auditLog) queued() int {
 // admit returns nil if a change may be made, as far as the audit log is concerned. It waits for
 // room in the queue for auditPatience at most.
 func (a *auditLog) admit(ctx context.Context) error {
-	if a.full == auditDrop {
-		return nil
+	for late := time.Now().Add(auditPatience); a.full == auditRefuse && a.queued() >= auditQueueMax; {
+		if !time.Now().Before(late) || !sleep.For(ctx, auditLook) {
+			a.refused.Inc()
+			return fmt.Errorf("this node cannot write its audit log, and %d entries wait for it: it makes no change that it cannot record; see its log, or start it with --audit-full drop", auditQueueMax)
+		}
 	}
-	room := a.awaitRoom()
-	if room == nil {
-		return nil
-	}
-	late := time.NewTimer(auditPatience)
-	defer late.Stop()
-	select {
-	case <-room:
-		return nil
-	case <-late.C:
-	case <-ctx.Done():
-	}
-	a.refused.Inc()
-	return fmt.Errorf("this node cannot write its audit log, and %d entries wait for it: it makes no change that it cannot record; see its log, or start it with --audit-full drop", auditQueueMax)
-}
-
-// awaitRoom returns a channel that is closed when the queue has room, or nil if it has.
-func (a *auditLog) awaitRoom() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.queue) < auditQueueMax {
-		return nil
-	}
-	if a.room == nil {
-		a.room = make(chan struct{})
-	}
-	return a.room
+	return nil
 }
 
 // add puts an entry into the queue. admitted says that admit let the change happen: its entry is
@@ -160,7 +148,10 @@ func (a *auditLog) add(e core.AuditEntry, admitted bool) {
 		return
 	}
 	a.queue = append(a.queue, e)
-	a.signal()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
 }
 
 // lostEntries is the entry in place of n entries that were dropped, of which one is the last.
@@ -168,22 +159,22 @@ func lostEntries(n int, last core.AuditEntry) core.AuditEntry {
 	return core.AuditEntry{Time: last.Time, Node: last.Node, Action: "drop entries", Object: strconv.Itoa(n), Outcome: "audit_full"}
 }
 
-func (a *auditLog) signal() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
-}
-
 // run writes the queue until close, and then what is left.
 func (a *auditLog) run() {
 	defer close(a.done)
 	bad := false // an error was logged
 	for {
-		batch := a.next()
-		if batch == nil {
+		select {
+		case <-a.hangup:
+			a.reopen()
+		default:
+		}
+		if a.queued() == 0 {
 			select {
 			case <-a.wake:
+				continue
+			case <-a.hangup:
+				a.reopen()
 				continue
 			case <-a.stop:
 				if a.queued() > 0 {
@@ -192,8 +183,7 @@ func (a *auditLog) run() {
 				return
 			}
 		}
-		n, err := a.file.append(batch)
-		a.written(n)
+		err := a.writeFirst()
 		if err == nil {
 			bad = false
 			continue
@@ -203,9 +193,6 @@ func (a *auditLog) run() {
 			a.log.Error("the audit log cannot be written; its entries wait", "error", err)
 			bad = true
 		}
-		if n == len(batch) {
-			continue // it was written, although the file could not be replaced
-		}
 		select {
 		case <-a.stop:
 			return
@@ -214,41 +201,45 @@ func (a *auditLog) run() {
 	}
 }
 
-// next returns the lines of the next write, or nil.
-func (a *auditLog) next() (lines [][]byte) {
-	a.mu.Lock()
-	entries := a.queue[:min(len(a.queue), auditBatch)]
-	a.mu.Unlock()
-	for i := range entries {
-		line, err := json.Marshal(&entries[i])
-		if err != nil {
-			line = nil // an entry has texts and numbers only
-		}
-		lines = append(lines, []byte(view.Escaped(string(line))+"\n"))
+// reopen opens the file of the audit log again, or keeps the one that it has.
+func (a *auditLog) reopen() {
+	if err := a.file.open(); err != nil {
+		a.log.Error("SIGHUP: the audit log cannot be opened again; it continues in the file that was open", "error", err)
+		return
 	}
-	return lines
+	a.log.Info("SIGHUP: the audit log is opened again", "file", a.file.path)
 }
 
-// written removes the first n entries from the queue.
-func (a *auditLog) written(n int) {
+// writeFirst writes the first entry of the queue, and removes it.
+func (a *auditLog) writeFirst() error {
+	a.mu.Lock()
+	e := a.queue[0]
+	a.mu.Unlock()
+	line := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
+	line.AddAttrs(slog.String("time", e.Time), slog.String("node", e.Node), slog.String("principal", e.Principal),
+		slog.String("address", e.Address), slog.String("action", e.Action), slog.String("object", e.Object),
+		slog.String("lsn", e.LSN), slog.Int("status", e.Status), slog.String("outcome", e.Outcome))
+	if err := a.lines.Handle(context.Background(), line); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	clear(a.queue[:n])
-	if a.queue = a.queue[n:]; len(a.queue) == 0 {
-		a.queue = nil
-	}
+	a.queue[0] = core.AuditEntry{}
+	a.queue = a.queue[1:]
 	if a.missing > 0 && len(a.queue) < auditQueueMax/2 {
 		a.queue = append(a.queue, lostEntries(a.missing, a.last))
 		a.missing = 0
 	}
-	if a.room != nil && len(a.queue) < auditQueueMax {
-		close(a.room)
-		a.room = nil
-	}
+	return nil
 }
 
-// auditStop bounds the end of the audit log when the node stops.
-const auditStop = 2 * time.Second
+// onlyAudited leaves out of a line of slog what is no part of an entry, or empty.
+func onlyAudited(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.LevelKey || a.Value.Equal(slog.StringValue("")) {
+		return slog.Attr{}
+	}
+	return a
+}
 
 // closeAudit ends the audit log, also if the time for the requests is over.
 func (s *server) closeAudit() error {
@@ -263,6 +254,7 @@ func (a *auditLog) close(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
+	signal.Stop(a.hangup)
 	close(a.stop)
 	select {
 	case <-a.done:
@@ -272,38 +264,21 @@ func (a *auditLog) close(ctx context.Context) error {
 	if n := a.queued(); n > 0 {
 		return fmt.Errorf("the last %d entries were not written to the audit log: each write failed", n)
 	}
-	if a.file.out == os.Stdout {
+	if a.file.path == "" {
 		return nil
 	}
 	return a.file.out.Close()
 }
 
-// auditMax is the size at which the audit log moves to FILE.1, which it replaces. If it cannot, it is
-// tried again when the file has grown by auditRetry.
-const (
-	auditMax   = 64 << 20
-	auditRetry = 1 << 20
-)
-
 // auditFile is the file of an audit log. One goroutine uses it.
 type auditFile struct {
-	path string // "": out is no regular file, or stdout, and never moves
+	path string // "": out is stdout
 	out  io.WriteCloser
-	size int64
-	move int64 // the size at which the file moves
-	torn bool  // the last line has no end
+	torn bool // the last line has no end
 }
 
-// openAuditFile opens a file for appending. A named pipe without a reader is an error: it would
-// block the node.
-func openAuditFile(path string) (*auditFile, error) {
-	f := &auditFile{path: path}
-	if err := f.open(); err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
+// open opens the file for appending, in place of the one that is open. A named pipe without a reader
+// is an error: it would block the node.
 func (f *auditFile) open() error {
 	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0o600)
 	if errors.Is(err, syscall.ENXIO) {
@@ -316,21 +291,17 @@ func (f *auditFile) open() error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	f.out, f.size, f.move, f.torn = out, 0, auditMax, false
-	if !info.Mode().IsRegular() {
-		f.path = ""
-		return nil
+	before := f.out
+	f.out, f.torn = out, info.Mode().IsRegular() && !endsLine(f.path, info.Size())
+	if before != nil {
+		_ = before.Close() // each of its writes was answered
 	}
-	f.size, f.torn = info.Size(), !endsLine(f.path, info.Size())
 	return nil
 }
 
-// endsLine reports whether a file of a size is empty or ends with a whole line. A process that dies
-// may leave a part of one. A file that cannot be read counts as whole.
+// endsLine reports whether a file of a size ends with a whole line. A process that dies may leave a
+// part of one. A file that is empty or cannot be read counts as whole.
 func endsLine(path string, size int64) bool {
-	if size == 0 {
-		return true
-	}
 	f, err := os.Open(path)
 	if err != nil {
 		return true
@@ -341,42 +312,15 @@ func endsLine(path string, size int64) bool {
 	return err != nil || last[0] == '\n'
 }
 
-// append writes lines, and ends a line before them that was not written whole. It returns the
-// number of lines that were written whole.
-func (f *auditFile) append(lines [][]byte) (whole int, err error) {
-	buf := make([]byte, 0, 4<<10)
+// Write implements io.Writer, for slog. It ends a line before this one that was not written whole.
+func (f *auditFile) Write(line []byte) (int, error) {
+	text := view.Escaped(string(line))
 	if f.torn {
-		buf = append(buf, '\n')
+		text = "\n" + text
 	}
-	var ends []int
-	for _, line := range lines {
-		buf = append(buf, line...)
-		ends = append(ends, len(buf))
-	}
-	if f.path != "" && f.size > 0 && f.size+int64(len(buf)) > f.move {
-		err = f.rotate()
-	}
-	n, writeErr := f.out.Write(buf)
-	f.size += int64(n)
-	for whole < len(ends) && ends[whole] <= n {
-		whole++
-	}
+	n, err := io.WriteString(f.out, text)
 	if n > 0 {
-		f.torn = buf[n-1] != '\n'
+		f.torn = text[n-1] != '\n'
 	}
-	return whole, errors.Join(err, writeErr)
-}
-
-// rotate begins a new file. After an error the old one grows.
-func (f *auditFile) rotate() error {
-	old := f.out
-	err := os.Rename(f.path, f.path+".1")
-	if err == nil {
-		err = f.open()
-	}
-	if err != nil {
-		f.move = f.size + auditRetry
-		return fmt.Errorf("start a new file (the old one becomes %s.1): %w; until then the file grows", f.path, err)
-	}
-	return old.Close()
+	return n, err
 }

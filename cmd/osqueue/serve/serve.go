@@ -33,7 +33,7 @@ The environment of the legacy broker (BROKER_HOST, STORAGE_BACKEND, …) counts 
 else has a setting: docs/migrating.md lists it.
 
 SIGTERM and Ctrl-C stop the node gracefully: leadership is handed over first.
-SIGHUP is ignored.`,
+SIGHUP opens the file of --audit-log again; no setting is read again.`,
 		Example: `  # a single node
   osqueue serve --data ./data --bucket file:///srv/osqueue
 
@@ -91,7 +91,7 @@ func serve(ctx context.Context, o *serveOptions) error {
 	defer wg.Wait()
 	defer end()
 	log.Info("starting", "version", o.node.Version, "data", o.node.DataDir, "pid", pid())
-	heedHangup := view.IgnoreHangup(log)
+	heedHangup := view.IgnoreHangup(log.Info)
 	defer heedHangup()
 	guard := newExitGuard(log, os.Exit)
 	defer guard.stop()

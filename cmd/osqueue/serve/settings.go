@@ -99,7 +99,7 @@ func (o *serveOptions) settings() []group {
 			{"oidc-issuer", &o.security.issuer, "URL of the OpenID Connect provider whose JWTs count as identities; needs --oidc-audience and --roles-file"},
 			{"oidc-audience", &o.security.audience, "audience (claim aud) that JWTs must have"},
 			{"program-types", &o.security.programs, "patterns of the types whose workers run programs from the payload; only tokens made with --programs may enqueue them"},
-			{"audit-log", &o.security.auditLog, "file for the audit log, one JSON object per line; - is stdout (default: none)"},
+			{"audit-log", &o.security.auditLog, "file for the audit log, one JSON object per line, which SIGHUP opens again; - is stdout (default: none)"},
 		}, hidden: []setting{
 			{"oidc-algorithms", &o.security.algorithms, "signature algorithms of JWTs that count"},
 			{"oidc-leeway", &o.security.leeway, "largest difference between the clocks of the provider and of this machine, at most 5m"},

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	v1 "osqueue/client/api/v1"
@@ -96,16 +95,16 @@ func wrapHelp(g *Globals, root *cobra.Command) {
 	})
 }
 
-// IgnoreHangup lets the process go on at SIGHUP, with a line in the log: logrotate and systemctl reload
-// send it, and a terminal that ends. The programs that the process starts do not inherit that. The caller
-// calls stop.
-func IgnoreHangup(log hclog.Logger) (stop func()) {
+// IgnoreHangup lets the process go on at SIGHUP, with a note in its log: systemctl reload and a terminal
+// that ends send it, and logrotate for the audit log. The programs that the process starts do not inherit
+// that. The caller calls stop.
+func IgnoreHangup(note func(text string, args ...any)) (stop func()) {
 	hangups, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		defer close(done)
 		for range hangups {
-			log.Info("SIGHUP is ignored: there is nothing to load again; SIGTERM stops this process")
+			note("SIGHUP: no setting is read again; SIGTERM stops this process")
 		}
 	}()
 	return func() {

@@ -61,6 +61,22 @@ func Background(ctx context.Context, run func(context.Context)) (stop func()) {
 // Stdin is stdin for as long as ctx lasts.
 func (g *Globals) Stdin(ctx context.Context) io.Reader { return &Interruptible{Ctx: ctx, In: g.In} }
 
+// OpenInput opens a file for as long as ctx lasts; - is stdin.
+func (g *Globals) OpenInput(ctx context.Context, name string) (io.ReadCloser, error) {
+	in := io.NopCloser(g.In)
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		in = file
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{&Interruptible{Ctx: ctx, In: in}, in}, nil
+}
+
 // NoTerminalError is the error of a command that needs a confirmation and has no terminal.
 func NoTerminalError(command string) error {
 	return Usagef("%s needs a confirmation, but stdin is not a terminal; give --yes to confirm", command)

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
 	"osqueue/client/worker"
@@ -90,7 +90,7 @@ func (f *workerFlags) bindSandbox(flags *pflag.FlagSet) {
 	bindLimits(flags, &f.limits)
 }
 
-func (f *workerFlags) config(version string, finished func(worker.Finished), log hclog.Logger) worker.Config {
+func (f *workerFlags) config(version string, finished func(worker.Finished), log *slog.Logger) worker.Config {
 	return worker.Config{
 		Name:        f.name,
 		Concurrency: f.concurrency,
@@ -101,7 +101,7 @@ func (f *workerFlags) config(version string, finished func(worker.Finished), log
 		StopTimeout: orNegative(f.stopTimeout),
 		Version:     version,
 		Finished:    finished,
-		Logger:      sdkLogger(log),
+		Logger:      log,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
@@ -136,7 +136,7 @@ func (j workerJob) handler(ctx context.Context, boxes *workerBoxes) (worker.Hand
 // workerBoxes makes each box once. Only one goroutine may use it.
 type workerBoxes struct {
 	base  sandbox.Config
-	log   hclog.Logger
+	log   *slog.Logger
 	boxes map[boxKey]*sandbox.Box
 }
 

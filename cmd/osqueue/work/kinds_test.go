@@ -1,6 +1,7 @@
 package work
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/pflag"
 
 	v1 "osqueue/client/api/v1"
@@ -176,7 +176,7 @@ func TestWorkerExample(t *testing.T) {
 	if thumb.Limits.Memory != 256<<20 || thumb.Limits.Processes != 64 || thumb.Sandbox != "process" || f.jobs[0].Sandbox != "none" {
 		t.Errorf("%+v", thumb)
 	}
-	boxes := &workerBoxes{log: hclog.NewNullLogger()}
+	boxes := &workerBoxes{log: slog.New(slog.DiscardHandler)}
 	for _, job := range f.jobs {
 		job.Sandbox = "none" // not every machine has the others
 		if _, err := job.handler(t.Context(), boxes); err != nil {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -54,7 +54,7 @@ func newWorkerMetrics(ctx context.Context, addr string, concurrency int) (*worke
 }
 
 // start serves until close.
-func (m *workerMetrics) start(log hclog.Logger) {
+func (m *workerMetrics) start(log *slog.Logger) {
 	if m == nil {
 		return
 	}
@@ -107,10 +107,10 @@ const tracesTimeout = 3 * time.Second
 type workerTraces struct {
 	*tracing.Tracer // nil: none, which does nothing
 	stop            func(context.Context) error
-	log             hclog.Logger
+	log             *slog.Logger
 }
 
-func openTraces(version string, log hclog.Logger) (*workerTraces, error) {
+func openTraces(version string, log *slog.Logger) (*workerTraces, error) {
 	exporter, err := otlp.Exporter()
 	if exporter == nil || err != nil {
 		return &workerTraces{}, err

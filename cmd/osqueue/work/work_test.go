@@ -2,9 +2,7 @@ package work
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
 	"osqueue/client"
@@ -58,22 +55,6 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-func TestRecordsReachTheLogger(t *testing.T) {
-	var out bytes.Buffer
-	log := sdkLogger(hclog.New(&hclog.LoggerOptions{Name: "client", Output: &out, Level: hclog.Info, DisableTime: true}))
-	log.Debug("hidden")
-	log.LogAttrs(t.Context(), slog.LevelInfo, "started", slog.Int("jobs", 3))
-	log.With("worker", "w1").Warn("failed", "error", errors.New("refused"))
-	log.Log(t.Context(), slog.LevelError+1, "lost")
-	const want = `[INFO]  client: started: jobs=3
-[WARN]  client: failed: worker=w1 error=refused
-[ERROR] client: lost
-`
-	if got := out.String(); got != want {
-		t.Errorf("the log is\n%s\nwant\n%s", got, want)
-	}
-}
-
 // The lines of the worker are for people; the cluster gets the error as it was.
 func TestWorkerLinesDoNotCommandTheTerminal(t *testing.T) {
 	q := clitest.NewFake(t)
@@ -93,14 +74,15 @@ func TestWorkerLinesDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-// The log of a worker quotes errors of jobs; hclog shows their controls itself.
+// The log of a worker quotes errors of jobs, and shows their controls.
 func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
 	var out bytes.Buffer
-	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Output: &out})
+	log := newLog(&out, false)
+	log.Debug("hidden")
 	log.Warn("refused", "job", clitest.Evil, "error", fmt.Errorf("%s\nsecond %s", clitest.Evil, clitest.Evil), "jobs", []string{clitest.Evil})
 	clitest.Harmless(t, "log", out.String())
-	if !strings.Contains(out.String(), `\x1b[2Jevil`) {
-		t.Errorf("%s", out.String())
+	if got := out.String(); !strings.Contains(got, `\x1b[2Jevil`) || strings.Contains(got, "hidden") {
+		t.Errorf("%s", got)
 	}
 }
 
@@ -126,7 +108,7 @@ func TestWorkerGreets(t *testing.T) {
 		}
 		defer c.Close()
 		var log strings.Builder
-		greet(t.Context(), c, name, hclog.New(&hclog.LoggerOptions{Output: &log}))
+		greet(t.Context(), c, name, newLog(&log, false))
 		return log.String()
 	}
 	q := clitest.NewFake(t)
@@ -143,7 +125,7 @@ func TestWorkerGreets(t *testing.T) {
 		}
 	}
 	q.Server.Close()
-	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, view.StartHint) {
+	if got := greeted(q.Server.URL, "w1"); !strings.Contains(got, "no node has answered yet") || !strings.Contains(got, strings.ReplaceAll(view.StartHint, `"`, `\"`)) {
 		t.Error(got)
 	}
 }

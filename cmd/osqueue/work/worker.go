@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path"
@@ -11,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"osqueue/client"
@@ -85,8 +86,8 @@ dead while it was quiet. With --json each line is one worker.`,
 }
 
 func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error) {
-	log := hclog.New(&hclog.LoggerOptions{Name: "worker", Level: logLevel(f.verbose), Output: g.Err})
-	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = sdkLogger(log.Named("client")) })
+	log := newLog(g.Err, f.verbose)
+	c, err := g.ClientWith(func(cfg *client.Config) { cfg.Logger = log })
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 	if err := checkPrograms(ctx, c, f.jobs); err != nil {
 		return err
 	}
-	heedHangup := view.IgnoreHangup(log)
+	heedHangup := view.IgnoreHangup(log.Info)
 	defer heedHangup()
 	awaitSignal := context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the process
@@ -125,15 +126,17 @@ func runWorker(ctx context.Context, g *view.Globals, f *workerFlags) (err error)
 	return errors.Join(w.Run(ctx), lines.fault())
 }
 
-func logLevel(verbose bool) hclog.Level {
+// newLog returns the log of a worker, in which the control characters of texts are escaped.
+func newLog(out io.Writer, verbose bool) *slog.Logger {
+	level := slog.LevelInfo
 	if verbose {
-		return hclog.Debug
+		level = slog.LevelDebug
 	}
-	return hclog.Info
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
 }
 
 // newJobWorker returns a worker with the handlers of the flags.
-func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log hclog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
+func newJobWorker(ctx context.Context, q worker.Queue, f *workerFlags, boxes *workerBoxes, log *slog.Logger, lines *jobLines, m *workerMetrics) (*worker.Worker, error) {
 	if len(f.jobs) == 0 {
 		return nil, view.Usagef("no job type given: give --exec 'TYPE=COMMAND', for example --exec 'wc=wc -w', or --http, --python, --commands, --config")
 	}
@@ -269,7 +272,7 @@ func checkPrograms(ctx context.Context, c *client.Client, jobs []workerJob) erro
 
 // greet warns at the start of problems that would show late: no node answers, or another
 // worker has the same name.
-func greet(ctx context.Context, c *client.Client, name string, log hclog.Logger) {
+func greet(ctx context.Context, c *client.Client, name string, log *slog.Logger) {
 	short, cancel := context.WithTimeout(ctx, greetWait)
 	defer cancel()
 	other, err := c.Worker(short, name)
