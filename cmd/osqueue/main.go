@@ -106,7 +106,7 @@ man. SOURCE_DATE_EPOCH sets their date.`,
 var version = "devel"
 
 func newVersionCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
 		RunE: func(*cobra.Command, []string) error {
@@ -116,5 +116,4 @@ func newVersionCommand(g *view.Globals) *cobra.Command {
 			return g.Printf("osqueue %s\n", g.Version)
 		},
 	}
-	return cmd
 }

@@ -80,10 +80,7 @@ var byteOrderMark = []byte("\ufeff")
 // absent field is null.
 func decode(data []byte) (*body, error) {
 	data = bytes.TrimPrefix(data, byteOrderMark)
-	if !utf8.Valid(data) {
-		return nil, errNotJSON
-	}
-	if !jsontext.Value(data).IsValid(lenient) {
+	if !utf8.Valid(data) || !jsontext.Value(data).IsValid(lenient) {
 		return nil, errNotJSON
 	}
 	in := new(body)

@@ -2,6 +2,7 @@ package dtq
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,12 +90,7 @@ func isPreflight(r *http.Request) bool {
 }
 
 func allows(list, method string) bool {
-	for one := range strings.SplitSeq(list, ", ") {
-		if one == method {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(list, ", "), method)
 }
 
 // answer handles the call if this node may answer it. It checks leadership before the

@@ -91,13 +91,12 @@ func checkContext(c contexts.Context) error {
 }
 
 func newContextUseCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "use NAME",
 		Short: "Make a context the current one",
 		Long:  `Selects the context that commands use without --context and OSQUEUE_CONTEXT.`,
 		RunE:  func(_ *cobra.Command, args []string) error { return useContext(g, args[0]) },
 	}
-	return cmd
 }
 
 // contextRow is a context without its secrets.
@@ -128,7 +127,7 @@ func describeContext(store contexts.Store, name, current string) contextRow {
 }
 
 func newContextListCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "ls",
 		Short: "List the contexts; * marks the current one",
 		Long:  `Lists the contexts, without their tokens.`,
@@ -149,7 +148,6 @@ func newContextListCommand(g *view.Globals) *cobra.Command {
 			return showContexts(g, rows, rows...)
 		},
 	}
-	return cmd
 }
 
 // currentContext returns the name of the context that commands take if no flag is given.
@@ -181,7 +179,7 @@ func showContexts(g *view.Globals, v any, rows ...contextRow) error {
 }
 
 func newContextShowCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "show [NAME]",
 		Short: "Show a context, by default the current one, without its token",
 		Long:  `Shows a context. TOKEN is the id of the token, which osqueue token ls shows too.`,
@@ -207,15 +205,13 @@ func newContextShowCommand(g *view.Globals) *cobra.Command {
 			return showContexts(g, row, row)
 		},
 	}
-	return cmd
 }
 
 func newContextRemoveCommand(g *view.Globals) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a context",
 		Long:  `Deletes a context. Its token stays valid: revoke it with osqueue token revoke.`,
 		RunE:  func(_ *cobra.Command, args []string) error { return g.Contexts().Remove(args[0]) },
 	}
-	return cmd
 }

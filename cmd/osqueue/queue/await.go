@@ -112,9 +112,6 @@ func outcomeOf(job v1.Job) string {
 	return string(job.Result)
 }
 
-// waitsInFlight bounds the long polls for jobs that are named one by one.
-const waitsInFlight = 64
-
 func newJobWaitCommand(g *view.Globals) *cobra.Command {
 	atMost := time.Hour
 	cmd := &cobra.Command{
@@ -144,37 +141,25 @@ did not end in time.`,
 	return cmd
 }
 
-// waitMany waits for jobs, some at the same time, and prints them in the order of ids. A job that
+// waitMany waits for jobs in the order of ids, and prints each: those behind it may end meanwhile. A job that
 // does not exist or end does not stop the others.
 func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost time.Duration, ids []string) error {
 	end := time.Now().Add(atMost)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	slots, ended := make(chan struct{}, waitsInFlight), make([]chan finishedJob, len(ids))
-	for i, id := range ids {
-		ended[i] = make(chan finishedJob, 1)
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
-			ended[i] <- finishedJob{id: id, job: job, err: err}
-		}()
-	}
 	var errs []error
 	failed := 0
-	for _, one := range ended {
-		r := <-one
-		if r.err != nil {
-			errs = append(errs, fmt.Errorf("job %s: %w", r.id, r.err))
-			if ctx.Err() != nil || !client.IsNotFound(r.err) && !errors.Is(r.err, client.ErrNotFinished) {
+	for _, id := range ids {
+		job, err := endOf(ctx, c, id, max(time.Until(end), time.Millisecond))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("job %s: %w", id, err))
+			if ctx.Err() != nil || !client.IsNotFound(err) && !errors.Is(err, client.ErrNotFinished) {
 				break
 			}
 			continue
 		}
-		if r.job.Status != v1.StatusCompleted {
+		if job.Status != v1.StatusCompleted {
 			failed++
 		}
-		if err := writeFinished(g, r); err != nil {
+		if err := writeFinished(g, id, job); err != nil {
 			return err
 		}
 	}
@@ -185,16 +170,9 @@ func waitMany(ctx context.Context, g *view.Globals, c *client.Client, atMost tim
 }
 
 // writeFinished is the line of a job that was waited for.
-func writeFinished(g *view.Globals, r finishedJob) error {
+func writeFinished(g *view.Globals, id string, job v1.Job) error {
 	if g.JSON {
-		return g.WriteJSON(r.job)
+		return g.WriteJSON(job)
 	}
-	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(r.id), r.job.Status, outcomeOf(r.job)))
-}
-
-// finishedJob is a job that has ended.
-type finishedJob struct {
-	id  string
-	job v1.Job
-	err error
+	return view.Write(g.Out, fmt.Sprintf("%s\t%s\t%s\n", view.PlainLine(id), job.Status, outcomeOf(job)))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newJobGraphCommand(g *view.Globals) *cobra.Command {
-	limit, dot := 100, false
+	limit := 100
 	cmd := &cobra.Command{
 		Use:   "graph ID",
 		Short: "Show the jobs that a job depends on, and those that depend on it",
@@ -25,23 +25,19 @@ batch are not shown.
 
 A job with several dependencies is shown in full once, and later with "(above)". "…"
 marks a job with dependencies that are not shown: --limit keeps the nearest jobs.`,
-		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11
-  osqueue job graph report-7 --dot | dot -Tsvg > graph.svg`,
+		Example: `  osqueue job graph 0190a8c2-5f0c-7b52-9f3a-3a7c1d1f6b11`,
 		RunE: g.Call(func(ctx context.Context, c *client.Client, args []string) error {
 			graph, err := c.JobGraph(ctx, args[0], limit)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case g.JSON:
+			}
+			if g.JSON {
 				return g.WriteJSON(graph)
-			case dot:
-				return g.Printf("%s", dotText(graph))
 			}
 			return view.Write(g.Out, treeText(g, graph))
 		}),
 	}
 	cmd.Flags().Var(view.From(&limit, 1), "limit", "maximum number of jobs and batches to show")
-	cmd.Flags().BoolVar(&dot, "dot", false, "write the graph in the language of Graphviz")
 	return cmd
 }
 
@@ -51,13 +47,8 @@ type node struct {
 	id    string
 }
 
-func edgeNodes(e v1.GraphEdge) (from, to node) {
-	return node{e.Kind == v1.EdgeCallback, e.From}, node{e.Kind == v1.EdgeBatch, e.To}
-}
-
 // tree prints a graph.
 type tree struct {
-	root   string
 	labels map[node]string
 	order  []node
 	later  map[node][]node
@@ -80,7 +71,7 @@ func treeText(g *view.Globals, graph v1.Graph) string {
 
 // newTree returns the tree of a graph, in which id makes the texts of ids.
 func newTree(g v1.Graph, id func(string) string) *tree {
-	t := &tree{root: g.JobID, labels: make(map[node]string), later: make(map[node][]node), behind: make(map[node]bool), shown: make(map[node]bool), cut: g.Cut}
+	t := &tree{labels: make(map[node]string), later: make(map[node][]node), behind: make(map[node]bool), shown: make(map[node]bool), cut: g.Cut}
 	for _, j := range g.Jobs {
 		n := node{id: j.ID}
 		t.order, t.labels[n] = append(t.order, n), jobLabel(j, id(j.ID), j.ID == g.JobID)
@@ -90,7 +81,7 @@ func newTree(g v1.Graph, id func(string) string) *tree {
 		t.order, t.labels[n] = append(t.order, n), batchLabel(b, id(b.ID))
 	}
 	for _, e := range g.Edges {
-		from, to := edgeNodes(e)
+		from, to := node{e.Kind == v1.EdgeCallback, e.From}, node{e.Kind == v1.EdgeBatch, e.To}
 		t.later[from] = append(t.later[from], to)
 		t.behind[to] = true
 	}
@@ -164,41 +155,4 @@ func (t *tree) write(n node, first, rest string) {
 			t.write(to, rest+"├─ ", rest+"│  ")
 		}
 	}
-}
-
-// dotText returns a graph in the language of Graphviz.
-func dotText(g v1.Graph) string {
-	var b strings.Builder
-	b.WriteString("digraph jobs {\n  rankdir=LR;\n  node [shape=box];\n")
-	name := func(n node) string {
-		if n.batch {
-			return dotQuote("batch:" + n.id)
-		}
-		return dotQuote("job:" + n.id)
-	}
-	for _, j := range g.Jobs {
-		style := ""
-		if j.ID == g.JobID {
-			style = ", penwidth=2"
-		}
-		fmt.Fprintf(&b, "  %s [label=%s%s];\n", name(node{id: j.ID}), dotQuote(jobLabel(j, view.PlainLine(j.ID), false)), style)
-	}
-	for _, one := range g.Batches {
-		fmt.Fprintf(&b, "  %s [label=%s, shape=oval];\n", name(node{batch: true, id: one.ID}), dotQuote(batchLabel(one, view.PlainLine(one.ID))))
-	}
-	for _, e := range g.Edges {
-		from, to := edgeNodes(e)
-		style := ""
-		if e.Waiting {
-			style = " [style=dashed]"
-		}
-		fmt.Fprintf(&b, "  %s -> %s%s;\n", name(from), name(to), style)
-	}
-	b.WriteString("}\n")
-	return b.String()
-}
-
-// dotQuote quotes an identifier of DOT, in which only quotes and backslashes are special.
-func dotQuote(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(view.PlainLine(text)) + `"`
 }

@@ -147,22 +147,6 @@ func TestWideGraph(t *testing.T) {
 	}
 }
 
-func TestGraphInDOT(t *testing.T) {
-	got := dotText(aGraph)
-	for _, line := range []string{
-		`"job:c" [label="c  running  t  40 %", penwidth=2];`, `"batch:c" [label="batch c  2 of 3 jobs have ended", shape=oval];`,
-		`"job:e" [label="e  planned  \"u\""];`, `"job:a" -> "job:c";`, `"job:b" -> "job:c" [style=dashed];`, `"job:c" -> "batch:c";`,
-		`"batch:c" -> "job:e" [style=dashed];`,
-	} {
-		if !strings.Contains(got, "  "+line+"\n") {
-			t.Errorf("no line %s in\n%s", line, got)
-		}
-	}
-	if strings.ContainsRune(got, '\x1b') {
-		t.Error("a control character of an id is written as it is")
-	}
-}
-
 // The command and the dashboard know every kind of events.
 func TestAllKindsOfEvents(t *testing.T) {
 	source, err := os.ReadFile("../../../client/api/v1/wire.gen.go")

@@ -192,25 +192,13 @@ func (s *server) openEnrollment(o *serveOptions, metrics prometheus.Registerer) 
 	if o.tls.caKey != "" {
 		s.keeper.Signer = func() (*certs.Authority, error) { return certs.LoadSigner(o.tls.files.CA, o.tls.caKey) }
 	}
-	metrics.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "osqueue_certificate_renewals_total",
-			Help: "Renewals of the certificate of this node.",
-		}, func() float64 { return float64(s.keeper.Figures().Renewed) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "osqueue_certificate_renewal_failures_total",
-			Help: "Requests for a new certificate of this node that failed.",
-		}, func() float64 { return float64(s.keeper.Figures().Failed) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "osqueue_certificate_renewal_due",
-			Help: "1 while the certificate of this node is in the last third of its life and there is no new one.",
-		}, func() float64 {
-			if s.keeper.Figures().Waiting {
-				return 1
-			}
-			return 0
-		}),
-	)
+	metrics.MustRegister(collect(func(out sender) { send(out, enrollFigures, s.keeper.Figures()) }))
+}
+
+var enrollFigures = []figure[enroll.Figures]{
+	counter("certificate_renewals_total", "Renewals of the certificate of this node.", func(f enroll.Figures) float64 { return float64(f.Renewed) }),
+	counter("certificate_renewal_failures_total", "Requests for a new certificate of this node that failed.", func(f enroll.Figures) float64 { return float64(f.Failed) }),
+	gauge("certificate_renewal_due", "1 while the certificate of this node is in the last third of its life and there is no new one.", func(f enroll.Figures) float64 { return oneIf(f.Waiting) }),
 }
 
 // siteOf returns what a new node has to know of this one.
