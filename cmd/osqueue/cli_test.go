@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,20 +13,9 @@ import (
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
 	"osqueue/cmd/osqueue/view"
-	"osqueue/internal/storagetest"
 )
 
-// runMain is the environment variable that makes the test binary the program
-// itself, for the tests that need processes.
-const runMain = "OSQUEUE_TEST_RUN_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(runMain) != "" {
-		main()
-	}
-	storagetest.AtOnce(4) // the tests of processes wait for elections
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNoClusterSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 	c := osq.Command(t, "127.0.0.1:1", "127.0.0.1:2")

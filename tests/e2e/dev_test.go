@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -22,11 +22,13 @@ import (
 	"osqueue/client"
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
+	"osqueue/tests/cluster"
 )
 
 // devProcess is "osqueue dev" in a process of its own, with its nodes.
 type devProcess struct {
 	t      *testing.T
+	binary string
 	dir    string // its temporary directory
 	secure bool   // without --insecure
 	http   int    // port of the first node; the others follow
@@ -43,6 +45,9 @@ func newDevProcess(t *testing.T) *devProcess {
 	first := freePorts(t, 2*devNodes)
 	d := &devProcess{t: t, dir: t.TempDir(), http: first, raft: first + devNodes}
 	var err error
+	if d.binary, err = cluster.Binary(); err != nil {
+		t.Fatal(err)
+	}
 	if d.client, err = client.New(client.Config{Servers: d.servers()}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +89,10 @@ func portsFree(first, n int) bool {
 	return true
 }
 
-// command is a command line of this program. Its cluster is d.
+// command is a command line of the program. Its cluster is d.
 func (d *devProcess) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runMain+"=1", "TMPDIR="+d.dir, "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
+	cmd := exec.Command(d.binary, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+d.dir, "XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"))
 	if d.secure {
 		cmd.Env = append(cmd.Env, "OSQUEUE_CONTEXT="+fmt.Sprintf("dev-%d", d.http))
 	} else {

@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -324,11 +324,7 @@ func TestGuide(t *testing.T) {
 	// What the guide asks curl or status has no second try: a busy machine must not cost
 	// the cluster its leader meanwhile.
 	d.start("--raft-heartbeat", "3s", "--raft-election", "3s", "--raft-lease", "3s")
-	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(d.dir, "osqueue")); err != nil {
+	if err := os.Symlink(d.binary, filepath.Join(d.dir, "osqueue")); err != nil {
 		t.Fatal(err)
 	}
 	script := filepath.Join(d.dir, "guide.sh")
