@@ -119,26 +119,3 @@ func TestObjectAckOutlivesTheTimeouts(t *testing.T) {
 	post(conn, "/v1/jobs?ack=object&ackWaitMs=1200", `{"id":"a"}`)
 	committed(t, s.read(conn), v1.AckQuorum)
 }
-
-func TestBadAcks(t *testing.T) {
-	g := newRig(t)
-	for _, query := range []string{"ack=bucket", "ack=Object", "ack=object&ackWaitMs=x", "ackWaitMs=-1", "ack=quorum&ack=object", "ack=%zz"} {
-		p := refused(t, g.do("POST", "/v1/jobs?"+query, `{}`), http.StatusBadRequest, v1.TagBadRequest)
-		if p.Committed != v1.CommittedNo {
-			t.Errorf("%s: committed %q", query, p.Committed)
-		}
-	}
-	p := refused(t, g.do("POST", "/v1/jobs?act=object", `{}`, "Prefer", v1.PreferStrict), http.StatusBadRequest, v1.TagUnknownMember)
-	if fmt.Sprint(p.Members) != "[act]" {
-		t.Errorf("members %v", p.Members)
-	}
-	if g.node.written() != 0 {
-		t.Error("something was written")
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a server with an ack level that does not exist")
-		}
-	}()
-	New(core.Config{Backend: newFake(), Ack: "bucket"})
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,30 +112,4 @@ func TestActorsOfRequests(t *testing.T) {
 	want("legacy", "job.enqueued=legacy")
 	served(s.s.AsAdmin(), job("socket"))
 	want("socket", "job.enqueued=local-admin")
-}
-
-// TestActionsOfAJob: an answer about one job names who enqueued, cancelled and retried it.
-func TestActionsOfAJob(t *testing.T) {
-	g := secured(t, core.SecurityOn, nil)
-	admin := g.give(&fsmpb.Token{Role: uint32(fsm.RoleAdmin), Name: "é"})
-	operator := g.give(&fsmpb.Token{Role: uint32(fsm.RoleOperator)})
-	ok[v1.Enqueued](t, g.do("POST", v1.PathJobs, `{"id":"a","type":"mail"}`, admin...))
-	for _, action := range []string{v1.ActionCancel, v1.ActionRetry} {
-		if a := g.do("POST", v1.PathJobs+"/a/"+action, "{}", operator...); a.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", action, a.status, a.body)
-		}
-	}
-	j := ok[v1.Job](t, g.do("GET", v1.PathJobs+"/a", "", admin...))
-	byAdmin, byOperator := "token "+idOf(admin)+" (é)", "token "+idOf(operator)
-	want := []v1.JobAction{
-		{Kind: v1.EventEnqueued, At: j.CreatedAt, Actor: byAdmin},
-		{Kind: v1.EventCancelled, At: j.CreatedAt, Actor: byOperator},
-		{Kind: v1.EventRetried, At: j.CreatedAt, Actor: byOperator},
-	}
-	if !slices.Equal(j.Actions, want) {
-		t.Errorf("actions %+v, want %+v", j.Actions, want)
-	}
-	if list := ok[v1.JobList](t, g.do("GET", v1.PathJobs, "", admin...)); list.Jobs[0].Actions != nil {
-		t.Errorf("a list has the actions %+v", list.Jobs[0].Actions)
-	}
 }

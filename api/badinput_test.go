@@ -146,74 +146,61 @@ func items(values []string) []string {
 	return out
 }
 
-// badMembers are, for each body, the wrong values of each of its fields.
-var badMembers = map[reflect.Type]map[string][]string{
-	reflect.TypeFor[v1.NewJob](): {
-		"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
-		"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
-		"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
-		"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
-		"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
-		"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
-		"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
-		"afterFailure": badWords, "batchId": badIDs,
-	},
-	reflect.TypeFor[v1.NewPause](): {
-		"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),
-		"until":  badTimes, "forMs": badDurations,
-	},
-	reflect.TypeFor[v1.Backoff](): {
-		"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
-		"jitter": append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
-	},
-	reflect.TypeFor[v1.Claim](): {
-		"workerId": badNames, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
-		"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
-		"leaseMs": append([]string{`86400001`}, badDurations...), "requestId": badNames,
-		"instance": badInstances, "confirms": badFlags,
-	},
-	reflect.TypeFor[v1.Heartbeat](): {"workerId": badLookups, "token": badTokens, "progress": badObjects},
-	reflect.TypeFor[v1.Progress](): {
-		"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
-	},
-	reflect.TypeFor[v1.Complete](): {"workerId": badLookups, "token": badTokens, "result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects},
-	reflect.TypeFor[v1.NextClaim](): {
-		"types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
-		"max":   append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "leaseMs": append([]string{`86400001`}, badDurations...),
-		"requestId": append([]string{`""`, `null`}, badNames...),
-		"instance":  badInstances, "confirms": badFlags,
-	},
-	reflect.TypeFor[v1.Fail](): {
-		"workerId": badLookups, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
-		"claim": badObjects,
-	},
-	reflect.TypeFor[v1.Release]():        {"workerId": badLookups, "token": badTokens},
-	reflect.TypeFor[v1.HeartbeatBatch](): {"workerId": badLookups, "jobs": badLists},
-	reflect.TypeFor[v1.CompleteBatch]():  {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
-	reflect.TypeFor[v1.FailBatch]():      {"workerId": badLookups, "jobs": badLists, "claim": badObjects},
-	reflect.TypeFor[v1.ReleaseBatch]():   {"workerId": badLookups, "jobs": badLists},
-	reflect.TypeFor[v1.Lease]():          {"jobId": badJobIDs, "token": badTokens, "progress": badObjects},
-	reflect.TypeFor[v1.CompleteLease]():  {"jobId": badJobIDs, "token": badTokens, "result": {`NaN`}, "log": badLogs},
-	reflect.TypeFor[v1.FailLease](): {
-		"jobId": badJobIDs, "token": badTokens, "error": anyText, "retryable": badFlags, "delayMs": badDurations,
-	},
-	reflect.TypeFor[v1.Batch](): {"jobs": append([]string{`[]`, `null`}, badLists...)},
-	reflect.TypeFor[v1.NewBatch](): {
-		"id": badIDs, "jobs": badLists, "callback": badObjects, "callbackOn": append([]string{`"ended"`}, badWords...),
-	},
-	reflect.TypeFor[v1.ChangeJobs](): {
-		"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
-		"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
-	},
+// badMembers are the wrong values of the fields of all bodies.
+var badMembers = map[string][]string{
+	"id": badIDs, "type": badNames, "payload": {`NaN`, `{"a":}`, `'x'`}, "priority": append([]string{`2147483648`}, badIntegers...),
+	"runAt": badTimes, "delayMs": badDurations, "maxAttempts": append([]string{`-1`, `4294967296`}, badIntegers...),
+	"leaseMs": append([]string{`86400001`}, badDurations...), "backoff": badObjects, "timeoutMs": badDurations, "group": badNames,
+	"headers":   {`[]`, `"a"`, `{"A":"x"}`, `{"":"x"}`, `{"a":1}`, `{"a":"` + strings.Repeat("x", 4096) + `"}`},
+	"tags":      append(items(badNames), `[""]`, `["`+strings.Repeat("x", 101)+`"]`, `[`+strings.Repeat(`"a",`, 20)+`"b"]`, `[null]`),
+	"uniqueKey": badNames, "uniqueScope": append([]string{`"active"`}, badWords...), "uniqueMs": append([]string{`1`}, badDurations...),
+	"after":        append(items(badJobIDs), `[`+strings.Repeat(`"a",`, 100)+`"b"]`),
+	"afterFailure": badWords, "batchId": badIDs,
+	"reason": append([]string{`"` + strings.Repeat("x", 513) + `"`, `"a\u0000"`, `"a\nb"`}, anyText...),
+	"until":  badTimes, "forMs": badDurations,
+	"kind": append([]string{`""`, `null`}, badWords...), "baseMs": append([]string{`0`, `null`}, badDurations...), "capMs": badDurations,
+	"jitter":   append([]string{`-1`, `101`, `9223372036854775807`}, badIntegers...),
+	"workerId": badLookups, "types": append(items(badLookups), `[`+strings.Repeat(`"a",`, 1000)+`"b"]`),
+	"max": append([]string{`0`, `-1`, `4294967296`}, badIntegers...), "waitMs": append([]string{`-1`}, badIntegers...),
+	"requestId": badNames, "instance": badInstances, "confirms": badFlags, "token": badTokens, "progress": badObjects,
+	"percent": {`-1`, `101`, `255`, `256`, `1.5`, `"1"`, `true`, `[]`, `NaN`}, "message": anyText, "at": badIntegers,
+	"result": {`NaN`, `{`}, "log": badLogs, "claim": badObjects, "error": anyText, "retryable": badFlags,
+	"jobs": badLists, "jobId": badJobIDs, "callback": badObjects, "callbackOn": append([]string{`"ended"`}, badWords...),
+	"ids": append(items(badJobIDs), `[]`), "filter": append([]string{`{}`}, badObjects...),
+	"limit": append([]string{`-1`, `1`}, badIntegers...), "cursor": {`"x"`, `"AQI"`, `"\u0000"`, `7`, `[]`},
+	"all": append([]string{`true`}, badFlags...), "tag": badLookups, "createdFrom": badPoints, "createdBefore": badPoints,
+	"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead"]`),
+	"name":     append([]string{`""`, `null`}, badNames...), "version": badNames, "address": badNames,
+	"capacity": append([]string{`-1`, `4294967296`}, badIntegers...),
+}
+
+// badMembersOf are those of single bodies whose values are others.
+var badMembersOf = map[reflect.Type]map[string][]string{
+	reflect.TypeFor[v1.Claim]():         {"workerId": badNames},
+	reflect.TypeFor[v1.NextClaim]():     {"requestId": append([]string{`""`, `null`}, badNames...)},
+	reflect.TypeFor[v1.CompleteLease](): {"result": {`NaN`}},
+	reflect.TypeFor[v1.Batch]():         {"jobs": append([]string{`[]`, `null`}, badLists...)},
+	reflect.TypeFor[v1.WorkerInfo]():    {"types": items(badNames)},
 	reflect.TypeFor[v1.Filter](): {
-		"all": append([]string{`true`}, badFlags...), "type": badLookups, "tag": badLookups, "group": badLookups, "batchId": badLookups,
-		"statuses": append(items(badWords), `["all"]`, `["dead","dead","dead","dead","dead","dead","dead","dead"]`),
-		"workerId": append([]string{`""`}, badLookups...), "createdFrom": badPoints, "createdBefore": badPoints,
+		"type": badLookups, "group": badLookups, "batchId": badLookups, "workerId": append([]string{`""`}, badLookups...),
 	},
-	reflect.TypeFor[v1.WorkerInfo](): {
-		"name": append([]string{`""`, `null`}, badNames...), "types": items(badNames), "version": badNames, "address": badNames,
-		"capacity": append([]string{`-1`, `4294967296`}, badIntegers...), "instance": badInstances,
-	},
+}
+
+// badValues returns the wrong values of a field of a body.
+func badValues(body reflect.Type, member string) []string {
+	if values, own := badMembersOf[body][member]; own {
+		return values
+	}
+	return badMembers[member]
+}
+
+// membersOf returns the names of the fields of a body.
+func membersOf(body reflect.Type) (names []string) {
+	for i := range body.NumField() {
+		name, _, _ := strings.Cut(body.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
 }
 
 // badInstances are not 64 bits in hexadecimal.
@@ -289,8 +276,8 @@ func (b *badBody) prefix(member string) string {
 func TestEveryBadValueNamesItsMember(t *testing.T) {
 	for _, b := range badBodies {
 		g := newRig(t)
-		for member, values := range badMembers[b.of] {
-			for _, value := range values {
+		for _, member := range membersOf(b.of) {
+			for _, value := range badValues(b.of, member) {
 				body := fmt.Sprintf(b.body, b.prefix(member)+`"`+member+`":`+value)
 				a := g.do("POST", b.path, body)
 				what := fmt.Sprintf("%s %.200s", b.path, body)
@@ -339,26 +326,17 @@ func TestTheTableOfBadValuesIsWhole(t *testing.T) {
 	for _, b := range badBodies {
 		tested[b.of] = true
 	}
-	for typ, members := range badMembers {
-		if !tested[typ] {
-			t.Errorf("%s is in no body", typ)
-		}
-		var want []string
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			want = append(want, name)
-			if part := partOf(typ.Field(i).Type); part != nil && badMembers[part] == nil {
+	for typ := range tested {
+		for i, name := range membersOf(typ) {
+			if part := partOf(typ.Field(i).Type); part != nil && !tested[part] || len(badValues(typ, name)) == 0 {
 				t.Errorf("%s.%s is not tested", typ, name)
 			}
 		}
+	}
+	for typ, members := range badMembersOf {
 		for name := range members {
-			if !slices.Contains(want, name) {
-				t.Errorf("%s has no member %s", typ, name)
-			}
-		}
-		for _, name := range want {
-			if len(members[name]) == 0 {
-				t.Errorf("%s.%s is not tested", typ, name)
+			if !tested[typ] || !slices.Contains(membersOf(typ), name) {
+				t.Errorf("%s.%s is in no body", typ, name)
 			}
 		}
 	}
@@ -441,11 +419,16 @@ func TestEveryConnectionHasTimeouts(t *testing.T) {
 	}
 }
 
-func TestNewPanicsWithoutBackend(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Fatal("it did not")
-		}
-	}()
-	New(core.Config{})
+// A server has a backend, and an ack level that exists.
+func TestNewPanics(t *testing.T) {
+	for _, c := range []core.Config{{}, {Backend: newFake(), Ack: "bucket"}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("it did not with the ack level %q", c.Ack)
+				}
+			}()
+			New(c)
+		}()
+	}
 }

@@ -354,14 +354,6 @@ func TestEventStreamsAreBounded(t *testing.T) {
 	}
 }
 
-func TestEventsHead(t *testing.T) {
-	g := newRig(t)
-	a := g.do("HEAD", "/v1/events", "")
-	if a.status != http.StatusOK || a.header.Get("Content-Type") != mediaTypeEvents || len(a.body) != 0 {
-		t.Fatalf("answered %d %v %s", a.status, a.header, a.body)
-	}
-}
-
 // A reader that does not read is cut off, and its slot becomes free.
 func TestEventReadersThatDoNotReadAreCutOff(t *testing.T) {
 	s := newServed(t, func(c *core.Config) {

@@ -113,23 +113,6 @@ func handled(t *testing.T, f func(net.Conn, *http.Request)) string {
 	return ln.Addr().String()
 }
 
-func TestLeaderThatCannotBeReached(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = ln.Close()
-	g := newFollower(t, ln.Addr().String())
-	a := g.do("POST", "/v1/jobs", `{}`)
-	p := refused(t, a, http.StatusServiceUnavailable, v1.TagLeaderGone)
-	if p.Committed != v1.CommittedNo || a.header.Get("Retry-After") == "" || !strings.Contains(p.Detail, "nothing was sent") {
-		t.Fatalf("problem %+v", p)
-	}
-	if p = refused(t, g.do("GET", "/v1/stats", ""), http.StatusServiceUnavailable, v1.TagLeaderGone); p.Committed != "" {
-		t.Fatalf("problem %+v", p)
-	}
-}
-
 func TestLeaderThatDiesBeforeItAnswers(t *testing.T) {
 	g := newFollower(t, handled(t, func(net.Conn, *http.Request) {}))
 	p := refused(t, g.do("POST", "/v1/jobs", `{"id":"a"}`), http.StatusServiceUnavailable, v1.TagLeaderGone)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,9 +20,13 @@ import (
 	"time"
 
 	"osqueue/api/core"
+	"osqueue/api/ui"
 	"osqueue/cluster"
+	"osqueue/cluster/leader"
+	"osqueue/cluster/past"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/storage"
 )
 
 // A script is a test as data: requests, what the answers must be, and what happens to the node. The files of
@@ -31,6 +36,7 @@ import (
 //	                             pair: a follower, to which requests are sent, before a leader
 //	                             secured: tokens are asked for, and "admin" is one; tenants: those of twoTenants
 //	                             bubble: in simulated time
+//	                             ui: requests to /ui go to a dashboard; dashboard: to that of newDash, of many objects
 //	# TEXT                       a comment
 //	METHOD PATH [BODY] [> …]     sends a request, with the headers in the lines "Name: value" below
 //	LIST PATH LIST.FIELD         reads all pages of a list; its body is the field of the items, pages apart by |
@@ -39,6 +45,7 @@ import (
 //	                             JSON whose members it has (all of them: only JSON), or a part of its detail
 //	> Name: VALUE                a header of it
 //	= BODY                       the bytes of its body
+//	times N TEXT                 how often TEXT is in its body
 //	~ TEXT, !~ TEXT              TEXT is in its body, or is not; … stands for the rest of an object in JSON
 //	for NAME in VALUE… … end     plays the lines between once for each value
 //
@@ -58,6 +65,8 @@ import (
 //	written N, entries N (since that line before)                count|until asleep|flushing|awaiting N
 //	wait NAME, waiting NAME, leave NAME (the client goes away)   took DURATION               keep NAME (the body)
 //	again (sends the last request)                               handover (claims that wait are committed by the node)
+//	rebuild (earlier states are being rebuilt)                   damage, repair (the archive, as the leader knows it)
+//	heard (the follower knows what is in the bucket)
 //	transplant (the state is one of another cluster, in term 900)
 //	fail propose|linearize none|not_leader|flush_lag|overloaded|unknown
 type script struct {
@@ -98,6 +107,7 @@ var scripts = sync.OnceValue(func() map[string]*script {
 type player struct {
 	t       *testing.T
 	rigs    map[string]*rig     // "leader" and "follower" of a pair; "" gets the requests
+	ui      http.Handler        // of paths under /ui; or nil
 	heads   map[string][]string // the header of each token
 	vars    map[string]string
 	later   map[string]<-chan answer
@@ -170,6 +180,9 @@ func newPlayer(t *testing.T, options []string) *player {
 		}
 		pair := both(t, change...)
 		p.rigs["leader"], p.rigs["follower"], p.rigs[""] = pair.leader, pair.follower, pair.follower
+	case has("dashboard"):
+		d := newDash(t, false)
+		p.rigs[""], p.ui = d.rig, d.ui
 	case has("secured"):
 		g := secured(t, core.SecurityOn, nil)
 		g.s.Audited = core.NewAuditRing(1 << 20)
@@ -181,6 +194,9 @@ func newPlayer(t *testing.T, options []string) *player {
 		p.heads = map[string][]string{"admin": g.admin, "a": g.a, "b": g.b, "workA": g.workA, "workB": g.workB}
 	default:
 		p.rigs[""] = newRig(t, change...)
+	}
+	if has("ui") {
+		p.ui = ui.New(ui.Config{API: p.rigs[""].s})
 	}
 	p.writes, p.entries = p.rigs[""].node.written(), p.rigs[""].node.entriesSoFar()
 	return p
@@ -309,6 +325,12 @@ func (p *player) step(line string, header http.Header) {
 			p.errorf("want %s", rest)
 		}
 		return
+	case "times":
+		number, text, _ := strings.Cut(rest, " ")
+		if n := strings.Count(string(p.last.body), text); strconv.Itoa(n) != number {
+			p.errorf("there are %d, want %s", n, line)
+		}
+		return
 	case "~", "!~":
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(rest), "…", `[^{}]*`)
 		if regexp.MustCompile(pattern).Match(p.last.body) != (word == "~") {
@@ -373,7 +395,15 @@ func (p *player) send(g *rig, later, method, rest string, header http.Header) {
 				r.Header[name] = values
 			}
 		}
-		return g.send(r)
+		if p.ui == nil || !strings.HasPrefix(path, "/ui") {
+			return g.send(r)
+		}
+		if method == http.MethodPost {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		w := httptest.NewRecorder()
+		p.ui.ServeHTTP(w, r)
+		return answer{w.Code, w.Header(), w.Body.Bytes()}
 	}
 	p.begun = time.Now()
 	if later != "" {
@@ -516,14 +546,13 @@ func (p *player) fitsText(want string, got any) error {
 	case float64:
 		text = strconv.FormatFloat(got, 'f', -1, 64)
 	}
+	want, other := strings.CutPrefix(want, "!")
 	good := text == want
 	switch length := textOfLength.FindStringSubmatch(want); {
 	case want == "*":
 		good = text != ""
 	case length != nil:
 		good = strconv.Itoa(len(text)) == length[1]
-	case strings.HasPrefix(want, "!"):
-		good = text != want[1:]
 	case strings.HasPrefix(want, "$"):
 		p.vars[want[1:]] = text
 		good = text != ""
@@ -531,8 +560,8 @@ func (p *player) fitsText(want string, got any) error {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*")
 		good = regexp.MustCompile("(?s)^" + pattern + "$").MatchString(text)
 	}
-	if !good {
-		return fmt.Errorf("is %v, want %q", got, want)
+	if good == other {
+		return fmt.Errorf("is %v, want %q: %v", got, want, !other)
 	}
 	return nil
 }
@@ -603,6 +632,14 @@ func (p *player) actOnNode(g *rig, word string, args []string) bool {
 		g.node.rescan(func(f *fakeNode) { f.lead, f.leader = false, first })
 	case "shutdown":
 		g.end()
+	case "heard":
+		g.node.rescan(func(f *fakeNode) { f.flushed = p.rigs["leader"].node.flushed })
+	case "damage":
+		g.node.rescan(func(f *fakeNode) { f.damaged = &leader.ArchiveError{Key: "log/a.seg", Cause: storage.ErrNotFound} })
+	case "repair":
+		g.node.rescan(func(f *fakeNode) { f.damaged = nil })
+	case "rebuild":
+		g.s.Config.Past = fakePast{past.ErrBusy}
 	case "transplant":
 		g.node.rescan(func(f *fakeNode) { f.m.Transplant("other", "", 3, 900) })
 	case "handover":

@@ -11,6 +11,7 @@ func TestObjectAcksThatAreCutShort(t *testing.T)    { play(t) }
 func TestForwardedAcks(t *testing.T)                { play(t) }
 func TestForwardedAckOutlivesShutdown(t *testing.T) { play(t) }
 func TestWhatIsNotWrittenIsNotAcked(t *testing.T)   { play(t) }
+func TestBadAcks(t *testing.T)                      { play(t) }
 
 // Of badinput.http.
 
@@ -141,27 +142,30 @@ func TestLiveLogsOfABadRequest(t *testing.T)    { play(t) }
 
 // Of lsn.http.
 
-func TestWaitForAnLSN(t *testing.T)               { play(t) }
-func TestWaitForAnLSNInVain(t *testing.T)         { play(t) }
-func TestBadWaitsForAnLSN(t *testing.T)           { play(t) }
-func TestWaitForAnLSNEnds(t *testing.T)           { play(t) }
-func TestReadAtAnLSNOfALostCluster(t *testing.T)  { play(t) }
-func TestWaitForAnLSNOfALostCluster(t *testing.T) { play(t) }
+func TestWaitForAnLSN(t *testing.T)                   { play(t) }
+func TestWaitForAnLSNInVain(t *testing.T)             { play(t) }
+func TestBadWaitsForAnLSN(t *testing.T)               { play(t) }
+func TestWaitForAnLSNEnds(t *testing.T)               { play(t) }
+func TestReadAtAnLSNOfALostCluster(t *testing.T)      { play(t) }
+func TestWaitForAnLSNOfALostCluster(t *testing.T)     { play(t) }
+func TestWaitForAnLSNOnAFollower(t *testing.T)        { play(t) }
+func TestDamagedArchiveThroughAFollower(t *testing.T) { play(t) }
 
 // Of node.http.
 
-func TestWorkers(t *testing.T)                { play(t) }
-func TestWorkersAndTheirJobs(t *testing.T)    { play(t) }
-func TestWorkerPages(t *testing.T)            { play(t) }
-func TestQuietWorker(t *testing.T)            { play(t) }
-func TestStats(t *testing.T)                  { play(t) }
-func TestState(t *testing.T)                  { play(t) }
-func TestMetrics(t *testing.T)                { play(t) }
-func TestAnyNodeTakesAnyRequest(t *testing.T) { play(t) }
-func TestForwardsAreCounted(t *testing.T)     { play(t) }
-func TestStatus(t *testing.T)                 { play(t) }
-func TestForwardedOnce(t *testing.T)          { play(t) }
-func TestForwardedClaimsEnd(t *testing.T)     { play(t) }
+func TestWorkers(t *testing.T)                   { play(t) }
+func TestWorkersAndTheirJobs(t *testing.T)       { play(t) }
+func TestWorkerPages(t *testing.T)               { play(t) }
+func TestQuietWorker(t *testing.T)               { play(t) }
+func TestStats(t *testing.T)                     { play(t) }
+func TestState(t *testing.T)                     { play(t) }
+func TestMetrics(t *testing.T)                   { play(t) }
+func TestAnyNodeTakesAnyRequest(t *testing.T)    { play(t) }
+func TestForwardsAreCounted(t *testing.T)        { play(t) }
+func TestStatus(t *testing.T)                    { play(t) }
+func TestForwardedOnce(t *testing.T)             { play(t) }
+func TestForwardedClaimsEnd(t *testing.T)        { play(t) }
+func TestLeaderThatCannotBeReached(t *testing.T) { play(t) }
 
 // Of queues.http.
 
@@ -185,6 +189,7 @@ func TestPast(t *testing.T)                         { play(t) }
 func TestPastRights(t *testing.T)                   { play(t) }
 func TestReadsOfTheLeaderAreConfirmed(t *testing.T) { play(t) }
 func TestReadsEndWithTheServer(t *testing.T)        { play(t) }
+func TestEventsHead(t *testing.T)                   { play(t) }
 
 // Of report.http.
 
@@ -209,6 +214,8 @@ func TestAuditOverHTTP(t *testing.T)           { play(t) }
 func TestTokensOverHTTP(t *testing.T)          { play(t) }
 func TestTokenQuota(t *testing.T)              { play(t) }
 func TestLifetimeOfARotatedToken(t *testing.T) { play(t) }
+func TestSecurityLog(t *testing.T)             { play(t) }
+func TestActionsOfAJob(t *testing.T)           { play(t) }
 
 // Of tenants.http.
 
@@ -226,3 +233,11 @@ func TestReportsOnJobsOfOthers(t *testing.T)              { play(t) }
 func TestRequestKeysAreBoundedByTenant(t *testing.T)      { play(t) }
 func TestDependentsAreCheckedAfterRetention(t *testing.T) { play(t) }
 func TestAClaimThatWaitsHasItsTenant(t *testing.T)        { play(t) }
+
+// Of ui.http.
+
+func TestDashboardLinksKeepTheFilter(t *testing.T)      { play(t) }
+func TestDashboardActions(t *testing.T)                 { play(t) }
+func TestDashboardPast(t *testing.T)                    { play(t) }
+func TestDashboardRefuses(t *testing.T)                 { play(t) }
+func TestDashboardShowsTypesWithoutWorker(t *testing.T) { play(t) }

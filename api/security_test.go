@@ -142,18 +142,6 @@ func TestARevokedTokenEndsWaits(t *testing.T) {
 	}
 }
 
-// TestSecurityLog answers every request and only warns.
-func TestSecurityLog(t *testing.T) {
-	g := secured(t, core.SecurityLog, nil)
-	if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`); a.status != http.StatusOK {
-		t.Errorf("no token: %d %s", a.status, a.body)
-	}
-	reader := g.give(&fsmpb.Token{Role: uint32(fsm.RoleReader), Types: []string{"film"}})
-	if a := g.do("POST", "/v1/jobs", `{"type":"mail"}`, reader...); a.status != http.StatusOK {
-		t.Errorf("the wrong token: %d %s", a.status, a.body)
-	}
-}
-
 // A credential that cannot be checked now, as while the issuer of JWTs is away, is not called wrong: clients
 // repeat the request.
 func TestCredentialsThatCannotBeChecked(t *testing.T) {

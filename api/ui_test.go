@@ -15,7 +15,6 @@ import (
 
 	"osqueue/api/ui"
 	v1 "osqueue/client/api/v1"
-	"osqueue/cluster/past"
 )
 
 const evil = `"><script>alert(1)</script><img src=x onerror=alert(2)>`
@@ -179,60 +178,6 @@ func innerText(n *html.Node) (text string) {
 	return text
 }
 
-// The links of a list keep the conditions of the filter.
-func TestDashboardLinksKeepTheFilter(t *testing.T) {
-	d := newDash(t, false)
-	body := d.send("GET", "/ui/jobs?status=dead&type=mail", nil).Body.String()
-	if want := `href="bulk?action=retry&amp;status=dead&amp;type=mail"`; !strings.Contains(body, want) {
-		t.Errorf("no %s in %s", want, body)
-	}
-}
-
-// Forms change the queue and redirect to a page that shows the change.
-func TestDashboardActions(t *testing.T) {
-	d := newDash(t, false)
-	act := func(path string, form url.Values) string {
-		t.Helper()
-		w := d.send("POST", path, form, "Sec-Fetch-Site", "same-origin")
-		if w.Code != http.StatusSeeOther {
-			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
-		}
-		to := w.Header().Get("Location")
-		if page := d.send("GET", to, nil); page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `class="notice"`) {
-			t.Errorf("%s: after the action %s: %d", path, to, page.Code)
-		}
-		return to
-	}
-	status := func(id string) string { return ok[v1.Job](t, d.do("GET", "/v1/jobs/"+id, "")).Status }
-	act("/ui/jobs/j1/retry", nil)
-	act("/ui/jobs/j3/cancel", nil)
-	if a, b := status("j1"), status("j3"); a != v1.StatusUnclaimed || b != v1.StatusCancelled {
-		t.Errorf("j1 is %s, j3 is %s", a, b)
-	}
-	if to := act("/ui/jobs/j2/clone", nil); strings.Contains(to, "/j2?") {
-		t.Errorf("the clone is the job itself: %s", to)
-	}
-	act("/ui/queues/mail/pause", url.Values{"reason": {"the <provider> is down"}, "for": {"3600000"}})
-	if body := d.send("GET", "/ui/queues/mail", nil).Body.String(); !strings.Contains(body, "the &lt;provider&gt; is down") || !strings.Contains(body, "It ends in") {
-		t.Errorf("the pause is not explained: %s", body)
-	}
-	act("/ui/queues/mail/limits", url.Values{"maxRunning": {"7"}, "ratePerSecond": {"0.5"}})
-	if s := d.queue("mail").Settings; !s.Paused || s.MaxRunning != 7 || s.RatePerSecond != 0.5 {
-		t.Errorf("settings %+v", s)
-	}
-	act("/ui/queues/mail/resume", nil)
-	act("/ui/schedules/c1/pause", nil)
-	act("/ui/workers/w%3C1%3E/remove", nil)
-	act("/ui/bulk", url.Values{"action": {"cancel"}, "status": {"unclaimed"}, "type": {"mail"}})
-	if s := status("j4"); s != v1.StatusCancelled {
-		t.Errorf("j4 is %s after the bulk action", s)
-	}
-	act("/ui/queues/mail/purge", url.Values{"confirm": {"mail"}})
-	if n := d.queue("mail"); n.Cancelled+n.Unclaimed+n.Dead != 0 {
-		t.Errorf("after a purge there are %+v", n)
-	}
-}
-
 // A search lists the matching jobs, newest first, and an action on all matches changes these
 // and no others, however many pages the list has.
 func TestDashboardSearches(t *testing.T) {
@@ -263,52 +208,6 @@ func TestDashboardSearches(t *testing.T) {
 	}
 	if n := d.queue("ship"); n.Cancelled != 30 || n.Unclaimed != 30 {
 		t.Errorf("%+v", n)
-	}
-}
-
-// The pages of an earlier time show its state, link to each other, and have no actions.
-func TestDashboardPast(t *testing.T) {
-	d := newDash(t, false)
-	d.ok("POST", "/v1/jobs", `{"id":"job-later","type":"mail"}`)
-	d.ok("POST", "/v1/jobs/j1/retry", "")
-	for _, path := range []string{"", "jobs", "jobs/j1", "dead", "queues/mail", "schedules", "workers", "batches"} {
-		w := d.send("GET", pastRoot+path, nil)
-		body := w.Body.String()
-		if w.Code != http.StatusOK || !strings.Contains(body, `<base href="`+pastRoot+`">`) || !strings.Contains(body, "The queue as of") {
-			t.Errorf("%s: %d %s", path, w.Code, body)
-		}
-		if strings.Contains(body, `method="post"`) || strings.Contains(body, "job-later") {
-			t.Errorf("%s has an action or the present: %s", path, body)
-		}
-	}
-	if body := d.send("GET", pastRoot+"jobs/j1", nil).Body.String(); !strings.Contains(body, `s-dead">dead`) {
-		t.Errorf("the job was dead then: %s", body)
-	}
-	for path, to := range map[string]string{
-		pastRoot + "cluster": "/ui/cluster", pastRoot + "events": "/ui/events",
-		"/ui/past?at=2023-11-14+22:13":                                       "/ui/at/1699999980000/",
-		fmt.Sprintf("/ui/past?ms=%d&to=jobs%%3Fstatus%%3Ddead", startMs):     pastRoot + "jobs?status=dead",
-		fmt.Sprintf("/ui/past?ms=%d&to=%%2F%%2Fevil.example%%2F..", startMs): pastRoot,
-		pastRoot + "jobs?id=j1":                                              pastRoot + "jobs/j1",
-	} {
-		if w := d.send("GET", path, nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
-			t.Errorf("%s leads to %d %s, want %s", path, w.Code, w.Header().Get("Location"), to)
-		}
-	}
-	for path, status := range map[string]int{
-		"/ui/at/x/jobs": 404, "/ui/at/0/": 404, "/ui/at/99999999999999/": 400, pastRoot + "jobs/job-later": 404,
-		"/ui/past?at=never": 400, "/ui/past?ms=-1": 400, pastRoot + "jobs/j1/retry": 404,
-	} {
-		if w := d.send("GET", path, nil); w.Code != status {
-			t.Errorf("%s: %d, want %d", path, w.Code, status)
-		}
-	}
-	if w := d.send("POST", pastRoot+"jobs/j1/retry", nil); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("an action in the past: %d", w.Code)
-	}
-	d.s.Config.Past = fakePast{past.ErrBusy}
-	if w := d.send("GET", pastRoot, nil); w.Code != http.StatusServiceUnavailable || w.Header().Get("Refresh") != "1" {
-		t.Errorf("a state that is being rebuilt: %d, refresh %q", w.Code, w.Header().Get("Refresh"))
 	}
 }
 
@@ -408,18 +307,8 @@ func TestDashboardRetriesAGroup(t *testing.T) {
 	}
 }
 
-// Another site cannot send forms, and a read-only dashboard has none.
-func TestDashboardRefuses(t *testing.T) {
-	d := newDash(t, false)
-	if w := d.send("POST", "/ui/jobs/j1/retry", nil, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
-		t.Errorf("a form of another site: %d", w.Code)
-	}
-	if w := d.send("POST", "/ui/jobs/j1/retry", nil, "Origin", "http://evil.example"); w.Code != http.StatusForbidden {
-		t.Errorf("a form of another origin: %d", w.Code)
-	}
-	if w := d.send("POST", "/ui/queues/mail/purge", url.Values{"confirm": {"mial"}}); w.Code != http.StatusBadRequest {
-		t.Errorf("a purge without confirmation: %d", w.Code)
-	}
+// A read-only dashboard has no forms.
+func TestDashboardThatIsReadOnly(t *testing.T) {
 	r := newDash(t, true)
 	if w := r.send("POST", "/ui/jobs/j1/retry", nil); w.Code != http.StatusForbidden {
 		t.Errorf("an action of a read-only dashboard: %d", w.Code)
@@ -448,40 +337,6 @@ func TestDashboardPassesRightsOn(t *testing.T) {
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusForbidden || len(got) == 0 || slices.ContainsFunc(got, func(s string) bool { return s != "Bearer x" }) {
 		t.Errorf("%d, calls with %q", w.Code, got)
-	}
-}
-
-// The pages say when no worker takes the jobs of a type.
-func TestDashboardShowsTypesWithoutWorker(t *testing.T) {
-	g := newRig(t)
-	d := &dash{g, ui.New(ui.Config{API: g.s})}
-	d.ok("POST", "/v1/jobs", `{"id":"j1","type":"mail"}`)
-	d.ok("POST", "/v1/jobs", `{"id":"j2","type":"film"}`)
-	d.ok("POST", "/v1/workers", `{"name":"w","types":["film"]}`)
-	count := func(path, text string) int {
-		return strings.Count(d.send("GET", path, nil).Body.String(), text)
-	}
-	for _, path := range []string{"/ui", "/ui/queues"} {
-		if n := count(path, ">no worker<"); n != 1 {
-			t.Errorf("%s shows %d types without worker, want 1", path, n)
-		}
-	}
-	for path, want := range map[string]int{"/ui/queues/mail": 1, "/ui/queues/film": 0, "/ui/jobs/j1": 1, "/ui/jobs/j2": 0} {
-		if n := count(path, "No worker takes jobs of this type"); n != want {
-			t.Errorf("%s: %d notes about workers, want %d", path, n, want)
-		}
-	}
-	d.ok("POST", "/v1/workers", `{"name":"any"}`)
-	if n := count("/ui/queues", ">no worker<"); n != 0 {
-		t.Errorf("with a worker for all types %d have none", n)
-	}
-	d.ok("POST", "/v1/workers/any/quiet", "")
-	if n := count("/ui/queues", ">no worker<"); n != 1 {
-		t.Errorf("with a quiet worker %d types have none, want 1", n)
-	}
-	d.ok("POST", "/v1/queues/mail/pause", "")
-	if n := count("/ui/jobs/j1", "The queue of this job is paused"); n != 1 {
-		t.Error("the page of a job does not show that its queue is paused")
 	}
 }
 
