@@ -25,31 +25,31 @@ import (
 // Fake is one node of a cluster with just enough of a queue for the
 // commands.
 type Fake struct {
+	T      testing.TB
 	Server *httptest.Server
 
 	Mu      sync.Mutex
 	Jobs    []*v1.Job
 	Batches []int // sizes
 	Refuse  func(r *http.Request) *v1.Problem
-	Ready   bool
 	Status  v1.Status
 	Self    v1.Self
 	token   uint64
-	busy    atomic.Int64 // connections with a request
-	Seen    []Request    // writes
-	Queries []string     // of these
-	AtOnce  int          // how many jobs one request changes; 0: all
-	Level   string       // how safe writes are said to be; "": nothing is said
+	busy    atomic.Int64      // connections with a request
+	Seen    []Request         // writes
+	Queries []string          // of these
+	Level   string            // how safe writes are said to be; "": nothing is said
+	Replies map[string]string // bodies, by method and path, that come before all others
 }
 
 // Request is a write as the fake got it.
 type Request struct{ Line, Body string }
 
 // NewFake starts a fake node, which ends with the test.
-func NewFake(t *testing.T) *Fake {
+func NewFake(t testing.TB) *Fake {
 	t.Helper()
 	leader := "n1"
-	q := &Fake{Ready: true, Status: v1.Status{
+	q := &Fake{T: t, Replies: make(map[string]string), Status: v1.Status{
 		NodeID: "n1", State: v1.StateLeader, Term: 3, Leader: &leader, LSN: "3-17", FlushedLSN: "3-12",
 		LagEntries: 5, LagMs: 40, Fence: v1.Fence{State: "active"},
 		Tasks: v1.TaskCounts{Pending: 4, Blocked: 3, Processing: 2, CompletedTotal: 11, Dead: 1}, Workers: 6,
@@ -59,8 +59,8 @@ func NewFake(t *testing.T) *Fake {
 	mux.HandleFunc("POST /v1/jobs/batch", q.enqueueBatch)
 	mux.HandleFunc("POST /v1/jobs/claim", q.claim)
 	mux.HandleFunc("POST /v1/jobs/heartbeat", q.heartbeat)
-	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.report)
-	mux.HandleFunc("DELETE /v1/jobs/{id}", q.report)
+	mux.HandleFunc("POST /v1/jobs/{id}/{action}", q.changeOne)
+	mux.HandleFunc("DELETE /v1/jobs/{id}", q.changeOne)
 	q.administer(mux)
 	q.reports(mux)
 	mux.HandleFunc("GET /v1/jobs", q.list)
@@ -72,13 +72,7 @@ func NewFake(t *testing.T) *Fake {
 	mux.HandleFunc("DELETE /v1/workers/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.WorkerAnswer{LSN: "3-1"}) })
 	mux.HandleFunc("GET /v1/self", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.Self) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answer(w, q.Status) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !q.Ready {
-			problem(w, &v1.Problem{Status: 503, Tag: v1.TagNoLeader, Detail: "no leader yet"})
-			return
-		}
-		answer(w, v1.Health{Status: "ok"})
-	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1.Health{Status: "ok"}) })
 	q.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == v1.PathEvents && strings.Contains(r.URL.Query().Get(v1.ParamKind), v1.EventRemoved) {
 			q.watched(w, r)
@@ -91,6 +85,10 @@ func NewFake(t *testing.T) *Fake {
 				problem(w, p)
 				return
 			}
+		}
+		if body, ok := q.Replies[r.Method+" "+r.URL.Path]; ok {
+			_, _ = io.WriteString(w, body)
+			return
 		}
 		if r.Method != http.MethodGet {
 			body, _ := io.ReadAll(r.Body)
@@ -271,33 +269,19 @@ func (q *Fake) heartbeat(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-func (q *Fake) report(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		v1.Complete
-		Error     string `json:"error"`
-		Retryable *bool  `json:"retryable"`
-		DelayMs   int64  `json:"delayMs"`
-	}
+func (q *Fake) changeOne(w http.ResponseWriter, r *http.Request) {
 	j := q.Find(r.PathValue("id"))
 	if j == nil {
 		problem(w, &v1.Problem{Status: 404, Tag: v1.TagNotFound, Detail: "no such job"})
 		return
 	}
-	if r.ContentLength > 0 && !q.read(w, r, &in) {
+	to := map[string]string{v1.ActionCancel: v1.StatusCancelled, v1.ActionRetry: v1.StatusUnclaimed}[r.PathValue("action")]
+	code := q.change(j, to)
+	if code == v1.TagWrongStatus {
+		problem(w, &v1.Problem{Status: 409, Tag: code, Detail: "the job is " + j.Status, Committed: v1.CommittedNo})
 		return
 	}
-	switch r.PathValue("action") {
-	case v1.ActionComplete:
-		j.Status, j.Result = v1.StatusCompleted, in.Result
-	case v1.ActionFail:
-		j.Status, j.LastError = v1.StatusDead, in.Error
-	case v1.ActionRelease:
-		j.Status = v1.StatusUnclaimed
-	default:
-		q.answerChange(w, r, j)
-		return
-	}
-	answer(w, v1.Reported{LSN: "3-1"})
+	answer(w, v1.Reported{LSN: "3-2", Status: j.Status, Duplicate: code == v1.ItemDuplicate})
 }
 
 // Find returns the job with the id, or nil. The caller holds the lock.
@@ -467,6 +451,9 @@ func (q *Fake) events(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "event: gap\ndata: {\"kind\":\"gap\"}\n\n")
 }
 
+// atOnce is how many jobs one request changes at most.
+const atOnce = 4
+
 // changeMany changes jobs by ids or by a filter of statuses, type and tag.
 func (q *Fake) changeMany(w http.ResponseWriter, r *http.Request, to string) {
 	var in v1.ChangeJobs
@@ -486,7 +473,7 @@ func (q *Fake) changeMany(w http.ResponseWriter, r *http.Request, to string) {
 			if in.Limit > 0 && out.Count == uint64(in.Limit) {
 				break
 			}
-			if q.AtOnce > 0 && out.Count == uint64(q.AtOnce) {
+			if out.Count == atOnce {
 				out.NextCursor = in.Cursor + "+"
 				break
 			}
@@ -519,17 +506,6 @@ func (q *Fake) change(j *v1.Job, to string) (code string) {
 		return v1.TagWrongStatus
 	}
 	return v1.ItemOK
-}
-
-// answerChange is the answer to the change of one job.
-func (q *Fake) answerChange(w http.ResponseWriter, r *http.Request, j *v1.Job) {
-	to := map[string]string{v1.ActionCancel: v1.StatusCancelled, v1.ActionRetry: v1.StatusUnclaimed}[r.PathValue("action")]
-	code := q.change(j, to)
-	if code == v1.TagWrongStatus {
-		problem(w, &v1.Problem{Status: 409, Tag: code, Detail: "the job is " + j.Status, Committed: v1.CommittedNo})
-		return
-	}
-	answer(w, v1.Reported{LSN: "3-2", Status: j.Status, Duplicate: code == v1.ItemDuplicate})
 }
 
 // Writes are the requests that changed something, and forgets them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,45 +16,6 @@ import (
 	"osqueue/cmd/osqueue/view"
 )
 
-func TestRun(t *testing.T) {
-	for line, want := range map[string]clitest.Result{
-		"run -- echo a -b":                 {Out: "a -b"},
-		"run echo --json -- {}":            {Out: "--json -- {}"}, // what follows the command is its own
-		"run -- exit 7":                    {Err: "exiting", Code: 7},
-		"run -- exit 1":                    {Err: "exiting", Code: 1},
-		"run -- exit 2":                    {Err: "exiting", Code: 2},
-		"run -- exit 300":                  {Err: "exiting", Code: 255},
-		"run -- exit -1":                   {Err: "exiting", Code: 255},
-		"run --env A=b=c -- env A":         {Out: "b=c\n"},
-		"run --env HERE -- env HERE":       {Out: "here\n"},
-		"run -- cat":                       {Out: "piped\nin"},
-		"run --no-stdin -- cat":            {},
-		"run --id j --json -- exit 3":      {Out: `{"id":"j","status":"completed","exit":3,"stdout":"","stderr":"exiting"}` + "\n", Code: 3},
-		"run --id j --json -- die":         {Out: `{"id":"j","status":"dead","stdout":"","stderr":"","error":"job j is dead: the worker is gone"}` + "\n", Err: `{"error":"job j is dead: the worker is gone"}` + "\n", Code: view.ExitNotRun},
-		"run --id j -- die":                {Err: "osqueue: job j is dead: the worker is gone\n", Code: view.ExitNotRun},
-		"run --id j -- odd":                {Err: "osqueue: job j has completed, but: ", Code: view.ExitNotRun},
-		"run --id j --wait-for 500ms wait": {Err: "osqueue: job j is enqueued and available, but: the job has not finished in time\n1 job continues; wait for it again with: osqueue job wait j\n", Code: view.ExitNotRun},
-	} {
-		q := clitest.NewFake(t)
-		c := osq.Command(t, q.Server.URL)
-		c.Env["HERE"] = "here"
-		c.Stdin = strings.NewReader("piped\nin")
-		got := c.Run(strings.Fields(line)...)
-		if got.Code != want.Code || got.Out != want.Out || !strings.HasPrefix(got.Err, want.Err) || (want.Err == "" && got.Err != "") {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-}
-
-func TestRunFlags(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "", strings.Fields("run --type cmd --job-timeout 5s --max-attempts 1 --priority 3 --tag x --id j --wait-for 1s -- true {}")...)
-	j := q.All()[0]
-	if j.Type != "cmd" || string(j.Payload) != `{"argv":["true","{}"]}` || j.MaxAttempts != 1 || j.Priority != 3 || !slices.Equal(j.Tags, []string{"x"}) {
-		t.Errorf("%+v, %+v", j, got)
-	}
-}
-
 func TestRunStdinIsBounded(t *testing.T) {
 	for stdin, want := range map[string]string{strings.Repeat("x", maxPayload+1): "more than", strings.Repeat("\x01", maxPayload/2): "more than", "\xff": "not UTF-8"} {
 		q := clitest.NewFake(t)
@@ -63,50 +23,26 @@ func TestRunStdinIsBounded(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	q := clitest.NewFake(t)
-	c := osq.Command(t, q.Server.URL)
-	c.Stdin = null
-	if got := c.Run("run", "--", "cat"); got.Code != view.ExitOK || got.Out != "" {
-		t.Errorf("%+v", got)
-	}
 }
 
-// The same command with the same id is not run again.
-func TestRunIsTakenUp(t *testing.T) {
+// The null device is neither an input nor a terminal.
+func TestNullDevice(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	check(t, err)
+	defer null.Close()
+	if view.IsTerminal(null) || view.IsTerminal(strings.NewReader("y\n")) {
+		t.Error("that is no terminal")
+	}
 	q := clitest.NewFake(t)
-	for range 2 {
-		if got := osq.Run(t, q, "", "run", "--id", "j", "--", "exit", "4"); got.Code != 4 {
-			t.Errorf("%+v", got)
+	for _, line := range []string{"run -- cat", "submit a"} {
+		c := osq.Command(t, q.Server.URL)
+		c.Stdin = null
+		if got := c.Run(strings.Fields(line)...); got.Code != view.ExitOK {
+			t.Errorf("%s: %+v", line, got)
 		}
 	}
-	if n := len(q.All()); n != 1 {
-		t.Errorf("%d jobs", n)
-	}
-}
-
-// Ctrl-C cancels the job, and its worker ends it.
-func TestRunInterrupted(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := interruptedAt(t, q, 1, "", "run", "--id", "j", "--", "wait")
-	if got.Code != view.ExitInterrupted || !strings.HasSuffix(got.Err, "osqueue: job j is cancelled\n") || q.All()[0].Status != v1.StatusCancelled {
-		t.Errorf("%+v, %+v", got, q.All()[0])
-	}
-}
-
-func TestRunSaysThatThereIsNoWorker(t *testing.T) {
-	t.Parallel()
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "", "run", "--wait-for", "2500ms", "--", "wait")
-	if !strings.Contains(got.Err, "no worker takes jobs of type command; start one with: osqueue worker --commands command\n") {
-		t.Errorf("%+v", got)
-	}
-	if got := osq.Run(t, q, "a", "map", "-", "--wait-for", "2500ms", "--", "wait"); !strings.Contains(got.Err, "no worker takes jobs") {
-		t.Errorf("%+v", got)
+	if jobs := q.All(); string(jobs[0].Payload) != `{"argv":["cat"]}` || jobs[1].Payload != nil {
+		t.Errorf("%+v", jobs)
 	}
 }
 
@@ -123,49 +59,6 @@ func TestRunWithoutLeader(t *testing.T) {
 	}
 	if got := osq.Run(t, q, "", "run", "--", "echo", "x"); got.Code != view.ExitOK || got.Out != "x" {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestMap(t *testing.T) {
-	for line, want := range map[string]clitest.Result{
-		"map - --keep-order --quiet -- echo":           {Out: "a b\n$x; 'y\nlast\n"},
-		"map - --keep-order -q -- echo <{}|{}>":        {Out: "<a b|a b>\n<$x; 'y|$x; 'y>\n<last|last>\n"},
-		"map - --keep-order -q -n 1 -- echo {} --json": {Out: "a b --json\n$x; 'y --json\nlast --json\n"},
-		"map - --keep-order -q --env A=1 -- env A {}":  {Out: "1\n1\n1\n"},
-		"map - -q -- exit 3 {}":                        {Err: "exiting\nexiting\nexiting\n", Code: view.ExitSomeFailed},
-		"map - -q -- die":                              {Code: view.ExitSomeFailed},
-	} {
-		q := clitest.NewFake(t)
-		got := osq.Run(t, q, "a b\n\n$x; 'y\n  \nlast", strings.Fields(line)...)
-		if got != want {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-}
-
-func TestMapSaysWhichLinesFailed(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "0\n\n5\n", "map", "-", "--keep-order", "--", "exit")
-	if got.Code != view.ExitSomeFailed || !strings.Contains(got.Err, "line 3: exit status 5\n") || !strings.Contains(got.Err, "2 of 2 commands have ended in") || !strings.Contains(got.Err, "; 1 failed") {
-		t.Errorf("%+v", got)
-	}
-	if got := osq.Run(t, q, "x", "map", "-", "--", "die"); !strings.Contains(got.Err, "is dead: the worker is gone") {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestMapJSON(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "0\n\n5\n", "map", "-", "--name", "n", "--keep-order", "--json", "--", "exit")
-	want := `{"line":1,"input":"0","id":"n-1","status":"completed","exit":0,"stdout":"","stderr":"exiting"}` + "\n" +
-		`{"line":3,"input":"5","id":"n-3","status":"completed","exit":5,"stdout":"","stderr":"exiting"}` + "\n"
-	if got.Out != want || got.Code != view.ExitSomeFailed {
-		t.Errorf("%+v", got)
-	}
-	for _, j := range q.All() {
-		if !slices.Equal(j.Tags, []string{"n"}) {
-			t.Errorf("%s: tags %v", j.ID, j.Tags)
-		}
 	}
 }
 
@@ -203,9 +96,7 @@ func TestMapInFlight(t *testing.T) {
 	q := clitest.NewFake(t)
 	c := osq.Command(t, q.Server.URL)
 	lines, source, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer lines.Close()
 	c.Stdin = lines
 	ran := make(chan clitest.Result, 1)
@@ -253,9 +144,7 @@ func TestLinesGather(t *testing.T) {
 		f := &mapFlags{argv: []string{"echo"}}
 		lines, requests := 0, 0
 		for b, err := range batches(t.Context(), linesOf(strings.NewReader(numbered(n)), f.parse), maxBatchBytes, false) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			lines, requests = lines+len(b), requests+1
 			synctest.Wait() // the request, during which the reader fills its channel
 		}
@@ -263,21 +152,6 @@ func TestLinesGather(t *testing.T) {
 			t.Errorf("%d lines of %d in %d batches", lines, n, requests)
 		}
 	})
-}
-
-// Another command under the same name is refused, with what to do.
-func TestMapNameOfAnotherRun(t *testing.T) {
-	q := clitest.NewFake(t)
-	q.Refuse = func(r *http.Request) *v1.Problem {
-		if r.URL.Path != v1.PathJobsBatch {
-			return nil
-		}
-		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
-	}
-	got := osq.Run(t, q, "1", "map", "-", "--name", "n", "--", "echo")
-	if got.Code != view.ExitNotRun || !strings.Contains(got.Err, "choose another --name") {
-		t.Errorf("%+v", got)
-	}
 }
 
 // The source of lines ends with the pipeline, also while it is full.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,83 +21,10 @@ import (
 	"osqueue/cmd/osqueue/view"
 )
 
-func TestSubmitOne(t *testing.T) {
-	cases := []struct{ line, stdin, payload, kind string }{
-		{`submit --type=`, "", "", ""},
-		{`submit wc`, "", "", "wc"},
-		{`submit wc {"a":1}`, "", `{"a":1}`, "wc"},
-		{`submit --type wc 5`, "", `5`, "wc"},
-		{`submit wc -`, " [1]", `[1]`, "wc"},
-		{`submit wc`, `"piped"`, `"piped"`, "wc"},
-		{`submit wc --text`, "two\nlines", `"two\nlines"`, "wc"},
-		{`submit wc --text he"llo`, "", `"he\"llo"`, "wc"},
-		{`submit wc 1`, "not read", `1`, "wc"},
-	}
-	for _, c := range cases {
-		q := clitest.NewFake(t)
-		got := osq.Run(t, q, c.stdin, strings.Fields(c.line)...)
-		jobs := q.All()
-		if got.Code != view.ExitOK || len(jobs) != 1 || got.Out != jobs[0].ID+"\n" {
-			t.Fatalf("%s: %+v, %+v", c.line, got, jobs)
-		}
-		if string(jobs[0].Payload) != c.payload || jobs[0].Type != c.kind {
-			t.Errorf("%s: payload %s, type %s", c.line, jobs[0].Payload, jobs[0].Type)
-		}
-	}
-}
-
-func TestSubmitFlags(t *testing.T) {
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, "", strings.Fields("submit a 1 --id mine --priority -4 --max-attempts 9 --lease 2s --json")...)
-	if want := `{"jobId":"mine","lsn":"3-1"}` + "\n"; got.Out != want || got.Code != view.ExitOK {
-		t.Errorf("%+v", got)
-	}
-	if j := q.All()[0]; j.Priority != -4 || j.MaxAttempts != 9 || j.LeaseMs != 2000 {
-		t.Errorf("%+v", j)
-	}
-	got = osq.Run(t, q, "", strings.Fields("submit a 1 --id mine --json")...)
-	if !strings.Contains(got.Out, `"duplicate":true`) {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestSubmitDevNullIsNoPayload(t *testing.T) {
-	q := clitest.NewFake(t)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	c := osq.Command(t, q.Server.URL)
-	c.Stdin = null
-	if got := c.Run("submit", "a"); got.Code != view.ExitOK || q.All()[0].Payload != nil {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestSubmitPayloadIsBounded(t *testing.T) {
 	q := clitest.NewFake(t)
 	got := osq.Run(t, q, strings.Repeat(" ", maxPayload+1), "submit", "a")
 	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "larger than") || len(q.All()) != 0 {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestSubmitWait(t *testing.T) {
-	q := clitest.NewFake(t)
-	if got := osq.Run(t, q, "", "submit", "good", "[7]", "--wait"); got.Out != "[7]\n" || got.Code != view.ExitOK {
-		t.Errorf("%+v", got)
-	}
-	got := osq.Run(t, q, "", "submit", "bad", "1", "--wait")
-	if got.Code != view.ExitFailure || got.Out != "" || !strings.Contains(got.Err, "dead: no luck") {
-		t.Errorf("%+v", got)
-	}
-	got = osq.Run(t, q, "", "submit", "good", "1", "--wait", "--json")
-	if !strings.Contains(got.Out, `"status":"completed"`) || !strings.Contains(got.Out, `"result":1`) {
-		t.Errorf("%+v", got)
-	}
-	got = osq.Run(t, q, "", "submit", "wait", "1", "--wait", "--wait-for", "50ms")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued") || !strings.Contains(got.Err, "available") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -136,51 +61,6 @@ func TestSubmitRateIsThatOfTheSubmission(t *testing.T) {
 	}
 }
 
-func TestSubmitFileInBatches(t *testing.T) {
-	q := clitest.NewFake(t)
-	const n = 4321
-	file := filepath.Join(t.TempDir(), "lines")
-	if err := os.WriteFile(file, []byte(numbered(n)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got := osq.Run(t, q, "", "submit", "a", "--file", file, "--id", "run")
-	if got.Code != view.ExitOK || !strings.Contains(got.Err, "submitted 4321 jobs in ") || !strings.Contains(got.Err, "jobs/s") {
-		t.Fatalf("%s", got.Err)
-	}
-	ids := strings.Fields(got.Out)
-	for i, id := range ids {
-		if id != fmt.Sprintf("run-%d", i+1) {
-			t.Fatalf("line %d is %s", i+1, id)
-		}
-	}
-	slices.Sort(q.Batches)
-	if len(ids) != n || !slices.Equal(q.Batches, []int{321, 1000, 1000, 1000, 1000}) {
-		t.Errorf("%d ids, batches %v", len(ids), q.Batches)
-	}
-	got = osq.Run(t, q, "", "submit", "a", "--file", file, "--id", "run")
-	if len(q.All()) != n || !strings.Contains(got.Err, "4321 of them existed already") {
-		t.Errorf("%s", got.Err)
-	}
-}
-
-func TestSubmitFileOfJobs(t *testing.T) {
-	q := clitest.NewFake(t)
-	lines := `{"id":"x","type":"a","payload":{"b": [1]},"priority":3,"maxAttempts":1,"leaseMs":1500}
-
-{"type":"","delayMs":5}` + "\r\n" + `{"type":"b","runAt":99,"payload":null}`
-	got := osq.Run(t, q, lines, "submit", "--file", "-", "--json", "--priority", "7", "--delay", "1h")
-	jobs := q.All()
-	if got.Code != view.ExitOK || len(jobs) != 3 || !strings.HasPrefix(got.Out, `{"jobId":"x"}`+"\n") {
-		t.Fatalf("%+v, %+v", got, jobs)
-	}
-	if j := jobs[0]; j.Type != "a" || string(j.Payload) != `{"b": [1]}` || j.Priority != 3 || j.MaxAttempts != 1 || j.LeaseMs != 1500 {
-		t.Errorf("%+v", j)
-	}
-	if jobs[1].Priority != 7 || jobs[1].Payload != nil || string(jobs[2].Payload) != "null" {
-		t.Errorf("%+v", jobs[1:])
-	}
-}
-
 func TestSubmitFileNamesTheBadLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		args  string
@@ -200,75 +80,6 @@ func TestSubmitFileNamesTheBadLine(t *testing.T) {
 		if got.Code != view.ExitFailure || !strings.Contains(got.Err, c.want) {
 			t.Errorf("%s: %+v", name, got)
 		}
-	}
-	if got := osq.Run(t, clitest.NewFake(t), "", "submit", "a", "--file", "/no/such/file"); got.Code != view.ExitFailure {
-		t.Errorf("%+v", got)
-	}
-}
-
-// One batch is refused: those before it are enqueued and printed, the error
-// names its lines.
-func TestSubmitFileNamesTheBatchThatFailed(t *testing.T) {
-	q := clitest.NewFake(t)
-	n := 0
-	q.Refuse = func(r *http.Request) *v1.Problem {
-		if r.URL.Path != v1.PathJobsBatch {
-			return nil
-		}
-		if n++; n < 3 {
-			return nil
-		}
-		return &v1.Problem{Status: 409, Tag: v1.TagIDTaken, Detail: "taken", Committed: v1.CommittedNo}
-	}
-	got := osq.Run(t, q, numbered(20_000), "submit", "a", "--file", "-")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "were not enqueued: enqueue batch: taken") || !strings.Contains(got.Err, "lines ") {
-		t.Errorf("%s", got.Err)
-	}
-	if ids := strings.Fields(got.Out); len(ids) != 2000 || len(q.All()) != 2000 {
-		t.Errorf("%d ids for %d jobs", len(ids), len(q.All()))
-	}
-}
-
-func TestSubmitFileWait(t *testing.T) {
-	t.Parallel()
-	q := clitest.NewFake(t)
-	got := osq.Run(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--keep-order")
-	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
-	if got.Code != view.ExitOK || len(lines) != 1500 {
-		t.Fatalf("%d lines, %s", len(lines), got.Err)
-	}
-	for i, line := range lines {
-		if !strings.HasPrefix(line, fmt.Sprintf("%d\t", i+1)) || !strings.HasSuffix(line, fmt.Sprintf("\tcompleted\t%d", i)) {
-			t.Fatalf("line %d: %s", i, line)
-		}
-	}
-	got = osq.Run(t, q, numbered(1500), "submit", "good", "--file", "-", "--wait", "--quiet")
-	lines = strings.Split(strings.TrimSpace(got.Out), "\n")
-	slices.Sort(lines)
-	if got.Code != view.ExitOK || len(slices.Compact(lines)) != 1500 || got.Err != "" {
-		t.Errorf("%d lines, %s", len(lines), got.Err)
-	}
-	got = osq.Run(t, q, "1\n\n2\n", "submit", "bad", "--file", "-", "--wait", "--json", "--keep-order")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "2 did not complete") || strings.Count(got.Out, `"lastError"`) != 2 {
-		t.Errorf("%+v", got)
-	}
-	if rows := strings.Split(got.Out, "\n"); !strings.HasPrefix(rows[0], `{"line":1,"id":`) || !strings.HasPrefix(rows[1], `{"line":3,"id":`) {
-		t.Errorf("%s", got.Out)
-	}
-	got = osq.Run(t, q, "1\n2\n", "submit", "wait", "--file", "-", "--wait", "--wait-for", "50ms")
-	if got.Code != view.ExitFailure || !strings.Contains(got.Err, "is enqueued and available, but") {
-		t.Errorf("%+v", got)
-	}
-}
-
-// Two lines are one job, by their id or by a key: both get its result.
-func TestSubmitFileWaitForTheSameJobTwice(t *testing.T) {
-	q := clitest.NewFake(t)
-	q.Add(v1.NewJob{ID: "holder", Type: "good", Payload: []byte("7")})
-	lines := `{"id":"a","type":"","payload":1}` + "\n" + `{"id":"a","type":"","payload":1}` + "\n" + `{"uniqueKey":"held","type":"good"}` + "\n" + `{"uniqueKey":"held","type":"good"}`
-	got := osq.Run(t, q, lines, "submit", "--file", "-", "--wait", "--keep-order")
-	if want := "1\ta\tcompleted\t1\n2\ta\tcompleted\t1\n3\tholder\tcompleted\t7\n4\tholder\tcompleted\t7\n"; got.Code != view.ExitOK || got.Out != want {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -397,31 +208,18 @@ func atJobs(t *testing.T, q *clitest.Fake, jobs int, then func(context.CancelFun
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
+	whenJobs(ctx, q, jobs, func() { then(stop) })
+	return c.Run(args...)
+}
+
+// whenJobs calls then when the fake has so many jobs and has answered, or when the context ends.
+func whenJobs(ctx context.Context, q *clitest.Fake, jobs int, then func()) {
 	go func() {
 		for (len(q.All()) < jobs || !q.Answered()) && ctx.Err() == nil {
 			<-time.After(time.Millisecond)
 		}
-		then(stop)
+		then()
 	}()
-	return c.Run(args...)
-}
-
-func TestSubmitWaitInterrupted(t *testing.T) {
-	q := clitest.NewFake(t)
-	c := osq.Command(t, q.Server.URL)
-	ctx, stop := context.WithCancel(c.Ctx)
-	defer stop()
-	c.Ctx = ctx
-	q.Refuse = func(r *http.Request) *v1.Problem {
-		if strings.HasSuffix(r.URL.Path, "/j") { // it waits for the job
-			stop()
-		}
-		return nil
-	}
-	got := c.Run("submit", "wait", "1", "--id", "j", "--wait")
-	if got.Code != view.ExitInterrupted || got.Err != "osqueue: 1 job continues; wait for it again with: osqueue job wait j\n" {
-		t.Errorf("%+v", got)
-	}
 }
 
 // However long the lines are: all of them arrive, in order, in batches that fit.
@@ -538,9 +336,6 @@ func TestAckThatWasNotReached(t *testing.T) {
 	if got := osq.Run(t, q, "", "submit", "a", "1", "--ack", "quorum"); got.Code != view.ExitOK || got.Err != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := osq.Run(t, q, "", "submit", "a", "1", "--ack", "bucket"); got.Code != view.ExitUsage || !strings.Contains(got.Err, "use quorum, object") {
-		t.Errorf("%+v", got)
-	}
 }
 
 // begunReader reports when a reader has begun to read.
@@ -569,7 +364,8 @@ func TestInterruptedWhileReading(t *testing.T) {
 		"map - -- echo",
 		"job delete --all",
 	} {
-		q := withJobs(t, 0, 1, 0)
+		q := clitest.NewFake(t)
+		q.Add(v1.NewJob{ID: "c0", Type: "good"})
 		if got := interruptedReading(t, q, line); got.Code != view.ExitInterrupted || len(q.All()) != 1 {
 			t.Errorf("%s: %+v, %d jobs", line, got, len(q.All()))
 		}
