@@ -68,22 +68,6 @@ func TestOfflineTellsTheTimeout(t *testing.T) {
 	}
 }
 
-// A bucket in memory is gone with the process that has it.
-func TestOfflineRefusesMemory(t *testing.T) {
-	for _, args := range [][]string{
-		{"inspect", "mem://x"},
-		{"verify", "mem://x"},
-		{"verify", "mem://x", "--repair"},
-		{"restore", "--from", "mem://x", "--dry-run"},
-		{"restore", "--from", "file:///x", "--to", "mem://x"},
-		{"branch", "--from", "mem://x", "--dry-run"},
-	} {
-		if got := offlineRun(t, args...); got.Code != view.ExitUsage || !strings.Contains(got.Err, "a bucket in memory exists in one process only") {
-			t.Errorf("%v: %+v", args, got)
-		}
-	}
-}
-
 // One failure among answers is none, and a missing object is an answer.
 func TestOfflineGoesOnWhileTheBucketAnswers(t *testing.T) {
 	b := fault.New(mem.New(), 1)

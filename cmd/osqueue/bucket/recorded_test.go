@@ -171,7 +171,7 @@ func (r *recorded) put(data []byte) {
 // story is an hour of a queue. At 2-7 one of three letters is done, and the rest
 // waits. By 2-12 the second one has failed once, the words are counted, and there
 // are two jobs of a new type.
-func story(t *testing.T, large bool) *recorded {
+func story(t testing.TB, large bool) *recorded {
 	t.Helper()
 	r := newRecorded(t)
 	r.enqueue("mail", "m1", "m2", "m3") // 2-2
@@ -195,7 +195,7 @@ func story(t *testing.T, large bool) *recorded {
 }
 
 // gapped is a story with a hole between 2-12 and 2-15.
-func gapped(t *testing.T) *recorded {
+func gapped(t testing.TB) *recorded {
 	t.Helper()
 	r := story(t, true)
 	at := r.lsn()

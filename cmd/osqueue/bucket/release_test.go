@@ -47,9 +47,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("after the release: broker %v, overtaken %v, %+v", after.Broker, after.Overtaken, after.Header)
 	}
 	m, err := archive.Machine(t.Context(), r.bucket, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want, err := archive.Machine(t.Context(), r.bucket, before)
 	if err != nil || m.View().Hash() != want.View().Hash() {
 		t.Errorf("the state has changed: %v", err)

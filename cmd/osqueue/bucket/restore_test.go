@@ -29,20 +29,16 @@ func empty(t *testing.T) (url, dir string) {
 }
 
 // stored is the document in a directory, and its state.
-func stored(t *testing.T, dir string) (*document.File, *fsm.Machine) {
+func stored(t testing.TB, dir string) (*document.File, *fsm.Machine) {
 	t.Helper()
 	bucket, err := file.OpenDir(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	seen, err := election.Read(t.Context(), bucket, "queue.json")
 	if err != nil || seen.Doc == nil {
 		t.Fatalf("%+v %v", seen, err)
 	}
 	m, err := archive.Machine(t.Context(), bucket, seen.Doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return seen.Doc, m
 }
 
@@ -57,7 +53,6 @@ func statusesOf(m *fsm.Machine) string {
 
 // A dry run shows the difference, and makes nothing.
 func TestRestoreDryRun(t *testing.T) {
-	utc(t)
 	r := story(t, true)
 	to, dir := empty(t)
 	want := `
@@ -84,7 +79,6 @@ Nothing was written: this is a dry run.`
 // A restore writes the state of the chosen point, paused, and an empty cluster may adopt
 // it. A cluster with the old state, or another one, may not.
 func TestRestoreAnEarlierState(t *testing.T) {
-	utc(t)
 	r := story(t, true)
 	to, dir := empty(t)
 	before := treeOf(t, r.dir)
@@ -118,7 +112,7 @@ func TestRestoreAnEarlierState(t *testing.T) {
 	adoptable(t, doc)
 }
 
-func adoptable(t *testing.T, doc *document.File) {
+func adoptable(t testing.TB, doc *document.File) {
 	t.Helper()
 	silent := election.Silence{For: 10 * time.Second, Timeout: 10 * time.Second, Now: time.Now()}
 	seen := election.Observed{Doc: doc, Version: "v"}
@@ -137,7 +131,7 @@ func adoptable(t *testing.T, doc *document.File) {
 }
 
 // treeOf is all that is in a directory, as text.
-func treeOf(t *testing.T, dir string) string {
+func treeOf(t testing.TB, dir string) string {
 	t.Helper()
 	var all bytes.Buffer
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -155,23 +149,8 @@ func treeOf(t *testing.T, dir string) string {
 		all.WriteString("\n")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all.String()
-}
-
-func TestRestoreUnpaused(t *testing.T) {
-	r := story(t, false)
-	to, dir := empty(t)
-	got := offlineRun(t, "restore", "--from", r.url(), "--to", to, "--resume")
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "jobs run as soon as") || strings.Contains(got.Out, "queue resume") {
-		t.Fatalf("%+v", got)
-	}
-	_, m := stored(t, dir)
-	if m.View().Cron("night").Paused || m.View().Queue("mail") != nil || !m.Ready([]string{"mail"}) {
-		t.Error("it is paused")
-	}
 }
 
 // A state that is too long for the document gets a checkpoint.
@@ -209,9 +188,7 @@ func TestRestoreListensBeforeItReplaces(t *testing.T) {
 		other.flush(false, time.Now().Add(ahead))
 		path := filepath.Join(other.dir, "queue.json")
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		args := []string{"restore", "--from", r.url(), "--to", other.url(), "--replace", "--broker-timeout"}
 		stop, done := make(chan struct{}), make(chan error, 1)
 		go func() { // a broker that lives
@@ -234,9 +211,7 @@ func TestRestoreListensBeforeItReplaces(t *testing.T) {
 		}()
 		fails(t, append(args, "5s"), "has just changed", "stop all of its nodes")
 		close(stop)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		check(t, <-done)
 		if got := offlineRun(t, append(args, "300ms")...); got.Code != view.ExitOK {
 			t.Errorf("%v ahead: %+v", ahead, got)
 		}
@@ -271,9 +246,7 @@ func TestRestoreReplaces(t *testing.T) {
 	refused(true, "--broker-timeout", "1m")
 	refused(false, "--broker-timeout", "1s")
 	was, err := os.ReadFile(filepath.Join(other.dir, "queue.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-7", "--to", other.url(), "--replace", "--json")
 	var report restoreReport
 	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || report.Written == nil || report.There == nil || report.There.LSN != "2-12" {
@@ -329,31 +302,6 @@ func TestRestoreInPlace(t *testing.T) {
 	adoptable(t, doc)
 }
 
-// The newest state cannot be read; an earlier one can, and over what stands there.
-func TestRestoreFromADamagedBucket(t *testing.T) {
-	r := story(t, true)
-	damaged := r.segment(1)
-	r.check(os.Truncate(damaged, 100))
-	to, dir := empty(t)
-	fails(t, []string{"restore", "--from", r.url(), "--to", to}, filepath.Base(damaged), "osqueue verify")
-	got := offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to)
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "cannot be read: ") || !strings.Contains(got.Out, "?") {
-		t.Fatalf("%+v", got)
-	}
-	if _, m := stored(t, dir); m.Counts().Of(fsm.Unclaimed) != 4 {
-		t.Errorf("%s", statusesOf(m))
-	}
-	if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte("{garbled"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fails(t, []string{"restore", "--from", to, "--to", to, "--replace"}, "read "+to)
-	fails(t, []string{"restore", "--from", r.url(), "--at", "2-4", "--to", to}, "its document cannot be read")
-	got = offlineRun(t, "restore", "--from", r.url(), "--at", "2-4", "--to", to, "--replace")
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "conflicts/unreadable-") {
-		t.Fatalf("%+v", got)
-	}
-}
-
 // The output for a queue of many types is short for people and complete for programs.
 func TestRestoreOfManyTypes(t *testing.T) {
 	r := newRecorded(t)
@@ -382,90 +330,4 @@ func TestRestoreOfManyTypes(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Out), &report); err != nil || len(report.Paused.Types) != 60 || len(report.Rows) != 110 {
 		t.Errorf("%v %+v", err, report)
 	}
-}
-
-// A document of an original broker becomes one of ours.
-func TestRestoreAnOriginalDocument(t *testing.T) {
-	from, dir := empty(t)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	const doc = `{"broker":"192.0.2.7:80","brokerHeartbeat":1706000000000,"completedTotal":5,"jobs":[` +
-		`{"id":"a","status":"unclaimed","payload":{"n":1},"createdAt":1705999990000,"attempts":0,"maxAttempts":3}]}`
-	if err := os.WriteFile(filepath.Join(dir, "queue.json"), []byte(doc), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := offlineRun(t, "inspect", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "of the legacy broker: no LSN, no epoch") {
-		t.Errorf("%+v", got)
-	}
-	if got := offlineRun(t, "verify", from); got.Code != view.ExitOK || !strings.Contains(got.Out, "queue.json, of the legacy broker") {
-		t.Errorf("%+v", got)
-	}
-	to, next := empty(t)
-	if got := offlineRun(t, "restore", "--from", from, "--to", to); got.Code != view.ExitOK || !strings.Contains(got.Out, "osqueue queue resume ''\n") {
-		t.Fatalf("%+v", got)
-	}
-	restored, m := stored(t, next)
-	if m.Job("a") == nil || m.Meta().CompletedTotal != 5 || m.Ready(nil) {
-		t.Errorf("%s", statusesOf(m))
-	}
-	adoptable(t, restored)
-}
-
-func TestRestoreOntoItself(t *testing.T) {
-	r := story(t, true)
-	for _, to := range []string{r.url(), r.url() + "/"} {
-		for _, tc := range []struct {
-			args []string
-			want string
-		}{
-			{[]string{"branch", "--to", to}, "for a branch"},
-			{[]string{"branch", "--to", to, "--dry-run"}, "for a branch"},
-			{[]string{"restore", "--to", to}, "with --replace the queue is rewound in place"},
-			{[]string{"restore", "--to", to, "--replace", "--broker-timeout", "0"}, `"--broker-timeout" flag: must be positive`},
-		} {
-			if got := offlineRun(t, append(tc.args, "--from", r.url())...); got.Code != view.ExitUsage || !strings.Contains(got.Err, tc.want) {
-				t.Errorf("%v: %+v", tc.args, got)
-			}
-		}
-	}
-}
-
-func TestBranch(t *testing.T) {
-	r := story(t, true)
-	r.flush(true, time.Now()) // the original may be alive
-	to, dir := empty(t)
-	got := offlineRun(t, "branch", "--from", r.url(), "--to", to)
-	if got.Code != view.ExitOK || !strings.Contains(got.Out, "osqueue dev --bucket "+to) || !strings.Contains(got.Out, "osqueue queue resume mail new report wc") {
-		t.Fatalf("%+v", got)
-	}
-	doc, m := stored(t, dir)
-	if m.Ready(nil) || m.Counts().Of(fsm.Unclaimed) != 4 || doc.Lineage() == recordedLineage {
-		t.Errorf("%s", statusesOf(m))
-	}
-	adoptable(t, doc)
-	for _, flag := range []string{"--replace", "--resume"} {
-		if got := offlineRun(t, "branch", "--from", r.url(), "--to", to, flag); got.Code != view.ExitUsage {
-			t.Errorf("%s: %+v", flag, got)
-		}
-	}
-}
-
-func TestRestoreRefusesWhatCannotBeMeant(t *testing.T) {
-	for line, want := range map[string]string{
-		"":                                        "--from is missing",
-		"--from file:///x":                        "--to is missing",
-		"--from ftp://x --to file:///y":           `unknown scheme "ftp"`,
-		"--from file:///x --to /y":                "has no scheme",
-		"--from file:///x --dry-run --at soon":    "neither an LSN nor a time",
-		"--from file:///x --dry-run extra":        "too many arguments: extra",
-		"--from file:///x --dry-run --timeout 0s": "must be positive",
-	} {
-		got := offlineRun(t, append([]string{"restore"}, strings.Fields(line)...)...)
-		if got.Code != view.ExitUsage || !strings.Contains(got.Err, want) {
-			t.Errorf("%s: %+v", line, got)
-		}
-	}
-	_, dir := empty(t)
-	fails(t, []string{"restore", "--from", "file://" + dir, "--dry-run"}, "has no queue.json")
 }

@@ -48,40 +48,6 @@ func TestWorkerDoesEachKind(t *testing.T) {
 	}
 }
 
-func TestWorkerUsage(t *testing.T) {
-	q := clitest.NewFake(t)
-	for _, args := range [][]string{
-		{},
-		{"--exec", "wc"},
-		{"--exec", "=wc"},
-		{"--http", "a"},
-		{"--http", "a=ftp://b"},
-		{"--python", "a=b"},
-		{"--commands", ""},
-		{"--exec", "a=true", "--commands", "a"},
-		{"--exec", "a=true", "--sandbox", "some"},
-		{"--exec", "a=true", "--on-exit", "x"},
-		{"--exec", "a=true", "--limit-memory", "much"},
-		{"--http", "a=http://b", "--http-allow", "10.0.0.1"},
-		{"--http", "a=http://b", "--http-header-file", "b=x"},
-		{"--http", "a=http://b", "--http-header-file", "a="},
-		{"--http", "a=http://b", "--http-header-file", "a=/nowhere"},
-		{"--exec", "a=true", "--sandbox-uids", "9"},
-		{"--exec", "a=true", "--sandbox-uids", "0-5", "--sandbox", "process"},
-		{"--exec", "a=true", "--per-type", "b=1"},
-		{"--exec", "a=true", "--per-type", "a=0"},
-		{"--exec", "*=true", "--per-type", "*=1"},
-		{"--exec", "a=true", "--exec", "*=true", "--per-type", "a=1"},
-		{"--exec", "a=true", "--limit-files", "-1"},
-		{"--config", "/nonexistent"},
-		{"--exec", "a=echo {{.b"},
-	} {
-		if got := osq.Command(t, q.Server.URL).Run(append([]string{"worker"}, args...)...); got.Code != view.ExitUsage {
-			t.Errorf("%q: %+v", args, got)
-		}
-	}
-}
-
 // Numbers and texts without sense are refused, by name, in the flags and in the file.
 func TestWorkerRefusesByName(t *testing.T) {
 	q := clitest.NewFake(t)
@@ -114,9 +80,7 @@ func TestWorkerRefusesByName(t *testing.T) {
 		"jobs: [{type: b, exec: \"true\", concurrency: -1}]":     "job 1: line 1: concurrency: must be positive",
 	} {
 		file := filepath.Join(t.TempDir(), "worker.yaml")
-		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
 		refused(want, "--exec", "a=true", "--config", file)
 	}
 }
@@ -136,23 +100,17 @@ func newFlags(t *testing.T, f *workerFlags, args ...string) *pflag.FlagSet {
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
 	f.bind(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	check(t, flags.Parse(args))
 	return flags
 }
 
 // The example says everything that there is, and the program takes it.
 func TestWorkerExample(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/examples/worker.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f := &workerFlags{}
 	flags := newFlags(t, f, "--prefetch", "0")
-	if err := f.parseFile(text); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.parseFile(text))
 	for _, name := range []string{"name", "concurrency", "lease", "poll-wait", "stop-timeout", "sandbox", "sandbox-uids", "sandbox-dir", "sandbox-env", "sandbox-ro", "no-cgroup"} {
 		if !flags.Lookup(name).Changed {
 			t.Errorf("the example does not show %s", name)
@@ -163,9 +121,7 @@ func TestWorkerExample(t *testing.T) {
 			t.Errorf("the example does not show %s", flag.Name)
 		}
 	})
-	if err := f.gather(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.gather())
 	if f.sandbox.UIDs != (sandbox.UIDRange{First: 1_900_000_000, Count: 1024}) || f.stopTimeout != 30*time.Second || f.limits.Memory != 1<<30 {
 		t.Errorf("%+v", f)
 	}
@@ -185,30 +141,11 @@ func TestWorkerExample(t *testing.T) {
 	}
 }
 
-// A type's own bound holds though there is room for more.
-func TestWorkerPerType(t *testing.T) {
-	q := clitest.NewFake(t)
-	dir := t.TempDir()
-	for _, id := range []string{"j1", "j2", "j3"} {
-		q.Add(v1.NewJob{ID: id, Type: "one"})
-	}
-	for _, j := range q.Jobs {
-		j.Status = v1.StatusUnclaimed
-	}
-	// mkdir fails if another one runs.
-	got := runUntil(t, q, allEnded, "--exec", "one=sh -c 'mkdir "+dir+"/lock && sleep 0.2 && rmdir "+dir+"/lock'", "--concurrency", "3", "--per-type", "one=1")
-	if got.Code != view.ExitOK || strings.Count(got.Out, "completed") != 3 {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestWorkerConfigFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "worker.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	q := clitest.NewFake(t)
 	q.Add(v1.NewJob{ID: "j1", Type: "wait"})

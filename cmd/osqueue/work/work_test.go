@@ -35,9 +35,7 @@ func TestReadHeaderFile(t *testing.T) {
 		"A: s3cret\x01":                                                         "line 1",
 		strings.Repeat("A: s3cret\n", 10_000):                                   "at most",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 		h, err := readHeaderFile(path)
 		if want == "" {
 			if err != nil || h.Get("authorization") != "Bearer s3cret" || len(h["X-A"]) != 2 {
@@ -86,26 +84,12 @@ func TestLogLinesDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-func TestWorkerFileWithUnknownSettings(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "w.yaml")
-	if err := os.WriteFile(file, []byte("concurency: 3\njobs:\n  - type: a\n    exce: cat\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got := osq.Run(t, clitest.NewFake(t), "", "worker", "--config", file)
-	want := "osqueue: " + file + ": line 1: unknown setting \"concurency\"\njob 1: line 4: unknown setting \"exce\"\n"
-	if got.Code != view.ExitUsage || got.Err != want {
-		t.Errorf("%+v", got)
-	}
-}
-
 // A worker says at its start that no node answers, or that its name is taken.
 func TestWorkerGreets(t *testing.T) {
 	greeted := func(server, name string) string {
 		t.Helper()
 		c, err := client.New(client.Config{Servers: []string{server}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer c.Close()
 		var log strings.Builder
 		greet(t.Context(), c, name, newLog(&log, false))
@@ -157,9 +141,7 @@ func TestWorkerAsksWhichTypesRunPrograms(t *testing.T) {
 		}
 	}
 	c, err := client.New(client.Config{Servers: []string{q.Server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close()
 	jobs := []workerJob{{Type: "python", Python: true}, {Type: "command", Commands: true}, {Type: "*", Exec: "cat"}}
 	if err := checkPrograms(t.Context(), c, jobs); err != nil {

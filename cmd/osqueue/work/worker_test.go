@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/cmd/osqueue/clitest"
@@ -18,9 +19,15 @@ import (
 func runUntil(t *testing.T, q *clitest.Fake, done func([]v1.Job) bool, args ...string) clitest.Result {
 	t.Helper()
 	c := osq.Command(t, q.Server.URL)
-	ctx, stop := context.WithCancel(c.Ctx)
-	c.Ctx = ctx
+	c.Ctx = endedBy(c.Ctx, q, done)
+	return c.Run(append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
+}
+
+// endedBy returns a context that ends when the fake's jobs are as they shall be.
+func endedBy(ctx context.Context, q *clitest.Fake, done func([]v1.Job) bool) context.Context {
+	ctx, stop := context.WithCancel(ctx)
 	go func() {
+		defer stop()
 		for !done(q.All()) && ctx.Err() == nil {
 			tick := time.NewTimer(5 * time.Millisecond)
 			select {
@@ -28,9 +35,17 @@ func runUntil(t *testing.T, q *clitest.Fake, done func([]v1.Job) bool, args ...s
 			case <-ctx.Done():
 			}
 		}
-		stop()
 	}()
-	return c.Run(append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
+	return ctx
+}
+
+// The scripts have a command worker, which ends when all jobs have ended.
+func TestScripts(t *testing.T) {
+	osq.Scripts(t, map[string]clitest.Cmd{"worker": func(ts *testscript.TestScript, _ bool, args []string) {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		osq.Exits(endedBy(ctx, clitest.FakeOf(ts), allEnded), ts, view.ExitOK, append([]string{"worker", "--poll-wait", "20ms"}, args...)...)
+	}})
 }
 
 func allEnded(jobs []v1.Job) bool {
@@ -40,29 +55,6 @@ func allEnded(jobs []v1.Job) bool {
 		}
 	}
 	return true
-}
-
-func TestWorkerRunsCommands(t *testing.T) {
-	q := clitest.NewFake(t)
-	q.Add(v1.NewJob{ID: "j1", Type: "wait", Payload: []byte(`"one two"`)})
-	q.Add(v1.NewJob{ID: "j2", Type: "fail"})
-	q.Jobs[1].Status = v1.StatusUnclaimed
-	got := runUntil(t, q, allEnded, "--exec", "wait=wc -w", "--exec", `fail=sh -c 'echo oh; echo dear >&2; exit 4'`, "--name", "w9")
-	jobs := q.All()
-	if got.Code != view.ExitOK || string(jobs[0].Result) != "2" || !strings.Contains(jobs[1].LastError, "exit status 4: dear") {
-		t.Fatalf("%+v, %+v", got, jobs)
-	}
-	if *jobs[0].WorkerID != "w9" {
-		t.Errorf("worker %s", *jobs[0].WorkerID)
-	}
-	for _, want := range []string{"completed  j1  wait  attempt 1", "failed     j2  fail  attempt 2", "exit status 4: dear"} {
-		if !strings.Contains(got.Out, want) {
-			t.Errorf("%q is missing:\n%s", want, got.Out)
-		}
-	}
-	if strings.Count(got.Out, "\n") != 2 {
-		t.Errorf("%s", got.Out)
-	}
 }
 
 func TestWorkerTakesEveryType(t *testing.T) {
@@ -76,20 +68,10 @@ func TestWorkerTakesEveryType(t *testing.T) {
 		t.Errorf("%s", got.Out)
 	}
 	var line jobLine
-	if err := json.Unmarshal([]byte(got.Out), &line); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(got.Out), &line))
 	began := time.Now().Add(-time.Minute).UnixMilli()
 	if line.Worker != "w9" || line.Token == 0 || line.StartedAt < began || line.EndedAt < line.StartedAt+line.TookMs {
 		t.Errorf("%+v", line)
-	}
-}
-
-func TestWorkerQuiet(t *testing.T) {
-	q := clitest.NewFake(t)
-	q.Add(v1.NewJob{ID: "j1", Type: "wait"})
-	if got := runUntil(t, q, allEnded, "--exec", "*=true", "-q"); got.Out != "" || got.Code != view.ExitOK {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -108,19 +90,9 @@ func TestWorkerGivesBackOnStop(t *testing.T) {
 	}
 }
 
-func TestWorkersAreListedAndShown(t *testing.T) {
-	q := clitest.NewFake(t)
-	for line, want := range map[string][]string{
-		"worker ls":             {"w1    active  1        ", "mail"},
-		"worker show w1":        {"job         j9", "types       mail"},
-		"worker ls --json":      {`{"name":"w1",`},
-		"worker show w1 --json": {`{"name":"w1"`},
-	} {
-		got := osq.Run(t, q, "", strings.Fields(line)...)
-		for _, text := range want {
-			if got.Code != view.ExitOK || !strings.Contains(got.Out, text) {
-				t.Errorf("%s: %q is missing: %+v", line, text, got)
-			}
-		}
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
