@@ -13,7 +13,9 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage"
 	"osqueue/storage/archive"
 )
@@ -49,7 +51,7 @@ var mishaps = []mishap{
 // existed, and never goes back; all confirmed entries are there; and the surviving nodes
 // continue.
 func TestEveryCrashPoint(t *testing.T) {
-	c := newCounts()
+	c := storagetest.NewCounts()
 	var ops int
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, c, mishap{}, -1)
@@ -86,7 +88,7 @@ func TestEveryCrashPoint(t *testing.T) {
 		}
 	})
 	if !t.Failed() {
-		c.demand(t, "confirmed", "carried over", "adoption", "jobs", "no jobs", "jobs leave", "jobs return", "young",
+		c.Demand(t, "confirmed", "carried over", "adoption", "jobs", "no jobs", "jobs leave", "jobs return", "young",
 			"segment", "segment index", "checkpoint", "step of a backlog", "collected", "collected late", "fenced", "final flush", "died", "leader died")
 	}
 }
@@ -103,7 +105,7 @@ type story struct {
 	dead bool // the mishap has killed its target
 }
 
-func newStory(t testing.TB, c *counts, m mishap, at int) *story {
+func newStory(t testing.TB, c *storagetest.Counts, m mishap, at int) *story {
 	w := newWorld(t, c)
 	s := &story{world: w, mishap: m, at: at, faults: fault.New(w.record, 1)}
 	w.below = s.faults
@@ -152,7 +154,7 @@ func (s *story) tell() {
 		s.begin()
 		if !pass() {
 			s.dead = true
-			s.one("died")
+			s.One("died")
 			s.waits.Wait()
 			s.inspect(s.r)
 			s.begin()
@@ -193,7 +195,7 @@ func (s *story) lead(mb *member) *leaderTerm {
 
 // replace restarts a node that has died alone.
 func (s *story) replace(mb *member) {
-	s.one("leader died")
+	s.One("leader died")
 	s.dead = true
 	s.cut(mb)
 	s.elect()
@@ -270,16 +272,11 @@ func (s *story) jobs(n, size int) (muts []*fsmpb.Mutation) {
 	return muts
 }
 
-func (s *story) cancelAll() *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{
-		Kind: uint32(fsm.CancelJobs), Filter: &fsmpb.Filter{}, Limit: 1000,
-	}}}
-}
-
-func (s *story) removeAll() *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Change{Change: &fsmpb.Change{
-		Kind: uint32(fsm.DeleteJobs), Filter: &fsmpb.Filter{}, Limit: 1000,
-	}}}
+// changeAll cancels or deletes up to 1000 jobs.
+func changeAll(kind fsm.ChangeKind) *fsmpb.Mutation {
+	m := script.ChangeOf(kind)
+	m.GetChange().Filter, m.GetChange().Limit = &fsmpb.Filter{}, 1000
+	return m
 }
 
 // first is a story in which a queue outgrows its document, writes segments, segment indexes
@@ -297,7 +294,7 @@ func (s *story) first() (survived bool) {
 		r = s.do(r, s.jobs(1, 1200)...)
 	}
 	r = s.supersede(r)
-	r = s.do(r, s.cancelAll(), s.removeAll())
+	r = s.do(r, changeAll(fsm.CancelJobs), changeAll(fsm.DeleteJobs))
 	r = s.do(r, s.jobs(2, 100)...)
 	s.collectNow(r)
 	return s.leave(r)
@@ -351,7 +348,7 @@ func (s *story) supersede(old *leaderTerm) *leaderTerm {
 	r = s.do(r, s.jobs(2, 1200)...)
 	late.Release(s.Context())
 	n, _ := archive.Collect(s.Context(), old.mb.gate, seen.Doc, time.Now(), 1000, nil)
-	s.add("collected late", n)
+	s.Add("collected late", n)
 	old.Changed()
 	time.Sleep(time.Second)
 	old.stop(false)

@@ -3,6 +3,7 @@ package flush
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -12,12 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/internal/sleep"
+	"osqueue/internal/storagetest/script"
 	"osqueue/storage/document"
 )
 
@@ -203,133 +206,110 @@ func (d *desk) pass(t time.Duration) {
 	synctest.Wait()
 }
 
-// wrote checks the start times of the writes since the last call.
-func (d *desk) wrote(want ...time.Duration) {
-	d.t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !slices.Equal(d.writes, want) {
-		d.t.Fatalf("writes began at %v, want %v", d.writes, want)
-	}
-	d.writes = nil
-}
-
 const ms = time.Millisecond
 
-func TestFirstChangeIsWrittenAtOnceTheNextTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.pass(time.Second)
-		d.change()
-		d.wrote(1000 * ms)
-		d.change()
-		d.pass(20 * ms)
-		d.change()
-		d.wrote()
-		d.pass(30 * ms)
-		d.wrote(1050 * ms)
-		if d.Flusher.Flushed() != d.current() {
-			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
-		}
-		d.pass(time.Second)
-		d.wrote() // nothing changed
-	})
-}
-
-// TestARequestThatWaitsForTheBucketEndsThePause: the next write begins a tenth of the
-// last one's time after its end, or after UrgentInterval; changes that nobody waits for still wait out the interval. A
-// budget stretches both.
-func TestARequestThatWaitsForTheBucketEndsThePause(t *testing.T) {
-	for name, c := range map[string]struct {
-		urgent, stretched time.Duration
-		before            time.Duration // passes after the first write began, which takes 150 ms
-		want              time.Duration
-	}{
-		"while it writes": {before: 20 * ms, want: 1165 * ms},
-		"between writes":  {before: 350 * ms, want: 1350 * ms},
-		"on GCS":          {urgent: 600 * ms, before: 350 * ms, want: 1600 * ms},
-		"with a budget":   {stretched: 800 * ms, before: 350 * ms, want: 1800 * ms},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cfg := DefaultConfig()
-				cfg.Interval, cfg.UrgentInterval = time.Second, c.urgent
-				d := run(t, cfg)
-				d.script(func() { d.takes, d.stretched = 150*ms, c.stretched })
-				d.pass(time.Second)
-				wait := func() {
-					d.change()
-					lsn := d.current()
-					go func() { _ = d.WaitFlushed(t.Context(), lsn) }()
-					synctest.Wait()
+// TestSchedule plays the files of testdata/schedule in simulated time. Each begins with "run [interval=D] [urgent=D]
+// [save]", which starts a flusher, and "play" takes these commands, one a line:
+//
+//	pass D, pass until=D      lets time pass; times count from the start
+//	change [waits]            applies an entry; a request waits for it to be flushed
+//	answer E… [times=N]       the errors of the next writes: away, fenced or edit
+//	set [takes=D] [stretched=D] [objects=N] [steps=N] [stuck[=no]] [broken=TEXT] [refuse=TEXT]
+//	                          what a write takes, the budget's interval, the objects and steps of a draft, whether
+//	                          there is no newer content, and the errors of a draft and of the adoption of an edit
+//	final                     writes what is missing
+//	repeat times=N COMMAND    repeats a command without arguments, and 100 ms after each
+//
+// "wrote" prints when writes began since the last one, "state" what the flusher says, and "ended" the error of its end.
+func TestSchedule(t *testing.T) {
+	datadriven.Walk(t, "testdata/schedule", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			var d *desk
+			datadriven.RunTest(t, path, func(t *testing.T, test *datadriven.TestData) string {
+				if c := script.Of(t, test); c.Name == "run" {
+					cfg := DefaultConfig()
+					cfg.Interval, cfg.UrgentInterval = c.Duration("interval", cfg.Interval), c.Duration("urgent", cfg.UrgentInterval)
+					if c.Has("save") {
+						cfg.SaveRequests()
+					}
+					d = run(t, cfg)
 				}
-				wait()
-				d.wrote(1000 * ms)
-				d.pass(c.before)
-				d.change()
-				d.wrote() // nobody waits
-				wait()
-				d.pass(time.Second)
-				d.wrote(c.want)
-				d.change()
-				d.pass(time.Second)
-				d.wrote(c.want + time.Second)
+				var out strings.Builder
+				for _, c := range script.Input(t, test) {
+					out.WriteString(d.play(c))
+				}
+				return out.String()
 			})
 		})
-	}
-}
-
-// A write that took long does not delay the next one for long.
-func TestThePauseAfterALongWriteIsShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.takes = 4 * time.Second })
-		d.pass(time.Second)
-		d.change()
-		d.pass(time.Second)
-		d.change()
-		d.pass(4 * time.Second)
-		d.wrote(1000*ms, 5050*ms)
 	})
 }
 
-// TestObjectsCountAsWrites checks that a segment counts as a write where requests are
-// charged: the document waits for another interval. It never waits beyond the heartbeat; the
-// next documents wait for the other objects.
-func TestObjectsCountAsWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		cfg.Interval = time.Second
-		cfg.SaveRequests()
-		d := run(t, cfg)
-		busy := func(objects int, times ...time.Duration) {
-			t.Helper()
-			for _, at := range times {
-				d.script(func() { d.pieces = objects })
-				d.change()
-				d.pass(at - time.Since(d.start))
-				d.wrote(at)
-			}
+// play runs one command of a transcript.
+func (d *desk) play(c script.Command) string {
+	switch c.Name {
+	case "pass":
+		if until := c.Duration("until", 0); until > 0 {
+			d.pass(until - time.Since(d.start))
+		} else {
+			d.pass(script.Duration(d.t, c.ID(0)))
 		}
-		d.pass(time.Second)
-		busy(0, 1000*ms, 2000*ms)
-		busy(1, 3000*ms)
-		busy(5, 5000*ms)
-		busy(0, 8000*ms, 11000*ms, 13000*ms, 14000*ms)
-		busy(1000, 15000*ms)
-		busy(0, 18000*ms, 21000*ms, 24000*ms, 27000*ms, 30000*ms, 33000*ms, 36000*ms, 39000*ms, 40000*ms)
-	})
+	case "change":
+		d.change()
+		if lsn := d.current(); c.Has("waits") {
+			go func() { _ = d.WaitFlushed(d.t.Context(), lsn) }()
+			synctest.Wait()
+		}
+	case "answer":
+		known := map[string]error{"away": errors.New("away"), "fenced": &election.FencedError{Epoch: 9}, "edit": &election.ExternalEditError{}}
+		var errs []error
+		for _, id := range c.IDs {
+			errs = append(errs, known[id])
+		}
+		d.answer(slices.Repeat(errs, int(c.Number("times", 1)))...)
+	case "set":
+		d.set(c)
+	case "final":
+		if err := d.Final(d.t.Context()); err != nil {
+			return err.Error() + "\n"
+		}
+	case "repeat":
+		for range c.Number("times", 1) {
+			d.play(script.Command{Name: c.ID(0)})
+			d.pass(100 * ms)
+		}
+	case "wrote":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		out := fmt.Sprintln("wrote", d.writes)
+		d.writes = nil
+		return out
+	case "state":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return fmt.Sprintf("flushed %d of %d, failing %q, %d edits adopted, %d steps and %d answers left\n",
+			d.flushed.Index, d.lsn.Index, d.Failing(), d.adopted, d.steps, len(d.answers))
+	case "ended":
+		err := <-d.ended
+		var fenced *election.FencedError
+		return fmt.Sprintln(errors.As(err, &fenced), fenced.Epoch, err)
+	default:
+		d.t.Fatalf("command %q is not known", c.Name)
+	}
+	return ""
 }
 
-func TestHeartbeatWhenIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.pass(7 * time.Second)
-		d.wrote(2950*ms, 5950*ms)
-		d.change()
-		d.pass(3 * time.Second)
-		d.wrote(7*time.Second, 10*time.Second)
-	})
+func (d *desk) set(c script.Command) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.takes, d.stretched = c.Duration("takes", d.takes), c.Duration("stretched", d.stretched)
+	d.pieces, d.steps = int(c.Number("objects", int64(d.pieces))), int(c.Number("steps", int64(d.steps)))
+	d.stuck = c.Has("stuck")
+	if text := c.Text("broken"); text != "" {
+		d.broken = errors.New(text)
+	}
+	if text := c.Text("refuse"); text != "" {
+		d.refuse = errors.New(text)
+	}
 }
 
 func TestLargeDocumentsAreHeldBack(t *testing.T) {
@@ -343,170 +323,6 @@ func TestLargeDocumentsAreHeldBack(t *testing.T) {
 			t.Errorf("%d bytes, no limit: %v", size, got)
 		}
 	}
-}
-
-// TestTroubleIsTriedAgain checks that Failing shows a failure of the bucket, that the
-// flusher tries again with growing pauses, and that the recovery clears it.
-func TestTroubleIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		away := errors.New("away")
-		d.answer(away, away, away)
-		d.pass(time.Second)
-		d.change()
-		d.pass(10 * ms)
-		if d.Failing() != "away" {
-			t.Fatalf("failing %q", d.Failing())
-		}
-		d.change()
-		d.pass(time.Second)
-		d.wrote(1000*ms, 1050*ms, 1150*ms, 1300*ms)
-		if d.Failing() != "" || d.Flusher.Flushed() != d.current() {
-			t.Fatalf("failing %q, flushed %s of %s", d.Failing(), d.Flusher.Flushed(), d.current())
-		}
-	})
-}
-
-func TestPausesInTroubleAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.answer(slices.Repeat([]error{errors.New("away")}, 100)...)
-		d.change()
-		d.pass(5 * time.Minute)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		last := d.writes[len(d.writes)-2:]
-		if pause := last[1] - last[0]; pause != 3*time.Second || len(d.answers) > 0 {
-			t.Fatalf("the pause grew to %v after %d writes", pause, len(d.writes))
-		}
-	})
-}
-
-func TestFencedEndsTheLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.answer(&election.FencedError{Epoch: 9})
-		d.change()
-		var fenced *election.FencedError
-		if err := <-d.ended; !errors.As(err, &fenced) || fenced.Epoch != 9 {
-			t.Fatalf("ended with %v", err)
-		}
-		if d.Flusher.Flushed() == d.current() {
-			t.Fatal("what was refused counts as flushed")
-		}
-	})
-}
-
-// TestEndlessEdits checks that repeated edits cannot keep the loop in one round, and that
-// nothing counts as flushed.
-func TestEndlessEdits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		d := run(t, cfg)
-		d.answer(slices.Repeat([]error{&election.ExternalEditError{}}, cfg.ConflictRetries+1)...)
-		d.change()
-		d.pass(790 * ms)
-		d.wrote(0, 50*ms, 150*ms, 300*ms, 500*ms, 750*ms)
-		if d.adopted != cfg.ConflictRetries || !strings.Contains(d.Failing(), "keeps changing") {
-			t.Fatalf("adopted %d, failing %q", d.adopted, d.Failing())
-		}
-		d.pass(20 * ms)
-		d.wrote(800 * ms)
-		if d.Failing() != "" {
-			t.Fatalf("failing %q", d.Failing())
-		}
-	})
-}
-
-func TestEditThatCannotBeAdoptedIsNotWrittenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.refuse = errors.New("no copy could be kept") })
-		d.answer(&election.ExternalEditError{})
-		d.pass(time.Second)
-		d.change()
-		d.wrote(time.Second)
-		if !strings.Contains(d.Failing(), "no copy could be kept") {
-			t.Fatalf("failing %q", d.Failing())
-		}
-	})
-}
-
-func TestFinalWritesOnlyWhatIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.change()
-		d.wrote(0)
-		if err := d.Final(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		d.wrote()
-		d.change() // the loop waits out its interval
-		if err := d.Final(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		d.wrote(0)
-		if d.Flusher.Flushed() != d.current() {
-			t.Fatalf("flushed %s of %s", d.Flusher.Flushed(), d.current())
-		}
-	})
-}
-
-// TestBacklogIsCaughtUpInSteps checks that a backlog is written step by step without a
-// pause, and that the document follows at the end, or is renewed when the backlog takes
-// longer than a heartbeat.
-func TestBacklogIsCaughtUpInSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.steps = 5 })
-		d.pass(time.Second)
-		d.change()
-		d.wrote(1000 * ms)
-		if d.steps != 0 || d.Flusher.Flushed() != d.current() {
-			t.Fatalf("%d steps left, flushed %s of %s", d.steps, d.Flusher.Flushed(), d.current())
-		}
-	})
-}
-
-// TestNothingIsWrittenInVain checks that while the next content waits for an event, the
-// document is renewed when its heartbeat is due, and not at each change.
-func TestNothingIsWrittenInVain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.stuck = true })
-		for range 63 {
-			d.change()
-			d.pass(100 * ms)
-		}
-		d.wrote(2900*ms, 5900*ms)
-		d.pass(3 * time.Second)
-		d.wrote(8900 * ms) // nothing changes any more
-		d.script(func() { d.stuck = false })
-		d.change()
-		d.wrote(9300 * ms)
-	})
-}
-
-// TestHeartbeatWhileDraftsFail checks that failing drafts keep the document unchanged, but
-// not its heartbeat from being renewed.
-func TestHeartbeatWhileDraftsFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := run(t, DefaultConfig())
-		d.script(func() { d.broken = errors.New("no segment") })
-		d.change()
-		d.pass(10 * time.Second)
-		d.mu.Lock()
-		writes := slices.Clone(d.writes)
-		d.mu.Unlock()
-		if len(writes) < 3 || d.Flusher.Flushed() == d.current() || !strings.Contains(d.Failing(), "no segment") {
-			t.Fatalf("writes at %v, flushed %s, failing %q", writes, d.Flusher.Flushed(), d.Failing())
-		}
-		for i, at := range writes {
-			if last := max(i-1, 0); i > 0 && at-writes[last] > 4*time.Second {
-				t.Fatalf("the heartbeat was late: %v", writes)
-			}
-		}
-	})
 }
 
 func TestWaitFlushed(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 )
@@ -41,7 +42,7 @@ func TestLossOfEverything(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64); err == nil {
 		first, last = seed, seed
 	}
-	c := newCounts()
+	c := storagetest.NewCounts()
 	t.Run("chains", func(t *testing.T) { // returns when all chains have ended
 		for seed := first; seed <= last; seed++ {
 			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -53,13 +54,13 @@ func TestLossOfEverything(t *testing.T) {
 	if t.Failed() || first == last {
 		return
 	}
-	c.demand(t, "loss", "loss in the middle of an operation", "confirmed", "leaderTerm", "fenced", "leader died", "final flush", "restart",
+	c.Demand(t, "loss", "loss in the middle of an operation", "confirmed", "leaderTerm", "fenced", "leader died", "final flush", "restart",
 		"stalled", "adoption", "carried over", "jobs", "no jobs", "jobs leave", "jobs return", "young", "segment",
 		"segment index", "checkpoint", "checkpoint over a gap", "step of a backlog", "draft failed", "collected", "deleted",
 		"collected by a stalled leader", "cluster awake again", "delivered late", "restored")
 }
 
-func chain(t *testing.T, c *counts, seed uint64) {
+func chain(t *testing.T, c *storagetest.Counts, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	w := newWorld(t, c)
 	w.sample = 5
@@ -89,7 +90,7 @@ func chain(t *testing.T, c *counts, seed uint64) {
 // deliver releases delayed writes of any cluster.
 func deliver(w *world, late []*fault.Injection) []*fault.Injection {
 	for _, i := range late {
-		w.add("delivered late", len(i.Release(context.Background())))
+		w.Add("delivered late", len(i.Release(context.Background())))
 	}
 	return nil
 }
@@ -137,7 +138,7 @@ func (l *life) run() (asleep *life) {
 	for range 5 + l.r.IntN(45) {
 		select {
 		case <-l.gate.died:
-			l.one("loss in the middle of an operation")
+			l.One("loss in the middle of an operation")
 			l.end()
 			return nil
 		default:
@@ -160,7 +161,7 @@ func (l *life) meet() {
 	if b == nil {
 		return
 	}
-	l.one("cluster awake again")
+	l.One("cluster awake again")
 	l.before = nil
 	b.gate.resume()
 	b.leader.change(3)
@@ -170,7 +171,7 @@ func (l *life) meet() {
 
 func (l *life) end() {
 	l.meet()
-	l.one("loss")
+	l.One("loss")
 	l.gate.kill()
 	for _, r := range l.leaderTerms() {
 		r.cancel() // at once: there is no time to finish
@@ -231,7 +232,7 @@ func (l *life) step() {
 // lose ends a leader that has died alone, and lets another node lead. The old one returns
 // later.
 func (l *life) lose() {
-	l.one("leader died")
+	l.One("leader died")
 	old := l.leader
 	l.leader = nil
 	l.cut(old.mb)
@@ -269,7 +270,7 @@ func (l *life) succeed() {
 	if len(l.stalled) > 0 || l.r.IntN(2) == 0 {
 		old.stop(l.r.IntN(3) > 0)
 	} else {
-		l.one("stalled")
+		l.One("stalled")
 		l.cut(old.mb)
 		l.stalled = append(l.stalled, old)
 		if l.r.IntN(2) == 0 {
@@ -319,7 +320,7 @@ func (l *life) collect() {
 // collectAs starts a collection by a leader, current or former.
 func (l *life) collectAs(r *leaderTerm) (done chan struct{}) {
 	if r != l.leader {
-		l.one("collected by a stalled leader")
+		l.One("collected by a stalled leader")
 	}
 	done = make(chan struct{})
 	l.waits.Go(func() {
@@ -331,7 +332,7 @@ func (l *life) collectAs(r *leaderTerm) (done chan struct{}) {
 
 // outage makes the bucket unavailable while the queue keeps working.
 func (l *life) outage() {
-	l.one("outage")
+	l.One("outage")
 	i := l.faults.Inject(fault.Rule{Kind: fault.LoseRequest, Ops: []storage.Op{storage.OpPutIfAbsent, storage.OpPutIfMatch, storage.OpGet}})
 	for range 1 + l.r.IntN(12) {
 		l.leader.change(1 + l.r.IntN(8))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"osqueue/fsm"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -24,34 +25,31 @@ type scale struct {
 	renewed []time.Time    // times of accepted versions of the document
 }
 
-func newScale(b storage.Bucket) *scale { return &scale{Bucket: b, largest: make(map[string]int)} }
+func newScale(b storage.Bucket) *scale {
+	s := &scale{largest: make(map[string]int)}
+	s.Bucket = storage.Decorate(b, func(ctx context.Context, c storage.Call, next func(context.Context) storage.Answer) storage.Answer {
+		if c.Op.IsWrite() {
+			s.weigh(c.Key, c.Bytes)
+		}
+		a := next(ctx)
+		if c.Op == storage.OpPutIfMatch && a.Write.Outcome == storage.Committed {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.renewed = append(s.renewed, time.Now())
+		}
+		return a
+	})
+	return s
+}
 
-func (s *scale) weigh(key string, data []byte) {
+func (s *scale) weigh(key string, bytes int) {
 	kind, _, _ := strings.Cut(key, "/")
 	if archive.IsSegmentIndex(key) {
 		kind = "segment index"
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.largest[kind] = max(s.largest[kind], len(data))
-}
-
-// PutIfAbsent implements storage.Bucket.
-func (s *scale) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	s.weigh(key, data)
-	return s.Bucket.PutIfAbsent(ctx, key, data)
-}
-
-// PutIfMatch implements storage.Bucket.
-func (s *scale) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	s.weigh(key, data)
-	w := s.Bucket.PutIfMatch(ctx, key, data, v)
-	if w.Outcome == storage.Committed {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.renewed = append(s.renewed, time.Now())
-	}
-	return w
+	s.largest[kind] = max(s.largest[kind], bytes)
 }
 
 // outage is a leader of a queue that is too large for its document, with a bucket that the
@@ -78,7 +76,7 @@ func newOutage(t *testing.T) *outage {
 
 // newCalm returns an outage without a leader.
 func newCalm(t *testing.T) *outage {
-	w := newWorld(t, newCounts())
+	w := newWorld(t, storagetest.NewCounts())
 	s := newScale(w.record)
 	w.below = s
 	cfg := simConfig()
@@ -224,7 +222,7 @@ func TestOutageWithinTheUnflushedLog(t *testing.T) {
 			t.Errorf("%d states cannot be restored, and it were %d", len(after), len(before))
 		}
 		o.end()
-		o.demand(t, "step of a backlog", "restored")
+		o.Demand(t, "step of a backlog", "restored")
 	})
 }
 
@@ -249,7 +247,7 @@ func TestOutageBeyondTheUnflushedLog(t *testing.T) {
 			t.Errorf("the spans are %v; before the outage it was %s, at the end %s", spans, before, last)
 		}
 		o.end()
-		o.demand(t, "checkpoint over a gap", "not kept")
+		o.Demand(t, "checkpoint over a gap", "not kept")
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"osqueue/election"
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/fault"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -125,7 +126,7 @@ func (c *ensemble) rejoin(mb *member) {
 		mb.gate = newGate(c.gate)
 	}
 	if n := len(c.entries); n > 0 && (died || c.r.IntN(2) == 0) {
-		c.one("restart")
+		c.One("restart")
 		mb.unflushed = NewUnflushedLog(c.memory)
 		mb.applied = n - c.r.IntN(min(n, 40))
 		mb.unflushed.Reset(c.entries[mb.applied-1].LSN)
@@ -189,7 +190,7 @@ func (c *ensemble) adopt(ctx context.Context, mb *member, seen election.Observed
 		mb.applied = 0
 		mb.unflushed.Reset(m.Meta().LSN)
 	}
-	c.one("adoption")
+	c.One("adoption")
 	return nil
 }
 
@@ -257,7 +258,7 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 		return nil, err
 	}
 	if first.Jobs == nil {
-		c.one("carried over")
+		c.One("carried over")
 	}
 	_, results := c.commit(&fsmpb.Mutation{Op: &fsmpb.Mutation_RegisterBroker{RegisterBroker: &fsmpb.RegisterBroker{
 		Node: mb.name, Address: mb.name + ":8080", Epoch: fence.Epoch(), Cluster: me.Cluster, Lineage: fence.Lineage(), Settings: simSettings(),
@@ -269,11 +270,11 @@ func (c *ensemble) takeOver(ctx context.Context, mb *member, seen election.Obser
 }
 
 func (c *ensemble) beginTerm(mb *member, fence *election.Fence, first *document.Content) *leaderTerm {
-	c.one("leaderTerm")
+	c.One("leaderTerm")
 	r := &leaderTerm{c: c, mb: mb, fence: fence, ended: make(chan struct{})}
 	view := func() *fsm.View { return c.frozen(mb) }
 	r.builder = NewDocumentBuilder(c.cfg, mb.gate, fence.Lineage(), first, mb.unflushed, view, hclog.NewNullLogger())
-	r.Flusher = New(c.cfg, fence, spied{r.builder, c.counts}, Effects{
+	r.Flusher = New(c.cfg, fence, spied{r.builder, c.Counts}, Effects{
 		LSN:   func() fsm.LSN { return view().LSN() },
 		NowMs: now,
 		Edited: func(_ context.Context, edit *election.ExternalEditError) error {
@@ -325,11 +326,11 @@ func (r *leaderTerm) stop(final bool) {
 	r.cancel()
 	<-r.ended
 	if r.err != nil {
-		r.c.one("fenced")
+		r.c.One("fenced")
 	} else if final {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		if r.Final(ctx) == nil {
-			r.c.one("final flush")
+			r.c.One("final flush")
 		}
 		cancel()
 	}
@@ -347,24 +348,24 @@ func (r *leaderTerm) collect(ctx context.Context) error {
 		return err
 	}
 	n, err := archive.Collect(ctx, r.mb.gate, seen.Doc, time.Now().Add(-c.cfg.Window), 1000, nil)
-	c.add("collected", n)
+	c.Add("collected", n)
 	return err
 }
 
 // spied counts the actions of the builder.
 type spied struct {
 	*DocumentBuilder
-	*counts
+	*storagetest.Counts
 }
 
 // Draft implements Draft.
 func (s spied) Draft(ctx context.Context, viewed bool) (c *document.Content, behind bool, err error) {
 	c, behind, err = s.DocumentBuilder.Draft(ctx, viewed)
 	if behind {
-		s.one("step of a backlog")
+		s.One("step of a backlog")
 	}
 	if err != nil {
-		s.one("draft failed")
+		s.One("draft failed")
 	}
 	return c, behind, err
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"osqueue/internal/storagetest"
 	"osqueue/storage"
 )
 
@@ -24,7 +25,11 @@ type gate struct {
 
 var errDead = errors.New("the node is dead")
 
-func newGate(b storage.Bucket) *gate { return &gate{Bucket: b, died: make(chan struct{}), left: -1} }
+func newGate(b storage.Bucket) *gate {
+	g := &gate{died: make(chan struct{}), left: -1}
+	g.Bucket = storagetest.Passing(b, g.pass)
+	return g
+}
 
 // dieAfter shuts the gate after n operations; half lets the last one reach the store, but
 // drops its answer.
@@ -120,60 +125,20 @@ func (g *gate) end(ctx context.Context) error {
 	return errDead
 }
 
-// Get implements storage.Bucket.
-func (g *gate) Get(ctx context.Context, key string) (o storage.Object, err error) {
-	err = g.pass(ctx, func(ctx context.Context) (err error) {
-		o, err = g.Bucket.Get(ctx, key)
-		return err
-	})
-	return o, err
-}
-
-// PutIfAbsent implements storage.Bucket.
-func (g *gate) PutIfAbsent(ctx context.Context, key string, data []byte) storage.Write {
-	return g.write(ctx, func(ctx context.Context) storage.Write { return g.Bucket.PutIfAbsent(ctx, key, data) })
-}
-
-// PutIfMatch implements storage.Bucket.
-func (g *gate) PutIfMatch(ctx context.Context, key string, data []byte, v storage.Version) storage.Write {
-	return g.write(ctx, func(ctx context.Context) storage.Write { return g.Bucket.PutIfMatch(ctx, key, data, v) })
-}
-
-func (g *gate) write(ctx context.Context, put func(context.Context) storage.Write) (w storage.Write) {
-	err := g.pass(ctx, func(ctx context.Context) error {
-		w = put(ctx)
-		return nil
-	})
-	if err != nil {
-		return storage.Write{Err: err}
-	}
-	return w
-}
-
-// List implements storage.Bucket.
-func (g *gate) List(ctx context.Context, prefix string, fn func(storage.Info) bool) error {
-	return g.pass(ctx, func(ctx context.Context) error { return g.Bucket.List(ctx, prefix, fn) })
-}
-
-// Delete implements storage.Bucket.
-func (g *gate) Delete(ctx context.Context, key string) error {
-	return g.pass(ctx, func(ctx context.Context) error { return g.Bucket.Delete(ctx, key) })
-}
-
 // patience is the maximum duration of an operation; the drivers have such a limit, too.
 const patience = 30 * time.Second
 
 // pass runs an operation if its node is alive.
-func (g *gate) pass(ctx context.Context, do func(context.Context) error) error {
+func (g *gate) pass(ctx context.Context, op func(context.Context)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	last, err := g.enter(ctx)
 	if err != nil {
 		return err
 	}
-	err = do(ctx)
+	op(ctx)
 	if last {
 		return g.end(ctx)
 	}
-	return err
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/storagetest/script"
 )
 
 // load generates the operations of a queue's users. From time to time it fills the queue
@@ -134,9 +135,8 @@ func (g *load) oneOf(names ...string) string { return names[g.r.IntN(len(names))
 func (g *load) worker() string { return g.oneOf("w1", "w2", "w3") }
 
 func (g *load) claim() *fsmpb.Mutation {
-	return &fsmpb.Mutation{Op: &fsmpb.Mutation_Claim{Claim: &fsmpb.Claim{
-		Worker: g.worker(), Max: uint32(1 + g.r.IntN(8)), RequestId: fmt.Sprint("r", g.r.IntN(6)),
-	}}}
+	worker, most := g.worker(), uint32(1+g.r.IntN(8))
+	return script.ClaimAs(worker, fmt.Sprint("r", g.r.IntN(6)), most)
 }
 
 // report returns a report about one of the current leases.

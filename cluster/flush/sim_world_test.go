@@ -12,6 +12,7 @@ import (
 
 	"osqueue/election"
 	"osqueue/fsm"
+	"osqueue/internal/storagetest"
 	"osqueue/internal/storagetest/recording"
 	"osqueue/storage"
 	"osqueue/storage/archive"
@@ -21,46 +22,11 @@ import (
 
 const docKey = "queue.json"
 
-// counts counts events.
-type counts struct {
-	mu sync.Mutex
-	n  map[string]int
-}
-
-func newCounts() *counts { return &counts{n: make(map[string]int)} }
-
-func (c *counts) add(what string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n[what] += n
-}
-
-func (c *counts) one(what string) { c.add(what, 1) }
-
-func (c *counts) count(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.n[what]
-}
-
-// demand fails the test if one of the events never happened.
-func (c *counts) demand(t testing.TB, all ...string) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t.Log(c.n)
-	for _, what := range all {
-		if c.n[what] == 0 {
-			t.Errorf("%s: not once", what)
-		}
-	}
-}
-
 // world is a bucket that outlives its clusters, with the known states of these clusters. It
 // checks every version of the document when the store accepts it, behind all faults.
 type world struct {
 	testing.TB
-	*counts
+	*storagetest.Counts
 	store   *mem.Bucket
 	record  *recording.Bucket
 	closing []func() error
@@ -86,9 +52,9 @@ type known struct {
 	at     int64
 }
 
-func newWorld(t testing.TB, c *counts) *world {
+func newWorld(t testing.TB, c *storagetest.Counts) *world {
 	t.Helper()
-	w := &world{TB: t, counts: c, store: mem.New(), sample: 1, known: make(map[fsm.LSN]known), confirmed: make(map[fsm.LSN]bool)}
+	w := &world{TB: t, Counts: c, store: mem.New(), sample: 1, known: make(map[fsm.LSN]known), confirmed: make(map[fsm.LSN]bool)}
 	w.record = recording.New(w.store, w.accepted)
 	w.below = w.record
 	return w
@@ -118,7 +84,7 @@ func (w *world) confirm(lsn fsm.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.confirmed[lsn] = true
-	w.one("confirmed")
+	w.One("confirmed")
 }
 
 // accepted is called for every write that the store accepts.
@@ -129,11 +95,11 @@ func (w *world) accepted(e recording.Entry) {
 	case e.Key == docKey:
 		w.rooted(e.Data)
 	case strings.HasSuffix(e.Key, ".seg"):
-		w.one("segment")
+		w.One("segment")
 	case strings.HasSuffix(e.Key, ".idx"):
-		w.one("segment index")
+		w.One("segment index")
 	case strings.HasSuffix(e.Key, "manifest.json"):
-		w.one("checkpoint")
+		w.One("checkpoint")
 	}
 }
 
@@ -158,22 +124,22 @@ func (w *world) rooted(data []byte) {
 
 func (w *world) noteForm(doc *document.File) {
 	if doc.Viewed {
-		w.one("jobs")
+		w.One("jobs")
 	} else {
-		w.one("no jobs")
+		w.One("no jobs")
 	}
 	switch {
 	case w.viewed && !doc.Viewed:
-		w.one("jobs leave")
+		w.One("jobs leave")
 	case !w.viewed && doc.Viewed:
-		w.one("jobs return")
+		w.One("jobs return")
 	}
 	a := doc.Archive
 	if a.Checkpoint.Key == "" {
-		w.one("young")
+		w.One("young")
 	}
 	if a.Checkpoint.Prev != a.Checkpoint.LSN && (w.root == nil || w.root.Checkpoint.Key != a.Checkpoint.Key) {
-		w.one("checkpoint over a gap")
+		w.One("checkpoint over a gap")
 	}
 }
 
@@ -219,7 +185,7 @@ func (w *world) open(doc *document.File) {
 
 // deleted checks that the document does not need the removed object.
 func (w *world) deleted(key string) {
-	w.one("deleted")
+	w.One("deleted")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if key == docKey || w.root != nil && w.needs(w.root, key) {
@@ -320,13 +286,13 @@ func (w *world) rewind(r *rand.Rand, line []fsm.LSN) {
 		m, err := h.At(w.Context(), archive.Target{LSN: lsn})
 		switch {
 		case errors.Is(err, archive.ErrNotKept):
-			w.one("not kept")
+			w.One("not kept")
 		case err != nil:
 			w.Errorf("the state at %s: %v", lsn, err)
 		case m.Meta().LSN != lsn || m.View().Hash() != w.known[lsn].sum:
 			w.Errorf("the state at %s is restored as another one, of %s", lsn, m.Meta().LSN)
 		default:
-			w.one("restored")
+			w.One("restored")
 		}
 	}
 }

@@ -117,12 +117,12 @@ func TestSmallestView(t *testing.T) {
 			time.Sleep(60 * time.Millisecond)
 		}
 		o.flushed(time.Minute)
-		before := o.count("jobs return")
+		before := o.Count("jobs return")
 		for range 20 {
 			o.work(300)
 			o.flushed(time.Minute)
 		}
-		if after := o.count("jobs return"); after != before || o.viewed {
+		if after := o.Count("jobs return"); after != before || o.viewed {
 			t.Errorf("the jobs were written %d times", after-before)
 		}
 		o.end()

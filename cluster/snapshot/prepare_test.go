@@ -1,9 +1,6 @@
 package snapshot
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,83 +42,5 @@ func TestContinues(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-	}
-}
-
-// TestPrepareFallsBackOnTheDisk keeps the log after the older snapshot.
-func TestPrepareFallsBackOnTheDisk(t *testing.T) {
-	dir := t.TempDir()
-	s := newStore(t, dir)
-	old, damaged := take(t, s, 1, 10), take(t, s, 1, 20)
-	flip(t, dir, localDir, damaged, stateFile)
-	s = newStore(t, dir)
-	if err := s.Prepare(logOf(t, span{1, 11, 30})); err != nil {
-		t.Fatal(err)
-	}
-	wantIDs(t, s, old)
-	if aside := dirNames(t, dir, asideDir); len(aside) != 1 || !strings.HasPrefix(aside[0], damaged) {
-		t.Errorf("set aside are %v", aside)
-	}
-}
-
-// TestPrepareDoesNotStartWithLess checks that Prepare refuses a start at which raft would
-// panic, or after which this node would miss confirmed entries.
-func TestPrepareDoesNotStartWithLess(t *testing.T) {
-	dir := t.TempDir()
-	s := newStore(t, dir)
-	take(t, s, 1, 10)
-	damaged := take(t, s, 1, 20)
-	flip(t, dir, localDir, damaged, stateFile)
-	s = newStore(t, dir)
-	for range 2 {
-		err := s.Prepare(logOf(t, span{1, 16, 30}))
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), dir) {
-			t.Errorf("the error is %v", err)
-		}
-	}
-	if names := dirNames(t, dir, localDir); len(names) != 2 {
-		t.Errorf("the directory has %v", names)
-	}
-}
-
-func TestPrepareOfANewNode(t *testing.T) {
-	s := newStore(t, t.TempDir())
-	if err := s.Prepare(logOf(t)); err != nil {
-		t.Error(err)
-	}
-	if err := s.Prepare(logOf(t, span{1, 1, 10})); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestPrepareExplainsRemovedSnapshots(t *testing.T) {
-	dir := t.TempDir()
-	id := take(t, newStore(t, dir), 1, 20)
-	if err := os.RemoveAll(filepath.Join(dir, localDir, id)); err != nil {
-		t.Fatal(err)
-	}
-	err := newStore(t, dir).Prepare(logOf(t, span{1, 16, 30}))
-	if err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-// TestPrepareLeavesNewerProgramsAlone simulates a downgrade.
-func TestPrepareLeavesNewerProgramsAlone(t *testing.T) {
-	dir := t.TempDir()
-	id := take(t, newStore(t, dir), 1, 20)
-	path := filepath.Join(dir, localDir, id, recordFile)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(data), `"format": 1`, `"format": 2`, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := newStore(t, dir).Prepare(logOf(t)); !errors.Is(err, errNewer) {
-		t.Errorf("the error is %v", err)
-	}
-	if names := dirNames(t, dir, localDir); len(names) != 1 {
-		t.Errorf("the directory has %v", names)
 	}
 }

@@ -49,148 +49,30 @@ func (b *deletions) DeleteBatch(ctx context.Context, keys []string) map[string]e
 	return storage.DeleteEach(ctx, b.Bucket, keys)
 }
 
-// garbage returns the keys that Collect deletes, in its order, from a bucket with strangers.
-func (w *world) garbage(t *testing.T, root *document.File, before time.Time, without ...string) []string {
+// garbage returns the keys that Collect deletes for a root.
+func (w *world) garbage(t *testing.T, root *document.File) []string {
 	t.Helper()
-	c := w.copied(t.Context())
-	for _, key := range strangers {
-		must(Put(c.ctx, c.bucket, key, []byte("x")))
-	}
-	for _, key := range without {
-		must(c.bucket.Delete(c.ctx, key))
-	}
-	b := &deletions{Bucket: c.bucket}
-	if n, err := Collect(c.ctx, b, root, before, 100, nil); err != nil || n != len(b.keys) {
+	b := &deletions{Bucket: w.bucket}
+	if n, err := Collect(w.ctx, b, root, farAway, 100, nil); err != nil || n != len(b.keys) {
 		t.Fatalf("%d deleted, and %q: %v", n, b.keys, err)
 	}
 	return b.keys
 }
 
-func TestGarbage(t *testing.T) {
-	t.Parallel()
-	w := pastWorld(t)
-	checkpoint := w.root.Archive.Checkpoint
-	old := w.garbage(t, w.root, farAway)
-	if len(old) != 5 {
-		t.Fatalf("%q", old)
-	}
-	for i, key := range old {
-		n, _ := parseName(key)
-		if n.last.Compare(checkpoint.LSN) > 0 || slices.Contains(strangers, key) {
-			t.Errorf("%q is garbage", key)
-		}
-		if i > 0 {
-			if before, _ := parseName(old[i-1]); before.kind == n.kind && before.last.Compare(n.last) > 0 {
-				t.Errorf("%q goes after %q", key, old[i-1])
-			}
-		}
-	}
-	manifest := slices.IndexFunc(old, func(key string) bool { return strings.HasSuffix(key, manifestSuffix) })
-	part := slices.IndexFunc(old, func(key string) bool { return strings.Contains(key, "part-") })
-	if manifest < 0 || part < manifest {
-		t.Errorf("parts before their manifest: %q", old)
-	}
-	if got := w.garbage(t, w.root, time.UnixMilli(checkpoint.At)); !slices.Equal(got, old) {
-		t.Errorf("with a checkpoint exactly as old as the window: %q", got)
-	}
-}
-
+// TestNoGarbage collects by documents that say nothing of the archive. The scene no_garbage has the others.
 func TestNoGarbage(t *testing.T) {
 	t.Parallel()
 	w := pastWorld(t)
-	a := w.root.Archive
-	other, inline, keeping := *w.root, *w.root, *w.root
-	kept := *a
-	kept.Kept = []document.Kept{{LSN: w.recorded[0].lsn, Prev: w.recorded[0].lsn, At: w.recorded[0].at}}
-	keeping.Archive = &kept
+	other, inline := *w.root, *w.root
 	other.Header = &document.Header{Lineage: "another"}
 	inline.Archive = nil
 	for what, got := range map[string][]string{
-		"with a kept checkpoint":    w.garbage(t, &keeping, farAway),
-		"within the window":         w.garbage(t, w.root, time.UnixMilli(a.Checkpoint.At-1)),
-		"another lineage":           w.garbage(t, &other, farAway),
-		"no document":               w.garbage(t, nil, farAway),
-		"without an archive":        w.garbage(t, &inline, farAway),
-		"without its checkpoint":    w.garbage(t, w.root, farAway, a.Checkpoint.Key),
-		"without its segment":       w.garbage(t, w.root, farAway, a.Log[1].Key),
-		"without its segment index": w.garbage(t, w.root, farAway, a.Log[0].Key),
+		"another lineage":    w.garbage(t, &other),
+		"no document":        w.garbage(t, nil),
+		"without an archive": w.garbage(t, &inline),
 	} {
 		if len(got) > 0 {
 			t.Errorf("%s: %q", what, got)
-		}
-	}
-}
-
-// TestCopiesKeepTheirObjects checks that the state of a copy of a large document is readable
-// after everything before the window was collected, and that its objects are collected when the
-// copy no longer exists.
-func TestCopiesKeepTheirObjects(t *testing.T) {
-	t.Parallel()
-	w := fixedWorld(t.Context(), true)
-	data, err := w.bucket.Get(w.ctx, rootKey)
-	must(err)
-	at := w.root.Archive.LSN()
-	const kept = CopyPrefix + "1-1-a.json"
-	must(Put(w.ctx, w.bucket, kept, data.Data))
-	must(Put(w.ctx, w.bucket, CopyPrefix+"1-1-b.json", []byte("no document")))
-	w.record(5)
-	w.cut(w.leader)
-	w.record(5)
-	w.checkpoint(w.leader)
-	w.record(5)
-	w.cut(w.leader)
-	w.flush(true)
-	w.age()
-
-	var copies Copies
-	collect := func() (deleted int) {
-		t.Helper()
-		needed, more, err := copies.Read(w.ctx, w.bucket)
-		if err != nil || more {
-			t.Fatal(more, err)
-		}
-		deleted, err = Collect(w.ctx, w.bucket, w.root, farAway, 100, nil, needed...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return deleted
-	}
-	if n := collect(); n == 0 {
-		t.Error("what no copy needs is kept")
-	}
-	h, err := Open(w.ctx, w.bucket, kept)
-	must(err)
-	if m, err := h.At(w.ctx, Target{}); err != nil || m.Meta().LSN != at {
-		t.Errorf("the state of the copy: %v", err)
-	}
-	must(w.bucket.Delete(w.ctx, kept))
-	if n := collect(); n < 5 {
-		t.Errorf("%d objects collected after the copy has gone", n)
-	}
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || !report.OK() {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-// TestCollectEndsAnywhere checks that the remaining objects are complete wherever a collection
-// ends.
-func TestCollectEndsAnywhere(t *testing.T) {
-	t.Parallel()
-	whole := pastWorld(t)
-	for most := range 6 {
-		w := whole.copied(t.Context())
-		n, err := Collect(w.ctx, w.bucket, w.root, farAway, most, nil)
-		if err != nil || n != most {
-			t.Errorf("%d deleted of %d: %v", n, most, err)
-		}
-		report, err := Verify(w.ctx, w.bucket, rootKey)
-		if err != nil || !report.OK() || len(report.Gone) > 0 {
-			t.Errorf("after %d: %+v, %v", most, report, err)
-		}
-		n, err = Collect(w.ctx, w.bucket, w.root, farAway, 100, nil)
-		if err != nil || n != 5-most {
-			t.Errorf("the rest of %d: %d, %v", most, n, err)
 		}
 	}
 }
@@ -213,39 +95,6 @@ func TestCollectWithFaults(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err = Collect(w.ctx, bucket, w.root, farAway, 100, nil); n != 5-first || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-}
-
-// TestLateManifest checks that a manifest that arrives while its parts are collected is neither
-// reported as damage nor offered as a state.
-func TestLateManifest(t *testing.T) {
-	t.Parallel()
-	w := pastWorld(t)
-	var manifest string
-	var o storage.Object
-	for _, key := range w.names() {
-		if n, ok := parseName(key); ok && n.kind == manifestKind && key != w.root.Archive.Checkpoint.Key {
-			manifest = key
-			var err error
-			o, err = w.bucket.Get(w.ctx, key)
-			must(err)
-		}
-	}
-	_, err := Collect(w.ctx, w.bucket, w.root, farAway, 2, nil) // the manifest and its part
-	must(err)
-	must(Put(w.ctx, w.bucket, manifest, o.Data))
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || !report.OK() || !slices.Equal(report.Gone, []string{manifest}) || len(report.Spans) != 1 || report.Spans[0].From != w.root.Archive.Checkpoint.LSN {
-		t.Errorf("%+v, %v", report, err)
-	}
-	h, err := Open(w.ctx, w.bucket, rootKey)
-	must(err)
-	n, _ := parseName(manifest)
-	if _, err := h.At(w.ctx, Target{LSN: n.last}); !errors.Is(err, ErrNotKept) || errors.Is(err, ErrDamaged) {
-		t.Errorf("the state of the late manifest: %v", err)
-	}
-	if n, err := Collect(w.ctx, w.bucket, w.root, farAway, 100, nil); n != 4 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -245,23 +245,6 @@ func testEveryByteOfTheRoot(t *testing.T) {
 	}
 }
 
-// TestVerifyEdited checks that an edit of the jobs in the document is no damage: they are not the
-// state.
-func TestVerifyEdited(t *testing.T) {
-	t.Parallel()
-	w := fixedWorld(t.Context(), false)
-	if report, err := Verify(w.ctx, w.bucket, rootKey); err != nil || !report.OK() {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	w.damage(rootKey, func(data []byte) []byte {
-		return bytes.Replace(data, []byte(`{"number":3}`), []byte(`{"number":4}`), 1)
-	})
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || !report.OK() {
-		t.Errorf("%+v, %v", report, err)
-	}
-}
-
 // TestVerifyCheckpoint checks that a checkpoint whose state differs from the one that the log leads
 // to is reported, although its checksums are correct.
 func TestVerifyCheckpoint(t *testing.T) {

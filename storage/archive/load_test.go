@@ -86,39 +86,6 @@ func TestBucketAway(t *testing.T) {
 	})
 }
 
-// newerEntry appends an entry to the log that this version does not know.
-func newerEntry(t *testing.T, large bool) *world {
-	t.Helper()
-	w := fixedWorld(t.Context(), large)
-	last := w.root.Archive.Tail.Last
-	must(w.leader.tail.Append(Entry{
-		LSN: fsm.LSN{Term: last.Term, Index: last.Index + 1}, At: w.root.Now(), Data: []byte{8, fsm.MaxLevel + 1},
-	}))
-	w.leader.r.work(1)
-	w.flush(large)
-	return w
-}
-
-// TestNewerEntry checks that a reader stops at an entry of a newer version, and neither reports
-// it as damage nor truncates the log there.
-func TestNewerEntry(t *testing.T) {
-	t.Parallel()
-	w := newerEntry(t, true)
-	_, err := Machine(w.ctx, w.bucket, w.root)
-	if !errors.Is(err, fsm.ErrEntry) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "upgrade") {
-		t.Errorf("load: %v", err)
-	}
-	report, err := Verify(w.ctx, w.bucket, rootKey)
-	if err != nil || report.Sound() {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
-	before := len(w.names())
-	r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
-	if !errors.Is(err, fsm.ErrEntry) || r.Written || len(w.names()) != before {
-		t.Errorf("repair: %+v, %v", r, err)
-	}
-}
-
 func TestAheadKeepsOrderAndStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"osqueue/fsm"
-	"osqueue/fsm/fsmpb"
 	"osqueue/storage"
 	"osqueue/storage/document"
 )
@@ -128,52 +125,6 @@ func TestRepairOfTheRoot(t *testing.T) {
 	}
 }
 
-// TestRepairOfTheArchive checks that of a document with an unreadable archive only the tail is
-// lost, and nothing of one with trailing data.
-func TestRepairOfTheArchive(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, old, change string
-	}{
-		{"the checkpoint's sum", `"sha256":"`, `"sha256":"x`},
-		{"the tail", `"zstd":"`, `"zstd":"?`},
-		{"the end of the file", "", "}"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t.Context(), 1_700_000_000_000)
-			payload := []byte("{ \"a\" : [1.0,\"\\u00e9\" ] }")
-			w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: payload}))
-			w.checkpoint(w.leader)
-			w.record(5)
-			w.cut(w.leader)
-			w.record(5)
-			w.flush(false)
-			w.damage(rootKey, func(data []byte) []byte {
-				if c.old == "" {
-					return append(bytes.Clone(data), c.change...)
-				}
-				return bytes.Replace(data, []byte(c.old), []byte(c.change), 1)
-			})
-			r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
-			if err != nil || r.Before.Sound() || c.old == "" && r.To != w.root.LSN() || c.old != "" && r.To != w.root.Archive.Tail.After {
-				t.Fatalf("%+v, %v", r, err)
-			}
-			h, err := Open(w.ctx, w.bucket, rootKey)
-			if err != nil {
-				t.Fatalf("%+v, %v", h, err)
-			}
-			m, err := Machine(w.ctx, w.bucket, h.Document())
-			if err != nil || m.View().Hash() != w.line[r.To] || !bytes.Equal(m.Job("x").Payload(), payload) {
-				t.Errorf("it is another state: %v", err)
-			}
-			if _, err = h.At(w.ctx, Target{LSN: w.recorded[3].lsn}); err != nil {
-				t.Errorf("its history: %v", err)
-			}
-		})
-	}
-}
-
 // TestRepairOfDescriptions checks that damage to the document's description of an object costs
 // nothing: the object is intact by itself, and the document is to blame.
 func TestRepairOfDescriptions(t *testing.T) {
@@ -216,80 +167,6 @@ func TestRepairOfDescriptions(t *testing.T) {
 	}
 }
 
-func TestRepairRefuses(t *testing.T) {
-	t.Parallel()
-	broken := func() *world {
-		w := fixedWorld(t.Context(), true)
-		w.damage(w.root.Archive.Log[1].Key, func([]byte) []byte { return nil })
-		return w
-	}
-	beat := time.UnixMilli(broken().root.BrokerHeartbeat)
-	for _, c := range []struct {
-		name string
-		prep func(w *world) RepairOptions
-		want string
-	}{
-		{"a broker that lives", func(*world) RepairOptions {
-			return RepairOptions{Now: beat.Add(9 * time.Second)}
-		}, "a broker owns the document"},
-		{"a broker that writes in the future", func(*world) RepairOptions {
-			return RepairOptions{Now: beat.Add(-time.Hour)}
-		}, "a broker owns the document"},
-		{"a document that does not tell", func(w *world) RepairOptions {
-			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
-			return RepairOptions{}
-		}, "cannot be read"},
-		{"another broker's", func(w *world) RepairOptions {
-			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"broker":"h:8080"`), []byte(`"broker":"h:9090"`), 1)
-			})
-			return RepairOptions{Force: true}
-		}, "adopt"},
-		{"a newer version", func(w *world) RepairOptions {
-			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"format":1`), fmt.Appendf(nil, `"format":%d`, document.Format+1), 1)
-			})
-			return RepairOptions{Force: true}
-		}, "newer"},
-		{"a higher feature level", func(w *world) RepairOptions {
-			w.damage(rootKey, func(data []byte) []byte {
-				return bytes.Replace(data, []byte(`"level":1`), fmt.Appendf(nil, `"level":%d`, fsm.MaxLevel+1), 1)
-			})
-			return RepairOptions{Force: true}
-		}, "newer"},
-		{"two lineages", func(w *world) RepairOptions {
-			w.damage(rootKey, func(data []byte) []byte { return data[:1] })
-			must(Put(w.ctx, w.bucket, "log/other/00000000000000000001-00000000000000000002~1-1~0~A.seg", []byte("x")))
-			return RepairOptions{Force: true}
-		}, "2"},
-		{"an empty bucket", func(w *world) RepairOptions {
-			for _, key := range w.names() {
-				must(w.bucket.Delete(w.ctx, key))
-			}
-			must(Put(w.ctx, w.bucket, rootKey, []byte("x")))
-			return RepairOptions{Force: true}
-		}, "no complete state"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			w := broken()
-			opts := c.prep(w)
-			before := w.names()
-			r, err := Repair(w.ctx, w.bucket, rootKey, opts)
-			if err == nil || !strings.Contains(err.Error(), c.want) || r.Written {
-				t.Errorf("%+v, %v", r, err)
-			}
-			if after := w.names(); !slices.Equal(after, before) {
-				t.Errorf("%q after %q", after, before)
-			}
-		})
-	}
-	w := broken()
-	if r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Now: beat.Add(10 * time.Second)}); err != nil || !r.Written {
-		t.Errorf("a broker that is dead: %+v, %v", r, err)
-	}
-}
-
 // FuzzRecovery checks that the fields that are read of any document are those in the document.
 func FuzzRecovery(f *testing.F) {
 	w := fixedWorld(f.Context(), true)
@@ -312,65 +189,6 @@ func FuzzRecovery(f *testing.F) {
 			t.Fatalf("%+v is read as %+v", doc.Header, h)
 		}
 	})
-}
-
-// A repair never makes an empty queue of a damaged one: a small queue has no more in its
-// archive than the state before its first entry, which has no lineage either.
-func TestRepairNeverWritesAnEmptyQueue(t *testing.T) {
-	t.Parallel()
-	for _, damage := range []func([]byte) []byte{
-		func(data []byte) []byte { return data[:len(data)/4] },
-		func([]byte) []byte { return []byte{} },
-	} {
-		w := newWorld(t.Context(), 1_700_000_000_000)
-		checkpoint, err := WriteCheckpoint(w.ctx, w.bucket, lineage, fsm.LSN{}, fsm.New().View())
-		must(err)
-		w.leader.arc = &document.Archive{Checkpoint: checkpoint}
-		w.leader.r.apply(enqueue(&fsmpb.NewJob{Id: "x", Payload: []byte("1")}))
-		must(Put(w.ctx, w.bucket, rootKey, []byte(`{"broker":"a:1","jobs":[{"id":"x"`)))
-		w.damage(rootKey, damage)
-		before := w.names()
-		r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true})
-		if !errors.Is(err, ErrNothingGood) || r == nil || r.Written {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if after := w.names(); !slices.Equal(after, before) {
-			t.Errorf("%q after %q", after, before)
-		}
-	}
-}
-
-// A legacy document has no history that could be wrong, and is no document to be repaired.
-func TestRepairOfALegacyDocument(t *testing.T) {
-	t.Parallel()
-	for _, doc := range []string{`{"jobs":[]}`, `{"broker":null,"brokerHeartbeat":1,"completedTotal":42,"jobs":[{"id":"a"}]}`} {
-		w := newWorld(t.Context(), 1_700_000_000_000)
-		must(Put(w.ctx, w.bucket, rootKey, []byte(doc)))
-		if r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{Force: true}); err != nil || r.Written {
-			t.Errorf("%s: %+v, %v", doc, r, err)
-		}
-	}
-}
-
-// A missing document is rebuilt from the state that its archive leads to.
-func TestRepairOfAMissingDocument(t *testing.T) {
-	t.Parallel()
-	for _, large := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := fixedWorld(t.Context(), large)
-			must(w.bucket.Delete(w.ctx, rootKey))
-			want := w.root.Archive.Tail.After
-			r, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{})
-			if err != nil || !r.Written || !r.Missing || r.Copy != "" {
-				t.Fatalf("%+v, %v", r, err)
-			}
-			w.checkRepaired(t, r, want)
-		})
-	}
-	w := newWorld(t.Context(), 1_700_000_000_000)
-	if _, err := Repair(w.ctx, w.bucket, rootKey, RepairOptions{}); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("an empty bucket: %v", err)
-	}
 }
 
 // A recovery reads a damaged document in the format that this version writes, and refuses later
