@@ -21,7 +21,7 @@ var shapes = map[string][]string{
 	"schema": {
 		"type", "format", "description", "default", "examples", "enum", "const", "pattern", "minimum", "maximum", "minLength", "maxLength",
 		"minItems", "maxItems", "maxProperties", "items", "properties", "required", "additionalProperties", "allOf", "anyOf",
-		"contentMediaType", "contentSchema", "x-go-const", "x-go-name", "x-go-pointer",
+		"contentMediaType", "contentSchema", "x-go-const", "x-go-name", "x-go-names", "x-go-pointer",
 	},
 }
 

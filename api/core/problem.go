@@ -44,7 +44,7 @@ var (
 	openOutcome     = Kind{Status: http.StatusServiceUnavailable, Tag: v1.TagUnknownOutcome, Title: "The outcome is not known", Retry: time.Second, Unknown: true}
 	internal        = Kind{Status: http.StatusInternalServerError, Tag: v1.TagInternal, Title: "Internal error", Unknown: true}
 	// clientGone is for the metrics; no client reads the answer.
-	clientGone = Kind{Status: 499, Tag: "client_gone", Title: "The client closed the connection"}
+	clientGone = Kind{Status: 499, Tag: v1.TagClientGone, Title: "The client closed the connection"}
 )
 
 // table maps the refusals of the machine and the errors of the node to answers. If an entry has

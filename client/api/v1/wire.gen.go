@@ -4,6 +4,178 @@ package v1
 
 import "encoding/json"
 
+// Paths. A variable in a path is one more segment, which must be escaped.
+const (
+	PathJobs      = "/v1/jobs"           // GET: List jobs; POST: Enqueue a job
+	PathJobsBatch = "/v1/jobs/batch"     // POST: Enqueue several jobs, all or none
+	PathClaim     = "/v1/jobs/claim"     // POST: Claim jobs
+	PathHeartbeat = "/v1/jobs/heartbeat" // POST: Renew the leases of one worker
+	PathComplete  = "/v1/jobs/complete"  // POST: Complete several jobs of one worker
+	PathFail      = "/v1/jobs/fail"      // POST: Fail several jobs of one worker
+	PathRelease   = "/v1/jobs/release"   // POST: Release several jobs of one worker
+	// POST: Send what running attempts have written, or wait until somebody follows one
+	PathLogs   = "/v1/jobs/logs"
+	PathCancel = "/v1/jobs/cancel" // POST: Cancel jobs
+	PathRetry  = "/v1/jobs/retry"  // POST: Retry jobs that are dead or cancelled
+	PathDelete = "/v1/jobs/delete" // POST: Delete jobs
+	// GET: List batches, by id; POST: Make a batch of jobs
+	PathBatches = "/v1/batches"
+	PathQueues  = "/v1/queues" // GET: List the types that have jobs or settings
+	PathCrons   = "/v1/crons"  // GET: List the schedules, by name
+	// GET: List the registered workers, by name; POST: Register a worker, or keep it alive
+	PathWorkers = "/v1/workers"
+	PathSelf    = "/v1/self"  // GET: Show the rights of the caller
+	PathHooks   = "/v1/hooks" // GET: List the webhooks, by name
+	// GET: Show the newest entries of the audit log of the asked node
+	PathAudit = "/v1/audit"
+	// GET: List the access tokens, by id; POST: Make an access token
+	PathTokens  = "/v1/tokens"
+	PathEvents  = "/v1/events"        // GET: Follow the events
+	PathStats   = "/v1/stats"         // GET: The figures of the queue
+	PathHistory = "/v1/stats/history" // GET: Figures of the last minutes
+	PathPast    = "/v1/past"          // GET: The earlier states that can be read
+	PathCount   = "/v1/stats/jobs"    // GET: Count the jobs of a list
+	PathLSN     = "/v1/lsn"
+	// GET: The available and running jobs, in the fields of the legacy broker
+	PathState = "/state"
+	// GET: Show the effect of the limits on requests to the bucket
+	PathThrottle = "/v1/throttle-stats"
+	PathStatus   = "/status"    // GET: The node's view of itself and of its cluster
+	PathStream   = "/v1/stream" // GET: Open a stream
+	PathHealthz  = "/healthz"   // GET: The process answers
+	// GET: The node has a vote, and requests sent here find an active leader
+	PathReadyz  = "/readyz"
+	PathMetrics = "/metrics"      // GET: Figures for Prometheus
+	PathOpenAPI = "/openapi.yaml" // GET: This document
+)
+
+// Actions: the segments behind a variable.
+const (
+	ActionHeartbeat     = "heartbeat"      // POST: Renew the lease of a job
+	ActionProgress      = "progress"       // POST: Report the progress of a job
+	ActionComplete      = "complete"       // POST: Complete a job
+	ActionFail          = "fail"           // POST: Fail an attempt
+	ActionRelease       = "release"        // POST: Release a job
+	ActionForceComplete = "force-complete" // POST: Complete a job in any status
+	ActionGraph         = "graph"          // GET: Show the jobs before and behind a job
+	ActionLogs          = "logs"           // GET: Follow what a running job writes
+	ActionCancel        = "cancel"         // POST: Cancel a job
+	ActionRetry         = "retry"          // POST: Retry a job that is dead or cancelled
+	ActionPause         = "pause"          // POST: Pause a type; POST: Pause a schedule
+	ActionResume        = "resume"         // POST: Resume a type; POST: Resume a schedule
+	ActionTrigger       = "trigger"        // POST: Enqueue the job of a schedule now
+	ActionQuiet         = "quiet"          // POST: Give a worker no new jobs
+	ActionUnquiet       = "unquiet"        // POST: Give a quiet worker jobs again
+	ActionTest          = "test"           // POST: Send an event of the kind hook.test
+	// GET: Show the oldest events in the outbox, and the last attempts
+	ActionDeliveries = "deliveries"
+	ActionRotate     = "rotate" // POST: Replace an access token
+	ActionWait       = "wait"   // GET: Wait until an LSN is safe, or applied
+)
+
+// Parameters of queries.
+const (
+	// An earlier state, which the asked node rebuilds from the bucket: the newest one whose clock is
+	// not past this time (ms since 1970), or the one of an LSN. Needs the right `read`. It excludes
+	// `consistency`, `minLsn` and `waitMs`. A state that is not rebuilt within 10 s is answered with
+	// 503 and `rebuilding`: ask again. One that the bucket does not have is 404 with `not_kept`;
+	// `/v1/past` lists what it has.
+	ParamAt        = "at"
+	ParamOverlapMs = "overlapMs" // How long the token stays valid, in ms
+	// Only this instance: its jobs return to the queue, and the worker leaves the list unless another
+	// instance has registered since
+	ParamInstance = "instance"
+	ParamTypes    = "types"   // Add the figures of every type that has jobs
+	ParamMinutes  = "minutes" // Number of minutes
+	// Names of statuses separated by commas, or `all`; `available` stands for `unclaimed` and
+	// `running` for `in_progress`. The default is every status of jobs that have not ended, or with
+	// `finishedFrom` or `finishedBefore` of those that have.
+	ParamStatus = "status"
+	// Only jobs of this type; `~` stands for the jobs without type, as in the paths of queues
+	ParamType = "type"
+	// Only jobs with this tag; several times, only jobs with all of these tags
+	ParamTag   = "tag"
+	ParamGroup = "group" // Only jobs of this group
+	// Only jobs whose last attempt this worker runs or ran
+	ParamWorker         = "worker"
+	ParamBatch          = "batch"          // Only jobs of the batch with this id
+	ParamCron           = "cron"           // Only jobs that the schedule of this name enqueued
+	ParamCreatedFrom    = "createdFrom"    // Only jobs created at this time or later
+	ParamCreatedBefore  = "createdBefore"  // Only jobs created before this time
+	ParamFinishedFrom   = "finishedFrom"   // Only jobs that ended at this time or later
+	ParamFinishedBefore = "finishedBefore" // Only jobs that ended before this time
+	// Only jobs with this text in the id, the type, a tag, the last error or the payload. Letters of
+	// ASCII match in either case.
+	ParamSearch = "search"
+	// The order. A cursor is valid in lists of the same order.
+	ParamSort = "sort"
+	// Items on a page, at most; more than the maximum counts as the maximum
+	ParamLimit  = "limit"
+	ParamCursor = "cursor" // The `nextCursor` of the page before
+	// `leader`: the state with every write that was answered before. `local`: the state of the asked
+	// node, at once, also when no leader is known.
+	ParamConsistency = "consistency"
+	// Wait until the asked node has applied this LSN, and show what it has then. An LSN from before
+	// the cluster was recovered from the bucket is 410 `lsn_gone`.
+	ParamMinLSN = "minLsn"
+	// The longest wait for the read to be as fresh as asked; a minute at most
+	ParamWaitMs = "waitMs"
+	// When the write is answered: `quorum`, when a majority of the nodes has it on disk, or `object`,
+	// when the bucket has it, too. The default is the server's setting.
+	ParamAck = "ack"
+	// The longest wait for the bucket; a minute at most. The default is `wait` of the header `Prefer`,
+	// in seconds (RFC 7240), or else the server's setting.
+	ParamAckWaitMs = "ackWaitMs"
+	// `quorum`: applied by the asked node; `object`: in the bucket
+	ParamLevel  = "level"
+	ParamToken  = "token"  // The `token` of the answer before
+	ParamOffset = "offset" // The `offset` of the answer before
+	// Only events of the jobs with these ids, separated by commas
+	ParamJob = "job"
+	// Only events of these kinds; names separated by commas. A name that ends with a dot selects all
+	// kinds with that prefix.
+	ParamKind = "kind"
+	// Stands for the header `Last-Event-ID` where a client cannot set headers
+	ParamLastEventID = "lastEventId"
+)
+
+// Headers of requests.
+const (
+	HeaderLastEventID = "Last-Event-ID" // The `id` of the last event that was seen
+	// Makes the write take effect once, however often it is sent; see above. Any visible ASCII
+	// characters.
+	HeaderIdempotencyKey = "Idempotency-Key"
+	// With `handling=strict` unknown fields and query parameters are errors, `handling=lenient`
+	// ignores unknown fields. `wait=4` is how many seconds a write may wait for the bucket, if it
+	// waits for it and has no `ackWaitMs`.
+	HeaderPrefer = "Prefer"
+)
+
+// The values of the parameter sort.
+const (
+	SortOldest = "created"
+	SortNewest = "-created"
+)
+
+// The values of the parameter sort.
+const (
+	SortType          = "type"
+	SortOldestAt      = "oldestAt"
+	SortMostUnclaimed = "-unclaimed"
+)
+
+// The values of the parameter consistency.
+const (
+	ConsistencyLeader = "leader"
+	ConsistencyLocal  = "local"
+)
+
+// The values of the parameter ack.
+const (
+	AckQuorum = "quorum" // a majority of the nodes has it on disk: a minority of the disks may be lost
+	AckObject = "object" // the document in the bucket has it: every node and disk may be lost
+)
+
 // NewJob is a job to enqueue: POST /v1/jobs.
 type NewJob struct {
 	// Made by the client, so that the job can be sent again; made by the server if absent or empty.
@@ -1372,7 +1544,9 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"` // The error, and what to do about it
-	Tag    string `json:"_tag"`   // For programs
+	// For programs. Those up to `no_id` are decisions of the queue, and also occur as the `status` of
+	// a ReportedItem.
+	Tag string `json:"_tag"`
 	// `detail` again, under the name that older clients read
 	Message string `json:"message"`
 	// Whether a failed write may have taken place; absent for reads
@@ -1395,6 +1569,64 @@ type Problem struct {
 	Error      string   `json:"error,omitzero"`      // On 404 for unknown paths, for older clients
 	StatusCode int      `json:"statusCode,omitzero"` // On 404 for unknown paths, for older clients
 }
+
+// The values of Problem.Tag.
+const (
+	TagNotFound          = "not_found"            // 404: no such job or worker
+	TagNotRunning        = "not_running"          // 409: the job is not in progress
+	TagWrongWorker       = "wrong_worker"         // 409: another worker has the lease of the job
+	TagStaleToken        = "stale_token"          // 409: the job was claimed again since
+	TagLeaseExpired      = "lease_expired"        // 409: the lease expired and the job returned to the queue
+	TagIDTaken           = "id_taken"             // 409: the id belongs to another job
+	TagNoID              = "no_id"                // 400
+	TagTimedOut          = "timed_out"            // 409: the attempt ran longer than its timeout
+	TagWrongStatus       = "wrong_status"         // 409: the job's status does not allow this
+	TagUniqueTaken       = "unique_taken"         // 409: another job has the unique key
+	TagNoSuchJob         = "no_such_job"          // 409: a job to wait for does not exist
+	TagCycle             = "cycle"                // 400: jobs would wait for each other
+	TagTooManyWaiters    = "too_many_waiters"     // 409: too many jobs wait for one
+	TagNoSuchBatch       = "no_such_batch"        // 409: the batch does not exist, or has ended
+	TagPayloadTooLarge   = "payload_too_large"    // 413: over the quota of one payload
+	TagTooManyJobs       = "too_many_jobs"        // 429: over the quota of jobs
+	TagTooManyBytes      = "too_many_bytes"       // 507: over the quota of bytes
+	TagTooManyQueues     = "too_many_queues"      // 507: too many types have settings
+	TagTooManyCrons      = "too_many_crons"       // 507: too many schedules
+	TagRequestConflict   = "request_conflict"     // 409: the idempotency key was used for another request
+	TagTokenExpired      = "token_expired"        // 400: the token would have expired already
+	TagTooManyTokens     = "too_many_tokens"      // 507: too many tokens
+	TagTooManyHooks      = "too_many_hooks"       // 507: too many hooks, or too large buffers
+	TagTooManyTokenJobs  = "too_many_token_jobs"  // 429: over the token's quota of jobs
+	TagTooManyTokenBytes = "too_many_token_bytes" // 429: over the token's quota of bytes
+	TagUnauthorized      = "unauthorized"         // 401: no token, or one that is not valid
+	TagForbidden         = "forbidden"            // 403: the token does not allow it
+	TagRateLimited       = "rate_limited"         // 429: the token makes too many requests, or follows too many logs
+	TagLevel             = "feature_level"        // 409: not all nodes know the request yet
+	TagBadRequest        = "bad_request"          // 400: the body or the query is wrong; detail says where
+	TagUnknownMember     = "unknown_member"       // 400: a field or parameter that is not known
+	TagTooLarge          = "too_large"            // 413
+	TagMediaType         = "unsupported_media"    // 415
+	TagNotKept           = "not_kept"             // 404: the bucket does not have that earlier state
+	TagStateTooLarge     = "state_too_large"      // 507: an earlier state needs more memory than the node may use
+	TagRebuilding        = "rebuilding"           // 503: the earlier state is being read from the bucket; ask again
+	TagPastOff           = "past_off"             // 501: the node does not rebuild earlier states
+	TagBucket            = "bucket"               // 502: the bucket did not answer, or its archive is damaged
+	TagNoRoute           = "route_not_found"      // 404
+	TagMethod            = "method_not_allowed"   // 405
+	TagUpgrade           = "upgrade_required"     // 426: the route opens a stream
+	TagNoLeader          = "no_leader"            // 503: no active leader is known
+	TagNotLeader         = "not_leader"           // 503: the node is not the leader any more
+	TagLeaderGone        = "leader_unreachable"   // 503: the leader did not answer the node that was asked
+	TagOverloaded        = "overloaded"           // 503: too many writes are waiting
+	TagArchive           = "archive_damaged"      // 503: the bucket lacks an object that it needs, so ack=object is not answered
+	TagFlushLag          = "flush_lag"            // 503: the bucket is too far behind, so no writes are taken
+	TagUnknownOutcome    = "outcome_unknown"      // 503
+	TagClosing           = "shutting_down"        // 503
+	TagHistoryGone       = "history_gone"         // 410: the events after Last-Event-ID are not held any more
+	TagLSNGone           = "lsn_gone"             // 410: the LSN is from before the cluster adopted the document
+	TagTimeout           = "timeout"              // 504: the state that was asked for did not come in time
+	TagClientGone        = "client_gone"          // 499: the client has gone, and does not get it
+	TagInternal          = "internal_error"       // 500
+)
 
 // The values of Problem.Committed.
 const (
