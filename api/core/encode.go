@@ -27,6 +27,14 @@ func Key(b []byte, name string) []byte {
 	return append(b, '"', ':')
 }
 
+// Next begins an item of a list.
+func Next(b []byte) []byte {
+	if b[len(b)-1] != '[' {
+		b = append(b, ',')
+	}
+	return b
+}
+
 // Text appends a text field. Bytes that are not UTF-8 become U+FFFD.
 func Text(b []byte, name, value string) []byte {
 	b, _ = jsontext.AppendQuote(Key(b, name), value)
@@ -200,10 +208,7 @@ func appendDetails(b []byte, d *fsm.Details) []byte {
 	if len(d.History) > 0 {
 		b = append(Key(b, "history"), '[')
 		for i := range d.History {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendAttempt(b, &d.History[i])
+			b = appendAttempt(Next(b), &d.History[i])
 		}
 		b = append(b, ']')
 	}
@@ -217,11 +222,8 @@ func AppendProgress(b []byte, points []notify.ProgressPoint) []byte {
 		return b
 	}
 	b = append(Key(b, "progressHistory"), '[')
-	for i, p := range points {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = Number(append(b, '{'), "attempt", int64(p.Attempt))
+	for _, p := range points {
+		b = Number(append(Next(b), '{'), "attempt", int64(p.Attempt))
 		b = Number(b, "percent", int64(p.Percent))
 		b = TextIf(b, "message", p.Message)
 		b = append(Number(b, "at", p.At), '}')
@@ -239,11 +241,8 @@ func AppendActions(b []byte, r Node, j *fsm.Job) []byte {
 		return b
 	}
 	b = append(Key(b, "actions"), '[')
-	for i, a := range actions {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = Text(append(b, '{'), "kind", EventKind(&notify.Event{Kind: a.Kind, From: a.From, Status: a.Status}))
+	for _, a := range actions {
+		b = Text(append(Next(b), '{'), "kind", EventKind(&notify.Event{Kind: a.Kind, From: a.From, Status: a.Status}))
 		b = Number(b, "at", a.At)
 		b = append(TextIf(b, "actor", a.Actor), '}')
 	}
@@ -291,8 +290,8 @@ func TextsIf(b []byte, name string, values []string) []byte {
 		return b
 	}
 	b = append(Key(b, name), '[')
-	for i, v := range values {
-		b = Item(b, i, v)
+	for _, v := range values {
+		b = Item(b, v)
 	}
 	return append(b, ']')
 }
@@ -305,12 +304,9 @@ func FlagIf(b []byte, name string, value bool) []byte {
 	return append(Key(b, name), "true"...)
 }
 
-// Item appends item i of a list of texts.
-func Item(b []byte, i int, value string) []byte {
-	if i > 0 {
-		b = append(b, ',')
-	}
-	b, _ = jsontext.AppendQuote(b, value)
+// Item appends an item of a list of texts.
+func Item(b []byte, value string) []byte {
+	b, _ = jsontext.AppendQuote(Next(b), value)
 	return b
 }
 

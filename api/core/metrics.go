@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm"
@@ -30,43 +31,31 @@ type metrics struct {
 var durationBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 90}
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "osqueue_http_requests_total",
-			Help: "HTTP requests answered, by route, method and status. 499: the client had gone.",
-		}, []string{"route", "method", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	to := promauto.With(r)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return to.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &metrics{
+		requests: counter("osqueue_http_requests_total",
+			"HTTP requests answered, by route, method and status. 499: the client had gone.", "route", "method", "status"),
+		seconds: to.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "osqueue_http_request_duration_seconds",
 			Help:    "Time to answer HTTP requests, the waiting that they asked for included.",
 			Buckets: durationBuckets,
 		}, []string{"route", "method"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: to.NewGauge(prometheus.GaugeOpts{
 			Name: "osqueue_http_requests_in_flight",
 			Help: "HTTP requests being answered, those that wait included.",
 		}),
-		forwards: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "osqueue_http_forwards_total",
-			Help: "Requests passed on to the leader, by what became of them.",
-		}, []string{"result"}),
-		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "osqueue_http_problems_total",
-			Help: "Requests answered with a problem by this node itself, by its tag.",
-		}, []string{"tag"}),
-		replays: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "osqueue_replays_total",
-			Help: "Writes that repeated an idempotency key and got the first answer again.",
-		}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "osqueue_duplicates_total",
-			Help: "Jobs, reports and changes that had been there before and changed nothing.",
-		}),
+		forwards: counter("osqueue_http_forwards_total", "Requests passed on to the leader, by what became of them.", "result"),
+		problems: counter("osqueue_http_problems_total", "Requests answered with a problem by this node itself, by its tag.", "tag"),
+		replays: counter("osqueue_replays_total",
+			"Writes that repeated an idempotency key and got the first answer again.").WithLabelValues(),
+		duplicates: counter("osqueue_duplicates_total",
+			"Jobs, reports and changes that had been there before and changed nothing.").WithLabelValues(),
+		objectAcks: counter("osqueue_object_acks_total",
+			"Writes answered that were to be in the bucket, by what they had reached by then: object, or only quorum.", "committed"),
 	}
-	m.objectAcks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "osqueue_object_acks_total",
-		Help: "Writes answered that were to be in the bucket, by what they had reached by then: object, or only quorum.",
-	}, []string{"committed"})
-	r.MustRegister(m.requests, m.seconds, m.inFlight, m.forwards, m.problems, m.replays, m.duplicates, m.objectAcks)
-	return m
 }
 
 // duplicate counts the items of a write that were already done.

@@ -92,10 +92,7 @@ func appendChanged(b []byte, kind fsm.ChangeKind, ids []string, res fsm.Result) 
 	if len(ids) > 0 {
 		b = append(core.Key(b, "results"), '[')
 		for i, code := range res.Codes {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = core.Text(append(b, '{'), "jobId", ids[i])
+			b = core.Text(append(core.Next(b), '{'), "jobId", ids[i])
 			b = core.Text(b, "status", code.String())
 			b = append(core.FlagIf(b, "cancel", code.Done() && stopping(kind, res.Jobs[i])), '}')
 		}

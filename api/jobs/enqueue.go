@@ -95,26 +95,15 @@ func isDuplicate(res fsm.Result, i int) bool {
 // appendEnqueued appends the fields of a v1.BatchEnqueued.
 func appendEnqueued(b []byte, jobs []*fsmpb.NewJob, res fsm.Result, lsn fsm.LSN) []byte {
 	b = append(core.Key(b, "jobIds"), '[')
+	var duplicates []string
 	for i, j := range jobs {
-		b = core.Item(b, i, core.EnqueuedID(res, i, j))
-	}
-	b = append(b, ']')
-	b = core.LsnText(b, lsn)
-	n := 0
-	for i, j := range jobs {
-		if !isDuplicate(res, i) {
-			continue
+		id := core.EnqueuedID(res, i, j)
+		b = core.Item(b, id)
+		if isDuplicate(res, i) {
+			duplicates = append(duplicates, id)
 		}
-		if n == 0 {
-			b = append(core.Key(b, "duplicates"), '[')
-		}
-		b = core.Item(b, n, core.EnqueuedID(res, i, j))
-		n++
 	}
-	if n > 0 {
-		b = append(b, ']')
-	}
-	return b
+	return core.TextsIf(core.LsnText(append(b, ']'), lsn), "duplicates", duplicates)
 }
 
 // enqueueOne is the mutation that enqueues one job, with all its parts in one allocation.

@@ -110,11 +110,8 @@ func momentOf(c *core.Call, w *claimRequest, jobs []*fsm.Job) core.Moment {
 // appendClaimed appends a list of v1.ClaimedJob.
 func appendClaimed(b []byte, name string, jobs []*fsm.Job, at core.Moment) []byte {
 	b = append(core.Key(b, name), '[')
-	for i, j := range jobs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(core.AppendClaimed(b, j, at), '}')
+	for _, j := range jobs {
+		b = append(core.AppendClaimed(core.Next(b), j, at), '}')
 	}
 	return append(b, ']')
 }

@@ -101,10 +101,7 @@ func (s *work) readBatch(worker *string, n int, id func(i int) string) (string, 
 func appendItems(b []byte, res fsm.Result, id func(i int) string) []byte {
 	b = append(core.Key(b, "results"), '[')
 	for i, code := range res.Codes {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = core.Text(append(b, '{'), "jobId", id(i))
+		b = core.Text(append(core.Next(b), '{'), "jobId", id(i))
 		b = core.Text(b, "status", code.String())
 		b = append(core.FlagIf(b, "cancel", code.Done() && i < len(res.Jobs) && toCancel(res.Jobs[i])), '}')
 	}
