@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"sync"
@@ -154,9 +155,7 @@ func (k call) ackQuery() url.Values {
 		return k.query
 	}
 	q := url.Values{v1.ParamAck: {string(k.ack)}}
-	for name, values := range k.query {
-		q[name] = values
-	}
+	maps.Copy(q, k.query)
 	if k.ack == AckObject {
 		q.Set(v1.ParamAckWaitMs, strconv.FormatInt(k.bucket.Milliseconds(), 10))
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func readProblem(body []byte) problem {
 	return problem{
 		ours:      true,
 		tag:       p.Tag,
-		message:   firstText(p.Detail, p.Message, p.Title),
+		message:   cmp.Or(p.Detail, p.Message, p.Title),
 		committed: Committed(p.Committed),
 		after:     milliseconds(p.RetryAfterMs),
 	}
@@ -34,15 +35,6 @@ func readProblem(body []byte) problem {
 
 // wantsTLS is how net/http answers a plain request on a port with TLS.
 var wantsTLS = []byte("Client sent an HTTP request to an HTTPS server")
-
-func firstText(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}
 
 // decode reads an answer. It accepts JSON that RFC 7493 forbids in payloads and
 // results: duplicate names and escaped surrogate halves. Older producers write

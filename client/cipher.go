@@ -198,8 +198,7 @@ func (e *sealingError) Unwrap() error { return e.err }
 
 // unsent returns the error of a call that failed before it was sent.
 func unsent(op string, err error) error {
-	var f *sealingError
-	if errors.As(err, &f) {
+	if _, ok := errors.AsType[*sealingError](err); ok {
 		return &Error{Op: op, Message: err.Error(), Committed: CommittedNo, Err: err, again: true}
 	}
 	return local(op, err)

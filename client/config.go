@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -128,18 +129,14 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.TLS = secure
 	}
-	if c.Token == "" {
-		c.Token = os.Getenv(contexts.EnvToken)
-	}
+	c.Token, c.UserAgent, c.RetryFor = cmp.Or(c.Token, os.Getenv(contexts.EnvToken)), cmp.Or(c.UserAgent, "osqueue-go"), cmp.Or(c.RetryFor, DefaultRetryFor)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	servers, err := c.baseURLs()
 	if err != nil {
 		return c, err
 	}
 	c.Servers = servers
 	c.AttemptTimeout = min(positiveOr(c.AttemptTimeout, DefaultAttemptTimeout), endless)
-	if c.RetryFor == 0 {
-		c.RetryFor = DefaultRetryFor
-	}
 	if err := checkAck(c.Ack); err != nil {
 		return c, err
 	}
@@ -153,12 +150,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.AckWait = min(positiveOr(c.AckWait, DefaultAckWait), endless)
 	c.MaxAnswerBytes = min(positiveOr(c.MaxAnswerBytes, DefaultMaxAnswerBytes), endlessBytes)
-	if c.UserAgent == "" {
-		c.UserAgent = "osqueue-go"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	return c, nil
 }
 

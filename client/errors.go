@@ -119,18 +119,12 @@ func (e *Error) Invalid() bool { return e.invalid }
 
 // IsNotFound reports whether err says that the job, worker, batch, queue or cron
 // schedule of the call does not exist.
-func IsNotFound(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Tag == v1.TagNotFound
-}
+func IsNotFound(err error) bool { return HasTag(err, v1.TagNotFound) }
 
 // IsOverQuota reports whether err says that a quota, or another limit of the
 // cluster, is used up. The client does not repeat such a call, because it may take
 // long until the usage falls.
-func IsOverQuota(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && overQuota(e.Tag)
-}
+func IsOverQuota(err error) bool { return overQuota(tagOf(err)) }
 
 func overQuota(tag string) bool {
 	switch tag {
@@ -142,17 +136,19 @@ func overQuota(tag string) bool {
 
 // HasTag reports whether err is a refusal with the given tag, one of the Tag
 // constants of package v1.
-func HasTag(err error, tag string) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Tag == tag
+func HasTag(err error, tag string) bool { return tagOf(err) == tag }
+
+// tagOf returns the tag of a refusal, or "".
+func tagOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Tag
+	}
+	return ""
 }
 
 // IsLeaseLost reports whether err says that the caller no longer holds the lease of
 // the job. Stop working on the job: its result would be refused.
-func IsLeaseLost(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && LostLease(e.Tag)
-}
+func IsLeaseLost(err error) bool { return LostLease(tagOf(err)) }
 
 // LostLease reports whether a tag means that the lease is lost.
 func LostLease(tag string) bool {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -234,9 +235,7 @@ func event(one frame, id string) (v1.Event, error) {
 			return ev, fmt.Errorf("%w: %w", errNoEvent, err)
 		}
 	}
-	if ev.Kind == "" {
-		ev.Kind = one.name
-	}
+	ev.Kind = cmp.Or(ev.Kind, one.name)
 	if ev.ID == "" && ev.Kind != v1.EventGap {
 		ev.ID = id
 	}

@@ -12,6 +12,7 @@ import (
 
 	"osqueue/cluster/raftlog"
 	"osqueue/cluster/snapshot"
+	"osqueue/internal/sleep"
 )
 
 // openStores opens raft's log and snapshots.
@@ -153,12 +154,7 @@ func (n *Node) snapshotOptions() snapshot.Options {
 			}
 			return n.raftLog.Watch(what, bytes, fn)
 		},
-		Damaged: func(error) {
-			select {
-			case n.mend <- struct{}{}:
-			default:
-			}
-		},
+		Damaged: func(error) { sleep.Wake(n.mend) },
 	}
 }
 

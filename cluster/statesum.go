@@ -12,6 +12,7 @@ import (
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
 	"osqueue/internal/durable"
+	"osqueue/internal/sleep"
 )
 
 // The nodes compare their states. The active leader puts a CheckState into the log every
@@ -65,12 +66,7 @@ func (s *stateSums) applied(b *fsmpb.Batch, freeze func() *fsm.View) {
 	}
 }
 
-func (s *stateSums) wake() {
-	select {
-	case s.poke <- struct{}{}:
-	default:
-	}
-}
+func (s *stateSums) wake() { sleep.Wake(s.poke) }
 
 func newest(sums []fsm.StateSum) []fsm.StateSum { return sums[max(len(sums)-sumsKept, 0):] }
 

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -40,10 +41,7 @@ func (v *View) List(of Index, statuses []Status, after uint64, fn func(*Job) boo
 // Newest calls fn for the jobs of an index in one of the statuses whose Seq is less than
 // before, newest first, until fn returns false. If before is 0, it begins with the newest job.
 func (v *View) Newest(of Index, statuses []Status, before uint64, fn func(*Job) bool) {
-	if before == 0 {
-		before = math.MaxUint64
-	}
-	v.list(of, statuses, before, true, fn)
+	v.list(of, statuses, cmp.Or(before, math.MaxUint64), true, fn)
 }
 
 // list merges one lane for each status. In FIFO order from is the first Seq that counts; newest

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 
 	"osqueue/fsm/fsmpb"
 )
@@ -38,12 +39,7 @@ func (s StateSum) Compare(agreed StateSum) error {
 
 // AsksForSum reports whether an entry has a CheckState.
 func AsksForSum(b *fsmpb.Batch) bool {
-	for _, m := range b.Mutations {
-		if m.GetCheckState() != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Mutations, func(m *fsmpb.Mutation) bool { return m.GetCheckState() != nil })
 }
 
 // AgreedSums calls fn for the checksums in an entry that most nodes agree on, with the

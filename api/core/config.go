@@ -194,17 +194,10 @@ const claimJobsMax = 16_384
 
 // withDefaults sets the defaults of unset fields, and lowers values that exceed a maximum.
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = hclog.NewNullLogger()
-	}
-	if c.Metrics == nil {
-		c.Metrics = prometheus.NewRegistry()
-	}
-	if c.Ack == "" {
-		c.Ack = v1.AckQuorum
-	}
-	c.MaxConnections = Or(c.MaxConnections, DefaultConnections)
-	c.MaxBody = Or(c.MaxBody, DefaultBodyBytes)
+	c = limit.Defaults(c, Config{
+		Logger: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry(), Ack: v1.AckQuorum,
+		MaxConnections: DefaultConnections, MaxBody: DefaultBodyBytes,
+	})
 	if c.MaxBody > MaxBodyBytes {
 		c.Logger.Warn("lowered the body limit to what fits into a log entry", "asked", c.MaxBody, "limit", MaxBodyBytes)
 		c.MaxBody = MaxBodyBytes

@@ -63,20 +63,10 @@ func (c *Call) checkMedia() error {
 	if err != nil || media != "application/json" && !patch {
 		return Fail(MediaType, "the content type is %q; send Content-Type: application/json", Shown(given))
 	}
-	if charset, named := params["charset"]; named && !isUTF8(charset) {
+	if charset, named := params["charset"]; named && !slices.Contains([]string{"utf-8", "utf8", "us-ascii", "ascii"}, strings.ToLower(charset)) {
 		return Fail(MediaType, "the charset is %q; send JSON in UTF-8", Shown(charset))
 	}
 	return nil
-}
-
-// isUTF8 reports whether text in a charset is UTF-8.
-func isUTF8(charset string) bool {
-	for _, name := range []string{"utf-8", "utf8", "us-ascii", "ascii"} {
-		if strings.EqualFold(charset, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // DecodeOptional is decode for a body that may be absent; v is zero then.
@@ -267,14 +257,13 @@ func IsNull(v jsontext.Value) bool { return len(v) == 0 || v.Kind() == jsontext.
 
 // badJSON returns an error with the mistake in a body and its position.
 func badJSON(body []byte, v any, err error) error {
-	var syntax *jsontext.SyntacticError
-	var meaning *json.SemanticError
-	switch {
-	case errors.As(err, &syntax):
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return named(syntax.JSONPointer, "is not valid JSON: %s at %s", reason(syntax.Err), place(body, int(syntax.ByteOffset)))
-	case errors.As(err, &meaning) && errors.Is(meaning.Err, json.ErrUnknownName):
+	}
+	switch meaning, ok := errors.AsType[*json.SemanticError](err); {
+	case ok && errors.Is(meaning.Err, json.ErrUnknownName):
 		return unknownMembers(body, reflect.TypeOf(v))
-	case errors.As(err, &meaning):
+	case ok:
 		f := Fail(BadRequest, "%s: want %s, got %s (at %s)", memberName(meaning.JSONPointer),
 			wanted(meaning.GoType), gotten(meaning), place(body, int(meaning.ByteOffset)))
 		f.Members = []string{Shown(string(meaning.JSONPointer))}

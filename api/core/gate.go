@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"osqueue/cluster"
 	"osqueue/fsm"
@@ -113,12 +114,7 @@ func forCalls(m *fsmpb.Mutation) bool {
 		*fsmpb.Mutation_PutHook, *fsmpb.Mutation_DeleteHook, *fsmpb.Mutation_TestHook:
 		return true
 	case *fsmpb.Mutation_Group:
-		for _, part := range op.Group.GetMutations() {
-			if !forCalls(part) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(op.Group.GetMutations(), func(part *fsmpb.Mutation) bool { return !forCalls(part) })
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -119,10 +120,7 @@ func (s *Core) Trace(c *Call, m *fsmpb.Mutation, res fsm.Result, lsn fsm.LSN) {
 // logger returns the log with the id of the trace of the request, or else of its job, as
 // trace_id.
 func (c *Call) logger() hclog.Logger {
-	id := v1.TraceID(c.Traceparent)
-	if id == "" {
-		id = c.trace
-	}
+	id := cmp.Or(v1.TraceID(c.Traceparent), c.trace)
 	if id == "" {
 		return c.Core.Log
 	}

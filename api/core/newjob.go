@@ -36,27 +36,12 @@ func (s *jobReader) FillJob(in *v1.NewJob, job *fsmpb.NewJob) error {
 	job.Id, job.Type, job.Payload, job.Priority = in.ID, in.Type, in.Payload, in.Priority
 	job.RunAtMs, job.MaxAttempts, job.LeaseMs, job.TimeoutMs = in.RunAt, in.MaxAttempts, in.LeaseMs, in.TimeoutMs
 	job.Group, job.Tags, job.Batch = in.Group, in.Tags, in.BatchID
-	if err := s.checkNewJob(in); err != nil {
+	err := cmp.Or(s.checkNewJob(in), s.readTimes(in, job), s.readOptions(in, job), s.readUnique(in, job), s.readAfter(in, job))
+	if err != nil {
 		return err
 	}
-	if err := s.readTimes(in, job); err != nil {
+	if job.Headers, err = readHeaders(in.Headers); err != nil || job.Id != "" {
 		return err
-	}
-	if err := s.readOptions(in, job); err != nil {
-		return err
-	}
-	if err := s.readUnique(in, job); err != nil {
-		return err
-	}
-	if err := s.readAfter(in, job); err != nil {
-		return err
-	}
-	var err error
-	if job.Headers, err = readHeaders(in.Headers); err != nil {
-		return err
-	}
-	if job.Id != "" {
-		return nil
 	}
 	job.Id, err = NewID()
 	return err
@@ -93,13 +78,7 @@ func NewID() (string, error) {
 
 func (s *jobReader) checkNewJob(in *v1.NewJob) error {
 	l := s.limits
-	if err := l.CheckID("id", in.ID); err != nil {
-		return err
-	}
-	if err := l.CheckPathName("type", in.Type); err != nil {
-		return err
-	}
-	if err := CheckMs("leaseMs", in.LeaseMs, l.Lease); err != nil {
+	if err := cmp.Or(l.CheckID("id", in.ID), l.CheckPathName("type", in.Type), CheckMs("leaseMs", in.LeaseMs, l.Lease)); err != nil {
 		return err
 	}
 	if in.MaxAttempts != nil && *in.MaxAttempts < 0 {
@@ -137,16 +116,7 @@ func (s *jobReader) readOptions(in *v1.NewJob, job *fsmpb.NewJob) (err error) {
 	if job.Backoff, err = l.ReadBackoff("backoff", in.Backoff); err != nil {
 		return err
 	}
-	if err = CheckMs("timeoutMs", in.TimeoutMs, l.Delay); err != nil {
-		return err
-	}
-	if err = l.CheckNewName("group", in.Group); err != nil {
-		return err
-	}
-	if err = l.CheckID("batchId", in.BatchID); err != nil {
-		return err
-	}
-	return l.checkTags(in.Tags)
+	return cmp.Or(CheckMs("timeoutMs", in.TimeoutMs, l.Delay), l.CheckNewName("group", in.Group), l.CheckID("batchId", in.BatchID), l.checkTags(in.Tags))
 }
 
 func (s *jobReader) readUnique(in *v1.NewJob, job *fsmpb.NewJob) error {

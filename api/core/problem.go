@@ -114,8 +114,7 @@ func Fail(k Kind, format string, args ...any) *Failure {
 
 // FailureOf returns the answer to err.
 func FailureOf(err error) *Failure {
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
 	for _, row := range table {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -198,13 +199,8 @@ func (l *Limits) ReadBackoff(member string, in *v1.Backoff) (*fsmpb.Backoff, err
 	if kind != backoff.None && in.BaseMs == 0 {
 		return nil, Bad(member+".baseMs", "is missing; the kind %q needs it", in.Kind)
 	}
-	if err := CheckMs(member+".baseMs", in.BaseMs, l.Delay); err != nil {
-		return nil, err
-	}
-	if err := CheckMs(member+".capMs", in.CapMs, l.Delay); err != nil {
-		return nil, err
-	}
-	if err := CheckRange(member+".jitter", in.Jitter, 0, 100); err != nil {
+	err := cmp.Or(CheckMs(member+".baseMs", in.BaseMs, l.Delay), CheckMs(member+".capMs", in.CapMs, l.Delay), CheckRange(member+".jitter", in.Jitter, 0, 100))
+	if err != nil {
 		return nil, err
 	}
 	return &fsmpb.Backoff{Kind: uint32(kind), BaseMs: in.BaseMs, CapMs: in.CapMs, JitterPercent: uint32(in.Jitter)}, nil

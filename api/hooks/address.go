@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -112,12 +113,7 @@ func (s *Sender) Unreachable(ctx context.Context, rawURL string) error {
 const lookupTimeout = 2 * time.Second
 
 func contains(list []netip.Prefix, addr netip.Addr) bool {
-	for _, p := range list {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // dialer returns a dial function that reaches public and allowed addresses only. The check is

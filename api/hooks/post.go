@@ -140,8 +140,7 @@ func (s *Sender) post(ctx context.Context, h *outbox.Hook, e *outbox.Event, now 
 
 // plainError returns an error of a request without its URL, which may be secret.
 func plainError(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		if of.Timeout() {
 			return errors.New("the receiver did not answer in time")
 		}

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -74,9 +75,7 @@ func parseKeys(data []byte) (*Keys, error) {
 		}
 		sum := sha256.Sum256(append([]byte("osqueue hook key\n"), key...))
 		id := hex.EncodeToString(sum[:6])
-		if k.primary == "" {
-			k.primary = id
-		}
+		k.primary = cmp.Or(k.primary, id)
 		k.all[id] = aead
 	}
 	if k.primary == "" {

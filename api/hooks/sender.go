@@ -9,23 +9,13 @@ import (
 
 	v1 "osqueue/client/api/v1"
 	"osqueue/fsm/outbox"
+	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
 )
 
 // New returns a Sender.
 func New(cfg Config) *Sender {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = requestTimeout
-	}
-	if cfg.Backoff == 0 {
-		cfg.Backoff = backoffFirst
-	}
-	if cfg.Keys == nil {
-		cfg.Keys = &Keys{}
-	}
-	if cfg.Log == nil {
-		cfg.Log = hclog.NewNullLogger()
-	}
+	cfg = limit.Defaults(cfg, Config{Timeout: requestTimeout, Backoff: backoffFirst, Keys: &Keys{}, Log: hclog.NewNullLogger()})
 	return &Sender{cfg: cfg, client: newClient(&cfg), recent: make(map[string][]v1.HookAttempt), failed: make(map[string]uint64)}
 }
 

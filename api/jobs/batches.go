@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"strconv"
 
@@ -61,10 +62,7 @@ func (s *jobs) callbackID(c *core.Call, n *fsmpb.NewBatch) string {
 
 func (s *jobs) readNewBatch(c *core.Call, in *v1.NewBatch) (*fsmpb.Enqueue, error) {
 	l := &s.Config.Limits
-	if err := l.CheckID("id", in.ID); err != nil {
-		return nil, err
-	}
-	if err := l.CheckMost("jobs", len(in.Jobs)); err != nil {
+	if err := cmp.Or(l.CheckID("id", in.ID), l.CheckMost("jobs", len(in.Jobs))); err != nil {
 		return nil, err
 	}
 	n := new(fsmpb.NewBatch)

@@ -7,6 +7,7 @@ import (
 
 	"osqueue/client/api/v1/frame"
 	"osqueue/internal/limit"
+	"osqueue/internal/sleep"
 )
 
 // output is a buffer of frames that wait for the writer.
@@ -44,12 +45,7 @@ func (c *Conn) append(k frame.Kind, id uint32, m frame.Message, answered *task) 
 }
 
 // signal wakes the writer.
-func (c *Conn) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
+func (c *Conn) signal() { sleep.Wake(c.wake) }
 
 // write writes the output until the connection ends. It sends a ping when it has written nothing for
 // a ping interval.

@@ -209,8 +209,7 @@ func numberIn(name, text string) (n any, ok bool) {
 
 // badForm returns err if the API refused the values of a form, otherwise nil.
 func badForm(err error) *apiError {
-	var e *apiError
-	if errors.As(err, &e) && e.Status == http.StatusBadRequest {
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusBadRequest {
 		return e
 	}
 	return nil

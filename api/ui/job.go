@@ -145,10 +145,7 @@ var actionTitles = map[string]string{
 
 // addAction adds the actor of an action to its step, or a step if the job does not have one.
 func addAction(steps []step, a v1.JobAction) []step {
-	title, actor := actionTitles[a.Kind], ""
-	if title == "" {
-		title = a.Kind
-	}
+	title, actor := cmp.Or(actionTitles[a.Kind], a.Kind), ""
 	if a.Actor != "" {
 		actor = " by " + a.Actor
 	}

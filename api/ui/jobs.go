@@ -146,8 +146,7 @@ type jobsData struct {
 // refusal puts the refusal of a list onto its page, so that the caller can change the filter: a token
 // that is limited to some types must name one. It returns the status of the page, or another error.
 func (d *jobsData) refusal(err error) (int, error) {
-	var refused *apiError
-	if errors.As(err, &refused) && (refused.Status == http.StatusForbidden || refused.Status == http.StatusBadRequest) {
+	if refused, ok := errors.AsType[*apiError](err); ok && (refused.Status == http.StatusForbidden || refused.Status == http.StatusBadRequest) {
 		d.Problem = refused.Error()
 		return refused.Status, nil
 	}

@@ -156,19 +156,15 @@ func slideOf(kept *v1.Past, wall, at int64) *slide {
 // jumps returns links to the times around at that are kept.
 func jumps(kept *v1.Past, at, wall int64, rel string) (links []jump) {
 	for _, by := range []struct {
-		name string
-		d    time.Duration
-	}{{"1 h", time.Hour}, {"10 min", 10 * time.Minute}, {"1 min", time.Minute}} {
-		if to := at - by.d.Milliseconds(); len(kept.Spans) > 0 && to >= kept.Spans[0].From {
-			links = append(links, jump{"−" + by.name, by.name + " earlier", pastBase(to) + rel})
-		}
-	}
-	for _, by := range []struct {
-		name string
-		d    time.Duration
-	}{{"1 min", time.Minute}, {"10 min", 10 * time.Minute}, {"1 h", time.Hour}} {
-		if to := at + by.d.Milliseconds(); to < wall {
-			links = append(links, jump{"+" + by.name, by.name + " later", pastBase(to) + rel})
+		sign, name, word string
+		d                time.Duration
+	}{
+		{"−", "1 h", " earlier", -time.Hour}, {"−", "10 min", " earlier", -10 * time.Minute}, {"−", "1 min", " earlier", -time.Minute},
+		{"+", "1 min", " later", time.Minute}, {"+", "10 min", " later", 10 * time.Minute}, {"+", "1 h", " later", time.Hour},
+	} {
+		to := at + by.d.Milliseconds()
+		if by.d > 0 && to < wall || by.d < 0 && len(kept.Spans) > 0 && to >= kept.Spans[0].From {
+			links = append(links, jump{by.sign + by.name, by.name + by.word, pastBase(to) + rel})
 		}
 	}
 	return links

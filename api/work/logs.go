@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -187,9 +188,7 @@ func checkSentLog(in *v1.SentLog) error {
 	if err := core.CheckJobID("jobId", in.JobID); err != nil {
 		return err
 	}
-	if in.Bytes == 0 {
-		in.Bytes = int64(len(in.Text))
-	}
+	in.Bytes = cmp.Or(in.Bytes, int64(len(in.Text)))
 	switch {
 	case len(in.Text) > LogTextMax:
 		return core.Bad("text", "has %d bytes; at most %d are allowed: send several chunks", len(in.Text), LogTextMax)

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -132,10 +133,7 @@ func Describe(path string) (Content, error) {
 
 // Create makes a key ring with one key in a new file. An empty scope means a random one.
 func Create(path, scope string) (Content, error) {
-	if scope == "" {
-		scope = rand.Text()
-	}
-	f := &file{Version: fileVersion, Scope: scope, Created: map[string]time.Time{}}
+	f := &file{Version: fileVersion, Scope: cmp.Or(scope, rand.Text()), Created: map[string]time.Time{}}
 	return change(path, func() (*file, error) {
 		if _, err := os.Lstat(path); err == nil {
 			return nil, fmt.Errorf("key ring %s: %w", path, os.ErrExist)

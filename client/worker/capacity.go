@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"osqueue/client/internal/sleep"
 )
 
 // claimMax bounds one claim; the next claim asks for the rest of the capacity.
@@ -259,9 +261,4 @@ func (r *capacity) stop() (waiting []*lease) {
 	return waiting
 }
 
-func (r *capacity) wakeUp() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *capacity) wakeUp() { sleep.Wake(r.wake) }

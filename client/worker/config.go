@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,29 +130,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.PerType = maps.Clone(c.PerType)
-	if c.Name == "" {
-		c.Name = defaultName()
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = runtime.GOMAXPROCS(0)
-	}
-	c.PollWait = orDefault(c.PollWait, DefaultPollWait)
-	c.KeepAlive = orDefault(c.KeepAlive, DefaultKeepAlive)
-	c.StopTimeout = orDefault(c.StopTimeout, DefaultStopTimeout)
+	c.Name, c.Concurrency = cmp.Or(c.Name, defaultName()), cmp.Or(c.Concurrency, runtime.GOMAXPROCS(0))
+	c.PollWait, c.KeepAlive = cmp.Or(c.PollWait, DefaultPollWait), cmp.Or(c.KeepAlive, DefaultKeepAlive)
+	c.StopTimeout, c.Logger = cmp.Or(c.StopTimeout, DefaultStopTimeout), cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Finished == nil {
 		c.Finished = func(Finished) {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	return c, nil
-}
-
-func orDefault(v, otherwise time.Duration) time.Duration {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }
 
 // defaultName returns a readable name that is unique by the random part of its end.

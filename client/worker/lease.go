@@ -4,12 +4,15 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"osqueue/client"
+	"osqueue/client/internal/sleep"
 )
 
 // defaultLease is the server's default, used for an answer without a lease length.
@@ -196,10 +199,7 @@ func (hs *leases) add(h *lease) bool {
 	late := hs.plan.IsZero() || due.Before(hs.plan)
 	hs.mu.Unlock()
 	if late {
-		select {
-		case hs.wake <- struct{}{}:
-		default:
-		}
+		sleep.Wake(hs.wake)
 	}
 	return true
 }
@@ -229,11 +229,7 @@ func (hs *leases) empty() <-chan struct{} {
 func (hs *leases) all() []*lease {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	list := make([]*lease, 0, len(hs.jobs))
-	for _, h := range hs.jobs {
-		list = append(list, h)
-	}
-	return list
+	return slices.Collect(maps.Values(hs.jobs))
 }
 
 // renewable returns the jobs with a lease that a heartbeat should extend, the time when the

@@ -34,12 +34,7 @@ func newLogSender(s *session) *logSender {
 }
 
 // wake lets run look at the logs.
-func (l *logSender) wake() {
-	select {
-	case l.more <- struct{}{}:
-	default:
-	}
-}
+func (l *logSender) wake() { sleep.Wake(l.more) }
 
 // run asks for followers while a running job has a log, and sends while there are any, until
 // ctx ends.

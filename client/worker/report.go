@@ -189,8 +189,7 @@ var errNotJSON = errors.New("the handler's result is not valid JSON")
 func failure(err error) report {
 	f := client.Failure{Error: clip(err.Error())}
 	f.Public = errors.As(err, new(*unreadableError))
-	var v *verdictError
-	if errors.As(err, &v) {
+	if v, ok := errors.AsType[*verdictError](err); ok {
 		f.Permanent, f.Delay, f.AtOnce = v.permanent, min(v.delay, maxDelay), v.atOnce
 	}
 	return report{outcome: Failed, failure: f, err: err}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 )
@@ -80,12 +81,7 @@ func (w *Worker) types() []string {
 	if w.any != nil {
 		return nil
 	}
-	types := make([]string, 0, len(w.handlers))
-	for t := range w.handlers {
-		types = append(types, t)
-	}
-	slices.Sort(types)
-	return types
+	return slices.Sorted(maps.Keys(w.handlers))
 }
 
 func (w *Worker) handler(jobType string) HandlerFunc {

@@ -125,12 +125,7 @@ func New(cfg Config, doc Document, draft Draft, fx Effects, log hclog.Logger) *F
 }
 
 // Changed wakes the loop because there is something to write. It never blocks.
-func (f *Flusher) Changed() {
-	select {
-	case f.poke <- struct{}{}:
-	default:
-	}
-}
+func (f *Flusher) Changed() { sleep.Wake(f.poke) }
 
 // Rewrite makes the loop draft and write the document even if nothing has changed. It never
 // blocks.
@@ -178,10 +173,7 @@ func (f *Flusher) newer(lsn fsm.LSN) (<-chan struct{}, error) {
 		return nil, ErrOver
 	case f.more == nil:
 		f.more = make(chan struct{})
-		select {
-		case f.urgent <- struct{}{}:
-		default:
-		}
+		sleep.Wake(f.urgent)
 	}
 	return f.more, nil
 }
@@ -360,8 +352,7 @@ func (f *Flusher) flush(ctx context.Context) error {
 	f.progress()
 	err := f.write(ctx)
 	f.busy.Store(nil)
-	var fenced *election.FencedError
-	if errors.As(err, &fenced) {
+	if _, fenced := errors.AsType[*election.FencedError](err); fenced {
 		return err
 	}
 	if ctx.Err() == nil { // after the end of the leader term errors have no meaning

@@ -165,10 +165,7 @@ func (t *Term) doubt(ctx context.Context) error {
 		e.at = root.LSN()
 		t.damage.Store(e)
 	}
-	select {
-	case t.doubted <- struct{}{}:
-	default:
-	}
+	sleep.Wake(t.doubted)
 	return nil
 }
 

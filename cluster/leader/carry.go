@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -230,9 +231,7 @@ func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error)
 		if err != nil {
 			return "", err
 		}
-		if first == "" {
-			first = key
-		}
+		first = cmp.Or(first, key)
 	}
 	if c.records.Len() == 0 {
 		return first, nil
@@ -240,10 +239,7 @@ func (l *Leader) keep(ctx context.Context, c *carried) (first string, err error)
 	data := document.EncodeRecords(&c.records, fmt.Sprintf("cluster %s had these records at %s, and had deleted those in the list deleted; "+
 		"the records of the adopted document replaced them", l.do.ClusterID(), at))
 	key, err := l.keepObject(ctx, at, "records", data)
-	if first == "" {
-		first = key
-	}
-	return first, err
+	return cmp.Or(first, key), err
 }
 
 func (l *Leader) keepObject(ctx context.Context, at fsm.LSN, kind string, data []byte) (key string, err error) {
@@ -274,9 +270,7 @@ func (c Carried) plus(before *Carried) Carried {
 	c.Ended += before.Ended
 	c.Kept += before.Kept
 	c.Records += before.Records
-	if c.Copy == "" {
-		c.Copy = before.Copy
-	}
+	c.Copy = cmp.Or(c.Copy, before.Copy)
 	return c
 }
 

@@ -202,64 +202,39 @@ func (p proposal) size() int {
 	return size
 }
 
-// IsReport reports whether a mutation is a worker's report on a job that it has leased.
-func IsReport(m *fsmpb.Mutation) bool {
-	switch op := m.Op.(type) {
-	case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
-		return true
-	case *fsmpb.Mutation_Group:
-		for _, part := range op.Group.Mutations {
-			if !IsReport(part) {
-				return false
-			}
+// all reports whether each mutation of the proposal, and of its groups, is of a kind, and there is at least one.
+func (p proposal) all(is func(*fsmpb.Mutation) bool) bool {
+	for _, m := range p {
+		if group := m.GetGroup(); group != nil && !proposal(group.Mutations).all(is) || group == nil && !is(m) {
+			return false
 		}
-		return true
 	}
-	return false
+	return len(p) > 0
 }
 
-// isReport reports whether all mutations of the proposal are reports, and there is at
-// least one.
+// IsReport reports whether a mutation consists of reports of workers on jobs that they have leased.
+func IsReport(m *fsmpb.Mutation) bool { return proposal{m}.isReport() }
+
 func (p proposal) isReport() bool {
-	for _, m := range p {
-		if !IsReport(m) {
-			return false
+	return p.all(func(m *fsmpb.Mutation) bool {
+		switch m.Op.(type) {
+		case *fsmpb.Mutation_Heartbeat, *fsmpb.Mutation_Complete, *fsmpb.Mutation_ForceComplete, *fsmpb.Mutation_Fail, *fsmpb.Mutation_Release:
+			return true
 		}
-	}
-	return len(p) > 0
+		return false
+	})
 }
 
-// isOfHooks reports whether all mutations of the proposal are the alerts or the deliveries of
-// hooks, which only the leader sends, and there is at least one.
+// isOfHooks reports whether the proposal consists of the alerts or the deliveries of hooks, which only the leader sends.
 func (p proposal) isOfHooks() bool {
-	for _, m := range p {
-		switch m.Op.(type) {
-		case *fsmpb.Mutation_SetAlert, *fsmpb.Mutation_ReportHook:
-		default:
-			return false
-		}
-	}
-	return len(p) > 0
+	return p.all(func(m *fsmpb.Mutation) bool { return m.GetSetAlert() != nil || m.GetReportHook() != nil })
 }
 
 // IsHeartbeat reports whether a mutation consists of heartbeats of workers.
 func IsHeartbeat(m *fsmpb.Mutation) bool { return proposal{m}.isHeartbeat() }
 
-// isHeartbeat reports whether all mutations of the proposal are heartbeats of workers,
-// and there is at least one.
 func (p proposal) isHeartbeat() bool {
-	for _, m := range p {
-		switch op := m.Op.(type) {
-		case *fsmpb.Mutation_Heartbeat:
-		case *fsmpb.Mutation_Group:
-			if !proposal(op.Group.Mutations).isHeartbeat() {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return len(p) > 0
+	return p.all(func(m *fsmpb.Mutation) bool { return m.GetHeartbeat() != nil })
 }
 
 func announce(kind fsm.AnnounceKind, text string) *fsmpb.Mutation {

@@ -123,10 +123,7 @@ func (t *Term) changed(m *fsm.Machine, idle bool) {
 		t.flusher.Changed()
 	}
 	if at, ok := m.NextDeadline(t.unreadable); ok && at < t.deadline.Load() {
-		select {
-		case t.earlier <- struct{}{}:
-		default:
-		}
+		sleep.Wake(t.earlier)
 	}
 }
 

@@ -145,8 +145,7 @@ func (n *Members) askToJoin(ctx context.Context, peers []Identity) error {
 			return nil
 		}
 		errs = append(errs, err)
-		var r *refusedError
-		if errors.As(err, &r) && r.leader != "" && !slices.Contains(addresses, r.leader) && len(addresses) <= len(peers) {
+		if r, ok := errors.AsType[*refusedError](err); ok && r.leader != "" && !slices.Contains(addresses, r.leader) && len(addresses) <= len(peers) {
 			addresses = append(addresses, r.leader)
 		}
 	}

@@ -37,10 +37,7 @@ func (n *Members) MaySend(id raft.ServerID) error {
 	if met := n.met.Load(); met != nil && (*met)[id] {
 		return nil
 	}
-	select {
-	case n.unmet <- struct{}{}:
-	default:
-	}
+	sleep.Wake(n.unmet)
 	return fmt.Errorf("the request is of %.128q, which is not known to be a member of this node's cluster", id)
 }
 

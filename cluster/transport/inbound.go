@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"osqueue/internal/limit"
 )
 
 // Inbound stands between the transport and raft. It decides which requests of other nodes
@@ -78,18 +80,9 @@ type InboundConfig struct {
 // NewInbound returns a transport for raft that receives from t. It receives requests
 // while Relay runs, until stop is closed.
 func NewInbound(t Transport, stop <-chan struct{}, cfg InboundConfig) *Inbound {
-	if cfg.SnapshotMax == 0 {
-		cfg.SnapshotMax = math.MaxInt64
-	}
-	if cfg.Refused == nil {
-		cfg.Refused = func(error) {}
-	}
-	if cfg.Member == nil {
-		cfg.Member = func(raft.ServerID) error { return nil }
-	}
-	if cfg.Heard == nil {
-		cfg.Heard = func(uint64) {}
-	}
+	cfg = limit.Defaults(cfg, InboundConfig{
+		SnapshotMax: math.MaxInt64, Refused: func(error) {}, Member: func(raft.ServerID) error { return nil }, Heard: func(uint64) {},
+	})
 	b := &Inbound{
 		Transport: t, stop: stop, refuse: cfg.Refused, heard: cfg.Heard, most: cfg.SnapshotMax, log: cfg.Log, member: cfg.Member,
 		passed: make(chan raft.RPC), beats: make(chan raft.RPC), pulse: make(chan raft.RPC, 1),

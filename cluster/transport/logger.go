@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -61,12 +62,10 @@ func (l *raftLogger) log(at func(string, ...any), msg string, args []any) {
 // closed reports whether a line only says that this node has closed its transport or a
 // connection.
 func closed(args []any) bool {
-	for _, arg := range args {
-		if err, ok := arg.(error); ok && (errors.Is(err, raft.ErrTransportShutdown) || errors.Is(err, net.ErrClosed)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(arg any) bool {
+		err, ok := arg.(error)
+		return ok && (errors.Is(err, raft.ErrTransportShutdown) || errors.Is(err, net.ErrClosed))
+	})
 }
 
 // unreachable has the messages that all mean that a peer does not answer.

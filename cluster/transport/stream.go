@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"sync"
@@ -59,11 +60,8 @@ const ConnTimeout = 5 * time.Second
 const connPool = 3
 
 func newStream(port *plane.Port, advertise string) *stream {
-	if advertise == "" {
-		advertise = port.Addr().String()
-	}
 	return &stream{
-		Listener: port.Raft(), port: port, advertise: streamAddr(advertise),
+		Listener: port.Raft(), port: port, advertise: streamAddr(cmp.Or(advertise, port.Addr().String())),
 		budget: limit.NewBudget(inboundBytes), inbound: make(map[*inboundConn]struct{}),
 	}
 }

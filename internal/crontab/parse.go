@@ -86,12 +86,7 @@ func parse(spec string, loc *time.Location) (*Schedule, error) {
 }
 
 func visible(s string) bool {
-	for _, r := range s {
-		if r != '\t' && (r < ' ' || r > '~') {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') })
 }
 
 func parseEvery(given string) (*Schedule, error) {

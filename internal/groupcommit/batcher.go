@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"osqueue/internal/sleep"
 )
 
 // Batcher commits items in batches. Make one with New.
@@ -118,12 +120,7 @@ func (b *Batcher[T, R]) admit(w *waiter[T, R]) error {
 }
 
 // signal wakes the goroutine that has the turn, or keeps it from falling asleep.
-func (b *Batcher[T, R]) signal() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
+func (b *Batcher[T, R]) signal() { sleep.Wake(b.wake) }
 
 // collect takes the answer out of a waiter that has one.
 func (b *Batcher[T, R]) collect(w *waiter[T, R]) (R, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"osqueue/internal/limit"
 )
 
 // Bounds of the buffer when Config leaves them zero: no queue is unbounded.
@@ -69,23 +71,11 @@ func (c Config[T, R]) withDefaults() Config[T, R] {
 		panic(fmt.Sprintf("groupcommit: no bound may be negative: items %d, bytes %d, pending %d and %d bytes, in flight %d",
 			c.MaxItems, c.MaxBytes, c.MaxPendingItems, c.MaxPendingBytes, c.MaxInFlight))
 	}
-	if c.Size == nil {
-		c.Size = func(T) int { return 0 }
-	}
-	if c.Urgent == nil {
-		c.Urgent = func(T) bool { return false }
-	}
-	if c.First == nil {
-		c.First = func(T) bool { return false }
-	}
-	if c.MaxPendingItems == 0 {
-		c.MaxPendingItems = DefaultMaxPendingItems
-	}
-	if c.MaxPendingBytes == 0 {
-		c.MaxPendingBytes = DefaultMaxPendingBytes
-	}
-	c.MaxInFlight = max(c.MaxInFlight, 1)
-	return c
+	no := func(T) bool { return false }
+	return limit.Defaults(c, Config[T, R]{
+		Size: func(T) int { return 0 }, Urgent: no, First: no, MaxInFlight: 1,
+		MaxPendingItems: DefaultMaxPendingItems, MaxPendingBytes: DefaultMaxPendingBytes,
+	})
 }
 
 // rank says which items go before others. Each rank has a buffer of its own.

@@ -9,6 +9,7 @@ import (
 
 	"osqueue/fsm"
 	"osqueue/fsm/fsmpb"
+	"osqueue/internal/limit"
 	"osqueue/internal/sleep"
 	"osqueue/storage"
 )
@@ -103,12 +104,7 @@ type Stats struct {
 
 // New returns a box.
 func New(cfg Config) *Box {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Log == nil {
-		cfg.Log = hclog.NewNullLogger()
-	}
+	cfg = limit.Defaults(cfg, Config{Now: time.Now, Log: hclog.NewNullLogger()})
 	return &Box{cfg: cfg, bounds: defaultBounds()}
 }
 

@@ -102,13 +102,13 @@ func (l *Slots) LeaveMany(client string, n int) {
 	}
 }
 
-// Defaults returns a struct of bounds, which are integers, with those of otherwise in place of those that are not
-// positive.
+// Defaults returns a configuration with the fields of otherwise in place of those that are zero, empty lists, or negative
+// numbers.
 func Defaults[T any](given, otherwise T) T {
 	v, d := reflect.ValueOf(&given).Elem(), reflect.ValueOf(otherwise)
 	for i := range v.NumField() {
-		if v.Field(i).Int() <= 0 {
-			v.Field(i).Set(d.Field(i))
+		if f := v.Field(i); f.CanSet() && (f.IsZero() || f.CanInt() && f.Int() < 0 || f.Kind() == reflect.Slice && f.Len() == 0) {
+			f.Set(d.Field(i))
 		}
 	}
 	return given

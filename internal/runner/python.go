@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the program that runs the code
 	"encoding/json"
@@ -26,9 +27,7 @@ const pythonRefused = 65
 // the code prints goes to the attempt's log. The interpreter ("" is python3) runs
 // isolated (-I): it sees neither the worker's directory nor its variables.
 func Python(box *sandbox.Box, interpreter string) (worker.HandlerFunc, error) {
-	if interpreter == "" {
-		interpreter = "python3"
-	}
+	interpreter = cmp.Or(interpreter, "python3")
 	if err := box.Look(interpreter); err != nil {
 		return nil, fmt.Errorf("python: %w", err)
 	}

@@ -98,11 +98,11 @@ func (c *confined) helper(program string, cmd Command, home string, call ...stri
 	return out
 }
 
-func (c *confined) limits() []limit {
+func (c *confined) limits() []rlimit {
 	l := c.box.cfg.Limits
 	cpu := uint64(l.CPU.Round(time.Second) / time.Second)
-	same := func(resource int, n int64) limit { return limit{resource, uint64(n), uint64(n)} }
-	return []limit{
+	same := func(resource int, n int64) rlimit { return rlimit{resource, uint64(n), uint64(n)} }
+	return []rlimit{
 		{unix.RLIMIT_CPU, cpu, cpu + 1}, // SIGXCPU first, then SIGKILL
 		same(unix.RLIMIT_NOFILE, l.Files),
 		same(unix.RLIMIT_FSIZE, l.FileSize),

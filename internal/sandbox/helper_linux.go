@@ -29,12 +29,12 @@ const (
 type order struct {
 	Program   string
 	Args, Env []string
-	Limits    []limit
+	Limits    []rlimit
 	Guard     guard
 }
 
-// limit is one argument of setrlimit(2).
-type limit struct {
+// rlimit is one argument of setrlimit(2).
+type rlimit struct {
 	Resource   int
 	Soft, Hard uint64
 }
@@ -89,7 +89,7 @@ func help() error {
 // setLimits sets the limits, or stricter ones that the worker has itself. The CPU time that the
 // helper has used is its own; it counts in whole seconds, rounded up, as the limit does. The helper has
 // all that it needs before it sets the first limit: from there on it may get neither memory nor threads.
-func setLimits(limits []limit) error {
+func setLimits(limits []rlimit) error {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
 		return fmt.Errorf("ask for the CPU time: %w", err)

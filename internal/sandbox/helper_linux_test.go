@@ -96,7 +96,7 @@ func TestHelperEndsEarly(t *testing.T) {
 func TestLimitsOfTheWorker(t *testing.T) {
 	var before, after unix.Rlimit
 	check(t, unix.Getrlimit(unix.RLIMIT_CORE, &before))
-	check(t, setLimits([]limit{{unix.RLIMIT_CORE, math.MaxUint64, math.MaxUint64}}))
+	check(t, setLimits([]rlimit{{unix.RLIMIT_CORE, math.MaxUint64, math.MaxUint64}}))
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &after); err != nil || after.Max != before.Max {
 		t.Errorf("%+v, %v; before %+v", after, err, before)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,12 +81,7 @@ func descend(pids []int, all []proc, self int) bool {
 	for _, p := range all {
 		parent[p.pid] = p.ppid
 	}
-	for _, pid := range pids {
-		if !descends(pid, parent, self) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(pids, func(pid int) bool { return !descends(pid, parent, self) })
 }
 
 // descends reports whether pid descends from self. It bounds its steps by the number of

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -151,21 +152,13 @@ type Config struct {
 const weightMax = 10_000
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Level == "" {
-		c.Level = None
-	}
+	c.Level, c.Net, c.Dir, c.UIDs = cmp.Or(c.Level, None), cmp.Or(c.Net, NetNone), cmp.Or(c.Dir, os.TempDir()), cmp.Or(c.UIDs, defaultUIDs)
 	if _, err := ParseLevel(string(c.Level)); err != nil {
 		return c, err
-	}
-	if c.UIDs == (UIDRange{}) {
-		c.UIDs = defaultUIDs
 	}
 	// 65534 is the overflow user, 4294967295 means unchanged, and ids below 1000 are services.
 	if c.UIDs.First < 1000 || c.UIDs.Count < 2 || c.UIDs.First+c.UIDs.Count > 1<<31-1 {
 		return c, fmt.Errorf("user ids from %d, %d of them: must be two or more, from 1000 to 2147483646", c.UIDs.First, c.UIDs.Count)
-	}
-	if c.Net == "" {
-		c.Net = NetNone
 	}
 	if _, err := ParseNet(string(c.Net)); err != nil {
 		return c, err
@@ -178,9 +171,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.NoCgroup && max(c.CPUWeight, c.IOWeight) > 0 {
 		return c, errors.New("weights need control groups, which are disabled")
-	}
-	if c.Dir == "" {
-		c.Dir = os.TempDir()
 	}
 	var err error
 	c.Limits, err = c.Limits.withDefaults()
@@ -230,10 +220,6 @@ func errBytes[N int | int64](err error, limit N) error {
 // IsLimit reports whether a command failed because it reached a limit or left a process
 // behind, rather than by its own exit status.
 func IsLimit(err error) bool {
-	for _, limit := range []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrProcesses, ErrLeftBehind} {
-		if errors.Is(err, limit) {
-			return true
-		}
-	}
-	return false
+	limits := []error{ErrTimeout, ErrOutput, ErrDisk, ErrCPU, ErrFileSize, ErrMemory, ErrProcesses, ErrLeftBehind}
+	return slices.ContainsFunc(limits, func(limit error) bool { return errors.Is(err, limit) })
 }

@@ -1,4 +1,4 @@
-// Package sleep waits: for a while, until a context ends, or between the parts of a long piece of work.
+// Package sleep waits: for a while, until a context ends, or between the parts of a long piece of work. It wakes, too.
 package sleep
 
 import (
@@ -19,6 +19,14 @@ func For(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-t.C:
 		return ctx.Err() == nil
+	}
+}
+
+// Wake lets the receiver of ch, which has room for one, continue now or when it next receives. It never blocks.
+func Wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
 	}
 }
 

@@ -133,8 +133,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 // connections between nodes may have TLS.
 func Do(client *http.Client, req *http.Request) (*http.Response, error) {
 	resp, err := client.Do(req)
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
 	return resp, err

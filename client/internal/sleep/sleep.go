@@ -21,3 +21,11 @@ func For(ctx context.Context, d time.Duration) bool {
 		return ctx.Err() == nil
 	}
 }
+
+// Wake lets the receiver of ch, which has room for one, continue now or when it next receives. It never blocks.
+func Wake(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

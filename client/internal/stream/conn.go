@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"osqueue/client/api/v1/frame"
+	"osqueue/client/internal/sleep"
 )
 
 // Errors of Conn.Do.
@@ -232,12 +233,7 @@ func (c *Conn) cancel(id uint32, p *pending) (sent bool) {
 	return sent
 }
 
-func (c *Conn) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
+func (c *Conn) signal() { sleep.Wake(c.wake) }
 
 // end ends the connection because of err, and all its requests.
 func (c *Conn) end(err error) {

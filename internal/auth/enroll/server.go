@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"crypto/x509"
@@ -213,12 +214,7 @@ func (s *Server) ca() (Answer, error) {
 
 // create makes a join token.
 func (s *Server) create(ctx context.Context, _ *http.Request, in NewToken) (out Made, err error) {
-	if in.TTL == 0 {
-		in.TTL = DefaultTTL.Milliseconds()
-	}
-	if in.Lifetime == 0 {
-		in.Lifetime = certs.NodeLifetime.Milliseconds()
-	}
+	in.TTL, in.Lifetime = cmp.Or(in.TTL, DefaultTTL.Milliseconds()), cmp.Or(in.Lifetime, certs.NodeLifetime.Milliseconds())
 	if in.HTTP == "" && len(in.Hosts) > 0 {
 		in.HTTP = samePort(in.Hosts[0], s.cfg.Site.Addresses[0])
 	}

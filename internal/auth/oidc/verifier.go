@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"osqueue/internal/auth"
+	"osqueue/internal/limit"
 )
 
 // Algorithms are the signature algorithms that a Config may allow.
@@ -78,28 +79,16 @@ func New(cfg Config) (*Verifier, error) {
 	if !cfg.Roles.Uses(auth.KindJWT) {
 		return nil, fmt.Errorf("no rule of roles matches JWTs: add one with from: %s", auth.KindJWT)
 	}
-	if cfg.Leeway == 0 {
-		cfg.Leeway = DefaultLeeway
-	}
 	if cfg.Leeway < 0 || cfg.Leeway > LeewayMax {
 		return nil, fmt.Errorf("leeway %s: must lie between 0s and %s", cfg.Leeway, LeewayMax)
 	}
-	if len(cfg.Algorithms) == 0 {
-		cfg.Algorithms = DefaultAlgorithms
-	}
+	cfg = limit.Defaults(cfg, Config{
+		Algorithms: DefaultAlgorithms, Leeway: DefaultLeeway, Logger: hclog.NewNullLogger(), Transport: http.DefaultTransport, Now: time.Now,
+	})
 	for _, name := range cfg.Algorithms {
 		if !slices.Contains(Algorithms, name) {
 			return nil, fmt.Errorf("algorithm %q: use some of %s", name, strings.Join(Algorithms, ", "))
 		}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = hclog.NewNullLogger()
-	}
-	if cfg.Transport == nil {
-		cfg.Transport = http.DefaultTransport
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	v := &Verifier{cfg: cfg, seen: make(map[[sha256.Size]byte]verdict)}
 	v.keys = newKeys(&v.cfg)
